@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Command is one step to take. Everything in it may alias a buffer that is
+// reused after Apply: what the state keeps, it copies.
+type Command struct {
+	Req     *wire.Request // decoded and validated
+	NS      string        // namespace of the paths, for operations on one
+	Version uint64        // version of the routes it was resolved with
+	Caller  Caller        // who asked, zero when nobody did
+	Epoch   uint64        // connection of the session
+	Bound   bool          // the lease follows the connection,
+	Grace   int64         // with this many ms of grace
+	Meta    []byte        // holder metadata
+}
+
+// Moved is the Result.Position of an UNAVAILABLE result that says: resolve the
+// paths anew, with routes of at least the version in Result.Count, and ask again.
+const Moved = 1
+
+// Clock is the instant of a step.
+type Clock struct {
+	Now  int64 // ms of the lease clock; never less than before
+	Wall int64 // Unix ms, for people
+}
+
+// begin starts a step.
+func (s *State) begin(c Clock, out *Output) {
+	s.now, s.wall, s.out, s.touched = max(s.now, c.Now), c.Wall, out, true
+}
+
+// Apply carries one command out and answers its result.
+//
+// The caller has let Expire run for the same instant. A result QUEUED for a
+// command with FlagWait means that the call stays open: it ends with an Answer,
+// now or in a later step.
+func (s *State) Apply(c Clock, cmd *Command, out *Output) wire.Result {
+	s.begin(c, out)
+	res := s.dispatch(cmd)
+	s.settle()
+	return res
+}
+
+// Expire ends what ends with time, at most Config.ReapBudget things of it, and
+// says whether more is due: then it should be called again soon. What is due and
+// not yet ended blocks nobody in the meantime.
+func (s *State) Expire(c Clock, out *Output) (more bool) {
+	s.begin(c, out)
+	budget := s.cfg.ReapBudget
+	for budget > 0 {
+		t := s.deadlines.pop(s.now)
+		if t == nil {
+			break
+		}
+		budget -= s.ring(t, budget)
+	}
+	s.settle()
+	at, ok := s.deadlines.next()
+	return ok && at <= s.now
+}
+
+// ring ends what t stands for and answers what that cost.
+func (s *State) ring(t *timer, budget int) int {
+	switch t.kind {
+	case timeLease:
+		return s.leaseOver(t.key, budget)
+	case timeWaiter:
+		s.waiterOver(seqOf(t.key))
+	case timeEdge:
+		s.clearEdge(t.key)
+	case timeKept:
+		s.forget(t.key)
+	}
+	return 1
+}
+
+func (s *State) dispatch(cmd *Command) wire.Result {
+	req := cmd.Req
+	switch req.Op {
+	case wire.OpAcquire, wire.OpRelease:
+		if res, moved := s.moved(cmd); moved {
+			return res
+		}
+	}
+	if req.Key != "" {
+		return s.keyed(cmd)
+	}
+	return s.execute(cmd)
+}
+
+// execute carries a command out that no kept answer stands for.
+func (s *State) execute(cmd *Command) wire.Result {
+	req := cmd.Req
+	switch req.Op {
+	case wire.OpAcquire:
+		return s.acquire(cmd)
+	case wire.OpRelease:
+		return s.release(cmd)
+	case wire.OpReleaseAll:
+		return s.releaseAll(cmd)
+	case wire.OpRenew, wire.OpBind:
+		return s.renew(cmd)
+	case wire.OpForceRelease:
+		return s.forceRelease(cmd)
+	case wire.OpRequestRevoke:
+		return s.revoke(cmd)
+	case wire.OpSetWaitEdge:
+		return s.setEdge(cmd)
+	case wire.OpClearWaitEdge:
+		return s.clearEdge(req.Owner)
+	case wire.OpUnbind:
+		return s.unbind(cmd)
+	case wire.OpCancelWait:
+		return s.cancelWait(cmd)
+	case wire.OpDetach:
+		return s.detach(cmd)
+	case wire.OpSetRow:
+		return s.setRow(cmd)
+	case wire.OpFreeze:
+		return s.freeze(cmd)
+	case wire.OpThaw:
+		return s.thaw(req.Namespace)
+	case wire.OpOpen:
+		return s.open(cmd)
+	case wire.OpLeave:
+		return s.leave(cmd)
+	case wire.OpRevokeNotice:
+		s.event(wire.EventRevoke, owned(req.Owner), "", "", 0)
+		return wire.Result{}
+	case wire.OpKillNotice:
+		s.clearEdge(req.Owner)
+		s.event(wire.EventKilled, owned(req.Owner), "", "", 0)
+		return wire.Result{}
+	}
+	var res wire.Result
+	res.Fail(wire.Errorf(wire.Internal, "engine: operation %v cannot stand in a log", req.Op))
+	return res
+}

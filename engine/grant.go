@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"container/heap"
+	"strings"
+
+	"github.com/pathlockd/pathlockd/trie"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// How waiters get what was freed.
+//
+// After a step has freed things, the waiters that lacked just those are granted,
+// in arrival order, before the step ends. Nobody else can have become grantable,
+// so nobody else is looked at; and of those who wait for one path, those are
+// looked at that can still be granted, not all of them.
+//
+// A cursor walks the queue of one path in one mode, in arrival order. The
+// cursors of all that was freed stand in a heap by the arrival number they are
+// at, so that waiters are judged in arrival order across paths. A cursor ends
+// where nobody further back can be granted:
+//
+//   - A write was granted: it blocks all others on the path. So does a write that
+//     stays blocked, except for requests of its own owner.
+//   - A read stays blocked on this path or above it: what blocks it blocks all
+//     later reads. A read that lacks another path does not.
+//   - A permit was granted: the next may fit too.
+//
+// Two kinds of waiter need not yield to those before them, so a cursor could end
+// before it reaches them: those whose owner covers the path, and a sole reader
+// that wants to write. They are looked up by their owner, when it comes to hold
+// more (nowCovered) or comes to be the last reader (soleUpgrade).
+
+// freed is a hold or a waiter's place that is gone.
+type freed struct {
+	key       string // path key
+	write     bool   // a write or a permit, else a read
+	recursive bool   // it covered what lies below, if a write
+	since     uint64 // arrival number of the waiter it was, 0 for a hold
+	subtree   bool   // a routing change was undone: everything at and below
+}
+
+// cursor is a place in the queue of one path and mode, or one waiter alone.
+type cursor struct {
+	seq    uint64 // where it stands
+	prefix string // of the queue's keys; "" for a single waiter
+	only   string // when not "": only this owner's requests can be granted
+}
+
+type cursorHeap []cursor
+
+func (h cursorHeap) Len() int           { return len(h) }
+func (h cursorHeap) Less(i, j int) bool { return h[i].seq < h[j].seq }
+func (h cursorHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *cursorHeap) Push(x any)        { *h = append(*h, x.(cursor)) }
+func (h *cursorHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// settle grants what the step freed. It ends every step.
+func (s *State) settle() {
+	for {
+		for len(s.freed) > 0 && !s.queue.Empty() {
+			f := s.freed[len(s.freed)-1]
+			s.freed = s.freed[:len(s.freed)-1]
+			s.follow(f)
+		}
+		if s.queue.Empty() {
+			clear(s.freed)
+			s.freed, s.cursors = s.freed[:0], s.cursors[:0]
+			return
+		}
+		if len(s.cursors) == 0 {
+			return
+		}
+		s.advance(heap.Pop(&s.cursors).(cursor))
+	}
+}
+
+// follow starts the cursors over all that f may let in.
+func (s *State) follow(f freed) {
+	if f.subtree {
+		s.pushBelow(f.key, 0)
+		s.pushPath(f.key, true, 0)
+		return
+	}
+	s.queue.Walk(f.key, func(n int, st trie.Step[place]) bool {
+		if n == len(f.key) {
+			return false
+		}
+		if f.recursive && isBoundary(f.key, n) {
+			above := f.key[:n]
+			if first := st.Sub(s.suffixed(above, writeQueue)).First(); first != 0 {
+				heap.Push(&s.cursors, cursor{seq: first, prefix: above + writeQueue})
+				s.soleUpgrade(above)
+			}
+		}
+		return true
+	})
+	s.pushPath(f.key, f.write, f.since)
+	if !f.write {
+		s.soleUpgrade(f.key)
+	}
+	if f.write && f.recursive {
+		s.pushBelow(f.key, f.since)
+	}
+}
+
+// pushPath starts cursors over those who wait for a path since an arrival number.
+func (s *State) pushPath(key string, reads bool, since uint64) {
+	heap.Push(&s.cursors, cursor{seq: since + 1, prefix: key + writeQueue})
+	if reads {
+		heap.Push(&s.cursors, cursor{seq: since + 1, prefix: key + readQueue})
+	}
+}
+
+// pushBelow starts cursors over every path below key that somebody waits for
+// since an arrival number.
+func (s *State) pushBelow(key string, since uint64) {
+	prefix := key + "/"
+	for from := prefix; ; {
+		found, _, ok := s.queue.Ceiling(prefix, from, since)
+		if !ok {
+			return
+		}
+		path := found[:len(found)-queueSuffix]
+		s.pushPath(path, true, since)
+		from = path + "\x01" // past this path's queue
+	}
+}
+
+// soleUpgrade looks at what a path's last reader waits for there.
+func (s *State) soleUpgrade(key string) {
+	if !s.soleReader(key) {
+		return
+	}
+	owner := s.holders(key, readSuffix)[0]
+	s.pushOwn(s.leases.Get(s.leaseKey(owner, namespaceOf(key))), key, false)
+}
+
+// nowCovered looks at what else an owner waits for that it covers since it got
+// the wants of a.
+func (s *State) nowCovered(a *asking) {
+	for i := range a.wants {
+		if w := &a.wants[i]; w.state == wire.StateNew {
+			s.pushOwn(a.l, w.key, w.mode == wire.ModeWrite && a.alg.Recursive())
+		}
+	}
+}
+
+// pushOwn looks at an owner's own waiters for a path, and below it.
+func (s *State) pushOwn(l *lease, key string, below bool) {
+	push := func(k string, _ *struct{}) bool {
+		heap.Push(&s.cursors, cursor{seq: seqOf(k)})
+		return true
+	}
+	l.waits.Sub(s.suffixed(key, "\x00")).Ascend(push)
+	if below {
+		l.waits.Sub(s.suffixed(key, "/")).Ascend(push)
+	}
+}
+
+// advance judges the waiter a cursor stands at, and moves the cursor on unless
+// nobody further back can be granted.
+func (s *State) advance(c cursor) {
+	if c.prefix == "" {
+		if s.waiter(c.seq) != nil {
+			s.tryGrant(c.seq)
+		}
+		return
+	}
+	s.keys2 = appendSeq(append(s.keys2[:0], c.prefix...), c.seq)
+	key, p, ok := s.queue.Ceiling(c.prefix, view(s.keys2), 0)
+	if !ok {
+		return
+	}
+	if seq := seqOf(key); seq != c.seq {
+		c.seq = seq
+		heap.Push(&s.cursors, c)
+		return
+	}
+	if c.only != "" && p.owner != c.only {
+		return
+	}
+	owner := p.owner
+	v, alg, gone := s.tryGrant(c.seq)
+	switch writes := strings.HasSuffix(c.prefix, writeQueue); {
+	case gone && v.status != wire.StatusOK: // refused: as if it had never waited
+	case gone && writes && alg != wire.Semaphore:
+		return
+	case gone:
+	case writes:
+		c.only = owner
+	case v.want.key == c.prefix[:len(c.prefix)-len(readQueue)]:
+		if v.reason == wire.ReasonQueued {
+			l := s.leases.Get(s.leaseKey(v.owner, namespaceOf(c.prefix)))
+			s.pushOwn(l, v.want.key, false)
+		}
+		return
+	}
+	c.seq++
+	heap.Push(&s.cursors, c)
+}
+
+// tryGrant judges a waiter. It answers what stands in its way, if anything does,
+// its namespace's algorithm, and whether it is gone: granted, or refused because
+// no waiting can help it any more.
+func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) {
+	w := *s.waiter(seq)
+	a := asking{
+		owner: w.owner, ns: w.ns, alg: w.alg, l: s.standing(w.owner, w.ns), wants: w.wants,
+		token: w.token, own: w.own, seq: seq,
+	}
+	if s.waiter(seq) == nil { // it relied on a lease that had run out
+		return verdict{status: wire.StatusLost}, w.alg, true
+	}
+	for i := range w.wants {
+		if s.isFrozen(pathOf(w.wants[i].key)) {
+			return blockedBy(wire.ReasonQueued, w.wants[i].key, "", &w.wants[i]), w.alg, false
+		}
+	}
+	v, bad := s.hopeless(&a)
+	if !bad {
+		v = s.judge(&a)
+	}
+	switch {
+	case v.blocked:
+		return v, w.alg, false
+	case v.status != wire.StatusOK:
+		res := v.result(&a)
+		s.answer(&w, res)
+		s.removeWaiter(seq, false)
+		return v, w.alg, true
+	}
+	s.grant(seq, &w, &a)
+	return v, w.alg, true
+}
+
+// grant gives a waiter what it waits for.
+func (s *State) grant(seq uint64, w *waiter, a *asking) {
+	s.removeWaiter(seq, true)
+	minted := w.token
+	if w.own {
+		minted = 0
+	}
+	if w.alg == wire.Semaphore {
+		for _, key := range w.places {
+			heap.Push(&s.cursors, cursor{seq: seq + 1, prefix: key[:len(key)-8]})
+		}
+	}
+	res := s.take(a, minted, grant{ttl: w.ttl, releases: w.releases, w: w})
+	if w.kept != "" {
+		s.keptGranted(w.kept, res)
+	}
+	first := ""
+	if len(w.places) > 0 {
+		first = pathOf(w.places[0])
+	}
+	s.event(wire.EventGrant, w.owner, first, w.ns, res.Token)
+	s.answer(w, res)
+}

@@ -1,0 +1,376 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/pathlockd/pathlockd/trie"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// want is one path of a request.
+type want struct {
+	key     string // path key
+	mode    wire.Mode
+	state   wire.LockState
+	permits uint32
+}
+
+// asking is a request as it is judged: one that just came, or one that waits.
+type asking struct {
+	owner string
+	ns    string
+	alg   wire.Algorithm
+	l     *lease // the owner's standing, nil when it has none
+	wants []want
+	token int64  // the caller's own, or what was minted when it was queued
+	own   bool   // token is the caller's own
+	seq   uint64 // place in the queue it is judged with; noPlace for a newcomer
+}
+
+// noPlace is the arrival number of a request that every waiter came before.
+const noPlace = math.MaxUint64
+
+// verdict says what stands in a request's way. The zero verdict: nothing does.
+type verdict struct {
+	blocked bool // somebody does, and may go away
+	status  wire.Status
+	reason  wire.Reason
+	path    string // shares memory of the trees
+	owner   string
+	want    *want // the wish that decided
+	fence   int64 // of a stale token
+}
+
+func refused(status wire.Status, reason wire.Reason, w *want) verdict {
+	return verdict{status: status, reason: reason, want: w, path: pathOf(w.key)}
+}
+
+func blockedBy(reason wire.Reason, key, owner string, w *want) verdict {
+	return verdict{blocked: true, status: wire.StatusQueued, reason: reason, path: pathOf(key), owner: owner, want: w}
+}
+
+// hopeless finds what no waiting can mend (contract.md section 5, rows 1, 3
+// and 9).
+func (s *State) hopeless(a *asking) (verdict, bool) {
+	for i := range a.wants {
+		w := &a.wants[i]
+		if w.state == wire.StateHeld {
+			continue
+		}
+		if w.mode == wire.ModeRead {
+			if !a.alg.AllowsReads() {
+				return refused(wire.StatusConflict, wire.ReasonReadLocksDisabled, w), true
+			}
+			continue
+		}
+		if a.alg == wire.Semaphore {
+			if capacity := s.capacity(a, w.key); w.permits == 0 || capacity != 0 && capacity != w.permits {
+				v := refused(wire.StatusConflict, wire.ReasonInvalidPermits, w)
+				v.owner = decimal(capacity)
+				return v, true
+			}
+			continue
+		}
+		if a.token > 0 && a.own {
+			if fence, stale := s.refuses(w.key, a.token, a.l.writes(w.key)); stale {
+				v := refused(wire.StatusConflict, wire.ReasonStaleFencingToken, w)
+				v.fence = fence
+				return v, true
+			}
+		}
+	}
+	return verdict{}, false
+}
+
+// judge says whether a may have all it wants now.
+//
+// What is said to be held is looked at first: a request that relies on a hold
+// that is gone can never succeed, so it is refused even if something else would
+// have made it wait.
+func (s *State) judge(a *asking) verdict {
+	for i := range a.wants {
+		if w := &a.wants[i]; w.state == wire.StateHeld {
+			if v := s.checkHeld(a, w); v.status != wire.StatusOK {
+				return v
+			}
+		}
+	}
+	if !s.queue.Empty() {
+		for i := range a.wants {
+			if w := &a.wants[i]; w.state == wire.StateNew && !s.exempt(a, w) {
+				if seq, key := s.earliest(w.key, w.mode == wire.ModeWrite, a.alg.Recursive(), a.owner, 1, a.seq); seq != 0 {
+					return blockedBy(wire.ReasonQueued, key, s.queue.Get(key).owner, w)
+				}
+			}
+		}
+	}
+	for i := range a.wants {
+		if w := &a.wants[i]; w.state == wire.StateNew {
+			if v := s.blocked(a, w); v.blocked {
+				return v
+			}
+		}
+	}
+	return verdict{}
+}
+
+// checkHeld validates a hold the caller says it has (contract.md section 5,
+// HELD).
+func (s *State) checkHeld(a *asking, w *want) verdict {
+	if !a.l.held() {
+		return verdict{status: wire.StatusLost, reason: wire.ReasonMissingAlive, want: w}
+	}
+	h, missing := s.holdOf(a.l, w)
+	if h == nil {
+		return refused(wire.StatusLost, missing, w)
+	}
+	if a.own && w.mode == wire.ModeWrite && h.alg != wire.Semaphore && h.token > a.token && a.token > 0 {
+		v := refused(wire.StatusConflict, wire.ReasonStaleFencingToken, w)
+		v.fence = h.token
+		return v
+	}
+	return verdict{}
+}
+
+// holdOf is the owner's own hold that w names, or the reason that says it is
+// missing. A permit is named by the mode write.
+func (s *State) holdOf(l *lease, w *want) (h *hold, missing wire.Reason) {
+	if w.mode == wire.ModeRead {
+		return s.shared(l, w.key, readSuffix), wire.ReasonMissingRead
+	}
+	if l.writes(w.key) {
+		return s.holds.Get(w.key), 0
+	}
+	if h := s.shared(l, w.key, permSuffix); h != nil {
+		return h, 0
+	}
+	if a, _ := s.algorithm(l.ns); a == wire.Semaphore {
+		return nil, wire.ReasonMissingSemaphore
+	}
+	return nil, wire.ReasonMissingWrite
+}
+
+// shared is the owner's read hold or permit on a path, nil when it has none.
+func (s *State) shared(l *lease, key, suffix string) *hold {
+	s.key2 = append(append(append(s.key2[:0], key...), suffix...), l.owner...)
+	return s.holds.Get(view(s.key2))
+}
+
+// writes says that the owner holds the write on exactly that path.
+func (l *lease) writes(key string) bool { return l != nil && l.holds.Get(key) != nil }
+
+// reads says that it holds the read on exactly that path.
+func (s *State) reads(l *lease, key string) bool {
+	return l != nil && l.holds.Get(s.suffixed(key, readSuffix)) != nil
+}
+
+// suffixed is a key and a suffix, in scratch memory.
+func (s *State) suffixed(key, suffix string) string {
+	s.key2 = append(append(s.key2[:0], key...), suffix...)
+	return view(s.key2)
+}
+
+// exempt says that a need not yield to earlier requests for w: it covers the path
+// already, or it is the path's only reader and wants to write (contract.md
+// section 7).
+func (s *State) exempt(a *asking, w *want) bool {
+	if a.l == nil || a.l.holds.Empty() {
+		return false
+	}
+	return s.covers(a, w) || w.mode == wire.ModeWrite && s.reads(a.l, w.key) && s.soleReader(w.key)
+}
+
+// covers says that what the owner holds includes w.
+func (s *State) covers(a *asking, w *want) bool {
+	if a.alg == wire.Semaphore {
+		return a.l.holds.Get(s.suffixed(w.key, permSuffix)) != nil
+	}
+	if a.l.writes(w.key) || w.mode == wire.ModeRead && s.reads(a.l, w.key) {
+		return true
+	}
+	found := false
+	if a.alg.Recursive() {
+		a.l.holds.Walk(w.key, func(at int, st trie.Step[struct{}]) bool {
+			found = found || isBoundary(w.key, at) && st.Value() != nil
+			return !found
+		})
+	}
+	return found
+}
+
+// soleReader says that exactly one owner reads the path.
+func (s *State) soleReader(key string) bool {
+	return s.holds.Sub(s.suffixed(key, readSuffix)).Count(classRead) == 1
+}
+
+// blocked finds what another owner holds that stands in the way of w (contract.md
+// section 5, rows 2 and 4–8). Holds of a lease that is past its time do not
+// count: they are freed on the way.
+func (s *State) blocked(a *asking, w *want) verdict {
+	for {
+		v := s.conflict(a, w)
+		if !v.blocked || !s.overdue() || !s.buryDead(a, w, v.owner) {
+			return v
+		}
+	}
+}
+
+// overdue says that something is past its time and not yet ended.
+func (s *State) overdue() bool {
+	at, ok := s.deadlines.next()
+	return ok && at <= s.now
+}
+
+// buryDead ends the leases past their time that stand in w's way, and says
+// whether there were any. The holders of a full semaphore all do.
+func (s *State) buryDead(a *asking, w *want, blocker string) (any bool) {
+	owners := []string{blocker}
+	if a.alg == wire.Semaphore {
+		owners = s.holders(w.key, permSuffix)
+	}
+	for _, o := range owners {
+		if l := s.leases.Get(s.leaseKey(o, a.ns)); l.held() && l.deadline <= s.now {
+			s.endLease(l, everything)
+			any = true
+		}
+	}
+	if any && a.l != nil { // the trees moved under the owner's own standing
+		a.l = s.standing(a.owner, a.ns)
+	}
+	return any
+}
+
+// holders lists the owners of the shared holds on a path, in order.
+func (s *State) holders(key, suffix string) (owners []string) {
+	s.holds.Sub(s.suffixed(key, suffix)).Ascend(func(_ string, h *hold) bool {
+		owners = append(owners, h.owner)
+		return true
+	})
+	return owners
+}
+
+// conflict is blocked with every hold taken as live.
+func (s *State) conflict(a *asking, w *want) verdict {
+	var above string // nearest ancestor written recursively by another
+	var aboveOwner string
+	var here trie.Step[hold]
+	found := false
+	s.holds.Walk(w.key, func(at int, st trie.Step[hold]) bool {
+		if at == len(w.key) {
+			here, found = st, true
+			return false
+		}
+		if h := st.Value(); h != nil && isBoundary(w.key, at) &&
+			h.owner != "" && h.owner != a.owner && h.alg.Recursive() {
+			above, aboveOwner = w.key[:at], h.owner
+		}
+		return true
+	})
+	if above != "" {
+		return blockedBy(wire.ReasonAncestorLocked, owned(above), aboveOwner, w)
+	}
+	if !found {
+		return verdict{}
+	}
+	if a.alg == wire.Semaphore {
+		return s.full(a, w, here)
+	}
+	if h := here.Value(); h != nil && h.owner != "" && h.owner != a.owner {
+		return blockedBy(wire.ReasonWriteLocked, owned(w.key), h.owner, w)
+	}
+	if w.mode == wire.ModeRead {
+		return verdict{}
+	}
+	if readers := here.Sub(s.suffixed(w.key, readSuffix)); !readers.Empty() {
+		if o := firstOther(readers, a.owner); o != "" {
+			return blockedBy(wire.ReasonReadLocked, owned(w.key), o, w)
+		}
+	}
+	if !a.alg.Recursive() {
+		return verdict{}
+	}
+	below := here.Sub(s.suffixed(w.key, "/"))
+	for _, c := range [...]trie.Class{classWrite, classRead} {
+		if n := below.Count(c); n > 0 && n > a.l.below(s, w.key, c) {
+			return s.descendant(a, w, c)
+		}
+	}
+	return verdict{}
+}
+
+// below is how many holds of a class the owner has below a path.
+func (l *lease) below(s *State, key string, c trie.Class) uint32 {
+	if l == nil {
+		return 0
+	}
+	return l.holds.Sub(s.suffixed(key, "/")).Count(c)
+}
+
+// full is row 4: the path's permits are all taken and none by the caller.
+func (s *State) full(a *asking, w *want, here trie.Step[hold]) verdict {
+	holders := here.Sub(s.suffixed(w.key, permSuffix))
+	if holders.Count(classWrite) < w.permits || a.l != nil && a.l.holds.Get(s.suffixed(w.key, permSuffix)) != nil {
+		return verdict{}
+	}
+	return blockedBy(wire.ReasonSemaphoreFull, owned(w.key), firstOther(holders, a.owner), w)
+}
+
+// firstOther is the first owner of a shared hold that is not me, "" when there is
+// none.
+func firstOther(sub trie.Sub[hold], me string) (other string) {
+	sub.Ascend(func(_ string, h *hold) bool {
+		if h.owner != me {
+			other = h.owner
+		}
+		return other == ""
+	})
+	return other
+}
+
+// descendant is rows 7 and 8: the first path below w, in byte order, that another
+// holds in class c, which is known to exist. It is found by walking where the
+// counts of all holds and of the caller's differ.
+func (s *State) descendant(a *asking, w *want, c trie.Class) (v verdict) {
+	mine := func(prefix []byte) uint32 {
+		if a.l == nil {
+			return 0
+		}
+		return a.l.holds.SubBytes(prefix).Count(c)
+	}
+	s.holds.Foreign(w.key+"/", c, nul, mine, func(key string, h *hold) bool {
+		if h.owner == a.owner {
+			return false
+		}
+		reason := wire.ReasonDescendantWriteLocked
+		if c == classRead {
+			reason = wire.ReasonDescendantReadLocked
+		}
+		v = blockedBy(reason, key, h.owner, w)
+		return true
+	})
+	return v
+}
+
+// capacity is how many may hold a semaphore's path at once: what its first holder
+// or waiter said, 0 while there is neither.
+func (s *State) capacity(a *asking, key string) (permits uint32) {
+	if s.overdue() {
+		for _, o := range s.holders(key, permSuffix) {
+			s.standing(o, a.ns)
+		}
+		if a.l != nil {
+			a.l = s.standing(a.owner, a.ns)
+		}
+	}
+	s.holds.Sub(s.suffixed(key, permSuffix)).Ascend(func(_ string, h *hold) bool {
+		permits = h.permits
+		return false
+	})
+	if permits == 0 {
+		s.queue.Sub(s.suffixed(key, writeQueue)).Ascend(func(_ string, p *place) bool {
+			permits = p.permits
+			return false
+		})
+	}
+	return permits
+}

@@ -1,0 +1,309 @@
+package engine
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/pathlockd/pathlockd/trie"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// view looks at scratch bytes as a string, for calls that do not keep it.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// owned copies a string that aliases a command's buffer.
+func owned(s string) string { return strings.Clone(s) }
+
+// leaseKey builds the key of an owner's standing in a namespace in scratch
+// memory that the next call overwrites.
+func (s *State) leaseKey(owner, ns string) string {
+	s.key = appendLeaseKey(s.key[:0], owner, ns)
+	return view(s.key)
+}
+
+// standing answers the owner's standing in a namespace to be changed, nil when
+// it has none. A lease past its time is ended first, whole: what its owner does
+// next must not find its old holds.
+func (s *State) standing(owner, ns string) *lease {
+	key := s.leaseKey(owner, ns)
+	l := s.leases.Get(key)
+	if l == nil {
+		return nil
+	}
+	if l.held() && l.deadline <= s.now {
+		s.endLease(l, everything)
+		if key = s.leaseKey(owner, ns); s.leases.Get(key) == nil {
+			return nil
+		}
+	}
+	return s.leases.Edit(s.w, key)
+}
+
+// enter answers the owner's standing in a namespace, made if there is none.
+func (s *State) enter(owner, ns string) *lease {
+	if l := s.standing(owner, ns); l != nil {
+		return l
+	}
+	key := owned(s.leaseKey(owner, ns))
+	l := s.leases.Insert(s.w, key, trie.None, 0)
+	l.owner, l.ns = splitLeaseKey(key)
+	l.born = s.w.Mark()
+	l.timer = &timer{kind: timeLease, key: key}
+	if s.owners != nil {
+		s.owners.OwnerCame(l.owner)
+	}
+	return l
+}
+
+// leaveIfIdle drops a standing in which nothing is held or waited for any more.
+func (s *State) leaveIfIdle(l *lease) {
+	if l.gone || !l.holds.Empty() || !l.waits.Empty() {
+		return
+	}
+	l.gone = true
+	key := l.timer.key
+	s.deadlines.disarm(l.timer)
+	s.bury(tableLease, key, l.born)
+	if s.owners != nil {
+		s.owners.OwnerWent(l.owner)
+	}
+	s.leases.Delete(s.w, key)
+}
+
+// extend makes the lease last at least ttl ms from now on.
+func (s *State) extend(l *lease, ttl uint64) {
+	if at := s.now + int64(ttl); at > l.deadline {
+		l.deadline = at
+		s.deadlines.arm(l.timer, at)
+	}
+}
+
+// shorten makes the lease last at most ms from now on.
+func (s *State) shorten(l *lease, ms int64) {
+	if at := s.now + ms; at < l.deadline {
+		l.deadline = at
+		s.deadlines.arm(l.timer, at)
+	}
+}
+
+// follow ties the lease to the connection of a command that asks for it.
+func (l *lease) follow(b *binding) {
+	if b != nil {
+		l.bind = b
+	}
+}
+
+// bindingOf is the tie that a command asks for, nil when it does not.
+func bindingOf(cmd *Command) *binding {
+	if !cmd.Bound {
+		return nil
+	}
+	return &binding{session: cmd.Caller.Session, epoch: cmd.Epoch, grace: cmd.Grace}
+}
+
+// bound answers the tie to keep: the old one when it says the same.
+func (l *lease) bound(cmd *Command) *binding {
+	if !cmd.Bound {
+		return nil
+	}
+	if b := l.bind; b != nil && b.session == cmd.Caller.Session && b.epoch == cmd.Epoch && b.grace == cmd.Grace {
+		return b
+	}
+	return bindingOf(cmd)
+}
+
+// everything is a budget that is never used up.
+const everything = int(^uint(0) >> 1)
+
+// leaseOver ends a lease whose time has come and answers how many holds that
+// freed, at least 1.
+func (s *State) leaseOver(key string, budget int) int {
+	l := s.leases.Edit(s.w, key)
+	if l == nil || !l.held() {
+		return 1
+	}
+	return s.endLease(l, budget)
+}
+
+// endLease frees up to budget of the holds of a lease that is over. While some
+// are left the lease stays due, and whoever meets them finishes the work.
+func (s *State) endLease(l *lease, budget int) (cost int) {
+	l = s.leases.Edit(s.w, l.timer.key)
+	for cost < budget {
+		hkey, ok := firstKey(&l.holds)
+		if !ok {
+			break
+		}
+		s.drop(l, hkey)
+		cost++
+	}
+	if !l.holds.Empty() {
+		s.deadlines.arm(l.timer, l.deadline)
+		return cost
+	}
+	if !l.quiet {
+		s.event(wire.EventExpired, l.owner, "", l.ns, 0)
+	}
+	s.lapse(l)
+	return max(cost, 1)
+}
+
+// endQuietly ends a lease by somebody's will: no event, and what the budget does
+// not cover is freed as if it had run out.
+func (s *State) endQuietly(l *lease) {
+	if !l.held() {
+		return
+	}
+	l.quiet = true
+	if l.deadline > s.now {
+		l.deadline = s.now
+	}
+	s.endLease(l, s.cfg.ReapBudget)
+}
+
+// lapse is what happens when nothing is held any more: lease, revoke mark and
+// tie go, and queued requests that rely on a hold can never succeed.
+func (s *State) lapse(l *lease) {
+	l.deadline, l.revoke, l.bind, l.quiet = 0, 0, nil, false
+	s.deadlines.disarm(l.timer)
+	s.dropRelying(l)
+	s.leaveIfIdle(l)
+}
+
+// firstKey is the first key of a tree.
+func firstKey(t *trie.Tree[struct{}]) (key string, ok bool) {
+	t.All().Ascend(func(k string, _ *struct{}) bool { key, ok = k, true; return false })
+	return key, ok
+}
+
+// drop frees one hold of an owner, named as its lease names it, and notes what
+// that may let in.
+func (s *State) drop(l *lease, hkey string) {
+	f := freed{key: hkey, write: true}
+	switch suffix := hkey[max(0, len(hkey)-2):]; suffix {
+	case readSuffix, permSuffix:
+		f.key, f.write = hkey[:len(hkey)-2], suffix == permSuffix
+		s.key2 = append(append(s.key2[:0], hkey...), l.owner...)
+		key := view(s.key2)
+		h := s.holds.Get(key)
+		f.recursive = h.alg.Recursive()
+		s.bury(tableShared, key, h.born)
+		s.holds.Delete(s.w, key)
+	default:
+		h := s.holds.SetClass(s.w, hkey, classGhost)
+		f.recursive = h.alg.Recursive()
+		s.bury(tableHold, hkey, h.born)
+		h.owner, h.meta, h.since, h.born = "", nil, 0, s.w.Mark()
+	}
+	l.holds.Delete(s.w, hkey)
+	s.freed = append(s.freed, f)
+}
+
+// renew does Renew, and Bind's renewal, in the namespaces the command names.
+// With no lease to renew in a named one it is lost; without names it is lost
+// when it renewed nothing.
+func (s *State) renew(cmd *Command) (res wire.Result) {
+	req := cmd.Req
+	renewed := 0
+	s.standings(req.Owner, req.Domains, func(l *lease) {
+		if !l.held() {
+			return
+		}
+		renewed++
+		if req.TTLMillis > 0 {
+			l.deadline = 0
+			s.extend(l, req.TTLMillis)
+		}
+		l.follow(l.bound(cmd))
+		res.Flag = res.Flag || l.revoke > s.now
+	})
+	if missing, ok := s.missing(req.Owner, req.Domains); !ok || renewed == 0 {
+		return wire.Result{Status: wire.RenewLost, Path: missing, Reason: wire.ReasonMissingAlive}
+	}
+	return res
+}
+
+// unbind makes the owner's leases independent of the connection.
+func (s *State) unbind(cmd *Command) wire.Result {
+	s.standings(cmd.Req.Owner, nil, func(l *lease) {
+		if l.bind != nil && l.bind.session == cmd.Caller.Session {
+			l.bind = nil
+		}
+	})
+	return wire.Result{}
+}
+
+// detach shrinks the leases that hang on a connection that is gone to their
+// grace. A lease that a later connection of the session renewed since is left
+// alone.
+func (s *State) detach(cmd *Command) wire.Result {
+	s.standings(cmd.Req.Owner, nil, func(l *lease) {
+		if b := l.bind; b != nil && b.session == cmd.Caller.Session && b.epoch <= cmd.Epoch && l.held() {
+			s.shorten(l, b.grace)
+		}
+	})
+	return wire.Result{}
+}
+
+// revoke marks the owner's leases, so that its next renewals tell it.
+func (s *State) revoke(cmd *Command) wire.Result {
+	s.standings(cmd.Req.Owner, nil, func(l *lease) {
+		if l.held() {
+			l.revoke = s.now + RevokeMillis
+		}
+	})
+	return wire.Result{}
+}
+
+// standings calls f with each of the owner's standings, to be changed, that one
+// of the domains takes in; all of them when there are none. A domain is a
+// namespace, or a handler and a colon for all its namespaces.
+func (s *State) standings(owner string, domains []string, f func(*lease)) {
+	var keys []string
+	s.leases.Sub(s.leaseKey(owner, "")).Ascend(func(key string, _ *lease) bool {
+		_, ns := splitLeaseKey(key)
+		if inDomains(ns, domains) {
+			keys = append(keys, key)
+		}
+		return true
+	})
+	for _, key := range keys {
+		if l := s.standing(splitLeaseKey(key)); l != nil {
+			f(l)
+		}
+	}
+}
+
+// missing answers the first domain that takes in no lease of the owner, ok when
+// there is none.
+func (s *State) missing(owner string, domains []string) (domain string, ok bool) {
+	for _, d := range domains {
+		found := false
+		s.leases.Sub(s.leaseKey(owner, "")).Ascend(func(key string, l *lease) bool {
+			_, ns := splitLeaseKey(key)
+			found = l.held() && l.deadline > s.now && inDomain(ns, d)
+			return !found
+		})
+		if !found {
+			return owned(strings.TrimSuffix(d, ":")), false
+		}
+	}
+	return "", true
+}
+
+func inDomains(ns string, domains []string) bool {
+	for _, d := range domains {
+		if inDomain(ns, d) {
+			return true
+		}
+	}
+	return len(domains) == 0
+}
+
+// inDomain says that domain d takes in namespace ns.
+func inDomain(ns, d string) bool {
+	if strings.HasSuffix(d, ":") {
+		return strings.HasPrefix(ns, d) || ns == d[:len(d)-1]
+	}
+	return ns == d
+}

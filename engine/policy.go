@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pathlockd/pathlockd/trie"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// setRow sets or deletes the policy of one namespace of the group. If that
+// changes the algorithm in force, the namespace's locks and waiters go, and every
+// owner that had one is told once (contract.md section 4).
+func (s *State) setRow(cmd *Command) wire.Result {
+	ns := cmd.Req.Namespace
+	before, _ := s.algorithm(ns)
+	s.writePolicy(ns, cmd.Req.Algorithm, cmd.Req.Explicit)
+	if after, _ := s.algorithm(ns); after != before {
+		s.clear(ns)
+	}
+	return wire.Result{}
+}
+
+func (s *State) writePolicy(ns string, alg wire.Algorithm, chosen bool) {
+	switch p := s.policies.Get(ns); {
+	case !chosen && p != nil:
+		s.bury(tablePolicy, ns, 0)
+		s.policies.Delete(s.w, ns)
+	case chosen && p == nil:
+		s.policies.Insert(s.w, owned(ns), trie.None, 0).algorithm = alg
+	case chosen:
+		s.policies.Edit(s.w, ns).algorithm = alg
+	}
+}
+
+// clear takes everything in exactly one namespace away.
+func (s *State) clear(ns string) {
+	key := string(appendKey(nil, ns, ns))
+	var owners []string
+	s.holds.Sub(key).AscendClass(liveHolds, func(_ string, h *hold) bool {
+		owners = append(owners, h.owner)
+		return true
+	})
+	s.queue.Sub(key).Ascend(func(_ string, p *place) bool {
+		owners = append(owners, p.owner)
+		return true
+	})
+	slices.Sort(owners)
+	for _, o := range slices.Compact(owners) {
+		l := s.standing(o, ns)
+		if l == nil {
+			continue // its time was over before
+		}
+		o, space := l.owner, l.ns
+		for {
+			key, ok := firstKey(&l.waits)
+			if !ok {
+				break
+			}
+			s.abort(seqOf(key), wire.Errorf(wire.Aborted, "the locking policy of namespace %s changed while the request waited", wire.Quote(ns)))
+			if l = s.standing(o, space); l == nil {
+				break
+			}
+		}
+		if l != nil {
+			s.endQuietly(l)
+		}
+		s.event(wire.EventKilled, o, "", space, 0)
+	}
+}
+
+// liveHolds are the classes of leaves that are holds.
+var liveHolds = classWrite.Mask() | classRead.Mask()
+
+// freeze is the first step of a routing change: it checks that the subtree at a
+// root has no live lock and no recursive write above it, and from then on lets
+// nothing into it. It answers the counter, above which the tokens of the subtree
+// go on elsewhere; or CONFLICT with the lock that is in the way.
+//
+// cmd.NS is the namespace the root lies in, or "" to look at every namespace of
+// the group below the root.
+func (s *State) freeze(cmd *Command) wire.Result {
+	root := cmd.Req.Namespace
+	if path, owner, found := s.lockIn(root, cmd.NS); found {
+		return wire.Result{Status: wire.StatusConflict, Path: path, Owner: owner}
+	}
+	if !slices.Contains(s.frozen, root) {
+		s.frozen = append(slices.Clone(s.frozen), owned(root))
+	}
+	return wire.Result{Token: s.counter}
+}
+
+// lockIn finds a live lock at or below a root, or a recursive write above it in
+// namespace above.
+func (s *State) lockIn(root, above string) (path, owner string, found bool) {
+	live := func(key string, h *hold) bool {
+		l := s.leases.Get(s.leaseKey(h.owner, namespaceOf(key)))
+		return l.held() && l.deadline > s.now
+	}
+	s.eachInside(root, func(prefix string) bool {
+		s.holds.Sub(prefix).AscendClass(liveHolds, func(key string, h *hold) bool {
+			if s.moves(root, key) && live(key, h) {
+				path, owner, found = pathOf(key), h.owner, true
+			}
+			return !found
+		})
+		return !found
+	})
+	if found || above == "" {
+		return path, owner, found
+	}
+	key := string(appendKey(nil, above, root))
+	s.holds.Walk(key, func(at int, st trie.Step[hold]) bool {
+		if h := st.Value(); h != nil && isBoundary(key, at) && h.owner != "" && h.alg.Recursive() && live(key[:at], h) {
+			path, owner, found = pathOf(key[:at]), h.owner, true
+		}
+		return true
+	})
+	return owned(path), owner, found
+}
+
+// eachInside calls f with prefixes of keys that together take in every path at
+// and below a root, whatever namespace it is in.
+func (s *State) eachInside(root string, f func(prefix string) bool) {
+	lengths := make(map[string]bool)
+	s.lengths(lengths)
+	path := strings.TrimSuffix(rootPath(root), "/")
+	for _, l := range sortedKeys(lengths) {
+		if !f(l + path) {
+			return
+		}
+	}
+}
+
+// lengths collects the heads of all path keys: the lengths of the namespaces
+// that have any.
+func (s *State) lengths(into map[string]bool) {
+	for from := ""; ; {
+		key, _, ok := s.holds.Ceiling("", from, 0)
+		if !ok {
+			break
+		}
+		into[key[:keyHead]] = true
+		from = key[:keyHead] + "\xff"
+	}
+	for from := ""; ; {
+		key, _, ok := s.queue.Ceiling("", from, 0)
+		if !ok {
+			break
+		}
+		into[key[:keyHead]] = true
+		from = key[:keyHead] + "\xff"
+	}
+}
+
+func sortedKeys(m map[string]bool) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// moves says that the path of a key is one that a routing change at root moves:
+// it lies there, and not in a namespace of its own that somebody chose within.
+func (s *State) moves(root, key string) bool {
+	if !contains(root, pathOf(key)) {
+		return false
+	}
+	ns := namespaceOf(key)
+	return ns == root || !contains(root, rootPath(ns)) || s.policies.Get(ns) == nil
+}
+
+// rootPath is a namespace as a path, as contains takes it.
+func rootPath(ns string) string {
+	if segments(ns) == 0 && len(ns) > 0 && ns[len(ns)-1] != slash {
+		return ns + ":/"
+	}
+	return ns
+}
+
+// isFrozen says that a path is being moved.
+func (s *State) isFrozen(path string) bool { return frozenRoot(s.frozen, path) }
+
+func frozenRoot(frozen []string, path string) bool {
+	for _, root := range frozen {
+		if contains(root, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// moved refuses a command whose paths were resolved with routes that a change
+// here has overtaken, or that are being moved right now: who asked resolves them
+// anew.
+func (s *State) moved(cmd *Command) (res wire.Result, moved bool) {
+	moved = cmd.Version < s.version
+	if !moved && len(s.frozen) > 0 {
+		for i := range cmd.Req.Locks {
+			moved = moved || s.isFrozen(cmd.Req.Locks[i].Path)
+		}
+		for i := range cmd.Req.Releases {
+			moved = moved || s.isFrozen(cmd.Req.Releases[i].Path)
+		}
+	}
+	if moved {
+		res = movedTo(s.version)
+	}
+	return res, moved
+}
+
+func movedTo(version uint64) wire.Result {
+	return wire.Result{
+		Code: wire.Unavailable, Message: "the namespace is being moved to another group",
+		Position: Moved, Count: version,
+	}
+}
+
+// thaw undoes a freeze: what waits there may be granted again.
+func (s *State) thaw(root string) wire.Result {
+	i := slices.Index(s.frozen, root)
+	if i < 0 {
+		return wire.Result{}
+	}
+	s.frozen = slices.Delete(slices.Clone(s.frozen), i, i+1)
+	s.eachInside(root, func(prefix string) bool {
+		s.freed = append(s.freed, freed{key: prefix, subtree: true})
+		return true
+	})
+	return wire.Result{}
+}
+
+// open takes a subtree over: its tokens go on above the floor, which also stands
+// for the fences of all its paths.
+func (s *State) open(cmd *Command) wire.Result {
+	root := cmd.Req.Namespace
+	s.raise(cmd.Req.Token)
+	s.addFloor(root, cmd.Req.Token)
+	if cmd.Req.Explicit {
+		s.writePolicy(root, cmd.Req.Algorithm, true)
+	}
+	s.atVersion(cmd.Req.Target)
+	return wire.Result{}
+}
+
+// atVersion notes the routes that the group's paths must be resolved with.
+func (s *State) atVersion(v uint64) {
+	if v > s.version {
+		s.version = v
+	}
+}
+
+func (s *State) addFloor(root string, token int64) {
+	if token == 0 {
+		return
+	}
+	s.floors = slices.Clone(s.floors)
+	for i := range s.floors {
+		if s.floors[i].Root == root {
+			s.floors[i].Token = max(s.floors[i].Token, token)
+			return
+		}
+	}
+	s.floors = append(s.floors, floor{owned(root), token})
+	if len(s.floors) > maxFloors {
+		merged := floor{}
+		for _, f := range s.floors {
+			merged.Token = max(merged.Token, f.Token)
+		}
+		s.floors = []floor{merged}
+	}
+}
+
+// leave is the last step of a routing change: who waits for a path of the subtree
+// is told, and requests resolved with older routes are refused from now on.
+func (s *State) leave(cmd *Command) wire.Result {
+	root := cmd.Req.Namespace
+	var gone []uint64
+	s.eachInside(root, func(prefix string) bool {
+		s.queue.Sub(prefix).Ascend(func(key string, _ *place) bool {
+			if s.moves(root, key) {
+				gone = append(gone, seqOf(key))
+			}
+			return true
+		})
+		return true
+	})
+	slices.Sort(gone)
+	told := make(map[string]bool)
+	for _, seq := range slices.Compact(gone) {
+		w := s.waiter(seq)
+		if w == nil {
+			continue
+		}
+		if !told[w.owner] {
+			told[w.owner] = true
+			s.event(wire.EventKilled, w.owner, "", w.ns, 0)
+		}
+		s.abort(seq, wire.Errorf(wire.Aborted, "namespace %s was moved while the request waited", wire.Quote(root)))
+	}
+	if i := slices.Index(s.frozen, root); i >= 0 {
+		s.frozen = slices.Delete(slices.Clone(s.frozen), i, i+1)
+	}
+	s.atVersion(cmd.Req.Target)
+	return wire.Result{}
+}

@@ -1,0 +1,407 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pathlockd/pathlockd/trie"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// place is a waiter's wish for one path, in the tree that finds waiters by path.
+// The leaf's rank is the waiter's arrival number.
+type place struct {
+	owner   string
+	permits uint32
+}
+
+// waiter is a queued request: a polled entry, of which an owner has one in each
+// namespace, or an acquire whose call is open.
+type waiter struct {
+	owner    string
+	ns       string
+	alg      wire.Algorithm
+	wants    []want   // keys are the state's own; never changed in place
+	places   []string // keys in the queue, of the wants that are new
+	releases []wire.ReleaseRequest
+	token    int64 // what it will hold: its own, or minted; 0 when it needs none
+	own      bool  // token is the caller's own
+	open     bool  // a call waits for the answer
+	caller   Caller
+	ttl      uint64 // of the lease it will get, ms
+	deadline int64  // when it leaves the queue, ms of the lease clock
+	since    int64  // wall time of its arrival, Unix ms
+	bind     *binding
+	meta     *string
+	kept     string // key of the answer kept for it, "" for none
+	timer    *timer
+	born     uint32
+}
+
+// queueMillis is how long a request may wait that asked for ttl ms.
+func queueMillis(ttl uint64) int64 {
+	if ttl == 0 {
+		return wire.DefaultQueueTTLMillis
+	}
+	return int64(ttl)
+}
+
+// waiter is the one with an arrival number, to look at.
+func (s *State) waiter(seq uint64) *waiter {
+	var b [8]byte
+	return s.waiters.Get(view(appendSeq(b[:0], seq)))
+}
+
+// editWaiter is the same to be changed.
+func (s *State) editWaiter(seq uint64) *waiter {
+	var b [8]byte
+	return s.waiters.Edit(s.w, view(appendSeq(b[:0], seq)))
+}
+
+// earliest finds the first waiter of another owner, with an arrival number in
+// [from, before), that a request for a path conflicts with (contract.md section
+// 7): on the path unless both read, above it or below it if the upper one is a
+// recursive write. It answers 0 when there is none.
+func (s *State) earliest(key string, write, recursive bool, owner string, from, before uint64) (seq uint64, at string) {
+	look := func(sub trie.Sub[place]) {
+		if first := sub.First(); first == 0 || first >= before {
+			return
+		}
+		for it := sub.ByRank(from); ; {
+			k, rank, p, ok := it.Next()
+			if !ok || rank >= before {
+				return
+			}
+			if rank >= from && p.owner != owner {
+				seq, at, before = rank, k, rank
+				return
+			}
+		}
+	}
+	s.queue.Walk(key, func(n int, st trie.Step[place]) bool {
+		if n < len(key) {
+			if recursive && isBoundary(key, n) {
+				look(st.Sub(s.suffixed(key[:n], writeQueue)))
+			}
+			return true
+		}
+		look(st.Sub(s.suffixed(key, writeQueue)))
+		if write {
+			look(st.Sub(s.suffixed(key, readQueue)))
+			if recursive {
+				look(st.Sub(s.suffixed(key, "/")))
+			}
+		}
+		return false
+	})
+	return seq, at
+}
+
+// pollFor answers the owner's polled entry if it asks for what a asks for, and
+// then gives a its place in the queue.
+func (s *State) pollFor(a *asking) *waiter {
+	if a.l.poll == 0 {
+		return nil
+	}
+	w := s.waiter(a.l.poll)
+	if !sameWants(w.wants, a.wants) {
+		return nil
+	}
+	a.seq = a.l.poll
+	return w
+}
+
+// sameWants says that two requests name the same paths in the same modes.
+func sameWants(a, b []want) bool {
+	same := func(x, y want) bool { return x.key == y.key && x.mode == y.mode && x.state == y.state }
+	if slices.EqualFunc(a, b, same) {
+		return true
+	}
+	if len(a) != len(b) {
+		return false
+	}
+	order := func(x, y want) int {
+		if c := strings.Compare(x.key, y.key); c != 0 {
+			return c
+		}
+		return int(x.mode)*2 + int(x.state) - int(y.mode)*2 - int(y.state)
+	}
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.SortFunc(a, order)
+	slices.SortFunc(b, order)
+	return slices.EqualFunc(a, b, same)
+}
+
+// enqueue puts a request that v stands in the way of into the queue, or confirms
+// entry, the place it has there.
+func (s *State) enqueue(cmd *Command, a *asking, entry *waiter, v verdict) wire.Result {
+	req := cmd.Req
+	open := req.Flags&wire.FlagWait != 0
+	if err := s.room(a, entry, open); err != nil {
+		var res wire.Result
+		res.Fail(err)
+		return res
+	}
+	res := v.result(a)
+	if a.l == nil {
+		a.l = s.enter(a.owner, a.ns)
+	}
+	var w *waiter
+	switch {
+	case entry != nil:
+		w = s.editWaiter(a.seq)
+	default:
+		if old := a.l.poll; old != 0 && !open {
+			s.removeWaiter(old, false)
+			a.l = s.enter(a.owner, a.ns)
+		}
+		w = s.join(cmd, a, open)
+	}
+	if a.own && a.token > w.token {
+		w.token, w.own = a.token, true
+	}
+	w.ttl = req.TTLMillis
+	w.releases = ownReleases(req.Releases)
+	w.bind = a.l.bound(cmd)
+	w.meta = s.metaFor(a.l, grantOf(cmd))
+	w.deadline = s.now + queueMillis(req.QueueTTLMillis)
+	s.deadlines.arm(w.timer, w.deadline)
+	s.asked = seqOf(w.timer.key)
+	res.Token, res.Namespace = w.token, a.l.ns
+	res.Position = s.position(s.asked, w)
+	return res
+}
+
+// join makes a new waiter at the tail of the queue.
+func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
+	s.seq++
+	var b [8]byte
+	seqKey := string(appendSeq(b[:0], s.seq))
+	w := s.waiters.Insert(s.w, seqKey, trie.None, 0)
+	w.owner, w.ns, w.alg, w.since, w.born = a.l.owner, a.l.ns, a.alg, s.wall, s.w.Mark()
+	w.timer = &timer{kind: timeWaiter, key: seqKey}
+	w.wants = make([]want, len(a.wants))
+	for i, ask := range a.wants {
+		w.wants[i] = ask
+		s.addPlace(w, a.l, &w.wants[i], seqKey)
+	}
+	s.queued[w.owner] += len(w.places)
+	if open {
+		w.open, w.caller = true, cmd.Caller
+		s.callers[w.caller] = s.seq
+	} else {
+		a.l.poll = s.seq
+	}
+	switch {
+	case a.own:
+		w.token, w.own = a.token, true
+	default:
+		w.token = s.expected(a)
+	}
+	return w
+}
+
+// addPlace puts one wish of a waiter into the queue, and makes its key the
+// state's own. What is said to be held needs no place.
+func (s *State) addPlace(w *waiter, l *lease, k *want, seqKey string) {
+	if k.state == wire.StateHeld {
+		k.key = owned(k.key)
+		return
+	}
+	suffix := writeQueue
+	if k.mode == wire.ModeRead {
+		suffix = readQueue
+	}
+	key := k.key + suffix + seqKey
+	k.key = key[:len(k.key)]
+	if s.queue.Get(key) != nil {
+		return // the request names the path twice
+	}
+	p := s.queue.Insert(s.w, key, classWait, seqOf(seqKey))
+	p.owner, p.permits = w.owner, k.permits
+	l.waits.Insert(s.w, key, classWait, 0)
+	w.places = append(w.places, key)
+}
+
+// expected is the token that a request without one of its own will hold: the one
+// it has when it writes all its paths already, else a new one.
+func (s *State) expected(a *asking) int64 {
+	if token, keeps := s.heldToken(a); keeps {
+		return token
+	}
+	for i := range a.wants {
+		if a.alg != wire.Semaphore && a.wants[i].mode == wire.ModeWrite {
+			return s.mint()
+		}
+	}
+	return 0
+}
+
+// room refuses a waiter that the queue has no room for.
+func (s *State) room(a *asking, entry *waiter, open bool) *wire.Error {
+	if entry != nil {
+		return nil
+	}
+	n, leaving := 0, 0
+	for i := range a.wants {
+		if a.wants[i].state == wire.StateNew {
+			n++
+		}
+	}
+	if a.l != nil && a.l.poll != 0 && !open {
+		leaving = len(s.waiter(a.l.poll).places)
+	}
+	sum := s.queue.Sum()
+	total := int(sum.Count[classWait])
+	if total+n-leaving > s.cfg.MaxQueued {
+		return wire.Errorf(wire.ResourceExhausted,
+			"the queue of this group holds %d paths and %d more were asked for, at most %d are allowed (max_queued_paths_per_group)",
+			total, n, s.cfg.MaxQueued)
+	}
+	if mine := s.queued[a.owner]; mine+n-leaving > s.cfg.MaxQueued/4 {
+		return wire.Errorf(wire.ResourceExhausted,
+			"owner_id: waits for %d paths in this group and asked for %d more, at most %d are allowed (a quarter of max_queued_paths_per_group)",
+			mine, n, s.cfg.MaxQueued/4)
+	}
+	return nil
+}
+
+func ownReleases(rs []wire.ReleaseRequest) []wire.ReleaseRequest {
+	if len(rs) == 0 {
+		return nil
+	}
+	out := make([]wire.ReleaseRequest, len(rs))
+	for i, r := range rs {
+		out[i] = wire.ReleaseRequest{Path: owned(r.Path), Mode: r.Mode}
+	}
+	return out
+}
+
+// position is a waiter's place on the path where it is furthest back, from 1.
+func (s *State) position(seq uint64, w *waiter) uint64 {
+	ahead := uint32(0)
+	var b [8]byte
+	seqKey := appendSeq(b[:0], seq)
+	for _, p := range w.places {
+		key := p[:len(p)-queueSuffix]
+		n := uint32(0)
+		for _, suffix := range [...]string{writeQueue, readQueue} {
+			prefix := s.suffixed(key, suffix)
+			s.keys2 = append(append(s.keys2[:0], prefix...), seqKey...)
+			n += s.queue.Before(prefix, view(s.keys2), classWait)
+		}
+		ahead = max(ahead, n)
+	}
+	return uint64(ahead) + 1
+}
+
+// removeWaiter takes a waiter out of the queue. Unless it was granted, what it
+// kept others from becomes free.
+func (s *State) removeWaiter(seq uint64, granted bool) {
+	w := *s.waiter(seq)
+	l := s.leases.Edit(s.w, s.leaseKey(w.owner, w.ns))
+	for _, key := range w.places {
+		s.queue.Delete(s.w, key)
+		l.waits.Delete(s.w, key)
+		if !granted {
+			at := len(key) - queueSuffix
+			s.freed = append(s.freed, freed{
+				key: key[:at], write: key[at:at+len(writeQueue)] == writeQueue,
+				recursive: w.alg.Recursive(), since: seq,
+			})
+		}
+	}
+	if s.queued[w.owner] -= len(w.places); s.queued[w.owner] <= 0 {
+		delete(s.queued, w.owner)
+	}
+	if w.open {
+		delete(s.callers, w.caller)
+	}
+	if l.poll == seq {
+		l.poll = 0
+	}
+	s.deadlines.disarm(w.timer)
+	s.bury(tableWaiter, w.timer.key, w.born)
+	s.waiters.Delete(s.w, w.timer.key)
+	s.quietMark(w.ns)
+	if !granted {
+		s.leaveIfIdle(l)
+	}
+}
+
+// quietMark forgets below which token queued requests of a namespace are stale
+// once none waits there.
+func (s *State) quietMark(ns string) {
+	if s.marks.Empty() || s.marks.Get(ns) == nil {
+		return
+	}
+	s.key2 = appendKey(s.key2[:0], ns, ns)
+	if s.queue.SubBytes(s.key2).Empty() {
+		s.marks.Delete(s.w, ns)
+		s.bury(tableMark, ns, 0)
+	}
+}
+
+// answer ends a waiter's open call; a polled entry has none.
+func (s *State) answer(w *waiter, res wire.Result) {
+	if w.open {
+		s.out.Answers = append(s.out.Answers, Answer{w.caller, res})
+	}
+}
+
+// abort removes a waiter and refuses its call.
+func (s *State) abort(seq uint64, err *wire.Error) {
+	w := s.waiter(seq)
+	var res wire.Result
+	res.Fail(err)
+	s.answer(w, res)
+	s.removeWaiter(seq, false)
+}
+
+// waiterOver ends a waiter whose time in the queue is over.
+func (s *State) waiterOver(seq uint64) {
+	if w := s.waiter(seq); w != nil {
+		s.abort(seq, wire.Errorf(wire.DeadlineExceeded, "waited for the lock until queue_ttl_ms was over"))
+	}
+}
+
+// cancelWait ends the wait of a session's request, or leaves it a grace in which
+// the session may come back and ask again. It answers CANCELLED when it ended one.
+func (s *State) cancelWait(cmd *Command) (res wire.Result) {
+	seq := s.callers[Caller{cmd.Caller.Session, cmd.Req.Target}]
+	if seq == 0 {
+		return res
+	}
+	if grace := int64(cmd.Req.GraceMillis); grace > 0 {
+		if w := s.editWaiter(seq); s.now+grace < w.deadline {
+			w.deadline = s.now + grace
+			s.deadlines.arm(w.timer, w.deadline)
+		}
+		return res
+	}
+	s.abort(seq, wire.Errorf(wire.Cancelled, "the waiting acquire was cancelled"))
+	return res
+}
+
+// dropRelying removes the requests of an owner that say they hold something in a
+// namespace where it holds nothing any more: they can never succeed.
+func (s *State) dropRelying(l *lease) {
+	if l.waits.Empty() {
+		return
+	}
+	var gone []uint64
+	l.waits.All().Ascend(func(key string, _ *struct{}) bool {
+		seq := seqOf(key)
+		for _, w := range s.waiter(seq).wants {
+			if w.state == wire.StateHeld && !slices.Contains(gone, seq) {
+				gone = append(gone, seq)
+			}
+		}
+		return true
+	})
+	slices.Sort(gone)
+	for _, seq := range gone {
+		s.answer(s.waiter(seq), wire.Result{Status: wire.StatusLost, Reason: wire.ReasonMissingAlive})
+		s.removeWaiter(seq, false)
+	}
+}

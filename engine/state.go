@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"github.com/pathlockd/pathlockd/trie"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Config is what a state must know and never changes; all replicas of a group
+// have the same.
+type Config struct {
+	Algorithm  wire.Algorithm // of namespaces that have no policy: default_lock_algorithm
+	Segments   int            // routing_prefix_segments
+	MaxQueued  int            // paths waited for in the group: max_queued_paths_per_group
+	MaxKept    int            // answers kept for keyed requests
+	MaxEdges   int            // wait edges
+	ReapBudget int            // holds, waiters and answers that end with time in one step
+}
+
+// Limits of a group's tables that no configuration key changes. Over one of them
+// a request is refused with RESOURCE_EXHAUSTED and nothing is evicted.
+const (
+	DefaultMaxQueued  = 65_536
+	DefaultMaxKept    = 262_144
+	DefaultMaxEdges   = 65_536
+	DefaultReapBudget = 10_000
+
+	// KeptMillis is how long the answer to a keyed request is kept.
+	KeptMillis = 300_000
+	// RevokeMillis is how long a revoke mark stays on a lease.
+	RevokeMillis = 300_000
+	// maxFloors is how many moved subtrees keep a fence floor of their own; over it
+	// floors are merged into one for the whole group, which is safe and less kind.
+	maxFloors = 4096
+)
+
+// DefaultConfig has the defaults of contract.md section 14.
+func DefaultConfig() Config {
+	return Config{
+		Algorithm: wire.RecursiveRW, Segments: 1, MaxQueued: DefaultMaxQueued, MaxKept: DefaultMaxKept,
+		MaxEdges: DefaultMaxEdges, ReapBudget: DefaultReapBudget,
+	}
+}
+
+// Fences answers the fence of a path that no tree holds in memory. A failure to
+// read is not an answer: the implementation stops the process.
+type Fences interface {
+	// Fence answers the token stored for a path key, ok false when there is none.
+	Fence(key string) (token int64, ok bool)
+}
+
+// noFences is for states that never drop a fence from memory.
+type noFences struct{}
+
+func (noFences) Fence(string) (int64, bool) { return 0, false }
+
+// Classes of leaves in the trees of holds, and of an owner's holds.
+const (
+	classWrite trie.Class = 0 // write holds and semaphore permits
+	classRead  trie.Class = 1
+	classGhost trie.Class = 2 // a fence whose path nobody holds
+)
+
+// classWait is the class of the queue's leaves.
+const classWait trie.Class = 0
+
+// hold is one owner's hold on one path, or the fence of a path without one.
+type hold struct {
+	owner   string  // "" for a fence alone
+	token   int64   // the path's fence; 0 for reads and permits
+	since   int64   // wall time of the grant in Unix ms, for people
+	meta    *string // holder metadata, shared by the holds of one acquire
+	born    uint32  // modification mark under which the hold was taken
+	permits uint32
+	mode    wire.Mode
+	alg     wire.Algorithm // the rules it was taken under
+}
+
+// lease is an owner's standing in one namespace. It exists while the owner holds
+// something there or waits for something.
+type lease struct {
+	owner    string
+	ns       string
+	deadline int64               // ms of the lease clock; 0 while nothing is held
+	revoke   int64               // until when an OK renew reports that a revoke was asked for
+	holds    trie.Tree[struct{}] // path key for writes, path key 0 'R' or 'S' else
+	waits    trie.Tree[struct{}] // the queue's keys of its waiters
+	poll     uint64              // arrival number of its polled entry, 0: none
+	bind     *binding            // the connection its time hangs on, nil: none
+	meta     *string             // of the last acquire, to be shared by the next
+	quiet    bool                // it was ended by somebody, and not by time
+	gone     bool                // it is no longer in the tree
+	timer    *timer
+	born     uint32 // modification mark under which it was made
+}
+
+// held says that the owner has a lease.
+func (l *lease) held() bool { return l != nil && l.deadline != 0 }
+
+// binding ties a lease to one connection of a session. It is never changed, only
+// replaced.
+type binding struct {
+	session Session
+	epoch   uint64
+	grace   int64 // ms
+}
+
+// Session names a client across its connections.
+type Session [wire.SessionBytes]byte
+
+// Caller names one request of a session.
+type Caller struct {
+	Session Session
+	ID      uint64
+}
+
+// Event is something an owner may want to hear of.
+type Event struct {
+	Kind      wire.EventKind
+	Owner     string
+	Path      string
+	Namespace string
+	Token     int64
+}
+
+// Answer ends the call of a waiting acquire.
+type Answer struct {
+	Caller Caller
+	Result wire.Result
+}
+
+// Output collects what a step says beside its results.
+type Output struct {
+	Events  []Event
+	Answers []Answer
+}
+
+// Reset empties o and keeps its memory.
+func (o *Output) Reset() {
+	clear(o.Events)
+	clear(o.Answers)
+	o.Events, o.Answers = o.Events[:0], o.Answers[:0]
+}
+
+// State is one virtual group. Its methods are called by one goroutine at a time;
+// a View of it may be read by any.
+type State struct {
+	cfg    Config
+	fences Fences
+	w      *trie.Writer
+
+	now     int64  // ms of the lease clock
+	wall    int64  // Unix ms, for people
+	counter int64  // invariant: at least every token ever stored or minted here
+	seq     uint64 // arrival number given last
+	version uint64 // version of the last routing change that touched the group
+	floors  []floor
+	frozen  []string // roots that are being moved: nothing gets in
+
+	holds    trie.Tree[hold]
+	leases   trie.Tree[lease]
+	queue    trie.Tree[place]
+	waiters  trie.Tree[waiter]
+	edges    trie.Tree[edge]
+	policies trie.Tree[policy]
+	kept     trie.Tree[kept]
+	marks    trie.Tree[int64]
+	// Rows on disk whose leaf is gone: since the last checkpoint began, and those
+	// that one is deleting right now.
+	tombs, dying trie.Tree[struct{}]
+
+	touched bool   // a step was taken since the last checkpoint began
+	written uint32 // modification mark up to which all is on disk
+	sweep   string // where EvictFences goes on
+
+	// What follows is derived from the trees.
+	deadlines deadlines
+	callers   map[Caller]uint64 // open calls to their waiter's arrival number
+	queued    map[string]int    // paths waited for, by owner
+
+	// Scratch of the step in hand.
+	out     *Output
+	freed   []freed
+	cursors cursorHeap
+	key     []byte // leaseKey, and paths to release
+	key2    []byte // suffixed
+	keys    []byte // the request's path keys
+	keys2   []byte // queue keys to seek
+	wants   []want
+	asked   uint64 // arrival number of the request queued last
+
+	owners OwnerWatch
+}
+
+// floor is a fence for every path of a subtree that was taken over from another
+// group.
+type floor struct {
+	Root  string
+	Token int64
+}
+
+// OwnerWatch is told when an owner gets its first standing in a namespace of the
+// state and loses its last, so that who looks for an owner need not ask every
+// group. It may be nil.
+type OwnerWatch interface {
+	OwnerCame(owner string)
+	OwnerWent(owner string)
+}
+
+// New makes an empty state.
+func New(cfg Config, fences Fences, owners OwnerWatch) *State {
+	if fences == nil {
+		fences = noFences{}
+	}
+	return &State{
+		cfg: cfg, fences: fences, owners: owners, w: trie.NewWriter(1),
+		callers: make(map[Caller]uint64), queued: make(map[string]int),
+	}
+}
+
+// Now is the lease clock of the last step, in ms.
+func (s *State) Now() int64 { return s.now }
+
+// NextDeadline is when something ends with time next, ok false for never.
+func (s *State) NextDeadline() (at int64, ok bool) { return s.deadlines.next() }
+
+// policy is the algorithm somebody chose for a namespace.
+type policy struct {
+	algorithm wire.Algorithm
+}
+
+// algorithm is the one in force in ns, and whether it was chosen.
+func (s *State) algorithm(ns string) (wire.Algorithm, bool) {
+	if s.policies.Empty() {
+		return s.cfg.Algorithm, false
+	}
+	if p := s.policies.Get(ns); p != nil {
+		return p.algorithm, true
+	}
+	return s.cfg.Algorithm, false
+}
+
+// event tells owner something.
+func (s *State) event(kind wire.EventKind, owner, path, ns string, token int64) {
+	s.out.Events = append(s.out.Events, Event{kind, owner, path, ns, token})
+}
+
+// bury notes that the row of a leaf is to be deleted from disk, if it can be
+// there: it cannot when the leaf is younger than the last checkpoint.
+func (s *State) bury(table byte, key string, born uint32) {
+	if born == s.w.Mark() {
+		return
+	}
+	row := string(table) + key
+	if s.tombs.Get(row) == nil {
+		s.tombs.Insert(s.w, row, trie.None, 0)
+	}
+}

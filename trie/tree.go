@@ -1,0 +1,309 @@
+package trie
+
+import "strings"
+
+// Writer is who may change trees in place. All trees that are to be frozen at
+// one moment are changed through one Writer. It belongs to one goroutine at a
+// time.
+type Writer struct {
+	gen uint64
+	mod uint32
+}
+
+// NewWriter makes a writer whose changes carry modification mark mod.
+func NewWriter(mod uint32) *Writer { return &Writer{gen: 1, mod: mod} }
+
+// Freeze makes every copy of a Tree value taken so far a snapshot: from now on
+// the writer copies what it changes.
+func (w *Writer) Freeze() { w.gen++ }
+
+// Mark is the modification mark that changes carry now.
+func (w *Writer) Mark() uint32 { return w.mod }
+
+// SetMark sets it. Marks must not go back.
+func (w *Writer) SetMark(mod uint32) { w.mod = mod }
+
+// Tree maps strings to values. The zero Tree is empty. A copy of a Tree is a
+// second handle on the same nodes: a snapshot once the writer froze, and of no
+// use otherwise.
+type Tree[V any] struct {
+	root *node
+}
+
+// Empty says that there is no leaf.
+func (t *Tree[V]) Empty() bool { return t.root == nil }
+
+// Sum is the summary of all leaves.
+func (t *Tree[V]) Sum() Sum { return sumOf(t.root) }
+
+// Get answers the value of key, nil when there is none. It must not be changed,
+// and stays valid until the tree's writer next changes that key.
+func (t *Tree[V]) Get(key string) *V {
+	if l := t.find(key); l != nil {
+		return &l.val
+	}
+	return nil
+}
+
+// GetBytes is Get for a key in a scratch buffer.
+func (t *Tree[V]) GetBytes(key []byte) *V { return t.Get(view(key)) }
+
+// Key answers the tree's own copy of key, which lives as long as anybody wants
+// it, and whether there is one.
+func (t *Tree[V]) Key(key string) (string, bool) {
+	if l := t.find(key); l != nil {
+		return l.key, true
+	}
+	return "", false
+}
+
+func (t *Tree[V]) find(key string) *leaf[V] {
+	n, depth := t.root, 0
+	for n != nil && n.kind != kindLeaf {
+		in := asInner(n)
+		if p := in.prefix; p != "" {
+			if !strings.HasPrefix(key[depth:], p) {
+				return nil
+			}
+			depth += len(p)
+		}
+		if depth == len(key) {
+			n = in.leaf
+			break
+		}
+		p := in.kid(key[depth])
+		if p == nil {
+			return nil
+		}
+		n = *p
+		depth++
+	}
+	if n == nil {
+		return nil
+	}
+	if l := asLeaf[V](n); l.key == key {
+		return l
+	}
+	return nil
+}
+
+// Edit answers the value of key for the writer to change in place, nil when
+// there is none. The pointer is good until the writer freezes or next changes
+// that key. Class and rank stay as they are.
+func (t *Tree[V]) Edit(w *Writer, key string) *V {
+	if t.find(key) == nil {
+		return nil
+	}
+	slot := t.descend(w, key, func(*inner) {})
+	l := ownLeaf[V](w, slot)
+	return &l.val
+}
+
+// descend walks to the leaf of a key that is there, makes every inner node on
+// the way the writer's own and calls f with it.
+func (t *Tree[V]) descend(w *Writer, key string, f func(*inner)) **node {
+	slot, depth := &t.root, 0
+	for (*slot).kind != kindLeaf {
+		in := w.own(slot)
+		in.mod = w.mod
+		f(in)
+		depth += len(in.prefix)
+		if depth == len(key) {
+			return &in.leaf
+		}
+		slot = in.kid(key[depth])
+		depth++
+	}
+	return slot
+}
+
+// own makes the inner node in slot one that the writer may change.
+func (w *Writer) own(slot **node) *inner {
+	in := asInner(*slot)
+	if in.gen != w.gen {
+		in = copyInner(in, w.gen)
+		*slot = &in.node
+	}
+	return in
+}
+
+func ownLeaf[V any](w *Writer, slot **node) *leaf[V] {
+	l := asLeaf[V](*slot)
+	if l.gen != w.gen {
+		c := *l
+		l = &c
+		l.gen = w.gen
+		*slot = &l.node
+	}
+	l.mod = w.mod
+	return l
+}
+
+// SetClass makes key's leaf, which must be there, count as class c from now on,
+// and answers its value like Edit. Its rank must be 0.
+func (t *Tree[V]) SetClass(w *Writer, key string, c Class) *V {
+	l := t.find(key)
+	if l == nil || l.rank != 0 {
+		panic("trie: class of a leaf that is missing or has a rank")
+	}
+	old := l.class
+	slot := t.descend(w, key, func(in *inner) {
+		if old < None {
+			in.sum.Count[old]--
+		}
+		if c < None {
+			in.sum.Count[c]++
+		}
+	})
+	own := ownLeaf[V](w, slot)
+	own.class = c
+	return &own.val
+}
+
+// Insert adds a key that is not there, and answers its value for the writer to
+// fill in. The tree keeps key: it must not alias a buffer that is reused.
+func (t *Tree[V]) Insert(w *Writer, key string, c Class, rank uint64) *V {
+	l := &leaf[V]{key: key, rank: rank}
+	l.gen, l.mod, l.kind, l.class = w.gen, w.mod, kindLeaf, c
+	slot, depth := &t.root, 0
+	for {
+		n := *slot
+		if n == nil {
+			*slot = &l.node
+			return &l.val
+		}
+		if n.kind == kindLeaf {
+			*slot = &split(w, asLeaf[V](n), l, depth).node
+			return &l.val
+		}
+		in := w.own(slot)
+		if p := commonPrefix(in.prefix, key[depth:]); p < len(in.prefix) {
+			*slot = &fork(w, in, &l.node, key, depth, p).node
+			return &l.val
+		}
+		depth += len(in.prefix)
+		in.mod = w.mod
+		in.sum.gain(c, rank)
+		if depth == len(key) {
+			if in.leaf != nil {
+				panic("trie: insert of a key that is there")
+			}
+			in.leaf = &l.node
+			return &l.val
+		}
+		next := in.kid(key[depth])
+		if next == nil {
+			if int(in.n) == in.kind.room() {
+				in = in.resized(in.kind + 1)
+				*slot = &in.node
+			}
+			in.add(key[depth], &l.node)
+			return &l.val
+		}
+		slot = next
+		depth++
+	}
+}
+
+// split answers the node that holds two leaves whose keys agree up to depth.
+func split[V any](w *Writer, a, b *leaf[V], depth int) *inner {
+	if a.key == b.key {
+		panic("trie: insert of a key that is there")
+	}
+	p := commonPrefix(a.key[depth:], b.key[depth:])
+	in := newInner(kind4, w.gen)
+	in.prefix = strings.Clone(b.key[depth : depth+p])
+	in.mod = max(a.mod, b.mod)
+	for _, l := range [2]*leaf[V]{a, b} {
+		in.sum.gain(l.class, l.rank)
+		in.attach(&l.node, l.key, depth+p)
+	}
+	return in
+}
+
+// fork answers the node that holds in, which belongs to the writer, and a leaf
+// whose key leaves in's prefix after p bytes.
+func fork(w *Writer, in *inner, l *node, key string, depth, p int) *inner {
+	up := newInner(kind4, w.gen)
+	up.prefix = in.prefix[:p]
+	up.mod = w.mod
+	up.sum = in.sum
+	up.sum.gain(l.class, rankOf(l))
+	edge := in.prefix[p]
+	in.prefix = strings.Clone(in.prefix[p+1:])
+	up.prefix = strings.Clone(up.prefix)
+	up.add(edge, &in.node)
+	up.attach(l, key, depth+p)
+	return up
+}
+
+// attach puts a leaf at in, whose children part at byte depth of the keys.
+func (in *inner) attach(l *node, key string, depth int) {
+	if depth == len(key) {
+		in.leaf = l
+	} else {
+		in.add(key[depth], l)
+	}
+}
+
+// Delete removes key and says whether it was there.
+func (t *Tree[V]) Delete(w *Writer, key string) bool {
+	l := t.find(key)
+	if l == nil {
+		return false
+	}
+	w.remove(&t.root, key, 0, l.class, l.rank)
+	return true
+}
+
+// remove takes the leaf of key, which is below slot, out of the tree.
+func (w *Writer) remove(slot **node, key string, depth int, c Class, rank uint64) {
+	if (*slot).kind == kindLeaf {
+		*slot = nil
+		return
+	}
+	in := w.own(slot)
+	depth += len(in.prefix)
+	if depth == len(key) {
+		in.leaf = nil
+	} else {
+		kid := in.kid(key[depth])
+		if (*kid).kind == kindLeaf {
+			in.drop(key[depth])
+		} else {
+			w.remove(kid, key, depth+1, c, rank)
+		}
+	}
+	in.lose(c, rank)
+	w.shrink(slot, in)
+}
+
+// shrink gives in, which lost something, the form its contents need.
+func (w *Writer) shrink(slot **node, in *inner) {
+	switch {
+	case in.n == 0:
+		*slot = in.leaf
+	case in.n == 1 && in.leaf == nil:
+		c, kid := in.only()
+		if kid.kind == kindLeaf {
+			*slot = kid
+			return
+		}
+		*slot = kid
+		child := w.own(slot)
+		child.prefix = in.prefix + string([]byte{c}) + child.prefix
+	case in.kind > kind4 && int(in.n) <= (in.kind-1).room()*3/4:
+		*slot = &in.resized(in.kind - 1).node
+	}
+}
+
+// commonPrefix is the length of the longest common prefix.
+func commonPrefix(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}

@@ -1,0 +1,97 @@
+package wire
+
+// Handler carries out operations. There is one, and every face (the native
+// server, gRPC, JSON) enters through it with the same operations.
+type Handler interface {
+	// Serve takes calls whose Req is decoded and validated, in the order they
+	// arrived on their session, and answers each exactly once through its To,
+	// from any goroutine, possibly before Serve returns. It never blocks.
+	//
+	// A call's Req and what it aliases may be reused as soon as Serve returns;
+	// Body stays the call's own until it is answered.
+	Serve(calls []*Call)
+
+	// Cancel ends the waiting acquire that session s asked under id, if it still
+	// waits: its call is then answered CANCELLED. A grant that came first stands.
+	Cancel(s *Session, id uint64)
+
+	// Closed says that the connection of s is gone. What it waited for is
+	// cancelled, and the leases of the owners bound to it shrink to their grace.
+	Closed(s *Session, bound []Binding)
+
+	// Subscribe starts to deliver the events of sub.Owner after sub.From, or from
+	// now on when it is nil, and answers where the subscription starts.
+	Subscribe(sub *Subscription) ([]Position, *Error)
+
+	// Unsubscribe ends it: Sink is not called again once this returned.
+	Unsubscribe(sub *Subscription)
+
+	// Topology answers who leads what. When watch is not nil it is called, without
+	// blocking, with each later topology, until the returned function is called.
+	Topology(watch func(*Topology)) (*Topology, func())
+}
+
+// Call is one request on its way through the server.
+type Call struct {
+	ID      uint64   // request id on its session
+	Op      Op       //
+	NArgs   int      // number of arguments in Body
+	Body    []byte   // encoded arguments, as a replicated entry carries them
+	Req     *Request // decoded, while Serve runs
+	Session *Session // whose it is; never nil
+	Bound   bool     // Owner is bound to the session: its lease follows the connection
+	Grace   uint64   // ms, when Bound
+	To      Replier  // who is told
+	Res     Result   // the answer
+
+	// Ctl is the handler's own; a face that reuses a Call leaves it alone.
+	Ctl any
+}
+
+// Replier is told what became of calls. Its methods never block.
+type Replier interface {
+	// Reply hands back a call whose Res is set. It may be held back until Flush.
+	Reply(c *Call)
+	// Queued tells once that a waiting acquire took its place, with the result a
+	// polled one would have had. The call itself is answered later.
+	Queued(c *Call, res *Result)
+	// Flush says that no further Reply or Queued of this burst follows.
+	Flush()
+}
+
+// Session is a client's identity across connections. Requests of a session are
+// told apart by their ids, so that a repeat after a broken connection is
+// answered and not carried out again.
+type Session struct {
+	ID     [SessionBytes]byte
+	Epoch  uint64 // counts its connections
+	Window uint32 // most requests it keeps unanswered
+	Meta   []byte // holder metadata of acquires that bring none; immutable
+}
+
+// Binding ties an owner to a connection: when it closes, the owner's leases
+// shrink to the grace.
+type Binding struct {
+	Owner       string
+	GraceMillis uint64
+}
+
+// Subscription is a wish to hear of an owner's events.
+type Subscription struct {
+	Owner  string
+	Kinds  uint64     // bit 1<<kind each; 0 is DefaultEvents
+	From   []Position // nil: from now on
+	Number uint64     // the subscriber's own name for it
+	Sink   EventSink
+}
+
+// EventSink takes the events of subscriptions, in order and without blocking.
+type EventSink interface {
+	// Deliver hands over one event.
+	Deliver(sub *Subscription, kind EventKind, path, namespace string, token int64, at Position)
+	// Progress tells the subscription's whole cursor, so that a later resume need
+	// not look at what concerned others.
+	Progress(sub *Subscription, cursor []Position)
+	// Gap tells that events were missed, and where delivery goes on.
+	Gap(sub *Subscription, cursor []Position)
+}

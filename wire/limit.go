@@ -1,0 +1,38 @@
+package wire
+
+// Limits on what a client may send (contract.md section 2). Each is checked by
+// Validate or by the frame reader before anything is done.
+const (
+	MaxOwnerBytes    = 1024        // owner_id, victim_id, start_owner_id, conflict_owner
+	MaxKeyBytes      = 1024        // idempotency_key
+	MaxTTLMillis     = 604_800_000 // seven days: ttl_ms, queue_ttl_ms
+	MaxPathBytes     = 4096
+	MaxPathSegments  = 256
+	MaxHandlerBytes  = 1024 // of a namespace that is a bare handler
+	MaxDomains       = 1024
+	MaxPaths         = 1024   // of one Acquire, Release or AssertFencing
+	MaxBulkPaths     = 65_536 // of one Acquire with FlagBulk (AcquireStream)
+	MaxToken         = 1<<62 - 1
+	MaxMetadataBytes = 4096 // holder metadata, encoded
+	MaxDumpPage      = 512
+	DefaultDumpPage  = 64
+	MaxCycleDepth    = 64
+	MaxCursorBytes   = 8192
+	MaxDescribePage  = 1024
+	MaxGraceMillis   = MaxTTLMillis
+
+	// DefaultQueueTTLMillis is how long a queued request lives that named no
+	// queue_ttl_ms.
+	DefaultQueueTTLMillis = 60_000
+
+	// MaxFrameBytes bounds the payload of one frame: what AcquireStream may carry
+	// (4 MiB encoded) and room for what surrounds it.
+	MaxFrameBytes = 4<<20 + 64<<10
+
+	// MaxRequestID keeps request ids exact in languages whose numbers are
+	// IEEE 754 doubles.
+	MaxRequestID = 1<<53 - 1
+
+	// maxDepth bounds the nesting of arrays and maps that a decoder skips.
+	maxDepth = 16
+)

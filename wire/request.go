@@ -1,0 +1,148 @@
+package wire
+
+// LockRequest is one path of an acquire.
+type LockRequest struct {
+	Path    string
+	Mode    Mode
+	State   LockState
+	Permits uint32 // semaphores only: how many may hold the path at once
+}
+
+// ReleaseRequest is one path to release, in the mode it is held in.
+type ReleaseRequest struct {
+	Path string
+	Mode Mode
+}
+
+// Flags modify an acquire.
+type Flags uint64
+
+// Acquire flags. Unknown bits are refused, so that a client that relies on a
+// newer flag learns that this server does not keep it.
+const (
+	// FlagWait keeps the call open until the request is granted, refused,
+	// cancelled, or its queue_ttl_ms is over (DEADLINE_EXCEEDED).
+	FlagWait Flags = 1 << 0
+	// FlagNoQueue makes a request that would have to wait answer CONFLICT with the
+	// blocking path, owner and reason, and leaves the queue as it was.
+	FlagNoQueue Flags = 1 << 1
+	// FlagBulk lifts the limit on paths to MaxBulkPaths, as AcquireStream does.
+	FlagBulk Flags = 1 << 2
+
+	knownFlags = FlagWait | FlagNoQueue | FlagBulk
+)
+
+// Position is a place in one replicated log's stream of events. A cursor is one
+// Position for each log. Clients hand back what they were given.
+type Position struct {
+	Log     uint64
+	Index   uint64
+	Ordinal uint64
+}
+
+// Request is a decoded request of any operation: the union of all arguments. An
+// operation uses the fields that its Spec lists and leaves the rest zero.
+//
+// Strings and slices of bytes alias the buffer it was decoded from. The slices
+// of structs are reused by the next Decode into the same Request.
+type Request struct {
+	Op             Op
+	Reason         Reason
+	Algorithm      Algorithm
+	DelWait        bool
+	Watch          bool
+	Explicit       bool
+	Owner          string // owner_id, victim_id, start_owner_id
+	Blocker        string // conflict_owner
+	Path           string // path, conflict_path, prefix
+	Namespace      string
+	Detail         string
+	Key            string // idempotency_key
+	TTLMillis      uint64
+	QueueTTLMillis uint64
+	GraceMillis    uint64
+	Token          int64
+	Flags          Flags
+	Target         uint64 // a request id or a subscription number
+	Kinds          uint64 // event kinds asked for, bit 1<<kind each
+	Depth          uint32
+	Page           uint32
+	Locks          []LockRequest
+	Releases       []ReleaseRequest
+	Domains        []string
+	Paths          []string
+	Positions      []Position
+	Cursor         []byte
+	Meta           []byte // holder metadata, encoded (Metadata)
+	Hello          *Hello
+}
+
+// Reset makes r zero but keeps its slices' memory.
+func (r *Request) Reset() {
+	*r = Request{
+		Locks:     r.Locks[:0],
+		Releases:  r.Releases[:0],
+		Domains:   r.Domains[:0],
+		Paths:     r.Paths[:0],
+		Positions: r.Positions[:0],
+	}
+}
+
+// Hello opens a connection: what the client speaks and who it is.
+type Hello struct {
+	MinVersion uint64 // lowest protocol version the client speaks
+	MaxVersion uint64 // highest
+	Session    []byte // 16 bytes to name or resume a session; empty: the server makes one
+	Epoch      uint64 // counts the connections of a session, from 1
+	Credential string // reserved for authentication
+	Client     string // name and version, for people
+	Features   uint64 // optional features the client understands, bits
+	Window     uint64 // most requests the client keeps unanswered; 0: the server's limit
+	Meta       []byte // holder metadata of every acquire that brings none of its own
+}
+
+// Welcome answers Hello.
+type Welcome struct {
+	Version       uint64 // the version both speak from here on
+	NodeID        string
+	ClusterID     string
+	Session       []byte
+	Epoch         uint64
+	Features      uint64
+	Limits        Limits
+	ServerVersion string
+}
+
+// Limits is what a server tells a client it will accept on one connection.
+type Limits struct {
+	FrameBytes    uint64 // payload of one frame
+	InFlight      uint64 // requests not yet answered, waiting acquires not counted
+	Waiting       uint64 // acquires that wait in the queue
+	Subscriptions uint64
+	BoundOwners   uint64
+	RepeatMillis  uint64 // how long an answer is kept for a repeat of its request id
+}
+
+// Protocol versions this build speaks.
+const (
+	MinProtocol = 1
+	MaxProtocol = 1
+)
+
+// SessionBytes is the length of a session id.
+const SessionBytes = 16
+
+// Topology says which node leads what, for clients that go there directly.
+type Topology struct {
+	Version   uint64 // grows with every change
+	Self      string // node id of the node that answers
+	Nodes     []NodeAddr
+	GroupLogs uint64   // number of virtual groups
+	Leaders   []string // by log: node id of its leader, "" when there is none
+}
+
+// NodeAddr is where one node's native protocol is served.
+type NodeAddr struct {
+	NodeID string
+	Native string
+}
