@@ -140,7 +140,7 @@ func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 			s.lapse(a.l)
 		} else {
 			s.extend(a.l, g.ttl)
-			a.l.follow(g.binding(a.l))
+			s.tie(a.l, g.binding(a.l))
 		}
 	}
 	if ns == "" {

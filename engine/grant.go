@@ -134,10 +134,10 @@ func (s *State) pushBelow(key string, since uint64) {
 
 // soleUpgrade looks at what a path's last reader waits for there.
 func (s *State) soleUpgrade(key string) {
-	if !s.soleReader(key) {
+	owner := s.soleReader(key)
+	if owner == "" {
 		return
 	}
-	owner := s.holders(key, readSuffix)[0]
 	s.pushOwn(s.leases.Get(s.leaseKey(owner, namespaceOf(key))), key, false)
 }
 
@@ -210,6 +210,10 @@ func (s *State) advance(c cursor) {
 // no waiting can help it any more.
 func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) {
 	w := *s.waiter(seq)
+	if s.late(&w) {
+		s.waiterOver(seq)
+		return verdict{status: wire.StatusLost}, w.alg, true
+	}
 	a := asking{
 		owner: w.owner, ns: w.ns, alg: w.alg, l: s.standing(w.owner, w.ns), wants: w.wants,
 		token: w.token, own: w.own, seq: seq,
@@ -219,7 +223,7 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 	}
 	for i := range w.wants {
 		if s.isFrozen(pathOf(w.wants[i].key)) {
-			return blockedBy(wire.ReasonQueued, w.wants[i].key, "", &w.wants[i]), w.alg, false
+			return blockedBy(wire.ReasonUnspecified, w.wants[i].key, "", &w.wants[i]), w.alg, false
 		}
 	}
 	v, bad := s.hopeless(&a)
@@ -252,6 +256,10 @@ func (s *State) grant(seq uint64, w *waiter, a *asking) {
 		}
 	}
 	res := s.take(a, minted, grant{ttl: w.ttl, releases: w.releases, w: w})
+	if w.adrift && w.bind != nil && a.l.held() && a.l.bind == w.bind {
+		s.shorten(a.l, w.bind.grace) // its connection is gone already
+	}
+	s.quietMark(w.ns) // not before take has asked it
 	if w.kept != "" {
 		s.keptGranted(w.kept, res)
 	}

@@ -177,7 +177,7 @@ func (s *State) exempt(a *asking, w *want) bool {
 	if a.l == nil || a.l.holds.Empty() {
 		return false
 	}
-	return s.covers(a, w) || w.mode == wire.ModeWrite && s.reads(a.l, w.key) && s.soleReader(w.key)
+	return s.covers(a, w) || w.mode == wire.ModeWrite && s.reads(a.l, w.key) && s.soleReader(w.key) == a.owner
 }
 
 // covers says that what the owner holds includes w.
@@ -198,9 +198,26 @@ func (s *State) covers(a *asking, w *want) bool {
 	return found
 }
 
-// soleReader says that exactly one owner reads the path.
-func (s *State) soleReader(key string) bool {
-	return s.holds.Sub(s.suffixed(key, readSuffix)).Count(classRead) == 1
+// soleReader is the one owner that reads the path, "" when there is none or
+// another. Who is past its time does not count.
+func (s *State) soleReader(key string) (owner string) {
+	readers := s.holds.Sub(s.suffixed(key, readSuffix))
+	n := readers.Count(classRead)
+	if n != 1 && !s.overdue() {
+		return ""
+	}
+	ns, live := namespaceOf(key), 0
+	readers.Ascend(func(_ string, h *hold) bool {
+		if n == 1 || s.leases.Get(s.leaseKey(h.owner, ns)).deadline > s.now {
+			owner = h.owner
+			live++
+		}
+		return live < 2
+	})
+	if live != 1 {
+		return ""
+	}
+	return owner
 }
 
 // blocked finds what another owner holds that stands in the way of w (contract.md
@@ -367,7 +384,10 @@ func (s *State) capacity(a *asking, key string) (permits uint32) {
 		return false
 	})
 	if permits == 0 {
-		s.queue.Sub(s.suffixed(key, writeQueue)).Ascend(func(_ string, p *place) bool {
+		s.queue.Sub(s.suffixed(key, writeQueue)).Ascend(func(k string, p *place) bool {
+			if s.late(s.waiter(seqOf(k))) {
+				return true
+			}
 			permits = p.permits
 			return false
 		})

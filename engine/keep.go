@@ -74,9 +74,23 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	return res
 }
 
+// keeps says that an answer is one that is kept: neither a refusal nor CONFLICT
+// nor LOST.
+func keeps(op wire.Op, res *wire.Result) bool {
+	switch {
+	case res.Code != wire.OK:
+		return false
+	case op == wire.OpAcquire:
+		return res.Status != wire.StatusConflict && res.Status != wire.StatusLost
+	case op == wire.OpRenew:
+		return res.Status != wire.RenewLost
+	}
+	return true
+}
+
 // keep stores an answer, if it is one that is kept.
 func (s *State) keep(key string, hash uint64, req *wire.Request, res *wire.Result) {
-	if res.Code != wire.OK || req.Op == wire.OpAcquire && (res.Status == wire.StatusConflict || res.Status == wire.StatusLost) {
+	if !keeps(req.Op, res) {
 		s.forget(key)
 		return
 	}
@@ -143,7 +157,9 @@ func (s *State) Waiting(c Clock, cmd *Command, out *Output) (res wire.Result, ok
 	if cmd.Req.Op != wire.OpAcquire || cmd.Req.Flags&wire.FlagWait == 0 {
 		return res, false
 	}
-	return s.reattach(cmd, s.callers[cmd.Caller])
+	res, ok = s.reattach(cmd, s.callers[cmd.Caller])
+	s.settle() // leases that were met past their time
+	return res, ok
 }
 
 // reattach gives a call back its waiter with the given arrival number: the place
@@ -155,7 +171,7 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	}
 	w := s.editWaiter(seq)
 	delete(s.callers, w.caller)
-	w.caller = cmd.Caller
+	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
 	s.callers[w.caller] = seq
 	w.deadline = s.now + queueMillis(cmd.Req.QueueTTLMillis)
 	s.deadlines.arm(w.timer, w.deadline)

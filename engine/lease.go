@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -80,17 +82,43 @@ func (s *State) extend(l *lease, ttl uint64) {
 
 // shorten makes the lease last at most ms from now on.
 func (s *State) shorten(l *lease, ms int64) {
-	if at := s.now + ms; at < l.deadline {
+	at := s.now + ms
+	if at == 0 {
+		at = -1 // 0 would say that nothing is held
+	}
+	if at < l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
 	}
 }
 
-// follow ties the lease to the connection of a command that asks for it.
-func (l *lease) follow(b *binding) {
-	if b != nil {
-		l.bind = b
+// tie ties the lease to a connection, if there is one to tie it to.
+func (s *State) tie(l *lease, b *binding) {
+	if b == nil || b == l.bind {
+		return
 	}
+	if l.bind == nil || l.bind.session != b.session {
+		s.untie(l)
+		keys := s.ties[b.session]
+		if keys == nil {
+			keys = make(map[string]struct{})
+			s.ties[b.session] = keys
+		}
+		keys[l.timer.key] = struct{}{}
+	}
+	l.bind = b
+}
+
+// untie makes the lease independent of any connection.
+func (s *State) untie(l *lease) {
+	if l.bind == nil {
+		return
+	}
+	keys := s.ties[l.bind.session]
+	if delete(keys, l.timer.key); len(keys) == 0 {
+		delete(s.ties, l.bind.session)
+	}
+	l.bind = nil
 }
 
 // bindingOf is the tie that a command asks for, nil when it does not.
@@ -155,16 +183,15 @@ func (s *State) endQuietly(l *lease) {
 		return
 	}
 	l.quiet = true
-	if l.deadline > s.now {
-		l.deadline = s.now
-	}
+	s.shorten(l, 0)
 	s.endLease(l, s.cfg.ReapBudget)
 }
 
 // lapse is what happens when nothing is held any more: lease, revoke mark and
 // tie go, and queued requests that rely on a hold can never succeed.
 func (s *State) lapse(l *lease) {
-	l.deadline, l.revoke, l.bind, l.quiet = 0, 0, nil, false
+	s.untie(l)
+	l.deadline, l.revoke, l.quiet = 0, 0, false
 	s.deadlines.disarm(l.timer)
 	s.dropRelying(l)
 	s.leaveIfIdle(l)
@@ -214,7 +241,7 @@ func (s *State) renew(cmd *Command) (res wire.Result) {
 			l.deadline = 0
 			s.extend(l, req.TTLMillis)
 		}
-		l.follow(l.bound(cmd))
+		s.tie(l, l.bound(cmd))
 		res.Flag = res.Flag || l.revoke > s.now
 	})
 	if missing, ok := s.missing(req.Owner, req.Domains); !ok || renewed == 0 {
@@ -227,21 +254,22 @@ func (s *State) renew(cmd *Command) (res wire.Result) {
 func (s *State) unbind(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
 		if l.bind != nil && l.bind.session == cmd.Caller.Session {
-			l.bind = nil
+			s.untie(l)
 		}
 	})
 	return wire.Result{}
 }
 
-// detach shrinks the leases that hang on a connection that is gone to their
+// detach shrinks the leases that are tied to a connection that is gone to their
 // grace. A lease that a later connection of the session renewed since is left
 // alone.
 func (s *State) detach(cmd *Command) wire.Result {
-	s.standings(cmd.Req.Owner, nil, func(l *lease) {
-		if b := l.bind; b != nil && b.session == cmd.Caller.Session && b.epoch <= cmd.Epoch && l.held() {
-			s.shorten(l, b.grace)
+	keys := slices.Sorted(maps.Keys(s.ties[cmd.Caller.Session]))
+	for _, key := range keys {
+		if l := s.standing(splitLeaseKey(key)); l != nil && l.bind != nil && l.bind.epoch <= cmd.Epoch {
+			s.shorten(l, l.bind.grace)
 		}
-	})
+	}
 	return wire.Result{}
 }
 

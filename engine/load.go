@@ -132,7 +132,7 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 	l.owner, l.ns = splitLeaseKey(key)
 	l.timer = &timer{kind: timeLease, key: key}
 	read(func() { l.deadline = r.Int() }, func() { l.revoke = r.Int() },
-		func() { l.quiet = r.Bool() }, func() { l.bind = loadBinding(r) })
+		func() { l.quiet = r.Bool() }, func() { s.tie(l, loadBinding(r)) })
 	if l.held() {
 		s.deadlines.arm(l.timer, l.deadline)
 	}
@@ -185,7 +185,7 @@ func (s *State) loadWaiter(key string, r *wire.Reader, read func(...func())) {
 		func() { copy(w.caller.Session[:], r.Bin()) }, func() { w.caller.ID = r.Uint() },
 		func() { w.ttl = r.Uint() }, func() { w.deadline = r.Int() }, func() { w.since = r.Int() },
 		func() { w.bind = loadBinding(r) }, func() { w.meta = loadMetadata(r) },
-		func() { w.kept = text(r) })
+		func() { w.kept = text(r) }, func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() })
 	w.timer = &timer{kind: timeWaiter, key: key}
 	s.deadlines.arm(w.timer, w.deadline)
 }

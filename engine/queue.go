@@ -28,6 +28,8 @@ type waiter struct {
 	own      bool  // token is the caller's own
 	open     bool  // a call waits for the answer
 	caller   Caller
+	epoch    uint64 // connection of the caller's session that the call is on
+	adrift   bool   // that connection is gone, and a grace runs
 	ttl      uint64 // of the lease it will get, ms
 	deadline int64  // when it leaves the queue, ms of the lease clock
 	since    int64  // wall time of its arrival, Unix ms
@@ -52,6 +54,10 @@ func (s *State) waiter(seq uint64) *waiter {
 	return s.waiters.Get(view(appendSeq(b[:0], seq)))
 }
 
+// late says that a waiter's time in the queue is over, though it is still there:
+// it keeps nobody waiting and gets nothing.
+func (s *State) late(w *waiter) bool { return w.deadline <= s.now }
+
 // editWaiter is the same to be changed.
 func (s *State) editWaiter(seq uint64) *waiter {
 	var b [8]byte
@@ -61,8 +67,10 @@ func (s *State) editWaiter(seq uint64) *waiter {
 // earliest finds the first waiter of another owner, with an arrival number in
 // [from, before), that a request for a path conflicts with (contract.md section
 // 7): on the path unless both read, above it or below it if the upper one is a
-// recursive write. It answers 0 when there is none.
+// recursive write. It answers 0 when there is none. Who waited too long already
+// does not count.
 func (s *State) earliest(key string, write, recursive bool, owner string, from, before uint64) (seq uint64, at string) {
+	overdue := s.overdue()
 	look := func(sub trie.Sub[place]) {
 		if first := sub.First(); first == 0 || first >= before {
 			return
@@ -72,7 +80,7 @@ func (s *State) earliest(key string, write, recursive bool, owner string, from, 
 			if !ok || rank >= before {
 				return
 			}
-			if rank >= from && p.owner != owner {
+			if rank >= from && p.owner != owner && !(overdue && s.late(s.waiter(rank))) {
 				seq, at, before = rank, k, rank
 				return
 			}
@@ -104,7 +112,7 @@ func (s *State) pollFor(a *asking) *waiter {
 		return nil
 	}
 	w := s.waiter(a.l.poll)
-	if !sameWants(w.wants, a.wants) {
+	if s.late(w) || !sameWants(w.wants, a.wants) {
 		return nil
 	}
 	a.seq = a.l.poll
@@ -187,7 +195,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 	}
 	s.queued[w.owner] += len(w.places)
 	if open {
-		w.open, w.caller = true, cmd.Caller
+		w.open, w.caller, w.epoch = true, cmd.Caller, cmd.Epoch
 		s.callers[w.caller] = s.seq
 	} else {
 		a.l.poll = s.seq
@@ -323,8 +331,8 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 	s.deadlines.disarm(w.timer)
 	s.bury(tableWaiter, w.timer.key, w.born)
 	s.waiters.Delete(s.w, w.timer.key)
-	s.quietMark(w.ns)
 	if !granted {
+		s.quietMark(w.ns)
 		s.leaveIfIdle(l)
 	}
 }
@@ -372,8 +380,13 @@ func (s *State) cancelWait(cmd *Command) (res wire.Result) {
 	if seq == 0 {
 		return res
 	}
+	if s.waiter(seq).epoch > cmd.Epoch {
+		return res // the session came back and asked again
+	}
 	if grace := int64(cmd.Req.GraceMillis); grace > 0 {
-		if w := s.editWaiter(seq); s.now+grace < w.deadline {
+		w := s.editWaiter(seq)
+		w.adrift = true
+		if s.now+grace < w.deadline {
 			w.deadline = s.now + grace
 			s.deadlines.arm(w.timer, w.deadline)
 		}
@@ -404,4 +417,13 @@ func (s *State) dropRelying(l *lease) {
 		s.answer(s.waiter(seq), wire.Result{Status: wire.StatusLost, Reason: wire.ReasonMissingAlive})
 		s.removeWaiter(seq, false)
 	}
+}
+
+// OpenCalls lists the requests of waiters whose calls are open.
+func (s *State) OpenCalls() []Caller {
+	calls := make([]Caller, 0, len(s.callers))
+	for c := range s.callers {
+		calls = append(calls, c)
+	}
+	return calls
 }

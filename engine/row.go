@@ -155,7 +155,7 @@ func (l *lease) row(dst []byte) []byte {
 }
 
 func (w *waiter) row(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 16)
+	dst = wire.AppendArray(dst, 18)
 	dst = wire.AppendStr(dst, w.owner)
 	dst = wire.AppendStr(dst, w.ns)
 	dst = wire.AppendUint(dst, uint64(w.alg))
@@ -181,7 +181,9 @@ func (w *waiter) row(dst []byte) []byte {
 	dst = wire.AppendInt(dst, w.since)
 	dst = appendBinding(dst, w.bind)
 	dst = appendMeta(dst, w.meta)
-	return wire.AppendStr(dst, w.kept)
+	dst = wire.AppendStr(dst, w.kept)
+	dst = wire.AppendUint(dst, w.epoch)
+	return wire.AppendBool(dst, w.adrift)
 }
 
 func (p *policy) row(dst []byte) []byte {

@@ -174,8 +174,9 @@ type State struct {
 
 	// What follows is derived from the trees.
 	deadlines deadlines
-	callers   map[Caller]uint64 // open calls to their waiter's arrival number
-	queued    map[string]int    // paths waited for, by owner
+	callers   map[Caller]uint64               // open calls to their waiter's arrival number
+	ties      map[Session]map[string]struct{} // keys of the leases tied to a session
+	queued    map[string]int                  // paths waited for, by owner
 
 	// Scratch of the step in hand.
 	out     *Output
@@ -213,7 +214,7 @@ func New(cfg Config, fences Fences, owners OwnerWatch) *State {
 	}
 	return &State{
 		cfg: cfg, fences: fences, owners: owners, w: trie.NewWriter(1),
-		callers: make(map[Caller]uint64), queued: make(map[string]int),
+		callers: make(map[Caller]uint64), queued: make(map[string]int), ties: make(map[Session]map[string]struct{}),
 	}
 }
 

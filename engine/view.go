@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pathlockd/pathlockd/trie"
@@ -212,6 +213,8 @@ func (v *View) List(owner string, domains []string) (alive bool, locks []wire.Lo
 		})
 		return true
 	})
+	// Each lease's are in order already; a nested namespace lies between its parent's.
+	slices.SortStableFunc(locks, func(a, b wire.LockInfo) int { return strings.Compare(a.Path, b.Path) })
 	return alive, locks
 }
 

@@ -220,7 +220,7 @@ func (r *Reader) position() (p Position) {
 
 func (r *Reader) hello() *Hello {
 	h := new(Hello)
-	r.fields(9, func(i int) {
+	r.fields(10, func(i int) {
 		switch i {
 		case 0:
 			h.MinVersion = r.Uint()
@@ -240,6 +240,8 @@ func (r *Reader) hello() *Hello {
 			h.Window = r.Uint()
 		case 8:
 			h.Meta = r.raw()
+		case 9:
+			h.Grace = r.Uint()
 		}
 	})
 	return h

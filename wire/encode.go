@@ -245,7 +245,7 @@ func appendHello(dst []byte, h *Hello) []byte {
 	if h == nil {
 		return AppendNil(dst)
 	}
-	dst = AppendArray(dst, 9)
+	dst = AppendArray(dst, 10)
 	dst = AppendUint(dst, h.MinVersion)
 	dst = AppendUint(dst, h.MaxVersion)
 	dst = AppendBin(dst, h.Session)
@@ -254,7 +254,8 @@ func appendHello(dst []byte, h *Hello) []byte {
 	dst = AppendStr(dst, h.Client)
 	dst = AppendUint(dst, h.Features)
 	dst = AppendUint(dst, h.Window)
-	return appendRaw(dst, h.Meta)
+	dst = appendRaw(dst, h.Meta)
+	return AppendUint(dst, h.Grace)
 }
 
 // AppendReply appends one whole frame that answers request id of operation op.

@@ -7,17 +7,20 @@ type Handler interface {
 	// arrived on their session, and answers each exactly once through its To,
 	// from any goroutine, possibly before Serve returns. It never blocks.
 	//
-	// A call's Req and what it aliases may be reused as soon as Serve returns;
-	// Body stays the call's own until it is answered.
+	// A call's Req and its slices may be reused as soon as Serve returns. Its
+	// strings, and Body, stay the call's own until it is answered.
 	Serve(calls []*Call)
 
 	// Cancel ends the waiting acquire that session s asked under id, if it still
 	// waits: its call is then answered CANCELLED. A grant that came first stands.
 	Cancel(s *Session, id uint64)
 
-	// Closed says that the connection of s is gone. What it waited for is
-	// cancelled, and the leases of the owners bound to it shrink to their grace.
-	Closed(s *Session, bound []Binding)
+	// Closed says that the connection of s is gone, and that all its calls but
+	// those that wait are answered. What it waits for is cancelled: after its grace
+	// if it is bound, or later if the session went on on another connection, which
+	// will ask again (resumed). Leases tied to the connection, if there can be any
+	// (tied), shrink to their grace.
+	Closed(s *Session, tied, resumed bool)
 
 	// Subscribe starts to deliver the events of sub.Owner after sub.From, or from
 	// now on when it is nil, and answers where the subscription starts.
@@ -39,13 +42,15 @@ type Call struct {
 	Body    []byte   // encoded arguments, as a replicated entry carries them
 	Req     *Request // decoded, while Serve runs
 	Session *Session // whose it is; never nil
-	Bound   bool     // Owner is bound to the session: its lease follows the connection
+	Bound   bool     // the lease is to be tied to the session's connection
 	Grace   uint64   // ms, when Bound
 	To      Replier  // who is told
 	Res     Result   // the answer
 
 	// Ctl is the handler's own; a face that reuses a Call leaves it alone.
 	Ctl any
+	// Ctx is the face's own.
+	Ctx any
 }
 
 // Replier is told what became of calls. Its methods never block.
@@ -67,13 +72,6 @@ type Session struct {
 	Epoch  uint64 // counts its connections
 	Window uint32 // most requests it keeps unanswered
 	Meta   []byte // holder metadata of acquires that bring none; immutable
-}
-
-// Binding ties an owner to a connection: when it closes, the owner's leases
-// shrink to the grace.
-type Binding struct {
-	Owner       string
-	GraceMillis uint64
 }
 
 // Subscription is a wish to hear of an owner's events.

@@ -39,7 +39,7 @@ const (
 	// Operations that stand only in replicated entries and on links between
 	// nodes. From a client they are unknown.
 	OpCancelWait   Op = 64 // end, or shorten to a grace, the wait of a session's request
-	OpDetach       Op = 65 // a connection closed: shrink an owner's leases to their grace
+	OpDetach       Op = 65 // a connection closed: shrink the leases tied to it to their grace
 	OpSetRow       Op = 66 // set or delete a namespace's policy in its group
 	OpFreeze       Op = 67 // routing change: check the gate, let nothing in
 	OpThaw         Op = 68 // routing change undone
@@ -150,6 +150,7 @@ var (
 	target    = Field{sTarget, "target"}
 	algorithm = Field{sAlgorithm, "algorithm"}
 	explicit  = Field{sExplicit, "explicit"}
+	flags     = Field{sFlags, "flags"}
 )
 
 // specs is the table of operations, by number.
@@ -158,12 +159,12 @@ var specs = [numOps]Spec{
 	OpPing:  {"ping", KindConnection, nil, nil},
 	OpAcquire: {"acquire", KindWrite,
 		[]Field{owner, ttl, {sLocks, "requests"}, token, releases, key, {sQueueTTL, "queue_ttl_ms"},
-			{sFlags, "flags"}, meta},
+			flags, meta},
 		[]Field{status, {sPath, "path"}, {sOwner, "owner"}, reason, token,
 			{sCurrent, "current_fencing_token"}, namespace, {sPosition, "position"}}},
 	OpRelease:    {"release", KindWrite, []Field{owner, {sReleases, "requests"}, delWait, key}, nil},
 	OpReleaseAll: {"release_all", KindWrite, []Field{owner, delWait, key, domains}, nil},
-	OpRenew: {"renew", KindWrite, []Field{owner, ttl, domains, key},
+	OpRenew: {"renew", KindWrite, []Field{owner, ttl, domains, key, flags},
 		[]Field{status, path, reason, {sFlag, "revoke_requested"}}},
 	OpForceRelease: {"force_release", KindWrite, []Field{{sOwner, "victim_id"}, key}, nil},
 	OpAssertFencing: {"assert_fencing", KindRead, []Field{owner, token, {sPaths, "paths"}},
@@ -209,7 +210,7 @@ var specs = [numOps]Spec{
 	OpUnbind: {"unbind", KindConnection, []Field{owner}, nil},
 
 	OpCancelWait:   {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}}, nil},
-	OpDetach:       {"detach", KindInternal, []Field{owner}, nil},
+	OpDetach:       {"detach", KindInternal, nil, nil},
 	OpSetRow:       {"set_row", KindInternal, []Field{namespace, algorithm, explicit}, nil},
 	OpFreeze:       {"freeze", KindInternal, []Field{namespace, target}, []Field{status, token, path, {sOwner, "owner"}}},
 	OpThaw:         {"thaw", KindInternal, []Field{namespace}, nil},
@@ -218,7 +219,7 @@ var specs = [numOps]Spec{
 	OpRouteCommit:  {"route_commit", KindInternal, []Field{target}, nil},
 	OpRouteFinish:  {"route_finish", KindInternal, []Field{target, {sDetail, "refusal"}}, nil},
 	OpRevokeNotice: {"revoke_notice", KindInternal, []Field{owner}, nil},
-	OpKillNotice:   {"kill_notice", KindInternal, []Field{owner}, nil},
+	OpKillNotice:   {"kill_notice", KindInternal, []Field{owner, key}, nil},
 }
 
 // Spec answers op's row, and whether there is one.

@@ -28,8 +28,12 @@ const (
 	FlagNoQueue Flags = 1 << 1
 	// FlagBulk lifts the limit on paths to MaxBulkPaths, as AcquireStream does.
 	FlagBulk Flags = 1 << 2
+	// FlagBind ties the lease to the connection, with the grace told at hello. It
+	// goes with Renew too, to tie the lease to a later connection.
+	FlagBind Flags = 1 << 3
 
-	knownFlags = FlagWait | FlagNoQueue | FlagBulk
+	acquireFlags = FlagWait | FlagNoQueue | FlagBulk | FlagBind
+	renewFlags   = FlagBind
 )
 
 // Position is a place in one replicated log's stream of events. A cursor is one
@@ -98,6 +102,7 @@ type Hello struct {
 	Client     string // name and version, for people
 	Features   uint64 // optional features the client understands, bits
 	Window     uint64 // most requests the client keeps unanswered; 0: the server's limit
+	Grace      uint64 // ms that leases outlive the connection they are tied to by FlagBind
 	Meta       []byte // holder metadata of every acquire that brings none of its own
 }
 

@@ -134,8 +134,12 @@ func (req *Request) checkToken(field string) *Error {
 }
 
 func (req *Request) checkFlags(field string) *Error {
-	if unknown := req.Flags &^ knownFlags; unknown != 0 {
-		return Errorf(InvalidArgument, "%s %#x: knows no flags beyond %#x", field, uint64(req.Flags), uint64(knownFlags))
+	known := acquireFlags
+	if req.Op == OpRenew {
+		known = renewFlags
+	}
+	if unknown := req.Flags &^ known; unknown != 0 {
+		return Errorf(InvalidArgument, "%s %#x: knows no flags beyond %#x", field, uint64(req.Flags), uint64(known))
 	}
 	if req.Flags&(FlagWait|FlagNoQueue) == FlagWait|FlagNoQueue {
 		return Errorf(InvalidArgument, "%s: to wait (1) and not to queue (2) exclude each other", field)
@@ -263,6 +267,9 @@ func checkHello(h *Hello) *Error {
 		return Errorf(InvalidArgument, "hello: client: is %d bytes long, at most %d are allowed", len(h.Client), MaxOwnerBytes)
 	case len(h.Credential) > MaxPathBytes:
 		return Errorf(InvalidArgument, "hello: credential: is %d bytes long, at most %d are allowed", len(h.Credential), MaxPathBytes)
+	}
+	if err := checkMost("hello: grace_ms", h.Grace, MaxGraceMillis); err != nil {
+		return err
 	}
 	return checkMetadata("hello: metadata", h.Meta)
 }

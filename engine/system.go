@@ -1,0 +1,413 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// System is the state of the one group that all nodes follow: which namespaces
+// somebody chose, the changes to them that are under way, and the cluster-wide
+// token counter. Like State it is changed by Apply alone.
+//
+// It is small and changes seldom, so it is kept as its rows, in a map, with a
+// note of those that changed.
+type System struct {
+	now     int64
+	counter int64
+	version uint64 // of the routes
+	nextID  uint64
+	roots   map[string]bool // chosen namespaces
+	intents []Intent        // in order of arrival; the first is being carried out
+	kept    map[string]systemKept
+	aging   []keptUntil     // every kept answer, in the order they end; some are gone
+	changed map[string]bool // rows to be written
+}
+
+// keptUntil is when a kept answer ends.
+type keptUntil struct {
+	deadline int64
+	name     string
+}
+
+// Intent is a policy change that was accepted and is not yet done.
+type Intent struct {
+	ID        uint64
+	Op        wire.Op // OpSetPolicy or OpDeletePolicy
+	Root      string
+	Algorithm wire.Algorithm
+	Committed bool   // the routes have it; what is left is to tell the groups
+	Key       string // idempotency key, "" for none
+	Hash      uint64
+	Caller    Caller // the request of a session it came from
+}
+
+// systemKept is the answer to a keyed request.
+type systemKept struct {
+	hash     uint64
+	token    int64
+	pending  bool // a policy change not yet done
+	deadline int64
+}
+
+// Limits of the system group's tables.
+const (
+	MaxRoots   = 65_536
+	MaxIntents = 1024
+	MaxSysKept = DefaultMaxKept
+)
+
+// Done tells how a policy change ended.
+type Done struct {
+	Intent
+	Result wire.Result
+}
+
+// NewSystem makes an empty system state.
+func NewSystem() *System {
+	return &System{roots: make(map[string]bool), kept: make(map[string]systemKept), changed: make(map[string]bool)}
+}
+
+// Routes answers the routes in force. They are not changed afterwards.
+func (s *System) Routes(segments int) *Routes {
+	return NewRoutes(s.version, segments, sortedKeys(s.roots))
+}
+
+// Next answers the policy change that is being carried out.
+func (s *System) Next() (Intent, bool) {
+	if len(s.intents) == 0 {
+		return Intent{}, false
+	}
+	return s.intents[0], true
+}
+
+// NextDeadline is when the system group needs a tick: never, since answers that
+// are kept too long harm nobody and are dropped by the next step.
+func (s *System) NextDeadline() (int64, bool) { return 0, false }
+
+// Apply carries out one command. A policy change is answered QUEUED with its
+// number in Count; Done tells its end.
+func (s *System) Apply(c Clock, cmd *Command, done *[]Done) wire.Result {
+	s.now = max(s.now, c.Now)
+	s.expire()
+	req := cmd.Req
+	switch req.Op {
+	case wire.OpIncrToken:
+		return s.incr(cmd)
+	case wire.OpSetPolicy, wire.OpDeletePolicy:
+		return s.intend(cmd)
+	case wire.OpRouteCommit:
+		return s.commit(req.Target)
+	case wire.OpRouteFinish:
+		return s.finish(req.Target, req.Detail, done)
+	}
+	var res wire.Result
+	res.Fail(wire.Errorf(wire.Internal, "engine: operation %v cannot stand in the system log", req.Op))
+	return res
+}
+
+// expire drops the answers whose time is over. A change that is still under way
+// keeps its place.
+func (s *System) expire() {
+	for len(s.aging) > 0 && s.aging[0].deadline <= s.now {
+		u := s.aging[0]
+		s.aging = s.aging[1:]
+		switch k, ok := s.kept[u.name]; {
+		case !ok || k.deadline != u.deadline:
+		case k.pending:
+			s.keep(u.name, k)
+		default:
+			delete(s.kept, u.name)
+			s.changed[rowKept+u.name] = true
+		}
+	}
+}
+
+// first looks a keyed request up; found says that res answers it.
+func (s *System) first(req *wire.Request, hash uint64) (res wire.Result, found bool) {
+	k, ok := s.kept[keptName(req)]
+	switch {
+	case req.Key == "":
+		return res, false
+	case !ok && len(s.kept) >= MaxSysKept:
+		res.Fail(wire.Errorf(wire.ResourceExhausted,
+			"idempotency_key: the system group keeps %d answers, at most %d are allowed; each is kept for %d s",
+			len(s.kept), MaxSysKept, KeptMillis/1000))
+		return res, true
+	case !ok:
+		return res, false
+	case k.hash != hash:
+		res.Fail(wire.Errorf(wire.InvalidArgument,
+			"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key), KeptMillis/1000))
+		return res, true
+	case k.pending:
+		for _, i := range s.intents {
+			if i.Op == req.Op && i.Key == req.Key {
+				return wire.Result{Status: wire.StatusQueued, Count: i.ID}, true
+			}
+		}
+	}
+	return wire.Result{Token: k.token}, true
+}
+
+func keptName(req *wire.Request) string { return string(byte(req.Op)) + req.Key }
+
+func (s *System) keep(name string, k systemKept) {
+	k.deadline = s.now + KeptMillis
+	s.kept[name] = k
+	s.aging = append(s.aging, keptUntil{k.deadline, name})
+	s.changed[rowKept+name] = true
+}
+
+func (s *System) incr(cmd *Command) wire.Result {
+	hash := hashOf(cmd.Req)
+	if res, found := s.first(cmd.Req, hash); found {
+		return res
+	}
+	s.counter++
+	s.changed[rowMeta] = true
+	if cmd.Req.Key != "" {
+		s.keep(keptName(cmd.Req), systemKept{hash: hash, token: s.counter})
+	}
+	return wire.Result{Token: s.counter}
+}
+
+// intend accepts a policy change, to be carried out when those before it are.
+func (s *System) intend(cmd *Command) wire.Result {
+	req, hash := cmd.Req, hashOf(cmd.Req)
+	for _, i := range s.intents {
+		if cmd.Caller != (Caller{}) && i.Caller == cmd.Caller {
+			return wire.Result{Status: wire.StatusQueued, Count: i.ID}
+		}
+	}
+	res, found := s.first(req, hash)
+	if found {
+		return res
+	}
+	switch {
+	case len(s.intents) >= MaxIntents:
+		res.Fail(wire.Errorf(wire.ResourceExhausted,
+			"%d policy changes are under way, at most %d are allowed", len(s.intents), MaxIntents))
+		return res
+	case req.Op == wire.OpSetPolicy && !s.has(req.Namespace) && len(s.roots)+s.pendingSets() >= MaxRoots:
+		res.Fail(wire.Errorf(wire.ResourceExhausted,
+			"namespace: %d namespaces have a policy, at most %d are allowed", len(s.roots), MaxRoots))
+		return res
+	}
+	s.nextID++
+	i := Intent{
+		ID: s.nextID, Op: req.Op, Root: owned(req.Namespace), Algorithm: req.Algorithm,
+		Key: owned(req.Key), Hash: hash, Caller: cmd.Caller,
+	}
+	s.intents = append(s.intents, i)
+	s.changed[rowMeta], s.changed[intentRow(i.ID)] = true, true
+	if i.Key != "" {
+		s.keep(keptName(req), systemKept{hash: hash, pending: true})
+	}
+	return wire.Result{Status: wire.StatusQueued, Count: i.ID}
+}
+
+func (s *System) has(root string) bool {
+	_, ok := s.roots[root]
+	return ok
+}
+
+func (s *System) pendingSets() (n int) {
+	for _, i := range s.intents {
+		if i.Op == wire.OpSetPolicy {
+			n++
+		}
+	}
+	return n
+}
+
+// commit puts the change that is being carried out into the routes.
+func (s *System) commit(id uint64) wire.Result {
+	if len(s.intents) == 0 || s.intents[0].ID != id || s.intents[0].Committed {
+		return wire.Result{Count: s.version} // done by an earlier attempt
+	}
+	i := &s.intents[0]
+	i.Committed = true
+	s.version++
+	if i.Op == wire.OpSetPolicy {
+		s.roots[i.Root] = true
+	} else {
+		delete(s.roots, i.Root)
+	}
+	s.changed[rowRoot+i.Root], s.changed[rowMeta], s.changed[intentRow(id)] = true, true, true
+	return wire.Result{Count: s.version}
+}
+
+// finish ends the change that is being carried out: refused if detail says why.
+func (s *System) finish(id uint64, detail string, done *[]Done) wire.Result {
+	if len(s.intents) == 0 || s.intents[0].ID != id {
+		return wire.Result{}
+	}
+	i := s.intents[0]
+	s.intents = slices.Delete(s.intents, 0, 1)
+	s.changed[intentRow(id)] = true
+	var res wire.Result
+	name := string(byte(i.Op)) + i.Key
+	if detail != "" {
+		res.Fail(&wire.Error{Code: wire.FailedPrecondition, Message: owned(detail)})
+		delete(s.kept, name)
+		s.changed[rowKept+name] = true
+	} else if i.Key != "" {
+		s.keep(name, systemKept{hash: i.Hash})
+	}
+	*done = append(*done, Done{Intent: i, Result: res})
+	return wire.Result{}
+}
+
+// Rows of the system state, by their first byte.
+const (
+	rowRoot   = "r"
+	rowIntent = "i"
+	rowKept   = "k"
+	rowMeta   = "m"
+)
+
+func intentRow(id uint64) string {
+	return string(binary.BigEndian.AppendUint64([]byte(rowIntent), id))
+}
+
+// TakeChanged answers the rows that changed since the last call, a nil value
+// for one that is gone.
+func (s *System) TakeChanged() map[string][]byte {
+	rows := make(map[string][]byte, len(s.changed))
+	for row := range s.changed {
+		rows[row] = s.row(row)
+	}
+	clear(s.changed)
+	return rows
+}
+
+// AllRows answers every row.
+func (s *System) AllRows() map[string][]byte {
+	rows := map[string][]byte{rowMeta: s.row(rowMeta)}
+	for root := range s.roots {
+		rows[rowRoot+root] = s.row(rowRoot + root)
+	}
+	for _, i := range s.intents {
+		rows[intentRow(i.ID)] = s.row(intentRow(i.ID))
+	}
+	for name := range s.kept {
+		rows[rowKept+name] = s.row(rowKept + name)
+	}
+	return rows
+}
+
+// row encodes one row, nil when it is gone.
+func (s *System) row(row string) []byte {
+	name := row[1:]
+	switch row[:1] {
+	case rowRoot:
+		if s.has(name) {
+			return wire.AppendArray(nil, 0)
+		}
+	case rowIntent:
+		for _, i := range s.intents {
+			if intentRow(i.ID) == row {
+				dst := wire.AppendUint(wire.AppendArray(nil, 8), uint64(i.Op))
+				dst = wire.AppendStr(dst, i.Root)
+				dst = wire.AppendUint(dst, uint64(i.Algorithm))
+				dst = wire.AppendBool(dst, i.Committed)
+				dst = wire.AppendStr(dst, i.Key)
+				dst = wire.AppendUint(dst, i.Hash)
+				dst = wire.AppendBin(dst, i.Caller.Session[:])
+				return wire.AppendUint(dst, i.Caller.ID)
+			}
+		}
+	case rowKept:
+		if k, ok := s.kept[name]; ok {
+			dst := wire.AppendUint(wire.AppendArray(nil, 4), k.hash)
+			dst = wire.AppendInt(dst, k.token)
+			dst = wire.AppendBool(dst, k.pending)
+			return wire.AppendInt(dst, k.deadline)
+		}
+	case rowMeta:
+		dst := wire.AppendInt(wire.AppendArray(nil, 4), s.now)
+		dst = wire.AppendInt(dst, s.counter)
+		dst = wire.AppendUint(dst, s.version)
+		return wire.AppendUint(dst, s.nextID)
+	}
+	return nil
+}
+
+// Loaded ends the rows of Load.
+func (s *System) Loaded() {
+	slices.SortFunc(s.intents, func(a, b Intent) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(s.aging, func(a, b keptUntil) int { return cmp.Compare(a.deadline, b.deadline) })
+}
+
+// Load takes one row into an empty system state, in any order; Loaded ends them.
+func (s *System) Load(row, val []byte) error {
+	if len(row) == 0 {
+		return fmt.Errorf("engine: system row without a table")
+	}
+	r := wire.NewReader(val)
+	n := r.Array()
+	read := func(fields ...func()) {
+		for i := range n {
+			if i < len(fields) {
+				fields[i]()
+			} else {
+				r.Skip()
+			}
+		}
+	}
+	name := string(row[1:])
+	switch string(row[:1]) {
+	case rowRoot:
+		s.roots[name] = true
+	case rowIntent:
+		i := Intent{ID: binary.BigEndian.Uint64(row[1:])}
+		read(func() { i.Op = wire.Op(r.Uint()) }, func() { i.Root = text(&r) },
+			func() { i.Algorithm = wire.Algorithm(r.Uint()) }, func() { i.Committed = r.Bool() },
+			func() { i.Key = text(&r) }, func() { i.Hash = r.Uint() },
+			func() { copy(i.Caller.Session[:], r.Bin()) }, func() { i.Caller.ID = r.Uint() })
+		s.intents = append(s.intents, i)
+	case rowKept:
+		var k systemKept
+		read(func() { k.hash = r.Uint() }, func() { k.token = r.Int() },
+			func() { k.pending = r.Bool() }, func() { k.deadline = r.Int() })
+		s.kept[name] = k
+		s.aging = append(s.aging, keptUntil{k.deadline, name})
+	case rowMeta:
+		read(func() { s.now = r.Int() }, func() { s.counter = r.Int() },
+			func() { s.version = r.Uint() }, func() { s.nextID = r.Uint() })
+	default:
+		return fmt.Errorf("engine: system row of unknown table %q", row[0])
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("engine: system row %q: %w", row, err)
+	}
+	return nil
+}
+
+// Digest is a hash of all that the system state means.
+func (s *System) Digest() uint64 {
+	rows := s.AllRows()
+	h := xxh3.New()
+	for _, row := range sortedRows(rows) {
+		if _, err := fmt.Fprintf(h, "%d %s %d %s\n", len(row), row, len(rows[row]), rows[row]); err != nil {
+			panic(err) // a hash takes every write
+		}
+	}
+	return h.Sum64()
+}
+
+func sortedRows(rows map[string][]byte) []string {
+	keys := make([]string, 0, len(rows))
+	for k := range rows {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, strings.Compare)
+	return keys
+}

@@ -1,0 +1,259 @@
+package groups
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/pathlockd/pathlockd/engine"
+)
+
+// How a log's state gets to disk, and back.
+//
+// A checkpoint takes views of the groups that changed, under the machine's lock,
+// and then writes their rows, its sessions and the applied index in one batch,
+// while entries go on being applied. Its write is not synced: the raft log is the
+// write-ahead log, and a crash only means that more of it is replayed. Sync, which
+// raft calls before it drops entries, does the same with an fsync; the node asks
+// for that right after a checkpoint, when little is left to write (node.go).
+
+const (
+	// checkpointCommands is how many commands are applied before a checkpoint that
+	// is not due yet is taken: it bounds what a start replays, and the fences in
+	// memory.
+	checkpointCommands = 400_000
+	// evictSlice is how many fences are looked at under one hold of the lock.
+	evictSlice = 2000
+)
+
+// image is what a checkpoint writes: one instant of the log.
+type image struct {
+	applied  uint64
+	groups   []imageGroup
+	system   map[string][]byte
+	sessions map[engine.Session][]byte
+	gone     []engine.Session
+	log      []byte // the log's own row
+}
+
+type imageGroup struct {
+	g    *group
+	view *engine.View
+	from uint32 // rows of this modification mark and later
+}
+
+// capture takes the image of what changed since the last checkpoint.
+func (m *machine) capture() *image {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	im := &image{applied: m.applied, log: m.logRow(), sessions: make(map[engine.Session][]byte)}
+	for _, g := range m.order {
+		if g.state.Touched() {
+			im.groups = append(im.groups, imageGroup{g: g, from: g.state.WrittenMark() + 1, view: g.state.Checkpoint()})
+		}
+	}
+	if m.system != nil {
+		im.system = m.system.TakeChanged()
+	}
+	for id, s := range m.sessions.byID {
+		if s.dirty {
+			im.sessions[id] = s.row(nil)
+			s.dirty = false
+		}
+	}
+	im.gone, m.sessions.gone = m.sessions.gone, nil
+	m.commands = 0
+	return im
+}
+
+// logRow encodes the log's own state.
+func (m *machine) logRow() []byte {
+	m.time.Lock()
+	defer m.time.Unlock()
+	b := binary.AppendUvarint(nil, m.applied)
+	b = m.office.append(b)
+	b = binary.AppendUvarint(b, m.number)
+	b = binary.AppendVarint(b, m.time.clock.now)
+	return binary.AppendVarint(b, m.wall)
+}
+
+// loadLogRow is its inverse.
+func (m *machine) loadLogRow(row []byte) error {
+	r := entryReader{buf: row}
+	m.applied = r.uvarint()
+	m.office = r.office()
+	m.number = r.uvarint()
+	now, wall := r.varint(), r.varint()
+	m.wall = wall
+	m.time.Lock()
+	m.time.clock = leaseClock{now: now, appliedAt: m.clock.Mono()}
+	m.time.Unlock()
+	return r.err
+}
+
+// write appends the image to a batch.
+func (im *image) write(b *pebble.Batch, shard uint64) error {
+	var key []byte
+	for i := range im.groups {
+		g := &im.groups[i]
+		err := g.view.Rows(g.from, func(row, val []byte) error {
+			key = groupKey(key[:0], g.g.number, row)
+			if val == nil {
+				return b.Delete(key, nil)
+			}
+			return b.Set(key, val, nil)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for row, val := range im.system {
+		key = append(append(key[:0], spaceSystem), row...)
+		if err := setOrDelete(b, key, val); err != nil {
+			return err
+		}
+	}
+	for _, id := range im.gone {
+		if err := b.Delete(logKey(shard, 's', id[:]), nil); err != nil {
+			return err
+		}
+	}
+	for id, val := range im.sessions {
+		if err := b.Set(logKey(shard, 's', id[:]), val, nil); err != nil {
+			return err
+		}
+	}
+	return b.Set(logKey(shard, 'a', nil), im.log, nil)
+}
+
+func setOrDelete(b *pebble.Batch, key, val []byte) error {
+	if val == nil {
+		return b.Delete(key, nil)
+	}
+	return b.Set(key, val, nil)
+}
+
+// checkpoint brings the disk up to what is applied now. With sync it is there
+// after a power loss too.
+func (m *machine) checkpoint(sync bool) error {
+	m.checkpoints.Lock()
+	defer m.checkpoints.Unlock()
+	im := m.capture()
+	b := m.store.db.NewBatch()
+	defer b.Close()
+	if err := im.write(b, m.shard); err != nil {
+		return fmt.Errorf("checkpoint of log %d: %w", m.shard, err)
+	}
+	options := pebble.NoSync
+	if sync {
+		options = pebble.Sync
+	}
+	if err := b.Commit(options); err != nil {
+		return fmt.Errorf("checkpoint of log %d: %w", m.shard, err)
+	}
+	m.mu.Lock()
+	for i := range im.groups {
+		im.groups[i].g.state.Written(im.groups[i].view.Mark())
+	}
+	m.mu.Unlock()
+	return nil
+}
+
+// evict drops fences from memory that the last checkpoint wrote, a slice at a
+// time, so that entries are not held up.
+func (m *machine) evict() {
+	m.mu.Lock()
+	groups := append([]*group(nil), m.order...)
+	m.mu.Unlock()
+	for _, g := range groups {
+		for done := false; !done; {
+			m.mu.Lock()
+			done = g.state.EvictFences(evictSlice)
+			m.mu.Unlock()
+		}
+	}
+}
+
+// Sync implements statemachine.IOnDiskStateMachine.
+func (m *machine) Sync() error {
+	if err := m.checkpoint(true); err != nil {
+		m.fail(err)
+	}
+	return nil
+}
+
+// appliedIndex is the index of the last entry applied.
+func (m *machine) appliedIndex() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.applied
+}
+
+// Open implements statemachine.IOnDiskStateMachine: it reads the live part of the
+// state back into memory. Fences of paths that nobody holds stay on disk.
+func (m *machine) Open(<-chan struct{}) (uint64, error) {
+	if err := m.load(); err != nil {
+		m.fail(fmt.Errorf("load log %d: %w", m.shard, err))
+	}
+	m.node.opened(m)
+	return m.applied, nil
+}
+
+// load fills an empty machine from the database.
+func (m *machine) load() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.empty()
+	if _, err := m.store.get(logKey(m.shard, 'a', nil), m.loadLogRow); err != nil {
+		return err
+	}
+	from := logKey(m.shard, 's', nil)
+	err := each(m.store.db, from, upper(from), len(from), func(row, val []byte) error {
+		return m.sessions.load(engine.Session(row), val)
+	})
+	if err != nil {
+		return err
+	}
+	m.sessions.loaded()
+	if m.system != nil {
+		from := []byte{spaceSystem}
+		if err := each(m.store.db, from, upper(from), 1, m.system.Load); err != nil {
+			return err
+		}
+		m.system.Loaded()
+		m.publishRoutes()
+	}
+	for _, number := range m.node.groupsOf(m.shard) {
+		if err := m.loadGroup(number); err != nil {
+			return fmt.Errorf("group %d: %w", number, err)
+		}
+	}
+	m.arm()
+	return nil
+}
+
+// loadGroup reads a group's rows, but for the fences. A group without rows is not
+// made.
+func (m *machine) loadGroup(number uint16) error {
+	fenceFrom, fenceTo := engine.FenceTable()
+	head := groupKey(nil, number, nil)
+	ranges := [2][2][]byte{
+		{head, groupKey(nil, number, []byte(fenceFrom))},
+		{groupKey(nil, number, []byte(fenceTo)), upper(head)},
+	}
+	for _, r := range ranges {
+		err := each(m.store.db, r[0], r[1], len(head), func(row, val []byte) error {
+			return m.group(number).state.Load(row, val)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	g := m.groups[number]
+	if g == nil {
+		return nil
+	}
+	defer g.stepped()
+	return g.state.Loaded()
+}

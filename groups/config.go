@@ -1,0 +1,91 @@
+package groups
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Config is what a node is made with. The names are those of the configuration
+// keys (docs/configuration.md), where units and defaults are told.
+type Config struct {
+	DataDir    string
+	NodeID     string
+	RaftAddr   string // host:port raft listens on
+	NativeAddr string // where clients reach this node, for the topology
+
+	GroupCount        int
+	LogCount          int
+	Segments          int // routing_prefix_segments
+	Algorithm         wire.Algorithm
+	ReplicationFactor int
+	Bootstrap         bool
+
+	MaxInflight    int // requests per group that are not applied yet
+	MaxQueued      int // paths waited for per group
+	EventBuffer    int // events kept per log
+	RequestTimeout time.Duration
+
+	ElectionMin  time.Duration
+	ElectionMax  time.Duration
+	Heartbeat    time.Duration
+	SnapshotLog  uint64 // entries of a log between raft snapshots
+	KeepEntries  uint64 // entries kept behind a snapshot
+	SnapshotRate uint64 // bytes a second a snapshot may be sent with, 0: no limit
+
+	DiskReserve uint64 // free bytes below which writes are refused
+
+	Log   *slog.Logger
+	Clock Clock  // nil: the machine's
+	FS    vfs.FS // of the state database; nil: the operating system's
+}
+
+// Defaults fills in what is not set, as contract.md section 14 says.
+func (c Config) Defaults() Config {
+	set := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	span := func(p *time.Duration, v time.Duration) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	set(&c.GroupCount, 256)
+	set(&c.LogCount, 16)
+	set(&c.ReplicationFactor, 3)
+	set(&c.MaxInflight, 1024)
+	set(&c.MaxQueued, 65_536)
+	set(&c.EventBuffer, 8192)
+	span(&c.RequestTimeout, 30*time.Second)
+	span(&c.ElectionMin, 1500*time.Millisecond)
+	span(&c.ElectionMax, 3000*time.Millisecond)
+	span(&c.Heartbeat, 500*time.Millisecond)
+	if c.SnapshotLog == 0 {
+		c.SnapshotLog = 10_000
+	}
+	if c.KeepEntries == 0 {
+		c.KeepEntries = 5000
+	}
+	if c.NodeID == "" {
+		c.NodeID = "pathlockd-0"
+	}
+	if c.RaftAddr == "" {
+		c.RaftAddr = "localhost:50052"
+	}
+	c.LogCount = min(c.LogCount, c.GroupCount)
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Clock == nil {
+		c.Clock = newSystemClock()
+	}
+	if c.FS == nil {
+		c.FS = vfs.Default
+	}
+	return c
+}

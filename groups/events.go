@@ -1,0 +1,205 @@
+package groups
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// hub delivers events to the subscribers of this node. Events are born in Apply,
+// so every replica of a log has the same ones, at the same places: a Position is
+// the log, the index of the entry, and the event's number within it.
+//
+// Of each log the last events are kept, so that a subscriber may come back with
+// the cursor it had, here or at another replica. If they no longer reach back to
+// its cursor it is told that it missed some.
+type hub struct {
+	keep int // events kept of each log: event_buffer
+
+	mu   sync.Mutex
+	logs map[uint64]*stream
+	subs map[string][]*wire.Subscription // by owner
+	all  []*Tap
+}
+
+// stream is the recent events of one log.
+type stream struct {
+	at     wire.Position // of the last event or entry
+	since  wire.Position // events after this one are all in recent
+	recent []recentEvent // in order
+}
+
+type recentEvent struct {
+	at wire.Position
+	engine.Event
+}
+
+// Tap is called with every event of this node, whatever its owner. It must not
+// block.
+type Tap func(e engine.Event, at wire.Position)
+
+func newHub(keep int) *hub {
+	return &hub{keep: keep, logs: make(map[uint64]*stream), subs: make(map[string][]*wire.Subscription)}
+}
+
+// stream answers a log's stream.
+func (h *hub) stream(log uint64) *stream {
+	s := h.logs[log]
+	if s == nil {
+		s = &stream{at: wire.Position{Log: log}, since: wire.Position{Log: log}}
+		h.logs[log] = s
+	}
+	return s
+}
+
+// after orders two places of one log.
+func after(a, b wire.Position) bool {
+	return a.Index > b.Index || a.Index == b.Index && a.Ordinal > b.Ordinal
+}
+
+// publish takes the events of one entry.
+func (h *hub) publish(log, index uint64, events []engine.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stream(log)
+	s.at = wire.Position{Log: log, Index: index}
+	for i := range events {
+		at := wire.Position{Log: log, Index: index, Ordinal: uint64(i) + 1}
+		s.at = at
+		s.recent = append(s.recent, recentEvent{at, events[i]})
+		h.deliver(&events[i], at)
+	}
+	if len(s.recent) > 2*h.keep {
+		drop := len(s.recent) - h.keep
+		s.since = s.recent[drop-1].at
+		s.recent = slices.Clone(s.recent[drop:])
+	}
+}
+
+func (h *hub) deliver(e *engine.Event, at wire.Position) {
+	for _, sub := range h.subs[e.Owner] {
+		h.hand(sub, e, at)
+	}
+	for _, t := range h.all {
+		(*t)(*e, at)
+	}
+}
+
+func (h *hub) hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
+	kinds := sub.Kinds
+	if kinds == 0 {
+		kinds = wire.DefaultEvents
+	}
+	if kinds&(1<<e.Kind) != 0 {
+		sub.Sink.Deliver(sub, e.Kind, e.Path, e.Namespace, e.Token, at)
+	}
+}
+
+// opened says that a log is applied up to an index, from where its events will be
+// seen; what came before is not known.
+func (h *hub) opened(log, index uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stream(log)
+	s.at = wire.Position{Log: log, Index: index}
+	s.since, s.recent = s.at, nil
+}
+
+// missed says that the log jumped to an index, over events that are not known.
+func (h *hub) missed(log, index uint64) {
+	h.opened(log, index)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, subs := range h.subs {
+		for _, sub := range subs {
+			sub.Sink.Gap(sub, h.cursor())
+		}
+	}
+}
+
+// cursor is where every log is now.
+func (h *hub) cursor() []wire.Position {
+	c := make([]wire.Position, 0, len(h.logs))
+	for _, s := range h.logs {
+		c = append(c, s.at)
+	}
+	slices.SortFunc(c, func(a, b wire.Position) int { return int(a.Log) - int(b.Log) })
+	return c
+}
+
+// subscribe adds a subscription and answers where it starts. Events that it asks
+// to have again are delivered before any new one.
+func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	from := h.cursor()
+	if sub.From != nil {
+		h.replay(sub)
+	}
+	h.subs[sub.Owner] = append(h.subs[sub.Owner], sub)
+	return from
+}
+
+// replay delivers what came after the subscription's cursor; first, if some of
+// that is not known any more, that there is a gap. A log that the cursor does not
+// name is taken from its beginning.
+func (h *hub) replay(sub *wire.Subscription) {
+	from := make(map[uint64]wire.Position, len(sub.From))
+	for _, p := range sub.From {
+		from[p.Log] = p
+	}
+	gap := false
+	for log, s := range h.logs {
+		p := from[log]
+		gap = gap || after(s.since, p) || after(p, s.at)
+	}
+	if gap {
+		sub.Sink.Gap(sub, h.cursor())
+	}
+	for log, s := range h.logs {
+		for i := range s.recent {
+			if e := &s.recent[i]; e.Owner == sub.Owner && after(e.at, from[log]) {
+				h.hand(sub, &e.Event, e.at)
+			}
+		}
+	}
+}
+
+// unsubscribe ends a subscription.
+func (h *hub) unsubscribe(sub *wire.Subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	left := slices.DeleteFunc(h.subs[sub.Owner], func(s *wire.Subscription) bool { return s == sub })
+	if len(left) == 0 {
+		delete(h.subs, sub.Owner)
+	} else {
+		h.subs[sub.Owner] = left
+	}
+}
+
+// progress tells every subscription the whole cursor.
+func (h *hub) progress() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.cursor()
+	for _, subs := range h.subs {
+		for _, sub := range subs {
+			sub.Sink.Progress(sub, c)
+		}
+	}
+}
+
+// tap adds a Tap and answers what removes it.
+func (h *hub) tap(t Tap) func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := &t
+	h.all = append(h.all, p)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.all = slices.DeleteFunc(h.all, func(x *Tap) bool { return x == p })
+	}
+}

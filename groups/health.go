@@ -1,0 +1,238 @@
+package groups
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// newIncarnation tells this run of the process from every other.
+func newIncarnation() uint64 {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // crypto/rand never fails on supported systems
+	}
+	return binary.BigEndian.Uint64(b[:])>>1 | 1
+}
+
+// healthWithin is how long a healthy node takes for a round through the system
+// group.
+const healthWithin = 2 * time.Second
+
+// health says whether the node can serve: after a linearizable round through the
+// system group.
+func (n *Node) health() wire.Result {
+	if n.draining.Load() {
+		return wire.Result{Message: "draining"}
+	}
+	if err := n.refusal.Load(); err != nil {
+		return wire.Result{Message: err.Message}
+	}
+	select {
+	case <-n.ready:
+	default:
+		return wire.Result{Message: fmt.Sprintf("loading: %d logs to go", n.loading.Load())}
+	}
+	done := make(chan *wire.Error, 1)
+	n.readers[systemShard].do(func(err *wire.Error) { done <- err })
+	select {
+	case err := <-done:
+		if err != nil {
+			return wire.Result{Message: err.Message}
+		}
+	case <-time.After(healthWithin):
+		return wire.Result{Message: fmt.Sprintf("no leader of the system log answered within %v", healthWithin)}
+	}
+	for _, shard := range n.leaderless() {
+		return wire.Result{Message: fmt.Sprintf("log %d has no leader", shard)}
+	}
+	return wire.Result{Flag: true, Message: "ready"}
+}
+
+// leaderless lists the logs that nobody leads.
+func (n *Node) leaderless() (shards []uint64) {
+	for shard, l := range n.logs {
+		if l.lead.Load().leader == 0 {
+			shards = append(shards, shard)
+		}
+	}
+	slices.Sort(shards)
+	return shards
+}
+
+// WaitReady waits until every log is loaded and led, and says so: false when that
+// took longer than the given time.
+func (n *Node) WaitReady(within time.Duration) bool {
+	deadline := time.Now().Add(within)
+	for time.Now().Before(deadline) {
+		if n.health().Flag && n.allLed() {
+			return true
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return false
+}
+
+// allLed says that this node may propose to every log it leads.
+func (n *Node) allLed() bool {
+	for _, l := range n.logs {
+		if l.lead.Load().leader == l.replica && !l.leads() {
+			return false
+		}
+	}
+	return true
+}
+
+// diskEvery is how often the free space is looked at.
+const diskEvery = time.Second
+
+// diskLoop refuses writes while the disk is nearly full: once a write to the raft
+// log fails there is nothing left but to stop.
+func (n *Node) diskLoop() {
+	t := time.NewTicker(diskEvery)
+	defer t.Stop()
+	for {
+		n.lookAtDisk()
+		select {
+		case <-n.stop:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (n *Node) lookAtDisk() {
+	free, err := freeBytes(n.cfg.DataDir)
+	var refusal *wire.Error
+	switch {
+	case err != nil:
+		n.log.Error("cannot tell the free space of data_dir", "error", err)
+		return
+	case free < n.cfg.DiskReserve:
+		refusal = wire.Errorf(wire.Unavailable,
+			"data_dir has %d MiB free, below disk_reserve_bytes (%d MiB): writes are refused until there is room; reads and releases go on",
+			free>>20, n.cfg.DiskReserve>>20)
+	}
+	if was := n.refusal.Swap(refusal); (was == nil) != (refusal == nil) {
+		if refusal != nil {
+			n.log.Error("refusing writes: the disk is nearly full", "free_bytes", free, "disk_reserve_bytes", n.cfg.DiskReserve)
+		} else {
+			n.log.Info("taking writes again: the disk has room", "free_bytes", free)
+		}
+	}
+}
+
+func freeBytes(dir string) (uint64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, err
+	}
+	return s.Bavail * uint64(s.Bsize), nil
+}
+
+// orphanLoop ends the waiting acquires of an earlier run of this node whose clients
+// did not come back for them.
+func (n *Node) orphanLoop() {
+	select {
+	case <-n.stop:
+		return
+	case <-n.ready:
+	}
+	var left []*part
+	for _, m := range n.machines {
+		m.mu.Lock()
+		for _, g := range m.order {
+			for _, c := range g.state.OpenCalls() {
+				s := &wire.Session{ID: c.Session, Epoch: math.MaxUint64} // whatever connection it was
+				left = append(left, &part{group: g.number, session: s, id: c.ID})
+			}
+		}
+		m.mu.Unlock()
+	}
+	if len(left) == 0 {
+		return
+	}
+	select {
+	case <-n.stop:
+		return
+	case <-time.After(reattachGrace):
+	}
+	for _, p := range left {
+		if n.waits.get(p.caller()) == nil {
+			n.endWait(p, 0)
+		}
+	}
+}
+
+// topology tells clients who leads what.
+type topology struct {
+	mu       sync.Mutex
+	version  uint64
+	watchers map[uint64]func(*wire.Topology)
+	next     uint64
+}
+
+// Topology implements wire.Handler.
+func (n *Node) Topology(watch func(*wire.Topology)) (*wire.Topology, func()) {
+	t := &n.topology
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	stop := func() {}
+	if watch != nil {
+		if t.watchers == nil {
+			t.watchers = make(map[uint64]func(*wire.Topology))
+		}
+		t.next++
+		id := t.next
+		t.watchers[id] = watch
+		stop = func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			delete(t.watchers, id)
+		}
+	}
+	return n.currentTopology(), stop
+}
+
+// topologyChanged tells those who watch.
+func (n *Node) topologyChanged() {
+	t := &n.topology
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.version++
+	if len(t.watchers) == 0 {
+		return
+	}
+	now := n.currentTopology()
+	for _, watch := range t.watchers {
+		watch(now)
+	}
+}
+
+// currentTopology is made under the topology's lock.
+func (n *Node) currentTopology() *wire.Topology {
+	out := &wire.Topology{
+		Version: n.topology.version, Self: n.id.NodeID, GroupLogs: uint64(n.id.GroupCount),
+		Nodes:   []wire.NodeAddr{{NodeID: n.id.NodeID, Native: n.cfg.NativeAddr}},
+		Leaders: make([]string, n.id.LogCount),
+	}
+	for i := range out.Leaders {
+		if l := n.logs[firstLogShard+uint64(i)]; l != nil && l.lead.Load().leader == n.replica {
+			out.Leaders[i] = n.id.NodeID
+		}
+	}
+	return out
+}
+
+// NodeID is the node's name.
+func (n *Node) NodeID() string { return n.id.NodeID }
+
+// ClusterID tells the cluster from every other.
+func (n *Node) ClusterID() string { return n.id.ClusterID }

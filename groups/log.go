@@ -1,0 +1,420 @@
+package groups
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+	"github.com/lni/dragonboat/v4/client"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+const (
+	// window is how many batches of a log are under way at once: the next is
+	// proposed while the last is being applied (docs/decisions/0005).
+	window = 2
+	// tickEvery is how long a log with armed deadlines goes without an entry.
+	tickEvery = time.Second
+	// retryAfter is how long a refused proposal waits.
+	retryAfter = 2 * time.Millisecond
+)
+
+// leadership is what raft last said of a log.
+type leadership struct {
+	term   uint64
+	leader uint64 // replica id, 0 for none
+}
+
+// shardLog is one replicated log as the node that leads it drives it: a queue of
+// commands, and the one goroutine (run) that batches, stamps and proposes them.
+//
+// Commands of a session keep their order: they are queued in it, batched in it,
+// and put back in front when a batch is known not to have been applied.
+type shardLog struct {
+	shard   uint64
+	replica uint64
+	process uint64 // incarnation of this process
+	host    *dragonboat.NodeHost
+	session *client.Session
+	m       *machine
+	clock   Clock
+	log     *slog.Logger
+	timeout time.Duration // how long a request may take
+
+	wake chan struct{}
+	stop chan struct{}
+	done chan struct{}
+	lead atomic.Pointer[leadership]
+	held atomic.Uint64 // term of the office this process holds, 0 for none
+
+	mu struct {
+		sync.Mutex
+		queue   []*part
+		flights map[uint64]*flight // by number, of every office
+		closed  bool
+	}
+
+	// Of run alone.
+	number   uint64 // of the last batch
+	term     uint64 // of the office it was numbered in
+	writer   batchWriter
+	under    []underWay
+	taking   *dragonboat.RequestState // an office entry
+	lastSent time.Duration
+	retryAt  time.Duration
+}
+
+// underWay is a proposal that raft has not answered.
+type underWay struct {
+	rs *dragonboat.RequestState
+	f  *flight // nil for a tick
+}
+
+func newShardLog(n *Node, shard uint64) *shardLog {
+	l := &shardLog{
+		shard: shard, replica: n.replica, process: n.process, clock: n.clock,
+		log: n.log.With("log", shard), timeout: n.cfg.RequestTimeout,
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	l.mu.flights = make(map[uint64]*flight)
+	l.lead.Store(&leadership{})
+	return l
+}
+
+// push queues a command. It never blocks; the caller has checked the limits.
+func (l *shardLog) push(p *part) {
+	p.log = l
+	l.mu.Lock()
+	if l.mu.closed {
+		l.mu.Unlock()
+		l.m.settle([]*part{p}, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
+		return
+	}
+	idle := len(l.mu.queue) == 0
+	l.mu.queue = append(l.mu.queue, p)
+	l.mu.Unlock()
+	if idle {
+		l.kick()
+	}
+}
+
+// kick makes run look around.
+func (l *shardLog) kick() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leaderChanged is told by raft who leads the log now.
+func (l *shardLog) leaderChanged(term, leader uint64) {
+	l.lead.Store(&leadership{term: term, leader: leader})
+	if leader != l.replica {
+		l.held.Store(0)
+	}
+	l.kick()
+}
+
+// leads says that this process may propose batches.
+func (l *shardLog) leads() bool {
+	lead := l.lead.Load()
+	return lead.leader == l.replica && l.held.Load() == lead.term && lead.term != 0
+}
+
+// run drives the log until stop is closed.
+func (l *shardLog) run() {
+	defer close(l.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		l.expire()
+		l.work()
+		timer.Reset(l.pause())
+		var results [window]chan dragonboat.RequestResult
+		var office chan dragonboat.RequestResult
+		for i, u := range l.under {
+			results[i] = u.rs.ResultC()
+		}
+		if l.taking != nil {
+			office = l.taking.ResultC()
+		}
+		select {
+		case <-l.stop:
+			return
+		case <-l.wake:
+		case <-timer.C:
+		case r := <-results[0]:
+			l.landed(0, r)
+		case r := <-results[1]:
+			l.landed(1, r)
+		case <-office:
+			l.taking.Release()
+			l.taking = nil
+		}
+	}
+}
+
+// pause is how long run has nothing to do.
+func (l *shardLog) pause() time.Duration {
+	d := l.timeout / 4
+	if l.retryAt != 0 {
+		d = min(d, max(l.retryAt-l.clock.Mono(), 0))
+	}
+	if due, ok := l.tickDue(); ok {
+		d = min(d, max(due-l.clock.Mono(), 0))
+	}
+	return max(d, 100*time.Microsecond)
+}
+
+// tickDue is when the log needs an entry though nobody asks for one: at the next
+// deadline, and at the latest tickEvery after the last entry, so that a successor
+// starts from a fresh stamp.
+func (l *shardLog) tickDue() (time.Duration, bool) {
+	if !l.leads() || len(l.under) >= window {
+		return 0, false
+	}
+	at, ok := l.m.nextDeadline()
+	if !ok {
+		return 0, false
+	}
+	return min(at, l.lastSent+tickEvery), true
+}
+
+// work proposes what there is to propose.
+func (l *shardLog) work() {
+	lead := l.lead.Load()
+	if lead.leader != l.replica || lead.term == 0 || l.clock.Mono() < l.retryAt {
+		return
+	}
+	l.retryAt = 0
+	own := office{lead.term, l.replica, l.process}
+	if l.held.Load() != lead.term {
+		if l.taking == nil {
+			l.taking = l.propose(appendOffice(nil, own))
+		}
+		return
+	}
+	if l.term != lead.term {
+		l.term, l.number = lead.term, 0
+	}
+	for len(l.under) < window {
+		f := l.take(own)
+		if f == nil {
+			due, ok := l.tickDue()
+			if !ok || l.clock.Mono() < due {
+				return
+			}
+		}
+		if !l.send(own, f) {
+			return
+		}
+	}
+}
+
+// take moves the next batch's commands from the queue into a flight, nil when
+// there are none.
+func (l *shardLog) take(own office) *flight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writer.reset()
+	n := 0
+	for n < len(l.mu.queue) && !l.writer.full() {
+		l.writer.add(l.mu.queue[n])
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	f := &flight{office: own, number: l.number + 1, since: l.clock.Mono()}
+	f.parts = append(f.parts, l.mu.queue[:n]...)
+	rest := copy(l.mu.queue, l.mu.queue[n:])
+	clear(l.mu.queue[rest:])
+	l.mu.queue = l.mu.queue[:rest]
+	l.mu.flights[f.number] = f
+	return f
+}
+
+// send proposes a flight, or a tick when it is nil.
+func (l *shardLog) send(own office, f *flight) bool {
+	if f == nil {
+		l.writer.reset()
+	}
+	mono := l.clock.Mono()
+	l.number++
+	head := batchHead{
+		office: own, number: l.number, stamp: l.m.stamp(mono), wall: l.clock.Wall().UnixMilli(),
+	}
+	rs := l.propose(l.writer.entry(&head))
+	if rs == nil {
+		if f != nil {
+			l.giveBack(f)
+		}
+		return false
+	}
+	l.lastSent = mono
+	l.under = append(l.under, underWay{rs, f})
+	return true
+}
+
+// propose hands an entry to raft. When raft refuses it, run tries again a little
+// later.
+func (l *shardLog) propose(entry []byte) *dragonboat.RequestState {
+	rs, err := l.host.Propose(l.session, entry, l.timeout)
+	if err == nil {
+		return rs
+	}
+	if !errors.Is(err, dragonboat.ErrSystemBusy) && !errors.Is(err, dragonboat.ErrShardNotReady) {
+		l.log.Debug("proposal refused", "error", err)
+	}
+	l.retryAt = l.clock.Mono() + retryAfter
+	return nil
+}
+
+// landed takes note of what raft says of the i-th proposal under way. Commands
+// that were applied have been answered by then (machine.go).
+func (l *shardLog) landed(i int, r dragonboat.RequestResult) {
+	u := l.under[i]
+	l.under = append(l.under[:i], l.under[i+1:]...)
+	u.rs.Release()
+	if r.Dropped() && u.f != nil {
+		l.giveBack(u.f)
+		l.retryAt = l.clock.Mono() + retryAfter
+	}
+	// Any other failure says that the outcome is not known: the flight stays on
+	// record until the log tells, by the batch or by a newer office.
+}
+
+// giveBack puts the commands of a flight that surely is not applied back in
+// front of the queue.
+func (l *shardLog) giveBack(f *flight) {
+	l.mu.Lock()
+	if l.mu.flights[f.number] == f {
+		delete(l.mu.flights, f.number)
+		l.requeue(f)
+	}
+	l.mu.Unlock()
+	l.kick()
+}
+
+// requeue is giveBack under the lock.
+func (l *shardLog) requeue(f *flight) {
+	if !f.expired {
+		l.mu.queue = append(append(make([]*part, 0, len(f.parts)+len(l.mu.queue)), f.parts...), l.mu.queue...)
+	}
+}
+
+// landing is called when a batch of this process is applied, or dropped: it takes
+// the flight off the record. Nil when its callers were told already.
+func (l *shardLog) landing(o office, number uint64) *flight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.mu.flights[number]
+	if f == nil || f.office != o {
+		return nil
+	}
+	delete(l.mu.flights, number)
+	if f.expired {
+		return nil
+	}
+	return f
+}
+
+// officeTaken is called when an office is applied. Batches of an earlier one that
+// have not been applied never will be: this process's are proposed anew, or
+// refused if it no longer leads.
+func (l *shardLog) officeTaken(o office) {
+	if o.node == l.replica && o.incarnation == l.process {
+		l.held.Store(o.term)
+	} else {
+		l.held.Store(0)
+	}
+	l.mu.Lock()
+	var lost []*flight
+	for number, f := range l.mu.flights {
+		if f.office != o {
+			delete(l.mu.flights, number)
+			lost = append(lost, f)
+		}
+	}
+	slices.SortFunc(lost, func(a, b *flight) int { return cmp.Compare(b.number, a.number) })
+	for _, f := range lost {
+		l.requeue(f)
+	}
+	l.mu.Unlock()
+	l.kick()
+}
+
+// expire tells those that waited too long: for what was never proposed, that it
+// was not done; for what was, that this is not known.
+func (l *shardLog) expire() {
+	now := l.clock.Mono()
+	var late, unknown []*part
+	l.mu.Lock()
+	n := 0
+	for n < len(l.mu.queue) && now-l.mu.queue[n].since >= l.timeout {
+		n++
+	}
+	if n > 0 {
+		late = append(late, l.mu.queue[:n]...)
+		l.mu.queue = append([]*part(nil), l.mu.queue[n:]...)
+	}
+	for _, f := range l.mu.flights {
+		if !f.expired && now-f.since >= l.timeout {
+			f.expired = true
+			unknown = append(unknown, f.parts...)
+		}
+	}
+	l.mu.Unlock()
+	l.m.settle(late, &wire.Result{
+		Code: wire.Unavailable, Message: "no leader took the request within request_timeout_ms; nothing was done",
+	})
+	l.m.settle(unknown, &outcomeUnknown)
+}
+
+// close refuses what is queued and stops run.
+func (l *shardLog) close() {
+	close(l.stop)
+	<-l.done
+	l.mu.Lock()
+	l.mu.closed = true
+	queued := l.mu.queue
+	l.mu.queue = nil
+	var unknown []*part
+	for _, f := range l.mu.flights {
+		if !f.expired {
+			f.expired = true
+			unknown = append(unknown, f.parts...)
+		}
+	}
+	l.mu.Unlock()
+	l.m.settle(queued, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
+	l.m.settle(unknown, &outcomeUnknown)
+}
+
+// outcomeUnknown answers a request that was proposed and not heard of again.
+var outcomeUnknown = wire.Result{
+	Code:    wire.DeadlineExceeded,
+	Message: "the request's outcome is not known; repeat it with the same idempotency_key or request id",
+}
+
+// idle says that nothing is queued or under way.
+func (l *shardLog) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.mu.queue) == 0 && len(l.mu.flights) == 0
+}
+
+// giveBackLanded is giveBack for a flight that landing took off the record: its
+// batch was dropped, and only this process knows.
+func (l *shardLog) giveBackLanded(f *flight) {
+	l.mu.Lock()
+	l.requeue(f)
+	l.mu.Unlock()
+	l.kick()
+}

@@ -1,0 +1,486 @@
+package groups
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	sm "github.com/lni/dragonboat/v4/statemachine"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// systemGroup is the number by which entries name the system group.
+const systemGroup = 0xffff
+
+// everyGroup stands for all groups of the log.
+const everyGroup = 0xfffe
+
+// machine is the replicated state of one log: the virtual groups that live in it,
+// its lease clock, its office and its sessions. dragonboat applies entries to it.
+//
+// What Update changes is guarded by mu; Update is the only writer, but for
+// snapshots, which exclude it. Readers take views (view), whose use needs no lock.
+type machine struct {
+	node   *Node
+	shard  uint64
+	store  *store
+	log    *slog.Logger
+	clock  Clock
+	driver *shardLog // who proposes; answers go to its callers
+
+	mu       sync.Mutex
+	groups   map[uint16]*group
+	order    []*group // by number: expiry goes through them in this order
+	system   *engine.System
+	office   office
+	number   uint64
+	wall     int64
+	sessions *sessions
+	applied  uint64
+	commands uint64 // since the last checkpoint
+	owners   map[string]*presence
+	out      engine.Output
+	done     []engine.Done
+	reader   batchReader
+	flush    repliers
+	version  uint64 // of the routes published last
+
+	time struct { // read by the proposer
+		sync.Mutex
+		clock leaseClock
+		armed int64 // next deadline, ms of the lease clock; 0: none
+	}
+
+	checkpoints sync.Mutex // one at a time
+}
+
+// group is one virtual group hosted by a log.
+type group struct {
+	number uint16
+	m      *machine
+	state  *engine.State
+	due    int64 // its next deadline, 0: none
+	steps  uint64
+	view   *engine.View // of step viewed
+	viewed uint64
+}
+
+// presence is where in the log an owner has a standing.
+type presence struct {
+	groups []*group
+	counts []int
+}
+
+// OwnerCame implements engine.OwnerWatch.
+func (g *group) OwnerCame(owner string) {
+	p := g.m.owners[owner]
+	if p == nil {
+		p = new(presence)
+		g.m.owners[owner] = p
+	}
+	for i := range p.groups {
+		if p.groups[i] == g {
+			p.counts[i]++
+			return
+		}
+	}
+	p.groups, p.counts = append(p.groups, g), append(p.counts, 1)
+}
+
+// OwnerWent implements engine.OwnerWatch.
+func (g *group) OwnerWent(owner string) {
+	p := g.m.owners[owner]
+	for i := range p.groups {
+		if p.groups[i] != g {
+			continue
+		}
+		if p.counts[i]--; p.counts[i] == 0 {
+			last := len(p.groups) - 1
+			p.groups[i], p.counts[i] = p.groups[last], p.counts[last]
+			p.groups[last] = nil
+			p.groups, p.counts = p.groups[:last], p.counts[:last]
+		}
+		break
+	}
+	if len(p.groups) == 0 {
+		delete(g.m.owners, owner)
+	}
+}
+
+func newMachine(n *Node, shard uint64) *machine {
+	m := &machine{node: n, shard: shard, store: n.store, log: n.log.With("log", shard), clock: n.clock}
+	m.empty()
+	return m
+}
+
+// empty makes the machine one that nothing was applied to.
+func (m *machine) empty() {
+	m.groups = make(map[uint16]*group)
+	m.order = nil
+	m.sessions = newSessions()
+	m.owners = make(map[string]*presence)
+	m.office, m.number, m.applied = office{}, 0, 0
+	if m.shard == systemShard {
+		m.system = engine.NewSystem()
+	}
+}
+
+// group answers a hosted group, made empty if nothing of it is known yet.
+func (m *machine) group(number uint16) *group {
+	if g := m.groups[number]; g != nil {
+		return g
+	}
+	g := &group{number: number, m: m}
+	g.state = engine.New(m.node.engineConfig(), &fences{m.store, number, m.fail}, g)
+	m.groups[number] = g
+	at := len(m.order)
+	for at > 0 && m.order[at-1].number > number {
+		at--
+	}
+	m.order = append(m.order[:at], append([]*group{g}, m.order[at:]...)...)
+	return g
+}
+
+// fail ends the process: the state can no longer be trusted to be what the log
+// says.
+func (m *machine) fail(err error) { lastWord(m.log, err) }
+
+// stamp is the time to propose an entry with.
+func (m *machine) stamp(mono time.Duration) int64 {
+	m.time.Lock()
+	defer m.time.Unlock()
+	return m.time.clock.stamp(mono)
+}
+
+// nextDeadline is when something in the log ends with time, by the monotonic
+// clock; ok is false when nothing does.
+func (m *machine) nextDeadline() (at time.Duration, ok bool) {
+	m.time.Lock()
+	defer m.time.Unlock()
+	if m.time.armed == 0 {
+		return 0, false
+	}
+	left := time.Duration(m.time.armed-m.time.clock.now) * time.Millisecond
+	return m.time.clock.appliedAt + left, true
+}
+
+// Update implements statemachine.IOnDiskStateMachine.
+func (m *machine) Update(entries []sm.Entry) ([]sm.Entry, error) {
+	m.mu.Lock()
+	for i := range entries {
+		m.apply(entries[i].Index, entries[i].Cmd)
+		entries[i].Result = sm.Result{}
+	}
+	m.mu.Unlock()
+	m.flush.flush()
+	if m.commands >= checkpointCommands {
+		m.node.checkpointSoon()
+	}
+	return entries, nil
+}
+
+// apply carries one entry out.
+func (m *machine) apply(index uint64, data []byte) {
+	m.applied = index
+	r, kind, err := openEntry(data)
+	if err == nil && kind == entryOffice {
+		m.takeOffice(r.office())
+		err = r.err
+	} else if err == nil && kind == entryBatch {
+		if err = m.reader.open(r); err == nil {
+			m.batch(index)
+			err = m.reader.err
+		}
+	} else if err == nil {
+		err = fmt.Errorf("groups: log entry of unknown kind %d", kind)
+	}
+	if err != nil {
+		m.fail(fmt.Errorf("entry %d of log %d: %w", index, m.shard, err))
+	}
+}
+
+// takeOffice lets a new leader's batches in and shuts out all earlier ones.
+func (m *machine) takeOffice(o office) {
+	if o.term <= m.office.term {
+		return
+	}
+	m.office, m.number = o, 0
+	if m.driver != nil {
+		m.driver.officeTaken(o)
+	}
+	if m.system != nil {
+		m.node.policyWork()
+	}
+}
+
+// batch applies the batch that reader stands at, if its office is the current one
+// and it is not one that came before.
+func (m *machine) batch(index uint64) {
+	h := &m.reader.head
+	var f *flight
+	if m.driver != nil && h.office.node == m.driver.replica && h.office.incarnation == m.driver.process {
+		f = m.driver.landing(h.office, h.number)
+	}
+	if h.office != m.office || h.number <= m.number {
+		if f != nil {
+			m.driver.giveBackLanded(f)
+		}
+		return
+	}
+	m.number, m.wall = h.number, h.wall
+	clock := engine.Clock{Now: m.advance(h.stamp), Wall: h.wall}
+	m.sessions.expire(clock.Now)
+	m.out.Reset()
+	m.expire(clock)
+	for i := 0; m.reader.next(); i++ {
+		res := m.command(clock)
+		m.commands++
+		if f != nil {
+			m.deliver(f.parts[i], &res)
+		}
+	}
+	m.answers()
+	m.node.hub.publish(m.shard, index, m.out.Events)
+	m.arm()
+}
+
+func (m *machine) advance(stamp int64) int64 {
+	m.time.Lock()
+	defer m.time.Unlock()
+	return m.time.clock.advance(stamp, m.clock.Mono())
+}
+
+// expire ends what ends with time, in every group.
+func (m *machine) expire(c engine.Clock) {
+	for _, g := range m.order {
+		if g.due != 0 && g.due <= c.Now {
+			g.state.Expire(c, &m.out)
+			g.stepped()
+		}
+	}
+}
+
+// stepped takes note of a step of the group.
+func (g *group) stepped() {
+	g.steps++
+	g.due, _ = g.state.NextDeadline()
+}
+
+// arm publishes the next deadline.
+func (m *machine) arm() {
+	next := int64(0)
+	for _, g := range m.order {
+		if g.due != 0 && (next == 0 || g.due < next) {
+			next = g.due
+		}
+	}
+	m.time.Lock()
+	m.time.armed = next
+	m.time.Unlock()
+}
+
+// command carries out the command that reader stands at, unless its session asked
+// it before.
+func (m *machine) command(c engine.Clock) wire.Result {
+	cmd := &m.reader.cmd
+	if m.reader.group == systemGroup {
+		return m.systemCommand(c, cmd)
+	}
+	if m.reader.group == everyGroup {
+		for _, g := range m.order {
+			g.state.Apply(c, cmd, &m.out)
+			g.stepped()
+		}
+		return wire.Result{}
+	}
+	g := m.group(m.reader.group)
+	defer g.stepped()
+	ref := m.reader.session
+	if spec, _ := cmd.Req.Op.Spec(); ref == nil || spec.Kind == wire.KindInternal {
+		return g.state.Apply(c, cmd, &m.out)
+	}
+	if ref.state == nil {
+		ref.state = m.sessions.use(ref, c.Now)
+	}
+	hash := hashBody(m.reader.body)
+	if old := ref.state.find(cmd.Caller.ID, m.reader.sub); old != nil {
+		return m.repeat(c, g, ref.state, old, hash)
+	}
+	if res, ok := g.state.Waiting(c, cmd, &m.out); ok {
+		return res
+	}
+	res := g.state.Apply(c, cmd, &m.out)
+	if remembered(cmd.Req, &res) {
+		ref.state.add(m.answered(hash, &res))
+	}
+	return res
+}
+
+// systemCommand carries a command of the system group out.
+func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result {
+	var s *session
+	hash := hashBody(m.reader.body)
+	if ref := m.reader.session; ref != nil {
+		if ref.state == nil {
+			ref.state = m.sessions.use(ref, c.Now)
+		}
+		s = ref.state
+		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.op == cmd.Req.Op && (old.hash == 0 || old.hash == hash) {
+			return old.result()
+		}
+	}
+	m.done = m.done[:0]
+	res := m.system.Apply(c, cmd, &m.done)
+	if s != nil && cmd.Req.Op == wire.OpIncrToken && res.Code == wire.OK {
+		s.add(m.answered(hash, &res))
+	}
+	m.publishRoutes()
+	for i := range m.done {
+		d := &m.done[i]
+		if s := m.sessions.byID[d.Caller.Session]; s != nil && d.Result.Code == wire.OK {
+			s.add(answered{id: d.Caller.ID, op: d.Op})
+		}
+		for _, p := range m.node.changes.take(d.ID) {
+			p.answer(&d.Result, &m.flush)
+		}
+	}
+	m.node.policyWork()
+	return res
+}
+
+// publishRoutes makes this node resolve paths by the routes in force.
+func (m *machine) publishRoutes() {
+	if r := m.system.Routes(m.node.cfg.Segments); m.node.routes.Load() == nil || r.Version != m.node.routes.Load().Version {
+		m.node.routes.Store(r)
+	}
+}
+
+// repeat answers a request that its session asked before.
+func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, hash uint32) (res wire.Result) {
+	cmd := &m.reader.cmd
+	if old.op != cmd.Req.Op || old.hash != 0 && old.hash != hash {
+		res.Fail(wire.Errorf(wire.InvalidArgument,
+			"request id %d: was used for another request of this session; ids must grow", cmd.Caller.ID))
+		return res
+	}
+	first := old.result()
+	res = g.state.Repeat(c, cmd, &first, &m.out)
+	if remembered(cmd.Req, &res) {
+		s.add(m.answered(hash, &res))
+	}
+	return res
+}
+
+// answered is what is remembered of the answer to the command in hand.
+func (m *machine) answered(hash uint32, res *wire.Result) answered {
+	cmd := &m.reader.cmd
+	return answered{
+		id: cmd.Caller.ID, sub: m.reader.sub, hash: hash, op: cmd.Req.Op, status: res.Status, token: res.Token,
+	}
+}
+
+// remembered says that an answer is kept for a repeat of its request. Those that
+// changed nothing are worked out anew. A waiting acquire is remembered by its
+// place in the queue until it is granted.
+func remembered(req *wire.Request, res *wire.Result) bool {
+	switch {
+	case res.Code != wire.OK:
+		return false
+	case req.Op != wire.OpAcquire:
+		return true
+	case res.Status == wire.StatusQueued:
+		return req.Flags&wire.FlagWait == 0
+	}
+	return res.Status == wire.StatusOK
+}
+
+// deliver answers the part that a command of this process came from.
+func (m *machine) deliver(p *part, res *wire.Result) {
+	m.node.landed(p.group)
+	if res.Code == wire.Unavailable && res.Position == engine.Moved && p.call != nil {
+		go m.node.again(p.call, res.Count, p.since)
+		return
+	}
+	if (p.op == wire.OpSetPolicy || p.op == wire.OpDeletePolicy) && res.Code == wire.OK && res.Status == wire.StatusQueued {
+		m.node.changes.add(res.Count, p)
+		return
+	}
+	if p.waits {
+		if res.Code == wire.OK && res.Status == wire.StatusQueued {
+			m.flush.add(p.call.To)
+			p.call.To.Queued(p.call, res)
+			return
+		}
+		m.node.waits.take(p.caller(), p)
+	}
+	p.answer(res, &m.flush)
+}
+
+// answers ends the open calls that the batch's steps decided.
+func (m *machine) answers() {
+	for i := range m.out.Answers {
+		a := &m.out.Answers[i]
+		if s := m.sessions.byID[a.Caller.Session]; s != nil && a.Result.Code == wire.OK && a.Result.Status == wire.StatusOK {
+			s.add(answered{id: a.Caller.ID, op: wire.OpAcquire, token: a.Result.Token})
+		}
+		if m.driver == nil {
+			continue
+		}
+		if p := m.node.waits.take(a.Caller, nil); p != nil {
+			p.answer(&a.Result, &m.flush)
+		}
+	}
+}
+
+// settle answers parts that are not to be applied, or of which it is not known.
+func (m *machine) settle(parts []*part, res *wire.Result) {
+	var to repliers
+	for _, p := range parts {
+		m.node.landed(p.group)
+		if p.waits {
+			m.node.waits.take(p.caller(), p)
+		}
+		p.answer(res, &to)
+	}
+	to.flush()
+}
+
+// Lookup implements statemachine.IOnDiskStateMachine. Reads take views instead,
+// after a read index.
+func (m *machine) Lookup(any) (any, error) {
+	return nil, fmt.Errorf("groups: machines are read through views")
+}
+
+// Close implements statemachine.IOnDiskStateMachine.
+func (m *machine) Close() error { return nil }
+
+// Views of groups by number; an empty one for a group that nothing is known of.
+func (m *machine) view(number uint16) *engine.View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.group(number).current()
+}
+
+// current is a view of the group as it is. While nothing changes it, readers share
+// one.
+func (g *group) current() *engine.View {
+	if g.view == nil || g.viewed != g.steps {
+		g.view, g.viewed = g.state.View(), g.steps
+	}
+	return g.view
+}
+
+// find answers the groups of the log in which an owner has a standing.
+func (m *machine) find(owner string) (numbers []uint16) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.owners[owner]; p != nil {
+		for _, g := range p.groups {
+			numbers = append(numbers, g.number)
+		}
+	}
+	return numbers
+}

@@ -1,0 +1,76 @@
+package groups
+
+import (
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// part is one command on its way through one log: a whole call, or what a call
+// asks of one group.
+type part struct {
+	call    *wire.Call // the call it is the whole of, else nil
+	done    func(*part, *wire.Result)
+	log     *shardLog
+	group   uint16
+	op      wire.Op
+	nargs   int
+	body    []byte // encoded arguments; not changed while the part lives
+	nsLen   int    // length of the namespace that the paths begin with
+	version uint64 // of the routes the namespace was resolved with
+	session *wire.Session
+	id      uint64 // request id on the session
+	sub     uint64 // tells the parts of one request apart, 0 for the only one
+	meta    []byte
+	bound   bool
+	grace   uint64
+	waits   bool          // a QUEUED answer leaves the call open
+	since   time.Duration // when its call came, by the monotonic clock
+}
+
+// caller names the part's request.
+func (p *part) caller() engine.Caller {
+	return engine.Caller{Session: engine.Session(p.session.ID), ID: p.id}
+}
+
+// flight is a proposed batch whose fate is not known yet.
+type flight struct {
+	office  office
+	number  uint64
+	parts   []*part
+	since   time.Duration
+	expired bool // its parts were told that the outcome is not known
+}
+
+// repliers is who is to be flushed after a burst of answers.
+type repliers []wire.Replier
+
+func (r *repliers) add(to wire.Replier) {
+	for _, x := range *r {
+		if x == to {
+			return
+		}
+	}
+	*r = append(*r, to)
+}
+
+func (r *repliers) flush() {
+	for i, x := range *r {
+		x.Flush()
+		(*r)[i] = nil
+	}
+	*r = (*r)[:0]
+}
+
+// answer ends a part.
+func (p *part) answer(res *wire.Result, to *repliers) {
+	if p.call == nil {
+		p.done(p, res)
+		return
+	}
+	c := p.call
+	c.Res = *res
+	to.add(c.To)
+	c.To.Reply(c)
+}

@@ -1,0 +1,231 @@
+package groups
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Policy changes are carried out one after the other, by the node that leads the
+// system log, from the list of intents kept there: whoever leads it next goes on
+// where this one stopped. Each step may be done twice.
+//
+// A change that moves no path is: write the row in the namespace's group, commit.
+//
+// A change that does goes through every group involved (the one that had the
+// subtree's paths, or all of them when they were spread; and the one that gets
+// them):
+//
+//	freeze   no live lock inside, no recursive write above; from now on nothing
+//	         gets in; answers the group's counter. Refused: thaw, and say why.
+//	open     in the group that takes over: go on above the highest counter
+//	commit   in the system log: the routes have changed
+//	leave    waiters inside are told; older routes are refused from now on
+
+// policyWork makes the loop look for intents.
+func (n *Node) policyWork() {
+	select {
+	case n.policy <- struct{}{}:
+	default:
+	}
+}
+
+// policyLoop carries intents out while this node leads the system log.
+func (n *Node) policyLoop() {
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-n.policy:
+		}
+		for {
+			i, ok := n.nextIntent()
+			if !ok || !n.logs[systemShard].leads() {
+				break
+			}
+			if err := n.carryOut(i); err != nil {
+				n.log.Warn("a policy change is held up, trying again", "namespace", i.Root, "error", err)
+				select {
+				case <-n.stop:
+					return
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+		}
+	}
+}
+
+func (n *Node) nextIntent() (engine.Intent, bool) {
+	m := n.machines[systemShard]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.system.Next()
+}
+
+// change is one policy change as it is carried out.
+type change struct {
+	steps
+	i        engine.Intent
+	routes   *engine.Routes
+	parent   string // namespace of the subtree without the root, "" for several
+	involved []uint16
+	takes    []uint16 // groups that take the subtree over
+}
+
+// carryOut does what is left of a policy change.
+func (n *Node) carryOut(i engine.Intent) error {
+	r := n.routes.Load()
+	c := &change{i: i, routes: r}
+	c.steps = steps{n: n, c: &wire.Call{}, since: n.clock.Mono()}
+	set := i.Op == wire.OpSetPolicy
+	switch {
+	case i.Committed && !r.Moves(i.Root):
+		return c.finish("")
+	case i.Committed:
+		c.plan()
+		return c.conclude()
+	case !set && !r.Has(i.Root):
+		return c.finish("") // there is nothing to delete
+	case set && r.Has(i.Root):
+		if err := c.row(); err != nil {
+			return err
+		}
+		return c.finish("")
+	case !r.Moves(i.Root):
+		if err := c.row(); err != nil {
+			return err
+		}
+		if _, err := c.commit(); err != nil {
+			return err
+		}
+		return c.finish("")
+	}
+	c.plan()
+	return c.move()
+}
+
+// one sends a command to one group and answers its result.
+func (c *change) one(group uint16, ns string, req *wire.Request) (wire.Result, error) {
+	res := c.propose([]command{{group: group, ns: ns, req: req}})[0]
+	if err := res.Err(); err != nil {
+		return res, err
+	}
+	return res, nil
+}
+
+// each sends a command to several groups.
+func (c *change) each(groups []uint16, req *wire.Request) ([]wire.Result, error) {
+	cmds := make([]command, len(groups))
+	for i, g := range groups {
+		cmds[i] = command{group: g, req: req}
+	}
+	results := c.propose(cmds)
+	for i := range results {
+		if err := results[i].Err(); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// row writes the namespace's policy in its group, or deletes it.
+func (c *change) row() error {
+	_, err := c.one(c.n.groupOf(c.i.Root), "", &wire.Request{
+		Op: wire.OpSetRow, Namespace: c.i.Root, Algorithm: c.i.Algorithm, Explicit: c.i.Op == wire.OpSetPolicy,
+	})
+	return err
+}
+
+// commit changes the routes and answers their new version.
+func (c *change) commit() (version uint64, err error) {
+	res, err := c.one(systemGroup, "", &wire.Request{Op: wire.OpRouteCommit, Target: c.i.ID})
+	return res.Count, err
+}
+
+// finish ends the change: refused when detail says why.
+func (c *change) finish(detail string) error {
+	_, err := c.one(systemGroup, "", &wire.Request{Op: wire.OpRouteFinish, Target: c.i.ID, Detail: detail})
+	return err
+}
+
+// plan works out which groups a move involves.
+func (c *change) plan() {
+	root := c.n.groupOf(c.i.Root)
+	c.parent = c.routes.Parent(c.i.Root)
+	var others []uint16
+	if c.parent != "" {
+		others = []uint16{c.n.groupOf(c.parent)}
+	} else {
+		for g := range c.n.cfg.GroupCount {
+			others = append(others, uint16(g))
+		}
+	}
+	c.involved = append(c.involved, root)
+	for _, g := range others {
+		if g != root {
+			c.involved = append(c.involved, g)
+		}
+	}
+	if c.i.Op == wire.OpSetPolicy {
+		c.takes = []uint16{root}
+	} else {
+		c.takes = others
+	}
+}
+
+// move takes the subtree from the groups that have it to those that get it.
+func (c *change) move() error {
+	root := c.i.Root
+	freezes := make([]command, len(c.involved))
+	for i, g := range c.involved {
+		ns := ""
+		if c.parent != "" && g == c.n.groupOf(c.parent) {
+			ns = c.parent
+		}
+		freezes[i] = command{group: g, ns: ns, req: &wire.Request{Op: wire.OpFreeze, Namespace: root}}
+	}
+	floor, refusal := int64(0), ""
+	for _, res := range c.propose(freezes) {
+		if err := res.Err(); err != nil {
+			return err
+		}
+		floor = max(floor, res.Token)
+		if res.Status != wire.StatusOK {
+			refusal = fmt.Sprintf("namespace %s: %s is locked by %s: no lock may be held in a subtree, nor a recursive write above it, when its namespace changes",
+				wire.Quote(root), wire.Quote(res.Path), wire.Quote(res.Owner))
+		}
+	}
+	if refusal != "" {
+		if _, err := c.each(c.involved, &wire.Request{Op: wire.OpThaw, Namespace: root}); err != nil {
+			return err
+		}
+		return c.finish(refusal)
+	}
+	_, err := c.each(c.takes, &wire.Request{
+		Op: wire.OpOpen, Namespace: root, Target: c.routes.Version + 1, Token: floor,
+		Algorithm: c.i.Algorithm, Explicit: c.i.Op == wire.OpSetPolicy,
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := c.commit(); err != nil {
+		return err
+	}
+	return c.conclude()
+}
+
+// conclude is what is left of a move once the routes have changed.
+func (c *change) conclude() error {
+	_, err := c.each(c.involved, &wire.Request{
+		Op: wire.OpLeave, Namespace: c.i.Root, Target: c.n.routes.Load().Version,
+	})
+	if err == nil && c.i.Op == wire.OpDeletePolicy {
+		err = c.row()
+	}
+	if err != nil {
+		return err
+	}
+	return c.finish("")
+}

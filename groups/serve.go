@@ -1,0 +1,390 @@
+package groups
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Serve implements wire.Handler: it finds out which groups a call is about and
+// queues it, or hands it to who carries it out in steps (steps.go).
+func (n *Node) Serve(calls []*wire.Call) {
+	var to repliers
+	now := n.clock.Mono()
+	for _, c := range calls {
+		if err := n.dispatch(c, now); err != nil {
+			c.Res.Fail(err)
+			to.add(c.To)
+			c.To.Reply(c)
+		}
+	}
+	to.flush()
+}
+
+// finish answers a call without a part.
+func finish(c *wire.Call, res *wire.Result) {
+	c.Res = *res
+	c.To.Reply(c)
+	c.To.Flush()
+}
+
+// dispatch sends one call on its way. An error means that nothing was done.
+func (n *Node) dispatch(c *wire.Call, since time.Duration) *wire.Error {
+	spec, _ := c.Op.Spec()
+	if spec.Kind != wire.KindRead {
+		if err := n.refuses(c.Op); err != nil {
+			return err
+		}
+	}
+	r := n.routes.Load()
+	req := c.Req
+	switch c.Op {
+	case wire.OpAcquire:
+		return n.acquire(c, r, since)
+	case wire.OpRelease:
+		if ns, one := oneNamespace(r, req.Releases); one && !req.DelWait {
+			return n.single(c, n.groupOf(ns), ns, r, since)
+		}
+	case wire.OpRenew:
+		if len(req.Domains) == 1 && strings.IndexByte(req.Domains[0], ':') >= 0 {
+			if ns := r.Resolve(req.Domains[0]); ns == req.Domains[0] {
+				return n.single(c, n.groupOf(ns), "", r, since)
+			}
+		}
+	case wire.OpSetWaitEdge, wire.OpClearWaitEdge:
+		return n.single(c, engine.HomeOf(req.Owner, n.cfg.GroupCount), "", r, since)
+	case wire.OpIncrToken:
+		return n.single(c, systemGroup, "", r, since)
+	case wire.OpSetPolicy, wire.OpDeletePolicy:
+		return n.policyCall(c, r, since)
+	case wire.OpInspectPath, wire.OpDescribe, wire.OpIsBlocking:
+		return n.readPath(c, r, req.Path)
+	case wire.OpGetPolicy:
+		return n.readPolicy(c, r)
+	case wire.OpAssertFencing:
+		if len(req.Paths) > 0 {
+			if ns, one := samePaths(r, req.Paths); one {
+				return n.readAssert(c, ns, r)
+			}
+		}
+	}
+	return n.stepped(c, since)
+}
+
+// refuses says why an operation that writes is not taken now.
+func (n *Node) refuses(op wire.Op) *wire.Error {
+	if n.draining.Load() {
+		return wire.Errorf(wire.Unavailable, "the node is draining; nothing was done, ask another one")
+	}
+	switch op {
+	case wire.OpRelease, wire.OpReleaseAll, wire.OpForceRelease, wire.OpClearWaitEdge:
+		return nil // these make room
+	}
+	return n.refusal.Load()
+}
+
+// acquire queues an acquire, whose paths must all lie in one namespace.
+func (n *Node) acquire(c *wire.Call, r *engine.Routes, since time.Duration) *wire.Error {
+	req := c.Req
+	var first string
+	switch {
+	case len(req.Locks) > 0:
+		first = req.Locks[0].Path
+	case len(req.Releases) > 0:
+		first = req.Releases[0].Path
+	default:
+		finish(c, &wire.Result{})
+		return nil
+	}
+	ns := r.Resolve(first)
+	for i := range req.Locks {
+		if other := r.Resolve(req.Locks[i].Path); other != ns {
+			return spans(first, ns, req.Locks[i].Path, other)
+		}
+	}
+	for i := range req.Releases {
+		if other := r.Resolve(req.Releases[i].Path); other != ns {
+			return spans(first, ns, req.Releases[i].Path, other)
+		}
+	}
+	return n.single(c, n.groupOf(ns), ns, r, since)
+}
+
+func spans(a, nsA, b, nsB string) *wire.Error {
+	return wire.Errorf(wire.InvalidArgument,
+		"requests: %s is in namespace %s and %s in %s: all paths of one acquire must share one namespace",
+		wire.Quote(a), wire.Quote(nsA), wire.Quote(b), wire.Quote(nsB))
+}
+
+// oneNamespace answers the namespace of all the paths; one is false when they span
+// several, or there are none.
+func oneNamespace(r *engine.Routes, paths []wire.ReleaseRequest) (ns string, one bool) {
+	for i := range paths {
+		switch other := r.Resolve(paths[i].Path); {
+		case i == 0:
+			ns, one = other, true
+		case other != ns:
+			return "", false
+		}
+	}
+	return ns, one
+}
+
+func samePaths(r *engine.Routes, paths []string) (ns string, one bool) {
+	for i := range paths {
+		switch other := r.Resolve(paths[i]); {
+		case i == 0:
+			ns, one = other, true
+		case other != ns:
+			return "", false
+		}
+	}
+	return ns, one
+}
+
+// single queues a call that is one command in one group.
+func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, since time.Duration) *wire.Error {
+	if err := n.admit(group); err != nil {
+		return err
+	}
+	p, ok := c.Ctl.(*part)
+	if !ok {
+		p = new(part)
+		c.Ctl = p
+	}
+	*p = part{
+		call: c, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, nsLen: len(ns), version: r.Version,
+		session: c.Session, id: c.ID, since: since,
+	}
+	if c.Op == wire.OpAcquire {
+		p.meta = c.Session.Meta
+		if len(c.Req.Meta) > 0 {
+			p.meta = c.Req.Meta
+		}
+		p.waits = c.Req.Flags&wire.FlagWait != 0
+	}
+	if c.Bound {
+		p.bound, p.grace = true, c.Grace
+	}
+	if p.waits {
+		n.waits.add(p)
+	}
+	n.logOf(group).push(p)
+	return nil
+}
+
+// admit counts a request in, unless too many of its group are under way.
+func (n *Node) admit(group uint16) *wire.Error {
+	count := &n.inflight[n.slot(group)]
+	if now := count.Add(1); int(now) > n.cfg.MaxInflight {
+		count.Add(-1)
+		return wire.Errorf(wire.Unavailable,
+			"%d requests of this group are under way, at most %d are taken (max_inflight_per_group); nothing was done, try again",
+			now-1, n.cfg.MaxInflight)
+	}
+	return nil
+}
+
+// landed counts a request out that admit counted in.
+func (n *Node) landed(group uint16) { n.inflight[n.slot(group)].Add(-1) }
+
+// slot is where the requests of a group are counted; those to no single one are
+// counted with the system group's.
+func (n *Node) slot(group uint16) int { return min(int(group), len(n.inflight)-1) }
+
+// again sends a call on its way a second time: a routing change overtook it. It
+// waits until this node knows the new routes, or a little, if the change is still
+// under way.
+func (n *Node) again(c *wire.Call, version uint64, since time.Duration) {
+	const pause = 5 * time.Millisecond
+	for waited := time.Duration(0); waited < pause || n.routes.Load().Version < version; waited += pause {
+		if n.clock.Mono()-since >= n.cfg.RequestTimeout {
+			finish(c, &wire.Result{Code: wire.Unavailable, Message: "the namespace was being moved for all of request_timeout_ms; nothing was done"})
+			return
+		}
+		time.Sleep(pause)
+	}
+	c.Req = new(wire.Request)
+	err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, c.Req)
+	if err == nil {
+		err = n.dispatch(c, since)
+	}
+	if err != nil {
+		finish(c, &wire.Result{Code: err.Code, Message: err.Message})
+	}
+}
+
+// groupOf is the virtual group of a namespace.
+func (n *Node) groupOf(ns string) uint16 { return n.cache.get(ns, n.cfg.GroupCount) }
+
+// groupCache remembers the groups of namespaces asked for lately: rendezvous
+// hashing weighs every group, which takes longer than anything else on the way of
+// a request. It is a table of as many names as it has slots, and needs no lock.
+type groupCache struct {
+	slots [4096]atomic.Pointer[cachedGroup]
+}
+
+type cachedGroup struct {
+	ns    string
+	group uint16
+}
+
+func (c *groupCache) get(ns string, groups int) uint16 {
+	slot := &c.slots[xxh3.HashString(ns)%uint64(len(c.slots))]
+	if e := slot.Load(); e != nil && e.ns == ns {
+		return e.group
+	}
+	e := &cachedGroup{ns: strings.Clone(ns), group: engine.GroupOf(ns, groups)}
+	slot.Store(e)
+	return e.group
+}
+
+// policyCall queues a policy change in the system group, under the namespace's one
+// name.
+func (n *Node) policyCall(c *wire.Call, r *engine.Routes, since time.Duration) *wire.Error {
+	if ns := r.Canonical(c.Req.Namespace); ns != c.Req.Namespace {
+		req := *c.Req
+		req.Namespace = ns
+		c.Body, c.NArgs = wire.AppendArgs(nil, &req)
+	}
+	return n.single(c, systemGroup, "", r, since)
+}
+
+// readPath answers a read of one path.
+func (n *Node) readPath(c *wire.Call, r *engine.Routes, path string) *wire.Error {
+	ns := r.Resolve(path)
+	group := n.groupOf(ns)
+	blocker, reason, page := c.Req.Blocker, c.Req.Reason, int(c.Req.Page)
+	n.readGroup(c, group, func(v *engine.View) wire.Result {
+		if res, moved := v.Moved(path, r.Version); moved {
+			return res
+		}
+		switch c.Op {
+		case wire.OpInspectPath:
+			return v.Inspect(ns, path)
+		case wire.OpDescribe:
+			if page == 0 {
+				page = wire.DefaultDumpPage
+			}
+			return v.Describe(ns, path, min(page, wire.MaxDescribePage))
+		}
+		return wire.Result{Flag: v.Blocking(ns, path, blocker, reason)}
+	})
+	return nil
+}
+
+// readPolicy answers the policy of exactly one namespace.
+func (n *Node) readPolicy(c *wire.Call, r *engine.Routes) *wire.Error {
+	ns := r.Canonical(c.Req.Namespace)
+	n.readGroup(c, n.groupOf(ns), func(v *engine.View) (res wire.Result) {
+		res.Algorithm, res.Flag = v.Policy(ns)
+		return res
+	})
+	return nil
+}
+
+// readAssert answers an assertion about paths of one namespace.
+func (n *Node) readAssert(c *wire.Call, ns string, r *engine.Routes) *wire.Error {
+	owner, token, paths := c.Req.Owner, c.Req.Token, append([]string(nil), c.Req.Paths...)
+	n.readGroup(c, n.groupOf(ns), func(v *engine.View) (res wire.Result) {
+		for _, path := range paths {
+			if res, moved := v.Moved(path, r.Version); moved {
+				return res
+			}
+			if res = v.Assert(owner, ns, path, token); res.Status != wire.StatusOK {
+				return res
+			}
+		}
+		return res
+	})
+	return nil
+}
+
+// readGroup answers a call from a view of one group that is up to date.
+func (n *Node) readGroup(c *wire.Call, group uint16, look func(*engine.View) wire.Result) {
+	l := n.logOf(group)
+	since := n.clock.Mono()
+	n.readers[l.shard].do(func(err *wire.Error) {
+		if err != nil {
+			finish(c, &wire.Result{Code: err.Code, Message: err.Message})
+			return
+		}
+		res := look(l.m.view(group))
+		if res.Code == wire.Unavailable && res.Position == engine.Moved {
+			go n.again(c, res.Count, since)
+			return
+		}
+		finish(c, &res)
+	})
+}
+
+// Cancel implements wire.Handler.
+func (n *Node) Cancel(s *wire.Session, id uint64) {
+	if p := n.waits.get(engine.Caller{Session: engine.Session(s.ID), ID: id}); p != nil {
+		n.endWait(p, 0)
+	}
+}
+
+// endWait ends an open call's wait, after a grace in ms if there is one. It goes
+// through the queue of the log that the acquire went through, and so comes after
+// it.
+func (n *Node) endWait(p *part, grace uint64) {
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: p.id, GraceMillis: grace})
+	n.inflight[n.slot(p.group)].Add(1)
+	n.logOf(p.group).push(&part{
+		done: func(*part, *wire.Result) {}, group: p.group, op: wire.OpCancelWait, nargs: nargs, body: body,
+		session: p.session, since: n.clock.Mono(),
+	})
+}
+
+// Closed implements wire.Handler. A node that is on its way out takes nothing from
+// its clients: they go on elsewhere, or here after a restart.
+func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
+	if n.draining.Load() {
+		return
+	}
+	for _, p := range n.waits.of(engine.Session(s.ID)) {
+		if p.session.Epoch > s.Epoch {
+			continue // asked again on a later connection
+		}
+		grace := uint64(0)
+		switch {
+		case resumed:
+			grace = uint64(reattachGrace.Milliseconds())
+		case p.bound:
+			grace = p.grace
+		}
+		n.endWait(p, grace)
+	}
+	if !tied || resumed {
+		return
+	}
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpDetach})
+	for shard, l := range n.logs {
+		if shard == systemShard {
+			continue
+		}
+		n.inflight[n.slot(everyGroup)].Add(1)
+		l.push(&part{
+			done: func(*part, *wire.Result) {}, group: everyGroup, op: wire.OpDetach, nargs: nargs, body: body,
+			session: s, since: n.clock.Mono(),
+		})
+	}
+}
+
+// Subscribe implements wire.Handler.
+func (n *Node) Subscribe(sub *wire.Subscription) ([]wire.Position, *wire.Error) {
+	return n.hub.subscribe(sub), nil
+}
+
+// Unsubscribe implements wire.Handler.
+func (n *Node) Unsubscribe(sub *wire.Subscription) { n.hub.unsubscribe(sub) }
+
+// Tap calls t with every event this node sees, until the returned function is
+// called.
+func (n *Node) Tap(t Tap) func() { return n.hub.tap(t) }

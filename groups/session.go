@@ -1,0 +1,216 @@
+package groups
+
+import (
+	"bytes"
+	"cmp"
+	"container/list"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// How a repeat is told from a new request.
+//
+// A client whose connection broke cannot know which of its unanswered requests
+// were carried out. It asks them again, with their ids, on its next connection.
+// So each log keeps, for each session, the answers to its last requests in that
+// log: as many as the session may have unanswered at once. More are never needed:
+// answers travel in the order they were given, so a client that has not seen an
+// answer has not seen any later one either, and has stopped asking at its window.
+//
+// What is kept here is a function of the log. It belongs to the log and not to
+// one of its groups, as a session's window spans them.
+
+const (
+	// RepeatMillis is how long a session that asks nothing is remembered.
+	RepeatMillis = 60_000
+	// MaxWindow is the most answers kept for a session in one log.
+	MaxWindow = 1024
+	// maxSessions is how many sessions one log remembers; over it the one that has
+	// been silent longest is forgotten, and its repeats would be carried out anew.
+	maxSessions = 65_536
+)
+
+// answered is the answer to one request.
+type answered struct {
+	id     uint64
+	sub    uint64 // which part of the request, when it was carried out in several
+	hash   uint32 // of what was asked
+	op     wire.Op
+	status wire.Status
+	token  int64
+}
+
+// result is the answer as a result, to be brought up to date by the engine.
+func (a *answered) result() wire.Result { return wire.Result{Status: a.status, Token: a.token} }
+
+// session is what one log remembers of a client's session.
+type session struct {
+	id      engine.Session
+	last    int64 // lease clock of its last command, ms
+	highest uint64
+	window  int
+	ring    []answered // the oldest at next once it is full
+	next    int
+	dirty   bool // differs from its row
+	place   *list.Element
+}
+
+// find answers what was answered to a part of request id, nil when that is not
+// known.
+func (s *session) find(id, sub uint64) *answered {
+	if id > s.highest {
+		return nil
+	}
+	for i := range s.ring {
+		if s.ring[i].id == id && s.ring[i].sub == sub {
+			return &s.ring[i]
+		}
+	}
+	return nil
+}
+
+// add remembers an answer, over the one it has for that id if there is one.
+func (s *session) add(a answered) {
+	s.dirty = true
+	if old := s.find(a.id, a.sub); old != nil {
+		*old = a
+		return
+	}
+	s.highest = max(s.highest, a.id)
+	if len(s.ring) < s.window {
+		s.ring = append(s.ring, a)
+		return
+	}
+	s.ring[s.next] = a
+	s.next = (s.next + 1) % len(s.ring)
+}
+
+// resize gives the session another window.
+func (s *session) resize(window int) {
+	if window <= s.window {
+		return
+	}
+	// Unroll the ring, so that it can grow at its end.
+	s.ring = append(append([]answered(nil), s.ring[s.next:]...), s.ring[:s.next]...)
+	s.next, s.window = 0, window
+}
+
+// sessions is every session of a log.
+type sessions struct {
+	byID map[engine.Session]*session
+	age  list.List // of *session, the longest silent first
+	gone []engine.Session
+}
+
+func newSessions() *sessions { return &sessions{byID: make(map[engine.Session]*session)} }
+
+// use answers the session of a command, made if it is new.
+func (t *sessions) use(ref *sessionRef, now int64) *session {
+	s := t.byID[ref.id]
+	if s == nil {
+		if len(t.byID) >= maxSessions {
+			t.forget(t.oldest())
+		}
+		s = &session{id: ref.id}
+		s.place = t.age.PushBack(s)
+		t.byID[ref.id] = s
+	}
+	s.resize(windowOf(ref.window))
+	if s.last != now {
+		s.last = now
+		t.age.MoveToBack(s.place)
+	}
+	return s
+}
+
+// oldest is the session silent for longest; of several the one with the lowest
+// id, so that it does not depend on the order in which a replica came to know them.
+func (t *sessions) oldest() *session {
+	first := t.age.Front().Value.(*session)
+	for e := t.age.Front().Next(); e != nil; e = e.Next() {
+		s := e.Value.(*session)
+		if s.last != first.last {
+			break
+		}
+		if bytes.Compare(s.id[:], first.id[:]) < 0 {
+			first = s
+		}
+	}
+	return first
+}
+
+// windowOf bounds what a client said of itself.
+func windowOf(window int) int {
+	if window <= 0 || window > MaxWindow {
+		return MaxWindow
+	}
+	return window
+}
+
+func (t *sessions) forget(s *session) {
+	t.age.Remove(s.place)
+	delete(t.byID, s.id)
+	t.gone = append(t.gone, s.id)
+}
+
+// expire forgets the sessions that were silent for too long.
+func (t *sessions) expire(now int64) {
+	for e := t.age.Front(); e != nil; e = t.age.Front() {
+		s := e.Value.(*session)
+		if s.last+RepeatMillis > now {
+			return
+		}
+		t.forget(s)
+	}
+}
+
+// hashBody tells requests under one id apart.
+func hashBody(body []byte) uint32 { return uint32(xxh3.Hash(body)) }
+
+// row is the session as it is kept on disk.
+func (s *session) row(dst []byte) []byte {
+	dst = binary.AppendVarint(dst, s.last)
+	dst = binary.AppendUvarint(dst, uint64(s.window))
+	dst = binary.AppendUvarint(dst, uint64(len(s.ring)))
+	for i := range s.ring {
+		a := &s.ring[(s.next+i)%len(s.ring)]
+		dst = binary.AppendUvarint(dst, a.id)
+		dst = binary.AppendUvarint(dst, a.sub)
+		dst = binary.BigEndian.AppendUint32(dst, a.hash)
+		dst = append(dst, byte(a.op), byte(a.status))
+		dst = binary.AppendVarint(dst, a.token)
+	}
+	return dst
+}
+
+// loaded ends the rows of load.
+func (t *sessions) loaded() {
+	all := slices.Collect(maps.Values(t.byID))
+	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.last, b.last) })
+	for _, s := range all {
+		s.place = t.age.PushBack(s)
+	}
+}
+
+// load takes a session's row in. Sessions come in any order; loaded ends them.
+func (t *sessions) load(id engine.Session, row []byte) error {
+	r := entryReader{buf: row}
+	s := &session{id: id, last: r.varint(), window: windowOf(int(r.uvarint()))}
+	for n := r.uvarint(); n > 0 && r.err == nil; n-- {
+		a := answered{id: r.uvarint(), sub: r.uvarint()}
+		if b := r.bytes(4); b != nil {
+			a.hash = binary.BigEndian.Uint32(b)
+		}
+		a.op, a.status, a.token = wire.Op(r.byte()), wire.Status(r.byte()), r.varint()
+		s.add(a)
+	}
+	s.dirty = false
+	t.byID[id] = s
+	return r.err
+}

@@ -1,0 +1,297 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Server serves the native protocol.
+type Server struct {
+	opt     Options
+	handler wire.Handler
+	client  *gnet.Client
+	partial atomic.Int64 // bytes of unfinished frames, of all connections
+	count   atomic.Int64 // connections
+
+	mu        sync.Mutex
+	reactors  map[gnet.EventLoop]*reactor
+	current   map[[wire.SessionBytes]byte]holder // by session id
+	listeners []net.Listener
+	closed    bool
+
+	stop    chan struct{}
+	running sync.WaitGroup
+}
+
+// holder is the connection a client's session is on.
+type holder struct {
+	s     *session
+	epoch uint64
+}
+
+// New starts a server that listens nowhere yet.
+func New(handler wire.Handler, opt Options) (*Server, error) {
+	s := &Server{
+		opt: opt.defaults(), handler: handler,
+		reactors: make(map[gnet.EventLoop]*reactor), current: make(map[[wire.SessionBytes]byte]holder),
+		stop: make(chan struct{}),
+	}
+	loops := s.opt.Loops
+	if loops == 0 {
+		loops = runtime.GOMAXPROCS(0)
+	}
+	var err error
+	s.client, err = gnet.NewClient(&events{s: s}, gnet.WithNumEventLoop(loops), gnet.WithTCPNoDelay(gnet.TCPNoDelay),
+		gnet.WithTCPKeepAlive(15*time.Second), gnet.WithLogger(gnetLogger{s}), gnet.WithLogLevel(logging.WarnLevel))
+	if err == nil {
+		err = s.client.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start the event loops: %w", err)
+	}
+	s.running.Add(1)
+	go s.sweepLoop()
+	return s, nil
+}
+
+// Listen serves connections on an address of network "tcp" or "unix", and answers
+// the address it listens on.
+func (s *Server) Listen(network, addr string) (net.Addr, error) {
+	if network == "unix" {
+		if err := removeStale(addr); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s %s: %w", network, addr, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		l.Close()
+		return nil, net.ErrClosed
+	}
+	s.listeners = append(s.listeners, l)
+	s.running.Add(1)
+	go s.accept(l)
+	return l.Addr(), nil
+}
+
+// removeStale removes a Unix socket that nobody listens on.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("%s exists and is no socket", path)
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c.Close()
+		return fmt.Errorf("%s is in use by another process", path)
+	}
+	return os.Remove(path)
+}
+
+// acceptPause is how long accepting rests when there are no file descriptors left.
+const acceptPause = 50 * time.Millisecond
+
+// accept moves connections onto the event loops.
+func (s *Server) accept(l net.Listener) {
+	defer s.running.Done()
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.opt.Log.Warn("cannot accept a connection", "error", err)
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(acceptPause):
+			}
+			continue
+		}
+		if s.count.Load() >= int64(s.opt.Connections) {
+			c.SetWriteDeadline(time.Now().Add(acceptPause))
+			c.Write(wire.AppendGoodbye(nil, wire.Errorf(wire.ResourceExhausted,
+				"the server has %d connections, no more are taken", s.opt.Connections)))
+			c.Close()
+			continue
+		}
+		s.count.Add(1)
+		if _, err := s.client.EnrollContext(c, &session{srv: s, opened: time.Now()}); err != nil {
+			s.count.Add(-1)
+			s.opt.Log.Warn("cannot serve a connection", "error", err)
+		}
+	}
+}
+
+// sweepEvery is how often connections are looked at that keep the server waiting.
+const sweepEvery = time.Second
+
+func (s *Server) sweepLoop() {
+	defer s.running.Done()
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case now := <-t.C:
+			for _, r := range s.loops() {
+				r.post(item{do: func() { r.sweep(now) }})
+			}
+		}
+	}
+}
+
+func (s *Server) loops() []*reactor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*reactor, 0, len(s.reactors))
+	for _, r := range s.reactors {
+		all = append(all, r)
+	}
+	return all
+}
+
+// Connections is how many connections there are.
+func (s *Server) Connections() int { return int(s.count.Load()) }
+
+// reactor answers the one of an event loop.
+func (s *Server) reactor(loop gnet.EventLoop) *reactor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.reactors[loop]
+	if r == nil {
+		r = newReactor(s, loop)
+		s.reactors[loop] = r
+	}
+	return r
+}
+
+// enter makes c the current connection of a session. An earlier one, which the
+// client has given up, is closed.
+func (s *Server) enter(c *session, ws *wire.Session) *wire.Error {
+	s.mu.Lock()
+	old := s.current[ws.ID]
+	if old.s != nil && old.epoch >= ws.Epoch {
+		s.mu.Unlock()
+		return wire.Errorf(wire.FailedPrecondition,
+			"hello: epoch %d: the session is on its connection %d here, a later one must have a higher epoch", ws.Epoch, old.epoch)
+	}
+	s.current[ws.ID] = holder{c, ws.Epoch}
+	s.mu.Unlock()
+	if old.s != nil {
+		old.s.r.post(item{do: func() {
+			old.s.goodbye(wire.Errorf(wire.Aborted, "the session goes on on a later connection"))
+		}})
+	}
+	return nil
+}
+
+// exit takes the connection's session off the list and says whether a later
+// connection has taken it over.
+func (s *Server) exit(c *session) (resumed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current[c.hello.ID].s != c {
+		return true
+	}
+	delete(s.current, c.hello.ID)
+	return false
+}
+
+// Goodbye tells every client that the server is about to close.
+func (s *Server) Goodbye(err *wire.Error) {
+	for _, r := range s.loops() {
+		r.post(item{do: func() {
+			for c := range r.sessions {
+				c.goodbye(err)
+			}
+		}})
+	}
+}
+
+// CloseListeners stops taking connections.
+func (s *Server) CloseListeners() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	s.listeners = nil
+}
+
+// Close ends all connections and the event loops.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.CloseListeners()
+	close(s.stop)
+	s.running.Wait()
+	return s.client.Stop()
+}
+
+// events is what gnet calls, on the loop of the connection it is about.
+type events struct {
+	gnet.BuiltinEventEngine
+	s *Server
+}
+
+// OnOpen implements gnet.EventHandler.
+func (e *events) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
+	s := c.Context().(*session)
+	s.conn, s.r = c, e.s.reactor(c.EventLoop())
+	s.r.sessions[s] = struct{}{}
+	return nil, gnet.None
+}
+
+// OnTraffic implements gnet.EventHandler.
+func (e *events) OnTraffic(c gnet.Conn) gnet.Action { return c.Context().(*session).receive() }
+
+// OnClose implements gnet.EventHandler.
+func (e *events) OnClose(c gnet.Conn, _ error) gnet.Action {
+	e.s.count.Add(-1)
+	c.Context().(*session).gone()
+	return gnet.None
+}
+
+// gnetLogger passes gnet's messages on.
+type gnetLogger struct{ s *Server }
+
+func (l gnetLogger) log(format string, args []any) {
+	l.s.opt.Log.Log(context.Background(), -4, fmt.Sprintf(format, args...), "from", "gnet")
+}
+
+func (l gnetLogger) Debugf(format string, args ...any) { l.log(format, args) }
+func (l gnetLogger) Infof(format string, args ...any)  { l.log(format, args) }
+func (l gnetLogger) Warnf(format string, args ...any)  { l.log(format, args) }
+func (l gnetLogger) Errorf(format string, args ...any) { l.log(format, args) }
+func (l gnetLogger) Fatalf(format string, args ...any) {
+	l.s.opt.Log.Error(fmt.Sprintf(format, args...), "from", "gnet")
+}
