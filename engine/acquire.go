@@ -119,7 +119,7 @@ func grantOf(cmd *Command) grant {
 // minted is the token that was minted for it when it was queued, 0 for none.
 func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 	if a.l == nil && len(a.wants) > 0 {
-		a.l = s.enter(a.owner, a.ns)
+		a.l = s.newStanding(a.owner, a.ns)
 	}
 	token, keep := s.tokenFor(a, minted)
 	meta := s.metaFor(a.l, g)
@@ -236,7 +236,7 @@ func (a *asking) callers() int64 {
 // outdated says that a token minted when a request was queued must not be used
 // any more: a path of it, or one that overlaps, has seen a later one.
 func (s *State) outdated(a *asking, minted int64) bool {
-	if m := s.marks.Get(a.ns); m != nil && *m > minted {
+	if m := s.marks.Get(a.ns); m != nil && *m >= minted {
 		return true
 	}
 	for i := range a.wants {
@@ -281,7 +281,7 @@ func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string)
 		a.l.holds.Insert(s.w, key, classWrite, 0)
 	}
 	if !s.queue.Empty() {
-		s.outdate(a.ns, w.key, a.owner, token, a.alg.Recursive())
+		s.outdate(a.ns, w.key, token, a.alg.Recursive())
 	}
 }
 
@@ -297,9 +297,9 @@ func (s *State) writeHold(key string) (string, *hold) {
 
 // share takes a read or a permit.
 func (s *State) share(a *asking, w *want, suffix string, meta *string) {
-	class := classRead
+	class, permits := classRead, uint32(0)
 	if suffix == permSuffix {
-		class = classWrite
+		class, permits = classWrite, w.permits
 	}
 	if h := s.shared(a.l, w.key, suffix); h != nil {
 		if meta != nil {
@@ -310,7 +310,7 @@ func (s *State) share(a *asking, w *want, suffix string, meta *string) {
 	key := string(s.key2)
 	h := s.holds.Insert(s.w, key, class, 0)
 	h.owner, h.since, h.meta, h.born = a.l.owner, s.wall, meta, s.w.Mark()
-	h.mode, h.alg, h.permits = w.mode, a.alg, w.permits
+	h.mode, h.alg, h.permits = w.mode, a.alg, permits
 	a.l.holds.Insert(s.w, key[:len(w.key)+len(suffix)], class, 0)
 }
 

@@ -37,6 +37,30 @@ type deadlines struct {
 	buckets map[int64]*bucket // none of them empty, but for the one being drained
 	times   timeHeap          // of every bucket, and of some that are gone
 	last    *bucket           // the bucket asked for last
+	spare   []*timer          // to be used again
+}
+
+// spareTimers bounds the memory kept to be used again.
+const spareTimers = 4096
+
+// timer answers a timer that is not armed.
+func (d *deadlines) timer(kind timerKind, key string) *timer {
+	if n := len(d.spare); n > 0 {
+		t := d.spare[n-1]
+		d.spare = d.spare[:n-1]
+		t.kind, t.key = kind, key
+		return t
+	}
+	return &timer{kind: kind, key: key}
+}
+
+// free disarms a timer whose owner is gone and keeps it to be used again.
+func (d *deadlines) free(t *timer) {
+	d.disarm(t)
+	if len(d.spare) < spareTimers {
+		*t = timer{}
+		d.spare = append(d.spare, t)
+	}
 }
 
 // slackTimes is how many times of buckets that are gone may stay in the heap

@@ -23,7 +23,7 @@
 //	edges    owner                       whom it says it waits for
 //	policies namespace                   the algorithm somebody chose
 //	kept     rpc key                     the answer to a keyed request
-//	marks    namespace                   below which token a queued one is stale
+//	marks    namespace                   up to which token a queued one is stale
 //
 // A path key is the length of the path's namespace (two bytes, big endian) and
 // the path, so that a prefix of keys never crosses from one namespace into one

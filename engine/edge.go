@@ -25,7 +25,7 @@ func (s *State) setEdge(cmd *Command) (res wire.Result) {
 		}
 		key := owned(req.Owner)
 		e := s.edges.Insert(s.w, key, 0, 0)
-		e.timer, e.born = &timer{kind: timeEdge, key: key}, s.w.Mark()
+		e.timer, e.born = s.deadlines.timer(timeEdge, key), s.w.Mark()
 	}
 	e := s.edges.Edit(s.w, req.Owner)
 	e.blocker, e.path, e.reason = owned(req.Blocker), owned(req.Path), req.Reason
@@ -37,9 +37,9 @@ func (s *State) setEdge(cmd *Command) (res wire.Result) {
 // clearEdge drops the owner's wait edge, if it has one.
 func (s *State) clearEdge(owner string) wire.Result {
 	if e := s.edges.Get(owner); e != nil {
-		s.deadlines.disarm(e.timer)
 		s.bury(tableEdge, owner, e.born)
-		s.edges.Delete(s.w, owner)
+		s.deadlines.free(e.timer)
+		s.edges.Remove(s.w, owner)
 	}
 	return wire.Result{}
 }

@@ -69,13 +69,13 @@ func (s *State) refuses(key string, token int64, holds bool) (fence int64, stale
 	return fence, ok && (token < fence || token == fence && !holds)
 }
 
-// outdate notes that token went to a write on a path for which others wait with
-// tokens minted earlier: an owner that was exempt from waiting for them got it.
-// Were they granted with those tokens, a resource that has seen the newer one
-// would refuse them. So queued tokens of the namespace below it are replaced at
-// the grant (contract.md section 7).
-func (s *State) outdate(ns, key, owner string, token int64, recursive bool) {
-	if !s.overtakes(key, owner, token, recursive) {
+// outdate notes that token went to a write on a path for which requests wait with
+// tokens minted earlier: they are its owner's own, or it was exempt from waiting
+// for them. Were they granted with those tokens, a resource that has seen the
+// newer one would refuse them. So queued tokens of the namespace that are not above
+// it are replaced at the grant (contract.md section 7).
+func (s *State) outdate(ns, key string, token int64, recursive bool) {
+	if !s.overtakes(key, token, recursive) {
 		return
 	}
 	if m := s.marks.Get(ns); m == nil {
@@ -89,17 +89,18 @@ func (s *State) outdate(ns, key, owner string, token int64, recursive bool) {
 // assumes the worst; only waiters without a minted token are passed over.
 const overtakeLook = 16
 
-// overtakes says that somebody else waits for the path with a minted token below
-// token. Minted tokens grow with the arrival numbers, so the first tells.
-func (s *State) overtakes(key, owner string, token int64, recursive bool) bool {
+// overtakes says that somebody waits for the path with a minted token that is not
+// above token; it may be the same, if that is a caller's own. Minted tokens grow
+// with the arrival numbers, so the first tells.
+func (s *State) overtakes(key string, token int64, recursive bool) bool {
 	for from, n := uint64(1), 0; n < overtakeLook; n++ {
-		seq, _ := s.earliest(key, true, recursive, owner, from, ^uint64(0))
+		seq, _ := s.earliest(key, true, recursive, "", from, ^uint64(0))
 		if seq == 0 {
 			return false
 		}
 		w := s.waiter(seq)
 		if w.token > 0 && !w.own {
-			return w.token < token
+			return w.token <= token
 		}
 		from = seq + 1
 	}

@@ -23,7 +23,8 @@ import (
 //   - A write was granted: it blocks all others on the path. So does a write that
 //     stays blocked, except for requests of its own owner.
 //   - A read stays blocked on this path or above it: what blocks it blocks all
-//     later reads. A read that lacks another path does not.
+//     later reads. A request that lacks another path, or also wants to write this
+//     one and lacks that, does not.
 //   - A permit was granted: the next may fit too.
 //
 // Two kinds of waiter need not yield to those before them, so a cursor could end
@@ -194,7 +195,7 @@ func (s *State) advance(c cursor) {
 	case gone:
 	case writes:
 		c.only = owner
-	case v.want.key == c.prefix[:len(c.prefix)-len(readQueue)]:
+	case v.want.mode == wire.ModeRead && v.want.key == c.prefix[:len(c.prefix)-len(readQueue)]:
 		if v.reason == wire.ReasonQueued {
 			l := s.leases.Get(s.leaseKey(v.owner, namespaceOf(c.prefix)))
 			s.pushOwn(l, v.want.key, false)
@@ -222,13 +223,16 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 		return verdict{status: wire.StatusLost}, w.alg, true
 	}
 	for i := range w.wants {
-		if s.isFrozen(pathOf(w.wants[i].key)) {
+		if s.isFrozen(w.wants[i].key) {
 			return blockedBy(wire.ReasonUnspecified, w.wants[i].key, "", &w.wants[i]), w.alg, false
 		}
 	}
-	v, bad := s.hopeless(&a)
-	if !bad {
-		v = s.judge(&a)
+	// Its token and its holds count when its turn has come, and not before: when it
+	// is looked at depends on what else was freed.
+	if v = s.waits(&a); !v.blocked {
+		if v, gone = s.hopeless(&a); !gone {
+			v = s.relies(&a)
+		}
 	}
 	switch {
 	case v.blocked:
@@ -260,9 +264,7 @@ func (s *State) grant(seq uint64, w *waiter, a *asking) {
 		s.shorten(a.l, w.bind.grace) // its connection is gone already
 	}
 	s.quietMark(w.ns) // not before take has asked it
-	if w.kept != "" {
-		s.keptGranted(w.kept, res)
-	}
+	s.keptGranted(seq, res)
 	first := ""
 	if len(w.places) > 0 {
 		first = pathOf(w.places[0])

@@ -82,12 +82,20 @@ func (s *State) hopeless(a *asking) (verdict, bool) {
 	return verdict{}, false
 }
 
-// judge says whether a may have all it wants now.
+// judge says whether a newcomer may have all it wants now.
 //
 // What is said to be held is looked at first: a request that relies on a hold
 // that is gone can never succeed, so it is refused even if something else would
 // have made it wait.
 func (s *State) judge(a *asking) verdict {
+	if v := s.relies(a); v.status != wire.StatusOK {
+		return v
+	}
+	return s.waits(a)
+}
+
+// relies finds a hold that a says it has and has not.
+func (s *State) relies(a *asking) verdict {
 	for i := range a.wants {
 		if w := &a.wants[i]; w.state == wire.StateHeld {
 			if v := s.checkHeld(a, w); v.status != wire.StatusOK {
@@ -95,6 +103,11 @@ func (s *State) judge(a *asking) verdict {
 			}
 		}
 	}
+	return verdict{}
+}
+
+// waits finds whom a has to wait for: an earlier waiter, or a holder.
+func (s *State) waits(a *asking) verdict {
 	if !s.queue.Empty() {
 		for i := range a.wants {
 			if w := &a.wants[i]; w.state == wire.StateNew && !s.exempt(a, w) {
@@ -246,7 +259,7 @@ func (s *State) buryDead(a *asking, w *want, blocker string) (any bool) {
 		owners = s.holders(w.key, permSuffix)
 	}
 	for _, o := range owners {
-		if l := s.leases.Get(s.leaseKey(o, a.ns)); l.held() && l.deadline <= s.now {
+		if l := s.leases.Edit(s.w, s.leaseKey(o, a.ns)); l.held() && l.deadline <= s.now {
 			s.endLease(l, everything)
 			any = true
 		}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -98,37 +100,55 @@ func (s *State) keep(key string, hash uint64, req *wire.Request, res *wire.Resul
 	if k == nil {
 		k = s.kept.Insert(s.w, key, 0, 0)
 		k.born = s.w.Mark()
-		k.timer = &timer{kind: timeKept, key: key}
+		k.timer = s.deadlines.timer(timeKept, key)
 		k.deadline = s.now + KeptMillis
 		s.deadlines.arm(k.timer, k.deadline)
 	} else {
 		k = s.kept.Edit(s.w, key)
 	}
-	k.hash, k.status, k.token, k.seq = hash, res.Status, res.Token, 0
+	k.hash, k.status, k.token = hash, res.Status, res.Token
 	if req.Op == wire.OpAcquire && res.Status == wire.StatusQueued {
-		k.seq = s.asked
-		s.editWaiter(k.seq).kept = key
+		s.follows(key, k, s.asked)
+	} else {
+		s.follows(key, k, 0)
+	}
+}
+
+// follows notes which waiter a kept answer tells of, 0 for none.
+func (s *State) follows(key string, k *kept, seq uint64) {
+	if k.seq == seq {
+		return
+	}
+	if i := slices.Index(s.asking[k.seq], key); i >= 0 {
+		if s.asking[k.seq] = slices.Delete(s.asking[k.seq], i, i+1); len(s.asking[k.seq]) == 0 {
+			delete(s.asking, k.seq)
+		}
+	}
+	if k.seq = seq; seq != 0 {
+		s.asking[seq] = append(s.asking[seq], key)
 	}
 }
 
 // forget drops a kept answer.
 func (s *State) forget(key string) {
-	k := s.kept.Get(key)
+	k := s.kept.Edit(s.w, key)
 	if k == nil {
 		return
 	}
-	s.deadlines.disarm(k.timer)
+	s.follows(key, k, 0)
 	s.bury(tableKept, key, k.born)
-	s.kept.Delete(s.w, key)
+	s.deadlines.free(k.timer)
+	s.kept.Remove(s.w, key)
 }
 
-// keptGranted makes the kept answer QUEUED of a request that was granted since
-// an OK.
-func (s *State) keptGranted(key string, res wire.Result) {
-	if s.kept.Get(key) != nil {
+// keptGranted makes the kept answers QUEUED that told of a waiter which is granted
+// now an OK. There are several if it was asked for with several keys.
+func (s *State) keptGranted(seq uint64, res wire.Result) {
+	for _, key := range s.asking[seq] {
 		k := s.kept.Edit(s.w, key)
 		k.status, k.token, k.seq = wire.StatusOK, res.Token, 0
 	}
+	delete(s.asking, seq)
 }
 
 // Repeat answers a command that its session asks a second time, having got first
@@ -181,7 +201,7 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	}
 	w.bind = l.bound(cmd)
 	a := asking{owner: w.owner, ns: w.ns, alg: w.alg, l: l, wants: w.wants, token: w.token, own: w.own, seq: seq}
-	v := s.judge(&a)
+	v := s.waits(&a)
 	res = v.result(&a)
 	res.Status, res.Token, res.Namespace = wire.StatusQueued, w.token, w.ns
 	res.Position = s.position(seq, w)

@@ -27,18 +27,12 @@ func (s *State) leaseKey(owner, ns string) string {
 // it has none. A lease past its time is ended first, whole: what its owner does
 // next must not find its old holds.
 func (s *State) standing(owner, ns string) *lease {
-	key := s.leaseKey(owner, ns)
-	l := s.leases.Get(key)
-	if l == nil {
-		return nil
-	}
+	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
 	if l.held() && l.deadline <= s.now {
 		s.endLease(l, everything)
-		if key = s.leaseKey(owner, ns); s.leases.Get(key) == nil {
-			return nil
-		}
+		l = s.leases.Edit(s.w, s.leaseKey(owner, ns))
 	}
-	return s.leases.Edit(s.w, key)
+	return l
 }
 
 // enter answers the owner's standing in a namespace, made if there is none.
@@ -46,11 +40,16 @@ func (s *State) enter(owner, ns string) *lease {
 	if l := s.standing(owner, ns); l != nil {
 		return l
 	}
+	return s.newStanding(owner, ns)
+}
+
+// newStanding makes a standing for an owner that has none in the namespace.
+func (s *State) newStanding(owner, ns string) *lease {
 	key := owned(s.leaseKey(owner, ns))
 	l := s.leases.Insert(s.w, key, trie.None, 0)
 	l.owner, l.ns = splitLeaseKey(key)
 	l.born = s.w.Mark()
-	l.timer = &timer{kind: timeLease, key: key}
+	l.timer = s.deadlines.timer(timeLease, key)
 	if s.owners != nil {
 		s.owners.OwnerCame(l.owner)
 	}
@@ -64,12 +63,12 @@ func (s *State) leaveIfIdle(l *lease) {
 	}
 	l.gone = true
 	key := l.timer.key
-	s.deadlines.disarm(l.timer)
 	s.bury(tableLease, key, l.born)
 	if s.owners != nil {
 		s.owners.OwnerWent(l.owner)
 	}
-	s.leases.Delete(s.w, key)
+	s.leases.Remove(s.w, key)
+	s.deadlines.free(l.timer)
 }
 
 // extend makes the lease last at least ttl ms from now on.
@@ -156,7 +155,6 @@ func (s *State) leaseOver(key string, budget int) int {
 // endLease frees up to budget of the holds of a lease that is over. While some
 // are left the lease stays due, and whoever meets them finishes the work.
 func (s *State) endLease(l *lease, budget int) (cost int) {
-	l = s.leases.Edit(s.w, l.timer.key)
 	for cost < budget {
 		hkey, ok := firstKey(&l.holds)
 		if !ok {
@@ -215,14 +213,14 @@ func (s *State) drop(l *lease, hkey string) {
 		h := s.holds.Get(key)
 		f.recursive = h.alg.Recursive()
 		s.bury(tableShared, key, h.born)
-		s.holds.Delete(s.w, key)
+		s.holds.Remove(s.w, key)
 	default:
 		h := s.holds.SetClass(s.w, hkey, classGhost)
 		f.recursive = h.alg.Recursive()
 		s.bury(tableHold, hkey, h.born)
 		h.owner, h.meta, h.since, h.born = "", nil, 0, s.w.Mark()
 	}
-	l.holds.Delete(s.w, hkey)
+	l.holds.Remove(s.w, hkey)
 	s.freed = append(s.freed, f)
 }
 
@@ -267,7 +265,9 @@ func (s *State) detach(cmd *Command) wire.Result {
 	keys := slices.Sorted(maps.Keys(s.ties[cmd.Caller.Session]))
 	for _, key := range keys {
 		if l := s.standing(splitLeaseKey(key)); l != nil && l.bind != nil && l.bind.epoch <= cmd.Epoch {
-			s.shorten(l, l.bind.grace)
+			if s.shorten(l, l.bind.grace); l.deadline <= s.now {
+				s.endLease(l, s.cfg.ReapBudget)
+			}
 		}
 	}
 	return wire.Result{}

@@ -42,13 +42,16 @@ func (s *State) Load(row, val []byte) error {
 		e := s.edges.Insert(s.w, key, 0, 0)
 		read(func() { e.blocker = text(&r) }, func() { e.path = text(&r) },
 			func() { e.reason = wire.Reason(r.Uint()) }, func() { e.deadline = r.Int() })
-		e.timer = &timer{kind: timeEdge, key: key}
+		e.timer = s.deadlines.timer(timeEdge, key)
 		s.deadlines.arm(e.timer, e.deadline)
 	case tableKept:
 		k := s.kept.Insert(s.w, key, 0, 0)
 		read(func() { k.hash = r.Uint() }, func() { k.status = wire.Status(r.Uint()) },
 			func() { k.token = r.Int() }, func() { k.seq = r.Uint() }, func() { k.deadline = r.Int() })
-		k.timer = &timer{kind: timeKept, key: key}
+		if k.seq != 0 {
+			s.asking[k.seq] = append(s.asking[k.seq], key)
+		}
+		k.timer = s.deadlines.timer(timeKept, key)
 		s.deadlines.arm(k.timer, k.deadline)
 	case tableMark:
 		m := s.marks.Insert(s.w, key, trie.None, 0)
@@ -130,7 +133,7 @@ func loadBinding(r *wire.Reader) *binding {
 func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 	l := s.leases.Insert(s.w, key, trie.None, 0)
 	l.owner, l.ns = splitLeaseKey(key)
-	l.timer = &timer{kind: timeLease, key: key}
+	l.timer = s.deadlines.timer(timeLease, key)
 	read(func() { l.deadline = r.Int() }, func() { l.revoke = r.Int() },
 		func() { l.quiet = r.Bool() }, func() { s.tie(l, loadBinding(r)) })
 	if l.held() {
@@ -185,8 +188,8 @@ func (s *State) loadWaiter(key string, r *wire.Reader, read func(...func())) {
 		func() { copy(w.caller.Session[:], r.Bin()) }, func() { w.caller.ID = r.Uint() },
 		func() { w.ttl = r.Uint() }, func() { w.deadline = r.Int() }, func() { w.since = r.Int() },
 		func() { w.bind = loadBinding(r) }, func() { w.meta = loadMetadata(r) },
-		func() { w.kept = text(r) }, func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() })
-	w.timer = &timer{kind: timeWaiter, key: key}
+		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() })
+	w.timer = s.deadlines.timer(timeWaiter, key)
 	s.deadlines.arm(w.timer, w.deadline)
 }
 

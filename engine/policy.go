@@ -180,8 +180,10 @@ func rootPath(ns string) string {
 	return ns
 }
 
-// isFrozen says that a path is being moved.
-func (s *State) isFrozen(path string) bool { return frozenRoot(s.frozen, path) }
+// isFrozen says that the path of a key is being moved.
+func (s *State) isFrozen(key string) bool {
+	return slices.ContainsFunc(s.frozen, func(root string) bool { return s.moves(root, key) })
+}
 
 func frozenRoot(frozen []string, path string) bool {
 	for _, root := range frozen {
@@ -198,11 +200,15 @@ func frozenRoot(frozen []string, path string) bool {
 func (s *State) moved(cmd *Command) (res wire.Result, moved bool) {
 	moved = cmd.Version < s.version
 	if !moved && len(s.frozen) > 0 {
+		frozen := func(path string) bool {
+			s.key = appendKey(s.key[:0], cmd.NS, path)
+			return s.isFrozen(view(s.key))
+		}
 		for i := range cmd.Req.Locks {
-			moved = moved || s.isFrozen(cmd.Req.Locks[i].Path)
+			moved = moved || frozen(cmd.Req.Locks[i].Path)
 		}
 		for i := range cmd.Req.Releases {
-			moved = moved || s.isFrozen(cmd.Req.Releases[i].Path)
+			moved = moved || frozen(cmd.Req.Releases[i].Path)
 		}
 	}
 	if moved {

@@ -35,7 +35,6 @@ type waiter struct {
 	since    int64  // wall time of its arrival, Unix ms
 	bind     *binding
 	meta     *string
-	kept     string // key of the answer kept for it, "" for none
 	timer    *timer
 	born     uint32
 }
@@ -64,11 +63,11 @@ func (s *State) editWaiter(seq uint64) *waiter {
 	return s.waiters.Edit(s.w, view(appendSeq(b[:0], seq)))
 }
 
-// earliest finds the first waiter of another owner, with an arrival number in
-// [from, before), that a request for a path conflicts with (contract.md section
-// 7): on the path unless both read, above it or below it if the upper one is a
-// recursive write. It answers 0 when there is none. Who waited too long already
-// does not count.
+// earliest finds the first waiter of another owner (of any, with owner ""), with an
+// arrival number in [from, before), that a request for a path conflicts with
+// (contract.md section 7): on the path unless both read, above it or below it if
+// the upper one is a recursive write. It answers 0 when there is none. Who waited
+// too long already does not count.
 func (s *State) earliest(key string, write, recursive bool, owner string, from, before uint64) (seq uint64, at string) {
 	overdue := s.overdue()
 	look := func(sub trie.Sub[place]) {
@@ -187,7 +186,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 	seqKey := string(appendSeq(b[:0], s.seq))
 	w := s.waiters.Insert(s.w, seqKey, trie.None, 0)
 	w.owner, w.ns, w.alg, w.since, w.born = a.l.owner, a.l.ns, a.alg, s.wall, s.w.Mark()
-	w.timer = &timer{kind: timeWaiter, key: seqKey}
+	w.timer = s.deadlines.timer(timeWaiter, seqKey)
 	w.wants = make([]want, len(a.wants))
 	for i, ask := range a.wants {
 		w.wants[i] = ask
@@ -309,8 +308,8 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 	w := *s.waiter(seq)
 	l := s.leases.Edit(s.w, s.leaseKey(w.owner, w.ns))
 	for _, key := range w.places {
-		s.queue.Delete(s.w, key)
-		l.waits.Delete(s.w, key)
+		s.queue.Remove(s.w, key)
+		l.waits.Remove(s.w, key)
 		if !granted {
 			at := len(key) - queueSuffix
 			s.freed = append(s.freed, freed{
@@ -328,16 +327,16 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 	if l.poll == seq {
 		l.poll = 0
 	}
-	s.deadlines.disarm(w.timer)
 	s.bury(tableWaiter, w.timer.key, w.born)
-	s.waiters.Delete(s.w, w.timer.key)
+	s.waiters.Remove(s.w, w.timer.key)
+	s.deadlines.free(w.timer)
 	if !granted {
 		s.quietMark(w.ns)
 		s.leaveIfIdle(l)
 	}
 }
 
-// quietMark forgets below which token queued requests of a namespace are stale
+// quietMark forgets up to which token queued requests of a namespace are stale
 // once none waits there.
 func (s *State) quietMark(ns string) {
 	if s.marks.Empty() || s.marks.Get(ns) == nil {

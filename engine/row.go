@@ -155,7 +155,7 @@ func (l *lease) row(dst []byte) []byte {
 }
 
 func (w *waiter) row(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 18)
+	dst = wire.AppendArray(dst, 17)
 	dst = wire.AppendStr(dst, w.owner)
 	dst = wire.AppendStr(dst, w.ns)
 	dst = wire.AppendUint(dst, uint64(w.alg))
@@ -181,7 +181,6 @@ func (w *waiter) row(dst []byte) []byte {
 	dst = wire.AppendInt(dst, w.since)
 	dst = appendBinding(dst, w.bind)
 	dst = appendMeta(dst, w.meta)
-	dst = wire.AppendStr(dst, w.kept)
 	dst = wire.AppendUint(dst, w.epoch)
 	return wire.AppendBool(dst, w.adrift)
 }

@@ -175,6 +175,7 @@ type State struct {
 	// What follows is derived from the trees.
 	deadlines deadlines
 	callers   map[Caller]uint64               // open calls to their waiter's arrival number
+	asking    map[uint64][]string             // keys of the kept answers that tell of a waiter
 	ties      map[Session]map[string]struct{} // keys of the leases tied to a session
 	queued    map[string]int                  // paths waited for, by owner
 
@@ -214,7 +215,7 @@ func New(cfg Config, fences Fences, owners OwnerWatch) *State {
 	}
 	return &State{
 		cfg: cfg, fences: fences, owners: owners, w: trie.NewWriter(1),
-		callers: make(map[Caller]uint64), queued: make(map[string]int), ties: make(map[Session]map[string]struct{}),
+		callers: make(map[Caller]uint64), asking: make(map[uint64][]string), queued: make(map[string]int), ties: make(map[Session]map[string]struct{}),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/lni/dragonboat/v4/config"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -38,9 +39,10 @@ type Config struct {
 
 	DiskReserve uint64 // free bytes below which writes are refused
 
-	Log   *slog.Logger
-	Clock Clock  // nil: the machine's
-	FS    vfs.FS // of the state database; nil: the operating system's
+	Log    *slog.Logger
+	Clock  Clock      // nil: the machine's
+	RaftFS config.IFS // of the raft log; nil: the operating system's
+	FS     vfs.FS     // of the state database; nil: the operating system's
 }
 
 // Defaults fills in what is not set, as contract.md section 14 says.

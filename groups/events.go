@@ -22,6 +22,8 @@ type hub struct {
 	logs map[uint64]*stream
 	subs map[string][]*wire.Subscription // by owner
 	all  []*Tap
+
+	moved bool // some log went on since progress was last told
 }
 
 // stream is the recent events of one log.
@@ -65,6 +67,7 @@ func (h *hub) publish(log, index uint64, events []engine.Event) {
 	defer h.mu.Unlock()
 	s := h.stream(log)
 	s.at = wire.Position{Log: log, Index: index}
+	h.moved = true
 	for i := range events {
 		at := wire.Position{Log: log, Index: index, Ordinal: uint64(i) + 1}
 		s.at = at
@@ -179,10 +182,14 @@ func (h *hub) unsubscribe(sub *wire.Subscription) {
 	}
 }
 
-// progress tells every subscription the whole cursor.
+// progress tells every subscription the whole cursor, if it moved.
 func (h *hub) progress() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !h.moved {
+		return
+	}
+	h.moved = false
 	c := h.cursor()
 	for _, subs := range h.subs {
 		for _, sub := range subs {

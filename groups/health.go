@@ -67,11 +67,18 @@ func (n *Node) leaderless() (shards []uint64) {
 	return shards
 }
 
+// Health says whether the node can serve, as the health operation does, and if not
+// then why.
+func (n *Node) Health() (ok bool, detail string) {
+	res := n.health()
+	return res.Flag, res.Message
+}
+
 // WaitReady waits until every log is loaded and led, and says so: false when that
-// took longer than the given time.
+// took longer than the given time, or the node is being closed.
 func (n *Node) WaitReady(within time.Duration) bool {
 	deadline := time.Now().Add(within)
-	for time.Now().Before(deadline) {
+	for time.Now().Before(deadline) && !n.draining.Load() {
 		if n.health().Flag && n.allLed() {
 			return true
 		}

@@ -46,7 +46,6 @@ type machine struct {
 	done     []engine.Done
 	reader   batchReader
 	flush    repliers
-	version  uint64 // of the routes published last
 
 	time struct { // read by the proposer
 		sync.Mutex

@@ -88,8 +88,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := newNode(cfg, id)
 	if err := n.start(); err != nil {
-		n.shut()
-		return nil, err
+		return nil, errors.Join(err, n.shut())
 	}
 	return n, nil
 }
@@ -115,6 +114,7 @@ func (n *Node) start() (err error) {
 	if err := n.id.save(dir); err != nil {
 		return err
 	}
+	n.lookAtDisk() // before the first request
 	if n.store, err = openStore(filepath.Join(dir, "state"), n.cfg.FS, n.log); err != nil {
 		return err
 	}
@@ -268,10 +268,8 @@ func (n *Node) progressLoop() {
 func (n *Node) Close(within time.Duration) error {
 	n.draining.Store(true)
 	deadline := time.Now().Add(within)
-	for _, l := range n.logs {
-		for !l.idle() && time.Now().Before(deadline) {
-			time.Sleep(time.Millisecond)
-		}
+	for n.busy() && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
 	}
 	return n.shut()
 }

@@ -97,7 +97,7 @@ func (n *Node) carryOut(i engine.Intent) error {
 		if err := c.row(); err != nil {
 			return err
 		}
-		if _, err := c.commit(); err != nil {
+		if err := c.commit(); err != nil {
 			return err
 		}
 		return c.finish("")
@@ -106,48 +106,36 @@ func (n *Node) carryOut(i engine.Intent) error {
 	return c.move()
 }
 
-// one sends a command to one group and answers its result.
-func (c *change) one(group uint16, ns string, req *wire.Request) (wire.Result, error) {
-	res := c.propose([]command{{group: group, ns: ns, req: req}})[0]
-	if err := res.Err(); err != nil {
-		return res, err
-	}
-	return res, nil
-}
+// one sends a command to one group.
+func (c *change) one(group uint16, req *wire.Request) error { return c.each([]uint16{group}, req) }
 
 // each sends a command to several groups.
-func (c *change) each(groups []uint16, req *wire.Request) ([]wire.Result, error) {
+func (c *change) each(groups []uint16, req *wire.Request) error {
 	cmds := make([]command, len(groups))
 	for i, g := range groups {
 		cmds[i] = command{group: g, req: req}
 	}
-	results := c.propose(cmds)
-	for i := range results {
-		if err := results[i].Err(); err != nil {
-			return nil, err
-		}
+	if err := c.all(cmds); err != nil {
+		return err
 	}
-	return results, nil
+	return nil
 }
 
 // row writes the namespace's policy in its group, or deletes it.
 func (c *change) row() error {
-	_, err := c.one(c.n.groupOf(c.i.Root), "", &wire.Request{
+	return c.one(c.n.groupOf(c.i.Root), &wire.Request{
 		Op: wire.OpSetRow, Namespace: c.i.Root, Algorithm: c.i.Algorithm, Explicit: c.i.Op == wire.OpSetPolicy,
 	})
-	return err
 }
 
-// commit changes the routes and answers their new version.
-func (c *change) commit() (version uint64, err error) {
-	res, err := c.one(systemGroup, "", &wire.Request{Op: wire.OpRouteCommit, Target: c.i.ID})
-	return res.Count, err
+// commit changes the routes.
+func (c *change) commit() error {
+	return c.one(systemGroup, &wire.Request{Op: wire.OpRouteCommit, Target: c.i.ID})
 }
 
 // finish ends the change: refused when detail says why.
 func (c *change) finish(detail string) error {
-	_, err := c.one(systemGroup, "", &wire.Request{Op: wire.OpRouteFinish, Target: c.i.ID, Detail: detail})
-	return err
+	return c.one(systemGroup, &wire.Request{Op: wire.OpRouteFinish, Target: c.i.ID, Detail: detail})
 }
 
 // plan works out which groups a move involves.
@@ -198,19 +186,19 @@ func (c *change) move() error {
 		}
 	}
 	if refusal != "" {
-		if _, err := c.each(c.involved, &wire.Request{Op: wire.OpThaw, Namespace: root}); err != nil {
+		if err := c.each(c.involved, &wire.Request{Op: wire.OpThaw, Namespace: root}); err != nil {
 			return err
 		}
 		return c.finish(refusal)
 	}
-	_, err := c.each(c.takes, &wire.Request{
+	err := c.each(c.takes, &wire.Request{
 		Op: wire.OpOpen, Namespace: root, Target: c.routes.Version + 1, Token: floor,
 		Algorithm: c.i.Algorithm, Explicit: c.i.Op == wire.OpSetPolicy,
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := c.commit(); err != nil {
+	if err := c.commit(); err != nil {
 		return err
 	}
 	return c.conclude()
@@ -218,7 +206,7 @@ func (c *change) move() error {
 
 // conclude is what is left of a move once the routes have changed.
 func (c *change) conclude() error {
-	_, err := c.each(c.involved, &wire.Request{
+	err := c.each(c.involved, &wire.Request{
 		Op: wire.OpLeave, Namespace: c.i.Root, Target: c.n.routes.Load().Version,
 	})
 	if err == nil && c.i.Op == wire.OpDeletePolicy {

@@ -29,8 +29,10 @@ const raftTick = 50 * time.Millisecond
 
 // newHost starts dragonboat.
 func newHost(c *Config, id *identity, dir string, onLeader func(raftio.LeaderInfo)) (*dragonboat.NodeHost, error) {
-	if err := followHostname(dir, c.Log); err != nil {
-		return nil, err
+	if c.RaftFS == nil {
+		if err := followHostname(dir, c.Log); err != nil {
+			return nil, err
+		}
 	}
 	expert := config.GetDefaultExpertConfig()
 	// All step workers share one write-ahead log, and so one fsync: 256 groups went
@@ -40,6 +42,7 @@ func newHost(c *Config, id *identity, dir string, onLeader func(raftio.LeaderInf
 	expert.LogDB = config.GetSmallMemLogDBConfig()
 	expert.LogDB.Shards = 1
 	expert.NodeRegistryFactory = registryFactory{}
+	expert.FS = c.RaftFS
 	host, err := dragonboat.NewNodeHost(config.NodeHostConfig{
 		DeploymentID:      id.deployment(),
 		NodeHostID:        id.HostID,

@@ -35,11 +35,8 @@ func finish(c *wire.Call, res *wire.Result) {
 
 // dispatch sends one call on its way. An error means that nothing was done.
 func (n *Node) dispatch(c *wire.Call, since time.Duration) *wire.Error {
-	spec, _ := c.Op.Spec()
-	if spec.Kind != wire.KindRead {
-		if err := n.refuses(c.Op); err != nil {
-			return err
-		}
+	if err := n.refuses(c.Op); err != nil {
+		return err
 	}
 	r := n.routes.Load()
 	req := c.Req
@@ -76,10 +73,14 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration) *wire.Error {
 	return n.stepped(c, since)
 }
 
-// refuses says why an operation that writes is not taken now.
+// refuses says why an operation is not taken now: none but health while the node
+// drains, none that grows the state while the disk is nearly full.
 func (n *Node) refuses(op wire.Op) *wire.Error {
-	if n.draining.Load() {
+	if n.draining.Load() && op != wire.OpHealth {
 		return wire.Errorf(wire.Unavailable, "the node is draining; nothing was done, ask another one")
+	}
+	if spec, _ := op.Spec(); spec.Kind == wire.KindRead {
+		return nil
 	}
 	switch op {
 	case wire.OpRelease, wire.OpReleaseAll, wire.OpForceRelease, wire.OpClearWaitEdge:

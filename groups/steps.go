@@ -83,22 +83,17 @@ func (s *steps) run() (wire.Result, *wire.Error) {
 	return wire.Result{}, wire.Errorf(wire.Unimplemented, "op %d: not known to this server", s.c.Op)
 }
 
-// caughtUp waits until this node has applied all that was committed in the named
-// logs, all of them when none are named, when it was called.
-func (n *Node) caughtUp(shards ...uint64) *wire.Error {
-	if len(shards) == 0 {
-		for shard := range n.logs {
-			shards = append(shards, shard)
-		}
-	}
+// caughtUp waits until this node has applied all that was committed in any log
+// when it was called.
+func (n *Node) caughtUp() *wire.Error {
 	var (
 		wait  sync.WaitGroup
 		mu    sync.Mutex
 		first *wire.Error
 	)
-	wait.Add(len(shards))
-	for _, shard := range shards {
-		n.readers[shard].do(func(err *wire.Error) {
+	wait.Add(len(n.readers))
+	for _, r := range n.readers {
+		r.do(func(err *wire.Error) {
 			if err != nil {
 				mu.Lock()
 				first = err

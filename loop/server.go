@@ -82,8 +82,7 @@ func (s *Server) Listen(network, addr string) (net.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		l.Close()
-		return nil, net.ErrClosed
+		return nil, errors.Join(net.ErrClosed, l.Close())
 	}
 	s.listeners = append(s.listeners, l)
 	s.running.Add(1)
@@ -104,7 +103,7 @@ func removeStale(path string) error {
 		return fmt.Errorf("%s exists and is no socket", path)
 	}
 	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-		c.Close()
+		_ = c.Close()
 		return fmt.Errorf("%s is in use by another process", path)
 	}
 	return os.Remove(path)
@@ -131,10 +130,7 @@ func (s *Server) accept(l net.Listener) {
 			continue
 		}
 		if s.count.Load() >= int64(s.opt.Connections) {
-			c.SetWriteDeadline(time.Now().Add(acceptPause))
-			c.Write(wire.AppendGoodbye(nil, wire.Errorf(wire.ResourceExhausted,
-				"the server has %d connections, no more are taken", s.opt.Connections)))
-			c.Close()
+			s.turnAway(c)
 			continue
 		}
 		s.count.Add(1)
@@ -142,6 +138,15 @@ func (s *Server) accept(l net.Listener) {
 			s.count.Add(-1)
 			s.opt.Log.Warn("cannot serve a connection", "error", err)
 		}
+	}
+}
+
+// turnAway tells a client, if it listens, that there is no room.
+func (s *Server) turnAway(c net.Conn) {
+	defer c.Close()
+	if c.SetWriteDeadline(time.Now().Add(acceptPause)) == nil {
+		_, _ = c.Write(wire.AppendGoodbye(nil, wire.Errorf(wire.ResourceExhausted,
+			"the server has %d connections, no more are taken", s.opt.Connections)))
 	}
 }
 
@@ -237,7 +242,7 @@ func (s *Server) CloseListeners() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {
-		l.Close()
+		_ = l.Close() // what it has accepted lives on
 	}
 	s.listeners = nil
 }

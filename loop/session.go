@@ -3,7 +3,6 @@ package loop
 import (
 	"bytes"
 	"crypto/rand"
-	"errors"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -54,7 +53,7 @@ func (s *session) receive() gnet.Action {
 func (s *session) read() {
 	have := s.conn.InboundBuffered()
 	if s.closing {
-		s.conn.Discard(have)
+		s.discard(have)
 		return
 	}
 	if have < s.need {
@@ -70,7 +69,7 @@ func (s *session) read() {
 	if whole > 0 {
 		// The bytes belong to the loop; what is asked outlives them.
 		own := bytes.Clone(buf[:whole])
-		s.conn.Discard(whole)
+		s.discard(whole)
 		s.frames(own)
 	}
 	if err != nil {
@@ -78,6 +77,9 @@ func (s *session) read() {
 	}
 	s.unfinished(have - whole)
 }
+
+// discard drops input; gnet answers no error to a length it told itself.
+func (s *session) discard(n int) { _, _ = s.conn.Discard(n) }
 
 // wholeFrames measures the whole frames at the start of buf, and what the one
 // after them needs.
@@ -387,8 +389,6 @@ func (s *session) goodbye(err *wire.Error) {
 	s.closing = true
 }
 
-var errUnread = errors.New("the peer does not read")
-
 // flush writes the output, or cuts a peer off that does not read it.
 func (s *session) flush() {
 	s.queued = false
@@ -400,14 +400,14 @@ func (s *session) flush() {
 		s.srv.opt.Log.Info("cut a client off that does not read", "peer", s.conn.RemoteAddr(), "unread_bytes", unread+len(s.out))
 		s.closing = true
 	} else if len(s.out) > 0 {
-		s.conn.Write(s.out) // an error closes the connection, which onClose sees
+		_, _ = s.conn.Write(s.out) // an error closes the connection, and gone is called
 	}
 	if s.out != nil {
 		s.r.keep(s.out)
 		s.out = nil
 	}
 	if s.closing && !s.closed && s.r.reading != s {
-		s.r.loop.Close(s.conn)
+		_ = s.r.loop.Close(s.conn) // it may be gone already
 	}
 }
 

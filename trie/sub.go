@@ -1,7 +1,6 @@
 package trie
 
 import (
-	"bytes"
 	"strings"
 	"unsafe"
 )
@@ -264,7 +263,7 @@ func (t *Tree[V]) Walk(key string, f func(at int, s Step[V]) bool) {
 // Foreign finds the first leaf of class c in byte order that is not mine. mine
 // says how many leaves of the class below a prefix are mine, so that subtrees
 // that are wholly mine are passed over; accept decides on a leaf. mine is not
-// asked for prefixes that contain stop, below which at most a few leaves are
+// asked for prefixes with stop behind prefix: below it at most a few leaves are
 // mine.
 func (t *Tree[V]) Foreign(prefix string, c Class, stop byte, mine func(prefix []byte) uint32,
 	accept func(key string, v *V) bool) bool {
@@ -272,14 +271,14 @@ func (t *Tree[V]) Foreign(prefix string, c Class, stop byte, mine func(prefix []
 	if s.n == nil {
 		return false
 	}
-	f := foreign[V]{c, stop, mine, accept}
-	at := append(make([]byte, 0, 128), prefix[:s.depth]...)
-	return f.search(s.n, at, bytes.IndexByte(at, stop) >= 0)
+	f := foreign[V]{c, stop, len(prefix), mine, accept}
+	return f.search(s.n, append(make([]byte, 0, 128), prefix[:s.depth]...), false)
 }
 
 type foreign[V any] struct {
 	c      Class
 	stop   byte
+	from   int // stop counts from this byte of the keys on
 	mine   func(prefix []byte) uint32
 	accept func(key string, v *V) bool
 }
@@ -297,7 +296,9 @@ func (f *foreign[V]) search(n *node, at []byte, stopped bool) bool {
 		return false
 	}
 	at = append(at, in.prefix...)
-	stopped = stopped || strings.IndexByte(in.prefix, f.stop) >= 0
+	if skip := f.from - (len(at) - len(in.prefix)); skip < len(in.prefix) {
+		stopped = stopped || strings.IndexByte(in.prefix[max(skip, 0):], f.stop) >= 0
+	}
 	if !stopped && f.mine(at) >= total {
 		return false
 	}
@@ -305,7 +306,7 @@ func (f *foreign[V]) search(n *node, at []byte, stopped bool) bool {
 		return true
 	}
 	return !in.each(func(b byte, kid *node) bool {
-		return !f.search(kid, append(at, b), stopped || b == f.stop)
+		return !f.search(kid, append(at, b), stopped || b == f.stop && len(at) >= f.from)
 	})
 }
 

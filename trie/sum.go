@@ -40,14 +40,6 @@ func (s *Sum) gain(c Class, rank uint64) {
 	}
 }
 
-// merge takes all leaves of another subtree into account.
-func (s *Sum) merge(o *Sum) {
-	for i := range s.Count {
-		s.Count[i] += o.Count[i]
-	}
-	s.bounds(o.First, o.Last)
-}
-
 // bounds widens the range of ranks.
 func (s *Sum) bounds(first, last uint64) {
 	if first == 0 {

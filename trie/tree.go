@@ -6,8 +6,9 @@ import "strings"
 // one moment are changed through one Writer. It belongs to one goroutine at a
 // time.
 type Writer struct {
-	gen uint64
-	mod uint32
+	gen  uint64
+	mod  uint32
+	path []*inner // scratch: the inner nodes on the way to a leaf
 }
 
 // NewWriter makes a writer whose changes carry modification mark mod.
@@ -91,22 +92,27 @@ func (t *Tree[V]) find(key string) *leaf[V] {
 // there is none. The pointer is good until the writer freezes or next changes
 // that key. Class and rank stay as they are.
 func (t *Tree[V]) Edit(w *Writer, key string) *V {
-	if t.find(key) == nil {
+	l := t.find(key)
+	if l == nil {
 		return nil
 	}
-	slot := t.descend(w, key, func(*inner) {})
-	l := ownLeaf[V](w, slot)
+	// A leaf that was changed in this generation and under this mark lies below
+	// nodes of which the same is true.
+	if l.gen != w.gen || l.mod != w.mod {
+		l = ownLeaf[V](w, t.descend(w, key))
+	}
 	return &l.val
 }
 
 // descend walks to the leaf of a key that is there, makes every inner node on
-// the way the writer's own and calls f with it.
-func (t *Tree[V]) descend(w *Writer, key string, f func(*inner)) **node {
+// the way the writer's own, and leaves them in w.path.
+func (t *Tree[V]) descend(w *Writer, key string) **node {
+	w.path = w.path[:0]
 	slot, depth := &t.root, 0
 	for (*slot).kind != kindLeaf {
 		in := w.own(slot)
 		in.mod = w.mod
-		f(in)
+		w.path = append(w.path, in)
 		depth += len(in.prefix)
 		if depth == len(key) {
 			return &in.leaf
@@ -139,25 +145,23 @@ func ownLeaf[V any](w *Writer, slot **node) *leaf[V] {
 	return l
 }
 
-// SetClass makes key's leaf, which must be there, count as class c from now on,
-// and answers its value like Edit. Its rank must be 0.
+// SetClass makes key's leaf, which must be there and have no rank, count as class
+// c from now on, and answers its value like Edit.
 func (t *Tree[V]) SetClass(w *Writer, key string, c Class) *V {
-	l := t.find(key)
-	if l == nil || l.rank != 0 {
+	l := ownLeaf[V](w, t.descend(w, key))
+	if l.key != key || l.rank != 0 {
 		panic("trie: class of a leaf that is missing or has a rank")
 	}
-	old := l.class
-	slot := t.descend(w, key, func(in *inner) {
-		if old < None {
-			in.sum.Count[old]--
+	for _, in := range w.path {
+		if l.class < None {
+			in.sum.Count[l.class]--
 		}
 		if c < None {
 			in.sum.Count[c]++
 		}
-	})
-	own := ownLeaf[V](w, slot)
-	own.class = c
-	return &own.val
+	}
+	l.class = c
+	return &l.val
 }
 
 // Insert adds a key that is not there, and answers its value for the writer to
@@ -248,34 +252,36 @@ func (in *inner) attach(l *node, key string, depth int) {
 
 // Delete removes key and says whether it was there.
 func (t *Tree[V]) Delete(w *Writer, key string) bool {
-	l := t.find(key)
-	if l == nil {
+	if t.find(key) == nil {
 		return false
 	}
-	w.remove(&t.root, key, 0, l.class, l.rank)
+	w.remove(&t.root, key, 0)
 	return true
 }
 
-// remove takes the leaf of key, which is below slot, out of the tree.
-func (w *Writer) remove(slot **node, key string, depth int, c Class, rank uint64) {
+// Remove is Delete for a key that is there.
+func (t *Tree[V]) Remove(w *Writer, key string) { w.remove(&t.root, key, 0) }
+
+// remove takes the leaf of key, which is below slot, out of the tree, and answers
+// it.
+func (w *Writer) remove(slot **node, key string, depth int) (gone *node) {
 	if (*slot).kind == kindLeaf {
-		*slot = nil
-		return
+		gone, *slot = *slot, nil
+		return gone
 	}
 	in := w.own(slot)
 	depth += len(in.prefix)
 	if depth == len(key) {
-		in.leaf = nil
+		gone, in.leaf = in.leaf, nil
+	} else if kid := in.kid(key[depth]); (*kid).kind == kindLeaf {
+		gone = *kid
+		in.drop(key[depth])
 	} else {
-		kid := in.kid(key[depth])
-		if (*kid).kind == kindLeaf {
-			in.drop(key[depth])
-		} else {
-			w.remove(kid, key, depth+1, c, rank)
-		}
+		gone = w.remove(kid, key, depth+1)
 	}
-	in.lose(c, rank)
+	in.lose(gone.class, rankOf(gone))
 	w.shrink(slot, in)
+	return gone
 }
 
 // shrink gives in, which lost something, the form its contents need.

@@ -1,0 +1,101 @@
+// Package pathlockd has no code: it holds the tests that are about the repository
+// as a whole.
+package pathlockd
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/pathlockd/pathlockd/"
+
+// imports is the import policy: which packages of this module a package may
+// import. Tests are free. What is not listed may import nothing of it.
+var imports = map[string][]string{
+	"wire":          {},
+	"trie":          {},
+	"engine":        {"trie", "wire"},
+	"groups":        {"engine", "wire"},
+	"loop":          {"wire"},
+	"clients/go":    {"wire"},
+	"cmd/daemon":    {"groups", "loop", "wire"},
+	"cmd/pathlockd": {"cmd/daemon"},
+	"cmd/pathlock":  {"clients/go", "wire"},
+	"bench":         {"clients/go", "cmd/daemon", "engine", "groups", "loop", "trie", "wire"},
+}
+
+// clean says what the deterministic core must not import: no clock, no randomness,
+// no I/O, no goroutines' tools.
+var clean = map[string][]string{
+	"engine": {"time", "math/rand", "math/rand/v2", "crypto/rand", "os", "net", "sync", "context", "log", "log/slog"},
+	"trie":   {"time", "math/rand", "math/rand/v2", "crypto/rand", "os", "net", "sync", "context", "log", "log/slog"},
+}
+
+// packageImports lists the imports of every package's code, by folder.
+func packageImports(t *testing.T) map[string][]string {
+	t.Helper()
+	all := make(map[string][]string)
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		folder := path.Dir(filepath.ToSlash(file))
+		for _, i := range f.Imports {
+			name, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			all[folder] = append(all[folder], name)
+		}
+		if all[folder] == nil {
+			all[folder] = []string{}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestImportPolicy holds every package against the policy.
+func TestImportPolicy(t *testing.T) {
+	all := packageImports(t)
+	for folder, names := range all {
+		allowed, listed := imports[folder]
+		if !listed {
+			t.Errorf("package %s is not in the import policy", folder)
+		}
+		for _, name := range names {
+			inside, ours := strings.CutPrefix(name, module)
+			if ours && !slices.Contains(allowed, inside) {
+				t.Errorf("package %s imports %s, which the policy does not allow", folder, inside)
+			}
+			if slices.Contains(clean[folder], name) {
+				t.Errorf("package %s imports %s: it must be a function of its input", folder, name)
+			}
+		}
+	}
+	for folder := range imports {
+		if _, there := all[folder]; !there && folder != "bench" && !strings.HasPrefix(folder, "cmd/") && folder != "clients/go" {
+			t.Errorf("the import policy names package %s, which does not exist", folder)
+		}
+	}
+}

@@ -1,0 +1,426 @@
+package engine_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// One step, and all but acquire: sections 4 and 8 to 11.
+
+// nKept is the answer to a keyed request.
+type nKept struct {
+	scope    string
+	req      wire.Request
+	status   wire.Status
+	token    int64
+	seq      int // of the waiter that a QUEUED answer told of
+	deadline int64
+}
+
+// begin starts a step; told are the tokens of engine's grants in it.
+func (m *naive) begin(c engine.Clock, told []int64) {
+	m.now, m.wall, m.told = max(m.now, c.Now), c.Wall, told
+	m.events, m.answers, m.paths = nil, nil, nil
+}
+
+// apply carries a command out, for the first time or again.
+func (m *naive) apply(cmd *engine.Command, again bool, first *wire.Result) (res wire.Result) {
+	switch {
+	case again:
+		res = m.again(cmd, first)
+	case cmd.Req.Key != "":
+		res = m.keyed(cmd)
+	default:
+		res, _ = m.execute(cmd)
+	}
+	m.settle()
+	return res
+}
+
+// again answers a request that its session asks a second time.
+func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result) {
+	if cmd.Req.Op == wire.OpAcquire && first != nil && first.Status == wire.StatusOK {
+		return m.recheck(cmd, first.Token)
+	}
+	for i := range m.waiters {
+		if w := &m.waiters[i]; w.open && w.caller == cmd.Caller {
+			return m.reattach(cmd, w)
+		}
+	}
+	res, _ = m.execute(cmd)
+	return res
+}
+
+func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
+	req := cmd.Req
+	switch req.Op {
+	case wire.OpAcquire:
+		return m.acquire(cmd)
+	case wire.OpRelease:
+		for _, r := range req.Releases {
+			m.drop(req.Owner, cmd.NS, r.Path, r.Mode)
+		}
+		if !m.holdsAny(req.Owner, cmd.NS) {
+			m.lapse(req.Owner, cmd.NS)
+		}
+	case wire.OpReleaseAll:
+		m.releaseAll(req)
+	case wire.OpRenew, wire.OpBind:
+		res = m.renew(cmd)
+	case wire.OpUnbind:
+		for i := range m.leases {
+			if l := &m.leases[i]; l.owner == req.Owner && l.bind != nil && l.bind.session == cmd.Caller.Session {
+				l.bind = nil
+			}
+		}
+	case wire.OpDetach:
+		m.detach(cmd)
+	case wire.OpForceRelease:
+		m.kill(req.Owner, "")
+	case wire.OpKillNotice:
+		m.clearEdge(req.Owner)
+		m.events = append(m.events, engine.Event{Kind: wire.EventKilled, Owner: req.Owner})
+	case wire.OpRequestRevoke:
+		for i := range m.leases {
+			if l := &m.leases[i]; l.owner == req.Owner {
+				l.revoke = m.now + engine.RevokeMillis
+			}
+		}
+	case wire.OpRevokeNotice:
+		m.events = append(m.events, engine.Event{Kind: wire.EventRevoke, Owner: req.Owner})
+	case wire.OpSetWaitEdge:
+		res = m.setEdge(req)
+	case wire.OpClearWaitEdge:
+		m.clearEdge(req.Owner)
+	case wire.OpCancelWait:
+		m.cancel(cmd)
+	case wire.OpSetRow:
+		m.setRow(req)
+	case wire.OpOpen:
+		m.open(req)
+	default:
+		panic("naive: no such operation: " + req.Op.String())
+	}
+	return res, 0
+}
+
+// expire ends all that ends with time, in the order in which it does.
+func (m *naive) expire() {
+	for m.expireOne() {
+	}
+	m.edges = slices.DeleteFunc(m.edges, func(e nEdge) bool { return e.deadline <= m.now })
+	m.kept = slices.DeleteFunc(m.kept, func(k nKept) bool { return k.deadline <= m.now })
+	m.settle()
+}
+
+// expireOne ends the lease or the waiter whose time is over first.
+func (m *naive) expireOne() bool {
+	at := m.now + 1
+	end := func() {}
+	for _, w := range m.waiters {
+		if w.deadline < at {
+			at, end = w.deadline, func() { m.end(w.seq, wire.Result{Code: wire.DeadlineExceeded}) }
+		}
+	}
+	for _, l := range m.leases {
+		if l.deadline <= at && l.deadline <= m.now {
+			at, end = l.deadline, func() {
+				m.events = append(m.events, engine.Event{Kind: wire.EventExpired, Owner: l.owner, Namespace: l.ns})
+				m.dropAll(l.owner, l.ns)
+			}
+		}
+	}
+	end()
+	return at <= m.now
+}
+
+// nextDeadline is when something ends with time next.
+func (m *naive) nextDeadline() (at int64, ok bool) {
+	var all []int64
+	for _, l := range m.leases {
+		all = append(all, l.deadline)
+	}
+	for _, w := range m.waiters {
+		all = append(all, w.deadline)
+	}
+	for _, e := range m.edges {
+		all = append(all, e.deadline)
+	}
+	for _, k := range m.kept {
+		all = append(all, k.deadline)
+	}
+	if len(all) == 0 {
+		return 0, false
+	}
+	return slices.Min(all), true
+}
+
+// drop gives up one hold.
+func (m *naive) drop(owner, ns, path string, mode wire.Mode) {
+	m.holds = slices.DeleteFunc(m.holds, func(h nHold) bool {
+		return h.owner == owner && h.ns == ns && h.path == path && h.mode == mode
+	})
+}
+
+// dropAll gives up all an owner holds in a namespace.
+func (m *naive) dropAll(owner, ns string) {
+	m.holds = slices.DeleteFunc(m.holds, func(h nHold) bool { return h.owner == owner && h.ns == ns })
+	m.lapse(owner, ns)
+}
+
+func (m *naive) holdsAny(owner, ns string) bool {
+	return slices.ContainsFunc(m.holds, func(h nHold) bool { return h.owner == owner && h.ns == ns })
+}
+
+// lapse ends a lease with its last hold. Requests that rely on a hold of it can
+// never succeed: they leave the queue.
+func (m *naive) lapse(owner, ns string) {
+	m.leases = slices.DeleteFunc(m.leases, func(l nLease) bool { return l.owner == owner && l.ns == ns })
+	for _, w := range slices.Clone(m.waiters) {
+		relies := slices.ContainsFunc(w.locks, func(l wire.LockRequest) bool { return l.State == wire.StateHeld })
+		if w.owner == owner && w.ns == ns && relies {
+			m.end(w.seq, wire.Result{Status: wire.StatusLost, Reason: wire.ReasonMissingAlive})
+		}
+	}
+}
+
+// within says that one of the domains takes in a namespace; a handler and a colon
+// stand for all its namespaces.
+func within(ns string, domains ...string) bool {
+	for _, d := range domains {
+		handler, bare := strings.CutSuffix(d, ":")
+		if ns == d || bare && wire.PathHandler(ns) == handler {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *naive) releaseAll(req *wire.Request) {
+	named := func(ns string) bool { return len(req.Domains) == 0 || within(ns, req.Domains...) }
+	for _, w := range slices.Clone(m.waiters) {
+		if w.owner == req.Owner && named(w.ns) && !w.open {
+			m.removeWaiter(w.seq)
+		}
+	}
+	for _, l := range slices.Clone(m.leases) {
+		if l.owner == req.Owner && named(l.ns) {
+			m.dropAll(l.owner, l.ns)
+		}
+	}
+}
+
+// renew extends the leases it names; those that are there also when it answers
+// that others are lost.
+func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
+	req := cmd.Req
+	var renewed []string
+	for i := range m.leases {
+		l := &m.leases[i]
+		if l.owner != req.Owner || len(req.Domains) > 0 && !within(l.ns, req.Domains...) {
+			continue
+		}
+		renewed = append(renewed, l.ns)
+		if req.TTLMillis > 0 { // Bind may leave the time as it is
+			l.deadline = m.now + int64(req.TTLMillis)
+		}
+		if b := bindOf(cmd); b != nil {
+			l.bind = b
+		}
+		res.Flag = res.Flag || l.revoke > m.now
+	}
+	for _, d := range req.Domains {
+		if !slices.ContainsFunc(renewed, func(ns string) bool { return within(ns, d) }) {
+			return wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingAlive, Path: strings.TrimSuffix(d, ":")}
+		}
+	}
+	if len(renewed) == 0 {
+		return wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingAlive}
+	}
+	return res
+}
+
+// detach shrinks the leases that are tied to a connection, or to an earlier one of
+// its session, to their grace.
+func (m *naive) detach(cmd *engine.Command) {
+	for i := range m.leases {
+		l := &m.leases[i]
+		if b := l.bind; b != nil && b.session == cmd.Caller.Session && b.epoch <= cmd.Epoch {
+			l.deadline = min(l.deadline, m.now+b.grace)
+		}
+	}
+}
+
+// kill takes an owner's holds and waiters away, everywhere or in one namespace.
+func (m *naive) kill(owner, ns string) {
+	for _, w := range slices.Clone(m.waiters) {
+		if w.owner == owner && (ns == "" || w.ns == ns) {
+			m.end(w.seq, wire.Result{Code: wire.Aborted})
+		}
+	}
+	for _, l := range slices.Clone(m.leases) {
+		if l.owner == owner && (ns == "" || l.ns == ns) {
+			m.dropAll(l.owner, l.ns)
+		}
+	}
+}
+
+func (m *naive) clearEdge(owner string) {
+	m.edges = slices.DeleteFunc(m.edges, func(e nEdge) bool { return e.owner == owner })
+}
+
+func (m *naive) setEdge(req *wire.Request) (res wire.Result) {
+	known := slices.ContainsFunc(m.edges, func(e nEdge) bool { return e.owner == req.Owner })
+	if !known && len(m.edges) >= m.cfg.MaxEdges {
+		return wire.Result{Code: wire.ResourceExhausted}
+	}
+	m.clearEdge(req.Owner)
+	m.edges = append(m.edges, nEdge{req.Owner, req.Blocker, req.Path, req.Reason, m.now + int64(req.TTLMillis)})
+	return res
+}
+
+// cancel ends an open call, unless a later connection has it, or gives it a grace
+// to come back in.
+func (m *naive) cancel(cmd *engine.Command) {
+	for i := range m.waiters {
+		w := &m.waiters[i]
+		if !w.open || w.caller != (engine.Caller{Session: cmd.Caller.Session, ID: cmd.Req.Target}) {
+			continue
+		}
+		if w.epoch > cmd.Epoch {
+			return
+		}
+		if grace := int64(cmd.Req.GraceMillis); grace > 0 {
+
+			w.adrift, w.deadline = true, min(w.deadline, m.now+grace)
+		} else {
+			m.end(w.seq, wire.Result{Code: wire.Cancelled})
+		}
+		return
+	}
+}
+
+// setRow sets or deletes a policy. A change of the algorithm in force clears the
+// namespace.
+func (m *naive) setRow(req *wire.Request) {
+	before, _ := m.algorithm(req.Namespace)
+	m.policies = slices.DeleteFunc(m.policies, func(p nPolicy) bool { return p.ns == req.Namespace })
+	if req.Explicit {
+		m.policies = append(m.policies, nPolicy{req.Namespace, req.Algorithm})
+	}
+	if after, _ := m.algorithm(req.Namespace); after == before {
+		return
+	}
+	var owners []string
+	for _, l := range m.leases {
+		if l.ns == req.Namespace {
+			owners = append(owners, l.owner)
+		}
+	}
+	for _, w := range m.waiters {
+		if w.ns == req.Namespace {
+			owners = append(owners, w.owner)
+		}
+	}
+	slices.Sort(owners)
+	for _, o := range slices.Compact(owners) {
+		m.kill(o, req.Namespace)
+		m.events = append(m.events, engine.Event{Kind: wire.EventKilled, Owner: o, Namespace: req.Namespace})
+	}
+}
+
+// open takes a namespace over that was empty until now: the floor stands for the
+// fences of all its paths.
+func (m *naive) open(req *wire.Request) {
+	m.counter = max(m.counter, req.Token)
+	if req.Token > 0 {
+		for _, path := range paths[req.Namespace] {
+			m.setFence(req.Namespace, path, req.Token)
+		}
+	}
+	if req.Explicit {
+		m.policies = append(m.policies, nPolicy{req.Namespace, req.Algorithm})
+	}
+}
+
+// keyed is section 11. A release of paths in several namespaces is one command in
+// each, so the namespace is part of its scope.
+func (m *naive) keyed(cmd *engine.Command) wire.Result {
+	scope := cmd.Req.Op.String() + " " + cmd.Req.Key
+	if cmd.Req.Op == wire.OpRelease {
+		scope += " " + cmd.NS
+	}
+	at := slices.IndexFunc(m.kept, func(k nKept) bool { return k.scope == scope })
+	if at < 0 && len(m.kept) >= m.cfg.MaxKept {
+		return wire.Result{Code: wire.ResourceExhausted}
+	}
+	plain := *cmd.Req
+	if at >= 0 {
+		switch k := &m.kept[at]; {
+		case !reflect.DeepEqual(k.req, plain):
+			return wire.Result{Code: wire.InvalidArgument}
+		case plain.Op == wire.OpAcquire && k.status == wire.StatusOK:
+			return m.recheck(cmd, k.token)
+		case plain.Op == wire.OpAcquire && plain.Flags&wire.FlagWait != 0 && m.waiter(k.seq) != nil:
+			return m.reattach(cmd, m.waiter(k.seq))
+		case plain.Op == wire.OpAcquire, plain.Op == wire.OpRenew:
+		default:
+			return wire.Result{}
+		}
+	}
+	res, seq := m.execute(cmd)
+	lost := plain.Op == wire.OpAcquire && (res.Status == wire.StatusConflict || res.Status == wire.StatusLost) ||
+		plain.Op == wire.OpRenew && res.Status == wire.RenewLost
+	switch {
+	case res.Code != wire.OK || lost:
+		m.kept = slices.DeleteFunc(m.kept, func(k nKept) bool { return k.scope == scope })
+	case at < 0:
+		m.kept = append(m.kept, nKept{scope, plain, res.Status, res.Token, seq, m.now + engine.KeptMillis})
+	default:
+		m.kept[at].status, m.kept[at].token, m.kept[at].seq = res.Status, res.Token, seq
+	}
+	return res
+}
+
+func (m *naive) waiter(seq int) *nWaiter {
+	for i := range m.waiters {
+		if m.waiters[i].seq == seq {
+			return &m.waiters[i]
+		}
+	}
+	return nil
+}
+
+// recheck answers a request that was answered OK: OK if all it asked for is still
+// held, else LOST, and it is never executed again.
+func (m *naive) recheck(cmd *engine.Command, token int64) wire.Result {
+	a := nAsk{owner: cmd.Req.Owner, ns: cmd.NS, locks: slices.Clone(cmd.Req.Locks)}
+	a.alg, _ = m.algorithm(cmd.NS)
+	for i := range a.locks {
+		a.locks[i].State = wire.StateHeld
+	}
+	if v, bad := m.lost(&a); bad {
+		return v.result()
+	}
+	a.locks = cmd.Req.Locks
+	if held, keeps := m.heldToken(&a); keeps && a.fencedWrite() {
+		token = held
+	}
+	return wire.Result{Token: token, Namespace: cmd.NS}
+}
+
+// reattach gives a waiting acquire to the call that asks for it now.
+func (m *naive) reattach(cmd *engine.Command, w *nWaiter) wire.Result {
+	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
+	w.bind, w.deadline = bindOf(cmd), m.now+queueMillis(cmd.Req)
+	a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}
+	v, _ := m.waits(&a)
+	m.paths = v.paths
+	res := v.result()
+	res.Token, res.Namespace, res.Position = w.token, w.ns, m.position(w)
+	return res
+}

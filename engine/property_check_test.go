@@ -1,0 +1,150 @@
+package engine_test
+
+import (
+	"reflect"
+
+	"pgregory.net/rapid"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// reasons are all that Blocking may be asked.
+var reasons = []wire.Reason{
+	wire.ReasonAncestorLocked, wire.ReasonWriteLocked, wire.ReasonReadLocked, wire.ReasonDescendantWriteLocked,
+	wire.ReasonDescendantReadLocked, wire.ReasonSemaphoreFull, wire.ReasonQueued,
+}
+
+// scans are what Scan is asked for: a namespace, a path, everything.
+var scans = append([]string{"", "h:/a/b", "h"}, spaces...)
+
+// check compares what can be seen of the group with the model, and the replicas
+// with each other. What follows from holds and waiters is asked for one owner and
+// one namespace after another, a step each.
+func (m *machine) check(t *rapid.T) {
+	m.checks++
+	owner := owners[m.checks%len(owners)]
+	v := m.moved.state.View()
+	if v.Digest() != m.plain.state.View().Digest() {
+		t.Fatalf("the replicas differ: %s", diffRows(v, m.plain.state.View()))
+	}
+	for _, ns := range spaces {
+		for _, path := range paths[ns] {
+			m.checkPath(t, v, ns, path)
+			m.checkStanding(t, v, owner, ns, path)
+		}
+		alg, chosen := v.Policy(ns)
+		if a, c := m.model.algorithm(ns); alg != a || chosen != c {
+			t.Fatalf("policy of %s: got %v %v, want %v %v", ns, alg, chosen, a, c)
+		}
+	}
+	m.checkOwner(t, v, owner)
+	m.checkScan(t, v, scans[m.checks%len(scans)])
+	at, ok := m.moved.state.NextDeadline()
+	if want, some := m.model.nextDeadline(); at != want || ok != some {
+		t.Fatalf("next deadline: got %d %v, want %d %v", at, ok, want, some)
+	}
+	m.checkStats(t)
+}
+
+func (m *machine) checkPath(t *rapid.T, v *engine.View, ns, path string) {
+	if got, want := v.Inspect(ns, path), m.model.inspect(ns, path); !reflect.DeepEqual(got, want) {
+		t.Fatalf("inspect %s:\n got %+v %+v\nwant %+v %+v", path, got, *got.List, want, *want.List)
+	}
+	got, want := v.Describe(ns, path, wire.MaxDescribePage), m.model.describe(ns, path)
+	sameTwins(got.List.Waiters, want.List.Waiters)
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("describe %s:\n got %+v %+v\nwant %+v %+v", path, got, *got.List, want, *want.List)
+	}
+	const few = 2
+	if len(want.List.Waiters) > few {
+		want.List.Waiters = want.List.Waiters[:few]
+		if got = v.Describe(ns, path, few); !reflect.DeepEqual(got, want) {
+			t.Fatalf("describe %s briefly:\n got %+v %+v\nwant %+v %+v", path, got, *got.List, want, *want.List)
+		}
+	}
+}
+
+// checkStanding compares what can be asked about an owner and a path.
+func (m *machine) checkStanding(t *rapid.T, v *engine.View, owner, ns, path string) {
+	fence, _ := m.model.fence(ns, path)
+	for token := max(fence-1, 1); token <= fence+1; token++ {
+		if got, want := v.Assert(owner, ns, path, token), m.model.assert(owner, ns, path, token); !reflect.DeepEqual(got, want) {
+			t.Fatalf("assert %s %s %d: got %s, want %s", owner, path, token, (*resultText)(&got), (*resultText)(&want))
+		}
+	}
+	for _, r := range reasons {
+		if got, want := v.Blocking(ns, path, owner, r), m.model.blocking(ns, path, owner, r); got != want {
+			t.Fatalf("blocking %s %s %v: got %v, want %v", owner, path, r, got, want)
+		}
+	}
+}
+
+// sameTwins brings the two wishes of a request that wants to read and to write a
+// path into the order they are shown in, which is open.
+func sameTwins(got, want []wire.WaiterInfo) {
+	for i := 0; i+1 < min(len(got), len(want)); i++ {
+		a, b := &want[i], &want[i+1]
+		twins := a.Owner == b.Owner && a.Token == b.Token && a.Open == b.Open && a.SinceUnixMillis == b.SinceUnixMillis
+		if twins && a.Mode != b.Mode && got[i].Mode == b.Mode {
+			a.Mode, b.Mode = b.Mode, a.Mode
+		}
+	}
+}
+
+func (m *machine) checkOwner(t *rapid.T, v *engine.View, owner string) {
+	for _, domains := range [][]string{nil, {"h:/a"}, {"h:"}, {"g:", "h:/a/n"}} {
+		alive, locks := v.List(owner, domains)
+		a, l := m.model.list(owner, domains)
+		if alive != a || !reflect.DeepEqual(locks, l) {
+			t.Fatalf("list %s %v:\n got %v %+v\nwant %v %+v", owner, domains, alive, locks, a, l)
+		}
+		if v.Alive(owner, domains) != a {
+			t.Fatalf("alive %s %v: want %v", owner, domains, a)
+		}
+	}
+	if got, want := v.Waits(owner), m.model.waiting(owner); got != want {
+		t.Fatalf("waits %s: got %v, want %v", owner, got, want)
+	}
+	blocker, path, reason, ok := v.Edge(owner)
+	if b, p, r, o := m.model.edge(owner); blocker != b || path != p || reason != r || ok != o {
+		t.Fatalf("edge %s: got %s %s %v %v, want %s %s %v %v", owner, blocker, path, reason, ok, b, p, r, o)
+	}
+	if got, want := m.moved.owners[owner], m.model.standings(owner); got != want {
+		t.Fatalf("%s stands in %d namespaces, want %d", owner, got, want)
+	}
+}
+
+// checkScan reads all locks page by page.
+func (m *machine) checkScan(t *rapid.T, v *engine.View, below string) {
+	var all []wire.LockInfo
+	for after := ""; ; {
+		page, last := v.Scan(below, after, 3)
+		if all = append(all, page...); last == "" {
+			break
+		}
+		after = last
+	}
+	if want := m.model.all(below); !reflect.DeepEqual(sortLocks(all), want) {
+		t.Fatalf("scan %q:\n got %+v\nwant %+v", below, all, want)
+	}
+}
+
+func (m *machine) checkStats(t *rapid.T) {
+	got := m.plain.state.Stats()
+	got.Fences = 0
+	want := engine.Stats{Kept: len(m.model.kept), Edges: len(m.model.edges)}
+	for _, h := range m.model.holds {
+		if h.mode == wire.ModeWrite {
+			want.Writes++
+		} else {
+			want.Reads++
+		}
+	}
+	for _, w := range m.model.waiters {
+		want.Waiting += len(wishes(w.locks))
+	}
+	if got != want {
+		t.Fatalf("stats: got %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,309 @@
+package engine_test
+
+import (
+	"flag"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// machine takes random steps with a group, its rebuilt and checkpointed twin, and
+// the naive model, which must agree in everything anybody can see.
+type machine struct {
+	cfg   engine.Config
+	clock engine.Clock
+	model *naive
+	// One replica is written to disk, evicted, reloaded and restarted at random;
+	// the other never.
+	moved, plain *replica
+	calls        uint64 // request ids given
+	keyed        []ask  // asked with a key before
+	asked        []ask  // acquires and renewals that a session may ask again
+	checks       int
+}
+
+// ask is a command, and how it comes to the group: for the first time or again, as
+// a session does that lost its connection.
+type ask struct {
+	engine.Command
+	again bool
+	first *wire.Result // what is remembered of the first answer, nil for nothing
+}
+
+func newAsk(req *wire.Request, ns string) *ask {
+	return &ask{Command: engine.Command{Req: req, NS: ns}}
+}
+
+// apply lets a state take the step that package groups lets it take.
+func (a *ask) apply(s *engine.State, c engine.Clock, cmd *engine.Command, out *engine.Output) wire.Result {
+	if a.first != nil {
+		return s.Repeat(c, cmd, a.first, out)
+	}
+	if a.again {
+		if res, ok := s.Waiting(c, cmd, out); ok {
+			return res
+		}
+	}
+	return s.Apply(c, cmd, out)
+}
+
+// The universe is small, so that requests meet. Its roots are chosen once and for
+// all: routes are not what is tested here.
+var (
+	owners = []string{"o", "ox", "p", "q"}
+	spaces = []string{"h:/a", "h:/a/n", "g", "h:/"}
+	paths  = map[string][]string{
+		"h:/a":   {"h:/a/b", "h:/a/b/c", "h:/a", "h:/a/b/c/d", "h:/a/bc", "h:/a/d", "h:/a/b-", "h:/a/z"},
+		"h:/a/n": {"h:/a/n", "h:/a/n/b"},
+		"g":      {"g:/", "g:/a", "g:/a/b"},
+		"h:/":    {"h:/"},
+	}
+	roots = []string{"h:/a/n", "g"}
+)
+
+// setFlag changes a flag of rapid's that was not given on the command line.
+func setFlag(t *testing.T, name, value string) {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if given {
+		return
+	}
+	old := flag.Lookup(name).Value.String()
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := flag.Set(name, old); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestNaive holds a group against the naive model.
+//
+// For millions of steps, checks × steps of them:
+//
+//	go test ./engine -run TestNaive -rapid.checks=50000 -rapid.steps=200 -timeout 0
+func TestNaive(t *testing.T) {
+	manySteps(t)
+	for _, alg := range algorithms {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				cfg := engine.DefaultConfig()
+				cfg.Algorithm = alg
+				if oneIn(t, 4, "little room") {
+					cfg.MaxQueued, cfg.MaxKept, cfg.MaxEdges = 16, 4, 2
+				}
+				m := newMachine(t, cfg)
+				t.Repeat(map[string]func(*rapid.T){"": m.check, "step": m.random})
+			})
+		})
+	}
+}
+
+var algorithms = []wire.Algorithm{wire.RecursiveRW, wire.PointRW, wire.RecursiveWrite, wire.PointWrite, wire.Semaphore}
+
+// manySteps makes runs longer than is rapid's habit, unless the command line says
+// otherwise.
+func manySteps(t *testing.T) {
+	setFlag(t, "rapid.checks", "200")
+	setFlag(t, "rapid.steps", "100")
+	setFlag(t, "rapid.nofailfile", "true")
+}
+
+// newMachine makes a group that has just been given its roots.
+func newMachine(t *rapid.T, cfg engine.Config) *machine {
+	m := &machine{
+		cfg: cfg, clock: engine.Clock{Now: 1, Wall: 1_700_000_000_000},
+		model: &naive{cfg: cfg, now: 1}, moved: newReplica(cfg), plain: newReplica(cfg),
+	}
+	for _, root := range roots {
+		m.step(t, 0, newAsk(&wire.Request{
+			Op: wire.OpOpen, Namespace: root, Algorithm: cfg.Algorithm, Explicit: true, Token: pick[int64](t, "floor", 0, 7),
+		}, ""))
+	}
+	return m
+}
+
+// step lets time pass and takes one step.
+func (m *machine) step(t *rapid.T, ms int64, cmd *ask) {
+	m.clock.Now, m.clock.Wall = m.clock.Now+ms, m.clock.Wall+ms
+	m.reset()
+	m.expire()
+	m.model.begin(m.clock, grants(m.moved.out.Events))
+	m.model.expire()
+	m.compareOutput(t)
+	if cmd == nil {
+		return
+	}
+	t.Logf("at %d: %v", m.clock.Now, (*commandText)(&cmd.Command))
+	m.reset()
+	got, plain := m.moved.apply(m.clock, cmd), m.plain.apply(m.clock, cmd)
+	at, ok := m.moved.state.NextDeadline()
+	cutOff := ok && at <= m.clock.Now // to no time at all: the lease ends when somebody looks
+	if cutOff {
+		m.expire()
+	}
+	m.model.begin(m.clock, grants(m.moved.out.Events))
+	want := m.model.apply(&cmd.Command, cmd.again, cmd.first)
+	if slices.Contains(m.model.paths, got.Path) {
+		want.Path = got.Path
+	}
+	if !reflect.DeepEqual(got, plain) {
+		t.Fatalf("the replicas answer\n%+v\n%+v", got, plain)
+	}
+	if got.Message = ""; !reflect.DeepEqual(got, want) {
+		t.Fatalf("result:\n got %s\nwant %s", (*resultText)(&got), (*resultText)(&want))
+	}
+	if cutOff {
+		m.model.expire()
+	}
+	t.Logf("  %v%v", (*resultText)(&got), (*outputText)(&m.moved.out))
+	m.compareOutput(t)
+	m.remember(cmd, got)
+}
+
+// remember notes what was first answered to a request that may be asked again: by
+// its result, or by the answer that ends a waiting acquire.
+func (m *machine) remember(cmd *ask, res wire.Result) {
+	known := slices.IndexFunc(m.asked, func(a ask) bool { return cmd.Caller.ID != 0 && a.Caller == cmd.Caller })
+	op := cmd.Req.Op
+	if known < 0 && cmd.Req.Key == "" && (op == wire.OpAcquire || op == wire.OpRenew || op == wire.OpBind) {
+		m.asked = append(m.asked, *cmd)
+		m.asked = m.asked[max(0, len(m.asked)-8):]
+		known = len(m.asked) - 1
+	}
+	open := cmd.Req.Flags&wire.FlagWait != 0 && res.Status == wire.StatusQueued
+	if known >= 0 && !open {
+		m.asked[known].note(res)
+	}
+	for i := range m.asked {
+		for _, a := range m.moved.out.Answers {
+			if a.Caller == m.asked[i].Caller {
+				m.asked[i].note(a.Result)
+			}
+		}
+	}
+}
+
+// note takes an answer for the first, if it is one that is remembered: what changed
+// nothing is asked anew.
+func (a *ask) note(res wire.Result) {
+	kept := res.Status == wire.StatusOK || res.Status == wire.StatusQueued || a.Req.Op != wire.OpAcquire
+	if res.Code == wire.OK && kept {
+		a.first = &res
+	}
+}
+
+func (m *machine) expire() {
+	m.moved.expire(m.clock)
+	m.plain.expire(m.clock)
+}
+
+func (m *machine) reset() {
+	m.moved.out.Reset()
+	m.plain.out.Reset()
+}
+
+// grants are the tokens of the grants among events.
+func grants(events []engine.Event) (tokens []int64) {
+	for _, e := range events {
+		if e.Kind == wire.EventGrant {
+			tokens = append(tokens, e.Token)
+		}
+	}
+	return tokens
+}
+
+// compareOutput compares events and answers: grants in their order, the rest in
+// any. Replicas must agree in the order of everything.
+func (m *machine) compareOutput(t *rapid.T) {
+	got, want := &m.moved.out, &engine.Output{Events: m.model.events, Answers: m.model.answers}
+	if !reflect.DeepEqual(got, &m.plain.out) {
+		t.Fatalf("the replicas say\n%s\n%s", (*outputText)(got), (*outputText)(&m.plain.out))
+	}
+	isGrant := func(e engine.Event) bool { return e.Kind == wire.EventGrant }
+	order := func(events []engine.Event) []engine.Event {
+		granted := slices.DeleteFunc(slices.Clone(events), func(e engine.Event) bool { return !isGrant(e) })
+		rest := slices.DeleteFunc(slices.Clone(events), isGrant)
+		slices.SortFunc(rest, func(a, b engine.Event) int { return strings.Compare(eventText(a), eventText(b)) })
+		return append(granted, rest...)
+	}
+	answers := func(all []engine.Answer) map[engine.Caller]wire.Result {
+		byCaller := make(map[engine.Caller]wire.Result)
+		for _, a := range all {
+			if _, twice := byCaller[a.Caller]; twice {
+				t.Fatalf("call %d was answered twice", a.Caller.ID)
+			}
+			a.Result.Message = ""
+			byCaller[a.Caller] = a.Result
+		}
+		return byCaller
+	}
+	if !slices.Equal(order(got.Events), order(want.Events)) || !reflect.DeepEqual(answers(got.Answers), answers(want.Answers)) {
+		t.Fatalf("beside the result:\n got %s\nwant %s", (*outputText)(got), (*outputText)(want))
+	}
+}
+
+// Texts are made only of what is printed: steps are logged, and rapid drops the
+// log of a run that does not fail.
+type (
+	commandText engine.Command
+	resultText  wire.Result
+	outputText  engine.Output
+)
+
+func (c *commandText) String() string {
+	r := c.Req
+	s := fmt.Sprintf("%v %s ns=%s", r.Op, r.Owner+r.Namespace, c.NS)
+	for _, l := range r.Locks {
+		s += fmt.Sprintf(" %v:%v:%s", l.State, l.Mode, l.Path)
+		if l.Permits > 0 {
+			s += fmt.Sprintf(":%d", l.Permits)
+		}
+	}
+	for _, l := range r.Releases {
+		s += fmt.Sprintf(" -%v:%s", l.Mode, l.Path)
+	}
+	for _, f := range []struct {
+		name  string
+		value any
+	}{
+		{"domains", r.Domains}, {"token", r.Token}, {"ttl", r.TTLMillis}, {"queue_ttl", r.QueueTTLMillis}, {"flags", uint64(r.Flags)},
+		{"key", r.Key}, {"call", c.Caller.ID}, {"session", c.Caller.Session[0]}, {"epoch", c.Epoch}, {"bound", c.Bound},
+		{"grace", c.Grace}, {"target", r.Target}, {"in", r.GraceMillis}, {"algorithm", r.Algorithm}, {"chosen", r.Explicit},
+	} {
+		if v := reflect.ValueOf(f.value); !v.IsZero() {
+			s += fmt.Sprintf(" %s=%v", f.name, f.value)
+		}
+	}
+	return s
+}
+
+func (r *resultText) String() string {
+	return fmt.Sprintf("%v %v %v path=%s owner=%s ns=%s token=%d current=%d position=%d flag=%v",
+		r.Code, r.Status, r.Reason, r.Path, r.Owner, r.Namespace, r.Token, r.Current, r.Position, r.Flag)
+}
+
+func eventText(e engine.Event) string {
+	return fmt.Sprintf("%v %s %s ns=%s token=%d", e.Kind, e.Owner, e.Path, e.Namespace, e.Token)
+}
+
+func (o *outputText) String() string {
+	s := ""
+	for _, e := range o.Events {
+		s += "\n    " + eventText(e)
+	}
+	for i := range o.Answers {
+		s += fmt.Sprintf("\n    answer to %d: %v", o.Answers[i].Caller.ID, (*resultText)(&o.Answers[i].Result))
+	}
+	return s
+}

@@ -1,0 +1,201 @@
+package groups
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// acked is what clients were told, up to a power loss.
+type acked struct {
+	mu    sync.Mutex
+	over  bool
+	holds map[string]int64 // token by path, of locks taken and not let go
+	high  map[string]int64 // highest token ever told of a path
+}
+
+// record notes an answer unless the power was gone by then.
+func (a *acked) record(path string, token int64, held bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return
+	}
+	if held {
+		a.holds[path] = token
+		a.high[path] = max(a.high[path], token)
+	} else {
+		delete(a.holds, path)
+	}
+}
+
+// TestPromise7PowerLoss cuts the power under load, again and again: every lock that
+// a client was told it has is there, with its token; none that it was told it let
+// go is; and tokens go on above all that were told.
+func TestPromise7PowerLoss(t *testing.T) {
+	r := newRig(t, nil)
+	high := make(map[string]int64)
+	for round := range 4 {
+		a := &acked{holds: make(map[string]int64), high: make(map[string]int64)}
+		stop := make(chan struct{})
+		var clients sync.WaitGroup
+		for w := range 8 {
+			clients.Add(1)
+			go func() {
+				defer clients.Done()
+				r.churn(a, round, w, stop)
+			}()
+		}
+		eventually(t, "some hundred locks are held", func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return len(a.holds) >= 150
+		})
+		a.mu.Lock()
+		a.over = true
+		a.mu.Unlock()
+		r.powerLoss()
+		close(stop)
+		clients.Wait()
+		c := r.session()
+		for path, token := range a.holds {
+			if res := c.inspect(path); res.Owner == "" || res.Token != token {
+				t.Fatalf("round %d: %s was taken with token %d, and is now held by %q with %d", round, path, token, res.Owner, res.Token)
+			}
+		}
+		maps.Copy(high, a.high)
+		for path, token := range high {
+			if res := c.inspect(path); res.Token < token {
+				t.Fatalf("round %d: %s had token %d, and now its fence is %d", round, path, token, res.Token)
+			}
+		}
+		for _, space := range []string{"a", "b", "c"} {
+			path := fmt.Sprintf("h:/%s/probe-%d", space, round)
+			if res := c.must(write("probe", path, time.Hour)); res.Token <= highest(high, "h:/"+space+"/") {
+				t.Fatalf("round %d: token %d of %s is not above %d", round, res.Token, path, highest(high, "h:/"+space+"/"))
+			}
+		}
+	}
+}
+
+func highest(tokens map[string]int64, prefix string) (top int64) {
+	for path, token := range tokens {
+		if strings.HasPrefix(path, prefix) {
+			top = max(top, token)
+		}
+	}
+	return top
+}
+
+// churn takes locks and lets every second one go.
+func (r *rig) churn(a *acked, round, worker int, stop chan struct{}) {
+	c := r.session()
+	owner := fmt.Sprintf("w%d-%d", round, worker)
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		path := fmt.Sprintf("h:/%c/%d/%d/%d", 'a'+i%3, round, worker, i)
+		o := c.start(r.next.Add(1), write(owner, path, time.Hour))
+		select {
+		case res := <-o.done:
+			if res.Code != wire.OK {
+				continue
+			}
+			a.record(path, res.Token, true)
+		case <-stop:
+			return
+		}
+		if i%2 == 0 {
+			continue
+		}
+		// From here on the lock may be gone before the answer says so.
+		a.mu.Lock()
+		if !a.over {
+			delete(a.holds, path)
+		}
+		a.mu.Unlock()
+		o = c.start(r.next.Add(1), release(owner, path))
+		select {
+		case <-o.done:
+		case <-stop:
+			return
+		}
+	}
+}
+
+// TestReloadIsTheSame holds the state that a start reads back from disk, plus the
+// log, against the state that was in memory.
+func TestReloadIsTheSame(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	for i := range 60 {
+		owner := fmt.Sprintf("o%d", i%7)
+		req := write(owner, fmt.Sprintf("h:/s%d/x%d", i%5, i%11), time.Hour)
+		req.Meta, _ = (&wire.Metadata{Host: "box", PID: int64(i % 3), Labels: map[string]string{"job": owner}}).Encode()
+		if i%9 == 0 {
+			req.Key = fmt.Sprintf("key%d", i)
+		}
+		if i%4 == 0 {
+			req.Flags |= wire.FlagBind
+		}
+		if i%5 == 0 {
+			c.start(r.next.Add(1), waiting(req))
+			continue
+		}
+		c.ask(req)
+		if i == 30 {
+			for _, m := range r.node.machines {
+				if err := m.checkpoint(false); err != nil {
+					t.Fatal(err)
+				}
+				m.evict()
+			}
+		}
+	}
+	c.must(&wire.Request{Op: wire.OpSetWaitEdge, Owner: "o1", Blocker: "o2", TTLMillis: 3_600_000})
+	c.must(&wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/s9/deep", Algorithm: wire.PointRW})
+	c.must(&wire.Request{Op: wire.OpIncrToken, Key: "once"})
+	r.clock.freeze() // a tick would change what is compared
+	before := r.digests()
+	for _, how := range []string{"a restart", "a second restart"} {
+		r.restart()
+		if after := r.digests(); !maps.Equal(before, after) {
+			t.Fatalf("after %s the digests are %v, they were %v", how, after, before)
+		}
+	}
+	r.powerLoss()
+	if after := r.digests(); !maps.Equal(before, after) {
+		t.Fatalf("after a power loss the digests are %v, they were %v", after, before)
+	}
+}
+
+// TestFailedWriteStops makes the disk refuse a write: the process says so and ends,
+// and acknowledges nothing more.
+func TestFailedWriteStops(t *testing.T) {
+	stopped := make(chan int, 64)
+	defer func(old func(int)) { exit = old }(exit)
+	exit = func(code int) {
+		select {
+		case stopped <- code:
+		default:
+		}
+		select {} // the process would be gone
+	}
+	r := newRig(t, nil)
+	c := r.session()
+	c.must(write("a", "h:/a/1", time.Hour))
+	m := r.node.machines[r.node.homes[r.node.groupOf("h:/a")]]
+	go m.fail(errors.New("disk on fire"))
+	if code := <-stopped; code != 3 {
+		t.Fatalf("exit code %d", code)
+	}
+}
