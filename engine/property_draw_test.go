@@ -53,7 +53,7 @@ func (m *machine) random(t *rapid.T) {
 // drawTime is how much time passes before a step: mostly none, often just until
 // something ends.
 func (m *machine) drawTime(t *rapid.T) int64 {
-	if !oneIn(t, 3, "time passes") {
+	if !oneIn(t, 5, "time passes") {
 		return 0
 	}
 	if at, ok := m.model.nextDeadline(); ok && oneIn(t, 2, "to a deadline") {
@@ -62,20 +62,26 @@ func (m *machine) drawTime(t *rapid.T) int64 {
 	return pick[int64](t, "ms", 1, 5, 30, 200, 2000, 60_000, engine.KeptMillis)
 }
 
-func drawPath(t *rapid.T, ns string) string { return rapid.SampledFrom(paths[ns]).Draw(t, "path") }
+// drawPath is mostly one of a few, so that requests meet.
+func (m *machine) drawPath(t *rapid.T, ns string) string {
+	if oneIn(t, 5, "any path") {
+		return rapid.SampledFrom(paths[ns]).Draw(t, "path")
+	}
+	return rapid.SampledFrom(m.hot[ns]).Draw(t, "path")
+}
 
 func drawSpace(t *rapid.T) string {
-	return pick(t, "ns", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a/n", "g", "g", "h:/")
+	return pick(t, "ns", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "g", "g", "h:/a/n", "h:/", "h:/b")
 }
 
 func drawKey(t *rapid.T) string {
-	if !oneIn(t, 4, "keyed") {
+	if !oneIn(t, 5, "keyed") {
 		return ""
 	}
-	return pick(t, "key", "k1", "k2", "k3")
+	return pick(t, "key", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8")
 }
 
-func drawTTL(t *rapid.T) uint64 { return pick[uint64](t, "ttl", 1000, 100, 20, 50_000, 1_000_000) }
+func drawTTL(t *rapid.T) uint64 { return pick[uint64](t, "ttl", 50_000, 1_000_000, 1000, 100, 20) }
 
 // bound ties a command to a connection, sometimes. An acquire gets some grace: a
 // lease that is granted and over in one step ends when somebody meets it, which
@@ -95,7 +101,7 @@ func (m *machine) bound(t *rapid.T, cmd *ask) *ask {
 func (m *machine) drawAcquire(t *rapid.T) *ask {
 	ns := drawSpace(t)
 	req := &wire.Request{Op: wire.OpAcquire, Owner: pick(t, "owner", owners...), Key: drawKey(t), TTLMillis: drawTTL(t)}
-	for range rapid.IntRange(0, 3).Draw(t, "locks") {
+	for range pick(t, "locks", 1, 2, 3, 2, 1, 1, 0) {
 		req.Locks = append(req.Locks, m.drawLock(t, req.Owner, ns))
 	}
 	req.Token = m.drawToken(t, ns, req.Locks)
@@ -110,7 +116,7 @@ func (m *machine) drawAcquire(t *rapid.T) *ask {
 
 // drawLock is one path of an acquire: mostly new, else mostly one that is held.
 func (m *machine) drawLock(t *rapid.T, owner, ns string) wire.LockRequest {
-	l := wire.LockRequest{Path: drawPath(t, ns)}
+	l := wire.LockRequest{Path: m.drawPath(t, ns)}
 	if alg, _ := m.model.algorithm(ns); alg == wire.Semaphore {
 		l.Permits = pick[uint32](t, "permits", 2, 2, 2, 2, 2, 2, 2, 2, 1, 3, 0)
 	}
@@ -165,7 +171,7 @@ func (m *machine) drawReleases(t *rapid.T, owner, ns string, n int) (rs []wire.R
 
 // drawWaiting is how long a request waits, and how.
 func (m *machine) drawWaiting(t *rapid.T, req *wire.Request) {
-	req.QueueTTLMillis = pick[uint64](t, "queue_ttl", 0, 2000, 10, 200, 1_000_000)
+	req.QueueTTLMillis = pick[uint64](t, "queue_ttl", 0, 1_000_000, 2000, 200, 10)
 	switch rapid.Uint32().Draw(t, "flags") % 8 {
 	case 4, 5, 6:
 		req.Flags = wire.FlagWait
@@ -292,7 +298,7 @@ func (m *machine) drawEdge(t *rapid.T) *ask {
 	if !oneIn(t, 4, "clear") {
 		req.Op, req.Blocker, req.TTLMillis = wire.OpSetWaitEdge, pick(t, "blocker", owners...), drawTTL(t)
 		if oneIn(t, 2, "with path") {
-			req.Path, req.Reason = drawPath(t, drawSpace(t)), rapid.SampledFrom(reasons).Draw(t, "reason")
+			req.Path, req.Reason = m.drawPath(t, drawSpace(t)), rapid.SampledFrom(reasons).Draw(t, "reason")
 		}
 	}
 	return newAsk(req, "")
@@ -301,7 +307,7 @@ func (m *machine) drawEdge(t *rapid.T) *ask {
 // drawPolicy changes the algorithm of a namespace, which clears it, so that it
 // must not happen too often. What is a root stays one.
 func (m *machine) drawPolicy(t *rapid.T) *ask {
-	req := &wire.Request{Op: wire.OpSetRow, Namespace: pick(t, "ns", "h:/", "h:/", "h:/a", "g", "h:/a/n"), Explicit: true}
+	req := &wire.Request{Op: wire.OpSetRow, Namespace: pick(t, "ns", "h:/", "h:/", "h:/b", "h:/a", "g", "h:/a/n"), Explicit: true}
 	switch {
 	case oneIn(t, 3, "same"):
 		req.Algorithm, _ = m.model.algorithm(req.Namespace)

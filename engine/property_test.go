@@ -27,6 +27,7 @@ type machine struct {
 	keyed        []ask  // asked with a key before
 	asked        []ask  // acquires and renewals that a session may ask again
 	checks       int
+	hot          map[string][]string // the paths of each namespace that are asked for most
 }
 
 // ask is a command, and how it comes to the group: for the first time or again, as
@@ -58,12 +59,13 @@ func (a *ask) apply(s *engine.State, c engine.Clock, cmd *engine.Command, out *e
 // all: routes are not what is tested here.
 var (
 	owners = []string{"o", "ox", "p", "q"}
-	spaces = []string{"h:/a", "h:/a/n", "g", "h:/"}
+	spaces = []string{"h:/a", "h:/a/n", "g", "h:/", "h:/b"}
 	paths  = map[string][]string{
 		"h:/a":   {"h:/a/b", "h:/a/b/c", "h:/a", "h:/a/b/c/d", "h:/a/bc", "h:/a/d", "h:/a/b-", "h:/a/z"},
 		"h:/a/n": {"h:/a/n", "h:/a/n/b"},
 		"g":      {"g:/", "g:/a", "g:/a/b"},
 		"h:/":    {"h:/"},
+		"h:/b":   {"h:/b"},
 	}
 	roots = []string{"h:/a/n", "g"}
 )
@@ -124,6 +126,10 @@ func newMachine(t *rapid.T, cfg engine.Config) *machine {
 	m := &machine{
 		cfg: cfg, clock: engine.Clock{Now: 1, Wall: 1_700_000_000_000},
 		model: &naive{cfg: cfg, now: 1}, moved: newReplica(cfg), plain: newReplica(cfg),
+		hot: make(map[string][]string),
+	}
+	for _, ns := range spaces {
+		m.hot[ns] = rapid.Permutation(paths[ns]).Draw(t, "hot")[:min(3, len(paths[ns]))]
 	}
 	for _, root := range roots {
 		m.step(t, 0, newAsk(&wire.Request{

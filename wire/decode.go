@@ -1,6 +1,9 @@
 package wire
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // DecodeRequest decodes the payload of one frame: an array [id, op, args…].
 //
@@ -111,19 +114,19 @@ func (req *Request) read(s slot, r *Reader) {
 	case sMeta:
 		req.Meta = r.raw()
 	case sLocks:
-		for n := r.Array(); n > 0 && r.err == nil; n-- {
+		for n := r.atMost(MaxBulkPaths); n > 0 && r.err == nil; n-- {
 			req.Locks = append(req.Locks, r.lockRequest())
 		}
 	case sReleases:
-		for n := r.Array(); n > 0 && r.err == nil; n-- {
+		for n := r.atMost(MaxBulkPaths); n > 0 && r.err == nil; n-- {
 			req.Releases = append(req.Releases, r.releaseRequest())
 		}
 	case sDomains:
-		req.Domains = r.strs(req.Domains)
+		req.Domains = r.strs(req.Domains, r.atMost(MaxDomains))
 	case sPaths:
-		req.Paths = r.strs(req.Paths)
+		req.Paths = r.strs(req.Paths, r.atMost(MaxPaths))
 	case sPositions:
-		req.Positions = r.positions(req.Positions)
+		req.Positions = r.positions(req.Positions, r.atMost(MaxPositions))
 	case sHello:
 		req.Hello = r.hello()
 	default:
@@ -150,18 +153,32 @@ func (r *Reader) raw() []byte {
 	if r.err != nil || r.pos == from+1 && r.buf[from] == tNil {
 		return nil
 	}
-	return r.buf[from:r.pos]
+	return r.buf[from:r.pos:r.pos]
 }
 
-func (r *Reader) strs(dst []string) []string {
-	for n := r.Array(); n > 0 && r.err == nil; n-- {
+// atMost reads the header of a request's list. An element may be one byte on the
+// wire and fifty in memory, so a list that Validate would refuse for its length is
+// refused before it is read.
+func (r *Reader) atMost(most int) int {
+	n := r.Array()
+	if n > most {
+		r.fail(fmt.Errorf("has %d entries, at most %d are allowed", n, most))
+		return 0
+	}
+	return n
+}
+
+// strs appends n strings.
+func (r *Reader) strs(dst []string, n int) []string {
+	for ; n > 0 && r.err == nil; n-- {
 		dst = append(dst, r.Str())
 	}
 	return dst
 }
 
-func (r *Reader) positions(dst []Position) []Position {
-	for n := r.Array(); n > 0 && r.err == nil; n-- {
+// positions appends n positions.
+func (r *Reader) positions(dst []Position, n int) []Position {
+	for ; n > 0 && r.err == nil; n-- {
 		dst = append(dst, r.position())
 	}
 	return dst
@@ -248,12 +265,13 @@ func (r *Reader) hello() *Hello {
 }
 
 // DecodeReply reads the head of a server's frame: the id of the request it
-// answers, or 0 and the kind of a push. The rest is read by Result.Decode or by
-// one of the push decoders.
+// answers and its code, or 0 and the kind of a push. The rest is read by
+// Result.Decode or by one of the push decoders. A code or kind that does not fit
+// its type is 255, which none is.
 func DecodeReply(payload []byte) (id, codeOrKind uint64, r Reader, fields int, err error) {
 	r = NewReader(payload)
 	n := r.Array()
-	id, codeOrKind = r.Uint(), r.Uint()
+	id, codeOrKind = r.Uint(), uint64(r.enum())
 	if r.err == nil && n < 2 {
 		r.fail(errNotArray)
 	}
@@ -329,15 +347,15 @@ func (res *Result) read(s slot, r *Reader) {
 		res.list().Count3 = r.Uint()
 	case sNames:
 		l := res.list()
-		l.Names = r.strs(l.Names)
+		l.Names = r.strs(l.Names, r.Array())
 	case sNames2:
 		l := res.list()
-		l.Names2 = r.strs(l.Names2)
+		l.Names2 = r.strs(l.Names2, r.Array())
 	case sCursor:
 		res.list().Cursor = r.Bin()
 	case sPositions:
 		l := res.list()
-		l.Positions = r.positions(l.Positions)
+		l.Positions = r.positions(l.Positions, r.Array())
 	case sInfos:
 		l := res.list()
 		l.Infos = r.lockInfos(l.Infos)
@@ -467,7 +485,7 @@ func (r *Reader) topology() *Topology {
 		case 3:
 			t.GroupLogs = r.Uint()
 		case 4:
-			t.Leaders = r.strs(nil)
+			t.Leaders = r.strs(nil, r.Array())
 		}
 	})
 	return t

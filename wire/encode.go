@@ -258,7 +258,9 @@ func appendHello(dst []byte, h *Hello) []byte {
 	return AppendUint(dst, h.Grace)
 }
 
-// AppendReply appends one whole frame that answers request id of operation op.
+// AppendReply appends one whole frame that answers request id of operation op. An
+// answer that no frame can carry is refused with ResourceExhausted: to the client
+// its frame would be garbage, and the end of the connection.
 func AppendReply(dst []byte, id uint64, op Op, res *Result) []byte {
 	dst, from := beginFrame(dst)
 	if res.Code != OK {
@@ -277,6 +279,12 @@ func AppendReply(dst []byte, id uint64, op Op, res *Result) []byte {
 	dst = AppendUint(dst, uint64(OK))
 	for _, f := range spec.Results[:n] {
 		dst = res.append(dst, f.slot)
+	}
+	if size := len(dst) - from - frameHead; size > MaxFrameBytes {
+		var refusal Result
+		refusal.Fail(Errorf(ResourceExhausted,
+			"the answer of %s takes %d bytes, a frame has at most %d: ask for fewer entries", spec.Name, size, MaxFrameBytes))
+		return AppendReply(dst[:from], id, op, &refusal)
 	}
 	return endFrame(dst, from)
 }

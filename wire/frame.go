@@ -20,14 +20,16 @@ func NextFrame(buf []byte, maxPayload int) (payload []byte, size, need int, err 
 	if len(buf) < frameHead {
 		return nil, 0, 0, nil
 	}
-	n := int(binary.BigEndian.Uint32(buf))
+	length := binary.BigEndian.Uint32(buf)
 	switch {
-	case n == 0:
+	case length == 0:
 		return nil, 0, 0, ErrFrameEmpty
-	case n > maxPayload:
-		return nil, 0, 0, ErrFrameLarge
-	case len(buf) < frameHead+n:
+	case uint64(length) > uint64(maxPayload):
+		return nil, 0, 0, ErrFrameLarge // before it is an int, which has 31 bits on some machines
+	}
+	n := int(length)
+	if len(buf) < frameHead+n {
 		return nil, 0, frameHead + n, nil
 	}
-	return buf[frameHead : frameHead+n], frameHead + n, 0, nil
+	return buf[frameHead : frameHead+n : frameHead+n], frameHead + n, 0, nil
 }

@@ -18,6 +18,7 @@ const (
 	DefaultDumpPage  = 64
 	MaxCycleDepth    = 64
 	MaxCursorBytes   = 8192
+	MaxPositions     = 1024 // of a subscription's cursor: one for each log, and the system's
 	MaxDescribePage  = 1024
 	MaxGraceMillis   = MaxTTLMillis
 
@@ -33,6 +34,6 @@ const (
 	// IEEE 754 doubles.
 	MaxRequestID = 1<<53 - 1
 
-	// maxDepth bounds the nesting of arrays and maps that a decoder skips.
+	// maxDepth bounds the nesting of arrays and maps in a value that a decoder skips.
 	maxDepth = 16
 )

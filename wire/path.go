@@ -125,5 +125,9 @@ func Quote(s string) string {
 	if len(s) <= most {
 		return fmt.Sprintf("%q", s)
 	}
-	return fmt.Sprintf("%q…", s[:most])
+	cut := most
+	for cut > most-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+		cut-- // not through the middle of a character
+	}
+	return fmt.Sprintf("%q…", s[:cut])
 }

@@ -36,7 +36,10 @@ func AppendQueued(dst []byte, q *Queued) []byte {
 
 // Decode reads a PushQueued after its head.
 func (q *Queued) Decode(r *Reader, fields int) error {
-	*q = Queued{ID: r.Uint()}
+	*q = Queued{}
+	if fields > 0 {
+		q.ID = r.Uint()
+	}
 	return q.Result.Decode(OpAcquire, OK, r, fields-1)
 }
 
@@ -122,7 +125,7 @@ func (p *Progress) Decode(r *Reader, fields int) error {
 		case 0:
 			p.Subscription = r.Uint()
 		case 1:
-			p.Cursor = r.positions(nil)
+			p.Cursor = r.positions(nil, r.Array())
 		default:
 			r.Skip()
 		}
@@ -140,7 +143,10 @@ func AppendTopology(dst []byte, t *Topology) []byte {
 }
 
 // DecodeTopology reads a PushTopology after its head.
-func DecodeTopology(r *Reader) (*Topology, error) {
+func DecodeTopology(r *Reader, fields int) (*Topology, error) {
+	if fields < 1 {
+		return new(Topology), r.err
+	}
 	t := r.topology()
 	return t, r.err
 }
@@ -157,7 +163,13 @@ func AppendGoodbye(dst []byte, e *Error) []byte {
 }
 
 // DecodeGoodbye reads a PushGoodbye after its head.
-func DecodeGoodbye(r *Reader) (*Error, error) {
-	e := &Error{Code: Code(r.enum()), Message: r.Str()}
+func DecodeGoodbye(r *Reader, fields int) (*Error, error) {
+	e := new(Error)
+	if fields > 0 {
+		e.Code = Code(r.enum())
+	}
+	if fields > 1 {
+		e.Message = r.Str()
+	}
 	return e, r.err
 }

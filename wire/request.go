@@ -47,8 +47,8 @@ type Position struct {
 // Request is a decoded request of any operation: the union of all arguments. An
 // operation uses the fields that its Spec lists and leaves the rest zero.
 //
-// Strings and slices of bytes alias the buffer it was decoded from. The slices
-// of structs are reused by the next Decode into the same Request.
+// Strings and slices of bytes alias the buffer it was decoded from. The lists
+// are reused by the next Decode into the same Request.
 type Request struct {
 	Op             Op
 	Reason         Reason
@@ -81,15 +81,26 @@ type Request struct {
 	Hello          *Hello
 }
 
-// Reset makes r zero but keeps its slices' memory.
+// Reset makes r zero but keeps the memory of its lists, unless that is more than
+// all but bulk requests need.
 func (r *Request) Reset() {
 	*r = Request{
-		Locks:     r.Locks[:0],
-		Releases:  r.Releases[:0],
-		Domains:   r.Domains[:0],
-		Paths:     r.Paths[:0],
-		Positions: r.Positions[:0],
+		Locks:     reuse(r.Locks),
+		Releases:  reuse(r.Releases),
+		Domains:   reuse(r.Domains),
+		Paths:     reuse(r.Paths),
+		Positions: reuse(r.Positions),
 	}
+}
+
+// reuse empties a list. What stood in it would keep alive the buffer it was read
+// from, for as long as no longer list is read over it.
+func reuse[T any](list []T) []T {
+	if cap(list) > 2*MaxPaths {
+		return nil
+	}
+	clear(list)
+	return list[:0]
 }
 
 // Hello opens a connection: what the client speaks and who it is.

@@ -48,7 +48,7 @@ func (req *Request) check(f Field) *Error {
 	case sReason:
 		return req.checkReason(f.Name)
 	case sAlgorithm:
-		return checkEnum(f.Name, uint64(req.Algorithm), len(algorithmNames))
+		return checkEnum(f.Name, uint8(req.Algorithm), len(algorithmNames))
 	case sPath:
 		if req.Path == "" && req.Op != OpIsBlocking && req.Op != OpInspectPath && req.Op != OpDescribe {
 			return nil // optional: SetWaitEdge, ScanLocks
@@ -74,7 +74,11 @@ func (req *Request) check(f Field) *Error {
 			return Errorf(InvalidArgument, "%s %#x: knows no kinds beyond %#x", f.Name, req.Kinds, AllEvents)
 		}
 	case sCursor:
-		return checkMost(f.Name+": length", uint64(len(req.Cursor)), MaxCursorBytes)
+		if len(req.Cursor) > MaxCursorBytes {
+			return Errorf(InvalidArgument, "%s: is %d bytes long, at most %d are allowed", f.Name, len(req.Cursor), MaxCursorBytes)
+		}
+	case sPositions:
+		return checkCount(f.Name, len(req.Positions), MaxPositions)
 	case sHello:
 		return checkHello(req.Hello)
 	}
@@ -103,6 +107,10 @@ func checkText(field, s string) *Error {
 	if strings.IndexByte(s, 0) >= 0 {
 		return Errorf(InvalidArgument, "%s %s: must not contain a NUL byte", field, Quote(s))
 	}
+	return checkUTF8(field, s)
+}
+
+func checkUTF8(field, s string) *Error {
 	if !utf8.ValidString(s) {
 		return Errorf(InvalidArgument, "%s %s: is not valid UTF-8", field, Quote(s))
 	}
@@ -116,19 +124,37 @@ func checkMost(field string, v, most uint64) *Error {
 	return nil
 }
 
-func checkEnum(field string, v uint64, values int) *Error {
-	if v >= uint64(values) {
+func checkCount(field string, n, most int) *Error {
+	if n > most {
+		return Errorf(InvalidArgument, "%s: has %d entries, at most %d are allowed", field, n, most)
+	}
+	return nil
+}
+
+func checkEnum(field string, v uint8, values int) *Error {
+	if int(v) >= values {
 		return Errorf(InvalidArgument, "%s %d: is no known value (0 to %d)", field, v, values-1)
 	}
 	return nil
 }
 
+// checkMember is checkEnum for a member of a list's elements.
+func checkMember(field, member string, v uint8, values int) *Error {
+	if int(v) >= values {
+		return checkEnum(field+": "+member, v, values)
+	}
+	return nil
+}
+
 func (req *Request) checkToken(field string) *Error {
+	if req.Op == OpAssertFencing { // any token may be asked about: one that nobody holds fails
+		if len(req.Paths) > 0 && req.Token <= 0 {
+			return Errorf(InvalidArgument, "%s %d: must be above 0 when there are paths", field, req.Token)
+		}
+		return nil
+	}
 	if req.Token > MaxToken {
 		return Errorf(InvalidArgument, "%s %d: must be below 2^62", field, req.Token)
-	}
-	if req.Op == OpAssertFencing && len(req.Paths) > 0 && req.Token <= 0 {
-		return Errorf(InvalidArgument, "%s %d: must be above 0 when there are paths", field, req.Token)
 	}
 	return nil
 }
@@ -157,14 +183,18 @@ func (req *Request) checkReason(field string) *Error {
 		}
 	}
 	if !req.Reason.Blocking() {
-		return Errorf(InvalidArgument, "%s %d: must be 1 to 5 or 9, a reason that names a blocking lock", field, req.Reason)
+		rule := "1 to 5 or 9"
+		if req.Op == OpSetWaitEdge {
+			rule = "1 to 5, 9 or 17"
+		}
+		return Errorf(InvalidArgument, "%s %d: must be %s, a reason that names a blocking lock", field, req.Reason, rule)
 	}
 	return nil
 }
 
 func (req *Request) checkDomains(field string) *Error {
-	if len(req.Domains) > MaxDomains {
-		return Errorf(InvalidArgument, "%s: has %d entries, at most %d are allowed", field, len(req.Domains), MaxDomains)
+	if err := checkCount(field, len(req.Domains), MaxDomains); err != nil {
+		return err
 	}
 	for _, d := range req.Domains {
 		if err := CheckNamespace(field, d); err != nil {
@@ -175,8 +205,8 @@ func (req *Request) checkDomains(field string) *Error {
 }
 
 func (req *Request) checkPaths(field string) *Error {
-	if len(req.Paths) > MaxPaths {
-		return Errorf(InvalidArgument, "%s: has %d entries, at most %d are allowed", field, len(req.Paths), MaxPaths)
+	if err := checkCount(field, len(req.Paths), MaxPaths); err != nil {
+		return err
 	}
 	for _, p := range req.Paths {
 		if err := CheckPath(field, p); err != nil {
@@ -200,10 +230,10 @@ func (req *Request) checkLocks(field string) *Error {
 		if err := CheckPath(field, l.Path); err != nil {
 			return err
 		}
-		if err := checkEnum(field+": mode", uint64(l.Mode), len(modeNames)); err != nil {
+		if err := checkMember(field, "mode", uint8(l.Mode), len(modeNames)); err != nil {
 			return err
 		}
-		if err := checkEnum(field+": state", uint64(l.State), len(stateNames)); err != nil {
+		if err := checkMember(field, "state", uint8(l.State), len(stateNames)); err != nil {
 			return err
 		}
 	}
@@ -218,14 +248,15 @@ func (req *Request) checkReleases(field string) *Error {
 		if err := CheckPath(field, req.Releases[i].Path); err != nil {
 			return err
 		}
-		if err := checkEnum(field+": mode", uint64(req.Releases[i].Mode), len(modeNames)); err != nil {
+		if err := checkMember(field, "mode", uint8(req.Releases[i].Mode), len(modeNames)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkMetadata checks shape and size; what it says is the client's own business.
+// checkMetadata checks shape and size, and that all text can be shown by every
+// face; what it says is the client's own business.
 func checkMetadata(field string, b []byte) *Error {
 	if len(b) == 0 {
 		return nil
@@ -234,17 +265,22 @@ func checkMetadata(field string, b []byte) *Error {
 		return Errorf(InvalidArgument, "%s: is %d bytes encoded, at most %d are allowed", field, len(b), MaxMetadataBytes)
 	}
 	r := NewReader(b)
+	text := func() {
+		if !utf8.ValidString(r.Str()) {
+			r.fail(errNotUTF8)
+		}
+	}
 	r.fields(6, func(i int) {
 		switch i {
 		case 1, 2:
 			r.Int()
 		case 5:
 			for n := r.Map(); n > 0 && r.err == nil; n-- {
-				r.Str()
-				r.Str()
+				text()
+				text()
 			}
 		default:
-			r.Str()
+			text()
 		}
 	})
 	if r.err != nil {
@@ -267,6 +303,9 @@ func checkHello(h *Hello) *Error {
 		return Errorf(InvalidArgument, "hello: client: is %d bytes long, at most %d are allowed", len(h.Client), MaxOwnerBytes)
 	case len(h.Credential) > MaxPathBytes:
 		return Errorf(InvalidArgument, "hello: credential: is %d bytes long, at most %d are allowed", len(h.Credential), MaxPathBytes)
+	}
+	if err := checkUTF8("hello: client", h.Client); err != nil {
+		return err
 	}
 	if err := checkMost("hello: grace_ms", h.Grace, MaxGraceMillis); err != nil {
 		return err

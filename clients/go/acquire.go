@@ -1,0 +1,181 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Lock takes a write lock on a path, waiting for it in the order of arrival until
+// ctx ends. The lock is renewed until Unlock, or until it is lost.
+//
+// ctx is for the waiting alone: that it ends later does not touch the lock. With a
+// deadline the place in the queue ends at that time, without one never.
+func (c *Client) Lock(ctx context.Context, path string, opts ...LockOption) (*Lock, error) {
+	return c.lock(ctx, true, []Path{{Path: path}}, opts)
+}
+
+// TryLock is Lock that does not wait: what stands in the way is told by a
+// ConflictError.
+func (c *Client) TryLock(ctx context.Context, path string, opts ...LockOption) (*Lock, error) {
+	return c.lock(ctx, false, []Path{{Path: path}}, opts)
+}
+
+// RLock is Lock for reading: it is shared with other readers of exactly that path.
+func (c *Client) RLock(ctx context.Context, path string, opts ...LockOption) (*Lock, error) {
+	return c.lock(ctx, true, []Path{{Path: path, Mode: Read}}, opts)
+}
+
+// TryRLock is TryLock for reading.
+func (c *Client) TryRLock(ctx context.Context, path string, opts ...LockOption) (*Lock, error) {
+	return c.lock(ctx, false, []Path{{Path: path, Mode: Read}}, opts)
+}
+
+// Semaphore takes one of so many permits of a path, in a namespace whose algorithm
+// is semaphore. Who holds the path first sets the number; others must name the same.
+func (c *Client) Semaphore(ctx context.Context, path string, permits uint32, opts ...LockOption) (*Lock, error) {
+	return c.lock(ctx, true, []Path{{Path: path, Permits: permits}}, opts)
+}
+
+// TrySemaphore is Semaphore that does not wait.
+func (c *Client) TrySemaphore(ctx context.Context, path string, permits uint32, opts ...LockOption) (*Lock, error) {
+	return c.lock(ctx, false, []Path{{Path: path, Permits: permits}}, opts)
+}
+
+// LockAll takes several paths of one namespace at once, all or none, under one
+// token, waiting as Lock does.
+func (c *Client) LockAll(ctx context.Context, paths []Path, opts ...LockOption) (*Lock, error) {
+	return c.lock(ctx, true, slices.Clone(paths), opts)
+}
+
+// TryLockAll is LockAll that does not wait.
+func (c *Client) TryLockAll(ctx context.Context, paths []Path, opts ...LockOption) (*Lock, error) {
+	return c.lock(ctx, false, slices.Clone(paths), opts)
+}
+
+// WithLock takes a write lock on a path and calls f while it is held. f's context
+// ends with ctx, or when the lock is lost; f must stop then. That the lock was lost
+// while f ran is an error, whatever f returns.
+func (c *Client) WithLock(ctx context.Context, path string, f func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
+	l, err := c.Lock(ctx, path, opts...)
+	if err != nil {
+		return err
+	}
+	l.bound = true
+	defer func() { err = errors.Join(err, l.Unlock()) }()
+	return f(l.Context(), l)
+}
+
+// lock takes a lock.
+func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockOption) (*Lock, error) {
+	l, req, o, err := c.newLock(ctx, paths, opts)
+	if err != nil {
+		return nil, err
+	}
+	req.Flags |= wire.FlagNoQueue
+	if wait {
+		req.Flags ^= wire.FlagNoQueue | wire.FlagWait
+	}
+	for {
+		ans, err := c.ask(ctx, req, o)
+		switch {
+		case err == nil:
+		case errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil, wait && codeOf(err) == wire.Cancelled:
+			// The session was forgotten, or its wait was. If the lock was taken all the
+			// same, the next request finds its owner holding it.
+			continue
+		default:
+			return nil, err
+		}
+		switch res := &ans.result; res.Status {
+		case wire.StatusOK:
+			held, err := c.settle(ctx, l, res, ans)
+			if held {
+				return l, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+		case wire.StatusLost: // taken, and lost before we heard of it
+		default:
+			return nil, &ConflictError{Path: res.Path, Owner: res.Owner, Reason: res.Reason, CurrentToken: res.Current}
+		}
+	}
+}
+
+// ask asks for a lock once.
+func (c *Client) ask(ctx context.Context, req *wire.Request, o *lockOptions) (*answer, error) {
+	w := newWaiter(c)
+	w.undo = true
+	if req.Flags&wire.FlagWait != 0 {
+		var limited bool
+		req.QueueTTLMillis, limited = c.queueTTL(ctx)
+		w.forever = !limited
+	}
+	if f := o.onQueued; f != nil {
+		w.tell = make(chan wire.Result, 1)
+		w.place = func(res *wire.Result) {
+			f(Queued{Position: res.Position, Path: res.Path, Owner: res.Owner, Reason: res.Reason, Token: res.Token})
+		}
+	}
+	return w.ask(ctx, req)
+}
+
+// queueTTL is how long a request may wait whose caller waits for ctx.
+func (c *Client) queueTTL(ctx context.Context) (ms uint64, limited bool) {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return millis(c.longestQueue), false
+	}
+	left := time.Until(at)
+	return millis(max(min(left, c.longestQueue), time.Millisecond)), left <= c.longestQueue
+}
+
+// settle makes a lock of a granted acquire. It answers false without an error when
+// it turns out not to be held any more.
+//
+// A lease lasts at least until ttl after its acquire was first sent, also that of a
+// waiter, whose lease starts at the grant. That is enough if little of it is over.
+// Otherwise the lease is renewed, and measured from that, before the lock is handed
+// out; also if the connection broke on the way, which may have shortened it.
+func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *answer) (held bool, err error) {
+	l.token, l.namespace = res.Token, res.Namespace
+	sent, on := ans.sent, ans.on
+	if ans.resent || c.now()-sent > l.ttl/renewAt {
+		if sent, on, held, err = c.confirm(ctx, l); !held {
+			if err != nil {
+				c.releaseLater(l.owner, l.releases())
+			}
+			return false, err
+		}
+	}
+	if err := c.keeper.hold(l, sent, on); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// confirm renews a lock's lease until one renewal is answered well before the
+// time it gives is over.
+func (c *Client) confirm(ctx context.Context, l *Lock) (sent time.Duration, on uint64, held bool, err error) {
+	req := &wire.Request{
+		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{l.namespace}, Flags: wire.FlagBind,
+	}
+	for {
+		w := newWaiter(c)
+		w.urgent = true
+		ans, err := w.ask(ctx, req)
+		switch {
+		case err != nil && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil:
+		case err != nil:
+			return 0, 0, false, err
+		case ans.result.Status != wire.StatusOK:
+			return 0, 0, false, nil
+		case c.now()-ans.sent <= l.ttl*2/renewAt:
+			return ans.sent, ans.on, true, nil
+		}
+	}
+}

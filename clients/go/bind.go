@@ -1,0 +1,58 @@
+package pathlockd
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// binds is the owners that hang on the client's connection as a whole (Bind). They
+// are bound again on each new connection.
+type binds struct {
+	mu    sync.Mutex
+	owned map[string]*wire.Request
+}
+
+// Bind ties all leases that an owner has, or will get through this client, to the
+// client's connection, with a grace of its own; with a ttl above 0 it renews them
+// too. It answers whether the owner has a lease now. The locks of Lock and the like
+// need no Bind.
+func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
+	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
+	a, err := newWaiter(c).ask(ctx, req)
+	if err != nil {
+		return false, err
+	}
+	c.binds.mu.Lock()
+	if c.binds.owned == nil {
+		c.binds.owned = make(map[string]*wire.Request)
+	}
+	c.binds.owned[owner] = req
+	c.binds.mu.Unlock()
+	return a.result.Status == wire.StatusOK, nil
+}
+
+// Unbind ends what Bind began.
+func (c *Client) Unbind(ctx context.Context, owner string) error {
+	c.binds.mu.Lock()
+	delete(c.binds.owned, owner)
+	c.binds.mu.Unlock()
+	_, err := newWaiter(c).ask(ctx, &wire.Request{Op: wire.OpUnbind, Owner: owner})
+	return err
+}
+
+// resume binds everybody again, on a new connection.
+func (b *binds) resume(c *Client) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, req := range b.owned {
+		one := newCall(ignored{})
+		one.set(req)
+		one.urgent = true
+		if c.session.submit(one) != nil {
+			one.free()
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package pathlockd
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// call is one request on its way to the server and back.
+//
+// It belongs to whoever made it until it is submitted, then to the session, under
+// whose lock its fields are, and to its receiver once that has landed it.
+type call struct {
+	next, prev *call
+	in         *callQueue // that it waits in, nil: none
+
+	id       uint64 // 0 until it is sent for the first time
+	op       wire.Op
+	waits    bool          // an acquire with FlagWait: counted apart
+	urgent   bool          // goes ahead of users' requests, into the reserve
+	async    bool          // counts as backlog while it is not sent
+	undo     bool          // an acquire to be released again if nobody is left who knows of it
+	must     bool          // to be carried out even if its caller goes
+	forever  bool          // waits without a limit: its time in the queue is to be armed again
+	forsaken bool          // its caller has gone
+	unheard  bool          // sent again, and nothing was heard of it since
+	on       uint64        // connection it was last sent on, 0: none
+	resent   bool          // it was sent on more than one connection
+	timed    bool          // sent is wanted
+	sent     time.Duration // when it was sent for the first time (Client.now)
+	asked    time.Duration // when it was sent last, if it waits
+	frame    []byte        // encoded, with room for the id
+	to       receiver
+}
+
+// receiver is told what became of a call.
+type receiver interface {
+	// land takes the call back with its reply, exactly once: on the reader
+	// goroutine, or on that of whoever ended the client. It must not block.
+	land(c *call, r *reply)
+}
+
+// reply is what became of a call: an answer of the server, or an error that it
+// never got one. It is valid during land only.
+type reply struct {
+	err     error
+	code    wire.Code
+	on      uint64 // connection it came on, by its number
+	results wire.Reader
+	fields  int
+	scratch wire.Result
+}
+
+// decode reads the reply to a call into res, whose strings alias the reader's
+// buffer. It answers a refusal as an error.
+func (r *reply) decode(c *call, res *wire.Result) error {
+	if r.err != nil {
+		return r.err
+	}
+	if err := res.Decode(c.op, r.code, &r.results, r.fields); err != nil {
+		return &ProtocolError{Step: "reply to " + c.op.String(), Err: err}
+	}
+	if res.Code != wire.OK {
+		return &refusal{c.op, wire.Error{Code: res.Code, Message: string([]byte(res.Message))}}
+	}
+	return nil
+}
+
+// Places in a frame: its length, the array's head in one byte, and the id, which
+// is written as nine bytes so that it can be filled in when the request is sent.
+const (
+	idAt    = 5
+	idBytes = 9
+	opAt    = idAt + idBytes
+)
+
+// set encodes req into the call.
+func (c *call) set(req *wire.Request) {
+	c.frame = wire.AppendRequest(c.frame[:0], wire.MaxRequestID, req)
+	c.op = req.Op
+	c.waits = req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
+}
+
+// number gives the call its id.
+func (c *call) number(id uint64) {
+	c.id = id
+	binary.BigEndian.PutUint64(c.frame[idAt+1:], id)
+}
+
+// request decodes what the call asks. It aliases the call's frame.
+func (c *call) request() *wire.Request {
+	req := new(wire.Request)
+	if _, _, _, err := wire.DecodeRequest(c.frame[idAt-1:], req); err != nil {
+		panic("pathlockd: a request of our own does not decode: " + err.Error())
+	}
+	return req
+}
+
+// mutates says that carrying the request out twice could matter.
+func (c *call) mutates() bool {
+	spec, _ := c.op.Spec()
+	return spec.Kind == wire.KindWrite || c.op == wire.OpBind || c.op == wire.OpUnbind
+}
+
+// maxFrameKept bounds the memory of a frame that is kept to be used again.
+const maxFrameKept = 4096
+
+var callPool = sync.Pool{New: func() any { return new(call) }}
+
+func newCall(to receiver) *call {
+	c := callPool.Get().(*call)
+	c.to = to
+	return c
+}
+
+// free gives a call back that nobody refers to any more.
+func (c *call) free() {
+	frame := c.frame[:0]
+	if cap(frame) > maxFrameKept {
+		frame = nil
+	}
+	*c = call{frame: frame}
+	callPool.Put(c)
+}
+
+// callQueue is calls in the order in which they are to be sent. Any can leave it.
+type callQueue struct {
+	first, last *call
+}
+
+func (q *callQueue) push(c *call) {
+	c.in, c.prev, c.next = q, q.last, nil
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.next = c
+	}
+	q.last = c
+}
+
+func (q *callQueue) remove(c *call) {
+	if c.prev == nil {
+		q.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		q.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.in, c.prev, c.next = nil, nil, nil
+}
+
+// sentCalls is the calls that were sent and not answered. Nearly all of them are
+// found by the low bits of their ids; those that stay longer than the ids after
+// them take to come around again, and are in the way, are found in a map.
+type sentCalls struct {
+	ring []*call // a power of two
+	late map[uint64]*call
+	n    int
+}
+
+// grow makes room for as many calls at once, before it is used.
+func (t *sentCalls) grow(calls int) {
+	size := 64
+	for size < 2*calls {
+		size *= 2
+	}
+	if size <= len(t.ring) {
+		return
+	}
+	old := t.sorted()
+	*t = sentCalls{ring: make([]*call, size)}
+	for _, c := range old {
+		t.put(c)
+	}
+}
+
+func (t *sentCalls) put(c *call) {
+	t.n++
+	slot := &t.ring[c.id&uint64(len(t.ring)-1)]
+	if *slot == nil {
+		*slot = c
+		return
+	}
+	if t.late == nil {
+		t.late = make(map[uint64]*call)
+	}
+	t.late[c.id] = c
+}
+
+// get answers the call with an id, nil when there is none.
+func (t *sentCalls) get(id uint64) *call {
+	if c := t.ring[id&uint64(len(t.ring)-1)]; c != nil && c.id == id {
+		return c
+	}
+	return t.late[id]
+}
+
+// take is get, and removes it.
+func (t *sentCalls) take(id uint64) *call {
+	slot := &t.ring[id&uint64(len(t.ring)-1)]
+	c := *slot
+	if c != nil && c.id == id {
+		*slot = nil
+		t.n--
+		return c
+	}
+	if c = t.late[id]; c != nil {
+		delete(t.late, id)
+		t.n--
+	}
+	return c
+}
+
+// sorted lists the calls in the order of their ids.
+func (t *sentCalls) sorted() []*call {
+	all := make([]*call, 0, t.n)
+	for _, c := range t.ring {
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	for _, c := range t.late {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *call) int {
+		if a.id < b.id {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// clear forgets all of them.
+func (t *sentCalls) clear() {
+	clear(t.ring)
+	t.late, t.n = nil, 0
+}

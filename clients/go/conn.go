@@ -1,0 +1,259 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// conn is one connection, after its hello.
+//
+// It is read by the goroutine that runs the client. It is written by whoever
+// finds that nobody else does: a caller copies its frame to out under the
+// session's lock, and if no write is under way it does one itself, of all that
+// came together meanwhile. So a lone caller's request goes out without a change of
+// goroutines, and those of many share a system call. Such a write never waits: what
+// the socket does not take is left to a goroutine (drain).
+type conn struct {
+	c      *Client
+	nc     net.Conn
+	try    func(b []byte) (n int, err error) // nil: every write is left to a goroutine
+	number uint64                            // counts the client's connections, from 1
+	at     int                               // its address's place in the list
+	limits wire.Limits
+	server string       // node id
+	heard  atomic.Int64 // when the last bytes came (Client.now)
+
+	// Under the session's lock.
+	out, spare []byte // out is to be written next; the other is being written, or none
+	writing    bool
+	failed     error // why it was given up, nil: it was not
+
+	pinged time.Duration // of the keeper: when it asked for a sign of life
+
+	// Of the reader.
+	in     []byte
+	have   int // bytes of in that are filled
+	landed []landed
+	reply  reply
+	// since when the server has taken no request; 0: it took the last one
+	refusing time.Duration
+}
+
+const (
+	// flushTurns is how many writes a caller does for others before it leaves them
+	// to a goroutine.
+	flushTurns = 4
+	// readBytes is what one read takes; a longer frame gets a buffer of its size.
+	readBytes = 64 << 10
+	// spareKept bounds the memory of a buffer that is kept to be used again.
+	spareKept = 1 << 20
+)
+
+// address is where a server may be.
+type address struct{ network, addr string }
+
+func (a address) String() string {
+	if a.network == "unix" {
+		return "unix:" + a.addr
+	}
+	return a.addr
+}
+
+// parseAddresses reads "host:port", "unix:/path", or several with commas between.
+func parseAddresses(list string) ([]address, error) {
+	var all []address
+	for one := range strings.SplitSeq(list, ",") {
+		one = strings.TrimSpace(one)
+		path, unix := strings.CutPrefix(one, "unix:")
+		if unix && path != "" {
+			all = append(all, address{"unix", path})
+			continue
+		}
+		if _, _, err := net.SplitHostPort(one); err != nil {
+			return nil, fmt.Errorf("pathlockd: address %q: want host:port or unix:/path, or several with commas between: %w", one, err)
+		}
+		all = append(all, address{"tcp", one})
+	}
+	return all, nil
+}
+
+// connect makes a connection to one address and says hello on it.
+func (c *Client) connect(ctx context.Context, at int) (*conn, error) {
+	a := c.addrs[at]
+	ctx, cancel := context.WithTimeout(ctx, c.opt.dialTimeout)
+	defer cancel()
+	nc, err := c.opt.dialer(ctx, a.network, a.addr)
+	if err != nil {
+		return nil, fmt.Errorf("pathlockd: connect to %s: %w", a, err)
+	}
+	cn := &conn{c: c, nc: nc, try: nonblocking(nc), at: at, in: make([]byte, readBytes)}
+	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	err = cn.hello()
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("pathlockd: hello to %s: %w", a, err)
+	}
+	return cn, nil
+}
+
+// hello opens the connection for the client's session.
+func (cn *conn) hello() error {
+	id, epoch, request, unknown := cn.c.session.hello(time.Duration(cn.c.heard.Load()))
+	cn.c.fail(unknown, ErrOutcomeUnknown)
+	cn.number = cn.c.connections.Add(1)
+	frame := wire.AppendRequest(nil, request, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
+		MinVersion: wire.MinProtocol, MaxVersion: wire.MaxProtocol, Session: id[:], Epoch: epoch,
+		Client: cn.c.opt.name, Window: uint64(cn.c.opt.window), Meta: cn.c.meta, Grace: uint64(cn.c.opt.grace.Milliseconds()),
+	}})
+	if _, err := cn.nc.Write(frame); err != nil {
+		return err
+	}
+	for {
+		payload, size, _, err := wire.NextFrame(cn.in[:cn.have], wire.MaxFrameBytes)
+		if err != nil {
+			return &ProtocolError{Step: "hello", Err: err}
+		}
+		if size == 0 {
+			n, err := cn.nc.Read(cn.in[cn.have:])
+			cn.have += n
+			if n == 0 && err != nil {
+				return err
+			}
+			continue
+		}
+		done, err := cn.welcome(request, payload)
+		cn.have = copy(cn.in, cn.in[size:cn.have])
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// welcome takes a frame that came before the connection was open.
+func (cn *conn) welcome(request uint64, payload []byte) (done bool, err error) {
+	id, code, r, fields, err := wire.DecodeReply(payload)
+	var res wire.Result
+	switch {
+	case err != nil:
+	case id == 0 && wire.PushKind(code) == wire.PushGoodbye:
+		refused, err := wire.DecodeGoodbye(&r, fields)
+		if err == nil {
+			err = &refusal{wire.OpHello, wire.Error{Code: refused.Code, Message: strings.Clone(refused.Message)}}
+		}
+		return false, err
+	case id != request:
+		return false, nil
+	default:
+		err = res.Decode(wire.OpHello, wire.Code(code), &r, fields)
+	}
+	if err == nil && res.Code != wire.OK {
+		return false, &refusal{wire.OpHello, wire.Error{Code: res.Code, Message: strings.Clone(res.Message)}}
+	}
+	if err == nil && (res.List == nil || res.List.Welcome == nil) {
+		err = errors.New("the welcome is empty")
+	}
+	if err != nil {
+		return false, &ProtocolError{Step: "hello", Err: err}
+	}
+	cn.limits, cn.server = res.List.Welcome.Limits, strings.Clone(res.List.Welcome.NodeID)
+	cn.heard.Store(int64(cn.c.now()))
+	return true, nil
+}
+
+// claim makes the caller the one who flushes out, unless there is nothing in it or
+// somebody writes already, who will go on with it. Called under the session's lock.
+func (cn *conn) claim() (mine bool) {
+	if cn.writing || len(cn.out) == 0 {
+		return false
+	}
+	cn.writing = true
+	return true
+}
+
+// flush writes what is in out, and what comes together meanwhile. It does not wait
+// for the peer. In a crowd it lets others run first, who may have something to send
+// too: that halves what a request of many goroutines costs.
+func (cn *conn) flush(crowd bool) {
+	if crowd {
+		runtime.Gosched()
+	}
+	var buf []byte
+	for turn := 0; ; turn++ {
+		if buf = cn.next(buf); len(buf) == 0 {
+			return
+		}
+		if cn.try == nil || turn == flushTurns {
+			cn.handOver(buf, buf)
+			return
+		}
+		n, err := cn.try(buf)
+		if err != nil {
+			cn.giveUp(err)
+			return
+		}
+		if n < len(buf) {
+			cn.handOver(buf, buf[n:])
+			return
+		}
+	}
+}
+
+// next takes a buffer back that was written and answers the next, nil when there
+// is none: then the caller does not write any more.
+func (cn *conn) next(written []byte) []byte {
+	s := &cn.c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if written != nil && cap(written) <= spareKept {
+		cn.spare = written
+	}
+	if len(cn.out) == 0 {
+		cn.writing = false
+		return nil
+	}
+	buf := cn.out
+	cn.out, cn.spare = cn.spare[:0], nil
+	return buf
+}
+
+// handOver leaves the rest of buf, and what follows, to a goroutine.
+func (cn *conn) handOver(buf, rest []byte) {
+	cn.c.spawn(func() { cn.drain(buf, rest) })
+}
+
+// drain writes the rest of buf and what follows, waiting for the peer.
+func (cn *conn) drain(buf, rest []byte) {
+	for {
+		if _, err := cn.nc.Write(rest); err != nil {
+			cn.giveUp(err)
+			return
+		}
+		if buf = cn.next(buf); buf == nil {
+			return
+		}
+		rest = buf
+	}
+}
+
+// giveUp closes the connection, which the reader will see; the first reason is
+// kept.
+func (cn *conn) giveUp(err error) {
+	s := &cn.c.session
+	s.mu.Lock()
+	if cn.failed == nil {
+		cn.failed = err
+	}
+	s.mu.Unlock()
+	cn.nc.Close()
+}

@@ -1,0 +1,205 @@
+package pathlockd
+
+import (
+	"strings"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// landed is one frame on its way from the connection to whom it concerns.
+type landed struct {
+	call   *call // nil for a push about no call
+	push   wire.PushKind
+	code   wire.Code
+	rest   wire.Reader
+	fields int
+}
+
+// burst is how many frames are taken under one lock.
+const burst = 128
+
+// read takes what the server says until the connection is gone, and answers why.
+func (cn *conn) read() error {
+	for {
+		if cn.have > 0 {
+			if err := cn.dispatch(); err != nil {
+				return err
+			}
+		}
+		n, err := cn.nc.Read(cn.in[cn.have:])
+		if n > 0 {
+			cn.have += n
+			cn.heard.Store(int64(cn.c.now()))
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// dispatch hands on the whole frames that have been read.
+//
+// While it does, what callers and callbacks send is only collected (corked); one
+// write at the end takes it all. So a burst of answers is one read and, when each
+// brings forth the next request, one write.
+func (cn *conn) dispatch() error {
+	buf := cn.in[:cn.have]
+	need := 0
+	for {
+		used, want, err := cn.collect(buf)
+		for i := range cn.landed {
+			// After an error too: nobody else will answer these calls.
+			if fault := cn.deliver(&cn.landed[i]); err == nil {
+				err = fault
+			}
+		}
+		if err != nil {
+			return err
+		}
+		buf = buf[used:]
+		if len(cn.landed) < burst {
+			need = want
+			break
+		}
+	}
+	cn.keep(buf, need)
+	cn.uncork()
+	return nil
+}
+
+// collect takes the first frames of buf and finds their calls.
+func (cn *conn) collect(buf []byte) (used, need int, err error) {
+	clear(cn.landed)
+	cn.landed = cn.landed[:0]
+	s := &cn.c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.corked = s.mu.conn == cn
+	for len(cn.landed) < burst {
+		payload, size, want, err := wire.NextFrame(buf[used:], wire.MaxFrameBytes)
+		if err != nil {
+			return used, 0, &ProtocolError{Step: "frame", Err: err}
+		}
+		if size == 0 {
+			return used, want, nil
+		}
+		used += size
+		if err := cn.sort(payload); err != nil {
+			return used, 0, &ProtocolError{Step: "head of a reply", Err: err}
+		}
+	}
+	return used, 0, nil
+}
+
+// sort finds out whom a frame concerns. Called under the session's lock.
+func (cn *conn) sort(payload []byte) error {
+	id, code, r, fields, err := wire.DecodeReply(payload)
+	if err != nil {
+		return err
+	}
+	s := &cn.c.session
+	f := landed{code: wire.Code(code), rest: r, fields: fields}
+	if id != 0 {
+		if f.call = s.answered(id); f.call != nil {
+			cn.landed = append(cn.landed, f)
+		}
+		return nil
+	}
+	f.push = wire.PushKind(code)
+	if f.push == wire.PushQueued {
+		ahead := r
+		if f.call = s.mu.sent.get(ahead.Uint()); f.call != nil {
+			s.heardOf(f.call)
+		}
+	}
+	cn.landed = append(cn.landed, f)
+	return nil
+}
+
+// deliver hands one frame to whom it concerns.
+func (cn *conn) deliver(f *landed) error {
+	if f.push != 0 {
+		return cn.pushed(f)
+	}
+	if f.code == wire.Unavailable {
+		cn.c.refused(cn)
+	} else {
+		cn.c.tries.Store(0)
+		cn.refusing = 0
+	}
+	cn.reply.err, cn.reply.code, cn.reply.on = nil, f.code, cn.number
+	cn.reply.results, cn.reply.fields = f.rest, f.fields
+	f.call.to.land(f.call, &cn.reply)
+	return nil
+}
+
+// pushed takes what the server says by itself.
+func (cn *conn) pushed(f *landed) error {
+	switch f.push {
+	case wire.PushQueued:
+		var q wire.Queued
+		if err := q.Decode(&f.rest, f.fields); err != nil {
+			return &ProtocolError{Step: "queued push", Err: err}
+		}
+		if f.call == nil {
+			return nil
+		}
+		if to, ok := f.call.to.(interface{ queued(*wire.Result) }); ok {
+			to.queued(&q.Result)
+		}
+	case wire.PushEvent, wire.PushProgress, wire.PushGap:
+		return cn.c.subs.pushed(f)
+	case wire.PushTopology:
+		t, err := wire.DecodeTopology(&f.rest, f.fields)
+		if err != nil {
+			return &ProtocolError{Step: "topology push", Err: err}
+		}
+		cn.c.watch.tell(cloneTopology(t))
+	case wire.PushGoodbye:
+		why, err := wire.DecodeGoodbye(&f.rest, f.fields)
+		if err != nil {
+			return &ProtocolError{Step: "goodbye push", Err: err}
+		}
+		return &goodbye{wire.Error{Code: why.Code, Message: strings.Clone(why.Message)}}
+	}
+	return nil
+}
+
+// goodbye is the error of a connection that the server is about to close.
+type goodbye struct{ err wire.Error }
+
+func (g *goodbye) Error() string { return "the server closes the connection: " + g.err.Error() }
+func (g *goodbye) Unwrap() error { return &g.err }
+
+// keep moves what is left of the input to the front, and makes room for a frame
+// that needs so many bytes.
+func (cn *conn) keep(rest []byte, need int) {
+	in := cn.in
+	switch {
+	case need > len(in):
+		in = make([]byte, need)
+	case len(in) > readBytes && max(need, len(rest)) <= readBytes:
+		in = make([]byte, readBytes)
+	}
+	cn.have = copy(in, rest)
+	cn.in = in
+}
+
+// uncork writes what was sent since collect.
+func (cn *conn) uncork() {
+	s := &cn.c.session
+	s.mu.Lock()
+	if s.mu.conn != cn {
+		s.mu.Unlock()
+		return
+	}
+	s.mu.corked = false
+	mine := s.pump()
+	s.mu.Unlock()
+	if mine {
+		cn.flush(false)
+	}
+}
+
+// now is the time since the client was made, by the monotonic clock.
+func (c *Client) now() time.Duration { return time.Since(c.start) }

@@ -1,0 +1,235 @@
+package pathlockd
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// fake is a server that does what a test says. It listens, and each connection is
+// handed to the test after its hello was read.
+type fake struct {
+	t     testing.TB
+	l     net.Listener
+	addr  string
+	conns chan *peer
+}
+
+// peer is one connection at the server's end.
+type peer struct {
+	net.Conn
+	t     testing.TB
+	hello *wire.Hello
+	id    uint64 // of the hello
+	buf   []byte
+}
+
+// asked is a request as the server got it.
+type asked struct {
+	id  uint64
+	req *wire.Request
+	raw string // the payload
+	at  time.Time
+}
+
+func newFake(t testing.TB) *fake {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{t: t, l: l, addr: l.Addr().String(), conns: make(chan *peer, 64)}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p := &peer{Conn: c, t: t}
+			t.Cleanup(func() { c.Close() })
+			a, err := p.read()
+			if err != nil || a.req.Op != wire.OpHello {
+				c.Close()
+				continue
+			}
+			p.id, p.hello = a.id, a.req.Hello
+			f.conns <- p
+		}
+	}()
+	return f
+}
+
+// accept waits for the next connection, whose hello is not answered yet.
+func (f *fake) accept() *peer {
+	f.t.Helper()
+	select {
+	case p := <-f.conns:
+		return p
+	case <-time.After(10 * time.Second):
+		f.t.Fatal("no connection came")
+		return nil
+	}
+}
+
+// open accepts a connection and welcomes it.
+func (f *fake) open() *peer {
+	f.t.Helper()
+	p := f.accept()
+	p.welcome(testLimits)
+	return p
+}
+
+// client dials the fake server, and answers with the server's end.
+func (f *fake) client(opts ...Option) (*Client, *peer) {
+	f.t.Helper()
+	first := make(chan *peer, 1)
+	go func() { first <- f.open() }()
+	return dial(f.t, f.addr, opts...), <-first
+}
+
+var testLimits = wire.Limits{
+	FrameBytes: wire.MaxFrameBytes, InFlight: 256, Waiting: 1024, Subscriptions: 256, BoundOwners: 1024, RepeatMillis: 60_000,
+}
+
+// welcome answers the hello.
+func (p *peer) welcome(l wire.Limits) {
+	p.reply(p.id, wire.OpHello, &wire.Result{List: &wire.List{Welcome: &wire.Welcome{
+		Version: 1, NodeID: "fake", Session: p.hello.Session, Epoch: p.hello.Epoch, Limits: l,
+	}}})
+}
+
+// read reads one request.
+func (p *peer) read() (*asked, error) {
+	for {
+		payload, size, _, err := wire.NextFrame(p.buf, wire.MaxFrameBytes)
+		if err != nil {
+			return nil, err
+		}
+		if size == 0 {
+			chunk := make([]byte, 4096)
+			n, err := p.Read(chunk)
+			p.buf = append(p.buf, chunk[:n]...)
+			if n == 0 && err != nil {
+				return nil, err
+			}
+			continue
+		}
+		a := &asked{req: new(wire.Request), raw: string(payload), at: time.Now()}
+		own := []byte(a.raw)
+		p.buf = p.buf[size:]
+		id, _, _, refused := wire.DecodeRequest(own, a.req)
+		if a.id = id; refused != nil {
+			return nil, refused
+		}
+		return a, nil
+	}
+}
+
+// next reads one request, which must come; pings are answered on the way.
+func (p *peer) next() *asked {
+	p.t.Helper()
+	for {
+		p.SetReadDeadline(time.Now().Add(10 * time.Second))
+		a, err := p.read()
+		if err != nil {
+			p.t.Fatalf("the fake server reads: %v", err)
+		}
+		if a.req.Op != wire.OpPing {
+			return a
+		}
+		p.ok(a)
+	}
+}
+
+// want is next, of an operation.
+func (p *peer) want(op wire.Op) *asked {
+	p.t.Helper()
+	a := p.next()
+	if a.req.Op != op {
+		p.t.Fatalf("the fake server got %v, want %v", a.req.Op, op)
+	}
+	return a
+}
+
+// quiet fails if a request comes within a while.
+func (p *peer) quiet(d time.Duration) {
+	p.t.Helper()
+	p.SetReadDeadline(time.Now().Add(d))
+	a, err := p.read()
+	var timeout net.Error
+	if err == nil {
+		p.t.Fatalf("the fake server got %v %d, want nothing", a.req.Op, a.id)
+	}
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		p.t.Fatalf("the fake server reads: %v", err)
+	}
+}
+
+// gone waits until the client closes the connection.
+func (p *peer) gone() {
+	p.t.Helper()
+	p.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.Copy(io.Discard, p); err != nil && !strings.Contains(err.Error(), "reset") {
+		p.t.Fatalf("the client did not close the connection: %v", err)
+	}
+}
+
+func (p *peer) send(frames []byte) {
+	p.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	if _, err := p.Write(frames); err != nil {
+		p.t.Logf("the fake server writes: %v", err)
+	}
+}
+
+func (p *peer) reply(id uint64, op wire.Op, res *wire.Result) {
+	p.send(wire.AppendReply(nil, id, op, res))
+}
+
+// ok answers a request as a server does that grants everything.
+func (p *peer) ok(a *asked) { p.reply(a.id, a.req.Op, granted(a.req)) }
+
+// refuse answers with a code.
+func (p *peer) refuse(a *asked, code wire.Code) {
+	p.reply(a.id, a.req.Op, &wire.Result{Code: code, Message: "the test says so"})
+}
+
+// granted is the result of a request that is granted.
+func granted(req *wire.Request) *wire.Result {
+	switch req.Op {
+	case wire.OpAcquire:
+		return &wire.Result{Token: 7, Namespace: namespaceOf(req.Locks[0].Path)}
+	case wire.OpSubscribe:
+		return &wire.Result{Count: 1, List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 10}}}}
+	}
+	return &wire.Result{}
+}
+
+// namespaceOf is the namespace of a path with routing_prefix_segments 1.
+func namespaceOf(path string) string {
+	i := strings.IndexByte(path, '/')
+	if j := strings.IndexByte(path[i+1:], '/'); j >= 0 {
+		return path[:i+1+j]
+	}
+	return path
+}
+
+// serve answers every request with what f says, nil for no answer, until the
+// connection ends.
+func (p *peer) serve(f func(a *asked) *wire.Result) {
+	p.SetReadDeadline(time.Time{})
+	for {
+		a, err := p.read()
+		if err != nil {
+			return
+		}
+		if res := f(a); res != nil {
+			p.reply(a.id, a.req.Op, res)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package pathlockd
+
+import (
+	"context"
+	"iter"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// LockInfo is one held lock as listings show it.
+type LockInfo = wire.LockInfo
+
+// WaiterInfo is one request in a queue as Describe shows it.
+type WaiterInfo = wire.WaiterInfo
+
+// Metadata says who holds a lock. Decode a LockInfo's with DecodeMetadata.
+type Metadata = wire.Metadata
+
+// DecodeMetadata decodes the Meta of a LockInfo or a WaiterInfo.
+func DecodeMetadata(b []byte) (Metadata, error) { return wire.DecodeMetadata(b) }
+
+// Inspection says who holds exactly one path.
+type Inspection struct {
+	WriteOwner      string
+	ReadOwners      []string
+	SemaphoreOwners []string
+	HasFence        bool
+	Fence           int64 // the highest token the path has seen
+}
+
+// InspectPath says who holds exactly that path, and its fence even if nobody does.
+func (c *Client) InspectPath(ctx context.Context, path string) (*Inspection, error) {
+	res, err := c.call(ctx, wire.Request{Op: wire.OpInspectPath, Path: path})
+	if err != nil {
+		return nil, err
+	}
+	l := list(res)
+	return &Inspection{
+		WriteOwner: res.Owner, ReadOwners: l.Names, SemaphoreOwners: l.Names2, HasFence: res.Flag, Fence: res.Token,
+	}, nil
+}
+
+// Description is all there is to know of one path.
+type Description struct {
+	Namespace    string
+	Algorithm    wire.Algorithm
+	HasFence     bool
+	Fence        int64        // the highest token the path has seen
+	Holders      []LockInfo   // of exactly the path
+	Covering     []LockInfo   // what is held above and covers it
+	Waiters      []WaiterInfo // in order, as many as were asked for
+	WaitersTotal uint64
+	WritesBelow  uint64
+	ReadsBelow   uint64
+}
+
+// Describe says who holds a path, what covers it, who waits for it, and how much is
+// held below. It shows at most maxWaiters waiters: 64 when 0, never above 1024.
+func (c *Client) Describe(ctx context.Context, path string, maxWaiters uint32) (*Description, error) {
+	res, err := c.call(ctx, wire.Request{Op: wire.OpDescribe, Path: path, Page: maxWaiters})
+	if err != nil {
+		return nil, err
+	}
+	l := list(res)
+	return &Description{
+		Namespace: res.Namespace, Algorithm: res.Algorithm, HasFence: res.Flag, Fence: res.Token,
+		Holders: l.Infos, Covering: l.Covering, Waiters: l.Waiters,
+		WaitersTotal: res.Count, WritesBelow: l.Count2, ReadsBelow: l.Count3,
+	}, nil
+}
+
+// ListOwnerLocks lists what an owner holds, everywhere or in the domains, and says
+// whether it has a lease at all.
+func (c *Client) ListOwnerLocks(ctx context.Context, owner string, domains ...string) (locks []LockInfo, alive bool, err error) {
+	res, err := c.call(ctx, wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: domains})
+	if err != nil {
+		return nil, false, err
+	}
+	return list(res).Infos, res.Flag, nil
+}
+
+// ScanLocks goes through the locks held at and below a path or namespace; all of
+// them when prefix is empty. It asks for a page at a time, so what changes meanwhile
+// may be seen or not. An error ends it.
+func (c *Client) ScanLocks(ctx context.Context, prefix string) iter.Seq2[LockInfo, error] {
+	return c.pages(ctx, wire.Request{Op: wire.OpScanLocks, Path: prefix, Page: wire.MaxDumpPage})
+}
+
+// DumpLocks goes through all held locks, like ScanLocks.
+func (c *Client) DumpLocks(ctx context.Context) iter.Seq2[LockInfo, error] {
+	return c.pages(ctx, wire.Request{Op: wire.OpDumpLocks, Page: wire.MaxDumpPage})
+}
+
+// pages goes through a listing page by page.
+func (c *Client) pages(ctx context.Context, req wire.Request) iter.Seq2[LockInfo, error] {
+	return func(yield func(LockInfo, error) bool) {
+		req.Cursor = nil
+		for {
+			res, err := c.call(ctx, req)
+			if err != nil {
+				yield(LockInfo{}, err)
+				return
+			}
+			l := list(res)
+			for _, info := range l.Infos {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if res.Done || len(l.Cursor) == 0 {
+				return
+			}
+			req.Cursor = l.Cursor
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Lock is a lock that is held, until Unlock or until it is lost. Its methods may be
+// called by any number of goroutines.
+type Lock struct {
+	c         *Client
+	owner     string
+	namespace string
+	paths     []Path
+	token     int64
+	ttl       time.Duration
+	parent    context.Context // that it was taken with
+	bound     bool            // Context ends with parent
+	onRevoke  func(*Lock)
+	lease     *lease // under the keeper's lock; nil when it is not kept
+
+	mu struct {
+		sync.Mutex
+		state   lockState
+		err     error         // why it is not held
+		lost    chan struct{} // made when somebody asks for it, like the next three
+		revoked chan struct{}
+		ctx     context.Context
+		cancel  context.CancelCauseFunc
+		asked   bool          // to let go
+		freed   chan struct{} // closed when Unlock is done
+		freeErr error
+	}
+}
+
+type lockState uint8
+
+const (
+	lockHeld lockState = iota
+	lockLost
+	lockUnlocked
+)
+
+// unlockWithin is how long Unlock waits for the server.
+const unlockWithin = 5 * time.Second
+
+// Token is the lock's fencing token: give it to whatever the lock protects, which
+// is to refuse tokens lower than one it has seen. 0 for reads and permits.
+func (l *Lock) Token() int64 { return l.token }
+
+// Owner is in whose name the lock is held.
+func (l *Lock) Owner() string { return l.owner }
+
+// Namespace is the one its paths lie in.
+func (l *Lock) Namespace() string { return l.namespace }
+
+// Paths is what it locks.
+func (l *Lock) Paths() []Path { return slices.Clone(l.paths) }
+
+// TTL is how long it outlives its last renewal.
+func (l *Lock) TTL() time.Duration { return l.ttl }
+
+// Deadline is until when the lock surely is held, if it is not renewed any more: by
+// the local monotonic clock, which the Time carries. It moves with each renewal. The
+// zero Time says that it is not held.
+func (l *Lock) Deadline() time.Time {
+	l.c.keeper.mu.Lock()
+	defer l.c.keeper.mu.Unlock()
+	if l.lease == nil {
+		return time.Time{}
+	}
+	return l.c.start.Add(l.lease.deadline())
+}
+
+// Err says why the lock is not held: a LostError, or ErrUnlocked; nil while it is.
+// It looks at the clock itself, and so is right even if the goroutine that watches
+// over the locks did not get to run.
+func (l *Lock) Err() error {
+	l.mu.Lock()
+	err := l.mu.err
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if at := l.Deadline(); !at.IsZero() && time.Until(at) <= 0 {
+		l.c.keeper.work()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.mu.err
+	}
+	return nil
+}
+
+// Lost is closed when the lock is lost; never by Unlock. Err says why.
+func (l *Lock) Lost() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.lost == nil {
+		l.mu.lost = make(chan struct{})
+		if l.mu.state == lockLost {
+			close(l.mu.lost)
+		}
+	}
+	return l.mu.lost
+}
+
+// Revoked is closed when somebody asks the lock's owner to let go. The lock is
+// still held then.
+func (l *Lock) Revoked() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.revoked == nil {
+		l.mu.revoked = make(chan struct{})
+		if l.mu.asked {
+			close(l.mu.revoked)
+		}
+	}
+	return l.mu.revoked
+}
+
+// Context ends when the lock is lost, or cannot be told not to be, or is unlocked:
+// context.Cause says which, as Err does. It has the values of the context that the
+// lock was taken with, and not its end.
+func (l *Lock) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.ctx == nil {
+		parent := l.parent
+		if !l.bound {
+			parent = context.WithoutCancel(parent)
+		}
+		l.mu.ctx, l.mu.cancel = context.WithCancelCause(parent)
+		if l.mu.err != nil {
+			l.mu.cancel(l.mu.err)
+		}
+	}
+	return l.mu.ctx
+}
+
+// lose takes note that the lock is lost.
+func (l *Lock) lose(err *LostError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.state != lockHeld {
+		return
+	}
+	l.mu.state, l.mu.err = lockLost, err
+	if l.mu.lost != nil {
+		close(l.mu.lost)
+	}
+	if l.mu.cancel != nil {
+		l.mu.cancel(err)
+	}
+}
+
+// revoke takes note that somebody asks to let go.
+func (l *Lock) revoke() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.asked || l.mu.state != lockHeld {
+		return
+	}
+	l.mu.asked = true
+	if l.mu.revoked != nil {
+		close(l.mu.revoked)
+	}
+	if l.onRevoke != nil {
+		go l.onRevoke(l)
+	}
+}
+
+// Unlock gives the lock back. It works whatever became of the context that the
+// lock was taken with, and waits at most 5 s for the server; if that does not
+// answer, the release goes on in the background, and the lease ends by itself.
+//
+// A LostError says that the lock was lost before. Called again, Unlock answers the
+// same.
+func (l *Lock) Unlock() error {
+	ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
+	defer cancel()
+	return l.UnlockContext(ctx)
+}
+
+// UnlockContext is Unlock that waits for the server until ctx ends. The release is
+// sent in any case, also if ctx has ended before.
+func (l *Lock) UnlockContext(ctx context.Context) error {
+	l.mu.Lock()
+	was := l.mu.state
+	if was == lockUnlocked {
+		freed := l.mu.freed
+		l.mu.Unlock()
+		select {
+		case <-freed:
+			return l.mu.freeErr
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	l.mu.state, l.mu.freed = lockUnlocked, make(chan struct{})
+	lost := l.mu.err
+	if lost == nil {
+		l.mu.err = ErrUnlocked
+		if l.mu.cancel != nil {
+			l.mu.cancel(ErrUnlocked)
+		}
+	}
+	l.mu.Unlock()
+	todo := l.c.keeper.drop(l)
+	todo.do(l.c)
+	l.mu.freeErr = l.free(ctx, lost)
+	close(l.mu.freed)
+	return l.mu.freeErr
+}
+
+// free releases what the lock took.
+func (l *Lock) free(ctx context.Context, lost error) error {
+	switch {
+	case lost == nil:
+	case errors.Is(lost, ErrUncertain):
+		l.c.releaseLater(l.owner, l.releases()) // it may be held still
+		return lost
+	default:
+		return lost
+	}
+	return l.c.release(ctx, l.owner, l.releases(), true)
+}
+
+func (l *Lock) releases() []wire.ReleaseRequest {
+	rels := make([]wire.ReleaseRequest, len(l.paths))
+	for i, p := range l.paths {
+		rels[i] = wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}
+	}
+	return rels
+}

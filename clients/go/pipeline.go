@@ -1,0 +1,125 @@
+package pathlockd
+
+import (
+	"context"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// doneFunc is the receiver of a call of Go or Batch.
+type doneFunc func(res *wire.Result, err error)
+
+func (f doneFunc) land(c *call, r *reply) {
+	err := r.decode(c, &r.scratch)
+	c.free()
+	if err != nil {
+		f(nil, err)
+		return
+	}
+	f(&r.scratch, nil)
+}
+
+// Go asks req and calls done with the answer. It does not wait: over the window, or
+// while there is no connection, the request waits to be sent; when as many wait as
+// the backlog takes (WithBacklog), done gets ErrBacklog and the request was not
+// sent. req is not kept.
+//
+// done is called once, on the goroutine that reads the connection. It must not
+// block, nor call Do or anything else that waits for an answer; it may call Go. The
+// result and its strings are valid until it returns: copy what you keep. What done
+// sends is written together with what the other answers of the same burst bring
+// forth.
+//
+// Nothing is tried again but what a broken connection left unanswered. done may be
+// nil.
+func (c *Client) Go(req *wire.Request, done func(res *wire.Result, err error)) {
+	one, err := c.async(req, done)
+	if err == nil {
+		if err = c.session.submit(one); err == nil {
+			return
+		}
+		one.free()
+	}
+	if done != nil {
+		done(nil, err)
+	}
+}
+
+// async makes the call of a request.
+func (c *Client) async(req *wire.Request, done func(*wire.Result, error)) (*call, error) {
+	if err := c.allowed(req.Op); err != nil {
+		return nil, err
+	}
+	var to receiver = ignored{}
+	if done != nil {
+		to = doneFunc(done)
+	}
+	one := newCall(to)
+	one.set(req)
+	one.async = true
+	if err := c.fitsFrame(one); err != nil {
+		one.free()
+		return nil, err
+	}
+	return one, nil
+}
+
+// Batch is requests that are sent together, in one write as far as the window
+// goes. It is used by one goroutine at a time.
+type Batch struct {
+	c     *Client
+	calls []*call
+}
+
+// Batch answers an empty batch, which can be used again and again.
+func (c *Client) Batch() *Batch { return &Batch{c: c} }
+
+// Add adds a request. What Go says of req and done holds here. An error says why
+// the request was not added.
+func (b *Batch) Add(req *wire.Request, done func(res *wire.Result, err error)) error {
+	one, err := b.c.async(req, done)
+	if err != nil {
+		return err
+	}
+	b.calls = append(b.calls, one)
+	return nil
+}
+
+// Len is how many requests were added since the last Send.
+func (b *Batch) Len() int { return len(b.calls) }
+
+// Send sends the requests, in the order in which they were added, and empties the
+// batch. While the backlog is full it waits, until ctx ends: then nothing was sent,
+// and the batch is as it was. Send must not be called from a callback.
+func (b *Batch) Send(ctx context.Context) error {
+	s := &b.c.session
+	for {
+		s.mu.Lock()
+		if err := s.mu.closed; err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		if s.mu.backlog < b.c.opt.backlog {
+			break
+		}
+		ready := make(chan struct{})
+		s.mu.room = append(s.mu.room, ready)
+		s.mu.Unlock()
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	for _, one := range b.calls {
+		s.enqueue(one)
+	}
+	cn, mine := s.mu.conn, s.pump()
+	s.mu.Unlock()
+	clear(b.calls)
+	b.calls = b.calls[:0]
+	if mine {
+		cn.flush(false)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/loop"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// node is a real server in this process.
+type node struct {
+	dir, raft, addr string
+	node            *groups.Node
+	srv             *loop.Server
+}
+
+// freeAddr answers an address of this host on which nobody listens now.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// newNode starts a server of its own for a test, which may stop and start it.
+func newNode(t testing.TB) *node {
+	t.Helper()
+	n := &node{dir: t.TempDir(), raft: freeAddr(t), addr: freeAddr(t)}
+	n.start(t)
+	t.Cleanup(func() { n.stop(0) })
+	return n
+}
+
+func (n *node) start(t testing.TB) {
+	t.Helper()
+	var err error
+	n.node, err = groups.Open(groups.Config{
+		DataDir: n.dir, RaftAddr: n.raft, Bootstrap: true, Segments: 1, LogCount: 2, GroupCount: 16, MaxInflight: 100_000,
+		ElectionMin: 200 * time.Millisecond, ElectionMax: 400 * time.Millisecond, Heartbeat: 50 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !n.node.WaitReady(20 * time.Second) {
+		t.Fatal("the node did not become ready")
+	}
+	n.srv, err = loop.New(n.node, loop.Options{
+		NodeID: n.node.NodeID(), ClusterID: n.node.ClusterID(), RepeatMillis: groups.RepeatMillis,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err == nil {
+		_, err = n.srv.Listen("tcp", n.addr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stop ends the server: with drain as a daemon does that is told to stop, else as
+// one that is killed, as far as clients can see.
+func (n *node) stop(drain time.Duration) {
+	if n.node == nil {
+		return
+	}
+	if drain > 0 {
+		n.srv.Goodbye(wire.Errorf(wire.Unavailable, "the server stops"))
+	}
+	n.node.Close(drain)
+	n.srv.Close()
+	n.node, n.srv = nil, nil
+}
+
+// shared is the server of the tests that leave theirs alone.
+var shared struct {
+	sync.Once
+	n *node
+}
+
+// server answers the address of a server that the tests of the package share. They
+// keep to handlers of their own (handler).
+func server(t testing.TB) string {
+	t.Helper()
+	shared.Do(func() {
+		// Its directory outlives the test that happens to come first.
+		n := &node{dir: sharedDir, raft: freeAddr(t), addr: freeAddr(t)}
+		n.start(t)
+		shared.n = n
+	})
+	if shared.n == nil {
+		t.Fatal("the shared server did not start")
+	}
+	return shared.n.addr
+}
+
+// dial connects a client for the length of a test.
+func dial(t testing.TB, addr string, opts ...Option) *Client {
+	t.Helper()
+	c, err := Dial(within(t, 10*time.Second), addr, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// within answers a context for as long as a test may take over something.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits until f says yes.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !f(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came: %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// path answers a path that no other test locks.
+func path(t testing.TB, rest string) string {
+	t.Helper()
+	return strings.NewReplacer("/", "-", "=", "-", "#", "-").Replace(t.Name()) + ":" + rest
+}
+
+// line is a dialer whose connections a test can cut, and keep from being made.
+type line struct {
+	mu     sync.Mutex
+	closed bool
+	cur    net.Conn
+	dials  int
+}
+
+func (l *line) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dials++
+	if l.closed {
+		return nil, errors.New("the line is cut")
+	}
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	l.cur = c
+	return c, err
+}
+
+// cut breaks the connection; stay says that no other can be made until mend.
+func (l *line) cut(stay bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = stay
+	if l.cur != nil {
+		l.cur.Close()
+	}
+}
+
+func (l *line) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = false
+}
+
+func (l *line) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dials
+}

@@ -1,0 +1,252 @@
+package pathlockd
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Pauses before a request is asked again that a server could not take.
+const (
+	minRetry = 2 * time.Millisecond
+	maxRetry = time.Second
+)
+
+// Do asks req and waits for the result, which is the caller's own. req is not kept.
+//
+// Refusals are errors, found with errors.As and *Error, or errors.Is and ErrAborted
+// and the like; conflicts, lost leases and places in the queue are results.
+// UNAVAILABLE is not answered but tried again until ctx ends, and so is what has an
+// unknown outcome, by repeating it under its id, for as long as the server knows it.
+//
+// When ctx ends, Do returns at once. A request that changes something then has an
+// unknown outcome (ErrOutcomeUnknown) if it was sent; but a waiting acquire
+// (wire.FlagWait) is cancelled, and if it was granted before that, what it took is
+// released again in the background.
+func (c *Client) Do(ctx context.Context, req *wire.Request) (*wire.Result, error) {
+	if err := c.allowed(req.Op); err != nil {
+		return nil, err
+	}
+	w := newWaiter(c)
+	a, err := w.ask(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &a.result, nil
+}
+
+// allowed refuses operations that are about one connection, which the client
+// deals with itself.
+func (c *Client) allowed(op wire.Op) error {
+	switch op {
+	case wire.OpHello, wire.OpSubscribe, wire.OpUnsubscribe, wire.OpTopology, wire.OpCancel, wire.OpBind, wire.OpUnbind:
+		return refuse(op, "is about one connection: use the client's own method")
+	}
+	if spec, ok := op.Spec(); !ok || spec.Kind == wire.KindInternal {
+		return refuse(op, "op %d: is not known to this client", op)
+	}
+	return nil
+}
+
+// fitsFrame refuses a request that is longer than what the server takes, and
+// would cost the connection.
+func (c *Client) fitsFrame(one *call) error {
+	if n, most := int64(len(one.frame)-idAt+1), c.frame.Load(); n > most {
+		return refuse(one.op, "is %d bytes long, at most %d are allowed", n, most)
+	}
+	return nil
+}
+
+// answer is a result with the memory that its strings alias.
+type answer struct {
+	result wire.Result
+	on     uint64        // connection it came on
+	sent   time.Duration // when the request was first sent, if that was asked for
+	resent bool          // it was asked again on a later connection
+	store  [96]byte
+}
+
+// waiter is a caller of Do and its call.
+type waiter struct {
+	c                           *Client
+	call                        *call
+	state                       atomic.Uint32 // waiting, then answered or left: whichever comes first
+	done                        chan struct{}
+	tell                        chan wire.Result // places in the queue; nil: not wanted
+	place                       func(*wire.Result)
+	urgent, undo, must, forever bool // of the call
+	ans                         *answer
+	err                         error
+}
+
+const (
+	stateWaiting = iota
+	stateAnswered
+	stateLeft
+)
+
+var waiterPool = sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }}
+
+func newWaiter(c *Client) *waiter {
+	w := waiterPool.Get().(*waiter)
+	w.c = c
+	return w
+}
+
+// free gives a waiter back whose call has come back.
+func (w *waiter) free() {
+	w.call.free()
+	*w = waiter{done: w.done}
+	waiterPool.Put(w)
+}
+
+// land implements receiver.
+func (w *waiter) land(c *call, r *reply) {
+	w.ans, w.err = nil, r.err
+	if r.err == nil {
+		w.ans, w.err = w.own(c, r)
+	}
+	if w.state.CompareAndSwap(stateWaiting, stateAnswered) {
+		w.done <- struct{}{}
+		return
+	}
+	w.c.orphaned(c, w.ans, w.err)
+}
+
+// own decodes a reply into memory of its own.
+func (w *waiter) own(c *call, r *reply) (*answer, error) {
+	a := &answer{on: r.on, sent: c.sent, resent: c.resent}
+	rest := r.results.Rest()
+	store := append(a.store[:0], rest...) // elsewhere when it does not fit
+	r.results = wire.NewReader(store)
+	if err := r.decode(c, &a.result); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// queued takes the place of a waiting acquire; the latest is kept until it is
+// fetched.
+func (w *waiter) queued(res *wire.Result) {
+	if w.tell == nil {
+		return
+	}
+	own := *res
+	own.Path, own.Owner, own.Namespace = string([]byte(res.Path)), string([]byte(res.Owner)), string([]byte(res.Namespace))
+	select {
+	case <-w.tell:
+	default:
+	}
+	w.tell <- own
+}
+
+// ask asks req until there is an answer, and frees the waiter.
+func (w *waiter) ask(ctx context.Context, req *wire.Request) (*answer, error) {
+	w.call = newCall(w)
+	w.call.set(req)
+	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
+	w.call.undo, w.call.must = w.undo || w.call.waits, w.must
+	if err := w.c.fitsFrame(w.call); err != nil {
+		w.free()
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		again, err := w.once(ctx)
+		if again == never {
+			ans := w.ans
+			w.free()
+			return ans, err
+		}
+		if again == gone {
+			return nil, err // the reader may still have it
+		}
+		if err := w.pause(ctx, backoff(try, minRetry, maxRetry), err); err != nil {
+			w.free()
+			return nil, err
+		}
+		c := w.call
+		if again == anew {
+			c.id, c.on, c.resent, c.sent = 0, 0, false, 0
+		}
+	}
+}
+
+// again says how to go on with a request.
+type again int
+
+const (
+	never    again = iota // there is an answer
+	gone                  // nobody waits any more
+	anew                  // ask again: it was not carried out
+	repeated              // repeat it under its id: nobody knows whether it was
+)
+
+// once asks the call one time.
+func (w *waiter) once(ctx context.Context) (again, error) {
+	w.state.Store(stateWaiting)
+	if err := w.c.session.submit(w.call); err != nil {
+		return never, err
+	}
+	if err := w.wait(ctx); err != nil {
+		return gone, err
+	}
+	switch codeOf(w.err) {
+	case wire.Unavailable:
+		return anew, w.err
+	case wire.DeadlineExceeded:
+		if w.call.waits || w.call.mutates() && w.c.remembered(w.call) {
+			return repeated, w.err
+		}
+	}
+	return never, w.err
+}
+
+// wait waits for the answer. An error says that the caller went first.
+func (w *waiter) wait(ctx context.Context) error {
+	for {
+		select {
+		case <-w.done:
+			return nil
+		case res := <-w.tell:
+			w.place(&res)
+		case <-ctx.Done():
+			return w.leave(ctx)
+		}
+	}
+}
+
+// leave is called when ctx has ended.
+func (w *waiter) leave(ctx context.Context) error {
+	op, waits, mutates := w.call.op, w.call.waits, w.call.mutates()
+	if !w.state.CompareAndSwap(stateWaiting, stateLeft) {
+		<-w.done // it is there, or just about to be
+		return nil
+	}
+	unsent := w.c.session.forsake(w.call)
+	cause := context.Cause(ctx)
+	switch {
+	case unsent && w.c.linkError() != nil:
+		return fmt.Errorf("%s: not sent: %w (%v)", op, cause, w.c.linkError())
+	case unsent || waits || !mutates:
+		return fmt.Errorf("%s: %w", op, cause)
+	}
+	return fmt.Errorf("%s: %w: %w", op, ErrOutcomeUnknown, cause)
+}
+
+// pause waits before the next attempt.
+func (w *waiter) pause(ctx context.Context, d time.Duration, last error) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-w.c.ctx.Done():
+		return ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", last, context.Cause(ctx))
+	}
+}

@@ -1,0 +1,140 @@
+package pathlockd
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// topologyWatch is those of a client who want to know of each change. The request
+// that starts or stops the pushes goes out under the lock, so that they keep their
+// order.
+type topologyWatch struct {
+	c  *Client
+	mu struct {
+		sync.Mutex
+		to     map[chan *wire.Topology]struct{}
+		closed bool
+	}
+}
+
+// Topology says which node leads what.
+func (c *Client) Topology(ctx context.Context) (*wire.Topology, error) {
+	w := newWaiter(c)
+	c.watch.mu.Lock()
+	req := &wire.Request{Op: wire.OpTopology, Watch: len(c.watch.mu.to) > 0} // false would end the pushes
+	c.watch.mu.Unlock()
+	a, err := w.ask(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return topologyOf(&a.result), nil
+}
+
+// WatchTopology answers a channel with the topology now and after each change,
+// until ctx ends: then it is closed. Who reads slowly gets the latest only.
+func (c *Client) WatchTopology(ctx context.Context) (<-chan *wire.Topology, error) {
+	ch := make(chan *wire.Topology, 1)
+	w := &c.watch
+	w.mu.Lock()
+	if w.mu.closed {
+		w.mu.Unlock()
+		return nil, ErrClosed
+	}
+	w.mu.to[ch] = struct{}{}
+	err := w.ask(true)
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { w.leave(ch) })
+	return ch, nil
+}
+
+// ask sends a request for the topology, with pushes or without.
+func (w *topologyWatch) ask(watch bool) error {
+	c := newCall(w)
+	c.set(&wire.Request{Op: wire.OpTopology, Watch: watch})
+	c.urgent = true
+	return w.c.session.submit(c)
+}
+
+// land implements receiver.
+func (w *topologyWatch) land(c *call, r *reply) {
+	err := r.decode(c, &r.scratch)
+	c.free()
+	if err == nil {
+		w.tell(topologyOf(&r.scratch))
+	}
+}
+
+// tell hands a topology to everybody, in place of one that was not read yet.
+func (w *topologyWatch) tell(t *wire.Topology) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ch := range w.mu.to {
+		select {
+		case <-ch:
+		default:
+		}
+		ch <- t
+	}
+}
+
+func (w *topologyWatch) leave(ch chan *wire.Topology) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.mu.to[ch]; !ok {
+		return
+	}
+	delete(w.mu.to, ch)
+	close(ch)
+	if len(w.mu.to) == 0 {
+		w.ask(false)
+	}
+}
+
+// resume asks for pushes on a new connection.
+func (w *topologyWatch) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.mu.to) > 0 {
+		w.ask(true)
+	}
+}
+
+func (w *topologyWatch) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.closed = true
+	for ch := range w.mu.to {
+		delete(w.mu.to, ch)
+		close(ch)
+	}
+}
+
+// topologyOf copies the topology of a result.
+func topologyOf(res *wire.Result) *wire.Topology {
+	if res.List == nil || res.List.Topology == nil {
+		return new(wire.Topology)
+	}
+	return cloneTopology(res.List.Topology)
+}
+
+// cloneTopology copies a topology out of the reader's buffer.
+func cloneTopology(t *wire.Topology) *wire.Topology {
+	own := *t
+	own.Self = strings.Clone(t.Self)
+	own.Nodes = slices.Clone(t.Nodes)
+	for i, n := range own.Nodes {
+		own.Nodes[i] = wire.NodeAddr{NodeID: strings.Clone(n.NodeID), Native: strings.Clone(n.Native)}
+	}
+	own.Leaders = slices.Clone(t.Leaders)
+	for i, l := range own.Leaders {
+		own.Leaders[i] = strings.Clone(l)
+	}
+	return &own
+}

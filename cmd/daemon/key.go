@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// key is one row of the table of configuration keys.
+type key struct {
+	name     string
+	section  string
+	kind     kind
+	def      string              // the default, as the environment would give it
+	field    func(c *Config) any // where it goes: a pointer whose type fits the kind
+	help     string              // one line
+	unit     time.Duration       // of a kSpan
+	least    int64               // of a number
+	most     int64               // of a number
+	odd      bool                // of a number
+	choices  []string            // of a kChoice
+	check    func(string) bool   // a further rule, or one for each of a list
+	must     string              // says the whole rule, where the kind does not
+	secret   bool                // is not shown
+	optional bool                // "" and "off" switch it off
+
+	// state says whether the key does something in this build.
+	state state
+	why   string // for ignored and later: what there is not, or has no meaning
+}
+
+// state is what this build does with a key.
+type state uint8
+
+const (
+	// served keys do what they say.
+	served state = iota
+	// ignored keys tuned other software; they have no meaning here. All of them
+	// together are warned about in one line.
+	ignored
+	// later keys belong to what this build does not have: setting one to something
+	// else than its default is warned about.
+	later
+	// laterAlways is later for a key whose default promises something already:
+	// setting it at all is warned about.
+	laterAlways
+	// refused keys belong to what this build does not have, and to start without it
+	// would be to do something else than what was asked.
+	refused
+)
+
+// keyNamed answers the row of a key, nil when there is none.
+func keyNamed(name string) *key {
+	i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &keys[i]
+}
+
+// tunedOthers says that a name, which is no row of the table, is a key of files
+// written for other software: it is accepted and has no meaning.
+func tunedOthers(name string) bool {
+	for _, prefix := range []string{"rocksdb_", "gossip_", "group_gc_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return name == "peers" || name == "gc_compact_interval_secs"
+}
+
+// variable is the environment variable of a key.
+func (k *key) variable() string { return envPrefix + strings.ToUpper(k.name) }
+
+// nearest answers the known name that is likely meant, "" when none is near.
+func nearest(name string, known []string) string {
+	best, least := "", 1+max(len(name), 6)/3
+	for _, k := range known {
+		if d := distance(name, k); d < least {
+			best, least = k, d
+		}
+	}
+	if best == "" && len(name) >= 4 {
+		for _, k := range known {
+			if strings.HasPrefix(k, name) || strings.HasSuffix(k, "_"+name) {
+				return k
+			}
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be changed, put in or left out to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// keyNames lists every key, in the order of the table.
+func keyNames() []string {
+	names := make([]string, len(keys))
+	for i := range keys {
+		names[i] = keys[i].name
+	}
+	return names
+}

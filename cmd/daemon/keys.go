@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Sections of the table, in the order of --help and the reference.
+const (
+	sNode    = "Node"
+	sFaces   = "Interfaces"
+	sCluster = "Cluster"
+	sLimits  = "Limits"
+	sRaft    = "Replication"
+	sLogs    = "Logs"
+)
+
+// Reasons that several keys share.
+const (
+	noGRPC    = "gRPC is not served by this build"
+	noWeb     = "JSON and event streams over HTTP are not served by this build"
+	noTLS     = "TLS is not served by this build, and going on in plain text is not what was asked for"
+	noCluster = "clusters of several nodes are not part of this build: a node runs alone"
+	noTuning  = "it tuned other software"
+)
+
+const (
+	millis  = time.Millisecond
+	seconds = time.Second
+	day     = 86_400
+)
+
+// keys is the table. Order is that of the reference.
+var keys = []key{
+	{name: "node_id", section: sNode, kind: kText, def: "pathlockd-0", field: func(c *Config) any { return &c.NodeID },
+		must: "1 to 255 letters, digits, dots, dashes or underscores that end in a digit, such as pathlockd-0", check: isNodeID,
+		help: "The node's name in its cluster. It stands in the data directory and cannot change."},
+	{name: "data_dir", section: sNode, kind: kText, def: "/var/lib/pathlockd", field: func(c *Config) any { return &c.DataDir },
+		must: "a directory", check: notEmpty,
+		help: "Where everything durable is kept. With --dev the default is ./pathlockd-data."},
+	{name: "dev", section: sNode, kind: kBool, def: "false", field: func(c *Config) any { return &c.Dev },
+		help: "Found or resume a durable single-node cluster on loopback: implies bootstrap, and data_dir ./pathlockd-data, log_count 4 and any free raft port where those are not given."},
+	{name: "disk_reserve_bytes", section: sNode, kind: kBytes, def: "134217728", most: math.MaxInt64, field: func(c *Config) any { return &c.DiskReserve },
+		help: "Free space of data_dir below which the node refuses what makes its state grow; reads and releases go on. 0: never."},
+
+	{name: "native_listen", section: sFaces, kind: kAddr, def: "127.0.0.1:50050", optional: true, field: func(c *Config) any { return &c.NativeListen },
+		check: isAddr, help: "Native protocol over TCP. When it is not configured and its port is taken, it is off, with a warning. Port 0: any free one."},
+	{name: "native_unix", section: sFaces, kind: kText, def: "", optional: true, field: func(c *Config) any { return &c.NativeUnix },
+		must: "a path of at most 107 bytes", check: func(s string) bool { return len(s) <= 107 },
+		help: "Native protocol on a Unix socket. Who may connect is decided by the file's directory and the umask."},
+	{name: "listen", section: sFaces, kind: kAddr, def: "127.0.0.1:50051", optional: true, field: func(c *Config) any { return &c.Listen },
+		state: laterAlways, why: noGRPC, help: "gRPC, package pathlockd.v1."},
+	{name: "web_listen", section: sFaces, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.WebListen },
+		state: later, why: noWeb, help: "JSON and event streams over HTTP/1.1 and HTTP/2, with TLS."},
+	{name: "h3_listen", section: sFaces, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.H3Listen },
+		state: later, why: noWeb, help: "The same over HTTP/3 (UDP)."},
+	{name: "tls_cert_path", section: sFaces, kind: kText, def: "", field: func(c *Config) any { return &c.TLSCertPath },
+		must: "a file", state: refused, why: noTLS, help: "Certificate chain in PEM. Goes with tls_key_path."},
+	{name: "tls_key_path", section: sFaces, kind: kText, def: "", field: func(c *Config) any { return &c.TLSKeyPath },
+		must: "a file", state: refused, why: noTLS, help: "Private key in PEM. Goes with tls_cert_path."},
+	{name: "web_json", section: sFaces, kind: kChoice, def: "proto3", choices: []string{"proto3", "plain"}, field: func(c *Config) any { return &c.WebJSON },
+		state: later, why: noWeb, help: "How JSON responses spell enums and 64-bit numbers: names and strings (proto3), or numbers (plain)."},
+	{name: "web_zero_rtt", section: sFaces, kind: kBool, def: "true", field: func(c *Config) any { return &c.WebZeroRTT },
+		state: later, why: noWeb, help: "Let HTTP/3 clients send reads before the handshake is over."},
+	{name: "web_event_log_capacity", section: sFaces, kind: kInt, def: "1024", least: 1, most: 1 << 20, field: func(c *Config) any { return &c.WebEvents },
+		state: later, why: noWeb, help: "Events kept for each owner, for event streams that reconnect."},
+
+	{name: "bootstrap", section: sCluster, kind: kBool, def: "false", field: func(c *Config) any { return &c.Bootstrap },
+		help: "Found a cluster when data_dir is empty. A data_dir that is in use resumes, whatever this says."},
+	{name: "force_bootstrap", section: sCluster, kind: kBool, def: "false", field: func(c *Config) any { return &c.ForceBootstrap },
+		state: later, why: noCluster, help: "Found a cluster even though none of the seeds answers."},
+	{name: "seed_nodes", section: sCluster, kind: kList, def: "", field: func(c *Config) any { return &c.Seeds },
+		must: "a list of host:port", check: isPeerAddr, state: refused, why: noCluster, help: "Gossip addresses of nodes to join."},
+	{name: "public_addr", section: sCluster, kind: kURL, def: "http://localhost:50051", field: func(c *Config) any { return &c.PublicAddr },
+		help: "Where clients reach this node. Its host is also told for the native protocol when native_listen names none."},
+	{name: "raft_addr", section: sCluster, kind: kURL, def: "http://localhost:50052", field: func(c *Config) any { return &c.RaftAddr },
+		help: "Where the nodes of a cluster reach this one to replicate; it listens there. The host is a name or an IPv4 address. Port 0, alone: any free one."},
+	{name: "link_addr", section: sCluster, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.LinkAddr },
+		state: later, why: noCluster, help: "Where other nodes forward requests to this one."},
+	{name: "gossip_addr", section: sCluster, kind: kAddr, def: "127.0.0.1:7946", field: func(c *Config) any { return &c.GossipAddr },
+		state: later, why: noCluster, help: "Where the nodes of a cluster find each other (TCP and UDP)."},
+	{name: "gossip_advertise_addr", section: sCluster, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.GossipAdvertise },
+		state: later, why: noCluster, help: "The gossip address that others are told, where it differs."},
+	{name: "internal_auth_token", section: sCluster, kind: kText, def: "", optional: true, secret: true, field: func(c *Config) any { return &c.Token },
+		must: "at least 32 bytes", check: func(s string) bool { return len(s) >= 32 },
+		state: later, why: noCluster, help: "Shared secret of a cluster's nodes. Required only with peers."},
+	{name: "group_count", section: sCluster, kind: kInt, def: "256", least: 1, most: 65_533, field: func(c *Config) any { return &c.GroupCount },
+		help: "Virtual groups that namespaces are spread over. Fixed when the cluster is founded."},
+	{name: "log_count", section: sCluster, kind: kInt, def: "16", least: 1, most: 65_533, field: func(c *Config) any { return &c.LogCount },
+		help: "Replicated logs that the groups live in; above group_count means group_count. Fixed when the cluster is founded. With --dev the default is 4."},
+	{name: "routing_prefix_segments", section: sCluster, kind: kInt, def: "1", least: 0, most: wire.MaxPathSegments, field: func(c *Config) any { return &c.Segments },
+		help: "Path segments that make a namespace, under no policy. Fixed when the cluster is founded."},
+	{name: "default_lock_algorithm", section: sCluster, kind: kChoice, def: "recursive_rw", choices: wire.AlgorithmNames(), field: func(c *Config) any { return &c.Algorithm },
+		help: "Rules of namespaces that have no policy. Fixed when the cluster is founded."},
+	{name: "replication_factor", section: sCluster, kind: kInt, def: "3", least: 1, most: 15, odd: true, field: func(c *Config) any { return &c.ReplicationFactor },
+		help: "Copies of each log, as far as there are nodes. Fixed when the cluster is founded."},
+	{name: "stability_window_secs", section: sCluster, kind: kSpan, unit: seconds, def: "30", least: 0, most: day, field: func(c *Config) any { return &c.StabilityWindow },
+		state: later, why: noCluster, help: "How long a node is a member before logs are placed on it."},
+	{name: "eviction_window_secs", section: sCluster, kind: kSpan, unit: seconds, def: "60", least: 0, most: 7 * day, field: func(c *Config) any { return &c.EvictionWindow },
+		state: later, why: noCluster, help: "How long a node is away before its logs are placed on others."},
+	{name: "leader_balance_interval_secs", section: sCluster, kind: kSpan, unit: seconds, def: "60", least: 1, most: day, field: func(c *Config) any { return &c.LeaderBalance },
+		state: later, why: noCluster, help: "How often leaderships are handed to the nodes they belong on."},
+	{name: "max_concurrent_reconciles", section: sCluster, kind: kInt, def: "4", least: 1, most: 1024, field: func(c *Config) any { return &c.MaxReconciles },
+		state: later, why: noCluster, help: "Logs whose members one node changes at a time."},
+
+	{name: "max_inflight_per_group", section: sLimits, kind: kInt, def: "1024", least: 1, most: 1 << 20, field: func(c *Config) any { return &c.MaxInflight },
+		help: "Requests of a group under way at once; more are refused with UNAVAILABLE."},
+	{name: "max_queued_paths_per_group", section: sLimits, kind: kInt, def: "65536", least: 1, most: 1 << 24, field: func(c *Config) any { return &c.MaxQueued },
+		help: "Paths waited for in a group, a quarter of it by one owner; more are refused with RESOURCE_EXHAUSTED."},
+	{name: "max_concurrent_requests_per_connection", section: sLimits, kind: kInt, def: "256", least: 1, most: 65_536, field: func(c *Config) any { return &c.MaxConcurrent },
+		help: "Requests of a connection not yet answered, waiting acquires aside. The native protocol takes 1024 at most."},
+	{name: "request_timeout_ms", section: sLimits, kind: kSpan, unit: millis, def: "30000", least: 100, most: 600_000, field: func(c *Config) any { return &c.RequestTimeout },
+		help: "How long a request may take while there is no leader."},
+	{name: "event_buffer", section: sLimits, kind: kInt, def: "8192", least: 1, most: 1 << 22, field: func(c *Config) any { return &c.EventBuffer },
+		help: "Events of each log kept for subscribers that reconnect."},
+
+	{name: "raft_election_timeout_min_ms", section: sRaft, kind: kSpan, unit: millis, def: "1500", least: 150, most: 600_000, field: func(c *Config) any { return &c.ElectionMin },
+		help: "Silence of a leader after which another is elected, at the earliest. In steps of 50. A node that is alone does not wait for it."},
+	{name: "raft_election_timeout_max_ms", section: sRaft, kind: kSpan, unit: millis, def: "3000", least: 150, most: 1_200_000, field: func(c *Config) any { return &c.ElectionMax },
+		help: "The same at the latest. It is always twice the earliest; another value is warned about."},
+	{name: "raft_heartbeat_interval_ms", section: sRaft, kind: kSpan, unit: millis, def: "500", least: 50, most: 600_000, field: func(c *Config) any { return &c.Heartbeat },
+		help: "How often a leader shows that it lives. At most a fifth of the election timeout is used."},
+	{name: "raft_snapshot_interval_entries", section: sRaft, kind: kInt, def: "10000", least: 1, most: 1 << 30, field: func(c *Config) any { return &c.SnapshotEntries },
+		help: "Entries of a log between two snapshots."},
+	{name: "raft_snapshot_min_log_entries", section: sRaft, kind: kInt, def: "5000", least: 1, most: 1 << 30, field: func(c *Config) any { return &c.KeepEntries },
+		help: "Entries kept behind a snapshot, for replicas that are a little late."},
+	{name: "raft_snapshot_max_bytes", section: sRaft, kind: kBytes, def: "536870912", least: 1, most: math.MaxInt64, field: func(c *Config) any { return &c.SnapshotMaxBytes },
+		state: ignored, why: "snapshots are streamed and have no limit", help: "Largest snapshot."},
+	{name: "raft_max_inflight", section: sRaft, kind: kInt, def: "256", least: 1, most: 1 << 20, field: func(c *Config) any { return &c.RaftInflight },
+		state: ignored, why: "the window of a log is fixed at what measured best", help: "Entries of a log under way at once."},
+	{name: "group_gc_interval_secs", section: sRaft, kind: kSpan, unit: seconds, def: "1", most: day, field: func(c *Config) any { return &c.GroupGCInterval },
+		state: ignored, why: "leases end on time and nothing sweeps", help: "How often expired state was swept."},
+	{name: "group_gc_batch", section: sRaft, kind: kInt, def: "1024", most: 1 << 30, field: func(c *Config) any { return &c.GroupGCBatch },
+		state: ignored, why: "leases end on time and nothing sweeps", help: "How much was swept at once."},
+
+	{name: "log_level", section: sLogs, kind: kChoice, def: "info", choices: []string{"debug", "info", "warn", "error"}, field: func(c *Config) any { return &c.LogLevel },
+		help: "Least important messages that are logged."},
+	{name: "log_file", section: sLogs, kind: kText, def: "", optional: true, field: func(c *Config) any { return &c.LogFile },
+		must: "a file", help: "Log to this file instead of standard error; SIGHUP opens it anew."},
+}
+
+// isNodeID says that s ends in a digit and has nothing in it that would need
+// quoting somewhere.
+func isNodeID(s string) bool {
+	if s == "" || len(s) > 255 || s[len(s)-1] < '0' || s[len(s)-1] > '9' {
+		return false
+	}
+	for _, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)) {
+			return false
+		}
+	}
+	return true
+}
+
+func notEmpty(s string) bool { return s != "" }

@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	stdlog "log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// sameSignal is how close to the first signal another one counts as the same.
+const sameSignal = 50 * time.Millisecond
+
+// run is the daemon as a process: from its configuration until a signal.
+func run(src sources, stdout, stderr io.Writer) error {
+	cfg, err := src.load()
+	if err != nil {
+		return err
+	}
+	log, reopen, err := openLog(&cfg, stderr)
+	if err != nil {
+		return err
+	}
+	// Libraries write to the standard log: the replicated log's store its last word
+	// before it panics, for one.
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelWarn).Writer())
+	// A reader of our output that goes away must not take the locks with it.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := stopSignals(log, reopen, isTerminal(stderr))
+	defer stop()
+
+	d, err := Start(ctx, cfg, log)
+	if err != nil {
+		if ctx.Err() != nil {
+			log.Info("stopped before it was started")
+			return nil
+		}
+		return report(log, &cfg, stderr, err)
+	}
+	if isTerminal(stdout) {
+		go func() {
+			if d.WaitReady(ctx) == nil {
+				io.WriteString(stdout, d.banner())
+			}
+		}()
+	}
+	<-ctx.Done()
+	if err := d.Close(context.Background()); err != nil {
+		return report(log, &cfg, stderr, fmt.Errorf("stop: %w", err))
+	}
+	return nil
+}
+
+// report tells why the daemon does not run, where it will be looked for: in the
+// log, and in plain words on a terminal or beside a log file.
+func report(log *slog.Logger, cfg *Config, stderr io.Writer, err error) error {
+	if cfg.LogFile != "" || !isTerminal(stderr) {
+		log.Error("pathlockd failed", "error", err)
+	}
+	if cfg.LogFile != "" || isTerminal(stderr) {
+		printError(stderr, err)
+	}
+	return reportedError{err}
+}
+
+// stopSignals answers a context that ends with the first SIGTERM or SIGINT; the
+// second ends the process. SIGHUP opens the log file anew; without one, it is the
+// end of the terminal, if there is one.
+func stopSignals(log *slog.Logger, reopen func() error, terminal bool) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	go func() {
+		var first time.Time
+		for s := range signals {
+			switch {
+			case s == syscall.SIGHUP && reopen != nil:
+				if err := reopen(); err != nil {
+					log.Error("cannot open the log file anew", "error", err)
+				} else {
+					log.Info("opened the log file anew")
+				}
+			case s == syscall.SIGHUP && !terminal:
+				log.Info("SIGHUP: there is no log_file to open anew")
+			case ctx.Err() != nil && time.Since(first) < sameSignal:
+				// Who signals a process and its group means it once.
+			case ctx.Err() != nil:
+				log.Warn("stopping at once: a second signal came", "signal", s.String())
+				os.Exit(ExitFailed)
+			default:
+				log.Info("stopping", "signal", s.String())
+				first = time.Now()
+				cancel()
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(signals); cancel() }
+}
