@@ -275,7 +275,7 @@ func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string)
 		}
 		h.token = token
 	} else {
-		key, h := s.writeHold(w.key)
+		key, h, _ := s.holds.Put(s.w, w.key, classWrite)
 		h.owner, h.token, h.since, h.meta = a.l.owner, token, s.wall, meta
 		h.born, h.mode, h.alg = s.w.Mark(), wire.ModeWrite, a.alg
 		a.l.holds.Insert(s.w, key, classWrite, 0)
@@ -283,16 +283,6 @@ func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string)
 	if !s.queue.Empty() {
 		s.outdate(a.ns, w.key, token, a.alg.Recursive())
 	}
-}
-
-// writeHold answers the leaf of a path that nobody writes, made if the path has
-// none, and the tree's copy of the key.
-func (s *State) writeHold(key string) (string, *hold) {
-	if own, ok := s.holds.Key(key); ok {
-		return own, s.holds.SetClass(s.w, key, classWrite)
-	}
-	key = owned(key)
-	return key, s.holds.Insert(s.w, key, classWrite, 0)
 }
 
 // share takes a read or a permit.

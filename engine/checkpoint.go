@@ -49,7 +49,7 @@ func (s *State) EvictFences(budget int) (done bool) {
 			s.sweep = key
 			return false
 		}
-		if mod <= s.written && s.queue.Sub(s.suffixed(key, "\x00")).Empty() {
+		if mod <= s.written && (s.queue.Empty() || s.queue.Sub(s.suffixed(key, "\x00")).Empty()) {
 			gone = append(gone, key)
 		}
 		return true
@@ -57,8 +57,6 @@ func (s *State) EvictFences(budget int) (done bool) {
 	if done {
 		s.sweep = ""
 	}
-	for _, key := range gone {
-		s.holds.Delete(s.w, key)
-	}
+	s.holds.RemoveAll(s.w, gone)
 	return done
 }

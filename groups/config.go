@@ -43,6 +43,11 @@ type Config struct {
 	Clock  Clock      // nil: the machine's
 	RaftFS config.IFS // of the raft log; nil: the operating system's
 	FS     vfs.FS     // of the state database; nil: the operating system's
+
+	// NoEngine is for benchmarks alone: clients' commands go all the way through
+	// their log and are then answered OK without being carried out. What is left is
+	// the cost of everything but the lock rules. No configuration key sets it.
+	NoEngine bool
 }
 
 // Defaults fills in what is not set, as contract.md section 14 says.

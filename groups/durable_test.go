@@ -1,13 +1,19 @@
 package groups
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -178,24 +184,99 @@ func TestReloadIsTheSame(t *testing.T) {
 	}
 }
 
-// TestFailedWriteStops makes the disk refuse a write: the process says so and ends,
-// and acknowledges nothing more.
+// syncBuffer is a buffer for many writers.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// brokenDisk fails every operation of one kind once it is broken.
+type brokenDisk struct {
+	op     gvfs.Op
+	broken atomic.Bool
+}
+
+func (d *brokenDisk) MaybeError(op gvfs.Op) error {
+	if op == d.op && d.broken.Load() {
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+// TestFailedWriteStops makes the disks refuse: the process says so and ends with
+// its own exit code, and the request that was under way is not acknowledged.
 func TestFailedWriteStops(t *testing.T) {
+	for name, op := range map[string]gvfs.Op{"write": gvfs.OpWrite, "sync": gvfs.OpSync} {
+		t.Run("raft log: "+name, func(t *testing.T) {
+			disk := &brokenDisk{op: op}
+			stopsOn(t, disk, func(_ *rig, c *caller) {
+				disk.broken.Store(true)
+				c.start(c.r.next.Add(1), write("b", "h:/a/2", time.Hour))
+			})
+		})
+	}
+	t.Run("state", func(t *testing.T) {
+		stopsOn(t, nil, func(r *rig, _ *caller) {
+			m := r.node.machines[r.node.homes[r.node.groupOf("h:/a")]]
+			go m.fail(errors.New("disk on fire"))
+		})
+	})
+}
+
+// stopsOn runs a node until a failure that fail brings about ends its process.
+func stopsOn(t *testing.T, disk *brokenDisk, fail func(*rig, *caller)) {
+	t.Helper()
 	stopped := make(chan int, 64)
-	defer func(old func(int)) { exit = old }(exit)
+	old := exit
 	exit = func(code int) {
 		select {
 		case stopped <- code:
 		default:
 		}
-		select {} // the process would be gone
+		select {} // the process would be gone: whoever came here does nothing more
 	}
-	r := newRig(t, nil)
+	var said syncBuffer
+	var faults gvfs.Injector
+	if disk != nil {
+		faults = disk
+	}
+	r := newRigOn(t, faults, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&said, nil)) })
 	c := r.session()
+	t.Cleanup(func() { // before the rig's own
+		exit = old
+		if disk != nil { // what hangs in the disk cannot be closed
+			disk.broken.Store(false)
+			r.node = nil
+		}
+	})
 	c.must(write("a", "h:/a/1", time.Hour))
-	m := r.node.machines[r.node.homes[r.node.groupOf("h:/a")]]
-	go m.fail(errors.New("disk on fire"))
-	if code := <-stopped; code != 3 {
-		t.Fatalf("exit code %d", code)
+	fail(r, c)
+	select {
+	case code := <-stopped:
+		if code != 3 {
+			t.Fatalf("exit code %d", code)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the process goes on")
+	}
+	if got := said.String(); !strings.Contains(got, "storage failed") {
+		t.Errorf("it said %q", got)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if disk != nil && len(c.open) != 1 {
+		t.Error("the request was answered, and cannot be durable")
 	}
 }

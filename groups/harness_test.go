@@ -22,6 +22,8 @@ type rig struct {
 	cfg   Config
 	node  *Node
 	raft  *gvfs.MemFS
+	// faults makes the raft log's disk fail, nil for never.
+	faults gvfs.Injector
 	state *vfs.MemFS
 	next  atomic.Uint64
 	clock *testClock
@@ -93,7 +95,12 @@ func freeAddr(t *testing.T) string {
 // newRig starts a node on disks in memory. change may alter its configuration.
 func newRig(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), clock: &testClock{start: time.Now()}}
+	return newRigOn(t, nil, change)
+}
+
+func newRigOn(t *testing.T, faults gvfs.Injector, change func(*Config)) *rig {
+	t.Helper()
+	r := &rig{faults: faults, t: t, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), clock: &testClock{start: time.Now()}}
 	r.cfg = Config{
 		DataDir: t.TempDir(), Bootstrap: true, Segments: 1, GroupCount: 16, LogCount: 2,
 		RaftAddr: freeAddr(t), Clock: r.clock, RequestTimeout: 10 * time.Second,
@@ -115,6 +122,9 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 func (r *rig) open() {
 	r.t.Helper()
 	r.cfg.RaftFS, r.cfg.FS = r.raft, r.state
+	if r.faults != nil {
+		r.cfg.RaftFS = gvfs.Wrap(r.raft, r.faults)
+	}
 	n, err := Open(r.cfg)
 	if err != nil {
 		r.t.Fatal(err)

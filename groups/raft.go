@@ -42,7 +42,7 @@ func newHost(c *Config, id *identity, dir string, onLeader func(raftio.LeaderInf
 	expert.LogDB = config.GetSmallMemLogDBConfig()
 	expert.LogDB.Shards = 1
 	expert.NodeRegistryFactory = registryFactory{}
-	expert.FS = c.RaftFS
+	expert.FS = newRaftDisk(c.RaftFS, func(err error) { lastWord(c.Log, err) })
 	host, err := dragonboat.NewNodeHost(config.NodeHostConfig{
 		DeploymentID:      id.deployment(),
 		NodeHostID:        id.HostID,

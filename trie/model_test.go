@@ -235,7 +235,7 @@ func TestAgainstMap(t *testing.T) {
 			k := key.Draw(t, "key")
 			probe = append(probe, k)
 			e, there := live.m[k]
-			switch op := rapid.IntRange(0, 9).Draw(t, "op"); {
+			switch op := rapid.IntRange(0, 12).Draw(t, "op"); {
 			case op < 4 && !there:
 				e = entry{val: rapid.Int().Draw(t, "val"), class: Class(rapid.IntRange(0, Classes).Draw(t, "class")), mod: w.Mark()}
 				if e.class == 2 {
@@ -260,6 +260,22 @@ func TestAgainstMap(t *testing.T) {
 					t.Fatalf("delete %q: %v", k, got)
 				}
 				delete(live.m, k)
+			case op > 8 && op < 11 && e.rank == 0:
+				e.val, e.class, e.mod = rapid.Int().Draw(t, "val"), Class(rapid.SampledFrom([]int{0, 1, 3, 4}).Draw(t, "class")), w.Mark()
+				scratch := []byte(k)
+				own, v, fresh := live.tree.Put(w, view(scratch), e.class)
+				clear(scratch)
+				if own != k || fresh == there {
+					t.Fatalf("put %q: key %q, fresh %v", k, own, fresh)
+				}
+				*v = e.val
+				live.m[k] = e
+			case op == 11:
+				gone := slices.DeleteFunc(live.m.under(""), func(string) bool { return !rapid.Bool().Draw(t, "gone") })
+				live.tree.RemoveAll(w, gone)
+				for _, k := range gone {
+					delete(live.m, k)
+				}
 			case op == 8:
 				frozen = append(frozen, pair{live.tree, maps.Clone(live.m)})
 				w.Freeze()

@@ -89,3 +89,16 @@ func (in *inner) lose(c Class, rank uint64) {
 		return true
 	})
 }
+
+// resum works the summary out anew from the leaf and the children.
+func (in *inner) resum() {
+	in.sum = sumOf(in.leaf)
+	in.each(func(_ byte, kid *node) bool {
+		s := sumOf(kid)
+		for c, n := range s.Count {
+			in.sum.Count[c] += n
+		}
+		in.sum.bounds(s.First, s.Last)
+		return true
+	})
+}

@@ -149,18 +149,10 @@ func ownLeaf[V any](w *Writer, slot **node) *leaf[V] {
 // c from now on, and answers its value like Edit.
 func (t *Tree[V]) SetClass(w *Writer, key string, c Class) *V {
 	l := ownLeaf[V](w, t.descend(w, key))
-	if l.key != key || l.rank != 0 {
-		panic("trie: class of a leaf that is missing or has a rank")
+	if l.key != key {
+		panic("trie: class of a leaf that is missing")
 	}
-	for _, in := range w.path {
-		if l.class < None {
-			in.sum.Count[l.class]--
-		}
-		if c < None {
-			in.sum.Count[c]++
-		}
-	}
-	l.class = c
+	w.reclass(&l.node, c)
 	return &l.val
 }
 
@@ -207,6 +199,83 @@ func (t *Tree[V]) Insert(w *Writer, key string, c Class, rank uint64) *V {
 		slot = next
 		depth++
 	}
+}
+
+// Put makes sure that key is there and counts as class c, and answers the tree's
+// own copy of the key, the value for the writer to change, and whether the key is
+// new. The key may be in scratch memory: it is copied if it is new. A key that is
+// there already must have no rank.
+func (t *Tree[V]) Put(w *Writer, key string, c Class) (own string, v *V, fresh bool) {
+	w.path = w.path[:0]
+	slot, depth := &t.root, 0
+	for {
+		n := *slot
+		switch {
+		case n == nil:
+			l := newLeaf[V](w, key, c)
+			*slot = &l.node
+			return l.key, &l.val, true
+		case n.kind == kindLeaf && asLeaf[V](n).key == key:
+			l := ownLeaf[V](w, slot)
+			w.reclass(&l.node, c)
+			return l.key, &l.val, false
+		case n.kind == kindLeaf:
+			l := newLeaf[V](w, key, c)
+			*slot = &split(w, asLeaf[V](n), l, depth).node
+			return l.key, &l.val, true
+		}
+		in := w.own(slot)
+		if p := commonPrefix(in.prefix, key[depth:]); p < len(in.prefix) {
+			l := newLeaf[V](w, key, c)
+			*slot = &fork(w, in, &l.node, key, depth, p).node
+			return l.key, &l.val, true
+		}
+		depth += len(in.prefix)
+		in.mod = w.mod
+		w.path = append(w.path, in)
+		if depth == len(key) {
+			slot = &in.leaf
+			continue
+		}
+		next := in.kid(key[depth])
+		if next == nil {
+			l := newLeaf[V](w, key, c)
+			if int(in.n) == in.kind.room() {
+				in = in.resized(in.kind + 1)
+				*slot = &in.node
+			}
+			in.add(key[depth], &l.node)
+			return l.key, &l.val, true
+		}
+		slot = next
+		depth++
+	}
+}
+
+// newLeaf makes a leaf with a copy of key and counts it in the nodes of w.path.
+func newLeaf[V any](w *Writer, key string, c Class) *leaf[V] {
+	l := &leaf[V]{key: strings.Clone(key)}
+	l.gen, l.mod, l.kind, l.class = w.gen, w.mod, kindLeaf, c
+	for _, in := range w.path {
+		in.sum.gain(c, 0)
+	}
+	return l
+}
+
+// reclass makes a leaf without a rank count as class c in the nodes of w.path.
+func (w *Writer) reclass(l *node, c Class) {
+	if rankOf(l) != 0 {
+		panic("trie: class of a leaf that has a rank")
+	}
+	for _, in := range w.path {
+		if l.class < None {
+			in.sum.Count[l.class]--
+		}
+		if c < None {
+			in.sum.Count[c]++
+		}
+	}
+	l.class = c
 }
 
 // split answers the node that holds two leaves whose keys agree up to depth.
@@ -282,6 +351,44 @@ func (w *Writer) remove(slot **node, key string, depth int) (gone *node) {
 	in.lose(gone.class, rankOf(gone))
 	w.shrink(slot, in)
 	return gone
+}
+
+// RemoveAll is Remove for keys in ascending order, all of them there, in one walk
+// over the nodes they have in common.
+func (t *Tree[V]) RemoveAll(w *Writer, keys []string) {
+	if len(keys) > 0 {
+		w.removeAll(&t.root, keys, 0)
+	}
+}
+
+func (w *Writer) removeAll(slot **node, keys []string, depth int) {
+	if len(keys) == 1 {
+		w.remove(slot, keys[0], depth)
+		return
+	}
+	in := w.own(slot) // two keys part below a node that is no leaf
+	depth += len(in.prefix)
+	if len(keys[0]) == depth {
+		in.leaf, keys = nil, keys[1:]
+	}
+	for len(keys) > 0 {
+		c, n := keys[0][depth], 1
+		for n < len(keys) && keys[n][depth] == c {
+			n++
+		}
+		kid := in.kid(c)
+		w.removeAll(kid, keys[:n], depth+1)
+		if *kid == nil {
+			in.drop(c)
+		}
+		keys = keys[n:]
+	}
+	in.resum()
+	for in.n > 0 && in.kind > kind4 && int(in.n) <= (in.kind-1).room()*3/4 {
+		in = in.resized(in.kind - 1)
+		*slot = &in.node
+	}
+	w.shrink(slot, in)
 }
 
 // shrink gives in, which lost something, the form its contents need.

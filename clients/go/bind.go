@@ -21,17 +21,28 @@ type binds struct {
 // need no Bind.
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
+	b := &c.binds
+	b.mu.Lock()
+	if b.owned == nil {
+		b.owned = make(map[string]*wire.Request)
+	}
+	before, again := b.owned[owner]
+	b.owned[owner] = req // now, as the connection may break right after the answer
+	b.mu.Unlock()
 	a, err := newWaiter(c).ask(ctx, req)
-	if err != nil {
-		return false, err
+	if err == nil {
+		return a.result.Status == wire.StatusOK, nil
 	}
-	c.binds.mu.Lock()
-	if c.binds.owned == nil {
-		c.binds.owned = make(map[string]*wire.Request)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.owned[owner] != req: // somebody else has changed it since
+	case again:
+		b.owned[owner] = before
+	default:
+		delete(b.owned, owner)
 	}
-	c.binds.owned[owner] = req
-	c.binds.mu.Unlock()
-	return a.result.Status == wire.StatusOK, nil
+	return false, err
 }
 
 // Unbind ends what Bind began.

@@ -28,6 +28,7 @@ type call struct {
 	forsaken bool          // its caller has gone
 	unheard  bool          // sent again, and nothing was heard of it since
 	on       uint64        // connection it was last sent on, 0: none
+	only     uint64        // connection it is about, and is dropped without; 0: any
 	resent   bool          // it was sent on more than one connection
 	timed    bool          // sent is wanted
 	sent     time.Duration // when it was sent for the first time (Client.now)

@@ -28,6 +28,7 @@ type Client struct {
 	subs    subscriptions
 	watch   topologyWatch
 	binds   binds
+	waiters sync.Pool // *waiter
 
 	heard       atomic.Int64 // when the last bytes of the last connection came (now)
 	tries       atomic.Int32 // rounds of connecting since a server last answered
@@ -47,7 +48,7 @@ type Client struct {
 
 	link struct { // for people and errors
 		sync.Mutex
-		server string
+		server ServerInfo
 		err    error // why there is no connection
 	}
 }
@@ -187,7 +188,7 @@ func (c *Client) detach(cn *conn) {
 		c.move.Store(true)
 	}
 	// A server on its way out ends no lease with its connections.
-	c.keeper.detached(bye != nil && bye.err.Code == wire.Unavailable)
+	c.keeper.detached(bye != nil && bye.err.Code == wire.Unavailable, isCut(err))
 }
 
 // reconnect makes the next connection, beginning with the address of the last,
@@ -211,7 +212,6 @@ func (c *Client) reconnect(last int) *conn {
 				return nil
 			}
 			if next == last && isDead(err) {
-				// Nobody is there who could have ended leases with the connection.
 				c.keeper.excuse()
 			}
 			c.link.Lock()
@@ -266,12 +266,23 @@ func (c *Client) linkError() error {
 	return c.link.err
 }
 
-// Server answers the id of the node that the client is, or was last, connected to.
-func (c *Client) Server() string {
+// ServerInfo says which server a client is connected to. It is for people.
+type ServerInfo struct {
+	Address   string // as it was given to Dial
+	NodeID    string
+	ClusterID string // the same on every node of a cluster
+	Version   string // of the server's program
+}
+
+// ServerInfo says which server the client is, or was last, connected to.
+func (c *Client) ServerInfo() ServerInfo {
 	c.link.Lock()
 	defer c.link.Unlock()
 	return c.link.server
 }
+
+// Server answers the id of the node that the client is, or was last, connected to.
+func (c *Client) Server() string { return c.ServerInfo().NodeID }
 
 // Close ends the client: requests that are under way fail with ErrClosed, its
 // locks are lost, and the server frees them after the grace at the latest. Unlock

@@ -28,7 +28,7 @@ type conn struct {
 	number uint64                            // counts the client's connections, from 1
 	at     int                               // its address's place in the list
 	limits wire.Limits
-	server string       // node id
+	server ServerInfo
 	heard  atomic.Int64 // when the last bytes came (Client.now)
 
 	// Under the session's lock.
@@ -120,7 +120,8 @@ func (cn *conn) hello() error {
 		return err
 	}
 	for {
-		payload, size, _, err := wire.NextFrame(cn.in[:cn.have], wire.MaxFrameBytes)
+		// A welcome is short; what is as long as the buffer is none.
+		payload, size, _, err := wire.NextFrame(cn.in[:cn.have], readBytes/2)
 		if err != nil {
 			return &ProtocolError{Step: "hello", Err: err}
 		}
@@ -166,7 +167,12 @@ func (cn *conn) welcome(request uint64, payload []byte) (done bool, err error) {
 	if err != nil {
 		return false, &ProtocolError{Step: "hello", Err: err}
 	}
-	cn.limits, cn.server = res.List.Welcome.Limits, strings.Clone(res.List.Welcome.NodeID)
+	w := res.List.Welcome
+	cn.limits = w.Limits
+	cn.server = ServerInfo{
+		Address: cn.c.addrs[cn.at].String(), NodeID: strings.Clone(w.NodeID),
+		ClusterID: strings.Clone(w.ClusterID), Version: strings.Clone(w.ServerVersion),
+	}
 	cn.heard.Store(int64(cn.c.now()))
 	return true, nil
 }

@@ -1,29 +1,34 @@
 package pathlockd
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// fake is a server that does what a test says. It listens, and each connection is
-// handed to the test after its hello was read.
+// fake is a server that does what a test says: each connection is handed to the
+// test after its hello was read. Its connections are pipes, so that it works within
+// a synctest bubble, where time passes only when everybody waits.
 type fake struct {
 	t     testing.TB
-	l     net.Listener
 	addr  string
 	conns chan *peer
+	// dial is for WithDialer.
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // peer is one connection at the server's end.
 type peer struct {
 	net.Conn
 	t     testing.TB
+	addr  string // that was dialled
 	hello *wire.Hello
 	id    uint64 // of the hello
 	buf   []byte
@@ -38,12 +43,23 @@ type asked struct {
 }
 
 func newFake(t testing.TB) *fake {
+	f := &fake{t: t, addr: "fake:1", conns: make(chan *peer, 64)}
+	f.dial = func(_ context.Context, _, addr string) (net.Conn, error) {
+		client, server := net.Pipe()
+		go f.greet(server, addr)
+		return client, nil
+	}
+	return f
+}
+
+// newSocketFake is a fake server with real connections.
+func newSocketFake(t testing.TB) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{t: t, l: l, addr: l.Addr().String(), conns: make(chan *peer, 64)}
+	f := &fake{t: t, addr: l.Addr().String(), conns: make(chan *peer, 64), dial: new(net.Dialer).DialContext}
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -51,18 +67,23 @@ func newFake(t testing.TB) *fake {
 			if err != nil {
 				return
 			}
-			p := &peer{Conn: c, t: t}
-			t.Cleanup(func() { c.Close() })
-			a, err := p.read()
-			if err != nil || a.req.Op != wire.OpHello {
-				c.Close()
-				continue
-			}
-			p.id, p.hello = a.id, a.req.Hello
-			f.conns <- p
+			f.greet(c, f.addr)
 		}
 	}()
 	return f
+}
+
+// greet reads a connection's hello.
+func (f *fake) greet(c net.Conn, addr string) {
+	p := &peer{Conn: c, t: f.t, addr: addr}
+	a, err := p.read()
+	if err != nil || a.req.Op != wire.OpHello {
+		c.Close()
+		return
+	}
+	f.t.Cleanup(func() { c.Close() })
+	p.id, p.hello = a.id, a.req.Hello
+	f.conns <- p
 }
 
 // accept waits for the next connection, whose hello is not answered yet.
@@ -90,7 +111,7 @@ func (f *fake) client(opts ...Option) (*Client, *peer) {
 	f.t.Helper()
 	first := make(chan *peer, 1)
 	go func() { first <- f.open() }()
-	return dial(f.t, f.addr, opts...), <-first
+	return dial(f.t, f.addr, append([]Option{WithDialer(f.dial)}, opts...)...), <-first
 }
 
 var testLimits = wire.Limits{
@@ -175,7 +196,7 @@ func (p *peer) quiet(d time.Duration) {
 func (p *peer) gone() {
 	p.t.Helper()
 	p.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.Copy(io.Discard, p); err != nil && !strings.Contains(err.Error(), "reset") {
+	if _, err := io.Copy(io.Discard, p.Conn); err != nil && !strings.Contains(err.Error(), "reset") {
 		p.t.Fatalf("the client did not close the connection: %v", err)
 	}
 }
@@ -232,4 +253,22 @@ func (p *peer) serve(f func(a *asked) *wire.Result) {
 			p.reply(a.id, a.req.Op, res)
 		}
 	}
+}
+
+// serveAll grants every request, in the background.
+func (p *peer) serveAll() {
+	go p.serve(func(a *asked) *wire.Result { return granted(a.req) })
+}
+
+// bubble runs a test on a clock of its own, which moves only while everybody waits:
+// for the other side of a pipe, a channel or a timer.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// pass lets so much of a bubble's time go by, and what it brings about happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }

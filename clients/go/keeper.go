@@ -28,6 +28,7 @@ type keeper struct {
 		live     uint64        // number of the connection, 0: there is none
 		broke    time.Duration // when that was lost
 		excused  bool          // its server went with it, and could end no lease
+		cut      bool          // it ended from the other side
 		watching int           // leases that hear of events
 		watches  int           // how many may
 		closed   bool
@@ -103,15 +104,10 @@ func (k *keeper) work() time.Duration {
 // chores is what is found to be done under the keeper's lock, and done after it.
 type chores struct {
 	calls []*call
-	lost  []lostLock
+	lost  []*Lock
 	asked []*Lock // to let go
 	watch []*lease
 	leave []*Subscription
-}
-
-type lostLock struct {
-	lock *Lock
-	err  *LostError
 }
 
 func (t *chores) do(c *Client) {
@@ -119,7 +115,7 @@ func (t *chores) do(c *Client) {
 		c.session.submit(t.calls...) // refused only when the client is closed
 	}
 	for _, l := range t.lost {
-		l.lock.lose(l.err)
+		l.lose()
 	}
 	for _, l := range t.asked {
 		l.revoke()
@@ -169,11 +165,11 @@ func (k *keeper) attached(on uint64, watches int) {
 }
 
 // detached is called when the connection is gone. excused says that no lease ends
-// for that.
-func (k *keeper) detached(excused bool) {
+// for that, cut that the connection ended from the other side.
+func (k *keeper) detached(excused, cut bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.live, k.mu.broke, k.mu.excused = 0, k.c.now(), excused
+	k.mu.live, k.mu.broke, k.mu.excused, k.mu.cut = 0, k.c.now(), excused, cut
 	if excused {
 		return
 	}
@@ -193,12 +189,17 @@ func (k *keeper) limit() time.Duration {
 	return max(k.mu.broke+grace-margin(grace), 1)
 }
 
-// excuse is called when it turns out that the server of the lost connection went
-// with it. The death of a server ends no lease.
+// excuseWithin is how soon after a connection was cut its server must turn out to be
+// gone to have gone with it. One that lived on may have ended leases.
+const excuseWithin = 250 * time.Millisecond
+
+// excuse is called when nobody listens any more where the lost connection led to. If
+// its server went with it, no lease is shorter for that: the death of a server is no
+// disconnect.
 func (k *keeper) excuse() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.mu.excused || k.mu.live != 0 {
+	if k.mu.excused || k.mu.live != 0 || !k.mu.cut || k.c.now()-k.mu.broke > excuseWithin {
 		return
 	}
 	limit := k.limit()

@@ -183,7 +183,8 @@ func (l *lease) failed(err error) {
 func (l *lease) end(cause error, reason wire.Reason, last error, todo *chores) {
 	for _, lk := range l.locks {
 		lk.lease = nil
-		todo.lost = append(todo.lost, lostLock{lk, &LostError{Path: lk.paths[0].Path, Cause: cause, Reason: reason, Last: last}})
+		lk.fate = &LostError{Path: lk.paths[0].Path, Cause: cause, Reason: reason, Last: last}
+		todo.lost = append(todo.lost, lk)
 	}
 	l.locks = nil
 	l.forget(todo)

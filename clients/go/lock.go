@@ -22,7 +22,8 @@ type Lock struct {
 	parent    context.Context // that it was taken with
 	bound     bool            // Context ends with parent
 	onRevoke  func(*Lock)
-	lease     *lease // under the keeper's lock; nil when it is not kept
+	lease     *lease     // under the keeper's lock; nil when it is not kept
+	fate      *LostError // likewise; why it was lost, before the lock itself knows
 
 	mu struct {
 		sync.Mutex
@@ -87,8 +88,9 @@ func (l *Lock) Err() error {
 	if err != nil {
 		return err
 	}
-	if at := l.Deadline(); !at.IsZero() && time.Until(at) <= 0 {
+	if at := l.Deadline(); at.IsZero() || time.Until(at) <= 0 {
 		l.c.keeper.work()
+		l.lose() // somebody else may have found out, and not told yet
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.mu.err
@@ -142,11 +144,14 @@ func (l *Lock) Context() context.Context {
 	return l.mu.ctx
 }
 
-// lose takes note that the lock is lost.
-func (l *Lock) lose(err *LostError) {
+// lose takes note that the lock is lost, if it is.
+func (l *Lock) lose() {
+	l.c.keeper.mu.Lock()
+	err := l.fate
+	l.c.keeper.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.state != lockHeld {
+	if err == nil || l.mu.state != lockHeld {
 		return
 	}
 	l.mu.state, l.mu.err = lockLost, err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // sharedDir is the data directory of the shared server.
@@ -15,9 +17,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	before := goleak.IgnoreCurrent() // what packages start when they are loaded
 	code := m.Run()
 	if shared.n != nil {
 		shared.n.stop(0)
+	}
+	if err := goleak.Find(before); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "goroutines are left over:", err)
+		code = 1
 	}
 	os.RemoveAll(sharedDir)
 	os.Exit(code)

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -23,13 +24,13 @@ func (c *Client) remembered(one *call) bool {
 // orphaned takes a call back whose caller has gone. What it took is released.
 func (c *Client) orphaned(one *call, ans *answer, err error) {
 	req := one.request()
+	unknown := errors.Is(err, ErrOutcomeUnknown)
 	switch {
-	case one.must && (codeOf(err) == wire.Unavailable || codeOf(err) == wire.DeadlineExceeded):
+	case one.must && (unknown || codeOf(err) == wire.Unavailable):
 		c.releaseLater(req.Owner, slices.Clone(req.Releases))
 	case one.undo && err == nil && ans.result.Status == wire.StatusOK:
 		c.releaseLater(req.Owner, releasesOf(req.Locks))
-	case one.undo && codeOf(err) == wire.DeadlineExceeded:
-		// Its wait is over; or it was granted, and nobody knows.
+	case one.undo && unknown: // its wait is over; or it was granted, and nobody knows
 		c.releaseLater(req.Owner, releasesOf(req.Locks))
 	}
 }
@@ -70,9 +71,12 @@ func (c *Client) release(ctx context.Context, owner string, rels []wire.ReleaseR
 		w := newWaiter(c)
 		w.must = later // it is sent, and sent again, even if ctx ends
 		_, err := w.ask(ctx, &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: rels[:n]})
+		if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil {
+			continue // to release twice does no harm
+		}
 		if err != nil {
 			if code := codeOf(err); code != wire.Unavailable && code != wire.DeadlineExceeded {
-				rels = rels[n:]
+				rels = rels[n:] // refused for good, or on its way (must)
 			}
 			if later && len(rels) > 0 {
 				c.releaseLater(owner, slices.Clone(rels))

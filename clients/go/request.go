@@ -3,7 +3,6 @@ package pathlockd
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -78,7 +77,8 @@ type waiter struct {
 	done                        chan struct{}
 	tell                        chan wire.Result // places in the queue; nil: not wanted
 	place                       func(*wire.Result)
-	urgent, undo, must, forever bool // of the call
+	urgent, undo, must, forever bool          // of the call
+	inQueue                     time.Duration // how long a waiting acquire may be in the queue
 	ans                         *answer
 	err                         error
 }
@@ -89,19 +89,19 @@ const (
 	stateLeft
 )
 
-var waiterPool = sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }}
-
+// newWaiter takes a waiter from the client's own pool.
 func newWaiter(c *Client) *waiter {
-	w := waiterPool.Get().(*waiter)
-	w.c = c
-	return w
+	if w, ok := c.waiters.Get().(*waiter); ok {
+		return w
+	}
+	return &waiter{c: c, done: make(chan struct{}, 1)}
 }
 
 // free gives a waiter back whose call has come back.
 func (w *waiter) free() {
 	w.call.free()
-	*w = waiter{done: w.done}
-	waiterPool.Put(w)
+	*w = waiter{c: w.c, done: w.done}
+	w.c.waiters.Put(w)
 }
 
 // land implements receiver.
@@ -150,9 +150,14 @@ func (w *waiter) ask(ctx context.Context, req *wire.Request) (*answer, error) {
 	w.call.set(req)
 	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
 	w.call.undo, w.call.must = w.undo || w.call.waits, w.must
+	w.inQueue = queueTime(req)
 	if err := w.c.fitsFrame(w.call); err != nil {
 		w.free()
 		return nil, err
+	}
+	if ctx.Err() != nil && !w.must {
+		w.free()
+		return nil, fmt.Errorf("%s: not sent: %w", req.Op, context.Cause(ctx))
 	}
 	for try := 0; ; try++ {
 		again, err := w.once(ctx)
@@ -198,11 +203,25 @@ func (w *waiter) once(ctx context.Context) (again, error) {
 	case wire.Unavailable:
 		return anew, w.err
 	case wire.DeadlineExceeded:
-		if w.call.waits || w.call.mutates() && w.c.remembered(w.call) {
+		if w.waitsOn() || !w.call.waits && w.call.mutates() && w.c.remembered(w.call) {
 			return repeated, w.err
 		}
 	}
 	return never, w.err
+}
+
+// waitsOn says that a waiting acquire has not been in the queue for its time yet, so
+// that nobody but the server's own limits ended the call.
+func (w *waiter) waitsOn() bool {
+	return w.call.waits && (w.forever || w.c.now()-w.call.asked < w.inQueue)
+}
+
+// queueTime is how long a request may be in the queue.
+func queueTime(req *wire.Request) time.Duration {
+	if req.QueueTTLMillis == 0 {
+		return wire.DefaultQueueTTLMillis * time.Millisecond
+	}
+	return time.Duration(req.QueueTTLMillis) * time.Millisecond
 }
 
 // wait waits for the answer. An error says that the caller went first.

@@ -136,6 +136,11 @@ func (s *session) pump() (mine bool) {
 		s.send(cn, &s.mu.again, c)
 	}
 	for c := s.mu.urgent.first; c != nil; c = s.mu.urgent.first {
+		if c.only != 0 && c.only != cn.number {
+			s.mu.urgent.remove(c)
+			c.free()
+			continue
+		}
 		if !s.fits(c, s.mu.limits.all) {
 			return s.claim()
 		}
@@ -255,7 +260,7 @@ func (s *session) lost(cn *conn, heard time.Duration) {
 	s.mu.unheard = 0
 	for _, c := range all {
 		c.unheard = false
-		if c.op == wire.OpCancel || c.forsaken && !c.undo && !c.must {
+		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo && !c.must {
 			continue // nobody wants to know any more
 		}
 		c.unheard = true

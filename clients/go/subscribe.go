@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -32,10 +33,11 @@ type Subscription struct {
 	kinds  uint64
 	events chan Event
 	tell   func(Event)     // instead of events
-	ready  func(err error) // called with each answer to subscribe
+	ready  func(err error) // called with each answer to subscribe but UNAVAILABLE
 
 	// Under the lock of subscriptions.
 	number uint64 // on the current connection, 0: none yet
+	on     uint64 // that connection
 	asking bool
 	cursor map[uint64]wire.Position // by log; nil before the first answer
 	full   bool                     // a gap was told, and nothing since
@@ -80,7 +82,9 @@ func (c *Client) Subscribe(ctx context.Context, owner string, kinds ...wire.Even
 		return sub, nil
 	case <-ctx.Done():
 		sub.Close()
-		return nil, context.Cause(ctx)
+		return nil, fmt.Errorf("subscribe: %w", context.Cause(ctx))
+	case <-c.ctx.Done():
+		return nil, ErrClosed
 	}
 }
 
@@ -148,10 +152,10 @@ func (s *Subscription) land(c *call, r *reply) {
 	s.asking = false
 	switch {
 	case s.closed && err == nil:
-		all.unsubscribe(res.Count)
+		all.unsubscribe(res.Count, r.on)
 	case s.closed:
 	case err == nil:
-		s.number = res.Count
+		s.number, s.on = res.Count, r.on
 		all.mu.known[s.number] = s
 		if s.cursor == nil && res.List != nil {
 			s.moveTo(res.List.Positions)
@@ -160,7 +164,10 @@ func (s *Subscription) land(c *call, r *reply) {
 		all.later(s)
 	}
 	all.mu.Unlock()
-	if err != nil && codeOf(err) != wire.Unavailable {
+	if codeOf(err) == wire.Unavailable {
+		return // it will be asked again
+	}
+	if err != nil {
 		all.end(s, err)
 	}
 	s.ready(err)
@@ -169,7 +176,7 @@ func (s *Subscription) land(c *call, r *reply) {
 // later asks again in a while.
 func (all *subscriptions) later(s *Subscription) {
 	s.asking = true // so that nobody else does
-	go all.c.spawn(func() {
+	all.c.spawn(func() {
 		if !all.c.pause(backoff(0, maxRetry, maxRetry)) {
 			return
 		}
@@ -181,11 +188,12 @@ func (all *subscriptions) later(s *Subscription) {
 	})
 }
 
-// unsubscribe tells the server that nobody listens any more.
-func (all *subscriptions) unsubscribe(number uint64) {
+// unsubscribe tells the server that nobody listens any more to the subscription that
+// has this number on that connection. On another one it may be somebody else's.
+func (all *subscriptions) unsubscribe(number, on uint64) {
 	c := newCall(ignored{})
 	c.set(&wire.Request{Op: wire.OpUnsubscribe, Target: number})
-	c.urgent = true
+	c.urgent, c.only = true, on
 	if all.c.session.submit(c) != nil {
 		c.free()
 	}
@@ -202,7 +210,7 @@ func (all *subscriptions) end(s *Subscription, err error) {
 	delete(all.mu.all, s)
 	if s.number != 0 {
 		delete(all.mu.known, s.number)
-		all.unsubscribe(s.number)
+		all.unsubscribe(s.number, s.on)
 	}
 	if s.events != nil {
 		close(s.events)
@@ -250,32 +258,44 @@ func (all *subscriptions) close(err error) {
 // pushed takes what the server says about a subscription. What is about none that
 // is known came too late.
 func (all *subscriptions) pushed(f *landed) error {
-	all.mu.Lock()
-	defer all.mu.Unlock()
 	if f.push == wire.PushEvent {
 		var e wire.Event
 		if err := e.Decode(&f.rest, f.fields); err != nil {
 			return &ProtocolError{Step: "event push", Err: err}
 		}
-		if s := all.mu.known[e.Subscription]; s != nil {
-			s.cursor[e.At.Log] = e.At
-			s.deliver(Event{
-				Kind: e.Kind, Owner: s.owner, Path: strings.Clone(e.Path), Namespace: strings.Clone(e.Namespace), Token: e.Token,
-			})
-		}
+		all.deliver(e.Subscription, func(s *Subscription) { s.cursor[e.At.Log] = e.At }, Event{
+			Kind: e.Kind, Path: strings.Clone(e.Path), Namespace: strings.Clone(e.Namespace), Token: e.Token,
+		})
 		return nil
 	}
 	var p wire.Progress
 	if err := p.Decode(&f.rest, f.fields); err != nil {
 		return &ProtocolError{Step: "progress push", Err: err}
 	}
-	if s := all.mu.known[p.Subscription]; s != nil {
-		s.moveTo(p.Cursor)
-		if f.push == wire.PushGap {
-			s.deliver(Event{Gap: true, Owner: s.owner})
-		}
-	}
+	all.deliver(p.Subscription, func(s *Subscription) { s.moveTo(p.Cursor) }, Event{Gap: f.push == wire.PushGap})
 	return nil
+}
+
+// deliver moves the cursor of a subscription and hands it an event, if that is one.
+// A keeper's lease hears of it after the lock is let go: it may end the
+// subscription at once.
+func (all *subscriptions) deliver(number uint64, move func(*Subscription), e Event) {
+	all.mu.Lock()
+	s := all.mu.known[number]
+	if s == nil {
+		all.mu.Unlock()
+		return
+	}
+	move(s)
+	e.Owner = s.owner
+	news := e.Gap || e.Kind != 0
+	if news && s.tell == nil {
+		s.put(e)
+	}
+	all.mu.Unlock()
+	if news && s.tell != nil {
+		s.tell(e)
+	}
 }
 
 // moveTo takes a whole cursor.
@@ -286,12 +306,10 @@ func (s *Subscription) moveTo(cursor []wire.Position) {
 	}
 }
 
-// deliver hands an event over, without waiting. The last place of the channel is
-// for the gap that tells that there was no room.
-func (s *Subscription) deliver(e Event) {
+// put hands an event over, without waiting. The last place of the channel is for
+// the gap that tells that there was no room.
+func (s *Subscription) put(e Event) {
 	switch {
-	case s.tell != nil:
-		s.tell(e)
 	case len(s.events) < SubscriptionBuffer:
 		s.full = false
 		s.events <- e

@@ -24,10 +24,11 @@ type topologyWatch struct {
 // Topology says which node leads what.
 func (c *Client) Topology(ctx context.Context) (*wire.Topology, error) {
 	w := newWaiter(c)
-	c.watch.mu.Lock()
-	req := &wire.Request{Op: wire.OpTopology, Watch: len(c.watch.mu.to) > 0} // false would end the pushes
-	c.watch.mu.Unlock()
-	a, err := w.ask(ctx, req)
+	watched := c.watch.watched()
+	a, err := w.ask(ctx, &wire.Request{Op: wire.OpTopology, Watch: watched}) // false ends the pushes
+	if !watched {
+		c.watch.resume() // of those that somebody began to wait for meanwhile
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +45,23 @@ func (c *Client) WatchTopology(ctx context.Context) (<-chan *wire.Topology, erro
 		w.mu.Unlock()
 		return nil, ErrClosed
 	}
-	w.mu.to[ch] = struct{}{}
 	err := w.ask(true)
+	if err == nil {
+		w.mu.to[ch] = struct{}{}
+	}
 	w.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { w.leave(ch) })
 	return ch, nil
+}
+
+// watched says that somebody waits for changes.
+func (w *topologyWatch) watched() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.mu.to) > 0
 }
 
 // ask sends a request for the topology, with pushes or without.
@@ -97,7 +107,7 @@ func (w *topologyWatch) leave(ch chan *wire.Topology) {
 	}
 }
 
-// resume asks for pushes on a new connection.
+// resume asks for pushes anew, on a new connection say.
 func (w *topologyWatch) resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

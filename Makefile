@@ -1,0 +1,92 @@
+# pathlockd: `make help` lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PKG     := github.com/pathlockd/pathlockd
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -X $(PKG)/cmd/daemon.version=$(VERSION) -X $(PKG)/cmd/daemon.commit=$(COMMIT)
+GOLANGCI := v2.15.0
+ADDR    ?= 127.0.0.1:50050
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{ printf "  make %-15s %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: ## bin/pathlockd (the server) and bin/pathlock (the command line)
+	@mkdir -p bin
+	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/pathlockd ./cmd/pathlock
+
+.PHONY: run
+run: build ## build, then serve a single durable node on loopback (data in ./pathlockd-data)
+	@exec bin/pathlockd --dev --native_listen=$(ADDR)
+
+.PHONY: test
+test: lint generated-check build race fuzz-short ## all that CI runs: linters, generated files, every test under the race detector, short fuzzing
+
+.PHONY: race
+race: ## every test under the race detector
+	go test -race -timeout 18m ./...
+
+.PHONY: unit
+unit: ## every test without the race detector: the quick look
+	go test -timeout 10m ./...
+
+.PHONY: lint
+lint: .tools/golangci-lint-$(GOLANGCI) ## the linters of .golangci.yml, at a pinned version
+	go vet ./...
+	.tools/golangci-lint-$(GOLANGCI) run ./...
+
+.tools/golangci-lint-$(GOLANGCI):
+	@mkdir -p .tools
+	@echo "building golangci-lint $(GOLANGCI): once, some minutes"
+	GOBIN=$(CURDIR)/.tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	@mv .tools/golangci-lint $@
+
+.PHONY: generate
+generate: ## write the generated pages and vectors anew
+	go generate ./...
+
+.PHONY: generated-check
+generated-check: ## fail when a generated file is not what its source makes
+	@go generate ./...
+	@if [ -d .git ] && ! git diff --quiet -- docs wire/testdata wire/PROTOCOL.md; then \
+		git --no-pager diff --stat -- docs wire/testdata wire/PROTOCOL.md; \
+		echo "generated files differ from their sources: run 'make generate' and commit"; exit 1; fi
+
+# Each target of `make fuzz` is package/FuzzName; FUZZTIME is for each.
+FUZZTIME ?= 5m
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (5m) each
+	@for dir in wire trie loop; do \
+		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9]+' $$dir/*_test.go | sed 's/func //'); do \
+			echo "== $$dir $$f $(FUZZTIME)"; \
+			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./$$dir; \
+		done; done
+
+.PHONY: fuzz-short
+fuzz-short:
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=5s
+
+.PHONY: long
+long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections
+	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|Replica|Crash|Kill|Connections|Promise' ./engine ./groups ./loop ./bench/...
+
+.PHONY: demo
+demo: build ## real processes on real files, with stops and kills; the files give the verdict
+	go run ./bench/demo --server bin/pathlockd $(ARGS)
+
+.PHONY: bench-budgets
+bench-budgets: ## measure every budget against its ceiling; some minutes on a quiet machine
+	go run -ldflags "$(LDFLAGS)" ./bench budgets $(ARGS)
+
+.PHONY: bench-micro
+bench-micro: ## the micro benchmarks beside the code
+	go test -run '^$$' -bench . -benchmem ./wire ./trie ./engine
+
+.PHONY: clean
+clean: ## remove what was built (never data)
+	rm -rf bin .tools

@@ -1,0 +1,49 @@
+package load
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Result is what a workload measured.
+type Result struct {
+	Count   int64         // of pairs, hand-overs or frames, in the time measured
+	Elapsed time.Duration // the time measured
+	P50     time.Duration // of one
+	P99     time.Duration
+	Max     time.Duration
+}
+
+// PerSecond is the rate.
+func (r Result) PerSecond() float64 {
+	if r.Elapsed == 0 {
+		return 0
+	}
+	return float64(r.Count) / r.Elapsed.Seconds()
+}
+
+// Latencies are recorded in microseconds, up to a minute, three digits of them.
+const (
+	highestMicros = 60_000_000
+	digits        = 3
+)
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, highestMicros, digits) }
+
+// record takes note of a latency. What is out of range counts as the highest.
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(d.Microseconds(), 1), highestMicros)) // in range: it cannot fail
+}
+
+// latencies fills in the percentiles of several histograms together.
+func (r *Result) latencies(all []*hdrhistogram.Histogram) {
+	total := newHistogram()
+	for _, h := range all {
+		total.Merge(h)
+	}
+	at := func(percent float64) time.Duration {
+		return time.Duration(total.ValueAtPercentile(percent)) * time.Microsecond
+	}
+	r.P50, r.P99, r.Max = at(50), at(99), time.Duration(total.Max())*time.Microsecond
+}
