@@ -30,12 +30,10 @@ type Config struct {
 	EventBuffer    int // events kept per log
 	RequestTimeout time.Duration
 
-	ElectionMin  time.Duration
-	ElectionMax  time.Duration
-	Heartbeat    time.Duration
-	SnapshotLog  uint64 // entries of a log between raft snapshots
-	KeepEntries  uint64 // entries kept behind a snapshot
-	SnapshotRate uint64 // bytes a second a snapshot may be sent with, 0: no limit
+	ElectionMin time.Duration // elections happen after one to two times this
+	Heartbeat   time.Duration
+	SnapshotLog uint64 // entries of a log between raft snapshots
+	KeepEntries uint64 // entries kept behind a snapshot
 
 	DiskReserve uint64 // free bytes below which writes are refused
 
@@ -70,7 +68,6 @@ func (c Config) Defaults() Config {
 	set(&c.EventBuffer, 8192)
 	span(&c.RequestTimeout, 30*time.Second)
 	span(&c.ElectionMin, 1500*time.Millisecond)
-	span(&c.ElectionMax, 3000*time.Millisecond)
 	span(&c.Heartbeat, 500*time.Millisecond)
 	if c.SnapshotLog == 0 {
 		c.SnapshotLog = 10_000

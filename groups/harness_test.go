@@ -18,15 +18,15 @@ import (
 
 // rig is one node on disks that can lose power, and clients of it.
 type rig struct {
-	t     *testing.T
-	cfg   Config
-	node  *Node
-	raft  *gvfs.MemFS
+	t    *testing.T
+	cfg  Config
+	node *Node
+	raft *gvfs.MemFS
 	// faults makes the raft log's disk fail, nil for never.
 	faults gvfs.Injector
-	state *vfs.MemFS
-	next  atomic.Uint64
-	clock *testClock
+	state  *vfs.MemFS
+	next   atomic.Uint64
+	clock  *testClock
 }
 
 // testClock is a clock whose hands the test moves.

@@ -32,7 +32,9 @@ type leadership struct {
 }
 
 // shardLog is one replicated log as the node that leads it drives it: a queue of
-// commands, and the one goroutine (run) that batches, stamps and proposes them.
+// commands, which are batched, stamped and proposed by one goroutine (run), or at
+// once by who queued one while nothing was under way: that saves a change of
+// goroutine, which a lone request feels.
 //
 // Commands of a session keep their order: they are queued in it, batched in it,
 // and put back in front when a batch is known not to have been applied.
@@ -60,14 +62,18 @@ type shardLog struct {
 		closed  bool
 	}
 
-	// Of run alone.
-	number   uint64 // of the last batch
-	term     uint64 // of the office it was numbered in
-	writer   batchWriter
-	under    []underWay
-	taking   *dragonboat.RequestState // an office entry
-	lastSent time.Duration
-	retryAt  time.Duration
+	// drive is held while something is proposed, and before mu. Raft's answers are
+	// taken by run alone.
+	drive struct {
+		sync.Mutex
+		number   uint64 // of the last batch
+		term     uint64 // of the office it was numbered in
+		writer   batchWriter
+		under    []underWay
+		taking   *dragonboat.RequestState // an office entry
+		lastSent time.Duration
+		retryAt  time.Duration
+	}
 }
 
 // underWay is a proposal that raft has not answered.
@@ -87,7 +93,8 @@ func newShardLog(n *Node, shard uint64) *shardLog {
 	return l
 }
 
-// push queues a command. It never blocks; the caller has checked the limits.
+// push queues a command, which goes on its way with the next start. It never
+// blocks; the caller has checked the limits.
 func (l *shardLog) push(p *part) {
 	p.log = l
 	l.mu.Lock()
@@ -96,12 +103,20 @@ func (l *shardLog) push(p *part) {
 		l.m.settle([]*part{p}, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
 		return
 	}
-	idle := len(l.mu.queue) == 0
 	l.mu.queue = append(l.mu.queue, p)
 	l.mu.Unlock()
-	if idle {
-		l.kick()
+}
+
+// start proposes what was queued, if nothing is under way, and else leaves it to
+// run. It never blocks: it may be called where a connection is read.
+func (l *shardLog) start() {
+	if l.drive.TryLock() {
+		if len(l.drive.under) == 0 && l.leads() {
+			l.work()
+		}
+		l.drive.Unlock()
 	}
+	l.kick()
 }
 
 // kick makes run look around.
@@ -134,28 +149,33 @@ func (l *shardLog) run() {
 	defer timer.Stop()
 	for {
 		l.expire()
+		l.drive.Lock()
 		l.work()
 		timer.Reset(l.pause())
+		var under [window]underWay
 		var results [window]chan dragonboat.RequestResult
 		var office chan dragonboat.RequestResult
-		for i, u := range l.under {
-			results[i] = u.rs.ResultC()
+		for i, u := range l.drive.under {
+			under[i], results[i] = u, u.rs.ResultC()
 		}
-		if l.taking != nil {
-			office = l.taking.ResultC()
+		if l.drive.taking != nil {
+			office = l.drive.taking.ResultC()
 		}
+		l.drive.Unlock()
 		select {
 		case <-l.stop:
 			return
 		case <-l.wake:
 		case <-timer.C:
 		case r := <-results[0]:
-			l.landed(0, r)
+			l.landed(under[0], r)
 		case r := <-results[1]:
-			l.landed(1, r)
+			l.landed(under[1], r)
 		case <-office:
-			l.taking.Release()
-			l.taking = nil
+			l.drive.Lock()
+			l.drive.taking.Release()
+			l.drive.taking = nil
+			l.drive.Unlock()
 		}
 	}
 }
@@ -163,8 +183,8 @@ func (l *shardLog) run() {
 // pause is how long run has nothing to do.
 func (l *shardLog) pause() time.Duration {
 	d := l.timeout / 4
-	if l.retryAt != 0 {
-		d = min(d, max(l.retryAt-l.clock.Mono(), 0))
+	if l.drive.retryAt != 0 {
+		d = min(d, max(l.drive.retryAt-l.clock.Mono(), 0))
 	}
 	if due, ok := l.tickDue(); ok {
 		d = min(d, max(due-l.clock.Mono(), 0))
@@ -176,34 +196,34 @@ func (l *shardLog) pause() time.Duration {
 // deadline, and at the latest tickEvery after the last entry, so that a successor
 // starts from a fresh stamp.
 func (l *shardLog) tickDue() (time.Duration, bool) {
-	if !l.leads() || len(l.under) >= window {
+	if !l.leads() || len(l.drive.under) >= window {
 		return 0, false
 	}
 	at, ok := l.m.nextDeadline()
 	if !ok {
 		return 0, false
 	}
-	return min(at, l.lastSent+tickEvery), true
+	return min(at, l.drive.lastSent+tickEvery), true
 }
 
 // work proposes what there is to propose.
 func (l *shardLog) work() {
 	lead := l.lead.Load()
-	if lead.leader != l.replica || lead.term == 0 || l.clock.Mono() < l.retryAt {
+	if lead.leader != l.replica || lead.term == 0 || l.clock.Mono() < l.drive.retryAt {
 		return
 	}
-	l.retryAt = 0
+	l.drive.retryAt = 0
 	own := office{lead.term, l.replica, l.process}
 	if l.held.Load() != lead.term {
-		if l.taking == nil {
-			l.taking = l.propose(appendOffice(nil, own))
+		if l.drive.taking == nil {
+			l.drive.taking = l.propose(appendOffice(nil, own))
 		}
 		return
 	}
-	if l.term != lead.term {
-		l.term, l.number = lead.term, 0
+	if l.drive.term != lead.term {
+		l.drive.term, l.drive.number = lead.term, 0
 	}
-	for len(l.under) < window {
+	for len(l.drive.under) < window {
 		f := l.take(own)
 		if f == nil {
 			due, ok := l.tickDue()
@@ -222,16 +242,16 @@ func (l *shardLog) work() {
 func (l *shardLog) take(own office) *flight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writer.reset()
+	l.drive.writer.reset()
 	n := 0
-	for n < len(l.mu.queue) && !l.writer.full() {
-		l.writer.add(l.mu.queue[n])
+	for n < len(l.mu.queue) && !l.drive.writer.full() {
+		l.drive.writer.add(l.mu.queue[n])
 		n++
 	}
 	if n == 0 {
 		return nil
 	}
-	f := &flight{office: own, number: l.number + 1, since: l.clock.Mono()}
+	f := &flight{office: own, number: l.drive.number + 1, since: l.clock.Mono()}
 	f.parts = append(f.parts, l.mu.queue[:n]...)
 	rest := copy(l.mu.queue, l.mu.queue[n:])
 	clear(l.mu.queue[rest:])
@@ -243,22 +263,22 @@ func (l *shardLog) take(own office) *flight {
 // send proposes a flight, or a tick when it is nil.
 func (l *shardLog) send(own office, f *flight) bool {
 	if f == nil {
-		l.writer.reset()
+		l.drive.writer.reset()
 	}
 	mono := l.clock.Mono()
-	l.number++
+	l.drive.number++
 	head := batchHead{
-		office: own, number: l.number, stamp: l.m.stamp(mono), wall: l.clock.Wall().UnixMilli(),
+		office: own, number: l.drive.number, stamp: l.m.stamp(mono), wall: l.clock.Wall().UnixMilli(),
 	}
-	rs := l.propose(l.writer.entry(&head))
+	rs := l.propose(l.drive.writer.entry(&head))
 	if rs == nil {
 		if f != nil {
 			l.giveBack(f)
 		}
 		return false
 	}
-	l.lastSent = mono
-	l.under = append(l.under, underWay{rs, f})
+	l.drive.lastSent = mono
+	l.drive.under = append(l.drive.under, underWay{rs, f})
 	return true
 }
 
@@ -272,19 +292,20 @@ func (l *shardLog) propose(entry []byte) *dragonboat.RequestState {
 	if !errors.Is(err, dragonboat.ErrSystemBusy) && !errors.Is(err, dragonboat.ErrShardNotReady) {
 		l.log.Debug("proposal refused", "error", err)
 	}
-	l.retryAt = l.clock.Mono() + retryAfter
+	l.drive.retryAt = l.clock.Mono() + retryAfter
 	return nil
 }
 
-// landed takes note of what raft says of the i-th proposal under way. Commands
-// that were applied have been answered by then (machine.go).
-func (l *shardLog) landed(i int, r dragonboat.RequestResult) {
-	u := l.under[i]
-	l.under = append(l.under[:i], l.under[i+1:]...)
+// landed takes note of what raft says of a proposal under way. Commands that were
+// applied have been answered by then (machine.go).
+func (l *shardLog) landed(u underWay, r dragonboat.RequestResult) {
+	l.drive.Lock()
+	defer l.drive.Unlock()
+	l.drive.under = slices.DeleteFunc(l.drive.under, func(x underWay) bool { return x.rs == u.rs })
 	u.rs.Release()
 	if r.Dropped() && u.f != nil {
 		l.giveBack(u.f)
-		l.retryAt = l.clock.Mono() + retryAfter
+		l.drive.retryAt = l.clock.Mono() + retryAfter
 	}
 	// Any other failure says that the outcome is not known: the flight stays on
 	// record until the log tells, by the batch or by a newer office.

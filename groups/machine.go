@@ -414,6 +414,7 @@ func (m *machine) deliver(p *part, res *wire.Result) {
 	}
 	if p.waits {
 		if res.Code == wire.OK && res.Status == wire.StatusQueued {
+			p.open = true
 			m.flush.add(p.call.To)
 			p.call.To.Queued(p.call, res)
 			return
@@ -433,7 +434,9 @@ func (m *machine) answers() {
 		if m.driver == nil {
 			continue
 		}
-		if p := m.node.waits.take(a.Caller, nil); p != nil {
+		// A repeat that is still on its way here is answered when it arrives: its part
+		// is in a batch, and must not be used for another call before that landed.
+		if p := m.node.waits.get(a.Caller); p != nil && p.open && m.node.waits.take(a.Caller, p) {
 			p.answer(&a.Result, &m.flush)
 		}
 	}

@@ -26,6 +26,7 @@ type part struct {
 	bound   bool
 	grace   uint64
 	waits   bool          // a QUEUED answer leaves the call open
+	open    bool          // it was QUEUED: a grant may answer it. Of the machine alone
 	since   time.Duration // when its call came, by the monotonic clock
 }
 
@@ -70,6 +71,7 @@ func (p *part) answer(res *wire.Result, to *repliers) {
 		return
 	}
 	c := p.call
+	p.body, p.meta = nil, nil // the call is used again, and p with it: it must not keep what was read
 	c.Res = *res
 	to.add(c.To)
 	c.To.Reply(c)

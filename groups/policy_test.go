@@ -184,6 +184,15 @@ func TestPromise3TokensGrow(t *testing.T) {
 		ns := []string{"h:/a/b", "h", "h:/a/b/c"}[i%3]
 		for _, req := range []*wire.Request{setPolicy(ns, wire.RecursiveRW), deletePolicy(ns)} {
 			eventually(t, "the policy changes", func() bool { return admin.ask(req).Code == wire.OK })
+			// Somebody locks where the subtree is now, before it moves on.
+			mu.Lock()
+			seen := locks
+			mu.Unlock()
+			eventually(t, "the clients lock there", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return locks > seen+5
+			})
 		}
 		if i == 3 || i == 7 {
 			cut.Lock()

@@ -108,7 +108,7 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("the wait of a closed connection: %+v", res)
 	}
 	b = r.session()
-	id, o = wait(b, wire.FlagBind)
+	id, _ = wait(b, wire.FlagBind)
 	r.node.Closed(b.session, true, false)
 	b.session = &wire.Session{ID: b.session.ID, Epoch: 2}
 	again := b.start(id, o2req("b", "h:/q/x"))

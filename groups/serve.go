@@ -15,15 +15,36 @@ import (
 // queues it, or hands it to who carries it out in steps (steps.go).
 func (n *Node) Serve(calls []*wire.Call) {
 	var to repliers
+	var logs touched
 	now := n.clock.Mono()
 	for _, c := range calls {
-		if err := n.dispatch(c, now); err != nil {
+		if err := n.dispatch(c, now, &logs); err != nil {
 			c.Res.Fail(err)
 			to.add(c.To)
 			c.To.Reply(c)
 		}
 	}
 	to.flush()
+	logs.start()
+}
+
+// touched is the logs that a burst of calls queued something in: each is started
+// once, when all of the burst is queued.
+type touched []*shardLog
+
+func (t *touched) add(l *shardLog) {
+	for _, x := range *t {
+		if x == l {
+			return
+		}
+	}
+	*t = append(*t, l)
+}
+
+func (t touched) start() {
+	for _, l := range t {
+		l.start()
+	}
 }
 
 // finish answers a call without a part.
@@ -34,7 +55,7 @@ func finish(c *wire.Call, res *wire.Result) {
 }
 
 // dispatch sends one call on its way. An error means that nothing was done.
-func (n *Node) dispatch(c *wire.Call, since time.Duration) *wire.Error {
+func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.Error {
 	if err := n.refuses(c.Op); err != nil {
 		return err
 	}
@@ -42,23 +63,23 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration) *wire.Error {
 	req := c.Req
 	switch c.Op {
 	case wire.OpAcquire:
-		return n.acquire(c, r, since)
+		return n.acquire(c, r, since, logs)
 	case wire.OpRelease:
 		if ns, one := oneNamespace(r, req.Releases); one && !req.DelWait {
-			return n.single(c, n.groupOf(ns), ns, r, since)
+			return n.single(c, n.groupOf(ns), ns, r, since, logs)
 		}
 	case wire.OpRenew:
 		if len(req.Domains) == 1 && strings.IndexByte(req.Domains[0], ':') >= 0 {
 			if ns := r.Resolve(req.Domains[0]); ns == req.Domains[0] {
-				return n.single(c, n.groupOf(ns), "", r, since)
+				return n.single(c, n.groupOf(ns), "", r, since, logs)
 			}
 		}
 	case wire.OpSetWaitEdge, wire.OpClearWaitEdge:
-		return n.single(c, engine.HomeOf(req.Owner, n.cfg.GroupCount), "", r, since)
+		return n.single(c, engine.HomeOf(req.Owner, n.cfg.GroupCount), "", r, since, logs)
 	case wire.OpIncrToken:
-		return n.single(c, systemGroup, "", r, since)
+		return n.single(c, systemGroup, "", r, since, logs)
 	case wire.OpSetPolicy, wire.OpDeletePolicy:
-		return n.policyCall(c, r, since)
+		return n.policyCall(c, r, since, logs)
 	case wire.OpInspectPath, wire.OpDescribe, wire.OpIsBlocking:
 		return n.readPath(c, r, req.Path)
 	case wire.OpGetPolicy:
@@ -90,7 +111,7 @@ func (n *Node) refuses(op wire.Op) *wire.Error {
 }
 
 // acquire queues an acquire, whose paths must all lie in one namespace.
-func (n *Node) acquire(c *wire.Call, r *engine.Routes, since time.Duration) *wire.Error {
+func (n *Node) acquire(c *wire.Call, r *engine.Routes, since time.Duration, logs *touched) *wire.Error {
 	req := c.Req
 	var first string
 	switch {
@@ -113,7 +134,7 @@ func (n *Node) acquire(c *wire.Call, r *engine.Routes, since time.Duration) *wir
 			return spans(first, ns, req.Releases[i].Path, other)
 		}
 	}
-	return n.single(c, n.groupOf(ns), ns, r, since)
+	return n.single(c, n.groupOf(ns), ns, r, since, logs)
 }
 
 func spans(a, nsA, b, nsB string) *wire.Error {
@@ -149,7 +170,7 @@ func samePaths(r *engine.Routes, paths []string) (ns string, one bool) {
 }
 
 // single queues a call that is one command in one group.
-func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, since time.Duration) *wire.Error {
+func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, since time.Duration, logs *touched) *wire.Error {
 	if err := n.admit(group); err != nil {
 		return err
 	}
@@ -175,7 +196,9 @@ func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, s
 	if p.waits {
 		n.waits.add(p)
 	}
-	n.logOf(group).push(p)
+	l := n.logOf(group)
+	l.push(p)
+	logs.add(l)
 	return nil
 }
 
@@ -213,7 +236,9 @@ func (n *Node) again(c *wire.Call, version uint64, since time.Duration) {
 	c.Req = new(wire.Request)
 	err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, c.Req)
 	if err == nil {
-		err = n.dispatch(c, since)
+		var logs touched
+		err = n.dispatch(c, since, &logs)
+		logs.start()
 	}
 	if err != nil {
 		finish(c, &wire.Result{Code: err.Code, Message: err.Message})
@@ -247,13 +272,13 @@ func (c *groupCache) get(ns string, groups int) uint16 {
 
 // policyCall queues a policy change in the system group, under the namespace's one
 // name.
-func (n *Node) policyCall(c *wire.Call, r *engine.Routes, since time.Duration) *wire.Error {
+func (n *Node) policyCall(c *wire.Call, r *engine.Routes, since time.Duration, logs *touched) *wire.Error {
 	if ns := r.Canonical(c.Req.Namespace); ns != c.Req.Namespace {
 		req := *c.Req
 		req.Namespace = ns
 		c.Body, c.NArgs = wire.AppendArgs(nil, &req)
 	}
-	return n.single(c, systemGroup, "", r, since)
+	return n.single(c, systemGroup, "", r, since, logs)
 }
 
 // readPath answers a read of one path.
@@ -337,10 +362,12 @@ func (n *Node) Cancel(s *wire.Session, id uint64) {
 func (n *Node) endWait(p *part, grace uint64) {
 	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: p.id, GraceMillis: grace})
 	n.inflight[n.slot(p.group)].Add(1)
-	n.logOf(p.group).push(&part{
+	l := n.logOf(p.group)
+	l.push(&part{
 		done: func(*part, *wire.Result) {}, group: p.group, op: wire.OpCancelWait, nargs: nargs, body: body,
 		session: p.session, since: n.clock.Mono(),
 	})
+	l.start()
 }
 
 // Closed implements wire.Handler. A node that is on its way out takes nothing from
@@ -375,6 +402,7 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 			done: func(*part, *wire.Result) {}, group: everyGroup, op: wire.OpDetach, nargs: nargs, body: body,
 			session: s, since: n.clock.Mono(),
 		})
+		l.start()
 	}
 }
 

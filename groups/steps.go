@@ -128,6 +128,7 @@ type command struct {
 // their results in the same order.
 func (s *steps) propose(cmds []command) []wire.Result {
 	results := make([]wire.Result, len(cmds))
+	var logs touched
 	var wait sync.WaitGroup
 	for i := range cmds {
 		cmd := &cmds[i]
@@ -146,8 +147,11 @@ func (s *steps) propose(cmds []command) []wire.Result {
 			results[i] = *res
 			wait.Done()
 		}
-		s.n.logOf(cmd.group).push(p)
+		l := s.n.logOf(cmd.group)
+		l.push(p)
+		logs.add(l)
 	}
+	logs.start()
 	wait.Wait()
 	return results
 }

@@ -23,17 +23,15 @@ func (w *openWaits) add(p *part) {
 	w.calls[p.caller()] = p
 }
 
-// take removes and answers the open call of a request; with only, nothing but
-// that one.
-func (w *openWaits) take(c engine.Caller, only *part) *part {
+// take removes the open call of a request, if it is still that one.
+func (w *openWaits) take(c engine.Caller, p *part) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := w.calls[c]
-	if p == nil || only != nil && p != only {
-		return nil
+	if w.calls[c] != p {
+		return false
 	}
 	delete(w.calls, c)
-	return p
+	return true
 }
 
 // get answers the open call of a request, nil when there is none.

@@ -145,7 +145,7 @@ func BenchmarkCheckPath(b *testing.B) {
 func BenchmarkFiveFields(b *testing.B) {
 	payload := payloadOf(least(OpIsBlocking))
 	type asArray struct {
-		_msgpack struct{} `msgpack:",as_array"`
+		_msgpack struct{} `msgpack:",as_array"` //nolint:unused // the library reads its tag
 
 		ID, Op      uint64
 		Path, Owner string

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -179,12 +180,12 @@ func FuzzNextFrame(f *testing.F) {
 			pieces, rest = append(pieces, rest[:n]), rest[n:]
 		}
 		got, gotErr := framesOf(t, append(pieces, rest), int(most))
-		if gotErr != wantErr || !slices.EqualFunc(got, want, bytes.Equal) {
+		if !errors.Is(gotErr, wantErr) || !slices.EqualFunc(got, want, bytes.Equal) {
 			t.Fatalf("cut at %d: %d frames, %v; whole: %d frames, %v", cuts, len(got), gotErr, len(want), wantErr)
 		}
 		for at := 0; at <= len(stream) && len(stream) <= 512; at++ {
 			got, gotErr := framesOf(t, [][]byte{stream[:at], stream[at:]}, int(most))
-			if gotErr != wantErr || !slices.EqualFunc(got, want, bytes.Equal) {
+			if !errors.Is(gotErr, wantErr) || !slices.EqualFunc(got, want, bytes.Equal) {
 				t.Fatalf("cut at %d: %d frames, %v; whole: %d frames, %v", at, len(got), gotErr, len(want), wantErr)
 			}
 		}

@@ -10,8 +10,6 @@ import (
 // in any rule. On the wire it is a positional array in the order of the fields.
 // Encoded, it is at most MaxMetadataBytes long.
 type Metadata struct {
-	_msgpack struct{} `msgpack:",as_array"`
-
 	Host            string
 	PID             int64
 	StartUnixMillis int64  // when the process started
@@ -24,6 +22,7 @@ type Metadata struct {
 func (m *Metadata) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	enc := msgpack.NewEncoder(&b)
+	enc.UseArrayEncodedStructs(true)
 	enc.SetSortMapKeys(true)
 	enc.UseCompactInts(true)
 	if err := enc.Encode(m); err != nil {

@@ -247,8 +247,8 @@ func (v *vector) distrusted(t *testing.T) {
 		switch err = headErr; {
 		case err != nil:
 		case id == 0:
-			known := true
-			if _, known, err = decodePush(PushKind(code), &r, n); !known {
+			_, known, pushErr := decodePush(PushKind(code), &r, n)
+			if err = pushErr; !known {
 				answer = "ignore"
 			}
 		default:

@@ -91,7 +91,7 @@ func newCommand(env []string, stdout, stderr io.Writer, args []string) *cobra.Co
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
-	cmd.SetHelpFunc(func(*cobra.Command, []string) { io.WriteString(stdout, help()) })
+	cmd.SetHelpFunc(func(*cobra.Command, []string) { _, _ = io.WriteString(stdout, help()) })
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{flagError(err)} })
 	fs := cmd.Flags()
 	fs.SortFlags = false

@@ -128,7 +128,7 @@ func (c *Config) groups(native string) groups.Config {
 		GroupCount: c.GroupCount, LogCount: c.LogCount, Segments: c.Segments, Algorithm: algorithm,
 		ReplicationFactor: c.ReplicationFactor, Bootstrap: c.Bootstrap,
 		MaxInflight: c.MaxInflight, MaxQueued: c.MaxQueued, EventBuffer: c.EventBuffer, RequestTimeout: c.RequestTimeout,
-		ElectionMin: min(c.ElectionMin, loneElection), ElectionMax: c.ElectionMax, Heartbeat: c.Heartbeat,
+		ElectionMin: min(c.ElectionMin, loneElection), Heartbeat: c.Heartbeat,
 		SnapshotLog: uint64(c.SnapshotEntries), KeepEntries: uint64(c.KeepEntries),
 		DiskReserve: c.DiskReserve,
 	}

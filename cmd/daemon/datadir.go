@@ -52,7 +52,7 @@ func lockDataDir(ctx context.Context, dir string, found bool) (unlock func(), er
 	}
 	return func() {
 		// Not only by closing it: a child that is just being started has it open too.
-		syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 		f.Close()
 	}, nil
 }

@@ -90,7 +90,9 @@ func AskHealth(ctx context.Context, network, addr string) (h Health, err error) 
 	}
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
-		conn.SetDeadline(deadline)
+		if err := conn.SetDeadline(deadline); err != nil {
+			return h, err
+		}
 	}
 	ask := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
 		MinVersion: wire.MinProtocol, MaxVersion: wire.MaxProtocol, Client: "pathlockd --health-check",

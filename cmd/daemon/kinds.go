@@ -84,7 +84,7 @@ func (k *key) tomlType() string {
 // assign checks a value and puts it into its field of the configuration.
 func (k *key) assign(c *Config, v value) error {
 	bad := &badValue{key: k, v: v, rule: k.rule()}
-	if v.toml != "" && v.toml != k.tomlType() && !(k.kind == kBytes && v.toml == "string") {
+	if v.toml != "" && v.toml != k.tomlType() && (k.kind != kBytes || v.toml != "string") {
 		if v.toml == "string" && !k.quoted() {
 			bad.rule += ", without quotes"
 		} else {

@@ -45,7 +45,7 @@ func run(src sources, stdout, stderr io.Writer) error {
 	if isTerminal(stdout) {
 		go func() {
 			if d.WaitReady(ctx) == nil {
-				io.WriteString(stdout, d.banner())
+				_, _ = io.WriteString(stdout, d.banner())
 			}
 		}()
 	}
