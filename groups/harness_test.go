@@ -21,6 +21,7 @@ type rig struct {
 	t    *testing.T
 	cfg  Config
 	node *Node
+	live atomic.Pointer[Node] // node, for callers that go on while it is replaced
 	raft *gvfs.MemFS
 	// faults makes the raft log's disk fail, nil for never.
 	faults gvfs.Injector
@@ -130,6 +131,7 @@ func (r *rig) open() {
 		r.t.Fatal(err)
 	}
 	r.node = n
+	r.live.Store(n)
 	if !n.WaitReady(20 * time.Second) {
 		r.t.Fatalf("not ready: %s", n.health().Message)
 	}
@@ -216,7 +218,7 @@ func (c *caller) start(id uint64, req *wire.Request) *outcome {
 	c.mu.Lock()
 	c.open[call] = o
 	c.mu.Unlock()
-	c.r.node.Serve([]*wire.Call{call})
+	c.r.live.Load().Serve([]*wire.Call{call})
 	return o
 }
 

@@ -173,9 +173,10 @@ func (m *machine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 		m.apply(entries[i].Index, entries[i].Cmd)
 		entries[i].Result = sm.Result{}
 	}
+	due := m.commands >= checkpointCommands
 	m.mu.Unlock()
 	m.flush.flush()
-	if m.commands >= checkpointCommands {
+	if due {
 		m.node.checkpointSoon()
 	}
 	return entries, nil
