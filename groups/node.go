@@ -53,6 +53,7 @@ type Node struct {
 
 	draining atomic.Bool
 	refusal  atomic.Pointer[wire.Error] // why writes that grow the state are refused
+	starved  atomic.Bool                // renewals are refused too
 	topology topology
 	ready    chan struct{} // closed when every machine is loaded
 	loading  atomic.Int32

@@ -66,6 +66,16 @@ func TestFullDisk(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
 	c.must(write("a", "h:/a/1", time.Hour))
+	free, err := freeBytes(r.cfg.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.node.cfg.DiskReserve = free + free/2
+	r.node.lookAtDisk()
+	if res := c.ask(write("a", "h:/a/2", time.Hour)); res.Code != wire.Unavailable {
+		t.Errorf("an acquire on a disk that is nearly full: %+v", res)
+	}
+	c.must(&wire.Request{Op: wire.OpRenew, Owner: "a", TTLMillis: 3_600_000})
 	r.node.cfg.DiskReserve = math.MaxUint64
 	r.node.lookAtDisk()
 	for _, req := range []*wire.Request{

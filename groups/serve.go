@@ -106,6 +106,10 @@ func (n *Node) refuses(op wire.Op) *wire.Error {
 	switch op {
 	case wire.OpRelease, wire.OpReleaseAll, wire.OpForceRelease, wire.OpClearWaitEdge:
 		return nil // these make room
+	case wire.OpRenew, wire.OpBind:
+		if !n.starved.Load() {
+			return nil // nobody loses a lock while there is any room
+		}
 	}
 	return n.refusal.Load()
 }
