@@ -2,7 +2,6 @@ package groups
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -235,12 +235,25 @@ func TestFailedWriteStops(t *testing.T) {
 			})
 		})
 	}
-	t.Run("state", func(t *testing.T) {
+	t.Run("state database", func(t *testing.T) {
 		stopsOn(t, nil, func(r *rig, _ *caller) {
+			r.stateBroken.Store(true)
 			m := r.node.machines[r.node.homes[r.node.groupOf("h:/a")]]
-			go m.fail(errors.New("disk on fire"))
+			go func() { _ = m.Sync() }()
 		})
 	})
+}
+
+// brokenWrites makes a state database's writes fail once it is told to.
+type brokenWrites struct{ broken *atomic.Bool }
+
+func (b brokenWrites) String() string { return "broken writes" }
+
+func (b brokenWrites) MaybeError(op errorfs.Op) error {
+	if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && b.broken.Load() {
+		return syscall.ENOSPC
+	}
+	return nil
 }
 
 // stopsOn runs a node until a failure that fail brings about ends its process.
@@ -264,10 +277,11 @@ func stopsOn(t *testing.T, disk *brokenDisk, fail func(*rig, *caller)) {
 	c := r.session()
 	t.Cleanup(func() { // before the rig's own
 		exit = old
-		if disk != nil { // what hangs in the disk cannot be closed
+		if disk != nil {
 			disk.broken.Store(false)
-			r.node = nil
 		}
+		r.stateBroken.Store(false)
+		r.node = nil // what hangs in the disk cannot be closed
 	})
 	c.must(write("a", "h:/a/1", time.Hour))
 	fail(r, c)

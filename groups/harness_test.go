@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -25,9 +26,11 @@ type rig struct {
 	raft *gvfs.MemFS
 	// faults makes the raft log's disk fail, nil for never.
 	faults gvfs.Injector
-	state  *vfs.MemFS
-	next   atomic.Uint64
-	clock  *testClock
+	// stateBroken makes the state database's disk fail.
+	stateBroken atomic.Bool
+	state       *vfs.MemFS
+	next        atomic.Uint64
+	clock       *testClock
 }
 
 // testClock is a clock whose hands the test moves.
@@ -122,7 +125,7 @@ func newRigOn(t *testing.T, faults gvfs.Injector, change func(*Config)) *rig {
 
 func (r *rig) open() {
 	r.t.Helper()
-	r.cfg.RaftFS, r.cfg.FS = r.raft, r.state
+	r.cfg.RaftFS, r.cfg.FS = r.raft, errorfs.Wrap(r.state, brokenWrites{&r.stateBroken})
 	if r.faults != nil {
 		r.cfg.RaftFS = gvfs.Wrap(r.raft, r.faults)
 	}

@@ -37,7 +37,7 @@ type store struct {
 // openStore opens or creates the database in dir.
 func openStore(dir string, fs vfs.FS, log *slog.Logger) (*store, error) {
 	opts := &pebble.Options{
-		FS:                          fs,
+		FS:                          &stateDisk{FS: fs, fail: func(err error) { lastWord(log, err) }},
 		Logger:                      pebbleLogger{log},
 		LoggerAndTracer:             nil,
 		MemTableSize:                32 << 20,
