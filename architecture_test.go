@@ -27,8 +27,15 @@ var imports = map[string][]string{
 	"clients/go":    {"wire"},
 	"cmd/daemon":    {"groups", "loop", "wire"},
 	"cmd/pathlockd": {"cmd/daemon"},
-	"cmd/pathlock":  {"clients/go", "wire"},
-	"bench":         {"clients/go", "cmd/daemon", "engine", "groups", "loop", "trie", "wire"},
+	"cmd/cli":       {"clients/go", "wire"},
+	"cmd/pathlock":  {"cmd/cli"},
+	"bench":         {"bench/ceiling", "bench/cost", "bench/load", "bench/server", "cmd/daemon", "groups", "loop"},
+	"bench/ceiling": {},
+	"bench/cost":    {"engine", "wire"},
+	"bench/crash":   {"bench/server", "wire"},
+	"bench/demo":    {"bench/server", "clients/go"},
+	"bench/load":    {"wire"},
+	"bench/server":  {},
 }
 
 // clean says what the deterministic core must not import: no clock, no randomness,
