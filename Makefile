@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PKG     := github.com/pathlockd/pathlockd
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT  := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
-LDFLAGS := -X $(PKG)/cmd/daemon.version=$(VERSION) -X $(PKG)/cmd/daemon.commit=$(COMMIT)
+LDFLAGS := $(foreach p,daemon cli,-X $(PKG)/cmd/$(p).version=$(VERSION) -X $(PKG)/cmd/$(p).commit=$(COMMIT))
 GOLANGCI := v2.15.0
 ADDR    ?= 127.0.0.1:50050
 
@@ -73,7 +73,7 @@ fuzz-short:
 
 .PHONY: long
 long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections
-	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|Replica|Crash|Kill|Connections|Promise' ./engine ./groups ./loop ./bench/...
+	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise' ./engine ./groups ./loop ./bench/...
 
 .PHONY: demo
 demo: build ## real processes on real files, with stops and kills; the files give the verdict

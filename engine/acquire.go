@@ -28,7 +28,7 @@ func (s *State) acquire(cmd *Command) wire.Result {
 	}
 	a.wants = s.parse(cmd.NS, req.Locks)
 	if v, bad := s.hopeless(&a); bad {
-		return v.result(&a)
+		return v.result()
 	}
 	var entry *waiter
 	if a.l != nil && req.Flags&wire.FlagWait == 0 {
@@ -37,10 +37,10 @@ func (s *State) acquire(cmd *Command) wire.Result {
 	if v := s.judge(&a); v.status != wire.StatusOK {
 		switch {
 		case !v.blocked:
-			return v.result(&a)
+			return v.result()
 		case req.Flags&wire.FlagNoQueue != 0:
 			v.status = wire.StatusConflict
-			return v.result(&a)
+			return v.result()
 		}
 		return s.enqueue(cmd, &a, entry, v)
 	}
@@ -92,7 +92,7 @@ func (s *State) parse(ns string, locks []wire.LockRequest) []want {
 }
 
 // result is the answer to a request that something stands in the way of.
-func (v *verdict) result(a *asking) wire.Result {
+func (v *verdict) result() wire.Result {
 	res := wire.Result{Status: v.status, Reason: v.reason, Path: owned(v.path), Owner: v.owner}
 	switch v.reason {
 	case wire.ReasonStaleFencingToken:
@@ -139,8 +139,9 @@ func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 		if a.l.holds.Empty() {
 			s.lapse(a.l)
 		} else {
+			b := g.binding(a.l)
 			s.extend(a.l, g.ttl)
-			s.tie(a.l, g.binding(a.l))
+			s.tie(a.l, b)
 		}
 	}
 	if ns == "" {
@@ -149,11 +150,16 @@ func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 	return wire.Result{Token: token, Namespace: ns}
 }
 
+// binding is the tie that the lease gets, nil to leave it as it is. A connection
+// that is gone takes over no lease that is there already: a grant would shorten it.
 func (g *grant) binding(l *lease) *binding {
-	if g.w != nil {
-		return g.w.bind
+	switch {
+	case g.w == nil:
+		return l.bound(g.cmd)
+	case g.w.adrift && l.held():
+		return nil
 	}
-	return l.bound(g.cmd)
+	return g.w.bind
 }
 
 // metaFor answers what the new holds tell people: shared with earlier ones when

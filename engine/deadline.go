@@ -157,23 +157,21 @@ func (d *deadlines) drop(at int64) {
 
 // pop takes the first timer out that is due at now, nil when there is none.
 func (d *deadlines) pop(now int64) *timer {
-	for {
-		b := d.first()
-		if b == nil || b.at > now {
-			return nil
-		}
-		if b.due == nil {
-			for t := b.head; t != nil; t = t.next {
-				b.due = append(b.due, t)
-			}
-			b.head = nil
-			slices.SortFunc(b.due, compareDue)
-		}
-		t := b.due[0]
-		b.due = b.due[1:]
-		t.in, t.prev, t.next = nil, nil, nil
-		return t
+	b := d.first()
+	if b == nil || b.at > now {
+		return nil
 	}
+	if b.due == nil {
+		for t := b.head; t != nil; t = t.next {
+			b.due = append(b.due, t)
+		}
+		b.head = nil
+		slices.SortFunc(b.due, compareDue)
+	}
+	t := b.due[0]
+	b.due = b.due[1:]
+	t.in, t.prev, t.next = nil, nil, nil
+	return t
 }
 
 // first is the bucket of the earliest deadline, nil when none is armed.

@@ -238,7 +238,7 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 	case v.blocked:
 		return v, w.alg, false
 	case v.status != wire.StatusOK:
-		res := v.result(&a)
+		res := v.result()
 		s.answer(&w, res)
 		s.removeWaiter(seq, false)
 		return v, w.alg, true
@@ -259,10 +259,11 @@ func (s *State) grant(seq uint64, w *waiter, a *asking) {
 			heap.Push(&s.cursors, cursor{seq: seq + 1, prefix: key[:len(key)-8]})
 		}
 	}
-	res := s.take(a, minted, grant{ttl: w.ttl, releases: w.releases, w: w})
-	if w.adrift && w.bind != nil && a.l.held() && a.l.bind == w.bind {
-		s.shorten(a.l, w.bind.grace) // its connection is gone already
+	g := grant{ttl: w.ttl, releases: w.releases, w: w}
+	if w.adrift && w.bind != nil {
+		g.ttl = min(g.ttl, uint64(w.bind.grace)) // its connection is gone already
 	}
+	res := s.take(a, minted, g)
 	s.quietMark(w.ns) // not before take has asked it
 	s.keptGranted(seq, res)
 	first := ""
@@ -271,4 +272,7 @@ func (s *State) grant(seq uint64, w *waiter, a *asking) {
 	}
 	s.event(wire.EventGrant, w.owner, first, w.ns, res.Token)
 	s.answer(w, res)
+	if a.l.held() && a.l.deadline <= s.now { // there was no grace
+		s.endLease(a.l, s.cfg.ReapBudget)
+	}
 }

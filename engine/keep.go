@@ -164,7 +164,7 @@ func (s *State) Repeat(c Clock, cmd *Command, first *wire.Result, out *Output) w
 	case first.Status == wire.StatusOK:
 		res = s.recheck(cmd, first.Token)
 	case first.Status == wire.StatusQueued:
-		res = s.execute(cmd)
+		res = s.dispatch(cmd) // its paths may have moved since, and it may have a key
 	}
 	s.settle()
 	return res
@@ -202,7 +202,7 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	w.bind = l.bound(cmd)
 	a := asking{owner: w.owner, ns: w.ns, alg: w.alg, l: l, wants: w.wants, token: w.token, own: w.own, seq: seq}
 	v := s.waits(&a)
-	res = v.result(&a)
+	res = v.result()
 	res.Status, res.Token, res.Namespace = wire.StatusQueued, w.token, w.ns
 	res.Position = s.position(seq, w)
 	return res, true
@@ -217,11 +217,14 @@ func (s *State) recheck(cmd *Command, token int64) wire.Result {
 	for i := range a.wants {
 		w := &a.wants[i]
 		if v := s.checkHeld(&a, w); v.status != wire.StatusOK {
-			return v.result(&a)
+			return v.result()
 		}
 	}
 	if now, keeps := s.heldToken(&a); keeps {
 		token = now
+	}
+	if a.l.held() { // and hangs on the connection that asks now
+		s.tie(a.l, a.l.bound(cmd))
 	}
 	return wire.Result{Token: token, Namespace: owned(cmd.NS)}
 }

@@ -73,30 +73,38 @@ func (s *State) leaveIfIdle(l *lease) {
 
 // extend makes the lease last at least ttl ms from now on.
 func (s *State) extend(l *lease, ttl uint64) {
-	if at := s.now + int64(ttl); at > l.deadline {
+	if at := leaseEnd(s.now + int64(ttl)); !l.held() || at > l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
 	}
+}
+
+// leaseEnd is the deadline of a lease that is to end at an instant: never 0, which
+// would say that nothing is held.
+func leaseEnd(at int64) int64 {
+	if at == 0 {
+		return -1
+	}
+	return at
 }
 
 // shorten makes the lease last at most ms from now on.
 func (s *State) shorten(l *lease, ms int64) {
-	at := s.now + ms
-	if at == 0 {
-		at = -1 // 0 would say that nothing is held
-	}
-	if at < l.deadline {
+	if at := leaseEnd(s.now + ms); at < l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
 	}
 }
 
-// tie ties the lease to a connection, if there is one to tie it to.
+// tie ties the lease to a connection, if there is one to tie it to. What was asked
+// on an earlier connection of the session comes too late: that one's end must not
+// end the lease.
 func (s *State) tie(l *lease, b *binding) {
-	if b == nil || b == l.bind {
+	same := b != nil && l.bind != nil && l.bind.session == b.session
+	if b == nil || same && b.epoch < l.bind.epoch {
 		return
 	}
-	if l.bind == nil || l.bind.session != b.session {
+	if !same {
 		s.untie(l)
 		keys := s.ties[b.session]
 		if keys == nil {

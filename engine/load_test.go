@@ -13,7 +13,7 @@ import (
 func TestLoadRefuses(t *testing.T) {
 	key := string(appendKey(nil, "h:/a", "h:/a/x"))
 	hold := hold{owner: "A", token: 1}
-	_, holdRow := hold.row(nil, key)
+	_, holdRow := hold.row(nil)
 	w := waiter{owner: "B", ns: "h:/a", wants: []want{{key: key}}}
 	for _, c := range []struct {
 		name string

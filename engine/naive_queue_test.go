@@ -154,7 +154,8 @@ func wants(locks []wire.LockRequest, mode wire.Mode) []wire.LockRequest {
 // take gives a all it asks for, does its inline releases and sets its lease.
 // minted is the token it was promised when it was queued.
 func (m *naive) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseRequest, meta string, bind *nBind) int64 {
-	token, keeps := int64(0), true
+	var token int64
+	keeps := true
 	switch held, all := m.heldToken(a); {
 	case !a.fencedWrite():
 		token = a.token
@@ -193,9 +194,7 @@ func (m *naive) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseR
 	}
 	l := m.lease(a.owner, a.ns)
 	l.deadline = max(l.deadline, m.now+int64(ttl))
-	if bind != nil {
-		l.bind = bind
-	}
+	l.tie(bind)
 	return token
 }
 
@@ -314,6 +313,9 @@ func (m *naive) settle() {
 // it holds is gone.
 func (m *naive) settleOne() bool {
 	for _, w := range m.waiters {
+		if slices.ContainsFunc(w.locks, func(l wire.LockRequest) bool { return m.isFrozen(w.ns, l.Path) }) {
+			continue
+		}
 		a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}
 		if w.own {
 			a.token = w.token
@@ -334,11 +336,16 @@ func (m *naive) settleOne() bool {
 		if w.own {
 			minted = 0
 		}
-		token := m.take(&a, minted, w.ttl, w.releases, w.meta, w.bind)
-		if l := m.lease(w.owner, w.ns); l != nil && w.adrift && w.bind != nil {
-			l.deadline = min(l.deadline, m.now+w.bind.grace) // as if it were cut off now
+		ttl, bind := w.ttl, w.bind
+		if w.adrift && bind != nil { // as if it were cut off now; a lease that is there is not
+			ttl = min(ttl, uint64(bind.grace))
+			if m.lease(w.owner, w.ns) != nil {
+				bind = nil
+			}
 		}
+		token := m.take(&a, minted, ttl, w.releases, w.meta, bind)
 		m.granted(&w, token)
+		m.runOut(w.owner, w.ns)
 		return true
 	}
 	return false

@@ -32,12 +32,21 @@ func (m *naive) apply(cmd *engine.Command, again bool, first *wire.Result) (res 
 	switch {
 	case again:
 		res = m.again(cmd, first)
-	case cmd.Req.Key != "":
-		res = m.keyed(cmd)
 	default:
-		res, _ = m.execute(cmd)
+		res = m.ask(cmd)
 	}
 	m.settle()
+	return res
+}
+
+func (m *naive) ask(cmd *engine.Command) (res wire.Result) {
+	if m.movedAway(cmd) {
+		return wire.Result{Code: wire.Unavailable, Position: engine.Moved}
+	}
+	if cmd.Req.Key != "" {
+		return m.keyed(cmd)
+	}
+	res, _ = m.execute(cmd)
 	return res
 }
 
@@ -51,8 +60,11 @@ func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 			return m.reattach(cmd, w)
 		}
 	}
-	res, _ = m.execute(cmd)
-	return res
+	if cmd.Req.Op != wire.OpAcquire && first != nil {
+		res, _ = m.execute(cmd)
+		return res
+	}
+	return m.ask(cmd)
 }
 
 func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
@@ -102,6 +114,12 @@ func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
 		m.setRow(req)
 	case wire.OpOpen:
 		m.open(req)
+	case wire.OpFreeze:
+		res = m.freeze(cmd)
+	case wire.OpThaw:
+		m.thaw(req.Namespace)
+	case wire.OpLeave:
+		m.leave(req.Namespace)
 	default:
 		panic("naive: no such operation: " + req.Op.String())
 	}
@@ -128,14 +146,19 @@ func (m *naive) expireOne() bool {
 	}
 	for _, l := range m.leases {
 		if l.deadline <= at && l.deadline <= m.now {
-			at, end = l.deadline, func() {
-				m.events = append(m.events, engine.Event{Kind: wire.EventExpired, Owner: l.owner, Namespace: l.ns})
-				m.dropAll(l.owner, l.ns)
-			}
+			at, end = l.deadline, func() { m.runOut(l.owner, l.ns) }
 		}
 	}
 	end()
 	return at <= m.now
+}
+
+// runOut ends a lease by itself, if its time is over.
+func (m *naive) runOut(owner, ns string) {
+	if l := m.lease(owner, ns); l != nil && l.deadline <= m.now {
+		m.events = append(m.events, engine.Event{Kind: wire.EventExpired, Owner: owner, Namespace: ns})
+		m.dropAll(owner, ns)
+	}
 }
 
 // nextDeadline is when something ends with time next.
@@ -228,9 +251,7 @@ func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
 		if req.TTLMillis > 0 { // Bind may leave the time as it is
 			l.deadline = m.now + int64(req.TTLMillis)
 		}
-		if b := bindOf(cmd); b != nil {
-			l.bind = b
-		}
+		l.tie(bindOf(cmd))
 		res.Flag = res.Flag || l.revoke > m.now
 	}
 	for _, d := range req.Domains {
@@ -244,13 +265,23 @@ func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
 	return res
 }
 
+// tie hangs a lease on a connection. No connection leaves it as it is, and so does
+// an earlier one of the session it hangs on already.
+func (l *nLease) tie(b *nBind) {
+	if b == nil || l.bind != nil && l.bind.session == b.session && l.bind.epoch > b.epoch {
+		return
+	}
+	l.bind = b
+}
+
 // detach shrinks the leases that are tied to a connection, or to an earlier one of
-// its session, to their grace.
+// its session, to their grace; with none they end at once.
 func (m *naive) detach(cmd *engine.Command) {
-	for i := range m.leases {
-		l := &m.leases[i]
+	for _, old := range slices.Clone(m.leases) {
+		l := m.lease(old.owner, old.ns)
 		if b := l.bind; b != nil && b.session == cmd.Caller.Session && b.epoch <= cmd.Epoch {
 			l.deadline = min(l.deadline, m.now+b.grace)
+			m.runOut(old.owner, old.ns)
 		}
 	}
 }
@@ -295,7 +326,6 @@ func (m *naive) cancel(cmd *engine.Command) {
 			return
 		}
 		if grace := int64(cmd.Req.GraceMillis); grace > 0 {
-
 			w.adrift, w.deadline = true, min(w.deadline, m.now+grace)
 		} else {
 			m.end(w.seq, wire.Result{Code: wire.Cancelled})
@@ -409,6 +439,9 @@ func (m *naive) recheck(cmd *engine.Command, token int64) wire.Result {
 	a.locks = cmd.Req.Locks
 	if held, keeps := m.heldToken(&a); keeps && a.fencedWrite() {
 		token = held
+	}
+	if l := m.lease(a.owner, a.ns); l != nil {
+		l.tie(bindOf(cmd))
 	}
 	return wire.Result{Token: token, Namespace: cmd.NS}
 }

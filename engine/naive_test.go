@@ -28,6 +28,7 @@ type naive struct {
 	fences   []nFence
 	edges    []nEdge
 	kept     []nKept
+	frozen   []string // roots that are being moved: nothing gets in
 
 	// What the step in hand says beside its result.
 	events  []engine.Event

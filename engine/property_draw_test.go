@@ -34,13 +34,17 @@ var moves = slices.Concat(
 	slices.Repeat([]func(*machine, *rapid.T) *ask{(*machine).drawCancel}, 2),
 	[]func(*machine, *rapid.T) *ask{
 		(*machine).drawOwner, (*machine).drawOwner, (*machine).drawEdge, (*machine).drawReleaseAll,
-		(*machine).drawPolicy, (*machine).drawDisk, (*machine).drawDisk, (*machine).drawDisk,
+		(*machine).drawPolicy, (*machine).drawDisk, (*machine).drawDisk, (*machine).drawDisk, (*machine).drawMove,
 	},
 )
 
 // random is one step of any kind.
 func (m *machine) random(t *rapid.T) {
-	cmd := rapid.SampledFrom(moves).Draw(t, "move")(m, t)
+	draw := rapid.SampledFrom(moves).Draw(t, "move")
+	if len(m.model.frozen) > 0 && oneIn(t, 4, "end of a move") {
+		draw = (*machine).drawMove
+	}
+	cmd := draw(m, t)
 	if cmd != nil {
 		if cmd.Req.Key != "" && !cmd.again {
 			m.keyed = append(m.keyed, *cmd)
@@ -83,17 +87,12 @@ func drawKey(t *rapid.T) string {
 
 func drawTTL(t *rapid.T) uint64 { return pick[uint64](t, "ttl", 50_000, 1_000_000, 1000, 100, 20) }
 
-// bound ties a command to a connection, sometimes. An acquire gets some grace: a
-// lease that is granted and over in one step ends when somebody meets it, which
-// shows in the order of the grants beside it.
+// bound ties a command to a connection, sometimes.
 func (m *machine) bound(t *rapid.T, cmd *ask) *ask {
 	cmd.Caller.Session = engine.Session{byte(rapid.IntRange(1, 2).Draw(t, "session"))}
 	cmd.Epoch = uint64(rapid.IntRange(1, 3).Draw(t, "epoch"))
 	if oneIn(t, 4, "bound") {
-		cmd.Bound, cmd.Grace = true, pick[int64](t, "grace", 10, 500)
-		if cmd.Req.Op != wire.OpAcquire && oneIn(t, 3, "no grace") {
-			cmd.Grace = 0
-		}
+		cmd.Bound, cmd.Grace = true, pick[int64](t, "grace", 10, 500, 0)
 	}
 	return cmd
 }

@@ -70,17 +70,35 @@ func (s *State) editWaiter(seq uint64) *waiter {
 // too long already does not count.
 func (s *State) earliest(key string, write, recursive bool, owner string, from, before uint64) (seq uint64, at string) {
 	overdue := s.overdue()
-	look := func(sub trie.Sub[place]) {
+	found := func(k string, p *place) bool {
+		rank := seqOf(k)
+		if p.owner == owner || overdue && s.late(s.waiter(rank)) {
+			return false
+		}
+		seq, at, before = rank, k, rank
+		return true
+	}
+	on := func(st trie.Step[place], path, suffix string) { // its keys are in order of arrival
+		prefix := s.suffixed(path, suffix)
+		if first := st.Sub(prefix).First(); first == 0 || first >= before {
+			return
+		}
+		for next := from; ; {
+			s.keys2 = appendSeq(append(s.keys2[:0], prefix...), next)
+			k, p, ok := s.queue.Ceiling(prefix, view(s.keys2), 0)
+			if !ok || seqOf(k) >= before || found(k, p) {
+				return
+			}
+			next = seqOf(k) + 1
+		}
+	}
+	below := func(sub trie.Sub[place]) {
 		if first := sub.First(); first == 0 || first >= before {
 			return
 		}
 		for it := sub.ByRank(from); ; {
 			k, rank, p, ok := it.Next()
-			if !ok || rank >= before {
-				return
-			}
-			if rank >= from && p.owner != owner && !(overdue && s.late(s.waiter(rank))) {
-				seq, at, before = rank, k, rank
+			if !ok || rank >= before || rank >= from && found(k, p) {
 				return
 			}
 		}
@@ -88,15 +106,15 @@ func (s *State) earliest(key string, write, recursive bool, owner string, from, 
 	s.queue.Walk(key, func(n int, st trie.Step[place]) bool {
 		if n < len(key) {
 			if recursive && isBoundary(key, n) {
-				look(st.Sub(s.suffixed(key[:n], writeQueue)))
+				on(st, key[:n], writeQueue)
 			}
 			return true
 		}
-		look(st.Sub(s.suffixed(key, writeQueue)))
+		on(st, key, writeQueue)
 		if write {
-			look(st.Sub(s.suffixed(key, readQueue)))
+			on(st, key, readQueue)
 			if recursive {
-				look(st.Sub(s.suffixed(key, "/")))
+				below(st.Sub(s.suffixed(key, "/")))
 			}
 		}
 		return false
@@ -149,7 +167,7 @@ func (s *State) enqueue(cmd *Command, a *asking, entry *waiter, v verdict) wire.
 		res.Fail(err)
 		return res
 	}
-	res := v.result(a)
+	res := v.result()
 	if a.l == nil {
 		a.l = s.enter(a.owner, a.ns)
 	}

@@ -73,7 +73,7 @@ func (v *View) Rows(since uint32, emit func(key, val []byte) error) (err error) 
 		func() {
 			v.holds.All().AscendSince(since, func(k string, h *hold) bool {
 				var table byte
-				table, val = h.row(val[:0], k)
+				table, val = h.row(val[:0])
 				return put(table, k)
 			})
 		},
@@ -110,7 +110,7 @@ func each[V any](t trie.Tree[V], since uint32, val *[]byte, table byte,
 }
 
 // row appends the row of a hold and answers its table.
-func (h *hold) row(dst []byte, key string) (byte, []byte) {
+func (h *hold) row(dst []byte) (byte, []byte) {
 	switch {
 	case h.mode == wire.ModeRead || h.alg == wire.Semaphore:
 		dst = wire.AppendArray(dst, 6)

@@ -195,7 +195,9 @@ func (c *caller) Reply(call *wire.Call) {
 	o := c.open[call]
 	delete(c.open, call)
 	c.mu.Unlock()
-	o.done <- call.Res
+	res := call.Res
+	*call = wire.Call{} // as a server does, which uses it again: who answered it must not look at it any more
+	o.done <- res
 }
 
 func (c *caller) Queued(call *wire.Call, res *wire.Result) {

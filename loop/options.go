@@ -22,6 +22,8 @@ type Options struct {
 	Connections   int           // 0: as many as file descriptors allow
 	Outbound      int           // bytes a peer may leave unread before it is cut off
 	Inbound       int64         // bytes of unfinished frames, of all connections
+	Held          int64         // bytes of requests not yet answered, of all connections
+	Unread        int64         // bytes that peers leave unread, of all connections
 	HelloWithin   time.Duration // a connection that has not said hello by then is closed
 	FrameWithin   time.Duration // likewise one that does not finish a frame it began
 	RepeatMillis  uint64        // told to clients: how long answers are kept for repeats
@@ -43,8 +45,10 @@ func (o Options) defaults() Options {
 	set(&o.Subscriptions, 256)
 	set(&o.BoundOwners, 1024)
 	set(&o.Outbound, 8<<20)
-	if o.Inbound == 0 {
-		o.Inbound = 256 << 20
+	for _, p := range []*int64{&o.Inbound, &o.Held, &o.Unread} {
+		if *p == 0 {
+			*p = 256 << 20
+		}
 	}
 	if o.HelloWithin == 0 {
 		o.HelloWithin = 10 * time.Second

@@ -17,6 +17,7 @@ import (
 // another language, talk to a real server: what it needs and the page does not say
 // is missing there.
 func TestPythonClient(t *testing.T) {
+	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed: the client of wire/testdata/client.py cannot run")
@@ -64,7 +65,7 @@ func startServer(t *testing.T) *net.TCPAddr {
 }
 
 // freePort is a loopback address that nothing listens on.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

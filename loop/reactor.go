@@ -36,14 +36,19 @@ type item struct {
 	call *wire.Call
 	s    *session
 	buf  []byte
+	push bool // buf came by push
 	do   func()
 }
 
 // batchCalls is how many requests of one connection are handed over at once.
 const batchCalls = 256
 
-// sparesKept bounds the memory that is kept to be used again.
-const sparesKept = 4096
+// Bounds on what is kept to be used again, of each loop.
+const (
+	sparesKept  = 4096     // calls, and items of the inbox
+	buffersKept = 64       // output buffers
+	bufferKept  = 64 << 10 // bytes of one
+)
 
 func newReactor(srv *Server, loop gnet.EventLoop) *reactor {
 	return &reactor{srv: srv, loop: loop, sessions: make(map[*session]struct{})}
@@ -54,7 +59,7 @@ func (r *reactor) Reply(c *wire.Call) { r.put(item{call: c}) }
 
 // Queued implements wire.Replier.
 func (r *reactor) Queued(c *wire.Call, res *wire.Result) {
-	s := c.Ctx.(*session)
+	s := c.Ctx.(*asked).s
 	r.put(item{s: s, buf: wire.AppendQueued(nil, &wire.Queued{ID: c.ID, Result: *res})})
 }
 
@@ -97,9 +102,11 @@ func (r *reactor) Run(context.Context) error {
 	for i := range r.work {
 		switch it := &r.work[i]; {
 		case it.call != nil:
-			it.call.Ctx.(*session).answered(it.call)
+			it.call.Ctx.(*asked).s.answered(it.call)
 		case it.do != nil:
 			it.do()
+		case it.push:
+			it.s.deliver(it.buf)
 		default:
 			it.s.write(it.buf)
 		}
@@ -132,7 +139,7 @@ func (r *reactor) buffer() []byte {
 }
 
 func (r *reactor) keep(b []byte) {
-	if len(r.buffers) < 64 && cap(b) <= 1<<20 {
+	if len(r.buffers) < buffersKept && cap(b) <= bufferKept {
 		r.buffers = append(r.buffers, b[:0])
 	}
 }
@@ -144,12 +151,14 @@ func (r *reactor) call() *wire.Call {
 		r.calls = r.calls[:n-1]
 		return c
 	}
-	return new(wire.Call)
+	return &wire.Call{Ctx: new(asked)}
 }
 
 func (r *reactor) free(c *wire.Call) {
 	if len(r.calls) < sparesKept {
-		*c = wire.Call{Ctl: c.Ctl}
+		a := c.Ctx.(*asked)
+		*a = asked{}
+		*c = wire.Call{Ctl: c.Ctl, Ctx: a}
 		r.calls = append(r.calls, c)
 	}
 }

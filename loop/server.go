@@ -2,11 +2,8 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,7 +21,11 @@ type Server struct {
 	handler wire.Handler
 	client  *gnet.Client
 	partial atomic.Int64 // bytes of unfinished frames, of all connections
+	held    atomic.Int64 // bytes of requests not answered yet, likewise
+	unread  atomic.Int64 // bytes that peers leave unread, likewise
 	count   atomic.Int64 // connections
+
+	stopping atomic.Bool // connections close because the server does
 
 	mu        sync.Mutex
 	reactors  map[gnet.EventLoop]*reactor
@@ -65,89 +66,6 @@ func New(handler wire.Handler, opt Options) (*Server, error) {
 	s.running.Add(1)
 	go s.sweepLoop()
 	return s, nil
-}
-
-// Listen serves connections on an address of network "tcp" or "unix", and answers
-// the address it listens on.
-func (s *Server) Listen(network, addr string) (net.Addr, error) {
-	if network == "unix" {
-		if err := removeStale(addr); err != nil {
-			return nil, err
-		}
-	}
-	l, err := net.Listen(network, addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s %s: %w", network, addr, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errors.Join(net.ErrClosed, l.Close())
-	}
-	s.listeners = append(s.listeners, l)
-	s.running.Add(1)
-	go s.accept(l)
-	return l.Addr(), nil
-}
-
-// removeStale removes a Unix socket that nobody listens on.
-func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if info.Mode()&os.ModeSocket == 0 {
-		return fmt.Errorf("%s exists and is no socket", path)
-	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-		_ = c.Close()
-		return fmt.Errorf("%s is in use by another process", path)
-	}
-	return os.Remove(path)
-}
-
-// acceptPause is how long accepting rests when there are no file descriptors left.
-const acceptPause = 50 * time.Millisecond
-
-// accept moves connections onto the event loops.
-func (s *Server) accept(l net.Listener) {
-	defer s.running.Done()
-	for {
-		c, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			s.opt.Log.Warn("cannot accept a connection", "error", err)
-			select {
-			case <-s.stop:
-				return
-			case <-time.After(acceptPause):
-			}
-			continue
-		}
-		if s.count.Load() >= int64(s.opt.Connections) {
-			s.turnAway(c)
-			continue
-		}
-		s.count.Add(1)
-		if _, err := s.client.EnrollContext(c, &session{srv: s, opened: time.Now()}); err != nil {
-			s.count.Add(-1)
-			s.opt.Log.Warn("cannot serve a connection", "error", err)
-		}
-	}
-}
-
-// turnAway tells a client, if it listens, that there is no room.
-func (s *Server) turnAway(c net.Conn) {
-	defer c.Close()
-	if c.SetWriteDeadline(time.Now().Add(acceptPause)) == nil {
-		_, _ = c.Write(wire.AppendGoodbye(nil, wire.Errorf(wire.ResourceExhausted,
-			"the server has %d connections, no more are taken", s.opt.Connections)))
-	}
 }
 
 // sweepEvery is how often connections are looked at that keep the server waiting.
@@ -226,8 +144,10 @@ func (s *Server) exit(c *session) (resumed bool) {
 	return false
 }
 
-// Goodbye tells every client that the server is about to close.
+// Goodbye tells every client that the server is about to close. From then on no
+// client loses anything for its connection's closing.
 func (s *Server) Goodbye(err *wire.Error) {
+	s.stopping.Store(true)
 	for _, r := range s.loops() {
 		r.post(item{do: func() {
 			for c := range r.sessions {
@@ -237,17 +157,8 @@ func (s *Server) Goodbye(err *wire.Error) {
 	}
 }
 
-// CloseListeners stops taking connections.
-func (s *Server) CloseListeners() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.listeners {
-		_ = l.Close() // what it has accepted lives on
-	}
-	s.listeners = nil
-}
-
-// Close ends all connections and the event loops.
+// Close ends all connections and the event loops. The clients keep what they hold
+// and wait for.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -256,6 +167,7 @@ func (s *Server) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
+	s.stopping.Store(true)
 	s.CloseListeners()
 	close(s.stop)
 	s.running.Wait()

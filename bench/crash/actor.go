@@ -52,20 +52,20 @@ func (o *owner) next() {
 }
 
 // do asks something and records it. When the server dies meanwhile, do asks the
-// same again of the next one, in the same session, or gives up on it; ok is
-// false if it gave up, or the run is over.
-func (a *actor) do(op Op, req *wire.Request) (res *wire.Result, ok bool) {
+// same again of the next one, in the same session, or gives up on it. It answers
+// false if it gave up, was refused, or the run is over.
+func (a *actor) do(op Op, req *wire.Request) (*wire.Result, bool) {
 	if !a.ready() {
 		return nil, false
 	}
-	rec := &a.load.rec
-	o := (*rec).Begin(op)
+	rec := a.load.rec
+	o := rec.Begin(op)
 	a.c.id++
 	id := a.c.id
 	for {
-		res, err := a.c.ask(id, req, func(token int64) { (*rec).Queue(o, token) })
+		res, err := a.c.ask(id, req, func(token int64) { rec.Queue(o, token) })
 		if err == nil {
-			(*rec).Answer(o, res)
+			rec.Answer(o, res)
 			if res.Code != wire.OK && res.Code != wire.Unavailable && res.Code != wire.DeadlineExceeded {
 				a.load.fail(fmt.Errorf("%s: %v: %w", op.Owner, op.Kind, res.Err()))
 			}
@@ -75,12 +75,12 @@ func (a *actor) do(op Op, req *wire.Request) (res *wire.Result, ok bool) {
 		// Half of what is unanswered stays so. The counter shows whether what is asked
 		// again is done once, so all of it is.
 		if op.Kind != Increment && a.rng.IntN(2) == 0 {
-			(*rec).Abandon(o)
+			rec.Abandon(o)
 			a.c = newClient()
 			return nil, false
 		}
 		if !a.ready() {
-			(*rec).Abandon(o)
+			rec.Abandon(o)
 			return nil, false
 		}
 	}
@@ -96,7 +96,7 @@ func (a *actor) ready() bool {
 		if a.gen == gen {
 			return true
 		}
-		if err := a.c.connect(addr); err == nil {
+		if err := a.c.connect(a.load.ctx, addr); err == nil {
 			a.gen = gen
 			return true
 		}
@@ -118,7 +118,7 @@ func (o *owner) op(kind Kind) Op {
 // acquire asks for the owner's paths once.
 func (o *owner) acquire(flags wire.Flags, token int64) (*wire.Result, bool) {
 	op := o.op(Acquire)
-	op.Asked, op.NoQueue = token, flags&wire.FlagNoQueue != 0
+	op.Asked, op.NoQueue, op.Open = token, flags&wire.FlagNoQueue != 0, flags&wire.FlagWait != 0
 	req := &wire.Request{
 		Op: wire.OpAcquire, Owner: o.id, TTLMillis: uint64(o.ttl.Milliseconds()), QueueTTLMillis: uint64(long.Milliseconds()),
 		Token: token, Flags: flags,
@@ -150,7 +150,9 @@ func (o *owner) await() bool {
 		if res, ok := o.acquire(wire.FlagWait, 0); ok && res.Status == wire.StatusOK {
 			return true
 		}
-		o.clear() // the place of a call that was given up stands for a while
+		// The place of a call that was given up stands for a while, and only force
+		// takes it away.
+		o.clear(&wire.Request{Op: wire.OpForceRelease, Owner: o.id})
 	}
 	return false
 }
@@ -166,19 +168,23 @@ func (o *owner) release() bool {
 }
 
 // clear gives everything back, and makes sure of it.
-func (o *owner) clear() {
+func (o *owner) clear(req *wire.Request) {
 	for o.a.load.ctx.Err() == nil {
-		if _, ok := o.a.do(o.op(ReleaseAll), &wire.Request{Op: wire.OpReleaseAll, Owner: o.id}); ok {
+		if _, ok := o.a.do(o.op(Clear), req); ok {
 			break
 		}
 	}
 	o.next()
 }
 
+func (o *owner) releaseAll() *wire.Request {
+	return &wire.Request{Op: wire.OpReleaseAll, Owner: o.id}
+}
+
 // letGo releases the paths, one way or another.
 func (o *owner) letGo() {
 	if !o.release() {
-		o.clear()
+		o.clear(o.releaseAll())
 	}
 	o.next()
 }

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
@@ -32,13 +33,14 @@ func newClient() *client {
 	return c
 }
 
-// connect opens the session's next connection.
-func (c *client) connect(addr string) error {
+// connect opens the session's next connection, which ends with ctx.
+func (c *client) connect(ctx context.Context, addr string) error {
 	c.close()
 	conn, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		return err
 	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	c.conn, c.r = conn, bufio.NewReader(conn)
 	c.epoch++
 	c.id++

@@ -28,16 +28,16 @@ type Kind uint8
 
 // Kinds of operation.
 const (
-	Acquire    Kind = iota
-	Release         // of all the owner's paths
-	ReleaseAll      // and of its place in the queue
+	Acquire Kind = iota
+	Release      // of all the owner's paths
+	Clear        // of its place in the queue too
 	Renew
 	Assert // that Asked is its token
 	SetPolicy
 	Increment // of the cluster-wide counter
 )
 
-var kindNames = [...]string{"acquire", "release", "release all", "renew", "assert", "set policy", "increment"}
+var kindNames = [...]string{"acquire", "release", "clear", "renew", "assert", "set policy", "increment"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -54,6 +54,7 @@ type Op struct {
 	Asked     int64          // the caller's own token, 0: none
 	Algorithm wire.Algorithm // of SetPolicy
 	NoQueue   bool           // an acquire that does not wait
+	Open      bool           // one that waits in an open call, which ends with its connection
 	Ask       int            // acquires of an owner until it has the lock, or gives up
 
 	Sent     time.Duration // for the first time
@@ -64,7 +65,7 @@ type Op struct {
 	Token    int64
 	Blocker  string // who holds the path that is in the way, if that was told
 
-	// Of an acquire that waits in an open call: when it learned of its place, 0 if
+	// Of an open call: when it learned of its place, 0 if
 	// it did not, and the token promised.
 	Queued      time.Duration
 	QueuedToken int64

@@ -103,6 +103,13 @@ func (a *actor) describe(namespace, path string) error {
 	return nil
 }
 
+// glance is describe in the middle of the load: the server may die on it.
+func (a *actor) glance(namespace, path string) {
+	if err := a.describe(namespace, path); err != nil && a.gen != -1 && a.load.ctx.Err() == nil {
+		a.load.fail(err)
+	}
+}
+
 // dump records who holds what, everywhere.
 func (a *actor) dump() error {
 	if !a.ready() {

@@ -30,7 +30,7 @@ func contend(a *actor, _ int) {
 		}
 		res, ok := o.acquire(wire.FlagNoQueue, token)
 		if !ok {
-			o.clear()
+			o.clear(o.releaseAll())
 			return
 		}
 		if res.Status != wire.StatusOK {
@@ -68,12 +68,15 @@ func keep(a *actor, turn int) {
 	if a.rng.IntN(4) > 0 {
 		o.release() // if that is not known to be done, it stays so
 	}
-	a.pause(2 * breath)
+	a.pause(5 * breath)
 }
 
-// lease takes short leases, lets them run out, and looks how that goes.
+// lease takes short leases, lets them run out, and looks how that goes; and longer
+// ones, that last over a checkpoint and a kill and are looked at after those.
 func lease(a *actor, turn int) {
 	namespace := "lease:/" + a.name
+	longer := time.Duration(2000+a.rng.IntN(10_000)) * time.Millisecond
+	a.owner(fmt.Sprintf("%s-longer-%d", a.name, turn), namespace, longer, fmt.Sprintf("%s/longer-%d", namespace, turn)).acquire(0, 0)
 	path := fmt.Sprintf("%s/%d", namespace, turn%2)
 	ttl := time.Duration(150+a.rng.IntN(1500)) * time.Millisecond
 	o := a.owner(fmt.Sprintf("%s-%d", a.name, turn), namespace, ttl, path)
@@ -91,9 +94,7 @@ func lease(a *actor, turn int) {
 	}
 	over := a.load.rec.Now() + ttl*3/2
 	for a.load.rec.Now() < over && a.load.ctx.Err() == nil {
-		if err := a.describe(namespace, path); err != nil && a.gen != -1 {
-			a.load.fail(err)
-		}
+		a.glance(namespace, path)
 		a.pause(ttl / 4)
 	}
 	if a.rng.IntN(2) == 0 {
@@ -167,15 +168,18 @@ func policy(a *actor, turn int) {
 	op := o.op(SetPolicy)
 	op.Algorithm = algorithms[turn%len(algorithms)]
 	a.do(op, &wire.Request{Op: wire.OpSetPolicy, Namespace: namespace, Algorithm: op.Algorithm})
-	if err := a.describe(namespace, path); err != nil && a.gen != -1 {
-		a.load.fail(err)
-	}
+	a.glance(namespace, path)
 	a.pause(10 * breath)
 }
 
-// count increments the cluster's counter.
+// count increments the cluster's counter. What is asked again is known by its
+// session, or by a key.
 func count(a *actor, turn int) {
 	op := Op{Kind: Increment, Owner: a.name, Namespace: "counter"}
-	a.do(op, &wire.Request{Op: wire.OpIncrToken, Key: fmt.Sprintf("%s-%d", a.name, turn)})
+	req := &wire.Request{Op: wire.OpIncrToken}
+	if turn%2 == 0 {
+		req.Key = fmt.Sprintf("%s-%d", a.name, turn)
+	}
+	a.do(op, req)
 	a.pause(breath)
 }

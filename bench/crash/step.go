@@ -17,7 +17,7 @@ func (l *life) request(s *step) {
 	switch op.Kind {
 	case Acquire:
 		l.acquire(s, known)
-	case Release, ReleaseAll, SetPolicy:
+	case Release, Clear, SetPolicy:
 		l.letGo(op, known)
 	case Renew:
 		l.renew(op, known)
@@ -38,9 +38,11 @@ func (l *life) acquire(s *step, known bool) {
 			l.token = 0 // it may have got another one
 		}
 		l.held, l.latest = l.held.atLeastMaybe(), max(l.latest, l.c.leaseEnd(s.to, op.TTL))
-		if !op.NoQueue {
-			l.waits = l.waits.atLeastMaybe()
-			l.waitTTL = op.TTL
+		switch {
+		case op.Open:
+			l.waits, l.waitTTL = maybe, op.TTL // not for long, if it was given up
+		case !op.NoQueue:
+			l.waits, l.waitTTL = l.waits.atLeastMaybe(), op.TTL
 		}
 		return
 	}
@@ -109,10 +111,7 @@ func (l *life) enqueue(s *step, token int64) {
 	case s.op.Asked == 0:
 		l.mint(l.ask.sent, s.to, token, false)
 	}
-	if l.waits != yes {
-		l.waitFrom = s.to
-	}
-	l.waits, l.waitToken, l.waitTTL = yes, token, s.op.TTL
+	l.waits, l.waitToken, l.waitFrom, l.waitTTL = yes, token, s.from, s.op.TTL
 }
 
 func (l *life) mint(from, to time.Duration, token int64, floor bool) {
@@ -121,7 +120,7 @@ func (l *life) mint(from, to time.Duration, token int64, floor bool) {
 
 // letGo is a release, or a new policy, which clears the namespace.
 func (l *life) letGo(op *Op, known bool) {
-	if op.Kind == ReleaseAll {
+	if op.Kind == Clear {
 		l.endAsk(op.Sent)
 	}
 	if known {
@@ -191,7 +190,7 @@ func (l *life) look(k *Look) {
 		l.violate(k.To, "does not hold %s any more, which it has with token %d until %v at least", k.Path, l.token, l.sure)
 	}
 	l.gone(k.From)
-	if l.waits == yes && !waiting {
+	if l.waits == yes && !waiting && k.To < l.waitFrom+l.waitTTL {
 		l.violate(k.To, "waits for %s since %v, and is not in the queue any more", k.Path, l.waitFrom)
 	}
 	if l.waits != no {
@@ -208,7 +207,7 @@ func (l *life) seen(k *Look, token int64) {
 		l.violate(k.To, "holds %s (it %s)", k.Path, l.whyNot(k.From))
 	}
 	if l.waits != no {
-		// Granted since, nobody knows when: at the earliest when it began to wait.
+		// Granted since, nobody knows when: at the earliest when it was told to wait.
 		l.token = token
 		l.sure, l.latest = l.waitFrom+l.waitTTL, forever
 		if token != 0 && token < l.waitToken {

@@ -67,11 +67,9 @@ func (p Pairs) Run(ctx context.Context) (Result, error) {
 	}
 	var res Result
 	if pause(ctx, p.Warm) {
-		before, began := total(workers), time.Now()
 		measuring.Store(true)
-		pause(ctx, p.Measure)
+		res.count(ctx, p.Measure, func() int64 { return total(workers) })
 		measuring.Store(false)
-		res.Count, res.Elapsed = total(workers)-before, time.Since(began)
 	}
 	stop.Store(true)
 	running.Wait()
@@ -84,18 +82,6 @@ func (p Pairs) Run(ctx context.Context) (Result, error) {
 	}
 	res.latencies(all)
 	return res, nil
-}
-
-// pause waits, and says whether nothing ended it.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 func total(workers []*pairWorker) (sum int64) {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -21,6 +22,28 @@ func (r Result) PerSecond() float64 {
 		return 0
 	}
 	return float64(r.Count) / r.Elapsed.Seconds()
+}
+
+// pause waits, and says whether nothing ended it.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// count measures for a while how much a counter grows, and for as long again until
+// it does: a rate of nothing says nothing.
+func (r *Result) count(ctx context.Context, during time.Duration, counter func() int64) {
+	before, began := counter(), time.Now()
+	for r.Count == 0 && pause(ctx, during) {
+		r.Count = counter() - before
+	}
+	r.Elapsed = time.Since(began)
 }
 
 // Latencies are recorded in microseconds, up to a minute, three digits of them.

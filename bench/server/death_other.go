@@ -4,5 +4,5 @@ package server
 
 import "syscall"
 
-// dieWithParent has no way to say so on this system.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+// dieWithParent has no way to say so on this system. A Ctrl-C is for the parent alone.
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

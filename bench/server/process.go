@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -58,12 +60,14 @@ type readyLine struct {
 	Native string `json:"native"`
 }
 
-// Start runs a single node on a data directory and waits until it serves. When
-// this process dies, so does the node. ctx is for starting alone.
+// Start runs a single node on a data directory and waits until it serves. What its
+// arguments do not say is as by default, whatever the environment says. When this
+// process dies, so does the node. ctx is for starting alone.
 func Start(ctx context.Context, bin, dataDir string, args ...string) (*Process, error) {
 	p := &Process{ready: make(chan readyLine, 1), ended: make(chan struct{})}
 	p.cmd = exec.Command(bin, append([]string{"--dev", "--data_dir=" + dataDir}, args...)...)
 	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PATHLOCKD_") })
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", bin, err)

@@ -53,6 +53,7 @@ type reply struct {
 	results wire.Reader
 	fields  int
 	scratch wire.Result
+	broken  error // it cannot be understood: the connection is not to be trusted any more
 }
 
 // decode reads the reply to a call into res, whose strings alias the reader's
@@ -62,7 +63,8 @@ func (r *reply) decode(c *call, res *wire.Result) error {
 		return r.err
 	}
 	if err := res.Decode(c.op, r.code, &r.results, r.fields); err != nil {
-		return &ProtocolError{Step: "reply to " + c.op.String(), Err: err}
+		r.broken = &ProtocolError{Step: "reply to " + c.op.String(), Err: err}
+		return r.broken
 	}
 	if res.Code != wire.OK {
 		return &refusal{c.op, wire.Error{Code: res.Code, Message: string([]byte(res.Message))}}

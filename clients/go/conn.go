@@ -72,13 +72,12 @@ func parseAddresses(list string) ([]address, error) {
 	var all []address
 	for one := range strings.SplitSeq(list, ",") {
 		one = strings.TrimSpace(one)
-		path, unix := strings.CutPrefix(one, "unix:")
-		if unix && path != "" {
+		if path, unix := strings.CutPrefix(one, "unix:"); unix && path != "" {
 			all = append(all, address{"unix", path})
 			continue
 		}
-		if _, _, err := net.SplitHostPort(one); err != nil {
-			return nil, fmt.Errorf("pathlockd: address %q: want host:port or unix:/path, or several with commas between: %w", one, err)
+		if _, port, err := net.SplitHostPort(one); err != nil || port == "" {
+			return nil, fmt.Errorf("pathlockd: address %q: want host:port or unix:/path, or several with commas between", one)
 		}
 		all = append(all, address{"tcp", one})
 	}
@@ -95,10 +94,10 @@ func (c *Client) connect(ctx context.Context, at int) (*conn, error) {
 		return nil, fmt.Errorf("pathlockd: connect to %s: %w", a, err)
 	}
 	cn := &conn{c: c, nc: nc, try: nonblocking(nc), at: at, in: make([]byte, readBytes)}
-	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	err = cn.hello()
-	if !stop() && err == nil {
-		err = ctx.Err()
+	if !stop() {
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		nc.Close()

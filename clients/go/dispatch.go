@@ -44,7 +44,7 @@ func (cn *conn) read() error {
 // brings forth the next request, one write.
 func (cn *conn) dispatch() error {
 	buf := cn.in[:cn.have]
-	need := 0
+	var need int
 	for {
 		used, want, err := cn.collect(buf)
 		for i := range cn.landed {
@@ -127,10 +127,10 @@ func (cn *conn) deliver(f *landed) error {
 		cn.c.tries.Store(0)
 		cn.refusing = 0
 	}
-	cn.reply.err, cn.reply.code, cn.reply.on = nil, f.code, cn.number
+	cn.reply.err, cn.reply.broken, cn.reply.code, cn.reply.on = nil, nil, f.code, cn.number
 	cn.reply.results, cn.reply.fields = f.rest, f.fields
 	f.call.to.land(f.call, &cn.reply)
-	return nil
+	return cn.reply.broken
 }
 
 // pushed takes what the server says by itself.

@@ -112,7 +112,7 @@ type chores struct {
 
 func (t *chores) do(c *Client) {
 	if len(t.calls) > 0 {
-		c.session.submit(t.calls...) // refused only when the client is closed
+		_ = c.session.submit(t.calls...) // refused only when the client is closed
 	}
 	for _, l := range t.lost {
 		l.lose()
@@ -318,7 +318,7 @@ func (c *Client) tend(now time.Duration) time.Duration {
 		ping := newCall(ignored{})
 		ping.set(&wire.Request{Op: wire.OpPing})
 		ping.urgent = true
-		c.session.submit(ping)
+		_ = c.session.submit(ping) // refused only when the client is closed
 	}
 	if leaving > 0 || now >= c.nextStale {
 		c.nextStale = now + c.longestQueue/8

@@ -59,7 +59,7 @@ func (c *Client) releaseLater(owner string, rels []wire.ReleaseRequest) {
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, releaseLaterWithin)
 		defer cancel()
-		c.release(ctx, owner, rels, false)
+		_ = c.release(ctx, owner, rels, false) // nobody is left to be told
 	})
 }
 

@@ -2,7 +2,6 @@ package pathlockd
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -48,7 +47,7 @@ func (n *node) start(t testing.TB) {
 	var err error
 	n.node, err = groups.Open(groups.Config{
 		DataDir: n.dir, RaftAddr: n.raft, Bootstrap: true, Segments: 1, LogCount: 2, GroupCount: 16, MaxInflight: 100_000,
-		ElectionMin: 200 * time.Millisecond, ElectionMax: 400 * time.Millisecond, Heartbeat: 50 * time.Millisecond,
+		ElectionMin: 200 * time.Millisecond, Heartbeat: 50 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -139,46 +138,4 @@ func eventually(t testing.TB, what string, f func() bool) {
 func path(t testing.TB, rest string) string {
 	t.Helper()
 	return strings.NewReplacer("/", "-", "=", "-", "#", "-").Replace(t.Name()) + ":" + rest
-}
-
-// line is a dialer whose connections a test can cut, and keep from being made.
-type line struct {
-	mu     sync.Mutex
-	closed bool
-	cur    net.Conn
-	dials  int
-}
-
-func (l *line) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dials++
-	if l.closed {
-		return nil, errors.New("the line is cut")
-	}
-	c, err := new(net.Dialer).DialContext(ctx, network, addr)
-	l.cur = c
-	return c, err
-}
-
-// cut breaks the connection; stay says that no other can be made until mend.
-func (l *line) cut(stay bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = stay
-	if l.cur != nil {
-		l.cur.Close()
-	}
-}
-
-func (l *line) mend() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = false
-}
-
-func (l *line) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dials
 }

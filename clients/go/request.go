@@ -247,9 +247,10 @@ func (w *waiter) leave(ctx context.Context) error {
 	}
 	unsent := w.c.session.forsake(w.call)
 	cause := context.Cause(ctx)
+	link := w.c.linkError()
 	switch {
-	case unsent && w.c.linkError() != nil:
-		return fmt.Errorf("%s: not sent: %w (%v)", op, cause, w.c.linkError())
+	case unsent && link != nil: // told to people, and no cause of the error
+		return fmt.Errorf("%s: not sent: %w (%s)", op, cause, link.Error())
 	case unsent || waits || !mutates:
 		return fmt.Errorf("%s: %w", op, cause)
 	}

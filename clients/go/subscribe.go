@@ -183,7 +183,7 @@ func (all *subscriptions) later(s *Subscription) {
 		all.mu.Lock()
 		defer all.mu.Unlock()
 		if s.asking = false; !s.closed {
-			all.ask(s)
+			_ = all.ask(s) // refused only when the client is closed
 		}
 	})
 }
@@ -235,7 +235,7 @@ func (all *subscriptions) resume() {
 	defer all.mu.Unlock()
 	for s := range all.mu.all {
 		if !s.asking {
-			all.ask(s)
+			_ = all.ask(s) // refused only when the client is closed
 		}
 	}
 }

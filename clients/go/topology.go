@@ -103,7 +103,7 @@ func (w *topologyWatch) leave(ch chan *wire.Topology) {
 	delete(w.mu.to, ch)
 	close(ch)
 	if len(w.mu.to) == 0 {
-		w.ask(false)
+		_ = w.ask(false) // refused only when the client is closed, here and below
 	}
 }
 
@@ -112,7 +112,7 @@ func (w *topologyWatch) resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.mu.to) > 0 {
-		w.ask(true)
+		_ = w.ask(true)
 	}
 }
 

@@ -168,12 +168,8 @@ func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Reque
 
 // queue asks for the lock until it is granted.
 func (l *locking) queue(ctx context.Context, c *pathlockd.Client, req *wire.Request) (*wire.Result, error) {
+	req.QueueTTLMillis = uint64(min(l.wait+spare, maxSpan).Milliseconds())
 	for {
-		req.QueueTTLMillis = wire.MaxTTLMillis
-		if at, limited := ctx.Deadline(); limited {
-			// The end of ctx cancels the wait; this is for when that cannot be told.
-			req.QueueTTLMillis = uint64(max(time.Until(at), 0)/time.Millisecond) + 1
-		}
 		res, err := c.Acquire(ctx, req)
 		if (errors.Is(err, pathlockd.ErrCancelled) || errors.Is(err, pathlockd.ErrOutcomeUnknown)) && ctx.Err() == nil {
 			continue // the session was forgotten; if it was granted, the next request finds that
@@ -236,7 +232,11 @@ func (l *locking) show(b *bytes.Buffer, d *acquired, over time.Time) {
 		t.add("token", fmt.Sprint(d.FencingToken))
 	}
 	t.add("expires", fmt.Sprintf("in %s, at %s, unless renewed", short(time.Until(over).Round(time.Second)), over.Format(time.TimeOnly)))
-	t.add("renew", "pathlock renew"+who)
+	renew := "pathlock renew" + who
+	if l.ttl != defaultTTL {
+		renew += " --ttl " + exact(l.ttl)
+	}
+	t.add("renew", renew)
 	t.add("release", "pathlock release"+rest+who)
 	t.write(b)
 }

@@ -70,7 +70,7 @@ func (a *app) assert(ctx context.Context, c *pathlockd.Client, owner string, tok
 		if res.Reason == wire.ReasonStaleFencingToken {
 			f.message = fmt.Sprintf("assertion failed: %d is not the latest token of %s", token, visible(res.Path))
 		}
-		return f.hint("stop what the lock protects; see: pathlock describe %s", quote(res.Path))
+		return f.hinted("stop what the lock protects; see: pathlock describe %s", quote(res.Path))
 	}
 	return a.answer(&asserted{owner, token, paths}, func(b *bytes.Buffer) {
 		for _, p := range paths {

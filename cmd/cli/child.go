@@ -16,8 +16,9 @@ import (
 // that all it started can be ended with it.
 type child struct {
 	cmd  *exec.Cmd
-	tty  *terminal  // that it was lent, nil: none
-	done chan error // of Wait
+	tty  *terminal     // that it was lent, nil: none
+	done chan struct{} // closed once it was waited for
+	err  error         // of that
 }
 
 // How the end of a process group is waited for.
@@ -31,10 +32,10 @@ const (
 // supervise runs the command while the lock is held. It answers the command's exit
 // code, as a childExit; or why it was ended; or a startError.
 func (r *running) supervise(lock *pathlockd.Lock, cmd *exec.Cmd) error {
-	// The system ties the child to the thread that starts it (dieWithParent).
+	// The system ties the child to the thread that starts it (terminal.attributes).
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	k := &child{cmd: cmd, done: make(chan error, 1)}
+	k := &child{cmd: cmd, done: make(chan struct{})}
 	started := make(chan struct{})
 	err := r.a.signals.takeOver(func(s syscall.Signal) {
 		<-started
@@ -56,13 +57,13 @@ func (r *running) supervise(lock *pathlockd.Lock, cmd *exec.Cmd) error {
 	}
 	stops, quiet := watchStops()
 	defer quiet()
-	go func() { k.done <- cmd.Wait() }()
+	go func() { k.err = cmd.Wait(); close(k.done) }()
 	revoked := lock.Revoked()
 	for {
 		select {
-		case err := <-k.done:
+		case <-k.done:
 			k.tty.takeBack()
-			return exitOf(cmd, err)
+			return k.exit()
 		case <-lock.Lost():
 			how := k.end(r.killAfter)
 			k.tty.takeBack()
@@ -76,7 +77,7 @@ func (r *running) supervise(lock *pathlockd.Lock, cmd *exec.Cmd) error {
 			how := k.end(r.killAfter)
 			r.a.note("somebody asked to let go of %s; the command was ended (%s)", visible(lock.Paths()[0].Path), how)
 			k.tty.takeBack()
-			return exitOf(cmd, nil)
+			return k.exit()
 		case <-stops:
 			if k.tty.suspend(cmd.Process.Pid) && lock.Err() == nil {
 				k.tty.lend(cmd.Process.Pid)
@@ -86,13 +87,10 @@ func (r *running) supervise(lock *pathlockd.Lock, cmd *exec.Cmd) error {
 	}
 }
 
-// signal sends a signal to the child's group. The group is there for as long as the
-// child was not waited for, or something it started is left.
-func (k *child) signal(s syscall.Signal) error {
-	if k.cmd.Process == nil {
-		return syscall.ESRCH
-	}
-	return syscall.Kill(-k.cmd.Process.Pid, s)
+// signal sends a signal to the child's group, and answers whether there is one: as long
+// as the child was not waited for, or something it started is left.
+func (k *child) signal(s syscall.Signal) (there bool) {
+	return k.cmd.Process != nil && !errors.Is(syscall.Kill(-k.cmd.Process.Pid, s), syscall.ESRCH)
 }
 
 // end ends the child and all of its group, and answers how.
@@ -109,36 +107,37 @@ func (k *child) end(grace time.Duration) (how string) {
 		how = "SIGKILL"
 	}
 	k.signal(syscall.SIGKILL)
-	k.gone(time.Hour) // nothing survives that, but the system may take its time
+	<-k.done // nothing survives that, but the system may take its time
 	return how
 }
 
-// gone waits until nothing is left of the group.
+// gone waits until nothing is left of the group. What ended and was not collected by
+// whoever it was left to counts as left.
 func (k *child) gone(most time.Duration) bool {
 	over := time.NewTimer(most)
 	defer over.Stop()
 	poll := time.NewTicker(groupPoll)
 	defer poll.Stop()
-	reaped := false
+	done := k.done
 	for {
 		select {
-		case <-k.done:
-			reaped = true
+		case <-done:
+			done = nil
 		case <-poll.C:
 		case <-over.C:
 			return false
 		}
-		if reaped && errors.Is(k.signal(0), syscall.ESRCH) {
+		if done == nil && !k.signal(0) {
 			return true
 		}
 	}
 }
 
-// exitOf is how a command ended.
-func exitOf(cmd *exec.Cmd, err error) error {
-	state := cmd.ProcessState
+// exit is how the command ended, after it was waited for.
+func (k *child) exit() error {
+	state := k.cmd.ProcessState
 	if state == nil {
-		return fmt.Errorf("wait for the command: %w", err)
+		return fmt.Errorf("wait for the command: %w", k.err)
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return childExit(exitSignal + int(status.Signal()))

@@ -34,7 +34,7 @@ func (a *app) dial(ctx context.Context, opts ...pathlockd.Option) (*pathlockd.Cl
 		return nil, sig
 	}
 	f := &failure{exit: ExitUnavailable, code: codeUnreachable, message: "cannot reach the server: " + plain(err)}
-	return nil, f.hint("is pathlockd running there? Start one with: pathlockd --dev; or name another with --addr or " + envAddr)
+	return nil, f.hinted("is pathlockd running there? Start one with: pathlockd --dev; or name another with --addr or " + envAddr)
 }
 
 // limited ends when the server took too long to answer.

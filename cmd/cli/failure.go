@@ -36,8 +36,13 @@ type failure struct {
 func (f *failure) Error() string { return f.message }
 
 // hint adds a line that says what to do.
-func (f *failure) hint(format string, args ...any) *failure {
+func (f *failure) hint(format string, args ...any) {
 	f.hints = append(f.hints, fmt.Sprintf(format, args...))
+}
+
+// hinted is a failure with one more line that says what to do.
+func (f *failure) hinted(format string, args ...any) *failure {
+	f.hint(format, args...)
 	return f
 }
 
@@ -80,12 +85,12 @@ func (a *app) failureOf(err error) *failure {
 		return &failure{exit: ExitFailed, code: codeLost, message: plain(err)}
 	case errors.Is(err, pathlockd.ErrOutcomeUnknown):
 		f := &failure{exit: ExitUnavailable, code: codeNoAnswer, message: plain(err)}
-		return f.hint("it may have been carried out or not; look with pathlock status, or do it again: all commands may be repeated")
+		return f.hinted("it may have been carried out or not; look with pathlock status, or do it again: all commands may be repeated")
 	case errors.As(err, &refused):
 		return refusal(refused)
 	case errors.Is(err, errNoAnswer), errors.Is(err, context.DeadlineExceeded):
 		f := &failure{exit: ExitUnavailable, code: codeNoAnswer, message: plain(err)}
-		return f.hint("see what is wrong: pathlock health%s; or give it longer: --timeout 1m", a.addrFlag())
+		return f.hinted("see what is wrong: pathlock health%s; or give it longer: --timeout 1m", a.addrFlag())
 	}
 	return &failure{exit: ExitFailed, code: wire.Internal.String(), message: plain(err)}
 }
@@ -119,10 +124,21 @@ func conflictFailure(e *pathlockd.ConflictError) *failure {
 		f.hint("take a write lock: leave --read out")
 	case e.Reason == wire.ReasonInvalidPermits && e.Owner == "":
 		f.hint("the namespace is a semaphore: say how many may hold the path at once, with --permits")
+	case e.Reason == wire.ReasonInvalidPermits:
+		f.hint("say --permits %s; the first holder chose it, and it lasts while anybody holds or waits", e.Owner)
 	case waitable(e.Reason):
-		f.hint("wait for it: --wait 5m; look at it: pathlock describe %s; ask its owner to let go: pathlock revoke %s", quote(e.Path), quote(e.Owner))
+		f.hint("wait for it: --wait 5m; %s", lookAt(e))
 	}
 	return f
+}
+
+// lookAt says what else can be done about a lock that somebody has.
+func lookAt(e *pathlockd.ConflictError) string {
+	s := "look at it: pathlock describe " + quote(e.Path)
+	if e.Reason != wire.ReasonQueued {
+		s += "; ask its owner to let go: pathlock revoke " + quote(e.Owner)
+	}
+	return s
 }
 
 // waitable says that waiting may bring what was refused.
@@ -154,7 +170,7 @@ func inTheWay(e *pathlockd.ConflictError) string {
 		if owner == "" {
 			return fmt.Sprintf("%s needs a number of permits", path)
 		}
-		return fmt.Sprintf("the number of permits does not fit %s: %s are in force", path, owner)
+		return fmt.Sprintf("the number of permits does not fit %s, which has %s", path, owner)
 	}
 	return fmt.Sprintf("%s: %s (%s)", path, e.Reason, owner)
 }
@@ -171,7 +187,7 @@ func (a *app) fail(err error) int {
 	f := a.failureOf(err)
 	if a.json {
 		b := encode(&envelope{SchemaVersion: schemaVersion, Error: &errorBody{f.code, f.message, f.details}})
-		a.stdout.Write(b) // nobody is left to be told
+		_, _ = a.stdout.Write(b) // nobody is left to be told
 		return f.exit
 	}
 	a.note("%s", f.message)

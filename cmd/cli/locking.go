@@ -81,12 +81,20 @@ func (l *locking) mode() wire.Mode {
 // errWaited ends a wait that was to be no longer.
 var errWaited = errors.New("the wait is over")
 
-// waiting ends when the wait for the lock is over.
+// spare is how much longer than the wait a request may stay in the queue.
+const spare = 5 * time.Second
+
+// waiting ends when the wait for the lock is over. It has no deadline on purpose: the
+// client would tell it to the server, and when the server ends a wait, the client gives
+// back all paths of the request, also those that the owner held before. A wait that is
+// cancelled takes nothing.
 func (l *locking) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.wait == maxSpan {
-		return context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := func() bool { return true }
+	if l.wait < maxSpan {
+		stop = time.AfterFunc(l.wait, func() { cancel(errWaited) }).Stop
 	}
-	return context.WithTimeoutCause(ctx, l.wait, errWaited)
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // hold is one path and mode that an owner holds.
@@ -152,7 +160,7 @@ func (l *locking) gaveUp(waited context.Context, err error, last *pathlockd.Conf
 	if last != nil {
 		f.message += "; " + inTheWay(last)
 		f.details = &blocker{Path: last.Path, Owner: last.Owner, Reason: last.Reason.String(), WaitedMillis: time.Since(began).Milliseconds()}
-		f.hint("wait longer: --wait 5m, or forever; look at it: pathlock describe %s; ask its owner to let go: pathlock revoke %s", quote(last.Path), quote(last.Owner))
+		f.hint("wait longer: --wait 5m, or forever; %s", lookAt(last))
 	}
 	return f
 }

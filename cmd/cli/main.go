@@ -110,16 +110,20 @@ func (a *app) root() *cobra.Command {
 		Example: `  pathlock run tenant:/acme/projects/42 -- make deploy
   pathlock acquire tenant:/acme/projects/42 --owner deploy-7 --ttl 5m
   pathlock status tenant:/acme`,
-		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("%q is no command of pathlock; see pathlock --help", args[0])
+		SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 2,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			err := fmt.Errorf("%q is no command of pathlock", args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+			}
+			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.json {
-				return errors.New("no command is given; see pathlock --help")
+				return errors.New("no command is given")
 			}
 			cmd.SetOut(a.stderr)
 			if err := cmd.Help(); err != nil {
@@ -144,11 +148,18 @@ func (a *app) root() *cobra.Command {
 		a.statusCmd(), a.describeCmd(), a.locksCmd(), a.watchCmd(), a.deadlockCmd(),
 		a.revokeCmd(), a.killCmd(), a.policyCmd(), a.healthCmd(), a.versionCmd(), a.referenceCmd(),
 	)
+	each(root, func(cmd *cobra.Command) {
+		if cmd.ValidArgsFunction == nil && cmd.Name() != "run" {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	})
 	root.SetHelpCommandGroupID(groupServer)
 	root.SetCompletionCommandGroupID(groupServer)
-	cobra.EnableCommandSorting = false
 	return root
 }
+
+// Commands and flags stand in the order in which people come to need them.
+func init() { cobra.EnableCommandSorting = false }
 
 // Groups of commands in --help.
 const (

@@ -105,9 +105,9 @@ func Reference() string {
 			fmt.Fprintf(&b, "```\n%s\n```\n\n", cmd.UseLine())
 		}
 		fmt.Fprintf(&b, "%s\n\n```sh\n%s\n```\n", fenced(cmd.Long), trimIndent(cmd.Example))
-		if cmd.LocalNonPersistentFlags().HasAvailableFlags() {
+		if cmd.NonInheritedFlags().HasAvailableFlags() {
 			b.WriteByte('\n')
-			flagTable(&b, cmd.LocalNonPersistentFlags())
+			flagTable(&b, cmd.NonInheritedFlags())
 		}
 	})
 	return b.String()
@@ -148,20 +148,14 @@ func flagTable(b *strings.Builder, fs *pflag.FlagSet) {
 
 // fenced is help text as Markdown: what is indented is preformatted.
 func fenced(text string) string {
-	var b strings.Builder
-	inside := false
-	for line := range strings.SplitSeq(text, "\n") {
-		indented := strings.HasPrefix(line, "  ")
-		if indented != inside && (indented || line != "") {
-			inside = indented
-			b.WriteString("```\n")
+	var parts []string
+	for part := range strings.SplitSeq(text, "\n\n") {
+		if strings.HasPrefix(part, "  ") {
+			part = "```\n" + trimIndent(part) + "\n```"
 		}
-		b.WriteString(strings.TrimPrefix(line, "  ") + "\n")
+		parts = append(parts, part)
 	}
-	if inside {
-		b.WriteString("```\n")
-	}
-	return strings.TrimSpace(b.String())
+	return strings.Join(parts, "\n\n")
 }
 
 // trimIndent removes the indentation of examples.

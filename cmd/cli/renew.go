@@ -76,7 +76,7 @@ func (a *app) renew(ctx context.Context, c *pathlockd.Client, owner string, ttl 
 			exit: ExitFailed, code: codeLost, message: fmt.Sprintf("lost: %s has no lease%s: it is over, or was taken away or never there", visible(owner), where),
 			details: &lostLease{owner, res.Path, res.Reason.String()},
 		}
-		return f.hint("stop what it protects; see what is held: pathlock locks %s", quote(owner))
+		return f.hinted("stop what it protects; see what is held: pathlock locks %s", quote(owner))
 	}
 	over := sent.Add(ttl)
 	data := &renewed{owner, namespaces, ttl.Milliseconds(), stamp(over), res.Flag}

@@ -54,7 +54,7 @@ func (a *app) runCmd() *cobra.Command {
 	var r running
 	r.killAfter = defaultKillAfter
 	cmd := &cobra.Command{
-		Use: "run PATH… -- COMMAND [ARG…]", GroupID: groupLock, Short: "Hold a lock while a command runs", Long: runLong,
+		Use: "run PATH… [flags] -- COMMAND [ARG…]", DisableFlagsInUseLine: true, GroupID: groupLock, Short: "Hold a lock while a command runs", Long: runLong,
 		Example: `  pathlock run tenant:/acme/projects/42 -- make deploy
   pathlock run tenant:/acme/backup --no-wait -- backup.sh     # for cron: never twice at once
   pathlock run tenant:/acme/x --wait forever --label job=nightly -- sh -c 'echo $PATHLOCK_TOKEN'`,
@@ -118,11 +118,11 @@ type startError struct{ error }
 
 // notRunnable says why a command cannot be run, as shells do.
 func notRunnable(command string, err error) error {
-	f := &failure{exit: ExitNotFound, code: codeNotRunnable, message: fmt.Sprintf("run: %s: %v", visible(command), plainExec(err))}
-	if errors.Is(err, fs.ErrPermission) {
-		f.exit = ExitNotRunnable
+	f := &failure{exit: ExitNotRunnable, code: codeNotRunnable, message: fmt.Sprintf("run: %s: %v", visible(command), plainExec(err))}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		f.exit = ExitNotFound
 	}
-	return f.hint("no lock was taken for it")
+	return f.hinted("no lock was taken for it")
 }
 
 // plainExec is an error of os/exec without the command's name.

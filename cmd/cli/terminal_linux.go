@@ -79,6 +79,10 @@ func (t *terminal) suspend(child int) bool {
 		return false
 	}
 	t.takeBack()
-	_ = syscall.Kill(0, syscall.SIGSTOP) // until somebody sends SIGCONT
+	goOn := make(chan os.Signal, 1)
+	signal.Notify(goOn, syscall.SIGCONT)
+	defer signal.Stop(goOn)
+	_ = syscall.Kill(0, syscall.SIGSTOP) // nobody can refuse that
+	<-goOn                               // this thread may run on for a moment before it is stopped
 	return true
 }

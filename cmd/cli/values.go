@@ -48,6 +48,17 @@ func parseSpan(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
+// exact is a span of time as a flag takes it.
+func exact(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-len("0s")]
+		}
+	}
+	return s
+}
+
 // forever is --wait without a limit.
 const forever = "forever"
 

@@ -1,0 +1,73 @@
+package pathlockd
+
+import (
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What becomes of calls whose callers go before the answer comes.
+
+// forsake is called for a call whose caller has gone. It answers whether the call
+// was never sent, and now never will be.
+func (s *session) forsake(c *call) (unsent bool) {
+	s.mu.Lock()
+	// One that was sent before is asked again only if that is to settle something.
+	if q := c.in; q != nil && !c.must && (c.id == 0 || !c.undo) {
+		q.remove(c)
+		s.heardOf(c)
+		s.mu.Unlock()
+		return c.id == 0
+	}
+	c.forsaken = true
+	waiting := c.waits && c.in == nil && s.mu.sent.get(c.id) == c
+	if !waiting {
+		s.mu.Unlock()
+		return false
+	}
+	s.mu.leaving++
+	id := c.id
+	s.mu.Unlock()
+	s.cancel(id)
+	return false
+}
+
+// cancel asks the server to end a waiting acquire.
+func (s *session) cancel(id uint64) {
+	if c := cancelOf(id); s.submit(c) != nil {
+		c.free()
+	}
+}
+
+func cancelOf(id uint64) *call {
+	c := newCall(ignored{})
+	c.set(&wire.Request{Op: wire.OpCancel, Target: id})
+	c.urgent = true
+	return c
+}
+
+// overdue answers the waiting acquires that should have ended by now, as they were
+// cancelled: a cancel that overtakes its acquire inside the server ends nothing. It
+// also says whether some wait so long that they need to be asked again to keep their
+// places.
+func (s *session) overdue(now time.Duration) (cancelled []uint64, stale bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.waits == 0 {
+		return nil, false
+	}
+	for _, c := range s.mu.sent.sorted() {
+		switch {
+		case c.waits && c.forsaken:
+			cancelled = append(cancelled, c.id)
+		case c.forever && now-c.asked >= s.c.longestQueue/2:
+			stale = true
+		}
+	}
+	return cancelled, stale
+}
+
+// ignored is the receiver of what nobody waits for.
+type ignored struct{}
+
+func (ignored) land(c *call, _ *reply) { c.free() }

@@ -1,0 +1,93 @@
+/*
+Package pathlockd is the Go client of pathlockd, a lock server for paths.
+
+# Connecting
+
+[Dial] makes a [Client], which all goroutines of a program share. It keeps one
+connection, sends any number of requests over it without waiting for answers, and
+makes it anew when it breaks. What the broken one left unanswered is asked again by
+itself, and carried out once. Every method that waits takes a context and returns when
+that ends.
+
+	c, err := pathlockd.Dial(ctx, "127.0.0.1:50050")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+
+# Locking
+
+A path is handler:/segment/segment. Unless the namespace is configured otherwise, a
+write lock covers its path and everything below it, and a read lock is shared with
+other readers of exactly its path.
+
+	l, err := c.Lock(ctx, "tenant:/acme/projects/42")
+	if err != nil {
+		return err
+	}
+	defer l.Unlock()
+	return work(l.Context(), l.Token())
+
+[Client.Lock] waits for its turn until ctx ends, [Client.TryLock] answers a
+[ConflictError] that names who is in the way. [Client.RLock], [Client.Semaphore] and
+[Client.LockAll] are for readers, permits and several paths at once; each has a Try
+form. [Client.WithLock] calls a function with a lock held.
+
+Every lock has an owner of its own unless [Owner] says otherwise, so the goroutines of
+a program exclude each other as well as other programs.
+
+# While a lock is held
+
+The server gives a lock for a time, the TTL ([TTL], 30 s unless set). The client
+renews it at a third of that, for as long as it is held: nothing is to be done for it.
+It may be lost all the same: somebody took it away, or no renewal came through for so
+long that the server may have given it to somebody else. The client judges that by the
+local monotonic clock, counts from when it sent the last request that was confirmed,
+and keeps a margin of a twentieth of the TTL, a second at most. So it knows before
+anybody else can have the lock, unless it was stopped or its machine suspended
+meanwhile.
+
+What to do about it:
+
+  - Do the work under [Lock.Context]. It ends when the lock is lost, or when the client
+    cannot be certain any more that it is held. [context.Cause] says which.
+  - Or wait for [Lock.Lost], or ask [Lock.Err] before each step.
+  - Hand [Lock.Token] to whatever the lock protects, and have that refuse tokens lower
+    than the highest it has seen. Nothing else is safe against a program that stood
+    still, did not notice, and goes on writing: no lock service can prevent that.
+
+[Lock.Unlock] works whatever has become of the context that the lock was taken with.
+It answers a [LostError] if the lock was lost before: the work may have overlapped
+with somebody else's.
+
+[OnRevoke] and [Lock.Revoked] tell that somebody asks for the lock. It is still held
+then; to give it back is up to the holder.
+
+# When the connection breaks
+
+Locks hang on the connection: a program that crashes frees them when the grace is over
+([WithGrace], 2 s unless set), and not only when their TTL is. A client that connects
+again within the grace keeps them. If it does not, its locks are lost
+([ErrUncertain]). The end of the server itself ends no lock: it goes on with its TTL,
+and the server knows it again after a restart.
+
+# Errors
+
+Refusals of the server are an [Error]; [ErrAborted], [ErrInvalidArgument] and the like
+find them by code. [ErrOutcomeUnknown] says that nobody knows whether a request was
+carried out, because the caller went away too early. What a server was not able to take
+(UNAVAILABLE) the client asks again until the context ends. Conflicts of the Try forms
+are [ErrConflict], and what loses a lock is [ErrLost] and one of [ErrUncertain],
+[ErrExpired], [ErrKilled] and [ErrClosed].
+
+# Everything else
+
+Each operation of the protocol has a method: [Client.Acquire], [Client.Release],
+[Client.Renew] and so on, without anything on top. [Client.InspectPath],
+[Client.Describe], [Client.ScanLocks] and [Client.ListOwnerLocks] look at what is held,
+[Client.Subscribe] tells what happens to an owner.
+
+[Client.Go] and [Client.Batch] ask without waiting and hand the answer to a function.
+They allocate next to nothing, and are for programs with very many requests.
+*/
+package pathlockd

@@ -1,0 +1,157 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// lostBy waits until a lock is lost.
+func lostBy(t testing.TB, l *Lock, d time.Duration, cause error) *LostError {
+	t.Helper()
+	select {
+	case <-l.Lost():
+	case <-time.After(d):
+		t.Fatalf("not lost within %v", d)
+	}
+	var lost *LostError
+	if err := l.Err(); !errors.As(err, &lost) || !errors.Is(err, cause) || !IsLost(err) {
+		t.Fatalf("lost: %v, want %v", err, cause)
+	}
+	return lost
+}
+
+func TestRenewalKeepsALock(t *testing.T) {
+	t.Parallel()
+	c := dial(t, server(t))
+	const ttl = 1500 * time.Millisecond
+	l, err := c.Lock(context.Background(), path(t, "/a/b"), TTL(ttl))
+	mustLock(t, l, err)
+	last := l.Deadline()
+	for end := time.Now().Add(2 * ttl); time.Now().Before(end); {
+		eventually(t, "a renewal", func() bool { return l.Deadline().After(last) || l.Err() != nil })
+		must(t, l.Err())
+		last = l.Deadline()
+		if left := time.Until(last); left > ttl {
+			t.Fatalf("surely held for %v, which is more than the TTL", left)
+		}
+	}
+	alive, err := c.IsOwnerAlive(context.Background(), l.Owner())
+	must(t, err)
+	if !alive {
+		t.Fatal("the server knows no lease")
+	}
+	must(t, l.Unlock())
+}
+
+func TestManyLocksAreKept(t *testing.T) {
+	t.Parallel()
+	c := dial(t, server(t))
+	const many, ttl = 2000, 3 * time.Second
+	locks := make([]*Lock, many)
+	for i := range locks {
+		l, err := c.Lock(context.Background(), path(t, "/a/"+string(rune('a'+i%26))+"/"+c.newOwner()), TTL(ttl))
+		locks[i] = mustLock(t, l, err)
+	}
+	oldest := time.Now().Add(ttl)
+	eventually(t, "renewals of all", func() bool {
+		return !slices.ContainsFunc(locks, func(l *Lock) bool { return l.Err() == nil && l.Deadline().Before(oldest) })
+	})
+	for _, l := range locks {
+		must(t, l.Err())
+	}
+}
+
+func TestKilledLockIsLost(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 10*time.Second)
+	a, b := dial(t, server(t)), dial(t, server(t))
+	p := path(t, "/a/b")
+	l, err := a.Lock(ctx, p, TTL(time.Hour))
+	mustLock(t, l, err)
+	work := l.Context()
+	subscribed(t, a, l)
+	must(t, b.ForceRelease(ctx, l.Owner(), ""))
+	lostBy(t, l, 5*time.Second, ErrKilled) // by its event: there is no renewal for long
+	<-work.Done()
+	if err := context.Cause(work); !errors.Is(err, ErrKilled) {
+		t.Fatalf("cause: %v", err)
+	}
+	other, err := b.TryLock(ctx, p)
+	mustLock(t, other, err)
+	if err := l.Unlock(); !errors.Is(err, ErrKilled) {
+		t.Fatalf("Unlock of a lost lock: %v", err)
+	}
+	must(t, other.Err())
+	if i, err := b.InspectPath(ctx, p); err != nil || i.WriteOwner != other.Owner() {
+		t.Fatalf("the successor's lock: %+v %v", i, err)
+	}
+}
+
+// subscribed waits until the client hears of what happens to a lock.
+func subscribed(t testing.TB, c *Client, l *Lock) {
+	t.Helper()
+	eventually(t, "the subscription of a lock", func() bool {
+		c.subs.mu.Lock()
+		defer c.subs.mu.Unlock()
+		for _, s := range c.subs.mu.known {
+			if s.owner == l.Owner() {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func TestKilledLockIsLostAtItsRenewal(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 10*time.Second)
+	c := dial(t, server(t))
+	l, err := c.Lock(ctx, path(t, "/a/b"), TTL(2*time.Second))
+	mustLock(t, l, err)
+	must(t, c.ForceRelease(ctx, l.Owner(), ""))
+	lost := lostBy(t, l, 5*time.Second, ErrExpired)
+	if lost.Reason != wire.ReasonMissingAlive {
+		t.Fatalf("reason %v", lost.Reason)
+	}
+}
+
+func TestPolicyChangeLosesLocks(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 10*time.Second)
+	c := dial(t, server(t))
+	l, err := c.Lock(ctx, path(t, "/a/b"), TTL(2*time.Second))
+	mustLock(t, l, err)
+	must(t, c.SetNamespacePolicy(ctx, path(t, "/a"), wire.PointWrite, ""))
+	lostBy(t, l, 5*time.Second, ErrExpired)
+}
+
+func TestRevokeIsTold(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 10*time.Second)
+	a, b := dial(t, server(t)), dial(t, server(t))
+	told := make(chan *Lock, 2)
+	byEvent, err := a.Lock(ctx, path(t, "/a/b"), TTL(time.Hour), OnRevoke(func(l *Lock) { told <- l }))
+	mustLock(t, byEvent, err)
+	byRenewal, err := a.Lock(ctx, path(t, "/a/c"), TTL(2*time.Second), OnRevoke(func(l *Lock) { told <- l }))
+	mustLock(t, byRenewal, err)
+	must(t, b.RequestRevoke(ctx, byRenewal.Owner()))
+	<-byRenewal.Revoked()
+	if <-told != byRenewal {
+		t.Fatal("the wrong lock was told")
+	}
+	subscribed(t, a, byEvent)
+	must(t, b.RequestRevoke(ctx, byEvent.Owner()))
+	<-byEvent.Revoked()
+	if <-told != byEvent {
+		t.Fatal("the wrong lock was told")
+	}
+	must(t, byEvent.Err()) // to be asked is no loss
+	must(t, byRenewal.Err())
+	must(t, byEvent.Unlock())
+	must(t, byRenewal.Unlock())
+}

@@ -1,0 +1,117 @@
+package pathlockd
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What becomes of calls when their connection is lost, and on the next one.
+
+// heardOf notes that the server has a call that was sent again.
+func (s *session) heardOf(c *call) {
+	if !c.unheard {
+		return
+	}
+	c.unheard = false
+	if s.mu.unheard--; s.mu.unheard == 0 {
+		s.mu.away = 0
+	}
+}
+
+// lost takes note that a connection is gone, of which the last bytes were heard at
+// a time: what was unanswered on it is to be sent again.
+func (s *session) lost(cn *conn, heard time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.conn == cn {
+		s.mu.conn = nil
+	}
+	all := s.mu.sent.sorted()
+	s.mu.sent.clear()
+	s.mu.flying, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, false
+	for c := s.mu.again.first; c != nil; c = s.mu.again.first {
+		s.mu.again.remove(c)
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *call) int { return cmp.Compare(a.id, b.id) })
+	s.mu.unheard = 0
+	for _, c := range all {
+		c.unheard = false
+		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo && !c.must {
+			continue // nobody wants to know any more
+		}
+		c.unheard = true
+		s.mu.unheard++
+		s.mu.again.push(c)
+	}
+	if s.mu.unheard == 0 {
+		s.mu.away = 0
+	} else if s.mu.away == 0 {
+		s.mu.away = heard
+	}
+}
+
+// hello answers what to say at the next hello, and the calls whose outcome nobody
+// will know because the server has forgotten the session since.
+func (s *session) hello(heard time.Duration) (id [wire.SessionBytes]byte, epoch, request uint64, unknown []*call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := s.mu.away
+	if since == 0 {
+		since = heard
+	}
+	// A tenth less than the server says, as clocks do not run alike.
+	if repeat := s.mu.limits.repeat; s.mu.epoch > 0 && s.c.now()-since >= repeat-repeat/10 {
+		unknown = s.renounce()
+	}
+	s.mu.epoch++
+	s.mu.lastID++
+	return s.mu.id, s.mu.epoch, s.mu.lastID, unknown
+}
+
+// renounce begins a new session. Reads are asked anew; what may have changed
+// something is given up.
+func (s *session) renounce() (unknown []*call) {
+	s.begin()
+	var reads []*call
+	for c := s.mu.again.first; c != nil; c = s.mu.again.first {
+		s.mu.again.remove(c)
+		c.unheard = false
+		if c.mutates() {
+			unknown = append(unknown, c)
+			continue
+		}
+		c.id, c.on, c.resent = 0, 0, false
+		reads = append(reads, c)
+	}
+	s.mu.unheard, s.mu.away = 0, 0
+	for c := s.mu.normal.first; c != nil; c = s.mu.normal.first {
+		s.mu.normal.remove(c)
+		reads = append(reads, c)
+	}
+	for _, c := range reads {
+		s.mu.normal.push(c)
+	}
+	return unknown
+}
+
+// resume makes cn the session's connection.
+func (s *session) resume(cn *conn, w windows) error {
+	s.mu.Lock()
+	if err := s.mu.closed; err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	s.mu.limits = w
+	s.mu.sent.grow(w.all + s.mu.sent.n)
+	s.mu.conn = cn
+	mine := s.pump()
+	s.mu.Unlock()
+	if mine {
+		cn.flush(false)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// tty is a pseudo terminal and what was written to it.
+type tty struct {
+	master, slave *os.File
+	mu            sync.Mutex
+	shown         bytes.Buffer
+}
+
+func newTTY(t *testing.T) *tty {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo terminals: ", err)
+	}
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Skip("no pseudo terminals: ", err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo terminals: ", err)
+	}
+	y := &tty{master: master, slave: slave}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			y.mu.Lock()
+			y.shown.Write(b[:n])
+			y.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	})
+	t.Cleanup(func() { slave.Close(); wait.Wait(); master.Close() }) // with the last slave the reader ends
+	return y
+}
+
+func (y *tty) shows(text string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return strings.Contains(y.shown.String(), text)
+}
+
+func (y *tty) types(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := y.master.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runOn runs a command on a terminal, in a session of its own.
+func (c *console) runOn(y *tty, args ...string) *process {
+	c.t.Helper()
+	return c.startWith(func(p *process) {
+		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = y.slave, y.slave, y.slave
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	}, append([]string{"run"}, args...)...)
+}
+
+// stopped says whether a process was stopped.
+func stopped(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(state, "T")
+}
+
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+func TestRunOnATerminal(t *testing.T) {
+	t.Parallel()
+	c, y := newConsole(t), newTTY(t)
+	p := c.runOn(y, "tty:/a/x", "--", "sh", "-c", `echo ready; read line; echo "got <$line>"; sleep 100`)
+	until(t, "the command", func() bool { return y.shows("ready") })
+	y.types(t, "hello\n")
+	until(t, "that the command reads the terminal", func() bool { return y.shows("got <hello>") })
+	pid := p.cmd.Process.Pid
+	for range 2 {
+		y.types(t, ctrlZ)
+		until(t, "that run stops with its command", func() bool { return stopped(pid) })
+		syscall.Kill(pid, syscall.SIGCONT)
+		until(t, "that run goes on", func() bool { return !stopped(pid) })
+		until(t, "that the command has the terminal again", func() bool {
+			front, err := unix.IoctlGetInt(int(y.master.Fd()), unix.TIOCGPGRP)
+			return err == nil && front != pid
+		})
+	}
+	if h := c.holder("tty:/a/x"); h == "" {
+		t.Error("nobody holds it")
+	}
+	y.types(t, ctrlC)
+	p.exit(130)
+	if h := c.holder("tty:/a/x"); h != "" {
+		t.Errorf("%s still holds it", h)
+	}
+}
+
+// TestLostWhileSuspended: a command whose lock was lost meanwhile does not go on.
+func TestLostWhileSuspended(t *testing.T) {
+	t.Parallel()
+	c, y := newConsole(t), newTTY(t)
+	p := c.runOn(y, "asleep:/a/x", "--ttl", "1s", "--", "sh", "-c", `trap 'echo continued' CONT; echo ready; while :; do sleep 0.01; done`)
+	until(t, "the command", func() bool { return y.shows("ready") })
+	y.types(t, ctrlZ)
+	until(t, "that run stops with its command", func() bool { return stopped(p.cmd.Process.Pid) })
+	until(t, "the end of the lease", func() bool { return c.holder("asleep:/a/x") == "" })
+	p.cmd.Process.Signal(syscall.SIGCONT)
+	p.exit(ExitFailed)
+	until(t, "why it ended", func() bool { return y.shows("the lock on asleep:/a/x is lost") })
+	if y.shows("continued") {
+		t.Error("the command went on")
+	}
+}

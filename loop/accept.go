@@ -1,0 +1,139 @@
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Listen serves connections on an address of network "tcp" or "unix", and answers
+// the address it listens on.
+func (s *Server) Listen(network, addr string) (net.Addr, error) {
+	if network == "unix" {
+		if err := removeStale(addr); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s %s: %w", network, addr, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.Join(net.ErrClosed, l.Close())
+	}
+	s.listeners = append(s.listeners, l)
+	s.running.Add(1)
+	go s.accept(l)
+	return l.Addr(), nil
+}
+
+// removeStale removes a Unix socket that nobody listens on.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("%s exists and is no socket", path)
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		_ = c.Close()
+		return fmt.Errorf("%s is in use by another process", path)
+	}
+	return os.Remove(path)
+}
+
+// acceptPause is how long accepting rests when there are no file descriptors left.
+const acceptPause = 50 * time.Millisecond
+
+// accept moves connections onto the event loops.
+func (s *Server) accept(l net.Listener) {
+	defer s.running.Done()
+	failing := false
+	for {
+		// gnet takes a second file descriptor for a connection, before the first is free
+		// again, and drops the connection if there is none. So one is held in reserve.
+		spare, err := os.Open(os.DevNull)
+		var c net.Conn
+		if err == nil {
+			c, err = l.Accept()
+			_ = spare.Close()
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			if !failing { // else it is the same again, twenty times a second
+				s.opt.Log.Warn("cannot accept connections, they wait", "error", err)
+			}
+			failing = true
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(acceptPause):
+			}
+			continue
+		}
+		failing = false
+		if s.count.Load() >= int64(s.opt.Connections) {
+			s.turnAway(c)
+			continue
+		}
+		s.count.Add(1)
+		if err := s.enroll(c); err != nil {
+			s.count.Add(-1)
+			s.opt.Log.Warn("cannot serve a connection", "error", err)
+		}
+	}
+}
+
+// errNotOpened says that gnet took a connection and could not watch it.
+var errNotOpened = errors.New("the event loop did not take it")
+
+// enroll moves a connection onto an event loop.
+func (s *Server) enroll(c net.Conn) error {
+	for _, a := range []net.Addr{c.LocalAddr(), c.RemoteAddr()} {
+		if a, ok := a.(*net.TCPAddr); ok {
+			// gnet takes zones for memory of its own, to be written to later; they are
+			// strings of the net package.
+			a.Zone = ""
+		}
+	}
+	conn := &session{srv: s, opened: time.Now()}
+	if _, err := s.client.EnrollContext(c, conn); err != nil {
+		return err
+	}
+	if conn.r == nil { // OnOpen was not called, so OnClose will not be
+		return errNotOpened
+	}
+	return nil
+}
+
+// turnAway tells a client, if it listens, that there is no room.
+func (s *Server) turnAway(c net.Conn) {
+	defer c.Close()
+	if c.SetWriteDeadline(time.Now().Add(acceptPause)) == nil {
+		_, _ = c.Write(wire.AppendGoodbye(nil, wire.Errorf(wire.ResourceExhausted,
+			"the server has %d connections, no more are taken", s.opt.Connections)))
+	}
+}
+
+// CloseListeners stops taking connections.
+func (s *Server) CloseListeners() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.listeners {
+		_ = l.Close() // what it has accepted lives on
+	}
+	s.listeners = nil
+}

@@ -1,0 +1,277 @@
+package loop
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+const (
+	// fairShare is what a connection may have in memory when the server as a whole
+	// is at a limit, bytes: who is not the cause of it goes on.
+	fairShare = 64 << 10
+	// largeRead is how many bytes of frames, taken at once, are not to be kept in
+	// memory by what is used again.
+	largeRead = 128 << 10
+)
+
+// chunk is the memory of frames that were read together. It is counted until the
+// last call in it is answered, as that is how long all of it lives.
+type chunk struct {
+	bytes int64
+	calls int
+}
+
+// asked is what the loop knows of a call; it is the call's Ctx.
+type asked struct {
+	s     *session
+	chunk *chunk
+	waits bool // counted among the session's waiting calls
+}
+
+// receive takes what the connection has read.
+func (s *session) receive() gnet.Action {
+	s.r.reading = s
+	// gnet would keep what is left over in a buffer that it once made for somebody's
+	// longest frame: a byte here could hold megabytes. So nothing is left with it.
+	if buf, err := s.conn.Peek(-1); err == nil {
+		_, _ = s.conn.Discard(len(buf)) // the bytes stay where they are until the next read
+		s.take(buf)
+	}
+	s.r.serve()
+	if s.read > largeRead {
+		s.r.requests = nil // they point into it
+	}
+	s.read = 0
+	s.r.flush()
+	s.r.reading = nil
+	if s.closing && !s.closed {
+		return gnet.Close
+	}
+	return gnet.None
+}
+
+// take takes bytes, which belong to the loop.
+func (s *session) take(buf []byte) {
+	if s.closing {
+		return
+	}
+	fresh := len(s.in) == 0
+	if !fresh {
+		s.in = extend(s.in, buf, s.need)
+		if buf = s.in; len(buf) < s.need {
+			s.account()
+			return
+		}
+	}
+	whole, need, err := wholeFrames(buf)
+	frames := buf[:whole]
+	if fresh {
+		frames = bytes.Clone(frames) // what is asked outlives the read
+	}
+	s.need = need
+	switch {
+	case err != nil || whole == len(buf):
+		s.in = nil
+	case fresh || whole > 0:
+		s.in, s.began = extend(nil, buf[whole:], need), time.Now()
+	}
+	s.frames(frames)
+	if err != nil {
+		s.goodbye(wire.Errorf(wire.InvalidArgument, "%v (%d bytes at most)", err, wire.MaxFrameBytes))
+	}
+	s.account()
+}
+
+// extend appends to the bytes of an unfinished frame. It makes room for twice what
+// came, so that a long one is not copied often, and for no more than the frame takes:
+// what is announced and never sent takes no memory.
+func extend(in, more []byte, need int) []byte {
+	if n := len(in) + len(more); n > cap(in) {
+		in = append(make([]byte, 0, max(n, min(2*n, need))), in...)
+	}
+	return append(in, more...)
+}
+
+// wholeFrames measures the whole frames at the start of buf, and what the one
+// after them needs.
+func wholeFrames(buf []byte) (whole, need int, err error) {
+	for {
+		_, size, need, err := wire.NextFrame(buf[whole:], wire.MaxFrameBytes)
+		if err != nil || size == 0 {
+			return whole, need, err
+		}
+		whole += size
+	}
+}
+
+// account counts the memory of an unfinished frame.
+func (s *session) account() {
+	n := int64(cap(s.in))
+	if s.closed {
+		n = 0
+	}
+	total := s.srv.partial.Add(n - s.partial)
+	s.partial = n
+	if total > s.srv.opt.Inbound && n > fairShare {
+		s.goodbye(wire.Errorf(wire.ResourceExhausted,
+			"the server holds %d bytes of unfinished frames, at most %d are taken", total, s.srv.opt.Inbound))
+	}
+}
+
+// frames takes whole frames, which are the session's own.
+func (s *session) frames(buf []byte) {
+	s.read, s.chunk = int64(cap(buf)), nil
+	for len(buf) > 0 && !s.closing && !s.closed {
+		payload, size, _, _ := wire.NextFrame(buf, wire.MaxFrameBytes)
+		buf = buf[size:]
+		s.frame(payload)
+	}
+	s.chunk = nil
+}
+
+// frame takes one request.
+func (s *session) frame(payload []byte) {
+	req := s.r.request(len(s.r.batch))
+	req.Op = 0
+	id, body, nargs, err := wire.DecodeRequest(payload, req)
+	switch {
+	case id == 0:
+		s.goodbye(err)
+		return
+	case s.hello == nil && req.Op != wire.OpHello:
+		err = wire.Errorf(wire.FailedPrecondition, "the first request of a connection must be hello")
+	case err == nil:
+		err = req.Validate()
+	}
+	if err != nil {
+		s.refuse(id, err)
+		return
+	}
+	if spec, _ := req.Op.Spec(); spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind {
+		s.r.serve() // what came before goes first
+		s.control(id, req)
+		return
+	}
+	s.ask(id, req, body, nargs)
+}
+
+// ask hands a request to the handler, with the next batch.
+func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
+	waits := req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
+	err := s.admit(id, waits, len(body))
+	if err == nil {
+		err = s.bind(req)
+	}
+	if err != nil {
+		s.refuse(id, err)
+		return
+	}
+	c := s.r.call()
+	c.ID, c.Op, c.Req, c.NArgs, c.Body = id, req.Op, req, nargs, body
+	c.Session, c.To = s.hello, s.r
+	a := c.Ctx.(*asked)
+	a.s, a.waits = s, waits
+	if waits {
+		if s.waiting == nil {
+			s.waiting = make(map[uint64]struct{})
+		}
+		s.waiting[id] = struct{}{}
+		// It may stay for long: it must not keep the whole read in memory.
+		c.Body = bytes.Clone(body)
+		if err := wire.DecodeArgs(req.Op, c.Body, nargs, req); err != nil {
+			panic("loop: a request that decoded once does not decode again")
+		}
+		a.chunk = s.hold(int64(len(body)))
+	} else {
+		s.inflight++
+		if s.chunk == nil {
+			s.chunk = s.hold(s.read)
+		}
+		a.chunk = s.chunk
+	}
+	a.chunk.calls++
+	if grace, ok := s.bound[req.Owner]; ok {
+		c.Bound, c.Grace = true, grace
+	} else if req.Flags&wire.FlagBind != 0 {
+		c.Bound, c.Grace = true, s.grace
+	}
+	s.tied = s.tied || c.Bound
+	if s.r.batch = append(s.r.batch, c); len(s.r.batch) == batchCalls {
+		s.r.serve()
+	}
+}
+
+// admit says why a request that came in order is too much.
+func (s *session) admit(id uint64, waits bool, size int) *wire.Error {
+	o := &s.srv.opt
+	more := int64(0)
+	switch _, open := s.waiting[id]; {
+	case open:
+		return wire.Errorf(wire.InvalidArgument, "request id %d: is in use by a waiting acquire of this connection", id)
+	case waits && len(s.waiting) >= o.Waiting:
+		return wire.Errorf(wire.ResourceExhausted, "%d acquires of this connection wait, at most %d are taken", len(s.waiting), o.Waiting)
+	case !waits && s.inflight >= o.InFlight:
+		return wire.Errorf(wire.ResourceExhausted, "%d requests of this connection are not answered yet, at most %d are taken", s.inflight, o.InFlight)
+	case waits:
+		more = int64(size)
+	case s.chunk == nil:
+		more = s.read
+	}
+	if total := s.srv.held.Load() + more; more > 0 && total > o.Held && s.held+more > fairShare {
+		return wire.Errorf(wire.ResourceExhausted,
+			"the server would hold %d bytes of requests that are not answered yet, at most %d are taken", total, o.Held)
+	}
+	return nil
+}
+
+// hold counts the memory of requests in; drop counts a call out of it.
+func (s *session) hold(bytes int64) *chunk {
+	s.held += bytes
+	s.srv.held.Add(bytes)
+	return &chunk{bytes: bytes}
+}
+
+func (s *session) drop(c *chunk) {
+	if c.calls--; c.calls == 0 {
+		s.held -= c.bytes
+		s.srv.held.Add(-c.bytes)
+	}
+}
+
+// bind keeps the list of owners that hang on the connection.
+func (s *session) bind(req *wire.Request) *wire.Error {
+	switch req.Op {
+	case wire.OpBind:
+		if _, again := s.bound[req.Owner]; !again && len(s.bound) >= s.srv.opt.BoundOwners {
+			return wire.Errorf(wire.ResourceExhausted, "%d owners are bound to this connection, at most %d are taken", len(s.bound), s.srv.opt.BoundOwners)
+		}
+		if s.bound == nil {
+			s.bound = make(map[string]uint64)
+		}
+		s.bound[string([]byte(req.Owner))] = req.GraceMillis
+	case wire.OpUnbind:
+		delete(s.bound, req.Owner)
+	}
+	return nil
+}
+
+// answered takes back a call the handler has answered.
+func (s *session) answered(c *wire.Call) {
+	a := c.Ctx.(*asked)
+	if a.waits {
+		delete(s.waiting, c.ID)
+	} else {
+		s.inflight--
+	}
+	s.drop(a.chunk)
+	if !s.closed {
+		s.reply(c.ID, c.Op, &c.Res)
+	} else if s.inflight == 0 {
+		s.leave()
+	}
+	s.r.free(c)
+}

@@ -1,0 +1,124 @@
+package loop_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pathlockd/pathlockd/loop"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+func TestListen(t *testing.T) {
+	s := serve(t, loop.Options{})
+	dir := filepath.Dir(s.unix.String())
+
+	// A socket that somebody listens on is left alone, and so is what is no socket.
+	if _, err := s.Listen("unix", s.unix.String()); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("listen where a server listens: %v", err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Listen("unix", file); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("listen on a file: %v", err)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "precious" {
+		t.Errorf("the file is %q, %v", b, err)
+	}
+	if _, err := s.Listen("tcp", s.tcp.String()); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("listen on a port that is taken: %v", err)
+	}
+
+	// One that a process left behind when it was killed is taken over.
+	stale := filepath.Join(dir, "stale")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	addr, err := s.Listen("unix", stale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	join(t, addr).must(ping())
+
+	// Closed listeners take nobody; who is there goes on.
+	p := join(t, s.tcp)
+	s.CloseListeners()
+	for _, addr := range []net.Addr{s.tcp, s.unix, addr} {
+		if c, err := net.Dial(addr.Network(), addr.String()); err == nil {
+			c.Close()
+			t.Errorf("%v still takes connections", addr)
+		}
+	}
+	p.must(ping())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.ended()
+	if _, err := s.Listen("tcp", "127.0.0.1:0"); err == nil {
+		t.Error("a closed server listens")
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
+// TestOutOfFiles: when there are no file descriptors left, new connections wait and
+// those that are there notice nothing; when there are some again, all are served.
+func TestOutOfFiles(t *testing.T) {
+	s := serve(t, loop.Options{Connections: 1000})
+	other := undisturbed(t, s.tcp)
+	const n = 60
+	fds := make([]int, n)
+	for i := range fds {
+		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { syscall.Close(fd) })
+		fds[i] = fd
+	}
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	limit := func(n uint64) {
+		t.Helper()
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: before.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(uint64(fds[n-1]) + 4)
+	defer limit(before.Cur)
+	had := s.Connections()
+	hello := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
+	for _, fd := range fds {
+		if err := syscall.Connect(fd, &syscall.SockaddrUnix{Name: s.unix.String()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := syscall.Write(fd, hello); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pairs := other.count.Load()
+	eventually(t, "the bystander goes on meanwhile", func() bool { return other.count.Load() > pairs+20 })
+	if got := s.Connections(); got >= had+n {
+		t.Skipf("all of %d connections were taken: the limit on open files does not bind", got)
+	}
+	limit(before.Cur)
+	eventually(t, "all are taken when there are files again", func() bool { return s.Connections() == had+n })
+	for _, fd := range fds {
+		var answer [512]byte
+		if n, err := syscall.Read(fd, answer[:]); err != nil || n < 20 {
+			t.Errorf("hello is answered with %d bytes, %v", n, err)
+		}
+	}
+	other.stop()
+}

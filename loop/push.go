@@ -1,0 +1,56 @@
+package loop
+
+import "github.com/pathlockd/pathlockd/wire"
+
+// sink delivers events to a session. Its methods are called by any goroutine, one
+// at a time for each subscription.
+type sink struct {
+	s      *session
+	number uint64
+}
+
+// Deliver implements wire.EventSink.
+func (k *sink) Deliver(sub *wire.Subscription, kind wire.EventKind, path, namespace string, token int64, at wire.Position) {
+	if k.s.overrun.Load() {
+		return
+	}
+	k.number++
+	k.s.push(wire.AppendEvent(nil, &wire.Event{
+		Subscription: sub.Number, Number: k.number, Kind: kind, Owner: sub.Owner, Path: path,
+		Namespace: namespace, Token: token, At: at,
+	}))
+}
+
+// Progress implements wire.EventSink.
+func (k *sink) Progress(sub *wire.Subscription, cursor []wire.Position) {
+	p := &wire.Progress{Subscription: sub.Number, Cursor: cursor}
+	k.s.push(wire.AppendProgress(nil, wire.PushProgress, p))
+}
+
+// Gap implements wire.EventSink.
+func (k *sink) Gap(sub *wire.Subscription, cursor []wire.Position) {
+	p := &wire.Progress{Subscription: sub.Number, Cursor: cursor}
+	k.s.push(wire.AppendProgress(nil, wire.PushGap, p))
+}
+
+// push sends a frame from any goroutine. What the loop has not taken yet is bounded
+// like what the peer has not read: over that the connection is closed, as nothing
+// may be left out silently.
+func (s *session) push(frame []byte) {
+	if s.pushed.Add(int64(len(frame))) <= int64(s.srv.opt.Outbound/2) {
+		s.r.post(item{s: s, buf: frame, push: true})
+		return
+	}
+	if !s.overrun.Swap(true) {
+		s.r.post(item{do: func() {
+			s.goodbye(wire.Errorf(wire.ResourceExhausted,
+				"more than %d bytes of events at once: connect again and go on from the last cursor", s.srv.opt.Outbound/2))
+		}})
+	}
+}
+
+// deliver writes what push sent, on the loop.
+func (s *session) deliver(frame []byte) {
+	s.pushed.Add(-int64(len(frame)))
+	s.write(frame)
+}
