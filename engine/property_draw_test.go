@@ -35,6 +35,7 @@ var moves = slices.Concat(
 	[]func(*machine, *rapid.T) *ask{
 		(*machine).drawOwner, (*machine).drawOwner, (*machine).drawEdge, (*machine).drawReleaseAll,
 		(*machine).drawPolicy, (*machine).drawDisk, (*machine).drawDisk, (*machine).drawDisk, (*machine).drawMove,
+		(*machine).drawDetach, (*machine).drawDetach,
 	},
 )
 
@@ -91,7 +92,7 @@ func drawTTL(t *rapid.T) uint64 { return pick[uint64](t, "ttl", 50_000, 1_000_00
 func (m *machine) bound(t *rapid.T, cmd *ask) *ask {
 	cmd.Caller.Session = engine.Session{byte(rapid.IntRange(1, 2).Draw(t, "session"))}
 	cmd.Epoch = uint64(rapid.IntRange(1, 3).Draw(t, "epoch"))
-	if oneIn(t, 4, "bound") {
+	if oneIn(t, 3, "bound") {
 		cmd.Bound, cmd.Grace = true, pick[int64](t, "grace", 10, 500, 0)
 	}
 	return cmd
@@ -268,11 +269,25 @@ func (m *machine) drawRenew(t *rapid.T) *ask {
 // drawCancel ends the wait of an open call, or of none.
 func (m *machine) drawCancel(t *rapid.T) *ask {
 	cmd := m.bound(t, newAsk(&wire.Request{Op: wire.OpCancelWait, Target: 1}, ""))
-	cmd.Req.GraceMillis = pick[uint64](t, "grace", 0, 0, 0, 10, 500)
+	cmd.Req.GraceMillis = pick[uint64](t, "grace", 0, 500, 0, 10)
 	open := slices.DeleteFunc(slices.Clone(m.model.waiters), func(w nWaiter) bool { return !w.open })
 	if len(open) > 0 {
 		w := rapid.SampledFrom(open).Draw(t, "call")
 		cmd.Caller.Session, cmd.Req.Target = w.caller.Session, w.caller.ID
+		if !oneIn(t, 4, "any connection") {
+			cmd.Epoch = w.epoch
+		}
+	}
+	return cmd
+}
+
+// drawDetach closes a connection that a lease is tied to, or the one before it.
+func (m *machine) drawDetach(t *rapid.T) *ask {
+	cmd := m.bound(t, newAsk(&wire.Request{Op: wire.OpDetach}, ""))
+	tied := slices.DeleteFunc(slices.Clone(m.model.leases), func(l nLease) bool { return l.bind == nil })
+	if len(tied) > 0 {
+		b := rapid.SampledFrom(tied).Draw(t, "tied").bind
+		cmd.Caller.Session, cmd.Epoch = b.session, b.epoch-uint64(rapid.IntRange(0, 1).Draw(t, "earlier"))
 	}
 	return cmd
 }

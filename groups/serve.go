@@ -49,9 +49,10 @@ func (t touched) start() {
 
 // finish answers a call without a part.
 func finish(c *wire.Call, res *wire.Result) {
+	to := c.To // the call is used again once it is answered
 	c.Res = *res
-	c.To.Reply(c)
-	c.To.Flush()
+	to.Reply(c)
+	to.Flush()
 }
 
 // dispatch sends one call on its way. An error means that nothing was done.

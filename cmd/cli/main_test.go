@@ -17,7 +17,7 @@ import (
 )
 
 // patient bounds every wait of these tests.
-const patient = 8 * time.Second
+const patient = time.Minute
 
 // scratch is removed after all tests.
 var scratch string

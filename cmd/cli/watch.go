@@ -72,7 +72,7 @@ func (a *app) watch(ctx context.Context, c *pathlockd.Client, owner string, most
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	go a.tellGone(ctx, c)
-	for seen := uint32(0); most == 0 || seen <= most; seen++ {
+	for seen := uint32(0); most == 0 || seen < most; seen++ {
 		select {
 		case e, ok := <-sub.Events():
 			if !ok {
