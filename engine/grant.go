@@ -84,8 +84,12 @@ func (s *State) settle() {
 // follow starts the cursors over all that f may let in.
 func (s *State) follow(f freed) {
 	if f.subtree {
-		s.pushBelow(f.key, 0)
-		s.pushPath(f.key, true, 0)
+		// Everybody there: what an owner came to hold or to cover in the meantime let
+		// nobody in when it did.
+		s.queue.Sub(f.key).Ascend(func(k string, _ *place) bool {
+			heap.Push(&s.cursors, cursor{seq: seqOf(k)})
+			return true
+		})
 		return
 	}
 	s.queue.Walk(f.key, func(n int, st trie.Step[place]) bool {
@@ -223,8 +227,9 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 		return verdict{status: wire.StatusLost}, w.alg, true
 	}
 	for i := range w.wants {
-		if s.isFrozen(w.wants[i].key) {
-			return blockedBy(wire.ReasonUnspecified, w.wants[i].key, "", &w.wants[i]), w.alg, false
+		// What it says it holds there it does not: nothing is held where a move is on.
+		if k := &w.wants[i]; k.state == wire.StateNew && s.isFrozen(k.key) {
+			return blockedBy(wire.ReasonUnspecified, k.key, "", k), w.alg, false
 		}
 	}
 	// Its token and its holds count when its turn has come, and not before: when it

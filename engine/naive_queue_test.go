@@ -313,7 +313,7 @@ func (m *naive) settle() {
 // it holds is gone.
 func (m *naive) settleOne() bool {
 	for _, w := range m.waiters {
-		if slices.ContainsFunc(w.locks, func(l wire.LockRequest) bool { return m.isFrozen(w.ns, l.Path) }) {
+		if slices.ContainsFunc(wishes(w.locks), func(l wire.LockRequest) bool { return m.isFrozen(w.ns, l.Path) }) {
 			continue
 		}
 		a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}

@@ -177,6 +177,13 @@ func TestLongFrames(t *testing.T) {
 	for _, p := range append(peers, slow) {
 		p.hangUp()
 	}
+	// What they took is free again.
+	eventually(t, "they are gone", func() bool { return g.s.Connections() == 1 })
+	p := join(t, g.s.unix)
+	frame, id := padded(p, ping(), 2<<20)
+	p.send(frame)
+	p.reply(id)
+	p.hangUp()
 	g.over(6 * limit)
 }
 

@@ -146,6 +146,16 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
+// TestSessionForgotten: the server keeps nothing of a connection that is gone, its
+// epoch included.
+func TestSessionForgotten(t *testing.T) {
+	s := serve(t, loop.Options{})
+	p := joinAs(t, s.tcp, &wire.Hello{Epoch: 7})
+	p.hangUp()
+	eventually(t, "it is gone", func() bool { return s.Connections() == 0 })
+	joinAs(t, s.tcp, &wire.Hello{Session: p.welcome.Session, Epoch: 3}).must(ping())
+}
+
 // TestRepeat: a request that is sent again on the session's next connection is
 // answered and not carried out again.
 func TestRepeat(t *testing.T) {

@@ -72,6 +72,10 @@ func (a *actor) do(op Op, req *wire.Request) (*wire.Result, bool) {
 			return res, res.Code == wire.OK
 		}
 		a.gen = -1
+		if a.load.ctx.Err() != nil {
+			rec.Cut(o) // the run is over
+			return nil, false
+		}
 		// Half of what is unanswered stays so. The counter shows whether what is asked
 		// again is done once, so all of it is.
 		if op.Kind != Increment && a.rng.IntN(2) == 0 {
@@ -80,7 +84,7 @@ func (a *actor) do(op Op, req *wire.Request) (*wire.Result, bool) {
 			return nil, false
 		}
 		if !a.ready() {
-			rec.Abandon(o)
+			rec.Cut(o)
 			return nil, false
 		}
 	}

@@ -136,6 +136,7 @@ func TestCheck(t *testing.T) {
 		{name: "a waiter that was granted", ops: []Op{got("H", 0, 1), with(got("A", 1, 2), queued), op(Release, "H", 2)}, looks: []Look{look(3, "A", 2)}},
 		{name: "an open call keeps its place", ops: []Op{got("H", 0, 1), with(got("A", 1, 2), open(0)), with(got("B", 2, 3), queued)}, looks: []Look{look(3, "H", 1, "A", "B")}},
 		{name: "an open call that is forgotten", ops: []Op{got("H", 0, 1), with(got("A", 1, 2), open(0))}, looks: []Look{look(3, "H", 1)}, want: "is not in the queue any more"},
+		{name: "a call that was cut says nothing", ops: []Op{got("H", 0, 1), with(with(got("A", 1, 2), open(0)), func(o *Op) { o.Cut = true })}, looks: []Look{look(3, "H", 1, "A"), look(4, "H", 1), look(5, "H", 1, "A")}},
 		{name: "granted in order", ops: []Op{got("H", 0, 1), with(got("A", 1, 2), queued), with(got("B", 2, 3), open(5)), op(Release, "H", 3), got("A", 3.2, 2), op(Release, "A", 4)}},
 		{name: "granted out of order", ops: []Op{
 			got("H", 0, 1), with(got("A", 1, 2), queued), with(got("B", 2, 3), open(3.5)), op(Release, "H", 3), op(Release, "B", 4), got("A", 5, 4)},

@@ -89,7 +89,7 @@ func (c *checker) follow(owner string, looks []Look) {
 	steps := make([]step, 0, len(ops)+len(looks))
 	for i := range ops {
 		op := &ops[i]
-		if op.Queued == 0 {
+		if op.Queued == 0 || op.Cut {
 			steps = append(steps, step{from: op.Sent, to: op.Ended, op: op})
 			continue
 		}

@@ -60,6 +60,7 @@ type Op struct {
 	Sent     time.Duration // for the first time
 	Ended    time.Duration // answered, or given up on; forever while it is under way
 	Answered bool
+	Cut      bool      // the client went away while the server lived: it may be done any time later
 	Refused  wire.Code // surely without effect, unless it is OK
 	Status   wire.Status
 	Token    int64
@@ -159,6 +160,13 @@ func (r *Recorder) Abandon(op *Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	op.Ended = r.Now()
+}
+
+// Cut records that the client went away from a server that goes on.
+func (r *Recorder) Cut(op *Op) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	op.Cut = true
 }
 
 // Look records what a path looked like.

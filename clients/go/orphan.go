@@ -29,10 +29,29 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 	case one.must && (unknown || codeOf(err) == wire.Unavailable):
 		c.releaseLater(req.Owner, slices.Clone(req.Releases))
 	case one.undo && err == nil && ans.result.Status == wire.StatusOK:
-		c.releaseLater(req.Owner, releasesOf(req.Locks))
+		c.undoLater(req.Owner, releasesOf(req.Locks))
 	case one.undo && unknown: // its wait is over; or it was granted, and nobody knows
-		c.releaseLater(req.Owner, releasesOf(req.Locks))
+		c.undoLater(req.Owner, releasesOf(req.Locks))
 	}
+}
+
+// without answers the releases that take nothing from a lock of the same owner
+// which the client still keeps.
+func (k *keeper) without(owner string, rels []wire.ReleaseRequest) []wire.ReleaseRequest {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept := make(map[wire.ReleaseRequest]bool)
+	for name, l := range k.mu.leases {
+		if name.owner != owner {
+			continue
+		}
+		for _, lock := range l.locks {
+			for _, p := range lock.paths {
+				kept[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(rels, func(r wire.ReleaseRequest) bool { return kept[r] })
 }
 
 // releasesOf lists what gives back what a request takes.
@@ -44,6 +63,20 @@ func releasesOf(locks []wire.LockRequest) []wire.ReleaseRequest {
 		}
 	}
 	return rels
+}
+
+// undoLater gives back in the background what an acquire took that nobody asked to
+// keep.
+func (c *Client) undoLater(owner string, rels []wire.ReleaseRequest) {
+	owner = strings.Clone(owner)
+	for i := range rels {
+		rels[i].Path = strings.Clone(rels[i].Path)
+	}
+	c.spawn(func() {
+		ctx, cancel := context.WithTimeout(c.ctx, releaseLaterWithin)
+		defer cancel()
+		_ = c.release(ctx, owner, c.keeper.without(owner, rels), false) // nobody is left to be told
+	})
 }
 
 // releaseLaterWithin is how long a release in the background is tried. After that

@@ -61,6 +61,37 @@ func TestGrantThatNobodyWaitsForIsGivenBack(t *testing.T) {
 	})
 }
 
+func TestGivingBackTakesNothingFromALock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client()
+		locked := make(chan *Lock)
+		go func() {
+			l, err := c.Lock(context.Background(), "a:/b/c", Owner("o"))
+			locked <- mustLock(t, l, err)
+		}()
+		p.ok(p.want(wire.OpAcquire))
+		l := <-locked
+		ctx, cancel := context.WithCancel(context.Background())
+		req := waiting(0)
+		req.Locks = []wire.LockRequest{{Path: "a:/b/c"}, {Path: "a:/b/d"}}
+		done := doing(ctx, c, req)
+		a := p.want(wire.OpAcquire)
+		cancel()
+		<-done
+		p.ok(a) // the grant came first
+		p.ok(p.want(wire.OpCancel))
+		r := p.want(wire.OpRelease)
+		if len(r.req.Releases) != 1 || r.req.Releases[0].Path != "a:/b/d" {
+			t.Fatalf("released %+v", r.req.Releases)
+		}
+		p.ok(r)
+		if err := l.Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestCancelIsRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
