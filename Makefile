@@ -18,14 +18,14 @@ help: ## this list
 .PHONY: build
 build: ## bin/pathlockd (the server) and bin/pathlock (the command line)
 	@mkdir -p bin
-	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/pathlockd ./cmd/pathlock
+	go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/pathlockd ./cmd/pathlock
 
 .PHONY: run
 run: build ## build, then serve a single durable node on loopback (data in ./pathlockd-data)
 	@exec bin/pathlockd --dev --native_listen=$(ADDR)
 
 .PHONY: test
-test: lint generated-check build race fuzz-short ## all that CI runs: linters, generated files, every test under the race detector, short fuzzing
+test: lint generated-check build fuzz-short race ## all that CI runs: linters, generated files, short fuzzing, every test under the race detector
 
 .PHONY: race
 race: ## every test under the race detector
