@@ -236,7 +236,7 @@ func TestConnectStorm(t *testing.T) {
 	}
 	locks := greet(nil, flagged(write("storm", "storm:/n/x"), wire.FlagBind|wire.FlagWait))
 	listens := greet(long, subscribe("storm"), &wire.Request{Op: wire.OpTopology, Watch: true})
-	const n = 3000
+	const n = 6000
 	var piece [256]byte
 	for i := range n {
 		addr := []net.Addr{g.s.tcp, g.s.unix}[i%2]
