@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pathlockd/pathlockd/bench/cost"
+	"github.com/pathlockd/pathlockd/groups"
 )
 
 // fewWaiters is the short queue that the long one is compared with.
@@ -12,6 +13,7 @@ const fewWaiters = 10
 // fill makes the group with all locks held, once.
 func (s *suite) fill() {
 	if s.full == nil {
+		groups.TuneCollector() // as the server does
 		s.say("taking %d locks by %d owners", s.held, s.owners)
 		s.full, s.bytes = cost.HeldHeap(s.held, s.owners)
 	}

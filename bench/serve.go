@@ -83,6 +83,7 @@ func (o *serveOptions) start(stderr io.Writer) (addr string, err error) {
 		}
 		return e.Addr(), nil
 	}
+	groups.TuneCollector()
 	raft, err := freeAddr()
 	if err != nil {
 		return "", err

@@ -9,10 +9,10 @@ import (
 )
 
 // Sizes of what a request must not pay for, and what it may cost with many of it.
-// Work in proportion would cost many/few, 512 times as much. A deeper tree and
+// Work in proportion would cost many/few, 256 times as much. A deeper tree and
 // colder caches cost something.
 const (
-	few, many   = 32, 16_384
+	few, many   = 32, 8192
 	costTrials  = 300
 	costlier    = 10 // times as long at most
 	moreAllocs  = 2  // times as many at most,

@@ -75,7 +75,7 @@ var (
 // runs of each, and so many steps in a run. PATHLOCKD_LONG=1 asks for the long mode,
 // millions of steps.
 var (
-	quick = map[string]string{"rapid.checks": "200", "rapid.steps": "100", "rapid.nofailfile": "true"}
+	quick = map[string]string{"rapid.checks": "100", "rapid.steps": "100", "rapid.nofailfile": "true"}
 	long  = map[string]string{"rapid.checks": "10000", "rapid.steps": "100", "rapid.nofailfile": "true"}
 )
 

@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups"
 )
 
 // sameSignal is how close to the first signal another one counts as the same.
@@ -34,6 +36,7 @@ func run(src sources, stdout, stderr io.Writer) error {
 	ctx, stop := stopSignals(log, reopen, isTerminal(stderr))
 	defer stop()
 
+	groups.TuneCollector()
 	d, err := Start(ctx, cfg, log)
 	if err != nil {
 		if ctx.Err() != nil {
