@@ -293,6 +293,76 @@ func TestAgainstMap(t *testing.T) {
 	})
 }
 
+// TestRanksThatAscend drives a tree whose ranks ascend with its keys, as a queue's
+// do, until a key out of line comes, and compares the ranges of ranks.
+func TestRanksThatAscend(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := NewWriter(1)
+		var live, frozen Tree[int]
+		ranks, old := map[string]uint64{}, map[string]uint64{}
+		next := map[string]uint64{} // by prefix
+		rank := uint64(0)
+		check := func(tree *Tree[int], ranks map[string]uint64) {
+			for _, prefix := range []string{"", "a", "b", "a\x00", "a\x01", "b\x00", "b\x02"} {
+				var want Sum
+				for k, r := range ranks {
+					if strings.HasPrefix(k, prefix) {
+						want.gain(0, r)
+					}
+				}
+				if got := tree.Sub(prefix).Sum(); got != want {
+					t.Fatalf("below %q: %+v, want %+v", prefix, got, want)
+				}
+			}
+			for k := range ranks {
+				var want uint32
+				for o := range ranks {
+					if strings.HasPrefix(o, k[:1]) && o < k {
+						want++
+					}
+				}
+				if got := tree.Before(k[:1], k, 0); got != want {
+					t.Fatalf("before %q: %d, want %d", k, got, want)
+				}
+			}
+		}
+		steps := rapid.IntRange(1, 300).Draw(t, "steps")
+		for range steps {
+			switch op := rapid.IntRange(0, 20).Draw(t, "op"); {
+			case op < 12:
+				p := rapid.SampledFrom([]string{"a", "b", "a\x00\x00\x07"}).Draw(t, "prefix")
+				next[p] += uint64(rapid.SampledFrom([]int{1, 1, 1, 3, 90}).Draw(t, "gap"))
+				k := p + string([]byte{byte(next[p] >> 8), byte(next[p])})
+				if _, there := ranks[k]; !there && next[p] < 1<<16 {
+					rank++
+					live.Insert(w, k, 0, rank)
+					ranks[k] = rank
+				}
+			case op == 12:
+				k := string(rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, "key"))
+				if _, there := ranks[k]; !there && rapid.IntRange(0, 3).Draw(t, "out of line") == 0 {
+					rank++
+					live.Insert(w, k, 0, rank)
+					ranks[k] = rank
+				}
+			case op == 13:
+				w.Freeze()
+				frozen, old = live, maps.Clone(ranks)
+			case len(ranks) > 0:
+				keys := slices.Sorted(maps.Keys(ranks))
+				k := keys[0]
+				if op > 16 {
+					k = rapid.SampledFrom(keys).Draw(t, "gone")
+				}
+				live.Delete(w, k)
+				delete(ranks, k)
+			}
+		}
+		check(&live, ranks)
+		check(&frozen, old)
+	})
+}
+
 // FuzzTree plays a byte string as changes against a tree and a map.
 func FuzzTree(f *testing.F) {
 	f.Add([]byte("\x00\x01a\x00\x02ab\x01\x01a\x02\x02ab\x03"))

@@ -12,7 +12,7 @@ type node struct {
 	gen   uint64 // generation of the writer that may change it in place
 	mod   uint32 // highest modification mark at or below
 	kind  kind
-	class Class  // of a leaf
+	class Class  // of a leaf; of an inner node: disordered, or 0
 	n     uint16 // of an inner node: number of children
 }
 
@@ -241,7 +241,7 @@ func (in *inner) drop(c byte) {
 // resized answers a node of kind k with in's contents.
 func (in *inner) resized(k kind) *inner {
 	out := newInner(k, in.gen)
-	out.mod, out.prefix, out.leaf, out.sum = in.mod, in.prefix, in.leaf, in.sum
+	out.mod, out.prefix, out.leaf, out.sum, out.class = in.mod, in.prefix, in.leaf, in.sum, in.class
 	in.each(func(c byte, kid *node) bool { out.add(c, kid); return true })
 	return out
 }

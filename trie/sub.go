@@ -310,6 +310,49 @@ func (f *foreign[V]) search(n *node, at []byte, stopped bool) bool {
 	})
 }
 
+// before counts the leaves of class c below the children under bytes lower than
+// edge, from the side on which there are fewer of them.
+func (in *inner) before(edge byte, c Class) (count uint32) {
+	of := func(n *node) uint32 {
+		if n.kind != kindLeaf {
+			return asInner(n).sum.Count[c]
+		}
+		if n.class == c {
+			return 1
+		}
+		return 0
+	}
+	var low, high []*node
+	if in.kind == kind256 {
+		low, high = in.wide()[:edge], in.wide()[edge:]
+	} else {
+		keys, kids := in.sorted()
+		i := 0
+		for i < int(in.n) && keys[i] < edge {
+			i++
+		}
+		low, high = kids[:i], kids[i:in.n]
+	}
+	if len(low) <= len(high) {
+		for _, kid := range low {
+			if kid != nil {
+				count += of(kid)
+			}
+		}
+		return count
+	}
+	count = in.sum.Count[c]
+	if in.leaf != nil {
+		count -= of(in.leaf)
+	}
+	for _, kid := range high {
+		if kid != nil {
+			count -= of(kid)
+		}
+	}
+	return count
+}
+
 // Before is how many leaves of class c in the tree lie under prefix and have a
 // key below key, which itself has that prefix: the place of key in its order.
 func (t *Tree[V]) Before(prefix, key string, c Class) (count uint32) {
@@ -332,16 +375,10 @@ func (t *Tree[V]) Before(prefix, key string, c Class) (count uint32) {
 			count++
 		}
 		edge := key[depth]
-		n = nil
-		in.each(func(b byte, kid *node) bool {
-			if b == edge {
-				n = kid
-			}
-			if b < edge {
-				count += Sub[V]{n: kid}.Count(c)
-			}
-			return b < edge
-		})
+		if n = nil; in.kid(edge) != nil {
+			n = *in.kid(edge)
+		}
+		count += in.before(edge, c)
 		depth++
 	}
 	if n != nil && n.class == c && asLeaf[V](n).key < key {

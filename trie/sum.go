@@ -63,14 +63,53 @@ func sumOf(n *node) (s Sum) {
 	return s
 }
 
-// lose takes one leaf less into account, after the children were changed. The
-// range of ranks can be narrowed only by looking at the children, which is done
-// when the rank that went was at its end: at most 256 of them.
+// disordered, as the class of an inner node, says that its ranks may not ascend with
+// the bytes of its children. While they do, as those of a queue do whose keys end in
+// the arrival number, the lowest is the first child's: to take the head of a queue
+// does not mean to look at all that wait at its node.
+const disordered Class = 1
+
+// ascends says that the node's ranks ascend with its keys.
+func (in *inner) ascends() bool { return in.class != disordered }
+
+// expect notes that a leaf of a rank is about to be put below byte c, or to be the
+// node's own leaf if own is set; it must be called before the leaf is counted.
+func (in *inner) expect(c byte, own bool, rank uint64) {
+	if in.class == disordered {
+		return
+	}
+	if rank == 0 || own && in.sum.First != 0 || rank < in.sum.Last || !own && in.beyond(c) {
+		in.class = disordered
+	}
+}
+
+// beyond says that there is a child above byte c.
+func (in *inner) beyond(c byte) bool {
+	if in.kind != kind256 {
+		keys, _ := in.sorted()
+		return in.n > 0 && keys[in.n-1] > c
+	}
+	for _, kid := range in.wide()[int(c)+1:] {
+		if kid != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lose takes one leaf less into account, after the children were changed. The range
+// of ranks is narrowed by looking at the children when the rank that went was at
+// its end: at the first and the last one while ranks ascend, else at all, 256 at
+// most.
 func (in *inner) lose(c Class, rank uint64) {
 	if c < None {
 		in.sum.Count[c]--
 	}
 	if rank == 0 || rank != in.sum.First && rank != in.sum.Last {
+		return
+	}
+	if in.ascends() {
+		in.sum.First, in.sum.Last = in.lowest(), in.highest()
 		return
 	}
 	in.sum.First, in.sum.Last = 0, 0
@@ -79,15 +118,54 @@ func (in *inner) lose(c Class, rank uint64) {
 		in.sum.bounds(r, r)
 	}
 	in.each(func(_ byte, kid *node) bool {
-		if kid.kind == kindLeaf {
-			r := rankOf(kid)
-			in.sum.bounds(r, r)
-		} else {
-			s := &asInner(kid).sum
-			in.sum.bounds(s.First, s.Last)
-		}
+		in.sum.bounds(rangeOf(kid))
 		return true
 	})
+}
+
+// rangeOf is the lowest and the highest rank at and below n.
+func rangeOf(n *node) (first, last uint64) {
+	if n.kind == kindLeaf {
+		r := rankOf(n)
+		return r, r
+	}
+	s := &asInner(n).sum
+	return s.First, s.Last
+}
+
+// lowest is the lowest rank of a node whose ranks ascend, 0 when it is empty.
+func (in *inner) lowest() uint64 {
+	if in.leaf != nil {
+		return rankOf(in.leaf)
+	}
+	if in.n == 0 {
+		return 0
+	}
+	_, kid := in.only() // the first
+	first, _ := rangeOf(kid)
+	return first
+}
+
+// highest is the highest.
+func (in *inner) highest() uint64 {
+	if in.n == 0 {
+		if in.leaf != nil {
+			return rankOf(in.leaf)
+		}
+		return 0
+	}
+	var kid *node
+	if in.kind == kind256 {
+		wide := in.wide()
+		for i := len(wide) - 1; kid == nil; i-- {
+			kid = wide[i]
+		}
+	} else {
+		_, kids := in.sorted()
+		kid = kids[in.n-1]
+	}
+	_, last := rangeOf(kid)
+	return last
 }
 
 // resum works the summary out anew from the leaf and the children.

@@ -179,8 +179,14 @@ func (t *Tree[V]) Insert(w *Writer, key string, c Class, rank uint64) *V {
 		}
 		depth += len(in.prefix)
 		in.mod = w.mod
+		own := depth == len(key)
+		edge := byte(0)
+		if !own {
+			edge = key[depth]
+		}
+		in.expect(edge, own, rank)
 		in.sum.gain(c, rank)
-		if depth == len(key) {
+		if own {
 			if in.leaf != nil {
 				panic("trie: insert of a key that is there")
 			}
@@ -257,6 +263,7 @@ func newLeaf[V any](w *Writer, key string, c Class) *leaf[V] {
 	l := &leaf[V]{key: strings.Clone(key)}
 	l.gen, l.mod, l.kind, l.class = w.gen, w.mod, kindLeaf, c
 	for _, in := range w.path {
+		in.class = disordered // it has no rank
 		in.sum.gain(c, 0)
 	}
 	return l
@@ -285,9 +292,15 @@ func split[V any](w *Writer, a, b *leaf[V], depth int) *inner {
 	}
 	p := commonPrefix(a.key[depth:], b.key[depth:])
 	in := newInner(kind4, w.gen)
-	in.prefix = strings.Clone(b.key[depth : depth+p])
+	in.prefix = strings.Clone(b.key[depth : depth+p]) // the same of both
 	in.mod = max(a.mod, b.mod)
+	if b.key < a.key {
+		a, b = b, a
+	}
 	for _, l := range [2]*leaf[V]{a, b} {
+		if l.rank == 0 || l.rank < in.sum.Last {
+			in.class = disordered
+		}
 		in.sum.gain(l.class, l.rank)
 		in.attach(&l.node, l.key, depth+p)
 	}
@@ -301,8 +314,11 @@ func fork(w *Writer, in *inner, l *node, key string, depth, p int) *inner {
 	up.prefix = in.prefix[:p]
 	up.mod = w.mod
 	up.sum = in.sum
-	up.sum.gain(l.class, rankOf(l))
-	edge := in.prefix[p]
+	edge, rank := in.prefix[p], rankOf(l)
+	if rank == 0 || in.sum.First == 0 || depth+p == len(key) || key[depth+p] < edge || rank < in.sum.Last {
+		up.class = disordered
+	}
+	up.sum.gain(l.class, rank)
 	in.prefix = strings.Clone(in.prefix[p+1:])
 	up.prefix = strings.Clone(up.prefix)
 	up.add(edge, &in.node)
