@@ -36,6 +36,8 @@ func queued(o *Op)     { o.Status = wire.StatusQueued }
 func lost(o *Op)       { o.Status = wire.StatusLost }
 func conflict(o *Op)   { o.Status, o.NoQueue = wire.StatusConflict, true }
 
+func until(t float64) func(*Op) { return func(o *Op) { o.Ended = s(t) } }
+
 func ttl(d float64) func(*Op) { return func(o *Op) { o.TTL = s(d) } }
 func asked(t int64) func(*Op) { return func(o *Op) { o.Asked = t } }
 func blocked(by string) func(*Op) {
@@ -137,6 +139,9 @@ func TestCheck(t *testing.T) {
 		{name: "an open call keeps its place", ops: []Op{got("H", 0, 1), with(got("A", 1, 2), open(0)), with(got("B", 2, 3), queued)}, looks: []Look{look(3, "H", 1, "A", "B")}},
 		{name: "an open call that is forgotten", ops: []Op{got("H", 0, 1), with(got("A", 1, 2), open(0))}, looks: []Look{look(3, "H", 1)}, want: "is not in the queue any more"},
 		{name: "a call that was cut says nothing", ops: []Op{got("H", 0, 1), with(with(got("A", 1, 2), open(0)), func(o *Op) { o.Cut = true })}, looks: []Look{look(3, "H", 1, "A"), look(4, "H", 1), look(5, "H", 1, "A")}},
+		{name: "a blocker that was granted in between", ops: []Op{ // B was asked again over an outage; A got the lock late in that time
+			got("H", 0, 1), with(got("A", 1, 2), open(0)), op(Release, "H", 7), with(with(got("B", 1.5, 3), blocked("A")), until(9))},
+			looks: []Look{look(2, "H", 1, "A"), look(9.5, "A", 2, "B")}},
 		{name: "granted in order", ops: []Op{got("H", 0, 1), with(got("A", 1, 2), queued), with(got("B", 2, 3), open(5)), op(Release, "H", 3), got("A", 3.2, 2), op(Release, "A", 4)}},
 		{name: "granted out of order", ops: []Op{
 			got("H", 0, 1), with(got("A", 1, 2), queued), with(got("B", 2, 3), open(3.5)), op(Release, "H", 3), op(Release, "B", 4), got("A", 5, 4)},

@@ -183,8 +183,8 @@ func (l *life) look(k *Look) {
 		l.seen(k, k.Holders[i].Token)
 		return
 	}
-	if k.Partial {
-		return
+	if k.Partial || l.held == yes && l.heldFrom > k.From {
+		return // what says that it holds the lock may be of a later time
 	}
 	if l.surelyHeld(k.To) {
 		l.violate(k.To, "does not hold %s any more, which it has with token %d until %v at least", k.Path, l.token, l.sure)
