@@ -52,8 +52,8 @@ func (s *suite) applySnapshot() (outcome, error) {
 // treeCost is what a write lock costs above many locks, and beside them, in ns.
 type treeCost struct {
 	above, beside           float64
-	aboveFew                float64 // with a few waiting elsewhere
-	aboveQueue, besideQueue float64 // with many
+	aboveQueue, besideQueue float64 // with many waiting elsewhere
+	many, few               float64 // above, with many and with a few, in turns
 }
 
 // measureTree measures it all, once.
@@ -61,13 +61,13 @@ func (s *suite) measureTree() *treeCost {
 	if s.tree == nil {
 		c, steps, trials := new(treeCost), s.steps/20, 3*s.trials
 		s.say("taking %d locks below a path", s.held)
-		t := cost.NewTree(s.held)
+		t, few := cost.NewTree(s.held), cost.NewTree(s.held)
 		c.above, c.beside = t.Write(steps, trials)
-		t.Queue(fewWaiters)
-		c.aboveFew, _ = t.Write(steps, trials)
 		s.say("queueing %d waiters elsewhere", s.queued)
+		few.Queue(fewWaiters)
 		t.Queue(s.queued)
 		c.aboveQueue, c.besideQueue = t.Write(steps, trials)
+		c.many, c.few = cost.CompareWrites(t, few, steps, trials)
 		s.tree = c
 	}
 	return s.tree
@@ -89,8 +89,8 @@ func (s *suite) writeAboveQueue() (outcome, error) {
 // itself while a few do.
 func (s *suite) writeWithQueue() (outcome, error) {
 	c := s.measureTree()
-	return outcome{c.aboveQueue / c.aboveFew, fmt.Sprintf("%.2f µs while %d wait elsewhere in the namespace, %.2f µs while %d do, %.2f µs while none does",
-		c.aboveQueue/1000, s.queued, c.aboveFew/1000, fewWaiters, c.above/1000)}, nil
+	return outcome{c.many / c.few, fmt.Sprintf("%.2f µs while %d wait elsewhere in the namespace, %.2f µs while %d do",
+		c.many/1000, s.queued, c.few/1000, fewWaiters)}, nil
 }
 
 // handover compares the hand-over of a mutex that few wait for with one that many

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -51,12 +52,24 @@ func (t Tree) Queue(n int) {
 // Write measures an acquire and release of the path above the locks, and of one
 // beside them, in turns: rounds of n each. It answers the medians in ns.
 func (t Tree) Write(n, rounds int) (above, beside float64) {
+	runtime.GC() // of what was made before: a collection takes one of two cores, and its time
 	var up, side []float64
 	for range rounds {
 		up = append(up, t.write(treePath, n))
 		side = append(side, t.write(treeSide, n))
 	}
 	return median(up), median(side)
+}
+
+// CompareWrites measures an acquire and release of the path above the locks in two
+// states in turns, as Write does: what the machine does in the meantime falls on both.
+func CompareWrites(a, b Tree, n, rounds int) (aNanos, bNanos float64) {
+	runtime.GC()
+	var as, bs []float64
+	for range rounds {
+		as, bs = append(as, a.write(treePath, n)), append(bs, b.write(treePath, n))
+	}
+	return median(as), median(bs)
 }
 
 // write measures one round.

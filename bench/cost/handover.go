@@ -2,6 +2,7 @@ package cost
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -52,6 +53,7 @@ func (m *Mutex) pass() {
 // Compare measures a hand-over of two mutexes in turns, rounds of n each, and
 // answers the medians in ns.
 func Compare(few, many *Mutex, n, rounds int) (fewNanos, manyNanos float64) {
+	runtime.GC() // of what was made before
 	var a, b []float64
 	for range rounds {
 		a, b = append(a, few.passes(n)), append(b, many.passes(n))
