@@ -114,8 +114,8 @@ func TestExitCodes(t *testing.T) {
 	if !strings.HasPrefix(p.out.String(), "pathlock v9.8.7 (commit abc123, go1.") {
 		t.Errorf("version is %s", p.out.String())
 	}
-	c.start("acquire", "codes:/a/x", "--owner", "me").exit(ExitOK)
-	c.start("acquire", "codes:/a/x", "--no-wait").exit(ExitFailed).says("not acquired: codes:/a/x is write-locked by me")
+	c.start("acquire", "codes:/a/x", "--owner", "coder").exit(ExitOK)
+	c.start("acquire", "codes:/a/x", "--no-wait").exit(ExitFailed).says("not acquired: codes:/a/x is write-locked by coder")
 	c.start("acquire", "codes:/a/x", "--wait", "20ms").exit(ExitTimeout)
 	c.start("acquire", "codes").exit(ExitUsage)
 	c.start().exit(ExitUsage).says("Usage:\n")
@@ -162,10 +162,10 @@ func TestInterrupted(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	p := c.start("run", "run:/a/x", "--owner", "me", "--label", "job=nightly", "--", "sh", "-c",
+	p := c.start("run", "run:/a/x", "--owner", "runner", "--label", "job=nightly", "--", "sh", "-c",
 		`echo "$PATHLOCK_OWNER $PATHLOCK_TOKEN $PATHLOCK_ADDR"; cat; exit 7`).exit(7)
 	f := strings.Fields(p.out.String())
-	if len(f) != 3 || f[0] != "me" || f[2] != sharedDaemon(t).Addr() {
+	if len(f) != 3 || f[0] != "runner" || f[2] != sharedDaemon(t).Addr() {
 		t.Fatalf("the command found %q", f)
 	}
 	if n, err := strconv.Atoi(f[1]); err != nil || n < 1 {

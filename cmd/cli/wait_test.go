@@ -69,20 +69,20 @@ func TestGivingUp(t *testing.T) {
 		args []string
 		sig  syscall.Signal
 	}{
-		{"interrupt", 130, []string{"acquire", "--owner", "me", "--wait", "forever"}, syscall.SIGINT},
+		{"interrupt", 130, []string{"acquire", "--owner", "patient", "--wait", "forever"}, syscall.SIGINT},
 		{"terminate", 143, []string{"acquire", "--wait", "1h"}, syscall.SIGTERM},
-		{"timeout", ExitTimeout, []string{"acquire", "--owner", "me", "--wait", "150ms"}, 0},
-		{"run-interrupt", 130, []string{"run", "--owner", "me", "--wait", "forever"}, syscall.SIGINT},
-		{"run-timeout", ExitTimeout, []string{"run", "--owner", "me", "--wait", "150ms"}, 0},
+		{"timeout", ExitTimeout, []string{"acquire", "--owner", "patient", "--wait", "150ms"}, 0},
+		{"run-interrupt", 130, []string{"run", "--owner", "patient", "--wait", "forever"}, syscall.SIGINT},
+		{"run-timeout", ExitTimeout, []string{"run", "--owner", "patient", "--wait", "150ms"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			con := newConsole(t)
 			held, mine := c.name+":/a/held", c.name+":/a/mine"
 			con.run(ExitOK, "acquire", held, "--owner", "other")
-			con.run(ExitOK, "acquire", mine, "--owner", "me", "--ttl", "1h")
+			con.run(ExitOK, "acquire", mine, "--owner", "patient", "--ttl", "1h")
 			args := append(c.args, held)
-			if len(c.args) > 3 && c.args[2] == "me" {
+			if len(c.args) > 3 && c.args[2] == "patient" {
 				args = append(args, mine) // it covers that already, and must not lose it
 			}
 			if c.args[0] == "run" {
@@ -101,7 +101,7 @@ func TestGivingUp(t *testing.T) {
 			if h := con.holder(held); h != "" {
 				t.Errorf("%s holds %s", h, held)
 			}
-			if h := con.holder(mine); h != "me" {
+			if h := con.holder(mine); h != "patient" {
 				t.Errorf("%q holds %s", h, mine)
 			}
 		})
@@ -114,21 +114,21 @@ func TestGrantedWhileGivingUp(t *testing.T) {
 	c := newConsole(t)
 	for range 20 {
 		c.run(ExitOK, "acquire", "race:/a/x", "--owner", "other")
-		ended, stop := c.background("acquire", "race:/a/x", "--owner", "me", "--wait", "forever")
+		ended, stop := c.background("acquire", "race:/a/x", "--owner", "racer", "--wait", "forever")
 		c.waiters("race:/a/x", 1)
 		go stop(&signalError{syscall.SIGINT})
 		c.run(ExitOK, "release", "race:/a/x", "--owner", "other")
 		r := <-ended
 		until(t, "the end of the lock", func() bool {
 			if r.code == ExitOK {
-				return c.holder("race:/a/x") == "me"
+				return c.holder("race:/a/x") == "racer"
 			}
 			return c.holder("race:/a/x") == ""
 		})
 		if r.code != ExitOK && r.code != 130 {
 			t.Fatalf("%+v", r)
 		}
-		c.run(ExitOK, "release", "--all", "--owner", "me")
+		c.run(ExitOK, "release", "--all", "--owner", "racer")
 	}
 }
 
@@ -136,9 +136,9 @@ func TestWaiterIsTold(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	c.run(ExitOK, "acquire", "told:/a/x", "--owner", "other")
-	ended, _ := c.background("acquire", "told:/a/x", "--owner", "me", "--json")
+	ended, _ := c.background("acquire", "told:/a/x", "--owner", "told", "--json")
 	c.waiters("told:/a/x", 1)
-	c.run(ExitOK, "kill", "me")
+	c.run(ExitOK, "kill", "told")
 	if r := <-ended; r.code != ExitFailed || !strings.Contains(r.stdout, `"code":"ABORTED"`) {
 		t.Errorf("%+v", r)
 	}
@@ -223,6 +223,9 @@ func TestDeadlock(t *testing.T) {
 	var d deadlocked
 	if c.data(&d, "deadlock", "dead-2"); d.Kind != "found" || len(d.Chain) != 3 {
 		t.Errorf("%+v", d)
+	}
+	for _, o := range owners { // with their edges, for the next run
+		c.run(ExitOK, "kill", o)
 	}
 }
 
