@@ -67,9 +67,10 @@ fuzz: ## every fuzz target for FUZZTIME (5m) each
 			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./$$dir; \
 		done; done
 
+# By count: a fuzzer that is stopped by the clock may fail for being stopped.
 .PHONY: fuzz-short
 fuzz-short:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=5s
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=5000x
 
 .PHONY: long
 long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections
