@@ -178,6 +178,22 @@ func (p *peer) want(op wire.Op) *asked {
 	return a
 }
 
+// wantPast is want; cancels on the way are answered. The keeper repeats a cancel
+// whenever it looks at the connection, which may be right after the first one.
+func (p *peer) wantPast(op wire.Op) *asked {
+	p.t.Helper()
+	for {
+		switch a := p.next(); a.req.Op {
+		case op:
+			return a
+		case wire.OpCancel:
+			p.ok(a)
+		default:
+			p.t.Fatalf("the fake server got %v, want %v", a.req.Op, op)
+		}
+	}
+}
+
 // quiet fails if a request comes within a while.
 func (p *peer) quiet(d time.Duration) {
 	p.t.Helper()
