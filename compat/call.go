@@ -1,0 +1,156 @@
+package compat
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// bridge carries requests to the handler and waits for their answers. Requests that
+// come in here have no identity that a repeat could share, but their idempotency
+// key: so they all belong to one session, whose ids are never used twice and of
+// which nothing need be remembered (window 1).
+type bridge struct {
+	handler wire.Handler
+	session *wire.Session
+	lastID  atomic.Uint64
+	calls   sync.Pool // *call
+}
+
+func newBridge(h wire.Handler) *bridge {
+	b := &bridge{handler: h, session: &wire.Session{Epoch: 1, Window: 1}}
+	if _, err := rand.Read(b.session.ID[:]); err != nil {
+		panic(err) // crypto/rand never fails on supported systems
+	}
+	b.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
+	return b
+}
+
+// call is one request on its way. It is used again once it is answered, and left to
+// the collector when its caller goes before that.
+type call struct {
+	wire.Call
+	req    wire.Request
+	list   []*wire.Call      // itself
+	done   chan struct{}     // told once, by Reply
+	queued chan *wire.Result // of a watched wait: told at most once, by Queued
+}
+
+// begin answers a call whose request is to be filled in.
+func (b *bridge) begin(op wire.Op) *call {
+	c := b.calls.Get().(*call)
+	c.req.Op = op
+	return c
+}
+
+// end gives an answered call back. Its result stays valid.
+func (b *bridge) end(c *call) {
+	c.req.Reset()
+	body := c.Body
+	if cap(body) > largeBody {
+		body = nil
+	}
+	c.Call = wire.Call{Body: body[:0], Ctl: c.Ctl}
+	c.queued = nil
+	b.calls.Put(c)
+}
+
+// largeBody is the size from which a request's encoding is not kept to be used again,
+// bytes.
+const largeBody = 16 << 10
+
+// start validates the call's request and hands it to the handler.
+func (b *bridge) start(c *call) *wire.Error {
+	if err := c.req.Validate(); err != nil {
+		return err
+	}
+	c.ID, c.Op, c.Req, c.Session, c.To = b.lastID.Add(1), c.req.Op, &c.req, b.session, c
+	c.Body, c.NArgs = wire.AppendArgs(c.Body[:0], &c.req)
+	if c.list == nil {
+		c.list = []*wire.Call{&c.Call}
+	}
+	b.handler.Serve(c.list)
+	return nil
+}
+
+// do carries out the call's request and gives the call back. An error is one of
+// gRPC's.
+func (b *bridge) do(ctx context.Context, c *call) (wire.Result, error) {
+	if err := ctx.Err(); err != nil {
+		b.end(c)
+		return wire.Result{}, status.FromContextError(err).Err()
+	}
+	if err := b.start(c); err != nil {
+		b.end(c)
+		return wire.Result{}, statusOf(err)
+	}
+	select {
+	case <-c.done:
+		return b.result(c)
+	case <-ctx.Done():
+		return wire.Result{}, b.leave(ctx, c)
+	}
+}
+
+// result takes the answer of an answered call and gives the call back.
+func (b *bridge) result(c *call) (wire.Result, error) {
+	res := c.Res
+	b.end(c)
+	if err := res.Err(); err != nil {
+		return wire.Result{}, statusOf(err)
+	}
+	return res, nil
+}
+
+// cancelEvery is how often a wait whose caller has gone is cancelled again until it
+// ended: a cancel that meets a request on its way to another group ends nothing.
+const cancelEvery = time.Second
+
+// leave is for a call whose caller has gone before it was answered. An acquire that
+// waits gives up its place; what else was asked is carried out or not, which nobody
+// will know.
+func (b *bridge) leave(ctx context.Context, c *call) error {
+	if c.req.Flags&wire.FlagWait != 0 {
+		b.handler.Cancel(b.session, c.ID)
+		go func() {
+			again := time.NewTicker(cancelEvery)
+			defer again.Stop()
+			for {
+				select {
+				case <-c.done:
+					return
+				case <-again.C:
+					b.handler.Cancel(b.session, c.ID)
+				}
+			}
+		}()
+	}
+	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // a context's error is the value itself
+		return status.Error(codes.DeadlineExceeded, "the caller's deadline passed before the answer; it may have been carried out: repeat it with the same idempotency_key")
+	}
+	return status.FromContextError(ctx.Err()).Err()
+}
+
+// Reply implements wire.Replier.
+func (c *call) Reply(*wire.Call) { c.done <- struct{}{} }
+
+// Queued implements wire.Replier.
+func (c *call) Queued(_ *wire.Call, res *wire.Result) {
+	if c.queued != nil {
+		told := *res
+		c.queued <- &told // it has room for the one
+	}
+}
+
+// Flush implements wire.Replier.
+func (c *call) Flush() {}
+
+// statusOf is a refusal as gRPC tells it: the codes have the same numbers.
+func statusOf(e *wire.Error) error { return status.Error(codes.Code(e.Code), e.Message) }

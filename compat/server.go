@@ -1,0 +1,176 @@
+package compat
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
+)
+
+// Limits of one connection and of one message.
+const (
+	// MaxMessageBytes bounds a message that a client sends; over it the call ends
+	// with RESOURCE_EXHAUSTED.
+	MaxMessageBytes = 4 << 20
+	// maxHeaderBytes bounds a call's headers; over it the stream is reset.
+	maxHeaderBytes = 16 << 10
+	// openStreams is how many calls that stay open (Subscribe, AcquireWait,
+	// AcquireWatch, health's Watch) a connection may have besides its requests. Over
+	// it the client's library holds the next call back.
+	openStreams = 1024
+	// handshakeWithin is how long a new connection may take to say what it speaks.
+	handshakeWithin = 10 * time.Second
+	// pingAfter is the silence after which a client is asked whether it lives, and
+	// pingWithin how long it may take to answer. Its open calls end when it does not.
+	pingAfter, pingWithin = 30 * time.Second, 20 * time.Second
+	// pingsAtMost is how often clients may ping, with or without open calls
+	// (contract.md section 14: every 30 s must do no harm).
+	pingsAtMost = time.Second
+)
+
+// ServerOptions is what a gRPC server is made with.
+type ServerOptions struct {
+	InFlight int         // unary calls of a connection under way at once; more wait. 0: 256
+	TLS      *tls.Config // nil: plain text
+	Log      *slog.Logger
+}
+
+// Server serves a Service over gRPC, with the standard health service and reflection.
+type Server struct {
+	svc  *Service
+	opt  ServerOptions
+	grpc *grpc.Server
+	wg   sync.WaitGroup
+	addr string
+}
+
+// NewServer makes a server that does not listen yet.
+func NewServer(svc *Service, opt ServerOptions) *Server {
+	if opt.InFlight <= 0 {
+		opt.InFlight = 256
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	s := &Server{svc: svc, opt: opt}
+	s.grpc = grpc.NewServer(
+		grpc.Creds(newCredentials(opt)),
+		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.MaxConcurrentStreams(uint32(opt.InFlight)+openStreams),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ConnectionTimeout(handshakeWithin),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingWithin}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsAtMost, PermitWithoutStream: true}),
+		grpc.SharedWriteBuffer(true),
+		grpc.UnknownServiceHandler(unknown),
+	)
+	s.grpc.RegisterService(service(), svc)
+	grpc_health_v1.RegisterHealthServer(s.grpc, &healthService{svc: svc})
+	reflection.Register(s.grpc)
+	return s
+}
+
+// Listen serves at an address, host:port, and answers where that is.
+func (s *Server) Listen(addr string) (string, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	s.addr = l.Addr().String()
+	s.wg.Go(func() {
+		if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			s.opt.Log.Error("gRPC is not served any more", "listen", s.addr, "error", err)
+		}
+	})
+	return s.addr, nil
+}
+
+// Drain takes no further connection, and ends when every call is answered or ctx is
+// over; streams that stay open should have been ended before (Service.Leave).
+func (s *Server) Drain(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-done
+	}
+	s.wg.Wait()
+}
+
+// Close ends everything at once.
+func (s *Server) Close() {
+	s.grpc.Stop()
+	s.wg.Wait()
+}
+
+// service is the generated description of the service, with what a connection may
+// have under way at once, and with clear refusals of messages that are none.
+func service() *grpc.ServiceDesc {
+	desc := pb.PathLock_ServiceDesc
+	desc.Methods = append([]grpc.MethodDesc(nil), desc.Methods...)
+	for i := range desc.Methods {
+		desc.Methods[i].Handler = handler(&pb.PathLock_ServiceDesc.Methods[i])
+	}
+	return &desc
+}
+
+func handler(m *grpc.MethodDesc) grpc.MethodHandler {
+	inner, stays := m.Handler, m.MethodName == "AcquireWait"
+	return func(srv any, ctx context.Context, dec func(any) error, in grpc.UnaryServerInterceptor) (any, error) {
+		if !stays {
+			turn := turnsOf(ctx)
+			if err := turn.enter(ctx); err != nil {
+				return nil, err
+			}
+			defer turn.leave()
+		}
+		return inner(srv, ctx, func(v any) error {
+			if err := dec(v); err != nil {
+				return badMessage(err)
+			}
+			return nil
+		}, in)
+	}
+}
+
+// badMessage says of a message that could not be decoded that the caller is at
+// fault, which gRPC's own library tells as an internal error.
+func badMessage(err error) error {
+	s, ok := status.FromError(err)
+	if !ok || s.Code() != codes.Internal {
+		return err
+	}
+	_, why, found := strings.Cut(s.Message(), "unmarshal")
+	if !found {
+		return err
+	}
+	if _, after, ok := strings.Cut(why, ": "); ok {
+		why = after
+	}
+	return invalid("request: is no message of this RPC: %s", why)
+}
+
+// unknown answers calls of methods that there are not.
+func unknown(_ any, stream grpc.ServerStream) error {
+	name, _ := grpc.MethodFromServerStream(stream)
+	return status.Error(codes.Unimplemented, fmt.Sprintf("%s: is no method of this server; reflection lists them", name))
+}

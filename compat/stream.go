@@ -1,0 +1,158 @@
+package compat
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// maxStreamBytes bounds the chunks of one AcquireStream together, encoded
+// (contract.md section 2).
+const maxStreamBytes = 4 << 20
+
+// AcquireStream implements the RPC: the chunks make one acquire.
+func (s *Service) AcquireStream(stream grpc.ClientStreamingServer[pb.AcquireRequest, pb.AcquireResponse]) error {
+	c := s.b.begin(wire.OpAcquire)
+	var all gathered
+	for {
+		in, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = all.add(&c.req, in)
+		} else {
+			err = badMessage(err)
+		}
+		if err != nil {
+			s.b.end(c)
+			return err
+		}
+	}
+	if all.chunks == 0 {
+		s.b.end(c)
+		return invalid("the stream has no chunk: send at least one AcquireRequest")
+	}
+	c.req.Flags |= wire.FlagBulk
+	res, err := s.b.do(stream.Context(), c)
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(acquired(&res))
+}
+
+// gathered is what a stream brought so far.
+type gathered struct {
+	chunks, paths, bytes int
+}
+
+// add appends a chunk to the request. Of what can be said once, the first chunk that
+// says it counts, and no later one may differ.
+func (g *gathered) add(req *wire.Request, in *pb.AcquireRequest) error {
+	g.chunks++
+	n := len(in.Requests) + len(in.ReleaseRequests)
+	g.paths, g.bytes = g.paths+n, g.bytes+proto.Size(in)
+	switch {
+	case n > wire.MaxPaths:
+		return invalid("requests and release_requests: chunk %d names %d paths together, at most %d are allowed in a chunk", g.chunks, n, wire.MaxPaths)
+	case g.bytes > maxStreamBytes:
+		return status.Errorf(codes.ResourceExhausted, "the stream: is over %d bytes encoded, at most %d are allowed", g.bytes, maxStreamBytes)
+	case g.paths > wire.MaxBulkPaths:
+		return invalid("requests and release_requests: the stream names over %d paths", wire.MaxBulkPaths)
+	}
+	err := errors.Join(
+		once(&req.Owner, in.OwnerId, "owner_id"), once(&req.TTLMillis, in.TtlMs, "ttl_ms"),
+		once(&req.Token, in.FencingToken, "fencing_token"), once(&req.QueueTTLMillis, in.QueueTtlMs, "queue_ttl_ms"),
+		once(&req.Key, in.IdempotencyKey, "idempotency_key"))
+	if err != nil {
+		return invalid("chunk %d: %v", g.chunks, err)
+	}
+	if in.NoQueue {
+		req.Flags |= wire.FlagNoQueue
+	}
+	if in.Metadata != nil && req.Meta == nil {
+		if err := setMetadata(req, in.Metadata); err != nil {
+			return err
+		}
+	}
+	if err := addLocks(req, in.Requests); err != nil {
+		return err
+	}
+	return addReleases(req, "release_requests", in.ReleaseRequests)
+}
+
+// once sets what is empty yet; what is set may only be repeated.
+func once[T comparable](to *T, v T, field string) error {
+	var empty T
+	switch {
+	case v == empty || v == *to:
+	case *to == empty:
+		*to = v
+	default:
+		return errors.New(field + ": differs from an earlier chunk's")
+	}
+	return nil
+}
+
+// AcquireWatch implements the RPC: first where the request stands, if it waits, then
+// what became of it.
+func (s *Service) AcquireWatch(in *pb.AcquireRequest, stream grpc.ServerStreamingServer[pb.AcquireResponse]) error {
+	c := s.b.begin(wire.OpAcquire)
+	if err := fillAcquire(&c.req, in, wire.FlagWait); err != nil {
+		s.b.end(c)
+		return err
+	}
+	ctx := stream.Context()
+	queued := make(chan *wire.Result, 1)
+	c.queued = queued
+	if err := s.b.start(c); err != nil {
+		s.b.end(c)
+		return statusOf(err)
+	}
+	for {
+		select {
+		case place := <-queued:
+			if err := stream.Send(acquired(place)); err != nil {
+				return s.leaveWatch(ctx, c, err)
+			}
+		case <-c.done:
+			return s.endWatch(stream, c, queued)
+		case <-ctx.Done():
+			return s.leaveWatch(ctx, c, nil)
+		}
+	}
+}
+
+// endWatch sends what became of a watched acquire, after its place if that has not
+// been sent yet.
+func (s *Service) endWatch(stream grpc.ServerStreamingServer[pb.AcquireResponse], c *call, queued <-chan *wire.Result) error {
+	select {
+	case place := <-queued:
+		if err := stream.Send(acquired(place)); err != nil {
+			return err
+		}
+	default:
+	}
+	res, err := s.b.result(c)
+	if err != nil {
+		return err
+	}
+	return stream.Send(acquired(&res))
+}
+
+// leaveWatch ends the wait of a watched acquire whose caller has gone.
+func (s *Service) leaveWatch(ctx context.Context, c *call, err error) error {
+	left := s.b.leave(ctx, c)
+	if ctx.Err() == nil {
+		return err
+	}
+	return left
+}
