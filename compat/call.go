@@ -21,11 +21,12 @@ type bridge struct {
 	handler wire.Handler
 	session *wire.Session
 	lastID  atomic.Uint64
-	calls   sync.Pool // *call
+	calls   sync.Pool     // *call
+	leaving chan struct{} // closed when the node stops
 }
 
 func newBridge(h wire.Handler) *bridge {
-	b := &bridge{handler: h, session: &wire.Session{Epoch: 1, Window: 1}}
+	b := &bridge{handler: h, session: &wire.Session{Epoch: 1, Window: 1}, leaving: make(chan struct{})}
 	if _, err := rand.Read(b.session.ID[:]); err != nil {
 		panic(err) // crypto/rand never fails on supported systems
 	}
@@ -96,8 +97,24 @@ func (b *bridge) do(ctx context.Context, c *call) (wire.Result, error) {
 		return b.result(c)
 	case <-ctx.Done():
 		return wire.Result{}, b.leave(ctx, c)
+	case <-b.leaving:
+		return b.stay(c)
 	}
 }
+
+// stay is for a call that is under way when the node stops. All that the node still
+// carries out is answered by then; what is left waits in the queue.
+func (b *bridge) stay(c *call) (wire.Result, error) {
+	select {
+	case <-c.done:
+		return b.result(c)
+	default:
+		return wire.Result{}, errStopping
+	}
+}
+
+// errStopping is what a wait is ended with when the node stops.
+var errStopping = status.Error(codes.Unavailable, "the node is shutting down, and the request was not granted; ask again, here or at another one")
 
 // result takes the answer of an answered call and gives the call back.
 func (b *bridge) result(c *call) (wire.Result, error) {

@@ -69,7 +69,7 @@ func (h *healthService) Watch(in *grpc_health_v1.HealthCheckRequest, stream grpc
 		case <-look.C:
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
-		case <-h.svc.leaving:
+		case <-h.svc.Leaving():
 			return errLeaving
 		}
 	}

@@ -15,9 +15,8 @@ import (
 // They may be called by any number of goroutines.
 type Service struct {
 	pb.UnimplementedPathLockServer
-	b       *bridge
-	opt     Options
-	leaving chan struct{} // closed when the node stops
+	b   *bridge
+	opt Options
 }
 
 // Options is what a service says of the node that it speaks for.
@@ -34,14 +33,14 @@ func NewService(h wire.Handler, opt Options) *Service {
 	if opt.EventBacklog <= 0 {
 		opt.EventBacklog = 1024
 	}
-	return &Service{b: newBridge(h), opt: opt, leaving: make(chan struct{})}
+	return &Service{b: newBridge(h), opt: opt}
 }
 
 // Leave ends the calls that would stay open, with UNAVAILABLE. It is called once.
-func (s *Service) Leave() { close(s.leaving) }
+func (s *Service) Leave() { close(s.b.leaving) }
 
 // Leaving is closed by Leave.
-func (s *Service) Leaving() <-chan struct{} { return s.leaving }
+func (s *Service) Leaving() <-chan struct{} { return s.b.leaving }
 
 // Acquire implements the RPC.
 func (s *Service) Acquire(ctx context.Context, in *pb.AcquireRequest) (*pb.AcquireResponse, error) {

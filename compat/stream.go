@@ -127,6 +127,12 @@ func (s *Service) AcquireWatch(in *pb.AcquireRequest, stream grpc.ServerStreamin
 			return s.endWatch(stream, c, queued)
 		case <-ctx.Done():
 			return s.leaveWatch(ctx, c, nil)
+		case <-s.b.leaving:
+			res, err := s.b.stay(c)
+			if err != nil {
+				return err
+			}
+			return stream.Send(acquired(&res))
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *Service) Subscribe(in *pb.SubscribeRequest, stream grpc.ServerStreaming
 		case <-q.more:
 		case <-stream.Context().Done():
 			return status.FromContextError(stream.Context().Err()).Err()
-		case <-s.leaving:
+		case <-s.b.leaving:
 			return errLeaving
 		}
 		items, cut := q.take()

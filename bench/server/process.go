@@ -44,6 +44,8 @@ func Build(ctx context.Context, dir string) (string, error) {
 type Process struct {
 	// Addr is where it serves over TCP, "" when it does not.
 	Addr string
+	// GRPC, Web and H3 are where it serves gRPC, HTTP over TLS and HTTP/3.
+	GRPC, Web, H3 string
 
 	cmd   *exec.Cmd
 	ready chan readyLine
@@ -58,6 +60,9 @@ type Process struct {
 type readyLine struct {
 	Msg    string `json:"msg"`
 	Native string `json:"native"`
+	GRPC   string `json:"grpc"`
+	Web    string `json:"web"`
+	H3     string `json:"h3"`
 }
 
 // Start runs a single node on a data directory and waits until it serves. What its
@@ -65,7 +70,9 @@ type readyLine struct {
 // process dies, so does the node. ctx is for starting alone.
 func Start(ctx context.Context, bin, dataDir string, args ...string) (*Process, error) {
 	p := &Process{ready: make(chan readyLine, 1), ended: make(chan struct{})}
-	p.cmd = exec.Command(bin, append([]string{"--dev", "--data_dir=" + dataDir}, args...)...)
+	p.cmd = exec.Command(bin, append([]string{
+		"--dev", "--data_dir=" + dataDir, "--listen=127.0.0.1:0", "--web_listen=127.0.0.1:0", "--h3_listen=127.0.0.1:0",
+	}, args...)...)
 	p.cmd.SysProcAttr = dieWithParent()
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PATHLOCKD_") })
 	stderr, err := p.cmd.StderrPipe()
@@ -80,8 +87,10 @@ func Start(ctx context.Context, bin, dataDir string, args ...string) (*Process, 
 	defer late.Stop()
 	select {
 	case l := <-p.ready:
-		if l.Native != "off" {
-			p.Addr = l.Native
+		for to, addr := range map[*string]string{&p.Addr: l.Native, &p.GRPC: l.GRPC, &p.Web: l.Web, &p.H3: l.H3} {
+			if addr != "off" {
+				*to = addr
+			}
 		}
 		return p, nil
 	case <-p.ended:

@@ -28,6 +28,9 @@ func (d *Daemon) banner() string {
 			at = ""
 		}
 	}
+	if d.faces.addr != "" {
+		line("gRPC", "%s", d.faces.addr)
+	}
 	fmt.Fprintf(&b, "\n  Take your first lock:  bin/pathlock acquire tenant:/acme/projects/42 --ttl 30s%s\n", at)
 	fmt.Fprintf(&b, "  Is it healthy?         pathlockd --health-check%s\n", at)
 	b.WriteString("  Stop:                  Ctrl-C; locks and queues are kept in the data directory\n\n")

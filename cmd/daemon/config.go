@@ -20,11 +20,15 @@ type Config struct {
 	Listen       string // host:port of gRPC
 	WebListen    string
 	H3Listen     string
+	ListenTLS    bool // of gRPC
 	TLSCertPath  string
 	TLSKeyPath   string
 	WebZeroRTT   bool
 	WebEvents    int
 	WebJSON      string
+	WebOrigins   []string
+
+	TLSClientCAPath string
 
 	PublicAddr        string // host:port
 	RaftAddr          string // host:port
@@ -102,6 +106,12 @@ func (c Config) resolved() Config {
 		if !c.given("log_count") {
 			c.LogCount = devLogCount
 		}
+		if !c.given("web_listen") {
+			c.WebListen = devWeb
+		}
+		if !c.given("h3_listen") {
+			c.H3Listen = devWeb
+		}
 		if !c.given("raft_addr") {
 			c.RaftAddr = "localhost:0" // nobody is told, and several may run on a host
 		}
@@ -115,6 +125,8 @@ const (
 	devDataDir = "./pathlockd-data"
 	// devLogCount is for one node with few clients: fewer logs make bigger batches.
 	devLogCount = 4
+	// devWeb is where --dev serves HTTP: TCP and UDP have ports of their own.
+	devWeb = "127.0.0.1:50443"
 	// loneElection is how long a log's only member waits before it takes the lead:
 	// there is nobody whose lead it could disturb.
 	loneElection = 200 * time.Millisecond

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -48,6 +49,7 @@ func (d *Daemon) drain(ctx context.Context) error {
 	d.server.CloseListeners()
 	err := d.node.Close(within)
 	d.part(ctx)
+	d.closeFaces()
 	err = errors.Join(err, d.server.Close())
 	d.unlock()
 	d.log.Info("stopped", "took_ms", time.Since(began).Milliseconds())
@@ -59,6 +61,9 @@ func (d *Daemon) part(ctx context.Context) {
 	d.server.Goodbye(wire.Errorf(wire.Unavailable, "the node is shutting down; connect again, here or to another one"))
 	ctx, cancel := context.WithTimeout(ctx, partAtMost)
 	defer cancel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { d.partFaces(ctx) })
 	look := time.NewTicker(partEvery)
 	defer look.Stop()
 	for d.server.Connections() > 0 {

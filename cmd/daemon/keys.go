@@ -20,9 +20,6 @@ const (
 
 // Reasons that several keys share.
 const (
-	noGRPC    = "gRPC is not served by this build"
-	noWeb     = "JSON and event streams over HTTP are not served by this build"
-	noTLS     = "TLS is not served by this build, and going on in plain text is not what was asked for"
 	noCluster = "clusters of several nodes are not part of this build: a node runs alone"
 	noTuning  = "it tuned other software"
 )
@@ -52,21 +49,25 @@ var keys = []key{
 		must: "a path of at most 107 bytes", check: func(s string) bool { return len(s) <= 107 },
 		help: "Native protocol on a Unix socket. Who may connect is decided by the file's directory and the umask."},
 	{name: "listen", section: sFaces, kind: kAddr, def: "127.0.0.1:50051", optional: true, field: func(c *Config) any { return &c.Listen },
-		state: laterAlways, why: noGRPC, help: "gRPC, package pathlockd.v1."},
+		check: isAddr, help: "gRPC, package pathlockd.v1. Plain text unless listen_tls is set. Port 0: any free one."},
+	{name: "listen_tls", section: sFaces, kind: kBool, def: "false", field: func(c *Config) any { return &c.ListenTLS },
+		help: "Serve gRPC over TLS, with the certificate of the web interfaces."},
 	{name: "web_listen", section: sFaces, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.WebListen },
-		state: later, why: noWeb, help: "JSON and event streams over HTTP/1.1 and HTTP/2, with TLS."},
+		check: isAddr, help: "JSON and event streams over HTTP/1.1 and HTTP/2, with TLS. With --dev the default is 127.0.0.1:50443."},
 	{name: "h3_listen", section: sFaces, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.H3Listen },
-		state: later, why: noWeb, help: "The same over HTTP/3 (UDP)."},
+		check: isAddr, help: "The same over HTTP/3 (UDP). With --dev the default is 127.0.0.1:50443."},
 	{name: "tls_cert_path", section: sFaces, kind: kText, def: "", field: func(c *Config) any { return &c.TLSCertPath },
-		must: "a file", state: refused, why: noTLS, help: "Certificate chain in PEM. Goes with tls_key_path."},
+		must: "a file", help: "Certificate chain in PEM. Goes with tls_key_path. A changed file is used for new connections. Neither: a self-signed certificate for localhost, kept as dev-cert.pem in data_dir."},
 	{name: "tls_key_path", section: sFaces, kind: kText, def: "", field: func(c *Config) any { return &c.TLSKeyPath },
-		must: "a file", state: refused, why: noTLS, help: "Private key in PEM. Goes with tls_cert_path."},
+		must: "a file", help: "Private key in PEM. Goes with tls_cert_path."},
+	{name: "tls_client_ca_path", section: sFaces, kind: kText, def: "", field: func(c *Config) any { return &c.TLSClientCAPath },
+		must: "a file", help: "Certificates in PEM: clients of every interface with TLS must show one that they signed."},
 	{name: "web_json", section: sFaces, kind: kChoice, def: "proto3", choices: []string{"proto3", "plain"}, field: func(c *Config) any { return &c.WebJSON },
-		state: later, why: noWeb, help: "How JSON responses spell enums and 64-bit numbers: names and strings (proto3), or numbers (plain)."},
+		help: "How JSON responses spell enums and 64-bit numbers: names and strings (proto3), or numbers (plain)."},
 	{name: "web_zero_rtt", section: sFaces, kind: kBool, def: "true", field: func(c *Config) any { return &c.WebZeroRTT },
-		state: later, why: noWeb, help: "Let HTTP/3 clients send reads before the handshake is over."},
+		help: "Let HTTP/3 clients send reads before the handshake is over."},
 	{name: "web_event_log_capacity", section: sFaces, kind: kInt, def: "1024", least: 1, most: 1 << 20, field: func(c *Config) any { return &c.WebEvents },
-		state: later, why: noWeb, help: "Events kept for each owner, for event streams that reconnect."},
+		help: "Events kept for each owner, for event streams that reconnect."},
 
 	{name: "bootstrap", section: sCluster, kind: kBool, def: "false", field: func(c *Config) any { return &c.Bootstrap },
 		help: "Found a cluster when data_dir is empty. A data_dir that is in use resumes, whatever this says."},

@@ -103,16 +103,33 @@ func (c *Config) check() error {
 	if (c.TLSCertPath == "") != (c.TLSKeyPath == "") {
 		refuse("tls_cert_path and tls_key_path: must be given both or neither")
 	}
-	if c.NativeListen == "" && c.NativeUnix == "" {
-		refuse("native_listen and native_unix are both off: no client could reach the node; set one of them")
-	}
-	if c.NativeListen != "" && c.NativeListen == c.RaftAddr && !strings.HasSuffix(c.RaftAddr, ":0") {
-		refuse("native_listen and raft_addr are both %s: must differ", c.RaftAddr)
-	}
+	errs = append(errs, c.checkFaces()...)
 	if c.Dev && len(c.Seeds) > 0 {
 		refuse("dev and seed_nodes: --dev founds a cluster of one node, which joins no other; leave one of them out")
 	}
 	return errors.Join(errs...)
+}
+
+// checkFaces holds the addresses against each other.
+func (c *Config) checkFaces() (errs []error) {
+	taken := make(map[string]string)
+	some := c.NativeUnix != ""
+	for _, k := range []struct{ name, addr string }{
+		{"native_listen", c.NativeListen}, {"listen", c.Listen}, {"web_listen", c.WebListen}, {"raft_addr", c.RaftAddr},
+	} {
+		some = some || k.addr != "" && k.name != "raft_addr"
+		if k.addr == "" || strings.HasSuffix(k.addr, ":0") {
+			continue
+		}
+		if other, is := taken[k.addr]; is {
+			errs = append(errs, fmt.Errorf("%s and %s are both %s: must differ", other, k.name, k.addr))
+		}
+		taken[k.addr] = k.name
+	}
+	if !some && c.H3Listen == "" {
+		errs = append(errs, errors.New("native_listen, native_unix, listen, web_listen and h3_listen are all off: no client could reach the node; set one of them"))
+	}
+	return errs
 }
 
 // checkAll is check for a configuration that was made by hand: every value goes

@@ -60,12 +60,17 @@ type process struct {
 	raw   bytes.Buffer
 }
 
+// anyPorts is an environment in which several run at once.
+var anyPorts = []string{
+	"PATH=" + os.Getenv("PATH"), "PATHLOCKD_LISTEN=127.0.0.1:0", "PATHLOCKD_WEB_LISTEN=127.0.0.1:0", "PATHLOCKD_H3_LISTEN=127.0.0.1:0",
+}
+
 // runPathlockd starts pathlockd in a directory.
 func runPathlockd(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(built, args...), ended: make(chan struct{}), more: make(chan struct{})}
 	p.cmd.Dir = dir
-	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	p.cmd.Env = anyPorts
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +25,7 @@ type Daemon struct {
 	unlock func()
 	addr   string // native over TCP, "" when off
 	unix   string
+	faces  faces
 	began  time.Time
 
 	ready   chan struct{} // closed when it serves
@@ -92,7 +92,7 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.log.Info("starting", "version", Version(), "commit", revision(), "config", c.fileName, "node_id", c.NodeID, "data_dir", absolute(c.DataDir),
-		"native", cmp.Or(d.addr, off), "unix", cmp.Or(c.NativeUnix, off), "raft", c.RaftAddr)
+		"raft", c.RaftAddr)
 	told := toldAddr(d.addr, c.PublicAddr)
 	if told != d.addr && !c.given("public_addr") {
 		d.log.Warn("clients are told to come to "+told+", which means something else on other hosts: set public_addr to a name of this one", "native_listen", d.addr)
@@ -124,11 +124,12 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 		}
 		d.unix = c.NativeUnix
 	}
-	return nil
+	return d.openFaces()
 }
 
 // abandon undoes a start that failed.
 func (d *Daemon) abandon() {
+	d.closeFaces()
 	if d.server != nil {
 		d.server.Close()
 	}
@@ -143,31 +144,57 @@ func (d *Daemon) abandon() {
 func (d *Daemon) chooseAddrs() (err error) {
 	c := &d.cfg
 	if c.NativeListen != "" {
-		d.addr, err = free(c.NativeListen)
-		switch {
-		case err == nil:
-		case !errors.Is(err, syscall.EADDRINUSE):
-			return fmt.Errorf("native_listen: %w", err)
-		case c.Dev || c.given("native_listen"):
-			return fmt.Errorf("native_listen: %s is taken: stop what listens there, or use another port, such as --native_listen=%s", c.NativeListen, anyPort(c.NativeListen))
-		default:
-			d.addr = ""
+		d.addr, err = d.choose("native_listen", c.NativeListen, free)
+		if errors.Is(err, syscall.EADDRINUSE) && !c.Dev && !c.given("native_listen") {
+			d.addr, err = "", nil
 			d.log.Warn("the native protocol over TCP is off: its default port is taken; set native_listen to serve it", "native_listen", c.NativeListen)
-			if c.NativeUnix == "" {
+			if c.NativeUnix == "" && c.Listen == "" && c.WebListen == "" && c.H3Listen == "" {
 				d.log.Warn("no client can reach this node: no interface is left")
 			}
 		}
+		if err != nil {
+			return err
+		}
 	}
-	addr, err := free(c.RaftAddr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("raft_addr: %s is taken: stop what listens there, or use another port", c.RaftAddr)
+	if c.Listen, err = d.choose("listen", c.Listen, free); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("raft_addr: %w", err)
+	if c.WebListen, err = d.choose("web_listen", c.WebListen, free); err != nil {
+		return err
 	}
-	c.RaftAddr = addr
-	return nil
+	if c.H3Listen, err = d.choose("h3_listen", c.H3Listen, freeUDP); err != nil {
+		return err
+	}
+	c.RaftAddr, err = d.choose("raft_addr", c.RaftAddr, free)
+	return err
 }
+
+// choose answers where to listen for a key, "" when it is off.
+func (d *Daemon) choose(name, addr string, free func(string) (string, error)) (string, error) {
+	if addr == "" {
+		return "", nil
+	}
+	chosen, err := free(addr)
+	switch {
+	case err == nil:
+		return chosen, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "", &takenError{name, addr, err}
+	}
+	return "", fmt.Errorf("%s: %w", name, err)
+}
+
+// takenError is an address at which somebody else listens.
+type takenError struct {
+	key, addr string
+	err       error
+}
+
+func (e *takenError) Error() string {
+	return fmt.Sprintf("%s: %s is taken: stop what listens there, or use another port, such as --%s=%s", e.key, e.addr, e.key, anyPort(e.addr))
+}
+
+func (e *takenError) Unwrap() error { return e.err }
 
 // free answers addr if it can be listened on, with a port of its own if it has
 // none.
@@ -180,6 +207,20 @@ func free(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err == nil && port == "0" {
 		_, port, err = net.SplitHostPort(l.Addr().String())
+	}
+	return net.JoinHostPort(host, port), err
+}
+
+// freeUDP is free for UDP.
+func freeUDP(addr string) (string, error) {
+	c, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil && port == "0" {
+		_, port, err = net.SplitHostPort(c.LocalAddr().String())
 	}
 	return net.JoinHostPort(host, port), err
 }
@@ -228,8 +269,8 @@ func (d *Daemon) awaitReady() {
 	}
 	d.took = time.Since(d.began)
 	s := d.node.Stats()
-	d.log.Info("ready", "node_id", d.node.NodeID(), "cluster_id", d.node.ClusterID(), "native", cmp.Or(d.addr, off), "unix", cmp.Or(d.unix, off),
-		"recovered_locks", s.Locks, "recovered_waiting", s.Waiting, "took_ms", d.took.Milliseconds())
+	d.log.Info("ready", append([]any{"node_id", d.node.NodeID(), "cluster_id", d.node.ClusterID(),
+		"recovered_locks", s.Locks, "recovered_waiting", s.Waiting, "took_ms", d.took.Milliseconds()}, d.where()...)...)
 	close(d.ready)
 }
 

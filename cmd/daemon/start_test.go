@@ -21,7 +21,7 @@ func testConfig(t *testing.T) Config {
 	c := DefaultConfig()
 	c.DataDir = filepath.Join(t.TempDir(), "data")
 	c.Bootstrap = true
-	c.NativeListen, c.RaftAddr = "127.0.0.1:0", "127.0.0.1:0"
+	c.NativeListen, c.RaftAddr, c.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	c.LogCount, c.GroupCount = 2, 8
 	return c
 }
