@@ -47,6 +47,7 @@ func turnsOf(ctx context.Context) turns {
 type handshakes struct {
 	credentials.TransportCredentials
 	inFlight int
+	budget   *budget
 }
 
 func newCredentials(opt ServerOptions) credentials.TransportCredentials {
@@ -54,7 +55,7 @@ func newCredentials(opt ServerOptions) credentials.TransportCredentials {
 	if opt.TLS != nil {
 		proper = credentials.NewTLS(opt.TLS)
 	}
-	return &handshakes{proper, opt.InFlight}
+	return &handshakes{proper, opt.InFlight, &budget{most: maxUnfinished}}
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
@@ -63,10 +64,10 @@ func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 	if err != nil {
 		return nil, nil, err
 	}
-	return conn, &connInfo{info, make(turns, h.inFlight)}, nil
+	return newFiltered(conn, h.budget), &connInfo{info, make(turns, h.inFlight)}, nil
 }
 
 // Clone implements credentials.TransportCredentials.
 func (h *handshakes) Clone() credentials.TransportCredentials {
-	return &handshakes{h.TransportCredentials.Clone(), h.inFlight}
+	return &handshakes{h.TransportCredentials.Clone(), h.inFlight, h.budget}
 }

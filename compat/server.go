@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +31,10 @@ const (
 	// AcquireWatch, health's Watch) a connection may have besides its requests. Over
 	// it the client's library holds the next call back.
 	openStreams = 1024
+	// streamWindow is what a call may send before it is its turn, and connWindow what a
+	// connection may; left alone, gRPC's library raises both to 16 MiB by itself. A
+	// message that is being read may come whole.
+	streamWindow, connWindow = 64 << 10, 1 << 20
 	// handshakeWithin is how long a new connection may take to say what it speaks.
 	handshakeWithin = 10 * time.Second
 	// pingAfter is the silence after which a client is asked whether it lives, and
@@ -69,9 +72,12 @@ func NewServer(svc *Service, opt ServerOptions) *Server {
 	s := &Server{svc: svc, opt: opt}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(newCredentials(opt)),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxConcurrentStreams(uint32(opt.InFlight)+openStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeWithin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingWithin}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsAtMost, PermitWithoutStream: true}),
@@ -130,6 +136,11 @@ func service() *grpc.ServiceDesc {
 	for i := range desc.Methods {
 		desc.Methods[i].Handler = handler(&pb.PathLock_ServiceDesc.Methods[i])
 	}
+	desc.Streams = append([]grpc.StreamDesc(nil), desc.Streams...)
+	for i := range desc.Streams {
+		inner := desc.Streams[i].Handler
+		desc.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error { return inner(srv, decoded{stream}) }
+	}
 	return &desc
 }
 
@@ -145,28 +156,11 @@ func handler(m *grpc.MethodDesc) grpc.MethodHandler {
 		}
 		return inner(srv, ctx, func(v any) error {
 			if err := dec(v); err != nil {
-				return badMessage(err)
+				return err
 			}
-			return nil
+			return undecoded(v)
 		}, in)
 	}
-}
-
-// badMessage says of a message that could not be decoded that the caller is at
-// fault, which gRPC's own library tells as an internal error.
-func badMessage(err error) error {
-	s, ok := status.FromError(err)
-	if !ok || s.Code() != codes.Internal {
-		return err
-	}
-	_, why, found := strings.Cut(s.Message(), "unmarshal")
-	if !found {
-		return err
-	}
-	if _, after, ok := strings.Cut(why, ": "); ok {
-		why = after
-	}
-	return invalid("request: is no message of this RPC: %s", why)
 }
 
 // unknown answers calls of methods that there are not.

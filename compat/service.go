@@ -2,6 +2,7 @@ package compat
 
 import (
 	"context"
+	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,8 +16,9 @@ import (
 // They may be called by any number of goroutines.
 type Service struct {
 	pb.UnimplementedPathLockServer
-	b   *bridge
-	opt Options
+	b       *bridge
+	opt     Options
+	backlog atomic.Int64 // events that wait for subscribers
 }
 
 // Options is what a service says of the node that it speaks for.

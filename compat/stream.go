@@ -29,8 +29,6 @@ func (s *Service) AcquireStream(stream grpc.ClientStreamingServer[pb.AcquireRequ
 		}
 		if err == nil {
 			err = all.add(&c.req, in)
-		} else {
-			err = badMessage(err)
 		}
 		if err != nil {
 			s.b.end(c)

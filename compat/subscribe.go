@@ -3,6 +3,7 @@ package compat
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -26,7 +27,10 @@ func (s *Service) Subscribe(in *pb.SubscribeRequest, stream grpc.ServerStreaming
 	if refused != nil {
 		return statusOf(refused)
 	}
-	defer s.b.handler.Unsubscribe(sub)
+	defer func() {
+		s.b.handler.Unsubscribe(sub)
+		q.take()
+	}()
 	if q.cursor == nil {
 		q.cursor = from
 	}
@@ -57,7 +61,7 @@ func (s *Service) Subscribe(in *pb.SubscribeRequest, stream grpc.ServerStreaming
 		}
 		if cut {
 			return status.Errorf(codes.ResourceExhausted,
-				"more than %d events were not read: subscribe again, with the cursor of the last event to miss nothing", q.limit)
+				"events were not read fast enough (at most %d wait for a subscriber): subscribe again, with the cursor of the last one to miss nothing", q.limit)
 		}
 	}
 }
@@ -80,7 +84,7 @@ func TypeOf(k wire.EventKind) pb.EventType {
 
 // subscription converts a wish to subscribe.
 func (s *Service) subscription(in *pb.SubscribeRequest) (*wire.Subscription, *eventQueue, error) {
-	q := &eventQueue{owner: in.OwnerId, limit: s.opt.EventBacklog, more: make(chan struct{}, 1)}
+	q := &eventQueue{owner: in.OwnerId, limit: s.opt.EventBacklog, all: &s.backlog, more: make(chan struct{}, 1)}
 	sub := &wire.Subscription{Owner: in.OwnerId, Number: s.b.lastID.Add(1), Sink: q}
 	for _, t := range in.Types {
 		kind, known := eventTypes[t]
@@ -109,13 +113,21 @@ func (s *Service) subscription(in *pb.SubscribeRequest) (*wire.Subscription, *ev
 	return sub, q, nil
 }
 
+const (
+	// maxBacklog is how many events all subscribers of a node together may leave
+	// unread; over it those are cut off that have more than fairBacklog of them.
+	maxBacklog  = 1 << 18
+	fairBacklog = 64
+)
+
 // eventQueue holds the events of one subscription until its stream has sent them.
 // The handler's goroutines put in, without waiting; the stream's takes out.
 type eventQueue struct {
 	owner    string
-	limit    int  // items; over it the subscriber is cut off
-	gaps     bool // tell of missed events; else they end the stream
-	progress bool // tell where the cursor is when there is no event
+	limit    int           // items; over it the subscriber is cut off
+	all      *atomic.Int64 // items of all subscribers
+	gaps     bool          // tell of missed events; else they end the stream
+	progress bool          // tell where the cursor is when there is no event
 
 	more chan struct{} // has room for one: something was put in
 
@@ -162,10 +174,11 @@ func (q *eventQueue) put(e queuedEvent) {
 	case q.mu.cut:
 	case e.kind == pb.EventType_EVENT_TYPE_PROGRESS && n > 0 && q.mu.items[n-1].kind == e.kind:
 		q.mu.items[n-1] = e
-	case n >= q.limit:
+	case n >= q.limit, n >= fairBacklog && q.all.Load() >= maxBacklog:
 		q.mu.cut = e.kind != pb.EventType_EVENT_TYPE_PROGRESS
 	default:
 		q.mu.items = append(q.mu.items, e)
+		q.all.Add(1)
 	}
 	q.mu.Unlock()
 	select {
@@ -179,6 +192,7 @@ func (q *eventQueue) take() (items []queuedEvent, cut bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	items, q.mu.items = q.mu.items, nil
+	q.all.Add(-int64(len(items)))
 	return items, q.mu.cut
 }
 

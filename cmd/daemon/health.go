@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,49 +28,91 @@ func checkHealth(src sources, addr string, stdout io.Writer) error {
 		return err
 	}
 	cfg = cfg.resolved()
-	named := addr != ""
-	network, addr, err := healthTarget(&cfg, addr)
+	at, err := healthTarget(&cfg, addr)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthWithin)
 	defer cancel()
 	began := time.Now()
-	h, err := AskHealth(ctx, network, addr)
+	h, err := AskHealth(ctx, at)
 	switch {
 	case err != nil:
-		fmt.Fprintf(stdout, "unreachable: %s: %v\n", addr, err)
-	case !named && cfg.given("node_id") && h.NodeID != cfg.NodeID:
+		fmt.Fprintf(stdout, "unreachable: %s: %v\n", at, err)
+	case addr == "" && cfg.given("node_id") && h.NodeID != cfg.NodeID:
 		// It has taken the port that the configured one would have used.
-		fmt.Fprintf(stdout, "unhealthy: %s: this is %s, not %s\n", addr, h.NodeID, cfg.NodeID)
+		fmt.Fprintf(stdout, "unhealthy: %s: this is %s, not %s\n", at, h.NodeID, cfg.NodeID)
 	case !h.OK:
-		fmt.Fprintf(stdout, "unhealthy: %s: %s: %s\n", addr, h.NodeID, h.Detail)
+		fmt.Fprintf(stdout, "unhealthy: %s: %s: %s\n", at, h.NodeID, h.Detail)
 	default:
-		fmt.Fprintf(stdout, "ok: %s: %s: %s (%v)\n", addr, h.NodeID, h.Detail, time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(stdout, "ok: %s: %s: %s (%v)\n", at, h.NodeID, h.Detail, time.Since(began).Round(time.Millisecond))
 		return nil
 	}
 	return reportedError{errUnhealthy}
 }
 
+// Target is an interface of a node that can be asked for its health.
+type Target struct {
+	Scheme string // "tcp" and "unix" for the native protocol, "grpc", "grpcs", "https", "h3"
+	Addr   string // host:port, or the path of a socket
+}
+
+// String is the target as --addr takes it.
+func (t Target) String() string {
+	switch t.Scheme {
+	case "tcp", "unix":
+		return t.Addr
+	}
+	return t.Scheme + "://" + t.Addr
+}
+
 // healthTarget is where a node is asked: at addr, or where its configuration says
-// that it listens.
-func healthTarget(cfg *Config, addr string) (network, at string, err error) {
-	if addr == "" {
-		addr = cfg.NativeListen
-		if addr == "" {
-			addr = "unix:" + cfg.NativeUnix
+// that it listens. Of several interfaces one that was configured is asked rather than
+// one that is on by default: another node of the host may have taken that port.
+func healthTarget(cfg *Config, addr string) (Target, error) {
+	if addr != "" {
+		return parseTarget(addr)
+	}
+	var first Target
+	var key string
+	for _, f := range []struct{ key, scheme, addr string }{
+		{"native_listen", "tcp", cfg.NativeListen}, {"native_unix", "unix", cfg.NativeUnix},
+		{"listen", cfg.grpcScheme(), cfg.Listen}, {"web_listen", "https", cfg.WebListen}, {"h3_listen", "h3", cfg.H3Listen},
+	} {
+		switch {
+		case f.addr == "":
+			continue
+		case first.Scheme == "" || cfg.given(f.key) && !cfg.given(key):
+			first, key = Target{f.scheme, f.addr}, f.key
 		}
 	}
+	if strings.HasSuffix(first.Addr, ":0") && first.Scheme != "unix" {
+		return first, usageError{fmt.Errorf("%s is %s, any free port: say which with --addr", key, first.Addr)}
+	}
+	return first, nil
+}
+
+// grpcScheme says how gRPC is served.
+func (c *Config) grpcScheme() string {
+	if c.ListenTLS {
+		return "grpcs"
+	}
+	return "grpc"
+}
+
+// parseTarget reads what --addr was given.
+func parseTarget(addr string) (Target, error) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		return "unix", strings.TrimPrefix(path, "//"), nil
+		return Target{"unix", strings.TrimPrefix(path, "//")}, nil
 	}
-	if !isAddr(addr) {
-		return "", "", usageError{fmt.Errorf("--addr %q: must be host:port or unix:PATH", addr)}
+	t := Target{"tcp", addr}
+	if scheme, rest, ok := strings.Cut(addr, "://"); ok {
+		t = Target{scheme, strings.TrimSuffix(rest, "/")}
 	}
-	if strings.HasSuffix(addr, ":0") {
-		return "", "", usageError{fmt.Errorf("native_listen is %s, any free port: say which with --addr", addr)}
+	if !isAddr(t.Addr) || !slices.Contains([]string{"tcp", "grpc", "grpcs", "https", "h3"}, t.Scheme) {
+		return t, usageError{fmt.Errorf("--addr %q: must be host:port or unix:PATH (native protocol), grpc://host:port, grpcs://host:port, https://host:port or h3://host:port", addr)}
 	}
-	return "tcp", addr, nil
+	return t, nil
 }
 
 // Health is what a node says of itself.
@@ -80,11 +123,39 @@ type Health struct {
 	Detail    string // "ready", or why not
 }
 
-// AskHealth asks the node whose native protocol is served at an address of network
-// "tcp" or "unix".
-func AskHealth(ctx context.Context, network, addr string) (h Health, err error) {
+// AskHealth asks a node for its health, through any of its interfaces. Certificates
+// are not verified: it is the node's word that counts, and nothing is told to it.
+func AskHealth(ctx context.Context, at Target) (Health, error) {
+	at.Addr = dialable(at)
+	switch at.Scheme {
+	case "grpc", "grpcs":
+		return askGRPC(ctx, at)
+	case "https", "h3":
+		return askWeb(ctx, at)
+	}
+	return askNative(ctx, at)
+}
+
+// dialable is where a node is reached that listens at an address: one that listens
+// on every interface is reached over loopback.
+func dialable(at Target) string {
+	host, port, err := net.SplitHostPort(at.Addr)
+	if err != nil || at.Scheme == "unix" {
+		return at.Addr
+	}
+	switch ip := net.ParseIP(host); {
+	case host == "" || ip != nil && ip.IsUnspecified() && ip.To4() != nil:
+		host = "127.0.0.1"
+	case ip != nil && ip.IsUnspecified():
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// askNative asks over the native protocol.
+func askNative(ctx context.Context, at Target) (h Health, err error) {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, addr)
+	conn, err := dialer.DialContext(ctx, at.Scheme, at.Addr)
 	if err != nil {
 		return h, err
 	}

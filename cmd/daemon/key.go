@@ -41,9 +41,6 @@ const (
 	// later keys belong to what this build does not have: setting one to something
 	// else than its default is warned about.
 	later
-	// laterAlways is later for a key whose default promises something already:
-	// setting it at all is warned about.
-	laterAlways
 	// refused keys belong to what this build does not have, and to start without it
 	// would be to do something else than what was asked.
 	refused

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"math"
+	"net/url"
 	"strings"
 	"time"
 
@@ -68,6 +69,8 @@ var keys = []key{
 		help: "Let HTTP/3 clients send reads before the handshake is over."},
 	{name: "web_event_log_capacity", section: sFaces, kind: kInt, def: "1024", least: 1, most: 1 << 20, field: func(c *Config) any { return &c.WebEvents },
 		help: "Events kept for each owner, for event streams that reconnect."},
+	{name: "web_cors_origins", section: sFaces, kind: kList, def: "", field: func(c *Config) any { return &c.WebOrigins },
+		must: "a list of origins such as https://app.example.com, or *", check: isOrigin, help: "Web pages that may call the web interfaces from a browser. None: no other page may. *: any."},
 
 	{name: "bootstrap", section: sCluster, kind: kBool, def: "false", field: func(c *Config) any { return &c.Bootstrap },
 		help: "Found a cluster when data_dir is empty. A data_dir that is in use resumes, whatever this says."},
@@ -156,6 +159,15 @@ func isNodeID(s string) bool {
 		}
 	}
 	return true
+}
+
+// isOrigin says that s is what a browser sends as a page's origin, or "*".
+func isOrigin(s string) bool {
+	if s == "*" {
+		return true
+	}
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && s == u.Scheme+"://"+u.Host
 }
 
 func notEmpty(s string) bool { return s != "" }

@@ -25,6 +25,9 @@ var keyCases = map[string]struct {
 	"listen":                 {[]string{"0.0.0.0:1", "off"}, []string{"1"}, `must be host:port, such as 127.0.0.1:50050, or "off"`},
 	"web_listen":             {[]string{":8443", "off"}, []string{"8443"}, "must be host:port"},
 	"h3_listen":              {[]string{":8443", "off"}, []string{"8443"}, "must be host:port"},
+	"listen_tls":             {[]string{"true"}, []string{"tls"}, "must be true or false"},
+	"tls_client_ca_path":     {[]string{"ca.pem"}, nil, ""},
+	"web_cors_origins":       {[]string{"*", "https://a.example", "http://localhost:3000, https://b.example:8443"}, []string{"a.example", "https://a.example/", "ftp://x"}, "must be a list of origins such as https://app.example.com, or *"},
 	"tls_cert_path":          {[]string{"c.pem"}, nil, ""},
 	"tls_key_path":           {[]string{"k.pem"}, nil, ""},
 	"web_json":               {[]string{"proto3", "plain"}, []string{"Plain", "json"}, "must be one of proto3, plain"},
@@ -118,7 +121,7 @@ func TestContractDefaults(t *testing.T) {
 		raft_max_inflight 256 · stability_window_secs 30 · eviction_window_secs 60 · leader_balance_interval_secs 60 ·
 		max_concurrent_reconciles 4 · group_gc_interval_secs 1 · group_gc_batch 1024 · log_level info · log_file – ·
 		web_listen – · h3_listen – · tls_cert_path – · tls_key_path – · web_zero_rtt true · web_event_log_capacity 1024 ·
-		web_json proto3 · native_unix – · disk_reserve_bytes 134217728 · dev false`
+		web_json proto3 · listen_tls false · tls_client_ca_path – · web_cors_origins – · native_unix – · disk_reserve_bytes 134217728 · dev false`
 	var seen []string
 	for row := range strings.SplitSeq(want, "·") {
 		f := strings.Fields(row)

@@ -163,8 +163,8 @@ func (c *Config) notices() (warnings []string, err error) {
 			if set || changed {
 				ignoredHere = append(ignoredHere, k.name)
 			}
-		case later, laterAlways:
-			if changed || set && k.state == laterAlways {
+		case later:
+			if changed {
 				warnings = append(warnings, fmt.Sprintf("%s has no effect: %s", c.named(k), k.why))
 			}
 		case refused:

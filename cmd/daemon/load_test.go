@@ -110,7 +110,8 @@ func TestBetweenKeys(t *testing.T) {
 		{"RAFT_ELECTION_TIMEOUT_MIN_MS=3001", "raft_election_timeout_min_ms = 3001: must be at most raft_election_timeout_max_ms, which is 3000"},
 		{"RAFT_HEARTBEAT_INTERVAL_MS=1500", "raft_heartbeat_interval_ms = 1500: must be below raft_election_timeout_min_ms, which is 1500"},
 		{"TLS_CERT_PATH=c.pem", "tls_cert_path and tls_key_path: must be given both or neither"},
-		{"NATIVE_LISTEN=off", "native_listen and native_unix are both off: no client could reach the node; set one of them"},
+		{"NATIVE_LISTEN=off LISTEN=off", "native_listen, native_unix, listen, web_listen and h3_listen are all off: no client could reach the node; set one of them"},
+		{"WEB_LISTEN=127.0.0.1:50051 H3_LISTEN=127.0.0.1:50051", "listen and web_listen are both 127.0.0.1:50051: must differ"},
 		{"NATIVE_LISTEN=localhost:50052", "native_listen and raft_addr are both localhost:50052: must differ"},
 		{"DEV=1 SEED_NODES=a:1", "dev and seed_nodes: --dev founds a cluster of one node, which joins no other; leave one of them out"},
 	} {
@@ -144,15 +145,11 @@ func TestNotices(t *testing.T) {
 	}{
 		{cfg: DefaultConfig()},
 		{cfg: load("log_count = 4\nweb_zero_rtt = true\nseed_nodes = []\nweb_listen = \"off\"")},
-		{cfg: load("", "PATHLOCKD_LISTEN=127.0.0.1:50051"), warnings: []string{
-			"listen = 127.0.0.1:50051 (PATHLOCKD_LISTEN) has no effect: gRPC is not served by this build"}},
+		{cfg: load("", "PATHLOCKD_LISTEN=127.0.0.1:50051", "PATHLOCKD_TLS_CERT_PATH=c", "PATHLOCKD_TLS_KEY_PATH=k")},
 		{cfg: load("", "PATHLOCKD_INTERNAL_AUTH_TOKEN="+strings.Repeat("s", 40)), warnings: []string{
 			"internal_auth_token (PATHLOCKD_INTERNAL_AUTH_TOKEN) has no effect: clusters of several nodes are not part of this build: a node runs alone"}},
 		{cfg: load("", "PATHLOCKD_SEED_NODES=a:1,b:2"),
 			err: "seed_nodes = a:1,b:2 (PATHLOCKD_SEED_NODES): clusters of several nodes are not part of this build: a node runs alone; leave it out"},
-		{cfg: load("", "PATHLOCKD_TLS_CERT_PATH=c", "PATHLOCKD_TLS_KEY_PATH=k"),
-			err: "tls_cert_path = c (PATHLOCKD_TLS_CERT_PATH): TLS is not served by this build, and going on in plain text is not what was asked for; leave it out\n" +
-				"tls_key_path = k (PATHLOCKD_TLS_KEY_PATH): TLS is not served by this build, and going on in plain text is not what was asked for; leave it out"},
 		{cfg: load("rocksdb_block_cache_mb = 64\ngc_compact_interval_secs = 3\ngroup_gc_batch = 5\n[[peers]]\nid = 3\naddr = \"x\"\n",
 			"PATHLOCKD_GOSSIP_FANOUT=3", "PATHLOCKD_GROUP_GC_EXTRA=x", "PATHLOCKD_PEERS=a,b"), warnings: []string{
 			"these keys have no meaning here and are ignored: gc_compact_interval_secs, gossip_fanout, group_gc_batch, group_gc_extra, peers, rocksdb_block_cache_mb"}},

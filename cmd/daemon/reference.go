@@ -20,7 +20,7 @@ func (k *key) note() string {
 	switch k.state {
 	case ignored:
 		return "Ignored: " + k.why + "."
-	case later, laterAlways:
+	case later:
 		return "No effect yet: " + k.why + "."
 	case refused:
 		return "Refused: " + k.why + "."
@@ -51,7 +51,8 @@ docs/configuration.md tells each key's rule, and why some have no effect in this
 
 Flags:
   --config FILE                     configuration file (or PATHLOCKD_CONFIG)
-  --health-check [--addr ADDR]      ask the node, or host:port or unix:PATH, for its health
+  --health-check [--addr ADDR]      ask the node for its health, or the one at ADDR: host:port or
+                                    unix:PATH (native), grpc://, grpcs://, https:// or h3://host:port
   --version                         version, commit, Go version
   --print-config-reference          docs/configuration.md, made from this build
   --help                            this text
@@ -72,7 +73,7 @@ func help() string {
 				continue
 			}
 			fmt.Fprintf(&b, "  --%s (%s)%s\n", k.name, k.defaultShown(), [...]string{
-				ignored: "  [ignored]", later: "  [no effect yet]", laterAlways: "  [no effect yet]", refused: "  [refused]",
+				ignored: "  [ignored]", later: "  [no effect yet]", refused: "  [refused]",
 			}[k.state])
 			for _, line := range wrap(k.help, 84) {
 				fmt.Fprintf(&b, "      %s\n", line)
@@ -154,7 +155,7 @@ func Reference() string {
 const referenceTail = `
 Between keys: ` + "`raft_election_timeout_min_ms`" + ` is at most ` + "`raft_election_timeout_max_ms`" + `;
 ` + "`raft_heartbeat_interval_ms`" + ` is below ` + "`raft_election_timeout_min_ms`" + `; ` + "`tls_cert_path`" + ` and
-` + "`tls_key_path`" + ` go together; one of ` + "`native_listen`" + ` and ` + "`native_unix`" + ` is on.
+` + "`tls_key_path`" + ` go together; addresses differ, and one interface is on.
 
 ## Exit codes
 

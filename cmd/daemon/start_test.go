@@ -253,9 +253,9 @@ func TestHealthOfAFullDisk(t *testing.T) {
 	defer d.Close(context.Background())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	h, err := AskHealth(ctx, "tcp", d.Addr())
+	h, err := AskHealth(ctx, Target{"tcp", d.Addr()})
 	for err == nil && strings.HasPrefix(h.Detail, "loading") {
-		h, err = AskHealth(ctx, "tcp", d.Addr())
+		h, err = AskHealth(ctx, Target{"tcp", d.Addr()})
 	}
 	if err != nil || h.OK || h.NodeID != "pathlockd-0" || !strings.Contains(h.Detail, "below disk_reserve_bytes") {
 		t.Errorf("health %+v, %v", h, err)

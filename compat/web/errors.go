@@ -1,0 +1,81 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// httpStatus is the status that each code is answered with (contract.md section 13).
+var httpStatus = [...]int{
+	codes.OK: http.StatusOK, codes.Canceled: 499, codes.Unknown: 500, codes.InvalidArgument: 400,
+	codes.DeadlineExceeded: 504, codes.NotFound: 404, codes.AlreadyExists: 409, codes.PermissionDenied: 403,
+	codes.ResourceExhausted: 429, codes.FailedPrecondition: 412, codes.Aborted: 409, codes.OutOfRange: 400,
+	codes.Unimplemented: 501, codes.Internal: 500, codes.Unavailable: 503, codes.DataLoss: 500, codes.Unauthenticated: 401,
+}
+
+// refusal is an answer that says no: what the face itself refuses, with a status that
+// says more than the code's own where HTTP has one.
+type refusal struct {
+	status int // 0: the code's own
+	code   codes.Code
+	why    string
+	// unread says that the request's body was not read to its end. The connection of
+	// an HTTP/1.1 client is closed then: its next request could not be found.
+	unread bool
+}
+
+func (e *refusal) Error() string { return e.why }
+
+// refused makes of any error what the client is told of it.
+func refused(err error) *refusal {
+	if e, ok := err.(*refusal); ok { //nolint:errorlint // ours are never wrapped
+		return e
+	}
+	s := status.Convert(err)
+	return &refusal{code: s.Code(), why: s.Message()}
+}
+
+// fail answers with the envelope of all errors.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := refused(err)
+	code := e.status
+	if code == 0 {
+		code = http.StatusInternalServerError
+		if int(e.code) < len(httpStatus) {
+			code = httpStatus[e.code]
+		}
+	}
+	if e.unread && r.ProtoMajor == 1 {
+		w.Header()["Connection"] = closes
+		_ = readSide(w, past) // what else comes is not waited for
+	}
+	b := append(make([]byte, 0, 256), `{"error":{"code":"`...)
+	b = append(b, wire.Code(e.code).String()...)
+	b = append(b, `","message":`...)
+	b = appendString(b, e.why)
+	answer(w, code, append(b, "}}\n"...))
+}
+
+// Values of headers, made once: a request's header map only points to them.
+var (
+	typeJSON = []string{"application/json"}
+	noStore  = []string{"no-store"}
+	noSniff  = []string{"nosniff"}
+	closes   = []string{"close"}
+)
+
+// answer writes a whole answer.
+func answer(w http.ResponseWriter, code int, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = typeJSON
+	h["Cache-Control"] = noStore
+	h["X-Content-Type-Options"] = noSniff
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // whoever went away is not there to be told
+}

@@ -1,0 +1,253 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pathlockd/pathlockd/compat"
+)
+
+// Options is what a server is made with.
+type Options struct {
+	Service *compat.Service // what is called
+	TLS     *tls.Config     // has the certificates; each listener clones it and sets the protocols itself
+	Plain   bool            // web_json = "plain": the profile of answers when the client names none
+	Origins []string        // web_cors_origins: whose pages may call; "*": any; none: CORS is off
+	ZeroRTT bool            // web_zero_rtt: HTTP/3 clients may read before the handshake is over
+	Events  *EventLog       // what event streams read
+	// InFlight is how many requests of a connection may be under way at once, besides
+	// event streams and waiting acquires; more wait their turn. 0: 256.
+	InFlight int
+	Log      *slog.Logger
+	// RequestTimeout is how long the node tries to carry a request out. What it has
+	// not answered some seconds after that is given up. 0: 30 s.
+	RequestTimeout time.Duration
+}
+
+// limits bound what clients may make the server hold. They are fields for the tests'
+// sake, which have no time.
+type limits struct {
+	handshake   time.Duration // for TLS, and for the headers of each request
+	idle        time.Duration // of a connection with no request
+	body        time.Duration // for a request's whole body
+	call        time.Duration // from a request's headers to its answer; waiting acquires aside
+	write       time.Duration // for reading the answer
+	conns       int           // connections; see conns
+	halfOpen    int           // of these, not beyond the handshake
+	bodyBytes   int64         // of all bodies being read and decoded
+	replyBytes  int64         // of all answers being written
+	largeDecode int           // bodies over largeBody that are decoded at once
+}
+
+func defaultLimits(request time.Duration) limits {
+	return limits{
+		handshake: 10 * time.Second, idle: 2 * time.Minute, body: 10 * time.Second, write: 20 * time.Second,
+		call: request + callGrace, conns: 8192, halfOpen: 512, bodyBytes: 64 << 20, replyBytes: 128 << 20, largeDecode: 2,
+	}
+}
+
+const (
+	// MaxBodyBytes bounds a request's body (contract.md section 13); over it the
+	// request is refused with RESOURCE_EXHAUSTED.
+	MaxBodyBytes = 4 << 20
+	// MaxHeaderBytes bounds a request's headers; over it the answer is 431.
+	MaxHeaderBytes = 16 << 10
+	// callGrace is what a request may take beyond the time that the node gives it.
+	callGrace = 5 * time.Second
+	// openStreams is how many requests that stay open (event streams, waiting
+	// acquires) an HTTP/2 or HTTP/3 connection may have besides the others.
+	openStreams = 256
+	// connWindow and streamWindow bound what an HTTP/2 connection, and one request on
+	// it, may send ahead of being read, bytes.
+	connWindow, streamWindow = 256 << 10, 64 << 10
+	// pingAfter is the silence after which an HTTP/2 client is asked whether it lives,
+	// and pingWithin how long it may take to answer.
+	pingAfter, pingWithin = 30 * time.Second, 20 * time.Second
+)
+
+// Server serves the interface over as many listeners as it is told to.
+type Server struct {
+	opt     Options
+	lim     limits
+	routes  map[string]*route
+	origins origins
+	bodies  *watch // request bodies that are being read
+	replies *watch // answers that are being written
+	large   chan struct{}
+	openapi func() []byte
+	altSvc  atomic.Pointer[[]string] // header of answers over HTTP/1.1 and 2, once HTTP/3 is served too
+
+	wg sync.WaitGroup
+	mu struct {
+		sync.Mutex
+		listeners []listener
+	}
+}
+
+// listener is one of a server's ways in.
+type listener interface {
+	// drain takes no further connection, and ends when every request is answered or
+	// ctx is over, and everything with it.
+	drain(ctx context.Context)
+	// close ends everything at once.
+	close()
+}
+
+// New makes a server that does not listen yet.
+func New(opt Options) (*Server, error) {
+	if opt.InFlight <= 0 {
+		opt.InFlight = 256
+	}
+	if opt.RequestTimeout <= 0 {
+		opt.RequestTimeout = 30 * time.Second
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	return newServer(opt, defaultLimits(opt.RequestTimeout))
+}
+
+func newServer(opt Options, lim limits) (*Server, error) {
+	allowed, err := parseOrigins(opt.Origins)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opt: opt, lim: lim, origins: allowed,
+		bodies: newWatch(lim.bodyBytes, lim.body, readSide), replies: newWatch(lim.replyBytes, lim.write, writeSide),
+		large:   make(chan struct{}, lim.largeDecode),
+		openapi: sync.OnceValue(func() []byte { return document(opt.Plain) }),
+	}
+	s.routes = s.table()
+	return s, nil
+}
+
+// add notes a listener that was opened.
+func (s *Server) add(l listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.listeners = append(s.mu.listeners, l)
+}
+
+func (s *Server) listeners() []listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.listeners
+}
+
+// Listen serves HTTP/1.1 and HTTP/2 over TLS at an address, host:port, and answers
+// where that is.
+func (s *Server) Listen(addr string) (string, error) {
+	tcp, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	conf := s.opt.TLS.Clone()
+	conf.NextProtos = []string{"h2", "http/1.1"}
+	l := &tcpListener{conns: newConns(s.lim.conns, s.lim.halfOpen)}
+	l.http = &http.Server{
+		Handler:                      s,
+		TLSConfig:                    conf,
+		ReadHeaderTimeout:            s.lim.handshake,
+		IdleTimeout:                  s.lim.idle,
+		WriteTimeout:                 s.lim.call + s.lim.write, // requests that stay open take it off
+		MaxHeaderBytes:               MaxHeaderBytes,
+		DisableGeneralOptionsHandler: true,
+		ConnState:                    l.conns.state,
+		ConnContext:                  func(ctx context.Context, _ net.Conn) context.Context { return s.connContext(ctx) },
+		ErrorLog:                     slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          s.opt.InFlight + openStreams,
+			MaxReceiveBufferPerConnection: connWindow,
+			MaxReceiveBufferPerStream:     streamWindow,
+			SendPingTimeout:               pingAfter,
+			PingTimeout:                   pingWithin,
+			WriteByteTimeout:              s.lim.write,
+		},
+	}
+	s.add(l)
+	at := tcp.Addr().String()
+	s.wg.Go(func() {
+		if err := l.http.ServeTLS(tcp, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.opt.Log.Error("HTTP is not served any more", "web_listen", at, "error", err)
+		}
+	})
+	return at, nil
+}
+
+// Drain takes no further connection, and ends when every request is answered or ctx
+// is over; event streams and waiting acquires should have been ended before
+// (compat.Service.Leave).
+func (s *Server) Drain(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, l := range s.listeners() {
+		all.Go(func() { l.drain(ctx) })
+	}
+	all.Wait()
+	s.Close()
+}
+
+// Close ends everything at once.
+func (s *Server) Close() {
+	for _, l := range s.listeners() {
+		l.close()
+	}
+	s.wg.Wait()
+	s.bodies.stop()
+	s.replies.stop()
+}
+
+// tcpListener serves HTTP/1.1 and 2.
+type tcpListener struct {
+	http  *http.Server
+	conns *conns
+}
+
+func (l *tcpListener) drain(ctx context.Context) {
+	l.conns.closeHalfOpen() // they have no request that could be answered
+	if err := l.http.Shutdown(ctx); err != nil {
+		l.close()
+	}
+}
+
+func (l *tcpListener) close() { _ = l.http.Close() }
+
+// turns lets so many requests of a connection be under way at once; more wait.
+type turns chan struct{}
+
+type turnsKey struct{}
+
+// connContext is the context of a new connection's requests.
+func (s *Server) connContext(ctx context.Context) context.Context {
+	return context.WithValue(ctx, turnsKey{}, make(turns, s.opt.InFlight))
+}
+
+// enter waits for a turn of the connection that ctx belongs to, and answers what
+// gives it back.
+func enter(ctx context.Context) (turns, error) {
+	t, _ := ctx.Value(turnsKey{}).(turns)
+	if t == nil {
+		return nil, fmt.Errorf("a request of no connection")
+	}
+	select {
+	case t <- struct{}{}:
+		return t, nil
+	default:
+	}
+	select {
+	case t <- struct{}{}:
+		return t, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (t turns) leave() { <-t }
