@@ -55,7 +55,7 @@ func newCredentials(opt ServerOptions) credentials.TransportCredentials {
 	if opt.TLS != nil {
 		proper = credentials.NewTLS(opt.TLS)
 	}
-	return &handshakes{proper, opt.InFlight, &budget{most: maxUnfinished}}
+	return &handshakes{proper, opt.InFlight, &budget{most: opt.Unfinished}}
 }
 
 // ServerHandshake implements credentials.TransportCredentials.

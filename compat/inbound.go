@@ -2,7 +2,7 @@ package compat
 
 import (
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -18,7 +18,8 @@ import (
 // unfinished; it looks at headers and lengths alone.
 
 const (
-	// maxUnfinished bounds the bytes of unfinished messages of all connections.
+	// maxUnfinished bounds the bytes of unfinished messages of all connections, unless
+	// the options say otherwise.
 	maxUnfinished = 256 << 20
 	// fairShare is what one connection may have of them when the server as a whole is
 	// at the bound: who is not the cause of it goes on.
@@ -35,7 +36,7 @@ type budget struct {
 }
 
 // errUnfinished ends a connection that sends messages and does not finish them.
-var errUnfinished = fmt.Errorf("the server holds %d bytes of unfinished messages", maxUnfinished)
+var errUnfinished = errors.New("the server holds too many bytes of unfinished messages")
 
 // filtered is a connection whose unfinished messages are counted.
 type filtered struct {

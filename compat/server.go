@@ -49,7 +49,11 @@ const (
 type ServerOptions struct {
 	InFlight int         // unary calls of a connection under way at once; more wait. 0: 256
 	TLS      *tls.Config // nil: plain text
-	Log      *slog.Logger
+	// Unfinished is how many bytes of unfinished messages all connections together may
+	// make the server hold; 0: 256 MiB. Over it those are closed that hold more than
+	// 64 KiB of them.
+	Unfinished int64
+	Log        *slog.Logger
 }
 
 // Server serves a Service over gRPC, with the standard health service and reflection.
@@ -65,6 +69,9 @@ type Server struct {
 func NewServer(svc *Service, opt ServerOptions) *Server {
 	if opt.InFlight <= 0 {
 		opt.InFlight = 256
+	}
+	if opt.Unfinished <= 0 {
+		opt.Unfinished = maxUnfinished
 	}
 	if opt.Log == nil {
 		opt.Log = slog.Default()
