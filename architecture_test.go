@@ -29,11 +29,12 @@ var imports = map[string][]string{
 	"cmd/pathlockd": {"cmd/daemon"},
 	"cmd/cli":       {"clients/go", "wire"},
 	"cmd/pathlock":  {"cmd/cli"},
-	"bench":         {"bench/ceiling", "bench/cost", "bench/load", "bench/server", "cmd/daemon", "groups", "loop"},
+	"bench":         {"bench/ceiling", "bench/cost", "bench/face", "bench/load", "bench/server", "cmd/daemon", "groups", "loop"},
 	"bench/ceiling": {},
 	"bench/cost":    {"engine", "wire"},
 	"bench/crash":   {"bench/server", "wire"},
 	"bench/demo":    {"bench/server", "clients/go"},
+	"bench/face":    {"compat/pathlockdv1"},
 	"bench/load":    {"wire"},
 	"bench/server":  {},
 }

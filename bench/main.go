@@ -22,6 +22,7 @@ const usage = `bench measures pathlockd on the machine at hand.
 
   bench budgets   every budget against its ceiling: name  measured  budget  ok|SHORT
   bench run       one workload
+  bench faces     native, gRPC and JSON over each HTTP version, side by side
 
 bench COMMAND --help tells the flags of a command.
 `
@@ -35,6 +36,7 @@ type command struct {
 var commands = []command{
 	{"budgets", budgetsCommand},
 	{"run", runCommand},
+	{"faces", facesCommand},
 	{serveName, serveCommand},
 	{holdName, holdCommand},
 }
