@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func files(t *testing.T, pattern string) (names []string) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata" || d.Name() == "bin") {
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || slices.Contains([]string{"testdata", "bin", "node_modules"}, d.Name())) {
 			return filepath.SkipDir
 		}
 		if ok, err := filepath.Match(pattern, d.Name()); err != nil || !ok || d.IsDir() {
