@@ -17,6 +17,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/compat"
 	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // want fails unless err has a code and its message every part.
@@ -328,34 +329,68 @@ func TestBadMessages(t *testing.T) {
 	want(t, err, codes.InvalidArgument, "metadata", "4096")
 }
 
-// TestTurns: more calls at once than a connection may have under way wait their
-// turn; those that stay open have no part in it.
-func TestTurns(t *testing.T) {
-	_, addr := serve(t, compat.ServerOptions{InFlight: 2}, 0)
-	c, _ := client(t, addr)
-	mustAcquire(t, c, "a", "grpc:/turns/x")
-	ctx, cancel := context.WithCancel(within(t))
-	gone := make(chan error, 8)
-	for i := range cap(gone) {
-		go func() {
-			_, err := c.AcquireWait(ctx, acquire(fmt.Sprintf("w%d", i), "grpc:/turns/x"))
-			gone <- err
-		}()
+// gate is a handler that lets calls through when a test says so.
+type gate struct {
+	wire.Handler
+	arrived chan struct{}
+	open    chan struct{}
+}
+
+func (g *gate) Serve(calls []*wire.Call) {
+	if calls[0].Op == wire.OpInspectPath {
+		g.arrived <- struct{}{}
+		<-g.open
 	}
-	done := make(chan error, 100)
-	for i := range cap(done) {
+	g.Handler.Serve(calls)
+}
+
+// TestTurns: of more calls at once than a connection may have under way the rest wait
+// their turn; those that stay open, and those of others, have no part in it.
+func TestTurns(t *testing.T) {
+	const most, calls = 2, 20
+	g := &gate{shared.get(t), make(chan struct{}, calls), make(chan struct{})}
+	srv := compat.NewServer(compat.NewService(g, compat.Options{}), compat.ServerOptions{InFlight: most, Log: quiet})
+	addr, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	c, _ := client(t, addr)
+	done := make(chan error, calls)
+	for range calls {
 		go func() {
-			_, err := c.Acquire(within(t), acquire("a", fmt.Sprintf("grpc:/turns/y%d", i)))
+			_, err := c.InspectPath(within(t), &pb.InspectPathRequest{Path: "grpc:/turns/x"})
 			done <- err
 		}()
 	}
-	for range cap(done) {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+	for range most {
+		<-g.arrived
+	}
+	other, _ := client(t, addr)
+	mustAcquire(t, other, "a", "grpc:/turns/x")
+	stream, err := c.AcquireWatch(within(t), acquire("b", "grpc:/turns/x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := stream.Recv(); err != nil || first.Status != pb.AcquireStatus_ACQUIRE_STATUS_QUEUED {
+		t.Fatalf("%v, %v", first, err)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	gone := make(chan error, 1)
+	go func() {
+		_, err := c.AcquireWait(ctx, acquire("c", "grpc:/turns/x"))
+		gone <- err
+	}()
+	waiters(t, other, "grpc:/turns/x", "b", "c")
+	if n := len(g.arrived); n > 0 {
+		t.Errorf("%d calls are under way, at most %d should be", most+n, most)
 	}
 	cancel()
-	for range cap(gone) {
-		want(t, <-gone, codes.Canceled)
+	want(t, <-gone, codes.Canceled)
+	close(g.open)
+	for range calls {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }
