@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"compat":        {"compat/pathlockdv1", "wire"},
 	"compat/web":    {"compat", "compat/pathlockdv1", "compat/proto", "wire"},
 	"compat/certs":  {},
-	"cmd/daemon":    {"compat", "compat/certs", "compat/pathlockdv1", "compat/web", "groups", "loop", "wire"},
+	"cmd/daemon":    {"compat", "compat/certs", "compat/pathlockdv1", "compat/web", "engine", "groups", "loop", "wire"},
 	"cmd/pathlockd": {"cmd/daemon"},
 	"cmd/cli":       {"clients/go", "wire"},
 	"cmd/pathlock":  {"cmd/cli"},

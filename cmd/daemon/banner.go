@@ -31,6 +31,15 @@ func (d *Daemon) banner() string {
 	if d.faces.addr != "" {
 		line("gRPC", "%s", d.faces.addr)
 	}
+	if d.faces.webAddr != "" {
+		line("web", "https://%s/v1/", d.faces.webAddr)
+	}
+	if d.faces.h3Addr != "" {
+		line("HTTP/3", "https://%s/v1/", d.faces.h3Addr)
+	}
+	if d.faces.certs != nil && d.cfg.TLSCertPath == "" {
+		line("", "its certificate: %s", absolute(d.faces.certs.CertFile()))
+	}
 	fmt.Fprintf(&b, "\n  Take your first lock:  bin/pathlock acquire tenant:/acme/projects/42 --ttl 30s%s\n", at)
 	fmt.Fprintf(&b, "  Is it healthy?         pathlockd --health-check%s\n", at)
 	b.WriteString("  Stop:                  Ctrl-C; locks and queues are kept in the data directory\n\n")

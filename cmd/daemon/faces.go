@@ -3,46 +3,138 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"sync"
 
 	"github.com/pathlockd/pathlockd/compat"
+	"github.com/pathlockd/pathlockd/compat/certs"
+	"github.com/pathlockd/pathlockd/compat/web"
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // faces are the interfaces beside the native one: gRPC, and JSON and event streams
 // over HTTP. They are views of one service over the node.
 type faces struct {
-	svc  *compat.Service
-	grpc *compat.Server
-	addr string // of gRPC, "" when off
+	svc   *compat.Service
+	grpc  *compat.Server // nil when off
+	web   *web.Server    // nil when off
+	certs *certs.Store   // nil when nothing is served over TLS
+	untap func()
+
+	addr, webAddr, h3Addr string // "" when off
 }
 
 // openFaces makes what the configuration asks for, and listens.
-func (d *Daemon) openFaces() (err error) {
-	c := &d.cfg
-	d.faces.svc = compat.NewService(d.node, compat.Options{NodeID: d.node.NodeID(), ClusterID: d.node.ClusterID()})
+func (d *Daemon) openFaces() error {
+	c, f := &d.cfg, &d.faces
+	f.svc = compat.NewService(d.node, compat.Options{NodeID: d.node.NodeID(), ClusterID: d.node.ClusterID()})
+	conf, err := d.openCerts()
+	if err != nil {
+		return err
+	}
 	if c.Listen != "" {
-		d.faces.grpc = compat.NewServer(d.faces.svc, compat.ServerOptions{InFlight: c.MaxConcurrent, Log: d.log})
-		if d.faces.addr, err = d.faces.grpc.Listen(c.Listen); err != nil {
+		opt := c.grpc()
+		opt.Log = d.log
+		if c.ListenTLS {
+			opt.TLS = conf
+		}
+		f.grpc = compat.NewServer(f.svc, opt)
+		if f.addr, err = f.grpc.Listen(c.Listen); err != nil {
 			return fmt.Errorf("listen: %w", err)
+		}
+	}
+	if c.WebListen == "" && c.H3Listen == "" {
+		return nil
+	}
+	opt := c.web()
+	opt.Service, opt.TLS, opt.Log = f.svc, conf, d.log
+	if opt.Events, err = d.openEvents(); err != nil {
+		return err
+	}
+	if f.web, err = web.New(opt); err != nil {
+		return fmt.Errorf("web_listen: %w", err)
+	}
+	if c.H3Listen != "" {
+		if f.h3Addr, err = f.web.ListenH3(c.H3Listen); err != nil {
+			return fmt.Errorf("h3_listen: %w", err)
+		}
+	}
+	if c.WebListen != "" {
+		if f.webAddr, err = f.web.Listen(c.WebListen); err != nil {
+			return fmt.Errorf("web_listen: %w", err)
 		}
 	}
 	return nil
 }
 
+// openCerts answers how TLS is done, nil when nothing is served over it.
+func (d *Daemon) openCerts() (_ *tls.Config, err error) {
+	c := &d.cfg
+	if c.WebListen == "" && c.H3Listen == "" && (c.Listen == "" || !c.ListenTLS) {
+		return nil, nil
+	}
+	if d.faces.certs, err = certs.Open(c.TLSCertPath, c.TLSKeyPath, c.DataDir, d.log); err != nil {
+		return nil, err
+	}
+	if c.TLSClientCAPath != "" {
+		if err := d.faces.certs.VerifyClients(c.TLSClientCAPath); err != nil {
+			return nil, fmt.Errorf("tls_client_ca_path: %w", err)
+		}
+	}
+	return d.faces.certs.Config(), nil
+}
+
+// openEvents makes the log of events that streams are read from, and has it filled.
+// Numbers go on behind all that earlier runs of the node can have given.
+func (d *Daemon) openEvents() (*web.EventLog, error) {
+	starts, err := countStart(d.cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	log := web.NewEventLog(d.cfg.WebEvents, starts<<32)
+	d.faces.untap = d.node.Tap(func(e engine.Event, _ wire.Position) {
+		if wire.DefaultEvents&(1<<e.Kind) != 0 {
+			log.Add(e.Owner, e.Kind)
+		}
+	})
+	return log, nil
+}
+
+// reload reads again what may have changed: certificates.
+func (d *Daemon) reload() error {
+	if d.faces.certs == nil {
+		return nil
+	}
+	return d.faces.certs.Reload()
+}
+
 // closeFaces ends them at once.
 func (d *Daemon) closeFaces() {
-	if d.faces.grpc != nil {
-		d.faces.grpc.Close()
+	f := &d.faces
+	if f.untap != nil {
+		f.untap()
+		f.untap = nil
+	}
+	if f.grpc != nil {
+		f.grpc.Close()
+	}
+	if f.web != nil {
+		f.web.Close()
 	}
 }
 
 // partFaces ends what stays open and lets the clients go, until ctx ends.
 func (d *Daemon) partFaces(ctx context.Context) {
-	d.faces.svc.Leave()
+	f := &d.faces
+	f.svc.Leave()
 	var all sync.WaitGroup
-	if d.faces.grpc != nil {
-		all.Go(func() { d.faces.grpc.Drain(ctx) })
+	if f.grpc != nil {
+		all.Go(func() { f.grpc.Drain(ctx) })
+	}
+	if f.web != nil {
+		all.Go(func() { f.web.Drain(ctx) })
 	}
 	all.Wait()
 }
@@ -50,9 +142,30 @@ func (d *Daemon) partFaces(ctx context.Context) {
 // GRPCAddr is the address of gRPC, host:port, "" when that is off.
 func (d *Daemon) GRPCAddr() string { return d.faces.addr }
 
+// WebAddr is the address of HTTP/1.1 and 2, "" when that is off.
+func (d *Daemon) WebAddr() string { return d.faces.webAddr }
+
+// H3Addr is the address of HTTP/3, "" when that is off.
+func (d *Daemon) H3Addr() string { return d.faces.h3Addr }
+
 // where tells in the log where the daemon serves.
 func (d *Daemon) where() []any {
+	f := &d.faces
 	return []any{
-		"native", cmp.Or(d.addr, off), "unix", cmp.Or(d.unix, off), "grpc", cmp.Or(d.faces.addr, off),
+		"native", cmp.Or(d.addr, off), "unix", cmp.Or(d.unix, off), "grpc", cmp.Or(f.addr, off),
+		"web", cmp.Or(f.webAddr, off), "h3", cmp.Or(f.h3Addr, off),
+	}
+}
+
+// grpc is the configuration of the gRPC server.
+func (c *Config) grpc() compat.ServerOptions {
+	return compat.ServerOptions{InFlight: c.MaxConcurrent}
+}
+
+// web is the configuration of the web interfaces.
+func (c *Config) web() web.Options {
+	return web.Options{
+		Plain: c.WebJSON == "plain", Origins: c.WebOrigins, ZeroRTT: c.WebZeroRTT,
+		InFlight: c.MaxConcurrent, RequestTimeout: c.RequestTimeout,
 	}
 }

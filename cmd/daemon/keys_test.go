@@ -148,6 +148,8 @@ func TestContractDefaults(t *testing.T) {
 func TestServedKeysAreRead(t *testing.T) {
 	byDaemon := []string{
 		"dev", "native_listen", "native_unix", "public_addr", // start.go, config.go
+		"listen", "listen_tls", "web_listen", "h3_listen", "web_event_log_capacity", // faces.go
+		"tls_cert_path", "tls_key_path", "tls_client_ca_path",
 		"log_level", "log_file", // logs.go
 		"raft_election_timeout_max_ms", // load.go
 	}
@@ -163,7 +165,8 @@ func TestServedKeysAreRead(t *testing.T) {
 				continue
 			}
 			d := DefaultConfig()
-			read = read || !reflect.DeepEqual(c.groups(""), d.groups("")) || !reflect.DeepEqual(c.loop(), d.loop())
+			read = read || !reflect.DeepEqual(c.groups(""), d.groups("")) || !reflect.DeepEqual(c.loop(), d.loop()) ||
+				!reflect.DeepEqual(c.grpc(), d.grpc()) || !reflect.DeepEqual(c.web(), d.web())
 		}
 		if !read {
 			t.Errorf("%s changes nothing", k.name)

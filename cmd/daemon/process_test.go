@@ -25,7 +25,7 @@ const asSignalled = "DAEMON_TEST_AS_SIGNALLED"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asSignalled) != "" {
-		ctx, _ := stopSignals(slog.New(slog.DiscardHandler), nil, false)
+		ctx, _ := stopSignals(slog.New(slog.DiscardHandler), hangup{reload: func() error { return nil }}, false)
 		fmt.Println("listening")
 		<-ctx.Done()
 		fmt.Println("draining")

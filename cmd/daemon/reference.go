@@ -52,7 +52,8 @@ docs/configuration.md tells each key's rule, and why some have no effect in this
 Flags:
   --config FILE                     configuration file (or PATHLOCKD_CONFIG)
   --health-check [--addr ADDR]      ask the node for its health, or the one at ADDR: host:port or
-                                    unix:PATH (native), grpc://, grpcs://, https:// or h3://host:port
+                                    unix:PATH (native protocol), or a URL with grpc, grpcs, https
+                                    or h3, such as grpc://127.0.0.1:50051
   --version                         version, commit, Go version
   --print-config-reference          docs/configuration.md, made from this build
   --help                            this text

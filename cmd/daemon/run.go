@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,7 +34,14 @@ func run(src sources, stdout, stderr io.Writer) error {
 	stdlog.SetOutput(slog.NewLogLogger(log.Handler(), slog.LevelWarn).Writer())
 	// A reader of our output that goes away must not take the locks with it.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := stopSignals(log, reopen, isTerminal(stderr))
+	var running atomic.Pointer[Daemon]
+	again := hangup{reopen: reopen, reload: func() error {
+		if d := running.Load(); d != nil {
+			return d.reload()
+		}
+		return nil
+	}}
+	ctx, stop := stopSignals(log, again, isTerminal(stderr))
 	defer stop()
 
 	groups.TuneCollector()
@@ -45,6 +53,7 @@ func run(src sources, stdout, stderr io.Writer) error {
 		}
 		return report(log, &cfg, stderr, err)
 	}
+	running.Store(d)
 	if isTerminal(stdout) {
 		go func() {
 			if d.WaitReady(ctx) == nil {
@@ -71,10 +80,31 @@ func report(log *slog.Logger, cfg *Config, stderr io.Writer, err error) error {
 	return reportedError{err}
 }
 
+// hangup is what SIGHUP does.
+type hangup struct {
+	reopen func() error // opens the log file anew; nil when there is none
+	reload func() error // reads certificates again
+}
+
+func (h hangup) do(log *slog.Logger) {
+	if h.reopen != nil {
+		if err := h.reopen(); err != nil {
+			log.Error("cannot open the log file anew", "error", err)
+		} else {
+			log.Info("opened the log file anew")
+		}
+	}
+	if err := h.reload(); err != nil {
+		log.Error("cannot read the certificate again: the one in use stays", "error", err)
+	} else {
+		log.Info("SIGHUP: certificates are as their files say")
+	}
+}
+
 // stopSignals answers a context that ends with the first SIGTERM or SIGINT; the
-// second ends the process. SIGHUP opens the log file anew; without one, it is the
-// end of the terminal, if there is one.
-func stopSignals(log *slog.Logger, reopen func() error, terminal bool) (context.Context, func()) {
+// second ends the process. SIGHUP opens the log file anew and reads certificates
+// again; without a log file it is the end of the terminal, if there is one.
+func stopSignals(log *slog.Logger, again hangup, terminal bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -85,14 +115,8 @@ func stopSignals(log *slog.Logger, reopen func() error, terminal bool) (context.
 		var first time.Time
 		for s := range signals {
 			switch {
-			case s == syscall.SIGHUP && reopen != nil:
-				if err := reopen(); err != nil {
-					log.Error("cannot open the log file anew", "error", err)
-				} else {
-					log.Info("opened the log file anew")
-				}
-			case s == syscall.SIGHUP && !terminal:
-				log.Info("SIGHUP: there is no log_file to open anew")
+			case s == syscall.SIGHUP && (again.reopen != nil || !terminal):
+				again.do(log)
 			case ctx.Err() != nil && time.Since(first) < sameSignal:
 				// Who signals a process and its group means it once.
 			case ctx.Err() != nil:

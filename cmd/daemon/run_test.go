@@ -202,6 +202,11 @@ func TestHealthCheck(t *testing.T) {
 	}
 	p := runPathlockd(t, dir, "--dev", "--native_unix=p.sock", "--native_listen="+addr)
 	p.ready()
+	at := func(name string) string { return p.logged("ready")[name].(string) }
+	port := func(name string) string { _, port, _ := net.SplitHostPort(at(name)); return port }
+	tls := runPathlockd(t, dir, "--bootstrap", "--data_dir=tls", "--native_listen=off", "--listen_tls", "--web_listen=off", "--h3_listen=off", "--raft_addr=localhost:0")
+	tls.ready()
+	secure := tls.logged("ready")["grpc"].(string)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -210,11 +215,28 @@ func TestHealthCheck(t *testing.T) {
 		{[]string{"--native_listen=" + addr}, 0, "ok: " + addr + ": pathlockd-0: ready ("},
 		{[]string{"--addr=" + addr}, 0, "ok: " + addr + ": pathlockd-0: ready ("},
 		{[]string{"--addr=unix:p.sock"}, 0, "ok: p.sock: pathlockd-0: ready ("},
-		{[]string{"--native_listen=off", "--native_unix=p.sock"}, 0, "ok: p.sock: pathlockd-0: ready ("},
+		{[]string{"--listen=off", "--native_listen=off", "--native_unix=p.sock"}, 0, "ok: p.sock: pathlockd-0: ready ("},
 		{[]string{"--native_listen=" + addr, "--node_id=pathlockd-1"}, 1, "unhealthy: " + addr + ": this is pathlockd-0, not pathlockd-1"},
 		{[]string{"--addr=unix:nothing.sock"}, 1, "unreachable: nothing.sock: "},
+		// Each interface, as it is configured: the one that was given is asked.
+		{[]string{"--listen=" + at("grpc")}, 0, "ok: grpc://" + at("grpc") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=0.0.0.0:" + port("grpc")}, 0, "ok: grpc://0.0.0.0:" + port("grpc") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=:" + port("grpc")}, 0, "ok: grpc://:" + port("grpc") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=localhost:" + port("grpc")}, 0, "ok: grpc://localhost:" + port("grpc") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=off", "--web_listen=" + at("web")}, 0, "ok: https://" + at("web") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=off", "--web_listen=0.0.0.0:" + port("web")}, 0, "ok: https://0.0.0.0:" + port("web") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=off", "--h3_listen=" + at("h3")}, 0, "ok: h3://" + at("h3") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=off", "--h3_listen=:" + port("h3")}, 0, "ok: h3://:" + port("h3") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=" + secure, "--listen_tls"}, 0, "ok: grpcs://" + secure + ": pathlockd-0: ready ("},
+		{[]string{"--addr=grpcs://" + secure}, 0, "ok: grpcs://" + secure + ": pathlockd-0: ready ("},
+		{[]string{"--addr=grpc://" + at("grpc")}, 0, "ok: grpc://" + at("grpc") + ": pathlockd-0: ready ("},
+		{[]string{"--addr=https://" + at("web") + "/"}, 0, "ok: https://" + at("web") + ": pathlockd-0: ready ("},
+		{[]string{"--addr=h3://" + at("h3")}, 0, "ok: h3://" + at("h3") + ": pathlockd-0: ready ("},
+		{[]string{"--addr=grpc://" + at("web")}, 1, "unreachable: grpc://" + at("web") + ": "},
+		{[]string{"--addr=https://" + at("grpc")}, 1, "unreachable: https://" + at("grpc") + ": "},
+		{[]string{"--addr=ftp://" + at("grpc")}, 2, ""},
 		{[]string{"--addr=1234"}, 2, ""},
-		{[]string{"--native_listen=127.0.0.1:0"}, 2, ""},
+		{[]string{"--native_listen=127.0.0.1:0", "--listen=off"}, 2, ""},
 		{[]string{"--group_count=0"}, 1, ""},
 	} {
 		code, out, stderr := pathlockd(t, dir, append([]string{"--health-check"}, c.args...)...)
@@ -271,7 +293,7 @@ func TestHangup(t *testing.T) {
 	q := runPathlockd(t, dir, "--dev", anyNative)
 	q.ready()
 	q.signal(syscall.SIGHUP)
-	q.logged("SIGHUP: there is no log_file to open anew")
+	q.logged("SIGHUP: certificates are as their files say")
 	q.signal(syscall.SIGTERM)
 	if code := q.exit(); code != 0 {
 		t.Errorf("exit code %d", code)

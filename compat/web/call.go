@@ -20,9 +20,11 @@ import (
 
 const (
 	// smallBody is what a body is given room for at first, and largeBody the size from
-	// which room is not kept for the next request, and few are decoded at once: a
-	// message may take thirty times the room of its text. Bytes.
+	// which room is not kept for the next request. Bytes.
 	smallBody, largeBody = 4 << 10, 64 << 10
+	// maxValues bounds what a large body lists: an empty message takes two bytes of
+	// text, and a hundred as a message. No request that would be granted has as many.
+	maxValues = 64 << 10
 	// smallReply is what an answer may have without being watched while it is
 	// written: net/http holds as much anyway. Bytes.
 	smallReply = 4 << 10
@@ -39,6 +41,8 @@ type exchange struct {
 	ctx     context.Context //nolint:containedctx // the exchange lives as long as the call
 	body    []byte
 	reply   []byte
+	early   bool // the RPC has this trait,
+	stays   bool // and this
 	reading watched
 	writing watched
 	dec     func(any) error // = decode, bound once
@@ -73,7 +77,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, rt *route) {
 	}
 	x := exchanges.Get().(*exchange) //nolint:forcetypeassert // see the pool
 	defer x.end()
-	x.s, x.w, x.r = s, w, r
+	x.s, x.w, x.r, x.early, x.stays = s, w, r, rt.trait&early != 0, rt.trait&stays != 0
 	if err := x.call(rt, as); err != nil {
 		s.fail(w, r, err)
 	}
@@ -81,7 +85,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, rt *route) {
 
 func (x *exchange) call(rt *route, as profile) error {
 	x.ctx = x.r.Context()
-	if rt.trait&stays == 0 {
+	if !x.stays {
 		ctx, cancel := context.WithTimeout(x.ctx, x.s.lim.call)
 		defer cancel()
 		x.ctx = ctx
@@ -103,7 +107,10 @@ func (x *exchange) call(rt *route, as profile) error {
 	if h, is := res.(*pb.HealthResponse); is && !h.Ok {
 		code = http.StatusServiceUnavailable
 	}
-	if len(x.reply) > smallReply || rt.trait&stays != 0 {
+	if x.stays {
+		_ = writeSide(x.w, time.Now().Add(x.s.lim.write))
+	}
+	if len(x.reply) > smallReply {
 		x.s.replies.enter(&x.writing, x.w, int64(len(x.reply)))
 		defer x.s.replies.leave(&x.writing)
 	}
@@ -121,14 +128,6 @@ func (x *exchange) decode(into any) error {
 	}
 	x.s.bodies.enter(&x.reading, x.w, int64(max(cap(x.body), smallBody)))
 	err := x.read()
-	if err == nil && len(x.body) > largeBody {
-		select {
-		case x.s.large <- struct{}{}:
-			defer func() { <-x.s.large }()
-		case <-x.ctx.Done():
-			err = x.ctx.Err()
-		}
-	}
 	switch x.s.bodies.leave(&x.reading) {
 	case tooSlow:
 		return &refusal{code: codes.DeadlineExceeded, why: fmt.Sprintf("body: did not come within %v; the request was not carried out", x.s.lim.body), unread: true}
@@ -139,7 +138,11 @@ func (x *exchange) decode(into any) error {
 	if err != nil {
 		return unreadable(err)
 	}
-	return decode(x.body, into.(proto.Message)) //nolint:forcetypeassert // generated code asks for messages
+	err = decode(x.body, into.(proto.Message)) //nolint:forcetypeassert // generated code asks for messages
+	if cap(x.body) > smallBody && x.stays || cap(x.body) > largeBody {
+		x.body = nil // the message has its own; this is not held until it is answered
+	}
+	return err
 }
 
 // tooLarge refuses a body over its limit.
@@ -170,7 +173,7 @@ func (x *exchange) read() error {
 		switch {
 		case len(x.body) > MaxBodyBytes:
 			return tooLarge
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), x.early && errors.Is(err, errEarly):
 			return nil
 		case err != nil:
 			return err

@@ -18,6 +18,14 @@ var httpStatus = [...]int{
 	codes.Unimplemented: 501, codes.Internal: 500, codes.Unavailable: 503, codes.DataLoss: 500, codes.Unauthenticated: 401,
 }
 
+// codeNames lists the codes that an error may have.
+func codeNames() (names []string) {
+	for c := range httpStatus[1:] {
+		names = append(names, wire.Code(c+1).String())
+	}
+	return names
+}
+
 // refusal is an answer that says no: what the face itself refuses, with a status that
 // says more than the code's own where HTTP has one.
 type refusal struct {
@@ -54,11 +62,15 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header()["Connection"] = closes
 		_ = readSide(w, past) // what else comes is not waited for
 	}
-	b := append(make([]byte, 0, 256), `{"error":{"code":"`...)
-	b = append(b, wire.Code(e.code).String()...)
+	answer(w, code, append(appendError(make([]byte, 0, 256), e.code, e.why), '\n'))
+}
+
+// appendError appends the envelope of all errors.
+func appendError(b []byte, code codes.Code, why string) []byte {
+	b = append(b, `{"error":{"code":"`...)
+	b = append(b, wire.Code(code).String()...) //nolint:gosec // gRPC's codes fit, and have the same numbers
 	b = append(b, `","message":`...)
-	b = appendString(b, e.why)
-	answer(w, code, append(b, "}}\n"...))
+	return append(appendString(b, why), "}}"...)
 }
 
 // Values of headers, made once: a request's header map only points to them.

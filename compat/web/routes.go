@@ -102,11 +102,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = writeSide(w, time.Now().Add(s.lim.call+s.lim.write))
 	}
 	rt, err := s.find(r)
-	if origin := r.Header["Origin"]; len(origin) > 0 || len(s.origins.listed) > 0 {
-		if done, refuse := s.origins.check(w, r, rt); done {
+	if len(r.Header["Origin"]) > 0 || len(s.origins.listed) > 0 {
+		done, foreign := s.origins.check(w, r, rt)
+		if done {
 			return
-		} else if err == nil {
-			err = refuse
+		}
+		if foreign != nil {
+			err = foreign
 		}
 	}
 	switch {
@@ -133,15 +135,15 @@ func (s *Server) find(r *http.Request) (*route, error) {
 			}
 		}
 	}
-	if earlyData(r) && rt.trait&early == 0 && r.Method != http.MethodGet {
+	if rt.trait&early == 0 && r.Method != http.MethodGet && earlyData(r) {
 		return rt, errEarly
 	}
 	return rt, nil
 }
 
-// errEarly refuses what must not run twice. UNAVAILABLE is what it means: it was
+// errEarly refuses what must not run twice; a body may end with it instead of io.EOF. UNAVAILABLE is what it means: it was
 // surely not carried out, and may be sent again as it is.
-var errEarly = &refusal{
+var errEarly error = &refusal{
 	status: http.StatusTooEarly, code: codes.Unavailable,
 	why: "this request changes something and came before the handshake was over, so that it could be replayed: send it again on the same connection",
 }
@@ -180,11 +182,6 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, rt *route, err
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	_ = writeSide(w, time.Time{})
 	s.events(w, r)
-}
-
-// describe serves the description of the interface.
-func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, s.openapi())
 }
 
 // survive answers a request whose handler panicked. That is a bug, and no reason to

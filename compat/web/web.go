@@ -35,22 +35,21 @@ type Options struct {
 // limits bound what clients may make the server hold. They are fields for the tests'
 // sake, which have no time.
 type limits struct {
-	handshake   time.Duration // for TLS, and for the headers of each request
-	idle        time.Duration // of a connection with no request
-	body        time.Duration // for a request's whole body
-	call        time.Duration // from a request's headers to its answer; waiting acquires aside
-	write       time.Duration // for reading the answer
-	conns       int           // connections; see conns
-	halfOpen    int           // of these, not beyond the handshake
-	bodyBytes   int64         // of all bodies being read and decoded
-	replyBytes  int64         // of all answers being written
-	largeDecode int           // bodies over largeBody that are decoded at once
+	handshake  time.Duration // for TLS, and for the headers of each request
+	idle       time.Duration // of a connection with no request
+	body       time.Duration // for a request's whole body
+	call       time.Duration // from a request's headers to its answer; waiting acquires aside
+	write      time.Duration // for reading the answer
+	conns      int           // connections; see conns
+	halfOpen   int           // of these, not beyond the handshake
+	bodyBytes  int64         // of all bodies being read
+	replyBytes int64         // of all answers being written
 }
 
 func defaultLimits(request time.Duration) limits {
 	return limits{
 		handshake: 10 * time.Second, idle: 2 * time.Minute, body: 10 * time.Second, write: 20 * time.Second,
-		call: request + callGrace, conns: 8192, halfOpen: 512, bodyBytes: 64 << 20, replyBytes: 128 << 20, largeDecode: 2,
+		call: request + callGrace, conns: 8192, halfOpen: 512, bodyBytes: 64 << 20, replyBytes: 128 << 20,
 	}
 }
 
@@ -81,7 +80,6 @@ type Server struct {
 	origins origins
 	bodies  *watch // request bodies that are being read
 	replies *watch // answers that are being written
-	large   chan struct{}
 	openapi func() []byte
 	altSvc  atomic.Pointer[[]string] // header of answers over HTTP/1.1 and 2, once HTTP/3 is served too
 
@@ -123,7 +121,6 @@ func newServer(opt Options, lim limits) (*Server, error) {
 	s := &Server{
 		opt: opt, lim: lim, origins: allowed,
 		bodies: newWatch(lim.bodyBytes, lim.body, readSide), replies: newWatch(lim.replyBytes, lim.write, writeSide),
-		large:   make(chan struct{}, lim.largeDecode),
 		openapi: sync.OnceValue(func() []byte { return document(opt.Plain) }),
 	}
 	s.routes = s.table()

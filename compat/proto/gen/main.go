@@ -49,7 +49,7 @@ func generate(sources, out string) error {
 			return fmt.Errorf("%s: %w", plugin, err)
 		}
 	}
-	return nil
+	return writeComments(files[0], out)
 }
 
 // run asks a plugin and writes what it answers.

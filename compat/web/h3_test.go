@@ -1,0 +1,124 @@
+package web
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+)
+
+// h3Client makes the server speak HTTP/3, and a client that speaks it. The client asks
+// for the same URLs as over TCP.
+func h3Client(t testing.TB, f *face) *http.Client {
+	t.Helper()
+	addr := f.listenH3(t)
+	// The URL's port is the one of TCP, so the transport is told where to go.
+	tr := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, Dial: dialTo(addr)}
+	t.Cleanup(func() { tr.Close() })
+	return &http.Client{Transport: tr, Timeout: 30 * time.Second}
+}
+
+func (f *face) listenH3(t testing.TB) string {
+	t.Helper()
+	addr, err := f.ListenH3("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func TestH3ServesTheRoutes(t *testing.T) {
+	f := serve(t, nil)
+	c := h3Client(t, f)
+	res := f.post(t, c, "acquire", `{"ownerId":"h3","ttlMs":30000,"requests":[{"path":"h3:/a/b"}]}`)
+	if res.StatusCode != 200 || res.ProtoMajor != 3 || !strings.Contains(res.body, `"status":"ACQUIRE_STATUS_OK"`) {
+		t.Errorf("acquire: %s %d %s", res.Proto, res.StatusCode, res.body)
+	}
+	if got := res.Header.Get("Alt-Svc"); got != "" {
+		t.Errorf("HTTP/3 tells of itself: %q", got)
+	}
+	res = f.send(t, c, http.MethodGet, "/v1/health", "")
+	if res.StatusCode != 200 {
+		t.Errorf("health: %d %s", res.StatusCode, res.body)
+	}
+	res = f.send(t, c, http.MethodGet, "/nowhere", "")
+	if res.StatusCode != 404 || !strings.Contains(res.body, `"NOT_FOUND"`) {
+		t.Errorf("nowhere: %d %s", res.StatusCode, res.body)
+	}
+}
+
+func TestAltSvcIsToldOnceThereIsHTTP3(t *testing.T) {
+	f := serve(t, nil)
+	for _, h2 := range []bool{false, true} {
+		if got := f.send(t, client(t, h2), http.MethodGet, "/v1/health", "").Header.Get("Alt-Svc"); got != "" {
+			t.Errorf("without HTTP/3: %q", got)
+		}
+	}
+	_, port, err := net.SplitHostPort(f.listenH3(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h2 := range []bool{false, true} {
+		if got := f.send(t, client(t, h2), http.MethodGet, "/v1/health", "").Header.Get("Alt-Svc"); got != `h3=":`+port+`"; ma=3600` {
+			t.Errorf("with HTTP/3 on port %s: %q", port, got)
+		}
+	}
+}
+
+// A body over the limits of the connection's windows comes through, and headers over
+// theirs do not.
+func TestH3Limits(t *testing.T) {
+	f := serve(t, nil)
+	c := h3Client(t, f)
+	pad := strings.Repeat("x", MaxBodyBytes-2000)
+	res := f.post(t, c, "health", `{"pad":"`+pad+`"}`)
+	if res.StatusCode != 200 {
+		t.Errorf("a body just below the limit: %d %s", res.StatusCode, res.body)
+	}
+	res = f.post(t, c, "health", `{"pad":"`+pad+strings.Repeat("x", 4000)+`"}`)
+	if res.StatusCode != 429 {
+		t.Errorf("a body over the limit: %d %s", res.StatusCode, res.body)
+	}
+	res = f.send(t, c, http.MethodGet, "/v1/health", "", "X-Pad", strings.Repeat("x", MaxHeaderBytes))
+	if res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("headers over the limit: %d", res.StatusCode)
+	}
+	if res := f.send(t, c, http.MethodGet, "/v1/health", ""); res.StatusCode != 200 {
+		t.Errorf("and then: %d %s", res.StatusCode, res.body)
+	}
+}
+
+// A client that opens streams without end is held back, and others are served.
+func TestH3StreamsAreBounded(t *testing.T) {
+	f := serve(t, func(o *Options, _ *limits) { o.InFlight = 4 })
+	addr := f.listenH3(t)
+	conn, err := quic.DialAddr(t.Context(), addr, &tls.Config{RootCAs: pool, NextProtos: []string{"h3"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseWithError(0, "")
+	n := 0
+	for ; ; n++ {
+		s, err := conn.OpenStream()
+		if err != nil {
+			break
+		}
+		if _, err := s.Write([]byte{1}); err != nil { // the beginning of a request's headers
+			t.Fatal(err)
+		}
+		if n > 4+openStreams {
+			t.Fatal("streams are not bounded")
+		}
+	}
+	if n != 4+openStreams {
+		t.Errorf("%d streams may be open, want %d", n, 4+openStreams)
+	}
+	if res := f.send(t, h3Client(t, f), http.MethodGet, "/v1/health", ""); res.StatusCode != 200 {
+		t.Errorf("a bystander: %d %s", res.StatusCode, res.body)
+	}
+}
