@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,17 +109,7 @@ func facesOf(p *server.Process) []faceRun {
 
 // middle is the run with the median rate.
 func middle(runs []load.Result) load.Result {
-	best := runs[0]
-	for _, r := range runs {
-		below := 0
-		for _, o := range runs {
-			if o.PerSecond() < r.PerSecond() {
-				below++
-			}
-		}
-		if below == len(runs)/2 {
-			best = r
-		}
-	}
-	return best
+	runs = slices.Clone(runs)
+	slices.SortFunc(runs, func(a, b load.Result) int { return cmp.Compare(a.PerSecond(), b.PerSecond()) })
+	return runs[len(runs)/2]
 }
