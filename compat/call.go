@@ -51,21 +51,13 @@ func (b *bridge) begin(op wire.Op) *call {
 	return c
 }
 
-// end gives an answered call back. Its result stays valid.
+// end gives an answered call back, to be used again. Its result stays valid.
 func (b *bridge) end(c *call) {
 	c.req.Reset()
-	body := c.Body
-	if cap(body) > largeBody {
-		body = nil
-	}
-	c.Call = wire.Call{Body: body[:0], Ctl: c.Ctl}
+	c.Call = wire.Call{Ctl: c.Ctl}
 	c.queued = nil
 	b.calls.Put(c)
 }
-
-// largeBody is the size from which a request's encoding is not kept to be used again,
-// bytes.
-const largeBody = 16 << 10
 
 // start validates the call's request and hands it to the handler.
 func (b *bridge) start(c *call) *wire.Error {
@@ -73,7 +65,8 @@ func (b *bridge) start(c *call) *wire.Error {
 		return err
 	}
 	c.ID, c.Op, c.Req, c.Session, c.To = b.lastID.Add(1), c.req.Op, &c.req, b.session, c
-	c.Body, c.NArgs = wire.AppendArgs(c.Body[:0], &c.req)
+	// A buffer of its own: what is answered may point into it.
+	c.Body, c.NArgs = wire.AppendArgs(nil, &c.req)
 	if c.list == nil {
 		c.list = []*wire.Call{&c.Call}
 	}
@@ -139,10 +132,14 @@ func (b *bridge) leave(ctx context.Context, c *call) error {
 		go func() {
 			again := time.NewTicker(cancelEvery)
 			defer again.Stop()
+			over := time.NewTimer(waitsAtMost(&c.req) + cancelEvery)
+			defer over.Stop()
 			for {
 				select {
 				case <-c.done:
 					return
+				case <-over.C:
+					return // nothing of it is left: a repeat with its key took its place
 				case <-again.C:
 					b.handler.Cancel(b.session, c.ID)
 				}
@@ -153,6 +150,15 @@ func (b *bridge) leave(ctx context.Context, c *call) error {
 		return status.Error(codes.DeadlineExceeded, "the caller's deadline passed before the answer; it may have been carried out: repeat it with the same idempotency_key")
 	}
 	return status.FromContextError(ctx.Err()).Err()
+}
+
+// waitsAtMost is how long an acquire may stay in the queue.
+func waitsAtMost(req *wire.Request) time.Duration {
+	millis := req.QueueTTLMillis
+	if millis == 0 {
+		millis = wire.DefaultQueueTTLMillis
+	}
+	return time.Duration(millis) * time.Millisecond
 }
 
 // Reply implements wire.Replier.

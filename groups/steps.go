@@ -340,7 +340,7 @@ func (s *steps) renew() (res wire.Result, err *wire.Error) {
 	}
 	for _, d := range ds {
 		if !alive[d.name] {
-			return wire.Result{Status: wire.RenewLost, Path: d.asked, Reason: wire.ReasonMissingAlive}, nil
+			return wire.Result{Status: wire.RenewLost, Path: strings.Clone(d.asked), Reason: wire.ReasonMissingAlive}, nil
 		}
 	}
 	switch {
@@ -496,7 +496,7 @@ func (s *steps) cycle() (res wire.Result, err *wire.Error) {
 		return res, err
 	}
 	depth := int(min(s.req.Depth, wire.MaxCycleDepth))
-	chain := []string{s.req.Owner}
+	chain := []string{strings.Clone(s.req.Owner)} // an answer outlives the request's body
 	res.List = new(wire.List)
 	for range depth + 1 {
 		next, ok := s.n.waitsFor(chain[len(chain)-1])
