@@ -25,7 +25,7 @@ run: build ## build, then serve a single durable node on loopback (data in ./pat
 	@exec bin/pathlockd --dev --native_listen=$(ADDR)
 
 .PHONY: test
-test: lint generated-check build fuzz-short race ## all that CI runs: linters, generated files, short fuzzing, every test under the race detector
+test: lint generated-check build fuzz-short examples-tools race ## all that CI runs: linters, generated files, short fuzzing, every test under the race detector
 
 .PHONY: race
 race: ## every test under the race detector
@@ -34,6 +34,14 @@ race: ## every test under the race detector
 .PHONY: unit
 unit: ## every test without the race detector: the quick look
 	go test -timeout 10m ./...
+
+.PHONY: examples-tools
+examples-tools: ## what the examples need and this machine lacks, if anything (examples/install.sh)
+	@examples/install.sh
+
+.PHONY: examples
+examples: examples-tools ## the examples, stock clients and pages, against a real daemon; PATHLOCKD_LONG=1 for the long mode
+	go test -count=1 -timeout 10m -v ./examples
 
 .PHONY: lint
 lint: .tools/golangci-lint-$(GOLANGCI) ## the linters of .golangci.yml, at a pinned version
@@ -73,8 +81,8 @@ fuzz-short:
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=5000x
 
 .PHONY: long
-long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections
-	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise' ./engine ./groups ./loop ./bench/...
+long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections, streams that stay open
+	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples' ./engine ./groups ./loop ./bench/... ./examples
 
 .PHONY: demo
 demo: build ## real processes on real files, with stops and kills; the files give the verdict

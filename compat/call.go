@@ -132,14 +132,10 @@ func (b *bridge) leave(ctx context.Context, c *call) error {
 		go func() {
 			again := time.NewTicker(cancelEvery)
 			defer again.Stop()
-			over := time.NewTimer(waitsAtMost(&c.req) + cancelEvery)
-			defer over.Stop()
 			for {
 				select {
 				case <-c.done:
 					return
-				case <-over.C:
-					return // nothing of it is left: a repeat with its key took its place
 				case <-again.C:
 					b.handler.Cancel(b.session, c.ID)
 				}
@@ -150,15 +146,6 @@ func (b *bridge) leave(ctx context.Context, c *call) error {
 		return status.Error(codes.DeadlineExceeded, "the caller's deadline passed before the answer; it may have been carried out: repeat it with the same idempotency_key")
 	}
 	return status.FromContextError(ctx.Err()).Err()
-}
-
-// waitsAtMost is how long an acquire may stay in the queue.
-func waitsAtMost(req *wire.Request) time.Duration {
-	millis := req.QueueTTLMillis
-	if millis == 0 {
-		millis = wire.DefaultQueueTTLMillis
-	}
-	return time.Duration(millis) * time.Millisecond
 }
 
 // Reply implements wire.Replier.

@@ -190,6 +190,11 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 		return res, false
 	}
 	w := s.editWaiter(seq)
+	if w.caller != cmd.Caller {
+		var res wire.Result
+		res.Fail(wire.Errorf(wire.Aborted, "a later call with the same idempotency_key took this one's place in the queue"))
+		s.answer(w, res)
+	}
 	delete(s.callers, w.caller)
 	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
 	s.callers[w.caller] = seq

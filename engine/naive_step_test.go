@@ -448,6 +448,9 @@ func (m *naive) recheck(cmd *engine.Command, token int64) wire.Result {
 
 // reattach gives a waiting acquire to the call that asks for it now.
 func (m *naive) reattach(cmd *engine.Command, w *nWaiter) wire.Result {
+	if w.open && w.caller != cmd.Caller {
+		m.answers = append(m.answers, engine.Answer{Caller: w.caller, Result: wire.Result{Code: wire.Aborted}})
+	}
 	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
 	w.bind, w.deadline = bindOf(cmd), m.now+queueMillis(cmd.Req)
 	a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}

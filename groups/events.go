@@ -21,7 +21,7 @@ type hub struct {
 	mu   sync.Mutex
 	logs map[uint64]*stream
 	subs map[string][]*wire.Subscription // by owner
-	all  []*Tap
+	all  []*tap
 
 	moved bool // some log went on since progress was last told
 }
@@ -30,6 +30,7 @@ type hub struct {
 type stream struct {
 	at     wire.Position // of the last event or entry
 	since  wire.Position // events after this one are all in recent
+	old    uint64        // last entry that was in the log when this run of the node began
 	recent []recentEvent // in order
 }
 
@@ -38,9 +39,15 @@ type recentEvent struct {
 	engine.Event
 }
 
-// Tap is called with every event of this node, whatever its owner. It must not
+// Tap is called with every event of this node's run, whatever its owner. It must not
 // block.
 type Tap func(e engine.Event, at wire.Position)
+
+// tap is a Tap, and what tells it that events were missed.
+type tap struct {
+	event  Tap
+	missed func()
+}
 
 func newHub(keep int) *hub {
 	return &hub{keep: keep, logs: make(map[uint64]*stream), subs: make(map[string][]*wire.Subscription)}
@@ -81,13 +88,30 @@ func (h *hub) publish(log, index uint64, events []engine.Event) {
 	}
 }
 
+// deliver hands an event on. Those of entries that are as old as an earlier run of
+// the node, and are applied again, are for subscribers that go on from a cursor alone:
+// nobody is told twice.
 func (h *hub) deliver(e *engine.Event, at wire.Position) {
+	old := at.Index <= h.logs[at.Log].old
 	for _, sub := range h.subs[e.Owner] {
-		h.hand(sub, e, at)
+		if !old || sub.From != nil {
+			h.hand(sub, e, at)
+		}
+	}
+	if old {
+		return
 	}
 	for _, t := range h.all {
-		(*t)(*e, at)
+		t.event(*e, at)
 	}
+}
+
+// began says up to which entry a log was there already when this run of the node
+// began.
+func (h *hub) began(log, index uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stream(log).old = index
 }
 
 func (h *hub) hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
@@ -119,6 +143,9 @@ func (h *hub) missed(log, index uint64) {
 		for _, sub := range subs {
 			sub.Sink.Gap(sub, h.cursor())
 		}
+	}
+	for _, t := range h.all {
+		t.missed()
 	}
 }
 
@@ -199,14 +226,14 @@ func (h *hub) progress() {
 }
 
 // tap adds a Tap and answers what removes it.
-func (h *hub) tap(t Tap) func() {
+func (h *hub) tap(event Tap, missed func()) func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := &t
-	h.all = append(h.all, p)
+	t := &tap{event, missed}
+	h.all = append(h.all, t)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.all = slices.DeleteFunc(h.all, func(x *Tap) bool { return x == p })
+		h.all = slices.DeleteFunc(h.all, func(x *tap) bool { return x == t })
 	}
 }

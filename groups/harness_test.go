@@ -23,7 +23,9 @@ type rig struct {
 	cfg  Config
 	node *Node
 	live atomic.Pointer[Node] // node, for callers that go on while it is replaced
-	raft *gvfs.MemFS
+	// opened, if there, is called with the node once it is open, before it is ready.
+	opened func(*Node)
+	raft   *gvfs.MemFS
 	// faults makes the raft log's disk fail, nil for never.
 	faults gvfs.Injector
 	// stateBroken makes the state database's disk fail.
@@ -135,6 +137,9 @@ func (r *rig) open() {
 	}
 	r.node = n
 	r.live.Store(n)
+	if r.opened != nil {
+		r.opened(n)
+	}
 	if !n.WaitReady(20 * time.Second) {
 		r.t.Fatalf("not ready: %s", n.health().Message)
 	}

@@ -139,6 +139,12 @@ func (n *Node) start() (err error) {
 		if err := startShard(n.host, &n.cfg, n.id, shard, n.machines[shard]); err != nil {
 			return err
 		}
+		entries, err := n.host.GetLogReader(shard)
+		if err != nil {
+			return fmt.Errorf("look at log %d: %w", shard, err)
+		}
+		_, last := entries.GetRange()
+		n.hub.began(shard, last)
 	}
 	for _, l := range n.logs {
 		go l.run()

@@ -228,6 +228,33 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
+// TestEventsAreToldOnce: entries that are applied again after a restart tell nobody
+// but who goes on from a cursor.
+func TestEventsAreToldOnce(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	revoke := func() { c.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "a"}) }
+	c.must(write("a", "h:/a/1", time.Hour))
+	revoke()
+	told, fresh := 0, &eventLog{}
+	sub := &wire.Subscription{Owner: "a", Sink: fresh}
+	var untap func()
+	r.opened = func(n *Node) {
+		untap = n.Tap(func(engine.Event, wire.Position) { told++ }, func() {})
+		if _, err := n.Subscribe(sub); err != nil {
+			t.Error(err)
+		}
+	}
+	r.powerLoss() // nothing was checkpointed: the event is born again from the log
+	c = r.session()
+	revoke()
+	untap()
+	r.node.Unsubscribe(sub)
+	if told != 1 || len(fresh.at) != 1 {
+		t.Errorf("after a restart one event happened; a tap was told %d, a subscriber %d", told, len(fresh.at))
+	}
+}
+
 type eventLog struct {
 	at   []wire.Position
 	gaps int

@@ -419,6 +419,6 @@ func (n *Node) Subscribe(sub *wire.Subscription) ([]wire.Position, *wire.Error) 
 // Unsubscribe implements wire.Handler.
 func (n *Node) Unsubscribe(sub *wire.Subscription) { n.hub.unsubscribe(sub) }
 
-// Tap calls t with every event this node sees, until the returned function is
-// called.
-func (n *Node) Tap(t Tap) func() { return n.hub.tap(t) }
+// Tap calls t with every event this node sees, and missed when there were some that
+// it did not see, until the returned function is called. Neither may block.
+func (n *Node) Tap(t Tap, missed func()) func() { return n.hub.tap(t, missed) }

@@ -98,7 +98,7 @@ func (d *Daemon) openEvents() (*web.EventLog, error) {
 		if wire.DefaultEvents&(1<<e.Kind) != 0 {
 			log.Add(e.Owner, e.Kind)
 		}
-	})
+	}, log.Miss)
 	return log, nil
 }
 

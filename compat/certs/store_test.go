@@ -314,7 +314,7 @@ func TestDevPairIsMadeOnceAndRenewed(t *testing.T) {
 		t.Error("the next start made another certificate")
 	}
 	at.pass(2 * time.Hour)
-	if renewed := mustOpen(t, "", "", dir, at).certificate().Leaf; renewed.Equal(leaf) {
+	if renewed := mustOpen(t, "", "", dir, at).pair.Load().Leaf; renewed.Equal(leaf) {
 		t.Error("a start within a week of the end kept the certificate")
 	}
 	// The one that runs sees the new files, and renews them itself when it must.

@@ -23,6 +23,11 @@ func compare(at string, want, got any, vars map[string]any) []string {
 			return []string{at + ": is missing"}
 		}
 		return nil
+	case count:
+		if list, _ := got.([]any); len(list) != int(want) {
+			return []string{fmt.Sprintf("%s: has %d elements, want %d", at, len(list), want)}
+		}
+		return nil
 	case message:
 		g, ok := got.(message)
 		if !ok {
@@ -32,7 +37,7 @@ func compare(at string, want, got any, vars map[string]any) []string {
 	case []any:
 		g, _ := got.([]any)
 		if len(g) != len(want) {
-			return []string{fmt.Sprintf("%s: has %d elements %v, want %d", at, len(g), got, len(want))}
+			return []string{fmt.Sprintf("%s: has %d elements %s, want %d", at, len(g), show(got), len(want))}
 		}
 		var diffs []string
 		for i := range want {
@@ -54,6 +59,9 @@ func compareFields(at string, want, got message, vars map[string]any) []string {
 			continue
 		}
 		diffs = append(diffs, compare(at+"."+name, want[name], v, vars)...)
+		if to, ok := want[name].(variable); ok && name == "fencing_token" && len(diffs) == 0 {
+			diffs = append(diffs, inOrder(at, got["namespace"], string(to), v, vars)...)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		if _, named := want[name]; !named && !unnamed[name] {
@@ -91,33 +99,36 @@ func show(v any) string {
 	if v == nil {
 		return "its default"
 	}
-	if s, ok := v.(string); ok && len(s) < 200 {
-		return strconv.Quote(s)
+	s, ok := v.(string)
+	if ok {
+		s = strconv.Quote(s)
+	} else {
+		s = fmt.Sprint(v)
 	}
-	return fmt.Sprint(v)
+	if len(s) > 500 {
+		s = s[:500] + "…"
+	}
+	return s
 }
 
-// bind notes what a variable stands for. Those whose names are numbers are tokens in
-// the order they were minted: one with a higher number stands for a higher token.
+// bind notes what a variable stands for; $name+1 stands for what is known already.
 func bind(at, name string, got any, vars map[string]any) []string {
 	if got == nil {
 		return []string{fmt.Sprintf("%s: is its default, want $%s", at, name)}
+	}
+	if base, plus, sum := strings.Cut(name, "+"); sum {
+		v, _ := vars[base].(int64)
+		n, err := strconv.ParseInt(plus, 10, 64)
+		if err != nil || got != v+n {
+			return []string{fmt.Sprintf("%s: is %v, want $%s, which is %d", at, show(got), name, v+n)}
+		}
+		return nil
 	}
 	if v, set := vars[name]; set {
 		if v != got {
 			return []string{fmt.Sprintf("%s: is %v, want $%s, which is %v", at, show(got), name, show(v))}
 		}
 		return nil
-	}
-	n, err := strconv.Atoi(name)
-	token, isInt := got.(int64)
-	if err == nil && isInt {
-		for other, v := range vars {
-			o, err := strconv.Atoi(other)
-			if t, ok := v.(int64); ok && err == nil && (o < n) != (t < token) {
-				return []string{fmt.Sprintf("%s: $%s is %d, but $%s is %d", at, name, token, other, t)}
-			}
-		}
 	}
 	vars[name] = got
 	return nil
@@ -157,4 +168,33 @@ func holds(relation string, vars map[string]any) (bool, error) {
 		return a == b, nil
 	}
 	return false, fmt.Errorf("%q: no relation %s", relation, w[1])
+}
+
+// minted is a variable that stands for a token, by the namespace it was answered in.
+type minted struct {
+	namespace any
+	number    int
+}
+
+// inOrder notes a token. Tokens whose variables have numbers for names were minted in
+// that order: in a namespace one with a higher number stands for a higher token.
+func inOrder(at string, namespace any, name string, got any, vars map[string]any) []string {
+	number, err := strconv.Atoi(name)
+	token, isInt := got.(int64)
+	if err != nil || !isInt {
+		return nil
+	}
+	tokens, _ := vars["minted"].(map[minted]int64)
+	tokens = maps.Clone(tokens)
+	if tokens == nil {
+		tokens = make(map[minted]int64)
+	}
+	for m, t := range tokens {
+		if m.namespace == namespace && m.number != number && (m.number < number) != (t < token) {
+			return []string{fmt.Sprintf("%s.fencing_token: $%d is %d, but $%d is %d", at, number, token, m.number, t)}
+		}
+	}
+	tokens[minted{namespace, number}] = token
+	vars["minted"] = tokens
+	return nil
 }

@@ -21,18 +21,8 @@ type grpcFace struct {
 	conn *grpc.ClientConn
 }
 
-func newGRPC(t testing.TB, addr string) *grpcFace {
-	return &grpcFace{addr: addr, conn: dialGRPC(t, addr)}
-}
-
-func dialGRPC(t testing.TB, addr string) *grpc.ClientConn {
-	t.Helper()
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
+func dialGRPC(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
 func (g *grpcFace) has(rpc string) bool { return method(rpc) != nil }
@@ -88,9 +78,15 @@ func refusedBy(err error) *refusal {
 
 func (g *grpcFace) start(t testing.TB, rpc string, req message) *open {
 	t.Helper()
-	conn := dialGRPC(t, g.addr)
+	conn, err := dialGRPC(g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
+	t.Cleanup(func() {
+		cancel()
+		conn.Close()
+	})
 	o := &open{
 		told: make(chan message, 1), ended: make(chan outcome, 1),
 		cancel: cancel, drop: func() { conn.Close() },

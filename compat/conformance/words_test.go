@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +49,9 @@ type variable string
 
 // anything matches every value but the default.
 type anything struct{}
+
+// count matches a list of so many elements.
+type count int
 
 // scribe builds messages from words.
 type scribe struct {
@@ -124,6 +125,13 @@ func (s *scribe) set(m message, d protoreflect.MessageDescriptor, name, text str
 		}
 		return nil
 	}
+	if s.want && (text == "*" || text[:1] == "#") {
+		m[key] = anything{}
+		if n, err := strconv.Atoi(text[1:]); err == nil {
+			m[key] = count(n)
+		}
+		return nil
+	}
 	parts := []string{text}
 	if f.Kind() != protoreflect.MessageKind && !strings.HasPrefix(text, "`") {
 		parts = strings.Split(text, ",")
@@ -139,12 +147,6 @@ func (s *scribe) set(m message, d protoreflect.MessageDescriptor, name, text str
 	m[key] = list
 	return nil
 }
-
-var (
-	padded   = regexp.MustCompile(`<(\d+)>$`)
-	repeated = regexp.MustCompile(`\{([^{}*]+)\*(\d+)\}`)
-	ranged   = regexp.MustCompile(`\{(\d+)\.\.(\d+)\}`)
-)
 
 // value reads one value of a field.
 func (s *scribe) value(f protoreflect.FieldDescriptor, text string) (any, error) {
@@ -177,6 +179,9 @@ func (s *scribe) value(f protoreflect.FieldDescriptor, text string) (any, error)
 
 // text reads a string: repeated parts, escapes, prefix, and padding, in this order.
 func (s *scribe) text(field, text string) (string, error) {
+	if !strings.ContainsAny(text, `{\<`) {
+		return s.names.of(field, text), nil
+	}
 	text = repeated.ReplaceAllStringFunc(text, func(r string) string {
 		p := repeated.FindStringSubmatch(r)
 		n, _ := strconv.Atoi(p[2])
@@ -298,54 +303,12 @@ func (s *scribe) fromMap(d protoreflect.MessageDescriptor, raw map[string]any) (
 			}
 		}
 		m[string(f.Name())] = values
+		if f.Name() == "fence" && d.Fields().ByName("has_fence") != nil {
+			m["has_fence"] = true
+		}
 		if !isList {
 			m[string(f.Name())] = values[0]
 		}
 	}
 	return m, nil
-}
-
-// split divides a line into words: at spaces, but not inside of JSON or backquotes.
-// A word with {1..3} in it is three words.
-func split(line string) []string {
-	var words []string
-	depth, raw, from := 0, false, -1
-	end := func(i int) {
-		if from >= 0 {
-			words = append(words, spread(line[from:i])...)
-		}
-		from = -1
-	}
-	for i, c := range line {
-		switch {
-		case c == '`':
-			raw = !raw
-		case raw:
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		}
-		if c == ' ' && depth == 0 && !raw {
-			end(i)
-		} else if from < 0 {
-			from = i
-		}
-	}
-	end(len(line))
-	return words
-}
-
-func spread(w string) []string {
-	r := ranged.FindStringSubmatch(w)
-	if r == nil {
-		return []string{w}
-	}
-	from, _ := strconv.Atoi(r[1])
-	to, _ := strconv.Atoi(r[2])
-	var all []string
-	for n := from; n <= to; n++ {
-		all = append(all, strings.Replace(w, r[0], strconv.Itoa(n), 1))
-	}
-	return slices.Clip(all)
 }

@@ -852,7 +852,7 @@ type AcquireResponse struct {
 	FencingToken        int64                  `protobuf:"varint,5,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`                        // to be shown to what the lock protects
 	CurrentFencingToken int64                  `protobuf:"varint,6,opt,name=current_fencing_token,json=currentFencingToken,proto3" json:"current_fencing_token,omitempty"` // with STALE_FENCING_TOKEN: the path's
 	Namespace           string                 `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`                                                   // in which the lease is
-	Position            uint64                 `protobuf:"varint,100,opt,name=position,proto3" json:"position,omitempty"`                                                  // place in the queue, from 1; 0: not queued
+	Position            uint64                 `protobuf:"varint,100,opt,name=position,proto3" json:"position,omitempty"`                                                  // place in the queue, from 1, on the path where it is furthest back; 0: not queued
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }

@@ -22,7 +22,7 @@ var Comments = map[string]string{
 	"pathlockd.v1.AcquireResponse.namespace":             "in which the lease is",
 	"pathlockd.v1.AcquireResponse.owner":                 "who is",
 	"pathlockd.v1.AcquireResponse.path":                  "what is in the way",
-	"pathlockd.v1.AcquireResponse.position":              "place in the queue, from 1; 0: not queued",
+	"pathlockd.v1.AcquireResponse.position":              "place in the queue, from 1, on the path where it is furthest back; 0: not queued",
 	"pathlockd.v1.AssertFencingRequest.fencing_token":    "above 0 when there are paths",
 	"pathlockd.v1.AssertFencingResponse.path":            "the first that failed",
 	"pathlockd.v1.CYCLE_KIND_TRUNCATED":                  "the search ended before the chain did",

@@ -38,11 +38,9 @@ type exchange struct {
 	s       *Server
 	w       http.ResponseWriter
 	r       *http.Request
-	ctx     context.Context //nolint:containedctx // the exchange lives as long as the call
 	body    []byte
 	reply   []byte
-	early   bool // the RPC has this trait,
-	stays   bool // and this
+	stays   bool // the RPC has this trait
 	reading watched
 	writing watched
 	dec     func(any) error // = decode, bound once
@@ -61,7 +59,7 @@ func (x *exchange) end() {
 	if cap(x.reply) > largeBody {
 		x.reply = nil
 	}
-	x.s, x.w, x.r, x.ctx = nil, nil, nil, nil
+	x.s, x.w, x.r = nil, nil, nil
 	exchanges.Put(x)
 }
 
@@ -77,27 +75,23 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, rt *route) {
 	}
 	x := exchanges.Get().(*exchange) //nolint:forcetypeassert // see the pool
 	defer x.end()
-	x.s, x.w, x.r, x.early, x.stays = s, w, r, rt.trait&early != 0, rt.trait&stays != 0
+	x.s, x.w, x.r, x.stays = s, w, r, rt.trait&stays != 0
 	if err := x.call(rt, as); err != nil {
 		s.fail(w, r, err)
 	}
 }
 
 func (x *exchange) call(rt *route, as profile) error {
-	x.ctx = x.r.Context()
 	if !x.stays {
-		ctx, cancel := context.WithTimeout(x.ctx, x.s.lim.call)
-		defer cancel()
-		x.ctx = ctx
-		turn, err := enter(ctx)
+		turn, err := x.s.enter(x.r.Context())
 		if err != nil {
-			return &refusal{code: status.FromContextError(err).Code(), why: "the connection had too much under way for this request to have its turn in time; it was not carried out", unread: true}
+			return err
 		}
 		defer turn.leave()
 	} else if err := writeSide(x.w, time.Time{}); err != nil {
 		return fmt.Errorf("take the write deadline off: %w", err)
 	}
-	res, err := rt.rpc.Handler(x.s.opt.Service, x.ctx, x.dec, nil)
+	res, err := rt.rpc.Handler(x.s.opt.Service, x.r.Context(), x.dec, nil)
 	if err != nil {
 		return err
 	}
@@ -138,6 +132,9 @@ func (x *exchange) decode(into any) error {
 	if err != nil {
 		return unreadable(err)
 	}
+	if len(x.body) == 0 {
+		return nil // of a length that was not told, and it was 0
+	}
 	err = decode(x.body, into.(proto.Message)) //nolint:forcetypeassert // generated code asks for messages
 	if cap(x.body) > smallBody && x.stays || cap(x.body) > largeBody {
 		x.body = nil // the message has its own; this is not held until it is answered
@@ -173,7 +170,7 @@ func (x *exchange) read() error {
 		switch {
 		case len(x.body) > MaxBodyBytes:
 			return tooLarge
-		case errors.Is(err, io.EOF), x.early && errors.Is(err, errEarly):
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err

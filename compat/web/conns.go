@@ -21,6 +21,7 @@ type conns struct {
 		all   map[net.Conn]*list.Element // nil while a request is under way
 		fresh *list.List                 // net.Conn: nothing asked yet, oldest first
 		idle  *list.List                 // net.Conn: no request under way, longest first
+		ends  bool                       // nothing new is taken
 	}
 }
 
@@ -41,7 +42,7 @@ func (c *conns) state(conn net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
 		c.mu.all[conn] = c.mu.fresh.PushBack(conn)
-		if c.mu.fresh.Len() > c.halfOpen {
+		if c.mu.fresh.Len() > c.halfOpen || c.mu.ends {
 			c.cut(c.mu.fresh)
 		} else if len(c.mu.all) > c.most {
 			if !c.cut(c.mu.idle) {
@@ -74,10 +75,11 @@ func (c *conns) cut(l *list.List) bool {
 	return true
 }
 
-// closeHalfOpen closes what has not asked anything yet.
-func (c *conns) closeHalfOpen() {
+// end closes what has not asked anything yet, and what still comes.
+func (c *conns) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.mu.ends = true
 	for c.cut(c.mu.fresh) {
 	}
 }

@@ -6,8 +6,8 @@
 // A request's way:
 //
 //	listener → ServeHTTP (routes.go: CORS, route, method, early data)
-//	         → rpc (call.go: a turn of the connection, body, call, answer)
-//	         → decode (json.go) → grpc.MethodDesc.Handler → encode (plain.go)
+//	         → call (call.go: a turn of the connection, body, call, answer)
+//	         → decode (json.go) → grpc.MethodDesc.Handler → append (plain.go)
 //
 // What goes wrong on it, wherever, is answered with one envelope (errors.go). What a
 // client may make the server hold is bounded, and what is slowest gives way to what

@@ -273,7 +273,7 @@ type earlyBody struct {
 // Read implements io.Reader.
 func (b *earlyBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF && b.request.late && b.request.trace.early(b.ctx, b.request.id, true) { //nolint:errorlint // what Read must answer
+	if err == io.EOF && b.request.late && b.request.trace.early(b.ctx, b.request.id, true) {
 		return n, errEarly
 	}
 	return n, err

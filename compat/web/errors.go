@@ -59,10 +59,16 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	if e.unread && r.ProtoMajor == 1 {
-		w.Header()["Connection"] = closes
-		_ = readSide(w, past) // what else comes is not waited for
+		leaveUnread(w)
 	}
 	answer(w, code, append(appendError(make([]byte, 0, 256), e.code, e.why), '\n'))
+}
+
+// leaveUnread lets an HTTP/1.1 connection end with this answer, and what is left of the
+// request's body not be waited for.
+func leaveUnread(w http.ResponseWriter) {
+	w.Header()["Connection"] = closes
+	_ = readSide(w, past)
 }
 
 // appendError appends the envelope of all errors.
@@ -81,13 +87,19 @@ var (
 	closes   = []string{"close"}
 )
 
+// countedBody is up to which size the HTTP servers say by themselves how long a body
+// is, bytes.
+const countedBody = 2048
+
 // answer writes a whole answer.
 func answer(w http.ResponseWriter, code int, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = typeJSON
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = noSniff
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if len(body) > countedBody {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // whoever went away is not there to be told
 }

@@ -151,6 +151,26 @@ func (l *EventLog) Add(owner string, kind wire.EventKind) {
 	}
 }
 
+// Miss notes that the node did not see some events, nobody knows whose: it was given a
+// later state instead of what led there. Every reader is told, now or when it comes
+// back. It takes as long as much is kept.
+func (l *EventLog) Miss() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.mu.floor {
+		l.mu.floor[i]++ // the number of what is missing
+	}
+	for _, o := range l.mu.owners {
+		o.lastID++
+		for o.first != nil {
+			l.drop(o.first)
+		}
+		for _, r := range o.readers {
+			r.wake()
+		}
+	}
+}
+
 // owner answers an owner's log, made when there is none.
 func (l *EventLog) owner(name string) *ownerLog {
 	o := l.mu.owners[name]
@@ -292,7 +312,8 @@ func (r *reader) detach() {
 	l.forget(o)
 }
 
-// errBehind ends a reader that did not take its events while they were kept.
+// errBehind ends a reader that did not take its events while they were kept, or whose
+// events the node missed.
 var errBehind = errors.New("behind")
 
 // take appends the next events, as many as there is room for. It fails when the next

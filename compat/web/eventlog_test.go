@@ -198,6 +198,35 @@ func TestEventLogReaderFallsBehind(t *testing.T) {
 	}
 }
 
+// What the node missed is a gap for everybody: who reads, who is away, and who has no
+// event that is kept.
+func TestEventLogMiss(t *testing.T) {
+	l := newTestLog(8, 0)
+	l.addAll("a", 3)
+	r, _, err := l.attach(nil, "a", false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.detach()
+	l.Miss()
+	<-r.more
+	if ids, err := all(r); !errors.Is(err, errBehind) || len(ids) > 0 {
+		t.Errorf("who reads gets %v, %v", ids, err)
+	}
+	l.addAll("a", 1)
+	for owner, want := range map[string]string{"a": "[5]", "never heard of": "[]"} {
+		if ids, missed := l.resume(t, owner, 0); missed == nil || fmt.Sprint(ids) != want {
+			t.Errorf("%s: %v, %v", owner, ids, missed)
+		}
+	}
+	if ids, missed := l.resume(t, "a", 3); missed == nil || *missed != (gap{3, 5}) || fmt.Sprint(ids) != "[5]" {
+		t.Errorf("who was away: %v, %v", ids, missed)
+	}
+	if ids, missed := l.resume(t, "a", 5); missed != nil || len(ids) > 0 {
+		t.Errorf("who saw what came after: %v, %v", ids, missed)
+	}
+}
+
 func TestEventLogBoundsReaders(t *testing.T) {
 	l := newTestLog(8, 0)
 	var open []*reader

@@ -1,10 +1,14 @@
 package web
 
 import (
+	"context"
 	"crypto/tls"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -121,4 +125,115 @@ func TestH3StreamsAreBounded(t *testing.T) {
 	if res := f.send(t, h3Client(t, f), http.MethodGet, "/v1/health", ""); res.StatusCode != 200 {
 		t.Errorf("a bystander: %d %s", res.StatusCode, res.body)
 	}
+}
+
+// handshaken says whether the server has connections, and all their handshakes are
+// over.
+func (f *face) handshaken() bool {
+	for _, l := range f.listeners() {
+		if l, ok := l.(*h3Listener); ok {
+			l.handshakes.mu.Lock()
+			defer l.handshakes.mu.Unlock()
+			return l.handshakes.conns.Load() > 0 && l.handshakes.mu.pending.Len() == 0
+		}
+	}
+	return false
+}
+
+// BenchmarkH3 says what it costs to know which requests were early: the connection's
+// packets are traced then. The request is one that costs next to nothing by itself.
+func BenchmarkH3(b *testing.B) {
+	for _, traced := range []bool{false, true} {
+		for _, path := range []string{"/v1/nowhere", "/v1/health"} {
+			b.Run(fmt.Sprintf("zeroRTT=%v%s", traced, path), func(b *testing.B) {
+				f := serve(b, func(o *Options, _ *limits) { o.ZeroRTT = traced })
+				c := h3Client(b, f)
+				b.SetParallelism(16)
+				b.ReportAllocs()
+				before := cpuTime(b)
+				b.RunParallel(func(p *testing.PB) {
+					for p.Next() {
+						res, err := c.Get(f.url + path)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						_, _ = io.Copy(io.Discard, res.Body)
+						res.Body.Close()
+					}
+				})
+				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op") // of client and server, whoever else is busy
+			})
+		}
+	}
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Draining answers what is under way, and does not wait for clients that have nothing
+// under way and stay.
+func TestH3Drains(t *testing.T) {
+	f := serve(t, nil)
+	addr := f.listenH3(t)
+	idle := h3Dial(t, addr)
+	idle.want("health", idle.begin(http.MethodGet, "/v1/health", ""), 200, `"ok":true`)
+	busy := h3Dial(t, addr)
+	busy.want("acquire", busy.begin(http.MethodPost, "/v1/acquire", acquireOf(t.Name())), 200, "STATUS_OK")
+	wait := busy.begin(http.MethodPost, "/v1/acquireWait", strings.Replace(acquireOf(t.Name()), `{"ownerId":"`, `{"ownerId":"waits-`, 1))
+	var l *h3Listener
+	for _, x := range f.listeners() {
+		if h, ok := x.(*h3Listener); ok {
+			l = h
+		}
+	}
+	await(t, "the wait is under way", func() bool { return l.active.Load() == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		f.Drain(ctx)
+		close(done)
+	}()
+	await(t, "no stream is taken any more", func() bool {
+		s, err := idle.conn.OpenStream()
+		if err != nil {
+			return true
+		}
+		_, _ = s.Write(h3Request(http.MethodGet, "/v1/health", ""))
+		_ = s.Close()
+		_, err = io.ReadAll(s)
+		return err != nil
+	})
+	select {
+	case <-done:
+		t.Error("it did not wait for the request under way")
+	default:
+	}
+	f.svc.Leave()
+	if _, err := io.ReadAll(wait); err != nil {
+		t.Errorf("the answer of what was under way: %v", err)
+	}
+	<-done
+	if ctx.Err() != nil {
+		t.Error("it waited for a client that has nothing under way")
+	}
+	await(t, "the idle client is told", func() bool { return idle.conn.Context().Err() != nil })
+}
+
+// h3Dial connects, and speaks HTTP/3 by hand.
+func h3Dial(t testing.TB, addr string) *visit {
+	t.Helper()
+	conn, err := quic.DialAddr(t.Context(), addr, &tls.Config{RootCAs: pool, NextProtos: []string{"h3"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.CloseWithError(0, "") })
+	return &visit{t: t, conn: conn}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,6 +52,7 @@ func beside(t *testing.T, f *face, most uint64, attack func()) {
 		defer close(done)
 		attack()
 	}()
+	defer func() { <-done }()
 	var took []time.Duration
 	var peak uint64
 	for over := false; !over || len(took) < 20; {
@@ -114,10 +116,17 @@ func TestSlowBodies(t *testing.T) {
 		})
 	})
 	// A body that nobody wants to have is not waited for either.
-	c := dial(t, f, "http/1.1")
-	fmt.Fprintf(c, "POST /v1/nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
-	if b, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 404 ")) || !bytes.HasSuffix(b, []byte("}}\n")) {
-		t.Errorf("no route: got %q, %v", b, err)
+	for request, want := range map[string]string{
+		"POST /v1/nothing HTTP/1.1\r\n": "404 ", "GET /v1/health HTTP/1.1\r\n": "200 ", "PUT /v1/acquire HTTP/1.1\r\n": "405 ",
+		"POST /v1/acquire HTTP/1.1\r\nContent-Type: text/plain\r\n": "415 ", "OPTIONS /v1/health HTTP/1.1\r\n": "405 ",
+		"OPTIONS /v1/health HTTP/1.1\r\nOrigin: " + f.url + "\r\nAccess-Control-Request-Method: POST\r\n": "403 ",
+	} {
+		c := dial(t, f, "http/1.1")
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		fmt.Fprintf(c, "%sHost: x\r\nContent-Length: 1000\r\n\r\n{", request)
+		if b, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 "+want)) || !bytes.HasSuffix(b, []byte("}\n")) {
+			t.Errorf("%q: got %q, %v", request, b, err)
+		}
 	}
 	// Over HTTP/2 only the request ends.
 	pr, pw := io.Pipe()
@@ -265,43 +274,39 @@ func TestHeaderFlood(t *testing.T) {
 // TestHalfOpen opens connections that say nothing, or go silent after the handshake.
 // New ones are taken all the same, and those that said nothing the longest go.
 func TestHalfOpen(t *testing.T) {
-	f := serve(t, func(_ *Options, l *limits) { l.halfOpen, l.conns = 64, 256 })
-	const clients = 300
-	var mu sync.Mutex
+	const most, clients = 512, 1500
+	f := serve(t, func(_ *Options, l *limits) { l.halfOpen, l.conns = most, 600 })
 	var open []net.Conn
 	beside(t, f, 64<<20, func() {
-		crowd(8, func(int) {
-			for range clients / 8 {
-				c, err := net.Dial("tcp", f.addr)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_, _ = c.Write([]byte{22, 3, 1, 2, 0, 1}) // the beginning of a hello
-				mu.Lock()
-				open = append(open, c)
-				mu.Unlock()
+		for range clients {
+			c, err := net.Dial("tcp", f.addr)
+			if err != nil {
+				t.Error(err)
+				return
 			}
-		})
+			open = append(open, c)
+			if _, err := c.Write([]byte{22, 3, 1, 2, 0, 1}); err != nil { // the beginning of a hello
+				t.Error(err)
+			}
+		}
 	})
 	closed := func() (n int) {
 		for _, c := range open {
 			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-			var timeout net.Error
-			if _, err := c.Read(make([]byte, 1)); !(errors.As(err, &timeout) && timeout.Timeout()) {
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 				n++
 			}
 		}
 		return n
 	}
-	if n := closed(); n < len(open)-64 {
-		t.Errorf("%d of %d were closed, want all but 64", n, len(open))
+	if n := closed(); n < len(open)-most {
+		t.Errorf("%d of %d were closed, want all but %d", n, len(open), most)
 	}
 	for _, c := range open {
 		c.Close()
 	}
 	// With all connections of the limit idle, a new one still gets in.
-	idle := make([]*tls.Conn, 300)
+	idle := make([]*tls.Conn, 650)
 	for i := range idle {
 		idle[i] = dial(t, f, "http/1.1")
 		fmt.Fprintf(idle[i], "GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")

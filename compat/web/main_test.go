@@ -64,19 +64,25 @@ func (s *sharedNode) get(t testing.TB) *groups.Node {
 		if s.dir, s.err = os.MkdirTemp("", "web"); s.err != nil {
 			return
 		}
-		s.node, s.err = groups.Open(groups.Config{
-			DataDir: s.dir, RaftAddr: freePort(t), Bootstrap: true, Segments: 1, GroupCount: 16, LogCount: 2,
-			ElectionMin: 300 * time.Millisecond, Heartbeat: 50 * time.Millisecond, MaxQueued: 1 << 20,
-			RaftFS: gvfs.NewMem(), FS: vfs.NewMem(), Log: quiet,
-		})
-		if s.err == nil && !s.node.WaitReady(20*time.Second) {
-			s.err = fmt.Errorf("the node is not ready")
-		}
+		s.node, s.err = openNode(t, s.dir)
 	})
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
 	return s.node
+}
+
+func openNode(t testing.TB, dir string) (*groups.Node, error) {
+	t.Helper()
+	node, err := groups.Open(groups.Config{
+		DataDir: dir, RaftAddr: freePort(t), Bootstrap: true, Segments: 1, GroupCount: 16, LogCount: 2,
+		ElectionMin: 300 * time.Millisecond, Heartbeat: 50 * time.Millisecond, MaxQueued: 1 << 20,
+		RaftFS: gvfs.NewMem(), FS: vfs.NewMem(), Log: quiet,
+	})
+	if err == nil && !node.WaitReady(20*time.Second) {
+		err = fmt.Errorf("the node is not ready")
+	}
+	return node, err
 }
 
 func (s *sharedNode) close() error {
@@ -139,7 +145,11 @@ type face struct {
 // serve starts a server. What a test wants otherwise, it changes before.
 func serve(t testing.TB, change func(*Options, *limits)) *face {
 	t.Helper()
-	node := shared.get(t)
+	return serveNode(t, shared.get(t), change)
+}
+
+func serveNode(t testing.TB, node *groups.Node, change func(*Options, *limits)) *face {
+	t.Helper()
 	svc := compat.NewService(node, compat.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID()})
 	opt := Options{
 		Service: svc, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
@@ -168,6 +178,7 @@ func client(t testing.TB, h2 bool) *http.Client {
 	tr.Protocols.SetHTTP1(!h2)
 	tr.Protocols.SetHTTP2(h2)
 	t.Cleanup(tr.CloseIdleConnections)
+	tr.MaxIdleConnsPerHost = 128
 	return &http.Client{Transport: tr, Timeout: 30 * time.Second}
 }
 
@@ -222,4 +233,12 @@ func await(t testing.TB, what string, ok func() bool) {
 			t.Fatal("waited in vain: " + what)
 		}
 	}
+}
+
+// within bounds what a test waits for.
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }

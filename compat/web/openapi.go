@@ -45,17 +45,17 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// direction is how a schema is used: what is taken is wider than what is given.
-type direction struct {
+// schemaUse is how a schema is used: what is taken is wider than what is given.
+type schemaUse struct {
 	suffix string // of the schema's name
 	taken  bool
 	as     profile
 }
 
 var (
-	taken      = direction{taken: true}
-	given      = direction{as: proto3}
-	givenPlain = direction{suffix: ".plain", as: plain}
+	taken      = schemaUse{taken: true}
+	given      = schemaUse{as: proto3}
+	givenPlain = schemaUse{suffix: ".plain", as: plain}
 )
 
 // document describes the interface as OpenAPI 3.1, made from the descriptors of the
@@ -123,7 +123,7 @@ func document(plainDefault bool) []byte {
 // describer gathers the schemas that a document refers to.
 type describer struct {
 	schemas map[string]object
-	def     direction
+	def     schemaUse
 }
 
 func ref(name string) object { return object{{"$ref", "#/components/schemas/" + name}} }
@@ -153,7 +153,7 @@ func (d *describer) operation(m protoreflect.MethodDescriptor, post bool) object
 }
 
 // message answers a reference to a message's schema, which it makes at the first call.
-func (d *describer) message(md protoreflect.MessageDescriptor, dir direction) object {
+func (d *describer) message(md protoreflect.MessageDescriptor, dir schemaUse) object {
 	name := string(md.Name()) + dir.suffix
 	if dir.taken && !strings.HasSuffix(name, "Request") {
 		name += "Input"
@@ -184,7 +184,7 @@ func (d *describer) message(md protoreflect.MessageDescriptor, dir direction) ob
 	return ref(name)
 }
 
-func (d *describer) field(fd protoreflect.FieldDescriptor, dir direction) object {
+func (d *describer) field(fd protoreflect.FieldDescriptor, dir schemaUse) object {
 	var schema object
 	switch {
 	case fd.IsMap():
@@ -203,7 +203,7 @@ func (d *describer) field(fd protoreflect.FieldDescriptor, dir direction) object
 }
 
 // single describes a value of a field, or one of several.
-func (d *describer) single(fd protoreflect.FieldDescriptor, dir direction) object {
+func (d *describer) single(fd protoreflect.FieldDescriptor, dir schemaUse) object {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
 		return object{{"type", "string"}}
@@ -226,7 +226,7 @@ func (d *describer) single(fd protoreflect.FieldDescriptor, dir direction) objec
 }
 
 // wide describes a 64-bit number.
-func wide(dir direction, pattern string, rule member) object {
+func wide(dir schemaUse, pattern string, rule member) object {
 	number, text := object{{"type", "integer"}, rule}, object{{"type", "string"}, {"pattern", pattern}}
 	switch {
 	case dir.taken:
@@ -238,7 +238,7 @@ func wide(dir direction, pattern string, rule member) object {
 }
 
 // enum answers a reference to an enum's schema.
-func (d *describer) enum(ed protoreflect.EnumDescriptor, dir direction) object {
+func (d *describer) enum(ed protoreflect.EnumDescriptor, dir schemaUse) object {
 	name := string(ed.Name()) + dir.suffix
 	if dir.taken {
 		name += "Input"

@@ -73,16 +73,24 @@ func filled(fd protoreflect.FieldDescriptor, zero protoreflect.Value) protorefle
 
 var quoted = regexp.MustCompile(`"(-?[0-9]+)"`)
 
+// hollow puts an empty message into every list of messages.
+func hollow(m protoreflect.Message) {
+	for i := range m.Descriptor().Fields().Len() {
+		if fd := m.Descriptor().Fields().Get(i); fd.IsList() && fd.Message() != nil {
+			list := m.Mutable(fd).List()
+			list.Append(list.NewElement())
+		}
+	}
+}
+
 // TestProfiles holds both profiles against protojson, for every answer there is, with
-// all fields set and with none: it is the referee of what a field is called and of
+// all fields set, with none, and with lists of messages that have none: it is the referee of what a field is called and of
 // how it is spelled, its white space aside.
 func TestProfiles(t *testing.T) {
 	for _, mt := range responses(t) {
-		for _, full := range []bool{false, true} {
+		for _, how := range []func(protoreflect.Message){func(protoreflect.Message) {}, fill, hollow} {
 			m := mt.New()
-			if full {
-				fill(m)
-			}
+			how(m)
 			for name, as := range map[string]profile{"proto3": proto3, "plain": plain} {
 				want, err := protojson.MarshalOptions{EmitUnpopulated: true, UseEnumNumbers: !as.names}.Marshal(m.Interface())
 				if err != nil {

@@ -98,6 +98,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if alt := s.altSvc.Load(); alt != nil && r.ProtoMajor < 3 {
 		w.Header()["Alt-Svc"] = *alt
 	}
+	if r.ProtoMajor == 1 && r.Method != http.MethodPost && r.ContentLength != 0 {
+		leaveUnread(w) // net/http would wait for the body before it sends the answer
+	}
 	if r.ProtoMajor == 3 { // net/http's server has done the like by itself
 		_ = writeSide(w, time.Now().Add(s.lim.call+s.lim.write))
 	}

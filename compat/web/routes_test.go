@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -176,6 +178,141 @@ func TestAcquireWait(t *testing.T) {
 		f.post(t, c, "release", `{"ownerId":"first","requests":[{"path":"`+path+`"}]}`)
 		if got := <-answer; got.StatusCode != 200 || !strings.Contains(got.body, `"status":"ACQUIRE_STATUS_OK"`) {
 			t.Errorf("granted: %d %s", got.StatusCode, got.body)
+		}
+	})
+}
+
+// TestUnhealthy asks a node that has left: its health is told with 503 and the usual
+// body, and what else is asked is surely not carried out.
+func TestUnhealthy(t *testing.T) {
+	node, err := openNode(t, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := serveNode(t, node, nil)
+	if err := node.Close(5 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	eachVersion(t, func(t *testing.T, c *http.Client) {
+		want := fmt.Sprintf(`{"ok":false,"detail":"draining","nodeId":%q,"clusterId":%q}`, node.NodeID(), node.ClusterID())
+		for _, method := range []string{"GET", "POST"} {
+			if got := f.send(t, c, method, "/v1/health", ""); got.StatusCode != 503 || got.body != want {
+				t.Errorf("%s: %d %s, want %s", method, got.StatusCode, got.body, want)
+			}
+		}
+		got := f.post(t, c, "incrFencingToken", "{}")
+		if got.StatusCode != 503 || got.body != `{"error":{"code":"UNAVAILABLE","message":"the node is draining; nothing was done, ask another one"}}` {
+			t.Errorf("%d %s", got.StatusCode, got.body)
+		}
+	})
+}
+
+// TestTurns fills what a connection may have under way. The next one waits, and is
+// refused in the end; other connections, and what stays open, are not in its way.
+func TestTurns(t *testing.T) {
+	f := serve(t, func(o *Options, l *limits) { o.InFlight, l.call = 1, 300*time.Millisecond })
+	c := client(t, true)
+	f.send(t, c, "GET", "/v1/health", "") // so that all is on one connection
+	body, send := io.Pipe()
+	first := make(chan response, 1)
+	go func() {
+		req, err := http.NewRequest("POST", f.url+"/v1/acquire", body)
+		if err != nil {
+			t.Error(err)
+		}
+		res, err := c.Do(req)
+		if err != nil {
+			t.Error(err)
+			first <- response{}
+			return
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		first <- response{res, string(b)}
+	}()
+	if _, err := send.Write([]byte(`{"ownerId":"turns",`)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first one is being read", func() bool {
+		f.bodies.mu.Lock()
+		defer f.bodies.mu.Unlock()
+		return f.bodies.mu.first != nil
+	})
+	if got := f.post(t, c, "acquireWait", `{"ownerId":"turns-2","ttlMs":1000,"requests":[{"path":"web:/turns/b"}]}`); got.StatusCode != 200 {
+		t.Errorf("a waiting acquire: %d %s", got.StatusCode, got.body)
+	}
+	if got := f.send(t, client(t, true), "GET", "/v1/health", ""); got.StatusCode != 200 {
+		t.Errorf("another connection: %d %s", got.StatusCode, got.body)
+	}
+	if got := f.post(t, c, "health", "{}"); got.StatusCode != 504 ||
+		got.body != `{"error":{"code":"DEADLINE_EXCEEDED","message":"the connection has 1 requests under way, and none was answered in time for this one to begin; it was not carried out"}}` {
+		t.Errorf("the second one: %d %s", got.StatusCode, got.body)
+	}
+	if _, err := send.Write([]byte(`"ttlMs":1000,"requests":[{"path":"web:/turns/a"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	send.Close()
+	if got := <-first; got.Response == nil || got.StatusCode != 200 {
+		t.Errorf("the first one: %s", got.body)
+	}
+	if got := f.post(t, c, "health", "{}"); got.StatusCode != 200 {
+		t.Errorf("the next one: %d %s", got.StatusCode, got.body)
+	}
+}
+
+// TestDrain answers what is under way, and takes nothing new.
+func TestDrain(t *testing.T) {
+	eachVersion(t, func(t *testing.T, c *http.Client) {
+		f := serve(t, nil)
+		path := fmt.Sprintf("web:/drain/%p", c)
+		f.post(t, c, "acquire", `{"ownerId":"drain","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`)
+		waits := make(chan response, 1)
+		go func() {
+			waits <- f.post(t, c, "acquireWait", `{"ownerId":"drain-2","ttlMs":1000,"requests":[{"path":"`+path+`"}]}`)
+		}()
+		await(t, "it queues", func() bool {
+			return strings.Contains(f.post(t, c, "describePath", `{"path":"`+path+`"}`).body, `"waitersTotal":"1"`)
+		})
+		silent, err := net.Dial("tcp", f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		drained := make(chan struct{})
+		go func() {
+			f.Drain(within(t))
+			close(drained)
+		}()
+		await(t, "no connection is taken", func() bool {
+			conn, err := net.Dial("tcp", f.addr)
+			if err == nil {
+				conn.Close()
+			}
+			return err != nil
+		})
+		f.svc.Leave()
+		if got := <-waits; got.StatusCode != 503 || !strings.HasPrefix(got.body, `{"error":{"code":"UNAVAILABLE","message":"the node is shutting down`) {
+			t.Errorf("%d %s", got.StatusCode, got.body)
+		}
+		select {
+		case <-drained:
+		case <-time.After(3 * time.Second):
+			t.Error("the drain goes on with nothing under way")
+		}
+	})
+}
+
+// TestPanic answers a request that hit a bug, and the server goes on.
+func TestPanic(t *testing.T) {
+	f := serve(t, nil)
+	f.routes["/v1/bug"] = &route{methods: []string{"GET"}, serve: func(http.ResponseWriter, *http.Request) { panic("a bug") }}
+	eachVersion(t, func(t *testing.T, c *http.Client) {
+		got := f.send(t, c, "GET", "/v1/bug", "")
+		if got.StatusCode != 500 || got.body != `{"error":{"code":"INTERNAL","message":"a bug in the server, which its log tells more of; the outcome of the request is not known"}}` {
+			t.Errorf("%d %s", got.StatusCode, got.body)
+		}
+		if got := f.send(t, c, "GET", "/v1/health", ""); got.StatusCode != 200 {
+			t.Errorf("afterwards: %d %s", got.StatusCode, got.body)
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/status"
+
 	"github.com/pathlockd/pathlockd/compat"
 )
 
@@ -27,8 +29,8 @@ type Options struct {
 	// event streams and waiting acquires; more wait their turn. 0: 256.
 	InFlight int
 	Log      *slog.Logger
-	// RequestTimeout is how long the node tries to carry a request out. What it has
-	// not answered some seconds after that is given up. 0: 30 s.
+	// RequestTimeout is how long the node tries to carry a request out, which it then
+	// answers. 0: 30 s.
 	RequestTimeout time.Duration
 }
 
@@ -49,7 +51,7 @@ type limits struct {
 func defaultLimits(request time.Duration) limits {
 	return limits{
 		handshake: 10 * time.Second, idle: 2 * time.Minute, body: 10 * time.Second, write: 20 * time.Second,
-		call: request + callGrace, conns: 8192, halfOpen: 512, bodyBytes: 64 << 20, replyBytes: 128 << 20,
+		call: request + callGrace, conns: 8192, halfOpen: 1024, bodyBytes: 64 << 20, replyBytes: 128 << 20,
 	}
 }
 
@@ -59,7 +61,7 @@ const (
 	MaxBodyBytes = 4 << 20
 	// MaxHeaderBytes bounds a request's headers; over it the answer is 431.
 	MaxHeaderBytes = 16 << 10
-	// callGrace is what a request may take beyond the time that the node gives it.
+	// callGrace is what an answer may take beyond the time that the node gives it.
 	callGrace = 5 * time.Second
 	// openStreams is how many requests that stay open (event streams, waiting
 	// acquires) an HTTP/2 or HTTP/3 connection may have besides the others.
@@ -143,6 +145,9 @@ func (s *Server) listeners() []listener {
 // Listen serves HTTP/1.1 and HTTP/2 over TLS at an address, host:port, and answers
 // where that is.
 func (s *Server) Listen(addr string) (string, error) {
+	if s.opt.TLS == nil {
+		return "", errors.New("no TLS certificates are configured")
+	}
 	tcp, err := net.Listen("tcp", addr)
 	if err != nil {
 		return "", err
@@ -209,7 +214,7 @@ type tcpListener struct {
 }
 
 func (l *tcpListener) drain(ctx context.Context) {
-	l.conns.closeHalfOpen() // they have no request that could be answered
+	l.conns.end() // what has not asked anything need not be answered
 	if err := l.http.Shutdown(ctx); err != nil {
 		l.close()
 	}
@@ -227,23 +232,25 @@ func (s *Server) connContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, turnsKey{}, make(turns, s.opt.InFlight))
 }
 
-// enter waits for a turn of the connection that ctx belongs to, and answers what
-// gives it back.
-func enter(ctx context.Context) (turns, error) {
+// enter waits for a turn of the connection that ctx belongs to. For how long, once it
+// has it, is for the node to say, which answers every request in time.
+func (s *Server) enter(ctx context.Context) (turns, error) {
 	t, _ := ctx.Value(turnsKey{}).(turns)
-	if t == nil {
-		return nil, fmt.Errorf("a request of no connection")
-	}
 	select {
 	case t <- struct{}{}:
 		return t, nil
 	default:
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.lim.call)
+	defer cancel()
 	select {
 	case t <- struct{}{}:
 		return t, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, &refusal{
+			code: status.FromContextError(ctx.Err()).Code(), unread: true,
+			why: fmt.Sprintf("the connection has %d requests under way, and none was answered in time for this one to begin; it was not carried out", s.opt.InFlight),
+		}
 	}
 }
 
