@@ -142,7 +142,7 @@ func (b *bridge) leave(ctx context.Context, c *call) error {
 			}
 		}()
 	}
-	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // a context's error is the value itself
+	if ctx.Err() == context.DeadlineExceeded {
 		return status.Error(codes.DeadlineExceeded, "the caller's deadline passed before the answer; it may have been carried out: repeat it with the same idempotency_key")
 	}
 	return status.FromContextError(ctx.Err()).Err()

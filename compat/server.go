@@ -88,7 +88,6 @@ func NewServer(svc *Service, opt ServerOptions) *Server {
 		grpc.ConnectionTimeout(handshakeWithin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingWithin}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsAtMost, PermitWithoutStream: true}),
-		grpc.SharedWriteBuffer(true),
 		grpc.UnknownServiceHandler(unknown),
 	)
 	s.grpc.RegisterService(service(), svc)
