@@ -43,7 +43,7 @@ func newDaemon(t testing.TB, dir string) *daemon.Daemon {
 	t.Helper()
 	cfg := daemon.DefaultConfig()
 	cfg.DataDir, cfg.Bootstrap = dir, true
-	cfg.NativeListen, cfg.Listen, cfg.RaftAddr = "127.0.0.1:0", "off", "127.0.0.1:0"
+	cfg.NativeListen, cfg.Listen, cfg.RaftAddr = "127.0.0.1:0", "", "127.0.0.1:0"
 	cfg.NativeUnix = filepath.Join(dir, "p.sock")
 	cfg.LogCount, cfg.GroupCount = 2, 8
 	if err := os.MkdirAll(dir, 0o700); err != nil {
