@@ -7,7 +7,7 @@ import (
 )
 
 // patience bounds every wait for something that has to come.
-const patience = 15 * time.Second
+const patience = 90 * time.Second
 
 // face is one interface of the server, spoken by a client that shares no code with
 // the server or with the project's own client.
