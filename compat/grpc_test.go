@@ -178,7 +178,7 @@ func poll(t testing.TB, is func() bool, otherwise func() string) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for late := time.After(20 * time.Second); !is(); {
+	for late := time.After(90 * time.Second); !is(); {
 		select {
 		case <-look.C:
 		case <-late:

@@ -78,7 +78,7 @@ func besieged(t *testing.T, addr string, most int64, attack func() int) {
 	if grew > most {
 		t.Errorf("memory grew by %d bytes, at most %d are bearable", grew, most)
 	}
-	if by.asked == 0 || by.slowest > 5*time.Second {
+	if by.asked == 0 || by.slowest > 20*time.Second {
 		t.Errorf("a bystander had %d answers, the slowest after %v", by.asked, by.slowest)
 	}
 }

@@ -124,7 +124,7 @@ func client(t testing.TB, addr string, opts ...grpc.DialOption) (pb.PathLockClie
 // within bounds a test's calls.
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -137,7 +137,7 @@ func echo(t *testing.T, conf *tls.Config) string {
 // dial connects and answers the connection and the server's certificate.
 func dial(t *testing.T, addr string, conf *tls.Config) (*tls.Conn, *x509.Certificate) {
 	t.Helper()
-	c, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", addr, conf)
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: 60 * time.Second}, "tcp", addr, conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func dial(t *testing.T, addr string, conf *tls.Config) (*tls.Conn, *x509.Certifi
 
 func ping(t *testing.T, c *tls.Conn) {
 	t.Helper()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Write([]byte("x")); err != nil {
@@ -404,7 +404,7 @@ func TestClientsMustShowACertificate(t *testing.T) {
 	for name, certs := range map[string][]tls.Certificate{"none": nil, "of another authority": {*stranger}} {
 		c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, Certificates: certs})
 		if err == nil { // TLS 1.3: the refusal comes with the first read
-			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 			_, err = c.Read(make([]byte, 1))
 			c.Close()
 		}

@@ -56,7 +56,7 @@ func newVisitor(t testing.TB, addr string) *visitor {
 	defer conn.CloseWithError(0, "")
 	select {
 	case <-cache.put:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the server gave no ticket")
 	}
 	return v
@@ -154,7 +154,7 @@ func h3Request(method, path, body string) []byte {
 // status reads an answer.
 func (v *visit) status(s *quic.Stream) (code int, body string) {
 	v.t.Helper()
-	if err := s.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := s.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		v.t.Fatal(err)
 	}
 	b, err := io.ReadAll(s)
@@ -191,7 +191,7 @@ func (v *visit) handshake() {
 	v.t.Helper()
 	select {
 	case <-v.conn.HandshakeComplete():
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		v.t.Fatal("the handshake did not end")
 	}
 }

@@ -24,7 +24,7 @@ func h3Client(t testing.TB, f *face) *http.Client {
 	// The URL's port is the one of TCP, so the transport is told where to go.
 	tr := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, Dial: dialTo(addr)}
 	t.Cleanup(func() { tr.Close() })
-	return &http.Client{Transport: tr, Timeout: 30 * time.Second}
+	return &http.Client{Transport: tr, Timeout: patience}
 }
 
 func (f *face) listenH3(t testing.TB) string {
@@ -194,7 +194,7 @@ func TestH3Drains(t *testing.T) {
 		}
 	}
 	await(t, "the wait is under way", func() bool { return l.active.Load() == 1 })
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {

@@ -42,7 +42,7 @@ func hellos(t testing.TB, n int) (all [][]byte) {
 			_, _ = quic.DialAddr(ctx, sink.LocalAddr().String(), conf, nil)
 			close(done)
 		}()
-		if err := sink.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := sink.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		size, err := sink.Read(buf)
@@ -63,9 +63,9 @@ func (f *face) bystander(t testing.TB, addr string) time.Duration {
 	t.Helper()
 	start := time.Now()
 	conf := &tls.Config{RootCAs: pool, NextProtos: []string{"h3"}}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	conn, err := quic.DialAddr(ctx, addr, conf, nil)
+	conn, err := quic.DialAddr(ctx, addr, conf, &quic.Config{HandshakeIdleTimeout: patience / 2})
 	if err != nil {
 		t.Fatalf("a bystander: %v", err)
 	}
@@ -102,7 +102,7 @@ func TestHandshakeFlood(t *testing.T) {
 	used := heap() - before
 	t.Logf("%d beginnings: at most %d kept, %d KiB of heap (%d KiB each); a bystander took %v, and %v before",
 		len(flood), most, used>>10, used>>10/int64(max(f.halfOpenNow(), 1)), worst.Round(time.Millisecond), quiet.Round(time.Millisecond))
-	if most > limit+1 || most < limit/2 { // the bystander's own may come on top
+	if most > limit+1 || most < limit/8 { // the bystander's own may come on top
 		t.Errorf("%d handshakes are kept, want about %d", most, limit)
 	}
 	await(t, "the handshakes are given up", func() bool { return f.halfOpenNow() == 0 })

@@ -69,7 +69,7 @@ func beside(t *testing.T, f *face, most uint64, attack func()) {
 	grown := peak - min(peak, before.HeapInuse+before.StackInuse)
 	t.Logf("a bystander's request took %v (median of %d), at most %v; %v without the attack; memory grew by %.1f MiB",
 		took[len(took)/2].Round(10*time.Microsecond), len(took), took[len(took)-1].Round(10*time.Microsecond), calm[len(calm)/2].Round(10*time.Microsecond), float64(grown)/(1<<20))
-	if worst := took[len(took)-1]; worst > 3*time.Second {
+	if worst := took[len(took)-1]; worst > 20*time.Second {
 		t.Errorf("a bystander waited %v", worst)
 	}
 	if grown > most {
@@ -122,7 +122,7 @@ func TestSlowBodies(t *testing.T) {
 		"OPTIONS /v1/health HTTP/1.1\r\nOrigin: " + f.url + "\r\nAccess-Control-Request-Method: POST\r\n": "403 ",
 	} {
 		c := dial(t, f, "http/1.1")
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		fmt.Fprintf(c, "%sHost: x\r\nContent-Length: 1000\r\n\r\n{", request)
 		if b, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 "+want)) || !bytes.HasSuffix(b, []byte("}\n")) {
 			t.Errorf("%q: got %q, %v", request, b, err)

@@ -79,7 +79,7 @@ func openNode(t testing.TB, dir string) (*groups.Node, error) {
 		ElectionMin: 300 * time.Millisecond, Heartbeat: 50 * time.Millisecond, MaxQueued: 1 << 20,
 		RaftFS: gvfs.NewMem(), FS: vfs.NewMem(), Log: quiet,
 	})
-	if err == nil && !node.WaitReady(20*time.Second) {
+	if err == nil && !node.WaitReady(patience) {
 		err = fmt.Errorf("the node is not ready")
 	}
 	return node, err
@@ -153,7 +153,7 @@ func serveNode(t testing.TB, node *groups.Node, change func(*Options, *limits)) 
 	svc := compat.NewService(node, compat.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID()})
 	opt := Options{
 		Service: svc, TLS: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-		InFlight: 256, Log: quiet, RequestTimeout: 30 * time.Second,
+		InFlight: 256, Log: quiet, RequestTimeout: patience,
 	}
 	lim := defaultLimits(opt.RequestTimeout)
 	if change != nil {
@@ -179,7 +179,7 @@ func client(t testing.TB, h2 bool) *http.Client {
 	tr.Protocols.SetHTTP2(h2)
 	t.Cleanup(tr.CloseIdleConnections)
 	tr.MaxIdleConnsPerHost = 128
-	return &http.Client{Transport: tr, Timeout: 30 * time.Second}
+	return &http.Client{Transport: tr, Timeout: patience}
 }
 
 // response is an answer, read.
@@ -191,7 +191,7 @@ type response struct {
 // send sends a request. Headers come in pairs.
 func (f *face) send(t testing.TB, c *http.Client, method, path, body string, headers ...string) response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var in io.Reader
 	if body != "" {
@@ -225,10 +225,13 @@ func (f *face) post(t testing.TB, c *http.Client, rpc, body string, headers ...s
 	return f.send(t, c, http.MethodPost, prefix+rpc, body, headers...)
 }
 
+// patience bounds what a test waits for: it is for machines that do much else.
+const patience = 90 * time.Second
+
 // await polls until ok, or fails.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("waited in vain: " + what)
 		}
@@ -238,7 +241,7 @@ func await(t testing.TB, what string, ok func() bool) {
 // within bounds what a test waits for.
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -296,7 +296,7 @@ func TestDrain(t *testing.T) {
 		}
 		select {
 		case <-drained:
-		case <-time.After(3 * time.Second):
+		case <-time.After(patience / 3):
 			t.Error("the drain goes on with nothing under way")
 		}
 	})

@@ -68,7 +68,7 @@ func (f *face) source(t testing.TB, c *http.Client, query string) *eventSource {
 // open connects, with the id of the last event if there was one.
 func (e *eventSource) open() *eventSource {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	e.cancel = cancel
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url, nil)
 	if err != nil {
@@ -338,7 +338,7 @@ func TestEventStreamEndsWhenTheNodeLeaves(t *testing.T) {
 		if got, err := e.frame(); !errors.Is(err, io.EOF) {
 			t.Errorf("got %+v, %v; want a proper end", got, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		e.close()
 		c.CloseIdleConnections()
@@ -435,7 +435,7 @@ func TestEventStreamOfRealEvents(t *testing.T) {
 	untap := shared.get(t).Tap(func(e engine.Event, _ wire.Position) { l.Add(e.Owner, e.Kind) }, l.Miss)
 	defer untap()
 	overEach(t, withEvents(l), func(t *testing.T, f *face, c *http.Client) {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		a, b, path := t.Name()+"-a", t.Name()+"-b", "sse:/"+strings.ReplaceAll(t.Name(), "/", "-")
 		acquire := func(owner string) pb.AcquireStatus {
