@@ -69,7 +69,7 @@ generated-check: ## fail when a generated file is not what its source makes
 FUZZTIME ?= 5m
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (5m) each
-	@for dir in wire trie loop; do \
+	@for dir in wire trie loop groups/members; do \
 		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9]+' $$dir/*_test.go | sed 's/func //'); do \
 			echo "== $$dir $$f $(FUZZTIME)"; \
 			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./$$dir; \
@@ -91,6 +91,10 @@ demo: build ## real processes on real files, with stops and kills; the files giv
 .PHONY: bench-budgets
 bench-budgets: ## measure every budget against its ceiling; some minutes on a quiet machine
 	go run -ldflags "$(LDFLAGS)" ./bench budgets $(ARGS)
+
+.PHONY: bench-faces
+bench-faces: ## native, gRPC and JSON over each HTTP version, side by side; five minutes
+	go run -ldflags "$(LDFLAGS)" ./bench faces $(ARGS)
 
 .PHONY: bench-micro
 bench-micro: ## the micro benchmarks beside the code

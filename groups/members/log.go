@@ -1,0 +1,92 @@
+package members
+
+import (
+	"bytes"
+	"context"
+	"log"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+)
+
+// listLog passes on memberlist's messages. What matters to people (who comes and goes,
+// who is refused) this package says itself, so most of it is for debugging.
+type listLog struct {
+	log    *slog.Logger
+	limit  *limiter    // of warnings, by kind and peer
+	silent atomic.Bool // closing: what fails now fails for that
+}
+
+func (l *listLog) logger() *log.Logger { return log.New(l, "", 0) }
+
+// otherKey are the words of memberlist by which a message is known to be encrypted
+// with another key.
+const otherKey = "no installed keys could decrypt"
+
+// foreign are the words of memberlist by which a message is known to come from
+// somebody without the key, or from no gossiping node at all.
+var foreign = []string{
+	otherKey,
+	"unsupported encryption version",
+	"payload is too small to decrypt",
+	"cannot decrypt empty payload",
+	"remote state is not encrypted",
+	"remote node state is larger than limit",
+	"unacceptable label",
+	"label header",
+	"cannot decode label",
+	errStreamTooLong.Error(),
+	errUnread.Error(),
+}
+
+// loud are the words of other messages that people must see.
+var loud = []string{
+	"UDP probes failed, network may be misconfigured",
+	"handler queue full",
+	"Too many pending push/pull requests",
+}
+
+// Write takes one message: "[LEVEL] memberlist: text".
+func (l *listLog) Write(p []byte) (int, error) {
+	line := string(bytes.TrimSpace(p))
+	if i := strings.Index(line, "memberlist: "); i >= 0 {
+		line = line[i+len("memberlist: "):]
+	}
+	level := slog.LevelDebug
+	if !l.silent.Load() {
+		if containsAny(line, foreign) {
+			peer := sender(line)
+			if l.limit.allow("foreign" + peer) {
+				l.log.Warn("refused gossip of a peer that does not have this cluster's internal_auth_token, or is no pathlockd node", "peer", peer)
+			}
+		} else if containsAny(line, loud) && l.limit.allow(line) {
+			level = slog.LevelWarn
+		}
+	}
+	l.log.Log(context.Background(), level, "gossip", "message", line)
+	return len(p), nil
+}
+
+func containsAny(line string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(line, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// sender is the host in a message's "from=host:port". Ports of clients change with
+// each connection.
+func sender(line string) string {
+	_, rest, ok := strings.Cut(line, "from=")
+	if !ok {
+		return "unknown"
+	}
+	addr, _, _ := strings.Cut(rest, " ")
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		return host
+	}
+	return addr
+}

@@ -1,0 +1,137 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+)
+
+func ask(t *testing.T, within time.Duration, q Ask) []Answer {
+	t.Helper()
+	q.Log = slog.New(slog.NewTextHandler(everything, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if q.Token == "" {
+		q.Token = tokenOf(t)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	answers, err := q.probe(ctx, &oneHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers
+}
+
+// TestProbe asks a member, one that is joining, one with another token, one that says
+// nothing, nobody, and itself.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	a := start(t, 1)
+	b := start(t, 2, seeds(a), self(func(r *Record) { r.State = Joining }))
+	allSee(t, a, b)
+	stranger := start(t, 3, func(c *Config) { c.Token += "!" })
+	own := nobody(t)
+	names := []string{
+		own, fmt.Sprintf("localhost:%d", port(t, own)), // itself
+		nobody(t), deaf(t), "no-such-host.invalid:1", stranger.GossipAddr(), b.GossipAddr(),
+		fmt.Sprintf("localhost:%d", port(t, a.GossipAddr())),
+	}
+	answers := ask(t, patience/2, Ask{Seeds: names, Bind: own})
+	if len(answers) != 6 {
+		t.Fatalf("%d answers, want 6: its own addresses are no seeds", len(answers))
+	}
+	for i, want := range []struct {
+		founded bool
+		err     error
+		node    string
+	}{{err: errAny}, {err: errAny}, {err: errAny}, {err: ErrToken}, {node: "node-2"}, {node: "node-1", founded: true}} {
+		got := answers[i]
+		if got.Seed != names[i+2] || got.Founded != want.founded || got.NodeID != want.node ||
+			(want.err == nil) != (got.Err == nil) || errors.Is(want.err, ErrToken) && !errors.Is(got.Err, ErrToken) {
+			t.Errorf("%s: %+v, want %+v", names[i+2], got, want)
+		}
+		if got.Err != nil && !strings.Contains(got.Err.Error(), got.Seed) {
+			t.Errorf("%q does not name the seed %s", got.Err, got.Seed)
+		}
+	}
+	found, err := ClusterOf(answers)
+	if err != nil || found == nil || found.ClusterID != clusterA || !maps.Equal(found.Settings, a.config.Settings) {
+		t.Errorf("the cluster is %+v (%v), want %s with its settings", found, err, clusterA)
+	}
+	for _, n := range []*node{a, b} {
+		if !n.knows("node-1", "node-2") {
+			t.Errorf("%s took the asker in: %v", n.name, n.Members.Members())
+		}
+		if lines := n.log.lines("level=WARN", "refused a node"); len(lines) > 0 {
+			t.Errorf("%s warned about being asked: %q", n.name, lines)
+		}
+	}
+}
+
+var errAny = errors.New("any")
+
+// TestProbeWithoutCluster asks where there is none: the answer comes when the time is
+// up, because a founded one may just be starting.
+func TestProbeWithoutCluster(t *testing.T) {
+	t.Parallel()
+	b := start(t, 2, self(func(r *Record) { r.State = Joining }))
+	var answers []Answer
+	eventually(t, "b answers within the time", func() bool {
+		answers = ask(t, 300*time.Millisecond, Ask{Seeds: []string{b.GossipAddr(), nobody(t)}})
+		return answers[0].Err == nil
+	})
+	if len(answers) != 2 || answers[0].Founded || answers[0].NodeID != "node-2" || answers[1].Err == nil {
+		t.Errorf("answers are %+v", answers)
+	}
+	if found, err := ClusterOf(answers); found != nil || err != nil {
+		t.Errorf("a cluster was found: %+v (%v)", found, err)
+	}
+	// It becomes one while it is asked.
+	asked := func() int { return len(b.log.lines("Failed push/pull merge", errAsking.Error())) }
+	before := asked()
+	done := make(chan []Answer)
+	go func() { done <- ask(t, patience/2, Ask{Seeds: []string{b.GossipAddr()}}) }()
+	eventually(t, "b said that it is none", func() bool { return asked() > before })
+	if err := b.Update(func(r *Record) { r.State = Member }); err != nil {
+		t.Fatal(err)
+	}
+	if answers := <-done; len(answers) != 1 || !answers[0].Founded {
+		t.Errorf("answers are %+v", answers)
+	}
+}
+
+// TestProbeOfTwoClusters finds both, which is for the operator to mend.
+func TestProbeOfTwoClusters(t *testing.T) {
+	t.Parallel()
+	a := start(t, 1)
+	b := start(t, 2, self(func(r *Record) { r.ClusterID = clusterB }))
+	var err error
+	eventually(t, "both answer", func() bool {
+		answers := ask(t, patience/2, Ask{Seeds: []string{a.GossipAddr(), b.GossipAddr()}})
+		_, err = ClusterOf(answers)
+		return answers[0].Err == nil && answers[1].Err == nil
+	})
+	if err == nil || !strings.Contains(err.Error(), clusterA) || !strings.Contains(err.Error(), clusterB) {
+		t.Errorf("%v, want both cluster ids", err)
+	}
+}
+
+// TestProbeRefusesBadQuestions asks with what cannot be asked with.
+func TestProbeRefusesBadQuestions(t *testing.T) {
+	t.Parallel()
+	for _, q := range []Ask{
+		{Token: "too short", Seeds: []string{"a:1"}},
+		{Token: token, Seeds: []string{"no port"}},
+		{Token: token, Seeds: make([]string, maxSeeds+1)},
+	} {
+		if _, err := Probe(context.Background(), q); err == nil {
+			t.Errorf("asked %v", q.Seeds)
+		} else if strings.Contains(err.Error(), "too short") {
+			t.Errorf("%q shows the token", err)
+		}
+	}
+}
