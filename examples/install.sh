@@ -27,6 +27,10 @@ log_of() {
 # system installs the distribution's packages of the programs that are missing.
 system() {
     local missing=()
+    command -v python3 >/dev/null || missing+=(python3)
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v npm >/dev/null || missing+=(npm)
     command -v curl >/dev/null || missing+=(curl)
     command -v jq >/dev/null || missing+=(jq)
     command -v php >/dev/null || missing+=(php-cli)
@@ -44,16 +48,6 @@ system() {
     say "apt-get install ${missing[*]}"
     log_of "${as[@]}" apt-get -o Acquire::Retries=5 update -q
     log_of "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 install -qy --no-install-recommends "${missing[@]}"
-}
-
-# languages says which of the languages themselves are missing.
-languages() {
-    local missing=()
-    for program in go python3 node npm; do
-        command -v "$program" >/dev/null || missing+=("$program")
-    done
-    ((${#missing[@]})) && fail "missing: ${missing[*]}. Install Go 1.26, Python 3.9 with venv, Node.js 18 with npm, or newer"
-    return 0
 }
 
 # python makes the virtual environment of the Python examples. The stamp is written
@@ -86,7 +80,6 @@ grpcurl() {
     mv $tools/grpcurl "$tools/grpcurl-$GRPCURL"
 }
 
-languages
 system
 python
 node_modules node-grpc

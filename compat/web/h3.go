@@ -71,7 +71,7 @@ func (s *Server) ListenH3(addr string) (string, error) {
 	}
 	l.http = &http3.Server{
 		Handler:        l,
-		MaxHeaderBytes: MaxHeaderBytes,
+		MaxHeaderBytes: readHeaderBytes,
 		IdleTimeout:    s.lim.idle,
 		ConnContext:    l.connContext,
 	}

@@ -241,7 +241,7 @@ func TestHeaderFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("X", strings.Repeat("x", MaxHeaderBytes))
+	req.Header.Set("X", strings.Repeat("x", readHeaderBytes))
 	if res, err := c.Do(req); err == nil { // the client knows the limit too, and need not send it
 		res.Body.Close()
 		if res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -512,5 +512,22 @@ func TestSlowReaders(t *testing.T) {
 			}
 		}
 		return true
+	})
+}
+
+// TestLongHeaders: headers over the limit are refused with the envelope, over every
+// version; those on it are taken.
+func TestLongHeaders(t *testing.T) {
+	overEach(t, nil, func(t *testing.T, f *face, c *http.Client) {
+		want := `{"error":{"code":"RESOURCE_EXHAUSTED","message":"headers: are over 16384 bytes together, which is the most that is taken"}}`
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			got := f.send(t, c, method, "/v1/health", "", "X-Pad", strings.Repeat("x", MaxHeaderBytes))
+			if got.StatusCode != http.StatusRequestHeaderFieldsTooLarge || strings.TrimSpace(got.body) != want {
+				t.Errorf("%s: %d %s", method, got.StatusCode, got.body)
+			}
+		}
+		if got := f.send(t, c, http.MethodGet, "/v1/health", "", "X-Pad", strings.Repeat("x", MaxHeaderBytes-1024)); got.StatusCode != http.StatusOK {
+			t.Errorf("%d %s", got.StatusCode, got.body)
+		}
 	})
 }

@@ -109,7 +109,7 @@ func document(plainDefault bool) []byte {
 		{"components", object{
 			{"schemas", schemas},
 			{"responses", object{{"Error", object{
-				{"description", "The request was refused, or failed. The status follows from the code: 400 INVALID_ARGUMENT, 404 NOT_FOUND, 409 ABORTED, 412 FAILED_PRECONDITION, 429 RESOURCE_EXHAUSTED, 499 CANCELLED, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED, 500 else; 405, 415, 425 and 431 where HTTP says more."},
+				{"description", "The request was refused, or failed. The status follows from the code: 400 INVALID_ARGUMENT, 404 NOT_FOUND, 409 ABORTED, 412 FAILED_PRECONDITION, 429 RESOURCE_EXHAUSTED (431 for headers), 499 CANCELLED, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED, 500 else; 405, 415 and 425 where HTTP says more."},
 				{"content", object{{typeJSON[0], object{{"schema", ref("Error")}}}}},
 			}}}},
 		}},

@@ -104,6 +104,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 3 { // net/http's server has done the like by itself
 		_ = writeSide(w, time.Now().Add(s.lim.call+s.lim.write))
 	}
+	if headerBytes(r) > MaxHeaderBytes {
+		s.turnAway(w, r, nil, errHeaders)
+		return
+	}
 	rt, err := s.find(r)
 	if len(r.Header["Origin"]) > 0 || len(s.origins.listed) > 0 {
 		done, foreign := s.origins.check(w, r, rt)
@@ -122,6 +126,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		rt.serve(w, r)
 	}
+}
+
+// errHeaders refuses a request with too many headers.
+var errHeaders error = &refusal{
+	status: http.StatusRequestHeaderFieldsTooLarge, code: codes.ResourceExhausted,
+	why: fmt.Sprintf("headers: are over %d bytes together, which is the most that is taken", MaxHeaderBytes),
+}
+
+// headerBytes is the size of a request's line and headers.
+func headerBytes(r *http.Request) int {
+	n := len(r.Method) + len(r.RequestURI) + len(r.Host)
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	return n
 }
 
 // find answers a request's route, also when it may not be taken.

@@ -59,8 +59,10 @@ const (
 	// MaxBodyBytes bounds a request's body (contract.md section 13); over it the
 	// request is refused with RESOURCE_EXHAUSTED.
 	MaxBodyBytes = 4 << 20
-	// MaxHeaderBytes bounds a request's headers; over it the answer is 431.
-	MaxHeaderBytes = 16 << 10
+	// MaxHeaderBytes bounds a request's headers, names and values together; over it the
+	// answer is 431. What is over readHeaderBytes is not even read: the HTTP libraries
+	// answer it by themselves, without an envelope.
+	MaxHeaderBytes, readHeaderBytes = 16 << 10, 64 << 10
 	// callGrace is what an answer may take beyond the time that the node gives it.
 	callGrace = 5 * time.Second
 	// openStreams is how many requests that stay open (event streams, waiting
@@ -161,7 +163,7 @@ func (s *Server) Listen(addr string) (string, error) {
 		ReadHeaderTimeout:            s.lim.handshake,
 		IdleTimeout:                  s.lim.idle,
 		WriteTimeout:                 s.lim.call + s.lim.write, // requests that stay open take it off
-		MaxHeaderBytes:               MaxHeaderBytes,
+		MaxHeaderBytes:               readHeaderBytes,
 		DisableGeneralOptionsHandler: true,
 		ConnState:                    l.conns.state,
 		ConnContext:                  func(ctx context.Context, _ net.Conn) context.Context { return s.connContext(ctx) },
