@@ -244,3 +244,7 @@ func (n *Node) NodeID() string { return n.id.NodeID }
 
 // ClusterID tells the cluster from every other.
 func (n *Node) ClusterID() string { return n.id.ClusterID }
+
+// Starts is how often the node was started on its data directory, this time too. It
+// grows with each start, before anybody can see anything of the new run.
+func (n *Node) Starts() uint64 { return n.id.Starts }

@@ -13,7 +13,8 @@ import (
 )
 
 // identity is who a node is and what its cluster was founded with. It stands in
-// the data directory and never changes; addresses are not part of it.
+// the data directory and never changes but for the count of starts; addresses are not
+// part of it.
 type identity struct {
 	Format      int    `json:"format"` // of the data directory
 	ClusterID   string `json:"cluster_id"`
@@ -25,6 +26,7 @@ type identity struct {
 	Segments    int    `json:"routing_prefix_segments"`
 	Algorithm   string `json:"default_lock_algorithm"`
 	Replication int    `json:"replication_factor"`
+	Starts      uint64 `json:"starts"` // of the node on this directory, this one too
 }
 
 // dataFormat is the format of data directories that this build reads and writes.

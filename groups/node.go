@@ -112,6 +112,7 @@ func newNode(cfg Config, id *identity) *Node {
 // start opens the database, raft and the logs.
 func (n *Node) start() (err error) {
 	dir := n.cfg.DataDir
+	n.id.Starts++
 	if err := n.id.save(dir); err != nil {
 		return err
 	}

@@ -50,9 +50,7 @@ func (d *Daemon) openFaces() error {
 	}
 	opt := c.web()
 	opt.Service, opt.TLS, opt.Log = f.svc, conf, d.log
-	if opt.Events, err = d.openEvents(); err != nil {
-		return err
-	}
+	opt.Events = d.openEvents()
 	if f.web, err = web.New(opt); err != nil {
 		return fmt.Errorf("web_listen: %w", err)
 	}
@@ -86,20 +84,21 @@ func (d *Daemon) openCerts() (_ *tls.Config, err error) {
 	return d.faces.certs.Config(), nil
 }
 
+// maxStarts is after how many starts the numbers of events begin anew: they are below
+// 2^53, and the lower 32 bits count within one run of the node.
+const maxStarts = 1 << 20
+
 // openEvents makes the log of events that streams are read from, and has it filled.
 // Numbers go on behind all that earlier runs of the node can have given.
-func (d *Daemon) openEvents() (*web.EventLog, error) {
-	starts, err := countStart(d.cfg.DataDir)
-	if err != nil {
-		return nil, err
-	}
-	log := web.NewEventLog(d.cfg.WebEvents, starts<<32)
+func (d *Daemon) openEvents() *web.EventLog {
+	before := (d.node.Starts() - 1) % maxStarts
+	log := web.NewEventLog(d.cfg.WebEvents, before<<32)
 	d.faces.untap = d.node.Tap(func(e engine.Event, _ wire.Position) {
 		if wire.DefaultEvents&(1<<e.Kind) != 0 {
 			log.Add(e.Owner, e.Kind)
 		}
 	}, log.Miss)
-	return log, nil
+	return log
 }
 
 // reload reads again what may have changed: certificates.
