@@ -105,8 +105,23 @@ func serve(t testing.TB, opt compat.ServerOptions, events int) (*compat.Service,
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.Close)
+	t.Cleanup(func() {
+		srv.Close()
+		tidy(t, node)
+	})
 	return svc, addr
+}
+
+// tidy takes back all that a test's owners hold and wait for, so that it can be run
+// again on the same node.
+func tidy(t testing.TB, node *groups.Node) {
+	t.Helper()
+	svc := compat.NewService(node, compat.Options{})
+	for _, owner := range []string{"a", "b", "c", "d", "slow", "fast", "sub-a", "sub-b", "types-a"} {
+		if _, err := svc.ForceRelease(context.Background(), &pb.ForceReleaseRequest{VictimId: owner}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // client connects a stock client.

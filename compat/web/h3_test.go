@@ -14,6 +14,9 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+
+	"github.com/pathlockd/pathlockd/compat"
+	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
 )
 
 // h3Client makes the server speak HTTP/3, and a client that speaks it. The client asks
@@ -181,6 +184,14 @@ func cpuTime(b *testing.B) time.Duration {
 // under way and stay.
 func TestH3Drains(t *testing.T) {
 	f := serve(t, nil)
+	t.Cleanup(func() { // for the next run on the same node
+		svc := compat.NewService(shared.get(t), compat.Options{})
+		for _, owner := range []string{t.Name(), "waits-" + t.Name()} {
+			if _, err := svc.ForceRelease(context.Background(), &pb.ForceReleaseRequest{VictimId: owner}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	addr := f.listenH3(t)
 	idle := h3Dial(t, addr)
 	idle.want("health", idle.begin(http.MethodGet, "/v1/health", ""), 200, `"ok":true`)
