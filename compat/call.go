@@ -95,16 +95,30 @@ func (b *bridge) do(ctx context.Context, c *call) (wire.Result, error) {
 	}
 }
 
-// stay is for a call that is under way when the node stops. All that the node still
-// carries out is answered by then; what is left waits in the queue.
+// stay is for a call that is under way when the node stops. What waits leaves the
+// queue, as its call ends; anything else is answered by the node before it is gone.
 func (b *bridge) stay(c *call) (wire.Result, error) {
+	waits := c.req.Flags&wire.FlagWait != 0
+	if waits {
+		b.handler.Cancel(b.session, c.ID)
+	}
+	late := time.NewTimer(stayAtMost)
+	defer late.Stop()
 	select {
 	case <-c.done:
+		if waits && c.Res.Code == wire.Cancelled {
+			b.end(c)
+			return wire.Result{}, errStopping
+		}
 		return b.result(c)
-	default:
-		return wire.Result{}, errStopping
+	case <-late.C:
+		return wire.Result{}, status.Error(codes.DeadlineExceeded, "the node is shutting down and did not answer; the request may have been carried out: repeat it with the same idempotency_key")
 	}
 }
+
+// stayAtMost is how long the answer to a call may take when the node stops: as long as
+// a request may at all.
+const stayAtMost = 30 * time.Second
 
 // errStopping is what a wait is ended with when the node stops.
 var errStopping = status.Error(codes.Unavailable, "the node is shutting down, and the request was not granted; ask again, here or at another one")

@@ -48,26 +48,28 @@ type handshakes struct {
 	credentials.TransportCredentials
 	inFlight int
 	budget   *budget
+	fresh    *fresh
 }
 
-func newCredentials(opt ServerOptions) credentials.TransportCredentials {
+func newCredentials(opt ServerOptions, f *fresh) credentials.TransportCredentials {
 	proper := insecure.NewCredentials()
 	if opt.TLS != nil {
 		proper = credentials.NewTLS(opt.TLS)
 	}
-	return &handshakes{proper, opt.InFlight, &budget{most: opt.Unfinished}}
+	return &handshakes{proper, opt.InFlight, &budget{most: opt.Unfinished}, f}
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
+		h.fresh.remove(raw)
 		return nil, nil, err
 	}
-	return newFiltered(conn, h.budget), &connInfo{info, make(turns, h.inFlight)}, nil
+	return newFiltered(conn, h.budget, func() { h.fresh.remove(raw) }), &connInfo{info, make(turns, h.inFlight)}, nil
 }
 
 // Clone implements credentials.TransportCredentials.
 func (h *handshakes) Clone() credentials.TransportCredentials {
-	return &handshakes{h.TransportCredentials.Clone(), h.inFlight, h.budget}
+	return &handshakes{h.TransportCredentials.Clone(), h.inFlight, h.budget, h.fresh}
 }

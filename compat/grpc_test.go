@@ -241,6 +241,10 @@ func TestStopping(t *testing.T) {
 	waiters(t, c, "grpc:/stopping/x", "b")
 	svc.Leave()
 	want(t, <-waits, codes.Unavailable, "shutting down")
+	d, err := compat.NewService(shared.get(t), compat.Options{}).DescribePath(within(t), &pb.DescribePathRequest{Path: "grpc:/stopping/x"})
+	if err != nil || len(d.Waiters) != 0 {
+		t.Errorf("who was told that nothing was granted still waits: %v, %v", d, err)
+	}
 	_, err = sub.Recv()
 	want(t, err, codes.Unavailable, "shutting down")
 	_, err = watch.Recv()

@@ -2,16 +2,20 @@ package compat_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
 
 	"github.com/pathlockd/pathlockd/compat"
 	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
@@ -264,4 +268,76 @@ func TestHalfOpenHandshakes(t *testing.T) {
 		}
 		return n
 	})
+}
+
+// TestSilentConnections: a server that stops does not wait for connections that have
+// not said anything.
+func TestSilentConnections(t *testing.T) {
+	srv := compat.NewServer(compat.NewService(shared.get(t), compat.Options{}), compat.ServerOptions{Log: quiet})
+	addr, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := client(t, addr)
+	for _, said := range []string{"", http2.ClientPreface[:10]} {
+		silent, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		io.WriteString(silent, said)
+	}
+	if _, err := c.Health(within(t), &pb.HealthRequest{}); err != nil { // those before were accepted
+		t.Fatal(err)
+	}
+	began := time.Now()
+	srv.Drain(within(t))
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the drain took %v", took)
+	}
+}
+
+// TestUnfinishedStreams: streams that are not ended are refused more chunks once all
+// of them have brought too much, and what they brought is let go with them.
+func TestUnfinishedStreams(t *testing.T) {
+	_, addr := serve(t, compat.ServerOptions{}, 0)
+	c, _ := client(t, addr)
+	chunk := acquire("a")
+	for i := range 700 {
+		chunk.Requests = append(chunk.Requests, &pb.LockRequest{Path: fmt.Sprintf("grpc:/streams/%d/%s", i, strings.Repeat("x/", 500)+"x")})
+	}
+	besieged(t, addr, 512<<20, func() int {
+		const streams, chunks = 32, 5
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		refused := make(chan error, streams)
+		for range streams {
+			go func() {
+				stream, err := c.AcquireStream(ctx)
+				for range chunks {
+					if err == nil {
+						err = stream.Send(chunk)
+					}
+				}
+				if err == nil || err == io.EOF {
+					err = stream.RecvMsg(new(pb.AcquireResponse)) // the stream is not ended: only a refusal can come
+				}
+				refused <- err
+			}()
+		}
+		want(t, <-refused, codes.ResourceExhausted, "67108864")
+		return streams
+	})
+	small := acquire("a", "grpc:/streams/y")
+	poll(t, func() bool {
+		stream, err := c.AcquireStream(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(small); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		res, err := stream.CloseAndRecv()
+		return err == nil && res.Status == pb.AcquireStatus_ACQUIRE_STATUS_OK
+	}, func() string { return "streams are refused for good" })
 }

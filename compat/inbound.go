@@ -42,17 +42,18 @@ var errUnfinished = errors.New("the server holds too many bytes of unfinished me
 type filtered struct {
 	net.Conn
 	budget *budget
+	spoke  func() // called once the client said what it speaks, and when it is gone
 
 	mu struct {
 		sync.Mutex
 		in, out frames
-		streams map[uint32]*unfinished
-		held    int64 // bytes of all of them
+		streams map[uint32]*unfinished // those that are open; nil: nothing unfinished
+		held    int64                  // bytes of all of them
 	}
 }
 
-func newFiltered(c net.Conn, b *budget) *filtered {
-	f := &filtered{Conn: c, budget: b}
+func newFiltered(c net.Conn, b *budget, spoke func()) *filtered {
+	f := &filtered{Conn: c, budget: b, spoke: spoke}
 	f.mu.in.preface = len(clientPreface)
 	f.mu.streams = make(map[uint32]*unfinished)
 	return f
@@ -81,6 +82,7 @@ func (f *filtered) Write(b []byte) (int, error) {
 
 // Close implements net.Conn.
 func (f *filtered) Close() error {
+	f.spoke()
 	f.mu.Lock()
 	for id := range f.mu.streams {
 		f.forget(id)
@@ -93,7 +95,13 @@ func (f *filtered) Close() error {
 func (f *filtered) follow(b []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if silent := f.mu.in.preface > 0; silent && len(b) >= f.mu.in.preface {
+		f.spoke()
+	}
 	f.mu.in.take(b, func(h *frameHead, data []byte) {
+		if _, open := f.mu.streams[h.stream]; h.kind == frameHeaders && !open {
+			f.mu.streams[h.stream] = nil
+		}
 		if len(data) > 0 {
 			f.data(h.stream, data)
 		}
@@ -113,9 +121,13 @@ type unfinished struct {
 	held   int64 // counted for it
 }
 
-// data takes bytes of messages on a stream.
+// data takes bytes of messages on a stream. What comes after the server ended it is
+// not kept by anybody.
 func (f *filtered) data(stream uint32, b []byte) {
-	m := f.mu.streams[stream]
+	m, open := f.mu.streams[stream]
+	if !open {
+		return
+	}
 	for len(b) > 0 {
 		if m == nil {
 			m = &unfinished{held: streamCost}
@@ -134,8 +146,8 @@ func (f *filtered) data(stream uint32, b []byte) {
 			f.count(n)
 		}
 		if m.got == len(m.prefix) && m.left == 0 {
-			f.forget(stream)
-			m = nil
+			f.count(-m.held)
+			f.mu.streams[stream], m = nil, nil
 		}
 	}
 }
@@ -145,12 +157,12 @@ func (f *filtered) count(n int64) {
 	f.budget.used.Add(n)
 }
 
-// forget is for a stream whose message is whole, or never will be.
+// forget is for a stream that ended.
 func (f *filtered) forget(stream uint32) {
 	if m := f.mu.streams[stream]; m != nil {
-		delete(f.mu.streams, stream)
 		f.count(-m.held)
 	}
+	delete(f.mu.streams, stream)
 }
 
 // clientPreface is what a client sends before its first frame.

@@ -38,18 +38,23 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 		var wrote bytes.Buffer
 		wrote.WriteString(clientPreface)
 		framer := http2.NewFramer(&wrote, nil)
-		model := make(map[uint32][]byte) // bytes of a stream behind its last whole message
+		model := make(map[uint32][]byte) // bytes of a stream that is open
+		more := func(id uint32, b []byte) {
+			if _, open := model[id]; open {
+				model[id] = append(model[id], b...)
+			}
+		}
 		for range rapid.IntRange(0, 40).Draw(t, "frames") {
 			id := rapid.SampledFrom([]uint32{1, 3, 5}).Draw(t, "stream")
-			switch rapid.SampledFrom([]string{"data", "data", "data", "padded", "last", "reset", "headers", "ping", "window"}).Draw(t, "kind") {
+			switch rapid.SampledFrom([]string{"data", "data", "data", "padded", "last", "reset", "headers", "headers", "headers", "ping", "window"}).Draw(t, "kind") {
 			case "data":
 				b := message(t)
 				framer.WriteData(id, false, b)
-				model[id] = append(model[id], b...)
+				more(id, b)
 			case "padded":
 				b := message(t)
 				framer.WriteDataPadded(id, false, b, make([]byte, rapid.IntRange(0, 255).Draw(t, "pad")))
-				model[id] = append(model[id], b...)
+				more(id, b)
 			case "last":
 				framer.WriteData(id, true, message(t))
 				delete(model, id)
@@ -57,6 +62,9 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 				framer.WriteRSTStream(id, http2.ErrCodeCancel)
 				delete(model, id)
 			case "headers":
+				if model[id] == nil {
+					model[id] = []byte{}
+				}
 				framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte("xyz"), EndHeaders: true})
 			case "ping":
 				framer.WritePing(false, [8]byte{})
@@ -83,7 +91,7 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 			s.pieces, all = append(s.pieces, all[:n]), all[n:]
 		}
 		total := &budget{most: 1 << 40}
-		f := newFiltered(s, total)
+		f := newFiltered(s, total, func() {})
 		if _, err := io.Copy(io.Discard, struct{ io.Reader }{f}); err != nil {
 			t.Fatal(err)
 		}

@@ -63,6 +63,8 @@ type Server struct {
 	grpc *grpc.Server
 	wg   sync.WaitGroup
 	addr string
+
+	fresh fresh
 }
 
 // NewServer makes a server that does not listen yet.
@@ -78,7 +80,7 @@ func NewServer(svc *Service, opt ServerOptions) *Server {
 	}
 	s := &Server{svc: svc, opt: opt}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(newCredentials(opt)),
+		grpc.Creds(newCredentials(opt, &s.fresh)),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxConcurrentStreams(uint32(opt.InFlight)+openStreams),
@@ -104,7 +106,7 @@ func (s *Server) Listen(addr string) (string, error) {
 	}
 	s.addr = l.Addr().String()
 	s.wg.Go(func() {
-		if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := s.grpc.Serve(&freshListener{l, &s.fresh}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			s.opt.Log.Error("gRPC is not served any more", "listen", s.addr, "error", err)
 		}
 	})
@@ -114,6 +116,7 @@ func (s *Server) Listen(addr string) (string, error) {
 // Drain takes no further connection, and ends when every call is answered or ctx is
 // over; streams that stay open should have been ended before (Service.Leave).
 func (s *Server) Drain(ctx context.Context) {
+	s.fresh.close()
 	done := make(chan struct{})
 	go func() {
 		s.grpc.GracefulStop()
@@ -130,6 +133,7 @@ func (s *Server) Drain(ctx context.Context) {
 
 // Close ends everything at once.
 func (s *Server) Close() {
+	s.fresh.close()
 	s.grpc.Stop()
 	s.wg.Wait()
 }
@@ -145,7 +149,17 @@ func service() *grpc.ServiceDesc {
 	desc.Streams = append([]grpc.StreamDesc(nil), desc.Streams...)
 	for i := range desc.Streams {
 		inner := desc.Streams[i].Handler
-		desc.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error { return inner(srv, decoded{stream}) }
+		turn := desc.Streams[i].StreamName == "AcquireStream" // the others stay open
+		desc.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
+			if turn {
+				t := turnsOf(stream.Context())
+				if err := t.enter(stream.Context()); err != nil {
+					return err
+				}
+				defer t.leave()
+			}
+			return inner(srv, decoded{stream})
+		}
 	}
 	return &desc
 }

@@ -19,6 +19,7 @@ type Service struct {
 	b       *bridge
 	opt     Options
 	backlog atomic.Int64 // events that wait for subscribers
+	gather  atomic.Int64 // bytes of streams that are not whole, encoded
 }
 
 // Options is what a service says of the node that it speaks for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,30 +15,34 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// maxStreamBytes bounds the chunks of one AcquireStream together, encoded
-// (contract.md section 2).
-const maxStreamBytes = 4 << 20
+const (
+	// maxStreamBytes bounds the chunks of one AcquireStream together, encoded
+	// (contract.md section 2).
+	maxStreamBytes = 4 << 20
+	// maxGathered bounds those of all streams that are not whole yet; over it the
+	// stream that brings more is ended with RESOURCE_EXHAUSTED.
+	maxGathered = 64 << 20
+	// wholeWithin is how long a stream may take to be whole.
+	wholeWithin = 30 * time.Second
+)
 
 // AcquireStream implements the RPC: the chunks make one acquire.
 func (s *Service) AcquireStream(stream grpc.ClientStreamingServer[pb.AcquireRequest, pb.AcquireResponse]) error {
 	c := s.b.begin(wire.OpAcquire)
-	var all gathered
-	for {
-		in, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = all.add(&c.req, in)
-		}
+	whole := make(chan error, 1)
+	go func() { whole <- s.receive(c, stream) }()
+	late := time.NewTimer(wholeWithin)
+	defer late.Stop()
+	select {
+	case err := <-whole:
 		if err != nil {
 			s.b.end(c)
 			return err
 		}
-	}
-	if all.chunks == 0 {
-		s.b.end(c)
-		return invalid("the stream has no chunk: send at least one AcquireRequest")
+	case <-late.C: // receive ends with the stream
+		return status.Errorf(codes.DeadlineExceeded, "the stream: was not whole within %v; nothing was done", wholeWithin)
+	case <-s.b.leaving:
+		return errStopping
 	}
 	c.req.Flags |= wire.FlagBulk
 	res, err := s.b.do(stream.Context(), c)
@@ -45,6 +50,33 @@ func (s *Service) AcquireStream(stream grpc.ClientStreamingServer[pb.AcquireRequ
 		return err
 	}
 	return stream.SendAndClose(acquired(&res))
+}
+
+// receive gathers a stream's chunks into one request.
+func (s *Service) receive(c *call, stream grpc.ClientStreamingServer[pb.AcquireRequest, pb.AcquireResponse]) error {
+	var all gathered
+	defer func() { s.gather.Add(-int64(all.bytes)) }()
+	for {
+		in, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		before := all.bytes
+		if err := all.add(&c.req, in); err != nil {
+			s.gather.Add(int64(all.bytes - before))
+			return err
+		}
+		if s.gather.Add(int64(all.bytes-before)) > maxGathered {
+			return status.Errorf(codes.ResourceExhausted, "the stream: all streams that are not whole have over %d bytes together, which is the most that is taken; nothing was done, try again", maxGathered)
+		}
+	}
+	if all.chunks == 0 {
+		return invalid("the stream has no chunk: send at least one AcquireRequest")
+	}
+	return nil
 }
 
 // gathered is what a stream brought so far.
@@ -62,7 +94,7 @@ func (g *gathered) add(req *wire.Request, in *pb.AcquireRequest) error {
 	case n > wire.MaxPaths:
 		return invalid("requests and release_requests: chunk %d names %d paths together, at most %d are allowed in a chunk", g.chunks, n, wire.MaxPaths)
 	case g.bytes > maxStreamBytes:
-		return status.Errorf(codes.ResourceExhausted, "the stream: is over %d bytes encoded, at most %d are allowed", g.bytes, maxStreamBytes)
+		return status.Errorf(codes.ResourceExhausted, "the stream: is %d bytes encoded so far, at most %d are allowed", g.bytes, maxStreamBytes)
 	case g.paths > wire.MaxBulkPaths:
 		return invalid("requests and release_requests: the stream names over %d paths", wire.MaxBulkPaths)
 	}

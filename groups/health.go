@@ -148,10 +148,11 @@ func freeBytes(dir string) (uint64, error) {
 // orphanLoop ends the waiting acquires of an earlier run of this node whose clients
 // did not come back for them.
 func (n *Node) orphanLoop() {
-	select {
-	case <-n.stop:
-		return
-	case <-n.ready:
+	// Not before every log is led: what came since the last checkpoint is applied then.
+	for !n.WaitReady(reattachGrace) {
+		if n.draining.Load() {
+			return
+		}
 	}
 	var left []*part
 	for _, m := range n.machines {

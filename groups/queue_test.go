@@ -121,6 +121,26 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestOrphans ends the waits of an earlier run whose clients do not come back: those
+// that are in the state on disk, and those that only the log has.
+func TestOrphans(t *testing.T) {
+	for name, again := range map[string]func(*rig){"restart": (*rig).restart, "power loss": (*rig).powerLoss} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			r.session().must(write("a", "h:/q/x", time.Hour))
+			<-r.session().start(r.next.Add(1), waiting(write("b", "h:/q/x", time.Hour))).queued
+			again(r)
+			look := r.session()
+			waiters := func() uint64 { return look.must(&wire.Request{Op: wire.OpDescribe, Path: "h:/q/x"}).Count }
+			if n := waiters(); n != 1 {
+				t.Fatalf("%d waiters after a restart, not 1", n)
+			}
+			eventually(t, "the wait ends", func() bool { return waiters() == 0 })
+		})
+	}
+}
+
 func o2req(owner, path string) *wire.Request {
 	req := waiting(write(owner, path, time.Hour))
 	req.Flags |= wire.FlagBind

@@ -22,7 +22,8 @@ const (
 // Close drains the daemon and ends it, within ctx's deadline if that has one, and at
 // once if it is over:
 //
-//  1. no connection is taken any more;
+//  1. no native connection is taken any more; calls that would stay open on the other
+//     interfaces are ended;
 //  2. new requests are refused with UNAVAILABLE, those under way are finished and
 //     answered, and the state is written to disk;
 //  3. clients are told goodbye, behind the answers to all that was carried out, and
@@ -47,6 +48,7 @@ func (d *Daemon) drain(ctx context.Context) error {
 	}
 	d.log.Info("draining", "connections", d.server.Connections(), "within_ms", within.Milliseconds())
 	d.server.CloseListeners()
+	d.faces.svc.Leave() // what waits there leaves the queue while the node still takes that
 	err := d.node.Close(within)
 	d.part(ctx)
 	d.closeFaces()

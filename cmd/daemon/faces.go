@@ -22,6 +22,7 @@ type faces struct {
 	web   *web.Server    // nil when off
 	certs *certs.Store   // nil when nothing is served over TLS
 	untap func()
+	tls   *tls.Config // nil when nothing is served over it
 
 	addr, webAddr, h3Addr string // "" when off
 }
@@ -30,10 +31,11 @@ type faces struct {
 func (d *Daemon) openFaces() error {
 	c, f := &d.cfg, &d.faces
 	f.svc = compat.NewService(d.node, compat.Options{NodeID: d.node.NodeID(), ClusterID: d.node.ClusterID()})
-	conf, err := d.openCerts()
-	if err != nil {
+	if err := d.openCerts(); err != nil {
 		return err
 	}
+	conf := f.tls
+	var err error
 	if c.Listen != "" {
 		opt := c.grpc()
 		opt.Log = d.log
@@ -67,21 +69,24 @@ func (d *Daemon) openFaces() error {
 	return nil
 }
 
-// openCerts answers how TLS is done, nil when nothing is served over it.
-func (d *Daemon) openCerts() (_ *tls.Config, err error) {
+// openCerts finds out how TLS is done, unless that is known already or nothing is
+// served over it.
+func (d *Daemon) openCerts() (err error) {
 	c := &d.cfg
-	if c.WebListen == "" && c.H3Listen == "" && (c.Listen == "" || !c.ListenTLS) {
-		return nil, nil
+	if d.faces.tls != nil || c.WebListen == "" && c.H3Listen == "" && (c.Listen == "" || !c.ListenTLS) {
+		return nil
 	}
-	if d.faces.certs, err = certs.Open(c.TLSCertPath, c.TLSKeyPath, c.DataDir, d.log); err != nil {
-		return nil, err
+	store, err := certs.Open(c.TLSCertPath, c.TLSKeyPath, c.DataDir, d.log)
+	if err != nil {
+		return fmt.Errorf("tls_cert_path = %q, tls_key_path = %q: %w", c.TLSCertPath, c.TLSKeyPath, err)
 	}
 	if c.TLSClientCAPath != "" {
-		if err := d.faces.certs.VerifyClients(c.TLSClientCAPath); err != nil {
-			return nil, fmt.Errorf("tls_client_ca_path: %w", err)
+		if err := store.VerifyClients(c.TLSClientCAPath); err != nil {
+			return fmt.Errorf("tls_client_ca_path = %q: %w", c.TLSClientCAPath, err)
 		}
 	}
-	return d.faces.certs.Config(), nil
+	d.faces.certs, d.faces.tls = store, store.Config()
+	return nil
 }
 
 // maxStarts is after how many starts the numbers of events begin anew: they are below
@@ -124,10 +129,9 @@ func (d *Daemon) closeFaces() {
 	}
 }
 
-// partFaces ends what stays open and lets the clients go, until ctx ends.
+// partFaces lets the clients go, until ctx ends.
 func (d *Daemon) partFaces(ctx context.Context) {
 	f := &d.faces
-	f.svc.Leave()
 	var all sync.WaitGroup
 	if f.grpc != nil {
 		all.Go(func() { f.grpc.Drain(ctx) })

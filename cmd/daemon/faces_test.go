@@ -238,6 +238,12 @@ func TestClientCertificates(t *testing.T) {
 		t.Fatalf("a client with one: %v, %v", res, err)
 	}
 	res.Body.Close()
+	none := testConfig(t)
+	none.WebListen, none.TLSCertPath, none.TLSKeyPath = "127.0.0.1:0", filepath.Join(dir, "no.pem"), filepath.Join(dir, "no-key.pem")
+	mustNotStart(t, none, "tls_cert_path = ", "no.pem")
+	if _, err := os.Stat(filepath.Join(none.DataDir, "identity.json")); err == nil {
+		t.Error("a start that failed for a certificate founded a cluster")
+	}
 	bad := testConfig(t)
 	bad.WebListen, bad.TLSClientCAPath = "127.0.0.1:0", filepath.Join(dir, "nothing.pem")
 	mustNotStart(t, bad, "tls_client_ca_path", "nothing.pem")

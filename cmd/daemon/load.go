@@ -126,6 +126,9 @@ func (c *Config) checkFaces() (errs []error) {
 		}
 		taken[k.addr] = k.name
 	}
+	if len(c.WebOrigins) > 1 && slices.Contains(c.WebOrigins, "*") {
+		errs = append(errs, fmt.Errorf("web_cors_origins = %s: * stands for every origin: give it alone, or leave it out", strings.Join(c.WebOrigins, ",")))
+	}
 	if !some && c.H3Listen == "" {
 		errs = append(errs, errors.New("native_listen, native_unix, listen, web_listen and h3_listen are all off: no client could reach the node; set one of them"))
 	}

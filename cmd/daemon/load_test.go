@@ -113,6 +113,7 @@ func TestBetweenKeys(t *testing.T) {
 		{"NATIVE_LISTEN=off LISTEN=off", "native_listen, native_unix, listen, web_listen and h3_listen are all off: no client could reach the node; set one of them"},
 		{"WEB_LISTEN=127.0.0.1:50051 H3_LISTEN=127.0.0.1:50051", "listen and web_listen are both 127.0.0.1:50051: must differ"},
 		{"NATIVE_LISTEN=localhost:50052", "native_listen and raft_addr are both localhost:50052: must differ"},
+		{"WEB_CORS_ORIGINS=https://a.example,*", "web_cors_origins = https://a.example,*: * stands for every origin: give it alone, or leave it out"},
 		{"DEV=1 SEED_NODES=a:1", "dev and seed_nodes: --dev founds a cluster of one node, which joins no other; leave one of them out"},
 	} {
 		var env []string

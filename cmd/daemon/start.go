@@ -93,6 +93,11 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 	}
 	d.log.Info("starting", "version", Version(), "commit", revision(), "config", c.fileName, "node_id", c.NodeID, "data_dir", absolute(c.DataDir),
 		"raft", c.RaftAddr)
+	if c.TLSCertPath != "" { // a start that fails for a file should not have founded a cluster
+		if err := d.openCerts(); err != nil {
+			return err
+		}
+	}
 	told := toldAddr(d.addr, c.PublicAddr)
 	if told != d.addr && !c.given("public_addr") {
 		d.log.Warn("clients are told to come to "+told+", which means something else on other hosts: set public_addr to a name of this one", "native_listen", d.addr)
