@@ -23,6 +23,54 @@ type bridge struct {
 	lastID  atomic.Uint64
 	calls   sync.Pool     // *call
 	leaving chan struct{} // closed when the node stops
+
+	mu struct {
+		sync.Mutex
+		waits int           // acquires that wait in the queue, or are about to
+		none  chan struct{} // closed when there are none any more; nil before leave
+	}
+}
+
+// leaveAtMost is how long acquires that wait may take to leave the queue when the node
+// stops.
+const leaveAtMost = 2 * time.Second
+
+// leaveAll ends what would stay open, and answers once nothing of it is in the queue.
+func (b *bridge) leaveAll() {
+	none := make(chan struct{})
+	b.mu.Lock()
+	b.mu.none = none
+	if b.mu.waits == 0 {
+		close(none)
+	}
+	b.mu.Unlock()
+	close(b.leaving)
+	late := time.NewTimer(leaveAtMost)
+	defer late.Stop()
+	select {
+	case <-none:
+	case <-late.C:
+	}
+}
+
+// beginWait notes an acquire that may wait, unless the node stops.
+func (b *bridge) beginWait() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.none != nil {
+		return errStopping
+	}
+	b.mu.waits++
+	return nil
+}
+
+// endWait notes that it does not wait any more.
+func (b *bridge) endWait() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.waits--; b.mu.waits == 0 && b.mu.none != nil {
+		close(b.mu.none)
+	}
 }
 
 func newBridge(h wire.Handler) *bridge {
@@ -80,6 +128,13 @@ func (b *bridge) do(ctx context.Context, c *call) (wire.Result, error) {
 	if err := ctx.Err(); err != nil {
 		b.end(c)
 		return wire.Result{}, status.FromContextError(err).Err()
+	}
+	if c.req.Flags&wire.FlagWait != 0 {
+		if err := b.beginWait(); err != nil {
+			b.end(c)
+			return wire.Result{}, err
+		}
+		defer b.endWait()
 	}
 	if err := b.start(c); err != nil {
 		b.end(c)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -319,7 +320,7 @@ func TestUnfinishedStreams(t *testing.T) {
 						err = stream.Send(chunk)
 					}
 				}
-				if err == nil || err == io.EOF {
+				if err == nil || errors.Is(err, io.EOF) {
 					err = stream.RecvMsg(new(pb.AcquireResponse)) // the stream is not ended: only a refusal can come
 				}
 				refused <- err
@@ -334,7 +335,7 @@ func TestUnfinishedStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := stream.Send(small); err != nil && err != io.EOF {
+		if err := stream.Send(small); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		res, err := stream.CloseAndRecv()

@@ -39,8 +39,10 @@ func NewService(h wire.Handler, opt Options) *Service {
 	return &Service{b: newBridge(h), opt: opt}
 }
 
-// Leave ends the calls that would stay open, with UNAVAILABLE. It is called once.
-func (s *Service) Leave() { close(s.b.leaving) }
+// Leave ends the calls that would stay open, with UNAVAILABLE, and waits until the
+// acquires among them have left the queue, 2 s at most. It is called once, while the
+// handler still takes requests.
+func (s *Service) Leave() { s.b.leaveAll() }
 
 // Leaving is closed by Leave.
 func (s *Service) Leaving() <-chan struct{} { return s.b.leaving }

@@ -140,6 +140,11 @@ func (s *Service) AcquireWatch(in *pb.AcquireRequest, stream grpc.ServerStreamin
 		s.b.end(c)
 		return err
 	}
+	if err := s.b.beginWait(); err != nil {
+		s.b.end(c)
+		return err
+	}
+	defer s.b.endWait()
 	ctx := stream.Context()
 	queued := make(chan *wire.Result, 1)
 	c.queued = queued

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,12 +84,31 @@ func TestFacesDrain(t *testing.T) {
 		t.Fatal(sse, err)
 	}
 	defer sse.Body.Close()
+	waits := make(chan error, 1)
+	go func() {
+		_, err := c.AcquireWait(ctx, &pb.AcquireRequest{OwnerId: "b", TtlMs: 60_000, QueueTtlMs: 600_000, Requests: []*pb.LockRequest{{Path: "t:/a/x"}}})
+		waits <- err
+	}()
+	waiting := func(c pb.PathLockClient) int {
+		t.Helper()
+		d, err := c.DescribePath(ctx, &pb.DescribePathRequest{Path: "t:/a/x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(d.Waiters)
+	}
+	for waiting(c) == 0 {
+		runtime.Gosched()
+	}
 	began := time.Now()
 	if err := d.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the drain took %v", took)
+	}
+	if err := <-waits; status.Code(err) != codes.Unavailable {
+		t.Errorf("who waited was told %v", err)
 	}
 	if _, err := sub.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the subscriber was told %v", err)
@@ -100,6 +120,9 @@ func TestFacesDrain(t *testing.T) {
 	got, err := dialGRPC(t, again.GRPCAddr()).InspectPath(ctx, &pb.InspectPathRequest{Path: "t:/a/x"})
 	if err != nil || got.WriteOwner != "a" {
 		t.Errorf("after a restart: %v, %v", got, err)
+	}
+	if n := waiting(dialGRPC(t, again.GRPCAddr())); n != 0 {
+		t.Errorf("%d still wait who were told that nothing was granted", n)
 	}
 }
 

@@ -25,8 +25,10 @@ type Daemon struct {
 	unlock func()
 	addr   string // native over TCP, "" when off
 	unix   string
-	faces  faces
-	began  time.Time
+
+	reserved reserved
+	faces    faces
+	began    time.Time
 
 	ready   chan struct{} // closed when it serves
 	took    time.Duration // from Start to ready; set before ready is closed
@@ -119,6 +121,7 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 		return err
 	}
 	if d.addr != "" {
+		d.reserved.release()
 		if _, err := d.server.Listen("tcp", d.addr); err != nil {
 			return fmt.Errorf("native_listen: %w", err)
 		}
@@ -134,6 +137,7 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 
 // abandon undoes a start that failed.
 func (d *Daemon) abandon() {
+	d.reserved.release()
 	d.closeFaces()
 	if d.server != nil {
 		d.server.Close()
@@ -171,13 +175,34 @@ func (d *Daemon) chooseAddrs() (err error) {
 		return err
 	}
 	c.RaftAddr, err = d.choose("raft_addr", c.RaftAddr, free)
+	if err == nil && d.addr != "" && c.NativeListen != d.addr {
+		return d.reserved.take(d.addr)
+	}
 	return err
+}
+
+// reserved keeps a port that was chosen for the native protocol, which clients are
+// told of before it is served, from being given to somebody else meanwhile.
+type reserved struct{ l net.Listener }
+
+func (r *reserved) take(addr string) (err error) {
+	if r.l, err = net.Listen("tcp", addr); err != nil {
+		return fmt.Errorf("native_listen: %w", err)
+	}
+	return nil
+}
+
+func (r *reserved) release() {
+	if r.l != nil {
+		_ = r.l.Close()
+		r.l = nil
+	}
 }
 
 // choose answers where to listen for a key, "" when it is off.
 func (d *Daemon) choose(name, addr string, free func(string) (string, error)) (string, error) {
-	if addr == "" {
-		return "", nil
+	if addr == "" || anyPort(addr) == addr && name != "native_listen" && name != "raft_addr" {
+		return addr, nil // a port is chosen when it is listened on, and told then
 	}
 	chosen, err := free(addr)
 	switch {
