@@ -191,17 +191,12 @@ func TestTwoNodesOnOneHost(t *testing.T) {
 func TestHealthCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free in a moment
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	if code, out, _ := pathlockd(t, dir, "--health-check", "--native_listen="+addr); code != 1 || !strings.HasPrefix(out, "unreachable: "+addr+": ") {
+	const nobody = "127.0.0.1:1"
+	if code, out, _ := pathlockd(t, dir, "--health-check", "--native_listen="+nobody); code != 1 || !strings.HasPrefix(out, "unreachable: "+nobody+": ") {
 		t.Errorf("nobody there: %d, %s", code, out)
 	}
-	p := runPathlockd(t, dir, "--dev", "--native_unix=p.sock", "--native_listen="+addr)
-	p.ready()
+	p := runPathlockd(t, dir, "--dev", "--native_unix=p.sock", "--native_listen=127.0.0.1:0")
+	addr, _ := p.ready()
 	at := func(name string) string { return p.logged("ready")[name].(string) }
 	port := func(name string) string { _, port, _ := net.SplitHostPort(at(name)); return port }
 	tls := runPathlockd(t, dir, "--bootstrap", "--data_dir=tls", "--native_listen=off", "--listen_tls", "--web_listen=off", "--h3_listen=off", "--raft_addr=localhost:0")

@@ -19,9 +19,9 @@ func writeSide(w http.ResponseWriter, t time.Time) error {
 
 // watch bounds a stage that many requests go through, and in which a client can make
 // them stay: in time for each, and in bytes for all of them together. Where there is
-// no room for one more byte, the request that entered first is thrown out: a client
-// that is not slow is never that one for long, so those that are slow on purpose
-// only do harm to each other.
+// no room for one more byte, the request that entered first is thrown out, of those that
+// have more than a fair share: a client that is not slow is never that one for long, so
+// those that are slow on purpose only do harm to each other.
 //
 // It stands in for a timer for each request, and costs a request two short locks.
 type watch struct {
@@ -96,9 +96,33 @@ func (s *watch) grow(x *watched, bytes int64) bool {
 	x.bytes += bytes
 	s.mu.bytes += bytes
 	for s.mu.bytes > s.most {
-		s.throw(s.mu.first, tooMany)
+		s.throw(s.victim(), tooMany)
 	}
 	return x.in
+}
+
+const (
+	// fairShare is what a request may have in a stage without being thrown out for
+	// others, as long as one of those before it has more. Bytes.
+	fairShare = 64 << 10
+	// maxSpared is how many are passed over at most in the search for that one.
+	maxSpared = 64
+)
+
+// victim is who makes room: the first of those that have more than a fair share, or
+// the first of all when it is the many that take the room.
+func (s *watch) victim() *watched {
+	x := s.mu.first
+	for range maxSpared {
+		if x == nil || x.bytes > fairShare {
+			break
+		}
+		x = x.next
+	}
+	if x == nil || x.bytes <= fairShare {
+		return s.mu.first
+	}
+	return x
 }
 
 // leave lets a request go on, and says whether it had been thrown out.
