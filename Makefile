@@ -84,9 +84,18 @@ fuzz-short:
 long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections, streams that stay open
 	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples' ./engine ./groups ./loop ./bench/... ./examples
 
+.PHONY: cluster
+cluster: build ## three nodes on this machine, with clients at work and a live view; Ctrl-C ends it (data in ./pathlockd-cluster)
+	go run ./bench/fleet --server bin/pathlockd $(ARGS)
+
 .PHONY: demo
 demo: build ## real processes on real files, with stops and kills; the files give the verdict
 	go run ./bench/demo --server bin/pathlockd $(ARGS)
+
+# For hours: make torture ARGS='-duration 8h -seeds 16'. Other clusters: ARGS='-cluster processes'.
+.PHONY: torture
+torture: ## the fault laboratory: ten minutes of all faults on three nodes; ARGS says how long, which seed, what cluster
+	go run ./bench/lab/torture -report docs/testing/torture.md $(ARGS)
 
 .PHONY: bench-budgets
 bench-budgets: ## measure every budget against its ceiling; some minutes on a quiet machine

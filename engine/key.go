@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/binary"
 	"strings"
+
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // Suffixes that follow a path key and a NUL, which no path contains.
@@ -74,10 +76,4 @@ func seqOf(key string) uint64 { return binary.BigEndian.Uint64([]byte(key[len(ke
 func isBoundary(key string, at int) bool { return at < len(key) && key[at] == slash && at > keyHead }
 
 // segments is how many segments a namespace root has below its handler.
-func segments(ns string) int {
-	i := strings.IndexByte(ns, ':')
-	if i < 0 || len(ns) == i+2 {
-		return 0
-	}
-	return strings.Count(ns[i+1:], "/")
-}
+func segments(ns string) int { return wire.Segments(ns) }

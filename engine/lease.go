@@ -28,7 +28,7 @@ func (s *State) leaseKey(owner, ns string) string {
 // next must not find its old holds.
 func (s *State) standing(owner, ns string) *lease {
 	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
-	if l.held() && l.deadline <= s.now {
+	if l.held() && l.deadline <= s.now && Planted != PlantExpiredOwner {
 		s.endLease(l, everything)
 		l = s.leases.Edit(s.w, s.leaseKey(owner, ns))
 	}
@@ -155,6 +155,10 @@ const everything = int(^uint(0) >> 1)
 func (s *State) leaseOver(key string, budget int) int {
 	l := s.leases.Edit(s.w, key)
 	if l == nil || !l.held() {
+		return 1
+	}
+	if Planted == PlantExpiredOwner && s.now < l.deadline+plantedLag {
+		s.deadlines.arm(l.timer, l.deadline+plantedLag)
 		return 1
 	}
 	return s.endLease(l, budget)

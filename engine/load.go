@@ -229,6 +229,9 @@ func (s *State) Loaded() error {
 		return err
 	}
 	s.w.SetMark(1)
+	if Planted == PlantTokenReuse {
+		s.counter = max(s.counter-2, 0)
+	}
 	return nil
 }
 

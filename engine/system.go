@@ -13,8 +13,9 @@ import (
 )
 
 // System is the state of the one group that all nodes follow: which namespaces
-// somebody chose, the changes to them that are under way, and the cluster-wide
-// token counter. Like State it is changed by Apply alone.
+// somebody chose, the changes to them that are under way, the cluster-wide token
+// counter, and what operators want of nodes (mark.go). Like State it is changed by
+// Apply alone.
 //
 // It is small and changes seldom, so it is kept as its rows, in a map, with a
 // note of those that changed.
@@ -26,7 +27,8 @@ type System struct {
 	roots   map[string]bool // chosen namespaces
 	intents []Intent        // in order of arrival; the first is being carried out
 	kept    map[string]systemKept
-	aging   []keptUntil     // every kept answer, in the order they end; some are gone
+	aging   []keptUntil // every kept answer, in the order they end; some are gone
+	marks   map[string]wire.Drain
 	changed map[string]bool // rows to be written
 }
 
@@ -71,13 +73,21 @@ type Done struct {
 
 // NewSystem makes an empty system state.
 func NewSystem() *System {
-	return &System{roots: make(map[string]bool), kept: make(map[string]systemKept), changed: make(map[string]bool)}
+	return &System{
+		roots: make(map[string]bool), kept: make(map[string]systemKept), marks: make(map[string]wire.Drain), changed: make(map[string]bool),
+	}
 }
 
 // Routes answers the routes in force. They are not changed afterwards.
 func (s *System) Routes(segments int) *Routes {
 	return NewRoutes(s.version, segments, sortedKeys(s.roots))
 }
+
+// Version is that of the routes in force.
+func (s *System) Version() uint64 { return s.version }
+
+// Roots answers the chosen namespaces in force, in order, and the version of the routes.
+func (s *System) Roots() (version uint64, roots []string) { return s.version, sortedKeys(s.roots) }
 
 // Next answers the policy change that is being carried out.
 func (s *System) Next() (Intent, bool) {
@@ -94,7 +104,10 @@ func (s *System) NextDeadline() (int64, bool) { return 0, false }
 // Apply carries out one command. A policy change is answered QUEUED with its
 // number in Count; Done tells its end.
 func (s *System) Apply(c Clock, cmd *Command, done *[]Done) wire.Result {
-	s.now = max(s.now, c.Now)
+	if c.Now > s.now {
+		s.now = c.Now
+		s.changed[rowMeta] = true
+	}
 	s.expire()
 	req := cmd.Req
 	switch req.Op {
@@ -106,6 +119,8 @@ func (s *System) Apply(c Clock, cmd *Command, done *[]Done) wire.Result {
 		return s.commit(req.Target)
 	case wire.OpRouteFinish:
 		return s.finish(req.Target, req.Detail, done)
+	case wire.OpMarkNode:
+		return s.mark(req.Node, req.Drain)
 	}
 	var res wire.Result
 	res.Fail(wire.Errorf(wire.Internal, "engine: operation %v cannot stand in the system log", req.Op))
@@ -270,6 +285,7 @@ const (
 	rowRoot   = "r"
 	rowIntent = "i"
 	rowKept   = "k"
+	rowMark   = "n"
 	rowMeta   = "m"
 )
 
@@ -299,6 +315,9 @@ func (s *System) AllRows() map[string][]byte {
 	}
 	for name := range s.kept {
 		rows[rowKept+name] = s.row(rowKept + name)
+	}
+	for node := range s.marks {
+		rows[rowMark+node] = s.row(rowMark + node)
 	}
 	return rows
 }
@@ -330,6 +349,10 @@ func (s *System) row(row string) []byte {
 			dst = wire.AppendInt(dst, k.token)
 			dst = wire.AppendBool(dst, k.pending)
 			return wire.AppendInt(dst, k.deadline)
+		}
+	case rowMark:
+		if d := s.marks[name]; d != wire.DrainNone {
+			return wire.AppendUint(wire.AppendArray(nil, 1), uint64(d))
 		}
 	case rowMeta:
 		dst := wire.AppendInt(wire.AppendArray(nil, 4), s.now)
@@ -379,6 +402,8 @@ func (s *System) Load(row, val []byte) error {
 			func() { k.pending = r.Bool() }, func() { k.deadline = r.Int() })
 		s.kept[name] = k
 		s.aging = append(s.aging, keptUntil{k.deadline, name})
+	case rowMark:
+		read(func() { s.marks[name] = wire.Drain(r.Uint()) })
 	case rowMeta:
 		read(func() { s.now = r.Int() }, func() { s.counter = r.Int() },
 			func() { s.version = r.Uint() }, func() { s.nextID = r.Uint() })
@@ -392,8 +417,10 @@ func (s *System) Load(row, val []byte) error {
 }
 
 // Digest is a hash of all that the system state means.
-func (s *System) Digest() uint64 {
-	rows := s.AllRows()
+func (s *System) Digest() uint64 { return DigestRows(s.AllRows()) }
+
+// DigestRows is the Digest of the system state whose rows are given, all of them.
+func DigestRows(rows map[string][]byte) uint64 {
 	h := xxh3.New()
 	for _, row := range sortedRows(rows) {
 		if _, err := fmt.Fprintf(h, "%d %s %d %s\n", len(row), row, len(rows[row]), rows[row]); err != nil {

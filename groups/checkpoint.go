@@ -1,12 +1,12 @@
 package groups
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // How a log's state gets to disk, and back.
@@ -32,6 +32,7 @@ type image struct {
 	applied  uint64
 	groups   []imageGroup
 	system   map[string][]byte
+	changes  uint64 // of the system group's policies, so far
 	sessions map[engine.Session][]byte
 	gone     []engine.Session
 	log      []byte // the log's own row
@@ -71,25 +72,25 @@ func (m *machine) capture() *image {
 func (m *machine) logRow() []byte {
 	m.time.Lock()
 	defer m.time.Unlock()
-	b := binary.AppendUvarint(nil, m.applied)
-	b = m.office.append(b)
-	b = binary.AppendUvarint(b, m.number)
-	b = binary.AppendVarint(b, m.time.clock.now)
-	return binary.AppendVarint(b, m.wall)
+	row := rows.State{
+		Applied: m.applied, Term: m.office.term, Node: m.office.node, Incarnation: m.office.incarnation,
+		Number: m.number, Now: m.time.clock.now, Wall: m.wall,
+	}
+	return row.Append(nil)
 }
 
 // loadLogRow is its inverse.
 func (m *machine) loadLogRow(row []byte) error {
-	r := entryReader{buf: row}
-	m.applied = r.uvarint()
-	m.office = r.office()
-	m.number = r.uvarint()
-	now, wall := r.varint(), r.varint()
-	m.wall = wall
+	s, err := rows.ParseState(row)
+	if err != nil {
+		return err
+	}
+	m.applied, m.number, m.wall = s.Applied, s.Number, s.Wall
+	m.office = office{term: s.Term, node: s.Node, incarnation: s.Incarnation}
 	m.time.Lock()
-	m.time.clock = leaseClock{now: now, appliedAt: m.clock.Mono()}
+	m.time.clock = leaseClock{now: s.Now, appliedAt: m.clock.Mono()}
 	m.time.Unlock()
-	return r.err
+	return nil
 }
 
 // write appends the image to a batch.
@@ -139,6 +140,9 @@ func setOrDelete(b *pebble.Batch, key, val []byte) error {
 func (m *machine) checkpoint(sync bool) error {
 	m.checkpoints.Lock()
 	defer m.checkpoints.Unlock()
+	if m.gone {
+		return nil
+	}
 	im := m.capture()
 	b := m.store.db.NewBatch()
 	defer b.Close()

@@ -1,12 +1,15 @@
 package groups
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/lni/dragonboat/v4/config"
 
+	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -25,6 +28,25 @@ type Config struct {
 	ReplicationFactor int
 	Bootstrap         bool
 
+	// Token is the secret that the nodes of a cluster share. Without it, and without
+	// LinkTLS, the node is alone.
+	Token           members.Token
+	LinkTLS         *tls.Config // the operator's certificates for links between nodes, instead of the token's
+	Seeds           []string    // gossip addresses of nodes to join, host:port
+	ForceBootstrap  bool        // found a cluster though none of the seeds answers
+	GossipAddr      string      // where gossip listens, host:port
+	GossipAdvertise string      // where others find it, if that differs
+	LinkAddr        string      // where other nodes forward requests to, host:port; its listener is there
+	// Given names the settings fixed at birth that the operator configured: a node that
+	// joins takes the others from its cluster.
+	Given []string
+
+	StabilityWindow time.Duration // how long a node is seen before it counts
+	EvictionWindow  time.Duration // how long a node is away before it does not count
+	LeaderBalance   time.Duration // between rounds that even leaderships out
+	MaxReconciles   int           // logs whose members one node changes at a time
+	OneHost         bool          // all nodes share a machine: deaths are noticed sooner
+
 	MaxInflight    int // requests per group that are not applied yet
 	MaxQueued      int // paths waited for per group
 	EventBuffer    int // events kept per log
@@ -41,6 +63,10 @@ type Config struct {
 	Clock  Clock      // nil: the machine's
 	RaftFS config.IFS // of the raft log; nil: the operating system's
 	FS     vfs.FS     // of the state database; nil: the operating system's
+
+	// Faults is for the fault laboratory: it decides what becomes of what this node
+	// sends to others.
+	Faults link.Faults
 
 	// NoEngine is for benchmarks alone: clients' commands go all the way through
 	// their log and are then answered OK without being carried out. What is left is
@@ -66,9 +92,13 @@ func (c Config) Defaults() Config {
 	set(&c.MaxInflight, 1024)
 	set(&c.MaxQueued, 65_536)
 	set(&c.EventBuffer, 8192)
+	set(&c.MaxReconciles, 4)
 	span(&c.RequestTimeout, 30*time.Second)
 	span(&c.ElectionMin, 1500*time.Millisecond)
 	span(&c.Heartbeat, 500*time.Millisecond)
+	span(&c.StabilityWindow, 30*time.Second)
+	span(&c.EvictionWindow, time.Minute)
+	span(&c.LeaderBalance, time.Minute)
 	if c.SnapshotLog == 0 {
 		c.SnapshotLog = 10_000
 	}

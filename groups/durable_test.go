@@ -65,7 +65,7 @@ func TestPromise7PowerLoss(t *testing.T) {
 		})
 		// The rows of every second round are on disk for good when the power goes; those
 		// of the others go with it.
-		for _, m := range r.node.machines {
+		for _, m := range r.node.hosted() {
 			if err := m.checkpoint(round%2 == 0); err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestReloadIsTheSame(t *testing.T) {
 		}
 		c.ask(req)
 		if i == 30 {
-			for _, m := range r.node.machines {
+			for _, m := range r.node.hosted() {
 				if err := m.checkpoint(false); err != nil {
 					t.Fatal(err)
 				}
@@ -238,7 +238,7 @@ func TestFailedWriteStops(t *testing.T) {
 	t.Run("state database", func(t *testing.T) {
 		stopsOn(t, nil, func(r *rig, _ *caller) {
 			r.stateBroken.Store(true)
-			m := r.node.machines[r.node.homes[r.node.groupOf("h:/a")]]
+			m := r.node.logs[r.node.homes[r.node.groupOf("h:/a")]].local.Load()
 			go func() { _ = m.Sync() }()
 		})
 	})

@@ -157,7 +157,12 @@ func (w *batchWriter) entry(h *batchHead) []byte {
 	b = h.office.append(b)
 	b = binary.AppendUvarint(b, h.number)
 	b = binary.AppendVarint(b, h.stamp)
-	b = binary.AppendVarint(b, h.wall)
+	w.buf = w.appendTo(binary.AppendVarint(b, h.wall))
+	return w.buf
+}
+
+// appendTo appends the sessions, metas and commands.
+func (w *batchWriter) appendTo(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(w.sessions)))
 	for _, s := range w.sessions {
 		b = append(b, s.ID[:]...)
@@ -170,8 +175,7 @@ func (w *batchWriter) entry(h *batchHead) []byte {
 		b = append(b, m...)
 	}
 	b = binary.AppendUvarint(b, uint64(w.count))
-	w.buf = append(b, w.commands...)
-	return w.buf
+	return append(b, w.commands...)
 }
 
 var errEntry = errors.New("groups: malformed log entry")
@@ -256,7 +260,10 @@ type batchReader struct {
 	cmd      engine.Command
 	group    uint16
 	session  *sessionRef // of the command, nil for none
+	which    int         // of sessions it is
 	sub      uint64      // which part of its request it is
+	nargs    int
+	nsLen    int
 	body     []byte
 }
 
@@ -264,6 +271,11 @@ type batchReader struct {
 func (b *batchReader) open(r entryReader) error {
 	b.entryReader = r
 	b.head = batchHead{office: b.office(), number: b.uvarint(), stamp: b.varint(), wall: b.varint()}
+	return b.tables()
+}
+
+// tables reads what commands refer to.
+func (b *batchReader) tables() error {
 	b.sessions, b.metas = b.sessions[:0], b.metas[:0]
 	for n := b.uvarint(); n > 0 && b.err == nil; n-- {
 		var s sessionRef
@@ -290,10 +302,10 @@ func (b *batchReader) next() bool {
 	op, flags := wire.Op(b.byte()), b.byte()
 	b.cmd = engine.Command{Req: &b.req, Version: b.uvarint()}
 	nsLen := int(b.uvarint())
-	b.session, b.sub = nil, 0
+	b.session, b.sub, b.nsLen = nil, 0, nsLen
 	if flags&hasSession != 0 {
 		if i := b.uvarint(); i < uint64(len(b.sessions)) {
-			b.session = &b.sessions[i]
+			b.session, b.which = &b.sessions[i], int(i)
 			b.cmd.Caller = engine.Caller{Session: b.session.id, ID: b.uvarint()}
 			b.cmd.Epoch = b.session.epoch
 			if flags&hasSub != 0 {
@@ -313,12 +325,12 @@ func (b *batchReader) next() bool {
 	if flags&isBound != 0 {
 		b.cmd.Bound, b.cmd.Grace = true, int64(b.uvarint())
 	}
-	nargs := b.uvarint()
+	b.nargs = int(b.uvarint())
 	b.body = b.bytes(b.uvarint())
 	if b.err != nil {
 		return false
 	}
-	if err := wire.DecodeArgs(op, b.body, int(nargs), &b.req); err != nil {
+	if err := wire.DecodeArgs(op, b.body, b.nargs, &b.req); err != nil {
 		b.err = fmt.Errorf("groups: log entry: %w", err)
 		return false
 	}

@@ -32,6 +32,7 @@ type stream struct {
 	since  wire.Position // events after this one are all in recent
 	old    uint64        // last entry that was in the log when this run of the node began
 	recent []recentEvent // in order
+	feeds  []feed        // nodes that have no replica of the log and hear of it from here
 }
 
 type recentEvent struct {
@@ -73,6 +74,9 @@ func (h *hub) publish(log, index uint64, events []engine.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stream(log)
+	if index <= s.at.Index {
+		return // a new replica on its way to where another node's took us already
+	}
 	s.at = wire.Position{Log: log, Index: index}
 	h.moved = true
 	for i := range events {
@@ -80,6 +84,9 @@ func (h *hub) publish(log, index uint64, events []engine.Event) {
 		s.at = at
 		s.recent = append(s.recent, recentEvent{at, events[i]})
 		h.deliver(&events[i], at)
+	}
+	if len(events) > 0 && len(s.feeds) > 0 {
+		s.tell(log, index, events)
 	}
 	if len(s.recent) > 2*h.keep {
 		drop := len(s.recent) - h.keep
@@ -125,20 +132,36 @@ func (h *hub) hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
 }
 
 // opened says that a log is applied up to an index, from where its events will be
-// seen; what came before is not known.
+// seen; what came before is not known, unless another node has told.
 func (h *hub) opened(log, index uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.open(log, index)
+}
+
+// open is opened under the lock. It answers whether events can have been missed.
+func (h *hub) open(log, index uint64) bool {
 	s := h.stream(log)
+	if index <= s.at.Index {
+		return false
+	}
 	s.at = wire.Position{Log: log, Index: index}
 	s.since, s.recent = s.at, nil
+	return true
 }
 
 // missed says that the log jumped to an index, over events that are not known.
 func (h *hub) missed(log, index uint64) {
-	h.opened(log, index)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.open(log, index) {
+		h.gap()
+		h.logs[log].jump(log)
+	}
+}
+
+// gap tells everybody that events may have been missed.
+func (h *hub) gap() {
 	for _, subs := range h.subs {
 		for _, sub := range subs {
 			sub.Sink.Gap(sub, h.cursor())
@@ -217,6 +240,7 @@ func (h *hub) progress() {
 		return
 	}
 	h.moved = false
+	h.tellProgress()
 	c := h.cursor()
 	for _, subs := range h.subs {
 		for _, sub := range subs {

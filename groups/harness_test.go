@@ -294,7 +294,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 // digests is the digest of every group, and of the system group.
 func (r *rig) digests() map[uint16]uint64 {
 	d := make(map[uint16]uint64)
-	for _, m := range r.node.machines {
+	for _, m := range r.node.hosted() {
 		m.mu.Lock()
 		for _, g := range m.order {
 			d[g.number] = g.state.View().Digest()

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"syscall"
@@ -59,7 +58,11 @@ func (n *Node) health() wire.Result {
 // leaderless lists the logs that nobody leads.
 func (n *Node) leaderless() (shards []uint64) {
 	for shard, l := range n.logs {
-		if l.lead.Load().leader == 0 {
+		if l.local.Load() != nil {
+			if l.lead.Load().leader == 0 {
+				shards = append(shards, shard)
+			}
+		} else if host, _ := n.leaderOf(shard); host == "" {
 			shards = append(shards, shard)
 		}
 	}
@@ -90,7 +93,7 @@ func (n *Node) WaitReady(within time.Duration) bool {
 // allLed says that this node may propose to every log it leads.
 func (n *Node) allLed() bool {
 	for _, l := range n.logs {
-		if l.lead.Load().leader == l.replica && !l.leads() {
+		if l.isOwn(l.lead.Load().leader) && !l.leads() {
 			return false
 		}
 	}
@@ -145,41 +148,6 @@ func freeBytes(dir string) (uint64, error) {
 	return s.Bavail * uint64(s.Bsize), nil
 }
 
-// orphanLoop ends the waiting acquires of an earlier run of this node whose clients
-// did not come back for them.
-func (n *Node) orphanLoop() {
-	// Not before every log is led: what came since the last checkpoint is applied then.
-	for !n.WaitReady(reattachGrace) {
-		if n.draining.Load() {
-			return
-		}
-	}
-	var left []*part
-	for _, m := range n.machines {
-		m.mu.Lock()
-		for _, g := range m.order {
-			for _, c := range g.state.OpenCalls() {
-				s := &wire.Session{ID: c.Session, Epoch: math.MaxUint64} // whatever connection it was
-				left = append(left, &part{group: g.number, session: s, id: c.ID})
-			}
-		}
-		m.mu.Unlock()
-	}
-	if len(left) == 0 {
-		return
-	}
-	select {
-	case <-n.stop:
-		return
-	case <-time.After(reattachGrace):
-	}
-	for _, p := range left {
-		if n.waits.get(p.caller()) == nil {
-			n.endWait(p, 0)
-		}
-	}
-}
-
 // topology tells clients who leads what.
 type topology struct {
 	mu       sync.Mutex
@@ -227,13 +195,18 @@ func (n *Node) topologyChanged() {
 
 // currentTopology is made under the topology's lock.
 func (n *Node) currentTopology() *wire.Topology {
+	routes := n.routes.Load()
 	out := &wire.Topology{
 		Version: n.topology.version, Self: n.id.NodeID, GroupLogs: uint64(n.id.GroupCount),
 		Nodes:   []wire.NodeAddr{{NodeID: n.id.NodeID, Native: n.cfg.NativeAddr}},
-		Leaders: make([]string, n.id.LogCount),
+		Leaders: make([]string, n.id.LogCount), LogOf: make([]uint64, len(n.homes)),
+		Segments: uint64(routes.Segments), Roots: routes.TopologyRoots(),
+	}
+	for g, shard := range n.homes {
+		out.LogOf[g] = shard - firstLogShard
 	}
 	for i := range out.Leaders {
-		if l := n.logs[firstLogShard+uint64(i)]; l != nil && l.lead.Load().leader == n.replica {
+		if l := n.logs[firstLogShard+uint64(i)]; l != nil && l.isOwn(l.lead.Load().leader) {
 			out.Leaders[i] = n.id.NodeID
 		}
 	}

@@ -10,35 +10,48 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/zeebo/xxh3"
+
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // identity is who a node is and what its cluster was founded with. It stands in
-// the data directory and never changes but for the count of starts; addresses are not
-// part of it.
+// the data directory. All that changes of it is the count of starts and which replicas
+// the node hosts; addresses are not part of it.
 type identity struct {
 	Format      int    `json:"format"` // of the data directory
 	ClusterID   string `json:"cluster_id"`
 	NodeID      string `json:"node_id"`
 	HostID      string `json:"raft_host_id"`
-	Replica     uint64 `json:"replica"`
 	GroupCount  int    `json:"group_count"`
 	LogCount    int    `json:"log_count"`
 	Segments    int    `json:"routing_prefix_segments"`
 	Algorithm   string `json:"default_lock_algorithm"`
 	Replication int    `json:"replication_factor"`
-	Starts      uint64 `json:"starts"` // of the node on this directory, this one too
+	Starts      uint64 `json:"starts"`            // of the node on this directory, this one too
+	Joined      bool   `json:"joined"`            // it joined a cluster that somebody else founded
+	Adopted     bool   `json:"adopted,omitempty"` // and was taken in by a member of it
+
+	// Restored says that the logs began anew over a state from a backup, and that what
+	// they began with is not compacted yet (restored.go).
+	Restored bool `json:"restored,omitempty"`
+
+	Seats   map[uint64]seat   `json:"seats"`             // the replicas it hosts, by log
+	Dropped map[uint64]uint64 `json:"dropped,omitempty"` // by log, the last replica deleted here
 }
 
 // dataFormat is the format of data directories that this build reads and writes.
 const dataFormat = 1
 
-const identityFile = "identity.json"
+const identityFile = rows.IdentityFile
 
 // ErrNoIdentity says that a data directory has not been used yet.
 var ErrNoIdentity = errors.New("the data directory is empty")
 
 // loadIdentity reads the identity of a data directory.
 func loadIdentity(dir string) (*identity, error) {
+	if _, err := os.Stat(filepath.Join(dir, rows.RestoringFile)); err == nil {
+		return nil, fmt.Errorf("data_dir %s: a restore into it was not finished (%s is there): delete the directory and restore again", dir, rows.RestoringFile)
+	}
 	path := filepath.Join(dir, identityFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +64,24 @@ func loadIdentity(dir string) (*identity, error) {
 	if err := json.Unmarshal(b, id); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
+	if id.Seats == nil && id.Format == 1 && !id.Joined {
+		id.sit() // made by a build in which every node hosted everything
+	}
+	if id.Seats == nil {
+		id.Seats = make(map[uint64]seat)
+	}
+	if id.Dropped == nil {
+		id.Dropped = make(map[uint64]uint64)
+	}
 	return id, nil
+}
+
+// sit gives a founder its replicas: the first of each log.
+func (id *identity) sit() {
+	id.Seats = make(map[uint64]seat)
+	for _, shard := range id.shards() {
+		id.Seats[shard] = seat{Replica: 1}
+	}
 }
 
 // save writes the identity so that it is there, whole, or not at all.
@@ -89,11 +119,14 @@ func syncDir(dir string) error {
 
 // found makes the identity of a cluster's first node.
 func (c *Config) found() *identity {
-	return &identity{
-		Format: dataFormat, ClusterID: uuid.NewString(), NodeID: c.NodeID, HostID: uuid.NewString(), Replica: 1,
+	id := &identity{
+		Format: dataFormat, ClusterID: uuid.NewString(), NodeID: c.NodeID, HostID: uuid.NewString(),
 		GroupCount: c.GroupCount, LogCount: c.LogCount, Segments: c.Segments,
 		Algorithm: c.Algorithm.String(), Replication: c.ReplicationFactor,
+		Dropped: make(map[uint64]uint64),
 	}
+	id.sit()
+	return id
 }
 
 // check refuses a data directory that was made by other settings than these.
@@ -107,13 +140,19 @@ func (id *identity) check(c *Config) error {
 		here, now any
 	}{
 		{"node_id", id.NodeID, c.NodeID},
-		{"group_count", id.GroupCount, c.GroupCount},
-		{"log_count", id.LogCount, c.LogCount},
-		{"routing_prefix_segments", id.Segments, c.Segments},
-		{"default_lock_algorithm", id.Algorithm, c.Algorithm.String()},
-		{"replication_factor", id.Replication, c.ReplicationFactor},
+		{keyGroups, id.GroupCount, c.GroupCount},
+		{keyLogs, id.LogCount, c.LogCount},
+		{keySegments, id.Segments, c.Segments},
+		{keyAlgorithm, id.Algorithm, c.Algorithm.String()},
+		{keyReplication, id.Replication, c.ReplicationFactor},
 	} {
-		if k.here != k.now {
+		switch {
+		case k.here == k.now:
+		case id.Joined && k.key != "node_id" && !c.given(k.key):
+		case id.Joined && k.key != "node_id":
+			return fmt.Errorf("the cluster has %s = %v, the configuration says %v: it is fixed when a cluster is founded; take it out of the configuration or set it to %v",
+				k.key, k.here, k.now, k.here)
+		default:
 			return fmt.Errorf("data_dir %s was made with %s = %v, the configuration says %v: it is fixed at birth; set it back, or use another data_dir",
 				c.DataDir, k.key, k.here, k.now)
 		}

@@ -38,13 +38,17 @@ type leadership struct {
 //
 // Commands of a session keep their order: they are queued in it, batched in it,
 // and put back in front when a batch is known not to have been applied.
+//
+// While another node leads, the queue goes there (forward.go); and what other nodes
+// forward to this one stands in the same queue (inbound.go).
 type shardLog struct {
 	shard   uint64
-	replica uint64
+	node    *Node
 	process uint64 // incarnation of this process
 	host    *dragonboat.NodeHost
 	session *client.Session
-	m       *machine
+	// local is this node's replica, nil while it has none.
+	local   atomic.Pointer[machine]
 	clock   Clock
 	log     *slog.Logger
 	timeout time.Duration // how long a request may take
@@ -59,8 +63,12 @@ type shardLog struct {
 		sync.Mutex
 		queue   []*part
 		flights map[uint64]*flight // by number, of every office
+		away    away
+		suspect bool // the queue may have parts of peers in it that must not be proposed
 		closed  bool
 	}
+	followed followed    // of run alone
+	unfollow atomic.Bool // what run followed may not be all: it is to look again
 
 	// drive is held while something is proposed, and before mu. Raft's answers are
 	// taken by run alone.
@@ -84,11 +92,12 @@ type underWay struct {
 
 func newShardLog(n *Node, shard uint64) *shardLog {
 	l := &shardLog{
-		shard: shard, replica: n.replica, process: n.process, clock: n.clock,
+		shard: shard, node: n, process: n.process, clock: n.clock,
 		log: n.log.With("log", shard), timeout: n.cfg.RequestTimeout,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.mu.flights = make(map[uint64]*flight)
+	l.mu.away.parts = make(map[uint64]*part)
 	l.lead.Store(&leadership{})
 	return l
 }
@@ -100,18 +109,22 @@ func (l *shardLog) push(p *part) {
 	l.mu.Lock()
 	if l.mu.closed {
 		l.mu.Unlock()
-		l.m.settle([]*part{p}, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
+		l.node.settle([]*part{p}, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
 		return
 	}
 	l.mu.queue = append(l.mu.queue, p)
+	if p.from != nil && l.mine() != p.term {
+		l.mu.suspect = true
+	}
 	l.mu.Unlock()
 }
 
-// start proposes what was queued, if nothing is under way, and else leaves it to
-// run. It never blocks: it may be called where a connection is read.
+// start proposes what was queued, if nothing is under way, or sends it to the leader,
+// and else leaves it to run. It never blocks: it may be called where a connection is
+// read.
 func (l *shardLog) start() {
 	if l.drive.TryLock() {
-		if len(l.drive.under) == 0 && l.leads() {
+		if len(l.drive.under) == 0 && (l.leads() || l.mine() == 0) {
 			l.work()
 		}
 		l.drive.Unlock()
@@ -130,16 +143,31 @@ func (l *shardLog) kick() {
 // leaderChanged is told by raft who leads the log now.
 func (l *shardLog) leaderChanged(term, leader uint64) {
 	l.lead.Store(&leadership{term: term, leader: leader})
-	if leader != l.replica {
+	if !l.isOwn(leader) {
 		l.held.Store(0)
 	}
-	l.kick()
+	l.doubt()
+}
+
+// mine is the term in which raft says that this node leads the log, 0 while it does
+// not.
+func (l *shardLog) mine() uint64 {
+	if lead := l.lead.Load(); l.isOwn(lead.leader) {
+		return lead.term
+	}
+	return 0
 }
 
 // leads says that this process may propose batches.
 func (l *shardLog) leads() bool {
 	lead := l.lead.Load()
-	return lead.leader == l.replica && l.held.Load() == lead.term && lead.term != 0
+	return l.isOwn(lead.leader) && l.held.Load() == lead.term && lead.term != 0
+}
+
+// isOwn says that a replica of the log is this node's.
+func (l *shardLog) isOwn(replica uint64) bool {
+	m := l.local.Load()
+	return m != nil && m.replica == replica
 }
 
 // run drives the log until stop is closed.
@@ -149,6 +177,8 @@ func (l *shardLog) run() {
 	defer timer.Stop()
 	for {
 		l.expire()
+		l.follow()
+		l.unblock()
 		l.drive.Lock()
 		l.work()
 		timer.Reset(l.pause())
@@ -189,6 +219,9 @@ func (l *shardLog) pause() time.Duration {
 	if due, ok := l.tickDue(); ok {
 		d = min(d, max(due-l.clock.Mono(), 0))
 	}
+	if due, ok := l.awayDue(); ok {
+		d = min(d, max(due-l.clock.Mono(), 0))
+	}
 	return max(d, 100*time.Microsecond)
 }
 
@@ -196,24 +229,30 @@ func (l *shardLog) pause() time.Duration {
 // deadline, and at the latest tickEvery after the last entry, so that a successor
 // starts from a fresh stamp.
 func (l *shardLog) tickDue() (time.Duration, bool) {
-	if !l.leads() || len(l.drive.under) >= window {
+	m := l.local.Load()
+	if m == nil || !l.leads() || len(l.drive.under) >= window {
 		return 0, false
 	}
-	at, ok := l.m.nextDeadline()
+	at, ok := m.nextDeadline()
 	if !ok {
 		return 0, false
 	}
 	return min(at, l.drive.lastSent+tickEvery), true
 }
 
-// work proposes what there is to propose.
+// work proposes what there is to propose, or sends it to who may.
 func (l *shardLog) work() {
 	lead := l.lead.Load()
-	if lead.leader != l.replica || lead.term == 0 || l.clock.Mono() < l.drive.retryAt {
+	m := l.local.Load()
+	if m == nil || lead.leader != m.replica || lead.term == 0 {
+		l.forward()
+		return
+	}
+	if l.clock.Mono() < l.drive.retryAt {
 		return
 	}
 	l.drive.retryAt = 0
-	own := office{lead.term, l.replica, l.process}
+	own := office{lead.term, m.replica, l.process}
 	if l.held.Load() != lead.term {
 		if l.drive.taking == nil {
 			l.drive.taking = l.propose(appendOffice(nil, own))
@@ -231,7 +270,7 @@ func (l *shardLog) work() {
 				return
 			}
 		}
-		if !l.send(own, f) {
+		if !l.send(own, m, f) {
 			return
 		}
 	}
@@ -240,8 +279,16 @@ func (l *shardLog) work() {
 // take moves the next batch's commands from the queue into a flight, nil when
 // there are none.
 func (l *shardLog) take(own office) *flight {
+	var over []*part
+	defer func() { l.node.bounce(over) }()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.mu.suspect {
+		over = l.weed()
+	}
+	if !l.settled(nil, own.term) {
+		return nil
+	}
 	l.drive.writer.reset()
 	n := 0
 	for n < len(l.mu.queue) && !l.drive.writer.full() {
@@ -261,14 +308,14 @@ func (l *shardLog) take(own office) *flight {
 }
 
 // send proposes a flight, or a tick when it is nil.
-func (l *shardLog) send(own office, f *flight) bool {
+func (l *shardLog) send(own office, m *machine, f *flight) bool {
 	if f == nil {
 		l.drive.writer.reset()
 	}
 	mono := l.clock.Mono()
 	l.drive.number++
 	head := batchHead{
-		office: own, number: l.drive.number, stamp: l.m.stamp(mono), wall: l.clock.Wall().UnixMilli(),
+		office: own, number: l.drive.number, stamp: m.stamp(mono) + l.planted(), wall: l.clock.Wall().UnixMilli(),
 	}
 	rs := l.propose(l.drive.writer.entry(&head))
 	if rs == nil {
@@ -326,8 +373,14 @@ func (l *shardLog) giveBack(f *flight) {
 // requeue is giveBack under the lock.
 func (l *shardLog) requeue(f *flight) {
 	if !f.expired {
-		l.mu.queue = append(append(make([]*part, 0, len(f.parts)+len(l.mu.queue)), f.parts...), l.mu.queue...)
+		l.inFront(f.parts)
+		l.mu.suspect = true
 	}
+}
+
+// inFront queues parts before all others. It is called under the lock.
+func (l *shardLog) inFront(parts []*part) {
+	l.mu.queue = append(append(make([]*part, 0, len(parts)+len(l.mu.queue)), parts...), l.mu.queue...)
 }
 
 // landing is called when a batch of this process is applied, or dropped: it takes
@@ -350,8 +403,9 @@ func (l *shardLog) landing(o office, number uint64) *flight {
 // have not been applied never will be: this process's are proposed anew, or
 // refused if it no longer leads.
 func (l *shardLog) officeTaken(o office) {
-	if o.node == l.replica && o.incarnation == l.process {
+	if l.isOwn(o.node) && o.incarnation == l.process {
 		l.held.Store(o.term)
+		defer l.node.led(l.shard, o.term)
 	} else {
 		l.held.Store(0)
 	}
@@ -368,6 +422,7 @@ func (l *shardLog) officeTaken(o office) {
 		l.requeue(f)
 	}
 	l.mu.Unlock()
+	l.unfollow.Store(true)
 	l.kick()
 }
 
@@ -377,14 +432,22 @@ func (l *shardLog) expire() {
 	now := l.clock.Mono()
 	var late, unknown []*part
 	l.mu.Lock()
-	n := 0
-	for n < len(l.mu.queue) && now-l.mu.queue[n].since >= l.timeout {
+	n, keep := 0, []*part(nil)
+	for n < len(l.mu.queue) && (l.mu.queue[n].told || now-l.mu.queue[n].since >= l.timeout) {
+		switch p := l.mu.queue[n]; {
+		case p.told:
+			keep = append(keep, p) // it waits for its grant, whoever leads
+		case p.tried:
+			unknown = append(unknown, p)
+		default:
+			late = append(late, p)
+		}
 		n++
 	}
-	if n > 0 {
-		late = append(late, l.mu.queue[:n]...)
-		l.mu.queue = append([]*part(nil), l.mu.queue[n:]...)
+	if n > len(keep) {
+		l.mu.queue = append(keep, l.mu.queue[n:]...)
 	}
+	unknown = append(unknown, l.awayTooLong(now)...)
 	for _, f := range l.mu.flights {
 		if !f.expired && now-f.since >= l.timeout {
 			f.expired = true
@@ -392,10 +455,10 @@ func (l *shardLog) expire() {
 		}
 	}
 	l.mu.Unlock()
-	l.m.settle(late, &wire.Result{
+	l.node.settle(late, &wire.Result{
 		Code: wire.Unavailable, Message: "no leader took the request within request_timeout_ms; nothing was done",
 	})
-	l.m.settle(unknown, &outcomeUnknown)
+	l.node.settle(unknown, &outcomeUnknown)
 }
 
 // close refuses what is queued and stops run.
@@ -404,18 +467,34 @@ func (l *shardLog) close() {
 	<-l.done
 	l.mu.Lock()
 	l.mu.closed = true
-	queued := l.mu.queue
+	var queued, unknown []*part
+	for _, p := range l.mu.queue {
+		switch {
+		case p.told:
+			// its wait goes on at another node, or here after the next start
+		case p.tried:
+			unknown = append(unknown, p)
+		default:
+			queued = append(queued, p)
+		}
+	}
 	l.mu.queue = nil
-	var unknown []*part
+	for _, p := range l.mu.away.parts {
+		if p != nil && !p.told {
+			unknown = append(unknown, p)
+		}
+	}
+	clear(l.mu.away.parts)
 	for _, f := range l.mu.flights {
 		if !f.expired {
 			f.expired = true
-			unknown = append(unknown, f.parts...)
+			// A peer asks again elsewhere for what it has no answer to.
+			unknown = append(unknown, slices.DeleteFunc(f.parts, func(p *part) bool { return p.from != nil })...)
 		}
 	}
 	l.mu.Unlock()
-	l.m.settle(queued, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
-	l.m.settle(unknown, &outcomeUnknown)
+	l.node.settle(queued, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
+	l.node.settle(unknown, &outcomeUnknown)
 }
 
 // outcomeUnknown answers a request that was proposed and not heard of again.
@@ -424,11 +503,21 @@ var outcomeUnknown = wire.Result{
 	Message: "the request's outcome is not known; repeat it with the same idempotency_key or request id",
 }
 
-// idle says that nothing is queued or under way.
+// idle says that nothing is queued or under way but calls that wait.
 func (l *shardLog) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.mu.queue) == 0 && len(l.mu.flights) == 0
+	for _, p := range l.mu.queue {
+		if !p.told {
+			return false
+		}
+	}
+	for _, p := range l.mu.away.parts {
+		if p != nil && !p.told {
+			return false
+		}
+	}
+	return len(l.mu.flights) == 0
 }
 
 // giveBackLanded is giveBack for a flight that landing took off the record: its
@@ -436,6 +525,14 @@ func (l *shardLog) idle() bool {
 func (l *shardLog) giveBackLanded(f *flight) {
 	l.mu.Lock()
 	l.requeue(f)
+	l.mu.Unlock()
+	l.kick()
+}
+
+// doubt has the queue looked through for what must not be proposed any more.
+func (l *shardLog) doubt() {
+	l.mu.Lock()
+	l.mu.suspect = true
 	l.mu.Unlock()
 	l.kick()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sm "github.com/lni/dragonboat/v4/statemachine"
@@ -24,12 +25,13 @@ const everyGroup = 0xfffe
 // What Update changes is guarded by mu; Update is the only writer, but for
 // snapshots, which exclude it. Readers take views (view), whose use needs no lock.
 type machine struct {
-	node   *Node
-	shard  uint64
-	store  *store
-	log    *slog.Logger
-	clock  Clock
-	driver *shardLog // who proposes; answers go to its callers
+	node    *Node
+	shard   uint64
+	replica uint64 // raft's id of it
+	store   *store
+	log     *slog.Logger
+	clock   Clock
+	driver  *shardLog // who proposes; answers go to its callers
 
 	mu       sync.Mutex
 	groups   map[uint16]*group
@@ -54,6 +56,12 @@ type machine struct {
 	}
 
 	checkpoints sync.Mutex // one at a time
+	gone        bool       // its rows are deleted, or about to be; under checkpoints
+
+	awaited bool          // the node's start waits for it
+	loaded  atomic.Bool   // Open has read the state back
+	voting  atomic.Bool   // it is known to vote in its log
+	closed  chan struct{} // closed when raft lets go of it
 }
 
 // group is one virtual group hosted by a log.
@@ -109,8 +117,8 @@ func (g *group) OwnerWent(owner string) {
 	}
 }
 
-func newMachine(n *Node, shard uint64) *machine {
-	m := &machine{node: n, shard: shard, store: n.store, log: n.log.With("log", shard), clock: n.clock}
+func newMachine(n *Node, shard, replica uint64) *machine {
+	m := &machine{node: n, shard: shard, replica: replica, store: n.store, log: n.log.With("log", shard), clock: n.clock, closed: make(chan struct{})}
 	m.empty()
 	return m
 }
@@ -208,6 +216,11 @@ func (m *machine) takeOffice(o office) {
 		return
 	}
 	m.office, m.number = o, 0
+	if engine.Planted == engine.PlantLostWaiter {
+		for _, g := range m.order {
+			g.state.LoseWaiter()
+		}
+	}
 	if m.driver != nil {
 		m.driver.officeTaken(o)
 	}
@@ -221,7 +234,7 @@ func (m *machine) takeOffice(o office) {
 func (m *machine) batch(index uint64) {
 	h := &m.reader.head
 	var f *flight
-	if m.driver != nil && h.office.node == m.driver.replica && h.office.incarnation == m.driver.process {
+	if m.driver != nil && h.office.node == m.replica && h.office.incarnation == m.driver.process {
 		f = m.driver.landing(h.office, h.number)
 	}
 	if h.office != m.office || h.number <= m.number {
@@ -239,7 +252,7 @@ func (m *machine) batch(index uint64) {
 		res := m.command(clock)
 		m.commands++
 		if f != nil {
-			m.deliver(f.parts[i], &res)
+			m.node.deliver(f.parts[i], &res, &m.flush)
 		}
 	}
 	m.answers()
@@ -343,6 +356,9 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 		s.add(m.answered(hash, &res))
 	}
 	m.publishRoutes()
+	if cmd.Req.Op == wire.OpMarkNode {
+		m.node.lookAround()
+	}
 	for i := range m.done {
 		d := &m.done[i]
 		if s := m.sessions.byID[d.Caller.Session]; s != nil && d.Result.Code == wire.OK {
@@ -358,8 +374,8 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 
 // publishRoutes makes this node resolve paths by the routes in force.
 func (m *machine) publishRoutes() {
-	if r := m.system.Routes(m.node.cfg.Segments); m.node.routes.Load() == nil || r.Version != m.node.routes.Load().Version {
-		m.node.routes.Store(r)
+	if version := m.system.Version(); version > m.node.routes.Load().Version {
+		m.node.setRoutes(m.system.Routes(m.node.cfg.Segments))
 	}
 }
 
@@ -402,29 +418,6 @@ func remembered(req *wire.Request, res *wire.Result) bool {
 	return res.Status == wire.StatusOK
 }
 
-// deliver answers the part that a command of this process came from.
-func (m *machine) deliver(p *part, res *wire.Result) {
-	m.node.landed(p.group)
-	if res.Code == wire.Unavailable && res.Position == engine.Moved && p.call != nil {
-		go m.node.again(p.call, res.Count, p.since)
-		return
-	}
-	if (p.op == wire.OpSetPolicy || p.op == wire.OpDeletePolicy) && res.Code == wire.OK && res.Status == wire.StatusQueued {
-		m.node.changes.add(res.Count, p)
-		return
-	}
-	if p.waits {
-		if res.Code == wire.OK && res.Status == wire.StatusQueued {
-			p.open = true
-			m.flush.add(p.call.To)
-			p.call.To.Queued(p.call, res)
-			return
-		}
-		m.node.waits.take(p.caller(), p)
-	}
-	p.answer(res, &m.flush)
-}
-
 // answers ends the open calls that the batch's steps decided.
 func (m *machine) answers() {
 	for i := range m.out.Answers {
@@ -443,19 +436,6 @@ func (m *machine) answers() {
 	}
 }
 
-// settle answers parts that are not to be applied, or of which it is not known.
-func (m *machine) settle(parts []*part, res *wire.Result) {
-	var to repliers
-	for _, p := range parts {
-		m.node.landed(p.group)
-		if p.waits {
-			m.node.waits.take(p.caller(), p)
-		}
-		p.answer(res, &to)
-	}
-	to.flush()
-}
-
 // Lookup implements statemachine.IOnDiskStateMachine. Reads take views instead,
 // after a read index.
 func (m *machine) Lookup(any) (any, error) {
@@ -463,7 +443,10 @@ func (m *machine) Lookup(any) (any, error) {
 }
 
 // Close implements statemachine.IOnDiskStateMachine.
-func (m *machine) Close() error { return nil }
+func (m *machine) Close() error {
+	close(m.closed)
+	return nil
+}
 
 // Views of groups by number; an empty one for a group that nothing is known of.
 func (m *machine) view(number uint16) *engine.View {

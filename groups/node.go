@@ -1,19 +1,18 @@
 package groups
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
-	"github.com/lni/dragonboat/v4/raftio"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -34,14 +33,12 @@ type Node struct {
 	id      *identity
 	log     *slog.Logger
 	clock   Clock
-	replica uint64
 	process uint64 // incarnation: which run of the node this is
 	store   *store
 	host    *dragonboat.NodeHost
 
 	logs     map[uint64]*shardLog // by shard; never changed once started
 	readers  map[uint64]*reader
-	machines map[uint64]*machine
 	homes    []uint64 // shard of each group: where a group lives is looked up here
 	routes   atomic.Pointer[engine.Routes]
 	inflight []atomic.Int32 // by group, the system group last
@@ -49,6 +46,8 @@ type Node struct {
 	hub      *hub
 	waits    openWaits
 	changes  changeCalls
+	forwards forwarding
+	backups  backups
 	slow     chan struct{} // a token for each call that is carried out in steps
 
 	draining atomic.Bool
@@ -58,6 +57,23 @@ type Node struct {
 	ready    chan struct{} // closed when every machine is loaded
 	loading  atomic.Int32
 
+	leaders leaders
+	book    *registry
+	wire    *wiring
+	cluster *cluster      // nil while the node is alone and cannot have peers
+	seats   sync.Mutex    // guards what changes of id
+	around  chan struct{} // lookAround
+	plans   plans
+	wanted  struct { // replicas that are being started
+		sync.Mutex
+		under map[uint64]bool
+	}
+	remote struct { // what the system log's leader told last
+		sync.Mutex
+		marks map[string]wire.Drain
+		asked time.Duration
+	}
+
 	policy   chan struct{} // policyWork
 	soon     chan struct{} // checkpointSoon
 	stop     chan struct{}
@@ -65,27 +81,30 @@ type Node struct {
 	running  sync.WaitGroup
 }
 
-// Open starts a node on its data directory, or founds a cluster of one on an empty
-// one if the configuration says so. It serves as soon as Open returns; requests
-// wait until the logs have leaders.
-func Open(cfg Config) (*Node, error) {
+// Open is OpenContext without an end.
+func Open(cfg Config) (*Node, error) { return OpenContext(context.Background(), cfg) }
+
+// OpenContext starts a node on its data directory. On an empty one it founds a cluster,
+// or joins the one that its seeds belong to, for which it looks until ctx ends. It
+// serves as soon as OpenContext returns; requests wait until the logs have leaders.
+func OpenContext(ctx context.Context, cfg Config) (*Node, error) {
 	cfg = cfg.Defaults()
 	logRaftTo(cfg.Log)
+	if len(cfg.Seeds) > 0 && cfg.Token == "" {
+		return nil, errors.New("seed_nodes: nodes that have peers need internal_auth_token, the same for all of them, at least 32 bytes")
+	}
 	id, err := loadIdentity(cfg.DataDir)
 	switch {
-	case errors.Is(err, ErrNoIdentity) && cfg.Bootstrap:
-		if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-			return nil, fmt.Errorf("data_dir: %w", err)
-		}
-		id = cfg.found()
 	case errors.Is(err, ErrNoIdentity):
-		return nil, fmt.Errorf("data_dir %s: %w, and bootstrap is off: set bootstrap = true to found a cluster here", cfg.DataDir, err)
-	case err != nil:
+		id, err = cfg.born(ctx)
+	case err == nil:
+		err = id.check(&cfg)
+	}
+	if err == nil {
+		err = cfg.settle(id)
+	}
+	if err != nil {
 		return nil, err
-	default:
-		if err := id.check(&cfg); err != nil {
-			return nil, err
-		}
 	}
 	n := newNode(cfg, id)
 	if err := n.start(); err != nil {
@@ -96,10 +115,10 @@ func Open(cfg Config) (*Node, error) {
 
 func newNode(cfg Config, id *identity) *Node {
 	n := &Node{
-		cfg: cfg, id: id, log: cfg.Log, clock: cfg.Clock, replica: id.Replica, process: newIncarnation(),
-		logs: make(map[uint64]*shardLog), readers: make(map[uint64]*reader), machines: make(map[uint64]*machine),
+		cfg: cfg, id: id, log: cfg.Log, clock: cfg.Clock, process: newIncarnation(),
+		logs: make(map[uint64]*shardLog), readers: make(map[uint64]*reader),
 		inflight: make([]atomic.Int32, id.GroupCount+1), hub: newHub(cfg.EventBuffer),
-		slow: make(chan struct{}, maxStepped), ready: make(chan struct{}),
+		slow: make(chan struct{}, maxStepped), ready: make(chan struct{}), book: newRegistry(), around: make(chan struct{}, 1),
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	for g := range id.GroupCount {
@@ -117,62 +136,68 @@ func (n *Node) start() (err error) {
 		return err
 	}
 	n.lookAtDisk() // before the first request
-	if n.store, err = openStore(filepath.Join(dir, "state"), n.cfg.FS, n.log); err != nil {
+	if n.store, err = openStore(filepath.Join(dir, rows.StateDir), n.cfg.FS, n.log); err != nil {
 		return err
 	}
-	shards := []uint64{systemShard}
-	for i := range n.id.LogCount {
-		shards = append(shards, firstLogShard+uint64(i))
-	}
-	n.loading.Store(int32(len(shards)))
-	for _, shard := range shards {
-		l, m := newShardLog(n, shard), newMachine(n, shard)
-		l.m, m.driver = m, l
-		n.logs[shard], n.machines[shard], n.readers[shard] = l, m, &reader{l: l}
-	}
-	n.host, err = newHost(&n.cfg, n.id, filepath.Join(dir, "raft"), n.leaderUpdated)
-	if err != nil {
+	if err := n.leftovers(); err != nil {
 		return err
 	}
-	for _, shard := range shards {
-		l := n.logs[shard]
+	for _, shard := range n.id.shards() {
+		l := newShardLog(n, shard)
+		n.logs[shard], n.readers[shard] = l, &reader{l: l}
+	}
+	if err := n.openCluster(); err != nil {
+		return err
+	}
+	if n.wire, err = n.newWiring(); err != nil {
+		return err
+	}
+	if n.host, err = n.newHost(filepath.Join(dir, "raft")); err != nil {
+		return err
+	}
+	for shard, l := range n.logs {
 		l.host, l.session = n.host, n.host.GetNoOPSession(shard)
-		if err := startShard(n.host, &n.cfg, n.id, shard, n.machines[shard]); err != nil {
+	}
+	n.loading.Store(int32(len(n.id.Seats)) + 1)
+	for _, shard := range sortedShards(n.id.Seats) {
+		if err := n.startReplica(shard, n.id.Seats[shard], true); err != nil {
 			return err
 		}
-		entries, err := n.host.GetLogReader(shard)
-		if err != nil {
-			return fmt.Errorf("look at log %d: %w", shard, err)
-		}
-		_, last := entries.GetRange()
-		n.hub.began(shard, last)
 	}
+	n.loadedOne() // a node without a replica is ready to forward
 	for _, l := range n.logs {
 		go l.run()
 	}
-	for _, f := range []func(){n.checkpointLoop, n.policyLoop, n.progressLoop, n.diskLoop, n.orphanLoop} {
-		n.running.Add(1)
-		go func() {
-			defer n.running.Done()
-			f()
-		}()
+	if err := n.joinCluster(); err != nil {
+		return err
+	}
+	for _, f := range []func(){n.checkpointLoop, n.policyLoop, n.progressLoop, n.diskLoop, n.orphanLoop, n.loneLoop, n.settleLoop} {
+		n.running.Go(f)
 	}
 	return nil
-}
-
-// leaderUpdated is told by raft who leads a log.
-func (n *Node) leaderUpdated(info raftio.LeaderInfo) {
-	if l := n.logs[info.ShardID]; l != nil {
-		l.leaderChanged(info.Term, info.LeaderID)
-	}
-	n.topologyChanged()
 }
 
 // opened is told by a machine that it is loaded.
 func (n *Node) opened(m *machine) {
 	n.hub.opened(m.shard, m.applied)
+	m.loaded.Store(true)
+	if m.awaited {
+		n.loadedOne()
+	}
+}
+
+// loadedOne counts the replicas that a start waits for.
+func (n *Node) loadedOne() {
 	if n.loading.Add(-1) == 0 {
 		close(n.ready)
+	}
+}
+
+// lookAround makes the node look whether the logs are placed as they should be.
+func (n *Node) lookAround() {
+	select {
+	case n.around <- struct{}{}:
+	default:
 	}
 }
 
@@ -227,8 +252,8 @@ func (n *Node) checkpointLoop() {
 		case <-due.C:
 		case <-n.soon:
 		}
-		for shard, m := range n.machines {
-			applied := m.appliedIndex()
+		for _, m := range n.hosted() {
+			shard, applied := m.shard, m.appliedIndex()
 			if applied == written[shard] {
 				continue
 			}
@@ -255,6 +280,7 @@ func (n *Node) snapshot(shard uint64) {
 	}
 	<-rs.ResultC()
 	rs.Release()
+	n.noteVoter(shard)
 }
 
 // progressLoop tells subscribers where every log is.
@@ -271,11 +297,16 @@ func (n *Node) progressLoop() {
 	}
 }
 
-// Close drains the node: new requests are refused, those under way are finished
-// within the given time, and what is in memory is written to disk.
+// Close drains the node: its leaderships go to other nodes, new requests are refused,
+// those under way are finished within the given time, and what is in memory is written
+// to disk.
 func (n *Node) Close(within time.Duration) error {
-	n.draining.Store(true)
 	deadline := time.Now().Add(within)
+	n.handAway(within)
+	n.draining.Store(true)
+	if within > 0 {
+		n.goodbye()
+	}
 	for n.busy() && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}
@@ -287,6 +318,10 @@ func (n *Node) shut() error {
 	var err error
 	n.stopOnce.Do(func() {
 		close(n.stop)
+		if n.cluster != nil {
+			err = n.cluster.close()
+		}
+		n.backups.close()
 		n.running.Wait()
 		for _, l := range n.logs {
 			if l.session != nil {
@@ -297,7 +332,7 @@ func (n *Node) shut() error {
 			n.host.Close()
 		}
 		if n.store != nil {
-			for _, m := range n.machines {
+			for _, m := range n.hosted() {
 				if m.appliedIndex() > 0 {
 					err = errors.Join(err, m.checkpoint(true))
 				}

@@ -20,13 +20,13 @@ func TestBackPressure(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxInflight = 3 })
 	c := r.session()
 	l := r.node.logOf(r.node.groupOf("h:/a"))
-	l.m.mu.Lock() // nothing is applied
+	l.local.Load().mu.Lock() // nothing is applied
 	var open []*outcome
 	for i := range 3 {
 		open = append(open, c.start(r.next.Add(1), write("a", fmt.Sprintf("h:/a/%d", i), time.Hour)))
 	}
 	res := <-c.start(r.next.Add(1), write("a", "h:/a/3", time.Hour)).done
-	l.m.mu.Unlock()
+	l.local.Load().mu.Unlock()
 	if res.Code != wire.Unavailable || !strings.Contains(res.Message, "max_inflight_per_group") {
 		t.Fatalf("one more: %+v", res)
 	}
@@ -117,7 +117,8 @@ func TestSnapshot(t *testing.T) {
 	c.must(setPolicy("h:/s1/deep", wire.PointRW))
 	fill(0, 100)
 	r.clock.freeze()
-	for shard, m := range r.node.machines {
+	for _, m := range r.node.hosted() {
+		shard := m.shard
 		if err := m.checkpoint(false); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func TestSnapshot(t *testing.T) {
 		if other.store, err = openStore("other", vfs.NewMem(), r.node.log); err != nil {
 			t.Fatal(err)
 		}
-		copied := newMachine(other, shard)
+		copied := newMachine(other, shard, 1)
 		if err := copied.RecoverFromSnapshot(&stream, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,15 @@ type part struct {
 	waits   bool          // a QUEUED answer leaves the call open
 	open    bool          // it was QUEUED: a grant may answer it. Of the machine alone
 	since   time.Duration // when its call came, by the monotonic clock
+	counted bool          // it is one of those under way in its group (admit)
+
+	// What follows is of a part on its way between nodes (forward.go, inbound.go).
+	from   *inbound // the connection it came on, nil for this node's own
+	number uint64   // names it on the connection it came or went on
+	term   uint64   // of the only office it may be proposed under, 0: any
+	bytes  int      // what it counts for, of what its peer may have here
+	tried  bool     // it may have been applied
+	told   bool     // its caller heard that it is queued
 }
 
 // caller names the part's request.
@@ -45,9 +54,11 @@ type flight struct {
 }
 
 // repliers is who is to be flushed after a burst of answers.
-type repliers []wire.Replier
+type repliers []flusher
 
-func (r *repliers) add(to wire.Replier) {
+type flusher interface{ Flush() }
+
+func (r *repliers) add(to flusher) {
 	for _, x := range *r {
 		if x == to {
 			return
@@ -66,6 +77,11 @@ func (r *repliers) flush() {
 
 // answer ends a part.
 func (p *part) answer(res *wire.Result, to *repliers) {
+	if p.from != nil {
+		p.from.reply(p, res)
+		to.add(p.from)
+		return
+	}
 	if p.call == nil {
 		p.done(p, res)
 		return
@@ -75,4 +91,19 @@ func (p *part) answer(res *wire.Result, to *repliers) {
 	c.Res = *res
 	to.add(c.To)
 	c.To.Reply(c)
+}
+
+// queued tells once that a part took its place in the queue; its call stays open.
+func (p *part) queued(res *wire.Result, to *repliers) {
+	if p.told {
+		return
+	}
+	p.told = true
+	if p.from != nil {
+		p.from.queued(p, res)
+		to.add(p.from)
+		return
+	}
+	to.add(p.call.To)
+	p.call.To.Queued(p.call, res)
 }

@@ -58,7 +58,10 @@ func (n *Node) policyLoop() {
 }
 
 func (n *Node) nextIntent() (engine.Intent, bool) {
-	m := n.machines[systemShard]
+	m := n.logs[systemShard].local.Load()
+	if m == nil {
+		return engine.Intent{}, false
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.system.Next()

@@ -220,7 +220,7 @@ func TestMoveIsResumed(t *testing.T) {
 			req = deletePolicy("h:/a/b")
 		}
 		o := c.start(r.next.Add(1), req)
-		m := r.node.machines[systemShard]
+		m := r.node.logs[systemShard].local.Load()
 		from, steps := m.appliedIndex(), uint64(rng.IntN(5))
 		timeout := time.After(50 * time.Millisecond)
 	wait:

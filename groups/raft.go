@@ -28,7 +28,8 @@ const (
 const raftTick = 50 * time.Millisecond
 
 // newHost starts dragonboat.
-func newHost(c *Config, id *identity, dir string, onLeader func(raftio.LeaderInfo)) (*dragonboat.NodeHost, error) {
+func (n *Node) newHost(dir string) (*dragonboat.NodeHost, error) {
+	c := &n.cfg
 	if c.RaftFS == nil {
 		if err := followHostname(dir, c.Log); err != nil {
 			return nil, err
@@ -41,15 +42,16 @@ func newHost(c *Config, id *identity, dir string, onLeader func(raftio.LeaderInf
 	expert.Engine.ExecShards = 16
 	expert.LogDB = config.GetSmallMemLogDBConfig()
 	expert.LogDB.Shards = 1
-	expert.NodeRegistryFactory = registryFactory{}
+	expert.NodeRegistryFactory = n.book
+	expert.TransportFactory = n.wire
 	expert.FS = newRaftDisk(c.RaftFS, func(err error) { lastWord(c.Log, err) })
 	host, err := dragonboat.NewNodeHost(config.NodeHostConfig{
-		DeploymentID:      id.deployment(),
-		NodeHostID:        id.HostID,
+		DeploymentID:      n.id.deployment(),
+		NodeHostID:        n.id.HostID,
 		NodeHostDir:       dir,
 		RTTMillisecond:    uint64(raftTick.Milliseconds()),
 		RaftAddress:       c.RaftAddr,
-		RaftEventListener: leaderListener(onLeader),
+		RaftEventListener: leaderListener(n.leaderUpdated),
 		Expert:            expert,
 	})
 	if err != nil {
@@ -59,10 +61,10 @@ func newHost(c *Config, id *identity, dir string, onLeader func(raftio.LeaderInf
 }
 
 // shardConfig is how one log is run.
-func shardConfig(c *Config, id *identity, shard uint64) config.Config {
+func shardConfig(c *Config, shard uint64, s seat) config.Config {
 	ticks := func(d time.Duration) uint64 { return uint64(max(d/raftTick, 1)) }
 	return config.Config{
-		ReplicaID: id.Replica, ShardID: shard,
+		ReplicaID: s.Replica, ShardID: shard, IsNonVoting: s.Joined && !s.Voter,
 		CheckQuorum: true, PreVote: true, OrderedConfigChange: true,
 		// dragonboat draws each election's timeout from one to two times this.
 		ElectionRTT:  ticks(c.ElectionMin),
@@ -75,10 +77,13 @@ func shardConfig(c *Config, id *identity, shard uint64) config.Config {
 }
 
 // startShard starts one log on this node.
-func startShard(host *dragonboat.NodeHost, c *Config, id *identity, shard uint64, m *machine) error {
-	members := map[uint64]dragonboat.Target{id.Replica: id.HostID}
+func startShard(host *dragonboat.NodeHost, c *Config, id *identity, shard uint64, s seat, m *machine) error {
+	var founders map[uint64]dragonboat.Target
+	if !s.Joined {
+		founders = map[uint64]dragonboat.Target{s.Replica: id.HostID}
+	}
 	create := func(uint64, uint64) sm.IOnDiskStateMachine { return m }
-	if err := host.StartOnDiskReplica(members, false, create, shardConfig(c, id, shard)); err != nil {
+	if err := host.StartOnDiskReplica(founders, s.Joined, create, shardConfig(c, shard, s)); err != nil {
 		return fmt.Errorf("start log %d: %w", shard, err)
 	}
 	return nil
@@ -91,20 +96,37 @@ type leaderListener func(raftio.LeaderInfo)
 func (f leaderListener) LeaderUpdated(info raftio.LeaderInfo) { f(info) }
 
 // registry is the address book that raft asks where a replica is. Replicas are
-// named by their node's host id, which outlives addresses.
+// named by their node's raft host id, which outlives addresses.
 type registry struct {
 	mu      sync.Mutex
 	targets map[raftio.NodeInfo]string // host id
 	books   map[string]string          // host id to raft address
 }
 
-type registryFactory struct{}
+func newRegistry() *registry {
+	return &registry{targets: make(map[raftio.NodeInfo]string), books: make(map[string]string)}
+}
 
-func (registryFactory) Create(string, uint64, config.TargetValidator) (raftio.INodeRegistry, error) {
-	return &registry{targets: make(map[raftio.NodeInfo]string), books: make(map[string]string)}, nil
+// Create makes the registry its own factory: it is there before raft asks for it.
+func (r *registry) Create(string, uint64, config.TargetValidator) (raftio.INodeRegistry, error) {
+	return r, nil
 }
 
 func (r *registry) Close() error { return nil }
+
+// host answers on which node a replica is, "" when that is not known.
+func (r *registry) host(shard, replica uint64) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.targets[raftio.GetNodeInfo(shard, replica)]
+}
+
+// found says at which address a node is now.
+func (r *registry) found(host, addr string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.books[host] = addr
+}
 
 func (r *registry) Add(shard, replica uint64, target string) {
 	r.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -60,6 +61,9 @@ func (r *reader) run() {
 // index waits until this node has applied all that was committed when it was
 // called. While there is no leader it tries until the oldest read's time is over.
 func (r *reader) index(since time.Duration) *wire.Error {
+	if engine.Planted == engine.PlantStaleRead {
+		return nil
+	}
 	for {
 		rs, err := r.l.host.ReadIndex(r.l.shard, r.l.timeout)
 		if err == nil {

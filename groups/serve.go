@@ -57,6 +57,9 @@ func finish(c *wire.Call, res *wire.Result) {
 
 // dispatch sends one call on its way. An error means that nothing was done.
 func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.Error {
+	if administers(c.Op) {
+		return n.stepped(c, since)
+	}
 	if err := n.refuses(c.Op); err != nil {
 		return err
 	}
@@ -101,6 +104,11 @@ func (n *Node) refuses(op wire.Op) *wire.Error {
 	if n.draining.Load() && op != wire.OpHealth {
 		return wire.Errorf(wire.Unavailable, "the node is draining; nothing was done, ask another one")
 	}
+	return n.refusesWrite(op)
+}
+
+// refusesWrite is refuses for what a node does for others too: it is about the disk.
+func (n *Node) refusesWrite(op wire.Op) *wire.Error {
 	if spec, _ := op.Spec(); spec.Kind == wire.KindRead {
 		return nil
 	}
@@ -176,6 +184,10 @@ func samePaths(r *engine.Routes, paths []string) (ns string, one bool) {
 
 // single queues a call that is one command in one group.
 func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, since time.Duration, logs *touched) *wire.Error {
+	l := n.logOf(group)
+	if err := n.redirects(c, l); err != nil {
+		return err
+	}
 	if err := n.admit(group); err != nil {
 		return err
 	}
@@ -186,7 +198,7 @@ func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, s
 	}
 	*p = part{
 		call: c, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, nsLen: len(ns), version: r.Version,
-		session: c.Session, id: c.ID, since: since,
+		session: c.Session, id: c.ID, since: since, counted: true,
 	}
 	if c.Op == wire.OpAcquire {
 		p.meta = c.Session.Meta
@@ -199,9 +211,10 @@ func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, s
 		p.bound, p.grace = true, c.Grace
 	}
 	if p.waits {
-		n.waits.add(p)
+		var to repliers
+		n.attach(p, &to)
+		to.flush()
 	}
-	l := n.logOf(group)
 	l.push(p)
 	logs.add(l)
 	return nil
@@ -237,6 +250,14 @@ func (n *Node) again(c *wire.Call, version uint64, since time.Duration) {
 			return
 		}
 		time.Sleep(pause)
+		if n.routes.Load().Version < version {
+			_ = n.learnRoutes(since) // without an answer the old ones are refused once more
+		}
+	}
+	if c.Session.Redirect { // it was begun here
+		s := *c.Session
+		s.Redirect = false
+		c.Session = &s
 	}
 	c.Req = new(wire.Request)
 	err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, c.Req)
@@ -289,69 +310,68 @@ func (n *Node) policyCall(c *wire.Call, r *engine.Routes, since time.Duration, l
 // readPath answers a read of one path.
 func (n *Node) readPath(c *wire.Call, r *engine.Routes, path string) *wire.Error {
 	ns := r.Resolve(path)
-	group := n.groupOf(ns)
-	blocker, reason, page := c.Req.Blocker, c.Req.Reason, int(c.Req.Page)
-	n.readGroup(c, group, func(v *engine.View) wire.Result {
-		if res, moved := v.Moved(path, r.Version); moved {
-			return res
+	q := &query{group: n.groupOf(ns), version: r.Version, ns: ns, path: path}
+	switch c.Op {
+	case wire.OpInspectPath:
+		q.what = askInspect
+	case wire.OpDescribe:
+		q.what, q.page = askDescribe, int(c.Req.Page)
+		if q.page == 0 {
+			q.page = wire.DefaultDumpPage
 		}
-		switch c.Op {
-		case wire.OpInspectPath:
-			return v.Inspect(ns, path)
-		case wire.OpDescribe:
-			if page == 0 {
-				page = wire.DefaultDumpPage
-			}
-			return v.Describe(ns, path, min(page, wire.MaxDescribePage))
-		}
-		return wire.Result{Flag: v.Blocking(ns, path, blocker, reason)}
-	})
-	return nil
+		q.page = min(q.page, wire.MaxDescribePage)
+	default:
+		q.what, q.owner, q.reason = askBlocking, c.Req.Blocker, c.Req.Reason
+	}
+	return n.readGroup(c, q)
 }
 
 // readPolicy answers the policy of exactly one namespace.
 func (n *Node) readPolicy(c *wire.Call, r *engine.Routes) *wire.Error {
 	ns := r.Canonical(c.Req.Namespace)
-	n.readGroup(c, n.groupOf(ns), func(v *engine.View) (res wire.Result) {
-		res.Algorithm, res.Flag = v.Policy(ns)
-		return res
-	})
-	return nil
+	return n.readGroup(c, &query{what: askPolicy, group: n.groupOf(ns), ns: ns})
 }
 
 // readAssert answers an assertion about paths of one namespace.
 func (n *Node) readAssert(c *wire.Call, ns string, r *engine.Routes) *wire.Error {
-	owner, token, paths := c.Req.Owner, c.Req.Token, append([]string(nil), c.Req.Paths...)
-	n.readGroup(c, n.groupOf(ns), func(v *engine.View) (res wire.Result) {
-		for _, path := range paths {
-			if res, moved := v.Moved(path, r.Version); moved {
-				return res
-			}
-			if res = v.Assert(owner, ns, path, token); res.Status != wire.StatusOK {
-				return res
-			}
-		}
-		return res
+	return n.readGroup(c, &query{
+		what: askAssert, group: n.groupOf(ns), version: r.Version, ns: ns, owner: c.Req.Owner, token: c.Req.Token,
+		names: append([]string(nil), c.Req.Paths...),
 	})
-	return nil
 }
 
 // readGroup answers a call from a view of one group that is up to date.
-func (n *Node) readGroup(c *wire.Call, group uint16, look func(*engine.View) wire.Result) {
-	l := n.logOf(group)
+func (n *Node) readGroup(c *wire.Call, q *query) *wire.Error {
+	l := n.logOf(q.group)
+	if err := n.redirects(c, l); err != nil {
+		return err
+	}
 	since := n.clock.Mono()
-	n.readers[l.shard].do(func(err *wire.Error) {
-		if err != nil {
-			finish(c, &wire.Result{Code: err.Code, Message: err.Message})
-			return
-		}
-		res := look(l.m.view(group))
+	n.read(l, q, since, func(res *wire.Result) {
 		if res.Code == wire.Unavailable && res.Position == engine.Moved {
 			go n.again(c, res.Count, since)
 			return
 		}
-		finish(c, &res)
+		finish(c, res)
 	})
+	return nil
+}
+
+// redirects sends a call to the node that leads its log, if its session would rather go
+// there.
+func (n *Node) redirects(c *wire.Call, l *shardLog) *wire.Error {
+	if !c.Session.Redirect || l.shard == systemShard || l.mine() != 0 {
+		return nil
+	}
+	host, _ := n.leaderOf(l.shard)
+	if host == "" || host == n.id.HostID {
+		return nil
+	}
+	node := n.nodeOf(host)
+	if node == "" {
+		return nil
+	}
+	return &wire.Error{Code: wire.Redirect, Message: node}
 }
 
 // Cancel implements wire.Handler.
@@ -370,7 +390,7 @@ func (n *Node) endWait(p *part, grace uint64) {
 	l := n.logOf(p.group)
 	l.push(&part{
 		done: func(*part, *wire.Result) {}, group: p.group, op: wire.OpCancelWait, nargs: nargs, body: body,
-		session: p.session, since: n.clock.Mono(),
+		session: p.session, since: n.clock.Mono(), counted: true,
 	})
 	l.start()
 }
@@ -378,6 +398,9 @@ func (n *Node) endWait(p *part, grace uint64) {
 // Closed implements wire.Handler. A node that is on its way out takes nothing from
 // its clients: they go on elsewhere, or here after a restart.
 func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
+	if !resumed {
+		n.backups.left(engine.Session(s.ID))
+	}
 	if n.draining.Load() {
 		return
 	}
@@ -405,7 +428,7 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 		n.inflight[n.slot(everyGroup)].Add(1)
 		l.push(&part{
 			done: func(*part, *wire.Result) {}, group: everyGroup, op: wire.OpDetach, nargs: nargs, body: body,
-			session: s, since: n.clock.Mono(),
+			session: s, since: n.clock.Mono(), counted: true,
 		})
 		l.start()
 	}

@@ -8,7 +8,7 @@ type Stats struct {
 
 // Stats counts what the node keeps. What has expired and is not reaped yet counts.
 func (n *Node) Stats() (s Stats) {
-	for _, m := range n.machines {
+	for _, m := range n.hosted() {
 		m.mu.Lock()
 		for _, g := range m.order {
 			locks, waiting := g.state.Counts()

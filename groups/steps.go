@@ -54,6 +54,9 @@ type steps struct {
 }
 
 func (s *steps) run() (wire.Result, *wire.Error) {
+	if administers(s.c.Op) {
+		return s.administer()
+	}
 	switch s.c.Op {
 	case wire.OpRelease:
 		return s.release()
@@ -77,6 +80,12 @@ func (s *steps) run() (wire.Result, *wire.Error) {
 		return s.list()
 	case wire.OpDumpLocks, wire.OpScanLocks:
 		return s.scan()
+	case wire.OpBackupOpen:
+		return s.backupOpen()
+	case wire.OpBackupRead:
+		return s.backupRead()
+	case wire.OpBackupClose:
+		return s.backupClose()
 	case wire.OpHealth:
 		return s.n.health(), nil
 	}
@@ -109,7 +118,7 @@ func (n *Node) caughtUp() *wire.Error {
 // find answers the groups in which an owner has a standing.
 func (n *Node) find(owner string) []uint16 {
 	var groups []uint16
-	for _, m := range n.machines {
+	for _, m := range n.hosted() {
 		groups = append(groups, m.find(owner)...)
 	}
 	slices.Sort(groups)
@@ -141,7 +150,7 @@ func (s *steps) propose(cmds []command) []wire.Result {
 		p := &part{
 			group: cmd.group, op: cmd.req.Op, nargs: nargs, body: body, nsLen: len(cmd.ns),
 			version: s.n.routes.Load().Version, session: s.c.Session, id: s.c.ID, sub: cmd.sub | 1<<63,
-			bound: s.c.Bound, grace: s.c.Grace, since: s.since,
+			bound: s.c.Bound, grace: s.c.Grace, since: s.since, counted: true,
 		}
 		p.done = func(_ *part, res *wire.Result) {
 			results[i] = *res
@@ -311,7 +320,7 @@ func (s *steps) renew() (res wire.Result, err *wire.Error) {
 		if len(ds) > 0 && names == nil {
 			continue
 		}
-		v := s.n.logOf(g).m.view(g)
+		v := s.n.logOf(g).local.Load().view(g)
 		for _, d := range names {
 			alive[d] = alive[d] || v.Alive(s.req.Owner, []string{d})
 		}
@@ -380,7 +389,7 @@ func (s *steps) assert() (res wire.Result, err *wire.Error) {
 		for _, path := range s.req.Paths {
 			ns := r.Resolve(path)
 			g := s.n.groupOf(ns)
-			v := s.n.logOf(g).m.view(g)
+			v := s.n.logOf(g).local.Load().view(g)
 			var moved bool
 			if res, moved = v.Moved(path, r.Version); moved {
 				break
@@ -409,7 +418,7 @@ func (s *steps) alive() (res wire.Result, err *wire.Error) {
 // alive looks for a live lease in the groups where the owner is.
 func (n *Node) alive(owner string, domains []string) bool {
 	for _, g := range n.find(owner) {
-		if n.logOf(g).m.view(g).Alive(owner, domains) {
+		if n.logOf(g).local.Load().view(g).Alive(owner, domains) {
 			return true
 		}
 	}
@@ -427,7 +436,7 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 	}
 	res.List = new(wire.List)
 	for _, g := range s.n.find(s.req.Owner) {
-		alive, locks := s.n.logOf(g).m.view(g).List(s.req.Owner, names)
+		alive, locks := s.n.logOf(g).local.Load().view(g).List(s.req.Owner, names)
 		res.Flag = res.Flag || alive
 		res.List.Infos = append(res.List.Infos, locks...)
 	}
@@ -460,7 +469,7 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 	page = min(page, wire.MaxDumpPage)
 	res.List = new(wire.List)
 	for g := from; g < s.n.cfg.GroupCount; g++ {
-		locks, last := s.n.logOf(uint16(g)).m.view(uint16(g)).Scan(s.req.Path, after, page-len(res.List.Infos))
+		locks, last := s.n.logOf(uint16(g)).local.Load().view(uint16(g)).Scan(s.req.Path, after, page-len(res.List.Infos))
 		res.List.Infos = append(res.List.Infos, locks...)
 		if len(res.List.Infos) == page {
 			if last == "" {
@@ -517,7 +526,7 @@ func (s *steps) cycle() (res wire.Result, err *wire.Error) {
 // what it names still blocks.
 func (n *Node) waitsFor(owner string) (blocker string, ok bool) {
 	home := engine.HomeOf(owner, n.cfg.GroupCount)
-	blocker, path, reason, ok := n.logOf(home).m.view(home).Edge(owner)
+	blocker, path, reason, ok := n.logOf(home).local.Load().view(home).Edge(owner)
 	switch {
 	case !ok:
 		return "", false
@@ -526,13 +535,13 @@ func (n *Node) waitsFor(owner string) (blocker string, ok bool) {
 	}
 	ns := n.routes.Load().Resolve(path)
 	g := n.groupOf(ns)
-	return blocker, n.logOf(g).m.view(g).Blocking(ns, path, blocker, reason)
+	return blocker, n.logOf(g).local.Load().view(g).Blocking(ns, path, blocker, reason)
 }
 
 // waiting says that an owner waits for something, anywhere.
 func (n *Node) waiting(owner string) bool {
 	for _, g := range n.find(owner) {
-		if n.logOf(g).m.view(g).Waits(owner) {
+		if n.logOf(g).local.Load().view(g).Waits(owner) {
 			return true
 		}
 	}

@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,23 +10,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
-// The node's one database.
-//
-//	'g' group(2) row                 a row of a virtual group (engine/row.go)
-//	's' row                          a row of the system group
-//	'l' log(8) 'a'                   a log's clock, office and applied index
-//	'l' log(8) 's' session(16)       a session of the log
+// The node's one database, whose keys are those of package rows.
 //
 // A checkpoint of a log writes what changed in its groups, its sessions and the
 // index applied, in one batch, so that what is on disk is always one instant of
 // the log.
-const (
-	spaceGroup  = 'g'
-	spaceSystem = 's'
-	spaceLog    = 'l'
-)
+const spaceSystem = rows.SpaceSystem
 
 // store is the database.
 type store struct {
@@ -66,14 +57,12 @@ func (s *store) close() error { return s.db.Close() }
 
 // groupKey is the key of a group's row.
 func groupKey(dst []byte, group uint16, row []byte) []byte {
-	dst = binary.BigEndian.AppendUint16(append(dst, spaceGroup), group)
-	return append(dst, row...)
+	return rows.Group(dst, group, row)
 }
 
 // logKey is the key of a log's row.
 func logKey(shard uint64, row byte, rest []byte) []byte {
-	k := binary.BigEndian.AppendUint64([]byte{spaceLog}, shard)
-	return append(append(k, row), rest...)
+	return rows.Log(shard, row, rest)
 }
 
 // get calls use with the value of key; ok is false when there is none.
@@ -90,6 +79,36 @@ func (s *store) get(key []byte, use func(val []byte) error) (ok bool, err error)
 		err = cerr
 	}
 	return true, err
+}
+
+// clear deletes all rows of a log and of the groups that live in it.
+func (s *store) clear(shard uint64, groups []uint16) error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	if err := clearRows(b, shard, groups); err != nil {
+		return err
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
+		return fmt.Errorf("write the state database: %w", err)
+	}
+	return nil
+}
+
+// clearRows deletes what clear does, in a batch.
+func clearRows(b *pebble.Batch, shard uint64, groups []uint16) error {
+	heads := [][]byte{logKey(shard, 's', nil), logKey(shard, 'a', nil)}
+	for _, number := range groups {
+		heads = append(heads, groupKey(nil, number, nil))
+	}
+	if shard == systemShard {
+		heads = append(heads, []byte{spaceSystem})
+	}
+	for _, head := range heads {
+		if err := b.DeleteRange(head, upper(head), nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // each calls use with every row of [from, to), the common head of the keys cut

@@ -13,14 +13,17 @@ type openWaits struct {
 }
 
 // add notes that p's call is open. It takes the place of an earlier call of the
-// same request, whose connection is gone.
-func (w *openWaits) add(p *part) {
+// same request, whose connection is gone, and answers that.
+func (w *openWaits) add(p *part) (was *part) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.calls == nil {
 		w.calls = make(map[engine.Caller]*part)
 	}
-	w.calls[p.caller()] = p
+	c := p.caller()
+	was = w.calls[c]
+	w.calls[c] = p
+	return was
 }
 
 // take removes the open call of a request, if it is still that one.
@@ -53,6 +56,18 @@ func (w *openWaits) of(s engine.Session) (parts []*part) {
 	return parts
 }
 
+// those answers the open calls that are.
+func (w *openWaits) those(are func(*part) bool) (parts []*part) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.calls {
+		if are(p) {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
 // changeCalls is the calls of policy changes that are under way, by their number.
 type changeCalls struct {
 	mu    sync.Mutex
@@ -73,5 +88,16 @@ func (c *changeCalls) take(id uint64) []*part {
 	defer c.mu.Unlock()
 	parts := c.calls[id]
 	delete(c.calls, id)
+	return parts
+}
+
+// all takes every call out.
+func (c *changeCalls) all() (parts []*part) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ps := range c.calls {
+		parts = append(parts, ps...)
+	}
+	clear(c.calls)
 	return parts
 }

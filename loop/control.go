@@ -40,7 +40,11 @@ func (s *session) greet(h *wire.Hello, res *wire.Result) *wire.Error {
 	if s.hello != nil {
 		return wire.Errorf(wire.FailedPrecondition, "hello: was said already")
 	}
-	ws := &wire.Session{Epoch: max(h.Epoch, 1), Meta: bytes.Clone(h.Meta), Window: uint32(min(h.Window, uint64(s.srv.opt.InFlight)))}
+	features := h.Features & wire.Features
+	ws := &wire.Session{
+		Epoch: max(h.Epoch, 1), Meta: bytes.Clone(h.Meta), Window: uint32(min(h.Window, uint64(s.srv.opt.InFlight))),
+		Redirect: features&wire.FeatureRedirect != 0,
+	}
 	if ws.Window == 0 {
 		ws.Window = uint32(s.srv.opt.InFlight)
 	}
@@ -58,7 +62,7 @@ func (s *session) greet(h *wire.Hello, res *wire.Result) *wire.Error {
 	o := &s.srv.opt
 	res.List = &wire.List{Welcome: &wire.Welcome{
 		Version: min(h.MaxVersion, wire.MaxProtocol), NodeID: o.NodeID, ClusterID: o.ClusterID,
-		Session: ws.ID[:], Epoch: ws.Epoch, Limits: o.limits(), ServerVersion: o.Version,
+		Session: ws.ID[:], Epoch: ws.Epoch, Features: features, Limits: o.limits(), ServerVersion: o.Version,
 	}}
 	return nil
 }

@@ -27,6 +27,11 @@ const (
 	Unavailable        Code = 14
 	DataLoss           Code = 15
 	Unauthenticated    Code = 16
+
+	// Redirect is of the native protocol alone, where the numbers from 100 up are
+	// those that gRPC has no code for: another node leads, whose id is the message.
+	// It is answered only on sessions that asked for it (FeatureRedirect).
+	Redirect Code = 100
 )
 
 var codeNames = [...]string{
@@ -37,7 +42,12 @@ var codeNames = [...]string{
 }
 
 // String is the code's name as the contract spells it.
-func (c Code) String() string { return enumName(codeNames[:], uint64(c), "CODE") }
+func (c Code) String() string {
+	if c == Redirect {
+		return "REDIRECT"
+	}
+	return enumName(codeNames[:], uint64(c), "CODE")
+}
 
 // Error is a refused request: nothing was changed by it unless the code is
 // DeadlineExceeded, which says that the outcome is not known.

@@ -109,6 +109,10 @@ func (req *Request) read(s slot, r *Reader) {
 		req.Explicit = r.Bool()
 	case sDetail:
 		req.Detail = r.Str()
+	case sNode:
+		req.Node = r.Str()
+	case sDrain:
+		req.Drain = Drain(r.enum())
 	case sCursor:
 		req.Cursor = r.Bin()
 	case sMeta:
@@ -371,6 +375,10 @@ func (res *Result) read(s slot, r *Reader) {
 		res.list().Welcome = r.welcome()
 	case sTopology:
 		res.list().Topology = r.topology()
+	case sBackup:
+		res.list().Backup = r.backup()
+	case sRows:
+		res.list().Rows = r.Bin()
 	default:
 		panic("wire: slot is no result")
 	}
@@ -470,7 +478,7 @@ func (r *Reader) welcome() *Welcome {
 
 func (r *Reader) topology() *Topology {
 	t := new(Topology)
-	r.fields(5, func(i int) {
+	r.fields(8, func(i int) {
 		switch i {
 		case 0:
 			t.Version = r.Uint()
@@ -486,6 +494,14 @@ func (r *Reader) topology() *Topology {
 			t.GroupLogs = r.Uint()
 		case 4:
 			t.Leaders = r.strs(nil, r.Array())
+		case 5:
+			for n := r.Array(); n > 0 && r.err == nil; n-- {
+				t.LogOf = append(t.LogOf, r.Uint())
+			}
+		case 6:
+			t.Segments = r.Uint()
+		case 7:
+			t.Roots = r.strs(nil, r.Array())
 		}
 	})
 	return t

@@ -94,6 +94,10 @@ func (req *Request) has(s slot) bool {
 		return req.Explicit
 	case sDetail:
 		return req.Detail != ""
+	case sNode:
+		return req.Node != ""
+	case sDrain:
+		return req.Drain != 0
 	case sCursor:
 		return len(req.Cursor) > 0
 	case sMeta:
@@ -157,6 +161,10 @@ func (req *Request) append(dst []byte, s slot) []byte {
 		return AppendBool(dst, req.Explicit)
 	case sDetail:
 		return AppendStr(dst, req.Detail)
+	case sNode:
+		return AppendStr(dst, req.Node)
+	case sDrain:
+		return AppendUint(dst, uint64(req.Drain))
 	case sCursor:
 		return AppendBin(dst, req.Cursor)
 	case sMeta:
@@ -352,6 +360,10 @@ func (res *Result) has(s slot) bool {
 		return res.lists().Welcome != nil
 	case sTopology:
 		return res.lists().Topology != nil
+	case sBackup:
+		return res.lists().Backup != nil
+	case sRows:
+		return len(res.lists().Rows) > 0
 	}
 	panic("wire: slot is no result")
 }
@@ -414,6 +426,10 @@ func (res *Result) append(dst []byte, s slot) []byte {
 		return appendWelcome(dst, res.lists().Welcome)
 	case sTopology:
 		return appendTopology(dst, res.lists().Topology)
+	case sBackup:
+		return appendBackup(dst, res.lists().Backup)
+	case sRows:
+		return AppendBin(dst, res.lists().Rows)
 	}
 	panic("wire: slot is no result")
 }
@@ -474,7 +490,7 @@ func appendTopology(dst []byte, t *Topology) []byte {
 	if t == nil {
 		return AppendNil(dst)
 	}
-	dst = AppendArray(dst, 5)
+	dst = AppendArray(dst, 8)
 	dst = AppendUint(dst, t.Version)
 	dst = AppendStr(dst, t.Self)
 	dst = AppendArray(dst, len(t.Nodes))
@@ -482,5 +498,11 @@ func appendTopology(dst []byte, t *Topology) []byte {
 		dst = AppendStr(AppendStr(AppendArray(dst, 2), n.NodeID), n.Native)
 	}
 	dst = AppendUint(dst, t.GroupLogs)
-	return appendStrs(dst, t.Leaders)
+	dst = appendStrs(dst, t.Leaders)
+	dst = AppendArray(dst, len(t.LogOf))
+	for _, log := range t.LogOf {
+		dst = AppendUint(dst, log)
+	}
+	dst = AppendUint(dst, t.Segments)
+	return appendStrs(dst, t.Roots)
 }

@@ -106,6 +106,10 @@ func requestField(req *Request, s slot) any {
 		return req.Explicit
 	case sDetail:
 		return req.Detail
+	case sNode:
+		return req.Node
+	case sDrain:
+		return uint8(req.Drain)
 	case sCursor:
 		return binText(req.Cursor)
 	case sMeta:
@@ -208,6 +212,10 @@ func resultField(res *Result, s slot) any {
 		return welcomeFields(res.lists().Welcome)
 	case sTopology:
 		return topologyFields(res.lists().Topology)
+	case sBackup:
+		return backupFields(res.lists().Backup)
+	case sRows:
+		return binText(res.lists().Rows)
 	}
 	panic(fmt.Sprintf("no result in slot %d", s))
 }
@@ -233,6 +241,15 @@ func welcomeFields(w *Welcome) fields {
 			"subscriptions": l.Subscriptions, "bound_owners": l.BoundOwners, "repeat_ms": l.RepeatMillis}}
 }
 
+func backupFields(b *Backup) fields {
+	if b == nil {
+		b = new(Backup)
+	}
+	return fields{"id": b.ID, "log": b.Log, "applied_index": uint64Text(b.AppliedIndex), "made_unix_ms": b.UnixMillis,
+		"changes": uint64Text(b.Changes), "cluster_id": b.ClusterID, "groups": b.GroupCount, "logs": b.LogCount,
+		"prefix_segments": b.PrefixSegments, "algorithm": uint8(b.Algorithm), "replication_factor": b.Replication}
+}
+
 func topologyFields(t *Topology) fields {
 	if t == nil {
 		t = new(Topology)
@@ -241,7 +258,8 @@ func topologyFields(t *Topology) fields {
 	for _, n := range t.Nodes {
 		nodes = append(nodes, fields{"node_id": n.NodeID, "address": n.Native})
 	}
-	return fields{"version": t.Version, "self": t.Self, "nodes": nodes, "groups": t.GroupLogs, "leaders": namesOf(t.Leaders)}
+	return fields{"version": t.Version, "self": t.Self, "nodes": nodes, "groups": t.GroupLogs, "leaders": namesOf(t.Leaders),
+		"log_of": append([]uint64{}, t.LogOf...), "prefix_segments": t.Segments, "roots": namesOf(t.Roots)}
 }
 
 // Pushes, by the names PROTOCOL.md section 6 gives them.

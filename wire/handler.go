@@ -72,6 +72,18 @@ type Session struct {
 	Epoch  uint64 // counts its connections
 	Window uint32 // most requests it keeps unanswered
 	Meta   []byte // holder metadata of acquires that bring none; immutable
+
+	// Redirect says that the client would rather go to the leader itself than have
+	// its requests forwarded. A call that is one command or one read of one group
+	// whose log another node leads, as far as this node knows, is then answered
+	// Redirect with that node's id as its message and nothing else, and is not
+	// begun. Everything else is answered as always: calls about no single group or
+	// about several, what the system group decides, and calls while no leader is
+	// known or the node that leads is not known by name. So is a call that is sent on
+	// its way again after it was begun: of that, Redirect could not say that nothing
+	// was done. To whoever repeats a request after a lost connection it says so of the
+	// repeat alone.
+	Redirect bool
 }
 
 // Subscription is a wish to hear of an owner's events.

@@ -21,6 +21,9 @@ const (
 	MaxPositions     = 1024 // of a subscription's cursor: one for each log, and the system's
 	MaxDescribePage  = 1024
 	MaxGraceMillis   = MaxTTLMillis
+	MaxNodeBytes     = 255     // node_id
+	MaxBackupPage    = 1 << 20 // bytes of a backup's stream that one answer has
+	MaxTopologyRoots = 256     // chosen namespaces that a topology tells; with more it tells none
 
 	// DefaultQueueTTLMillis is how long a queued request lives that named no
 	// queue_ttl_ms.

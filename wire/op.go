@@ -36,6 +36,19 @@ const (
 	OpBind          Op = 29
 	OpUnbind        Op = 30
 
+	// Administration of the cluster: natively alone.
+	OpClusterStatus   Op = 50
+	OpClusterTransfer Op = 51
+	OpNodeDrain       Op = 52
+	OpNodeResume      Op = 53
+	OpNodeRemove      Op = 54
+	OpMarkNode        Op = 55 // stands only in the system log: what an operator wants of a node
+
+	// Backups: natively alone.
+	OpBackupOpen  Op = 60
+	OpBackupRead  Op = 61
+	OpBackupClose Op = 62
+
 	// Operations that stand only in replicated entries and on links between
 	// nodes. From a client they are unknown.
 	OpCancelWait   Op = 64 // end, or shorten to a grace, the wait of a session's request
@@ -111,6 +124,8 @@ const (
 	sWatch
 	sExplicit
 	sDetail
+	sNode
+	sDrain
 
 	// results only
 	sStatus
@@ -130,6 +145,8 @@ const (
 	sText
 	sWelcome
 	sTopology
+	sBackup
+	sRows
 )
 
 var (
@@ -151,6 +168,8 @@ var (
 	algorithm = Field{sAlgorithm, "algorithm"}
 	explicit  = Field{sExplicit, "explicit"}
 	flags     = Field{sFlags, "flags"}
+	node      = Field{sNode, "node"}
+	drain     = Field{sDrain, "mode"}
 )
 
 // specs is the table of operations, by number.
@@ -208,6 +227,18 @@ var specs = [numOps]Spec{
 	OpBind: {"bind", KindConnection, []Field{owner, {sGrace, "grace_ms"}, ttl},
 		[]Field{status, path, reason, {sFlag, "revoke_requested"}}},
 	OpUnbind: {"unbind", KindConnection, []Field{owner}, nil},
+
+	OpClusterStatus:   {"cluster_status", KindRead, nil, []Field{{sText, "document"}}},
+	OpClusterTransfer: {"cluster_transfer", KindWrite, []Field{{sTarget, "log"}, node}, nil},
+	OpNodeDrain:       {"node_drain", KindWrite, []Field{node, drain}, []Field{{sText, "note"}}},
+	OpNodeResume:      {"node_resume", KindWrite, []Field{node}, nil},
+	OpNodeRemove:      {"node_remove", KindWrite, []Field{node, {sExplicit, "force"}}, []Field{{sText, "note"}}},
+	OpMarkNode:        {"mark_node", KindInternal, []Field{node, drain}, nil},
+
+	OpBackupOpen: {"backup_open", KindRead, []Field{{sTarget, "log"}, {sExplicit, "local"}}, []Field{{sBackup, "backup"}}},
+	OpBackupRead: {"backup_read", KindRead, []Field{{sTarget, "backup_id"}, cursor},
+		[]Field{{sRows, "rows"}, {sCursor, "next_cursor"}, {sDone, "done"}}},
+	OpBackupClose: {"backup_close", KindRead, []Field{{sTarget, "backup_id"}}, nil},
 
 	OpCancelWait:   {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}}, nil},
 	OpDetach:       {"detach", KindInternal, nil, nil},

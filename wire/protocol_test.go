@@ -180,12 +180,13 @@ func number(t testing.TB, s string) uint64 {
 // slotTypes is how each slot travels, in the page's words.
 var slotTypes = map[slot]string{
 	sOwner: "str", sBlocker: "str", sPath: "str", sNamespace: "str", sKey: "str", sText: "str",
+	sNode: "str", sDrain: "uint", sExplicit: "bool",
 	sTTL: "uint", sQueueTTL: "uint", sGrace: "uint", sFlags: "uint", sReason: "uint", sAlgorithm: "uint",
 	sDepth: "uint", sPage: "uint", sTarget: "uint", sKinds: "uint", sStatus: "uint", sCycle: "uint",
 	sPosition: "uint", sCount: "uint", sCount2: "uint", sCount3: "uint",
 	sToken: "token", sCurrent: "token",
 	sDelWait: "bool", sWatch: "bool", sFlag: "bool", sDone: "bool",
-	sCursor: "bin", sMeta: "metadata", sHello: "hello", sWelcome: "welcome", sTopology: "topology",
+	sCursor: "bin", sMeta: "metadata", sHello: "hello", sWelcome: "welcome", sTopology: "topology", sBackup: "backup", sRows: "bin",
 	sDomains: "[str]", sPaths: "[str]", sNames: "[str]", sNames2: "[str]", sPositions: "[position]",
 	sLocks: "[lock_request]", sReleases: "[release_request]",
 	sInfos: "[lock]", sCovering: "[lock]", sWaiters: "[waiter]",
@@ -272,7 +273,8 @@ func TestProtocolEnums(t *testing.T) {
 		"status of acquire": statusNames[:], "status of renew, bind": {StatusOK: "OK", RenewLost: "LOST"},
 		"status of assert_fencing": {StatusOK: "OK", AssertFail: "FAIL"},
 		"reason":                   reasonNames[:], "kind of cycle": cycleNames[:],
-		"kind of event": append([]string{""}, eventNames[1:]...),
+		"kind of event":      append([]string{""}, eventNames[1:]...),
+		"mode of node_drain": {DrainLeads: "leads", DrainReplicas: "replicas"},
 	}
 	for name, want := range enums {
 		if !slices.Equal(p.enums[name], want) {
@@ -353,8 +355,13 @@ func TestProtocolLimits(t *testing.T) {
 		{DefaultDumpPage, `\| max_waiters \|.*0 is %s,`},
 		{MaxCycleDepth, `\| max_depth \|.*above %s counts as %[1]s`},
 		{MaxCursorBytes, `\| cursor, next_cursor \|.*At most %s bytes`},
+		{MaxTopologyRoots, "is empty when there are more than %s"},
+		{FeatureRedirect, `\| %s \| redirect \|`},
 		{MaxPositions, `\| cursor \| subscribe \|.*at most %s positions`},
 		{DefaultEvents, `\| kinds \|.*0 is %s:`},
+		{MaxNodeBytes, `\| node \|.*1 to %s letters`},
+		{MaxBackupPage, `\| rows \|.*at most %s bytes`},
+		{SystemLog, `\| log \|.*the system log is %s`},
 		{SessionBytes, `\| session \| %s bytes`},
 		{maxDepth, `nested at most %s deep`},
 	} {

@@ -61,13 +61,15 @@ type Request struct {
 	Path           string // path, conflict_path, prefix
 	Namespace      string
 	Detail         string
+	Node           string // node_id of a node of the cluster
+	Drain          Drain
 	Key            string // idempotency_key
 	TTLMillis      uint64
 	QueueTTLMillis uint64
 	GraceMillis    uint64
 	Token          int64
 	Flags          Flags
-	Target         uint64 // a request id or a subscription number
+	Target         uint64 // a request id, a subscription number or a log's number
 	Kinds          uint64 // event kinds asked for, bit 1<<kind each
 	Depth          uint32
 	Page           uint32
@@ -111,7 +113,7 @@ type Hello struct {
 	Epoch      uint64 // counts the connections of a session, from 1
 	Credential string // reserved for authentication
 	Client     string // name and version, for people
-	Features   uint64 // optional features the client understands, bits
+	Features   uint64 // optional features the client wants, bits
 	Window     uint64 // most requests the client keeps unanswered; 0: the server's limit
 	Grace      uint64 // ms that leases outlive the connection they are tied to by FlagBind
 	Meta       []byte // holder metadata of every acquire that brings none of its own
@@ -124,7 +126,7 @@ type Welcome struct {
 	ClusterID     string
 	Session       []byte
 	Epoch         uint64
-	Features      uint64
+	Features      uint64 // those of the client's that the server has
 	Limits        Limits
 	ServerVersion string
 }
@@ -145,16 +147,32 @@ const (
 	MaxProtocol = 1
 )
 
+// Optional features of a session, bits of Hello.Features.
+const (
+	// FeatureRedirect: a request for one group whose log another node leads is
+	// answered Redirect instead of forwarded (Session.Redirect).
+	FeatureRedirect uint64 = 1 << 0
+
+	// Features is all that this build has.
+	Features = FeatureRedirect
+)
+
 // SessionBytes is the length of a session id.
 const SessionBytes = 16
 
-// Topology says which node leads what, for clients that go there directly.
+// Topology says which node leads what, for clients that go there directly: the
+// namespace of a path follows from Segments and Roots (Routes), its group from
+// GroupOf, the group's log from LogOf, and who leads that from Leaders. A client
+// that works with an old one is not wrong: its requests are forwarded.
 type Topology struct {
 	Version   uint64 // grows with every change
 	Self      string // node id of the node that answers
 	Nodes     []NodeAddr
 	GroupLogs uint64   // number of virtual groups
 	Leaders   []string // by log: node id of its leader, "" when there is none
+	LogOf     []uint64 // by group: the log it lives in, as an index of Leaders
+	Segments  uint64   // routing_prefix_segments
+	Roots     []string // namespaces that somebody chose, as far as they matter (Routes.TopologyRoots)
 }
 
 // NodeAddr is where one node's native protocol is served.

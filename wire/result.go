@@ -37,6 +37,8 @@ type List struct {
 	Count3    uint64
 	Welcome   *Welcome
 	Topology  *Topology
+	Backup    *Backup
+	Rows      []byte // a piece of a backup's stream
 }
 
 // LockInfo is one held lock as listings show it.

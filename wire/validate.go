@@ -81,6 +81,17 @@ func (req *Request) check(f Field) *Error {
 		return checkCount(f.Name, len(req.Positions), MaxPositions)
 	case sHello:
 		return checkHello(req.Hello)
+	case sNode:
+		return checkNode(f.Name, req.Node)
+	case sDrain:
+		if req.Op == OpNodeDrain && req.Drain != DrainLeads && req.Drain != DrainReplicas {
+			return Errorf(InvalidArgument, "%s %d: must be 1 (leads) or 2 (replicas)", f.Name, req.Drain)
+		}
+		return checkEnum(f.Name, uint8(req.Drain), len(drainNames))
+	case sTarget:
+		if (req.Op == OpClusterTransfer || req.Op == OpBackupOpen) && req.Target == 0 {
+			return Errorf(InvalidArgument, "%s 0: must be the number of a log, from 1 (the system log)", f.Name)
+		}
 	}
 	return nil
 }
@@ -108,6 +119,24 @@ func checkText(field, s string) *Error {
 		return Errorf(InvalidArgument, "%s %s: must not contain a NUL byte", field, Quote(s))
 	}
 	return checkUTF8(field, s)
+}
+
+// checkNode holds a node id to the rule of the configuration key node_id.
+func checkNode(field, id string) *Error {
+	const rule = "1 to 255 letters, digits, dots, dashes or underscores that end in a digit, such as pathlockd-0"
+	switch {
+	case id == "":
+		return Errorf(InvalidArgument, "%s: must not be empty (%s)", field, rule)
+	case len(id) > MaxNodeBytes:
+		return Errorf(InvalidArgument, "%s: is %d bytes long, at most %d are allowed", field, len(id), MaxNodeBytes)
+	}
+	word := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
+	}
+	if last := id[len(id)-1]; last < '0' || last > '9' || strings.ContainsFunc(id, func(r rune) bool { return !word(r) }) {
+		return Errorf(InvalidArgument, "%s %s: must be %s", field, Quote(id), rule)
+	}
+	return nil
 }
 
 func checkUTF8(field, s string) *Error {

@@ -46,6 +46,10 @@ func least(op Op) *Request {
 			}
 		case sTarget:
 			req.Target = 3
+		case sNode:
+			req.Node = "pathlockd-1"
+		case sDrain:
+			req.Drain = DrainLeads
 		case sHello:
 			req.Hello = &Hello{MinVersion: 1, MaxVersion: 1}
 		}
@@ -146,6 +150,28 @@ func rules() (all []rule) {
 				add(what+" with 0x1F", set("ten\x1fant"), f.Name, "0x1F")
 				add(what+" not UTF-8", set("\xc3"), f.Name, "UTF-8")
 				add(what+" with an empty segment", set("tenant://acme"), f.Name, "empty segment")
+			case sNode:
+				set := func(v string) *Request { return with(op, func(r *Request) { r.Node = v }) }
+				add(what+" of 255 bytes", set(strings.Repeat("n", 254)+"0"))
+				add(what+" of 256 bytes", set(strings.Repeat("n", 255)+"0"), f.Name, "256 bytes", "at most 255")
+				add(what+" of every character", set("aZ0._-9"))
+				add(what+" empty", set(""), f.Name, "must not be empty", "1 to 255 letters")
+				for _, bad := range []string{"pathlockd", "node 1", "a/1", "a#1", "a\x001", "é1", "a\xff1", "1\n1", "0-"} {
+					add(fmt.Sprintf("%s %q", what, bad), set(bad), f.Name, Quote(bad), "letters, digits, dots, dashes or underscores that end in a digit")
+				}
+			case sDrain:
+				set := func(v Drain) *Request { return with(op, func(r *Request) { r.Drain = v }) }
+				add(what+" leads", set(DrainLeads))
+				add(what+" replicas", set(DrainReplicas))
+				for _, bad := range []Drain{DrainNone, DrainRemoved, 255} {
+					add(fmt.Sprintf("%s %d", what, bad), set(bad), fmt.Sprintf("mode %d", bad), "1 (leads) or 2 (replicas)")
+				}
+			case sTarget:
+				if op == OpClusterTransfer || op == OpBackupOpen {
+					set := func(v uint64) *Request { return with(op, func(r *Request) { r.Target = v }) }
+					add(what+" 1, the system log", set(SystemLog))
+					add(what+" 0", set(0), "log 0", "from 1")
+				}
 			case sDomains:
 				set := func(v ...string) *Request { return with(op, func(r *Request) { r.Domains = v }) }
 				add(what+" are namespaces, paths and handlers", set("tenant:/acme", "tenant:/acme/projects/42", "tenant"))
@@ -450,6 +476,8 @@ func TestMessagesAreBounded(t *testing.T) {
 						req.Cursor = []byte(v)
 					case sMeta:
 						req.Meta = []byte(v)
+					case sNode:
+						req.Node = v
 					case sHello:
 						req.Hello.Client, req.Hello.Session, req.Hello.Meta = v, []byte(v), []byte(v)
 					default:

@@ -80,6 +80,16 @@ func fullRequests() map[Op]*Request {
 		OpScanLocks:     {Path: acme, Cursor: []byte{1, 2, 3}, Page: 10},
 		OpBind:          {Owner: "alice", GraceMillis: 1500, TTLMillis: 30_000},
 		OpUnbind:        {Owner: "alice"},
+
+		OpClusterStatus:   {},
+		OpClusterTransfer: {Target: SystemLog, Node: "pathlockd-2"},
+		OpNodeDrain:       {Node: "pathlockd-1", Drain: DrainReplicas},
+		OpNodeResume:      {Node: "pathlockd-1"},
+		OpNodeRemove:      {Node: "pathlockd-1", Explicit: true},
+
+		OpBackupOpen:  {Target: 17, Explicit: true},
+		OpBackupRead:  {Target: 5, Cursor: []byte{0, 0, 16, 0}},
+		OpBackupClose: {Target: 5},
 	}
 }
 
@@ -110,6 +120,8 @@ func canonicalRequests() (all []vector) {
 			&Request{Op: OpIsOwnerAlive, Owner: "alice", Domains: repeat("h", n)}))
 	}
 	return append(all,
+		requestVector("hello: wants redirects", 1, &Request{Op: OpHello,
+			Hello: &Hello{MinVersion: 1, MaxVersion: 1, Epoch: 1, Client: "vectors/1.0", Features: FeatureRedirect}}),
 		requestVector("acquire: a default between two told", 5, with(OpAcquire, func(r *Request) { r.Key = "k" })),
 		requestVector("acquire: no requests", 5, with(OpAcquire, func(r *Request) { r.Locks = nil })),
 		requestVector("acquire: a negative token asks for a new one", 5, with(OpAcquire, func(r *Request) { r.Token = -1 })),
@@ -133,7 +145,7 @@ func fullResults() map[Op]*Result {
 	}
 	return map[Op]*Result{
 		OpHello: {List: &List{Welcome: &Welcome{Version: 1, NodeID: "pathlockd-0", ClusterID: "3f0c", Session: sessionBytes,
-			Epoch: 2, Features: 1, ServerVersion: "1.2.3",
+			Epoch: 2, Features: FeatureRedirect, ServerVersion: "1.2.3",
 			Limits: Limits{FrameBytes: MaxFrameBytes, InFlight: 256, Waiting: 16_384, Subscriptions: 256, BoundOwners: 1024, RepeatMillis: 60_000}}}},
 		OpPing: {},
 		OpAcquire: {Status: StatusConflict, Path: project, Owner: "bob", Reason: ReasonStaleFencingToken, Token: hiToken,
@@ -162,10 +174,22 @@ func fullResults() map[Op]*Result {
 			List: &List{Infos: locks, Covering: locks[:1], Waiters: waiters, Count2: 3, Count3: 4}},
 		OpTopology: {List: &List{Topology: &Topology{Version: 7, Self: "pathlockd-0", GroupLogs: 256,
 			Nodes:   []NodeAddr{{"pathlockd-0", "10.0.0.1:50050"}, {"pathlockd-1", "10.0.0.2:50050"}},
-			Leaders: []string{"pathlockd-0", "", "pathlockd-1"}}}},
+			Leaders: []string{"pathlockd-0", "", "pathlockd-1"},
+			LogOf:   []uint64{0, 1, 2, 0}, Segments: 1, Roots: []string{"host", "tenant:/acme/projects"}}}},
 		OpScanLocks: {Done: true, List: &List{Infos: locks[1:], Cursor: []byte{1, 0, 8, 'k'}}},
 		OpBind:      {Status: RenewLost, Path: acme, Reason: ReasonMissingAlive, Flag: true},
 		OpUnbind:    {},
+
+		OpClusterStatus:   {Message: `{"cluster_id":"3f0c","healthy":true}`},
+		OpClusterTransfer: {},
+		OpNodeDrain:       {Message: "every log will have 1 voter"},
+		OpNodeResume:      {},
+		OpNodeRemove:      {Message: "it is still alive"},
+
+		OpBackupOpen: {List: &List{Backup: &Backup{ID: 5, Log: 17, AppliedIndex: math.MaxUint64, UnixMillis: 1_767_225_600_000,
+			Changes: 3, ClusterID: "3f0c", GroupCount: 256, LogCount: 16, PrefixSegments: 1, Algorithm: PointRW, Replication: 3}}},
+		OpBackupRead:  {Done: true, List: &List{Rows: []byte{1, 3, 'g', 0}, Cursor: []byte{0, 0, 16, 4}}},
+		OpBackupClose: {},
 	}
 }
 
@@ -192,6 +216,7 @@ func canonicalReplies() (all []vector) {
 		}
 	}
 	return append(all,
+		replyVector("refusal: REDIRECT", 5, OpAcquire, &Result{Code: Redirect, Message: "pathlockd-1"}),
 		replyVector("refusal: no message", MaxRequestID, OpAcquire, &Result{Code: Unavailable}),
 		replyVector("reply of acquire: OK", 5, OpAcquire, &Result{Token: 1, Namespace: acme}),
 		replyVector("reply of acquire: OK, token of 64 bits", 5, OpAcquire, &Result{Token: hiToken, Namespace: acme}),
@@ -388,7 +413,7 @@ func badFrames() (all []vector) {
 	} {
 		frame("payload: "+b.name, "goodbye", InvalidArgument, shape, framed(packed(b.bytes)))
 	}
-	for _, op := range []uint64{0, 31, 63, 64, 74, 75, 255, 256, 259, math.MaxUint64} {
+	for _, op := range []uint64{0, 31, 49, 55, 63, 64, 74, 75, 255, 256, 259, math.MaxUint64} {
 		frame(fmt.Sprintf("op %d", op), "reply", Unimplemented, fmt.Sprintf("op %d", op),
 			framed(AppendUint(packed("92 07"), op)))
 	}

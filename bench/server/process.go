@@ -69,10 +69,15 @@ type readyLine struct {
 // arguments do not say is as by default, whatever the environment says. When this
 // process dies, so does the node. ctx is for starting alone.
 func Start(ctx context.Context, bin, dataDir string, args ...string) (*Process, error) {
-	p := &Process{ready: make(chan readyLine, 1), ended: make(chan struct{})}
-	p.cmd = exec.Command(bin, append([]string{
+	return Launch(ctx, bin, append([]string{
 		"--dev", "--data_dir=" + dataDir, "--listen=127.0.0.1:0", "--web_listen=127.0.0.1:0", "--h3_listen=127.0.0.1:0",
 	}, args...)...)
+}
+
+// Launch is Start of a node that is told everything by its arguments: one of several.
+func Launch(ctx context.Context, bin string, args ...string) (*Process, error) {
+	p := &Process{ready: make(chan readyLine, 1), ended: make(chan struct{})}
+	p.cmd = exec.Command(bin, args...)
 	p.cmd.SysProcAttr = dieWithParent()
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PATHLOCKD_") })
 	stderr, err := p.cmd.StderrPipe()

@@ -143,16 +143,15 @@ func (c *Client) queueTTL(ctx context.Context) (ms uint64, limited bool) {
 // out; also if the connection broke on the way, which may have shortened it.
 func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *answer) (held bool, err error) {
 	l.token, l.namespace = res.Token, res.Namespace
-	sent, on := ans.sent, ans.on
-	if ans.resent || c.now()-sent > l.ttl/renewAt {
-		if sent, on, held, err = c.confirm(ctx, l); !held {
+	if ans.resent || c.now()-ans.sent > l.ttl/renewAt {
+		if ans, held, err = c.confirm(ctx, l); !held {
 			if err != nil {
 				c.releaseLater(l.owner, l.releases())
 			}
 			return false, err
 		}
 	}
-	if err := c.keeper.hold(l, sent, on); err != nil {
+	if err := c.keeper.hold(l, ans); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -160,7 +159,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 
 // confirm renews a lock's lease until one renewal is answered well before the
 // time it gives is over.
-func (c *Client) confirm(ctx context.Context, l *Lock) (sent time.Duration, on uint64, held bool, err error) {
+func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, err error) {
 	req := &wire.Request{
 		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{l.namespace}, Flags: wire.FlagBind,
 	}
@@ -171,11 +170,11 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (sent time.Duration, on u
 		switch {
 		case err != nil && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil:
 		case err != nil:
-			return 0, 0, false, err
+			return nil, false, err
 		case ans.result.Status != wire.StatusOK:
-			return 0, 0, false, nil
+			return nil, false, nil
 		case c.now()-ans.sent <= l.ttl*2/renewAt:
-			return ans.sent, ans.on, true, nil
+			return ans, true, nil
 		}
 	}
 }

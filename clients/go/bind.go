@@ -19,6 +19,8 @@ type binds struct {
 // client's connection, with a grace of its own; with a ttl above 0 it renews them
 // too. It answers whether the owner has a lease now. The locks of Lock and the like
 // need no Bind.
+//
+// While an owner is bound, the client sends everything over one connection.
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
 	b := &c.binds
@@ -28,6 +30,7 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 	}
 	before, again := b.owned[owner]
 	b.owned[owner] = req // now, as the connection may break right after the answer
+	c.router.bind(true)
 	b.mu.Unlock()
 	a, err := newWaiter(c).ask(ctx, req)
 	if err == nil {
@@ -42,6 +45,7 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 	default:
 		delete(b.owned, owner)
 	}
+	c.router.bind(len(b.owned) > 0)
 	return false, err
 }
 
@@ -49,6 +53,7 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 func (c *Client) Unbind(ctx context.Context, owner string) error {
 	c.binds.mu.Lock()
 	delete(c.binds.owned, owner)
+	c.router.bind(len(c.binds.owned) > 0)
 	c.binds.mu.Unlock()
 	_, err := newWaiter(c).ask(ctx, &wire.Request{Op: wire.OpUnbind, Owner: owner})
 	return err
@@ -62,7 +67,7 @@ func (b *binds) resume(c *Client) {
 		one := newCall(ignored{})
 		one.set(req)
 		one.urgent = true
-		if c.session.submit(one) != nil {
+		if c.home.session.submit(one) != nil {
 			one.free()
 		}
 	}

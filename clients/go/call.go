@@ -35,6 +35,24 @@ type call struct {
 	asked    time.Duration // when it was sent last, if it waits
 	frame    []byte        // encoded, with room for the id
 	to       receiver
+
+	// Where it goes by.
+	session *session // that it was given to last; nil while its way holds it back
+	way     *way     // that it was given to; of whoever submits it
+	counts  *way     // that counts it; nil: none does
+	settled bool     // that knows what became of it
+	loose   bool     // it is to be counted once requests go by ways
+	pressed bool     // its turn to wait for room is over
+}
+
+// settle answers the way that is to be told that the order is settled as far as the
+// call is concerned; nil when it knows, or there is none.
+func (c *call) settle() *way {
+	if c.counts == nil || c.settled {
+		return nil
+	}
+	c.settled = true
+	return c.counts
 }
 
 // receiver is told what became of a call.
@@ -50,6 +68,7 @@ type reply struct {
 	err     error
 	code    wire.Code
 	on      uint64 // connection it came on, by its number
+	lane    *lane  // whose connection that is
 	results wire.Reader
 	fields  int
 	scratch wire.Result

@@ -10,13 +10,25 @@ import (
 
 // forsake is called for a call whose caller has gone. It answers whether the call
 // was never sent, and now never will be.
+func (c *Client) forsake(one *call) (unsent bool) {
+	if one.way != nil {
+		return one.way.forsake(one)
+	}
+	return one.session.forsake(one)
+}
+
+// forsake is the session's part of it.
 func (s *session) forsake(c *call) (unsent bool) {
 	s.mu.Lock()
 	// One that was sent before is asked again only if that is to settle something.
 	if q := c.in; q != nil && !c.must && (c.id == 0 || !c.undo) {
 		q.remove(c)
 		s.heardOf(c)
+		w := c.settle()
 		s.mu.Unlock()
+		if w != nil {
+			w.settled()
+		}
 		return c.id == 0
 	}
 	c.forsaken = true

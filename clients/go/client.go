@@ -14,8 +14,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// Client is a connection to a pathlockd server that mends itself. Its methods may
-// be called by any number of goroutines.
+// Client is a connection to a pathlockd server, or to the servers of a cluster, that
+// mends itself. Its methods may be called by any number of goroutines.
 type Client struct {
 	opt   options
 	addrs []address
@@ -23,34 +23,25 @@ type Client struct {
 	name  string // what owners it makes up begin with
 	start time.Time
 
-	session session
+	home    *lane
+	router  router
 	keeper  keeper
 	subs    subscriptions
 	watch   topologyWatch
 	binds   binds
 	waiters sync.Pool // *waiter
 
-	heard       atomic.Int64 // when the last bytes of the last connection came (now)
-	tries       atomic.Int32 // rounds of connecting since a server last answered
-	move        atomic.Bool  // the next connection should go elsewhere
 	owners      atomic.Uint64
 	connections atomic.Uint64
 	frame       atomic.Int64 // bytes of the longest payload the server takes
+	cluster     atomic.Value // string: its id, as the home lane last heard it
 
 	longestQueue time.Duration // most that a request may wait
-	nextStale    time.Duration // of the keeper: when to look for those that waited long
 
 	ctx     context.Context // ends with Close
 	end     context.CancelFunc
-	done    chan struct{} // closed when run has ended
 	running sync.WaitGroup
 	closing sync.Once
-
-	link struct { // for people and errors
-		sync.Mutex
-		server ServerInfo
-		err    error // why there is no connection
-	}
 }
 
 // Pauses between rounds of connecting: they double, and are drawn from the upper
@@ -61,14 +52,15 @@ const (
 )
 
 // Dial connects to a server. addr is host:port, unix:/path, or several of them
-// with commas between, which are tried in turn now and whenever the connection is
-// lost. ctx is for connecting alone.
+// with commas between, which are tried in turn now and whenever a connection is
+// lost: nodes of one cluster, whose others the client gets to know by itself. ctx is
+// for connecting alone.
 //
 // From then on the Client connects anew by itself. Requests wait for that within
 // their contexts; those that a broken connection left unanswered are sent again,
 // and carried out once.
 func Dial(ctx context.Context, addr string, opts ...Option) (*Client, error) {
-	c := &Client{opt: defaults(), start: time.Now(), done: make(chan struct{}), longestQueue: wire.MaxTTLMillis * time.Millisecond}
+	c := &Client{opt: defaults(), start: time.Now(), longestQueue: wire.MaxTTLMillis * time.Millisecond}
 	for _, o := range opts {
 		o(&c.opt)
 	}
@@ -84,30 +76,45 @@ func Dial(ctx context.Context, addr string, opts ...Option) (*Client, error) {
 	}
 	c.name = ownerPrefix()
 	c.ctx, c.end = context.WithCancel(context.Background())
-	c.session.c = c
-	c.session.begin()
-	c.session.mu.sent.grow(1)
+	c.home = c.newLane("")
+	c.router.init(c)
 	c.keeper.init(c)
 	c.subs.c, c.watch.c = c, c
 	c.subs.mu.all = make(map[*Subscription]struct{})
 	c.subs.mu.known = make(map[uint64]*Subscription)
 	c.watch.mu.to = make(map[chan *wire.Topology]struct{})
-	var failed []error
-	for at := range c.addrs {
-		cn, err := c.connect(ctx, at)
-		if err == nil {
-			c.attach(cn)
-			c.spawn(func() { c.run(cn) })
-			c.spawn(c.keeper.run)
-			return c, nil
+	cn, err := c.first(ctx)
+	if err != nil {
+		c.end()
+		return nil, err
+	}
+	c.home.attach(cn)
+	go c.home.run(cn)
+	c.spawn(c.keeper.run)
+	return c, nil
+}
+
+// first makes the first connection. Every address is tried in short, and if none
+// takes it, once more with patience.
+func (c *Client) first(ctx context.Context) (*conn, error) {
+	for round := 0; ; round += 16 {
+		var failed []error
+		late := false
+		for _, a := range c.addrs {
+			cn, err := c.connect(ctx, c.home, a, c.patience(round, len(c.addrs)))
+			if err == nil {
+				return cn, nil
+			}
+			failed = append(failed, err)
+			if ctx.Err() != nil {
+				return nil, errors.Join(failed...)
+			}
+			late = late || errors.Is(err, context.DeadlineExceeded)
 		}
-		failed = append(failed, err)
-		if ctx.Err() != nil {
-			break
+		if !late || round > 0 || len(c.addrs) == 1 || c.opt.dialTimeout <= quickly {
+			return nil, errors.Join(failed...)
 		}
 	}
-	c.end()
-	return nil, errors.Join(failed...)
 }
 
 // ownerPrefix begins the owners that the client makes up: it tells the host, the
@@ -127,9 +134,10 @@ func (c *Client) newOwner() string {
 // spawn runs f on a goroutine that Close waits for; not at all when the client is
 // closed.
 func (c *Client) spawn(f func()) {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
-	if c.session.mu.closed != nil {
+	s := &c.home.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed != nil {
 		return
 	}
 	c.running.Add(1)
@@ -137,107 +145,6 @@ func (c *Client) spawn(f func()) {
 		defer c.running.Done()
 		f()
 	}()
-}
-
-// run reads one connection after the other, beginning with cn, until the client is
-// closed.
-func (c *Client) run(cn *conn) {
-	defer close(c.done)
-	for {
-		cn.giveUp(cn.read())
-		c.detach(cn)
-		if cn = c.reconnect(cn.at); cn == nil {
-			return
-		}
-		c.attach(cn)
-	}
-}
-
-// attach makes cn the connection that everything goes by. What the keeper and the
-// subscriptions have to say goes ahead of new requests.
-func (c *Client) attach(cn *conn) {
-	c.link.Lock()
-	c.link.server, c.link.err = cn.server, nil
-	c.link.Unlock()
-	w := windowsOf(&cn.limits, c.opt.window)
-	c.frame.Store(int64(w.frame))
-	c.keeper.attached(cn.number, w.subs/2)
-	c.binds.resume(c)
-	c.subs.resume()
-	c.watch.resume()
-	if err := c.session.resume(cn, w); err != nil {
-		cn.nc.Close()
-	}
-	c.keeper.nudge()
-}
-
-// detach takes note that cn is gone.
-func (c *Client) detach(cn *conn) {
-	heard := time.Duration(cn.heard.Load())
-	c.heard.Store(int64(heard))
-	c.session.mu.Lock()
-	err := cn.failed
-	c.session.mu.Unlock()
-	c.link.Lock()
-	c.link.err = fmt.Errorf("pathlockd: connection to %s: %w", c.addrs[cn.at], err)
-	c.link.Unlock()
-	c.session.lost(cn, heard)
-	c.subs.detached()
-	var bye *goodbye
-	if errors.As(err, &bye) {
-		c.move.Store(true)
-	}
-	// A server on its way out ends no lease with its connections.
-	c.keeper.detached(bye != nil && bye.err.Code == wire.Unavailable, isCut(err))
-}
-
-// reconnect makes the next connection, beginning with the address of the last,
-// and answers nil when the client is closed.
-func (c *Client) reconnect(last int) *conn {
-	at := last
-	if c.move.Swap(false) {
-		at++
-	}
-	for {
-		if n := c.tries.Add(1) - 1; n > 0 && !c.pause(backoff(int(n)-1, minBackoff, maxBackoff)) {
-			return nil
-		}
-		for i := range c.addrs {
-			next := (at + i) % len(c.addrs)
-			cn, err := c.connect(c.ctx, next)
-			if err == nil {
-				return cn
-			}
-			if c.ctx.Err() != nil {
-				return nil
-			}
-			if next == last && isDead(err) {
-				c.keeper.excuse()
-			}
-			c.link.Lock()
-			c.link.err = err
-			c.link.Unlock()
-		}
-	}
-}
-
-// elsewhereAfter is how long a server may take no request before the client tries
-// another address. One that is about to stop says goodbye, and is left at once.
-const elsewhereAfter = time.Second
-
-// errRefusing says why a connection was given up whose server took nothing.
-var errRefusing = errors.New("the server takes no requests")
-
-// refused takes note, on the reader's goroutine, that a request was not taken.
-func (c *Client) refused(cn *conn) {
-	now := c.now()
-	switch {
-	case cn.refusing == 0:
-		cn.refusing = now
-	case now-cn.refusing >= elsewhereAfter && len(c.addrs) > 1:
-		c.move.Store(true)
-		cn.giveUp(errRefusing)
-	}
 }
 
 // backoff is the n-th pause, from 0.
@@ -259,13 +166,6 @@ func (c *Client) pause(d time.Duration) bool {
 	}
 }
 
-// linkError is why there is no connection, nil when there is one.
-func (c *Client) linkError() error {
-	c.link.Lock()
-	defer c.link.Unlock()
-	return c.link.err
-}
-
 // ServerInfo says which server a client is connected to. It is for people.
 type ServerInfo struct {
 	Address   string // as it was given to Dial
@@ -276,9 +176,8 @@ type ServerInfo struct {
 
 // ServerInfo says which server the client is, or was last, connected to.
 func (c *Client) ServerInfo() ServerInfo {
-	c.link.Lock()
-	defer c.link.Unlock()
-	return c.link.server
+	s, _ := c.home.server()
+	return s
 }
 
 // Server answers the id of the node that the client is, or was last, connected to.
@@ -290,12 +189,13 @@ func (c *Client) Server() string { return c.ServerInfo().NodeID }
 // of Go or Batch.
 func (c *Client) Close() error {
 	c.closing.Do(func() {
-		calls, cn := c.session.shut(ErrClosed)
+		calls, cn := c.home.session.shut(ErrClosed)
 		c.end()
 		if cn != nil {
 			cn.nc.Close()
 		}
-		<-c.done // nobody else lands calls from here on
+		<-c.home.done // nobody else lands calls from here on
+		c.router.close()
 		c.fail(calls, ErrClosed)
 		c.keeper.close()
 		c.subs.close(ErrClosed)
@@ -308,6 +208,10 @@ func (c *Client) Close() error {
 // fail answers calls with an error.
 func (c *Client) fail(calls []*call, err error) {
 	for _, one := range calls {
+		w := one.settle()
 		one.to.land(one, &reply{err: err})
+		if w != nil {
+			w.settled()
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,10 +24,11 @@ import (
 // the socket does not take is left to a goroutine (drain).
 type conn struct {
 	c      *Client
+	l      *lane
 	nc     net.Conn
 	try    func(b []byte) (n int, err error) // nil: every write is left to a goroutine
 	number uint64                            // counts the client's connections, from 1
-	at     int                               // its address's place in the list
+	addr   address                           // that it leads to
 	limits wire.Limits
 	server ServerInfo
 	heard  atomic.Int64 // when the last bytes came (Client.now)
@@ -84,20 +86,22 @@ func parseAddresses(list string) ([]address, error) {
 	return all, nil
 }
 
-// connect makes a connection to one address and says hello on it.
-func (c *Client) connect(ctx context.Context, at int) (*conn, error) {
-	a := c.addrs[at]
-	ctx, cancel := context.WithTimeout(ctx, c.opt.dialTimeout)
+// connect makes a connection of a lane to one address and says hello on it.
+func (c *Client) connect(ctx context.Context, l *lane, a address, patience time.Duration) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	nc, err := c.opt.dialer(ctx, a.network, a.addr)
 	if err != nil {
 		return nil, fmt.Errorf("pathlockd: connect to %s: %w", a, err)
 	}
-	cn := &conn{c: c, nc: nc, try: nonblocking(nc), at: at, in: make([]byte, readBytes)}
+	cn := &conn{c: c, l: l, nc: nc, try: nonblocking(nc), addr: a, in: make([]byte, readBytes)}
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	err = cn.hello()
 	if !stop() {
 		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = c.recognize(cn)
 	}
 	if err != nil {
 		nc.Close()
@@ -106,9 +110,22 @@ func (c *Client) connect(ctx context.Context, at int) (*conn, error) {
 	return cn, nil
 }
 
+// recognize refuses a server of another cluster, unless the user named its address:
+// what a node tells of its neighbours need not be right where the client is.
+func (c *Client) recognize(cn *conn) error {
+	ours, _ := c.cluster.Load().(string)
+	if named := slices.Contains(c.addrs, cn.addr); named || ours == "" || cn.server.ClusterID == ours {
+		if named && cn.l == c.home {
+			c.cluster.Store(cn.server.ClusterID)
+		}
+		return nil
+	}
+	return fmt.Errorf("it is of cluster %q, this client's is %q", cn.server.ClusterID, ours)
+}
+
 // hello opens the connection for the client's session.
 func (cn *conn) hello() error {
-	id, epoch, request, unknown := cn.c.session.hello(time.Duration(cn.c.heard.Load()))
+	id, epoch, request, unknown := cn.l.session.hello(time.Duration(cn.l.heard.Load()))
 	cn.c.fail(unknown, ErrOutcomeUnknown)
 	cn.number = cn.c.connections.Add(1)
 	frame := wire.AppendRequest(nil, request, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
@@ -169,7 +186,7 @@ func (cn *conn) welcome(request uint64, payload []byte) (done bool, err error) {
 	w := res.List.Welcome
 	cn.limits = w.Limits
 	cn.server = ServerInfo{
-		Address: cn.c.addrs[cn.at].String(), NodeID: strings.Clone(w.NodeID),
+		Address: cn.addr.String(), NodeID: strings.Clone(w.NodeID),
 		ClusterID: strings.Clone(w.ClusterID), Version: strings.Clone(w.ServerVersion),
 	}
 	cn.heard.Store(int64(cn.c.now()))
@@ -217,7 +234,7 @@ func (cn *conn) flush(crowd bool) {
 // next takes a buffer back that was written and answers the next, nil when there
 // is none: then the caller does not write any more.
 func (cn *conn) next(written []byte) []byte {
-	s := &cn.c.session
+	s := &cn.l.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if written != nil && cap(written) <= spareKept {
@@ -254,7 +271,7 @@ func (cn *conn) drain(buf, rest []byte) {
 // giveUp closes the connection, which the reader will see; the first reason is
 // kept.
 func (cn *conn) giveUp(err error) {
-	s := &cn.c.session
+	s := &cn.l.session
 	s.mu.Lock()
 	if cn.failed == nil {
 		cn.failed = err

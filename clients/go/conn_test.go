@@ -199,7 +199,7 @@ func TestServerThatRefusesAllIsLeft(t *testing.T) {
 }
 
 func TestGarbageEndsAConnection(t *testing.T) {
-	reply := wire.AppendReply(nil, 2, wire.OpInspectPath, &wire.Result{Owner: "o"})
+	reply := wire.AppendReply(nil, 3, wire.OpInspectPath, &wire.Result{Owner: "o"})
 	for name, bytes := range map[string][]byte{
 		"no length":      {0, 0, 0, 0},
 		"too long":       {0xff, 0xff, 0xff, 0xff},
@@ -214,7 +214,9 @@ func TestGarbageEndsAConnection(t *testing.T) {
 				f := newFake(t)
 				c, p := f.client()
 				done := doing(context.Background(), c, &wire.Request{Op: wire.OpInspectPath, Path: "a:/b/c"})
-				p.want(wire.OpInspectPath)
+				if a := p.want(wire.OpInspectPath); a.id != 3 {
+					t.Fatalf("its id is %d, the bytes are for 3", a.id)
+				}
 				p.send(bytes)
 				if name == "short" { // it is that request's answer, and it is wrong
 					var wrong *ProtocolError

@@ -10,6 +10,7 @@ import (
 // landed is one frame on its way from the connection to whom it concerns.
 type landed struct {
 	call   *call // nil for a push about no call
+	way    *way  // to be told once the call knows; nil: none
 	push   wire.PushKind
 	code   wire.Code
 	rest   wire.Reader
@@ -71,7 +72,7 @@ func (cn *conn) dispatch() error {
 func (cn *conn) collect(buf []byte) (used, need int, err error) {
 	clear(cn.landed)
 	cn.landed = cn.landed[:0]
-	s := &cn.c.session
+	s := &cn.l.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.corked = s.mu.conn == cn
@@ -97,10 +98,11 @@ func (cn *conn) sort(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	s := &cn.c.session
+	s := &cn.l.session
 	f := landed{code: wire.Code(code), rest: r, fields: fields}
 	if id != 0 {
 		if f.call = s.answered(id); f.call != nil {
+			f.way = f.call.settle()
 			cn.landed = append(cn.landed, f)
 		}
 		return nil
@@ -110,6 +112,9 @@ func (cn *conn) sort(payload []byte) error {
 		ahead := r
 		if f.call = s.mu.sent.get(ahead.Uint()); f.call != nil {
 			s.heardOf(f.call)
+			if f.way = f.call.settle(); f.way == nil {
+				f.call.settled = true // for when it gets one
+			}
 		}
 	}
 	cn.landed = append(cn.landed, f)
@@ -118,16 +123,24 @@ func (cn *conn) sort(payload []byte) error {
 
 // deliver hands one frame to whom it concerns.
 func (cn *conn) deliver(f *landed) error {
+	err := cn.take(f)
+	if f.way != nil {
+		f.way.settled() // what is held back for this comes after it
+	}
+	return err
+}
+
+func (cn *conn) take(f *landed) error {
 	if f.push != 0 {
 		return cn.pushed(f)
 	}
 	if f.code == wire.Unavailable {
-		cn.c.refused(cn)
+		cn.l.refused(cn)
 	} else {
-		cn.c.tries.Store(0)
+		cn.l.tries.Store(0)
 		cn.refusing = 0
 	}
-	cn.reply.err, cn.reply.broken, cn.reply.code, cn.reply.on = nil, nil, f.code, cn.number
+	cn.reply.err, cn.reply.broken, cn.reply.code, cn.reply.on, cn.reply.lane = nil, nil, f.code, cn.number, cn.l
 	cn.reply.results, cn.reply.fields = f.rest, f.fields
 	f.call.to.land(f.call, &cn.reply)
 	return cn.reply.broken
@@ -154,7 +167,9 @@ func (cn *conn) pushed(f *landed) error {
 		if err != nil {
 			return &ProtocolError{Step: "topology push", Err: err}
 		}
-		cn.c.watch.tell(cloneTopology(t))
+		own := cloneTopology(t)
+		cn.c.router.learn(own, cn.number)
+		cn.c.watch.tell(own)
 	case wire.PushGoodbye:
 		why, err := wire.DecodeGoodbye(&f.rest, f.fields)
 		if err != nil {
@@ -187,7 +202,7 @@ func (cn *conn) keep(rest []byte, need int) {
 
 // uncork writes what was sent since collect.
 func (cn *conn) uncork() {
-	s := &cn.c.session
+	s := &cn.l.session
 	s.mu.Lock()
 	if s.mu.conn != cn {
 		s.mu.Unlock()

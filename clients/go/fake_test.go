@@ -32,6 +32,10 @@ type peer struct {
 	hello *wire.Hello
 	id    uint64 // of the hello
 	buf   []byte
+
+	// topology is what it answers to the client's own question for it, nil to have
+	// the test see the question. An empty one unless set.
+	topology *wire.Topology
 }
 
 // asked is a request as the server got it.
@@ -75,7 +79,7 @@ func newSocketFake(t testing.TB) *fake {
 
 // greet reads a connection's hello.
 func (f *fake) greet(c net.Conn, addr string) {
-	p := &peer{Conn: c, t: f.t, addr: addr}
+	p := &peer{Conn: c, t: f.t, addr: addr, topology: new(wire.Topology)}
 	a, err := p.read()
 	if err != nil || a.req.Op != wire.OpHello {
 		c.Close()
@@ -102,6 +106,15 @@ func (f *fake) accept() *peer {
 func (f *fake) open() *peer {
 	f.t.Helper()
 	p := f.accept()
+	p.welcome(testLimits)
+	return p
+}
+
+// seeing is open, for a test that answers the client's questions for the topology.
+func (f *fake) seeing() *peer {
+	f.t.Helper()
+	p := f.accept()
+	p.topology = nil
 	p.welcome(testLimits)
 	return p
 }
@@ -147,6 +160,10 @@ func (p *peer) read() (*asked, error) {
 		id, _, _, refused := wire.DecodeRequest(own, a.req)
 		if a.id = id; refused != nil {
 			return nil, refused
+		}
+		if a.req.Op == wire.OpTopology && p.topology != nil {
+			p.reply(a.id, a.req.Op, &wire.Result{List: &wire.List{Topology: p.topology}})
+			continue
 		}
 		return a, nil
 	}

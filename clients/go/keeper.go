@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,14 +26,20 @@ type keeper struct {
 		leases   map[leaseName]*lease
 		due      leaseHeap
 		asleep   time.Duration // until when run sleeps
-		live     uint64        // number of the connection, 0: there is none
-		broke    time.Duration // when that was lost
-		excused  bool          // its server went with it, and could end no lease
-		cut      bool          // it ended from the other side
+		lanes    []*lane       // that had a connection
 		watching int           // leases that hear of events
 		watches  int           // how many may
 		closed   bool
 	}
+}
+
+// tie is what the keeper knows of a lane's connection.
+type tie struct {
+	live    uint64              // its number, 0: there is none
+	broke   time.Duration       // when the last one was lost
+	excused bool                // its server went with it, and could end no lease
+	cut     bool                // it ended from the other side
+	unsure  map[string]struct{} // owners whose leases may hang on it, as what asked for that is unanswered
 }
 
 // Limits and times of the keeper.
@@ -71,7 +78,11 @@ func (k *keeper) run() {
 	t := time.NewTimer(aDay)
 	defer t.Stop()
 	for {
-		next := k.c.tend(k.c.now())
+		now := k.c.now()
+		next := k.c.router.tend(now)
+		for _, l := range k.c.router.all() {
+			next = min(next, l.tend(now))
+		}
 		next = min(next, k.work())
 		t.Reset(max(next-k.c.now(), 0))
 		select {
@@ -111,8 +122,14 @@ type chores struct {
 }
 
 func (t *chores) do(c *Client) {
-	if len(t.calls) > 0 {
-		_ = c.session.submit(t.calls...) // refused only when the client is closed
+	var written []flusher // together, as far as they go one way
+	for _, one := range t.calls {
+		if f, err := c.put(one, nil); err == nil && f.cn != nil { // refused only when the client is closed
+			written = append(written, f)
+		}
+	}
+	for _, f := range written {
+		f.flush()
 	}
 	for _, l := range t.lost {
 		l.lose()
@@ -140,23 +157,33 @@ func (k *keeper) rouse(at time.Duration) {
 	}
 }
 
-// attached is called before anything is sent on a new connection: every lease is
-// renewed there, so that it hangs on that one. (Renewals of before are asked again
-// by the session.)
-func (k *keeper) attached(on uint64, watches int) {
+// watch says how many leases may be watched, as far as the server is concerned.
+func (k *keeper) watch(most int) {
 	k.mu.Lock()
-	k.mu.live, k.mu.watches = on, min(maxWatched, watches)
+	defer k.mu.Unlock()
+	k.mu.watches = min(maxWatched, most)
+}
+
+// attached is called before anything is sent on a new connection of a lane: every
+// lease that hung on the last one is renewed, so that it hangs on one that lives.
+// (Renewals of before are asked again by the session.)
+func (k *keeper) attached(l *lane, on uint64) {
+	k.mu.Lock()
+	if !slices.Contains(k.mu.lanes, l) {
+		k.mu.lanes = append(k.mu.lanes, l)
+	}
+	l.tie.live, l.tie.unsure = on, nil
 	now := k.c.now()
 	var todo chores
-	for _, l := range k.mu.due {
-		if l.on != on {
-			l.renewAt = now
+	for _, le := range k.mu.due {
+		if le.lane == l && le.on != on || le.limit != 0 {
+			le.renewAt = now
 		}
 	}
 	k.reorder()
-	for _, l := range k.mu.due {
-		if !l.asking && l.renewAt <= now && l.deadline() > now {
-			l.renew(&todo)
+	for _, le := range k.mu.due {
+		if !le.asking && le.renewAt <= now && le.deadline() > now {
+			le.renew(&todo)
 		}
 	}
 	k.reorder()
@@ -164,52 +191,95 @@ func (k *keeper) attached(on uint64, watches int) {
 	todo.do(k.c)
 }
 
-// detached is called when the connection is gone. excused says that no lease ends
-// for that, cut that the connection ended from the other side.
-func (k *keeper) detached(excused, cut bool) {
+// detached is called when the connection of a lane is gone. excused says that no
+// lease ends for that, cut that the connection ended from the other side.
+func (k *keeper) detached(l *lane, excused, cut bool, unsure map[string]struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.live, k.mu.broke, k.mu.excused, k.mu.cut = 0, k.c.now(), excused, cut
+	l.tie = tie{broke: k.c.now(), excused: excused, cut: cut, unsure: unsure}
 	if excused {
 		return
 	}
-	limit := k.limit()
-	for _, l := range k.mu.due {
-		if l.limit == 0 || l.limit > limit {
-			l.limit = limit
-		}
+	for _, le := range k.mu.due {
+		le.limit = k.limited(le)
 	}
 	k.reorder()
 	k.rouse(0)
 }
 
-// limit is until when leases last that hung on the connection that was lost.
-func (k *keeper) limit() time.Duration {
+// limited is until when a lease lasts that hangs, or may hang, on a connection that
+// was lost; 0 when it does not, or the limit of before if that is earlier.
+func (k *keeper) limited(le *lease) time.Duration {
+	limit := le.limit
+	for _, l := range k.mu.lanes {
+		if at := k.limit(l); l.ends(le) && (limit == 0 || at < limit) {
+			limit = at
+		}
+	}
+	return limit
+}
+
+// ends says that a lease may end as the connection of a lane was lost.
+func (l *lane) ends(le *lease) bool {
+	if l.tie.live != 0 || l.tie.excused {
+		return false
+	}
+	_, unsure := l.tie.unsure[le.name.owner]
+	return unsure || le.lane == l
+}
+
+// limit is until when leases last that hung on the connection that a lane lost.
+func (k *keeper) limit(l *lane) time.Duration {
 	grace := k.c.opt.grace
-	return max(k.mu.broke+grace-margin(grace), 1)
+	return max(l.tie.broke+grace-margin(grace), 1)
+}
+
+// firm says that a lease which was just confirmed on a connection of a lane hangs on
+// that alone, and that it lives.
+func (k *keeper) firm(le *lease, on uint64, l *lane) bool {
+	return on == l.tie.live && !slices.ContainsFunc(k.mu.lanes, func(other *lane) bool { return other != l && other.ends(le) })
 }
 
 // excuseWithin is how soon after a connection was cut its server must turn out to be
 // gone to have gone with it. One that lived on may have ended leases.
 const excuseWithin = 250 * time.Millisecond
 
-// excuse is called when nobody listens any more where the lost connection led to. If
-// its server went with it, no lease is shorter for that: the death of a server is no
-// disconnect.
-func (k *keeper) excuse() {
+// excuse is called when nobody listens any more where a lane's lost connection led
+// to. If its server went with it, no lease is shorter for that: the death of a server
+// is no disconnect.
+func (k *keeper) excuse(l *lane) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.mu.excused || k.mu.live != 0 || !k.mu.cut || k.c.now()-k.mu.broke > excuseWithin {
+	if l.tie.excused || l.tie.live != 0 || !l.tie.cut || k.c.now()-l.tie.broke > excuseWithin {
 		return
 	}
-	limit := k.limit()
-	k.mu.excused = true
-	for _, l := range k.mu.due {
-		if l.limit == limit {
-			l.limit = 0
+	limit := k.limit(l)
+	l.tie.excused = true
+	for _, le := range k.mu.due {
+		if le.limit == limit {
+			le.limit = 0
+			le.limit = k.limited(le)
 		}
 	}
 	k.reorder()
+}
+
+// tied says on which lanes leases hang.
+func (k *keeper) tied() map[*lane]bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	on := make(map[*lane]bool)
+	for _, le := range k.mu.due {
+		on[le.lane] = true
+	}
+	return on
+}
+
+// forget is called when a lane is over.
+func (k *keeper) forget(l *lane) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.lanes = slices.DeleteFunc(k.mu.lanes, func(other *lane) bool { return other == l })
 }
 
 // reorder puts the heap in order after many leases have changed.
@@ -227,9 +297,8 @@ func (k *keeper) nudge() {
 	k.mu.Unlock()
 }
 
-// hold begins to keep the lock that an acquire took which was first sent at a time
-// and answered on a connection.
-func (k *keeper) hold(lk *Lock, sent time.Duration, on uint64) error {
+// hold begins to keep the lock that a request took, or confirmed.
+func (k *keeper) hold(lk *Lock, by *answer) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.mu.closed {
@@ -242,11 +311,11 @@ func (k *keeper) hold(lk *Lock, sent time.Duration, on uint64) error {
 		l = &lease{k: k, name: name, place: -1, watchAt: now + watchAfter}
 		k.mu.leases[name] = l
 	}
-	l.join(lk, sent, on, now)
-	if on != k.mu.live {
+	l.join(lk, by, now)
+	if by.on != by.lane.tie.live {
 		l.renewAt = now
-		if !k.mu.excused {
-			l.limit = k.limit()
+		if !by.lane.tie.excused {
+			l.limit = k.limit(by.lane)
 		}
 	}
 	k.fix(l)
@@ -297,41 +366,3 @@ var errSilent = errors.New("the server is silent")
 // errStale says why a connection was given up so that those who wait keep their
 // places.
 var errStale = errors.New("connecting again, to wait on")
-
-// tend looks after the connection itself, and answers when to look again.
-func (c *Client) tend(now time.Duration) time.Duration {
-	c.session.mu.Lock()
-	cn := c.session.mu.conn
-	leaving := c.session.mu.leaving
-	c.session.mu.Unlock()
-	if cn == nil {
-		return now + aDay // attached wakes the keeper
-	}
-	every := c.opt.keepAlive
-	heard := time.Duration(cn.heard.Load())
-	switch {
-	case now-heard >= 2*every:
-		cn.giveUp(errSilent)
-		return now + aDay
-	case now-heard >= every && cn.pinged <= heard:
-		cn.pinged = now
-		ping := newCall(ignored{})
-		ping.set(&wire.Request{Op: wire.OpPing})
-		ping.urgent = true
-		_ = c.session.submit(ping) // refused only when the client is closed
-	}
-	if leaving > 0 || now >= c.nextStale {
-		c.nextStale = now + c.longestQueue/8
-		cancelled, stale := c.session.overdue(now)
-		for _, id := range cancelled {
-			c.session.cancel(id)
-		}
-		if stale {
-			cn.giveUp(errStale)
-		}
-	}
-	if now-heard >= every {
-		return min(heard+2*every, c.nextStale)
-	}
-	return min(heard+every, c.nextStale)
-}

@@ -25,6 +25,7 @@ type lease struct {
 	sure    time.Duration // until when it lasts by what the server confirmed
 	limit   time.Duration // and by its connection, which is gone; 0: it is not
 	on      uint64        // connection that confirmed it last
+	lane    *lane         // whose connection that is
 	granted time.Duration // when the last of its locks was taken
 	renewAt time.Duration
 	watchAt time.Duration // 0: it is watched, or will not be
@@ -60,22 +61,30 @@ func (l *lease) next() time.Duration {
 }
 
 // join adds a lock.
-func (l *lease) join(lk *Lock, sent time.Duration, on uint64, now time.Duration) {
+func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	if l.locks == nil {
 		l.locks, l.domains[0] = l.one[:0], l.name.namespace
 	}
 	l.locks = append(l.locks, lk)
 	lk.lease = l
 	l.ttl, l.granted = max(l.ttl, lk.ttl), now
-	sure := sent + lk.ttl - margin(lk.ttl)
-	again := l.limit != 0 && on == l.k.mu.live // it hangs on a connection again
+	sure := by.sent + lk.ttl - margin(lk.ttl)
+	again := l.limit != 0 && l.k.firm(l, by.on, by.lane) // it hangs on a connection again
 	if again {
 		l.limit = 0
 	}
 	if again || sure > l.sure {
-		l.sure, l.renewAt = sure, l.renewal(sent, lk.ttl)
+		l.sure, l.renewAt = sure, l.renewal(by.sent, lk.ttl)
 	}
-	l.on = max(l.on, on)
+	switch {
+	case l.lane == by.lane:
+		l.on = max(l.on, by.on)
+	case l.lane != nil: // one of a lane's late answers, maybe
+		l.renewAt = now
+		fallthrough
+	default:
+		l.lane, l.on = by.lane, by.on
+	}
 }
 
 // part removes a lock.
@@ -148,7 +157,7 @@ func (l *lease) land(c *call, r *reply) {
 		case res.Status != wire.StatusOK:
 			l.end(ErrExpired, res.Reason, nil, &todo)
 		default:
-			l.confirmed(sent, r.on)
+			l.confirmed(sent, r.on, r.lane)
 			if res.Flag {
 				todo.asked = append(todo.asked, l.locks...)
 			}
@@ -163,11 +172,11 @@ func (l *lease) land(c *call, r *reply) {
 
 // confirmed takes note of a renewal that was sent at a time and answered on a
 // connection.
-func (l *lease) confirmed(sent time.Duration, on uint64) {
+func (l *lease) confirmed(sent time.Duration, on uint64, lane *lane) {
 	l.sure = sent + l.askedTTL - margin(l.askedTTL)
 	l.renewAt = l.renewal(sent, l.askedTTL)
-	l.on, l.fails, l.lastFail = on, 0, nil
-	if on == l.k.mu.live {
+	l.on, l.lane, l.fails, l.lastFail = on, lane, 0, nil
+	if l.k.firm(l, on, lane) {
 		l.limit = 0
 	}
 }

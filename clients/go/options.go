@@ -34,6 +34,8 @@ type options struct {
 	command     string
 	labels      map[string]string
 	dialer      func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	oneConnection bool
 }
 
 // WithGrace sets how long the client's leases outlive its connection, 2 s unless
@@ -78,6 +80,11 @@ func WithLabels(labels map[string]string) Option {
 		maps.Copy(o.labels, labels)
 	}
 }
+
+// WithOneConnection has the client send everything over one connection, also when
+// other nodes of the cluster would be nearer to what is asked: for servers that are
+// reached through one address only, and where connections are dear.
+func WithOneConnection() Option { return func(o *options) { o.oneConnection = true } }
 
 // WithDialer sets how connections are made, for TLS and for tests. network is
 // "tcp" or "unix".

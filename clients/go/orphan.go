@@ -15,9 +15,10 @@ import (
 // remembered says that the server still knows a call that was sent, so that a
 // repeat of it would not be carried out twice.
 func (c *Client) remembered(one *call) bool {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
-	repeat := c.session.mu.limits.repeat
+	s := one.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	repeat := s.mu.limits.repeat
 	return c.now()-one.sent < repeat-repeat/10
 }
 

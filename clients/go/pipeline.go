@@ -35,7 +35,7 @@ func (f doneFunc) land(c *call, r *reply) {
 func (c *Client) Go(req *wire.Request, done func(res *wire.Result, err error)) {
 	one, err := c.async(req, done)
 	if err == nil {
-		if err = c.session.submit(one); err == nil {
+		if err = c.submit(one, req); err == nil {
 			return
 		}
 		one.free()
@@ -69,6 +69,7 @@ func (c *Client) async(req *wire.Request, done func(*wire.Result, error)) (*call
 type Batch struct {
 	c     *Client
 	calls []*call
+	req   wire.Request // to look at one of them
 }
 
 // Batch answers an empty batch, which can be used again and again.
@@ -92,15 +93,53 @@ func (b *Batch) Len() int { return len(b.calls) }
 // batch. While the backlog is full it waits, until ctx ends: then nothing was sent,
 // and the batch is as it was. Send must not be called from a callback.
 func (b *Batch) Send(ctx context.Context) error {
-	s := &b.c.session
+	for _, l := range b.c.router.all() {
+		if err := l.session.hasRoom(ctx); err != nil {
+			return err
+		}
+	}
+	var f flusher
+	for i, one := range b.calls {
+		one.pressed = true // they all go, or none does
+		mine, err := b.c.put(one, b.look(one))
+		if err != nil { // the client is closed: who is sent already is told by that
+			b.calls = b.calls[i:]
+			return err
+		}
+		if f.cn != mine.cn && mine.cn != nil {
+			f.flush()
+			f = mine
+		}
+	}
+	clear(b.calls)
+	b.calls = b.calls[:0]
+	f.flush()
+	return nil
+}
+
+// look decodes a request again, if its way depends on what it asks.
+func (b *Batch) look(one *call) *wire.Request {
+	if b.c.router.table.Load() == nil {
+		return nil
+	}
+	b.req.Reset()
+	if _, _, _, err := wire.DecodeRequest(one.frame[idAt-1:], &b.req); err != nil {
+		panic("pathlockd: a request of our own does not decode: " + err.Error())
+	}
+	return &b.req
+}
+
+// hasRoom waits until the backlog of a session takes more.
+func (s *session) hasRoom(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		if err := s.mu.closed; err != nil {
+		if err := s.mu.closed; err != nil && err != errRetired {
 			s.mu.Unlock()
 			return err
 		}
-		if s.mu.backlog < b.c.opt.backlog {
-			break
+		if s.mu.closed != nil || s.mu.backlog < s.c.opt.backlog {
+			s.mu.Unlock()
+			return nil
 		}
 		ready := make(chan struct{})
 		s.mu.room = append(s.mu.room, ready)
@@ -111,15 +150,4 @@ func (b *Batch) Send(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	for _, one := range b.calls {
-		s.enqueue(one)
-	}
-	cn, mine := s.mu.conn, s.pump()
-	s.mu.Unlock()
-	clear(b.calls)
-	b.calls = b.calls[:0]
-	if mine {
-		cn.flush(false)
-	}
-	return nil
 }

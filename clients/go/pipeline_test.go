@@ -115,6 +115,9 @@ func TestBatchGoesInOneWrite(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		c, p := f.client()
+		ping := doing(context.Background(), c, &wire.Request{Op: wire.OpHealth})
+		p.ok(p.want(wire.OpHealth)) // nothing is on its way any more
+		must(t, (<-ping).err)
 		b := c.Batch()
 		for n := range 20 {
 			must(t, b.Add(release(n), nil))

@@ -64,6 +64,7 @@ func (c *Client) fitsFrame(one *call) error {
 type answer struct {
 	result wire.Result
 	on     uint64        // connection it came on
+	lane   *lane         // whose connection that is
 	sent   time.Duration // when the request was first sent, if that was asked for
 	resent bool          // it was asked again on a later connection
 	store  [96]byte
@@ -119,7 +120,7 @@ func (w *waiter) land(c *call, r *reply) {
 
 // own decodes a reply into memory of its own.
 func (w *waiter) own(c *call, r *reply) (*answer, error) {
-	a := &answer{on: r.on, sent: c.sent, resent: c.resent}
+	a := &answer{on: r.on, lane: r.lane, sent: c.sent, resent: c.resent}
 	rest := r.results.Rest()
 	store := append(a.store[:0], rest...) // elsewhere when it does not fit
 	r.results = wire.NewReader(store)
@@ -160,7 +161,7 @@ func (w *waiter) ask(ctx context.Context, req *wire.Request) (*answer, error) {
 		return nil, fmt.Errorf("%s: not sent: %w", req.Op, context.Cause(ctx))
 	}
 	for try := 0; ; try++ {
-		again, err := w.once(ctx)
+		again, err := w.once(ctx, req)
 		if again == never {
 			ans := w.ans
 			w.free()
@@ -191,9 +192,12 @@ const (
 )
 
 // once asks the call one time.
-func (w *waiter) once(ctx context.Context) (again, error) {
+func (w *waiter) once(ctx context.Context, req *wire.Request) (again, error) {
 	w.state.Store(stateWaiting)
-	if err := w.c.session.submit(w.call); err != nil {
+	if err := w.c.submit(w.call, req); err != nil {
+		if err == errRetired {
+			err = fmt.Errorf("%s: %w", req.Op, ErrOutcomeUnknown)
+		}
 		return never, err
 	}
 	if err := w.wait(ctx); err != nil {
@@ -201,7 +205,14 @@ func (w *waiter) once(ctx context.Context) (again, error) {
 	}
 	switch codeOf(w.err) {
 	case wire.Unavailable:
-		return anew, w.err
+		// Of a repeat it says nothing about the first time.
+		if !w.call.resent || !w.call.mutates() {
+			return anew, w.err
+		}
+		if w.call.waits || w.c.remembered(w.call) {
+			return repeated, w.err
+		}
+		return never, fmt.Errorf("%w: %w", ErrOutcomeUnknown, w.err)
 	case wire.DeadlineExceeded:
 		if w.waitsOn() || !w.call.waits && w.call.mutates() && w.c.remembered(w.call) {
 			return repeated, w.err
@@ -245,9 +256,9 @@ func (w *waiter) leave(ctx context.Context) error {
 		<-w.done // it is there, or just about to be
 		return nil
 	}
-	unsent := w.c.session.forsake(w.call)
+	unsent := w.c.forsake(w.call)
 	cause := context.Cause(ctx)
-	link := w.c.linkError()
+	link := w.c.home.linkError()
 	switch {
 	case unsent && link != nil: // told to people, and no cause of the error
 		return fmt.Errorf("%s: not sent: %w (%s)", op, cause, link.Error())

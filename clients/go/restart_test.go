@@ -93,7 +93,7 @@ func TestWaitersKeepTheirPlacesOverBrokenConnections(t *testing.T) {
 	for range 2 {
 		before := a.connections.Load()
 		way.cut(nil)
-		eventually(t, "the next connection", func() bool { return a.connections.Load() > before && a.linkError() == nil })
+		eventually(t, "the next connection", func() bool { return a.connections.Load() > before && a.home.linkError() == nil })
 		must(t, a.Ping(ctx))
 	}
 	must(t, held.Unlock())
@@ -158,8 +158,8 @@ func TestLocksSurviveARestart(t *testing.T) {
 			}()
 			<-queued
 			n.stop(drain)
-			if err := c.linkError(); err == nil {
-				eventually(t, "the end of the connection", func() bool { return c.linkError() != nil })
+			if err := c.home.linkError(); err == nil {
+				eventually(t, "the end of the connection", func() bool { return c.home.linkError() != nil })
 			}
 			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"crypto/rand"
+	"errors"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 // anything is read, written or called back.
 type session struct {
 	c  *Client
+	l  *lane
 	mu struct {
 		sync.Mutex
 		id     [wire.SessionBytes]byte
@@ -42,9 +44,16 @@ type session struct {
 		leaving int           // of sent, those that wait and whose callers have gone
 		away    time.Duration // since when answers may have been missed, 0: none are
 		unheard int           // calls of which nothing was heard since
+		routed  bool          // of the home lane: requests go by ways
 		closed  error
 	}
 }
+
+// What a session answers to those who come with a call.
+var (
+	errRouted  = errors.New("pathlockd: the call goes another way")
+	errRetired = errors.New("pathlockd: the session is over")
+)
 
 // windows is how many calls may be unanswered on a connection.
 type windows struct {
@@ -82,27 +91,86 @@ func (s *session) begin() {
 	s.mu.epoch = 0
 }
 
-// submit takes calls, in their order, and sends them as soon as they may be.
-func (s *session) submit(calls ...*call) error {
+// submit takes a call and sends it as soon as it may be.
+func (s *session) submit(c *call) error {
+	f, err := s.put(c)
+	f.flush()
+	return err
+}
+
+// put is submit, but for flushing.
+func (s *session) put(c *call) (f flusher, err error) {
 	s.mu.Lock()
-	if err := s.mu.closed; err != nil {
-		s.mu.Unlock()
-		return err
+	defer s.mu.Unlock()
+	switch {
+	case s.mu.closed != nil:
+		return f, s.mu.closed
+	case c.loose && s.mu.routed:
+		return f, errRouted
+	case c.async && !c.pressed && s.mu.backlog >= s.c.opt.backlog:
+		return f, ErrBacklog
 	}
-	for _, c := range calls {
-		if c.async && s.mu.backlog >= s.c.opt.backlog {
-			s.mu.Unlock()
-			return ErrBacklog
+	c.session = s
+	s.enqueue(c)
+	if s.pump() {
+		f = flusher{s.mu.conn, s.mu.flying > 1}
+	}
+	return f, nil
+}
+
+// route has ordered requests that come without a way refused from now on, and gives
+// those that are here to one; it answers how many that are.
+func (s *session) route(w *way) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.routed = true
+	adopt := func(c *call) {
+		if c.loose && !c.settled {
+			c.counts = w
+			n++
 		}
-		s.enqueue(c)
+		c.loose = false
 	}
-	cn, mine := s.mu.conn, s.pump()
-	crowd := s.mu.flying > 1
-	s.mu.Unlock()
-	if mine {
-		cn.flush(crowd)
+	for _, c := range s.mu.sent.sorted() {
+		adopt(c)
 	}
-	return nil
+	for _, q := range s.queues() {
+		for c := q.first; c != nil; c = c.next {
+			adopt(c)
+		}
+	}
+	return n
+}
+
+func (s *session) queues() [4]*callQueue {
+	return [4]*callQueue{&s.mu.again, &s.mu.urgent, &s.mu.normal, &s.mu.aside}
+}
+
+// empty says that the session has no calls.
+func (s *session) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.vacant()
+}
+
+func (s *session) vacant() bool {
+	for _, q := range s.queues() {
+		if q.first != nil {
+			return false
+		}
+	}
+	return s.mu.sent.n == 0
+}
+
+// retire ends the session if it has no calls.
+func (s *session) retire() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.vacant() {
+		return false
+	}
+	s.mu.closed = errRetired
+	return true
 }
 
 // enqueue puts a call into its queue.
@@ -235,7 +303,7 @@ func (s *session) shut(err error) (calls []*call, cn *conn) {
 	s.mu.closed = err
 	calls = s.mu.sent.sorted()
 	s.mu.sent.clear()
-	for _, q := range []*callQueue{&s.mu.again, &s.mu.urgent, &s.mu.normal, &s.mu.aside} {
+	for _, q := range s.queues() {
 		for c := q.first; c != nil; c = q.first {
 			q.remove(c)
 			calls = append(calls, c)

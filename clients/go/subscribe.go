@@ -139,7 +139,7 @@ func (all *subscriptions) ask(s *Subscription) error {
 	c.set(&req)
 	c.urgent = true
 	s.asking = true
-	return all.c.session.submit(c)
+	return all.c.home.session.submit(c)
 }
 
 // land implements receiver: it takes the answer to subscribe.
@@ -194,7 +194,7 @@ func (all *subscriptions) unsubscribe(number, on uint64) {
 	c := newCall(ignored{})
 	c.set(&wire.Request{Op: wire.OpUnsubscribe, Target: number})
 	c.urgent, c.only = true, on
-	if all.c.session.submit(c) != nil {
+	if all.c.home.session.submit(c) != nil {
 		c.free()
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// topologyWatch is those of a client who want to know of each change. The request
-// that starts or stops the pushes goes out under the lock, so that they keep their
-// order.
+// topologyWatch is those of a client who want to know of each change. The client
+// itself always does (router), so the server is asked for pushes on each connection of
+// the home lane.
 type topologyWatch struct {
 	c  *Client
 	mu struct {
@@ -23,12 +23,7 @@ type topologyWatch struct {
 
 // Topology says which node leads what.
 func (c *Client) Topology(ctx context.Context) (*wire.Topology, error) {
-	w := newWaiter(c)
-	watched := c.watch.watched()
-	a, err := w.ask(ctx, &wire.Request{Op: wire.OpTopology, Watch: watched}) // false ends the pushes
-	if !watched {
-		c.watch.resume() // of those that somebody began to wait for meanwhile
-	}
+	a, err := newWaiter(c).ask(ctx, &wire.Request{Op: wire.OpTopology, Watch: true}) // false would end the pushes
 	if err != nil {
 		return nil, err
 	}
@@ -45,31 +40,21 @@ func (c *Client) WatchTopology(ctx context.Context) (<-chan *wire.Topology, erro
 		w.mu.Unlock()
 		return nil, ErrClosed
 	}
-	err := w.ask(true)
-	if err == nil {
-		w.mu.to[ch] = struct{}{}
-	}
+	w.mu.to[ch] = struct{}{}
 	w.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
+	w.resume() // it is answered to everybody
 	context.AfterFunc(ctx, func() { w.leave(ch) })
 	return ch, nil
 }
 
-// watched says that somebody waits for changes.
-func (w *topologyWatch) watched() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.mu.to) > 0
-}
-
-// ask sends a request for the topology, with pushes or without.
-func (w *topologyWatch) ask(watch bool) error {
+// resume asks for the topology and for pushes, on a new connection say.
+func (w *topologyWatch) resume() {
 	c := newCall(w)
-	c.set(&wire.Request{Op: wire.OpTopology, Watch: watch})
+	c.set(&wire.Request{Op: wire.OpTopology, Watch: true})
 	c.urgent = true
-	return w.c.session.submit(c)
+	if w.c.home.session.submit(c) != nil {
+		c.free()
+	}
 }
 
 // land implements receiver.
@@ -77,7 +62,9 @@ func (w *topologyWatch) land(c *call, r *reply) {
 	err := r.decode(c, &r.scratch)
 	c.free()
 	if err == nil {
-		w.tell(topologyOf(&r.scratch))
+		t := topologyOf(&r.scratch)
+		w.c.router.learn(t, r.on)
+		w.tell(t)
 	}
 }
 
@@ -97,22 +84,9 @@ func (w *topologyWatch) tell(t *wire.Topology) {
 func (w *topologyWatch) leave(ch chan *wire.Topology) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.mu.to[ch]; !ok {
-		return
-	}
-	delete(w.mu.to, ch)
-	close(ch)
-	if len(w.mu.to) == 0 {
-		_ = w.ask(false) // refused only when the client is closed, here and below
-	}
-}
-
-// resume asks for pushes anew, on a new connection say.
-func (w *topologyWatch) resume() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.mu.to) > 0 {
-		_ = w.ask(true)
+	if _, ok := w.mu.to[ch]; ok {
+		delete(w.mu.to, ch)
+		close(ch)
 	}
 }
 
@@ -145,6 +119,11 @@ func cloneTopology(t *wire.Topology) *wire.Topology {
 	own.Leaders = slices.Clone(t.Leaders)
 	for i, l := range own.Leaders {
 		own.Leaders[i] = strings.Clone(l)
+	}
+	own.LogOf = slices.Clone(t.LogOf)
+	own.Roots = slices.Clone(t.Roots)
+	for i, root := range own.Roots {
+		own.Roots[i] = strings.Clone(root)
 	}
 	return &own
 }

@@ -22,6 +22,8 @@ const (
 	codeAssert      = "ASSERT_FAILED"
 	codeInterrupted = "INTERRUPTED"
 	codeNotRunnable = "NOT_RUNNABLE"
+	codeDamaged     = "DAMAGED"
+	codeFormat      = "OTHER_FORMAT"
 )
 
 // failure is why a command did not do what it was asked to.
@@ -31,6 +33,7 @@ type failure struct {
 	message string
 	hints   []string // what to do, a line each
 	details any      // for programs
+	data    any      // stands in the envelope beside the error: what is so although it failed
 }
 
 func (f *failure) Error() string { return f.message }
@@ -186,7 +189,7 @@ func (a *app) fail(err error) int {
 	}
 	f := a.failureOf(err)
 	if a.json {
-		b := encode(&envelope{SchemaVersion: schemaVersion, Error: &errorBody{f.code, f.message, f.details}})
+		b := encode(&envelope{SchemaVersion: schemaVersion, Data: f.data, Error: &errorBody{f.code, f.message, f.details}})
 		_, _ = a.stdout.Write(b) // nobody is left to be told
 		return f.exit
 	}

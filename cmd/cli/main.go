@@ -146,7 +146,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.acquireCmd(), a.runCmd(), a.renewCmd(), a.releaseCmd(), a.assertCmd(),
 		a.statusCmd(), a.describeCmd(), a.locksCmd(), a.watchCmd(), a.deadlockCmd(),
-		a.revokeCmd(), a.killCmd(), a.policyCmd(), a.healthCmd(), a.versionCmd(), a.referenceCmd(),
+		a.revokeCmd(), a.killCmd(), a.policyCmd(), a.healthCmd(), a.clusterCmd(), a.nodeCmd(), a.backupCmd(), a.versionCmd(), a.referenceCmd(),
 	)
 	each(root, func(cmd *cobra.Command) {
 		if cmd.ValidArgsFunction == nil && cmd.Name() != "run" {

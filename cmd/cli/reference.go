@@ -35,8 +35,8 @@ const referenceRules = `
 | 0 | done |
 | 1 | not acquired, lost, assertion failed, or refused by the server |
 | 2 | the command line, or a value in it, is not understood |
-| 69 | the server cannot be reached, or cannot serve |
-| 75 | the wait for a lock is over |
+| 69 | the server cannot be reached, or cannot serve; ` + "`cluster health`" + `: not healthy |
+| 75 | the wait for a lock, or with ` + "`--wait`" + ` for the cluster, is over |
 | 126, 127 | ` + "`run`" + `: the command cannot be run, was not found |
 | 130, 143 | ended by SIGINT (Ctrl-C), SIGTERM; a wait for a lock leaves nothing in the queue |
 
@@ -136,6 +136,8 @@ func flagTable(b *strings.Builder, fs *pflag.FlagSet) {
 		switch {
 		case f.Value.Type() == "bool":
 			def = ""
+		case f.NoOptDefVal != "":
+			name += "[=" + value + "]"
 		case value != "":
 			name += " " + value
 		}

@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"net"
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/loop"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -37,6 +39,9 @@ type Config struct {
 	GossipAdvertise   string
 	Seeds             []string
 	Token             string // internal_auth_token
+	LinkTLSCertPath   string
+	LinkTLSKeyPath    string
+	LinkTLSCAPath     string
 	Bootstrap         bool
 	ForceBootstrap    bool
 	GroupCount        int
@@ -127,9 +132,6 @@ const (
 	devLogCount = 4
 	// devWeb is where --dev serves HTTP: TCP and UDP have ports of their own.
 	devWeb = "127.0.0.1:50443"
-	// loneElection is how long a log's only member waits before it takes the lead:
-	// there is nobody whose lead it could disturb.
-	loneElection = 200 * time.Millisecond
 )
 
 // groups is the configuration of the node inside, which clients reach at native.
@@ -140,10 +142,34 @@ func (c *Config) groups(native string) groups.Config {
 		GroupCount: c.GroupCount, LogCount: c.LogCount, Segments: c.Segments, Algorithm: algorithm,
 		ReplicationFactor: c.ReplicationFactor, Bootstrap: c.Bootstrap,
 		MaxInflight: c.MaxInflight, MaxQueued: c.MaxQueued, EventBuffer: c.EventBuffer, RequestTimeout: c.RequestTimeout,
-		ElectionMin: min(c.ElectionMin, loneElection), Heartbeat: c.Heartbeat,
+		ElectionMin: c.ElectionMin, Heartbeat: c.Heartbeat,
 		SnapshotLog: uint64(c.SnapshotEntries), KeepEntries: uint64(c.KeepEntries),
 		DiskReserve: c.DiskReserve,
+
+		Token: members.Token(c.Token), Seeds: c.Seeds, ForceBootstrap: c.ForceBootstrap,
+		GossipAddr: c.GossipAddr, GossipAdvertise: c.GossipAdvertise, LinkAddr: c.LinkAddr,
+		StabilityWindow: c.StabilityWindow, EvictionWindow: c.EvictionWindow, LeaderBalance: c.LeaderBalance,
+		MaxReconciles: c.MaxReconciles, OneHost: onLoopback(c.GossipAddr),
+		Given: c.fixedGiven(),
 	}
+}
+
+// fixedGiven names the settings that are fixed when a cluster is founded and were
+// given.
+func (c *Config) fixedGiven() (names []string) {
+	for _, name := range []string{"group_count", "log_count", "routing_prefix_segments", "default_lock_algorithm", "replication_factor"} {
+		if c.given(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// onLoopback says that nobody but processes of this host can reach an address.
+func onLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // loop is the configuration of the native server.

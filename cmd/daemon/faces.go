@@ -5,7 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/compat"
 	"github.com/pathlockd/pathlockd/compat/certs"
@@ -89,14 +93,27 @@ func (d *Daemon) openCerts() (err error) {
 	return nil
 }
 
-// maxStarts is after how many starts the numbers of events begin anew: they are below
-// 2^53, and the lower 32 bits count within one run of the node.
-const maxStarts = 1 << 20
+// Numbers of events are below 2^53. The lower 32 bits count within one run of a node;
+// above them stand which node it is and, highest, which of its runs: so numbers of
+// another node, or of another run, are known for such and mean a gap.
+const (
+	maxStarts = 1 << 11 // runs after which they begin anew
+	maxSeats  = 1 << 10 // nodes that are told apart for certain if their names differ in the number alone
+)
+
+// runOf tells the runs of all nodes of a cluster apart. The first run of pathlockd-0 is
+// number 0.
+func runOf(node string, starts uint64) uint64 {
+	name := strings.TrimRight(node, "0123456789")
+	number, _ := strconv.ParseUint(node[len(name):], 10, 64)
+	seat := (number ^ xxh3.HashString(name) ^ xxh3.HashString("pathlockd-")) % maxSeats
+	return (starts-1)%maxStarts*maxSeats + seat
+}
 
 // openEvents makes the log of events that streams are read from, and has it filled.
 // Numbers go on behind all that earlier runs of the node can have given.
 func (d *Daemon) openEvents() *web.EventLog {
-	before := (d.node.Starts() - 1) % maxStarts
+	before := runOf(d.node.NodeID(), d.node.Starts())
 	log := web.NewEventLog(d.cfg.WebEvents, before<<32)
 	d.faces.untap = d.node.Tap(func(e engine.Event, _ wire.Position) {
 		if wire.DefaultEvents&(1<<e.Kind) != 0 {

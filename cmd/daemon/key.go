@@ -26,7 +26,7 @@ type key struct {
 
 	// state says whether the key does something in this build.
 	state state
-	why   string // for ignored and later: what there is not, or has no meaning
+	why   string // for ignored: what has no meaning
 }
 
 // state is what this build does with a key.
@@ -38,12 +38,6 @@ const (
 	// ignored keys tuned other software; they have no meaning here. All of them
 	// together are warned about in one line.
 	ignored
-	// later keys belong to what this build does not have: setting one to something
-	// else than its default is warned about.
-	later
-	// refused keys belong to what this build does not have, and to start without it
-	// would be to do something else than what was asked.
-	refused
 )
 
 // keyNamed answers the row of a key, nil when there is none.

@@ -104,6 +104,7 @@ func (c *Config) check() error {
 		refuse("tls_cert_path and tls_key_path: must be given both or neither")
 	}
 	errs = append(errs, c.checkFaces()...)
+	errs = append(errs, c.checkCluster()...)
 	if c.Dev && len(c.Seeds) > 0 {
 		refuse("dev and seed_nodes: --dev founds a cluster of one node, which joins no other; leave one of them out")
 	}
@@ -151,29 +152,16 @@ func (c *Config) checkAll() error {
 	return errors.Join(append(errs, c.check())...)
 }
 
-// notices is what whoever wrote the configuration must be told: an error for what
-// this build cannot do and must not leave undone, warnings for all that has no
+// notices is what whoever wrote the configuration must be told: what of it has no
 // effect.
-func (c *Config) notices() (warnings []string, err error) {
-	var errs []error
+func (c *Config) notices() (warnings []string) {
 	ignoredHere := slices.Clone(c.ignored)
 	for i := range keys {
 		k := &keys[i]
 		_, set := c.set[k.name]
 		changed := k.show(c) != k.show(&defaults)
-		switch k.state {
-		case ignored:
-			if set || changed {
-				ignoredHere = append(ignoredHere, k.name)
-			}
-		case later:
-			if changed {
-				warnings = append(warnings, fmt.Sprintf("%s has no effect: %s", c.named(k), k.why))
-			}
-		case refused:
-			if changed {
-				errs = append(errs, fmt.Errorf("%s: %s; leave it out", c.named(k), k.why))
-			}
+		if k.state == ignored && (set || changed) {
+			ignoredHere = append(ignoredHere, k.name)
 		}
 	}
 	if len(ignoredHere) > 0 {
@@ -189,7 +177,7 @@ func (c *Config) notices() (warnings []string, err error) {
 		warnings = append(warnings, fmt.Sprintf("raft_election_timeout_max_ms = %d: elections start after %d to %d ms, once to twice raft_election_timeout_min_ms",
 			c.ElectionMax.Milliseconds(), c.ElectionMin.Milliseconds(), 2*c.ElectionMin.Milliseconds()))
 	}
-	return warnings, errors.Join(errs...)
+	return warnings
 }
 
 // named is a key, its value if that may be shown, and where it came from.

@@ -17,13 +17,8 @@ func sections() (list []string) {
 
 // note is what a key's row says of this build.
 func (k *key) note() string {
-	switch k.state {
-	case ignored:
+	if k.state == ignored {
 		return "Ignored: " + k.why + "."
-	case later:
-		return "No effect yet: " + k.why + "."
-	case refused:
-		return "Refused: " + k.why + "."
 	}
 	return ""
 }
@@ -74,7 +69,7 @@ func help() string {
 				continue
 			}
 			fmt.Fprintf(&b, "  --%s (%s)%s\n", k.name, k.defaultShown(), [...]string{
-				ignored: "  [ignored]", later: "  [no effect yet]", refused: "  [refused]",
+				ignored: "  [ignored]",
 			}[k.state])
 			for _, line := range wrap(k.help, 84) {
 				fmt.Fprintf(&b, "      %s\n", line)

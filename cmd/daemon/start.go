@@ -49,11 +49,7 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Daemon, error) {
 	if err := cfg.checkAll(); err != nil {
 		return nil, err
 	}
-	warnings, err := cfg.notices()
-	if err != nil {
-		return nil, err
-	}
-	warnAbout(log, append(warnings, tuningFiles()...))
+	warnAbout(log, append(cfg.notices(), tuningFiles()...))
 	d := &Daemon{
 		cfg: cfg, log: log, unlock: func() {}, began: time.Now(),
 		ready: make(chan struct{}), stop: make(chan struct{}),
@@ -106,7 +102,10 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 	}
 	cfg := c.groups(told)
 	cfg.Log = d.log
-	if d.node, err = groups.Open(cfg); err != nil {
+	if cfg.LinkTLS, err = c.linkTLS(); err != nil {
+		return err
+	}
+	if d.node, err = groups.OpenContext(ctx, cfg); err != nil {
 		if errors.Is(err, groups.ErrNoIdentity) {
 			err = fmt.Errorf("%w (to try pathlockd out: pathlockd --dev)", err)
 		}

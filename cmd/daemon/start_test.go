@@ -227,7 +227,7 @@ func TestBadConfigs(t *testing.T) {
 	mustNotStart(t, cfg, "replication_factor = 4 (Config): must be an odd number from 1 to 15")
 	cfg = testConfig(t)
 	cfg.Seeds = []string{"a:1"}
-	mustNotStart(t, cfg, "seed_nodes = a:1: clusters of several nodes are not part of this build")
+	mustNotStart(t, cfg, "seed_nodes: nodes that have peers need internal_auth_token")
 	cfg = testConfig(t)
 	cfg.DataDir = filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(cfg.DataDir, nil, 0o600); err != nil {

@@ -1,4 +1,4 @@
-package engine
+package wire
 
 import (
 	"fmt"
@@ -312,5 +312,61 @@ func TestPlacementIsRendezvous(t *testing.T) {
 	}
 	if even := names / (groups + 1); moved < even*3/4 || moved > even*5/4 {
 		t.Errorf("%d of %d names moved to the new group, want about %d", moved, names, even)
+	}
+}
+
+// TestTopologyRoots: a topology tells what does not follow from the first segments.
+func TestTopologyRoots(t *testing.T) {
+	for _, c := range []struct {
+		k     int
+		roots string
+		want  string
+	}{
+		{1, "", ""},
+		{1, "h:/a h:/b g:/", ""},
+		{1, "h:/a h:/b/c g h:/", "g h:/b/c"},
+		{1, "h h:/a g:/a h:/", "h h:/ h:/a"},
+		{2, "h:/a h:/a/b h:/a/b/c h:/b/c", "h:/a h:/a/b h:/a/b/c"},
+		{0, "h g:/a", "g:/a"},
+		{0, "h", ""},
+	} {
+		r := NewRoutes(1, c.k, strings.Fields(c.roots))
+		if got := strings.Join(r.TopologyRoots(), " "); got != c.want {
+			t.Errorf("K=%d roots [%s]: tells [%s], want [%s]", c.k, c.roots, got, c.want)
+		}
+	}
+	var many []string
+	for i := range MaxTopologyRoots {
+		many = append(many, fmt.Sprintf("h:/%d/x", i))
+	}
+	if got := NewRoutes(1, 1, many).TopologyRoots(); len(got) != MaxTopologyRoots {
+		t.Errorf("of %d roots %d are told", len(many), len(got))
+	}
+	if got := NewRoutes(1, 1, append(many, "h:/more/x")).TopologyRoots(); got != nil {
+		t.Errorf("of %d roots %d are told, want none", len(many)+1, len(got))
+	}
+}
+
+// TestTopologyRootsRouteAlike: with the roots that are told, every path lies where it
+// lies with all of them.
+func TestTopologyRootsRouteAlike(t *testing.T) {
+	names := []string{"h", "h:/", "h:/a", "h:/a/b", "h:/a/b/a", "h:/b", "g"}
+	paths := []string{"h:/", "h:/a", "h:/b", "h:/ab", "h:/a/a", "h:/a/b", "h:/a/b/a", "h:/a/b/b", "h:/a/b/a/a", "h:/b/a/b/a", "g:/a/b"}
+	for k := range 4 {
+		for set := range 1 << len(names) {
+			var roots []string
+			for i, n := range names {
+				if set>>i&1 == 1 && (k != 0 || n != "h:/") {
+					roots = append(roots, n)
+				}
+			}
+			all := NewRoutes(1, k, roots)
+			told := NewRoutes(1, k, all.TopologyRoots())
+			for _, p := range paths {
+				if got, want := told.Resolve(p), all.Resolve(p); got != want {
+					t.Fatalf("K=%d roots %v, told %v: %s is in %q, want %q", k, roots, told.Roots(), p, got, want)
+				}
+			}
+		}
 	}
 }

@@ -1,0 +1,223 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pathlockd/pathlockd/bench/lab/cluster"
+	"github.com/pathlockd/pathlockd/bench/lab/history"
+)
+
+// healWithin is how long a cluster may take until every node serves again.
+const healWithin = time.Minute
+
+// kinds are those that the configuration asks for and the cluster can.
+func (cfg *Config) kinds(c cluster.Cluster) (kinds []blowKind) {
+	for k := range blowKinds {
+		needs, nodes := k.needs()
+		if c.Can(needs) && c.Nodes() >= nodes && (len(cfg.Faults) == 0 || cfg.asksFor(k)) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+func (cfg *Config) asksFor(k blowKind) bool {
+	for _, f := range cfg.Faults {
+		if f == k.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// strike lets the episode's time pass, blow by blow.
+func (e *episode) strike() error {
+	until := time.Now().Add(e.cfg.Episode)
+	kinds := e.cfg.kinds(e.cluster)
+	logs := max(len(e.cluster.Leaders(e.ctx)), 1)
+	for n := 0; time.Now().Before(until); n++ {
+		if len(kinds) == 0 {
+			e.pass(time.Until(until))
+			break
+		}
+		b := planBlow(e.cfg.Seed, e.number, n, kinds, e.cluster.Nodes(), logs)
+		e.pass(b.calm)
+		if e.ctx.Err() != nil {
+			return e.ctx.Err()
+		}
+		if b.log >= 0 {
+			if l := e.cluster.Leaders(e.ctx); b.log < len(l) && l[b.log] >= 0 {
+				b.node = l[b.log]
+			}
+		}
+		f := history.Fault{
+			Kind: b.kind.String(), What: fmt.Sprintf("node %d for %v", b.node, b.lasts.Round(time.Millisecond)),
+			From: e.rec.Now(), Serving: b.kind == stepClock,
+		}
+		err := e.blow(&b)
+		if err == nil {
+			ready, cancel := context.WithTimeout(e.ctx, healWithin)
+			if err = e.cluster.Ready(ready); err != nil {
+				err = fmt.Errorf("%w: %w", errNotHealed, err)
+			}
+			cancel()
+		}
+		e.rec.Fault(f)
+		e.blows[b.kind.String()]++
+		if err != nil {
+			return fmt.Errorf("episode %d, blow %d (%v, %s): %w", e.number, n, b.kind, f.What, err)
+		}
+	}
+	return e.ctx.Err()
+}
+
+// pass lets time pass.
+func (e *episode) pass(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-e.ctx.Done():
+	}
+}
+
+// blow strikes and heals.
+func (e *episode) blow(b *blow) error {
+	c, ctx, nodes := e.cluster, e.ctx, e.cluster.Nodes()
+	switch b.kind {
+	case killOne:
+		return e.kill(b)
+	case killAll:
+		for i := range nodes {
+			if err := c.Kill(i); err != nil {
+				return err
+			}
+		}
+		return e.startAll()
+	case terminate:
+		if err := c.Terminate(ctx, b.node); err != nil {
+			return err
+		}
+		return c.Start(ctx, b.node)
+	case pause:
+		if err := c.Pause(b.node); err != nil {
+			return err
+		}
+		e.pass(b.lasts)
+		return c.Resume(b.node)
+	case isolate, bridge, deafen, mute, storm:
+		e.weather(b, cluster.Weather{Block: true})
+		e.pass(b.lasts)
+		c.Calm()
+	case flap:
+		for range b.rounds {
+			e.weather(b, cluster.Weather{Block: true})
+			e.pass(b.lasts / 3)
+			c.Calm()
+			e.pass(b.lasts / 6)
+		}
+	case stepClock:
+		c.Step(b.node, b.by)
+		e.pass(b.lasts)
+		if b.second {
+			c.Step(b.node2, -b.by)
+		}
+	case fullDisk:
+		if err := c.Fill(b.node); err != nil {
+			return err
+		}
+		e.pass(b.lasts)
+		return c.Empty(b.node)
+	case failDisk:
+		if err := c.BreakDisk(b.node); err != nil {
+			return err
+		}
+		return c.Start(ctx, b.node)
+	case blowKinds:
+	}
+	return nil
+}
+
+// kill kills a node, and perhaps a second one when it is back.
+func (e *episode) kill(b *blow) error {
+	if err := e.cluster.Kill(b.node); err != nil {
+		return err
+	}
+	if e.cluster.Nodes() > 1 {
+		e.pass(b.lasts)
+	}
+	if err := e.cluster.Start(e.ctx, b.node); err != nil {
+		return err
+	}
+	if !b.second || b.node2 == b.node {
+		return nil
+	}
+	if err := e.cluster.Kill(b.node2); err != nil {
+		return err
+	}
+	return e.cluster.Start(e.ctx, b.node2)
+}
+
+// startAll starts all nodes at once: none of several can serve alone.
+func (e *episode) startAll() error {
+	errs := make(chan error, e.cluster.Nodes())
+	for i := range e.cluster.Nodes() {
+		go func() { errs <- e.cluster.Start(e.ctx, i) }()
+	}
+	var first error
+	for range e.cluster.Nodes() {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// weather sets the weather that a blow is about.
+func (e *episode) weather(b *blow, block cluster.Weather) {
+	nodes := e.cluster.Nodes()
+	each := func(f func(from, to int)) {
+		for from := range nodes {
+			for to := range nodes {
+				if from != to {
+					f(from, to)
+				}
+			}
+		}
+	}
+	switch b.kind {
+	case isolate, flap:
+		each(func(from, to int) {
+			if from == b.node || to == b.node {
+				e.cluster.Between(from, to, block)
+			}
+		})
+	case bridge:
+		each(func(from, to int) {
+			if from != b.node && to != b.node {
+				e.cluster.Between(from, to, block)
+			}
+		})
+	case deafen:
+		each(func(from, to int) {
+			if to == b.node {
+				e.cluster.Between(from, to, block)
+			}
+		})
+	case mute:
+		each(func(from, to int) {
+			if from == b.node {
+				e.cluster.Between(from, to, block)
+			}
+		})
+	case storm:
+		each(func(from, to int) {
+			e.cluster.Between(from, to, cluster.Weather{
+				Drop: 0.05, Cut: 0.01, Duplicate: 0.1, Delay: 0.2, DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond,
+			})
+		})
+	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, blowKinds:
+	}
+}

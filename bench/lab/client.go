@@ -1,0 +1,328 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pathlockd/pathlockd/bench/lab/cluster"
+	"github.com/pathlockd/pathlockd/bench/lab/history"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// How patient clients are.
+const (
+	// answerWithin is how long a client waits on one connection for the answer to what does
+	// not wait in the queue.
+	answerWithin = 6 * time.Second
+	// repeatWithin is how long it goes on asking the same, here and there.
+	repeatWithin = 15 * time.Second
+	// pollWithin is how long it polls while things are broken.
+	pollWithin = 10 * time.Second
+	// stuckAfter is how long who waits may wait once nothing is broken and nobody begins
+	// anything new: leases of clients that went away, and places in the queue, run out.
+	stuckAfter = time.Minute
+	breath     = 25 * time.Millisecond
+	reconnect  = 40 * time.Millisecond
+)
+
+// client is one client of the cluster.
+type client struct {
+	e      *episode
+	number int
+	node   int
+	s      *cluster.Session
+	conn   cluster.Conn
+	turn   turn
+	owner  string
+	token  int64
+}
+
+// run takes turns until the episode settles.
+func (c *client) run() {
+	defer c.hangUp()
+	c.s = cluster.NewSession()
+	for n := 0; !c.e.settling(); n++ {
+		c.turn = planTurn(c.e.cfg.Seed, c.e.number, c.number, n, c.e.cluster.Nodes(), c.e.cfg.Clients)
+		c.node = c.turn.node
+		c.hangUp() // each turn begins at its own node
+		c.owner, c.token = fmt.Sprintf("c%d.%d.%d", c.e.number, c.number, n), 0
+		c.play()
+		c.pause(breath)
+	}
+}
+
+func (c *client) hangUp() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// pause lets time pass, up to a limit.
+func (c *client) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.e.ctx.Done():
+	}
+}
+
+// op is an operation of the turn's owner on its paths.
+func (c *client) op(kind history.Kind) history.Op {
+	t := &c.turn
+	return history.Op{
+		Client: c.number, Kind: kind, Owner: c.owner, Namespace: c.e.spaces[t.space].name, Paths: t.paths,
+		Mode: t.mode, Permits: t.permits, TTL: t.ttl, QueueTTL: t.queueTTL,
+	}
+}
+
+// play carries the turn out.
+func (c *client) play() {
+	t := &c.turn
+	switch t.style {
+	case look:
+		c.look(t.paths[0])
+		return
+	case change:
+		op := c.op(history.SetPolicy)
+		op.Owner, op.Paths, op.Algorithm = "", nil, t.rules
+		c.do(op, &wire.Request{Op: wire.OpSetPolicy, Namespace: op.Namespace, Algorithm: t.rules})
+		return
+	case force:
+		c.force()
+		return
+	case poll, wait, once:
+	}
+	c.e.owners.set(c.number, c.owner, t.space)
+	if !c.acquire() {
+		return
+	}
+	for _, s := range t.steps {
+		if c.pause(t.think); !c.step(s) {
+			return
+		}
+		if t.hops {
+			c.hangUp()
+			c.node = (c.node + 1) % c.e.cluster.Nodes()
+		}
+	}
+	if t.crash {
+		return
+	}
+	c.pause(t.think)
+	c.release(t.all)
+}
+
+// acquire gets the lock, or gives up.
+func (c *client) acquire() bool {
+	t := &c.turn
+	began := c.e.rec.Now()
+	for {
+		op, flags := c.op(history.Acquire), wire.Flags(0)
+		switch t.style {
+		case wait:
+			op.Open, flags = true, wire.FlagWait
+		case once:
+			op.NoQueue, flags = true, wire.FlagNoQueue
+		case poll, look, change, force:
+		}
+		got := c.do(op, c.acquireRequest(flags))
+		switch {
+		case got.OK():
+			c.token = got.Token
+			return true
+		case got.Outcome == history.Unknown || got.OKThenLost():
+			return false
+		case t.style == once && got.Outcome == history.Answered:
+			return false
+		}
+		if c.e.ctx.Err() != nil {
+			return false
+		}
+		now := c.e.rec.Now()
+		if settled := c.e.settled(); settled > 0 {
+			if now > max(settled, began)+stuckAfter {
+				c.e.rec.Stuck(fmt.Sprintf("%s asks for %v since %.3fs, all is well since %.3fs, and it has not got them at %.3fs: code %v, %v by %s",
+					c.owner, t.paths, began.Seconds(), settled.Seconds(), now.Seconds(), got.Code, got.Reason, got.Blocker))
+				return false
+			}
+		} else if now > began+pollWithin {
+			if !t.crash {
+				c.release(true)
+			}
+			return false
+		}
+		c.pause(c.turn.pace)
+	}
+}
+
+func (c *client) acquireRequest(flags wire.Flags) *wire.Request {
+	t := &c.turn
+	req := &wire.Request{
+		Op: wire.OpAcquire, Owner: c.owner, TTLMillis: uint64(t.ttl.Milliseconds()),
+		QueueTTLMillis: uint64(t.queueTTL.Milliseconds()), Flags: flags,
+	}
+	for _, p := range t.paths {
+		req.Locks = append(req.Locks, wire.LockRequest{Path: p, Mode: t.mode, Permits: t.permits})
+	}
+	return req
+}
+
+// step does something with the lock; false when it is gone, or nobody knows.
+func (c *client) step(s step) bool {
+	t := &c.turn
+	fenced := t.mode == wire.ModeWrite && t.permits == 0
+	switch {
+	case s == renew:
+		op := c.op(history.Renew)
+		return c.do(op, &wire.Request{
+			Op: wire.OpRenew, Owner: c.owner, TTLMillis: uint64(t.ttl.Milliseconds()), Domains: []string{op.Namespace},
+		}).OK()
+	case s == assert && fenced:
+		op := c.op(history.Assert)
+		op.Asked = c.token
+		return c.do(op, &wire.Request{Op: wire.OpAssertFencing, Owner: c.owner, Token: c.token, Paths: t.paths}).OK()
+	case s == access && fenced:
+		r := c.e.resource
+		if base, ok := r.read(t.paths[0], c.owner, c.token); ok {
+			c.pause(t.think)
+			r.write(t.paths[0], c.owner, c.token, base)
+		}
+		return true
+	case s == again:
+		op := c.op(history.Acquire)
+		op.NoQueue = true
+		got := c.do(op, c.acquireRequest(wire.FlagNoQueue))
+		if got.OK() {
+			c.token = got.Token
+		}
+		return got.OK()
+	}
+	return true
+}
+
+// release gives the paths back, or everything.
+func (c *client) release(all bool) {
+	op, req := c.op(history.Release), &wire.Request{Op: wire.OpRelease, Owner: c.owner}
+	for _, p := range c.turn.paths {
+		req.Releases = append(req.Releases, wire.ReleaseRequest{Path: p, Mode: c.turn.mode})
+	}
+	if all {
+		op.Kind, req = history.Clear, &wire.Request{Op: wire.OpReleaseAll, Owner: c.owner}
+	}
+	// What surely was not done is asked again; the lease ends it in any case.
+	for range 3 {
+		if c.do(op, req).Outcome != history.Refused {
+			return
+		}
+		c.pause(breath)
+	}
+}
+
+// force takes everything from another client.
+func (c *client) force() {
+	owner, in := c.e.owners.get(c.turn.victim)
+	if owner == "" {
+		return
+	}
+	op := c.op(history.Clear)
+	op.Owner, op.Namespace, op.Paths = owner, c.e.spaces[in].name, nil
+	c.do(op, &wire.Request{Op: wire.OpForceRelease, Owner: owner})
+}
+
+// look records what a path looks like.
+func (c *client) look(path string) {
+	op := c.op(history.Look)
+	op.Owner, op.Paths, op.Mode, op.Permits, op.TTL, op.QueueTTL = "", []string{path}, 0, 0, 0, 0
+	c.do(op, &wire.Request{Op: wire.OpDescribe, Path: path, Page: wire.MaxDescribePage})
+}
+
+// do asks something and records it: of one node after another, under the same id, until it
+// is answered or the client gives up on it.
+func (c *client) do(op history.Op, req *wire.Request) *history.Op {
+	rec := c.e.rec
+	o := rec.Begin(op)
+	defer rec.End(o)
+	id := c.s.Next()
+	for {
+		o.Node = c.node
+		res, err := c.ask(id, req, o)
+		if err == nil {
+			if outcome(o, res); o.Outcome != history.Unknown {
+				return o
+			}
+		} else {
+			c.hangUp()
+			c.node = (c.node + 1) % c.e.cluster.Nodes()
+		}
+		limit := o.Call + repeatWithin
+		if o.Open {
+			limit = history.Forever
+			if settled := c.e.settled(); settled > 0 {
+				limit = max(settled, o.Call) + stuckAfter
+			}
+		}
+		switch late := rec.Now() > limit; {
+		case late && o.Open:
+			rec.Stuck(fmt.Sprintf("%s waits for %v since %.3fs in an open call, all is well since %.3fs, and it has no answer: %v",
+				o.Owner, o.Paths, o.Call.Seconds(), c.e.settled().Seconds(), err))
+			return o
+		case late, c.turn.fickle && o.Kind != history.SetPolicy, c.e.ctx.Err() != nil:
+			return o
+		}
+		c.pause(reconnect)
+	}
+}
+
+// ask asks once.
+func (c *client) ask(id uint64, req *wire.Request, o *history.Op) (*wire.Result, error) {
+	ctx, cancel := context.WithTimeout(c.e.ctx, answerWithin)
+	if o.Open {
+		cancel()
+		ctx, cancel = context.WithCancel(c.e.ctx)
+		stop := context.AfterFunc(c.e.drained, cancel)
+		defer stop()
+	}
+	defer cancel()
+	if c.conn == nil {
+		conn, err := c.e.cluster.Dial(ctx, c.node, c.s)
+		if err != nil {
+			return nil, err
+		}
+		c.conn = conn
+	}
+	var placed func()
+	if o.Open && o.Placed == 0 {
+		placed = func() { c.e.rec.Place(o) }
+	}
+	return c.conn.Ask(ctx, id, req, placed)
+}
+
+// outcome takes an answer down.
+func outcome(o *history.Op, res *wire.Result) {
+	o.Code = res.Code
+	switch res.Code {
+	case wire.OK:
+		o.Outcome = history.Answered
+	case wire.Unavailable, wire.InvalidArgument, wire.ResourceExhausted, wire.FailedPrecondition, wire.Aborted, wire.Cancelled:
+		o.Outcome = history.Refused
+		return
+	default:
+		o.Outcome = history.Unknown
+		return
+	}
+	o.Status, o.Reason, o.Blocker, o.At, o.Token = res.Status, res.Reason, res.Owner, res.Path, res.Token
+	if o.Kind == history.Look && res.List != nil {
+		for i := range res.List.Infos {
+			h := &res.List.Infos[i]
+			if h.Path == "" || h.Path == o.Paths[0] {
+				o.Holders = append(o.Holders, history.Holder{Owner: h.Owner, Mode: h.Mode, Token: h.Fence})
+			}
+		}
+		for i := range res.List.Waiters {
+			o.Waiters = append(o.Waiters, res.List.Waiters[i].Owner)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+// Package cluster runs the clusters of the fault laboratory: real processes on loopback
+// (Processes), or nodes in this process on disks in memory (Nodes), with everything that
+// can be done to them.
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/pathlockd/pathlockd/bench/lab/history"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Ability is something that can be done to a cluster.
+type Ability uint16
+
+// Abilities.
+const (
+	Kill      Ability = 1 << iota // SIGKILL; in this process: power loss
+	Terminate                     // SIGTERM, and a start
+	Pause                         // SIGSTOP, and SIGCONT
+	Partition                     // links between nodes lose, delay, repeat, reorder, cut
+	StepClock                     // the time of day jumps
+	FullDisk                      // there is no room
+	FailDisk                      // a sync fails
+	Compare                       // replicas have digests
+)
+
+// Cluster is a number of nodes. Its methods are for one goroutine, but for Dial, which
+// any may call.
+type Cluster interface {
+	Nodes() int
+	Can(Ability) bool
+	// Start starts a node that is down, and returns when it serves.
+	Start(ctx context.Context, node int) error
+	// Kill ends a node at once.
+	Kill(node int) error
+	// Terminate asks a node to drain and to end, and waits.
+	Terminate(ctx context.Context, node int) error
+	// Pause stops a node until Resume.
+	Pause(node int) error
+	Resume(node int) error
+	// Between sets what happens to what one node sends another, one way.
+	Between(from, to int, w Weather)
+	// Calm makes all weather fair.
+	Calm()
+	// Step makes the time of day of a node jump.
+	Step(node int, by time.Duration)
+	// Fill leaves a node's disk without room, until Empty.
+	Fill(node int) error
+	Empty(node int) error
+	// BreakDisk fails the node's next sync. The node stops itself; Start repairs the disk.
+	BreakDisk(node int) error
+	// Ready waits until every node serves.
+	Ready(ctx context.Context) error
+	// Leaders is the node that leads each log, as a node that is up sees it, -1 where
+	// none does.
+	Leaders(ctx context.Context) []int
+	// Dial connects a session to a node.
+	Dial(ctx context.Context, node int, s *Session) (Conn, error)
+	// Digests is what the replicas look like once they stand still.
+	Digests() []history.Digest
+	// Log is the last that a node said.
+	Log(node int) string
+	Close()
+}
+
+// Weather is what happens between two nodes.
+type Weather struct {
+	Block                       bool
+	Drop, Cut, Duplicate, Delay float64 // chances
+	DelayMin, DelayMax          time.Duration
+}
+
+// Session is a client's identity across connections.
+type Session struct {
+	id    [wire.SessionBytes]byte
+	epoch uint64
+	last  uint64 // request id
+}
+
+// NewSession makes one.
+func NewSession() *Session {
+	s := new(Session)
+	rand.Read(s.id[:]) // never fails
+	return s
+}
+
+// Next is the id of the session's next request.
+func (s *Session) Next() uint64 {
+	s.last++
+	return s.last
+}
+
+// Conn is one connection of a session, with one request under way at a time.
+type Conn interface {
+	// Ask sends a request under an id and waits for the answer; placed is told once when
+	// an open call has its place. An error says that the connection is of no use any more
+	// and the outcome not known.
+	Ask(ctx context.Context, id uint64, req *wire.Request, placed func()) (*wire.Result, error)
+	Close()
+}
+
+// ErrDown says that a node is not up.
+var ErrDown = errors.New("the node is down")
+
+// errCannot is the answer to what an implementation cannot do.
+var errCannot = errors.New("this cluster cannot do that")

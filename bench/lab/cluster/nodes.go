@@ -1,0 +1,280 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	gvfs "github.com/lni/vfs"
+
+	"github.com/pathlockd/pathlockd/bench/lab/history"
+	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Times of nodes in this process: short, so that a run sees many elections.
+const (
+	electionMin = 300 * time.Millisecond
+	heartbeat   = 50 * time.Millisecond
+	// requestTimeout is how long a node tries; clients have more patience than that.
+	requestTimeout = 4 * time.Second
+	readyWithin    = 30 * time.Second
+	askEvery       = 20 * time.Millisecond
+)
+
+// Nodes is a cluster in this process, on disks in memory that lose what was not synced
+// when a node loses its power, with clocks that can be set.
+type Nodes struct {
+	dir  string
+	logs int
+	list []*member
+}
+
+// member is one of them.
+type member struct {
+	number int
+	cfg    groups.Config
+	raft   *gvfs.MemFS
+	state  *vfs.MemFS
+	clock  *clock
+
+	mu   sync.Mutex
+	node *groups.Node  // nil while it is down
+	gone chan struct{} // closed when node is to be heard no more
+}
+
+// NewNodes starts a cluster of so many nodes. Its few files are in dir.
+func NewNodes(ctx context.Context, dir string, nodes int) (*Nodes, error) {
+	n := &Nodes{dir: dir, logs: 4}
+	for i := range nodes {
+		m := &member{number: i, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), clock: &clock{start: time.Now()}}
+		if err := n.configure(m); err != nil {
+			return nil, err
+		}
+		n.list = append(n.list, m)
+	}
+	for i := range nodes {
+		if err := n.Start(ctx, i); err != nil {
+			n.Close()
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// configure makes a node's configuration.
+func (n *Nodes) configure(m *member) error {
+	addr, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	m.cfg = groups.Config{
+		DataDir: filepath.Join(n.dir, strconv.Itoa(m.number)), NodeID: nodeID(m.number), Bootstrap: m.number == 0,
+		Segments: 1, GroupCount: 16, LogCount: n.logs, RaftAddr: addr,
+		RequestTimeout: requestTimeout, ElectionMin: electionMin, Heartbeat: heartbeat,
+		SnapshotLog: 400, KeepEntries: 50, // so that replicas fall behind what is kept
+		Clock: m.clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	return os.MkdirAll(m.cfg.DataDir, 0o700)
+}
+
+func nodeID(i int) string { return "pathlockd-" + strconv.Itoa(i) }
+
+// freeAddr answers an address that nobody listens on.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// Nodes implements Cluster.
+func (n *Nodes) Nodes() int { return len(n.list) }
+
+// Can implements Cluster.
+func (n *Nodes) Can(a Ability) bool { return (Kill|Terminate|StepClock|Compare)&a == a }
+
+func (m *member) up() (*groups.Node, chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.node, m.gone
+}
+
+// Start implements Cluster.
+func (n *Nodes) Start(ctx context.Context, node int) error {
+	m := n.list[node]
+	if up, _ := m.up(); up != nil {
+		return fmt.Errorf("start node %d: it is up", node)
+	}
+	m.cfg.RaftFS, m.cfg.FS = m.raft, m.state
+	up, err := groups.Open(m.cfg)
+	if err != nil {
+		return fmt.Errorf("start node %d: %w", node, err)
+	}
+	m.mu.Lock()
+	m.node, m.gone = up, make(chan struct{})
+	m.mu.Unlock()
+	return n.served(ctx, m)
+}
+
+// served waits until a node serves.
+func (n *Nodes) served(ctx context.Context, m *member) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	again := time.NewTicker(askEvery)
+	defer again.Stop()
+	for {
+		up, _ := m.up()
+		if up == nil {
+			return ErrDown
+		}
+		ok, detail := up.Health()
+		if ok {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("node %d does not serve: %s: %w", m.number, detail, ctx.Err())
+		case <-again.C:
+		}
+	}
+}
+
+// Ready implements Cluster.
+func (n *Nodes) Ready(ctx context.Context) error {
+	for _, m := range n.list {
+		if err := n.served(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Kill implements Cluster: the power goes, and with it what was not synced.
+func (n *Nodes) Kill(node int) error {
+	m := n.list[node]
+	m.mu.Lock()
+	up, gone := m.node, m.gone
+	m.node = nil
+	m.mu.Unlock()
+	if up == nil {
+		return ErrDown
+	}
+	close(gone)
+	// The state first: it may be behind the log, and never ahead of it.
+	m.state = m.state.CrashClone(vfs.CrashCloneCfg{})
+	m.raft.SetIgnoreSyncs(true)
+	err := up.Close(0)
+	m.raft.ResetToSyncedState()
+	m.raft.SetIgnoreSyncs(false)
+	return err
+}
+
+// Terminate implements Cluster.
+func (n *Nodes) Terminate(_ context.Context, node int) error {
+	m := n.list[node]
+	up, gone := m.up()
+	if up == nil {
+		return ErrDown
+	}
+	err := up.Close(requestTimeout)
+	m.mu.Lock()
+	m.node = nil
+	m.mu.Unlock()
+	close(gone)
+	return err
+}
+
+// Pause implements Cluster: it cannot.
+func (n *Nodes) Pause(int) error { return errCannot }
+
+// Resume implements Cluster: it cannot.
+func (n *Nodes) Resume(int) error { return errCannot }
+
+// Between implements Cluster.
+func (n *Nodes) Between(int, int, Weather) {}
+
+// Calm implements Cluster.
+func (n *Nodes) Calm() {}
+
+// Step implements Cluster.
+func (n *Nodes) Step(node int, by time.Duration) { n.list[node].clock.step(by) }
+
+// Fill implements Cluster: it cannot.
+func (n *Nodes) Fill(int) error { return errCannot }
+
+// Empty implements Cluster: it cannot.
+func (n *Nodes) Empty(int) error { return errCannot }
+
+// BreakDisk implements Cluster: it cannot.
+func (n *Nodes) BreakDisk(int) error { return errCannot }
+
+// Leaders implements Cluster.
+func (n *Nodes) Leaders(context.Context) []int {
+	for _, m := range n.list {
+		if up, _ := m.up(); up != nil {
+			t, stop := up.Topology(nil)
+			if stop != nil {
+				stop()
+			}
+			return leaders(t)
+		}
+	}
+	return nil
+}
+
+func leaders(t *wire.Topology) (nodes []int) {
+	for _, id := range t.Leaders {
+		i, err := strconv.Atoi(strings.TrimPrefix(id, "pathlockd-"))
+		if err != nil {
+			i = -1
+		}
+		nodes = append(nodes, i)
+	}
+	return nodes
+}
+
+// Dial implements Cluster.
+func (n *Nodes) Dial(_ context.Context, node int, s *Session) (Conn, error) {
+	up, gone := n.list[node].up()
+	if up == nil {
+		return nil, ErrDown
+	}
+	return newDirect(up, gone, s), nil
+}
+
+// Digests implements Cluster.
+func (n *Nodes) Digests() (all []history.Digest) {
+	for _, m := range n.list {
+		if up, _ := m.up(); up != nil {
+			for _, d := range up.Digests() {
+				all = append(all, history.Digest{Node: m.number, Log: d.Log, Index: d.Index, Sum: d.Sum})
+			}
+		}
+	}
+	return slices.Clip(all)
+}
+
+// Log implements Cluster.
+func (n *Nodes) Log(int) string { return "" }
+
+// Close implements Cluster.
+func (n *Nodes) Close() {
+	for i, m := range n.list {
+		if up, _ := m.up(); up != nil {
+			_ = n.Kill(i) // nothing is kept of it
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package lab_test
+
+import (
+	"context"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/bench/lab"
+	"github.com/pathlockd/pathlockd/bench/lab/cluster"
+	"github.com/pathlockd/pathlockd/bench/server"
+)
+
+var (
+	seed = flag.Uint64("lab.seed", 0, "seed of the runs; 0: by the clock")
+	took = flag.Duration("lab.duration", 12*time.Second, "how long each run goes on")
+	keep = flag.String("lab.keep", "", "where to keep histories that break promises")
+)
+
+func seedOf(t *testing.T) uint64 {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d: again with -lab.seed=%d", s, s)
+	return s
+}
+
+// TestNodes strikes nodes in this process: power losses, drains, clock steps.
+func TestNodes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	c, err := cluster.NewNodes(ctx, t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	run(ctx, t, c)
+}
+
+// TestProcesses strikes a real process on a real disk: kill -9, stops, a full disk.
+func TestProcesses(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	bin, err := server.Build(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.NewProcesses(ctx, bin, dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	run(ctx, t, c)
+}
+
+func run(ctx context.Context, t *testing.T, c cluster.Cluster) {
+	t.Helper()
+	r, err := lab.Run(ctx, lab.Config{
+		Seed: seedOf(t), Duration: *took, Episode: 10 * time.Second, Clients: 8, Keep: *keep, Logf: t.Logf,
+	}, c)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d accesses, %d digests, blows %v",
+		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Accesses, r.Compared, r.Blows)
+}

@@ -1,0 +1,79 @@
+package lab
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// CheckFaults refuses kinds of faults that there are not.
+func (cfg *Config) CheckFaults() error {
+	for _, f := range cfg.Faults {
+		if !slices.Contains(blowNames[:], f) {
+			return fmt.Errorf("fault %q must be one of %s", f, strings.Join(blowNames[:], ", "))
+		}
+	}
+	return nil
+}
+
+// Markdown is what runs came to, for docs/testing.
+func Markdown(command, kind string, nodes int, reports []*Report, failed error) string {
+	var b strings.Builder
+	verdict := "no violation"
+	if failed != nil {
+		verdict = "FAILED"
+	}
+	where := map[string]string{"nodes": "nodes in one process, disks in memory that lose power", "processes": "processes on loopback, real disks"}[kind]
+	fmt.Fprintf(&b, "# Torture: %d %s: %s\n\n", nodes, kind, verdict)
+	fmt.Fprintf(&b, "`%s`, %s, commit %s, %s, on %d cores (%s/%s, %s): %s.\n\n", command, time.Now().UTC().Format(time.DateOnly),
+		commit(), runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, "shared with the load", where)
+	b.WriteString("| seed | took | episodes | operations | answered | refused | unknown | granted | told to wait | accesses | replicas compared | undecided | violations |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	blows := make(map[string]int)
+	for _, r := range reports {
+		fmt.Fprintf(&b, "| %d | %v | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", r.Seed, r.Took.Round(time.Second), r.Episodes, r.Operations,
+			r.Outcomes[1], r.Outcomes[2], r.Outcomes[0], r.Granted, r.Queued, r.Accesses, r.Compared, r.Undecided, len(r.Violations))
+		for k, n := range r.Blows {
+			blows[k] += n
+		}
+	}
+	b.WriteString("\nFaults: ")
+	for i, k := range slices.Sorted(maps.Keys(blows)) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %d", k, blows[k])
+	}
+	b.WriteString(".\n\n\"Unknown\" is what clients never learned the outcome of; \"undecided\" counts namespaces of an episode whose\nlinearizability could not be decided in time.\n")
+	for _, r := range reports {
+		for _, v := range r.Violations {
+			fmt.Fprintf(&b, "\n- seed %d: %s\n", r.Seed, v)
+		}
+	}
+	if failed != nil {
+		fmt.Fprintf(&b, "\n%v\n", failed)
+	}
+	return b.String()
+}
+
+// commit is what this program was built from.
+func commit() string {
+	rev, dirty := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				rev = s.Value[:min(len(s.Value), 9)]
+			case "vcs.modified":
+				if s.Value == "true" {
+					dirty = " and changes"
+				}
+			}
+		}
+	}
+	return rev + dirty
+}

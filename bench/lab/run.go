@@ -1,0 +1,98 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/pathlockd/pathlockd/bench/lab/check"
+	"github.com/pathlockd/pathlockd/bench/lab/cluster"
+	"github.com/pathlockd/pathlockd/bench/lab/history"
+)
+
+// checkWithin is how long it may take to judge one episode.
+const checkWithin = 2 * time.Minute
+
+// Config is a run.
+type Config struct {
+	Seed     uint64
+	Duration time.Duration // of all episodes together
+	Episode  time.Duration // of one, without its end
+	Clients  int
+	Faults   []string // kinds of blows; empty: all that the cluster can
+	// Keep is where histories that break promises are kept, "" for nowhere.
+	Keep string
+	Logf func(format string, args ...any)
+}
+
+// Report is what came of a run.
+type Report struct {
+	Seed       uint64
+	Took       time.Duration
+	Episodes   int
+	Operations int
+	Outcomes   [3]int // by history.Outcome
+	Granted    int
+	Queued     int
+	Accesses   int
+	Compared   int // digests
+	Blows      map[string]int
+	Violations []check.Violation
+	Undecided  int
+	Histories  []string // files of what broke promises
+}
+
+// Run plays episodes until the time is over, or a promise is broken. An error says that
+// the run itself failed.
+func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
+	if cfg.Logf == nil {
+		cfg.Logf = func(string, ...any) {}
+	}
+	r := &Report{Seed: cfg.Seed, Blows: make(map[string]int)}
+	began := time.Now()
+	defer func() { r.Took = time.Since(began) }()
+	for n := 0; n == 0 || time.Since(began)+cfg.Episode/2 < cfg.Duration; n++ {
+		h, blows, err := runEpisode(ctx, &cfg, c, n)
+		if h == nil {
+			return r, err
+		}
+		r.count(h, blows)
+		result := judge(h)
+		r.Violations = append(r.Violations, result.Violations...)
+		r.Undecided += len(result.Undecided)
+		cfg.Logf("episode %d: %d operations, %d granted, blows %v, %d violations, %d namespaces undecided; %v so far",
+			n, len(h.Ops), r.Granted, blows, len(result.Violations), len(result.Undecided), time.Since(began).Round(time.Second))
+		if len(result.Violations) > 0 && cfg.Keep != "" {
+			name := filepath.Join(cfg.Keep, fmt.Sprintf("history-%d-%d.json", cfg.Seed, n))
+			if e := h.Save(name); e != nil {
+				return r, e
+			}
+			r.Histories = append(r.Histories, name)
+		}
+		if err != nil || len(result.Violations) > 0 {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Report) count(h *history.History, blows map[string]int) {
+	r.Episodes++
+	r.Operations += len(h.Ops)
+	r.Accesses += len(h.Accesses)
+	r.Compared += len(h.Digests)
+	for i := range h.Ops {
+		op := &h.Ops[i]
+		r.Outcomes[op.Outcome]++
+		if op.Kind == history.Acquire && op.OK() {
+			r.Granted++
+		}
+		if op.Queued() {
+			r.Queued++
+		}
+	}
+	for k, n := range blows {
+		r.Blows[k] += n
+	}
+}

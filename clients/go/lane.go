@@ -1,0 +1,273 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// lane is one session of the client and the connection that it is on at the time.
+//
+// There always is the home lane, to whichever node took it; subscriptions, bound
+// owners, and everything that is about no single namespace go by it. A cluster's
+// other nodes get a lane each when there is something for them to lead (router). A
+// lane that loses its node goes on at another one, with its session and so with
+// everything unanswered, but takes nothing new there (stray).
+type lane struct {
+	c       *Client
+	node    string // that it was opened for; "" of the home lane
+	session session
+	tie     tie // the keeper's, under its lock
+
+	heard atomic.Int64 // when the last bytes of the last connection came (Client.now)
+	tries atomic.Int32 // rounds of connecting since a server last answered
+	move  atomic.Bool  // the next connection should go elsewhere
+
+	nextStale time.Duration // of the keeper: when to look for those that waited long
+
+	ctx  context.Context // ends with the lane
+	end  context.CancelFunc
+	done chan struct{} // closed when run has ended
+
+	link struct { // for people, errors and the router
+		sync.Mutex
+		server ServerInfo
+		up     bool
+		err    error // why there is no connection
+	}
+
+	// Under the router's lock.
+	stray bool          // its connection leads to another node than it was opened for
+	idle  time.Duration // since when nothing goes by it, 0: something does
+}
+
+func (c *Client) newLane(node string) *lane {
+	l := &lane{c: c, node: node, done: make(chan struct{})}
+	l.ctx, l.end = context.WithCancel(c.ctx)
+	l.session.c, l.session.l = c, l
+	l.session.begin()
+	l.session.mu.sent.grow(1)
+	return l
+}
+
+// run reads one connection after the other, beginning with cn, until the lane is
+// closed.
+func (l *lane) run(cn *conn) {
+	defer close(l.done)
+	for {
+		cn.giveUp(cn.read())
+		l.detach(cn)
+		if cn = l.reconnect(cn.addr); cn == nil {
+			return
+		}
+		l.attach(cn)
+	}
+}
+
+// attach makes cn the connection that everything goes by. What the keeper and the
+// subscriptions have to say goes ahead of new requests.
+func (l *lane) attach(cn *conn) {
+	c := l.c
+	l.link.Lock()
+	l.link.server, l.link.err, l.link.up = cn.server, nil, true
+	l.link.Unlock()
+	w := windowsOf(&cn.limits, c.opt.window)
+	if l == c.home {
+		c.frame.Store(int64(w.frame))
+		c.keeper.watch(w.subs / 2)
+	}
+	c.keeper.attached(l, cn.number)
+	if l == c.home {
+		c.binds.resume(c)
+		c.subs.resume()
+		c.watch.resume()
+	}
+	if err := l.session.resume(cn, w); err != nil {
+		cn.nc.Close()
+	}
+	c.keeper.nudge()
+	c.router.attached(l)
+}
+
+// detach takes note that cn is gone.
+func (l *lane) detach(cn *conn) {
+	c := l.c
+	heard := time.Duration(cn.heard.Load())
+	l.heard.Store(int64(heard))
+	l.session.mu.Lock()
+	err := cn.failed
+	l.session.mu.Unlock()
+	l.link.Lock()
+	l.link.err, l.link.up = fmt.Errorf("pathlockd: connection to %s: %w", cn.addr, err), false
+	l.link.Unlock()
+	unsure, dropped := l.session.lost(cn, heard)
+	if l == c.home {
+		c.subs.detached()
+	}
+	var bye *goodbye
+	if errors.As(err, &bye) {
+		l.move.Store(true)
+	}
+	// A server on its way out ends no lease with its connections.
+	c.keeper.detached(l, bye != nil && bye.err.Code == wire.Unavailable, isCut(err), unsure)
+	for _, w := range dropped {
+		w.settled()
+	}
+}
+
+// reconnect makes the next connection, beginning with the address of the last,
+// and answers nil when the lane is closed.
+func (l *lane) reconnect(last address) *conn {
+	c := l.c
+	moved := l.move.Swap(false)
+	for round := 0; ; round++ {
+		if n := l.tries.Add(1) - 1; n > 0 && !l.pause(backoff(int(n)-1, minBackoff, maxBackoff)) {
+			return nil
+		}
+		all := c.candidates(last, moved)
+		for _, next := range all {
+			cn, err := c.connect(l.ctx, l, next, c.patience(round, len(all)))
+			if err == nil {
+				return cn
+			}
+			if l.ctx.Err() != nil {
+				return nil
+			}
+			if next == last && isDead(err) {
+				c.keeper.excuse(l)
+			}
+			l.link.Lock()
+			l.link.err = err
+			l.link.Unlock()
+		}
+	}
+}
+
+// candidates lists where a connection may be made anew: where the last one led to,
+// unless it is better made elsewhere, then the addresses after it.
+func (c *Client) candidates(last address, elsewhere bool) []address {
+	all := c.router.addresses()
+	at := slices.Index(all, last)
+	if at < 0 {
+		all, at = append([]address{last}, all...), 0
+	}
+	if elsewhere {
+		at++
+	}
+	at %= len(all)
+	return append(slices.Clone(all[at:]), all[:at]...)
+}
+
+// quickly is how long an attempt to connect may take at first while there are other
+// addresses to try. It doubles with each round.
+const quickly = time.Second
+
+// patience is how long an attempt to connect may take.
+func (c *Client) patience(round, addresses int) time.Duration {
+	if addresses == 1 {
+		return c.opt.dialTimeout
+	}
+	return min(c.opt.dialTimeout, quickly<<min(round, 16))
+}
+
+// elsewhereAfter is how long a server may take no request before the client tries
+// another address. One that is about to stop says goodbye, and is left at once.
+const elsewhereAfter = time.Second
+
+// errRefusing says why a connection was given up whose server took nothing.
+var errRefusing = errors.New("the server takes no requests")
+
+// refused takes note, on the reader's goroutine, that a request was not taken.
+func (l *lane) refused(cn *conn) {
+	now := l.c.now()
+	switch {
+	case cn.refusing == 0:
+		cn.refusing = now
+	case now-cn.refusing >= elsewhereAfter && len(l.c.router.addresses()) > 1:
+		l.move.Store(true)
+		cn.giveUp(errRefusing)
+	}
+}
+
+// pause waits, and answers false when the lane was closed.
+func (l *lane) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+// linkError is why there is no connection, nil when there is one.
+func (l *lane) linkError() error {
+	l.link.Lock()
+	defer l.link.Unlock()
+	return l.link.err
+}
+
+// server says which server the lane is, or was last, connected to, and whether it
+// is.
+func (l *lane) server() (s ServerInfo, up bool) {
+	l.link.Lock()
+	defer l.link.Unlock()
+	return l.link.server, l.link.up
+}
+
+// tend looks after the connection itself, and answers when to look again.
+func (l *lane) tend(now time.Duration) time.Duration {
+	c := l.c
+	l.session.mu.Lock()
+	cn := l.session.mu.conn
+	leaving := l.session.mu.leaving
+	l.session.mu.Unlock()
+	if cn == nil {
+		return now + aDay // attached wakes the keeper
+	}
+	every := c.opt.keepAlive
+	heard := time.Duration(cn.heard.Load())
+	switch {
+	case now-heard >= 2*every:
+		cn.giveUp(errSilent)
+		return now + aDay
+	case now-heard >= every && cn.pinged <= heard:
+		cn.pinged = now
+		ping := newCall(ignored{})
+		ping.set(&wire.Request{Op: wire.OpPing})
+		ping.urgent = true
+		_ = l.session.submit(ping) // refused only when the client is closed
+	}
+	if leaving > 0 || now >= l.nextStale {
+		l.nextStale = now + c.longestQueue/8
+		cancelled, stale := l.session.overdue(now)
+		for _, id := range cancelled {
+			l.session.cancel(id)
+		}
+		if stale {
+			cn.giveUp(errStale)
+		}
+	}
+	if now-heard >= every {
+		return min(heard+2*every, l.nextStale)
+	}
+	return min(heard+every, l.nextStale)
+}
+
+// close ends the lane and answers its calls with an error.
+func (l *lane) close(err error) {
+	calls, cn := l.session.shut(err)
+	l.end()
+	if cn != nil {
+		cn.nc.Close()
+	}
+	<-l.done // nobody else lands calls from here on
+	l.c.fail(calls, err)
+}

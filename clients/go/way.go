@@ -1,0 +1,156 @@
+package pathlockd
+
+import "sync"
+
+// way is by which lane the requests about the namespaces of one group go.
+//
+// Requests of a session about one namespace are carried out in the order in which
+// they were sent, and callers rely on it: a release and the next acquire may go
+// without waiting in between. Two lanes are two sessions. So a way changes its lane
+// only when everything that was sent by the old one has its answer, or is known to
+// be in the queue; what is asked meanwhile is held back, for a round trip. If the old
+// lane has lost its node, its session settles what is open on another one first.
+//
+// Reads are in no order, and only ask a way for its lane.
+type way struct {
+	c    *Client
+	then func() // called when nothing is open any more; nil: nothing
+	mu   struct {
+		sync.Mutex
+		lane  *lane
+		next  *lane // it is about to change to; nil: it is not
+		open  int   // requests sent by lane that are not settled
+		held  callQueue
+		count int // of held
+	}
+}
+
+// flusher is a connection that somebody has to flush, once no lock is held.
+type flusher struct {
+	cn    *conn
+	crowd bool
+}
+
+func (f flusher) flush() {
+	if f.cn != nil {
+		f.cn.flush(f.crowd)
+	}
+}
+
+// put sends a call by the way, or holds it back.
+func (w *way) put(one *call) (flusher, error) {
+	one.way = w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.next == nil {
+		return w.send(one)
+	}
+	if one.async && !one.pressed && w.mu.count >= w.c.opt.backlog {
+		return flusher{}, ErrBacklog
+	}
+	w.mu.held.push(one)
+	w.mu.count++
+	return flusher{}, nil
+}
+
+// send gives a call to the lane. Called under the lock.
+func (w *way) send(one *call) (flusher, error) {
+	one.counts, one.settled = w, false
+	f, err := w.mu.lane.session.put(one)
+	if err != nil {
+		one.counts = nil
+		return f, err
+	}
+	w.mu.open++
+	return f, nil
+}
+
+// lane answers by which lane a read goes.
+func (w *way) lane() *lane {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.lane
+}
+
+// settled takes note that a call of the way has its answer, or will never get one.
+func (w *way) settled() {
+	w.mu.Lock()
+	w.mu.open--
+	f, failed := w.turn()
+	last := w.mu.open == 0
+	w.mu.Unlock()
+	f.flush()
+	w.c.fail(failed, ErrClosed)
+	if last && w.then != nil {
+		w.then()
+	}
+}
+
+// moveTo makes a lane the way's, now or as soon as that keeps the order. The caller
+// is to flush, and to fail the calls that are answered.
+func (w *way) moveTo(l *lane) (f flusher, failed []*call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.next = l
+	return w.turn()
+}
+
+// turn changes the lane, if that is to be and can be, and sends what was held back.
+// Called under the lock.
+func (w *way) turn() (f flusher, failed []*call) {
+	if w.mu.next == nil || w.mu.next != w.mu.lane && w.mu.open > 0 {
+		return f, nil
+	}
+	w.mu.lane, w.mu.next = w.mu.next, nil
+	for one := w.mu.held.first; one != nil; one = w.mu.held.first {
+		w.mu.held.remove(one)
+		w.mu.count--
+		mine, err := w.send(one)
+		if err != nil {
+			failed = append(failed, one)
+		} else if mine.cn != nil {
+			f = mine
+		}
+	}
+	return f, failed
+}
+
+// use notes by which lanes the way leads, or is about to.
+func (w *way) use(used map[*lane]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	used[w.mu.lane] = true
+	if w.mu.next != nil {
+		used[w.mu.next] = true
+	}
+}
+
+// forsake is called for a call of the way whose caller has gone, as session.forsake.
+func (w *way) forsake(one *call) (unsent bool) {
+	w.mu.Lock()
+	if one.in != &w.mu.held {
+		s := one.session
+		w.mu.Unlock()
+		return s.forsake(one)
+	}
+	defer w.mu.Unlock()
+	if one.must {
+		one.forsaken = true
+		return false
+	}
+	w.mu.held.remove(one)
+	w.mu.count--
+	return true
+}
+
+// shut answers what the way holds back, to be told that the client is closed.
+func (w *way) shut() (calls []*call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := w.mu.held.first; one != nil; one = w.mu.held.first {
+		w.mu.held.remove(one)
+		calls = append(calls, one)
+	}
+	w.mu.count = 0
+	return calls
+}

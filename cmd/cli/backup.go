@@ -1,0 +1,291 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pathlockd/pathlockd/groups/backup"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+const backupLong = `Save what a cluster knows, look at what was saved, and found another cluster with it.
+
+A backup is a directory: a file for each replicated log, and a manifest with their
+checksums. Each log is as it was at one instant, while the cluster goes on.
+
+A restore founds a new cluster. Who held a lock in the backup holds it there for as long
+as was left; fencing tokens go on above every token of the old cluster, also those it
+minted after the backup was taken, so that its holders are refused by whatever checks
+tokens until they ask for their locks again.`
+
+// backupCmd makes the command backup and those below it.
+func (a *app) backupCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "backup", GroupID: groupServer, Short: "Save what the cluster knows, and restore it", Long: backupLong,
+		Example: `  pathlock backup save /backups/monday
+  pathlock backup verify /backups/monday
+  pathlock backup restore --from /backups/monday --data-dir /var/lib/pathlockd`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("backup: %q: must be save, verify or restore", args[0])
+			}
+			return fmt.Errorf("backup: say save, verify or restore")
+		},
+	}
+	cmd.AddCommand(a.backupSaveCmd(), a.backupVerifyCmd(), a.backupRestoreCmd())
+	return cmd
+}
+
+// savedData is the data of backup save.
+type savedData struct {
+	Directory  string `json:"directory"`
+	ClusterID  string `json:"cluster_id"`
+	Logs       int    `json:"logs"`
+	Rows       int    `json:"rows"`
+	Bytes      int64  `json:"bytes"`
+	Local      bool   `json:"local"`
+	TookMillis int64  `json:"took_ms"`
+}
+
+const backupSaveLong = `Save what the cluster knows to DIRECTORY, which must not exist. Each log is read from the
+node that leads it. The directory appears when everything is in it and on disk.
+
+--local takes every log from the node that --addr names, as that node has it, without
+asking the others: for what is left of a cluster that lost its majority for good. What
+the node had not heard of is missing.`
+
+func (a *app) backupSaveCmd() *cobra.Command {
+	var local bool
+	cmd := &cobra.Command{
+		Use: "save DIRECTORY", Short: "Save what the cluster knows", Long: backupSaveLong, Args: takes("DIRECTORY"),
+		Example: `  pathlock backup save /backups/monday
+  pathlock backup save /backups/monday --json | jq .data.bytes`,
+		RunE: body(func(ctx context.Context, args []string) error {
+			data, err := a.save(ctx, args[0], local)
+			if err != nil {
+				return backupFailure(err)
+			}
+			return a.answer(data, func(b *bytes.Buffer) {
+				fmt.Fprintf(b, "saved %s of %s, %s, to %s in %s\n", count(uint64(data.Rows), "row", "rows"),
+					count(uint64(data.Logs), "log", "logs"), size(data.Bytes), visible(data.Directory), short(time.Duration(data.TookMillis)*time.Millisecond))
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&local, "local", false, "take what this one node has, though it may lag behind")
+	return cmd
+}
+
+// loggedData is what one log of a backup has in it.
+type loggedData struct {
+	Log          uint64 `json:"log"`
+	File         string `json:"file"`
+	Bytes        int64  `json:"bytes"`
+	Rows         int    `json:"rows"`
+	AppliedIndex uint64 `json:"applied_index"`
+	MadeUnixMS   int64  `json:"made_unix_ms"`
+	heldData
+}
+
+// heldData counts what is in a backup.
+type heldData struct {
+	Locks    int `json:"locks"`
+	Leases   int `json:"leases"`
+	Waiters  int `json:"waiters"`
+	Fences   int `json:"fences"` // of paths that nobody holds
+	Policies int `json:"policies"`
+}
+
+// verifiedData is the data of backup verify.
+type verifiedData struct {
+	Directory     string       `json:"directory"`
+	ClusterID     string       `json:"cluster_id"`
+	ServerVersion string       `json:"server_version"`
+	Local         bool         `json:"local"`
+	GroupCount    int          `json:"group_count"`
+	LogCount      int          `json:"log_count"`
+	Segments      int          `json:"routing_prefix_segments"`
+	Algorithm     string       `json:"default_lock_algorithm"`
+	Replication   int          `json:"replication_factor"`
+	HighestToken  int64        `json:"highest_token"`
+	Changes       int          `json:"policy_changes_under_way"`
+	Logs          []loggedData `json:"logs"`
+	heldData
+}
+
+func verified(dir string, r *backup.Report) *verifiedData {
+	m, t := r.Manifest, r.Total()
+	data := &verifiedData{
+		Directory: dir, ClusterID: m.ClusterID, ServerVersion: m.ServerVersion, Local: m.Local, GroupCount: m.GroupCount,
+		LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
+		HighestToken: r.Highest, Changes: r.Changes,
+		heldData: heldData{t.Writes + t.Shared, t.Leases, t.Waiters, t.Fences, t.Policies},
+	}
+	for i := range r.Logs {
+		l := &r.Logs[i]
+		data.Logs = append(data.Logs, loggedData{
+			Log: l.Log, File: l.File, Bytes: l.Bytes, Rows: l.Rows, AppliedIndex: l.AppliedIndex, MadeUnixMS: l.UnixMillis,
+			heldData: heldData{l.Writes + l.Shared, l.Leases, l.Waiters, l.Fences, l.Tally.Policies},
+		})
+	}
+	return data
+}
+
+const backupVerifyLong = `Read the whole of a backup and say what is in it. Everything is checked: the checksums of
+the files, every row, and that the rows make the state that the nodes had in memory. It
+needs no server. A backup that is damaged, or not whole, ends with exit code 1.`
+
+func (a *app) backupVerifyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "verify DIRECTORY", Short: "Check a backup and say what is in it", Long: backupVerifyLong, Args: takes("DIRECTORY"),
+		Example: `  pathlock backup verify /backups/monday`,
+		RunE: body(func(ctx context.Context, args []string) error {
+			r, err := backup.Verify(ctx, args[0])
+			if err != nil {
+				return backupFailure(err)
+			}
+			data := verified(args[0], r)
+			return a.answer(data, func(b *bytes.Buffer) { data.write(b) })
+		}),
+	}
+}
+
+func (d *verifiedData) write(b *bytes.Buffer) {
+	fmt.Fprintf(b, "%s is a whole backup of cluster %s, by pathlockd %s\n", visible(d.Directory), visible(d.ClusterID), visible(d.ServerVersion))
+	if d.Local {
+		b.WriteString("It has what one node had, which may have lagged behind the cluster.\n")
+	}
+	b.WriteByte('\n')
+	t := table{{"LOG", "MADE", "ENTRY", "BYTES", "LOCKS", "WAITERS", "FENCES", "POLICIES"}}
+	for i := range d.Logs {
+		l := &d.Logs[i]
+		name := fmt.Sprint(l.Log)
+		if l.Log == wire.SystemLog {
+			name = "system"
+		}
+		t.add(name, stamp(time.UnixMilli(l.MadeUnixMS)), fmt.Sprint(l.AppliedIndex), size(l.Bytes),
+			fmt.Sprint(l.Locks), fmt.Sprint(l.Waiters), fmt.Sprint(l.Fences), fmt.Sprint(l.Policies))
+	}
+	t.add("all", "", "", size(d.bytes()), fmt.Sprint(d.Locks), fmt.Sprint(d.Waiters), fmt.Sprint(d.Fences), fmt.Sprint(d.Policies))
+	t.write(b)
+}
+
+func (d *verifiedData) bytes() (n int64) {
+	for i := range d.Logs {
+		n += d.Logs[i].Bytes
+	}
+	return n
+}
+
+// restoredData is the data of backup restore.
+type restoredData struct {
+	DataDir     string `json:"data_dir"`
+	NodeID      string `json:"node_id"`
+	ClusterID   string `json:"cluster_id"`
+	From        string `json:"from_cluster_id"`
+	TokensAbove int64  `json:"tokens_above"`
+	heldData
+	GroupCount  int    `json:"group_count"`
+	LogCount    int    `json:"log_count"`
+	Segments    int    `json:"routing_prefix_segments"`
+	Algorithm   string `json:"default_lock_algorithm"`
+	Replication int    `json:"replication_factor"`
+}
+
+const backupRestoreLong = `Found a new cluster of one node with a backup: it writes the data directory of a pathlockd
+that is not running, and needs no server. The directory must not exist, or be empty. Then
+start pathlockd on it, with the settings that the answer tells; other nodes join it once
+it runs, and get everything from it.
+
+Locks, queues and policies are as in the backup, and leases have as long left as they had.
+Clients that held locks keep them if they renew in time, and their tokens do not count any
+more: to ask for the same lock again answers the new one. What was acquired after the
+backup is not held in the new cluster, and its tokens are refused there.`
+
+func (a *app) backupRestoreCmd() *cobra.Command {
+	o := backup.Options{Jump: backup.DefaultJump}
+	cmd := &cobra.Command{
+		Use: "restore --from DIRECTORY --data-dir DIRECTORY", Short: "Found a new cluster with a backup", Long: backupRestoreLong, Args: takes(),
+		Example: `  pathlock backup restore --from /backups/monday --data-dir /var/lib/pathlockd
+  pathlockd --config /etc/pathlockd/pathlockd.toml`,
+		RunE: body(func(ctx context.Context, _ []string) error {
+			switch {
+			case o.From == "":
+				return usage("restore: say which backup, with --from DIRECTORY")
+			case o.DataDir == "":
+				return usage("restore: say where to, with --data-dir DIRECTORY")
+			}
+			ask := wire.Request{Op: wire.OpNodeResume, Node: o.NodeID}
+			if bad := ask.Validate(); bad != nil {
+				return usage("--node-id: %s", bad.Message)
+			}
+			r, err := backup.Restore(ctx, o)
+			if err != nil {
+				return backupFailure(err)
+			}
+			return a.restored(&o, r)
+		}),
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.From, "from", "", "the backup: the `DIRECTORY` that save wrote")
+	fs.StringVar(&o.DataDir, "data-dir", "", "data_dir of the new node: a `DIRECTORY` that does not exist, or is empty")
+	fs.StringVar(&o.NodeID, "node-id", "pathlockd-0", "node_id of the new node: a `NAME` that ends in a digit")
+	fs.Var(&number[int64]{&o.Jump, 1, 1 << 61, "how far to raise tokens"}, "token-jump",
+		"raise tokens by `N` above all in the backup: more than the old cluster minted after it")
+	return cmd
+}
+
+// restored answers what a restore made.
+func (a *app) restored(o *backup.Options, r *backup.Restored) error {
+	m, t := r.Report.Manifest, r.Report.Total()
+	data := &restoredData{
+		DataDir: o.DataDir, NodeID: o.NodeID, ClusterID: r.ClusterID, From: m.ClusterID, TokensAbove: r.Base,
+		heldData:   heldData{t.Writes + t.Shared, t.Leases, t.Waiters, t.Fences, t.Policies},
+		GroupCount: m.GroupCount, LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
+	}
+	return a.answer(data, func(b *bytes.Buffer) {
+		fmt.Fprintf(b, "restored %s and %s to %s, as cluster %s\n", count(uint64(data.Locks), "lock", "locks"),
+			count(uint64(data.Waiters), "waiter", "waiters"), visible(data.DataDir), data.ClusterID)
+		fmt.Fprintf(b, "fencing tokens go on above %d\n\nStart pathlockd on it with these settings:\n\n", data.TokensAbove)
+		t := table{
+			{"  node_id", "= " + fmt.Sprintf("%q", data.NodeID)}, {"  data_dir", "= " + fmt.Sprintf("%q", data.DataDir)},
+			{"  group_count", fmt.Sprintf("= %d", data.GroupCount)}, {"  log_count", fmt.Sprintf("= %d", data.LogCount)},
+			{"  routing_prefix_segments", fmt.Sprintf("= %d", data.Segments)},
+			{"  default_lock_algorithm", fmt.Sprintf("= %q", data.Algorithm)}, {"  replication_factor", fmt.Sprintf("= %d", data.Replication)},
+		}
+		t.write(b)
+	})
+}
+
+// backupFailure is what went wrong with a backup's files.
+func backupFailure(err error) error {
+	f := &failure{exit: ExitFailed, message: plain(err)}
+	switch {
+	case errors.Is(err, backup.ErrDamaged):
+		f.code = codeDamaged
+		return f.hinted("take another backup; nothing was written")
+	case errors.Is(err, backup.ErrFormat):
+		f.code = codeFormat
+		return f
+	case errors.Is(err, backup.ErrExists):
+		return usage("%s", plain(err))
+	}
+	return err
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	v, i := float64(n), 0
+	for v >= 1024 && i < len(units)-1 {
+		v, i = v/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", v, units[i])
+}

@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// checkCluster holds what concerns other nodes against each other.
+func (c *Config) checkCluster() (errs []error) {
+	if len(c.Seeds) > 0 && c.Token == "" {
+		errs = append(errs, errors.New("seed_nodes: nodes that have peers need internal_auth_token, the same random one for all of them (openssl rand -hex 32)"))
+	}
+	given := 0
+	for _, path := range []string{c.LinkTLSCertPath, c.LinkTLSKeyPath, c.LinkTLSCAPath} {
+		if path != "" {
+			given++
+		}
+	}
+	if given != 0 && given != 3 {
+		errs = append(errs, errors.New("link_tls_cert_path, link_tls_key_path and link_tls_ca_path: must be given all or none"))
+	}
+	return errs
+}
+
+// linkTLS is the operator's own security of links between nodes, nil when it is
+// internal_auth_token's.
+func (c *Config) linkTLS() (*tls.Config, error) {
+	if c.LinkTLSCertPath == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.LinkTLSCertPath, c.LinkTLSKeyPath)
+	if err != nil {
+		return nil, fmt.Errorf("link_tls_cert_path and link_tls_key_path: %w", err)
+	}
+	pem, err := os.ReadFile(c.LinkTLSCAPath)
+	if err != nil {
+		return nil, fmt.Errorf("link_tls_ca_path: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("link_tls_ca_path: %s has no certificate in PEM", c.LinkTLSCAPath)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool}, nil
+}

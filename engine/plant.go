@@ -1,0 +1,15 @@
+package engine
+
+// Bugs that the fault laboratory (bench/lab) must find: a build with the tag plant has
+// the one that Planted names, others have none, and the compiler leaves out what asks for
+// them.
+const (
+	PlantStaleRead    = "stale-read"    // reads do not ask whether the node still leads
+	PlantTokenReuse   = "token-reuse"   // a start or a restore forgets the last tokens
+	PlantExpiredOwner = "expired-owner" // an owner goes on for seconds with a lease that is over
+	PlantLostWaiter   = "lost-waiter"   // the first in the queue is forgotten when a leader changes
+	PlantClockStep    = "clock-step"    // leases follow the time of day
+)
+
+// plantedLag is how long an expired owner goes on, ms.
+const plantedLag = 6000

@@ -1,0 +1,260 @@
+package engine_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// jump is how far the tests raise a state above what it minted.
+const jump = 1000
+
+// rowsOf is all rows of a state that keeps every fence in memory.
+func rowsOf(t *rapid.T, s *engine.State) disk {
+	rows := make(disk)
+	if err := s.View().Rows(0, rows.write); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// raised is a state as a restore makes it of rows: without the fences that nobody
+// holds, above a base that it answers.
+func raised(t *rapid.T, cfg engine.Config, rows disk) (r *replica, base int64) {
+	r = newReplica(cfg)
+	r.state = r.load(t, rows, false, r.owners)
+	base = r.state.Counter() + jump
+	r.state.Raise(base)
+	again := r.load(t, rowsOf(t, r.state), true, nil)
+	if again.View().Digest() != r.state.View().Digest() {
+		t.Fatalf("a raised state is not what its rows make: %s", diffRows(again.View(), r.state.View()))
+	}
+	return r, base
+}
+
+// TestRaise: whatever a group went through, once it is raised no token up to the
+// base counts for anything, and who holds and waits is as it was.
+func TestRaise(t *testing.T) {
+	for _, alg := range algorithms {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				cfg := engine.DefaultConfig()
+				cfg.Algorithm = alg
+				m := newMachine(t, cfg)
+				for range rapid.IntRange(0, 60).Draw(t, "steps") {
+					m.random(t)
+				}
+				r, base := raised(t, cfg, rowsOf(t, m.plain.state))
+				checkRaised(t, m.plain.state.View(), r.state.View(), base, m.plain.state.Counter())
+				for _, ns := range spaces {
+					for _, path := range paths[ns] {
+						refusesOld(t, r, m.clock, ns, path, base)
+					}
+				}
+			})
+		})
+	}
+}
+
+// checkRaised compares a state with what it was raised to.
+func checkRaised(t *rapid.T, was, is *engine.View, base, counter int64) {
+	type pair struct{ was, is int64 }
+	var tokens []pair
+	note := func(was, is int64) {
+		if was == 0 != (is == 0) || is != 0 && is <= base {
+			t.Fatalf("token %d became %d with base %d", was, is, base)
+		}
+		if was != 0 {
+			tokens = append(tokens, pair{was, is})
+		}
+	}
+	for _, owner := range owners {
+		alive, before := was.List(owner, nil)
+		still, after := is.List(owner, nil)
+		if alive != still || len(before) != len(after) {
+			t.Fatalf("%s held %v %+v and holds %v %+v", owner, alive, before, still, after)
+		}
+		for i := range before {
+			note(before[i].Fence, after[i].Fence)
+			before[i].Fence, after[i].Fence = 0, 0
+		}
+		if !reflect.DeepEqual(before, after) {
+			t.Fatalf("%s held %+v and holds %+v", owner, before, after)
+		}
+	}
+	for _, ns := range spaces {
+		for _, path := range paths[ns] {
+			before, after := was.Describe(ns, path, wire.MaxDescribePage), is.Describe(ns, path, wire.MaxDescribePage)
+			if after.Token < base || !after.Flag {
+				t.Fatalf("the fence of %s is %d, below the base %d", path, after.Token, base)
+			}
+			b, a := before.List.Waiters, after.List.Waiters
+			if len(a) != len(b) {
+				t.Fatalf("%s had waiters %+v and has %+v", path, b, a)
+			}
+			for i := range b {
+				if b[i].Token != a[i].Token { // a caller's own stays what it is
+					note(b[i].Token, a[i].Token)
+				}
+				b[i].Token, a[i].Token = 0, 0
+			}
+			if !reflect.DeepEqual(a, b) {
+				t.Fatalf("%s had waiters %+v and has %+v", path, b, a)
+			}
+			for _, owner := range owners {
+				for token := range base + 1 {
+					if token > counter+2 && token < base-1 {
+						continue // nobody ever saw those, and they are many
+					}
+					if is.Assert(owner, ns, path, token).Status == wire.StatusOK {
+						t.Fatalf("%s asserts the old token %d on %s", owner, token, path)
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(tokens, func(a, b pair) int { return int(a.was - b.was) })
+	for i := 1; i < len(tokens); i++ {
+		if a, b := tokens[i-1], tokens[i]; a.was == b.was != (a.is == b.is) || a.is > b.is {
+			t.Fatalf("tokens %d and %d became %d and %d", a.was, b.was, a.is, b.is)
+		}
+	}
+}
+
+// refusesOld asks for a path with tokens of the old cluster.
+func refusesOld(t *rapid.T, r *replica, c engine.Clock, ns, path string, base int64) {
+	v := r.state.View()
+	if alg, _ := v.Policy(ns); alg == wire.Semaphore {
+		return
+	}
+	for _, token := range []int64{1, base - jump, base - 1} {
+		if token <= 0 {
+			continue
+		}
+		res := r.apply(c, newAsk(&wire.Request{
+			Op: wire.OpAcquire, Owner: "stale", TTLMillis: 1000, Token: token, Flags: wire.FlagNoQueue,
+			Locks: []wire.LockRequest{{Path: path}},
+		}, ns))
+		if res.Code == wire.OK && (res.Reason != wire.ReasonStaleFencingToken || res.Current < base) {
+			t.Fatalf("the old token %d on %s is answered %s", token, path, (*resultText)(&res))
+		}
+	}
+}
+
+// TestRaiseGoesOn: a raised group goes on as the one it was made of would have, but
+// for the tokens, which are all above the base and never fall.
+func TestRaiseGoesOn(t *testing.T) {
+	for _, alg := range algorithms {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				cfg := engine.DefaultConfig()
+				cfg.Algorithm = alg
+				m := newMachine(t, cfg)
+				for range rapid.IntRange(0, 40).Draw(t, "steps before") {
+					m.step(t, m.drawTime(t), m.ownless(t))
+				}
+				rows := rowsOf(t, m.plain.state)
+				old := newReplica(cfg)
+				old.state = old.load(t, rows, true, old.owners)
+				fresh, base := raised(t, cfg, rows)
+				fences := make(map[string]int64)
+				for range rapid.IntRange(1, 40).Draw(t, "steps after") {
+					ms, cmd := m.drawTime(t), m.ownless(t)
+					m.step(t, ms, cmd)
+					compareRaised(t, m.clock, old, fresh, cmd, base)
+					for _, ns := range spaces {
+						for _, path := range paths[ns] {
+							token := fresh.state.View().Inspect(ns, path).Token
+							if token < max(base, fences[path]) {
+								t.Fatalf("the fence of %s is %d and was %d, above the base %d", path, token, fences[path], base)
+							}
+							fences[path] = token
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// ownless draws a step without a caller's own token and without a key: those of the
+// old cluster mean nothing after a restore, which TestRaise checks.
+func (m *machine) ownless(t *rapid.T) *ask {
+	cmd := rapid.SampledFrom(moves).Draw(t, "move")(m, t)
+	if cmd == nil || cmd.again || cmd.Req.Op == wire.OpOpen || cmd.Req.Op == wire.OpFreeze {
+		return nil
+	}
+	req := *cmd.Req
+	req.Token, req.Key = 0, ""
+	own := *cmd
+	own.Req = &req
+	return &own
+}
+
+// compareRaised lets both states take a step.
+func compareRaised(t *rapid.T, c engine.Clock, old, fresh *replica, cmd *ask, base int64) {
+	tokenless := func(r *replica, res *wire.Result) (tokens []int64) {
+		tokens = append(tokens, res.Token)
+		res.Token = 0
+		for i := range r.out.Events {
+			tokens = append(tokens, r.out.Events[i].Token)
+			r.out.Events[i].Token = 0
+		}
+		for i := range r.out.Answers {
+			tokens = append(tokens, r.out.Answers[i].Result.Token)
+			r.out.Answers[i].Result.Token = 0
+		}
+		return tokens
+	}
+	var results [2]wire.Result
+	var tokens [2][]int64
+	for i, r := range []*replica{old, fresh} {
+		r.out.Reset()
+		r.expire(c)
+		if cmd != nil {
+			results[i] = r.apply(c, cmd)
+		}
+		tokens[i] = tokenless(r, &results[i])
+	}
+	if !reflect.DeepEqual(results[0], results[1]) || !reflect.DeepEqual(old.out, fresh.out) {
+		t.Fatalf("answers %s%s\nand once raised %s%s", (*resultText)(&results[0]), (*outputText)(&old.out),
+			(*resultText)(&results[1]), (*outputText)(&fresh.out))
+	}
+	for i, token := range tokens[1] {
+		if was := tokens[0][i]; was == 0 != (token == 0) || token != 0 && token <= base {
+			t.Fatalf("token %d of the old state is %d in the raised one, with base %d", was, token, base)
+		}
+	}
+}
+
+// TestRaiseKeepsOutdated: a queued token that was overtaken before the backup is not
+// granted after it either.
+func TestRaiseKeepsOutdated(t *testing.T) {
+	c, ns := engine.Clock{Now: 1}, "h:/a"
+	r := newReplica(engine.DefaultConfig())
+	ask := func(owner, path string) wire.Result {
+		return r.apply(c, newAsk(&wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 1000,
+			Locks: []wire.LockRequest{{Path: path}}}, ns))
+	}
+	ask("p", "h:/a/b")
+	ask("q", "h:/a/b/c")           // waits below what p covers
+	last := ask("p", "h:/a/b/c/d") // p may, as it covers it
+	if last.Status != wire.StatusOK {
+		t.Fatal((*resultText)(&last))
+	}
+	base := r.state.Counter()
+	r.state.Raise(base)
+	high := r.state.View().Inspect(ns, "h:/a/b/c/d").Token
+	r.out.Reset()
+	r.apply(c, newAsk(&wire.Request{Op: wire.OpReleaseAll, Owner: "p"}, ""))
+	if got := grants(r.out.Events); len(got) != 1 || got[0] <= high {
+		t.Fatalf("granted with %v, below what was held with %d", got, high)
+	}
+}

@@ -1,0 +1,68 @@
+package backup
+
+import (
+	"context"
+
+	"github.com/pathlockd/pathlockd/engine"
+)
+
+// Report is what a backup has in it.
+type Report struct {
+	Manifest *Manifest
+	Logs     []LogReport // as in the manifest
+	Policies int         // namespaces with an algorithm of their own
+	Changes  int         // changes of policies that were under way, and go on after a restore
+	Highest  int64       // token: of any group, or the cluster-wide
+}
+
+// LogReport is what one log has in it.
+type LogReport struct {
+	Saved
+	engine.Tally
+	Groups int // that anything is known of
+}
+
+// Total is the tally of all logs.
+func (r *Report) Total() (t engine.Tally) {
+	for i := range r.Logs {
+		l := &r.Logs[i].Tally
+		t.Writes += l.Writes
+		t.Shared += l.Shared
+		t.Fences += l.Fences
+		t.Leases += l.Leases
+		t.Waiters += l.Waiters
+		t.Policies += l.Policies
+		t.Edges += l.Edges
+		t.Kept += l.Kept
+	}
+	return t
+}
+
+// Verify reads a whole backup and says what is in it, or what is wrong with it.
+// It has one log in memory at a time.
+func Verify(ctx context.Context, dir string) (*Report, error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	return m.verify(ctx, dir)
+}
+
+func (m *Manifest) verify(ctx context.Context, dir string) (*Report, error) {
+	r := &Report{Manifest: m}
+	for i := range m.Logs {
+		c, err := m.read(ctx, dir, &m.Logs[i])
+		if err != nil {
+			return nil, err
+		}
+		if c.system != nil {
+			r.Policies, r.Changes = c.system.Policies()
+		}
+		if root := c.freezing(); root != "" && r.Changes == 0 {
+			return nil, damaged("%s: namespace %s is being moved, and no policy change is under way", m.Logs[i].File, root)
+		}
+		r.Highest = max(r.Highest, c.highest())
+		r.Logs = append(r.Logs, LogReport{Saved: m.Logs[i], Tally: c.tally, Groups: len(c.groups)})
+	}
+	return r, nil
+}

@@ -1,0 +1,126 @@
+package groups
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	gvfs "github.com/lni/vfs"
+
+	"github.com/pathlockd/pathlockd/groups/place"
+)
+
+const testToken = "0123456789abcdef0123456789abcdef"
+
+// fleet is a cluster of nodes on disks in memory.
+type fleet struct {
+	t     *testing.T
+	cfgs  []Config
+	nodes []*Node // nil: down
+}
+
+// newFleet starts n nodes: the first founds a cluster, the others join it.
+func newFleet(t *testing.T, n int, change func(i int, c *Config)) *fleet {
+	t.Helper()
+	f := &fleet{t: t}
+	t.Cleanup(func() {
+		for _, n := range f.nodes {
+			if n != nil {
+				n.Close(0)
+			}
+		}
+	})
+	for i := range n {
+		f.grow(change)
+		if i == 0 && !f.nodes[0].WaitReady(20*time.Second) {
+			t.Fatal("the founder is not ready")
+		}
+	}
+	return f
+}
+
+// grow starts one more node.
+func (f *fleet) grow(change func(i int, c *Config)) *Node {
+	f.t.Helper()
+	i := len(f.cfgs)
+	out := io.Discard
+	if os.Getenv("PATHLOCKD_TEST_LOG") != "" {
+		out = os.Stderr
+	}
+	c := Config{
+		DataDir: f.t.TempDir(), NodeID: fmt.Sprintf("n-%d", i), Segments: 1, GroupCount: 16, LogCount: 4,
+		RaftAddr: freeAddr(f.t), GossipAddr: "127.0.0.1:0", RequestTimeout: 10 * time.Second, Token: testToken,
+		ElectionMin: 500 * time.Millisecond, Heartbeat: 100 * time.Millisecond, OneHost: true,
+		StabilityWindow: 300 * time.Millisecond, EvictionWindow: 3 * time.Second, LeaderBalance: time.Second,
+		RaftFS: gvfs.NewStrictMem(), FS: vfs.NewCrashableMem(), NativeAddr: fmt.Sprintf("127.0.0.1:%d", 1000+i),
+		Log: slog.New(slog.NewTextHandler(out, nil)).With("node", i),
+	}
+	if i == 0 {
+		c.Bootstrap = true
+	} else {
+		c.Seeds = []string{f.nodes[0].cluster.gossip.GossipAddr()}
+	}
+	if change != nil {
+		change(i, &c)
+	}
+	f.cfgs, f.nodes = append(f.cfgs, c), append(f.nodes, nil)
+	return f.start(i)
+}
+
+// start starts a node that is down.
+func (f *fleet) start(i int) *Node {
+	f.t.Helper()
+	n, err := Open(f.cfgs[i])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.nodes[i] = n
+	return n
+}
+
+// settle waits until every log has so many voters, where they belong.
+func (f *fleet) settle(voters int) {
+	f.t.Helper()
+	var last string
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		settled := make(map[uint64]bool)
+		last = ""
+		for _, n := range f.nodes {
+			if n == nil {
+				continue
+			}
+			n.plans.mu.Lock()
+			for shard, p := range n.plans.by {
+				if !n.logs[shard].leads() {
+					continue
+				}
+				votes := 0
+				for _, r := range p.log.Replicas {
+					if r.Voting {
+						votes++
+					}
+				}
+				last += fmt.Sprintf("%s: %s (%d voters)\n", n.id.NodeID, p.step, votes)
+				settled[shard] = p.step.Kind == place.Settled && votes == voters
+			}
+			n.plans.mu.Unlock()
+		}
+		all := len(settled) == 5
+		for _, ok := range settled {
+			all = all && ok
+		}
+		if all {
+			return
+		}
+	}
+	f.t.Fatalf("the logs are not where they belong:\n%s", last)
+}
+
+func TestFleetGrows(t *testing.T) {
+	f := newFleet(t, 3, nil)
+	f.settle(3)
+}

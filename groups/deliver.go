@@ -1,0 +1,58 @@
+package groups
+
+import (
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// deliver tells who asked for a part what became of it, here or at the node that it was
+// forwarded to.
+func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
+	n.land(p)
+	if res.Code == wire.Unavailable && res.Position == engine.Moved && p.call != nil {
+		go n.again(p.call, res.Count, p.since)
+		return
+	}
+	waits := res.Code == wire.OK && res.Status == wire.StatusQueued
+	if waits && (p.op == wire.OpSetPolicy || p.op == wire.OpDeletePolicy) {
+		n.changes.add(res.Count, p)
+		return
+	}
+	if p.waits {
+		if waits {
+			p.open = true
+			p.queued(res, to)
+			if p.from != nil && p.from.closed.Load() && n.waits.take(p.caller(), p) {
+				n.leftAlone(p)
+			}
+			return
+		}
+		n.waits.take(p.caller(), p)
+	}
+	p.answer(res, to)
+}
+
+// land counts a part out of those under way in its group.
+func (n *Node) land(p *part) {
+	if p.counted {
+		p.counted = false
+		n.landed(p.group)
+	}
+}
+
+// settle answers parts that are not to be applied, or of which it is not known.
+func (n *Node) settle(parts []*part, res *wire.Result) {
+	var to repliers
+	for _, p := range parts {
+		if p.from != nil && res.Code == wire.Unavailable {
+			n.bounce([]*part{p}) // its peer may find somebody
+			continue
+		}
+		n.land(p)
+		if p.waits {
+			n.waits.take(p.caller(), p)
+		}
+		p.answer(res, &to)
+	}
+	to.flush()
+}

@@ -1,0 +1,249 @@
+package groups
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// A node that has no replica of a log hears of its events from one that has. It asks to
+// be fed from where it stands, is told what came after that and then of everything that
+// comes, and asks another node when the first cannot go on.
+//
+//	feed   = 8 log index ordinal          feed me from there
+//	events = 9 log index flags [owner kind path namespace token]…
+//	end    = 10 log                       I have no replica of it, or no longer
+const (
+	frameFeed byte = iota + 8
+	frameEvents
+	frameFeedEnd
+)
+
+// jumped is a flag of events: those before the index are not known.
+const jumped = 1
+
+// feedEvery is how often a node looks whether it is fed all that it needs.
+const feedEvery = 200 * time.Millisecond
+
+// feed is a node that is fed, and from where.
+type feed struct {
+	conn *mesh.Conn
+	from wire.Position
+}
+
+// feeds is where the logs that this node does not host are fed from.
+type feeds map[uint64]*mesh.Conn
+
+// feedLoop sees that every log is either hosted or fed, and tells subscribers when a
+// log has had no leader for so long that its events must be thought late or lost.
+func (n *Node) feedLoop() {
+	t := time.NewTicker(feedEvery)
+	defer t.Stop()
+	from := make(feeds)
+	silent := make(map[uint64]time.Duration) // since when a log has no leader
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-t.C:
+		}
+		n.lookForVotes()
+		now := n.clock.Mono()
+		for shard, l := range n.logs {
+			n.feedFrom(from, shard)
+			led := l.lead.Load().leader != 0
+			if l.local.Load() == nil {
+				led = from[shard] != nil
+			}
+			since, was := silent[shard]
+			switch {
+			case led:
+				delete(silent, shard)
+			case !was:
+				silent[shard] = now
+			case since >= 0 && now-since >= n.cfg.ElectionMin:
+				silent[shard] = -1 // told once
+				n.hub.mu.Lock()
+				n.hub.gap()
+				n.hub.mu.Unlock()
+			}
+		}
+	}
+}
+
+// feedFrom asks for a log's events where they can be had, unless they come already.
+func (n *Node) feedFrom(from feeds, shard uint64) {
+	m := n.logs[shard].local.Load()
+	n.cluster.mu.Lock()
+	conn := from[shard]
+	if conn != nil {
+		_, open := n.cluster.open[conn]
+		if !open || n.cluster.ended[endedFeed{conn, shard}] {
+			conn = nil
+		}
+	}
+	n.cluster.mu.Unlock()
+	if m != nil && m.loaded.Load() && m.appliedIndex() >= n.hub.where(shard).Index {
+		delete(from, shard) // its own replica has come far enough; what still comes is known
+		return
+	}
+	if conn != nil {
+		return
+	}
+	delete(from, shard)
+	host, _ := n.leaderOf(shard)
+	if host == "" || host == n.id.HostID {
+		return
+	}
+	if conn = n.cluster.conn(host); conn == nil {
+		return
+	}
+	n.cluster.mu.Lock()
+	delete(n.cluster.ended, endedFeed{conn, shard})
+	n.cluster.mu.Unlock()
+	at := n.hub.where(shard)
+	frame := binary.AppendUvarint([]byte{frameFeed}, shard)
+	frame = binary.AppendUvarint(binary.AppendUvarint(frame, at.Index), at.Ordinal)
+	if conn.Send(frame) {
+		from[shard] = conn
+	}
+}
+
+// endedFeed is a feed that its source has ended.
+type endedFeed struct {
+	conn  *mesh.Conn
+	shard uint64
+}
+
+// feedFrame takes what concerns feeds.
+func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
+	shard := r.uvarint()
+	l := c.n.logs[shard]
+	if r.err != nil || l == nil {
+		return
+	}
+	switch kind {
+	case frameFeed:
+		from := wire.Position{Log: shard, Index: r.uvarint(), Ordinal: r.uvarint()}
+		if m := l.local.Load(); r.err == nil && m != nil && m.loaded.Load() {
+			c.n.hub.feed(conn, from)
+		} else {
+			conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, shard))
+		}
+	case frameFeedEnd:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ended[endedFeed{conn, shard}] = true
+	case frameEvents:
+		index, flags := r.uvarint(), r.uvarint()
+		var events []engine.Event
+		for len(r.buf) > 0 && r.err == nil {
+			events = append(events, engine.Event{
+				Owner: r.text(), Kind: wire.EventKind(r.byte()), Path: r.text(), Namespace: r.text(), Token: r.varint(),
+			})
+		}
+		if r.err != nil {
+			return
+		}
+		if flags&jumped != 0 {
+			c.n.hub.missed(shard, index)
+			return
+		}
+		c.n.hub.publish(shard, index, events)
+	}
+}
+
+// text reads a string.
+func (r *entryReader) text() string { return string(r.bytes(r.uvarint())) }
+
+// where answers how far a log's events are known.
+func (h *hub) where(log uint64) wire.Position {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stream(log).at
+}
+
+// feed begins to feed a node, after a place.
+func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stream(from.Log)
+	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return f.conn == conn })
+	s.feeds = append(s.feeds, feed{conn, from})
+	if after(s.since, from) {
+		// What is kept begins later. Nothing is known to whom nothing was told yet.
+		conn.Send(appendEvents(from.Log, s.since.Index, jumped, nil))
+		from = s.since
+	}
+	// Whole entries: what of the first is known there already is passed over there.
+	for i := 0; i < len(s.recent); {
+		at, k := s.recent[i].at, i
+		var events []engine.Event
+		for ; k < len(s.recent) && s.recent[k].at.Index == at.Index; k++ {
+			events = append(events, s.recent[k].Event)
+		}
+		if at.Index > from.Index {
+			conn.Send(appendEvents(from.Log, at.Index, 0, events))
+		}
+		i = k
+	}
+	if s.at.Index > from.Index {
+		conn.Send(appendEvents(from.Log, s.at.Index, 0, nil))
+	}
+}
+
+// tell passes an entry's events on to those who are fed.
+func (s *stream) tell(log, index uint64, events []engine.Event) {
+	frame := appendEvents(log, index, 0, events)
+	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return !f.conn.Send(frame) })
+}
+
+// jump passes on that events are not known.
+func (s *stream) jump(log uint64) {
+	frame := appendEvents(log, s.at.Index, jumped, nil)
+	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return !f.conn.Send(frame) })
+}
+
+// tellProgress passes on where the logs are, so that who is fed can go on elsewhere
+// without asking for what concerned nobody.
+func (h *hub) tellProgress() {
+	for log, s := range h.logs {
+		if len(s.feeds) > 0 {
+			s.tell(log, s.at.Index, nil)
+		}
+	}
+}
+
+// endFeeds tells those who are fed a log that there is no more here.
+func (h *hub) endFeeds(log uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stream(log)
+	for _, f := range s.feeds {
+		f.conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, log))
+	}
+	s.feeds = nil
+}
+
+func appendEvents(log, index, flags uint64, events []engine.Event) []byte {
+	b := binary.AppendUvarint([]byte{frameEvents}, log)
+	b = binary.AppendUvarint(b, index)
+	b = binary.AppendUvarint(b, flags)
+	text := func(s string) {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	for i := range events {
+		e := &events[i]
+		text(e.Owner)
+		b = append(b, byte(e.Kind))
+		text(e.Path)
+		text(e.Namespace)
+		b = binary.AppendVarint(b, e.Token)
+	}
+	return b
+}

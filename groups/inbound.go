@@ -1,0 +1,331 @@
+package groups
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+const (
+	// maxPeerBytes is how much of one peer's commands may be under way here; over it they
+	// are refused with UNAVAILABLE. Each counts for its size and commandBytes.
+	maxPeerBytes = 64 << 20
+	commandBytes = 512
+	// maxPeerReads is how many reads of one peer may be under way here; over it the peer
+	// is to ask again.
+	maxPeerReads = 1024
+	// answersAtOnce is how many bytes of answers are gathered at most before they are
+	// sent.
+	answersAtOnce = 256 << 10
+)
+
+// inbound is a connection on which a peer forwards. Its frames are taken by the
+// connection's reader alone; answers are given by any goroutine, and sent by Flush.
+type inbound struct {
+	n       *Node
+	conn    peerConn
+	host    string
+	order   [2]uint64         // starts and seq, of the reader
+	refused map[uint64]uint64 // by log: lanes up to this one are; of the reader
+	closed  atomic.Bool       // what came on it is not proposed, nor answered
+	bytes   atomic.Int64      // see maxPeerBytes
+	reads   atomic.Int32
+
+	mu  sync.Mutex
+	out []byte // answers
+}
+
+// inboundOf answers what is known of a connection that a peer asks on.
+func (n *Node) inboundOf(c peerConn, host string) *inbound {
+	f := &n.forwards
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := f.in[c]
+	if in == nil {
+		in = &inbound{n: n, conn: c, host: host, refused: make(map[uint64]uint64)}
+		if f.in == nil {
+			f.in, f.of = make(map[peerConn]*inbound), make(map[string]*inbound)
+		}
+		f.in[c] = in
+	}
+	return in
+}
+
+// latest says that no later connection of the same peer has brought commands; those that
+// an earlier one brought are shut out.
+func (in *inbound) latest(order [2]uint64) bool {
+	if in.closed.Load() {
+		return false
+	}
+	if in.order == order {
+		return true
+	}
+	f := &in.n.forwards
+	f.mu.Lock()
+	was := f.of[in.host]
+	if was != nil && was != in && (was.order[0] > order[0] || was.order[0] == order[0] && was.order[1] > order[1]) {
+		f.mu.Unlock()
+		return false
+	}
+	in.order = order
+	f.of[in.host] = in
+	f.mu.Unlock()
+	if was != nil && was != in {
+		was.shut()
+	}
+	return true
+}
+
+// shut drops what came on the connection and is not proposed yet.
+func (in *inbound) shut() {
+	if in.closed.Swap(true) {
+		return
+	}
+	for _, l := range in.n.logs {
+		l.doubt()
+	}
+	for _, p := range in.n.waits.those(func(p *part) bool { return p.from == in }) {
+		if in.n.waits.take(p.caller(), p) {
+			in.n.leftAlone(p)
+		}
+	}
+}
+
+// takeCommands queues what a peer forwards.
+func (n *Node) takeCommands(in *inbound, from *entryReader) {
+	order := [2]uint64{from.uvarint(), from.uvarint()}
+	shard, term, lane, number := from.uvarint(), from.uvarint(), from.uvarint(), from.uvarint()
+	l := n.logs[shard]
+	if from.err != nil || l == nil {
+		from.err = errEntry
+		return
+	}
+	if !in.latest(order) {
+		in.conn.Close(errOlder)
+		return
+	}
+	// Parts point into the frame for as long as they live.
+	r := batchReader{entryReader: entryReader{buf: append([]byte(nil), from.buf...)}}
+	if from.err = r.tables(); from.err != nil {
+		return
+	}
+	sessions := make([]*wire.Session, len(r.sessions))
+	for i := range r.sessions {
+		s := &r.sessions[i]
+		sessions[i] = &wire.Session{ID: s.id, Epoch: s.epoch, Window: uint32(s.window)}
+	}
+	takes := l.mine() == term && lane > in.refused[shard]
+	if !takes {
+		in.refused[shard] = max(in.refused[shard], lane)
+	}
+	var to repliers
+	now := n.clock.Mono()
+	for ; r.next(); number++ {
+		p := &part{
+			from: in, number: number, term: term, log: l, group: r.group, op: r.req.Op, nargs: r.nargs, body: r.body,
+			nsLen: r.nsLen, version: r.cmd.Version, sub: r.sub, meta: r.cmd.Meta,
+			bound: r.cmd.Bound, grace: uint64(r.cmd.Grace), since: now,
+		}
+		if n.logOfAny(p.group, l) != l {
+			from.err = errEntry
+			break
+		}
+		if r.session != nil {
+			p.session = sessions[r.which]
+			p.id = r.cmd.Caller.ID
+			p.waits = p.op == wire.OpAcquire && r.req.Flags&wire.FlagWait != 0
+		}
+		if !takes {
+			in.refuse(p)
+			continue
+		}
+		if err := n.takes(in, p); err != nil {
+			var res wire.Result
+			res.Fail(err)
+			in.reply(p, &res)
+			continue
+		}
+		if p.waits {
+			n.attach(p, &to)
+		}
+		l.push(p)
+	}
+	if r.err != nil {
+		from.err = r.err
+	}
+	to.flush()
+	in.Flush()
+	if takes {
+		l.start()
+	}
+}
+
+// logOfAny is the log of a group, which is the given one for all groups of a log.
+func (n *Node) logOfAny(group uint16, all *shardLog) *shardLog {
+	switch {
+	case group == everyGroup:
+		return all
+	case group != systemGroup && int(group) >= len(n.homes):
+		return nil
+	}
+	return n.logOf(group)
+}
+
+// takes counts a peer's part in, or says why it is not taken.
+func (n *Node) takes(in *inbound, p *part) *wire.Error {
+	if spec, _ := p.op.Spec(); spec.Kind != wire.KindInternal {
+		if err := n.refusesWrite(p.op); err != nil {
+			return err
+		}
+	}
+	size := len(p.body) + len(p.meta) + commandBytes
+	if now := in.bytes.Add(int64(size)); now > maxPeerBytes {
+		in.bytes.Add(int64(-size))
+		return wire.Errorf(wire.Unavailable,
+			"the node that leads has %d bytes of requests under way that were forwarded from the same node, at most %d are taken; nothing was done, try again",
+			now, maxPeerBytes)
+	}
+	p.bytes = size
+	if p.group == everyGroup || p.op == wire.OpCancelWait {
+		n.inflight[n.slot(p.group)].Add(1) // as where they come from: they are never refused
+	} else if err := n.admit(p.group); err != nil {
+		in.release(p)
+		return err
+	}
+	p.counted = true
+	return nil
+}
+
+// release counts a part out.
+func (in *inbound) release(p *part) {
+	in.bytes.Add(int64(-p.bytes))
+	p.bytes = 0
+}
+
+// reply answers a part.
+func (in *inbound) reply(p *part, res *wire.Result) { in.tell(p, answerResult, res) }
+
+// queued tells that a part waits. From now on only its name is needed here.
+func (in *inbound) queued(p *part, res *wire.Result) {
+	in.tell(p, answerQueued, res)
+	p.body, p.meta = nil, nil
+}
+
+func (in *inbound) tell(p *part, kind byte, res *wire.Result) {
+	in.release(p)
+	if in.closed.Load() {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	b := binary.AppendUvarint(in.begin(), p.log.shard)
+	b = append(binary.AppendUvarint(b, p.number), kind)
+	in.out = appendSized(b, func(b []byte) []byte { return wire.AppendWhole(b, res) })
+	if len(in.out) >= answersAtOnce {
+		in.send()
+	}
+}
+
+// refuse tells that a part is not done here.
+func (in *inbound) refuse(p *part) {
+	in.release(p)
+	if in.closed.Load() {
+		return
+	}
+	host, term := in.n.leaderOf(p.log.shard)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	b := binary.AppendUvarint(in.begin(), p.log.shard)
+	b = append(binary.AppendUvarint(b, p.number), answerElsewhere)
+	b = binary.AppendUvarint(b, term)
+	in.out = append(binary.AppendUvarint(b, uint64(len(host))), host...)
+	if len(in.out) >= answersAtOnce {
+		in.send()
+	}
+}
+
+// begin answers the frame of answers that is being gathered.
+func (in *inbound) begin() []byte {
+	if len(in.out) == 0 {
+		return append(in.out, frameAnswers)
+	}
+	return in.out
+}
+
+func (in *inbound) send() {
+	in.conn.Send(in.out)
+	if in.out = in.out[:0]; cap(in.out) > answersAtOnce {
+		in.out = nil
+	}
+}
+
+// Flush sends the answers that were gathered.
+func (in *inbound) Flush() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.out) > 0 {
+		in.send()
+	}
+}
+
+// appendSized appends what f appends, and its length before it.
+func appendSized(b []byte, f func([]byte) []byte) []byte {
+	const room = 3 // what most lengths fit in
+	from := len(b)
+	b = f(append(b, 0, 0, 0))
+	n := len(b) - from - room
+	if n < 1<<(7*room) {
+		b[from], b[from+1], b[from+2] = byte(n)|0x80, byte(n>>7)|0x80, byte(n>>14)
+		return b
+	}
+	whole := append([]byte(nil), b[from+room:]...)
+	return append(binary.AppendUvarint(b[:from], uint64(n)), whole...)
+}
+
+// attach notes the open call of a part, in place of an earlier call of its request.
+func (n *Node) attach(p *part, to *repliers) {
+	if was := n.waits.add(p); was != nil && was != p && was.from != nil {
+		was.answer(&superseded, to)
+	}
+}
+
+// superseded answers a call whose request was asked again on a later connection.
+var superseded = wire.Result{Code: wire.Aborted, Message: "the request was asked again on a later connection of its session"}
+
+// weed takes out of the queue what came from peers and must not be proposed: its
+// connection is gone, or the term it was sent for is over. It is called under the lock;
+// bounce then tells the peers.
+func (l *shardLog) weed() (over []*part) {
+	term := l.mine()
+	l.mu.suspect = false
+	kept := l.mu.queue[:0]
+	for _, p := range l.mu.queue {
+		if p.from != nil && (p.term != term || p.from.closed.Load()) {
+			over = append(over, p)
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	clear(l.mu.queue[len(kept):])
+	l.mu.queue = kept
+	return over
+}
+
+// bounce tells peers that parts of theirs are not done here.
+func (n *Node) bounce(parts []*part) {
+	if len(parts) == 0 {
+		return
+	}
+	var to repliers
+	for _, p := range parts {
+		n.land(p)
+		if p.waits {
+			n.waits.take(p.caller(), p)
+		}
+		p.from.refuse(p)
+		to.add(p.from)
+	}
+	to.flush()
+}

@@ -1,0 +1,73 @@
+package groups
+
+import (
+	"sync"
+
+	"github.com/lni/dragonboat/v4/raftio"
+)
+
+// leaders is who leads each log, as far as this node knows. Of a log that it hosts raft
+// tells; of the others their leaders do (cluster.go). What is told of a later term
+// counts, in whatever order it comes; so a node may think for a while that somebody
+// leads who does not any more, and is told so when it asks there.
+type leaders struct {
+	mu sync.Mutex
+	by map[uint64]leaderInfo
+}
+
+// leaderInfo is the leader of a term.
+type leaderInfo struct {
+	term uint64
+	host string // raft host id, "" while there is none
+}
+
+// leaderOf answers the raft host id of the node that leads a log, and its term; "" when
+// nobody is known to. It may be this node's own.
+func (n *Node) leaderOf(shard uint64) (host string, term uint64) {
+	n.leaders.mu.Lock()
+	defer n.leaders.mu.Unlock()
+	i := n.leaders.by[shard]
+	return i.host, i.term
+}
+
+// noteLeader takes note of who leads a log in a term.
+func (n *Node) noteLeader(shard, term uint64, host string) {
+	l := n.logs[shard]
+	if l == nil {
+		return
+	}
+	n.leaders.mu.Lock()
+	if n.leaders.by == nil {
+		n.leaders.by = make(map[uint64]leaderInfo)
+	}
+	was := n.leaders.by[shard]
+	news := term > was.term || term == was.term && was.host == "" && host != ""
+	if news {
+		n.leaders.by[shard] = leaderInfo{term, host}
+	}
+	n.leaders.mu.Unlock()
+	if news {
+		l.kick()
+		n.topologyChanged()
+		n.lookAround()
+	}
+}
+
+// leaderUpdated is told by raft who leads a log that this node hosts.
+func (n *Node) leaderUpdated(info raftio.LeaderInfo) {
+	l := n.logs[info.ShardID]
+	if l == nil {
+		return
+	}
+	l.leaderChanged(info.Term, info.LeaderID)
+	host := ""
+	switch {
+	case info.LeaderID == 0:
+	case l.isOwn(info.LeaderID):
+		host = n.id.HostID
+	default:
+		host = n.book.host(info.ShardID, info.LeaderID)
+	}
+	n.noteLeader(info.ShardID, info.Term, host)
+	n.topologyChanged()
+}

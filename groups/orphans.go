@@ -1,0 +1,117 @@
+package groups
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// The call of a waiting acquire is attached at the node that leads its log: that is where
+// the grant is told from. When a node takes office it does not know which of the waits
+// that it finds still have a caller. Those that were forwarded come again on their own,
+// and so do clients whose node is gone; what nobody has asked for again after
+// reattachGrace is ended.
+
+// orphansEvery is how often the node looks for waits that nobody asks for.
+const orphansEvery = time.Second
+
+// orphan is a wait that may have no caller.
+type orphan struct {
+	l      *shardLog
+	group  uint16
+	caller engine.Caller
+	epoch  uint64 // of the connection that it was last asked on, the highest if that is not known
+	term   uint64 // of the office in which that was found out
+	due    time.Duration
+}
+
+// orphanage is the waits that may have no caller. There are at most as many as waits in
+// the queues.
+type orphanage struct {
+	mu   sync.Mutex
+	list []orphan
+}
+
+// leftAlone takes note that a peer's call is gone, and not its wait.
+func (n *Node) leftAlone(p *part) {
+	f := &n.forwards.left
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, orphan{
+		l: p.log, group: p.group, caller: p.caller(), epoch: p.session.Epoch, term: p.term,
+		due: n.clock.Mono() + reattachGrace,
+	})
+}
+
+// orphanLoop ends waits that nobody asks for.
+func (n *Node) orphanLoop() {
+	seen := make(map[uint64]uint64) // by log: the office whose waits were listed
+	t := time.NewTicker(orphansEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-t.C:
+		}
+		if n.draining.Load() {
+			continue
+		}
+		for shard, l := range n.logs {
+			if term := l.held.Load(); l.leads() && seen[shard] != term {
+				seen[shard] = term
+				n.inherit(l, term)
+			}
+		}
+		n.endOrphans()
+	}
+}
+
+// inherit lists the waits that a new leader finds in a log.
+func (n *Node) inherit(l *shardLog, term uint64) {
+	m := l.local.Load()
+	if m == nil {
+		return
+	}
+	due := n.clock.Mono() + reattachGrace
+	var found []orphan
+	m.mu.Lock()
+	for _, g := range m.order {
+		for _, c := range g.state.OpenCalls() {
+			found = append(found, orphan{l: l, group: g.number, caller: c, epoch: math.MaxUint64, term: term, due: due})
+		}
+	}
+	m.mu.Unlock()
+	f := &n.forwards.left
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, found...)
+}
+
+// endOrphans ends the waits whose time to be asked for again is over.
+func (n *Node) endOrphans() {
+	now := n.clock.Mono()
+	var due []orphan
+	f := &n.forwards.left
+	f.mu.Lock()
+	kept := f.list[:0]
+	for _, o := range f.list {
+		if o.due <= now {
+			due = append(due, o)
+		} else {
+			kept = append(kept, o)
+		}
+	}
+	clear(f.list[len(kept):])
+	f.list = kept
+	f.mu.Unlock()
+	for _, o := range due {
+		if o.l.leads() && o.l.held.Load() == o.term && n.waits.get(o.caller) == nil {
+			s := &wire.Session{ID: o.caller.Session, Epoch: o.epoch}
+			n.endWait(&part{group: o.group, session: s, id: o.caller.ID}, 0)
+		}
+	}
+}

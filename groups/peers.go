@@ -1,0 +1,91 @@
+package groups
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/pathlockd/pathlockd/groups/members"
+)
+
+// peersFile holds who the other nodes were when they were last seen, so that a node
+// that starts again finds them without seeds, and knows the names of those that are
+// away.
+const peersFile = "peers.json"
+
+// maxPeers bounds the file; nodes that were not seen for longest are not kept.
+const maxPeers = 4096
+
+type peer struct {
+	Node   string `json:"node_id"`
+	Gossip string `json:"gossip_addr"`
+}
+
+// peers is the other nodes, by raft host id.
+type peers struct {
+	path string
+	by   map[string]peer
+}
+
+func (p *peers) load(dir string) error {
+	p.path, p.by = filepath.Join(dir, peersFile), make(map[string]peer)
+	b, err := os.ReadFile(p.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &p.by)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w (it only helps to find the other nodes: delete it and set seed_nodes)", p.path, err)
+	}
+	return nil
+}
+
+// gossip lists where the others were, but for those that are seeds already.
+func (p *peers) gossip(seeds []string) (addrs []string) {
+	for _, host := range slices.Sorted(maps.Keys(p.by)) {
+		if a := p.by[host].Gossip; a != "" && !slices.Contains(seeds, a) && len(addrs) < 16 {
+			addrs = append(addrs, a)
+		}
+	}
+	return addrs
+}
+
+// take writes down who is seen, if that is news.
+func (p *peers) take(seen []members.Sighting, self string) error {
+	news := false
+	for _, s := range seen {
+		now := peer{s.NodeID, s.GossipAddr}
+		if s.HostID == self || p.by[s.HostID] == now || len(p.by) >= maxPeers {
+			continue
+		}
+		for host, old := range p.by {
+			if old.Node == s.NodeID && host != s.HostID && s.Alive {
+				delete(p.by, host) // its disk was replaced
+			}
+		}
+		p.by[s.HostID], news = now, true
+	}
+	if !news {
+		return nil
+	}
+	b, err := json.MarshalIndent(p.by, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeFileSync(p.path+".new", append(b, '\n')); err != nil {
+		return err
+	}
+	return os.Rename(p.path+".new", p.path)
+}
+
+// forget takes a node out.
+func (p *peers) forget(node string) {
+	maps.DeleteFunc(p.by, func(_ string, x peer) bool { return x.Node == node })
+}

@@ -1,0 +1,219 @@
+package groups
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// asked is what a read wants to know. Its numbers are part of what nodes say to each
+// other.
+type asked uint8
+
+const (
+	// Of one group.
+	askInspect  asked = iota + 1 // who holds a path
+	askDescribe                  // everything about a path
+	askBlocking                  // whether a lock is still in the way
+	askPolicy                    // the algorithm of a namespace
+	askAssert                    // whether an owner writes paths under a token
+	askAlive                     // whether an owner has a lease in one of the domains
+	askList                      // what an owner holds in them
+	askScan                      // locks in order
+	askEdge                      // an owner's wait edge
+	askWaits                     // whether an owner waits for something
+
+	// Of a log.
+	askFind  // groups in which an owner has a standing
+	askHeld  // groups in which something is held, from one on
+	askAny   // nothing: whether the log can be read
+	askRoute // the routes, of the system log, if later than the asker's
+
+	lastAsked = askRoute
+)
+
+// query is a read of one group, or of one log, as data: it is answered by any node that
+// has an up-to-date view (machine.answer).
+type query struct {
+	what    asked
+	reason  wire.Reason
+	group   uint16
+	version uint64 // of the routes that paths were resolved with
+	token   int64
+	page    int
+	ns      string
+	path    string
+	owner   string   // the blocker of askBlocking
+	after   string   // where askScan goes on
+	names   []string // domains or paths
+}
+
+// append appends the query's encoding.
+//
+//	query = what reason group version token page ns path owner after names
+//
+// Numbers are unsigned varints, token is signed, strings are length and bytes.
+func (q *query) append(b []byte) []byte {
+	b = append(b, byte(q.what), byte(q.reason))
+	b = binary.AppendUvarint(b, uint64(q.group))
+	b = binary.AppendUvarint(b, q.version)
+	b = binary.AppendVarint(b, q.token)
+	b = binary.AppendUvarint(b, uint64(q.page))
+	for _, s := range [...]string{q.ns, q.path, q.owner, q.after} {
+		b = appendString(b, s)
+	}
+	b = binary.AppendUvarint(b, uint64(len(q.names)))
+	for _, s := range q.names {
+		b = appendString(b, s)
+	}
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// read is the inverse of append. Strings are the query's own.
+func (q *query) read(r *entryReader) {
+	q.what, q.reason = asked(r.byte()), wire.Reason(r.byte())
+	q.group, q.version, q.token = uint16(r.uvarint()), r.uvarint(), r.varint()
+	q.page = int(min(r.uvarint(), wire.MaxDescribePage))
+	for _, s := range [...]*string{&q.ns, &q.path, &q.owner, &q.after} {
+		*s = string(r.bytes(r.uvarint()))
+	}
+	n := r.uvarint()
+	if n > max(wire.MaxDomains, wire.MaxPaths) || q.what == 0 || q.what > lastAsked {
+		r.err = errEntry
+	}
+	for ; n > 0 && r.err == nil; n-- {
+		q.names = append(q.names, string(r.bytes(r.uvarint())))
+	}
+}
+
+// answer answers a query from the state as it is.
+func (m *machine) answer(q *query) (res wire.Result) {
+	switch q.what {
+	case askAny:
+		return res
+	case askFind:
+		res.List = new(wire.List)
+		for _, g := range m.find(q.owner) {
+			res.List.Positions = append(res.List.Positions, wire.Position{Log: uint64(g)})
+		}
+		return res
+	case askHeld:
+		res.List = new(wire.List)
+		for _, g := range m.held(q.group) {
+			res.List.Positions = append(res.List.Positions, wire.Position{Log: uint64(g)})
+		}
+		return res
+	case askRoute:
+		return m.routes(q.version)
+	}
+	return look(m.view(q.group), q)
+}
+
+// look answers a query of one group.
+func look(v *engine.View, q *query) (res wire.Result) {
+	switch q.what {
+	case askInspect, askDescribe, askBlocking:
+		if res, moved := v.Moved(q.path, q.version); moved {
+			return res
+		}
+	}
+	switch q.what {
+	case askInspect:
+		return v.Inspect(q.ns, q.path)
+	case askDescribe:
+		return v.Describe(q.ns, q.path, q.page)
+	case askBlocking:
+		res.Flag = v.Blocking(q.ns, q.path, q.owner, q.reason)
+	case askPolicy:
+		res.Algorithm, res.Flag = v.Policy(q.ns)
+	case askAssert:
+		for _, path := range q.names {
+			if res, moved := v.Moved(path, q.version); moved {
+				return res
+			}
+			if res = v.Assert(q.owner, q.ns, path, q.token); res.Status != wire.StatusOK {
+				return res
+			}
+		}
+	case askAlive:
+		res.Flag = v.Alive(q.owner, q.names)
+	case askList:
+		res.List = new(wire.List)
+		res.Flag, res.List.Infos = v.List(q.owner, q.names)
+	case askScan:
+		res.List = new(wire.List)
+		var last string
+		res.List.Infos, last = v.Scan(q.path, q.after, q.page)
+		res.List.Cursor = []byte(last)
+	case askEdge:
+		res.Owner, res.Path, res.Reason, res.Flag = v.Edge(q.owner)
+	case askWaits:
+		res.Flag = v.Waits(q.owner)
+	}
+	return res
+}
+
+// held answers the groups of the log, from one on, in which something is held.
+func (m *machine) held(from uint16) (numbers []uint16) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, g := range m.order {
+		if locks, _ := g.state.Counts(); locks > 0 && g.number >= from {
+			numbers = append(numbers, g.number)
+		}
+	}
+	return numbers
+}
+
+// routes answers the routes in force: their version in Count, and their roots if that is
+// above the one given.
+func (m *machine) routes(above uint64) (res wire.Result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.system == nil {
+		res.Fail(wire.Errorf(wire.Internal, "groups: log %d has no routes", m.shard))
+		return res
+	}
+	version, roots := m.system.Roots()
+	if res.Count = version; version > above {
+		res.List = &wire.List{Names: roots}
+	}
+	return res
+}
+
+// groupsIn is the groups that askFind or askHeld answered.
+func groupsIn(res *wire.Result) (groups []uint16) {
+	if res.List != nil {
+		for _, p := range res.List.Positions {
+			groups = append(groups, uint16(p.Log))
+		}
+	}
+	return groups
+}
+
+// checkQuery says that a query is one of a log that this node could answer.
+func (n *Node) checkQuery(q *query, l *shardLog) bool {
+	if q.what >= askFind {
+		return q.what != askRoute || l.shard == systemShard
+	}
+	return int(q.group) < len(n.homes) && n.logOf(q.group) == l && resolved(q)
+}
+
+// resolved says that the namespace of a query is the beginning of its paths: the engine
+// relies on it.
+func resolved(q *query) bool {
+	switch q.what {
+	case askInspect, askDescribe, askBlocking:
+		return strings.HasPrefix(q.path, q.ns)
+	case askAssert:
+		return !slices.ContainsFunc(q.names, func(p string) bool { return !strings.HasPrefix(p, q.ns) })
+	}
+	return true
+}

@@ -1,0 +1,283 @@
+package groups
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// A read is answered by this node if it has a replica of the log, once that is up to date
+// (reads.go); else by the node that leads the log, which does the same. Reads may be
+// asked again at will, so one that is not answered is, until its time is over.
+
+const (
+	// maxRemoteReads is how many reads this node has under way at others; over it they are
+	// refused.
+	maxRemoteReads = 4096
+	// askReadAgain is how long one node is given to answer a read.
+	askReadAgain = 2 * time.Second
+	// askReadPause is how long a read waits for a leader to be known, or a way to it.
+	askReadPause = 10 * time.Millisecond
+	// maxReadBytes is how long the answer to a peer's read may be.
+	maxReadBytes = 12 << 20
+)
+
+// remoteReads is the reads that other nodes were asked.
+type remoteReads struct {
+	mu    sync.Mutex
+	last  uint64
+	under map[uint64]*remoteRead
+	count int // reads that want to be asked, under way or not
+}
+
+// remoteRead is one question.
+type remoteRead struct {
+	conn peerConn
+	told chan remoteAnswer // has room for one
+}
+
+// remoteAnswer is what became of it; lost when somebody else is to be asked.
+type remoteAnswer struct {
+	res  wire.Result
+	lost bool
+}
+
+// begin counts a read in, if there is room.
+func (r *remoteReads) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.count >= maxRemoteReads {
+		return false
+	}
+	r.count++
+	return true
+}
+
+func (r *remoteReads) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count--
+}
+
+func (r *remoteReads) add(q *remoteRead) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.under == nil {
+		r.under = make(map[uint64]*remoteRead)
+	}
+	r.last++
+	r.under[r.last] = q
+	return r.last
+}
+
+// tell ends a question that was asked on a connection.
+func (r *remoteReads) tell(c peerConn, number uint64, a remoteAnswer) {
+	r.mu.Lock()
+	q := r.under[number]
+	if q != nil && q.conn == c {
+		delete(r.under, number)
+		q.told <- a
+	}
+	r.mu.Unlock()
+}
+
+func (r *remoteReads) drop(number uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.under, number)
+}
+
+// lost has what was asked on a connection asked elsewhere.
+func (r *remoteReads) lost(c peerConn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for number, q := range r.under {
+		if q.conn == c {
+			delete(r.under, number)
+			q.told <- remoteAnswer{lost: true}
+		}
+	}
+}
+
+// own answers this node's replica of a log if reads may look at it.
+func (l *shardLog) own() *machine {
+	if m := l.local.Load(); m != nil && m.loaded.Load() && m.voter() {
+		return m
+	}
+	return nil
+}
+
+// voter says that the replica is a voting member of its log. One that is not can be far
+// behind, and raft gives it no read index.
+func (m *machine) voter() bool { return m.voting.Load() }
+
+// read answers a query, on another goroutine than the caller's.
+func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *wire.Result)) {
+	m := l.own()
+	if m == nil {
+		go func() {
+			res := n.askLeader(l, q, since)
+			done(&res)
+		}()
+		return
+	}
+	n.readers[l.shard].do(func(err *wire.Error) {
+		var res wire.Result
+		if err != nil {
+			res.Fail(err)
+		} else {
+			res = m.answer(q)
+		}
+		done(&res)
+	})
+}
+
+// askLeader has a query answered by the node that leads the log, whoever that is, until
+// its time is over.
+func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.Result) {
+	reads := &n.forwards.reads
+	if !reads.begin() {
+		res.Fail(wire.Errorf(wire.Unavailable, "%d reads are under way at other nodes, no more are taken; nothing was read, try again", maxRemoteReads))
+		return res
+	}
+	defer reads.end()
+	var frame []byte
+	for {
+		if host, _ := n.leaderOf(l.shard); host != "" {
+			if to := n.peer(host); to != nil {
+				asked := &remoteRead{conn: to, told: make(chan remoteAnswer, 1)}
+				number := reads.add(asked)
+				frame = binary.AppendUvarint(append(frame[:0], frameQuestion), number)
+				frame = q.append(binary.AppendUvarint(frame, l.shard))
+				if to.Send(frame) {
+					late := time.NewTimer(min(askReadAgain, n.cfg.RequestTimeout))
+					select {
+					case a := <-asked.told:
+						late.Stop()
+						if !a.lost {
+							return a.res
+						}
+					case <-late.C:
+					case <-n.stop:
+						late.Stop()
+					}
+				}
+				reads.drop(number)
+			}
+		}
+		if n.clock.Mono()-since >= n.cfg.RequestTimeout {
+			res.Fail(wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read"))
+			return res
+		}
+		select {
+		case <-n.stop:
+			res.Fail(wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"))
+			return res
+		case <-time.After(askReadPause):
+		}
+		if l.own() != nil { // it has got a replica meanwhile
+			told := make(chan wire.Result, 1)
+			n.read(l, q, since, func(res *wire.Result) { told <- *res })
+			return <-told
+		}
+	}
+}
+
+// takeQuestion answers a peer's read.
+func (n *Node) takeQuestion(in *inbound, r *entryReader) {
+	number, l := r.uvarint(), n.logs[r.uvarint()]
+	q := new(query)
+	q.read(r)
+	if r.err != nil || l == nil || !n.checkQuery(q, l) {
+		r.err = errEntry
+		return
+	}
+	m := l.own()
+	if m == nil || l.lead.Load().leader == 0 || in.reads.Add(1) > maxPeerReads {
+		if m != nil && l.lead.Load().leader != 0 {
+			in.reads.Add(-1)
+		}
+		in.elsewhere(l, number)
+		return
+	}
+	n.readers[l.shard].do(func(err *wire.Error) {
+		in.reads.Add(-1)
+		if err != nil {
+			in.elsewhere(l, number)
+			return
+		}
+		res := m.answer(q)
+		frame := append(binary.AppendUvarint([]byte{frameToldRead}, number), answerResult)
+		whole := appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, &res) })
+		if len(whole) > maxReadBytes {
+			res.Fail(wire.Errorf(wire.ResourceExhausted,
+				"the answer takes %d bytes, between nodes at most %d are told: ask for fewer entries", len(whole), maxReadBytes))
+			whole = appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, &res) })
+		}
+		in.conn.Send(whole)
+	})
+}
+
+// elsewhere tells that a read is not answered here.
+func (in *inbound) elsewhere(l *shardLog, number uint64) {
+	host, term := in.n.leaderOf(l.shard)
+	b := append(binary.AppendUvarint([]byte{frameToldRead}, number), answerElsewhere)
+	b = binary.AppendUvarint(b, l.shard)
+	in.conn.Send(appendString(binary.AppendUvarint(b, term), host))
+}
+
+// takeTold takes the answer to a read.
+func (n *Node) takeTold(c peerConn, r *entryReader) {
+	number, kind := r.uvarint(), r.byte()
+	if kind == answerElsewhere {
+		shard, term, host := r.uvarint(), r.uvarint(), string(r.bytes(r.uvarint()))
+		if r.err == nil && host != "" {
+			n.noteLeader(shard, term, host)
+		}
+		n.forwards.reads.tell(c, number, remoteAnswer{lost: true})
+		return
+	}
+	body := append([]byte(nil), r.bytes(r.uvarint())...) // the answer goes on living
+	if r.err != nil || kind != answerResult {
+		r.err = errEntry
+		return
+	}
+	whole := wire.NewReader(body)
+	var a remoteAnswer
+	if r.err = a.res.DecodeWhole(&whole); r.err == nil {
+		n.forwards.reads.tell(c, number, a)
+	}
+}
+
+// learnRoutes gets the routes from the system log's leader, if this node has no replica
+// of the log that would tell.
+func (n *Node) learnRoutes(since time.Duration) *wire.Error {
+	l := n.logs[systemShard]
+	if l.own() != nil {
+		return nil
+	}
+	res := n.askLeader(l, &query{what: askRoute, version: n.routes.Load().Version}, since)
+	if err := res.Err(); err != nil {
+		return err
+	}
+	if res.List != nil {
+		n.setRoutes(engine.NewRoutes(res.Count, n.cfg.Segments, res.List.Names))
+	}
+	return nil
+}
+
+// setRoutes makes this node resolve paths by routes, unless it knows later ones.
+func (n *Node) setRoutes(r *engine.Routes) {
+	for {
+		now := n.routes.Load()
+		if now != nil && r.Version <= now.Version {
+			return
+		}
+		if n.routes.CompareAndSwap(now, r) {
+			return
+		}
+	}
+}

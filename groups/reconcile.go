@@ -1,0 +1,375 @@
+package groups
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+
+	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/place"
+)
+
+// Whoever leads a log brings its replicas to where they belong, one change at a time:
+// what comes next is decided by package place, and done here.
+
+const (
+	// unsettledEvery is how often a node looks at logs that are not where they belong.
+	unsettledEvery = time.Second
+	// settledEvery is the same when all of them are.
+	settledEvery = 15 * time.Second
+	// roundGap is the least time between two rounds.
+	roundGap = 100 * time.Millisecond
+	// askWithin is how long an answer of another node is waited for.
+	askWithin = time.Second
+	// changeWithin is how long a change of members may take. One that takes longer may
+	// still happen; the next round sees it.
+	changeWithin = 5 * time.Second
+	// transferWithin and transferEvery: raft drops most transfers that come right after
+	// writes, so they are asked for until seen.
+	transferWithin = 3 * time.Second
+	transferEvery  = 100 * time.Millisecond
+)
+
+// placing is a node's rounds.
+type placing struct {
+	n       *Node
+	members *place.Members
+	sched   *place.Scheduler
+	layout  place.Layout
+	placed  []string
+	done    chan uint64 // logs whose step has ended
+}
+
+// plans is what the last round thought of the logs that this node leads, for people.
+type plans struct {
+	mu    sync.Mutex
+	by    map[uint64]planned
+	view  place.View
+	ready bool
+}
+
+// planned is one log as the last round saw it.
+type planned struct {
+	log    place.Log
+	step   place.Step
+	since  time.Duration // when the step became this one
+	voters []string      // where they belong, the leader first
+}
+
+// placeLoop runs rounds until the node stops.
+func (n *Node) placeLoop() {
+	windows := place.Windows{Stability: n.cfg.StabilityWindow, Eviction: n.cfg.EvictionWindow}
+	now := n.clock.Mono()
+	p := &placing{
+		n: n, members: place.NewMembers(now, place.Sighting{Node: n.id.NodeID, Disk: n.id.HostID}, windows),
+		sched: place.NewScheduler(now, place.Pace{Concurrent: n.cfg.MaxReconciles, Balance: n.cfg.LeaderBalance, Quiet: windows.Quiet()}),
+		done:  make(chan uint64, 1+len(n.logs)),
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case shard := <-p.done:
+			p.sched.Done(n.clock.Mono(), shard)
+		case <-n.around:
+		case <-timer.C:
+		}
+		timer.Reset(max(p.round(), roundGap))
+		select {
+		case <-n.stop:
+			return
+		case <-time.After(roundGap): // what comes in a burst is looked at once
+		}
+	}
+}
+
+// round looks at everything once and starts what is to be done. It answers when to look
+// again though nothing happens.
+func (p *placing) round() time.Duration {
+	n := p.n
+	now := n.clock.Mono()
+	led := n.led_()
+	memberships := make(map[uint64]*dragonboat.Membership, len(led))
+	var hold []string
+	for _, m := range led {
+		ms, err := n.membership(m.shard)
+		if err != nil {
+			continue // it does not lead any more, or has no majority
+		}
+		memberships[m.shard] = ms
+		for _, host := range ms.Nodes {
+			hold = append(hold, n.nodeOf(host))
+		}
+	}
+	p.members.Adopt(now, hold)
+	marks := n.drains()
+	view := p.members.Observe(now, n.seen(marks), marks)
+	if p.layout == nil || fmt.Sprint(p.placed) != fmt.Sprint(view.Placed) {
+		p.layout, p.placed = place.Place(n.id.shards(), view.Placed, n.id.Replication), view.Placed
+		n.log.Info("laying logs out", "nodes", view.Placed)
+	}
+	applied := n.askApplied(memberships)
+	var steps []place.Step
+	settled := true
+	found := make(map[uint64]planned, len(led))
+	for _, m := range led {
+		ms := memberships[m.shard]
+		if ms == nil {
+			settled = false
+			continue
+		}
+		l := n.describeLog(m, ms, applied)
+		step := place.Plan(&l, p.layout[m.shard], view.Nodes)
+		settled = settled && step.Kind == place.Settled
+		steps = append(steps, step)
+		found[m.shard] = planned{log: l, step: step, voters: p.layout[m.shard]}
+	}
+	n.plans.take(found, view, now)
+	if !n.Growable() {
+		return unsettledEvery
+	}
+	start, again := p.sched.Next(now, steps)
+	for _, s := range start {
+		n.log.Info("changing a log", "log", s.Log, "step", s.Kind.String(), "replica", s.Replica, "node", s.Node, "why", s.Why)
+		n.running.Go(func() {
+			if err := n.carry(s); err != nil {
+				n.log.Warn("a change of a log did not go through, planning it anew", "log", s.Log, "step", s.Kind.String(), "node", s.Node, "error", err)
+			}
+			select {
+			case p.done <- s.Log:
+			case <-n.stop:
+			}
+		})
+	}
+	next := settledEvery
+	if !settled {
+		next = unsettledEvery
+	}
+	return min(next, again-now, view.Next-now)
+}
+
+// led_ lists the logs that this node leads, in order.
+func (n *Node) led_() (out []*machine) {
+	for _, m := range n.hosted() {
+		if n.logs[m.shard].leads() {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// seen lists the nodes that are alive and part of the cluster.
+func (n *Node) seen(marks map[string]place.Drain) (out []place.Sighting) {
+	for _, s := range n.cluster.sightings() {
+		if !s.Alive || s.State < members.Member || s.State == members.Leaving {
+			continue
+		}
+		seen := place.Sighting{Node: s.NodeID, Disk: s.HostID}
+		if s.State == members.Draining {
+			seen.Drain = place.DrainLeads
+		}
+		out = append(out, seen)
+	}
+	return out
+}
+
+// membership asks raft who is in a log, linearizably.
+func (n *Node) membership(shard uint64) (*dragonboat.Membership, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	defer cancel()
+	return n.host.SyncGetShardMembership(ctx, shard)
+}
+
+// describeLog is a log as place wants it told.
+func (n *Node) describeLog(m *machine, ms *dragonboat.Membership, applied map[seatAt]uint64) place.Log {
+	l := place.Log{ID: m.shard, Version: ms.ConfigChangeID, Self: m.replica, Applied: applied[seatAt{n.id.HostID, m.shard}]}
+	add := func(set map[uint64]string, voting bool) {
+		for _, id := range sortedShards(set) {
+			host := set[id]
+			l.Replicas = append(l.Replicas, place.Replica{
+				ID: id, Node: n.nameOf(host), Disk: host, Voting: voting, Applied: applied[seatAt{host, m.shard}],
+			})
+		}
+	}
+	add(ms.Nodes, true)
+	add(ms.NonVotings, false)
+	for id := range ms.Removed {
+		l.Removed = append(l.Removed, id)
+	}
+	return l
+}
+
+// nameOf is nodeOf for people and plans: a node that nobody knows goes by its raft host
+// id.
+func (n *Node) nameOf(host string) string {
+	if name := n.nodeOf(host); name != "" {
+		return name
+	}
+	return "host " + host
+}
+
+// seatAt is a log on a node.
+type seatAt struct {
+	host  string
+	shard uint64
+}
+
+// askApplied asks every node that hosts a replica of the given logs how far it is. Being
+// asked, a node starts replicas that it should have and has not.
+func (n *Node) askApplied(logs map[uint64]*dragonboat.Membership) map[seatAt]uint64 {
+	type want struct {
+		shards []uint64
+		body   []byte
+	}
+	wants := make(map[string]*want)
+	out := make(map[seatAt]uint64)
+	for _, shard := range sortedShards(logs) {
+		if m := n.logs[shard].local.Load(); m != nil {
+			out[seatAt{n.id.HostID, shard}] = m.appliedIndex()
+		}
+		for _, set := range []map[uint64]string{logs[shard].Nodes, logs[shard].NonVotings} {
+			for replica, host := range set {
+				if host == n.id.HostID {
+					continue
+				}
+				w := wants[host]
+				if w == nil {
+					w = new(want)
+					wants[host] = w
+				}
+				w.shards = append(w.shards, shard)
+				w.body = binary.AppendUvarint(binary.AppendUvarint(w.body, shard), replica)
+			}
+		}
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for host, w := range wants {
+		all.Go(func() {
+			b, err := n.cluster.ask(host, frameSeats, w.body, askWithin)
+			if err != nil {
+				return // not reported: it does not count as caught up
+			}
+			r := entryReader{buf: b}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, shard := range w.shards {
+				if v := r.uvarint(); v > 0 && r.err == nil {
+					out[seatAt{host, shard}] = v - 1
+				}
+			}
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// tellApplied answers how far replicas of this node are, and starts those that it should
+// have by what a leader says.
+func (c *cluster) tellApplied(conn interface{ Send([]byte) bool }, r *entryReader) {
+	frame := binary.AppendUvarint([]byte{frameApplied}, r.uvarint())
+	for len(r.buf) > 0 && r.err == nil {
+		shard, replica := r.uvarint(), r.uvarint()
+		l := c.n.logs[shard]
+		if r.err != nil || l == nil {
+			return
+		}
+		m := l.local.Load()
+		switch {
+		case m != nil && m.replica == replica && m.loaded.Load():
+			frame = binary.AppendUvarint(frame, m.appliedIndex()+1)
+			continue
+		case m == nil || m.replica < replica:
+			c.n.seatSoon(shard, replica)
+		}
+		frame = append(frame, 0)
+	}
+	conn.Send(frame)
+}
+
+// seatSoon starts a replica that a leader has added here.
+func (n *Node) seatSoon(shard, replica uint64) {
+	n.wanted.Lock()
+	defer n.wanted.Unlock()
+	if n.wanted.under[shard] {
+		return
+	}
+	if n.wanted.under == nil {
+		n.wanted.under = make(map[uint64]bool)
+	}
+	n.wanted.under[shard] = true
+	n.running.Go(func() {
+		if s, ok := n.seatsNow()[shard]; ok && s.Replica < replica {
+			if err := n.dropReplica(shard, s.Replica); err != nil {
+				n.log.Error("cannot delete a replica that was replaced", "log", shard, "replica", s.Replica, "error", err)
+			}
+		}
+		if err := n.addReplica(shard, replica); err != nil {
+			n.log.Error("cannot start a replica", "log", shard, "replica", replica, "error", err)
+		}
+		n.wanted.Lock()
+		defer n.wanted.Unlock()
+		delete(n.wanted.under, shard)
+	})
+}
+
+// carry carries one step out.
+func (n *Node) carry(s place.Step) error {
+	ctx, cancel := context.WithTimeout(context.Background(), changeWithin)
+	defer cancel()
+	switch s.Kind {
+	case place.Add:
+		return n.host.SyncRequestAddNonVoting(ctx, s.Log, s.Replica, s.Disk, s.Version)
+	case place.Promote:
+		return n.host.SyncRequestAddReplica(ctx, s.Log, s.Replica, s.Disk, s.Version)
+	case place.Remove:
+		return n.host.SyncRequestDeleteReplica(ctx, s.Log, s.Replica, s.Version)
+	case place.Transfer:
+		return n.handOver(s.Log, s.Replica)
+	}
+	return nil
+}
+
+// handOver gives the leadership of a log to another replica. It asks until that is seen,
+// as raft drops what comes at a bad moment.
+func (n *Node) handOver(shard, replica uint64) error {
+	deadline := time.After(transferWithin)
+	t := time.NewTicker(transferEvery)
+	defer t.Stop()
+	l := n.logs[shard]
+	for {
+		if lead := l.lead.Load(); lead.leader != 0 && !l.isOwn(lead.leader) {
+			return nil
+		}
+		if err := n.host.RequestLeaderTransfer(shard, replica); err != nil {
+			return fmt.Errorf("hand the leadership to replica %d: %w", replica, err)
+		}
+		select {
+		case <-t.C:
+		case <-n.stop:
+			return nil
+		case <-deadline:
+			return fmt.Errorf("replica %d did not take the leadership within %v", replica, transferWithin)
+		}
+	}
+}
+
+// take keeps what a round found.
+func (p *plans) take(found map[uint64]planned, view place.View, now time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for shard, f := range found {
+		f.since = now
+		if old, ok := p.by[shard]; ok && old.step.Kind == f.step.Kind && old.step.Why == f.step.Why {
+			f.since = old.since
+		}
+		found[shard] = f
+	}
+	p.by, p.view, p.ready = found, view, true
+}

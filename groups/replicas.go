@@ -1,0 +1,242 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+)
+
+// seat is a replica of a log that a node hosts.
+type seat struct {
+	Replica uint64 `json:"replica"` // raft's id; never used again once it was removed
+	Joined  bool   `json:"joined"`  // added to a log that there was, and not one of its founders
+	// Voter says that the last snapshot of a replica that joined knows it as a voter.
+	// Raft has to be told how to begin, and goes wrong when that is not what the
+	// snapshot says: one that begins as a learner and is a voter never stands for
+	// election, and the other way round is a panic.
+	Voter bool `json:"voter,omitempty"`
+}
+
+// offload is how long a replica that is to stop may take.
+const offload = 30 * time.Second
+
+// shards lists every log, hosted here or not, the system log first.
+func (id *identity) shards() []uint64 {
+	shards := []uint64{systemShard}
+	for i := range id.LogCount {
+		shards = append(shards, firstLogShard+uint64(i))
+	}
+	return shards
+}
+
+// hosted lists the logs that this node has a loaded replica of.
+func (n *Node) hosted() []*machine {
+	all := make([]*machine, 0, len(n.logs))
+	for _, shard := range n.id.shards() {
+		if m := n.logs[shard].local.Load(); m != nil && m.loaded.Load() {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// startReplica starts this node's replica of a log; the node's own start waits for
+// those that are awaited.
+func (n *Node) startReplica(shard uint64, s seat, awaited bool) error {
+	l, m := n.logs[shard], newMachine(n, shard, s.Replica)
+	m.driver, m.awaited = l, awaited
+	m.voting.Store(!s.Joined || s.Voter)
+	l.local.Store(m)
+	if err := startShard(n.host, &n.cfg, n.id, shard, s, m); err != nil {
+		l.local.Store(nil)
+		return err
+	}
+	entries, err := n.host.GetLogReader(shard)
+	if err != nil {
+		return fmt.Errorf("look at log %d: %w", shard, err)
+	}
+	_, members := entries.NodeState()
+	if _, voter := members.Addresses[s.Replica]; voter && s.Joined && !s.Voter {
+		return n.startVoter(shard, s, m)
+	}
+	_, last := entries.GetRange()
+	n.hub.began(shard, last)
+	return nil
+}
+
+// startVoter starts a replica anew that was taken for a learner: the node ended between
+// a snapshot and taking note of what it says.
+func (n *Node) startVoter(shard uint64, s seat, learner *machine) error {
+	if err := n.host.StopReplica(shard, s.Replica); err != nil {
+		return fmt.Errorf("stop log %d: %w", shard, err)
+	}
+	select {
+	case <-learner.closed:
+	case <-time.After(offload):
+		return fmt.Errorf("log %d did not stop within %v", shard, offload)
+	}
+	s.Voter = true
+	n.id.Seats[shard] = s
+	if err := n.id.save(n.cfg.DataDir); err != nil {
+		return err
+	}
+	return n.startReplica(shard, s, learner.awaited && !learner.loaded.Load())
+}
+
+// lookForVotes finds out which replicas that joined have become voters.
+func (n *Node) lookForVotes() {
+	learns := false
+	for _, m := range n.hosted() {
+		learns = learns || !m.voting.Load()
+	}
+	if !learns {
+		return
+	}
+	info := n.host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
+	for i := range info.ShardInfoList {
+		s := &info.ShardInfoList[i]
+		m := n.logs[s.ShardID].local.Load()
+		if m == nil || m.replica != s.ReplicaID || s.Pending || s.IsNonVoting {
+			continue
+		}
+		if _, votes := s.Replicas[s.ReplicaID]; votes {
+			m.voting.Store(true)
+		}
+	}
+}
+
+// noteVoter takes note that a snapshot was taken that knows this node's replica as a
+// voter.
+func (n *Node) noteVoter(shard uint64) {
+	n.seats.Lock()
+	defer n.seats.Unlock()
+	s, ok := n.id.Seats[shard]
+	if !ok || !s.Joined || s.Voter {
+		return
+	}
+	entries, err := n.host.GetLogReader(shard)
+	if err != nil {
+		return
+	}
+	_, members := entries.NodeState()
+	if _, voter := members.Addresses[s.Replica]; !voter {
+		return
+	}
+	s.Voter = true
+	n.id.Seats[shard] = s
+	if err := n.id.save(n.cfg.DataDir); err != nil {
+		n.log.Warn("cannot write identity.json; the next start takes a little longer", "error", err)
+	}
+}
+
+// addReplica starts a new replica of a log, which the log's leader has added. It does
+// nothing if the node has one, or had this one before: what was wiped never returns
+// under its id.
+func (n *Node) addReplica(shard, replica uint64) error {
+	n.seats.Lock()
+	defer n.seats.Unlock()
+	if _, ok := n.id.Seats[shard]; ok || replica <= n.id.Dropped[shard] || n.draining.Load() {
+		return nil
+	}
+	if err := n.store.clear(shard, n.groupsOf(shard)); err != nil {
+		return fmt.Errorf("make room for log %d: %w", shard, err)
+	}
+	s := seat{Replica: replica, Joined: true}
+	n.id.Seats[shard] = s
+	if err := n.id.save(n.cfg.DataDir); err != nil {
+		delete(n.id.Seats, shard)
+		return err
+	}
+	n.log.Info("starting a replica", "log", shard, "replica", replica)
+	return n.startReplica(shard, s, false)
+}
+
+// dropReplica stops and deletes this node's replica of a log, which is no member of it
+// any more.
+func (n *Node) dropReplica(shard, replica uint64) error {
+	n.seats.Lock()
+	defer n.seats.Unlock()
+	s, ok := n.id.Seats[shard]
+	if !ok || s.Replica != replica {
+		return nil
+	}
+	n.log.Info("deleting a replica that is no member any more", "log", shard, "replica", replica)
+	l := n.logs[shard]
+	m := l.local.Load()
+	err := n.host.StopReplica(shard, replica)
+	if err != nil && !errors.Is(err, dragonboat.ErrShardNotFound) {
+		return fmt.Errorf("stop replica %d of log %d: %w", replica, shard, err)
+	}
+	if m != nil {
+		select {
+		case <-m.closed:
+		case <-n.stop:
+			return nil
+		case <-time.After(offload):
+			return fmt.Errorf("replica %d of log %d did not stop within %v", replica, shard, offload)
+		}
+	}
+	// From here on a start of the node does not start it.
+	delete(n.id.Seats, shard)
+	n.id.Dropped[shard] = max(n.id.Dropped[shard], replica)
+	if err := n.id.save(n.cfg.DataDir); err != nil {
+		n.id.Seats[shard] = s
+		return err
+	}
+	l.local.Store(nil)
+	l.leaderChanged(0, 0)
+	if m != nil {
+		m.checkpoints.Lock()
+		m.gone = true
+		m.checkpoints.Unlock()
+	}
+	n.hub.endFeeds(shard)
+	ctx, cancel := context.WithTimeout(context.Background(), offload)
+	defer cancel()
+	if err := n.host.SyncRemoveData(ctx, shard, replica); err != nil {
+		return fmt.Errorf("delete the raft log of replica %d of log %d: %w", replica, shard, err)
+	}
+	return n.store.clear(shard, n.groupsOf(shard))
+}
+
+// leftovers deletes what a crash left of replicas that were being deleted.
+func (n *Node) leftovers() error {
+	for _, shard := range n.id.shards() {
+		if _, ok := n.id.Seats[shard]; ok {
+			continue
+		}
+		found, err := n.store.get(logKey(shard, 'a', nil), func([]byte) error { return nil })
+		if err == nil && found {
+			err = n.store.clear(shard, n.groupsOf(shard))
+		}
+		if err != nil {
+			return fmt.Errorf("clear log %d: %w", shard, err)
+		}
+	}
+	return nil
+}
+
+// seatsNow lists the node's replicas.
+func (n *Node) seatsNow() map[uint64]seat {
+	n.seats.Lock()
+	defer n.seats.Unlock()
+	out := make(map[uint64]seat, len(n.id.Seats))
+	for shard, s := range n.id.Seats {
+		out[shard] = s
+	}
+	return out
+}
+
+// sortedShards lists logs in order.
+func sortedShards[V any](m map[uint64]V) []uint64 {
+	out := make([]uint64, 0, len(m))
+	for shard := range m {
+		out = append(out, shard)
+	}
+	slices.Sort(out)
+	return out
+}

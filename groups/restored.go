@@ -1,0 +1,88 @@
+package groups
+
+import (
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+)
+
+// settleEvery is how often a node that was restored looks whether its logs are
+// compacted yet.
+const settleEvery = 50 * time.Millisecond
+
+// Growable says that replicas of the logs may be added on other nodes. They may not
+// while the logs of a node that was restored from a backup still have their first
+// entries: those came on top of a state that a new replica does not have, and raft
+// would send it the entries instead of the state.
+func (n *Node) Growable() bool {
+	n.seats.Lock()
+	defer n.seats.Unlock()
+	return !n.id.Restored
+}
+
+// settleLoop makes a node growable that was restored: it has every log take a
+// snapshot and drop all entries before it, so that who joins gets the state. When that
+// is so for good, the identity no longer says that the node was restored.
+func (n *Node) settleLoop() {
+	if n.Growable() {
+		return
+	}
+	select {
+	case <-n.ready:
+	case <-n.stop:
+		return
+	}
+	t := time.NewTicker(settleEvery)
+	defer t.Stop()
+	for left := n.seatsNow(); len(left) > 0; {
+		select {
+		case <-n.stop:
+			return
+		case <-t.C:
+		}
+		for shard := range left {
+			if n.compacted(shard) {
+				delete(left, shard)
+			} else {
+				n.compact(shard)
+			}
+		}
+	}
+	n.seats.Lock()
+	n.id.Restored = false
+	err := n.id.save(n.cfg.DataDir)
+	n.id.Restored = err != nil
+	n.seats.Unlock()
+	if err != nil {
+		n.log.Error("what was restored is ready for other nodes to join, and this cannot be noted: restart the node once that is mended", "error", err)
+		return
+	}
+	n.log.Info("what was restored is ready for other nodes to join")
+	n.lookAround()
+}
+
+// compacted says that a log's first entry is gone.
+func (n *Node) compacted(shard uint64) bool {
+	entries, err := n.host.GetLogReader(shard)
+	if err != nil {
+		return false
+	}
+	first, _ := entries.GetRange()
+	return first > 1
+}
+
+// compact asks for a snapshot after which no entry before it is kept.
+func (n *Node) compact(shard uint64) {
+	m := n.logs[shard].local.Load()
+	if m == nil || !m.loaded.Load() || m.appliedIndex() == 0 {
+		return
+	}
+	opt := dragonboat.SnapshotOption{CompactionOverhead: 0, OverrideCompactionOverhead: true}
+	rs, err := n.host.RequestSnapshot(shard, opt, n.cfg.RequestTimeout)
+	if err != nil {
+		n.log.Debug("raft snapshot refused", "log", shard, "error", err)
+		return
+	}
+	<-rs.ResultC()
+	rs.Release()
+}

@@ -1,0 +1,12 @@
+package rows
+
+// Names in a data directory.
+const (
+	// IdentityFile says who the node is.
+	IdentityFile = "identity.json"
+	// StateDir is the database.
+	StateDir = "state"
+	// RestoringFile is there while a restore writes the directory, and stays if it
+	// was interrupted: then nothing in the directory is of any use.
+	RestoringFile = "restore-not-finished"
+)

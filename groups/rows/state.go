@@ -1,0 +1,48 @@
+package rows
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// State is a log's own row: how far it is applied, under which office, and what its
+// clock says.
+type State struct {
+	Applied     uint64 // index of the last entry
+	Term        uint64 // office: who leads, in which term
+	Node        uint64
+	Incarnation uint64
+	Number      uint64 // of the last batch in the office
+	Now         int64  // lease clock, ms
+	Wall        int64  // of the last entry, Unix ms
+}
+
+// Append appends the row's value.
+func (s *State) Append(dst []byte) []byte {
+	for _, v := range []uint64{s.Applied, s.Term, s.Node, s.Incarnation, s.Number} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	return binary.AppendVarint(binary.AppendVarint(dst, s.Now), s.Wall)
+}
+
+var errState = errors.New("rows: malformed state of a log")
+
+// ParseState is the inverse of Append. What follows after the fields it knows is
+// skipped.
+func ParseState(row []byte) (s State, err error) {
+	for _, v := range []*uint64{&s.Applied, &s.Term, &s.Node, &s.Incarnation, &s.Number} {
+		n := 0
+		if *v, n = binary.Uvarint(row); n <= 0 {
+			return s, errState
+		}
+		row = row[n:]
+	}
+	for _, v := range []*int64{&s.Now, &s.Wall} {
+		n := 0
+		if *v, n = binary.Varint(row); n <= 0 {
+			return s, errState
+		}
+		row = row[n:]
+	}
+	return s, nil
+}

@@ -1,0 +1,97 @@
+package groups
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/place"
+)
+
+// surveyAll asks every node that leads a log what it knows of its logs. One that does
+// not answer within askWithin is left out: of its logs only the leader is told then.
+func (n *Node) surveyAll() *survey {
+	n.plans.mu.Lock()
+	view := n.plans.view
+	n.plans.mu.Unlock()
+	s := &survey{format: formatMax, marks: n.wantedOf()}
+	for _, x := range n.cluster.sightings() {
+		if current, ok := n.cluster.byName(x.NodeID); ok && current.HostID != x.HostID {
+			continue // its disk was replaced
+		}
+		drain := place.DrainNothing
+		if x.State == members.Draining || x.State == members.Leaving {
+			drain = place.DrainLeads
+		}
+		s.nodes = append(s.nodes, nodeSeen{
+			id: x.NodeID, host: x.HostID, alive: x.Alive, since: x.For, stable: view.Nodes[x.NodeID].Stable, drain: drain,
+			native: x.NativeAddr, raft: x.RaftAddr, link: x.LinkAddr, gossip: x.GossipAddr,
+			formats: [2]uint32{x.FormatMin, x.FormatMax},
+		})
+	}
+	told := n.askPlans()
+	for _, shard := range n.id.shards() {
+		host, term := n.leaderOf(shard)
+		seen := logSeen{
+			Log: place.Log{ID: shard}, term: term, step: "wait: no leader", groups: len(n.groupsOf(shard)),
+		}
+		if host != "" {
+			seen.leader, seen.step = n.nameOf(host), "wait: its leader has not told yet"
+		}
+		if t, ok := told[shard]; ok && t.Term >= term {
+			seen.Log, seen.term, seen.target, seen.step, seen.since = t.Log, t.Term, t.Voters, t.Step, t.Since
+		}
+		s.logs = append(s.logs, seen)
+	}
+	return s
+}
+
+// askPlans gathers what the leaders of all logs found in their last round.
+func (n *Node) askPlans() map[uint64]toldLog {
+	out := make(map[uint64]toldLog)
+	var mu sync.Mutex
+	take := func(logs []toldLog) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, t := range logs {
+			if old, ok := out[t.Log.ID]; !ok || t.Term > old.Term {
+				out[t.Log.ID] = t
+			}
+		}
+	}
+	take(n.plans.told(n))
+	hosts := make(map[string]bool)
+	for _, shard := range n.id.shards() {
+		if host, _ := n.leaderOf(shard); host != "" && host != n.id.HostID {
+			hosts[host] = true
+		}
+	}
+	var all sync.WaitGroup
+	for host := range hosts {
+		all.Go(func() {
+			var logs []toldLog
+			if err := n.cluster.askText(host, askPlans, nil, &logs, askWithin); err == nil {
+				take(logs)
+			}
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// byName answers what is known of a node.
+func (c *cluster) byName(node string) (members.Sighting, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.byNode[node]
+	return s, ok
+}
+
+// transferAny asks the leader of a log to hand it over.
+func (n *Node) transferAny(shard uint64, node string) error {
+	host, _ := n.leaderOf(shard)
+	if host == n.id.HostID || host == "" {
+		return n.transferOwn(shard, node)
+	}
+	return n.cluster.askText(host, askTransfer, orderedTransfer{shard, node}, nil, transferWithin+time.Second)
+}

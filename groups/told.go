@@ -1,0 +1,187 @@
+package groups
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What nodes ask each other for operators' sake goes as JSON: it is rare, and grows.
+
+// questions, by their names.
+const (
+	askPlans    = "plans"    // → []toldLog: the logs that you lead
+	askMarks    = "marks"    // → map of node id to mark; of the system log's leader
+	askTransfer = "transfer" // orderedTransfer → nothing; of the log's leader
+)
+
+// maxTold bounds a question's name.
+const maxTold = 64
+
+// toldLog is a log as its leader tells of it.
+type toldLog struct {
+	Log    place.Log
+	Term   uint64
+	Voters []string
+	Step   string
+	Since  time.Duration // how long the step is this one
+}
+
+// orderedTransfer asks for a leadership to be handed over.
+type orderedTransfer struct {
+	Log  uint64
+	Node string
+}
+
+// toldText is the answer to a question.
+type toldText struct {
+	Error string          `json:",omitempty"`
+	Value json.RawMessage `json:",omitempty"`
+}
+
+// askText asks a node a question.
+func (c *cluster) askText(host, what string, args, answer any, within time.Duration) error {
+	body, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	frame := binary.AppendUvarint(nil, uint64(len(what)))
+	b, err := c.ask(host, frameAsk, append(append(frame, what...), body...), within)
+	if err != nil {
+		return fmt.Errorf("ask node %s for %s: %w", c.n.nameOf(host), what, err)
+	}
+	var t toldText
+	if err := json.Unmarshal(b, &t); err != nil {
+		return fmt.Errorf("ask node %s for %s: %w", c.n.nameOf(host), what, err)
+	}
+	if t.Error != "" {
+		return wire.Errorf(wire.Unavailable, "node %s: %s", c.n.nameOf(host), t.Error)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(t.Value, answer)
+}
+
+// answerText answers a question.
+func (c *cluster) answerText(conn interface{ Send([]byte) bool }, r *entryReader) {
+	id := r.uvarint()
+	n := r.uvarint()
+	if n > maxTold {
+		r.err = errEntry
+		return
+	}
+	what := string(r.bytes(n))
+	args := append([]byte(nil), r.buf...)
+	if r.err != nil {
+		return
+	}
+	c.n.running.Go(func() {
+		var t toldText
+		v, err := c.n.answerTo(what, args)
+		if err == nil {
+			t.Value, err = json.Marshal(v)
+		}
+		if err != nil {
+			t = toldText{Error: err.Error()}
+		}
+		b, err := json.Marshal(&t)
+		if err != nil {
+			return
+		}
+		conn.Send(append(binary.AppendUvarint([]byte{frameTold}, id), b...))
+	})
+}
+
+// answerTo answers one question.
+func (n *Node) answerTo(what string, args []byte) (any, error) {
+	switch what {
+	case askPlans:
+		return n.plans.told(n), nil
+	case askMarks:
+		m := n.logs[systemShard].local.Load()
+		if m == nil || !n.logs[systemShard].leads() {
+			return nil, fmt.Errorf("does not lead the system log")
+		}
+		return n.marks(), nil
+	case askTransfer:
+		var o orderedTransfer
+		if err := json.Unmarshal(args, &o); err != nil {
+			return nil, err
+		}
+		return nil, n.transferOwn(o.Log, o.Node)
+	}
+	return nil, fmt.Errorf("question %q: not known to this version", what)
+}
+
+// told is what the last round found, for other nodes.
+func (p *plans) told(n *Node) []toldLog {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := []toldLog{}
+	now := n.clock.Mono()
+	for _, shard := range sortedShards(p.by) {
+		l := n.logs[shard]
+		if f := p.by[shard]; l.leads() {
+			out = append(out, toldLog{Log: f.log, Term: l.held.Load(), Voters: f.voters, Step: stepText(f.step), Since: now - f.since})
+		}
+	}
+	return out
+}
+
+// transferOwn hands a log that this node leads to another node.
+func (n *Node) transferOwn(shard uint64, node string) error {
+	l := n.logs[shard]
+	if l == nil || !l.leads() {
+		return fmt.Errorf("does not lead log %d", shard)
+	}
+	ms, err := n.membership(shard)
+	if err != nil {
+		return err
+	}
+	for replica, host := range ms.Nodes {
+		if n.nodeOf(host) == node {
+			return n.handOver(shard, replica)
+		}
+	}
+	return fmt.Errorf("node %s holds no voter of log %d", node, shard)
+}
+
+// marksEvery is how long what operators want is believed by a node that has no replica
+// of the system log.
+const marksEvery = 2 * time.Second
+
+// wantedOf is what operators want of nodes, from wherever it can be had.
+func (n *Node) wantedOf() map[string]wire.Drain {
+	m := n.logs[systemShard].local.Load()
+	if m != nil && m.loaded.Load() || n.cluster == nil {
+		return n.marks()
+	}
+	now := n.clock.Mono()
+	n.remote.Lock()
+	defer n.remote.Unlock()
+	if n.remote.marks != nil && now-n.remote.asked < marksEvery {
+		return n.remote.marks
+	}
+	var marks map[string]wire.Drain
+	host, _ := n.leaderOf(systemShard)
+	if host != "" && host != n.id.HostID {
+		if err := n.cluster.askText(host, askMarks, nil, &marks, askWithin); err == nil && marks != nil {
+			n.remote.marks, n.remote.asked = marks, now
+		}
+	}
+	return n.remote.marks
+}
+
+// drains is wantedOf as placement takes it.
+func (n *Node) drains() map[string]place.Drain {
+	out := make(map[string]place.Drain)
+	for node, d := range n.wantedOf() {
+		out[node] = min(place.Drain(d), place.DrainReplicas)
+	}
+	return out
+}

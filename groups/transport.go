@@ -1,0 +1,45 @@
+package groups
+
+import (
+	"sync/atomic"
+
+	"github.com/lni/dragonboat/v4/config"
+	"github.com/lni/dragonboat/v4/raftio"
+	"github.com/lni/dragonboat/v4/raftpb"
+
+	"github.com/pathlockd/pathlockd/groups/link"
+)
+
+// wiring is the transport that raft is given: the link, and a way to hand a message to
+// this node's own raft.
+type wiring struct {
+	*link.Link
+	deployment uint64
+	own        atomic.Pointer[raftio.MessageHandler]
+}
+
+// Create implements config.TransportFactory.
+func (w *wiring) Create(c config.NodeHostConfig, m raftio.MessageHandler, s raftio.ChunkHandler) raftio.ITransport {
+	w.own.Store(&m)
+	return w.Link.Create(c, m, s)
+}
+
+// campaign makes this node's replica of a log stand for election now and not after the
+// election timeout, as if the last leader had asked it to.
+func (w *wiring) campaign(shard, replica uint64) {
+	if deliver := w.own.Load(); deliver != nil {
+		(*deliver)(raftpb.MessageBatch{
+			DeploymentId: w.deployment, BinVer: raftio.TransportBinVersion,
+			Requests: []raftpb.Message{{Type: raftpb.TimeoutNow, ShardID: shard, To: replica, From: replica}},
+		})
+	}
+}
+
+// newWiring makes the transport of a node.
+func (n *Node) newWiring() (*wiring, error) {
+	l, err := link.New(link.Config{
+		Cluster: n.id.ClusterID, Node: n.id.NodeID, Host: n.id.HostID, Token: n.cfg.Token, TLS: n.cfg.LinkTLS,
+		FormatMin: formatMin, FormatMax: formatMax, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
+	})
+	return &wiring{Link: l, deployment: n.id.deployment()}, err
+}
