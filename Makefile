@@ -25,7 +25,7 @@ run: build ## build, then serve a single durable node on loopback (data in ./pat
 	@exec bin/pathlockd --dev --native_listen=$(ADDR)
 
 .PHONY: test
-test: lint generated-check build fuzz-short examples-tools race ## all that CI runs: linters, generated files, short fuzzing, every test under the race detector
+test: lint generated-check build fuzz-short deploy-check examples-tools race ## all that CI runs: linters, generated files, short fuzzing, every test under the race detector
 
 .PHONY: race
 race: ## every test under the race detector
@@ -34,6 +34,10 @@ race: ## every test under the race detector
 .PHONY: unit
 unit: ## every test without the race detector: the quick look
 	go test -timeout 10m ./...
+
+.PHONY: deploy-check
+deploy-check: ## what deploy/ ships, against the schemas of those who read it; a module of its own
+	cd deploy/check && go vet . && go test -count=1 -timeout 5m .
 
 .PHONY: examples-tools
 examples-tools: ## what the examples need and this machine lacks, if anything (examples/install.sh)
@@ -69,7 +73,7 @@ generated-check: ## fail when a generated file is not what its source makes
 FUZZTIME ?= 5m
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (5m) each
-	@for dir in wire trie loop groups/members; do \
+	@for dir in wire trie loop groups/members groups/rows; do \
 		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9]+' $$dir/*_test.go | sed 's/func //'); do \
 			echo "== $$dir $$f $(FUZZTIME)"; \
 			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./$$dir; \

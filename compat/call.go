@@ -2,7 +2,6 @@ package compat
 
 import (
 	"context"
-	"crypto/rand"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,15 +13,14 @@ import (
 )
 
 // bridge carries requests to the handler and waits for their answers. Requests that
-// come in here have no identity that a repeat could share, but their idempotency
-// key: so they all belong to one session, whose ids are never used twice and of
-// which nothing need be remembered (window 1).
+// come in here have no identity that their client's repeat could share, but their
+// idempotency key. What repeats them is the cluster, when their leader changes.
 type bridge struct {
-	handler wire.Handler
-	session *wire.Session
-	lastID  atomic.Uint64
-	calls   sync.Pool     // *call
-	leaving chan struct{} // closed when the node stops
+	handler  wire.Handler
+	sessions sessions
+	lastSub  atomic.Uint64 // number of the last subscription
+	calls    sync.Pool     // *call
+	leaving  chan struct{} // closed when the node stops
 
 	mu struct {
 		sync.Mutex
@@ -74,11 +72,8 @@ func (b *bridge) endWait() {
 }
 
 func newBridge(h wire.Handler) *bridge {
-	b := &bridge{handler: h, session: &wire.Session{Epoch: 1, Window: 1}, leaving: make(chan struct{})}
-	if _, err := rand.Read(b.session.ID[:]); err != nil {
-		panic(err) // crypto/rand never fails on supported systems
-	}
-	b.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
+	b := &bridge{handler: h, leaving: make(chan struct{})}
+	b.calls.New = func() any { return &call{bridge: b, done: make(chan struct{}, 1)} }
 	return b
 }
 
@@ -86,6 +81,8 @@ func newBridge(h wire.Handler) *bridge {
 // the collector when its caller goes before that.
 type call struct {
 	wire.Call
+	bridge *bridge
+	of     *session
 	req    wire.Request
 	list   []*wire.Call      // itself
 	done   chan struct{}     // told once, by Reply
@@ -112,7 +109,8 @@ func (b *bridge) start(c *call) *wire.Error {
 	if err := c.req.Validate(); err != nil {
 		return err
 	}
-	c.ID, c.Op, c.Req, c.Session, c.To = b.lastID.Add(1), c.req.Op, &c.req, b.session, c
+	c.of = b.sessions.take()
+	c.ID, c.Op, c.Req, c.Session, c.To = c.of.last, c.req.Op, &c.req, &c.of.Session, c
 	// A buffer of its own: what is answered may point into it.
 	c.Body, c.NArgs = wire.AppendArgs(nil, &c.req)
 	if c.list == nil {
@@ -155,7 +153,7 @@ func (b *bridge) do(ctx context.Context, c *call) (wire.Result, error) {
 func (b *bridge) stay(c *call) (wire.Result, error) {
 	waits := c.req.Flags&wire.FlagWait != 0
 	if waits {
-		b.handler.Cancel(b.session, c.ID)
+		b.handler.Cancel(c.name())
 	}
 	late := time.NewTimer(stayAtMost)
 	defer late.Stop()
@@ -197,7 +195,8 @@ const cancelEvery = time.Second
 // will know.
 func (b *bridge) leave(ctx context.Context, c *call) error {
 	if c.req.Flags&wire.FlagWait != 0 {
-		b.handler.Cancel(b.session, c.ID)
+		s, id := c.name()
+		b.handler.Cancel(s, id)
 		go func() {
 			again := time.NewTicker(cancelEvery)
 			defer again.Stop()
@@ -206,7 +205,7 @@ func (b *bridge) leave(ctx context.Context, c *call) error {
 				case <-c.done:
 					return
 				case <-again.C:
-					b.handler.Cancel(b.session, c.ID)
+					b.handler.Cancel(s, id)
 				}
 			}
 		}()
@@ -217,8 +216,14 @@ func (b *bridge) leave(ctx context.Context, c *call) error {
 	return status.FromContextError(ctx.Err()).Err()
 }
 
+// name is the request's session and its id there.
+func (c *call) name() (*wire.Session, uint64) { return &c.of.Session, c.ID }
+
 // Reply implements wire.Replier.
-func (c *call) Reply(*wire.Call) { c.done <- struct{}{} }
+func (c *call) Reply(*wire.Call) {
+	c.bridge.sessions.put(c.of)
+	c.done <- struct{}{}
+}
 
 // Queued implements wire.Replier.
 func (c *call) Queued(_ *wire.Call, res *wire.Result) {

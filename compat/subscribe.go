@@ -85,7 +85,7 @@ func TypeOf(k wire.EventKind) pb.EventType {
 // subscription converts a wish to subscribe.
 func (s *Service) subscription(in *pb.SubscribeRequest) (*wire.Subscription, *eventQueue, error) {
 	q := &eventQueue{owner: in.OwnerId, limit: s.opt.EventBacklog, all: &s.backlog, more: make(chan struct{}, 1)}
-	sub := &wire.Subscription{Owner: in.OwnerId, Number: s.b.lastID.Add(1), Sink: q}
+	sub := &wire.Subscription{Owner: in.OwnerId, Number: s.b.lastSub.Add(1), Sink: q}
 	for _, t := range in.Types {
 		kind, known := eventTypes[t]
 		switch {

@@ -25,18 +25,18 @@ const (
 	backupAge = time.Hour
 )
 
-// backups is the images that clients of this node read.
-type backups struct {
+// exports is the images that clients of this node read.
+type exports struct {
 	mu     sync.Mutex
-	open   map[uint64]*backup
+	open   map[uint64]*export
 	last   uint64
 	closed bool
 	idle   time.Duration // backupIdle, but in tests
 	work   sync.WaitGroup
 }
 
-// backup is one of them.
-type backup struct {
+// export is one of them.
+type export struct {
 	id      uint64
 	log     uint64
 	session engine.Session
@@ -86,7 +86,7 @@ func (s *steps) backupOpen() (wire.Result, *wire.Error) {
 }
 
 // add takes an image of a log's machine and begins to write it out.
-func (t *backups) add(m *machine, session engine.Session, most int) (*backup, *frozen, *wire.Error) {
+func (t *exports) add(m *machine, session engine.Session, most int) (*export, *frozen, *wire.Error) {
 	b, err := t.enter(m.shard, session, most)
 	if err != nil {
 		return nil, nil, err
@@ -101,7 +101,7 @@ func (t *backups) add(m *machine, session engine.Session, most int) (*backup, *f
 }
 
 // enter makes room for an image that is about to be taken.
-func (t *backups) enter(log uint64, session engine.Session, most int) (*backup, *wire.Error) {
+func (t *exports) enter(log uint64, session engine.Session, most int) (*export, *wire.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -113,13 +113,13 @@ func (t *backups) enter(log uint64, session engine.Session, most int) (*backup, 
 			len(t.open), most, backupIdle)
 	}
 	if t.open == nil {
-		t.open = make(map[uint64]*backup)
+		t.open = make(map[uint64]*export)
 	}
 	if t.idle == 0 {
 		t.idle = backupIdle
 	}
 	t.last++
-	b := &backup{
+	b := &export{
 		id: t.last, log: log, session: session, until: time.Now().Add(backupAge),
 		pages: make(chan []byte), stop: make(chan struct{}),
 	}
@@ -130,7 +130,7 @@ func (t *backups) enter(log uint64, session engine.Session, most int) (*backup, 
 }
 
 // drop closes an image.
-func (t *backups) drop(b *backup) {
+func (t *exports) drop(b *export) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[b.id] == b {
@@ -141,7 +141,7 @@ func (t *backups) drop(b *backup) {
 }
 
 // find answers an image that is open, and lets all of its connection stay for longer.
-func (t *backups) find(id uint64, session engine.Session) *backup {
+func (t *exports) find(id uint64, session engine.Session) *export {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b := t.open[id]
@@ -157,9 +157,9 @@ func (t *backups) find(id uint64, session engine.Session) *backup {
 }
 
 // left closes the images of a session that is gone.
-func (t *backups) left(session engine.Session) {
+func (t *exports) left(session engine.Session) {
 	t.mu.Lock()
-	var gone []*backup
+	var gone []*export
 	for _, b := range t.open {
 		if b.session == session {
 			gone = append(gone, b)
@@ -172,10 +172,10 @@ func (t *backups) left(session engine.Session) {
 }
 
 // close closes all images and waits until nothing of them is left.
-func (t *backups) close() {
+func (t *exports) close() {
 	t.mu.Lock()
 	t.closed = true
-	gone := make([]*backup, 0, len(t.open))
+	gone := make([]*export, 0, len(t.open))
 	for _, b := range t.open {
 		gone = append(gone, b)
 	}
@@ -187,7 +187,7 @@ func (t *backups) close() {
 }
 
 // write writes the image out as pages: the stream of its rows, and their sum.
-func (b *backup) write(m *machine, f *frozen) error {
+func (b *export) write(m *machine, f *frozen) error {
 	w := &pageWriter{b: b}
 	if err := m.SaveSnapshot(f, w, b.stop); err != nil {
 		return err
@@ -212,7 +212,7 @@ func (b *backup) write(m *machine, f *frozen) error {
 
 // pageWriter cuts what is written into pages.
 type pageWriter struct {
-	b    *backup
+	b    *export
 	page []byte
 }
 
@@ -264,7 +264,7 @@ func (s *steps) backupRead() (wire.Result, *wire.Error) {
 }
 
 // read answers the page that begins at from, and whether it is the last.
-func (b *backup) read(from uint64) (_ []byte, done bool, _ *wire.Error) {
+func (b *export) read(from uint64) (_ []byte, done bool, _ *wire.Error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	next := b.at + uint64(len(b.page))

@@ -38,7 +38,10 @@ func (c *leaseClock) advance(stamp int64, mono time.Duration) int64 {
 }
 
 // stamp is the time to propose an entry with: what was applied last, and what the
-// monotonic clock has counted since.
+// monotonic clock has counted since, as far as one entry may move the clock. After a
+// long silence several entries are in flight before the first is applied; if they
+// carried the whole of it, the second would take from the leases of the first what the
+// first could not.
 func (c *leaseClock) stamp(mono time.Duration) int64 {
-	return c.now + (mono - c.appliedAt).Milliseconds()
+	return c.now + min(mono-c.appliedAt, maxStep).Milliseconds()
 }

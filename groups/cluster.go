@@ -90,6 +90,7 @@ func (n *Node) openCluster() error {
 	}
 	c.mesh, err = mesh.New(mesh.Config{
 		Cluster: n.id.ClusterID, Node: n.id.NodeID, Host: n.id.HostID, Token: n.cfg.Token, TLS: n.cfg.LinkTLS,
+		FormatMin: formatMin, FormatMax: formatMax,
 		Listen: c.listen, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
 		Frame: c.frame, Opened: c.opened, Closed: c.closed,
 	})
@@ -159,8 +160,9 @@ func (c *cluster) look() {
 	adopted := false
 	c.mu.Lock()
 	clear(c.byNode)
+	clear(c.byHost)
 	for _, s := range seen {
-		if old, ok := c.byHost[s.HostID]; !ok || s.Alive || !old.Alive {
+		if old, ok := c.byHost[s.HostID]; !ok || s.Alive && !old.Alive {
 			c.byHost[s.HostID] = s
 		}
 		if old, ok := c.byNode[s.NodeID]; !ok || s.Alive && !old.Alive {

@@ -1,6 +1,8 @@
 package groups
 
 import (
+	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +14,7 @@ import (
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -21,6 +24,8 @@ type fleet struct {
 	t     *testing.T
 	cfgs  []Config
 	nodes []*Node // nil: down
+
+	gossip []string // where each listens, or did last
 }
 
 // newFleet starts n nodes: the first founds a cluster, the others join it.
@@ -79,7 +84,91 @@ func (f *fleet) start(i int) *Node {
 		f.t.Fatal(err)
 	}
 	f.nodes[i] = n
+	if len(f.gossip) <= i {
+		f.gossip = append(f.gossip, "")
+	}
+	f.gossip[i] = n.cluster.gossip.GossipAddr()
 	return n
+}
+
+// each calls do with every node that is up, of which there must be so many.
+func (f *fleet) each(want int, do func(n *Node)) {
+	f.t.Helper()
+	up := 0
+	for _, n := range f.nodes {
+		if n != nil {
+			up++
+			do(n)
+		}
+	}
+	if up != want {
+		f.t.Fatalf("%d nodes are up, want %d", up, want)
+	}
+}
+
+// until waits for something.
+func (f *fleet) until(what string, is func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("not within 60 s: %s", what)
+		}
+	}
+}
+
+// memDisks are empty disks.
+func memDisks() (gvfs.FS, vfs.FS) { return gvfs.NewStrictMem(), vfs.NewCrashableMem() }
+
+// short is a context that ends before a test does.
+func short(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// fleetClient asks one node.
+type fleetClient struct {
+	n       *Node
+	session *wire.Session
+	next    uint64
+}
+
+func newFleetClient(n *Node) *fleetClient {
+	c := &fleetClient{n: n, session: &wire.Session{Epoch: 1, Window: 16}}
+	binary.BigEndian.PutUint64(c.session.ID[:], newIncarnation())
+	return c
+}
+
+// told is a replier for one call.
+type told1 chan wire.Result
+
+func (r told1) Reply(c *wire.Call)             { r <- c.Res }
+func (told1) Queued(*wire.Call, *wire.Result) {}
+func (told1) Flush()                           {}
+
+// ask carries one request out.
+func (c *fleetClient) ask(t *testing.T, req *wire.Request) wire.Result {
+	t.Helper()
+	body, nargs := wire.AppendArgs(nil, req)
+	to := make(told1, 1)
+	c.next++
+	c.n.Serve([]*wire.Call{{ID: c.next, Op: req.Op, NArgs: nargs, Body: body, Req: req, Session: c.session, To: to}})
+	select {
+	case res := <-to:
+		return res
+	case <-time.After(40 * time.Second):
+		t.Fatalf("%s is not answered", req.Op)
+		return wire.Result{}
+	}
+}
+
+func (c *fleetClient) mustAcquire(t *testing.T, path, owner string) wire.Result {
+	t.Helper()
+	res := c.ask(t, &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}}})
+	if res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Fatalf("acquire %s: %+v", path, res)
+	}
+	return res
 }
 
 // settle waits until every log has so many voters, where they belong.

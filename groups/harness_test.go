@@ -88,7 +88,7 @@ func (c *testClock) stepWall(d time.Duration) {
 }
 
 // freeAddr answers an address that nobody listens on.
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -40,7 +40,7 @@ func (n *Node) health() wire.Result {
 		return wire.Result{Message: fmt.Sprintf("loading: %d logs to go", n.loading.Load())}
 	}
 	done := make(chan *wire.Error, 1)
-	n.readers[systemShard].do(func(err *wire.Error) { done <- err })
+	n.read(n.logs[systemShard], &query{what: askAny}, n.clock.Mono(), func(res *wire.Result) { done <- res.Err() })
 	select {
 	case err := <-done:
 		if err != nil {

@@ -318,6 +318,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if ref.state == nil {
 		ref.state = m.sessions.use(ref, c.Now)
 	}
+	if ref.epoch < ref.state.epoch {
+		return staleConnection
+	}
 	hash := hashBody(m.reader.body)
 	if old := ref.state.find(cmd.Caller.ID, m.reader.sub); old != nil {
 		return m.repeat(c, g, ref.state, old, hash)
@@ -337,6 +340,10 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	return res
 }
 
+// staleConnection answers a command that a client has asked again, or given up, on a later
+// connection of its session: it must not be carried out after that.
+var staleConnection = wire.Result{Code: wire.Aborted, Message: "the session went on on a later connection; nothing was done"}
+
 // systemCommand carries a command of the system group out.
 func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result {
 	var s *session
@@ -346,6 +353,9 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 			ref.state = m.sessions.use(ref, c.Now)
 		}
 		s = ref.state
+		if ref.epoch < s.epoch {
+			return staleConnection
+		}
 		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.op == cmd.Req.Op && (old.hash == 0 || old.hash == hash) {
 			return old.result()
 		}

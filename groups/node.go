@@ -47,7 +47,7 @@ type Node struct {
 	waits    openWaits
 	changes  changeCalls
 	forwards forwarding
-	backups  backups
+	backups  exports
 	slow     chan struct{} // a token for each call that is carried out in steps
 
 	draining atomic.Bool

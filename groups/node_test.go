@@ -268,8 +268,9 @@ func (l *eventLog) Progress(*wire.Subscription, []wire.Position) {}
 func (l *eventLog) Gap(*wire.Subscription, []wire.Position)      { l.gaps++ }
 
 // TestOwnerWide is what is about an owner in all namespaces at once.
-func TestOwnerWide(t *testing.T) {
-	r := newRig(t, nil)
+func TestOwnerWide(t *testing.T) { onBoth(t, testOwnerWide) }
+
+func testOwnerWide(t *testing.T, r *rig) {
 	c := r.session()
 	for _, path := range []string{"h:/a/1", "h:/b/1", "h:/c/1", "g:/a/1"} {
 		c.must(write("a", path, time.Hour))
@@ -307,14 +308,17 @@ func TestOwnerWide(t *testing.T) {
 	if res := renew(); res.Status != wire.RenewLost {
 		t.Errorf("a killed owner renews: %+v", res)
 	}
-	if n := len(r.node.find("a")); n != 0 {
-		t.Errorf("a killed owner is still known in %d groups", n)
+	for _, m := range r.node.hosted() {
+		if groups := m.find("a"); len(groups) != 0 {
+			t.Errorf("a killed owner is still known in groups %v", groups)
+		}
 	}
 }
 
 // TestListingsPage walks all locks page by page.
-func TestListingsPage(t *testing.T) {
-	r := newRig(t, nil)
+func TestListingsPage(t *testing.T) { onBoth(t, testListingsPage) }
+
+func testListingsPage(t *testing.T, r *rig) {
 	c := r.session()
 	for i := range 40 {
 		c.must(write(fmt.Sprintf("o%d", i%3), fmt.Sprintf("h:/s%d/p%02d", i%5, i), time.Hour))
@@ -354,8 +358,9 @@ func TestListingsPage(t *testing.T) {
 }
 
 // TestCycles follows wait edges (contract.md section 9).
-func TestCycles(t *testing.T) {
-	r := newRig(t, nil)
+func TestCycles(t *testing.T) { onBoth(t, testCycles) }
+
+func testCycles(t *testing.T, r *rig) {
 	c := r.session()
 	edge := func(from, to string) {
 		c.must(&wire.Request{Op: wire.OpSetWaitEdge, Owner: from, Blocker: to, TTLMillis: 3_600_000})

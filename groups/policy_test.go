@@ -31,8 +31,9 @@ func (c *caller) namespaceOf(path string) string {
 }
 
 // TestPolicies walks through contract.md section 4 as a client sees it.
-func TestPolicies(t *testing.T) {
-	r := newRig(t, nil)
+func TestPolicies(t *testing.T) { onBoth(t, testPolicies) }
+
+func testPolicies(t *testing.T, r *rig) {
 	c := r.session()
 	refused := func(req *wire.Request, code wire.Code) {
 		t.Helper()

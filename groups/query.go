@@ -2,6 +2,7 @@ package groups
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 
@@ -34,6 +35,9 @@ const (
 
 	lastAsked = askRoute
 )
+
+// anyVersion is for reads that a routing change may overtake.
+const anyVersion = math.MaxUint64
 
 // query is a read of one group, or of one log, as data: it is answered by any node that
 // has an up-to-date view (machine.answer).
@@ -118,8 +122,9 @@ func (m *machine) answer(q *query) (res wire.Result) {
 
 // look answers a query of one group.
 func look(v *engine.View, q *query) (res wire.Result) {
-	switch q.what {
-	case askInspect, askDescribe, askBlocking:
+	switch {
+	case q.version == anyVersion:
+	case q.what == askInspect, q.what == askDescribe, q.what == askBlocking:
 		if res, moved := v.Moved(q.path, q.version); moved {
 			return res
 		}

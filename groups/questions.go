@@ -252,14 +252,10 @@ func (n *Node) takeTold(c peerConn, r *entryReader) {
 	}
 }
 
-// learnRoutes gets the routes from the system log's leader, if this node has no replica
-// of the log that would tell.
+// learnRoutes gets the routes in force from the system log's leader. It is for nodes that
+// have no replica of that log.
 func (n *Node) learnRoutes(since time.Duration) *wire.Error {
-	l := n.logs[systemShard]
-	if l.own() != nil {
-		return nil
-	}
-	res := n.askLeader(l, &query{what: askRoute, version: n.routes.Load().Version}, since)
+	res := n.askLeader(n.logs[systemShard], &query{what: askRoute, version: n.routes.Load().Version}, since)
 	if err := res.Err(); err != nil {
 		return err
 	}

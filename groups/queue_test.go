@@ -84,8 +84,9 @@ func TestHandOverInOneEntry(t *testing.T) {
 }
 
 // TestCancel ends waits: by the client, by a closed connection, with a grace.
-func TestCancel(t *testing.T) {
-	r := newRig(t, nil)
+func TestCancel(t *testing.T) { onBoth(t, testCancel) }
+
+func testCancel(t *testing.T, r *rig) {
 	a := r.session()
 	a.must(write("a", "h:/q/x", time.Hour))
 	wait := func(c *caller, flags wire.Flags) (uint64, *outcome) {
@@ -149,8 +150,9 @@ func o2req(owner, path string) *wire.Request {
 
 // TestTiedLeases says that a lease tied to a connection shrinks to its grace when
 // that closes, and does not when a later connection has renewed it.
-func TestTiedLeases(t *testing.T) {
-	r := newRig(t, nil)
+func TestTiedLeases(t *testing.T) { onBoth(t, testTiedLeases) }
+
+func testTiedLeases(t *testing.T, r *rig) {
 	c := r.session()
 	tied := write("a", "h:/q/x", time.Hour)
 	tied.Flags |= wire.FlagBind

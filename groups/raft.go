@@ -202,7 +202,7 @@ var raftLogOnce sync.Once
 func logRaftTo(log *slog.Logger) {
 	raftLogOnce.Do(func() {
 		logger.SetLoggerFactory(func(pkg string) logger.ILogger {
-			return &raftLogger{log: log.With("raft", pkg), level: logger.WARNING}
+			return &raftLogger{log: log.With("raft", pkg), level: logger.WARNING, quiet: pkg == "transport"}
 		})
 		for _, pkg := range []string{"dragonboat", "raft", "rsm", "logdb", "transport", "config", "registry", "settings", "utils", "server", "raftpb", "grpc", "tests", "util", "pebblekv", "fileutil"} {
 			logger.GetLogger(pkg).SetLevel(logger.WARNING)
@@ -215,6 +215,7 @@ func logRaftTo(log *slog.Logger) {
 type raftLogger struct {
 	log   *slog.Logger
 	level logger.LogLevel
+	quiet bool // its errors are that nodes cannot be reached, which the link tells better
 }
 
 func (l *raftLogger) SetLevel(level logger.LogLevel) { l.level = level }
@@ -237,7 +238,13 @@ func (l *raftLogger) Warningf(format string, args ...any) {
 	}
 }
 
-func (l *raftLogger) Errorf(format string, args ...any) { l.log.Error(message(format, args)) }
+func (l *raftLogger) Errorf(format string, args ...any) {
+	if l.quiet {
+		l.log.Debug(message(format, args))
+		return
+	}
+	l.log.Error(message(format, args))
+}
 
 func (l *raftLogger) Panicf(format string, args ...any) {
 	lastWord(l.log, fmt.Errorf(format, args...))

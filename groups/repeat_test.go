@@ -10,8 +10,9 @@ import (
 // TestGrantMeetsRepeat lets a grant and the repeat of the waiting acquire that it
 // is for meet on the way, again and again: the repeat is answered once, and is
 // granted.
-func TestGrantMeetsRepeat(t *testing.T) {
-	r := newRig(t, nil)
+func TestGrantMeetsRepeat(t *testing.T) { onBoth(t, testGrantMeetsRepeat) }
+
+func testGrantMeetsRepeat(t *testing.T, r *rig) {
 	a := r.session()
 	for round := range 200 {
 		b := r.session()

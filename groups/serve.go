@@ -250,7 +250,7 @@ func (n *Node) again(c *wire.Call, version uint64, since time.Duration) {
 			return
 		}
 		time.Sleep(pause)
-		if n.routes.Load().Version < version {
+		if n.routes.Load().Version < version && n.logs[systemShard].own() == nil {
 			_ = n.learnRoutes(since) // without an answer the old ones are refused once more
 		}
 	}

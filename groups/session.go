@@ -22,6 +22,12 @@ import (
 // log: as many as the session may have unanswered at once. More are never needed:
 // answers travel in the order they were given, so a client that has not seen an
 // answer has not seen any later one either, and has stopped asking at its window.
+// A request that is carried out in steps has an answer for each, which count as one.
+//
+// Nodes repeat too, when they do not know whether a command that they forwarded was
+// carried out (forward.go). And a client that goes to another node leaves copies of its
+// requests behind: each session's connections are counted, and what comes from an earlier
+// one than the latest that was seen is not carried out any more.
 //
 // What is kept here is a function of the log. It belongs to the log and not to
 // one of its groups, as a session's window spans them.
@@ -34,6 +40,9 @@ const (
 	// maxSessions is how many sessions one log remembers; over it the one that has
 	// been silent longest is forgotten, and its repeats would be carried out anew.
 	maxSessions = 65_536
+	// maxSteps is how many answers one log keeps for a session beyond its window, for
+	// requests of many steps; over it the oldest requests are forgotten.
+	maxSteps = 4096
 )
 
 // answered is the answer to one request.
@@ -52,13 +61,21 @@ func (a *answered) result() wire.Result { return wire.Result{Status: a.status, T
 // session is what one log remembers of a client's session.
 type session struct {
 	id      engine.Session
-	last    int64 // lease clock of its last command, ms
+	last    int64  // lease clock of its last command, ms
+	epoch   uint64 // the latest of its connections that was seen
 	highest uint64
 	window  int
-	ring    []answered // the oldest at next once it is full
+	ring    []request // the oldest at next once it is full
 	next    int
+	more    int  // answers in ring that are not the first of their request
 	dirty   bool // differs from its row
 	place   *list.Element
+}
+
+// request is the answers to one request.
+type request struct {
+	answered
+	more []answered // to its other steps
 }
 
 // find answers what was answered to a part of request id, nil when that is not
@@ -68,9 +85,19 @@ func (s *session) find(id, sub uint64) *answered {
 		return nil
 	}
 	for i := range s.ring {
-		if s.ring[i].id == id && s.ring[i].sub == sub {
-			return &s.ring[i]
+		r := &s.ring[i]
+		if r.id != id {
+			continue
 		}
+		if r.sub == sub {
+			return &r.answered
+		}
+		for i := range r.more {
+			if r.more[i].sub == sub {
+				return &r.more[i]
+			}
+		}
+		return nil
 	}
 	return nil
 }
@@ -82,13 +109,43 @@ func (s *session) add(a answered) {
 		*old = a
 		return
 	}
+	if a.sub != 0 && a.id <= s.highest {
+		for i := range s.ring {
+			if s.ring[i].id == a.id {
+				s.ring[i].more = append(s.ring[i].more, a)
+				s.more++
+				s.trim(a.id)
+				return
+			}
+		}
+	}
 	s.highest = max(s.highest, a.id)
 	if len(s.ring) < s.window {
-		s.ring = append(s.ring, a)
+		s.ring = append(s.ring, request{answered: a})
 		return
 	}
-	s.ring[s.next] = a
+	s.more -= len(s.ring[s.next].more)
+	s.ring[s.next] = request{answered: a}
 	s.next = (s.next + 1) % len(s.ring)
+}
+
+// trim forgets the oldest requests, but not one of them, while there are too many
+// answers.
+func (s *session) trim(but uint64) {
+	if s.more <= maxSteps {
+		return
+	}
+	s.unroll()
+	for s.more > maxSteps && s.ring[0].id != but {
+		s.more -= len(s.ring[0].more)
+		s.ring = s.ring[1:]
+	}
+}
+
+// unroll puts the oldest request at the ring's start.
+func (s *session) unroll() {
+	s.ring = append(append([]request(nil), s.ring[s.next:]...), s.ring[:s.next]...)
+	s.next = 0
 }
 
 // resize gives the session another window.
@@ -96,9 +153,8 @@ func (s *session) resize(window int) {
 	if window <= s.window {
 		return
 	}
-	// Unroll the ring, so that it can grow at its end.
-	s.ring = append(append([]answered(nil), s.ring[s.next:]...), s.ring[:s.next]...)
-	s.next, s.window = 0, window
+	s.unroll() // so that it can grow at its end
+	s.window = window
 }
 
 // sessions is every session of a log.
@@ -122,6 +178,9 @@ func (t *sessions) use(ref *sessionRef, now int64) *session {
 		t.byID[ref.id] = s
 	}
 	s.resize(windowOf(ref.window))
+	if ref.epoch > s.epoch {
+		s.epoch, s.dirty = ref.epoch, true
+	}
 	if s.last != now {
 		s.last = now
 		t.age.MoveToBack(s.place)
@@ -177,16 +236,23 @@ func hashBody(body []byte) uint32 { return uint32(xxh3.Hash(body)) }
 func (s *session) row(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, s.last)
 	dst = binary.AppendUvarint(dst, uint64(s.window))
-	dst = binary.AppendUvarint(dst, uint64(len(s.ring)))
+	dst = binary.AppendUvarint(dst, uint64(len(s.ring)+s.more))
 	for i := range s.ring {
-		a := &s.ring[(s.next+i)%len(s.ring)]
-		dst = binary.AppendUvarint(dst, a.id)
-		dst = binary.AppendUvarint(dst, a.sub)
-		dst = binary.BigEndian.AppendUint32(dst, a.hash)
-		dst = append(dst, byte(a.op), byte(a.status))
-		dst = binary.AppendVarint(dst, a.token)
+		r := &s.ring[(s.next+i)%len(s.ring)]
+		dst = r.answered.append(dst)
+		for i := range r.more {
+			dst = r.more[i].append(dst)
+		}
 	}
-	return dst
+	return binary.AppendUvarint(dst, s.epoch)
+}
+
+func (a *answered) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, a.id)
+	dst = binary.AppendUvarint(dst, a.sub)
+	dst = binary.BigEndian.AppendUint32(dst, a.hash)
+	dst = append(dst, byte(a.op), byte(a.status))
+	return binary.AppendVarint(dst, a.token)
 }
 
 // loaded ends the rows of load.
@@ -209,6 +275,9 @@ func (t *sessions) load(id engine.Session, row []byte) error {
 		}
 		a.op, a.status, a.token = wire.Op(r.byte()), wire.Status(r.byte()), r.varint()
 		s.add(a)
+	}
+	if len(r.buf) > 0 { // what an earlier version wrote has none
+		s.epoch = r.uvarint()
 	}
 	s.dirty = false
 	t.byID[id] = s

@@ -51,6 +51,7 @@ type steps struct {
 	c     *wire.Call
 	req   *wire.Request // its own copy
 	since time.Duration
+	own   map[uint64]*machine // by log: the replicas that are up to date since caughtUp
 }
 
 func (s *steps) run() (wire.Result, *wire.Error) {
@@ -90,39 +91,6 @@ func (s *steps) run() (wire.Result, *wire.Error) {
 		return s.n.health(), nil
 	}
 	return wire.Result{}, wire.Errorf(wire.Unimplemented, "op %d: not known to this server", s.c.Op)
-}
-
-// caughtUp waits until this node has applied all that was committed in any log
-// when it was called.
-func (n *Node) caughtUp() *wire.Error {
-	var (
-		wait  sync.WaitGroup
-		mu    sync.Mutex
-		first *wire.Error
-	)
-	wait.Add(len(n.readers))
-	for _, r := range n.readers {
-		r.do(func(err *wire.Error) {
-			if err != nil {
-				mu.Lock()
-				first = err
-				mu.Unlock()
-			}
-			wait.Done()
-		})
-	}
-	wait.Wait()
-	return first
-}
-
-// find answers the groups in which an owner has a standing.
-func (n *Node) find(owner string) []uint16 {
-	var groups []uint16
-	for _, m := range n.hosted() {
-		groups = append(groups, m.find(owner)...)
-	}
-	slices.Sort(groups)
-	return groups
 }
 
 // command is a request to one group, as part of a call.
@@ -177,11 +145,15 @@ func (s *steps) all(cmds []command) *wire.Error {
 
 // everywhere sends a request to every group in which its owner has a standing.
 func (s *steps) everywhere(req *wire.Request) *wire.Error {
-	if err := s.n.caughtUp(); err != nil {
+	if err := s.caughtUp(); err != nil {
+		return err
+	}
+	present, err := s.find(req.Owner)
+	if err != nil {
 		return err
 	}
 	var cmds []command
-	for _, g := range s.n.find(req.Owner) {
+	for _, g := range present {
 		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
 	return s.all(cmds)
@@ -282,10 +254,13 @@ func (s *steps) byGroup(ds []domain, present []uint16) map[uint16][]string {
 
 // releaseAll gives everything of an owner back, or everything in the domains.
 func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
-	if err := s.n.caughtUp(); err != nil {
+	if err := s.caughtUp(); err != nil {
 		return res, err
 	}
-	present := s.n.find(s.req.Owner)
+	present, err := s.find(s.req.Owner)
+	if err != nil {
+		return res, err
+	}
 	by := s.byGroup(s.domains(), present)
 	var cmds []command
 	for _, g := range present {
@@ -307,25 +282,24 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 // renew renews an owner's leases everywhere, or in the domains; and ties them to
 // the connection, for Bind.
 func (s *steps) renew() (res wire.Result, err *wire.Error) {
-	if err := s.n.caughtUp(); err != nil {
+	if err := s.caughtUp(); err != nil {
 		return res, err
 	}
-	present := s.n.find(s.req.Owner)
+	present, err := s.find(s.req.Owner)
+	if err != nil {
+		return res, err
+	}
 	ds := s.domains()
 	by := s.byGroup(ds, present)
-	alive := make(map[string]bool) // domains that took in a live lease
+	alive, err := s.aliveIn(present, by)
+	if err != nil {
+		return res, err
+	}
 	var cmds []command
 	for _, g := range present {
 		names := by[g]
-		if len(ds) > 0 && names == nil {
-			continue
-		}
-		v := s.n.logOf(g).local.Load().view(g)
-		for _, d := range names {
-			alive[d] = alive[d] || v.Alive(s.req.Owner, []string{d})
-		}
-		live := slices.DeleteFunc(slices.Clone(names), func(d string) bool { return !v.Alive(s.req.Owner, []string{d}) })
-		if len(names) > 0 && len(live) == 0 {
+		live := slices.DeleteFunc(slices.Clone(names), func(d string) bool { return !alive[groupDomain{g, d}] })
+		if len(ds) > 0 && len(live) == 0 {
 			continue
 		}
 		req := &wire.Request{Op: s.c.Op, Owner: s.req.Owner, TTLMillis: s.req.TTLMillis, GraceMillis: s.req.GraceMillis, Key: s.req.Key, Domains: live}
@@ -348,7 +322,7 @@ func (s *steps) renew() (res wire.Result, err *wire.Error) {
 		res.Flag = res.Flag || r.Flag
 	}
 	for _, d := range ds {
-		if !alive[d.name] {
+		if !slices.ContainsFunc(present, func(g uint16) bool { return alive[groupDomain{g, d.name}] }) {
 			return wire.Result{Status: wire.RenewLost, Path: strings.Clone(d.asked), Reason: wire.ReasonMissingAlive}, nil
 		}
 	}
@@ -379,22 +353,45 @@ func (s *steps) revoke() (res wire.Result, err *wire.Error) {
 	return res, err
 }
 
+// groupDomain is a domain as far as one group has to do with it.
+type groupDomain struct {
+	group uint16
+	name  string
+}
+
+// aliveIn says for each of the groups in which of its domains the owner has a live lease.
+func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomain]bool, *wire.Error) {
+	var qs []*query
+	for _, g := range groups {
+		for _, d := range by[g] {
+			qs = append(qs, &query{what: askAlive, group: g, owner: s.req.Owner, names: []string{d}})
+		}
+	}
+	results, err := s.askAll(qs)
+	if err != nil {
+		return nil, err
+	}
+	alive := make(map[groupDomain]bool)
+	for i, q := range qs {
+		alive[groupDomain{q.group, q.names[0]}] = results[i].Flag
+	}
+	return alive, nil
+}
+
 // assert checks paths of several namespaces; the first that fails decides.
 func (s *steps) assert() (res wire.Result, err *wire.Error) {
 	for {
-		if err := s.n.caughtUp(); err != nil || len(s.req.Paths) == 0 {
+		if err := s.caughtUp(); err != nil || len(s.req.Paths) == 0 {
 			return res, err
 		}
 		r := s.n.routes.Load()
 		for _, path := range s.req.Paths {
 			ns := r.Resolve(path)
-			g := s.n.groupOf(ns)
-			v := s.n.logOf(g).local.Load().view(g)
-			var moved bool
-			if res, moved = v.Moved(path, r.Version); moved {
-				break
-			}
-			if res = v.Assert(s.req.Owner, ns, path, s.req.Token); res.Status != wire.StatusOK {
+			res = s.ask(&query{
+				what: askAssert, group: s.n.groupOf(ns), version: r.Version, ns: ns, owner: s.req.Owner,
+				token: s.req.Token, names: []string{path},
+			})
+			if res.Code != wire.OK || res.Status != wire.StatusOK {
 				break
 			}
 		}
@@ -406,39 +403,49 @@ func (s *steps) assert() (res wire.Result, err *wire.Error) {
 
 // alive says whether the owner has a live lease in one of the domains.
 func (s *steps) alive() (res wire.Result, err *wire.Error) {
-	err = s.n.caughtUp()
-	var names []string
-	for _, d := range s.domains() {
-		names = append(names, d.name)
+	if err = s.caughtUp(); err == nil {
+		res.Flag, err = s.any(askAlive, s.req.Owner, s.names())
 	}
-	res.Flag = err == nil && s.n.alive(s.req.Owner, names)
 	return res, err
 }
 
-// alive looks for a live lease in the groups where the owner is.
-func (n *Node) alive(owner string, domains []string) bool {
-	for _, g := range n.find(owner) {
-		if n.logOf(g).local.Load().view(g).Alive(owner, domains) {
-			return true
-		}
+// names is the domains of the request as engine takes them.
+func (s *steps) names() (names []string) {
+	for _, d := range s.domains() {
+		names = append(names, d.name)
 	}
-	return false
+	return names
+}
+
+// any asks a question of the groups where an owner is, and whether one says yes.
+func (s *steps) any(what asked, owner string, domains []string) (bool, *wire.Error) {
+	results, err := s.askWhere(what, owner, domains)
+	return slices.ContainsFunc(results, func(res wire.Result) bool { return res.Flag }), err
+}
+
+// askWhere asks a question of the groups where an owner is.
+func (s *steps) askWhere(what asked, owner string, domains []string) ([]wire.Result, *wire.Error) {
+	present, err := s.find(owner)
+	if err != nil {
+		return nil, err
+	}
+	qs := make([]*query, len(present))
+	for i, g := range present {
+		qs[i] = &query{what: what, group: g, owner: owner, names: domains}
+	}
+	return s.askAll(qs)
 }
 
 // list answers what an owner holds, in order of paths.
 func (s *steps) list() (res wire.Result, err *wire.Error) {
-	if err := s.n.caughtUp(); err != nil {
+	if err := s.caughtUp(); err != nil {
 		return res, err
 	}
-	var names []string
-	for _, d := range s.domains() {
-		names = append(names, d.name)
-	}
+	results, err := s.askWhere(askList, s.req.Owner, s.names())
 	res.List = new(wire.List)
-	for _, g := range s.n.find(s.req.Owner) {
-		alive, locks := s.n.logOf(g).local.Load().view(g).List(s.req.Owner, names)
-		res.Flag = res.Flag || alive
-		res.List.Infos = append(res.List.Infos, locks...)
+	for i := range results {
+		res.Flag = res.Flag || results[i].Flag
+		res.List.Infos = append(res.List.Infos, results[i].List.Infos...)
 	}
 	slices.SortFunc(res.List.Infos, func(a, b wire.LockInfo) int {
 		if c := strings.Compare(a.Path, b.Path); c != 0 {
@@ -446,7 +453,7 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 		}
 		return int(a.Mode) - int(b.Mode)
 	})
-	return res, nil
+	return res, err
 }
 
 // cursorFormat is the first byte of a listing's cursor, which goes on with the
@@ -459,7 +466,7 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
-	if err := s.n.caughtUp(); err != nil {
+	if err := s.caughtUp(); err != nil {
 		return res, err
 	}
 	page := int(s.req.Page)
@@ -467,18 +474,28 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 		page = wire.DefaultDumpPage
 	}
 	page = min(page, wire.MaxDumpPage)
+	groups, err := s.groupsOf(&query{what: askHeld, group: uint16(from)})
+	if err != nil {
+		return res, err
+	}
 	res.List = new(wire.List)
-	for g := from; g < s.n.cfg.GroupCount; g++ {
-		locks, last := s.n.logOf(uint16(g)).local.Load().view(uint16(g)).Scan(s.req.Path, after, page-len(res.List.Infos))
-		res.List.Infos = append(res.List.Infos, locks...)
+	for _, g := range groups {
+		if int(g) != from {
+			after = "" // it is a key of the group where the last page ended
+		}
+		found := s.ask(&query{what: askScan, group: g, path: s.req.Path, after: after, page: page - len(res.List.Infos)})
+		if err := found.Err(); err != nil {
+			return res, err
+		}
+		res.List.Infos = append(res.List.Infos, found.List.Infos...)
 		if len(res.List.Infos) == page {
+			next, last := int(g), string(found.List.Cursor)
 			if last == "" {
-				g, last = g+1, ""
+				next++
 			}
-			res.List.Cursor = encodeCursor(g, last)
+			res.List.Cursor = encodeCursor(next, last)
 			return res, nil
 		}
-		after = ""
 	}
 	res.Done = true
 	return res, nil
@@ -501,16 +518,16 @@ func decodeCursor(b []byte, groups int) (group int, key string, err *wire.Error)
 
 // cycle follows wait edges from an owner (contract.md section 9).
 func (s *steps) cycle() (res wire.Result, err *wire.Error) {
-	if err := s.n.caughtUp(); err != nil {
+	if err := s.caughtUp(); err != nil {
 		return res, err
 	}
 	depth := int(min(s.req.Depth, wire.MaxCycleDepth))
 	chain := []string{strings.Clone(s.req.Owner)} // an answer outlives the request's body
 	res.List = new(wire.List)
 	for range depth + 1 {
-		next, ok := s.n.waitsFor(chain[len(chain)-1])
-		if !ok {
-			return res, nil
+		next, ok, err := s.waitsFor(chain[len(chain)-1])
+		if err != nil || !ok {
+			return res, err
 		}
 		if i := slices.Index(chain, next); i >= 0 {
 			res.Cycle, res.List.Names = wire.CycleFound, chain[i:]
@@ -524,26 +541,22 @@ func (s *steps) cycle() (res wire.Result, err *wire.Error) {
 
 // waitsFor answers whom an owner waits for, by its wait edge, if that counts: if
 // what it names still blocks.
-func (n *Node) waitsFor(owner string) (blocker string, ok bool) {
-	home := engine.HomeOf(owner, n.cfg.GroupCount)
-	blocker, path, reason, ok := n.logOf(home).local.Load().view(home).Edge(owner)
+func (s *steps) waitsFor(owner string) (blocker string, ok bool, err *wire.Error) {
+	e := s.ask(&query{what: askEdge, group: engine.HomeOf(owner, s.n.cfg.GroupCount), owner: owner})
 	switch {
-	case !ok:
-		return "", false
-	case path == "":
-		return blocker, n.alive(blocker, nil) || n.waiting(blocker)
-	}
-	ns := n.routes.Load().Resolve(path)
-	g := n.groupOf(ns)
-	return blocker, n.logOf(g).local.Load().view(g).Blocking(ns, path, blocker, reason)
-}
-
-// waiting says that an owner waits for something, anywhere.
-func (n *Node) waiting(owner string) bool {
-	for _, g := range n.find(owner) {
-		if n.logOf(g).local.Load().view(g).Waits(owner) {
-			return true
+	case e.Code != wire.OK || !e.Flag:
+		return "", false, e.Err()
+	case e.Path == "":
+		alive, err := s.any(askAlive, e.Owner, nil)
+		if err == nil && !alive {
+			alive, err = s.any(askWaits, e.Owner, nil)
 		}
+		return e.Owner, alive, err
 	}
-	return false
+	r := s.n.routes.Load()
+	ns := r.Resolve(e.Path)
+	b := s.ask(&query{
+		what: askBlocking, group: s.n.groupOf(ns), version: anyVersion, ns: ns, path: e.Path, owner: e.Owner, reason: e.Reason,
+	})
+	return e.Owner, b.Flag, b.Err()
 }

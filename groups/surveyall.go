@@ -15,6 +15,10 @@ func (n *Node) surveyAll() *survey {
 	view := n.plans.view
 	n.plans.mu.Unlock()
 	s := &survey{format: formatMax, marks: n.wantedOf()}
+	since := make(map[string]time.Duration) // what the cluster keeps of a node is as old as its last change
+	for _, x := range n.cluster.gossip.Members() {
+		since[x.HostID] = x.For
+	}
 	for _, x := range n.cluster.sightings() {
 		if current, ok := n.cluster.byName(x.NodeID); ok && current.HostID != x.HostID {
 			continue // its disk was replaced
@@ -24,7 +28,7 @@ func (n *Node) surveyAll() *survey {
 			drain = place.DrainLeads
 		}
 		s.nodes = append(s.nodes, nodeSeen{
-			id: x.NodeID, host: x.HostID, alive: x.Alive, since: x.For, stable: view.Nodes[x.NodeID].Stable, drain: drain,
+			id: x.NodeID, host: x.HostID, alive: x.Alive, since: max(since[x.HostID], x.For), stable: view.Nodes[x.NodeID].Stable, drain: drain,
 			native: x.NativeAddr, raft: x.RaftAddr, link: x.LinkAddr, gossip: x.GossipAddr,
 			formats: [2]uint32{x.FormatMin, x.FormatMax},
 		})

@@ -123,4 +123,11 @@ func TestLeaseClock(t *testing.T) {
 	if got := c.stamp(3*time.Second + 250*time.Millisecond); got != 2355 {
 		t.Errorf("stamp a quarter of a second later: %d, want 2355", got)
 	}
+	// Two entries are in flight after a minute of silence: a lease of 1 s that the first
+	// gave is not over with the second.
+	first, second := c.stamp(time.Minute), c.stamp(time.Minute+time.Millisecond)
+	began := c.advance(first, time.Minute+2*time.Millisecond)
+	if now := c.advance(second, time.Minute+3*time.Millisecond); now-began > 3 {
+		t.Errorf("the clock goes %d ms in 3 ms", now-began)
+	}
 }

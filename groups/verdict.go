@@ -29,6 +29,10 @@ func judge(doc *wire.ClusterStatus) {
 	for i, why := range doc.Problems {
 		doc.Problems[i] = strings.Replace(why, "%s", logList(logs[why]), 1)
 	}
+	if p := joining(doc); p != "" {
+		doc.Healthy = false
+		doc.Problems = append(doc.Problems, p)
+	}
 	_, all := told(doc)
 	for i := range doc.Nodes {
 		if w := remark(&doc.Nodes[i], all); w != "" {
@@ -43,6 +47,28 @@ func judge(doc *wire.ClusterStatus) {
 	if w := mixed(doc); w != "" {
 		doc.Warnings = append(doc.Warnings, w)
 	}
+}
+
+// joining tells of nodes that do not count yet, and with which each log will have more
+// voters: a cluster that is being put together is not healthy before it is.
+func joining(doc *wire.ClusterStatus) string {
+	var ids []string
+	for i := range doc.Nodes {
+		if doc.Nodes[i].State == wire.NodeJoining {
+			ids = append(ids, doc.Nodes[i].NodeID)
+		}
+	}
+	n, factor := placeable(doc), doc.Settings.ReplicationFactor
+	now, then := place.Voters(n, factor), place.Voters(n+len(ids), factor)
+	if then <= now {
+		return ""
+	}
+	is := "is"
+	if len(ids) > 1 {
+		is = "are"
+	}
+	return fmt.Sprintf("%s %s joining, and each log will have %s instead of %d: wait; who is seen for stability_window_secs counts",
+		some(ids), is, plural(then, "voter", "voters"), now)
 }
 
 // ailment is what is wrong with a log first of all.

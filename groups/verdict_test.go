@@ -103,6 +103,20 @@ func TestVerdict(t *testing.T) {
 				s.logs[i].leader, s.logs[i].target, s.logs[i].Replicas = "n0", []string{"n0"}, s.logs[i].Replicas[:1]
 			}
 		}, nil, []string{"replication_factor is 3 and logs can be placed on 1 node, so each has 1 voter: start 2 more nodes with seed_nodes"}},
+		{"nodes that will raise the voters", func(s *survey) {
+			for i := range s.logs {
+				s.logs[i].leader, s.logs[i].target, s.logs[i].Replicas = "n0", []string{"n0"}, s.logs[i].Replicas[:1]
+			}
+			s.nodes[1].stable, s.nodes[2].stable = false, false
+		}, []string{"n1, n2 are joining, and each log will have 3 voters instead of 1: wait"}, nil},
+		{"a node that will not raise the voters", func(s *survey) {
+			for i := range s.logs {
+				s.logs[i].leader, s.logs[i].target, s.logs[i].Replicas = "n0", []string{"n0"}, s.logs[i].Replicas[:1]
+			}
+			s.nodes = s.nodes[:2]
+			s.nodes[1].stable = false
+		}, nil, []string{"logs can be placed on 1 node"}},
+		{name: "a fourth node joins", change: func(s *survey) { s.join("n3") }},
 		{"drained and empty", func(s *survey) { s.join("n3").stable = true; s.marks["n3"] = wire.DrainReplicas },
 			nil, []string{"n3 is drained and holds nothing: stop it and say pathlock node remove n3, or take it back"}},
 		{"drained and perhaps empty", func(s *survey) {

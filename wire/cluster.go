@@ -43,7 +43,7 @@ type ClusterStatus struct {
 	Format    uint32          `json:"format"` // of shared data, that all nodes work with
 	Settings  ClusterSettings `json:"settings"`
 	Self      string          `json:"self"`     // node_id of the node that answers
-	Healthy   bool            `json:"healthy"`  // every log has a leader and its target voters, caught up
+	Healthy   bool            `json:"healthy"`  // every log has a leader and its target voters, caught up, and nobody joins that makes them more
 	Problems  []string        `json:"problems"` // why not: one sentence each, that says what to do
 	Warnings  []string        `json:"warnings"` // what is worth a look though nothing is wrong yet
 	Nodes     []NodeStatus    `json:"nodes"`    // by node_id

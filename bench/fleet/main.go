@@ -28,6 +28,7 @@ type config struct {
 	dir      string
 	nodes    int
 	clients  int
+	logs     int
 	basePort int
 	duration time.Duration
 	terminal bool
@@ -40,6 +41,7 @@ func program(args []string) int {
 	flags.StringVar(&cfg.dir, "dir", "./pathlockd-cluster", "directory for the nodes' data, which stays")
 	flags.IntVar(&cfg.nodes, "nodes", 3, "nodes, 1 to 9")
 	flags.IntVar(&cfg.clients, "clients", 8, "clients that take and give back locks")
+	flags.IntVar(&cfg.logs, "logs", 4, "replicated logs of a new cluster")
 	flags.IntVar(&cfg.basePort, "port", 52000, "first port: a node has ten of its own")
 	flags.DurationVar(&cfg.duration, "for", 0, "how long; 0: until Ctrl-C")
 	if err := flags.Parse(args); err != nil {

@@ -52,8 +52,8 @@ func run(ctx context.Context, cfg config) (ok bool, err error) {
 		addrs[i] = cfg.addr(i, native)
 	}
 	fmt.Printf("\n%d nodes in %s. Look at them, or take a lock, from another terminal:\n\n", cfg.nodes, cfg.dir)
-	fmt.Printf("  bin/pathlock --server=%s cluster status\n", strings.Join(addrs, ","))
-	fmt.Printf("  bin/pathlock --server=%s run demo:/you -- sleep 10\n", addrs[len(addrs)-1])
+	fmt.Printf("  bin/pathlock --addr=%s cluster status\n", strings.Join(addrs, ","))
+	fmt.Printf("  bin/pathlock --addr=%s run demo:/you -- sleep 10\n", addrs[len(addrs)-1])
 	fmt.Printf("\nKill one and see what happens: kill -9 %d. Ctrl-C ends all.\n\n", nodes[0].PID())
 	client, err := pathlockd.Dial(ctx, strings.Join(addrs, ","))
 	if err != nil {
@@ -81,18 +81,10 @@ func start(ctx context.Context, cfg config, token string) ([]*server.Process, er
 	nodes := make([]*server.Process, cfg.nodes)
 	errs := make([]error, cfg.nodes)
 	one := func(i int) {
-		args := []string{
-			fmt.Sprintf("--node_id=pathlockd-%d", i), "--data_dir=" + filepath.Join(cfg.dir, fmt.Sprint(i)),
-			"--native_listen=" + cfg.addr(i, native), "--listen=" + cfg.addr(i, grpc), "--raft_addr=" + cfg.addr(i, raft),
-			"--gossip_addr=" + cfg.addr(i, gossip), "--link_addr=" + cfg.addr(i, link), "--internal_auth_token=" + token,
-			"--log_count=4", "--stability_window_secs=2", "--eviction_window_secs=30", "--leader_balance_interval_secs=5",
+		file := filepath.Join(cfg.dir, fmt.Sprintf("pathlockd-%d.toml", i))
+		if errs[i] = os.WriteFile(file, []byte(cfg.file(i, token)), 0o600); errs[i] == nil {
+			nodes[i], errs[i] = server.Launch(ctx, cfg.server, "--config="+file)
 		}
-		if i == 0 {
-			args = append(args, "--bootstrap")
-		} else {
-			args = append(args, "--seed_nodes="+cfg.addr(0, gossip))
-		}
-		nodes[i], errs[i] = server.Launch(ctx, cfg.server, args...)
 	}
 	fmt.Printf("starting %d nodes\n", cfg.nodes)
 	var all sync.WaitGroup
@@ -107,6 +99,29 @@ func start(ctx context.Context, cfg config, token string) ([]*server.Process, er
 		}
 	}
 	return up, errors.Join(errs...)
+}
+
+// file is a node's configuration. The windows are short, so that there is something to
+// see.
+func (c *config) file(node int, token string) string {
+	text := fmt.Sprintf(`node_id = "pathlockd-%d"
+data_dir = %q
+native_listen = %q
+listen = %q
+raft_addr = %q
+gossip_addr = %q
+link_addr = %q
+internal_auth_token = %q
+log_count = %d
+stability_window_secs = 2
+eviction_window_secs = 30
+leader_balance_interval_secs = 5
+`, node, filepath.Join(c.dir, fmt.Sprint(node)), c.addr(node, native), c.addr(node, grpc), c.addr(node, raft),
+		c.addr(node, gossip), c.addr(node, link), token, c.logs)
+	if node == 0 {
+		return text + "bootstrap = true\n"
+	}
+	return text + fmt.Sprintf("seed_nodes = [%q]\n", c.addr(0, gossip))
 }
 
 func stopAll(nodes []*server.Process) error {

@@ -26,16 +26,22 @@ func seedOf(t *testing.T) uint64 {
 	return s
 }
 
-// TestNodes strikes nodes in this process: power losses, drains, clock steps.
-func TestNodes(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+// TestNode strikes a node in this process: power losses, drains, clock steps.
+func TestNode(t *testing.T) { nodes(t, 1) }
+
+// TestNodes strikes three of them: partitions and storms too.
+func TestNodes(t *testing.T) { nodes(t, 3) }
+
+func nodes(t *testing.T, n int) {
+	ctx, cancel := context.WithTimeout(context.Background(), *took+2*time.Minute)
 	defer cancel()
-	c, err := cluster.NewNodes(ctx, t.TempDir(), 1)
+	s := seedOf(t)
+	c, err := cluster.NewNodes(ctx, t.TempDir(), n, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	run(ctx, t, c)
+	run(ctx, t, c, s)
 }
 
 // TestProcesses strikes a real process on a real disk: kill -9, stops, a full disk.
@@ -52,13 +58,13 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	run(ctx, t, c)
+	run(ctx, t, c, seedOf(t))
 }
 
-func run(ctx context.Context, t *testing.T, c cluster.Cluster) {
+func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64) {
 	t.Helper()
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: seedOf(t), Duration: *took, Episode: 10 * time.Second, Clients: 8, Keep: *keep, Logf: t.Logf,
+		Seed: s, Duration: *took, Episode: 10 * time.Second, Clients: 8, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -29,6 +30,8 @@ type peer struct {
 	net.Conn
 	t     testing.TB
 	addr  string // that was dialled
+	node  string // what it calls itself; "" is "fake"
+	mark  string // and its cluster
 	hello *wire.Hello
 	id    uint64 // of the hello
 	buf   []byte
@@ -134,7 +137,7 @@ var testLimits = wire.Limits{
 // welcome answers the hello.
 func (p *peer) welcome(l wire.Limits) {
 	p.reply(p.id, wire.OpHello, &wire.Result{List: &wire.List{Welcome: &wire.Welcome{
-		Version: 1, NodeID: "fake", Session: p.hello.Session, Epoch: p.hello.Epoch, Limits: l,
+		Version: 1, NodeID: cmp.Or(p.node, "fake"), ClusterID: p.mark, Session: p.hello.Session, Epoch: p.hello.Epoch, Limits: l,
 	}}})
 }
 

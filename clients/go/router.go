@@ -31,7 +31,7 @@ type router struct {
 		topology *wire.Topology // the latest; nil: none yet
 		from     uint64         // number of the connection that told it
 		lanes    map[string]*lane
-		opening  map[string]bool // nodes that somebody connects to
+		opening  map[string]chan struct{} // nodes that somebody connects to; to try again at once
 		strays   []*lane
 		started  bool // requests go by ways
 		settled  bool // and what went without one is settled
@@ -67,7 +67,7 @@ const (
 
 func (r *router) init(c *Client) {
 	r.c = c
-	r.mu.lanes, r.mu.opening = make(map[string]*lane), make(map[string]bool)
+	r.mu.lanes, r.mu.opening = make(map[string]*lane), make(map[string]chan struct{})
 	r.known.Store(&c.addrs)
 }
 
@@ -226,35 +226,47 @@ func (r *router) choose(group int, w *way) *lane {
 
 // open connects to a node in the background.
 func (r *router) open(node string) {
-	if r.mu.opening[node] || len(r.mu.lanes)+len(r.mu.opening) >= maxLanes || r.addressOf(node) == (address{}) {
+	if again := r.mu.opening[node]; again != nil { // things have changed: it may work now
+		select {
+		case again <- struct{}{}:
+		default:
+		}
 		return
 	}
-	r.mu.opening[node] = true
+	if len(r.mu.lanes)+len(r.mu.opening) >= maxLanes || r.addressOf(node) == (address{}) {
+		return
+	}
+	again := make(chan struct{}, 1)
+	r.mu.opening[node] = again
 	r.c.spawn(func() {
-		for try := 0; r.wanted(node); try++ {
-			if l := r.connect(node); l != nil {
-				return
+		for try := 0; r.wanted(node) && !r.connect(node); try++ {
+			t := time.NewTimer(backoff(try, minBackoff, maxReopen))
+			select {
+			case <-t.C:
+			case <-again:
+			case <-r.c.ctx.Done():
 			}
-			if !r.c.pause(backoff(try, minBackoff, maxReopen)) {
-				break
-			}
+			t.Stop()
 		}
-		r.mu.Lock()
-		delete(r.mu.opening, node)
-		r.mu.Unlock()
 	})
 }
 
-// wanted says that a node leads something by the latest topology, and has an address.
-func (r *router) wanted(node string) bool {
+// wanted says that a node leads something by the latest topology, and has an address;
+// if not, nobody connects to it any more.
+func (r *router) wanted(node string) (yes bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer func() {
+		if !yes {
+			delete(r.mu.opening, node)
+		}
+	}()
 	home, _ := r.c.home.server()
 	return !r.mu.closed && !r.mu.bound && node != home.NodeID && slices.Contains(r.mu.topology.Leaders, node) && r.addressOf(node) != (address{})
 }
 
-// connect makes a lane to a node, nil when that does not work.
-func (r *router) connect(node string) *lane {
+// connect makes a lane to a node, and answers whether that worked.
+func (r *router) connect(node string) bool {
 	r.mu.Lock()
 	a := r.addressOf(node)
 	r.mu.Unlock()
@@ -262,26 +274,26 @@ func (r *router) connect(node string) *lane {
 	cn, err := r.c.connect(l.ctx, l, a, min(r.c.opt.dialTimeout, quickly))
 	if err != nil {
 		l.end()
-		return nil
+		return false
 	}
 	if cn.server.NodeID != node { // one address stands for many nodes, say
 		cn.nc.Close()
 		l.end()
-		return nil
+		return false
 	}
 	r.mu.Lock()
-	delete(r.mu.opening, node)
 	if r.mu.closed {
 		r.mu.Unlock()
 		cn.nc.Close()
 		l.end()
-		return nil
+		return false
 	}
+	delete(r.mu.opening, node)
 	r.mu.lanes[node] = l
 	r.mu.Unlock()
 	l.attach(cn) // and the ways follow
 	go l.run(cn) // close waits for it
-	return l
+	return true
 }
 
 // all lists the lanes.

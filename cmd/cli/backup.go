@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -223,6 +224,11 @@ func (a *app) backupRestoreCmd() *cobra.Command {
 			if bad := ask.Validate(); bad != nil {
 				return usage("--node-id: %s", bad.Message)
 			}
+			dir, err := filepath.Abs(o.DataDir)
+			if err != nil {
+				return err
+			}
+			o.DataDir = dir
 			r, err := backup.Restore(ctx, o)
 			if err != nil {
 				return backupFailure(err)

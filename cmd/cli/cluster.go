@@ -18,7 +18,8 @@ const clusterLong = `Look at a cluster of pathlockd nodes, and move leaderships 
 
 What is told is how the asked node sees the cluster; it answers while there is no leader,
 too. What it says of a log is what that log's leader told last. A log is healthy when it
-has a leader and exactly its target voters, all caught up; a cluster, when every log is.`
+has a leader and exactly its target voters, all caught up; a cluster, when every log is,
+and no node is joining with which each log will have more voters.`
 
 const healthClusterLong = `Ask whether every log of the cluster has a leader and its target voters, all caught up.
 

@@ -118,6 +118,9 @@ func (s *stage) answer(req *wire.Request) (res wire.Result) {
 		limits := wire.Limits{FrameBytes: wire.MaxFrameBytes, InFlight: 16, Waiting: 16, Subscriptions: 16, BoundOwners: 16, RepeatMillis: 60_000}
 		res.List = &wire.List{Welcome: &wire.Welcome{Version: 1, NodeID: "n0", ClusterID: "3f0c", Session: bytes.Repeat([]byte{1}, 16), Epoch: req.Hello.Epoch, Limits: limits}}
 		return res
+	case req.Op == wire.OpTopology: // the client's own question, as it connects
+		res.List = &wire.List{Topology: &wire.Topology{Version: 1, Self: "n0", Nodes: []wire.NodeAddr{{NodeID: "n0", Native: s.addr}}}}
+		return res
 	case s.fail != nil:
 		res.Fail(s.fail)
 		return res

@@ -49,7 +49,7 @@ func (w *Writer) Abort() error {
 // Log begins the file of a log whose image was opened. Files are begun in the order of
 // the logs' numbers, and one is ended before the next.
 func (w *Writer) Log(b *wire.Backup) (*LogWriter, error) {
-	if len(w.manifest.Logs) == 0 {
+	if w.manifest.Format == 0 {
 		w.manifest = Manifest{
 			Format: Format, ClusterID: b.ClusterID, GroupCount: int(b.GroupCount), LogCount: int(b.LogCount),
 			Segments: int(b.PrefixSegments), Algorithm: b.Algorithm.String(), Replication: int(b.Replication),

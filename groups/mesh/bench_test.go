@@ -1,18 +1,12 @@
 package mesh
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 )
 
 // BenchmarkPingPong is a frame of 100 bytes there and back, one at a time.
@@ -121,20 +115,4 @@ func (c *Conn) backlog() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.queue.unsent
-}
-
-func selfSigned(b *testing.B) *tls.Config {
-	public, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, InsecureSkipVerify: true,
-		MinVersion: tls.VersionTLS13, DynamicRecordSizingDisabled: true,
-	}
 }

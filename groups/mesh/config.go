@@ -17,13 +17,13 @@ type Config struct {
 	Host    string // raft host id: the data directory's
 
 	// FormatMin, FormatMax, Token, TLS and Admit are as in link.Config. With neither
-	// Token nor TLS there are no peers.
+	// Token nor TLS the node is alone: it does not listen and dials nobody.
 	FormatMin, FormatMax uint32
 	Token                members.Token
 	TLS                  *tls.Config
 	Admit                func(link.Peer) error
 
-	// Listen is host:port, port 0 for any; "" for a node alone, which has no peers.
+	// Listen is host:port, port 0 for any; "" for no listener.
 	Listen string
 
 	// Faults is for the fault laboratory, nil in production.

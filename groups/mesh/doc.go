@@ -7,10 +7,9 @@
 //
 // # A connection
 //
-// TCP, TLS 1.3, the hellos of groups/link, frames. Who may connect, what is refused and
-// how both ends hear of it is as there: the same keys or certificates, the same rules,
-// the same limits. The protocol has another name in TLS, so that a raft link and a mesh
-// that reach each other by mistake end in the handshake.
+// A link.Door's, and frames. So who may connect, what is refused, how both ends hear of
+// it and how many connections an address or a peer may have is what groups/link says.
+// Here one rule is added: a dialed node must have the raft host id that it was dialed for.
 //
 // A node dials one connection to each peer that it needs, and everything that it has for
 // that peer goes over it, in order. Answers go back on the connection that the question
@@ -32,19 +31,20 @@
 // # Time
 //
 // Each end says every aliveEvery that it lives if it has nothing else to say; an end that
-// hears nothing for silence closes. A record must be taken by the peer within stall. A
-// dial has dialTimeout in all, and failed ones are minWait apart, doubling to maxWait.
+// hears nothing for silence closes. A record must be taken by the peer within stall. Dials
+// that fail, or come to a connection that ends at once, are minWait apart, doubling to
+// maxWait.
 //
 // # Limits
 //
 // What is unsent on a connection is at most MaxBacklogBytes: more ends it. What was read
-// is at most one frame. Connections that have not said hello, and those that have, are
-// limited for each address, for each peer and in all (gate.go); peers that are dialed are
-// at most maxPeers.
+// and not handed on is at most one frame. Peers that are dialed are at most maxPeers: a
+// further one has no connection.
 //
 // # Faults
 //
-// Config.Faults, nil in production, decides about each frame and each dial, as in
-// groups/link. On a stream nothing can be dropped or overtaken: a drop cuts the
-// connection, a delay holds what is behind it, there are no copies.
+// Config.Faults, nil in production, decides about each frame and each dial. On a stream
+// nothing can be lost or overtaken: a drop cuts the connection as Cut does, a delay holds
+// what is behind it, signs of life too, and there are no copies. Nothing else is decided
+// about: an idle connection lasts in any weather.
 package mesh

@@ -2,12 +2,12 @@ package mesh
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +49,25 @@ func TestRefusals(t *testing.T) {
 			if len(a.opened) != 0 || len(b.opened) != 1 {
 				t.Error("it was opened")
 			}
+		})
+	}
+}
+
+// TestOperatorTLS: the operator's certificates serve without a token, and others do not.
+func TestOperatorTLS(t *testing.T) {
+	with := func(c *tls.Config) func(*Config) {
+		return func(o *Config) { o.Token, o.TLS = "", c }
+	}
+	one := selfSigned(t)
+	b := open(t, 2, with(one))
+	open(t, 1, with(one)).to(t, b).Send([]byte("hello"))
+	within(t, "a frame", b.frames)
+	for _, a := range []*end{open(t, 3, with(selfSigned(t))), open(t, 4)} {
+		eventually(t, "a failure", func() bool {
+			if a.Conn(b.host, b.Addr()) != nil {
+				t.Fatal("connected with another certificate")
+			}
+			return strings.Contains(a.log.String(), "no connection to another node")
 		})
 	}
 }
@@ -206,138 +225,4 @@ func TestHalfOpen(t *testing.T) {
 	a := open(t, 1)
 	a.to(t, b).Send([]byte("hello"))
 	within(t, "a frame", b.frames)
-}
-
-// proxy stands between a dialer and an address, and can go silent, or spoil what passes.
-type proxy struct {
-	net.Listener
-	mu    sync.Mutex
-	mute  bool
-	spoil bool
-	wg    sync.WaitGroup
-	ends  []net.Conn
-}
-
-func newProxy(t *testing.T, to string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{Listener: l}
-	p.wg.Go(func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			p.mu.Lock()
-			p.ends = append(p.ends, in, out)
-			p.mu.Unlock()
-			p.wg.Go(func() { p.pass(in, out) })
-			p.wg.Go(func() { p.pass(out, in) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		p.mu.Lock()
-		for _, c := range p.ends {
-			_ = c.Close()
-		}
-		p.mu.Unlock()
-		p.wg.Wait()
-	})
-	return p
-}
-
-func (p *proxy) pass(from, to net.Conn) {
-	b := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(b)
-		p.mu.Lock()
-		mute, spoil := p.mute, p.spoil
-		p.mu.Unlock()
-		if mute {
-			n = 0
-		}
-		if spoil && n > 0 {
-			b[n-1] ^= 1
-		}
-		if _, err := to.Write(b[:n]); err != nil {
-			return
-		}
-		if err != nil {
-			if !mute {
-				_ = to.Close()
-			}
-			return
-		}
-	}
-}
-
-func (p *proxy) set(mute, spoil bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mute, p.spoil = mute, spoil
-}
-
-// TestVanish: an idle connection lasts; a peer that vanished is noticed by both ends
-// without anything being sent, and is reached again when it is back.
-func TestVanish(t *testing.T) {
-	if silence+goodbye > 5*time.Second || 3*aliveEvery > silence {
-		t.Error("the defaults are not what doc.go says")
-	}
-	a, b := open(t, 1, quick), open(t, 2, quick)
-	p := newProxy(t, b.Addr())
-	reach := func() *Conn {
-		var c *Conn
-		eventually(t, "a connection", func() bool { c = a.Conn(b.host, p.Addr().String()); return c != nil })
-		return c
-	}
-	c := reach()
-	select {
-	case got := <-a.closed:
-		t.Fatal("an idle connection ended:", got.err)
-	case <-time.After(3 * time.Second): // twice the silence
-	}
-	if reach() != c {
-		t.Fatal("an idle connection was replaced")
-	}
-	p.set(true, false)
-	start := time.Now()
-	for _, e := range []*end{a, b} {
-		if got := within(t, "the end", e.closed); !errors.Is(got.err, ErrSilent) {
-			t.Error(got.err)
-		}
-	}
-	if took := time.Since(start); took < time.Second || took > 5*time.Second {
-		t.Errorf("noticed after %s", took)
-	}
-	p.set(false, false)
-	if reach() == c {
-		t.Error("the dead connection was answered")
-	}
-}
-
-// TestSpoiled: one bit that changes on the way ends the connection and reaches nobody.
-func TestSpoiled(t *testing.T) {
-	a, b := open(t, 1), open(t, 2)
-	p := newProxy(t, b.Addr())
-	var c *Conn
-	eventually(t, "a connection", func() bool { c = a.Conn(b.host, p.Addr().String()); return c != nil })
-	within(t, "a guest", b.opened)
-	p.set(false, true)
-	c.Send([]byte("spoiled"))
-	if got := within(t, "the end", b.closed); !strings.Contains(got.err.Error(), "bad record MAC") {
-		t.Error(got.err)
-	}
-	within(t, "the end", a.closed)
-	if len(b.frames) != 0 {
-		t.Error("it arrived")
-	}
 }

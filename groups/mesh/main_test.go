@@ -2,8 +2,14 @@ package mesh
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"math/big"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -85,7 +91,7 @@ type ending struct {
 
 // quick makes an end give up on a silent peer soon.
 func quick(c *Config) {
-	c.timing = timing{alive: 100 * time.Millisecond, silence: 1500 * time.Millisecond}
+	c.timing = timing{alive: 100 * time.Millisecond, silence: 2500 * time.Millisecond}
 }
 
 // open starts node n. It is patient unless told otherwise: the machine may be busy.
@@ -165,4 +171,32 @@ func (e *end) live() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.mu.live)
+}
+
+// selfSigned is an operator's configuration with one certificate for all nodes, which
+// signs itself.
+func selfSigned(t testing.TB) *tls.Config {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(c)
+	return &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool,
+		MinVersion: tls.VersionTLS13, DynamicRecordSizingDisabled: true,
+	}
 }

@@ -48,7 +48,7 @@ func New(c Config) (*Mesh, error) {
 		m.cancel()
 		return nil, fmt.Errorf("mesh: %w", err)
 	}
-	if c.Listen == "" || c.Token == "" && c.TLS == nil {
+	if c.Token == "" && c.TLS == nil {
 		return m, nil
 	}
 	m.mu.Lock() // for those that come before this returns

@@ -21,6 +21,7 @@ type route struct {
 
 	began   time.Time          // of the attempt
 	abandon context.CancelFunc // ends the attempt, nil when there is none
+	hurried bool               // the attempt will be abandoned
 	asked   chan struct{}      // a sign that wanted is set
 	moved   chan struct{}      // a sign that addr is another one
 }
@@ -76,8 +77,9 @@ func (m *Mesh) route(host, addr string) *route {
 // dialing maxWait after that began, so that two who know two addresses do not keep each
 // other from both. The lock is held.
 func (r *route) move() {
-	if r.abandon != nil {
+	if r.abandon != nil && !r.hurried {
 		time.AfterFunc(maxWait-time.Since(r.began), r.abandon)
+		r.hurried = true
 	}
 	signal(r.moved)
 }
@@ -179,7 +181,7 @@ func (m *Mesh) attempt(r *route) error {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
 	m.mu.Lock()
-	r.wanted, r.began, r.abandon = false, time.Now(), cancel
+	r.wanted, r.began, r.abandon, r.hurried = false, time.Now(), cancel, false
 	addr := r.addr
 	select {
 	case <-r.moved:

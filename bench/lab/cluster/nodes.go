@@ -19,6 +19,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/bench/lab/history"
 	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -30,14 +31,17 @@ const (
 	requestTimeout = 4 * time.Second
 	readyWithin    = 30 * time.Second
 	askEvery       = 20 * time.Millisecond
+	// evictAfter is longer than anything lasts that is done to a node.
+	evictAfter = 30 * time.Second
+	logs       = 4
 )
 
 // Nodes is a cluster in this process, on disks in memory that lose what was not synced
 // when a node loses its power, with clocks that can be set.
 type Nodes struct {
-	dir  string
-	logs int
-	list []*member
+	dir     string
+	weather *link.Weather
+	list    []*member
 }
 
 // member is one of them.
@@ -53,9 +57,10 @@ type member struct {
 	gone chan struct{} // closed when node is to be heard no more
 }
 
-// NewNodes starts a cluster of so many nodes. Its few files are in dir.
-func NewNodes(ctx context.Context, dir string, nodes int) (*Nodes, error) {
-	n := &Nodes{dir: dir, logs: 4}
+// NewNodes starts a cluster of so many nodes. Its few files are in dir; the luck of its
+// weather comes from the seed.
+func NewNodes(ctx context.Context, dir string, nodes int, seed uint64) (*Nodes, error) {
+	n := &Nodes{dir: dir, weather: link.NewWeather(seed)}
 	for i := range nodes {
 		m := &member{number: i, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), clock: &clock{start: time.Now()}}
 		if err := n.configure(m); err != nil {
@@ -72,18 +77,25 @@ func NewNodes(ctx context.Context, dir string, nodes int) (*Nodes, error) {
 	return n, nil
 }
 
-// configure makes a node's configuration.
+// configure makes a node's configuration. All nodes but the first join the first.
 func (n *Nodes) configure(m *member) error {
-	addr, err := freeAddr()
-	if err != nil {
-		return err
+	for _, addr := range []*string{&m.cfg.RaftAddr, &m.cfg.GossipAddr} {
+		var err error
+		if *addr, err = freeAddr(); err != nil {
+			return err
+		}
 	}
 	m.cfg = groups.Config{
 		DataDir: filepath.Join(n.dir, strconv.Itoa(m.number)), NodeID: nodeID(m.number), Bootstrap: m.number == 0,
-		Segments: 1, GroupCount: 16, LogCount: n.logs, RaftAddr: addr,
+		Segments: 1, GroupCount: 16, LogCount: logs, RaftAddr: m.cfg.RaftAddr, GossipAddr: m.cfg.GossipAddr,
 		RequestTimeout: requestTimeout, ElectionMin: electionMin, Heartbeat: heartbeat,
 		SnapshotLog: 400, KeepEntries: 50, // so that replicas fall behind what is kept
 		Clock: m.clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Token: token, OneHost: true, Faults: n.weather, NativeAddr: "127.0.0.1:" + strconv.Itoa(1+m.number),
+		StabilityWindow: 300 * time.Millisecond, EvictionWindow: evictAfter, LeaderBalance: time.Second,
+	}
+	if m.number > 0 {
+		m.cfg.Seeds = []string{n.list[0].cfg.GossipAddr}
 	}
 	return os.MkdirAll(m.cfg.DataDir, 0o700)
 }
@@ -104,7 +116,7 @@ func freeAddr() (string, error) {
 func (n *Nodes) Nodes() int { return len(n.list) }
 
 // Can implements Cluster.
-func (n *Nodes) Can(a Ability) bool { return (Kill|Terminate|StepClock|Compare)&a == a }
+func (n *Nodes) Can(a Ability) bool { return (Kill|Terminate|StepClock|Compare|Partition)&a == a }
 
 func (m *member) up() (*groups.Node, chan struct{}) {
 	m.mu.Lock()
@@ -204,10 +216,14 @@ func (n *Nodes) Pause(int) error { return errCannot }
 func (n *Nodes) Resume(int) error { return errCannot }
 
 // Between implements Cluster.
-func (n *Nodes) Between(int, int, Weather) {}
+func (n *Nodes) Between(from, to int, w Weather) {
+	n.weather.Set(nodeID(from), nodeID(to), link.Rule{
+		Block: w.Block, Drop: w.Drop, Cut: w.Cut, Duplicate: w.Duplicate, Delay: w.Delay, DelayMin: w.DelayMin, DelayMax: w.DelayMax,
+	})
+}
 
 // Calm implements Cluster.
-func (n *Nodes) Calm() {}
+func (n *Nodes) Calm() { n.weather.Clear() }
 
 // Step implements Cluster.
 func (n *Nodes) Step(node int, by time.Duration) { n.list[node].clock.step(by) }

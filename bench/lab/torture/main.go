@@ -138,7 +138,7 @@ func (o *options) one(ctx context.Context, cfg lab.Config, dir string) (*lab.Rep
 	if o.kind == "processes" {
 		c, err = cluster.NewProcesses(ctx, o.bin, dir, o.nodes)
 	} else {
-		c, err = cluster.NewNodes(ctx, dir, o.nodes)
+		c, err = cluster.NewNodes(ctx, dir, o.nodes, cfg.Seed)
 	}
 	if err != nil {
 		return nil, err

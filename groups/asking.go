@@ -1,0 +1,111 @@
+package groups
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What a call in steps reads. It first has the replicas of this node caught up, all at
+// once, and then looks at them as often as it must; what is in other logs it asks their
+// leaders.
+
+// caughtUp waits until this node's replicas have applied all that was committed in their
+// logs when it was called, and until it knows the routes that were in force then.
+func (s *steps) caughtUp() *wire.Error {
+	var (
+		n     = s.n
+		wait  sync.WaitGroup
+		mu    sync.Mutex
+		first *wire.Error
+	)
+	done := func(err *wire.Error) {
+		if err != nil {
+			mu.Lock()
+			first = err
+			mu.Unlock()
+		}
+		wait.Done()
+	}
+	s.own = make(map[uint64]*machine, len(n.logs))
+	for shard, l := range n.logs {
+		if m := l.own(); m != nil {
+			s.own[shard] = m
+		}
+	}
+	wait.Add(len(s.own))
+	for shard := range s.own {
+		n.readers[shard].do(done)
+	}
+	if s.own[systemShard] == nil {
+		wait.Add(1)
+		go func() { done(n.learnRoutes(s.since)) }()
+	}
+	wait.Wait()
+	return first
+}
+
+// ask answers a query of one group.
+func (s *steps) ask(q *query) wire.Result {
+	l := s.n.logOf(q.group)
+	if m := s.own[l.shard]; m != nil {
+		return m.answer(q)
+	}
+	return s.n.askLeader(l, q, s.since)
+}
+
+// askAll is ask for several at once.
+func (s *steps) askAll(qs []*query) ([]wire.Result, *wire.Error) {
+	results := make([]wire.Result, len(qs))
+	var wait sync.WaitGroup
+	for i, q := range qs {
+		if s.own[s.n.logOf(q.group).shard] != nil {
+			results[i] = s.ask(q)
+			continue
+		}
+		wait.Go(func() { results[i] = s.ask(q) })
+	}
+	wait.Wait()
+	for i := range results {
+		if err := results[i].Err(); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// find answers the groups in which an owner has a standing, in order.
+func (s *steps) find(owner string) ([]uint16, *wire.Error) {
+	return s.groupsOf(&query{what: askFind, owner: owner})
+}
+
+// groupsOf asks every log of groups for some of its groups.
+func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
+	var (
+		wait  sync.WaitGroup
+		mu    sync.Mutex
+		all   []uint16
+		first *wire.Error
+	)
+	take := func(res wire.Result) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err := res.Err(); err != nil {
+			first = err
+		}
+		all = append(all, groupsIn(&res)...)
+	}
+	for shard, l := range s.n.logs {
+		switch {
+		case shard == systemShard:
+		case s.own[shard] != nil:
+			take(s.own[shard].answer(q))
+		default:
+			wait.Go(func() { take(s.n.askLeader(l, q, s.since)) })
+		}
+	}
+	wait.Wait()
+	slices.Sort(all)
+	return all, first
+}

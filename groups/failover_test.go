@@ -1,0 +1,177 @@
+package groups
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// three is a fleet of three nodes that each hold every log.
+func three(t *testing.T) (*fleet, *network) {
+	w := new(network)
+	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f.settle(3)
+	return f, w
+}
+
+// book is what clients saw of some paths.
+type book struct {
+	mu     sync.Mutex
+	holder map[string]string
+	token  map[string]int64
+	faults []string
+	grants atomic.Int64
+}
+
+func newBook() *book { return &book{holder: make(map[string]string), token: make(map[string]int64)} }
+
+// took notes a grant: nobody else may hold the path, and the token is a new one.
+func (b *book) took(path, owner string, token int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if was := b.holder[path]; was != "" {
+		b.faults = append(b.faults, fmt.Sprintf("%s: %s was granted what %s holds", path, owner, was))
+	}
+	if token <= b.token[path] {
+		b.faults = append(b.faults, fmt.Sprintf("%s: token %d after %d", path, token, b.token[path]))
+	}
+	b.holder[path], b.token[path] = owner, token
+	b.grants.Add(1)
+}
+
+// gives notes that an owner is about to release.
+func (b *book) gives(path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.holder[path] = ""
+}
+
+func (b *book) check(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, f := range b.faults {
+		if i < 10 {
+			t.Error(f)
+		}
+	}
+}
+
+// TestFailoverUnderLoad kills leaders while clients of the other nodes take turns at few
+// paths: nobody is granted what another holds, tokens grow, and all go on.
+func TestFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
+	f, w := three(t)
+	victim := f.leader("h:/load0/x")
+	var (
+		b       = newBook()
+		stop    = make(chan struct{})
+		clients sync.WaitGroup
+		unknown atomic.Int64
+	)
+	for i := range f.nodes {
+		if i == victim {
+			continue
+		}
+		r := f.rigOn(i)
+		for k := range 8 {
+			clients.Go(func() {
+				c := r.session()
+				path := fmt.Sprintf("h:/load%d/x", k%4)
+				for round := 0; ; round++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					owner := fmt.Sprintf("o-%d-%d-%d", i, k, round)
+					res := <-c.start(r.next.Add(1), waiting(write(owner, path, time.Hour))).done
+					if res.Code != wire.OK || res.Status != wire.StatusOK {
+						t.Errorf("acquire: %+v", res)
+						return
+					}
+					b.took(path, owner, res.Token)
+					b.gives(path)
+					if res := <-c.start(r.next.Add(1), release(owner, path)).done; res.Code != wire.OK {
+						unknown.Add(1)
+						t.Errorf("release: %+v", res)
+						return
+					}
+				}
+			})
+		}
+	}
+	f.until("the clients get on", func() bool { return b.grants.Load() > 500 })
+	f.kill(w, victim)
+	at := b.grants.Load()
+	began := time.Now()
+	f.until("the clients get on after the leader died", func() bool { return b.grants.Load() > at+500 })
+	t.Logf("%d grants; 500 more %v after the leader died", b.grants.Load(), time.Since(began).Round(time.Millisecond))
+	close(stop)
+	clients.Wait()
+	b.check(t)
+}
+
+// TestWaitersOutliveLeaders lets a row of clients of all nodes wait for one path while
+// its leader dies: those of the others are granted in the order in which they came.
+func TestWaitersOutliveLeaders(t *testing.T) {
+	t.Parallel()
+	const path = "h:/q/x"
+	f, w := three(t)
+	victim := f.leader(path)
+	var rigs []*rig
+	for i := range f.nodes {
+		if i != victim {
+			rigs = append(rigs, f.rigOn(i))
+		}
+	}
+	holder := rigs[0].session()
+	holder.must(write("holder", path, time.Hour))
+	type waiter struct {
+		c     *caller
+		owner string
+		o     *outcome
+	}
+	var row []waiter
+	for i := range 10 {
+		r := rigs[i%2]
+		v := waiter{c: r.session(), owner: fmt.Sprintf("w%d", i)}
+		v.o = v.c.start(r.next.Add(1), waiting(write(v.owner, path, time.Hour)))
+		if res := <-v.o.queued; res.Position != uint64(i)+1 {
+			t.Fatalf("waiter %d stands at %d", i, res.Position)
+		}
+		row = append(row, v)
+	}
+	f.kill(w, victim)
+	holder.must(release("holder", path))
+	last := int64(0)
+	for i, v := range row {
+		var res wire.Result
+		select {
+		case res = <-v.o.done:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("waiter %d is not granted", i)
+		}
+		if res.Code != wire.OK || res.Status != wire.StatusOK || res.Token <= last {
+			t.Fatalf("waiter %d: %+v after token %d", i, res, last)
+		}
+		last = res.Token
+		for j := i + 1; j < len(row); j++ {
+			select {
+			case res := <-row[j].o.done:
+				t.Fatalf("waiter %d was answered %+v while %d holds the path", j, res, i)
+			default:
+			}
+			select {
+			case res := <-row[j].o.queued:
+				t.Fatalf("waiter %d was told twice that it is queued: %+v", j, res)
+			default:
+			}
+		}
+		v.c.must(release(v.owner, path))
+	}
+}
