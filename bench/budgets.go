@@ -19,6 +19,7 @@ func budgetsCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout
 	short := fs.Bool("short", false, "a few seconds, to see that it works: says nothing about a budget, and exits 0 if all could be measured")
 	parent := fs.String("dir", ".", "`directory` to write below; it decides which disk is measured")
 	binary := fs.String("pathlockd", "", "`file` of the pathlockd to start; else it is built, which needs the source")
+	held := fs.Int("held", 0, "hold this `many` locks instead of a million: what comes of it is a figure, and says nothing about a budget")
 	list := fs.Bool("list", false, "tell the names and leave")
 	if err := parse(fs, args); err != nil {
 		return false, err
@@ -42,6 +43,9 @@ func budgetsCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout
 	s := &suite{scale: fullScale, ctx: ctx, dir: dir, stderr: stderr, progress: stderr, pathlockd: *binary}
 	if *short {
 		s.scale = shortScale
+	}
+	if *held > 0 {
+		s.scale.held = *held
 	}
 	r := newReport(dir, args, *short)
 	if !*asJSON {

@@ -258,3 +258,59 @@ func TestRaiseKeepsOutdated(t *testing.T) {
 		t.Fatalf("granted with %v, below what was held with %d", got, high)
 	}
 }
+
+// TestChanges: each step of a policy change shows in the number of changes, and
+// nothing else does.
+func TestChanges(t *testing.T) {
+	s := engine.NewSystem()
+	var done []engine.Done
+	was := s.Changes()
+	step := func(what string, by uint64, req *wire.Request) {
+		t.Helper()
+		if res := s.Apply(engine.Clock{Now: 1}, &engine.Command{Req: req}, &done); res.Code != wire.OK {
+			t.Fatalf("%s: %s", what, res.Message)
+		}
+		if now := s.Changes(); now != was+by {
+			t.Errorf("%s: %d changes became %d", what, was, now)
+		}
+		was = s.Changes()
+	}
+	step("a token", 0, &wire.Request{Op: wire.OpIncrToken})
+	step("a change is asked for", 1, &wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/a", Algorithm: wire.PointRW})
+	step("another", 1, &wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/b", Algorithm: wire.PointRW, Key: "k"})
+	step("the first is decided", 1, &wire.Request{Op: wire.OpRouteCommit, Target: 1})
+	step("and again", 0, &wire.Request{Op: wire.OpRouteCommit, Target: 1})
+	step("the first is done", 1, &wire.Request{Op: wire.OpRouteFinish, Target: 1})
+	if chosen, pending := s.Policies(); chosen != 1 || pending != 1 {
+		t.Errorf("%d policies, %d under way", chosen, pending)
+	}
+	step("the second is refused", 1, &wire.Request{Op: wire.OpRouteFinish, Target: 2, Detail: "no"})
+}
+
+// TestRaiseSystem: the cluster-wide counter goes on above the base; what nodes were
+// asked is forgotten, and a policy change under way is not.
+func TestRaiseSystem(t *testing.T) {
+	s := engine.NewSystem()
+	var done []engine.Done
+	apply := func(req *wire.Request) wire.Result {
+		return s.Apply(engine.Clock{Now: 1}, &engine.Command{Req: req}, &done)
+	}
+	first := apply(&wire.Request{Op: wire.OpIncrToken, Key: "k"}).Token
+	apply(&wire.Request{Op: wire.OpMarkNode, Node: "pathlockd-1", Drain: wire.DrainRemoved})
+	apply(&wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/a", Algorithm: wire.PointRW, Key: "p"})
+	s.Raise(500)
+	if len(s.Marks()) > 0 {
+		t.Errorf("of nodes of the old cluster it says %v", s.Marks())
+	}
+	if again := apply(&wire.Request{Op: wire.OpIncrToken, Key: "k"}).Token; again != 501 || first != 1 {
+		t.Errorf("the counter went from %d to %d, want 501", first, again)
+	}
+	if i, ok := s.Next(); !ok || i.Root != "h:/a" {
+		t.Errorf("under way is %+v", i)
+	}
+	done = nil
+	apply(&wire.Request{Op: wire.OpRouteCommit, Target: 1})
+	if apply(&wire.Request{Op: wire.OpRouteFinish, Target: 1}); len(done) != 1 || done[0].Result.Code != wire.OK {
+		t.Errorf("it ended with %+v", done)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // cluster is a node's part in a cluster of several: who the others are (gossip), the
@@ -217,6 +218,7 @@ func (c *cluster) dial() {
 func (c *cluster) redial() {
 	t := time.NewTicker(redialEvery)
 	defer t.Stop()
+	told := ""
 	for {
 		select {
 		case <-c.n.stop:
@@ -224,6 +226,31 @@ func (c *cluster) redial() {
 		case <-t.C:
 			c.dial()
 		}
+		fault := ""
+		if err := c.gossip.Fault(); err != nil {
+			fault = err.Error()
+		}
+		if fault != told && fault != "" {
+			c.n.log.Error("this node is kept out of its cluster, trying on", "why", fault)
+		}
+		told = fault
+	}
+}
+
+// forget drops nodes that an operator removed and that are gone.
+func (c *cluster) forget(marks map[string]wire.Drain) {
+	for node, d := range marks {
+		s, ok := c.byName(node)
+		if d != wire.DrainRemoved || !ok || s.Alive {
+			continue
+		}
+		if err := c.gossip.Forget(node); err != nil {
+			continue // it came back
+		}
+		c.mu.Lock()
+		c.known.forget(node)
+		c.mu.Unlock()
+		c.n.log.Info("forgot a node that was removed", "node", node)
 	}
 }
 

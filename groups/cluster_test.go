@@ -142,9 +142,9 @@ func newFleetClient(n *Node) *fleetClient {
 // told is a replier for one call.
 type told1 chan wire.Result
 
-func (r told1) Reply(c *wire.Call)             { r <- c.Res }
+func (r told1) Reply(c *wire.Call)            { r <- c.Res }
 func (told1) Queued(*wire.Call, *wire.Result) {}
-func (told1) Flush()                           {}
+func (told1) Flush()                          {}
 
 // ask carries one request out.
 func (c *fleetClient) ask(t *testing.T, req *wire.Request) wire.Result {

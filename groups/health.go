@@ -49,6 +49,11 @@ func (n *Node) health() wire.Result {
 	case <-time.After(healthWithin):
 		return wire.Result{Message: fmt.Sprintf("no leader of the system log answered within %v", healthWithin)}
 	}
+	if n.cluster != nil {
+		if err := n.cluster.gossip.Fault(); err != nil && len(n.leaderless()) > 0 {
+			return wire.Result{Message: "kept out of the cluster: " + err.Error()}
+		}
+	}
 	for _, shard := range n.leaderless() {
 		return wire.Result{Message: fmt.Sprintf("log %d has no leader", shard)}
 	}

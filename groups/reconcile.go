@@ -104,11 +104,15 @@ func (p *placing) round() time.Duration {
 		}
 		memberships[m.shard] = ms
 		for _, host := range ms.Nodes {
-			hold = append(hold, n.nodeOf(host))
+			if node := n.nodeOf(host); node != "" {
+				hold = append(hold, node)
+			}
 		}
 	}
 	p.members.Adopt(now, hold)
-	marks := n.drains()
+	wanted := n.wantedOf()
+	n.cluster.forget(wanted)
+	marks := drains(wanted)
 	view := p.members.Observe(now, n.seen(marks), marks)
 	if p.layout == nil || fmt.Sprint(p.placed) != fmt.Sprint(view.Placed) {
 		p.layout, p.placed = place.Place(n.id.shards(), view.Placed, n.id.Replication), view.Placed

@@ -177,10 +177,10 @@ func (n *Node) wantedOf() map[string]wire.Drain {
 	return n.remote.marks
 }
 
-// drains is wantedOf as placement takes it.
-func (n *Node) drains() map[string]place.Drain {
+// drains is what operators want as placement takes it.
+func drains(wanted map[string]wire.Drain) map[string]place.Drain {
 	out := make(map[string]place.Drain)
-	for node, d := range n.wantedOf() {
+	for node, d := range wanted {
 		out[node] = min(place.Drain(d), place.DrainReplicas)
 	}
 	return out

@@ -137,3 +137,6 @@ func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]
 }
+
+// Rows calls emit with every row of the group, as a snapshot has them.
+func (g *Group) Rows(emit func(row, val []byte) error) error { return g.state.View().Rows(0, emit) }

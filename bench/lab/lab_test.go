@@ -13,7 +13,7 @@ import (
 
 var (
 	seed = flag.Uint64("lab.seed", 0, "seed of the runs; 0: by the clock")
-	took = flag.Duration("lab.duration", 12*time.Second, "how long each run goes on")
+	took = flag.Duration("lab.duration", 8*time.Second, "how long each run goes on")
 	keep = flag.String("lab.keep", "", "where to keep histories that break promises")
 )
 
@@ -64,13 +64,16 @@ func TestProcesses(t *testing.T) {
 func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64) {
 	t.Helper()
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: *took, Episode: 10 * time.Second, Clients: 8, Keep: *keep, Logf: t.Logf,
+		Seed: s, Duration: *took, Episode: min(*took, 10*time.Second), Clients: 8, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)
 	}
 	for _, v := range r.Violations {
 		t.Error(v)
+	}
+	if blows := len(r.Blows); err == nil && len(r.Violations) == 0 && (r.Granted < 40 || r.Queued < 20 || r.Accesses < 10 || blows == 0) {
+		t.Errorf("that is too little to show anything: %d granted, %d told to wait, %d accesses, %d kinds of blows", r.Granted, r.Queued, r.Accesses, blows)
 	}
 	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d accesses, %d digests, blows %v",
 		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Accesses, r.Compared, r.Blows)

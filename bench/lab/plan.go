@@ -126,7 +126,8 @@ func planTurn(seed uint64, episode, client, n, nodes, clients int) turn {
 	t.ttl = []time.Duration{400 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second}[pick(rng, 4, 4, 2, 1)]
 	t.queueTTL = []time.Duration{700 * time.Millisecond, 2 * time.Minute}[pick(rng, 1, 5)]
 	if t.style == wait {
-		t.queueTTL = 2 * time.Minute
+		// Long enough that it must be found in its place when something happens to it.
+		t.queueTTL, t.ttl = 2*time.Minute, max(t.ttl, 2500*time.Millisecond)
 	}
 	t.node, t.hops = rng.IntN(nodes), rng.IntN(3) == 0
 	t.victim = rng.IntN(clients)

@@ -15,6 +15,12 @@ import (
 // connection, one write for each read. It costs what a client cannot do without.
 func echo(b *testing.B) string {
 	b.Helper()
+	return echoAs(b, "echo", nil)
+}
+
+// echoAs is echo by a name, which tells a topology.
+func echoAs(b *testing.B, node string, top *wire.Topology) string {
+	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -26,19 +32,19 @@ func echo(b *testing.B) string {
 			if err != nil {
 				return
 			}
-			go echoConn(nc)
+			go echoConn(nc, node, top)
 		}
 	}()
 	return l.Addr().String()
 }
 
-func echoConn(nc net.Conn) {
+func echoConn(nc net.Conn, node string, top *wire.Topology) {
 	defer nc.Close()
 	in, out := make([]byte, 64<<10), []byte(nil)
 	have := 0
 	var req wire.Request
 	ok := &wire.Result{Token: 12345, Namespace: "bench:/a"}
-	welcome := &wire.Result{List: &wire.List{Welcome: &wire.Welcome{Version: 1, NodeID: "echo", Limits: testLimits}}}
+	welcome := &wire.Result{List: &wire.List{Welcome: &wire.Welcome{Version: 1, NodeID: node, Limits: testLimits}}}
 	for {
 		n, err := nc.Read(in[have:])
 		if err != nil {
@@ -52,9 +58,12 @@ func echoConn(nc net.Conn) {
 				break
 			}
 			id, _, _, _ := wire.DecodeRequest(payload, &req)
-			if req.Op == wire.OpHello {
+			switch req.Op {
+			case wire.OpHello:
 				out = wire.AppendReply(out, id, req.Op, welcome)
-			} else {
+			case wire.OpTopology:
+				out = wire.AppendReply(out, id, req.Op, &wire.Result{List: &wire.List{Topology: top}})
+			default:
 				out = wire.AppendReply(out, id, req.Op, ok)
 			}
 			used += size
@@ -120,6 +129,52 @@ func BenchmarkDo(b *testing.B) {
 			for range workers {
 				done.Go(func() {
 					req := acquireOf(1)
+					for left.Add(-1) >= 0 {
+						if _, err := c.Do(context.Background(), req); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			done.Wait()
+		})
+	}
+}
+
+// BenchmarkLanes is BenchmarkDo against two nodes that lead half of the groups each.
+func BenchmarkLanes(b *testing.B) {
+	const groups = 256
+	top := &wire.Topology{Version: 1, GroupLogs: groups, Segments: 1, Leaders: []string{"n0", "n1"}}
+	for g := range groups {
+		top.LogOf = append(top.LogOf, uint64(g%2))
+	}
+	n1 := echoAs(b, "n1", nil)
+	top.Nodes = []wire.NodeAddr{{NodeID: "n1", Native: n1}}
+	n0 := echoAs(b, "n0", top)
+	for _, workers := range []int{1, 16, 224} {
+		b.Run(fmt.Sprintf("goroutines=%d", workers), func(b *testing.B) {
+			c := dial(b, n0)
+			ask := func(i int) error {
+				req := acquireOf(i)
+				req.Locks[0].Path = fmt.Sprintf("bench:/%d/x", i)
+				_, err := c.Do(context.Background(), req)
+				return err
+			}
+			eventually(b, "two lanes", func() bool {
+				for i := range 8 {
+					must(b, ask(i))
+				}
+				return len(c.router.all()) == 2
+			})
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			b.ReportAllocs()
+			b.ResetTimer()
+			var done sync.WaitGroup
+			for w := range workers {
+				done.Go(func() {
+					req := acquireOf(1)
+					req.Locks[0].Path = fmt.Sprintf("bench:/%d/x", w)
 					for left.Add(-1) >= 0 {
 						if _, err := c.Do(context.Background(), req); err != nil {
 							b.Error(err)

@@ -137,7 +137,9 @@ func (cn *conn) take(f *landed) error {
 	if f.code == wire.Unavailable {
 		cn.l.refused(cn)
 	} else {
-		cn.l.tries.Store(0)
+		if cn.l.tries.Load() != 0 { // callers use what lies beside it
+			cn.l.tries.Store(0)
+		}
 		cn.refusing = 0
 	}
 	cn.reply.err, cn.reply.broken, cn.reply.code, cn.reply.on, cn.reply.lane = nil, nil, f.code, cn.number, cn.l

@@ -4,10 +4,10 @@ Package pathlockd is the Go client of pathlockd, a lock server for paths.
 # Connecting
 
 [Dial] makes a [Client], which all goroutines of a program share. It keeps one
-connection, sends any number of requests over it without waiting for answers, and
-makes it anew when it breaks. What the broken one left unanswered is asked again by
-itself, and carried out once. Every method that waits takes a context and returns when
-that ends.
+connection to each server that it has to do with, sends any number of requests over it
+without waiting for answers, and makes it anew when it breaks. What the broken one left
+unanswered is asked again by itself, and carried out once. Every method that waits
+takes a context and returns when that ends.
 
 	c, err := pathlockd.Dial(ctx, "127.0.0.1:50050")
 	if err != nil {
@@ -70,6 +70,52 @@ Locks hang on the connection: a program that crashes frees them when the grace i
 again within the grace keeps them. If it does not, its locks are lost
 ([ErrUncertain]). The end of the server itself ends no lock: it goes on with its TTL,
 and the server knows it again after a restart.
+
+# Clusters
+
+Any node of a cluster takes every request, and Dial needs the address of one that is
+there; give it several ("a:50050,b:50050,c:50050") so that one of them is. The servers
+tell the client of all the others, and of every change: it goes on at any of them when
+a connection breaks, also when none of the addresses that it was given is there any
+more. (An address that it was told is used only if a node of the same cluster answers
+there.) While there are several, an address that does not answer is given up after a
+second at first.
+
+A request about one namespace goes straight to the node that leads it. The client has a
+lane to each such node, opened when there is something to send: a connection and a
+session of its own. Everything else, and everything while a lane is not open, goes by
+the home lane, to the node it connected to first. To be wrong about who leads costs a
+hop between the nodes and nothing else, so no request waits for a lane.
+
+The order of requests about one namespace is kept as on one connection. When its leader
+changes, what is asked goes by the new lane only after what went by the old one has its
+answer, or its place in the queue: for that moment, a round trip, it is held back. What
+waits in the queue stays on the lane that it was sent by, as does its cancel. A lock
+belongs to no lane: renewals and releases go where its namespace leads at the time, and
+each renewal ties the lease to the connection that it goes by. When a lane loses its
+node, its session goes on at another one at once and settles what is open there; its
+locks are renewed at once, and count as lost if that does not work within the grace.
+What is new goes by the home lane until the topology names a leader again. A lane
+that nothing goes by is closed after some seconds.
+
+[WithOneConnection] does without lanes. So does a client while an owner is bound
+([Client.Bind]): what follows a connection must know which.
+
+# What is tried again
+
+Every method but [Client.Go] and [Batch] asks again within its context, and so does what
+goes on in the background:
+
+  - UNAVAILABLE says that surely nothing was done. The request is asked anew after a
+    pause of 2 ms that doubles up to 1 s, drawn from its upper half each time. A server
+    that takes nothing for a second is left for another one, if there is one.
+  - What has an unknown outcome is repeated under its id, which the cluster knows for as
+    long as it remembers the session, so that nothing is done twice: when a connection
+    broke, at once on the next, and when a server could not tell what became of it, after
+    such a pause. UNAVAILABLE in answer to a repeat says nothing of the first time, and
+    is repeated likewise. After that the error is [ErrOutcomeUnknown].
+  - Connections are made anew at once, at each address in turn; after that in rounds with
+    a pause of 50 ms that doubles up to 2 s, drawn likewise.
 
 # Errors
 

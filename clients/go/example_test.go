@@ -101,6 +101,24 @@ func ExampleClient_Subscribe() {
 	}
 }
 
+// Several nodes of a cluster: one of them has to be there, now and later. The client
+// gets to know the others by itself.
+func ExampleDial_cluster() {
+	ctx := context.Background()
+	c, err := pathlockd.Dial(ctx, "lock-0:50050,lock-1:50050,lock-2:50050", pathlockd.WithGrace(5*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	top, err := c.Topology(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range top.Nodes {
+		fmt.Println(n.NodeID, "at", n.Native)
+	}
+}
+
 // Many requests at once, without a goroutine for each.
 func ExampleClient_Batch() {
 	ctx := context.Background()

@@ -317,6 +317,8 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 		if !by.lane.tie.excused {
 			l.limit = k.limit(by.lane)
 		}
+	} else if !k.firm(l, by.on, by.lane) {
+		l.renewAt, l.limit = now, k.limited(l)
 	}
 	k.fix(l)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -258,4 +259,56 @@ func TestBackupFailures(t *testing.T) {
 	if !slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() == "backup" }) || len(left) != 1 {
 		t.Errorf("what is left is %v", left)
 	}
+}
+
+// TestBackupOfManyLocks says how long a backup and a restore of 100 000 locks take, in
+// the long mode.
+func TestBackupOfManyLocks(t *testing.T) {
+	if os.Getenv("PATHLOCKD_LONG") == "" {
+		t.Skip("set PATHLOCKD_LONG=1 for this")
+	}
+	const owners, each = 10_000, 10
+	d := ownDaemon(t)
+	client, err := pathlockd.Dial(t.Context(), d.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var taken sync.WaitGroup
+	for w := range 50 {
+		taken.Add(1)
+		go func() {
+			defer taken.Done()
+			for o := w; o < owners; o += 50 {
+				req := &wire.Request{Op: wire.OpAcquire, Owner: fmt.Sprintf("owner-%05d", o), TTLMillis: 3_600_000}
+				for i := range each {
+					req.Locks = append(req.Locks, wire.LockRequest{Path: fmt.Sprintf("tenant:/customer-%03d/projects/%05d/%d", o%200, o, i)})
+				}
+				if res, err := client.Do(t.Context(), req); err != nil || res.Status != wire.StatusOK {
+					t.Errorf("%+v, %v", res, err)
+				}
+			}
+		}()
+	}
+	taken.Wait()
+	c := consoleOf(t, d)
+	dir, data := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
+	var saved savedData
+	began := time.Now()
+	c.data(&saved, "backup", "save", dir)
+	t.Logf("save: %v, %d rows, %d bytes", time.Since(began), saved.Rows, saved.Bytes)
+	began = time.Now()
+	var seen verifiedData
+	c.data(&seen, "backup", "verify", dir)
+	t.Logf("verify: %v", time.Since(began))
+	if seen.Locks != owners*each {
+		t.Errorf("%d locks", seen.Locks)
+	}
+	began = time.Now()
+	var restored restoredData
+	c.data(&restored, "backup", "restore", "--from", dir, "--data-dir", data)
+	t.Logf("restore: %v", time.Since(began))
+	began = time.Now()
+	restoredDaemon(t, &restored)
+	t.Logf("ready on it: %v", time.Since(began))
 }

@@ -264,7 +264,7 @@ func TestDrainWaits(t *testing.T) {
 			func(d *wire.ClusterStatus) { d.Nodes[1].Replicas = 0; d.Logs[0].Voters = nil },
 			func(d *wire.ClusterStatus) { d.Logs[0].Voters = d.Logs[1].Voters },
 		}, ExitOK, "n1 holds nothing: it can be stopped; then: pathlock node remove n1\n",
-			[]string{"n1: mind this", "n1 holds 3 replicas and leads 0 logs", "n1 holds 0 replicas and leads 0 logs"}},
+			[]string{"n1: mind this", "n1 holds 3 replicas and leads 0 logs", "n1 holds 0 replicas and leads 0 logs"}}, // not twice: what is not known is not told
 		{"leads", []string{"--leads", "--wait"}, []func(*wire.ClusterStatus){
 			func(d *wire.ClusterStatus) { d.Nodes[1].Drain = "leads" },
 			func(d *wire.ClusterStatus) { d.Nodes[1].Leads = 0 },

@@ -164,7 +164,7 @@ func (a *app) empty(ctx context.Context, c *pathlockd.Client, data *nodeData, dr
 	shown := ""
 	err := a.await(ctx, within, func(doc *wire.ClusterStatus) (bool, error) {
 		n, done, err := emptied(doc, data.Node, drain)
-		if n != nil {
+		if n != nil && toldAll(doc) {
 			data.Replicas, data.Leads = &n.Replicas, &n.Leads
 			now := fmt.Sprintf("%s holds %s and leads %s", visible(n.NodeID), count(uint64(n.Replicas), "replica", "replicas"), count(uint64(n.Leads), "log", "logs"))
 			if now != shown && !a.json {
@@ -180,7 +180,7 @@ func (a *app) empty(ctx context.Context, c *pathlockd.Client, data *nodeData, dr
 // emptied says whether a node holds nothing any more of what it is to give up. While
 // the replicas of a log are not known, nobody can tell.
 func emptied(doc *wire.ClusterStatus, node string, drain wire.Drain) (n *wire.NodeStatus, done bool, err error) {
-	known := !slices.ContainsFunc(doc.Logs, func(l wire.LogStatus) bool { return len(l.Voters) == 0 || l.Leader == "" })
+	known := toldAll(doc)
 	i := slices.IndexFunc(doc.Nodes, func(n wire.NodeStatus) bool { return n.NodeID == node })
 	if i < 0 {
 		return nil, known, nil // removed meanwhile, and forgotten
@@ -193,6 +193,12 @@ func emptied(doc *wire.ClusterStatus, node string, drain wire.Drain) (n *wire.No
 		return n, known && n.Leads == 0, nil
 	}
 	return n, known && n.Replicas == 0, nil
+}
+
+// toldAll says that the leader of every log told who has its replicas: a moment after a
+// change of leaders one may not have yet.
+func toldAll(doc *wire.ClusterStatus) bool {
+	return !slices.ContainsFunc(doc.Logs, func(l wire.LogStatus) bool { return len(l.Voters) == 0 || l.Leader == "" })
 }
 
 // waitFlag adds the flag --wait, which may stand alone: then there is no limit.

@@ -177,6 +177,9 @@ var cases = []struct {
 	{name: "overtaken", breaks: 6, ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), let("a", 3), got("c", 3.5, 3)}},
 	{name: "reader overtakes", breaks: 6, ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), let("a", 3), got("c", 3.5, 0, reading)}},
 	{name: "in an open call, overtaken", breaks: 6, ops: []op{got("a", 1, 1), got("b", 2, 4, placed(2.1), until(9)), let("a", 3), got("c", 3.5, 3), let("c", 5)}},
+	{name: "in an open call, granted and over before the answer came", ops: []op{
+		got("a", 1, 1), got("b", 2, 2, placed(2.1), until(9), ttl(3)), let("a", 2.5), got("c", 6, 3, until(8.9)),
+	}},
 	{name: "after its place was over", ops: []op{got("a", 1, 1), queued("b", 2, 2, "a", queueTTL(1)), let("a", 3.1), got("c", 3.5, 3)}},
 	{name: "lost its place", breaks: 6, ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), queued("b", 3, 4, "a")}},
 	{name: "was taken out", ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), clear1("b", 2.5), queued("b", 3, 4, "a")}},

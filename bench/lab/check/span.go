@@ -62,7 +62,8 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			}
 			hold.to = max(hold.to, end)
 			if op.Open && op.Placed > 0 {
-				places = append(places, span{claim: cl, from: op.Placed, to: min(op.Return, c.sure(op.Call, op.QueueTTL))})
+				// It may have been granted long before the answer came, and its lease be over.
+				places = append(places, span{claim: cl, from: op.Placed, to: min(op.Return, c.sure(op.Call, min(op.TTL, op.QueueTTL)))})
 			}
 		case op.OK() && op.Kind == history.Renew:
 			if hold == nil {

@@ -120,6 +120,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	text := lab.Markdown("go run ./bench/lab/torture "+strings.Join(args, " "), o.kind, o.nodes, reports, failed)
 	if o.report != "" {
+		if err := os.MkdirAll(filepath.Dir(o.report), 0o755); err != nil {
+			return errors.Join(failed, err)
+		}
 		if err := os.WriteFile(o.report, []byte(text), 0o644); err != nil {
 			return errors.Join(failed, err)
 		}
