@@ -109,6 +109,10 @@ bench-budgets: ## measure every budget against its ceiling; some minutes on a qu
 bench-faces: ## native, gRPC and JSON over each HTTP version, side by side; five minutes
 	go run -ldflags "$(LDFLAGS)" ./bench faces $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: ## simulated clusters of 5, 50 and 500 nodes that grow, fail and heal; ten minutes
+	go run ./bench scale $(ARGS)
+
 .PHONY: bench-micro
 bench-micro: ## the micro benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem ./wire ./trie ./engine

@@ -23,6 +23,7 @@ const usage = `bench measures pathlockd on the machine at hand.
   bench budgets   every budget against its ceiling: name  measured  budget  ok|SHORT
   bench run       one workload
   bench faces     native, gRPC and JSON over each HTTP version, side by side
+  bench scale     simulated clusters of up to hundreds of nodes
 
 bench COMMAND --help tells the flags of a command.
 `
@@ -37,6 +38,7 @@ var commands = []command{
 	{"budgets", budgetsCommand},
 	{"run", runCommand},
 	{"faces", facesCommand},
+	{"scale", scaleCommand},
 	{serveName, serveCommand},
 	{holdName, holdCommand},
 }

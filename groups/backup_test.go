@@ -530,3 +530,64 @@ func TestBackupEndsWithTheNode(t *testing.T) {
 	}
 	r.close()
 }
+
+// TestFleetGrowsFromBackup: nodes join one that was restored, and have all that it has.
+func TestFleetGrowsFromBackup(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) { c.LogCount = 4 })
+	c := r.session()
+	for i := range 50 {
+		c.must(write("o", fmt.Sprintf("h:/%d/x", i), time.Hour))
+	}
+	if res := c.ask(write("waits", "h:/7/x", time.Hour)); res.Status != wire.StatusQueued {
+		t.Fatalf("answered %v", res.Status)
+	}
+	data := filepath.Join(t.TempDir(), "restored")
+	if _, err := backup.Restore(context.Background(), backup.Options{From: r.save(nil), DataDir: data, NodeID: "n-0"}); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, 3, func(i int, c *Config) {
+		if i == 0 {
+			c.DataDir, c.FS, c.Bootstrap = data, vfs.Default, false
+		}
+	})
+	f.settle(3)
+	f.each(3, func(n *Node) {
+		f.until(n.id.NodeID+" holds all logs", func() bool { return len(n.hosted()) == 5 })
+	})
+	newFleetClient(f.nodes[1]).mustAcquire(t, "h:/new/x", "p")
+	digests := func(n *Node) string {
+		var b strings.Builder
+		for _, m := range n.hosted() {
+			m.mu.Lock()
+			for _, g := range m.order {
+				fmt.Fprintf(&b, "%d:%x ", g.number, g.state.View().Digest())
+			}
+			m.mu.Unlock()
+		}
+		return b.String()
+	}
+	f.until("all have the same", func() bool {
+		first := digests(f.nodes[0])
+		return first == digests(f.nodes[1]) && first == digests(f.nodes[2])
+	})
+	for _, m := range f.nodes[2].hosted() {
+		m.mu.Lock()
+		for _, g := range m.order {
+			if g.state.Counter() < backup.DefaultJump {
+				t.Errorf("group %d of a node that joined counts from %d", g.number, g.state.Counter())
+			}
+		}
+		m.mu.Unlock()
+	}
+	rest := &rig{t: t, cfg: f.cfgs[2]}
+	rest.live.Store(f.nodes[2])
+	s := rest.session()
+	if res := s.inspect("h:/7/x"); res.Owner != "o" {
+		t.Errorf("held by %q", res.Owner)
+	}
+	s.must(release("o", "h:/7/x"))
+	if res := s.inspect("h:/7/x"); res.Owner != "waits" {
+		t.Errorf("held by %q once it was free", res.Owner)
+	}
+}

@@ -292,7 +292,7 @@ func (l *shardLog) comeBack() {
 	a := &l.mu.away
 	slices.SortFunc(a.back, func(x, y *part) int { return cmp.Compare(x.number, y.number) })
 	if len(a.back) > 0 {
-		l.inFront(a.back)
+		l.inFront(l.withEndings(a.back))
 	}
 	a.back, a.conn, a.host, a.refused, a.gone, a.newer = nil, nil, "", false, false, 0
 }
@@ -528,8 +528,24 @@ func (l *shardLog) follow() {
 		return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.id, y.id))
 	})
 	l.mu.Lock()
-	l.inFront(move)
+	l.inFront(l.withEndings(move))
 	l.mu.Unlock()
+}
+
+// withEndings lets each wait that was ended, as far as its caller is concerned, be ended
+// again once it is attached anew. It is called under the lock.
+func (l *shardLog) withEndings(parts []*part) []*part {
+	out := parts[:0:0]
+	for _, p := range parts {
+		out = append(out, p)
+		if !p.waits {
+			continue
+		}
+		if grace, ok := l.node.waits.ended(p); ok {
+			out = append(out, l.node.ending(wait{p.group, p.session, p.id, grace}))
+		}
+	}
+	return out
 }
 
 // attached takes the open calls of a log that are and that this node would answer out of

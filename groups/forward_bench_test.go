@@ -91,6 +91,6 @@ func batch(b *testing.B, r *rig) {
 // chanReplier takes results.
 type chanReplier chan wire.Result
 
-func (r chanReplier) Reply(c *wire.Call)             { r <- c.Res }
+func (r chanReplier) Reply(c *wire.Call)            { r <- c.Res }
 func (chanReplier) Queued(*wire.Call, *wire.Result) {}
-func (chanReplier) Flush()                           {}
+func (chanReplier) Flush()                          {}

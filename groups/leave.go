@@ -32,9 +32,9 @@ func (n *Node) handAway(within time.Duration) {
 				if !ok {
 					return
 				}
-				_ = n.host.RequestLeaderTransfer(m.shard, heir)
-				for i := 0; i < 4 && n.logs[m.shard].leads() && time.Now().Before(deadline); i++ {
-					time.Sleep(transferEvery / 4)
+				if err := n.handOver(m.shard, heir); err != nil {
+					n.log.Debug("a leadership was not taken", "log", m.shard, "error", err)
+					time.Sleep(handPoll)
 				}
 			}
 		})

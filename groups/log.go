@@ -81,6 +81,7 @@ type shardLog struct {
 		taking   *dragonboat.RequestState // an office entry
 		lastSent time.Duration
 		retryAt  time.Duration
+		hold     time.Duration // nothing is proposed before: the leadership is being handed over
 	}
 }
 
@@ -213,8 +214,10 @@ func (l *shardLog) run() {
 // pause is how long run has nothing to do.
 func (l *shardLog) pause() time.Duration {
 	d := l.timeout / 4
-	if l.drive.retryAt != 0 {
-		d = min(d, max(l.drive.retryAt-l.clock.Mono(), 0))
+	for _, at := range []time.Duration{l.drive.retryAt, l.drive.hold} {
+		if at != 0 {
+			d = min(d, max(at-l.clock.Mono(), 0))
+		}
 	}
 	if due, ok := l.tickDue(); ok {
 		d = min(d, max(due-l.clock.Mono(), 0))
@@ -248,10 +251,10 @@ func (l *shardLog) work() {
 		l.forward()
 		return
 	}
-	if l.clock.Mono() < l.drive.retryAt {
+	if now := l.clock.Mono(); now < l.drive.retryAt || now < l.drive.hold {
 		return
 	}
-	l.drive.retryAt = 0
+	l.drive.retryAt, l.drive.hold = 0, 0
 	own := office{lead.term, m.replica, l.process}
 	if l.held.Load() != lead.term {
 		if l.drive.taking == nil {

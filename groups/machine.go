@@ -322,7 +322,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		return staleConnection
 	}
 	hash := hashBody(m.reader.body)
-	if old := ref.state.find(cmd.Caller.ID, m.reader.sub); old != nil {
+	if old := ref.state.find(cmd.Caller.ID, m.reader.sub); old != nil && (!old.nothing() || old.id < ref.state.highest) {
 		return m.repeat(c, g, ref.state, old, hash)
 	}
 	if res, ok := g.state.Waiting(c, cmd, &m.out); ok {
@@ -397,6 +397,9 @@ func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, ha
 			"request id %d: was used for another request of this session; ids must grow", cmd.Caller.ID))
 		return res
 	}
+	if old.nothing() {
+		return old.again(cmd.Req)
+	}
 	first := old.result()
 	res = g.state.Repeat(c, cmd, &first, &m.out)
 	if remembered(cmd.Req, &res) {
@@ -409,23 +412,19 @@ func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, ha
 func (m *machine) answered(hash uint32, res *wire.Result) answered {
 	cmd := &m.reader.cmd
 	return answered{
-		id: cmd.Caller.ID, sub: m.reader.sub, hash: hash, op: cmd.Req.Op, status: res.Status, token: res.Token,
+		id: cmd.Caller.ID, sub: m.reader.sub, hash: hash, op: cmd.Req.Op, status: res.Status, code: res.Code,
+		reason: res.Reason, token: res.Token,
 	}
 }
 
-// remembered says that an answer is kept for a repeat of its request. Those that
-// changed nothing are worked out anew. A waiting acquire is remembered by its
-// place in the queue until it is granted.
+// remembered says that an answer is kept for a repeat of its request. A waiting acquire is
+// remembered by its place in the queue until it is granted; and what is UNAVAILABLE for
+// now is asked again under its id.
 func remembered(req *wire.Request, res *wire.Result) bool {
-	switch {
-	case res.Code != wire.OK:
-		return false
-	case req.Op != wire.OpAcquire:
-		return true
-	case res.Status == wire.StatusQueued:
+	if res.Code == wire.OK && req.Op == wire.OpAcquire && res.Status == wire.StatusQueued {
 		return req.Flags&wire.FlagWait == 0
 	}
-	return res.Status == wire.StatusOK
+	return res.Code != wire.Unavailable
 }
 
 // answers ends the open calls that the batch's steps decided.

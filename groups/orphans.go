@@ -111,7 +111,7 @@ func (n *Node) endOrphans() {
 	for _, o := range due {
 		if o.l.leads() && o.l.held.Load() == o.term && n.waits.get(o.caller) == nil {
 			s := &wire.Session{ID: o.caller.Session, Epoch: o.epoch}
-			n.endWait(&part{group: o.group, session: s, id: o.caller.ID}, 0)
+			n.endWait(wait{group: o.group, session: s, id: o.caller.ID})
 		}
 	}
 }

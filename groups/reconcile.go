@@ -28,10 +28,6 @@ const (
 	// changeWithin is how long a change of members may take. One that takes longer may
 	// still happen; the next round sees it.
 	changeWithin = 5 * time.Second
-	// transferWithin and transferEvery: raft drops most transfers that come right after
-	// writes, so they are asked for until seen.
-	transferWithin = 3 * time.Second
-	transferEvery  = 100 * time.Millisecond
 )
 
 // placing is a node's rounds.
@@ -338,30 +334,6 @@ func (n *Node) carry(s place.Step) error {
 		return n.handOver(s.Log, s.Replica)
 	}
 	return nil
-}
-
-// handOver gives the leadership of a log to another replica. It asks until that is seen,
-// as raft drops what comes at a bad moment.
-func (n *Node) handOver(shard, replica uint64) error {
-	deadline := time.After(transferWithin)
-	t := time.NewTicker(transferEvery)
-	defer t.Stop()
-	l := n.logs[shard]
-	for {
-		if lead := l.lead.Load(); lead.leader != 0 && !l.isOwn(lead.leader) {
-			return nil
-		}
-		if err := n.host.RequestLeaderTransfer(shard, replica); err != nil {
-			return fmt.Errorf("hand the leadership to replica %d: %w", replica, err)
-		}
-		select {
-		case <-t.C:
-		case <-n.stop:
-			return nil
-		case <-deadline:
-			return fmt.Errorf("replica %d did not take the leadership within %v", replica, transferWithin)
-		}
-	}
 }
 
 // take keeps what a round found.

@@ -376,46 +376,50 @@ func (n *Node) redirects(c *wire.Call, l *shardLog) *wire.Error {
 
 // Cancel implements wire.Handler.
 func (n *Node) Cancel(s *wire.Session, id uint64) {
-	if p := n.waits.get(engine.Caller{Session: engine.Session(s.ID), ID: id}); p != nil {
-		n.endWait(p, 0)
+	if w, ok := n.waits.end(engine.Caller{Session: engine.Session(s.ID), ID: id}); ok {
+		n.endWait(w)
 	}
 }
 
-// endWait ends an open call's wait, after a grace in ms if there is one. It goes
-// through the queue of the log that the acquire went through, and so comes after
-// it.
-func (n *Node) endWait(p *part, grace uint64) {
-	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: p.id, GraceMillis: grace})
-	n.inflight[n.slot(p.group)].Add(1)
-	l := n.logOf(p.group)
-	l.push(&part{
-		done: func(*part, *wire.Result) {}, group: p.group, op: wire.OpCancelWait, nargs: nargs, body: body,
-		session: p.session, since: n.clock.Mono(), counted: true,
-	})
-	l.start()
+// endWait ends an open call's wait. It goes through the queue of the log that the acquire
+// went through, and so comes after it.
+func (n *Node) endWait(w wait) {
+	p := n.ending(w)
+	p.log.push(p)
+	p.log.start()
+}
+
+// ending is the command that ends a wait.
+func (n *Node) ending(w wait) *part {
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: w.id, GraceMillis: w.grace})
+	n.inflight[n.slot(w.group)].Add(1)
+	return &part{
+		done: func(*part, *wire.Result) {}, log: n.logOf(w.group), group: w.group, op: wire.OpCancelWait,
+		nargs: nargs, body: body, session: w.session, since: n.clock.Mono(), counted: true,
+	}
 }
 
 // Closed implements wire.Handler. A node that is on its way out takes nothing from
 // its clients: they go on elsewhere, or here after a restart.
 func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
-	if !resumed {
-		n.backups.left(engine.Session(s.ID))
-	}
 	if n.draining.Load() {
 		return
 	}
-	for _, p := range n.waits.of(engine.Session(s.ID)) {
-		if p.session.Epoch > s.Epoch {
-			continue // asked again on a later connection
-		}
-		grace := uint64(0)
+	ended := n.waits.endAll(engine.Session(s.ID), func(p *part) (grace uint64, ok bool) {
 		switch {
+		case p.session.Epoch > s.Epoch:
+			return 0, false // asked again on a later connection
+		case p.from != nil:
+			return 0, false // and on another node
 		case resumed:
 			grace = uint64(reattachGrace.Milliseconds())
 		case p.bound:
 			grace = p.grace
 		}
-		n.endWait(p, grace)
+		return grace, true
+	})
+	for _, w := range ended {
+		n.endWait(w)
 	}
 	if !tied || resumed {
 		return

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -52,11 +53,33 @@ type answered struct {
 	hash   uint32 // of what was asked
 	op     wire.Op
 	status wire.Status
+	code   wire.Code   // of a refusal
+	reason wire.Reason // of an acquire that got nothing
 	token  int64
 }
 
 // result is the answer as a result, to be brought up to date by the engine.
 func (a *answered) result() wire.Result { return wire.Result{Status: a.status, Token: a.token} }
+
+// nothing says that the request changed nothing. It may be carried out anew as long as
+// its session has asked nothing since: after that, it would be out of order.
+func (a *answered) nothing() bool {
+	return a.code != wire.OK || a.op == wire.OpAcquire && a.status != wire.StatusOK && a.status != wire.StatusQueued
+}
+
+// again is the answer to a repeat of a request that changed nothing. Who was in its way
+// is not kept.
+func (a *answered) again(req *wire.Request) (res wire.Result) {
+	if a.code != wire.OK {
+		res.Fail(wire.Errorf(a.code, "%v: was refused when it was asked first; nothing was done", a.op))
+		return res
+	}
+	res.Status, res.Reason = a.status, a.reason
+	if len(req.Locks) > 0 {
+		res.Path = strings.Clone(req.Locks[0].Path)
+	}
+	return res
+}
 
 // session is what one log remembers of a client's session.
 type session struct {
@@ -244,7 +267,25 @@ func (s *session) row(dst []byte) []byte {
 			dst = r.more[i].append(dst)
 		}
 	}
-	return binary.AppendUvarint(dst, s.epoch)
+	dst = binary.AppendUvarint(dst, s.epoch)
+	at := uint64(0)
+	for i := range s.ring {
+		r := &s.ring[(s.next+i)%len(s.ring)]
+		dst, at = r.answered.appendNothing(dst, at), at+1
+		for i := range r.more {
+			dst, at = r.more[i].appendNothing(dst, at), at+1
+		}
+	}
+	return dst
+}
+
+// appendNothing appends what else is to be said of the answer at a place in the row, if
+// there is.
+func (a *answered) appendNothing(dst []byte, at uint64) []byte {
+	if a.code == wire.OK && a.reason == 0 {
+		return dst
+	}
+	return append(binary.AppendUvarint(dst, at), byte(a.code), byte(a.reason))
 }
 
 func (a *answered) append(dst []byte) []byte {
@@ -268,16 +309,27 @@ func (t *sessions) loaded() {
 func (t *sessions) load(id engine.Session, row []byte) error {
 	r := entryReader{buf: row}
 	s := &session{id: id, last: r.varint(), window: windowOf(int(r.uvarint()))}
+	var all []answered
 	for n := r.uvarint(); n > 0 && r.err == nil; n-- {
 		a := answered{id: r.uvarint(), sub: r.uvarint()}
 		if b := r.bytes(4); b != nil {
 			a.hash = binary.BigEndian.Uint32(b)
 		}
 		a.op, a.status, a.token = wire.Op(r.byte()), wire.Status(r.byte()), r.varint()
-		s.add(a)
+		all = append(all, a)
 	}
-	if len(r.buf) > 0 { // what an earlier version wrote has none
+	if len(r.buf) > 0 { // what an earlier version wrote ends here
 		s.epoch = r.uvarint()
+	}
+	for len(r.buf) > 0 && r.err == nil {
+		at, code, reason := r.uvarint(), wire.Code(r.byte()), wire.Reason(r.byte())
+		if at >= uint64(len(all)) {
+			return errEntry
+		}
+		all[at].code, all[at].reason = code, reason
+	}
+	for _, a := range all {
+		s.add(a)
 	}
 	s.dirty = false
 	t.byID[id] = s

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // surveyAll asks every node that leads a log what it knows of its logs. One that does
@@ -14,6 +15,7 @@ func (n *Node) surveyAll() *survey {
 	n.plans.mu.Lock()
 	view := n.plans.view
 	n.plans.mu.Unlock()
+	n.catchUp() // who marked a node and looks then, here or elsewhere, sees the mark
 	s := &survey{format: formatMax, marks: n.wantedOf()}
 	since := make(map[string]time.Duration) // what the cluster keeps of a node is as old as its last change
 	for _, x := range n.cluster.gossip.Members() {
@@ -48,6 +50,20 @@ func (n *Node) surveyAll() *survey {
 		s.logs = append(s.logs, seen)
 	}
 	return s
+}
+
+// catchUp waits until this node's replica of the system log has applied what was
+// committed, or for as long as another node's answer is waited for.
+func (n *Node) catchUp() {
+	done := make(chan struct{})
+	n.read(n.logs[systemShard], &query{what: askAny}, n.clock.Mono(), func(*wire.Result) { close(done) })
+	late := time.NewTimer(askWithin)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	case <-n.stop:
+	}
 }
 
 // askPlans gathers what the leaders of all logs found in their last round.

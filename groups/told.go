@@ -17,6 +17,7 @@ const (
 	askPlans    = "plans"    // → []toldLog: the logs that you lead
 	askMarks    = "marks"    // → map of node id to mark; of the system log's leader
 	askTransfer = "transfer" // orderedTransfer → nothing; of the log's leader
+	askTakeover = "takeover" // orderedTakeover → nothing; of who is to lead
 )
 
 // maxTold bounds a question's name.
@@ -114,6 +115,12 @@ func (n *Node) answerTo(what string, args []byte) (any, error) {
 			return nil, err
 		}
 		return nil, n.transferOwn(o.Log, o.Node)
+	case askTakeover:
+		var o orderedTakeover
+		if err := json.Unmarshal(args, &o); err != nil {
+			return nil, err
+		}
+		return nil, n.takeOver(o)
 	}
 	return nil, fmt.Errorf("question %q: not known to this version", what)
 }

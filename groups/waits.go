@@ -4,12 +4,23 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // openWaits is the open calls of this node: acquires that wait for their grant.
 type openWaits struct {
 	mu    sync.Mutex
 	calls map[engine.Caller]*part
+	over  map[engine.Caller]uint64 // those whose wait was ended, after a grace in ms
+}
+
+// wait is what names a waiting acquire, to end it after a grace in ms. A part may be
+// another call's once it is out of openWaits.
+type wait struct {
+	group   uint16
+	session *wire.Session
+	id      uint64
+	grace   uint64
 }
 
 // add notes that p's call is open. It takes the place of an earlier call of the
@@ -23,6 +34,7 @@ func (w *openWaits) add(p *part) (was *part) {
 	c := p.caller()
 	was = w.calls[c]
 	w.calls[c] = p
+	delete(w.over, c)
 	return was
 }
 
@@ -34,6 +46,7 @@ func (w *openWaits) take(c engine.Caller, p *part) bool {
 		return false
 	}
 	delete(w.calls, c)
+	delete(w.over, c)
 	return true
 }
 
@@ -44,16 +57,49 @@ func (w *openWaits) get(c engine.Caller) *part {
 	return w.calls[c]
 }
 
-// of answers the open calls of a session.
-func (w *openWaits) of(s engine.Session) (parts []*part) {
+// end notes that the wait of a request is ended, and names it.
+func (w *openWaits) end(c engine.Caller) (ended wait, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.calls[c]
+	if p == nil {
+		return ended, false
+	}
+	return w.note(c, p, 0), true
+}
+
+// endAll does the same for the requests of a session, as far as choose says, which
+// answers the grace.
+func (w *openWaits) endAll(s engine.Session, choose func(*part) (grace uint64, ok bool)) (ended []wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c, p := range w.calls {
-		if c.Session == s {
-			parts = append(parts, p)
+		if c.Session != s {
+			continue
+		}
+		if grace, ok := choose(p); ok {
+			ended = append(ended, w.note(c, p, grace))
 		}
 	}
-	return parts
+	return ended
+}
+
+func (w *openWaits) note(c engine.Caller, p *part, grace uint64) wait {
+	if w.over == nil {
+		w.over = make(map[engine.Caller]uint64)
+	}
+	w.over[c] = grace
+	return wait{p.group, p.session, p.id, grace}
+}
+
+// ended says that the wait of p was ended, and after which grace.
+func (w *openWaits) ended(p *part) (grace uint64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := p.caller(); w.calls[c] == p {
+		grace, ok = w.over[c]
+	}
+	return grace, ok
 }
 
 // those answers the open calls that are.

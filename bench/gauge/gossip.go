@@ -35,9 +35,9 @@ type Gossip struct {
 	Missed, Spread time.Duration // from a death until the first saw it, and from then until all did
 }
 
-// MeasureGossip starts nodes with the timing of real networks, counts what they send while
-// nothing happens, and then ends one without a word.
-func MeasureGossip(ctx context.Context, nodes int, watch time.Duration) (g Gossip, err error) {
+// MeasureGossip starts nodes with the timing of real networks, lets them calm down, counts
+// what they send while nothing happens, and then ends one without a word.
+func MeasureGossip(ctx context.Context, nodes int, calm, watch time.Duration) (g Gossip, err error) {
 	g.Nodes = nodes
 	var all []*members.Members
 	defer func() {
@@ -70,6 +70,9 @@ func MeasureGossip(ctx context.Context, nodes int, watch time.Duration) (g Gossi
 		return g, fmt.Errorf("%d nodes to see each other: %w", nodes, err)
 	}
 	g.Joined = time.Since(began)
+	if err := pause(ctx, calm); err != nil { // until all that joining gave to talk about is told
+		return g, err
+	}
 	before := sent(all)
 	began = time.Now()
 	if err := pause(ctx, watch); err != nil {

@@ -121,6 +121,35 @@ func (c *conn) read(take func(payload []byte) error) error {
 	return nil
 }
 
+// ask sends a frame and waits for its answer: any but OK is errRefused.
+func (c *conn) ask(f frame) error {
+	c.id++
+	c.out = f.append(c.out, c.id)
+	if err := c.flush(); err != nil {
+		return err
+	}
+	for answered := false; !answered; {
+		err := c.read(func(payload []byte) error {
+			id, code, r, fields, err := wire.DecodeReply(payload)
+			if err != nil || id != uint64(c.id) {
+				return err
+			}
+			answered = true
+			if err := refusal(code, &r, fields); err != nil {
+				return err
+			}
+			if status := wire.Status(r.Uint()); status != wire.StatusOK {
+				return fmt.Errorf("%w: %v", errRefused, status)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // refusal is the error that an answer with a code other than OK is.
 func refusal(code uint64, r *wire.Reader, fields int) error {
 	if code == uint64(wire.OK) {

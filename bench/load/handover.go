@@ -20,12 +20,21 @@ import (
 // acquire in one write.
 type Handover struct {
 	Addr    string
-	Path    int // of the mutex; the last client of a run is still said to hold it for a while
+	Addrs   []string // in place of Addr: servers of one cluster, to which the connections go in turn
+	Path    int      // of the mutex; the last client of a run is still said to hold it for a while
 	Conns   int
 	Waiters int // on each connection
 	Warm    time.Duration
 	Measure time.Duration
 	Queued  func() // called when all clients wait, unless nil
+}
+
+// addr is where connection i goes.
+func (h Handover) addr(i int) string {
+	if len(h.Addrs) == 0 {
+		return h.Addr
+	}
+	return h.Addrs[i%len(h.Addrs)]
 }
 
 // ErrUnfair says that a waiter was granted the mutex out of its turn.
@@ -62,7 +71,7 @@ func (h Handover) Run(ctx context.Context) (Result, error) {
 	}
 	defer end()
 	for i := range clients {
-		c, err := dial(h.Addr, true)
+		c, err := dial(h.addr(i), true)
 		if err != nil {
 			return Result{}, err
 		}
@@ -142,7 +151,7 @@ const gateOwner = "gate"
 
 // close takes the mutex.
 func (h Handover) close() (*gate, error) {
-	c, err := dial(h.Addr, true)
+	c, err := dial(h.addr(0), true)
 	if err != nil {
 		return nil, err
 	}
@@ -160,35 +169,6 @@ func (h Handover) close() (*gate, error) {
 
 // open lets the first client in.
 func (g *gate) open() error { return g.ask(g.release) }
-
-// ask sends a frame and waits for its answer.
-func (g *gate) ask(f frame) error {
-	g.id++
-	g.out = f.append(g.out, g.id)
-	if err := g.flush(); err != nil {
-		return err
-	}
-	for answered := false; !answered; {
-		err := g.read(func(payload []byte) error {
-			id, code, r, fields, err := wire.DecodeReply(payload)
-			if err != nil || id != uint64(g.id) {
-				return err
-			}
-			answered = true
-			if err := refusal(code, &r, fields); err != nil {
-				return err
-			}
-			if status := wire.Status(r.Uint()); status != wire.StatusOK {
-				return fmt.Errorf("%w: %v", errRefused, status)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // crowd is the clients on one connection.
 type crowd struct {

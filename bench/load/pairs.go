@@ -18,12 +18,57 @@ import (
 // other asks for, releases it when it is granted, and goes on to the next.
 type Pairs struct {
 	Addr     string
+	Targets  []Target // in place of Addr, if any: several servers
 	Conns    int
 	InFlight int // of a connection
 	Pool     int // paths
 	Echo     bool
 	Warm     time.Duration // before the measuring begins
 	Measure  time.Duration
+}
+
+// Target is one server of a cluster, and what is asked of it. Connection i goes to
+// target i modulo how many there are. No two targets share a namespace.
+type Target struct {
+	Addr       string
+	Namespaces []int // numbers below Namespaces: of the pool, the paths in these
+}
+
+// share is a connection's part of the work.
+type share struct {
+	addr       string
+	namespaces []int // nil: all
+	pool       int   // paths of all connections to the same server
+	slots      int   // of all these
+	first      int   // of these slots, the connection's own first
+}
+
+// share of connection i.
+func (p Pairs) share(i int) (s share, err error) {
+	s = share{addr: p.Addr, pool: p.Pool, slots: p.Conns * p.InFlight, first: i * p.InFlight}
+	if n := len(p.Targets); n > 0 {
+		t := p.Targets[i%n]
+		if len(t.Namespaces) == 0 {
+			return s, fmt.Errorf("target %s: it has no namespace to be asked for", t.Addr)
+		}
+		s = share{
+			addr: t.Addr, namespaces: t.Namespaces, pool: p.Pool / Namespaces * len(t.Namespaces),
+			slots: (p.Conns - i%n + n - 1) / n * p.InFlight, first: i / n * p.InFlight,
+		}
+	}
+	if s.pool < s.slots {
+		return s, fmt.Errorf("a pool of %d paths is less than %d requests in flight take", s.pool, s.slots)
+	}
+	return s, nil
+}
+
+// path is the number of the share's i-th path.
+func (s *share) path(i int) int {
+	if s.namespaces == nil {
+		return i
+	}
+	n := len(s.namespaces)
+	return i/n*Namespaces + s.namespaces[i%n]
 }
 
 // lease is the ttl_ms of workloads that hold their locks for a moment.
@@ -36,9 +81,6 @@ const idRing = 1 << 16
 // Run runs the workload and answers the pairs done, and the time from the sending
 // of the acquire to the answer to the release.
 func (p Pairs) Run(ctx context.Context) (Result, error) {
-	if p.Pool < p.Conns*p.InFlight {
-		return Result{}, fmt.Errorf("a pool of %d paths is less than %d connections with %d requests in flight take", p.Pool, p.Conns, p.InFlight)
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var stop, measuring atomic.Bool
@@ -51,11 +93,15 @@ func (p Pairs) Run(ctx context.Context) (Result, error) {
 		}
 	}()
 	for i := range workers {
-		c, err := dial(p.Addr, !p.Echo)
+		s, err := p.share(i)
 		if err != nil {
 			return Result{}, err
 		}
-		workers[i] = p.worker(c, i, &stop, &measuring)
+		c, err := dial(s.addr, !p.Echo)
+		if err != nil {
+			return Result{}, err
+		}
+		workers[i] = p.worker(c, i, s, &stop, &measuring)
 	}
 	var running sync.WaitGroup
 	for _, w := range workers {
@@ -96,8 +142,7 @@ type pairWorker struct {
 	*conn
 	slots     []pairSlot
 	about     []uint16 // slot by id, modulo idRing
-	step      int      // from one path of a slot to its next
-	pool      int
+	share     share    // the slots' paths are of it
 	echo      bool
 	stop      *atomic.Bool
 	measuring *atomic.Bool
@@ -109,7 +154,7 @@ type pairWorker struct {
 // pairSlot is one request in flight.
 type pairSlot struct {
 	acquire, release frame
-	path             int
+	path             int  // of the share
 	held             bool // the release is under way
 	began            time.Time
 }
@@ -117,11 +162,11 @@ type pairSlot struct {
 // worker makes the i-th connection's worker. Slots begin at different places of
 // the pool and go through it in steps of as many as there are, so that no two ask
 // for the same path at the same time.
-func (p Pairs) worker(c *conn, i int, stop, measuring *atomic.Bool) *pairWorker {
+func (p Pairs) worker(c *conn, i int, own share, stop, measuring *atomic.Bool) *pairWorker {
+	own.pool = own.pool / own.slots * own.slots
 	w := &pairWorker{
-		conn: c, slots: make([]pairSlot, p.InFlight), about: make([]uint16, idRing), step: p.Conns * p.InFlight,
-		pool: p.Pool / (p.Conns * p.InFlight) * (p.Conns * p.InFlight), echo: p.Echo, stop: stop, measuring: measuring,
-		taken: newHistogram(),
+		conn: c, slots: make([]pairSlot, p.InFlight), about: make([]uint16, idRing), share: own, echo: p.Echo,
+		stop: stop, measuring: measuring, taken: newHistogram(),
 	}
 	for j := range w.slots {
 		owner := fmt.Sprintf("bench-%03d-%05d", i, j)
@@ -130,7 +175,7 @@ func (p Pairs) worker(c *conn, i int, stop, measuring *atomic.Bool) *pairWorker 
 				Op: wire.OpAcquire, Owner: owner, TTLMillis: leaseMillis, Locks: []wire.LockRequest{{Path: pathForm}},
 			}),
 			release: newFrame(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: pathForm}}}),
-			path:    i*p.InFlight + j,
+			path:    own.first + j,
 		}
 	}
 	return w
@@ -160,11 +205,11 @@ func (w *pairWorker) send(i int, now time.Time) {
 	w.id++
 	w.about[w.id%idRing] = uint16(i)
 	if s.held {
-		w.out = s.release.appendPath(w.out, w.id, s.path)
+		w.out = s.release.appendPath(w.out, w.id, w.share.path(s.path))
 		return
 	}
 	s.began = now
-	w.out = s.acquire.appendPath(w.out, w.id, s.path)
+	w.out = s.acquire.appendPath(w.out, w.id, w.share.path(s.path))
 }
 
 var errOldID = errors.New("an answer came too late to be told what it is about")
@@ -185,7 +230,7 @@ func (w *pairWorker) answered(payload []byte) error {
 			return err
 		}
 		if status := wire.Status(r.Uint()); !s.held && status != wire.StatusOK {
-			return fmt.Errorf("%w: %s is %v, and nobody else asks for it", errRefused, Path(s.path), status)
+			return fmt.Errorf("%w: %s is %v, and nobody else asks for it", errRefused, Path(w.share.path(s.path)), status)
 		}
 	}
 	now := time.Time{}
@@ -195,7 +240,7 @@ func (w *pairWorker) answered(payload []byte) error {
 		if w.measuring.Load() {
 			record(w.taken, now.Sub(s.began))
 		}
-		s.path = (s.path + w.step) % w.pool
+		s.path = (s.path + w.share.slots) % w.share.pool
 		if w.stop.Load() {
 			w.open--
 			s.held = false

@@ -13,6 +13,7 @@ type Result struct {
 	Elapsed time.Duration // the time measured
 	P50     time.Duration // of one
 	P99     time.Duration
+	P999    time.Duration // 99.9 of a hundred
 	Max     time.Duration
 }
 
@@ -68,5 +69,5 @@ func (r *Result) latencies(all []*hdrhistogram.Histogram) {
 	at := func(percent float64) time.Duration {
 		return time.Duration(total.ValueAtPercentile(percent)) * time.Microsecond
 	}
-	r.P50, r.P99, r.Max = at(50), at(99), time.Duration(total.Max())*time.Microsecond
+	r.P50, r.P99, r.P999, r.Max = at(50), at(99), at(99.9), time.Duration(total.Max())*time.Microsecond
 }

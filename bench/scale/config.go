@@ -72,7 +72,7 @@ func (c Config) defaults() Config {
 		c.Locks = 10_000_000
 	}
 	if c.LockBytes == 0 {
-		c.LockBytes = 120
+		c.LockBytes = 60
 	}
 	if c.Bandwidth == 0 {
 		c.Bandwidth = 125e6

@@ -16,8 +16,9 @@ type Scenario struct {
 	founders func(nodes int) int
 	// happen lets it happen, and answers when it is over and healing is all that is left.
 	happen func(w *World)
-	// least is the number of nodes below which it is another scenario.
-	least int
+	// least is the number of nodes below which it is another scenario, and most the
+	// number of nodes times logs above which it takes minutes; 0: none.
+	least, most int
 }
 
 // Times of scenarios.
@@ -56,7 +57,7 @@ var Scenarios = []Scenario{
 		w.split(func(n *node) bool { return n.idx%2 == 1 })
 		w.run(w.now + longAway)
 		w.heal()
-	}},
+	}, most: 500 * 256},
 	{Name: "flap", What: "a tenth of the nodes, at least one, are down for 20 s and up for 40 s, ten times", happen: func(w *World) {
 		for range flaps {
 			for _, n := range w.tenth() {
@@ -73,7 +74,7 @@ var Scenarios = []Scenario{
 		for _, n := range w.nodes[:min(len(w.nodes), rolled)] {
 			w.roll(n)
 		}
-	}},
+	}, most: 500 * 256},
 }
 
 func allBut(n int) func(int) int { return func(nodes int) int { return nodes - n } }
@@ -176,8 +177,10 @@ func (s *Scenario) Play(c Config) Result {
 	return r
 }
 
-// Fits says whether the scenario is one of its own with so many nodes.
-func (s *Scenario) Fits(nodes int) bool { return nodes >= s.least }
+// Fits says whether the scenario is one of its own with so many nodes, and can be played.
+func (s *Scenario) Fits(nodes, logs int) bool {
+	return nodes >= s.least && (s.most == 0 || nodes*logs <= s.most)
+}
 
 // quantile of times: the least that a share of them do not exceed.
 func quantile(times []time.Duration, share float64) time.Duration {

@@ -25,7 +25,10 @@ func (a *app) dial(ctx context.Context, opts ...pathlockd.Option) (*pathlockd.Cl
 	}
 	ctx, cancel := a.limited(ctx)
 	defer cancel()
-	opts = append([]pathlockd.Option{pathlockd.WithName("pathlock/" + Version()), pathlockd.WithDialTimeout(a.timeout)}, opts...)
+	opts = append([]pathlockd.Option{
+		pathlockd.WithName("pathlock/" + Version()), pathlockd.WithDialTimeout(a.timeout),
+		pathlockd.WithOneConnection(), // for a few requests more are not worth it
+	}, opts...)
 	c, err := pathlockd.Dial(ctx, addr, opts...)
 	if err == nil {
 		return c, nil
@@ -68,7 +71,7 @@ func checkAddr(list string) (string, error) {
 		}
 		host, port, err := net.SplitHostPort(one)
 		if err != nil || port == "" || strings.Contains(host, "/") {
-			return "", usage("--addr %q: must be host:port, such as %s, or unix:/path", list, DefaultAddr)
+			return "", usage("--addr %q: must be host:port, such as %s, or unix:/path, or several with commas between", list, DefaultAddr)
 		}
 		all = append(all, one)
 	}

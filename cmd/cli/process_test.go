@@ -121,6 +121,9 @@ func TestExitCodes(t *testing.T) {
 	c.start().exit(ExitUsage).says("Usage:\n")
 	c.start("health", "--addr", "unix:"+filepath.Join(t.TempDir(), "none")).exit(ExitUnavailable).says("cannot reach the server", "no such file", "pathlockd --dev")
 	c.start("health", "--addr", "unix:"+sharedDaemon(t).UnixAddr()).exit(ExitOK)
+	// Several: the first that is there. What each said is told when none is.
+	c.start("health", "--addr", "127.0.0.1:1, unix:"+sharedDaemon(t).UnixAddr()).exit(ExitOK)
+	c.start("health", "--addr", "127.0.0.1:1,127.0.0.1:2").exit(ExitUnavailable).says("127.0.0.1:1", "127.0.0.1:2")
 	if p := c.start("--help").exit(ExitOK); !strings.Contains(p.out.String(), "acquire     Take a lock") {
 		t.Errorf("help is\n%s", p.out.String())
 	}

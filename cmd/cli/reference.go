@@ -33,7 +33,7 @@ const referenceRules = `
 | code | |
 |---|---|
 | 0 | done |
-| 1 | not acquired, lost, assertion failed, or refused by the server |
+| 1 | not acquired, lost, assertion failed, or refused by the server; ` + "`backup`" + `: damaged |
 | 2 | the command line, or a value in it, is not understood |
 | 69 | the server cannot be reached, or cannot serve; ` + "`cluster health`" + `: not healthy |
 | 75 | the wait for a lock, or with ` + "`--wait`" + ` for the cluster, is over |
@@ -53,7 +53,7 @@ nothing but that (` + "`watch`" + `: one line an event):
 ` + "```" + `
 
 Under one ` + "`schema_version`" + ` fields may be added, and none changes or goes. ` + "`error.code`" + ` is one of
-` + "`USAGE`, `CONFLICT`, `WAIT_TIMEOUT`, `LOST`, `ASSERT_FAILED`, `UNREACHABLE`, `NO_ANSWER`, `UNHEALTHY`, `INTERRUPTED`,\n`NOT_RUNNABLE`" + `, or what the server refused with: ` + "`INVALID_ARGUMENT`, `FAILED_PRECONDITION`, `RESOURCE_EXHAUSTED`,\n`ABORTED`, `UNAVAILABLE`" + ` and the like. ` + "`details`" + ` tells programs more, where there is more.
+` + "`USAGE`, `CONFLICT`, `WAIT_TIMEOUT`, `LOST`, `ASSERT_FAILED`, `UNREACHABLE`, `NO_ANSWER`, `UNHEALTHY`, `INTERRUPTED`,\n`NOT_RUNNABLE`, `DAMAGED`, `OTHER_FORMAT`" + `, or what the server refused with: ` + "`INVALID_ARGUMENT`, `FAILED_PRECONDITION`, `RESOURCE_EXHAUSTED`,\n`ABORTED`, `UNAVAILABLE`" + ` and the like. ` + "`details`" + ` tells programs more, where there is more.
 
 ## Environment
 

@@ -74,7 +74,27 @@ func NewNodes(ctx context.Context, dir string, nodes int, seed uint64) (*Nodes, 
 			return nil, err
 		}
 	}
+	if err := n.grown(ctx); err != nil {
+		n.Close()
+		return nil, err
+	}
 	return n, nil
+}
+
+// grown waits until there is a replica of every log on as many nodes as it should have.
+func (n *Nodes) grown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	again := time.NewTicker(askEvery)
+	defer again.Stop()
+	for want := (logs + 1) * min(len(n.list), 3); len(n.Digests()) < want; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d replicas of %d: %w", len(n.Digests()), want, ctx.Err())
+		case <-again.C:
+		}
+	}
+	return nil
 }
 
 // configure makes a node's configuration. All nodes but the first join the first.

@@ -84,7 +84,8 @@ func (c *Processes) args(p *process) []string {
 	if len(c.list) == 1 {
 		return append(args, "--dev", "--web_listen=127.0.0.1:0", "--h3_listen=127.0.0.1:0")
 	}
-	args = append(args, "--node_id="+nodeID(p.number), "--raft_addr="+p.raft, "--gossip_addr="+p.gossip, "--internal_auth_token="+token)
+	args = append(args, "--node_id="+nodeID(p.number), "--raft_addr="+p.raft, "--gossip_addr="+p.gossip, "--internal_auth_token="+token,
+		"--stability_window_secs=1", "--leader_balance_interval_secs=2")
 	if p.number == 0 {
 		return append(args, "--bootstrap=true")
 	}

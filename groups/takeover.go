@@ -1,0 +1,105 @@
+package groups
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Handing a leadership over. Raft's own way is to refuse proposals until the other
+// replica was elected, or for an election timeout if it was not; and it is not when it
+// has not applied all that is committed, which right after writes is the rule: two of
+// three such transfers fail, and each is an outage of its log of 1.5 s. So the leader
+// proposes nothing for a moment, tells the other how far the log goes, and that one
+// stands for election once it has applied all of it.
+
+const (
+	// holdFor is how long a leader that hands over proposes nothing, at most.
+	holdFor = 400 * time.Millisecond
+	// catchWithin is how long the successor may take to apply the rest.
+	catchWithin = 250 * time.Millisecond
+	// standEvery is how often it stands for election, standWithin for how long.
+	standEvery, standWithin = 40 * time.Millisecond, 400 * time.Millisecond
+	// handPoll is how often it is looked whether something has happened.
+	handPoll = time.Millisecond
+	// transferWithin is how long all of it may take.
+	transferWithin = 3 * time.Second
+)
+
+// orderedTakeover asks for an election.
+type orderedTakeover struct {
+	Log     uint64
+	Replica uint64
+	Index   uint64 // of the last entry
+}
+
+var errLedOn = errors.New("nothing was changed")
+
+// handOver gives the leadership of a log to another replica.
+func (n *Node) handOver(shard, replica uint64) error {
+	l := n.logs[shard]
+	host := n.book.host(shard, replica)
+	if host == "" || n.cluster == nil {
+		return fmt.Errorf("replica %d of log %d is on no known node: %w", replica, shard, errLedOn)
+	}
+	m := l.local.Load()
+	if m == nil || !l.leads() {
+		return fmt.Errorf("this node does not lead log %d: %w", shard, errLedOn)
+	}
+	l.drive.Lock()
+	l.drive.hold = l.clock.Mono() + holdFor
+	l.drive.Unlock()
+	defer func() {
+		l.drive.Lock()
+		l.drive.hold = 0
+		l.drive.Unlock()
+		l.kick()
+	}()
+	if !n.poll(holdFor/2, func() bool {
+		l.drive.Lock()
+		defer l.drive.Unlock()
+		return len(l.drive.under) == 0
+	}) {
+		return fmt.Errorf("what was proposed to log %d is not decided yet: %w", shard, errLedOn)
+	}
+	order := orderedTakeover{Log: shard, Replica: replica, Index: m.appliedIndex()}
+	return n.cluster.askText(host, askTakeover, order, nil, transferWithin)
+}
+
+// takeOver makes this node's replica the leader of its log.
+func (n *Node) takeOver(o orderedTakeover) error {
+	l := n.logs[o.Log]
+	if l == nil || n.draining.Load() {
+		return errors.New("draining, or there is no such log")
+	}
+	m := l.local.Load()
+	if m == nil || m.replica != o.Replica || !m.voting.Load() {
+		return fmt.Errorf("replica %d of log %d is no voter here", o.Replica, o.Log)
+	}
+	if !n.poll(catchWithin, func() bool { return m.appliedIndex() >= o.Index }) {
+		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-m.appliedIndex())
+	}
+	leads := func() bool { return l.isOwn(l.lead.Load().leader) }
+	for until := time.Now().Add(standWithin); time.Now().Before(until); {
+		n.wire.campaign(o.Log, o.Replica)
+		if n.poll(standEvery, leads) {
+			return nil
+		}
+	}
+	return fmt.Errorf("replica %d of log %d was not elected within %v", o.Replica, o.Log, standWithin)
+}
+
+// poll waits until something is so, and says whether it came to be in time.
+func (n *Node) poll(within time.Duration, is func() bool) bool {
+	for until := time.Now().Add(within); !is(); {
+		select {
+		case <-n.stop:
+			return false
+		case <-time.After(handPoll):
+		}
+		if time.Now().After(until) {
+			return is()
+		}
+	}
+	return true
+}
