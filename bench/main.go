@@ -38,6 +38,7 @@ var commands = []command{
 	{"budgets", budgetsCommand},
 	{"run", runCommand},
 	{"faces", facesCommand},
+	{"cluster", clusterCommand},
 	{"scale", scaleCommand},
 	{serveName, serveCommand},
 	{holdName, holdCommand},

@@ -25,6 +25,7 @@ func scaleCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout, 
 	seed := fs.Uint64("seed", 1, "of chance: a run with the same is the same")
 	list := fs.Bool("list", false, "tell the scenarios and leave")
 	measure := fs.Bool("measure", false, "measure gossip, connections and snapshots on this machine instead: two minutes")
+	held := fs.Int("held", 1_000_000, "with --measure: locks in the state that is measured; 10 M take some 5 GiB")
 	short := fs.Bool("short", false, "with --measure: a few seconds, to see that it works")
 	if err := parse(fs, args); err != nil {
 		return false, err
@@ -44,7 +45,7 @@ func scaleCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout, 
 	r.Command = strings.Join(append([]string{"bench scale"}, args...), " ")
 	fmt.Fprint(stdout, r.head())
 	if *measure {
-		return true, measureScale(ctx, *short, stdout)
+		return true, measureScale(ctx, *held, *short, stdout)
 	}
 	var counts [3][]int
 	for i, f := range []struct{ name, value string }{{"--nodes", *nodes}, {"--logs", *logs}, {"--factor", *factors}} {
@@ -95,8 +96,8 @@ func play(s *sim.Scenario, c sim.Config, stdout, stderr io.Writer) bool {
 }
 
 // measureScale measures what the simulation is told.
-func measureScale(ctx context.Context, short bool, stdout io.Writer) error {
-	sizes, calm, watch, locks := []int{5, 30}, 10*time.Second, 30*time.Second, 1_000_000
+func measureScale(ctx context.Context, locks int, short bool, stdout io.Writer) error {
+	sizes, calm, watch := []int{5, 30}, 10*time.Second, 30*time.Second
 	if short {
 		sizes, calm, watch, locks = []int{3}, 0, time.Second, 1000
 	}

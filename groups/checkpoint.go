@@ -237,8 +237,7 @@ func (m *machine) load() error {
 	return nil
 }
 
-// loadGroup reads a group's rows, but for the fences. A group without rows is not
-// made.
+// loadGroup reads a group's rows, but for the fences.
 func (m *machine) loadGroup(number uint16) error {
 	fenceFrom, fenceTo := engine.FenceTable()
 	head := groupKey(nil, number, nil)
@@ -248,16 +247,13 @@ func (m *machine) loadGroup(number uint16) error {
 	}
 	for _, r := range ranges {
 		err := each(m.store.db, r[0], r[1], len(head), func(row, val []byte) error {
-			return m.group(number).state.Load(row, val)
+			return m.groups[number].state.Load(row, val)
 		})
 		if err != nil {
 			return err
 		}
 	}
 	g := m.groups[number]
-	if g == nil {
-		return nil
-	}
 	defer g.stepped()
 	return g.state.Loaded()
 }

@@ -122,7 +122,7 @@ func (n *Node) joinCluster() (err error) {
 		},
 		Token: n.cfg.Token, Bind: n.cfg.GossipAddr, Advertise: n.cfg.GossipAdvertise,
 		Seeds: append(append([]string(nil), n.cfg.Seeds...), c.known.gossip(n.cfg.Seeds)...), Settings: n.id.settings(),
-		OneHost: n.cfg.OneHost, Log: n.log,
+		OneHost: n.cfg.OneHost, Lost: c.lost(), Log: n.log,
 	})
 	if err != nil {
 		return err
@@ -137,6 +137,24 @@ func (n *Node) joinCluster() (err error) {
 	n.running.Go(n.placeLoop)
 	n.running.Go(n.auditLoop)
 	return nil
+}
+
+// lost is what Faults do to gossip: to what it sends to nodes that are known, by their
+// addresses. A connection needs both ways.
+func (c *cluster) lost() func(to string, stream bool) bool {
+	if c.n.cfg.Faults == nil {
+		return nil
+	}
+	drops := func(from, to string) bool {
+		f := c.n.cfg.Faults.Outgoing(link.Passage{From: from, To: to, Kind: link.Gossip})
+		return f.Drop || f.Cut
+	}
+	return func(to string, stream bool) bool {
+		c.mu.Lock()
+		node, self := c.known.at(to), c.n.id.NodeID
+		c.mu.Unlock()
+		return node != "" && (drops(self, node) || stream && drops(node, self))
+	}
 }
 
 // close leaves without a word, unless drain said one.
@@ -298,9 +316,6 @@ func (c *cluster) conn(host string) *mesh.Conn {
 	}
 	return c.mesh.Conn(host, s.LinkAddr)
 }
-
-// drop closes the connection to a node: what is under way on it is asked again.
-func (c *cluster) drop(host string) { c.mesh.Drop(host) }
 
 // admitPeer refuses nodes that cannot be who they say.
 func (n *Node) admitPeer(p link.Peer) error {

@@ -139,18 +139,18 @@ func newFleetClient(n *Node) *fleetClient {
 	return c
 }
 
-// told is a replier for one call.
-type told1 chan wire.Result
+// answered1 takes the answer of one call.
+type answered1 chan wire.Result
 
-func (r told1) Reply(c *wire.Call)            { r <- c.Res }
-func (told1) Queued(*wire.Call, *wire.Result) {}
-func (told1) Flush()                          {}
+func (r answered1) Reply(c *wire.Call)            { r <- c.Res }
+func (answered1) Queued(*wire.Call, *wire.Result) {}
+func (answered1) Flush()                          {}
 
 // ask carries one request out.
 func (c *fleetClient) ask(t *testing.T, req *wire.Request) wire.Result {
 	t.Helper()
 	body, nargs := wire.AppendArgs(nil, req)
-	to := make(told1, 1)
+	to := make(answered1, 1)
 	c.next++
 	c.n.Serve([]*wire.Call{{ID: c.next, Op: req.Op, NArgs: nargs, Body: body, Req: req, Session: c.session, To: to}})
 	select {

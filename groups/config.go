@@ -68,6 +68,13 @@ type Config struct {
 	// sends to others.
 	Faults link.Faults
 
+	// Fatal is for the fault laboratory, which has several nodes in its process: it is
+	// called, from any goroutine and at any depth, when storage failed and nothing more can
+	// be made durable. nil ends the process. It returns once nobody hears of this node any
+	// more and its disks keep nothing of what is written: what failed is then taken for
+	// done, as nobody will ever know, so that the node can be closed.
+	Fatal func(error)
+
 	// NoEngine is for benchmarks alone: clients' commands go all the way through
 	// their log and are then answered OK without being carried out. What is left is
 	// the cost of everything but the lock rules. No configuration key sets it.

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/zeebo/xxh3"
-
-	"github.com/pathlockd/pathlockd/engine"
 )
 
 // LogDigest is a hash of all that this node's replica of a log means after an entry.
@@ -20,24 +18,21 @@ type LogDigest struct {
 // Digests is for the fault laboratory: it looks at everything there is, under the lock
 // that entries are applied under.
 func (n *Node) Digests() (all []LogDigest) {
-	blank := engine.New(n.engineConfig(), nil, nil).View().Digest()
 	for _, m := range n.hosted() {
-		all = append(all, m.digest(blank))
+		all = append(all, m.digest())
 	}
 	slices.SortFunc(all, func(a, b LogDigest) int { return int(a.Log) - int(b.Log) })
 	return all
 }
 
-// digest leaves out groups that nothing is known of: reads make them, on one replica.
-func (m *machine) digest(blank uint64) LogDigest {
+// digest is that of one replica.
+func (m *machine) digest() LogDigest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := m.logRow()
 	for _, g := range m.order {
-		if sum := g.state.View().Digest(); sum != blank {
-			b = binary.BigEndian.AppendUint16(b, g.number)
-			b = binary.BigEndian.AppendUint64(b, sum)
-		}
+		b = binary.BigEndian.AppendUint16(b, g.number)
+		b = binary.BigEndian.AppendUint64(b, g.state.View().Digest())
 	}
 	if m.system != nil {
 		b = binary.BigEndian.AppendUint64(b, m.system.Digest())

@@ -89,7 +89,7 @@ var (
 type forwarding struct {
 	mu    sync.Mutex
 	in    map[peerConn]*inbound
-	of    map[string]*inbound // by raft host id: the peer's latest connection
+	of    map[string]latest   // by raft host id of the peer
 	seqs  map[peerConn]uint64 // of connections that commands went out on
 	seq   uint64
 	reads remoteReads
@@ -159,9 +159,6 @@ func (n *Node) peerGone(c peerConn) {
 	in := f.in[c]
 	delete(f.in, c)
 	delete(f.seqs, c)
-	if in != nil && f.of[in.host] == in {
-		delete(f.of, in.host)
-	}
 	f.mu.Unlock()
 	if in != nil {
 		in.shut()

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -46,7 +47,7 @@ func (n *Node) inboundOf(c peerConn, host string) *inbound {
 	if in == nil {
 		in = &inbound{n: n, conn: c, host: host, refused: make(map[uint64]uint64)}
 		if f.in == nil {
-			f.in, f.of = make(map[peerConn]*inbound), make(map[string]*inbound)
+			f.in, f.of = make(map[peerConn]*inbound), make(map[string]latest)
 		}
 		f.in[c] = in
 	}
@@ -65,17 +66,24 @@ func (in *inbound) latest(order [2]uint64) bool {
 	f := &in.n.forwards
 	f.mu.Lock()
 	was := f.of[in.host]
-	if was != nil && was != in && (was.order[0] > order[0] || was.order[0] == order[0] && was.order[1] > order[1]) {
+	if slices.Compare(order[:], was.order[:]) < 0 {
 		f.mu.Unlock()
 		return false
 	}
 	in.order = order
-	f.of[in.host] = in
+	f.of[in.host] = latest{in, order}
 	f.mu.Unlock()
-	if was != nil && was != in {
-		was.shut()
+	if was.in != nil && was.in != in {
+		was.in.shut()
 	}
 	return true
+}
+
+// latest is the latest connection on which a peer sent commands. Its order is kept when
+// it is gone: what came on an earlier one may be taken from its buffers yet.
+type latest struct {
+	in    *inbound
+	order [2]uint64
 }
 
 // shut drops what came on the connection and is not proposed yet.

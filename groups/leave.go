@@ -25,7 +25,7 @@ func (n *Node) handAway(within time.Duration) {
 	_ = n.cluster.gossip.Update(func(r *members.Record) { r.State = members.Draining })
 	deadline := time.Now().Add(min(within, handAwayWithin))
 	var all sync.WaitGroup
-	for _, m := range n.led_() {
+	for _, m := range n.ledLogs() {
 		all.Go(func() {
 			for tried := 0; n.logs[m.shard].leads() && time.Now().Before(deadline); tried++ {
 				heir, ok := n.heir(m, tried)

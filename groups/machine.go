@@ -35,7 +35,7 @@ type machine struct {
 
 	mu       sync.Mutex
 	groups   map[uint16]*group
-	order    []*group // by number: expiry goes through them in this order
+	order    []*group // all that live in the log, by number: every replica goes through the same
 	system   *engine.System
 	office   office
 	number   uint64
@@ -125,8 +125,15 @@ func newMachine(n *Node, shard, replica uint64) *machine {
 
 // empty makes the machine one that nothing was applied to.
 func (m *machine) empty() {
+	// All groups are made at once, and none by what asks for it: entries that are for all
+	// groups of the log (everyGroup) must mean the same on every replica.
 	m.groups = make(map[uint16]*group)
 	m.order = nil
+	for _, number := range m.node.groupsOf(m.shard) {
+		g := &group{number: number, m: m}
+		g.state = engine.New(m.node.engineConfig(), &fences{m.store, number, m.fail}, g)
+		m.groups[number], m.order = g, append(m.order, g)
+	}
 	m.sessions = newSessions()
 	m.owners = make(map[string]*presence)
 	m.office, m.number, m.applied = office{}, 0, 0
@@ -135,25 +142,9 @@ func (m *machine) empty() {
 	}
 }
 
-// group answers a hosted group, made empty if nothing of it is known yet.
-func (m *machine) group(number uint16) *group {
-	if g := m.groups[number]; g != nil {
-		return g
-	}
-	g := &group{number: number, m: m}
-	g.state = engine.New(m.node.engineConfig(), &fences{m.store, number, m.fail}, g)
-	m.groups[number] = g
-	at := len(m.order)
-	for at > 0 && m.order[at-1].number > number {
-		at--
-	}
-	m.order = append(m.order[:at], append([]*group{g}, m.order[at:]...)...)
-	return g
-}
-
 // fail ends the process: the state can no longer be trusted to be what the log
 // says.
-func (m *machine) fail(err error) { lastWord(m.log, err) }
+func (m *machine) fail(err error) { m.node.cfg.lastWord(m.log, err) }
 
 // stamp is the time to propose an entry with.
 func (m *machine) stamp(mono time.Duration) int64 {
@@ -309,7 +300,11 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		}
 		return wire.Result{}
 	}
-	g := m.group(m.reader.group)
+	g := m.groups[m.reader.group]
+	if g == nil {
+		m.fail(fmt.Errorf("groups: a command of group %d, which does not live in log %d", m.reader.group, m.shard))
+		return wire.Result{Code: wire.Internal}
+	}
 	defer g.stepped()
 	ref := m.reader.session
 	if spec, _ := cmd.Req.Op.Spec(); ref == nil || spec.Kind == wire.KindInternal {
@@ -457,11 +452,14 @@ func (m *machine) Close() error {
 	return nil
 }
 
-// Views of groups by number; an empty one for a group that nothing is known of.
+// view is one of a group by number; an empty one of a group that lives in another log.
 func (m *machine) view(number uint16) *engine.View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.group(number).current()
+	if g := m.groups[number]; g != nil {
+		return g.current()
+	}
+	return engine.New(m.node.engineConfig(), nil, nil).View()
 }
 
 // current is a view of the group as it is. While nothing changes it, readers share

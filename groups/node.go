@@ -136,7 +136,7 @@ func (n *Node) start() (err error) {
 		return err
 	}
 	n.lookAtDisk() // before the first request
-	if n.store, err = openStore(filepath.Join(dir, rows.StateDir), n.cfg.FS, n.log); err != nil {
+	if n.store, err = openStore(filepath.Join(dir, rows.StateDir), n.cfg.FS, n.log, n.failed); err != nil {
 		return err
 	}
 	if err := n.leftovers(); err != nil {
@@ -176,6 +176,9 @@ func (n *Node) start() (err error) {
 	}
 	return nil
 }
+
+// failed ends the process: storage failed.
+func (n *Node) failed(err error) { n.cfg.lastWord(n.log, err) }
 
 // opened is told by a machine that it is loaded.
 func (n *Node) opened(m *machine) {

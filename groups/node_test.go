@@ -136,7 +136,7 @@ func TestSnapshot(t *testing.T) {
 		}
 		other := &Node{cfg: r.node.cfg, id: r.node.id, log: r.node.log, clock: r.clock, homes: r.node.homes, hub: newHub(10)}
 		other.routes.Store(engine.NewRoutes(0, 1, nil))
-		if other.store, err = openStore("other", vfs.NewMem(), r.node.log); err != nil {
+		if other.store, err = openStore("other", vfs.NewMem(), r.node.log, r.node.failed); err != nil {
 			t.Fatal(err)
 		}
 		copied := newMachine(other, shard, 1)

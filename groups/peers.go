@@ -57,6 +57,16 @@ func (p *peers) gossip(seeds []string) (addrs []string) {
 	return addrs
 }
 
+// at names the node that gossips at an address, "" when none is known to.
+func (p *peers) at(addr string) string {
+	for _, x := range p.by {
+		if x.Gossip == addr {
+			return x.Node
+		}
+	}
+	return ""
+}
+
 // take writes down who is seen, if that is news.
 func (p *peers) take(seen []members.Sighting, self string) error {
 	news := false

@@ -44,7 +44,7 @@ func (n *Node) newHost(dir string) (*dragonboat.NodeHost, error) {
 	expert.LogDB.Shards = 1
 	expert.NodeRegistryFactory = n.book
 	expert.TransportFactory = n.wire
-	expert.FS = newRaftDisk(c.RaftFS, func(err error) { lastWord(c.Log, err) })
+	expert.FS = newRaftDisk(c.RaftFS, n.failed)
 	host, err := dragonboat.NewNodeHost(config.NodeHostConfig{
 		DeploymentID:      n.id.deployment(),
 		NodeHostID:        n.id.HostID,

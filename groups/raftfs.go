@@ -48,6 +48,7 @@ func (noFaults) MaybeError(gvfs.Op) error { return nil }
 func (d *raftDisk) check(what, name string, err error) error {
 	if err != nil && !errors.Is(err, os.ErrClosed) && !errors.Is(err, os.ErrNotExist) {
 		d.fail(fmt.Errorf("raft log: %s %s: %w", what, name, err))
+		return nil // nobody will know (Config.Fatal)
 	}
 	return err
 }
@@ -55,7 +56,7 @@ func (d *raftDisk) check(what, name string, err error) error {
 func (d *raftDisk) Create(name string) (gvfs.File, error) {
 	f, err := d.FS.Create(name)
 	if err != nil {
-		return nil, d.check("create", name, err)
+		return nil, errors.Join(err, d.check("create", name, err))
 	}
 	return d.wrap(f, name, 0), nil
 }
@@ -63,7 +64,7 @@ func (d *raftDisk) Create(name string) (gvfs.File, error) {
 func (d *raftDisk) OpenForAppend(name string) (gvfs.File, error) {
 	f, err := d.FS.OpenForAppend(name)
 	if err != nil {
-		return nil, d.check("open", name, err)
+		return nil, errors.Join(err, d.check("open", name, err))
 	}
 	return &raftFile{File: f, d: d, name: name}, nil
 }
@@ -73,11 +74,11 @@ func (d *raftDisk) OpenForAppend(name string) (gvfs.File, error) {
 func (d *raftDisk) ReuseForWrite(oldname, newname string) (gvfs.File, error) {
 	f, err := d.FS.ReuseForWrite(oldname, newname)
 	if err != nil {
-		return nil, d.check("reuse", oldname, err)
+		return nil, errors.Join(err, d.check("reuse", oldname, err))
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, errors.Join(d.check("stat", newname, err), f.Close())
+		return nil, errors.Join(err, d.check("stat", newname, err), f.Close())
 	}
 	return d.wrap(f, newname, info.Size()), nil
 }
@@ -108,12 +109,18 @@ type raftFile struct {
 
 func (f *raftFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
-	return n, f.d.check("write", f.name, err)
+	if err != nil {
+		return len(p), f.d.check("write", f.name, err)
+	}
+	return n, nil
 }
 
 func (f *raftFile) WriteAt(p []byte, at int64) (int, error) {
 	n, err := f.File.WriteAt(p, at)
-	return n, f.d.check("write", f.name, err)
+	if err != nil {
+		return len(p), f.d.check("write", f.name, err)
+	}
+	return n, nil
 }
 
 func (f *raftFile) Sync() error { return f.d.check("sync", f.name, f.File.Sync()) }
@@ -130,7 +137,10 @@ func (f *walFile) Write(p []byte) (int, error) {
 	for f.at+int64(len(p)) > f.filled {
 		n, err := f.File.WriteAt(f.d.zeros, f.filled)
 		if err != nil {
-			return 0, f.d.check("extend", f.name, err)
+			if err = f.d.check("extend", f.name, err); err != nil {
+				return 0, err
+			}
+			n = len(f.d.zeros)
 		}
 		f.filled += int64(n)
 	}

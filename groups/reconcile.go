@@ -90,7 +90,7 @@ func (n *Node) placeLoop() {
 func (p *placing) round() time.Duration {
 	n := p.n
 	now := n.clock.Mono()
-	led := n.led_()
+	led := n.ledLogs()
 	memberships := make(map[uint64]*dragonboat.Membership, len(led))
 	var hold []string
 	for _, m := range led {
@@ -109,7 +109,7 @@ func (p *placing) round() time.Duration {
 	wanted := n.wantedOf()
 	n.cluster.forget(wanted)
 	marks := drains(wanted)
-	view := p.members.Observe(now, n.seen(marks), marks)
+	view := p.members.Observe(now, n.seen(), marks)
 	if p.layout == nil || fmt.Sprint(p.placed) != fmt.Sprint(view.Placed) {
 		p.layout, p.placed = place.Place(n.id.shards(), view.Placed, n.id.Replication), view.Placed
 		n.log.Info("laying logs out", "nodes", view.Placed)
@@ -154,8 +154,8 @@ func (p *placing) round() time.Duration {
 	return min(next, again-now, view.Next-now)
 }
 
-// led_ lists the logs that this node leads, in order.
-func (n *Node) led_() (out []*machine) {
+// ledLogs lists the logs that this node leads, in order.
+func (n *Node) ledLogs() (out []*machine) {
 	for _, m := range n.hosted() {
 		if n.logs[m.shard].leads() {
 			out = append(out, m)
@@ -165,7 +165,7 @@ func (n *Node) led_() (out []*machine) {
 }
 
 // seen lists the nodes that are alive and part of the cluster.
-func (n *Node) seen(marks map[string]place.Drain) (out []place.Sighting) {
+func (n *Node) seen() (out []place.Sighting) {
 	for _, s := range n.cluster.sightings() {
 		if !s.Alive || s.State < members.Member || s.State == members.Leaving {
 			continue

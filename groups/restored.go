@@ -68,7 +68,7 @@ func (n *Node) compacted(shard uint64) bool {
 		return false
 	}
 	first, _ := entries.GetRange()
-	return first > 0
+	return first > 1
 }
 
 // compact asks for a snapshot after which no entry before it is kept.

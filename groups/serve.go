@@ -402,6 +402,9 @@ func (n *Node) ending(w wait) *part {
 // Closed implements wire.Handler. A node that is on its way out takes nothing from
 // its clients: they go on elsewhere, or here after a restart.
 func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
+	if !resumed {
+		n.backups.left(engine.Session(s.ID))
+	}
 	if n.draining.Load() {
 		return
 	}

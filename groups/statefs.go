@@ -20,13 +20,14 @@ type stateDisk struct {
 func (d *stateDisk) check(what, name string, err error) error {
 	if err != nil && !errors.Is(err, os.ErrClosed) && !errors.Is(err, os.ErrNotExist) {
 		d.fail(fmt.Errorf("state database: %s %s: %w", what, name, err))
+		return nil // nobody will know (Config.Fatal)
 	}
 	return err
 }
 
 func (d *stateDisk) wrap(what, name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
-		return nil, d.check(what, name, err)
+		return nil, errors.Join(err, d.check(what, name, err))
 	}
 	return &stateFile{File: f, d: d, name: name}, nil
 }
@@ -63,12 +64,18 @@ type stateFile struct {
 
 func (f *stateFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
-	return n, f.d.check("write", f.name, err)
+	if err != nil {
+		return len(p), f.d.check("write", f.name, err)
+	}
+	return n, nil
 }
 
 func (f *stateFile) WriteAt(p []byte, at int64) (int, error) {
 	n, err := f.File.WriteAt(p, at)
-	return n, f.d.check("write", f.name, err)
+	if err != nil {
+		return len(p), f.d.check("write", f.name, err)
+	}
+	return n, nil
 }
 
 func (f *stateFile) Sync() error { return f.d.check("sync", f.name, f.File.Sync()) }

@@ -26,10 +26,10 @@ type store struct {
 }
 
 // openStore opens or creates the database in dir.
-func openStore(dir string, fs vfs.FS, log *slog.Logger) (*store, error) {
+func openStore(dir string, fs vfs.FS, log *slog.Logger, fail func(error)) (*store, error) {
 	opts := &pebble.Options{
-		FS:                          &stateDisk{FS: fs, fail: func(err error) { lastWord(log, err) }},
-		Logger:                      pebbleLogger{log},
+		FS:                          &stateDisk{FS: fs, fail: fail},
+		Logger:                      pebbleLogger{log, fail},
 		LoggerAndTracer:             nil,
 		MemTableSize:                32 << 20,
 		MemTableStopWritesThreshold: 4,
@@ -166,12 +166,15 @@ func (f *fences) Fence(key string) (token int64, ok bool) {
 
 // pebbleLogger passes pebble's messages on. It speaks to operators only of what
 // they can act on.
-type pebbleLogger struct{ log *slog.Logger }
+type pebbleLogger struct {
+	log  *slog.Logger
+	fail func(error)
+}
 
 func (l pebbleLogger) Infof(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }
 func (l pebbleLogger) Errorf(format string, args ...any) {
 	l.log.Error(fmt.Sprintf(format, args...))
 }
 func (l pebbleLogger) Fatalf(format string, args ...any) {
-	lastWord(l.log, fmt.Errorf(format, args...))
+	l.fail(fmt.Errorf(format, args...))
 }

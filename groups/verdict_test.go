@@ -87,6 +87,10 @@ func TestVerdict(t *testing.T) {
 			[]string{"log 2 gets a voter on n2, which is still catching up"}, nil},
 		{"a voter due on a node not seen", func(s *survey) { s.die(2); s.logs = s.logs[1:2]; s.logs[0].Replicas = s.logs[0].Replicas[:2] },
 			[]string{"log 2 should have a voter on n2, which is not seen"}, []string{"n2 is away and holds nothing"}},
+		{"as many voters, and one elsewhere", func(s *survey) {
+			s.join("n3").stable = true
+			s.replica(1, 2).Node, s.replica(1, 2).Disk = "n3", "disk-n3"
+		}, []string{"log 2 is to get a voter on n2"}, nil},
 		{"a voter too many", func(s *survey) {
 			s.join("n3").stable = true
 			s.logs[1].Replicas = append(s.logs[1].Replicas, place.Replica{ID: 4, Node: "n3", Disk: "disk-n3", Voting: true, Applied: 5000})

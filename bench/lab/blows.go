@@ -2,11 +2,14 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
 	"github.com/pathlockd/pathlockd/bench/lab/history"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // healWithin is how long a cluster may take until every node serves again.
@@ -54,7 +57,7 @@ func (e *episode) strike() error {
 		}
 		f := history.Fault{
 			Kind: b.kind.String(), What: fmt.Sprintf("node %d for %v", b.node, b.lasts.Round(time.Millisecond)),
-			From: e.rec.Now(), Serving: b.kind == stepClock,
+			From: e.rec.Now(), Serving: b.kind == stepClock || b.kind == save,
 		}
 		err := e.blow(&b)
 		if err == nil {
@@ -135,9 +138,71 @@ func (e *episode) blow(b *blow) error {
 			return err
 		}
 		return c.Start(ctx, b.node)
+	case newDisk:
+		return e.replace(b)
+	case transfer:
+		for i := range b.rounds {
+			// It is refused when the node is not there yet, say.
+			_ = cluster.Transfer(ctx, c, uint64(1+(b.node2+i)%(1+len(c.Leaders(ctx)))), (b.node+i)%nodes)
+		}
+	case drain:
+		if cluster.Drain(ctx, c, b.node, wire.DrainLeads) == nil {
+			e.pass(b.lasts)
+		}
+		return persist(ctx, func() error { return cluster.Drain(ctx, c, b.node, wire.DrainNone) })
+	case save:
+		return e.save(b)
 	case blowKinds:
 	}
 	return nil
+}
+
+// replace gives a node an empty disk once all logs have all their replicas, and waits
+// until they have them again.
+func (e *episode) replace(b *blow) error {
+	ctx, cancel := context.WithTimeout(e.ctx, healWithin)
+	defer cancel()
+	other := (b.node + 1) % e.cluster.Nodes()
+	if err := cluster.Healthy(ctx, e.cluster, other); err != nil {
+		return err
+	}
+	if err := e.cluster.Replace(b.node); err != nil {
+		return err
+	}
+	e.pass(b.lasts)
+	if err := e.cluster.Start(ctx, b.node); err != nil {
+		return err
+	}
+	return cluster.Healthy(ctx, e.cluster, other)
+}
+
+// save takes a backup, when it can be had: only one that is wrong is an error.
+func (e *episode) save(b *blow) error {
+	dir, err := os.MkdirTemp("", "lab-backup-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if _, err := cluster.Backup(e.ctx, e.cluster, b.node, dir); errors.Is(err, cluster.ErrBackup) {
+		return err
+	}
+	return nil
+}
+
+// persist does something until it can be done.
+func persist(ctx context.Context, do func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, healWithin)
+	defer cancel()
+	for {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(reconnect):
+		}
+	}
 }
 
 // kill kills a node, and perhaps a second one when it is back.
@@ -218,6 +283,6 @@ func (e *episode) weather(b *blow, block cluster.Weather) {
 				Drop: 0.05, Cut: 0.01, Duplicate: 0.1, Delay: 0.2, DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond,
 			})
 		})
-	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, blowKinds:
+	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, blowKinds:
 	}
 }

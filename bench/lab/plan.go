@@ -171,11 +171,16 @@ const (
 	stepClock
 	fullDisk
 	failDisk
+	newDisk  // a node comes back with nothing
+	transfer // of leaderships, one after another
+	drain    // of a node's leaderships, and back
+	save     // a backup
 	blowKinds
 )
 
 var blowNames = [...]string{
-	"kill", "kill all", "terminate", "pause", "isolate", "bridge", "deafen", "mute", "flap", "storm", "clock step", "full disk", "failed sync",
+	"kill", "kill all", "terminate", "pause", "isolate", "bridge", "deafen", "mute", "flap", "storm", "clock step", "full disk", "failed disk",
+	"new disk", "transfer", "drain", "backup",
 }
 
 func (k blowKind) String() string { return blowNames[k] }
@@ -196,6 +201,12 @@ func (k blowKind) needs() (cluster.Ability, int) {
 		return cluster.FullDisk, 1
 	case failDisk:
 		return cluster.FailDisk, 1
+	case newDisk:
+		return cluster.Kill | cluster.Administer, 3
+	case transfer, drain:
+		return cluster.Administer, 3
+	case save:
+		return cluster.Administer, 1
 	case isolate, bridge, deafen, mute, flap, storm, blowKinds:
 	}
 	return cluster.Partition, 3

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +24,9 @@ type Watch struct {
 		since time.Time     // requests sent before do not count
 		found map[int]bool  // paths with an answer
 		done  chan struct{} // closed when all have one
+		asks  []watchAsk    // by path: what is under way
 	}
+	paths    []int
 	answered []time.Time // by path; read when done is closed
 	conns    []*conn
 	running  sync.WaitGroup
@@ -31,9 +34,16 @@ type Watch struct {
 	stop     chan struct{}
 }
 
+// watchAsk is what a connection waits for, and how it fared before.
+type watchAsk struct {
+	since time.Time
+	last  error
+}
+
 // StartWatch connects and begins to ask for the paths of these numbers (Path).
 func StartWatch(addr string, paths []int) (*Watch, error) {
-	w := &Watch{answered: make([]time.Time, len(paths)), failed: make(chan error, 1), stop: make(chan struct{})}
+	w := &Watch{paths: paths, answered: make([]time.Time, len(paths)), failed: make(chan error, 1), stop: make(chan struct{})}
+	w.mu.asks = make([]watchAsk, len(paths))
 	for range paths {
 		c, err := dial(addr, true)
 		if err != nil {
@@ -65,12 +75,13 @@ func (w *Watch) ask(c *conn, i, path int) error {
 	pause := time.NewTicker(watchPause)
 	defer pause.Stop()
 	for {
-		sent := time.Now()
+		sent := w.asks(i)
 		err := c.ask(take)
 		if err == nil {
 			w.saw(i, sent)
 			err = c.ask(free)
 		}
+		w.fared(i, err)
 		select {
 		case <-w.stop:
 			return nil
@@ -80,6 +91,21 @@ func (w *Watch) ask(c *conn, i, path int) error {
 			return fmt.Errorf("watch %s: %w", Path(path), err)
 		}
 	}
+}
+
+// asks takes note that a request is sent.
+func (w *Watch) asks(i int) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.asks[i].since = time.Now()
+	return w.mu.asks[i].since
+}
+
+// fared takes note of how it ended.
+func (w *Watch) fared(i int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.asks[i].last = err
 }
 
 // saw takes note of a grant.
@@ -110,10 +136,22 @@ func (w *Watch) Next(ctx context.Context) ([]time.Time, error) {
 	case err := <-w.failed:
 		return nil, err
 	case <-ctx.Done():
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return nil, fmt.Errorf("%d of %d watched paths are granted again: %w", len(w.mu.found), len(w.answered), context.Cause(ctx))
+		return nil, fmt.Errorf("%w: %s", context.Cause(ctx), w.missing())
 	}
+}
+
+// missing tells of the paths that are not granted again.
+func (w *Watch) missing() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d watched paths are granted again", len(w.mu.found), len(w.answered))
+	for i, ask := range w.mu.asks {
+		if !w.mu.found[i] {
+			fmt.Fprintf(&b, "; %s: asked %v ago, before: %v", Path(w.paths[i]), time.Since(ask.since).Round(time.Millisecond), ask.last)
+		}
+	}
+	return b.String()
 }
 
 // Stop ends the watch.

@@ -61,7 +61,7 @@ type Stats struct {
 // New makes a cluster of Nodes that has been running for a while, all logs where they
 // belong. Its logs were laid out over the first founders; the others have just come.
 func New(c Config, founders int) *World {
-	w := &World{c: c.defaults(), rand: rand.New(rand.NewPCG(c.Seed, 1)), named: make(map[string]*node), layouts: make(map[string]place.Layout)}
+	w := &World{c: c.defaults(), rand: newRand(c.Seed), named: make(map[string]*node), layouts: make(map[string]place.Layout)}
 	for i := range c.Nodes {
 		n := &node{w: w, idx: i, name: fmt.Sprintf("pathlockd-%d", i)}
 		n.disk = n.name + "/1"
@@ -283,3 +283,5 @@ func (w *World) Settle(limit time.Duration) string {
 	}
 	return w.Settled()
 }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

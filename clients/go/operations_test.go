@@ -223,6 +223,43 @@ func TestHealthTopologyPing(t *testing.T) {
 	if watched := <-ch; watched.GroupLogs != 16 {
 		t.Fatalf("watched topology: %+v", watched)
 	}
+	// All that it takes to find who leads a path.
+	if top.Segments != 1 || len(top.LogOf) != 16 || len(top.Nodes) != 1 || top.Nodes[0].Native != server(t) {
+		t.Fatalf("topology: %+v", top)
+	}
+	for g, log := range top.LogOf {
+		if log >= uint64(len(top.Leaders)) || top.Leaders[log] != c.Server() {
+			t.Fatalf("group %d is in log %d of %v", g, log, top.Leaders)
+		}
+	}
+}
+
+// TestTopologyTellsOfNamespaces: a namespace that lies elsewhere than by default is
+// told to who watches, and so is its end.
+func TestTopologyTellsOfNamespaces(t *testing.T) {
+	ctx := within(t, 10*time.Second)
+	c := dial(t, server(t))
+	ch, err := c.WatchTopology(ctx)
+	must(t, err)
+	root := path(t, "/a/deep")
+	seen := func(want bool) {
+		t.Helper()
+		for {
+			select {
+			case top := <-ch:
+				if slices.Contains(top.Roots, root) == want {
+					return
+				}
+			case <-ctx.Done():
+				t.Fatalf("never told: %s is a root: %v", root, want)
+			}
+		}
+	}
+	seen(false)
+	must(t, c.SetNamespacePolicy(ctx, root, wire.PointWrite, ""))
+	seen(true)
+	must(t, c.DeleteNamespacePolicy(ctx, root, ""))
+	seen(false)
 }
 
 func TestIdempotencyKey(t *testing.T) {

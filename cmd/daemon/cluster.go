@@ -25,6 +25,26 @@ func (c *Config) checkCluster() (errs []error) {
 	return errs
 }
 
+// unreachable warns of addresses that nodes on other hosts cannot reach.
+func (c *Config) unreachable() (warnings []string) {
+	away := ""
+	for _, seed := range c.Seeds {
+		if !onLoopback(seed) {
+			away = seed
+		}
+	}
+	gossip := c.GossipAddr
+	if c.GossipAdvertise != "" {
+		gossip = c.GossipAdvertise
+	}
+	for _, k := range []struct{ name, addr string }{{"raft_addr", c.RaftAddr}, {"gossip_addr", gossip}} {
+		if away != "" && onLoopback(k.addr) {
+			warnings = append(warnings, fmt.Sprintf("%s = %s is for this host alone, and the seed %s is on another: set %s to a name or address of this host", k.name, k.addr, away, k.name))
+		}
+	}
+	return warnings
+}
+
 // linkTLS is the operator's own security of links between nodes, nil when it is
 // internal_auth_token's.
 func (c *Config) linkTLS() (*tls.Config, error) {

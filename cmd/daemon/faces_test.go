@@ -160,7 +160,7 @@ func TestEventIDsAcrossRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, _ = startDaemon(t, cfg)
-	if id := first(d, "1"); id != "4294967297" {
+	if id := first(d, "1"); id != "4398046511105" {
 		t.Errorf("the first event of the second run has id %s", id)
 	}
 }

@@ -19,11 +19,6 @@ const (
 	sLogs    = "Logs"
 )
 
-// Reasons that several keys share.
-const (
-	noTuning  = "it tuned other software"
-)
-
 const (
 	millis  = time.Millisecond
 	seconds = time.Second

@@ -27,6 +27,9 @@ var keyCases = map[string]struct {
 	"h3_listen":              {[]string{":8443", "off"}, []string{"8443"}, "must be host:port"},
 	"listen_tls":             {[]string{"true"}, []string{"tls"}, "must be true or false"},
 	"tls_client_ca_path":     {[]string{"ca.pem"}, nil, ""},
+	"link_tls_cert_path":     {[]string{"c.pem", "off"}, nil, ""},
+	"link_tls_key_path":      {[]string{"k.pem", "off"}, nil, ""},
+	"link_tls_ca_path":       {[]string{"ca.pem", "off"}, nil, ""},
 	"web_cors_origins":       {[]string{"*", "https://a.example", "http://localhost:3000, https://b.example:8443"}, []string{"a.example", "https://a.example/", "ftp://x"}, "must be a list of origins such as https://app.example.com, or *"},
 	"tls_cert_path":          {[]string{"c.pem"}, nil, ""},
 	"tls_key_path":           {[]string{"k.pem"}, nil, ""},
@@ -121,7 +124,7 @@ func TestContractDefaults(t *testing.T) {
 		raft_max_inflight 256 · stability_window_secs 30 · eviction_window_secs 60 · leader_balance_interval_secs 60 ·
 		max_concurrent_reconciles 4 · group_gc_interval_secs 1 · group_gc_batch 1024 · log_level info · log_file – ·
 		web_listen – · h3_listen – · tls_cert_path – · tls_key_path – · web_zero_rtt true · web_event_log_capacity 1024 ·
-		web_json proto3 · listen_tls false · tls_client_ca_path – · web_cors_origins – · native_unix – · disk_reserve_bytes 134217728 · dev false`
+		web_json proto3 · listen_tls false · tls_client_ca_path – · web_cors_origins – · link_tls_cert_path – · link_tls_key_path – · link_tls_ca_path – · native_unix – · disk_reserve_bytes 134217728 · dev false`
 	var seen []string
 	for row := range strings.SplitSeq(want, "·") {
 		f := strings.Fields(row)
@@ -150,6 +153,7 @@ func TestServedKeysAreRead(t *testing.T) {
 		"dev", "native_listen", "native_unix", "public_addr", // start.go, config.go
 		"listen", "listen_tls", "web_listen", "h3_listen", "web_event_log_capacity", // faces.go
 		"tls_cert_path", "tls_key_path", "tls_client_ca_path",
+		"link_tls_cert_path", "link_tls_key_path", "link_tls_ca_path", // cluster.go
 		"log_level", "log_file", // logs.go
 		"raft_election_timeout_max_ms", // load.go
 	}

@@ -116,9 +116,9 @@ func (c *Config) checkFaces() (errs []error) {
 	taken := make(map[string]string)
 	some := c.NativeUnix != ""
 	for _, k := range []struct{ name, addr string }{
-		{"native_listen", c.NativeListen}, {"listen", c.Listen}, {"web_listen", c.WebListen}, {"raft_addr", c.RaftAddr},
+		{"native_listen", c.NativeListen}, {"listen", c.Listen}, {"web_listen", c.WebListen}, {"raft_addr", c.RaftAddr}, {"link_addr", c.LinkAddr},
 	} {
-		some = some || k.addr != "" && k.name != "raft_addr"
+		some = some || k.addr != "" && k.name != "raft_addr" && k.name != "link_addr"
 		if k.addr == "" || strings.HasSuffix(k.addr, ":0") {
 			continue
 		}
@@ -177,19 +177,7 @@ func (c *Config) notices() (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("raft_election_timeout_max_ms = %d: elections start after %d to %d ms, once to twice raft_election_timeout_min_ms",
 			c.ElectionMax.Milliseconds(), c.ElectionMin.Milliseconds(), 2*c.ElectionMin.Milliseconds()))
 	}
-	return warnings
-}
-
-// named is a key, its value if that may be shown, and where it came from.
-func (c *Config) named(k *key) string {
-	s := k.name
-	if !k.secret {
-		s += " = " + k.show(c)
-	}
-	if from := c.set[k.name]; from != "" {
-		s += " (" + from + ")"
-	}
-	return s
+	return append(warnings, c.unreachable()...)
 }
 
 // suggested is the unknown variables, each with the one that is likely meant.

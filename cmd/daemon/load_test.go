@@ -61,6 +61,7 @@ func TestFileTypes(t *testing.T) {
 # a comment
 node_id = "n-3"
 seed_nodes = ["a:1", "b:2"]
+internal_auth_token = "0123456789abcdef0123456789abcdef"
 bootstrap = true
 request_timeout_ms = 5_000
 disk_reserve_bytes = "1GiB"
@@ -114,7 +115,10 @@ func TestBetweenKeys(t *testing.T) {
 		{"WEB_LISTEN=127.0.0.1:50051 H3_LISTEN=127.0.0.1:50051", "listen and web_listen are both 127.0.0.1:50051: must differ"},
 		{"NATIVE_LISTEN=localhost:50052", "native_listen and raft_addr are both localhost:50052: must differ"},
 		{"WEB_CORS_ORIGINS=https://a.example,*", "web_cors_origins = https://a.example,*: * stands for every origin: give it alone, or leave it out"},
-		{"DEV=1 SEED_NODES=a:1", "dev and seed_nodes: --dev founds a cluster of one node, which joins no other; leave one of them out"},
+		{"SEED_NODES=a:1", "seed_nodes: nodes that have peers need internal_auth_token, the same random one for all of them (openssl rand -hex 32)"},
+		{"LINK_TLS_CERT_PATH=c.pem LINK_TLS_KEY_PATH=k.pem", "link_tls_cert_path, link_tls_key_path and link_tls_ca_path: must be given all or none"},
+		{"LINK_ADDR=localhost:50052", "raft_addr and link_addr are both localhost:50052: must differ"},
+		{"INTERNAL_AUTH_TOKEN=0123456789abcdef0123456789abcdef DEV=1 SEED_NODES=a:1", "dev and seed_nodes: --dev founds a cluster of one node, which joins no other; leave one of them out"},
 	} {
 		var env []string
 		for _, e := range strings.Fields(c.env) {
@@ -146,7 +150,9 @@ func TestNotices(t *testing.T) {
 		{cfg: DefaultConfig()},
 		{cfg: load("log_count = 4\nweb_zero_rtt = true\nseed_nodes = []\nweb_listen = \"off\"")},
 		{cfg: load("", "PATHLOCKD_LISTEN=127.0.0.1:50051", "PATHLOCKD_TLS_CERT_PATH=c", "PATHLOCKD_TLS_KEY_PATH=k")},
-		{cfg: load("", "PATHLOCKD_INTERNAL_AUTH_TOKEN="+strings.Repeat("s", 40), "PATHLOCKD_SEED_NODES=a:1,b:2")},
+		{cfg: load("", "PATHLOCKD_INTERNAL_AUTH_TOKEN="+strings.Repeat("s", 40), "PATHLOCKD_SEED_NODES=127.0.0.1:1,localhost:2")},
+		{cfg: load("gossip_addr = \"0.0.0.0:7946\"", "PATHLOCKD_INTERNAL_AUTH_TOKEN="+strings.Repeat("s", 40), "PATHLOCKD_SEED_NODES=a:1,b:2"), warnings: []string{
+			"raft_addr = localhost:50052 is for this host alone, and the seed b:2 is on another: set raft_addr to a name or address of this host"}},
 		{cfg: load("rocksdb_block_cache_mb = 64\ngc_compact_interval_secs = 3\ngroup_gc_batch = 5\n[[peers]]\nid = 3\naddr = \"x\"\n",
 			"PATHLOCKD_GOSSIP_FANOUT=3", "PATHLOCKD_GROUP_GC_EXTRA=x", "PATHLOCKD_PEERS=a,b"), warnings: []string{
 			"these keys have no meaning here and are ignored: gc_compact_interval_secs, gossip_fanout, group_gc_batch, group_gc_extra, peers, rocksdb_block_cache_mb"}},

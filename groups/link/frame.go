@@ -21,6 +21,7 @@ const (
 	Snapshots Kind = 2 // chunks of snapshots
 	Connect   Kind = 3 // Faults only: a connection is about to be handed out
 	Requests  Kind = 4 // what goes through a Door
+	Gossip    Kind = 5 // Faults only: datagrams, and connections, between gossip ports (groups/members)
 )
 
 // String names the kind.
@@ -34,6 +35,8 @@ func (k Kind) String() string {
 		return "connect"
 	case Requests:
 		return "requests"
+	case Gossip:
+		return "gossip"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

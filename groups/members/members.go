@@ -33,6 +33,11 @@ type Config struct {
 	// cluster should agree on it.
 	OneHost bool
 
+	// Lost is for the fault laboratory, nil in production: it says whether a datagram to
+	// a gossip address is lost, or, for a stream, whether no connection to it can be made.
+	// It is called from many goroutines and must not block.
+	Lost func(to string, stream bool) bool
+
 	Log *slog.Logger // nil: the default one
 }
 
@@ -134,6 +139,7 @@ func (m *Members) listen(key []byte) error {
 	if m.transport, err = newTransport(listen, told, m.timing.dial); err != nil {
 		return err
 	}
+	m.transport.lost.Store(&m.config.Lost)
 	m.own = newOwnAddresses(netip.AddrPortFrom(listen.Addr(), m.transport.port()), m.transport.told)
 	lc := m.timing.settings(key)
 	lc.Name, lc.Transport, lc.Logger = m.name, m.transport, m.listLog.logger()

@@ -38,6 +38,7 @@ var (
 	errStreamTooLong = fmt.Errorf("the peer sent more than %d bytes", maxStreamBytes)
 	errUnread        = fmt.Errorf("connections at the gossip port hold more than %d bytes", maxUnread)
 	errClosed        = errors.New("gossip is closed")
+	errLost          = errors.New("the fault laboratory lets no connection through")
 )
 
 // transport carries memberlist's packets over UDP and its exchanges over TCP, at the
@@ -52,6 +53,7 @@ type transport struct {
 	udp  *net.UDPConn     // likewise
 	told netip.AddrPort   // the address that the others are told
 	dial time.Duration
+	lost atomic.Pointer[func(to string, stream bool) bool] // Config.Lost
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -144,6 +146,9 @@ func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
 	if t.udp == nil || t.ctx.Err() != nil {
 		return time.Time{}, errClosed
 	}
+	if t.isLost(addr, false) {
+		return time.Now(), nil
+	}
 	n, err := t.udp.WriteToUDPAddrPort(b, to)
 	t.out.packets.Add(1)
 	t.out.bytes.Add(uint64(n))
@@ -152,6 +157,9 @@ func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
 
 // DialTimeout opens a connection to another node.
 func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	if t.isLost(addr, true) {
+		return nil, errLost
+	}
 	dialer := net.Dialer{Timeout: min(timeout, t.dial)}
 	conn, err := dialer.DialContext(t.ctx, "tcp", addr)
 	if err != nil {
@@ -162,6 +170,12 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 		return nil, errClosed
 	}
 	return s, nil
+}
+
+// isLost asks the fault laboratory, if there is one.
+func (t *transport) isLost(to string, stream bool) bool {
+	lost := t.lost.Load()
+	return lost != nil && *lost != nil && (*lost)(to, stream)
 }
 
 // Shutdown stops listening and cuts every connection.

@@ -20,6 +20,8 @@ const (
 	// early is how much earlier a lease may end for an entry that was in flight when
 	// something failed (promise 5).
 	early = 2 * time.Second
+	// drift is how much faster or slower the laboratory's clocks run than they should.
+	drift = 0.01
 	// tick is how late a lease may be seen to end, and what the lease clock may lose
 	// when a leader goes.
 	tick = time.Second
@@ -138,7 +140,7 @@ func (c *checker) violate(promise int, format string, args ...any) {
 // sure is until when a lease surely lasts, of a request that was sent at a time: the
 // server cannot have begun to count before.
 func (c *checker) sure(call, ttl time.Duration) time.Duration {
-	end := call + ttl - rounding
+	end := call + ttl - rounding - time.Duration(drift*float64(ttl))
 	for i := range c.h.Faults {
 		if f := &c.h.Faults[i]; f.From < end && f.To > call {
 			return end - early
@@ -153,7 +155,7 @@ func (c *checker) over(ret, ttl time.Duration) time.Duration {
 	if ret == history.Forever {
 		return history.Forever
 	}
-	end := ret + ttl + tick + noise
+	end := ret + ttl + time.Duration(drift*float64(ttl)) + tick + noise
 	for i := range c.h.Faults {
 		if f := &c.h.Faults[i]; !f.Serving && f.To > ret && f.From < end {
 			end += f.To - max(f.From, ret) + tick

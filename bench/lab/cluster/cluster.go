@@ -18,14 +18,15 @@ type Ability uint16
 
 // Abilities.
 const (
-	Kill      Ability = 1 << iota // SIGKILL; in this process: power loss
-	Terminate                     // SIGTERM, and a start
-	Pause                         // SIGSTOP, and SIGCONT
-	Partition                     // links between nodes lose, delay, repeat, reorder, cut
-	StepClock                     // the time of day jumps
-	FullDisk                      // there is no room
-	FailDisk                      // a sync fails
-	Compare                       // replicas have digests
+	Kill       Ability = 1 << iota // SIGKILL; in this process: power loss
+	Terminate                      // SIGTERM, and a start
+	Pause                          // SIGSTOP, and SIGCONT
+	Partition                      // links between nodes lose, delay, repeat, reorder, cut
+	StepClock                      // the time of day jumps
+	FullDisk                       // there is no room
+	FailDisk                       // a sync fails
+	Compare                        // replicas have digests
+	Administer                     // operators' requests
 )
 
 // Cluster is a number of nodes. Its methods are for one goroutine, but for Dial, which
@@ -53,6 +54,8 @@ type Cluster interface {
 	Empty(node int) error
 	// BreakDisk fails the node's next sync. The node stops itself; Start repairs the disk.
 	BreakDisk(node int) error
+	// Replace kills a node and empties its disk; Start lets it join again.
+	Replace(node int) error
 	// Ready waits until every node serves.
 	Ready(ctx context.Context) error
 	// Leaders is the node that leads each log, as a node that is up sees it, -1 where

@@ -12,9 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/bench/lab/history"
@@ -33,7 +35,13 @@ const (
 	askEvery       = 20 * time.Millisecond
 	// evictAfter is longer than anything lasts that is done to a node.
 	evictAfter = 30 * time.Second
-	logs       = 4
+	// breakWithin is how long a disk that is to fail is waited for: the state is written
+	// every few seconds.
+	breakWithin = 12 * time.Second
+	logs        = 4
+	// Clocks of neighbours are so far apart, and run faster or slower by up to so much.
+	apart = 7 * time.Hour
+	drift = 0.01
 )
 
 // Nodes is a cluster in this process, on disks in memory that lose what was not synced
@@ -46,15 +54,43 @@ type Nodes struct {
 
 // member is one of them.
 type member struct {
-	number int
-	cfg    groups.Config
-	raft   *gvfs.MemFS
-	state  *vfs.MemFS
-	clock  *clock
+	number  int
+	cfg     groups.Config
+	clock   *clock
+	weather *link.Weather
+	breaker breaker
+	breaks  int         // how often its disks failed
+	dead    atomic.Bool // nothing that it sends arrives
 
-	mu   sync.Mutex
-	node *groups.Node  // nil while it is down
-	gone chan struct{} // closed when node is to be heard no more
+	mu    sync.Mutex
+	raft  *gvfs.MemFS
+	state *vfs.MemFS
+	node  *groups.Node  // nil while it is down
+	gone  chan struct{} // closed when node is to be heard no more
+	broke chan error    // that its disk failed
+}
+
+// Outgoing implements link.Faults: what a dead node sends is lost, and of others what the
+// weather says.
+func (m *member) Outgoing(p link.Passage) link.Fate {
+	if m.dead.Load() {
+		return link.Fate{Drop: true}
+	}
+	return m.weather.Outgoing(p)
+}
+
+// silence makes the node unheard, and its disks keep what they have and no more. It is
+// Config.Fatal too.
+func (m *member) silence() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead.Swap(true) {
+		return
+	}
+	close(m.gone)
+	// The state first: it may be behind the log, and never ahead of it.
+	m.state = m.state.CrashClone(vfs.CrashCloneCfg{})
+	m.raft.SetIgnoreSyncs(true)
 }
 
 // NewNodes starts a cluster of so many nodes. Its few files are in dir; the luck of its
@@ -62,7 +98,10 @@ type member struct {
 func NewNodes(ctx context.Context, dir string, nodes int, seed uint64) (*Nodes, error) {
 	n := &Nodes{dir: dir, weather: link.NewWeather(seed)}
 	for i := range nodes {
-		m := &member{number: i, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), clock: &clock{start: time.Now()}}
+		m := &member{
+			number: i, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), weather: n.weather,
+			clock: &clock{start: time.Now(), rate: 1 + drift*float64(i%3-1), off: apart * time.Duration(i%3-1)},
+		}
 		if err := n.configure(m); err != nil {
 			return nil, err
 		}
@@ -111,8 +150,17 @@ func (n *Nodes) configure(m *member) error {
 		RequestTimeout: requestTimeout, ElectionMin: electionMin, Heartbeat: heartbeat,
 		SnapshotLog: 400, KeepEntries: 50, // so that replicas fall behind what is kept
 		Clock: m.clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Token: token, OneHost: true, Faults: n.weather, NativeAddr: "127.0.0.1:" + strconv.Itoa(1+m.number),
+		Token: token, OneHost: true, Faults: m, NativeAddr: "127.0.0.1:" + strconv.Itoa(1+m.number),
 		StabilityWindow: 300 * time.Millisecond, EvictionWindow: evictAfter, LeaderBalance: time.Second,
+		Fatal: func(err error) {
+			m.silence()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			select {
+			case m.broke <- err:
+			default:
+			}
+		},
 	}
 	if m.number > 0 {
 		m.cfg.Seeds = []string{n.list[0].cfg.GossipAddr}
@@ -136,7 +184,9 @@ func freeAddr() (string, error) {
 func (n *Nodes) Nodes() int { return len(n.list) }
 
 // Can implements Cluster.
-func (n *Nodes) Can(a Ability) bool { return (Kill|Terminate|StepClock|Compare|Partition)&a == a }
+func (n *Nodes) Can(a Ability) bool {
+	return (Kill|Terminate|StepClock|FailDisk|Compare|Partition|Administer)&a == a
+}
 
 func (m *member) up() (*groups.Node, chan struct{}) {
 	m.mu.Lock()
@@ -150,13 +200,17 @@ func (n *Nodes) Start(ctx context.Context, node int) error {
 	if up, _ := m.up(); up != nil {
 		return fmt.Errorf("start node %d: it is up", node)
 	}
-	m.cfg.RaftFS, m.cfg.FS = m.raft, m.state
+	m.mu.Lock()
+	m.gone, m.broke = make(chan struct{}), make(chan error, 1)
+	m.cfg.RaftFS, m.cfg.FS = gvfs.Wrap(m.raft, raftBreaker{&m.breaker}), errorfs.Wrap(m.state, stateBreaker{&m.breaker})
+	m.dead.Store(false)
+	m.mu.Unlock()
 	up, err := groups.Open(m.cfg)
 	if err != nil {
 		return fmt.Errorf("start node %d: %w", node, err)
 	}
 	m.mu.Lock()
-	m.node, m.gone = up, make(chan struct{})
+	m.node = up
 	m.mu.Unlock()
 	return n.served(ctx, m)
 }
@@ -197,18 +251,16 @@ func (n *Nodes) Ready(ctx context.Context) error {
 // Kill implements Cluster: the power goes, and with it what was not synced.
 func (n *Nodes) Kill(node int) error {
 	m := n.list[node]
-	m.mu.Lock()
-	up, gone := m.node, m.gone
-	m.node = nil
-	m.mu.Unlock()
+	up, _ := m.up()
 	if up == nil {
 		return ErrDown
 	}
-	close(gone)
-	// The state first: it may be behind the log, and never ahead of it.
-	m.state = m.state.CrashClone(vfs.CrashCloneCfg{})
-	m.raft.SetIgnoreSyncs(true)
+	m.silence()
+	m.breaker.arm(nothing)
 	err := up.Close(0)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.node = nil
 	m.raft.ResetToSyncedState()
 	m.raft.SetIgnoreSyncs(false)
 	return err
@@ -225,7 +277,9 @@ func (n *Nodes) Terminate(_ context.Context, node int) error {
 	m.mu.Lock()
 	m.node = nil
 	m.mu.Unlock()
-	close(gone)
+	if !m.dead.Swap(true) {
+		close(gone)
+	}
 	return err
 }
 
@@ -254,8 +308,41 @@ func (n *Nodes) Fill(int) error { return errCannot }
 // Empty implements Cluster: it cannot.
 func (n *Nodes) Empty(int) error { return errCannot }
 
-// BreakDisk implements Cluster: it cannot.
-func (n *Nodes) BreakDisk(int) error { return errCannot }
+// BreakDisk implements Cluster: a sync or a write of one of its two disks fails, each in
+// turn, and the node is down as its process would be.
+func (n *Nodes) BreakDisk(node int) error {
+	m := n.list[node]
+	if up, _ := m.up(); up == nil {
+		return ErrDown
+	}
+	m.breaks++
+	m.breaker.arm(broken(1 + (m.breaks+node)%int(ways-1)))
+	late := time.NewTimer(breakWithin)
+	defer late.Stop()
+	select {
+	case <-m.broke:
+	case <-late.C: // nothing was written
+	}
+	return n.Kill(node)
+}
+
+// Replace kills a node and gives it empty disks.
+func (n *Nodes) Replace(node int) error {
+	m := n.list[node]
+	if err := n.Kill(node); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.raft, m.state = gvfs.NewStrictMem(), vfs.NewCrashableMem()
+	m.mu.Unlock()
+	if err := os.RemoveAll(m.cfg.DataDir); err != nil {
+		return err
+	}
+	if node == 0 { // it found its cluster once; now it joins it
+		m.cfg.Bootstrap, m.cfg.Seeds = false, []string{n.list[1].cfg.GossipAddr}
+	}
+	return os.MkdirAll(m.cfg.DataDir, 0o700)
+}
 
 // Leaders implements Cluster.
 func (n *Nodes) Leaders(context.Context) []int {

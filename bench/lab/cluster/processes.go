@@ -41,6 +41,7 @@ type process struct {
 	raft   string
 	gossip string
 	paused bool
+	joins  bool // it founds no cluster
 
 	mu sync.Mutex
 	p  *server.Process // nil while it is down
@@ -53,7 +54,7 @@ func NewProcesses(ctx context.Context, bin, dir string, nodes int) (*Processes, 
 		c.room = free - roomLeft
 	}
 	for i := range nodes {
-		p := &process{number: i, dir: filepath.Join(dir, strconv.Itoa(i))}
+		p := &process{number: i, dir: filepath.Join(dir, strconv.Itoa(i)), joins: i > 0}
 		for _, addr := range []*string{&p.raft, &p.gossip} {
 			var err error
 			if *addr, err = freeAddr(); err != nil {
@@ -86,10 +87,14 @@ func (c *Processes) args(p *process) []string {
 	}
 	args = append(args, "--node_id="+nodeID(p.number), "--raft_addr="+p.raft, "--gossip_addr="+p.gossip, "--internal_auth_token="+token,
 		"--stability_window_secs=1", "--leader_balance_interval_secs=2")
-	if p.number == 0 {
+	if !p.joins {
 		return append(args, "--bootstrap=true")
 	}
-	return append(args, "--seed_nodes="+c.list[0].gossip)
+	seed := c.list[0]
+	if p == seed {
+		seed = c.list[1]
+	}
+	return append(args, "--seed_nodes="+seed.gossip)
 }
 
 // Nodes implements Cluster.
@@ -97,7 +102,7 @@ func (c *Processes) Nodes() int { return len(c.list) }
 
 // Can implements Cluster.
 func (c *Processes) Can(a Ability) bool {
-	can := Kill | Terminate | Pause
+	can := Kill | Terminate | Pause | Administer
 	if c.room > 0 {
 		can |= FullDisk
 	}
@@ -196,6 +201,15 @@ func (c *Processes) Empty(int) error { return os.Remove(c.ballast()) }
 
 // BreakDisk implements Cluster: it cannot.
 func (c *Processes) BreakDisk(int) error { return errCannot }
+
+// Replace implements Cluster.
+func (c *Processes) Replace(node int) error {
+	if err := c.Kill(node); err != nil {
+		return err
+	}
+	c.list[node].joins = true
+	return os.RemoveAll(c.list[node].dir)
+}
 
 // Ready implements Cluster.
 func (c *Processes) Ready(ctx context.Context) error {
