@@ -113,6 +113,10 @@ bench-faces: ## native, gRPC and JSON over each HTTP version, side by side; five
 bench-scale: ## simulated clusters of 5, 50 and 500 nodes that grow, fail and heal; ten minutes
 	go run ./bench scale $(ARGS)
 
+.PHONY: bench-cluster
+bench-cluster: ## three nodes beside one: rates, forwarded requests, fail-over, idling; ten minutes
+	go run -ldflags "$(LDFLAGS)" ./bench cluster $(ARGS)
+
 .PHONY: bench-micro
 bench-micro: ## the micro benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem ./wire ./trie ./engine

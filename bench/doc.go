@@ -2,6 +2,7 @@
 // docs/benchmarks.md against ceilings of the same run, and single workloads.
 //
 //	bench budgets [--only REGEXP] [--json] [--short]
+//	bench cluster [--only REGEXP] [--json] [--short]
 //	bench run --workload pairs --conns 64 --inflight 256 --logs 16
 //
 // What is measured runs in processes of its own, so that the load's garbage is not

@@ -198,7 +198,7 @@ func (f *fleet) settle(voters int) {
 			}
 			n.plans.mu.Unlock()
 		}
-		all := len(settled) == 5
+		all := len(settled) == 1+f.cfgs[0].LogCount
 		for _, ok := range settled {
 			all = all && ok
 		}

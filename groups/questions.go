@@ -2,6 +2,7 @@ package groups
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 
@@ -273,6 +274,9 @@ func (n *Node) setRoutes(r *engine.Routes) {
 			return
 		}
 		if n.routes.CompareAndSwap(now, r) {
+			if now == nil || !slices.Equal(now.TopologyRoots(), r.TopologyRoots()) {
+				n.topologyChanged() // clients look for namespaces themselves
+			}
 			return
 		}
 	}

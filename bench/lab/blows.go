@@ -40,7 +40,7 @@ func (e *episode) strike() error {
 	until := time.Now().Add(e.cfg.Episode)
 	kinds := e.cfg.kinds(e.cluster)
 	logs := max(len(e.cluster.Leaders(e.ctx)), 1)
-	for n := 0; time.Now().Before(until); n++ {
+	for n := 0; time.Now().Before(until) && (e.cfg.Blows == 0 || e.struck < e.cfg.Blows); n++ {
 		if len(kinds) == 0 {
 			e.pass(time.Until(until))
 			break
@@ -69,6 +69,7 @@ func (e *episode) strike() error {
 		}
 		e.rec.Fault(f)
 		e.blows[b.kind.String()]++
+		e.struck++
 		if err != nil {
 			return fmt.Errorf("episode %d, blow %d (%v, %s): %w", e.number, n, b.kind, f.What, err)
 		}
@@ -111,7 +112,13 @@ func (e *episode) blow(b *blow) error {
 		e.pass(b.lasts)
 		return c.Resume(b.node)
 	case isolate, bridge, deafen, mute, storm:
+		began := time.Now()
 		e.weather(b, cluster.Weather{Block: true})
+		if b.kind == isolate {
+			if err := e.missed(b, began); err != nil {
+				return err
+			}
+		}
 		e.pass(b.lasts)
 		c.Calm()
 	case flap:
@@ -207,7 +214,11 @@ func persist(ctx context.Context, do func() error) error {
 
 // kill kills a node, and perhaps a second one when it is back.
 func (e *episode) kill(b *blow) error {
+	began := time.Now()
 	if err := e.cluster.Kill(b.node); err != nil {
+		return err
+	}
+	if err := e.missed(b, began); err != nil {
 		return err
 	}
 	if e.cluster.Nodes() > 1 {

@@ -27,6 +27,9 @@ type episode struct {
 	owners   owners
 	when     atomic.Int64 // it settled, 0 before that
 	blows    map[string]int
+	struck   int          // blows
+	beats    atomic.Int64 // pulses
+	resumed  []Resumed
 }
 
 // owners is who the clients are at the moment.
@@ -56,18 +59,18 @@ func (e *episode) settling() bool         { return e.when.Load() != 0 || e.ctx.E
 
 // runEpisode plays one episode and answers what was seen. An error says that the cluster
 // does not come back, or that the run is over.
-func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number int) (*history.History, map[string]int, error) {
+func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number, blows int) (*history.History, *episode, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	drained, drain := context.WithCancel(ctx)
 	defer drain()
 	e := &episode{
 		cfg: cfg, number: number, cluster: c, ctx: ctx, drained: drained, rec: history.NewRecorder(), spaces: spacesOf(number),
-		blows: make(map[string]int),
+		blows: make(map[string]int), struck: blows,
 	}
 	e.resource = newResource(e.rec)
 	if err := e.found(); err != nil {
-		return nil, nil, err
+		return nil, e, err
 	}
 	var clients sync.WaitGroup
 	for i := range cfg.Clients {
@@ -77,7 +80,7 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number int)
 	if err != nil {
 		cancel()
 		clients.Wait()
-		return e.rec.History(), e.blows, err
+		return e.rec.History(), e, err
 	}
 	e.rec.Settle()
 	e.when.Store(int64(e.rec.Now()))
@@ -86,7 +89,7 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number int)
 	clients.Wait()
 	e.observe()
 	e.compare()
-	return e.rec.History(), e.blows, ctx.Err()
+	return e.rec.History(), e, ctx.Err()
 }
 
 // found sets the rules of the episode's namespaces.

@@ -48,7 +48,9 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 		}
 		fmt.Fprintf(&b, "%s %d", k, blows[k])
 	}
-	b.WriteString(".\n\n\"Unknown\" is what clients never learned the outcome of; \"undecided\" counts namespaces of an episode whose\nlinearizability could not be decided in time.\n")
+	b.WriteString(".\n")
+	b.WriteString(resumption(reports))
+	b.WriteString("\n\"Unknown\" is what clients never learned the outcome of; \"undecided\" counts namespaces of an episode whose\nlinearizability could not be decided in time.\n")
 	for _, r := range reports {
 		for _, v := range r.Violations {
 			fmt.Fprintf(&b, "\n- seed %d: %s\n", r.Seed, v)
@@ -56,6 +58,26 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 	}
 	if failed != nil {
 		fmt.Fprintf(&b, "\n%v\n", failed)
+	}
+	return b.String()
+}
+
+// resumption is how long leaders were missed: from the blow until something was
+// acknowledged in every log.
+func resumption(reports []*Report) string {
+	took := make(map[string][]time.Duration)
+	for _, r := range reports {
+		for _, x := range r.Resumed {
+			took[x.Kind] = append(took[x.Kind], x.Took)
+		}
+	}
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(took)) {
+		t := took[k]
+		slices.Sort(t)
+		at := func(p float64) time.Duration { return t[int(p*float64(len(t)-1))].Round(time.Millisecond) }
+		fmt.Fprintf(&b, "\nAfter %d × %s of a node that led a log, something was acknowledged in every log after %v (p50), %v (p90), %v (max).\n",
+			len(t), k, at(.5), at(.9), at(1))
 	}
 	return b.String()
 }

@@ -21,6 +21,7 @@ type Config struct {
 	Episode  time.Duration // of one, without its end
 	Clients  int
 	Faults   []string // kinds of blows; empty: all that the cluster can
+	Blows    int      // after which the run ends, 0: Duration says
 	// Keep is where histories that break promises are kept, "" for nowhere.
 	Keep string
 	Logf func(format string, args ...any)
@@ -38,6 +39,7 @@ type Report struct {
 	Accesses   int
 	Compared   int // digests
 	Blows      map[string]int
+	Resumed    []Resumed
 	Violations []check.Violation
 	Undecided  int
 	Histories  []string // files of what broke promises
@@ -52,17 +54,20 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	r := &Report{Seed: cfg.Seed, Blows: make(map[string]int)}
 	began := time.Now()
 	defer func() { r.Took = time.Since(began) }()
-	for n := 0; n == 0 || time.Since(began)+cfg.Episode/2 < cfg.Duration; n++ {
-		h, blows, err := runEpisode(ctx, &cfg, c, n)
+	struck := 0
+	for n := 0; n == 0 || time.Since(began)+cfg.Episode/2 < cfg.Duration && (cfg.Blows == 0 || struck < cfg.Blows); n++ {
+		h, e, err := runEpisode(ctx, &cfg, c, n, struck)
 		if h == nil {
 			return r, err
 		}
-		r.count(h, blows)
+		struck = e.struck
+		r.Resumed = append(r.Resumed, e.resumed...)
+		r.count(h, e.blows)
 		result := judge(h)
 		r.Violations = append(r.Violations, result.Violations...)
 		r.Undecided += len(result.Undecided)
 		cfg.Logf("episode %d: %d operations, %d granted, blows %v, %d violations, %d namespaces undecided; %v so far",
-			n, len(h.Ops), r.Granted, blows, len(result.Violations), len(result.Undecided), time.Since(began).Round(time.Second))
+			n, len(h.Ops), r.Granted, e.blows, len(result.Violations), len(result.Undecided), time.Since(began).Round(time.Second))
 		if len(result.Violations) > 0 && cfg.Keep != "" {
 			name := filepath.Join(cfg.Keep, fmt.Sprintf("history-%d-%d.json", cfg.Seed, n))
 			if e := h.Save(name); e != nil {

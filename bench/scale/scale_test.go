@@ -22,7 +22,7 @@ func TestScenarios(t *testing.T) {
 		for i := range Scenarios {
 			s := &Scenarios[i]
 			c := small(nodes)
-			if !s.Fits(nodes, c.Logs) {
+			if own, _ := s.Fits(nodes); !own {
 				continue
 			}
 			for c.Seed = range uint64(3) {
@@ -135,22 +135,27 @@ func TestChecksCheck(t *testing.T) {
 }
 
 // TestDetection: the model of gossip misses who died as memberlist does (bench scale
-// --measure: 5.8 s of 5 nodes, 7.6 and 9.2 s of 40 and 20; one suspicion time at least, and not much more).
+// --measure: 5.8 and 6.6 s by 5 nodes, 7.6 s by 40): after one suspicion time at least, and not much more.
 func TestDetection(t *testing.T) {
 	for _, c := range []struct {
 		nodes       int
 		least, most time.Duration
-	}{{5, 5 * time.Second, 13 * time.Second}, {40, 7 * time.Second, 15 * time.Second}, {500, 11 * time.Second, 15 * time.Second}} {
+	}{{5, 5 * time.Second, 13 * time.Second}, {40, 7 * time.Second, 15 * time.Second}, {500, 11 * time.Second, 18 * time.Second}} {
 		w := &World{c: Config{}.defaults(), rand: newRand(1), nodes: make([]*node, c.nodes)}
 		for range 200 {
 			if d := w.detection(c.nodes - 1); d < c.least || d > c.most {
 				t.Fatalf("%d nodes miss one after %v, want %v to %v", c.nodes, d, c.least, c.most)
 			}
 		}
-		if c.nodes > 5 {
-			if one, half := w.detection(c.nodes-1), w.detection(c.nodes/2); half < one {
-				t.Errorf("%d nodes miss half of them after %v, and one of them after %v", c.nodes, half, one)
+		mean := func(observers int) (sum time.Duration) {
+			for range 200 {
+				sum += w.detection(observers) / 200
 			}
+			return sum
+		}
+		// Who loses half of the others doubts itself, and probes more slowly.
+		if one, half := mean(c.nodes-1), mean(c.nodes/2); c.nodes > 5 && half < 2*one {
+			t.Errorf("%d nodes miss half of them after %v, and one of them after %v", c.nodes, half, one)
 		}
 	}
 }

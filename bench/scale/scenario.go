@@ -16,9 +16,11 @@ type Scenario struct {
 	founders func(nodes int) int
 	// happen lets it happen, and answers when it is over and healing is all that is left.
 	happen func(w *World)
-	// least is the number of nodes below which it is another scenario, and most the
-	// number of nodes times logs above which it takes minutes; 0: none.
-	least, most int
+	// least is the number of nodes below which it is another scenario.
+	least int
+	// storm says that every node sees something new again and again: with hundreds of
+	// nodes that takes minutes to play.
+	storm bool
 }
 
 // Times of scenarios.
@@ -57,7 +59,7 @@ var Scenarios = []Scenario{
 		w.split(func(n *node) bool { return n.idx%2 == 1 })
 		w.run(w.now + longAway)
 		w.heal()
-	}, most: 500 * 256},
+	}, storm: true},
 	{Name: "flap", What: "a tenth of the nodes, at least one, are down for 20 s and up for 40 s, ten times", happen: func(w *World) {
 		for range flaps {
 			for _, n := range w.tenth() {
@@ -74,7 +76,7 @@ var Scenarios = []Scenario{
 		for _, n := range w.nodes[:min(len(w.nodes), rolled)] {
 			w.roll(n)
 		}
-	}, most: 500 * 256},
+	}, storm: true},
 }
 
 func allBut(n int) func(int) int { return func(nodes int) int { return nodes - n } }
@@ -177,9 +179,13 @@ func (s *Scenario) Play(c Config) Result {
 	return r
 }
 
-// Fits says whether the scenario is one of its own with so many nodes, and can be played.
-func (s *Scenario) Fits(nodes, logs int) bool {
-	return nodes >= s.least && (s.most == 0 || nodes*logs <= s.most)
+// quick is how many nodes a storm may have that is played within a minute.
+const quick = 100
+
+// Fits says whether the scenario is one of its own with so many nodes, and whether it is
+// played within a minute or so.
+func (s *Scenario) Fits(nodes int) (own, soon bool) {
+	return nodes >= s.least, !s.storm || nodes <= quick
 }
 
 // quantile of times: the least that a share of them do not exceed.

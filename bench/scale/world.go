@@ -234,8 +234,8 @@ func (w *World) connectivity() {
 	w.leads()
 }
 
-// leads counts the logs that each node leads.
-func (w *World) leads() map[string]int {
+// leads notes how many logs a node leads at most.
+func (w *World) leads() {
 	by := make(map[string]int)
 	for _, l := range w.logs {
 		if l.leader != nil {
@@ -243,7 +243,6 @@ func (w *World) leads() map[string]int {
 			w.Stats.LeadsWorst = max(w.Stats.LeadsWorst, by[l.leader.node.name])
 		}
 	}
-	return by
 }
 
 // Settled says what is not yet as it should be; empty: nothing.

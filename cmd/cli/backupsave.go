@@ -20,6 +20,9 @@ const (
 	// changed between them; saveRest is how long to wait before.
 	saveTries = 20
 	saveRest  = 250 * time.Millisecond
+	// awakeEvery is how often nodes hear of images that are not read yet: they close
+	// those of a connection that reads none for 60 s.
+	awakeEvery = 15 * time.Second
 	// tellEvery is how often people are told how far a backup is.
 	tellEvery = 200 * time.Millisecond
 )
@@ -29,9 +32,10 @@ type saver struct {
 	a     *app
 	local bool
 	self  *pathlockd.Client
-	where *wire.Topology
+	where *wire.ClusterStatus          // nil: to be asked for
 	nodes map[string]*pathlockd.Client // that were connected to, by node id; nil for one that was not reached
 	told  time.Time
+	awake time.Time // when nodes were kept from closing what is not read yet
 }
 
 // shot is an image that a node has open.
@@ -58,7 +62,7 @@ func (a *app) save(ctx context.Context, target string, local bool) (*savedData, 
 		return nil, err
 	}
 	for i := range shots {
-		if err := s.fetch(ctx, w, &shots[i], i, len(shots)); err != nil {
+		if err := s.fetch(ctx, w, shots, i); err != nil {
 			return nil, err
 		}
 	}
@@ -93,30 +97,21 @@ func (s *saver) ask(ctx context.Context, c *pathlockd.Client, req *wire.Request)
 }
 
 // shoot opens images of all logs that fit together: no policy changed between them.
+// It tries again, too, when replicas move from node to node meanwhile.
 func (s *saver) shoot(ctx context.Context) ([]shot, error) {
+	var moved error
 	for range saveTries {
-		var shots []shot
-		first, err := s.open(ctx, wire.SystemLog)
-		if err != nil {
+		shots, fit, err := s.round(ctx)
+		if fit {
+			return shots, nil
+		}
+		var refused *wire.Error
+		if moved = err; err != nil && (s.local || !errors.As(err, &refused) || refused.Code != wire.FailedPrecondition) {
 			return nil, err
 		}
-		shots = append(shots, first)
-		for _, log := range backup.LogsOf(int(first.LogCount))[1:] {
-			one, err := s.open(ctx, log)
-			if err != nil {
-				return nil, err
-			}
-			shots = append(shots, one)
-		}
-		last, err := s.open(ctx, wire.SystemLog)
-		if err != nil {
-			return nil, err
-		}
-		if last.Changes == first.Changes {
-			return shots, s.close(ctx, &last)
-		}
-		for _, one := range append(shots, last) {
-			if err := s.close(ctx, &one); err != nil {
+		s.where = nil
+		for i := range shots {
+			if err := s.close(ctx, &shots[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -126,8 +121,33 @@ func (s *saver) shoot(ctx context.Context) ([]shot, error) {
 		case <-time.After(saveRest):
 		}
 	}
+	if moved != nil {
+		return nil, moved
+	}
 	f := &failure{exit: ExitFailed, code: wire.FailedPrecondition.String(), message: "policies are changed all the time: no images of all logs fit together"}
 	return nil, f.hinted("take the backup while nobody changes policies")
+}
+
+// round opens images of all logs, and says whether they fit together. Those that do
+// not are the caller's to close.
+func (s *saver) round(ctx context.Context) (shots []shot, fit bool, err error) {
+	first, err := s.open(ctx, wire.SystemLog)
+	if err != nil {
+		return nil, false, err
+	}
+	shots = append(shots, first)
+	for _, log := range backup.LogsOf(int(first.LogCount))[1:] {
+		one, err := s.open(ctx, log)
+		if err != nil {
+			return shots, false, err
+		}
+		shots = append(shots, one)
+	}
+	last, err := s.open(ctx, wire.SystemLog)
+	if err != nil {
+		return shots, false, err
+	}
+	return shots, last.Changes == first.Changes, s.close(ctx, &last)
 }
 
 // open opens an image of a log on a node that has it: its leader, or else any.
@@ -163,16 +183,22 @@ func (s *saver) candidates(ctx context.Context, log uint64) []*pathlockd.Client 
 	if s.where == nil {
 		ask, cancel := s.a.limited(ctx)
 		defer cancel()
-		if s.where, _ = s.self.Topology(ask); s.where == nil {
+		var err error
+		if s.where, err = s.self.ClusterStatus(ask); err != nil {
 			return []*pathlockd.Client{s.self}
 		}
 	}
-	names := []string{s.where.Self}
-	if i := int(log) - wire.SystemLog - 1; i >= 0 && i < len(s.where.Leaders) && s.where.Leaders[i] != "" {
-		names = []string{s.where.Leaders[i], s.where.Self}
+	var names []string
+	for i := range s.where.Logs {
+		if l := &s.where.Logs[i]; l.Log == log && l.Leader != "" {
+			names = append(names, l.Leader)
+		}
 	}
-	for _, n := range s.where.Nodes {
-		names = append(names, n.NodeID)
+	names = append(names, s.where.Self)
+	for i := range s.where.Nodes {
+		if n := &s.where.Nodes[i]; n.Alive {
+			names = append(names, n.NodeID)
+		}
 	}
 	var all []*pathlockd.Client
 	for _, name := range names {
@@ -192,10 +218,10 @@ func (s *saver) reach(ctx context.Context, name string) *pathlockd.Client {
 	if known {
 		return c
 	}
-	at := slices.IndexFunc(s.where.Nodes, func(n wire.NodeAddr) bool { return n.NodeID == name && n.Native != "" })
+	at := slices.IndexFunc(s.where.Nodes, func(n wire.NodeStatus) bool { return n.NodeID == name && n.NativeAddr != "" })
 	if at >= 0 {
 		there := *s.a
-		there.addr = s.where.Nodes[at].Native
+		there.addr = s.where.Nodes[at].NativeAddr
 		c, _ = there.dial(ctx)
 	}
 	s.nodes[name] = c
@@ -207,8 +233,9 @@ func (s *saver) close(ctx context.Context, one *shot) error {
 	return err
 }
 
-// fetch reads an image into its file.
-func (s *saver) fetch(ctx context.Context, w *backup.Writer, one *shot, nth, of int) (err error) {
+// fetch reads an image into its file. Those after it are read later.
+func (s *saver) fetch(ctx context.Context, w *backup.Writer, shots []shot, nth int) (err error) {
+	one := &shots[nth]
 	l, err := w.Log(one.Backup)
 	if err != nil {
 		return err
@@ -216,7 +243,10 @@ func (s *saver) fetch(ctx context.Context, w *backup.Writer, one *shot, nth, of 
 	defer func() { err = errors.Join(err, l.Close()) }()
 	var cursor []byte
 	for got := int64(0); ; {
-		s.tell(false, fmt.Sprintf("log %d of %d: %s", nth+1, of, size(got)))
+		s.tell(false, fmt.Sprintf("log %d of %d: %s", nth+1, len(shots), size(got)))
+		if err := s.keepAwake(ctx, one.c, shots[nth+1:]); err != nil {
+			return err
+		}
 		res, err := s.ask(ctx, one.c, &wire.Request{Op: wire.OpBackupRead, Target: one.ID, Cursor: cursor})
 		if err != nil {
 			return err
@@ -232,6 +262,27 @@ func (s *saver) fetch(ctx context.Context, w *backup.Writer, one *shot, nth, of 
 			return s.close(ctx, one)
 		}
 	}
+}
+
+// keepAwake asks each other node for the first page of an image that it has open, now
+// and then: that page may be asked for again.
+func (s *saver) keepAwake(ctx context.Context, at *pathlockd.Client, later []shot) error {
+	if time.Since(s.awake) < awakeEvery {
+		return nil
+	}
+	s.awake = time.Now()
+	asked := []*pathlockd.Client{at}
+	for i := range later {
+		one := &later[i]
+		if slices.Contains(asked, one.c) {
+			continue
+		}
+		asked = append(asked, one.c)
+		if _, err := s.ask(ctx, one.c, &wire.Request{Op: wire.OpBackupRead, Target: one.ID}); err != nil {
+			return fmt.Errorf("the image of log %d: %w", one.Log, err)
+		}
+	}
+	return nil
 }
 
 // tell tells people at a terminal how far it is, on one line.

@@ -53,6 +53,7 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.duration, "duration", 10*time.Minute, "of all seeds together")
 	f.DurationVar(&o.cfg.Episode, "episode", 30*time.Second, "of one episode under faults")
 	f.IntVar(&o.cfg.Clients, "clients", 10, "how many clients")
+	f.IntVar(&o.cfg.Blows, "blows", 0, "end each seed after so many faults; 0: when its time is over")
 	faults := f.String("faults", "", "kinds of faults, with commas between; empty: all")
 	f.StringVar(&o.report, "report", "", "file to write the report to, say docs/testing/torture-nodes.md")
 	f.StringVar(&o.keep, "keep", os.TempDir(), "where to keep histories that break promises")

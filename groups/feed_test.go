@@ -1,0 +1,124 @@
+package groups
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// ear is a subscriber who writes down what it hears.
+type ear struct {
+	mu   sync.Mutex
+	got  []string
+	gaps int
+}
+
+func (e *ear) Deliver(_ *wire.Subscription, kind wire.EventKind, path, _ string, token int64, _ wire.Position) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.got = append(e.got, fmt.Sprintf("%s %s %d", kind, path, token))
+}
+
+func (e *ear) Progress(*wire.Subscription, []wire.Position) {}
+
+func (e *ear) Gap(*wire.Subscription, []wire.Position) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gaps++
+}
+
+func (e *ear) heard() ([]string, int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.got), e.gaps
+}
+
+// TestFleetEvents: a subscriber at any node hears of its owner's grants, also of those
+// in logs that the node has no replica of, each once and in order; after a node was lost
+// too, or it is told of a gap.
+func TestFleetEvents(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 5, nil)
+	f.each(5, func(n *Node) {
+		f.until(n.id.NodeID+" counts the others", func() bool {
+			n.plans.mu.Lock()
+			defer n.plans.mu.Unlock()
+			return len(n.plans.view.Placed) == 5
+		})
+	})
+	f.settle(3)
+	c := newFleetClient(f.nodes[1])
+	for i := range 60 { // so that there is something in every log
+		c.mustAcquire(t, fmt.Sprintf("h:/before%d/x", i), "holder")
+	}
+	ears := make([]*ear, 5)
+	for i, n := range f.nodes {
+		ears[i] = new(ear)
+		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: ears[i]}); err != nil {
+			t.Fatal(err)
+		}
+		f.until(n.id.NodeID+" is fed what it does not host", func() bool {
+			for shard, l := range n.logs {
+				if shard != systemShard && l.local.Load() == nil && n.hub.where(shard).Index == 0 {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	round := func(from, to int) {
+		for i := from; i < to; i++ {
+			path := fmt.Sprintf("h:/e%d/x", i)
+			c.mustAcquire(t, path, "holder")
+			res := c.ask(t, &wire.Request{
+				Op: wire.OpAcquire, Owner: "waiter", TTLMillis: 60_000, QueueTTLMillis: 60_000,
+				Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}},
+			})
+			if res.Status != wire.StatusQueued {
+				t.Fatalf("%s: %+v", path, res)
+			}
+			c.ask(t, &wire.Request{Op: wire.OpRelease, Owner: "holder", Releases: []wire.ReleaseRequest{{Path: path, Mode: wire.ModeWrite}}})
+		}
+	}
+	check := func(want int, skip int) {
+		t.Helper()
+		for i, e := range ears {
+			if i == skip {
+				continue
+			}
+			deadline := time.Now().Add(20 * time.Second)
+			for {
+				got, gaps := e.heard()
+				sorted := slices.Compact(slices.Sorted(slices.Values(got)))
+				if len(sorted) != len(got) {
+					t.Fatalf("node %d heard something twice: %q", i, got)
+				}
+				if len(got) == want || gaps > 0 && skip >= 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("node %d heard %d of %d events and of %d gaps: %q", i, len(got), want, gaps, got)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+	}
+	round(0, 40) // over all logs
+	check(40, -1)
+	for i, e := range ears {
+		if _, gaps := e.heard(); gaps > 0 {
+			t.Errorf("node %d was told of %d gaps though nothing happened", i, gaps)
+		}
+	}
+	lost := 0
+	if err := f.nodes[lost].Close(0); err != nil {
+		t.Fatal(err)
+	}
+	f.nodes[lost] = nil
+	round(40, 80)
+	check(80, lost)
+}
