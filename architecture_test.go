@@ -32,7 +32,7 @@ var imports = map[string][]string{
 	"cmd/pathlockd": {"cmd/daemon"},
 	"cmd/cli":       {"clients/go", "groups/backup", "wire"},
 	"cmd/pathlock":  {"cmd/cli"},
-	"bench":         {"bench/ceiling", "bench/cost", "bench/face", "bench/gauge", "bench/load", "bench/scale", "bench/server", "cmd/daemon", "groups", "loop"},
+	"bench":         {"bench/ceiling", "bench/cost", "bench/face", "bench/gauge", "bench/load", "bench/scale", "bench/server", "clients/go", "cmd/daemon", "groups", "loop", "wire"},
 	"bench/ceiling": {},
 	"bench/cost":    {"engine", "wire"},
 	"bench/crash":   {"bench/server", "wire"},

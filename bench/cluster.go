@@ -91,6 +91,7 @@ func clusterCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout
 	asJSON := fs.Bool("json", false, "print the report as JSON")
 	short := fs.Bool("short", false, "take seconds, and say nothing about a budget")
 	dir := fs.String("dir", ".", "`directory` to write below, on the disk to be measured")
+	bin := fs.String("pathlockd", "", "`binary` of pathlockd; built when it is empty")
 	if err := parse(fs, args); err != nil {
 		return false, err
 	}
@@ -103,6 +104,7 @@ func clusterCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout
 		return usage("--only: %v", err)
 	}
 	b := &clusterBench{rounds: *rounds}
+	b.pathlockd = *bin
 	b.scale = fullScale
 	b.ctx, b.stderr, b.progress, b.turns = ctx, stderr, stderr, *turns
 	b.warm, b.measure, b.watch = *warm, *duration, *watch

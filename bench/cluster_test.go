@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/bench/load"
-	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -90,30 +89,28 @@ func TestLayout(t *testing.T) {
 	for ns := range load.Namespaces {
 		l.logs = append(l.logs, ns%4)
 	}
-	c := &server.Cluster{}
-	if got := l.targets(c, 0); len(got) != 0 {
-		t.Errorf("no nodes, and targets %v", got)
-	}
-	all := make(map[int]int)
-	for node := range 3 {
-		for _, ns := range l.namespaces(node) {
-			if all[ns]++; l.leaders[l.logs[ns]] != node {
-				t.Errorf("node %d is said to lead namespace %d", node, ns)
+	addrs := []string{"a", "b", "c"}
+	for away, forwarded := range []bool{false, true, true} {
+		asked := make(map[int]bool)
+		for _, target := range l.targets(addrs, away) {
+			for _, ns := range target.Namespaces {
+				if asked[ns] {
+					t.Errorf("%d away: namespace %d is asked for twice", away, ns)
+				}
+				asked[ns] = true
+				if leader := addrs[l.leaders[l.logs[ns]]]; (leader != target.Addr) != forwarded {
+					t.Errorf("%d away: namespace %d is led by %s and asked from %s", away, ns, leader, target.Addr)
+				}
 			}
 		}
-	}
-	if len(all) != load.Namespaces {
-		t.Errorf("%d namespaces are led", len(all))
-	}
-	for ns, n := range all {
-		if n != 1 {
-			t.Errorf("namespace %d is led %d times", ns, n)
+		if len(asked) != load.Namespaces {
+			t.Errorf("%d away: %d namespaces are asked for", away, len(asked))
 		}
 	}
 	if got := l.busiest(); got != 2 {
 		t.Errorf("node %d leads most", got)
 	}
-	if l.pathIn(3) != 3 || l.pathIn(9) != -1 {
+	if l.pathIn(3) != failoverPaths+3 || l.pathIn(9) != -1 {
 		t.Errorf("paths %d, %d", l.pathIn(3), l.pathIn(9))
 	}
 }

@@ -66,7 +66,7 @@ func (b *clusterBench) pairs(s shape) error {
 		return func(int) (load.Result, error) {
 			return b.standing(c, func(l *layout) (load.Result, error) {
 				return load.Pairs{
-					Targets: l.targets(c, away), Conns: s.conns, InFlight: s.inFlight, Pool: b.pool, Warm: b.warm, Measure: b.measure,
+					Targets: l.targets(addrsOf(c), away), Conns: s.conns, InFlight: s.inFlight, Pool: b.pool, Warm: b.warm, Measure: b.measure,
 				}.Run(b.ctx)
 			})
 		}
@@ -92,14 +92,10 @@ func (b *clusterBench) pairs(s shape) error {
 // different ones.
 func (b *clusterBench) hotMutex() error {
 	at := func(c *server.Cluster) func(int) (load.Result, error) {
-		addrs := make([]string, c.Nodes())
-		for i := range addrs {
-			addrs[i] = c.Node(i).Addr
-		}
-		return func(turn int) (load.Result, error) {
+		return func(int) (load.Result, error) {
 			return b.standing(c, func(*layout) (load.Result, error) {
 				b.mutexes++
-				return load.Handover{Addrs: addrs, Path: b.mutexes, Conns: hotClients, Waiters: 1, Warm: b.warm, Measure: b.measure}.Run(b.ctx)
+				return load.Handover{Addrs: addrsOf(c), Path: mutexPaths + b.mutexes, Conns: hotClients, Waiters: 1, Warm: b.warm, Measure: b.measure}.Run(b.ctx)
 			})
 		}
 	}

@@ -85,13 +85,22 @@ func (l *layout) namespaces(node int) (led []int) {
 
 // targets are the nodes, each with namespaces that the node itself leads (away 0) or
 // the one so many further on does.
-func (l *layout) targets(c *server.Cluster, away int) (all []load.Target) {
-	for i := range c.Nodes() {
-		if led := l.namespaces((i + away) % c.Nodes()); len(led) > 0 {
-			all = append(all, load.Target{Addr: c.Node(i).Addr, Namespaces: led})
+func (l *layout) targets(addrs []string, away int) (all []load.Target) {
+	for i, addr := range addrs {
+		if led := l.namespaces((i + away) % len(addrs)); len(led) > 0 {
+			all = append(all, load.Target{Addr: addr, Namespaces: led})
 		}
 	}
 	return all
+}
+
+// addrsOf lists where the nodes serve.
+func addrsOf(c *server.Cluster) []string {
+	addrs := make([]string, c.Nodes())
+	for i := range addrs {
+		addrs[i] = c.Node(i).Addr
+	}
+	return addrs
 }
 
 // busiest is the node that leads most logs.
@@ -106,8 +115,22 @@ func (l *layout) busiest() int {
 	return best
 }
 
-// pathIn is the number of a path of the load in a log, -1 when it has none there.
-func (l *layout) pathIn(log int) int { return slices.Index(l.logs, log) }
+// Numbers of paths from which on only a fail-over, or a hot mutex, asks: beyond every
+// pool, for a lock outlives the run that left it.
+const (
+	failoverPaths = load.Namespaces * 50_000
+	mutexPaths    = 2 * failoverPaths
+)
+
+// pathIn is the number of a path in a log that only a fail-over asks for, -1 when no
+// namespace lives there.
+func (l *layout) pathIn(log int) int {
+	ns := slices.Index(l.logs, log)
+	if ns < 0 {
+		return -1
+	}
+	return failoverPaths + ns
+}
 
 // placed waits until every replica and every leader of a cluster is where it belongs.
 func placed(ctx context.Context, c *server.Cluster) error {

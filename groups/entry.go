@@ -15,6 +15,7 @@ import (
 //	office  = term node incarnation                       a leader takes office
 //	batch   = term node incarnation number stamp wall     commands under an office
 //	          sessions metas commands
+//	next    = as batch
 //	session = id(16) epoch window
 //	meta    = length bytes
 //	command = group op flags version nslen
@@ -24,11 +25,24 @@ import (
 // Numbers are unsigned varints, but stamp and wall, which are signed. A decoder
 // refuses a format it does not know: such an entry means that this node is older
 // than what the cluster agreed to write, and must not go on.
+//
+// # Which batches count
+//
+// Several batches of an office are under way at once, and raft may lose one and take
+// those behind it. So that commands are carried out in the order in which they were
+// queued, a next counts only if its number is the last one's that counted, plus one:
+// after one that was lost, none does. A batch counts if its number is higher than the
+// last, whatever was lost between. It has no commands and mends such a gap (log.go):
+// the number of whatever did not come before it is too low from then on. No number is
+// given twice in an office, but one that raft never got to see.
+//
+// Entries of logs that were written before there was next carry commands in batches.
 const (
 	entryFormat = 1
 
 	entryOffice = 1
 	entryBatch  = 2
+	entryNext   = 3
 )
 
 // Flags of a command.
@@ -68,6 +82,7 @@ func appendOffice(dst []byte, o office) []byte {
 type batchHead struct {
 	office office
 	number uint64 // grows within the office
+	next   bool   // it counts only right after the one before it
 	stamp  int64  // ms of the lease clock
 	wall   int64  // Unix ms
 }
@@ -153,8 +168,11 @@ func (w *batchWriter) metaIndex(m []byte) int {
 
 // entry answers the encoded batch. The next call overwrites it.
 func (w *batchWriter) entry(h *batchHead) []byte {
-	b := append(w.buf[:0], entryFormat, entryBatch)
-	b = h.office.append(b)
+	kind := byte(entryBatch)
+	if h.next {
+		kind = entryNext
+	}
+	b := h.office.append(append(w.buf[:0], entryFormat, kind))
 	b = binary.AppendUvarint(b, h.number)
 	b = binary.AppendVarint(b, h.stamp)
 	w.buf = w.appendTo(binary.AppendVarint(b, h.wall))
@@ -267,10 +285,10 @@ type batchReader struct {
 	body     []byte
 }
 
-// open starts on a batch whose head r stands at.
-func (b *batchReader) open(r entryReader) error {
+// open starts on a batch of a kind whose head r stands at.
+func (b *batchReader) open(r entryReader, kind byte) error {
 	b.entryReader = r
-	b.head = batchHead{office: b.office(), number: b.uvarint(), stamp: b.varint(), wall: b.varint()}
+	b.head = batchHead{office: b.office(), number: b.uvarint(), next: kind == entryNext, stamp: b.varint(), wall: b.varint()}
 	return b.tables()
 }
 

@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -203,7 +205,7 @@ func (n *Node) currentTopology() *wire.Topology {
 	routes := n.routes.Load()
 	out := &wire.Topology{
 		Version: n.topology.version, Self: n.id.NodeID, GroupLogs: uint64(n.id.GroupCount),
-		Nodes:   []wire.NodeAddr{{NodeID: n.id.NodeID, Native: n.cfg.NativeAddr}},
+		Nodes:   n.addresses(),
 		Leaders: make([]string, n.id.LogCount), LogOf: make([]uint64, len(n.homes)),
 		Segments: uint64(routes.Segments), Roots: routes.TopologyRoots(),
 	}
@@ -211,10 +213,26 @@ func (n *Node) currentTopology() *wire.Topology {
 		out.LogOf[g] = shard - firstLogShard
 	}
 	for i := range out.Leaders {
-		if l := n.logs[firstLogShard+uint64(i)]; l != nil && l.isOwn(l.lead.Load().leader) {
-			out.Leaders[i] = n.id.NodeID
+		if host, _ := n.leaderOf(firstLogShard + uint64(i)); host != "" {
+			out.Leaders[i] = n.nodeOf(host)
 		}
 	}
+	return out
+}
+
+// addresses lists where clients reach the nodes that are there, this one included.
+func (n *Node) addresses() []wire.NodeAddr {
+	own := wire.NodeAddr{NodeID: n.id.NodeID, Native: n.cfg.NativeAddr}
+	if n.cluster == nil {
+		return []wire.NodeAddr{own}
+	}
+	out := []wire.NodeAddr{own}
+	for _, s := range n.cluster.sightings() {
+		if s.HostID != n.id.HostID && s.Alive && s.State != members.Leaving && s.NativeAddr != "" {
+			out = append(out, wire.NodeAddr{NodeID: s.NodeID, Native: s.NativeAddr})
+		}
+	}
+	slices.SortFunc(out, func(a, b wire.NodeAddr) int { return strings.Compare(a.NodeID, b.NodeID) })
 	return out
 }
 

@@ -188,8 +188,8 @@ func (m *machine) apply(index uint64, data []byte) {
 	if err == nil && kind == entryOffice {
 		m.takeOffice(r.office())
 		err = r.err
-	} else if err == nil && kind == entryBatch {
-		if err = m.reader.open(r); err == nil {
+	} else if err == nil && (kind == entryBatch || kind == entryNext) {
+		if err = m.reader.open(r, kind); err == nil {
 			m.batch(index)
 			err = m.reader.err
 		}
@@ -221,18 +221,25 @@ func (m *machine) takeOffice(o office) {
 }
 
 // batch applies the batch that reader stands at, if its office is the current one
-// and it is not one that came before.
+// and its number counts (entry.go).
 func (m *machine) batch(index uint64) {
 	h := &m.reader.head
-	var f *flight
-	if m.driver != nil && h.office.node == m.replica && h.office.incarnation == m.driver.process {
-		f = m.driver.landing(h.office, h.number)
-	}
 	if h.office != m.office || h.number <= m.number {
-		if f != nil {
-			m.driver.giveBackLanded(f)
+		return
+	}
+	own := m.driver != nil && h.office.node == m.replica && h.office.incarnation == m.driver.process
+	if h.next && h.number != m.number+1 {
+		if own {
+			m.driver.tear(h.office.term, h.number)
 		}
 		return
+	}
+	var f *flight
+	switch {
+	case own && h.next:
+		f = m.driver.landing(h.office, h.number)
+	case own:
+		m.driver.mended(h.office, h.number)
 	}
 	m.number, m.wall = h.number, h.wall
 	clock := engine.Clock{Now: m.advance(h.stamp), Wall: h.wall}
@@ -242,7 +249,7 @@ func (m *machine) batch(index uint64) {
 	for i := 0; m.reader.next(); i++ {
 		res := m.command(clock)
 		m.commands++
-		if f != nil {
+		if f != nil && f.parts[i] != nil {
 			m.node.deliver(f.parts[i], &res, &m.flush)
 		}
 	}

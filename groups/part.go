@@ -1,6 +1,8 @@
 package groups
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -46,11 +48,31 @@ func (p *part) caller() engine.Caller {
 
 // flight is a proposed batch whose fate is not known yet.
 type flight struct {
-	office  office
-	number  uint64
-	parts   []*part
-	since   time.Duration
-	expired bool // its parts were told that the outcome is not known
+	office office
+	number uint64
+	parts  []*part       // nil for those that were told that the outcome is not known
+	oldest time.Duration // when the first call of them came
+}
+
+// forget lets go of the parts that are.
+func (f *flight) forget(are func(*part) bool) (gone []*part) {
+	f.oldest = math.MaxInt64
+	for i, p := range f.parts {
+		switch {
+		case p == nil:
+		case are(p):
+			gone = append(gone, p)
+			f.parts[i] = nil
+		default:
+			f.oldest = min(f.oldest, p.since)
+		}
+	}
+	return gone
+}
+
+// left is the parts that nobody was told about.
+func (f *flight) left() []*part {
+	return slices.DeleteFunc(slices.Clone(f.parts), func(p *part) bool { return p == nil })
 }
 
 // repliers is who is to be flushed after a burst of answers.

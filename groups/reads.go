@@ -27,6 +27,10 @@ type read struct {
 	done  func(err *wire.Error)
 }
 
+// askAgain is how long raft is given to answer once: what it was asked while the leader
+// changed, it may never answer.
+func (r *reader) askAgain() time.Duration { return max(2*r.l.n.cfg.ElectionMin, 4*raftTick) }
+
 // do calls done on another goroutine when the log is up to date.
 func (r *reader) do(done func(err *wire.Error)) {
 	q := &read{since: r.l.clock.Mono(), done: done}
@@ -51,34 +55,50 @@ func (r *reader) run() {
 			return
 		}
 		r.mu.Unlock()
-		err := r.index(batch[0].since)
-		for _, q := range batch {
-			q.done(err)
+		for len(batch) > 0 {
+			err, late := r.index(batch[0].since)
+			if !late {
+				for _, q := range batch {
+					q.done(err)
+				}
+				break
+			}
+			// The others came later, and still have time.
+			now, n := r.l.clock.Mono(), 1
+			for n < len(batch) && now-batch[n].since >= r.l.timeout {
+				n++
+			}
+			for _, q := range batch[:n] {
+				q.done(err)
+			}
+			batch = batch[n:]
 		}
 	}
 }
 
 // index waits until this node has applied all that was committed when it was
-// called. While there is no leader it tries until the oldest read's time is over.
-func (r *reader) index(since time.Duration) *wire.Error {
+// called. While there is no leader it tries until the oldest read's time is over: then it
+// is late.
+func (r *reader) index(since time.Duration) (_ *wire.Error, late bool) {
 	if engine.Planted == engine.PlantStaleRead {
-		return nil
+		return nil, false
 	}
 	for {
-		rs, err := r.l.host.ReadIndex(r.l.shard, r.l.timeout)
+		left := r.l.timeout - (r.l.clock.Mono() - since)
+		if left <= 0 {
+			return wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read"), true
+		}
+		rs, err := r.l.host.ReadIndex(r.l.shard, max(min(left, r.askAgain()), 2*raftTick))
 		if err == nil {
 			result := <-rs.ResultC()
 			rs.Release()
 			if result.Completed() {
-				return nil
+				return nil, false
 			}
-		}
-		if r.l.clock.Mono()-since >= r.l.timeout {
-			return wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read")
 		}
 		select {
 		case <-r.l.stop:
-			return wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read")
+			return wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"), false
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

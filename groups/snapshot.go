@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -142,7 +143,7 @@ func readRows(r *rows.Reader, stop <-chan struct{}, b *pebble.Batch) error {
 		default:
 		}
 		key, val, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

@@ -42,7 +42,7 @@ func program(args []string) int {
 	flags.IntVar(&cfg.nodes, "nodes", 3, "nodes, 1 to 9")
 	flags.IntVar(&cfg.clients, "clients", 8, "clients that take and give back locks")
 	flags.IntVar(&cfg.logs, "logs", 4, "replicated logs of a new cluster")
-	flags.IntVar(&cfg.basePort, "port", 52000, "first port: a node has ten of its own")
+	flags.IntVar(&cfg.basePort, "port", 27100, "first port: a node has ten of its own")
 	flags.DurationVar(&cfg.duration, "for", 0, "how long; 0: until Ctrl-C")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,5 +112,49 @@ func TestPairsRefused(t *testing.T) {
 	cancel()
 	if _, err := (Pairs{Addr: e.Addr(), Conns: 1, InFlight: 1, Pool: 10, Echo: true, Measure: time.Minute}).Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a run that is given up: %v", err)
+	}
+}
+
+// TestShare: no two requests in flight ever ask for the same path, and each target is
+// asked for its own namespaces alone.
+func TestShare(t *testing.T) {
+	for _, p := range []Pairs{
+		{Addr: "a", Conns: 3, InFlight: 5, Pool: 640},
+		{Targets: []Target{{"a", []int{0, 7}}, {"b", []int{1, 2, 63}}}, Conns: 5, InFlight: 4, Pool: 640},
+		{Targets: []Target{{"a", []int{0, 7}}, {"b", []int{1, 2, 63}}, {"c", []int{5}}}, Conns: 1, InFlight: 3, Pool: 640},
+	} {
+		owner := make(map[int]string)
+		for i := range p.Conns {
+			s, err := p.share(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := p.worker(nil, i, s, nil, nil)
+			for j := range w.slots {
+				first := w.slots[j].path
+				for x := first; ; {
+					path := w.share.path(x)
+					if path < 0 || path >= p.Pool || s.namespaces != nil && !slices.Contains(s.namespaces, path%Namespaces) {
+						t.Fatalf("%+v: connection %d at %s asks for %s", p, i, s.addr, Path(path))
+					}
+					me := fmt.Sprintf("%d.%d", i, j)
+					if other, taken := owner[path]; taken {
+						t.Fatalf("%+v: %s and %s ask for %s", p, other, me, Path(path))
+					}
+					owner[path] = me
+					if x = (x + w.share.slots) % w.share.pool; x == first {
+						break
+					}
+				}
+			}
+		}
+	}
+	for name, p := range map[string]Pairs{
+		"no namespace":   {Targets: []Target{{"a", nil}}, Conns: 1, InFlight: 1, Pool: 640},
+		"too small pool": {Targets: []Target{{"a", []int{3}}}, Conns: 1, InFlight: 11, Pool: 640},
+	} {
+		if _, err := p.share(0); err == nil {
+			t.Errorf("%s: it is taken", name)
+		}
 	}
 }

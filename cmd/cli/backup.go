@@ -211,8 +211,7 @@ func (a *app) backupRestoreCmd() *cobra.Command {
 	o := backup.Options{Jump: backup.DefaultJump}
 	cmd := &cobra.Command{
 		Use: "restore --from DIRECTORY --data-dir DIRECTORY", Short: "Found a new cluster with a backup", Long: backupRestoreLong, Args: takes(),
-		Example: `  pathlock backup restore --from /backups/monday --data-dir /var/lib/pathlockd
-  pathlockd --config /etc/pathlockd/pathlockd.toml`,
+		Example: `  pathlock backup restore --from /backups/monday --data-dir /var/lib/pathlockd`,
 		RunE: body(func(ctx context.Context, _ []string) error {
 			switch {
 			case o.From == "":

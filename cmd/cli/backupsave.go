@@ -45,13 +45,13 @@ type shot struct {
 }
 
 // save saves a backup to a directory.
-func (a *app) save(ctx context.Context, target string, local bool) (*savedData, error) {
+func (a *app) save(ctx context.Context, target string, local bool) (_ *savedData, err error) {
 	began := time.Now()
 	w, err := backup.Create(target)
 	if err != nil {
 		return nil, err
 	}
-	defer w.Abort()
+	defer func() { err = errors.Join(err, w.Abort()) }()
 	s := &saver{a: a, local: local, nodes: make(map[string]*pathlockd.Client)}
 	defer s.hangUp()
 	if s.self, err = a.dial(ctx); err != nil {

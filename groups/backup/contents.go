@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -100,7 +101,7 @@ func (c *contents) load(ctx context.Context, m *Manifest, l *Saved, f io.Reader)
 	count, states := 0, 0
 	for ; ; count++ {
 		key, val, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

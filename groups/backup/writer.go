@@ -120,7 +120,7 @@ func (l *LogWriter) count(from io.Reader) error {
 	r := rows.NewReader(from)
 	for {
 		_, _, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -28,7 +28,7 @@ func readAll(from io.Reader) (all []row, rest io.Reader, err error) {
 	r := NewReader(from)
 	for {
 		key, val, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all, r.Rest(), nil
 		}
 		if err != nil {

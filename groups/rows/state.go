@@ -31,18 +31,18 @@ var errState = errors.New("rows: malformed state of a log")
 // skipped.
 func ParseState(row []byte) (s State, err error) {
 	for _, v := range []*uint64{&s.Applied, &s.Term, &s.Node, &s.Incarnation, &s.Number} {
-		n := 0
-		if *v, n = binary.Uvarint(row); n <= 0 {
+		value, n := binary.Uvarint(row)
+		if n <= 0 {
 			return s, errState
 		}
-		row = row[n:]
+		*v, row = value, row[n:]
 	}
 	for _, v := range []*int64{&s.Now, &s.Wall} {
-		n := 0
-		if *v, n = binary.Varint(row); n <= 0 {
+		value, n := binary.Varint(row)
+		if n <= 0 {
 			return s, errState
 		}
-		row = row[n:]
+		*v, row = value, row[n:]
 	}
 	return s, nil
 }

@@ -3,6 +3,7 @@ package rows
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -144,7 +145,7 @@ func (r *Reader) bytes(buf []byte, n uint64) ([]byte, error) {
 
 // cut is the error of a stream that ends too early.
 func cut(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

@@ -36,18 +36,52 @@ func (b *breaker) fails(what broken, how error) error {
 	return nil
 }
 
-// raftBreaker is the breaker of the raft log's disk.
-type raftBreaker struct{ *breaker }
+// raftBreaker is the raft log's disk, with the breaker in its files.
+type raftBreaker struct {
+	gvfs.FS
+	b *breaker
+}
 
-// MaybeError implements gvfs.Injector.
-func (b raftBreaker) MaybeError(op gvfs.Op) error {
-	switch op {
-	case gvfs.OpSync:
-		return b.fails(raftSync, syscall.EIO)
-	case gvfs.OpWrite:
-		return b.fails(raftWrite, syscall.ENOSPC)
+func (r raftBreaker) wrap(f gvfs.File, err error) (gvfs.File, error) {
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return &raftFile{f, r.b}, nil
+}
+
+// Create implements gvfs.FS.
+func (r raftBreaker) Create(name string) (gvfs.File, error) { return r.wrap(r.FS.Create(name)) }
+
+// OpenForAppend implements gvfs.FS.
+func (r raftBreaker) OpenForAppend(name string) (gvfs.File, error) {
+	return r.wrap(r.FS.OpenForAppend(name))
+}
+
+// ReuseForWrite implements gvfs.FS.
+func (r raftBreaker) ReuseForWrite(oldname, newname string) (gvfs.File, error) {
+	return r.wrap(r.FS.ReuseForWrite(oldname, newname))
+}
+
+// raftFile is one of its files.
+type raftFile struct {
+	gvfs.File
+	b *breaker
+}
+
+// Write implements gvfs.File.
+func (f *raftFile) Write(p []byte) (int, error) {
+	if err := f.b.fails(raftWrite, syscall.ENOSPC); err != nil {
+		return 0, err
+	}
+	return f.File.Write(p)
+}
+
+// Sync implements gvfs.File.
+func (f *raftFile) Sync() error {
+	if err := f.b.fails(raftSync, syscall.EIO); err != nil {
+		return err
+	}
+	return f.File.Sync()
 }
 
 // stateBreaker is the breaker of the state database's disk.

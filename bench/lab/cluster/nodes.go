@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -120,20 +119,12 @@ func NewNodes(ctx context.Context, dir string, nodes int, seed uint64) (*Nodes, 
 	return n, nil
 }
 
-// grown waits until there is a replica of every log on as many nodes as it should have.
+// grown waits until every log has as many voters as it should: fewer nodes are a majority
+// of less.
 func (n *Nodes) grown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	again := time.NewTicker(askEvery)
-	defer again.Stop()
-	for want := (logs + 1) * min(len(n.list), 3); len(n.Digests()) < want; {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d replicas of %d: %w", len(n.Digests()), want, ctx.Err())
-		case <-again.C:
-		}
-	}
-	return nil
+	return Healthy(ctx, n, 0)
 }
 
 // configure makes a node's configuration. All nodes but the first join the first.
@@ -149,7 +140,7 @@ func (n *Nodes) configure(m *member) error {
 		Segments: 1, GroupCount: 16, LogCount: logs, RaftAddr: m.cfg.RaftAddr, GossipAddr: m.cfg.GossipAddr,
 		RequestTimeout: requestTimeout, ElectionMin: electionMin, Heartbeat: heartbeat,
 		SnapshotLog: 400, KeepEntries: 50, // so that replicas fall behind what is kept
-		Clock: m.clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Clock: m.clock, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})).With("node", m.number),
 		Token: token, OneHost: true, Faults: m, NativeAddr: "127.0.0.1:" + strconv.Itoa(1+m.number),
 		StabilityWindow: 300 * time.Millisecond, EvictionWindow: evictAfter, LeaderBalance: time.Second,
 		Fatal: func(err error) {
@@ -202,7 +193,7 @@ func (n *Nodes) Start(ctx context.Context, node int) error {
 	}
 	m.mu.Lock()
 	m.gone, m.broke = make(chan struct{}), make(chan error, 1)
-	m.cfg.RaftFS, m.cfg.FS = gvfs.Wrap(m.raft, raftBreaker{&m.breaker}), errorfs.Wrap(m.state, stateBreaker{&m.breaker})
+	m.cfg.RaftFS, m.cfg.FS = raftBreaker{m.raft, &m.breaker}, errorfs.Wrap(m.state, stateBreaker{&m.breaker})
 	m.dead.Store(false)
 	m.mu.Unlock()
 	up, err := groups.Open(m.cfg)
