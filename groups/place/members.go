@@ -71,7 +71,7 @@ type View struct {
 
 // Members decides who counts, from who is seen. A node counts once it was seen
 // without a break for the stability window, and until the eviction window after it
-// was last seen. Three things keep a storm from becoming a move of data:
+// was last seen. Four things keep a storm from becoming a move of data:
 //
 //   - A node that was dropped has to be seen for longer the next time: the window
 //     doubles with each time that it drops out, up to 16 times.
@@ -80,11 +80,14 @@ type View struct {
 //   - Nodes that already hold replicas count when they are first heard of (Adopt),
 //     so that a leader who knows less than the one before it does not undo what
 //     that one did.
+//   - While this node is new (Windows.Quiet), a node that is away for less than the
+//     eviction window has not been away.
 //
 // The node itself always counts, unless it leaves.
 type Members struct {
 	self    string
 	windows Windows
+	began   time.Duration
 	known   map[string]*member
 }
 
@@ -110,7 +113,7 @@ func (n *member) waited(held bool) bool { return held && n.drain() < DrainReplic
 
 // NewMembers is a cluster in which nobody was seen yet but the node itself.
 func NewMembers(now time.Duration, self Sighting, w Windows) *Members {
-	m := &Members{self: self.Node, windows: w, known: make(map[string]*member)}
+	m := &Members{self: self.Node, windows: w, began: now, known: make(map[string]*member)}
 	m.known[self.Node] = &member{disk: self.Disk, alive: true, stable: true, since: now, said: self.Drain}
 	return m
 }
@@ -153,7 +156,7 @@ func (m *Members) Observe(now time.Duration, seen []Sighting, marks map[string]D
 		s, alive := here[id]
 		switch {
 		case alive:
-			n.sighted(now, s)
+			n.sighted(now, s, m.forgives(now, n))
 		case n.alive && id != m.self:
 			n.alive, n.seen = false, now
 		}
@@ -183,8 +186,15 @@ func (m *Members) admit(now time.Duration, id string) *member {
 	return n
 }
 
-func (n *member) sighted(now time.Duration, s Sighting) {
-	if !n.alive || n.disk != s.Disk {
+// forgives says whether a node's absence just now does not count. While this node is new
+// it knows nobody, and in a rolling restart the others are away one after the other: it
+// would lay logs out without those that it saw leave for a moment.
+func (m *Members) forgives(now time.Duration, n *member) bool {
+	return n.drops == 0 && now-m.began < m.windows.Quiet() && now-n.seen < m.windows.Eviction
+}
+
+func (n *member) sighted(now time.Duration, s Sighting, forgiven bool) {
+	if !n.alive && !forgiven || n.disk != s.Disk {
 		n.since = now
 	}
 	n.alive, n.disk, n.said = true, s.Disk, s.Drain

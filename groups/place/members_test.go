@@ -27,11 +27,16 @@ func TestMembers(t *testing.T) {
 			159: a => a b next=160
 			160: a => a next=never`,
 		"a break begins the wait anew": `
+			50: a b => a next=80
+			70: a => a next=130
+			75: a b => a next=105
+			104: a b => a next=105
+			105: a b => a b next=never`,
+		"while the node is new it does not": `
 			0: a b => a next=30
 			20: a => a next=80
-			25: a b => a next=55
-			54: a b => a next=55
-			55: a b => a b next=never`,
+			25: a b => a next=30
+			30: a b => a b next=never`,
 		"breaks shorter than the eviction window change nothing": `
 			0: a b => a next=30
 			30: a b => a b next=never
@@ -242,5 +247,35 @@ func TestMembersAreBounded(t *testing.T) {
 	v = m.Observe(time.Hour, sightings("a b new"), nil)
 	if got := viewed(v); got != "a b next=3630" || v.Ignored != 0 {
 		t.Errorf("an hour later: %s, %d ignored: who was away for long has to make room", got, v.Ignored)
+	}
+}
+
+// TestRollingRestartMovesNothing: a node that is new counts the members that restart
+// after it when its quiet time is over, and one that was seen first after that only
+// when it was seen for the stability window.
+func TestRollingRestartMovesNothing(t *testing.T) {
+	w := Windows{Stability: 30 * time.Second, Eviction: time.Minute}
+	m := NewMembers(0, Sighting{Node: "a", Disk: "a"}, w)
+	b, c := Sighting{Node: "b", Disk: "b"}, Sighting{Node: "c", Disk: "c"}
+	a := Sighting{Node: "a", Disk: "a"}
+	at := func(s int) time.Duration { return time.Duration(s) * time.Second }
+	m.Observe(at(1), []Sighting{a, b, c}, nil)
+	m.Observe(at(25), []Sighting{a, c}, nil) // b restarts
+	m.Observe(at(32), []Sighting{a, b, c}, nil)
+	m.Observe(at(40), []Sighting{a, b}, nil) // c restarts
+	m.Observe(at(44), []Sighting{a, b, c}, nil)
+	if v := m.Observe(at(46), []Sighting{a, b, c}, nil); len(v.Placed) != 3 {
+		t.Errorf("placed on %v after the quiet time, want all three", v.Placed)
+	}
+	// Later a break counts again: d is new, and goes for a moment.
+	d := Sighting{Node: "d", Disk: "d"}
+	m.Observe(at(50), []Sighting{a, b, c, d}, nil)
+	m.Observe(at(70), []Sighting{a, b, c}, nil)
+	m.Observe(at(75), []Sighting{a, b, c, d}, nil)
+	if v := m.Observe(at(90), []Sighting{a, b, c, d}, nil); len(v.Placed) != 3 {
+		t.Errorf("placed on %v, though d was not seen for 30 s without a break", v.Placed)
+	}
+	if v := m.Observe(at(106), []Sighting{a, b, c, d}, nil); len(v.Placed) != 4 {
+		t.Errorf("placed on %v, want all four", v.Placed)
 	}
 }
