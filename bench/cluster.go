@@ -76,7 +76,7 @@ func (r *clusterReport) text() string {
 
 // well says that every budget is kept that was measured.
 func (r *clusterReport) well() bool {
-	return r.Short || (r.Failover == nil || r.Failover.Status == statusOK) && (r.Idle == nil || r.Idle.Status == statusOK)
+	return (r.Failover == nil || r.Failover.Status != statusShort) && (r.Idle == nil || r.Idle.Status != statusShort)
 }
 
 // clusterCommand measures three nodes beside one, all on this machine.

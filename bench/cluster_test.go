@@ -63,7 +63,7 @@ func TestClusterUsage(t *testing.T) {
 	}
 }
 
-// TestClusterVerdict: budgets decide, but those of a short run.
+// TestClusterVerdict: budgets decide, and a short run judges none.
 func TestClusterVerdict(t *testing.T) {
 	short, ok := statusShort, statusOK
 	for _, tt := range []struct {
@@ -74,11 +74,26 @@ func TestClusterVerdict(t *testing.T) {
 		{clusterReport{Failover: &failover{Status: ok}, Idle: &idleNodes{Status: ok}}, true},
 		{clusterReport{Failover: &failover{Status: short}, Idle: &idleNodes{Status: ok}}, false},
 		{clusterReport{Failover: &failover{Status: ok}, Idle: &idleNodes{Status: short}}, false},
-		{clusterReport{Idle: &idleNodes{Status: short}, Short: true}, true},
+		{clusterReport{Failover: &failover{Status: statusFigure}, Idle: &idleNodes{Status: statusFigure}, Short: true}, true},
 	} {
 		if got := tt.r.well(); got != tt.well {
 			t.Errorf("%+v: well is %t", tt.r, got)
 		}
+	}
+}
+
+// TestClusterStatus: what is said of a budget.
+func TestClusterStatus(t *testing.T) {
+	b := &clusterBench{report: &clusterReport{}}
+	if got := b.verdict(true); got != statusOK {
+		t.Errorf("a budget that is kept: %s", got)
+	}
+	if got := b.verdict(false); got != statusShort {
+		t.Errorf("a budget that is not kept: %s", got)
+	}
+	b.report.Short = true
+	if got := b.verdict(false); got != statusFigure {
+		t.Errorf("in a short run: %s", got)
 	}
 }
 

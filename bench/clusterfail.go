@@ -66,11 +66,9 @@ func (b *clusterBench) failovers() error {
 	}
 	f := &failover{
 		Rounds: b.rounds, Logs: len(lost), Median: median(lost), Max: slices.Max(lost), Others: slices.Max(append(others, 0)),
-		Most: millis(failoverMost), Status: statusOK,
+		Most: millis(failoverMost),
 	}
-	if f.Max > f.Most {
-		f.Status = statusShort
-	}
+	f.Status = b.verdict(f.Max <= f.Most)
 	b.report.Failover = f
 	return nil
 }
@@ -153,12 +151,21 @@ func (b *clusterBench) idle() error {
 	for i := range after {
 		shares[i] = 100 * (after[i] - before[i]).Seconds() / over.Seconds()
 	}
-	i := &idleNodes{Seconds: over.Seconds(), One: shares[:b.one.Nodes()], Three: shares[b.one.Nodes():], Most: idleMost, Status: statusOK}
-	if slices.Max(i.Three) > idleMost {
-		i.Status = statusShort
-	}
+	i := &idleNodes{Seconds: over.Seconds(), One: shares[:b.one.Nodes()], Three: shares[b.one.Nodes():], Most: idleMost}
+	i.Status = b.verdict(slices.Max(i.Three) <= i.Most)
 	b.report.Idle = i
 	return nil
+}
+
+// verdict is what is said of a budget: nothing in a short run.
+func (b *clusterBench) verdict(met bool) string {
+	switch {
+	case b.report.Short:
+		return statusFigure
+	case met:
+		return statusOK
+	}
+	return statusShort
 }
 
 // processorTimes lists what the nodes have used so far, the single one first.

@@ -165,12 +165,11 @@ func (b *clusterBench) standing(c *server.Cluster, run func(*layout) (load.Resul
 
 // rest waits until no node has work left of the last workload.
 func (b *clusterBench) rest() error {
+	var all errgroup.Group
 	for _, c := range []*server.Cluster{b.one, b.three} {
 		for i := range c.Nodes() {
-			if err := b.settle(c.Node(i).PID()); err != nil {
-				return err
-			}
+			all.Go(func() error { return b.settle(c.Node(i).PID()) })
 		}
 	}
-	return nil
+	return all.Wait()
 }

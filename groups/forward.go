@@ -194,10 +194,14 @@ func (l *shardLog) forward() {
 	}
 	l.mu.Lock()
 	var over []*part
+	ready := host != "" && l.grounded(term)
+	if host == "" {
+		l.mu.overdue = 0
+	}
 	if l.mu.suspect {
 		over = l.weed()
 	}
-	wanted := host != "" && len(l.mu.queue) > 0
+	wanted := ready && len(l.mu.queue) > 0
 	if host != "" && !wanted && l.mu.away.conn != nil {
 		l.settled(l.mu.away.conn, term) // so that what is overdue is noticed
 	}
@@ -323,6 +327,9 @@ func (l *shardLog) awayDue() (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := &l.mu.away
+	if due, ok := l.overdueAt(); ok {
+		return due, true
+	}
 	switch {
 	case a.newer != 0:
 		return a.newer + answerWithin, true

@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -37,7 +36,7 @@ type leadership struct {
 // goroutine, which a lone request feels.
 //
 // Commands of a session keep their order: they are queued in it, batched in it,
-// and put back in front when a batch is known not to have been applied.
+// and put back in front when a batch is known not to have been applied (flights.go).
 //
 // While another node leads, the queue goes there (forward.go); and what other nodes
 // forward to this one stands in the same queue (inbound.go).
@@ -62,7 +61,10 @@ type shardLog struct {
 	mu struct {
 		sync.Mutex
 		queue   []*part
-		flights map[uint64]*flight // by number, of every office
+		flights map[uint64]*flight // by number
+		order   order
+		overdue time.Duration // since when flights are waited for though another node leads, 0: they are not
+		looked  time.Duration // when the queue was last looked through for those that wait too long
 		away    away
 		suspect bool // the queue may have parts of peers in it that must not be proposed
 		closed  bool
@@ -87,8 +89,10 @@ type shardLog struct {
 
 // underWay is a proposal that raft has not answered.
 type underWay struct {
-	rs *dragonboat.RequestState
-	f  *flight // nil for a tick
+	rs     *dragonboat.RequestState
+	term   uint64
+	number uint64
+	mends  bool
 }
 
 func newShardLog(n *Node, shard uint64) *shardLog {
@@ -264,8 +268,17 @@ func (l *shardLog) work() {
 	}
 	if l.drive.term != lead.term {
 		l.drive.term, l.drive.number = lead.term, 0
+		l.mu.Lock()
+		l.mu.order = order{term: lead.term}
+		l.mu.Unlock()
 	}
 	for len(l.drive.under) < window {
+		if l.torn() {
+			if !l.mending() && l.send(own, m, nil, true) {
+				continue
+			}
+			return
+		}
 		f := l.take(own)
 		if f == nil {
 			due, ok := l.tickDue()
@@ -273,62 +286,37 @@ func (l *shardLog) work() {
 				return
 			}
 		}
-		if !l.send(own, m, f) {
+		if !l.send(own, m, f, false) {
 			return
 		}
 	}
 }
 
-// take moves the next batch's commands from the queue into a flight, nil when
-// there are none.
-func (l *shardLog) take(own office) *flight {
-	var over []*part
-	defer func() { l.node.bounce(over) }()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.suspect {
-		over = l.weed()
-	}
-	if !l.settled(nil, own.term) {
-		return nil
-	}
-	l.drive.writer.reset()
-	n := 0
-	for n < len(l.mu.queue) && !l.drive.writer.full() {
-		l.drive.writer.add(l.mu.queue[n])
-		n++
-	}
-	if n == 0 {
-		return nil
-	}
-	f := &flight{office: own, number: l.drive.number + 1, since: l.clock.Mono()}
-	f.parts = append(f.parts, l.mu.queue[:n]...)
-	rest := copy(l.mu.queue, l.mu.queue[n:])
-	clear(l.mu.queue[rest:])
-	l.mu.queue = l.mu.queue[:rest]
-	l.mu.flights[f.number] = f
-	return f
+// mending says that a batch is under way that mends the order.
+func (l *shardLog) mending() bool {
+	return slices.ContainsFunc(l.drive.under, func(u underWay) bool { return u.mends && u.term == l.drive.term })
 }
 
-// send proposes a flight, or a tick when it is nil.
-func (l *shardLog) send(own office, m *machine, f *flight) bool {
+// send proposes a flight, or a tick when it is nil, and one that mends the order.
+func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 	if f == nil {
 		l.drive.writer.reset()
 	}
 	mono := l.clock.Mono()
 	l.drive.number++
 	head := batchHead{
-		office: own, number: l.drive.number, stamp: m.stamp(mono) + l.planted(), wall: l.clock.Wall().UnixMilli(),
+		office: own, number: l.drive.number, next: !mends, stamp: m.stamp(mono) + l.planted(), wall: l.clock.Wall().UnixMilli(),
 	}
 	rs := l.propose(l.drive.writer.entry(&head))
 	if rs == nil {
 		if f != nil {
 			l.giveBack(f)
 		}
+		l.drive.number--
 		return false
 	}
 	l.drive.lastSent = mono
-	l.drive.under = append(l.drive.under, underWay{rs, f})
+	l.drive.under = append(l.drive.under, underWay{rs, own.term, head.number, mends})
 	return true
 }
 
@@ -347,121 +335,16 @@ func (l *shardLog) propose(entry []byte) *dragonboat.RequestState {
 }
 
 // landed takes note of what raft says of a proposal under way. Commands that were
-// applied have been answered by then (machine.go).
+// applied have been answered by then (machine.go); of all others nothing is known yet.
 func (l *shardLog) landed(u underWay, r dragonboat.RequestResult) {
 	l.drive.Lock()
 	defer l.drive.Unlock()
 	l.drive.under = slices.DeleteFunc(l.drive.under, func(x underWay) bool { return x.rs == u.rs })
 	u.rs.Release()
-	if r.Dropped() && u.f != nil {
-		l.giveBack(u.f)
+	if !r.Completed() {
 		l.drive.retryAt = l.clock.Mono() + retryAfter
+		l.tear(u.term, u.number)
 	}
-	// Any other failure says that the outcome is not known: the flight stays on
-	// record until the log tells, by the batch or by a newer office.
-}
-
-// giveBack puts the commands of a flight that surely is not applied back in
-// front of the queue.
-func (l *shardLog) giveBack(f *flight) {
-	l.mu.Lock()
-	if l.mu.flights[f.number] == f {
-		delete(l.mu.flights, f.number)
-		l.requeue(f)
-	}
-	l.mu.Unlock()
-	l.kick()
-}
-
-// requeue is giveBack under the lock.
-func (l *shardLog) requeue(f *flight) {
-	if !f.expired {
-		l.inFront(f.parts)
-		l.mu.suspect = true
-	}
-}
-
-// inFront queues parts before all others. It is called under the lock.
-func (l *shardLog) inFront(parts []*part) {
-	l.mu.queue = append(append(make([]*part, 0, len(parts)+len(l.mu.queue)), parts...), l.mu.queue...)
-}
-
-// landing is called when a batch of this process is applied, or dropped: it takes
-// the flight off the record. Nil when its callers were told already.
-func (l *shardLog) landing(o office, number uint64) *flight {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.mu.flights[number]
-	if f == nil || f.office != o {
-		return nil
-	}
-	delete(l.mu.flights, number)
-	if f.expired {
-		return nil
-	}
-	return f
-}
-
-// officeTaken is called when an office is applied. Batches of an earlier one that
-// have not been applied never will be: this process's are proposed anew, or
-// refused if it no longer leads.
-func (l *shardLog) officeTaken(o office) {
-	if l.isOwn(o.node) && o.incarnation == l.process {
-		l.held.Store(o.term)
-		defer l.node.led(l.shard, o.term)
-	} else {
-		l.held.Store(0)
-	}
-	l.mu.Lock()
-	var lost []*flight
-	for number, f := range l.mu.flights {
-		if f.office != o {
-			delete(l.mu.flights, number)
-			lost = append(lost, f)
-		}
-	}
-	slices.SortFunc(lost, func(a, b *flight) int { return cmp.Compare(b.number, a.number) })
-	for _, f := range lost {
-		l.requeue(f)
-	}
-	l.mu.Unlock()
-	l.unfollow.Store(true)
-	l.kick()
-}
-
-// expire tells those that waited too long: for what was never proposed, that it
-// was not done; for what was, that this is not known.
-func (l *shardLog) expire() {
-	now := l.clock.Mono()
-	var late, unknown []*part
-	l.mu.Lock()
-	n, keep := 0, []*part(nil)
-	for n < len(l.mu.queue) && (l.mu.queue[n].told || now-l.mu.queue[n].since >= l.timeout) {
-		switch p := l.mu.queue[n]; {
-		case p.told:
-			keep = append(keep, p) // it waits for its grant, whoever leads
-		case p.tried:
-			unknown = append(unknown, p)
-		default:
-			late = append(late, p)
-		}
-		n++
-	}
-	if n > len(keep) {
-		l.mu.queue = append(keep, l.mu.queue[n:]...)
-	}
-	unknown = append(unknown, l.awayTooLong(now)...)
-	for _, f := range l.mu.flights {
-		if !f.expired && now-f.since >= l.timeout {
-			f.expired = true
-			unknown = append(unknown, f.parts...)
-		}
-	}
-	l.mu.Unlock()
-	l.node.settle(late, &wire.Result{
-		Code: wire.Unavailable, Message: "no leader took the request within request_timeout_ms; nothing was done",
-	})
-	l.node.settle(unknown, &outcomeUnknown)
 }
 
 // close refuses what is queued and stops run.
@@ -489,12 +372,10 @@ func (l *shardLog) close() {
 	}
 	clear(l.mu.away.parts)
 	for _, f := range l.mu.flights {
-		if !f.expired {
-			f.expired = true
-			// A peer asks again elsewhere for what it has no answer to.
-			unknown = append(unknown, slices.DeleteFunc(f.parts, func(p *part) bool { return p.from != nil })...)
-		}
+		// A peer asks again elsewhere for what it has no answer to.
+		unknown = append(unknown, f.forget(func(p *part) bool { return p.from == nil && !p.told })...)
 	}
+	clear(l.mu.flights)
 	l.mu.Unlock()
 	l.node.settle(queued, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
 	l.node.settle(unknown, &outcomeUnknown)
@@ -521,15 +402,6 @@ func (l *shardLog) idle() bool {
 		}
 	}
 	return len(l.mu.flights) == 0
-}
-
-// giveBackLanded is giveBack for a flight that landing took off the record: its
-// batch was dropped, and only this process knows.
-func (l *shardLog) giveBackLanded(f *flight) {
-	l.mu.Lock()
-	l.requeue(f)
-	l.mu.Unlock()
-	l.kick()
 }
 
 // doubt has the queue looked through for what must not be proposed any more.

@@ -227,7 +227,7 @@ func (m *machine) batch(index uint64) {
 	if h.office != m.office || h.number <= m.number {
 		return
 	}
-	own := m.driver != nil && h.office.node == m.replica && h.office.incarnation == m.driver.process
+	own := m.driver != nil && h.office.incarnation == m.driver.process
 	if h.next && h.number != m.number+1 {
 		if own {
 			m.driver.tear(h.office.term, h.number)

@@ -63,7 +63,7 @@ func (f *flight) forget(are func(*part) bool) (gone []*part) {
 		case are(p):
 			gone = append(gone, p)
 			f.parts[i] = nil
-		default:
+		case !p.told: // who was told to wait goes on doing so
 			f.oldest = min(f.oldest, p.since)
 		}
 	}

@@ -29,7 +29,7 @@ type read struct {
 
 // askAgain is how long raft is given to answer once: what it was asked while the leader
 // changed, it may never answer.
-func (r *reader) askAgain() time.Duration { return max(2*r.l.n.cfg.ElectionMin, 4*raftTick) }
+func (r *reader) askAgain() time.Duration { return max(2*r.l.node.cfg.ElectionMin, 4*raftTick) }
 
 // do calls done on another goroutine when the log is up to date.
 func (r *reader) do(done func(err *wire.Error)) {

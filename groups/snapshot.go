@@ -131,6 +131,9 @@ func (m *machine) RecoverFromSnapshot(from io.Reader, stop <-chan struct{}) erro
 		m.fail(err)
 	}
 	m.node.hub.missed(m.shard, m.applied)
+	if m.driver != nil {
+		m.driver.overtaken(m.office, m.number)
+	}
 	return nil
 }
 

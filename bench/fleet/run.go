@@ -38,7 +38,7 @@ func run(ctx context.Context, cfg config) (ok bool, err error) {
 		}
 	}
 	nodes, err := start(ctx, cfg, token)
-	defer func() { err = errors.Join(err, stopAll(nodes)) }()
+	defer func() { stopAll(nodes) }()
 	if err != nil {
 		return false, err
 	}
@@ -55,7 +55,7 @@ func run(ctx context.Context, cfg config) (ok bool, err error) {
 	fmt.Printf("  bin/pathlock --addr=%s cluster status\n", strings.Join(addrs, ","))
 	fmt.Printf("  bin/pathlock --addr=%s run demo:/you -- sleep 10\n", addrs[len(addrs)-1])
 	fmt.Printf("\nKill one and see what happens: kill -9 %d. Ctrl-C ends all.\n\n", nodes[0].PID())
-	client, err := pathlockd.Dial(ctx, strings.Join(addrs, ","))
+	client, err := dial(ctx, addrs)
 	if err != nil {
 		return false, err
 	}
@@ -124,7 +124,11 @@ leader_balance_interval_secs = 5
 	return text + fmt.Sprintf("seed_nodes = [%q]\n", c.addr(0, gossip))
 }
 
-func stopAll(nodes []*server.Process) error {
+func dial(ctx context.Context, addrs []string) (*pathlockd.Client, error) {
+	return pathlockd.Dial(ctx, strings.Join(addrs, ","))
+}
+
+func stopAll(nodes []*server.Process) {
 	fmt.Println("\nstopping")
 	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
 	defer cancel()
@@ -133,7 +137,6 @@ func stopAll(nodes []*server.Process) error {
 		all.Go(func() { _ = p.Stop(ctx) }) // one that was killed by hand is gone already
 	}
 	all.Wait()
-	return nil
 }
 
 // secret reads the nodes' token, or makes one.

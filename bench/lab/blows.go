@@ -112,10 +112,10 @@ func (e *episode) blow(b *blow) error {
 		e.pass(b.lasts)
 		return c.Resume(b.node)
 	case isolate, bridge, deafen, mute, storm:
-		began := time.Now()
+		led, began := e.leads(b.node), time.Now()
 		e.weather(b, cluster.Weather{Block: true})
 		if b.kind == isolate {
-			if err := e.missed(b, began); err != nil {
+			if err := e.missed(b, led, began); err != nil {
 				return err
 			}
 		}
@@ -214,11 +214,11 @@ func persist(ctx context.Context, do func() error) error {
 
 // kill kills a node, and perhaps a second one when it is back.
 func (e *episode) kill(b *blow) error {
-	began := time.Now()
+	led, began := e.leads(b.node), time.Now()
 	if err := e.cluster.Kill(b.node); err != nil {
 		return err
 	}
-	if err := e.missed(b, began); err != nil {
+	if err := e.missed(b, led, began); err != nil {
 		return err
 	}
 	if e.cluster.Nodes() > 1 {

@@ -3,11 +3,11 @@ package lab
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
-	"github.com/pathlockd/pathlockd/bench/lab/history"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -78,10 +78,13 @@ func (e *episode) pulse(ctx context.Context, i, node int) error {
 	}
 }
 
-// leaderless strikes a node that led something, and takes down how long that was missed.
-func (e *episode) missed(b *blow, began time.Time) error {
-	if e.cluster.Nodes() < 3 || b.log < 0 {
-		return nil // it led nothing that is known of
+// leads says that a node leads a log.
+func (e *episode) leads(node int) bool { return slices.Contains(e.cluster.Leaders(e.ctx), node) }
+
+// missed takes down how long a node that led something was missed.
+func (e *episode) missed(b *blow, led bool, began time.Time) error {
+	if e.cluster.Nodes() < 3 || !led {
+		return nil
 	}
 	took, err := e.resume(began, b.node)
 	if err != nil {
@@ -90,6 +93,3 @@ func (e *episode) missed(b *blow, began time.Time) error {
 	e.resumed = append(e.resumed, Resumed{b.kind.String(), took})
 	return nil
 }
-
-// settledAt is when an operation of a history can have had an effect last.
-var _ = history.Forever
