@@ -170,14 +170,12 @@ func (b *clusterBench) verdict(met bool) string {
 
 // processorTimes lists what the nodes have used so far, the single one first.
 func (b *clusterBench) processorTimes() (all []time.Duration, err error) {
-	for _, c := range []*server.Cluster{b.one, b.three} {
-		for i := range c.Nodes() {
-			t, err := processorTime(c.Node(i).PID())
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, t)
+	for _, pid := range b.pids() {
+		t, err := processorTime(pid)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, t)
 	}
 	return all, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/pathlockd/pathlockd/bench/load"
 	"github.com/pathlockd/pathlockd/bench/server"
@@ -165,11 +166,21 @@ func (b *clusterBench) standing(c *server.Cluster, run func(*layout) (load.Resul
 
 // rest waits until no node has work left of the last workload.
 func (b *clusterBench) rest() error {
-	var all errgroup.Group
+	errs := make([]error, b.one.Nodes()+b.three.Nodes())
+	var all sync.WaitGroup
+	for i, pid := range b.pids() {
+		all.Go(func() { errs[i] = b.settle(pid) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// pids lists the processes of all nodes, the single one first.
+func (b *clusterBench) pids() (all []int) {
 	for _, c := range []*server.Cluster{b.one, b.three} {
 		for i := range c.Nodes() {
-			all.Go(func() error { return b.settle(c.Node(i).PID()) })
+			all = append(all, c.Node(i).PID())
 		}
 	}
-	return all.Wait()
+	return all
 }

@@ -83,6 +83,7 @@ var (
 	errTardy     = errors.New("it leads no more and has not answered what it was sent")
 	errMalformed = errors.New("a forwarded frame is malformed")
 	errOlder     = errors.New("there is a later connection from this node")
+	errUnsure    = errors.New("what became of its commands is not known here any more")
 )
 
 // forwarding is a node's part in it.
@@ -193,9 +194,11 @@ func (l *shardLog) forward() {
 		host = ""
 	}
 	l.mu.Lock()
-	var over []*part
-	ready := host != "" && l.grounded(term)
-	if host == "" {
+	var over, unsure []*part
+	ready := false
+	if host != "" {
+		ready, unsure = l.grounded(term)
+	} else {
 		l.mu.overdue = 0
 	}
 	if l.mu.suspect {
@@ -207,6 +210,7 @@ func (l *shardLog) forward() {
 	}
 	l.mu.Unlock()
 	l.node.bounce(over)
+	l.node.unsure(unsure)
 	if !wanted {
 		return
 	}

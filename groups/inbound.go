@@ -337,3 +337,17 @@ func (n *Node) bounce(parts []*part) {
 	}
 	to.flush()
 }
+
+// unsure lets go of parts of peers that may have been carried out or not. Each peer is
+// told so by the end of its connection.
+func (n *Node) unsure(parts []*part) {
+	for _, p := range parts {
+		n.land(p)
+		p.from.release(p)
+		if p.waits && n.waits.take(p.caller(), p) {
+			n.leftAlone(p)
+		}
+		p.from.conn.Close(errUnsure)
+		n.peerGone(p.from.conn)
+	}
+}

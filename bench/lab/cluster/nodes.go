@@ -33,7 +33,7 @@ const (
 	readyWithin    = 30 * time.Second
 	askEvery       = 20 * time.Millisecond
 	// evictAfter is longer than anything lasts that is done to a node.
-	evictAfter = 30 * time.Second
+	evictAfter = 8 * time.Second
 	// breakWithin is how long a disk that is to fail is waited for: the state is written
 	// every few seconds.
 	breakWithin = 12 * time.Second

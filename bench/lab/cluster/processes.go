@@ -69,6 +69,16 @@ func NewProcesses(ctx context.Context, bin, dir string, nodes int) (*Processes, 
 			return nil, err
 		}
 	}
+	if nodes == 1 {
+		return c, nil
+	}
+	// Until every log has all its voters, fewer nodes are a majority of less.
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := Healthy(ctx, c, 0); err != nil {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 

@@ -1,0 +1,239 @@
+package lab_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/bench/server"
+	pathlockd "github.com/pathlockd/pathlockd/clients/go"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// herd is processes that come and go under load.
+type herd struct {
+	*testing.T
+	ctx    context.Context
+	bin    string
+	dir    string
+	gossip string // of the first
+	nodes  map[int]*server.Process
+}
+
+func freeAddr(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// add starts a node.
+func (h *herd) add(i int) {
+	h.Helper()
+	gossip := freeAddr(h.T)
+	args := []string{
+		fmt.Sprintf("--node_id=pathlockd-%d", i), "--data_dir=" + filepath.Join(h.dir, fmt.Sprint(i)),
+		"--listen=127.0.0.1:0", "--native_listen=127.0.0.1:0", "--raft_addr=" + freeAddr(h.T), "--gossip_addr=" + gossip,
+		"--internal_auth_token=nodes-of-a-laboratory-that-come-and-go", "--stability_window_secs=1",
+		"--eviction_window_secs=5", "--leader_balance_interval_secs=2",
+	}
+	if h.gossip == "" {
+		h.gossip = gossip
+		args = append(args, "--bootstrap=true")
+	} else {
+		args = append(args, "--seed_nodes="+h.gossip)
+	}
+	p, err := server.Launch(h.ctx, h.bin, args...)
+	if err != nil {
+		h.Fatal(err)
+	}
+	h.nodes[i] = p
+}
+
+// settle waits until every log has so many voters, on nodes that are there, and the
+// cluster calls itself healthy.
+func (h *herd) settle(c *pathlockd.Client, voters int) {
+	h.Helper()
+	began, last := time.Now(), ""
+	for time.Since(began) < 2*time.Minute {
+		s, err := c.ClusterStatus(h.ctx)
+		if err != nil {
+			last = err.Error()
+			continue
+		}
+		last = fmt.Sprintf("%q", s.Problems)
+		good := s.Healthy
+		for _, l := range s.Logs {
+			good = good && len(l.Voters) == voters && len(l.Learners) == 0
+			for _, v := range l.Voters {
+				good = good && slices.ContainsFunc(s.Nodes, func(n wire.NodeStatus) bool { return n.NodeID == v.Node && n.Alive })
+			}
+		}
+		if good {
+			h.Logf("%d nodes: every log is where it belongs after %v", len(h.nodes), time.Since(began).Round(100*time.Millisecond))
+			return
+		}
+	}
+	h.Fatalf("%d nodes: the logs do not get %d voters: %s", len(h.nodes), voters, last)
+}
+
+// herdLoad is what clients saw.
+type herdLoad struct {
+	requests, errors, again atomic.Int64
+	mu                      sync.Mutex
+	said                    map[string]int
+	longest                 time.Duration
+}
+
+// work locks and unlocks until ctx ends.
+func (l *herdLoad) work(ctx context.Context, c *pathlockd.Client, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	try := func(do func() error) bool {
+		began := time.Now()
+		for failed := false; ; failed = true {
+			l.requests.Add(1)
+			err := do()
+			if ctx.Err() != nil {
+				return false
+			}
+			if err == nil {
+				if failed {
+					l.again.Add(1)
+				}
+				break
+			}
+			l.mu.Lock()
+			l.said[err.Error()]++
+			l.mu.Unlock()
+			if !failed {
+				l.errors.Add(1)
+			}
+		}
+		l.mu.Lock()
+		l.longest = max(l.longest, time.Since(began))
+		l.mu.Unlock()
+		return true
+	}
+	for ctx.Err() == nil {
+		path := fmt.Sprintf("grow:/tenant%d/file%d", rnd.IntN(64), rnd.IntN(50))
+		var lock *pathlockd.Lock
+		if !try(func() (err error) { lock, err = c.Lock(ctx, path); return err }) {
+			return
+		}
+		held := try(func() error {
+			res, err := c.AssertFencing(ctx, lock.Owner(), lock.Token(), path)
+			if err == nil && res.Status != wire.StatusOK {
+				err = fmt.Errorf("a lock that is held is not: %v", res.Reason)
+			}
+			return err
+		})
+		if !held || !try(func() error {
+			err := lock.Unlock()
+			var lost *pathlockd.LostError
+			if errors.As(err, &lost) {
+				return fmt.Errorf("lost: %w", err)
+			}
+			return err
+		}) {
+			return
+		}
+	}
+}
+
+// TestGrowAndShrink takes a cluster from one node to three, to five and back to three
+// while clients work: the founder goes first.
+func TestGrowAndShrink(t *testing.T) {
+	if os.Getenv("PATHLOCKD_LONG") == "" {
+		t.Skip("takes minutes: PATHLOCKD_LONG=1")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	h := &herd{T: t, ctx: ctx, dir: t.TempDir(), nodes: make(map[int]*server.Process)}
+	defer func() {
+		for _, p := range h.nodes {
+			p.Kill()
+		}
+	}()
+	var err error
+	if h.bin, err = server.Build(ctx, h.dir); err != nil {
+		t.Fatal(err)
+	}
+	h.add(0)
+	c, err := pathlockd.Dial(ctx, h.nodes[0].Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	h.settle(c, 1)
+
+	load := &herdLoad{said: make(map[string]int)}
+	working, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for i := range 8 {
+		one, err := pathlockd.Dial(ctx, h.nodes[0].Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer one.Close()
+		all.Go(func() { load.work(working, one, uint64(i)) })
+	}
+	began := time.Now()
+	h.add(1)
+	h.add(2)
+	h.settle(c, 3)
+	h.add(3)
+	h.add(4)
+	h.settle(c, 3)
+	h.gossip = "" // its first node goes
+	if err := h.nodes[0].Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	delete(h.nodes, 0)
+	h.settle(c, 3)
+	if _, err := c.DrainNode(ctx, "pathlockd-1", wire.DrainReplicas); err != nil {
+		t.Fatal(err)
+	}
+	h.empty(c, "pathlockd-1")
+	if err := h.nodes[1].Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	delete(h.nodes, 1)
+	h.settle(c, 3)
+	stop()
+	all.Wait()
+
+	requests, failed := load.requests.Load(), load.errors.Load()
+	t.Logf("%d requests in %v, %d errors that reached the program, %d of them mended by asking again; the longest took %v: %v",
+		requests, time.Since(began).Round(time.Second), failed, load.again.Load(), load.longest.Round(time.Millisecond), load.said)
+	if requests < 5000 {
+		t.Errorf("%d requests are too few to show anything", requests)
+	}
+	if failed*10_000 >= requests || load.again.Load() != failed {
+		t.Errorf("%d of %d requests failed, %d were mended: %s", failed, requests, load.again.Load(), strings.Join(slices.Collect(maps.Keys(load.said)), "; "))
+	}
+}
+
+// empty waits until a node holds no replica.
+func (h *herd) empty(c *pathlockd.Client, node string) {
+	h.Helper()
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		s, err := c.ClusterStatus(h.ctx)
+		if err == nil && slices.ContainsFunc(s.Nodes, func(n wire.NodeStatus) bool { return n.NodeID == node && n.Replicas == 0 }) {
+			return
+		}
+	}
+	h.Fatalf("%s is not emptied", node)
+}

@@ -1,0 +1,262 @@
+package groups
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What becomes of batches under way.
+//
+// Raft keeps proposals in the order in which it takes them, but it need not take all:
+// while it hands its leadership over it drops some, and one that it passes on to another
+// leader can be lost on the way. Nor does it always say so: a proposal whose time is over
+// may be applied yet. So nothing is concluded from what raft says of a batch, but that
+// something may be wrong with it. A flight ends
+//
+//   - when its batch is applied (landing): that is the answer to its commands;
+//   - when a later office is applied (officeTaken): batches of earlier ones do not count
+//     any more, so what has not been applied never will be;
+//   - when a mending batch of the same office with a higher number is applied (mended):
+//     numbers only grow, so one that has not come by then comes too late;
+//   - when a snapshot takes the place of the entries that would have told (overtaken), or
+//     when another node leads and this one's replica does not get to know of it in time
+//     (grounded): then it is not known, and the commands are asked again as such.
+//
+// After a batch that may be lost (tear) no other counts before one that mends, and none is
+// proposed: what was is dropped where it is applied. Then all that was lost is queued
+// again in its order, before everything else. A mending batch can be lost as well; then
+// another one follows. So it does not matter whether, or when, the lost one appears in the
+// log after all: either it comes before the batch that mends and is applied, or it does
+// not, and never is.
+
+// order is what is known of the batches of the office that this process holds.
+type order struct {
+	term   uint64
+	torn   uint64 // highest number of one that was lost, or may be
+	mended uint64 // of the last mending one applied
+}
+
+// take moves the next batch's commands from the queue into a flight, nil when
+// there are none.
+func (l *shardLog) take(own office) *flight {
+	var over []*part
+	defer func() { l.node.bounce(over) }()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.suspect {
+		over = l.weed()
+	}
+	if !l.settled(nil, own.term) {
+		return nil
+	}
+	l.drive.writer.reset()
+	n := 0
+	for n < len(l.mu.queue) && !l.drive.writer.full() {
+		l.drive.writer.add(l.mu.queue[n])
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	f := &flight{office: own, number: l.drive.number + 1, oldest: l.mu.queue[0].since}
+	f.parts = append(f.parts, l.mu.queue[:n]...)
+	for _, p := range f.parts {
+		f.oldest = min(f.oldest, p.since)
+	}
+	rest := copy(l.mu.queue, l.mu.queue[n:])
+	clear(l.mu.queue[rest:])
+	l.mu.queue = l.mu.queue[:rest]
+	l.mu.flights[f.number] = f
+	return f
+}
+
+// giveBack puts the commands of a flight that raft did not get to see back in front of
+// the queue, and takes its number back.
+func (l *shardLog) giveBack(f *flight) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.flights[f.number] == f { // else a later office was there first
+		l.requeue([]*flight{f}, false)
+	}
+}
+
+// requeue puts the commands of flights that are not on their way any more in front of the
+// queue; tried says that they may have been applied. Peers' that were are not asked again
+// by this node: it answers them, for unsure to be told of. It is called under the lock.
+func (l *shardLog) requeue(lost []*flight, tried bool) (unsure []*part) {
+	if len(lost) == 0 {
+		return nil
+	}
+	slices.SortFunc(lost, func(a, b *flight) int {
+		return cmp.Or(cmp.Compare(a.office.term, b.office.term), cmp.Compare(a.number, b.number))
+	})
+	var parts []*part
+	for _, f := range lost {
+		delete(l.mu.flights, f.number)
+		parts = append(parts, f.left()...)
+	}
+	if tried {
+		parts = slices.DeleteFunc(parts, func(p *part) bool {
+			p.tried = true
+			if p.from != nil {
+				unsure = append(unsure, p)
+			}
+			return p.from != nil
+		})
+	}
+	l.inFront(parts)
+	l.mu.suspect = true
+	return unsure
+}
+
+// inFront queues parts before all others. It is called under the lock.
+func (l *shardLog) inFront(parts []*part) {
+	l.mu.queue = append(append(make([]*part, 0, len(parts)+len(l.mu.queue)), parts...), l.mu.queue...)
+}
+
+// flying answers the flights that are. It is called under the lock.
+func (l *shardLog) flying(are func(*flight) bool) []*flight {
+	return slices.DeleteFunc(slices.Collect(maps.Values(l.mu.flights)), func(f *flight) bool { return !are(f) })
+}
+
+// landing is called when a batch of this process is applied: it takes the flight off the
+// record. Nil when its callers were told already.
+func (l *shardLog) landing(o office, number uint64) *flight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.mu.flights[number]
+	if f == nil || f.office != o {
+		return nil
+	}
+	delete(l.mu.flights, number)
+	return f
+}
+
+// tear is called when a batch may be lost, or one was dropped behind it.
+func (l *shardLog) tear(term, number uint64) {
+	l.mu.Lock()
+	if o := &l.mu.order; o.term == term {
+		o.torn = max(o.torn, number)
+	}
+	l.mu.Unlock()
+	l.kick()
+}
+
+// torn says that only a mending batch counts now.
+func (l *shardLog) torn() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.order.torn > l.mu.order.mended
+}
+
+// mended is called when a mending batch is applied.
+func (l *shardLog) mended(own office, number uint64) {
+	l.mu.Lock()
+	if o := &l.mu.order; o.term == own.term {
+		o.mended = max(o.mended, number)
+	}
+	l.requeue(l.flying(func(f *flight) bool { return f.office == own && f.number < number }), false)
+	l.mu.Unlock()
+	l.kick()
+}
+
+// officeTaken is called when an office is applied. Batches of an earlier one that
+// have not been applied never will be: this process's are proposed anew, or
+// refused if it no longer leads.
+func (l *shardLog) officeTaken(o office) {
+	l.mu.Lock()
+	l.requeue(l.flying(func(f *flight) bool { return f.office.term < o.term }), false)
+	if l.isOwn(o.node) && o.incarnation == l.process {
+		l.held.Store(o.term) // from now on what is queued is proposed: not before what was lost is
+		defer l.node.led(l.shard, o.term)
+	} else {
+		l.held.Store(0)
+	}
+	l.mu.Unlock()
+	l.unfollow.Store(true)
+	l.kick()
+}
+
+// overtaken is called when a snapshot was installed, which is of a batch of an office.
+func (l *shardLog) overtaken(o office, number uint64) {
+	l.mu.Lock()
+	unsure := l.requeue(l.flying(func(f *flight) bool {
+		return f.office.term < o.term || f.office == o && f.number <= number
+	}), true)
+	l.mu.Unlock()
+	l.node.unsure(unsure)
+	l.unfollow.Store(true)
+	l.kick()
+}
+
+// grounded says that none of this node's batches is under way, now that another node
+// leads in a term. That one proposes nothing before its office is applied, and so no
+// command that it is sent counts before one that this node proposed earlier. It is called
+// under the lock.
+func (l *shardLog) grounded(term uint64) (ok bool, unsure []*part) {
+	if len(l.mu.flights) == 0 {
+		l.mu.overdue = 0
+		return true, nil
+	}
+	lost := l.flying(func(f *flight) bool { return f.office.term < term })
+	switch now := l.clock.Mono(); {
+	case len(lost) < len(l.mu.flights):
+		return false, nil // it is not the latest leader
+	case l.mu.overdue == 0:
+		l.mu.overdue = now
+		return false, nil
+	case now-l.mu.overdue < answerWithin:
+		return false, nil
+	}
+	l.mu.overdue = 0
+	return true, l.requeue(lost, true)
+}
+
+// expire tells those that waited too long: for what was never proposed, that it
+// was not done; for what was, that this is not known.
+func (l *shardLog) expire() {
+	now := l.clock.Mono()
+	late := func(p *part) bool { return !p.told && now-p.since >= l.timeout } // told: it waits for its grant, whoever leads
+	var undone, unknown []*part
+	l.mu.Lock()
+	if len(l.mu.queue) > 0 && now-l.mu.looked >= l.timeout/8 {
+		l.mu.looked = now
+		l.mu.queue = slices.DeleteFunc(l.mu.queue, func(p *part) bool {
+			switch {
+			case !late(p):
+				return false
+			case p.tried:
+				unknown = append(unknown, p)
+			default:
+				undone = append(undone, p)
+			}
+			return true
+		})
+	}
+	unknown = append(unknown, l.awayTooLong(now)...)
+	for number, f := range l.mu.flights {
+		if now-f.oldest >= l.timeout {
+			unknown = append(unknown, f.forget(late)...)
+			if len(f.left()) == 0 {
+				delete(l.mu.flights, number)
+			}
+		}
+	}
+	l.mu.Unlock()
+	l.node.settle(undone, &wire.Result{
+		Code: wire.Unavailable, Message: "no leader took the request within request_timeout_ms; nothing was done",
+	})
+	l.node.settle(unknown, &outcomeUnknown)
+}
+
+// overdueAt is when flights are not waited for any more. It is called under the lock.
+func (l *shardLog) overdueAt() (time.Duration, bool) {
+	if l.mu.overdue == 0 || len(l.mu.flights) == 0 || l.mine() != 0 {
+		return 0, false
+	}
+	return l.mu.overdue + answerWithin, true
+}
