@@ -75,7 +75,7 @@ func (c *cluster) judge(conn interface{ Send([]byte) bool }, r *entryReader) {
 	if r.err != nil {
 		return
 	}
-	c.n.running.Go(func() {
+	c.answering(func() {
 		frame := binary.AppendUvarint([]byte{frameJudged}, id)
 		for _, s := range asked {
 			frame = append(frame, c.n.verdict(s))

@@ -35,6 +35,9 @@ type cluster struct {
 	gossip *members.Members
 	asks   asks
 
+	looking sync.Mutex // one look at a time
+	adopted bool       // need not be noted again; under looking
+
 	mu     sync.Mutex
 	byHost map[string]members.Sighting // by raft host id
 	byNode map[string]members.Sighting // by node id, alive before dead
@@ -43,6 +46,7 @@ type cluster struct {
 	open   map[*mesh.Conn]struct{} // dialed
 	ended  map[endedFeed]bool
 
+	busy   chan struct{} // a token for each question that is being answered
 	up     chan struct{} // closed when the node takes frames, or is on its way out
 	upOnce sync.Once
 }
@@ -70,7 +74,7 @@ const redialEvery = 500 * time.Millisecond
 func (n *Node) openCluster() error {
 	c := &cluster{
 		n: n, byHost: make(map[string]members.Sighting), byNode: make(map[string]members.Sighting),
-		open: make(map[*mesh.Conn]struct{}), ended: make(map[endedFeed]bool), up: make(chan struct{}),
+		open: make(map[*mesh.Conn]struct{}), ended: make(map[endedFeed]bool), busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
 	}
 	if err := c.known.load(n.cfg.DataDir); err != nil {
 		return err
@@ -175,6 +179,8 @@ func (c *cluster) takeFrames() { c.upOnce.Do(func() { close(c.up) }) }
 
 // look takes in what gossip knows.
 func (c *cluster) look() {
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	seen := c.gossip.Members()
 	adopted := false
 	c.mu.Lock()
@@ -192,35 +198,38 @@ func (c *cluster) look() {
 			adopted = true
 		}
 	}
-	if err := c.known.take(seen, c.n.id.HostID); err != nil {
+	peers, err := c.known.take(seen, c.n.id.HostID)
+	c.mu.Unlock()
+	if err = errors.Join(err, peers.write()); err != nil { // a slow disk must hold up nothing else
 		c.n.log.Warn("cannot write down who the other nodes are; a restart needs seed_nodes then", "error", err)
 	}
-	c.mu.Unlock()
-	if adopted {
-		c.n.adopted()
+	if adopted && !c.adopted {
+		c.adopted = c.n.adopted()
 	}
 	c.dial()
 	c.n.lookAround()
 	c.n.topologyChanged()
 }
 
-// adopted takes note that the cluster has taken this node in.
-func (n *Node) adopted() {
+// adopted takes note that the cluster has taken this node in, and answers whether that
+// is done.
+func (n *Node) adopted() bool {
 	n.seats.Lock()
 	defer n.seats.Unlock()
 	if !n.id.Joined || n.id.Adopted {
-		return
+		return true
 	}
 	n.id.Adopted = true
 	if err := n.id.save(n.cfg.DataDir); err != nil {
 		n.id.Adopted = false
 		n.log.Error("cannot write identity.json", "error", err)
-		return
+		return false
 	}
 	n.log.Info("adopted by the cluster", "cluster_id", n.id.ClusterID)
 	if err := n.cluster.gossip.Update(func(r *members.Record) { r.State = members.Member }); err != nil {
 		n.log.Error("cannot tell the others that this node is a member", "error", err)
 	}
+	return true
 }
 
 // dial makes the connections that are not there.
@@ -360,6 +369,10 @@ func (c *cluster) closed(conn *mesh.Conn, err error) {
 	}
 	c.mu.Unlock()
 	c.asks.lost(conn)
+	c.n.hub.lost(conn)
+	if conn.Dialed() && !c.n.leaving() {
+		c.n.running.Go(func() { c.n.fallen(conn.Peer().Host) })
+	}
 	c.n.forwardClosed(conn)
 }
 

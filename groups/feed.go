@@ -16,15 +16,23 @@ import (
 //
 //	feed   = 8 log index ordinal          feed me from there
 //	events = 9 log index flags [owner kind path namespace token]…
-//	end    = 10 log                       I have no replica of it, or no longer
+//	end    = 10 log                       I have no replica of it, or no longer; or, from
+//	                                      who is fed: I do not need it any more
 const (
 	frameFeed byte = iota + 8
 	frameEvents
 	frameFeedEnd
 )
 
-// jumped is a flag of events: those before the index are not known.
-const jumped = 1
+// Flags of events.
+const (
+	jumped = 1 << iota // those up to the index are not known
+	silent             // the log has had no leader for so long that there may be more
+)
+
+// maxCaughtUp bounds what is sent at once to who begins to be fed. If there is more to
+// tell, it is told that it missed that.
+const maxCaughtUp = mesh.MaxFrameBytes
 
 // feedEvery is how often a node looks whether it is fed all that it needs.
 const feedEvery = 200 * time.Millisecond
@@ -44,7 +52,7 @@ func (n *Node) feedLoop() {
 	t := time.NewTicker(feedEvery)
 	defer t.Stop()
 	from := make(feeds)
-	silent := make(map[uint64]time.Duration) // since when a log has no leader
+	quiet := make(map[uint64]time.Duration) // since when a log has no leader
 	for {
 		select {
 		case <-n.stop:
@@ -59,23 +67,22 @@ func (n *Node) feedLoop() {
 			if l.local.Load() == nil {
 				led = from[shard] != nil
 			}
-			since, was := silent[shard]
+			since, was := quiet[shard]
 			switch {
 			case led:
-				delete(silent, shard)
+				delete(quiet, shard)
 			case !was:
-				silent[shard] = now
+				quiet[shard] = now
 			case since >= 0 && now-since >= n.cfg.ElectionMin:
-				silent[shard] = -1 // told once
-				n.hub.mu.Lock()
-				n.hub.gap()
-				n.hub.mu.Unlock()
+				quiet[shard] = -1 // told once
+				n.hub.silence(shard)
 			}
 		}
 	}
 }
 
-// feedFrom asks for a log's events where they can be had, unless they come already.
+// feedFrom asks for a log's events where they can be had, unless they come already. They
+// are had from the leader: another node may be cut off from it, and know nothing new.
 func (n *Node) feedFrom(from feeds, shard uint64) {
 	m := n.logs[shard].local.Load()
 	n.cluster.mu.Lock()
@@ -88,28 +95,40 @@ func (n *Node) feedFrom(from feeds, shard uint64) {
 	}
 	n.cluster.mu.Unlock()
 	if m != nil && m.loaded.Load() && m.appliedIndex() >= n.hub.where(shard).Index {
-		delete(from, shard) // its own replica has come far enough; what still comes is known
+		from.end(shard, conn) // its own replica has come far enough
 		return
 	}
-	if conn != nil {
-		return
-	}
-	delete(from, shard)
 	host, _ := n.leaderOf(shard)
-	if host == "" || host == n.id.HostID {
+	if conn != nil && (conn.Peer().Host == host || host == "" || host == n.id.HostID) {
 		return
 	}
-	if conn = n.cluster.conn(host); conn == nil {
+	next := (*mesh.Conn)(nil)
+	if host != "" && host != n.id.HostID {
+		next = n.cluster.conn(host)
+	}
+	if next == nil {
+		if conn == nil {
+			delete(from, shard)
+		}
 		return
 	}
+	from.end(shard, conn)
 	n.cluster.mu.Lock()
-	delete(n.cluster.ended, endedFeed{conn, shard})
+	delete(n.cluster.ended, endedFeed{next, shard})
 	n.cluster.mu.Unlock()
 	at := n.hub.where(shard)
 	frame := binary.AppendUvarint([]byte{frameFeed}, shard)
 	frame = binary.AppendUvarint(binary.AppendUvarint(frame, at.Index), at.Ordinal)
-	if conn.Send(frame) {
-		from[shard] = conn
+	if next.Send(frame) {
+		from[shard] = next
+	}
+}
+
+// end tells the node that a log was fed from, if it still is, that it need not.
+func (f feeds) end(shard uint64, conn *mesh.Conn) {
+	delete(f, shard)
+	if conn != nil {
+		conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, shard))
 	}
 }
 
@@ -135,6 +154,10 @@ func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
 			conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, shard))
 		}
 	case frameFeedEnd:
+		if !conn.Dialed() {
+			c.n.hub.unfeed(conn, shard)
+			return
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.ended[endedFeed{conn, shard}] = true
@@ -149,11 +172,14 @@ func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
 		if r.err != nil {
 			return
 		}
-		if flags&jumped != 0 {
+		switch {
+		case flags&jumped != 0:
 			c.n.hub.missed(shard, index)
-			return
+		case flags&silent != 0:
+			c.n.hub.gapped()
+		default:
+			c.n.hub.publish(shard, index, events)
 		}
-		c.n.hub.publish(shard, index, events)
 	}
 }
 
@@ -180,31 +206,76 @@ func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
 		from = s.since
 	}
 	// Whole entries: what of the first is known there already is passed over there.
-	for i := 0; i < len(s.recent); {
+	var frames [][]byte
+	bytes := 0
+	for i := 0; i < len(s.recent) && bytes <= maxCaughtUp; {
 		at, k := s.recent[i].at, i
 		var events []engine.Event
 		for ; k < len(s.recent) && s.recent[k].at.Index == at.Index; k++ {
 			events = append(events, s.recent[k].Event)
 		}
 		if at.Index > from.Index {
-			conn.Send(appendEvents(from.Log, at.Index, 0, events))
+			frames = append(frames, appendEvents(from.Log, at.Index, 0, events))
+			bytes += len(frames[len(frames)-1])
 		}
 		i = k
+	}
+	if bytes > maxCaughtUp {
+		conn.Send(appendEvents(from.Log, s.at.Index, jumped, nil))
+		return
+	}
+	for _, frame := range frames {
+		conn.Send(frame)
 	}
 	if s.at.Index > from.Index {
 		conn.Send(appendEvents(from.Log, s.at.Index, 0, nil))
 	}
 }
 
+// unfeed ends the feeding of a node with a log, which it asked for.
+func (h *hub) unfeed(conn *mesh.Conn, log uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stream(log)
+	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return f.conn == conn })
+}
+
+// lost ends all feeding over a connection that is gone.
+func (h *hub) lost(conn *mesh.Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.logs {
+		s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return f.conn == conn })
+	}
+}
+
+// gapped is gap for who does not hold the lock.
+func (h *hub) gapped() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gap()
+}
+
+// silence tells everybody, here and where this node's events go, that events of a log
+// may be late or lost.
+func (h *hub) silence(log uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gap()
+	s := h.stream(log)
+	s.spread(appendEvents(log, s.at.Index, silent, nil))
+}
+
 // tell passes an entry's events on to those who are fed.
 func (s *stream) tell(log, index uint64, events []engine.Event) {
-	frame := appendEvents(log, index, 0, events)
-	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return !f.conn.Send(frame) })
+	s.spread(appendEvents(log, index, 0, events))
 }
 
 // jump passes on that events are not known.
-func (s *stream) jump(log uint64) {
-	frame := appendEvents(log, s.at.Index, jumped, nil)
+func (s *stream) jump(log uint64) { s.spread(appendEvents(log, s.at.Index, jumped, nil)) }
+
+// spread sends a frame to those who are fed, and forgets whom it cannot be sent to.
+func (s *stream) spread(frame []byte) {
 	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return !f.conn.Send(frame) })
 }
 
@@ -229,6 +300,8 @@ func (h *hub) endFeeds(log uint64) {
 	s.feeds = nil
 }
 
+// appendEvents makes a frame of events. More than a frame may carry would end the
+// connection, each time anew: then it says that they are not known.
 func appendEvents(log, index, flags uint64, events []engine.Event) []byte {
 	b := binary.AppendUvarint([]byte{frameEvents}, log)
 	b = binary.AppendUvarint(b, index)
@@ -243,7 +316,9 @@ func appendEvents(log, index, flags uint64, events []engine.Event) []byte {
 		b = append(b, byte(e.Kind))
 		text(e.Path)
 		text(e.Namespace)
-		b = binary.AppendVarint(b, e.Token)
+		if b = binary.AppendVarint(b, e.Token); len(b) > mesh.MaxFrameBytes {
+			return appendEvents(log, index, flags|jumped, nil)
+		}
 	}
 	return b
 }

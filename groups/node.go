@@ -316,6 +316,16 @@ func (n *Node) Close(within time.Duration) error {
 	return n.shut()
 }
 
+// leaving says that the node is on its way out.
+func (n *Node) leaving() bool {
+	select {
+	case <-n.stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // shut ends everything that start began.
 func (n *Node) shut() error {
 	var err error

@@ -67,8 +67,9 @@ func (p *peers) at(addr string) string {
 	return ""
 }
 
-// take writes down who is seen, if that is news.
-func (p *peers) take(seen []members.Sighting, self string) error {
+// take takes in who is seen. It answers what is to be written down, nil if there is no
+// news.
+func (p *peers) take(seen []members.Sighting, self string) (*file, error) {
 	news := false
 	for _, s := range seen {
 		now := peer{s.NodeID, s.GossipAddr}
@@ -77,22 +78,36 @@ func (p *peers) take(seen []members.Sighting, self string) error {
 		}
 		for host, old := range p.by {
 			if old.Node == s.NodeID && host != s.HostID && s.Alive {
-				delete(p.by, host) // its disk was replaced
+				p.by[host] = peer{Node: old.Node} // its disk was replaced: what it held is lost, and whose it was matters
 			}
 		}
 		p.by[s.HostID], news = now, true
 	}
 	if !news {
-		return nil
+		return nil, nil
 	}
 	b, err := json.MarshalIndent(p.by, "", "  ")
 	if err != nil {
+		return nil, err
+	}
+	return &file{p.path, append(b, '\n')}, nil
+}
+
+// file is what a file is to hold.
+type file struct {
+	path string
+	b    []byte
+}
+
+// write writes it, whole or not at all.
+func (f *file) write() error {
+	if f == nil {
+		return nil
+	}
+	if err := writeFileSync(f.path+".new", f.b); err != nil {
 		return err
 	}
-	if err := writeFileSync(p.path+".new", append(b, '\n')); err != nil {
-		return err
-	}
-	return os.Rename(p.path+".new", p.path)
+	return os.Rename(f.path+".new", f.path)
 }
 
 // forget takes a node out.

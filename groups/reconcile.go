@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,10 +43,11 @@ type placing struct {
 
 // plans is what the last round thought of the logs that this node leads, for people.
 type plans struct {
-	mu    sync.Mutex
-	by    map[uint64]planned
-	view  place.View
-	ready bool
+	mu     sync.Mutex
+	by     map[uint64]planned
+	layout place.Layout // where the voters of all logs belong
+	view   place.View
+	ready  bool
 }
 
 // planned is one log as the last round saw it.
@@ -100,9 +102,7 @@ func (p *placing) round() time.Duration {
 		}
 		memberships[m.shard] = ms
 		for _, host := range ms.Nodes {
-			if node := n.nodeOf(host); node != "" {
-				hold = append(hold, node)
-			}
+			hold = append(hold, n.nameOf(host)) // also of who is not known: it is waited for as long
 		}
 	}
 	p.members.Adopt(now, hold)
@@ -114,6 +114,9 @@ func (p *placing) round() time.Duration {
 		p.layout, p.placed = place.Place(n.id.shards(), view.Placed, n.id.Replication), view.Placed
 		n.log.Info("laying logs out", "nodes", view.Placed)
 	}
+	n.plans.mu.Lock()
+	n.plans.layout = p.layout
+	n.plans.mu.Unlock()
 	applied := n.askApplied(memberships)
 	var steps []place.Step
 	settled := true
@@ -138,7 +141,10 @@ func (p *placing) round() time.Duration {
 	for _, s := range start {
 		n.log.Info("changing a log", "log", s.Log, "step", s.Kind.String(), "replica", s.Replica, "node", s.Node, "why", s.Why)
 		n.running.Go(func() {
-			if err := n.carry(s); err != nil {
+			switch err := n.carry(s); {
+			case errors.Is(err, errLedOn): // the leadership moved meanwhile, or will be offered again
+				n.log.Debug("a leadership was not handed over", "log", s.Log, "node", s.Node, "error", err)
+			case err != nil:
 				n.log.Warn("a change of a log did not go through, planning it anew", "log", s.Log, "step", s.Kind.String(), "node", s.Node, "error", err)
 			}
 			select {

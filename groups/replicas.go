@@ -135,17 +135,23 @@ func (n *Node) noteVoter(shard uint64) {
 
 // addReplica starts a new replica of a log, which the log's leader has added. It does
 // nothing if the node has one, or had this one before: what was wiped never returns
-// under its id.
+// under its id. One that could not be started when it was added is tried again.
 func (n *Node) addReplica(shard, replica uint64) error {
 	n.seats.Lock()
 	defer n.seats.Unlock()
-	if _, ok := n.id.Seats[shard]; ok || replica <= n.id.Dropped[shard] || n.draining.Load() {
+	s, ok := n.id.Seats[shard]
+	switch {
+	case n.draining.Load():
+		return nil
+	case ok && s.Replica == replica && n.logs[shard].local.Load() == nil:
+		return n.startReplica(shard, s, false)
+	case ok || replica <= n.id.Dropped[shard]:
 		return nil
 	}
 	if err := n.store.clear(shard, n.groupsOf(shard)); err != nil {
 		return fmt.Errorf("make room for log %d: %w", shard, err)
 	}
-	s := seat{Replica: replica, Joined: true}
+	s = seat{Replica: replica, Joined: true}
 	n.id.Seats[shard] = s
 	if err := n.id.save(n.cfg.DataDir); err != nil {
 		delete(n.id.Seats, shard)

@@ -16,10 +16,11 @@ import (
 const (
 	// holdFor is how long a leader that hands over proposes nothing, at most.
 	holdFor = 400 * time.Millisecond
-	// catchWithin is how long the successor may take to apply the rest.
-	catchWithin = 250 * time.Millisecond
-	// standEvery is how often it stands for election, standWithin for how long.
-	standEvery, standWithin = 40 * time.Millisecond, 400 * time.Millisecond
+	// holdSpare is how long before that the successor gives up: its votes and what is
+	// asked of it are on their way for a while.
+	holdSpare = 50 * time.Millisecond
+	// standEvery is how often it stands for election.
+	standEvery = 40 * time.Millisecond
 	// handPoll is how often it is looked whether something has happened.
 	handPoll = time.Millisecond
 	// transferWithin is how long all of it may take.
@@ -30,7 +31,9 @@ const (
 type orderedTakeover struct {
 	Log     uint64
 	Replica uint64
-	Index   uint64 // of the last entry
+	Index   uint64        // of the last entry
+	Term    uint64        // of the leader that asks
+	Within  time.Duration // how long it proposes nothing
 }
 
 var errLedOn = errors.New("nothing was changed")
@@ -46,12 +49,21 @@ func (n *Node) handOver(shard, replica uint64) error {
 	if m == nil || !l.leads() {
 		return fmt.Errorf("this node does not lead log %d: %w", shard, errLedOn)
 	}
+	term, until := l.mine(), l.clock.Mono()+holdFor
 	l.drive.Lock()
-	l.drive.hold = l.clock.Mono() + holdFor
+	busy := l.drive.hold != 0
+	if !busy {
+		l.drive.hold = until
+	}
 	l.drive.Unlock()
+	if busy {
+		return fmt.Errorf("log %d is being handed over already: %w", shard, errLedOn)
+	}
 	defer func() {
 		l.drive.Lock()
-		l.drive.hold = 0
+		if l.drive.hold == until {
+			l.drive.hold = 0
+		}
 		l.drive.Unlock()
 		l.kick()
 	}()
@@ -62,12 +74,15 @@ func (n *Node) handOver(shard, replica uint64) error {
 	}) {
 		return fmt.Errorf("what was proposed to log %d is not decided yet: %w", shard, errLedOn)
 	}
-	order := orderedTakeover{Log: shard, Replica: replica, Index: m.appliedIndex()}
+	order := orderedTakeover{
+		Log: shard, Replica: replica, Index: m.appliedIndex(), Term: term, Within: until - holdSpare - l.clock.Mono(),
+	}
 	return n.cluster.askText(host, askTakeover, order, nil, transferWithin)
 }
 
-// takeOver makes this node's replica the leader of its log.
-func (n *Node) takeOver(o orderedTakeover) error {
+// takeOver makes this node's replica the leader of its log, because the node that leads
+// it asks for that.
+func (n *Node) takeOver(from string, o orderedTakeover) error {
 	l := n.logs[o.Log]
 	if l == nil || n.draining.Load() {
 		return errors.New("draining, or there is no such log")
@@ -76,17 +91,25 @@ func (n *Node) takeOver(o orderedTakeover) error {
 	if m == nil || m.replica != o.Replica || !m.voting.Load() {
 		return fmt.Errorf("replica %d of log %d is no voter here", o.Replica, o.Log)
 	}
-	if !n.poll(catchWithin, func() bool { return m.appliedIndex() >= o.Index }) {
-		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-m.appliedIndex())
-	}
+	until := time.Now().Add(min(o.Within, holdFor))
 	leads := func() bool { return l.isOwn(l.lead.Load().leader) }
-	for until := time.Now().Add(standWithin); time.Now().Before(until); {
+	asked := func() bool {
+		lead := l.lead.Load()
+		return lead.term == o.Term && n.book.host(o.Log, lead.leader) == from
+	}
+	if !asked() {
+		return fmt.Errorf("log %d has another leader here, or another term, than who asks", o.Log)
+	}
+	if !n.poll(time.Until(until), func() bool { return m.appliedIndex() >= o.Index }) {
+		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-min(o.Index, m.appliedIndex()))
+	}
+	for time.Now().Before(until) && (m.appliedIndex() == o.Index || leads()) {
 		n.wire.campaign(o.Log, o.Replica)
 		if n.poll(standEvery, leads) {
 			return nil
 		}
 	}
-	return fmt.Errorf("replica %d of log %d was not elected within %v", o.Replica, o.Log, standWithin)
+	return fmt.Errorf("replica %d of log %d was not elected while its leader held still", o.Replica, o.Log)
 }
 
 // poll waits until something is so, and says whether it came to be in time.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/groups/place"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -20,8 +21,13 @@ const (
 	askTakeover = "takeover" // orderedTakeover → nothing; of who is to lead
 )
 
-// maxTold bounds a question's name.
-const maxTold = 64
+const (
+	// maxTold bounds a question's name.
+	maxTold = 64
+	// maxAnswering is how many questions of other nodes are answered at once. Further
+	// ones are not: who asks takes that for a node that is busy.
+	maxAnswering = 64
+)
 
 // toldLog is a log as its leader tells of it.
 type toldLog struct {
@@ -69,7 +75,7 @@ func (c *cluster) askText(host, what string, args, answer any, within time.Durat
 }
 
 // answerText answers a question.
-func (c *cluster) answerText(conn interface{ Send([]byte) bool }, r *entryReader) {
+func (c *cluster) answerText(conn *mesh.Conn, r *entryReader) {
 	id := r.uvarint()
 	n := r.uvarint()
 	if n > maxTold {
@@ -81,25 +87,51 @@ func (c *cluster) answerText(conn interface{ Send([]byte) bool }, r *entryReader
 	if r.err != nil {
 		return
 	}
-	c.n.running.Go(func() {
+	c.answering(func() {
 		var t toldText
-		v, err := c.n.answerTo(what, args)
+		v, err := c.n.answerTo(conn.Peer().Host, what, args)
 		if err == nil {
 			t.Value, err = json.Marshal(v)
 		}
 		if err != nil {
 			t = toldText{Error: err.Error()}
 		}
-		b, err := json.Marshal(&t)
-		if err != nil {
-			return
+		if b := t.frame(id); b != nil {
+			conn.Send(b)
 		}
-		conn.Send(append(binary.AppendUvarint([]byte{frameTold}, id), b...))
 	})
 }
 
-// answerTo answers one question.
-func (n *Node) answerTo(what string, args []byte) (any, error) {
+// frame is an answer as it is sent. One that is too long would end the connection, and
+// everything else with it.
+func (t *toldText) frame(id uint64) []byte {
+	b, err := json.Marshal(t)
+	if err != nil {
+		return nil
+	}
+	frame := append(binary.AppendUvarint([]byte{frameTold}, id), b...)
+	if len(frame) > mesh.MaxFrameBytes {
+		short := toldText{Error: fmt.Sprintf("the answer has %d bytes, which is more than nodes can tell each other", len(frame))}
+		return short.frame(id)
+	}
+	return frame
+}
+
+// answering answers a question in a goroutine of its own, unless there are too many.
+func (c *cluster) answering(answer func()) {
+	select {
+	case c.busy <- struct{}{}:
+	default:
+		return
+	}
+	c.n.running.Go(func() {
+		defer func() { <-c.busy }()
+		answer()
+	})
+}
+
+// answerTo answers one question of a node, by its raft host id.
+func (n *Node) answerTo(from, what string, args []byte) (any, error) {
 	switch what {
 	case askPlans:
 		return n.plans.told(n), nil
@@ -120,7 +152,7 @@ func (n *Node) answerTo(what string, args []byte) (any, error) {
 		if err := json.Unmarshal(args, &o); err != nil {
 			return nil, err
 		}
-		return nil, n.takeOver(o)
+		return nil, n.takeOver(from, o)
 	}
 	return nil, fmt.Errorf("question %q: not known to this version", what)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -64,9 +65,10 @@ type member struct {
 	mu    sync.Mutex
 	raft  *gvfs.MemFS
 	state *vfs.MemFS
-	node  *groups.Node  // nil while it is down
-	gone  chan struct{} // closed when node is to be heard no more
-	broke chan error    // that its disk failed
+	node  *groups.Node      // nil while it is down
+	gone  chan struct{}     // closed when node is to be heard no more
+	broke chan error        // that its disk failed
+	files map[string][]byte // of its data directory, when it died
 }
 
 // Outgoing implements link.Faults: what a dead node sends is lost, and of others what the
@@ -87,9 +89,43 @@ func (m *member) silence() {
 		return
 	}
 	close(m.gone)
-	// The state first: it may be behind the log, and never ahead of it.
+	// The raft log last: the others may be behind it, and never ahead of it.
 	m.state = m.state.CrashClone(vfs.CrashCloneCfg{})
+	m.files = readFiles(m.cfg.DataDir)
 	m.raft.SetIgnoreSyncs(true)
+}
+
+// readFiles reads the few files that a node has on the real disk: who it is, and who the
+// others are.
+func readFiles(dir string) map[string][]byte {
+	files := make(map[string][]byte)
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return files // it was never started
+	}
+	for _, f := range list {
+		if b, err := os.ReadFile(filepath.Join(dir, f.Name())); err == nil {
+			files[f.Name()] = b
+		}
+	}
+	return files
+}
+
+// writeFiles makes the files what they were.
+func writeFiles(dir string, files map[string][]byte) error {
+	for name := range readFiles(dir) {
+		if _, there := files[name]; !there {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	for name, b := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // NewNodes starts a cluster of so many nodes. Its few files are in dir; the luck of its
@@ -254,7 +290,7 @@ func (n *Nodes) Kill(node int) error {
 	m.node = nil
 	m.raft.ResetToSyncedState()
 	m.raft.SetIgnoreSyncs(false)
-	return err
+	return errors.Join(err, writeFiles(m.cfg.DataDir, m.files))
 }
 
 // Terminate implements Cluster.

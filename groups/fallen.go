@@ -1,0 +1,107 @@
+package groups
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// A leader whose process has died is not waited for. Raft would hear nothing from it for
+// an election timeout, once to twice raft_election_timeout_min_ms, before anybody stands.
+// But its connections end at once, and nobody listens at its port any more: then the log's
+// other voters stand for election one after the other, the one first that belongs first.
+//
+// What is not certain is left to raft: a host that is gone or cut off refuses nothing, it
+// is only silent. And a mistake costs an election, never more: votes are counted by raft.
+
+const (
+	// fallenWithin is how long a dead process's host may take to say so.
+	fallenWithin = 250 * time.Millisecond
+	// fallenLooks is how often it is asked, fallenPause how long after the last time: a
+	// process that starts anew may be caught between two runs, and one that ends before
+	// its port is closed.
+	fallenLooks = 6
+	fallenPause = 20 * time.Millisecond
+	// standApart is how long each voter waits for those before it to be elected.
+	standApart = 150 * time.Millisecond
+	// standTimes is how often each stands before it is left to raft's own timeouts.
+	standTimes = 3
+)
+
+// fallen is told that the connection to a node has ended. If its process has died, the
+// logs that it led are led by others soon.
+func (n *Node) fallen(host string) {
+	var led []uint64
+	for _, m := range n.hosted() {
+		if leader, _ := n.leaderOf(m.shard); leader == host && m.voting.Load() {
+			led = append(led, m.shard)
+		}
+	}
+	s, known := n.cluster.sighting(host)
+	if len(led) == 0 || !known || !n.died(s.LinkAddr) {
+		return
+	}
+	n.log.Warn("a node's process has died, standing in for what it led", "node", s.NodeID, "logs", len(led))
+	for _, shard := range led {
+		n.running.Go(func() { n.stand(shard, host, s.NodeID) })
+	}
+}
+
+// died says that the process that listened at an address is gone: it refuses twice in a
+// row. One that is about to be gone may still be connected to at first.
+func (n *Node) died(addr string) bool {
+	refused := 0
+	for range fallenLooks {
+		if refuses(addr) {
+			if refused++; refused == 2 {
+				return true
+			}
+		} else {
+			refused = 0
+		}
+		select {
+		case <-n.stop:
+			return false
+		case <-time.After(fallenPause):
+		}
+	}
+	return false
+}
+
+// refuses says that nobody listens at an address, though its host is there.
+func refuses(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, fallenWithin)
+	if err == nil {
+		_ = c.Close()
+		return false
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// stand has this node's replica stand for election in its turn, and again when the others
+// have had theirs, until the log has another leader. Who lacks entries is not elected.
+func (n *Node) stand(shard uint64, host, dead string) {
+	n.plans.mu.Lock()
+	order := slices.DeleteFunc(slices.Clone(n.plans.layout[shard]), func(node string) bool { return node == dead })
+	n.plans.mu.Unlock()
+	turn := slices.Index(order, n.id.NodeID)
+	if turn < 0 {
+		turn = len(order)
+	}
+	pause := time.Duration(turn) * standApart
+	for range standTimes {
+		select {
+		case <-n.stop:
+			return
+		case <-time.After(pause):
+		}
+		m := n.logs[shard].local.Load()
+		if leader, _ := n.leaderOf(shard); m == nil || leader != host && leader != "" {
+			return
+		}
+		n.wire.campaign(shard, m.replica)
+		pause = time.Duration(len(order)+1) * standApart
+	}
+}

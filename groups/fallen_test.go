@@ -1,0 +1,55 @@
+package groups
+
+import (
+	"testing"
+	"time"
+)
+
+// TestFallenLeader: what a node led whose process died is led by others long before an
+// election timeout has passed.
+func TestFallenLeader(t *testing.T) {
+	t.Parallel()
+	const timeout = 30 * time.Second
+	f := newFleet(t, 3, func(_ int, c *Config) { c.ElectionMin, c.Heartbeat = timeout, 200*time.Millisecond })
+	f.settle(3)
+	host := f.nodes[0].id.HostID
+	f.until("node 0 leads something", func() bool { return len(f.nodes[0].ledLogs()) > 0 })
+	began := time.Now()
+	if err := f.nodes[0].Close(0); err != nil {
+		t.Fatal(err)
+	}
+	f.nodes[0] = nil
+	f.each(2, func(n *Node) {
+		f.until(n.id.NodeID+" knows other leaders", func() bool {
+			for _, shard := range n.id.shards() {
+				if leader, _ := n.leaderOf(shard); leader == "" || leader == host {
+					return false
+				}
+			}
+			return true
+		})
+	})
+	if took := time.Since(began); took >= timeout {
+		t.Errorf("it took %v, as long as an election timeout", took)
+	}
+	c := newFleetClient(f.nodes[1])
+	for _, path := range []string{"h:/a/x", "h:/b/x", "h:/c/x", "h:/d/x", "h:/e/x"} {
+		c.mustAcquire(t, path, "o")
+	}
+}
+
+// TestDied: a port that nobody listens on is a dead process's, one that somebody listens
+// on is not, and silence proves nothing.
+func TestDied(t *testing.T) {
+	n := &Node{stop: make(chan struct{})}
+	if addr := freeAddr(t); !n.died(addr) {
+		t.Errorf("%s refuses and is taken for alive", addr)
+	}
+	r := newRig(t, func(c *Config) { c.Token, c.GossipAddr = testToken, "127.0.0.1:0" })
+	if addr := r.node.cluster.mesh.Addr(); n.died(addr) {
+		t.Errorf("%s listens and is taken for dead", addr)
+	}
+	if n.died("192.0.2.1:9") { // nobody answers there
+		t.Error("a silent host is taken for dead")
+	}
+}

@@ -1,0 +1,169 @@
+package groups
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/groups/members"
+)
+
+// TestFleetStrangers starts nodes that are refused by the others, who go on.
+func TestFleetStrangers(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2, nil)
+	other := newFleet(t, 1, func(_ int, c *Config) { c.NodeID = "x-0" })
+	fault := func(n *Node, want ...string) {
+		t.Helper()
+		f.until("the node is told: "+strings.Join(want, " … "), func() bool {
+			err := n.cluster.gossip.Fault()
+			if err == nil {
+				return false
+			}
+			for _, w := range want {
+				if !strings.Contains(err.Error(), w) {
+					t.Logf("it is told: %v", err)
+					return false
+				}
+			}
+			return true
+		})
+	}
+	fresh := func(change func(c *Config)) *Node {
+		t.Helper()
+		c := f.cfgs[1]
+		c.DataDir, c.NodeID, c.RaftAddr, c.Seeds = t.TempDir(), "n-9", freeAddr(t), []string{f.gossip[0]}
+		c.RaftFS, c.FS = memDisks()
+		change(&c)
+		n, err := OpenContext(short(t), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close(0) })
+		return n
+	}
+
+	// A node id that is in use, with an empty directory.
+	n := fresh(func(c *Config) { c.NodeID = "n-1" })
+	fault(n, "n-1", "another node_id")
+	if len(n.seatsNow()) != 0 {
+		t.Errorf("the node with a clashing node_id hosts %d logs", len(n.seatsNow()))
+	}
+	if s, ok := f.nodes[0].cluster.byName("n-1"); !ok || s.HostID != f.nodes[1].id.HostID {
+		t.Errorf("node n-1 is %+v to the founder, want the one that was there", s)
+	}
+
+	// A node of another cluster, which is given this one's seeds.
+	x := other.nodes[0]
+	if err := x.Close(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	other.nodes[0] = nil
+	other.cfgs[0].Seeds = []string{f.gossip[0]}
+	x = other.start(0)
+	fault(x, x.id.ClusterID, f.nodes[0].id.ClusterID)
+	f.each(2, func(n *Node) {
+		if _, ok := n.cluster.byName("x-0"); ok {
+			t.Errorf("%s knows a node of another cluster", n.id.NodeID)
+		}
+	})
+	if !x.WaitReady(20 * time.Second) {
+		t.Error("the node of the other cluster does not serve its own")
+	}
+
+	// A copy of a node's directory, on a machine of its own.
+	twin := fresh(func(c *Config) {
+		b, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, identityFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(c.DataDir, identityFile), []byte(strings.ReplaceAll(string(b), `"seats": {`, `"seats_not": {`)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.NodeID = "n-1"
+	})
+	f.until("one of the two is told", func() bool {
+		return twin.cluster.gossip.Fault() != nil || f.nodes[1].cluster.gossip.Fault() != nil
+	})
+	t.Logf("the copy: %v; the node that was copied: %v", twin.cluster.gossip.Fault(), f.nodes[1].cluster.gossip.Fault())
+
+	for _, n := range []*Node{f.nodes[0]} {
+		if err := n.cluster.gossip.Fault(); err != nil {
+			t.Errorf("%s is kept out: %v", n.id.NodeID, err)
+		}
+	}
+	_ = members.Member
+}
+
+// TestSwappedDirectory: a directory of one node does not start as another.
+func TestSwappedDirectory(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2, nil)
+	before, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, identityFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.nodes[1].Close(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	f.nodes[1] = nil
+	before, err = os.ReadFile(filepath.Join(f.cfgs[1].DataDir, identityFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := f.cfgs[1]
+	c.NodeID = "n-2"
+	n, err := OpenContext(short(t), c)
+	if err == nil {
+		n.Close(0)
+		t.Fatal("it started")
+	}
+	if want := "was made with node_id = n-1, the configuration says n-2"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nwant: %s", err, want)
+	}
+	if after, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, identityFile)); err != nil || string(after) != string(before) {
+		t.Errorf("the identity was overwritten (%v):\n%s", err, after)
+	}
+	f.start(1)
+}
+
+// TestTwoFounders: two empty nodes that are to found a cluster, each with the other as
+// its seed, found none; neither of them writes anything.
+func TestTwoFounders(t *testing.T) {
+	t.Parallel()
+	type end struct {
+		n   *Node
+		err error
+	}
+	ends := make(chan end, 2)
+	addrs := []string{freeAddr(t), freeAddr(t)}
+	f := &fleet{t: t}
+	for i := range addrs {
+		c := Config{
+			DataDir: t.TempDir(), NodeID: []string{"n-0", "n-1"}[i], Segments: 1, GroupCount: 4, LogCount: 1, RaftAddr: freeAddr(t),
+			GossipAddr: addrs[i], Seeds: []string{addrs[1-i]}, Token: testToken, Bootstrap: true, OneHost: true,
+		}
+		c.RaftFS, c.FS = memDisks()
+		f.cfgs = append(f.cfgs, c)
+		go func() {
+			n, err := OpenContext(t.Context(), c)
+			ends <- end{n, err}
+		}()
+	}
+	for range addrs {
+		e := <-ends
+		if e.err == nil {
+			e.n.Close(0)
+			t.Error("a node founded a cluster beside another that could")
+		} else if !strings.Contains(e.err.Error(), "set force_bootstrap = true once") {
+			t.Error(e.err)
+		}
+	}
+	for _, c := range f.cfgs {
+		if _, err := loadIdentity(c.DataDir); err != ErrNoIdentity {
+			t.Errorf("%s: %v, want an empty directory", c.NodeID, err)
+		}
+	}
+}

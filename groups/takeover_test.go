@@ -1,0 +1,65 @@
+package groups
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTakeoverOrders: a node stands for election because the leader that it knows asks
+// for that, now, and for nobody else; an order that is late or made up changes nothing.
+func TestTakeoverOrders(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3, func(_ int, c *Config) { c.LeaderBalance = time.Hour })
+	f.settle(3)
+	const path = "h:/handed/over"
+	c := newFleetClient(f.nodes[0])
+	c.mustAcquire(t, path, "o")
+	from := f.nodes[f.leader(path)]
+	shard := from.logOf(from.groupOf(from.routes.Load().Resolve(path))).shard
+	to := f.nodes[(f.leader(path)+1)%3]
+	heir := to.logs[shard].local.Load()
+	f.until("the heir has applied what the leader has", func() bool {
+		return heir.voting.Load() && heir.appliedIndex() == from.logs[shard].local.Load().appliedIndex() &&
+			to.logs[shard].lead.Load().term == from.logs[shard].mine()
+	})
+	good := orderedTakeover{Log: shard, Replica: heir.replica, Index: heir.appliedIndex(), Term: from.logs[shard].mine(), Within: holdFor}
+	refused := func(what, want, host string, change func(o *orderedTakeover)) {
+		t.Helper()
+		o := good
+		change(&o)
+		if err := to.takeOver(host, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+		if got := from.logs[shard].mine(); got != good.Term {
+			t.Fatalf("%s: the leader of term %d is disturbed, it leads in term %d now", what, good.Term, got)
+		}
+	}
+	refused("from who does not lead", "another leader", f.nodes[(f.leader(path)+2)%3].id.HostID, func(*orderedTakeover) {})
+	refused("of an earlier term", "another term", from.id.HostID, func(o *orderedTakeover) { o.Term-- })
+	refused("the leader proposed again", "not elected", from.id.HostID, func(o *orderedTakeover) { o.Index-- })
+	refused("the leader proposes again soon", "not elected", from.id.HostID, func(o *orderedTakeover) { o.Within = 0 })
+	refused("further than the log", "entries behind", from.id.HostID, func(o *orderedTakeover) { o.Index += 100 })
+	refused("another replica", "no voter", from.id.HostID, func(o *orderedTakeover) { o.Replica += 100 })
+
+	l := from.logs[shard]
+	l.drive.Lock()
+	l.drive.hold = l.clock.Mono() + time.Hour
+	l.drive.Unlock()
+	if err := from.handOver(shard, heir.replica); !errors.Is(err, errLedOn) || !strings.Contains(err.Error(), "already") {
+		t.Errorf("handed over twice at once: %v", err)
+	}
+	l.drive.Lock()
+	l.drive.hold = 0
+	l.drive.Unlock()
+
+	f.until("the leadership is handed over", func() bool { return to.logs[shard].leads() || from.handOver(shard, heir.replica) == nil })
+	l.drive.Lock()
+	hold := l.drive.hold
+	l.drive.Unlock()
+	if hold != 0 {
+		t.Errorf("the former leader holds until %v", hold)
+	}
+	f.until("the heir leads", to.logs[shard].leads)
+}
