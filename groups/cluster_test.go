@@ -32,6 +32,7 @@ type fleet struct {
 func newFleet(t *testing.T, n int, change func(i int, c *Config)) *fleet {
 	t.Helper()
 	f := &fleet{t: t}
+	t.TempDir() // so that nodes are closed before their directories are deleted
 	t.Cleanup(func() {
 		for _, n := range f.nodes {
 			if n != nil {

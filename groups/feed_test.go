@@ -1,12 +1,16 @@
 package groups
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -121,4 +125,93 @@ func TestFleetEvents(t *testing.T) {
 	f.nodes[lost] = nil
 	round(40, 80)
 	check(80, lost)
+}
+
+// TestFleetFeedsFromLeaders: a node is fed by the leader of a log, also after that became
+// another one, and nobody feeds it any more who need not: an old leader may be cut off
+// from the log, and tell nothing for ever.
+func TestFleetFeedsFromLeaders(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 5, nil)
+	f.each(5, func(n *Node) {
+		f.until(n.id.NodeID+" counts the others", func() bool {
+			n.plans.mu.Lock()
+			defer n.plans.mu.Unlock()
+			return len(n.plans.view.Placed) == 5
+		})
+	})
+	f.settle(3)
+	fedBy := func(shard uint64, to *Node) (sources []string) {
+		for _, n := range f.nodes {
+			n.hub.mu.Lock()
+			if s := n.hub.logs[shard]; s != nil {
+				for _, x := range s.feeds {
+					if x.conn.Peer().Host == to.id.HostID {
+						sources = append(sources, n.id.NodeID)
+					}
+				}
+			}
+			n.hub.mu.Unlock()
+		}
+		return sources
+	}
+	right := func() bool {
+		for shard := range f.nodes[0].logs {
+			lead := ""
+			for _, n := range f.nodes {
+				if n.logs[shard].leads() {
+					lead = n.id.NodeID
+				}
+			}
+			for _, n := range f.nodes {
+				want := []string{lead}
+				if n.logs[shard].local.Load() != nil {
+					want = nil
+				}
+				if lead == "" || !slices.Equal(fedBy(shard, n), want) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	f.until("every node is fed what it does not host, by the leaders", right)
+	shard := uint64(firstLogShard)
+	moved := false
+	for _, n := range f.nodes {
+		if !n.logs[shard].leads() {
+			continue
+		}
+		for _, to := range f.nodes {
+			if m := to.logs[shard].local.Load(); to != n && m != nil && !moved {
+				f.until("the leadership moved", func() bool { return n.transferOwn(shard, to.id.NodeID) == nil || to.logs[shard].leads() })
+				moved = true
+			}
+		}
+	}
+	if !moved {
+		t.Fatal("nobody could take over")
+	}
+	f.until("every node is fed by the new leader alone", right)
+}
+
+// TestLongFrames: what is too long for a frame is not sent, since that would end the
+// connection with everything else on it; who is told less hears that.
+func TestLongFrames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", wire.MaxPathBytes)
+	events := make([]engine.Event, mesh.MaxFrameBytes/len(long)+1)
+	for i := range events {
+		events[i] = engine.Event{Owner: "o", Path: long}
+	}
+	if b := appendEvents(3, 7, 0, events); string(b) != string([]byte{frameEvents, 3, 7, jumped}) {
+		t.Errorf("events of %d bytes: the frame has %d bytes and begins with %v", len(events)*len(long), len(b), b[:min(4, len(b))])
+	}
+	if b := appendEvents(3, 7, 0, events[:10]); len(b) < 10*len(long) || b[3] != 0 {
+		t.Errorf("ten events: %d bytes, %v", len(b), b[:4])
+	}
+	told := toldText{Value: json.RawMessage(`"` + strings.Repeat("x", mesh.MaxFrameBytes) + `"`)}
+	if b := told.frame(9); len(b) > mesh.MaxFrameBytes || !strings.Contains(string(b), "more than nodes can tell each other") {
+		t.Errorf("the answer has %d bytes", len(b))
+	}
 }

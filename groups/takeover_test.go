@@ -11,7 +11,7 @@ import (
 // for that, now, and for nobody else; an order that is late or made up changes nothing.
 func TestTakeoverOrders(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, func(_ int, c *Config) { c.LeaderBalance = time.Hour })
+	f := newFleet(t, 3, nil)
 	f.settle(3)
 	const path = "h:/handed/over"
 	c := newFleetClient(f.nodes[0])
