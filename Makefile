@@ -86,7 +86,7 @@ fuzz-short:
 
 .PHONY: long
 long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections, streams that stay open
-	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples' ./engine ./groups ./loop ./bench/... ./examples
+	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples|TestGrowAndShrink' ./engine ./groups ./loop ./bench/... ./examples
 
 .PHONY: cluster
 cluster: build ## three nodes on this machine, with clients at work and a live view; Ctrl-C ends it (data in ./pathlockd-cluster)
@@ -100,6 +100,10 @@ demo: build ## real processes on real files, with stops and kills; the files giv
 .PHONY: torture
 torture: ## the fault laboratory: ten minutes of all faults on three nodes; ARGS says how long, which seed, what cluster
 	go run ./bench/lab/torture -report docs/testing/torture.md $(ARGS)
+
+.PHONY: planted
+planted: ## five bugs, planted one after the other: the fault laboratory must find each within minutes
+	go test -tags plant -count=1 -timeout 40m -v -run '^TestPlanted$$' ./bench/lab $(ARGS)
 
 .PHONY: bench-budgets
 bench-budgets: ## measure every budget against its ceiling; some minutes on a quiet machine

@@ -53,7 +53,7 @@ func (s *steps) administer() (res wire.Result, err *wire.Error) {
 			err = s.mark(node, wire.DrainRemoved)
 		}
 	case wire.OpNodeResume:
-		if _, err = findNode(doc, node); err == nil || s.n.marks()[node] != wire.DrainNone {
+		if _, err = findNode(doc, node); err == nil || s.n.wantedOf()[node] != wire.DrainNone {
 			err = s.mark(node, wire.DrainNone)
 		}
 	}
@@ -240,7 +240,7 @@ func checkRemove(doc *wire.ClusterStatus, node string, force bool) (note string,
 		return "", err
 	}
 	drained := n.Drain == wire.DrainReplicas.String() || n.Drain == wire.DrainRemoved.String()
-	if n.Alive && !(drained && n.Replicas == 0) && !force {
+	if n.Alive && (!drained || n.Replicas > 0) && !force {
 		return "", wire.Errorf(wire.FailedPrecondition,
 			"node %s: is alive and holds %s: drain it first (node_drain with mode 2: pathlock node drain %s --wait), or remove it with force",
 			node, plural(n.Replicas, "replica", "replicas"), node)

@@ -21,7 +21,7 @@ const testToken = "0123456789abcdef0123456789abcdef"
 
 // fleet is a cluster of nodes on disks in memory.
 type fleet struct {
-	t     *testing.T
+	t     testing.TB
 	cfgs  []Config
 	nodes []*Node // nil: down
 
@@ -29,7 +29,7 @@ type fleet struct {
 }
 
 // newFleet starts n nodes: the first founds a cluster, the others join it.
-func newFleet(t *testing.T, n int, change func(i int, c *Config)) *fleet {
+func newFleet(t testing.TB, n int, change func(i int, c *Config)) *fleet {
 	t.Helper()
 	f := &fleet{t: t}
 	t.TempDir() // so that nodes are closed before their directories are deleted

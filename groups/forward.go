@@ -129,6 +129,14 @@ func (f *forwarding) seqOf(c peerConn) uint64 {
 	return seq
 }
 
+// forget lets go of a connection that is closed: its end may have been told of before
+// seqOf was asked.
+func (f *forwarding) forget(c peerConn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.seqs, c)
+}
+
 // forwardFrame takes a frame of forwarding. It does not block.
 func (n *Node) forwardFrame(c *mesh.Conn, frame []byte) { n.forwarded(c, c.Peer().Host, frame) }
 
@@ -266,6 +274,7 @@ func (l *shardLog) sendAway(to peerConn, host string, term uint64) bool {
 	}
 	w.buf = w.appendTo(b)
 	if !to.Send(w.buf) {
+		l.node.forwards.forget(to)
 		l.lost(to)
 		return false
 	}

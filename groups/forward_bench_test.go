@@ -88,6 +88,27 @@ func batch(b *testing.B, r *rig) {
 	}
 }
 
+// spread is three nodes that all hold one log, and the one of them that leads it, or does
+// not.
+func spread(b *testing.B, leads bool) *rig {
+	f := newFleet(b, 3, func(_ int, c *Config) { c.LogCount, c.EvictionWindow = 1, time.Hour })
+	f.settle(3)
+	at := f.leader("h:/a/b")
+	if !leads {
+		at = (at + 1) % 3
+	}
+	return f.rigOn(at)
+}
+
+// BenchmarkSpread is requests at a node of three: at the one that leads, and at one that
+// forwards.
+func BenchmarkSpread(b *testing.B) {
+	for name, leads := range map[string]bool{"direct": true, "forwarded": false} {
+		b.Run("lone/"+name, func(b *testing.B) { lone(b, spread(b, leads)) })
+		b.Run("batch/"+name, func(b *testing.B) { batch(b, spread(b, leads)) })
+	}
+}
+
 // chanReplier takes results.
 type chanReplier chan wire.Result
 

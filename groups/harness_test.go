@@ -31,6 +31,7 @@ type rig struct {
 	// stateBroken makes the state database's disk fail.
 	stateBroken atomic.Bool
 	state       *vfs.MemFS
+	cuts        atomic.Int64 // power losses so far
 	next        atomic.Uint64
 	clock       *testClock
 }
@@ -160,11 +161,14 @@ func (r *rig) close() {
 	r.node = nil
 }
 
-// powerLoss cuts the power: what was not synced at this instant is gone.
+// powerLoss cuts the power: what was not synced at this instant is gone. The node does
+// not know, and may answer what no client hears of: what is answered once cuts has grown
+// counts for nothing.
 func (r *rig) powerLoss() {
 	r.t.Helper()
 	// The state first: it may be behind the log, and never ahead of it.
 	r.state = r.state.CrashClone(vfs.CrashCloneCfg{})
+	r.cuts.Add(1)
 	r.raft.SetIgnoreSyncs(true)
 	if err := r.node.Close(0); err != nil {
 		r.t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/google/uuid"
+	"github.com/lni/dragonboat/v4/config"
+	gvfs "github.com/lni/vfs"
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/groups/rows"
@@ -30,6 +32,7 @@ type identity struct {
 	Starts      uint64 `json:"starts"`            // of the node on this directory, this one too
 	Joined      bool   `json:"joined"`            // it joined a cluster that somebody else founded
 	Adopted     bool   `json:"adopted,omitempty"` // and was taken in by a member of it
+	Began       bool   `json:"began,omitempty"`   // its replicas have started: their raft logs are on disk
 
 	// Restored says that the logs began anew over a state from a backup, and that what
 	// they began with is not compacted yet (restored.go).
@@ -127,6 +130,35 @@ func (c *Config) found() *identity {
 	}
 	id.sit()
 	return id
+}
+
+// whole refuses a data directory whose raft logs are gone: replicas that have voted and
+// acknowledged must not come back without knowing of what.
+func (id *identity) whole(dir, raft string, fs config.IFS) error {
+	if !id.Began || len(id.Seats) == 0 {
+		return nil
+	}
+	if fs == nil {
+		fs = gvfs.Default
+	}
+	if names, err := fs.List(raft); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("read %s: %w", raft, err)
+	} else if len(names) > 0 {
+		return nil
+	}
+	return fmt.Errorf("data_dir %s: its raft logs are gone (%s is missing or empty) and this node would come back without what it has acknowledged: put them back; or, if other nodes hold the logs, empty all of data_dir and start with seed_nodes; or restore a backup",
+		dir, raft)
+}
+
+// began takes note that the node's replicas have their raft logs.
+func (n *Node) began() error {
+	n.seats.Lock()
+	defer n.seats.Unlock()
+	if n.id.Began {
+		return nil
+	}
+	n.id.Began = true
+	return n.id.save(n.cfg.DataDir)
 }
 
 // check refuses a data directory that was made by other settings than these.

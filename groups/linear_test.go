@@ -108,6 +108,7 @@ func TestPromise2Linearizable(t *testing.T) {
 				req, in := pickOp(rng, owner, path, token[path])
 				call := time.Since(began).Nanoseconds()
 				cut.RLock()
+				cuts := r.cuts.Load()
 				o := c.start(r.next.Add(1), req)
 				cut.RUnlock()
 				out := lockOut{unknown: true}
@@ -116,6 +117,9 @@ func TestPromise2Linearizable(t *testing.T) {
 					out = outOf(in.op, res)
 				case <-time.After(3 * time.Second): // the power went out under it
 				case <-stop:
+				}
+				if r.cuts.Load() != cuts {
+					out = lockOut{unknown: true}
 				}
 				if in.op == wire.OpAcquire && !out.unknown && out.status == wire.StatusOK {
 					token[path] = out.token

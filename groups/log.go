@@ -110,7 +110,9 @@ func newShardLog(n *Node, shard uint64) *shardLog {
 // push queues a command, which goes on its way with the next start. It never
 // blocks; the caller has checked the limits.
 func (l *shardLog) push(p *part) {
-	p.log = l
+	if p.log == nil { // else others may look at it already
+		p.log = l
+	}
 	l.mu.Lock()
 	if l.mu.closed {
 		l.mu.Unlock()

@@ -131,6 +131,10 @@ func newNode(cfg Config, id *identity) *Node {
 // start opens the database, raft and the logs.
 func (n *Node) start() (err error) {
 	dir := n.cfg.DataDir
+	raft := filepath.Join(dir, "raft")
+	if err := n.id.whole(dir, raft, n.cfg.RaftFS); err != nil {
+		return err
+	}
 	n.id.Starts++
 	if err := n.id.save(dir); err != nil {
 		return err
@@ -152,7 +156,7 @@ func (n *Node) start() (err error) {
 	if n.wire, err = n.newWiring(); err != nil {
 		return err
 	}
-	if n.host, err = n.newHost(filepath.Join(dir, "raft")); err != nil {
+	if n.host, err = n.newHost(raft); err != nil {
 		return err
 	}
 	for shard, l := range n.logs {
@@ -163,6 +167,9 @@ func (n *Node) start() (err error) {
 		if err := n.startReplica(shard, n.id.Seats[shard], true); err != nil {
 			return err
 		}
+	}
+	if err := n.began(); err != nil {
+		return err
 	}
 	n.loadedOne() // a node without a replica is ready to forward
 	for _, l := range n.logs {

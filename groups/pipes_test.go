@@ -25,6 +25,7 @@ type pipes struct {
 	broken atomic.Int64
 	wait   sync.WaitGroup
 	over   chan struct{}
+	frozen map[*Node]chan struct{} // closed when it reads on
 }
 
 type pipeKey struct {
@@ -78,6 +79,38 @@ func (p *pipes) draw(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.rng.IntN(n)
+}
+
+// freeze has a node read nothing, until the returned function is called.
+func (p *pipes) freeze(n *Node) (thaw func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen == nil {
+		p.frozen = make(map[*Node]chan struct{})
+	}
+	c := make(chan struct{})
+	p.frozen[n] = c
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.frozen, n)
+		close(c)
+	}
+}
+
+// thawed waits until a node reads; false when the test is over before.
+func (p *pipes) thawed(n *Node) bool {
+	p.mu.Lock()
+	c := p.frozen[n]
+	p.mu.Unlock()
+	if c != nil {
+		select {
+		case <-c:
+		case <-p.over:
+			return false
+		}
+	}
+	return true
 }
 
 // Send implements peerConn.
@@ -134,7 +167,7 @@ func (e *pipeEnd) read() {
 			if e.p.draw(20) == 0 {
 				e.pause(time.Duration(e.p.draw(5000)) * time.Microsecond)
 			}
-			if e.closed.Load() {
+			if !e.p.thawed(e.own) || e.closed.Load() {
 				return
 			}
 			e.own.forwarded(e, e.other.own.id.HostID, frame)
@@ -242,6 +275,9 @@ func TestForwardedOnceInOrder(t *testing.T) {
 	clients.Wait()
 	if t.Failed() {
 		return
+	}
+	for i := range f.nodes {
+		f.rigOn(i).idle()
 	}
 	c := f.rigOn(0).session()
 	if res := c.must(&wire.Request{Op: wire.OpIncrToken}); res.Token != int64(len(counted))+1 {

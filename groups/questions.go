@@ -197,10 +197,12 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 		return
 	}
 	m := l.own()
-	if m == nil || l.lead.Load().leader == 0 || in.reads.Add(1) > maxPeerReads {
-		if m != nil && l.lead.Load().leader != 0 {
-			in.reads.Add(-1)
-		}
+	if m == nil || l.lead.Load().leader == 0 {
+		in.elsewhere(l, number)
+		return
+	}
+	if in.reads.Add(1) > maxPeerReads {
+		in.reads.Add(-1)
 		in.elsewhere(l, number)
 		return
 	}

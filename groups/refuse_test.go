@@ -162,3 +162,45 @@ func TestTwoFounders(t *testing.T) {
 		}
 	}
 }
+
+// TestLostLogs: a node whose raft logs are gone, its identity not, does not start: its
+// replicas would vote again on what they have voted on. Nothing is overwritten, and it
+// rejoins with an empty directory.
+func TestLostLogs(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3, nil)
+	f.settle(3)
+	if err := f.nodes[1].Close(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	f.nodes[1] = nil
+	path := filepath.Join(f.cfgs[1].DataDir, identityFile)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.cfgs[1].RaftFS, f.cfgs[1].FS = memDisks()
+	n, err := OpenContext(short(t), f.cfgs[1])
+	if err == nil {
+		n.Close(0)
+		t.Fatal("it started")
+	}
+	if want := "empty all of data_dir and start with seed_nodes"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nwant: %s", err, want)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the identity was overwritten (%v):\n%s", err, after)
+	}
+	f.cfgs[1].DataDir = t.TempDir()
+	f.start(1)
+	f.until("it has replicas again, under other ids", func() bool {
+		seats := f.nodes[1].seatsNow()
+		for _, s := range seats {
+			if s.Replica <= 3 {
+				return false
+			}
+		}
+		return len(seats) == 5
+	})
+	f.settle(3)
+}

@@ -197,7 +197,7 @@ func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, s
 		c.Ctl = p
 	}
 	*p = part{
-		call: c, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, nsLen: len(ns), version: r.Version,
+		call: c, log: l, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, nsLen: len(ns), version: r.Version,
 		session: c.Session, id: c.ID, since: since, counted: true,
 	}
 	if c.Op == wire.OpAcquire {

@@ -98,7 +98,9 @@ func (n *Node) takeOver(from string, o orderedTakeover) error {
 		return lead.term == o.Term && n.book.host(o.Log, lead.leader) == from
 	}
 	if !asked() {
-		return fmt.Errorf("log %d has another leader here, or another term, than who asks", o.Log)
+		lead := l.lead.Load()
+		return fmt.Errorf("log %d is led by replica %d on %q in term %d, as is known here, and not by %q in term %d",
+			o.Log, lead.leader, n.book.host(o.Log, lead.leader), lead.term, from, o.Term)
 	}
 	if !n.poll(time.Until(until), func() bool { return m.appliedIndex() >= o.Index }) {
 		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-min(o.Index, m.appliedIndex()))

@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"net"
 	"testing"
 
 	"github.com/pathlockd/pathlockd/loop"
@@ -40,7 +39,7 @@ func TestRedirectIsAskedForAtHello(t *testing.T) {
 		{1<<40 | 1<<7, 0},
 		{1<<40 | wire.FeatureRedirect, wire.FeatureRedirect},
 	} {
-		p := joinAs(t, net.Addr(addr), &wire.Hello{Features: c.asked})
+		p := joinAs(t, addr, &wire.Hello{Features: c.asked})
 		if p.welcome.Features != c.has {
 			t.Errorf("features %b: the server has %b, want %b", c.asked, p.welcome.Features, c.has)
 		}

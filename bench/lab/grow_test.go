@@ -63,8 +63,8 @@ func (h *herd) add(i int) {
 	h.nodes[i] = p
 }
 
-// settle waits until every log has so many voters, on nodes that are there, and the
-// cluster calls itself healthy.
+// settle waits until every log has so many voters, every node that is there counts and
+// has its share of them, and the cluster calls itself healthy.
 func (h *herd) settle(c *pathlockd.Client, voters int) {
 	h.Helper()
 	began, last := time.Now(), ""
@@ -75,7 +75,14 @@ func (h *herd) settle(c *pathlockd.Client, voters int) {
 			continue
 		}
 		last = fmt.Sprintf("%q", s.Problems)
-		good := s.Healthy
+		good, alive := s.Healthy, 0
+		for _, n := range s.Nodes {
+			if n.Alive {
+				alive++
+				good = good && n.Stable && n.Replicas > 0
+			}
+		}
+		good = good && alive == len(h.nodes)
 		for _, l := range s.Logs {
 			good = good && len(l.Voters) == voters && len(l.Learners) == 0
 			for _, v := range l.Voters {

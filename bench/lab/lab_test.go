@@ -3,6 +3,7 @@ package lab_test
 import (
 	"context"
 	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -16,6 +17,15 @@ var (
 	took = flag.Duration("lab.duration", 8*time.Second, "how long each run goes on")
 	keep = flag.String("lab.keep", "", "where to keep histories that break promises")
 )
+
+// TestMain lets the tests run beside each other: they spend their time waiting.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 func seedOf(t *testing.T) uint64 {
 	s := *seed
@@ -33,6 +43,7 @@ func TestNode(t *testing.T) { nodes(t, 1) }
 func TestNodes(t *testing.T) { nodes(t, 3) }
 
 func nodes(t *testing.T, n int) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), *took+2*time.Minute)
 	defer cancel()
 	s := seedOf(t)
@@ -46,6 +57,7 @@ func nodes(t *testing.T, n int) {
 
 // TestProcesses strikes a real process on a real disk: kill -9, stops, a full disk.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
@@ -61,10 +73,63 @@ func TestProcesses(t *testing.T) {
 	run(ctx, t, c, seedOf(t))
 }
 
-func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64) {
+// TestKills kills the leaders of three real processes with SIGKILL: something is
+// acknowledged in every log soon, and no promise is broken. The long mode is
+// make torture ARGS='-cluster processes -faults kill -blows 100 -duration 2h -episode 12s'.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	bin, err := server.Build(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.NewProcesses(ctx, bin, dir, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r, err := lab.Run(ctx, lab.Config{
+		Seed: seedOf(t), Duration: time.Minute, Episode: 20 * time.Second, Clients: 6, Faults: []string{"kill"}, Blows: 3, Keep: *keep, Logf: t.Logf,
+	}, c)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	// raft_election_timeout_max_ms is 3 s unless configured.
+	for _, x := range r.Resumed {
+		t.Logf("every log goes on after %v", x.Took.Round(time.Millisecond))
+		if x.Took > 2*3*time.Second+busyMachine {
+			t.Errorf("a leader was missed for %v", x.Took)
+		}
+	}
+	if len(r.Resumed) == 0 {
+		t.Error("no leader was killed")
+	}
+}
+
+// TestClocks has leaders change while the nodes' times of day are hours apart, jump, and
+// their clocks run a hundredth fast and slow: leases end when they should.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	s := seedOf(t)
+	c, err := cluster.NewNodes(ctx, t.TempDir(), 3, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	run(ctx, t, c, s, "clock step", "transfer", "isolate")
+}
+
+func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64, faults ...string) {
 	t.Helper()
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: *took, Episode: min(*took, 10*time.Second), Clients: 8, Keep: *keep, Logf: t.Logf,
+		Seed: s, Duration: *took, Episode: min(*took, 10*time.Second), Clients: 8, Keep: *keep, Faults: faults, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)

@@ -179,6 +179,7 @@ func (p *parted) agree() {
 // TestPartitions cuts three nodes in every way: who reaches no majority does nothing, the
 // others go on, and afterwards all agree.
 func TestPartitions(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	c, err := cluster.NewNodes(ctx, t.TempDir(), 3, seedOf(t))

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -133,7 +134,7 @@ func (b *Batch) look(one *call) *wire.Request {
 func (s *session) hasRoom(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		if err := s.mu.closed; err != nil && err != errRetired {
+		if err := s.mu.closed; err != nil && !errors.Is(err, errRetired) {
 			s.mu.Unlock()
 			return err
 		}

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -195,7 +196,7 @@ const (
 func (w *waiter) once(ctx context.Context, req *wire.Request) (again, error) {
 	w.state.Store(stateWaiting)
 	if err := w.c.submit(w.call, req); err != nil {
-		if err == errRetired {
+		if errors.Is(err, errRetired) {
 			err = fmt.Errorf("%s: %w", req.Op, ErrOutcomeUnknown)
 		}
 		return never, err

@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"errors"
 	"hash/maphash"
 	"strings"
 	"sync/atomic"
@@ -112,7 +113,7 @@ func (c *Client) submit(one *call, req *wire.Request) error {
 func (c *Client) put(one *call, req *wire.Request) (flusher, error) {
 	for {
 		f, err := c.putOnce(one, req)
-		if err != errRouted {
+		if !errors.Is(err, errRouted) {
 			return f, err
 		}
 	}
@@ -142,7 +143,7 @@ func (c *Client) putOnce(one *call, req *wire.Request) (flusher, error) {
 		return w.put(one)
 	}
 	f, err := w.lane().session.put(one)
-	if err == errRetired {
+	if errors.Is(err, errRetired) {
 		err = errRouted // to another one
 	}
 	return f, err

@@ -82,7 +82,7 @@ func tuningFiles() (warnings []string) {
 // open brings everything up, from the inside out.
 func (d *Daemon) open(ctx context.Context) (err error) {
 	c := &d.cfg
-	if d.unlock, err = lockDataDir(ctx, c.DataDir, c.Bootstrap); err != nil {
+	if d.unlock, err = lockDataDir(ctx, c.DataDir, c.Bootstrap || len(c.Seeds) > 0); err != nil {
 		d.unlock = func() {}
 		return err
 	}

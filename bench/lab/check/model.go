@@ -119,7 +119,7 @@ func (m *model) granted(s *state, op *history.Op) bool {
 	if !m.clear(s, op.Owner, op) {
 		return false
 	}
-	if op.Fenced() && !(was.held && was.token == op.Token) {
+	if op.Fenced() && (!was.held || was.token != op.Token) {
 		for _, p := range op.Paths {
 			if op.Token < s.fence(p) || op.Token == s.fence(p) && (!was.held || was.token != 0) {
 				return false

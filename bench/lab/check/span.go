@@ -72,7 +72,7 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			hold.to = c.sure(op.Call, op.TTL)
 		case op.OK():
 		default:
-			if hold != nil && min(hold.to, cl.cut) > op.Return && !(op.Kind == history.Assert && op.Asked != hold.token) {
+			if hold != nil && min(hold.to, cl.cut) > op.Return && (op.Kind != history.Assert || op.Asked == hold.token) {
 				c.violate(5, "%s: the lease lasts until %.3fs at least, and it is told that it is over: %s", cl.owner, hold.to.Seconds(), Describe(op))
 			}
 			shut(&hold, &holds, op.Call)

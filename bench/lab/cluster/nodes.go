@@ -347,7 +347,8 @@ func (n *Nodes) BreakDisk(node int) error {
 	late := time.NewTimer(breakWithin)
 	defer late.Stop()
 	select {
-	case <-m.broke:
+	case err := <-m.broke:
+		_ = err // it was told to break
 	case <-late.C: // nothing was written
 	}
 	return n.Kill(node)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -248,7 +249,7 @@ func (c *Processes) served(ctx context.Context, node int) error {
 		case <-up.Ended():
 			return fmt.Errorf("node %d ended by itself:\n%s", node, up.Log())
 		case <-ctx.Done():
-			return fmt.Errorf("node %d does not serve (%v, %v): %w\n%s", node, res, err, ctx.Err(), up.Log())
+			return fmt.Errorf("node %d does not serve (%v): %w\n%s", node, res, errors.Join(err, ctx.Err()), up.Log())
 		case <-again.C:
 		}
 	}
