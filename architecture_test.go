@@ -46,7 +46,7 @@ var imports = map[string][]string{
 
 	"bench/lab":         {"bench/lab/check", "bench/lab/cluster", "bench/lab/history", "wire"},
 	"bench/lab/check":   {"bench/lab/history", "wire"},
-	"bench/lab/cluster": {"bench/lab/history", "bench/server", "groups", "groups/link", "wire"},
+	"bench/lab/cluster": {"groups/backup", "bench/lab/history", "bench/server", "groups", "groups/link", "wire"},
 	"bench/lab/history": {"wire"},
 	"bench/lab/torture": {"bench/lab", "bench/lab/cluster", "bench/server"},
 

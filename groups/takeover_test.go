@@ -36,8 +36,8 @@ func TestTakeoverOrders(t *testing.T) {
 			t.Fatalf("%s: the leader of term %d is disturbed, it leads in term %d now", what, good.Term, got)
 		}
 	}
-	refused("from who does not lead", "another leader", f.nodes[(f.leader(path)+2)%3].id.HostID, func(*orderedTakeover) {})
-	refused("of an earlier term", "another term", from.id.HostID, func(o *orderedTakeover) { o.Term-- })
+	refused("from who does not lead", "and not by", f.nodes[(f.leader(path)+2)%3].id.HostID, func(*orderedTakeover) {})
+	refused("of an earlier term", "and not by", from.id.HostID, func(o *orderedTakeover) { o.Term-- })
 	refused("the leader proposed again", "not elected", from.id.HostID, func(o *orderedTakeover) { o.Index-- })
 	refused("the leader proposes again soon", "not elected", from.id.HostID, func(o *orderedTakeover) { o.Within = 0 })
 	refused("further than the log", "entries behind", from.id.HostID, func(o *orderedTakeover) { o.Index += 100 })
