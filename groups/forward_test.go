@@ -212,3 +212,19 @@ func TestStoppedLeader(t *testing.T) {
 		f.rigOn(i).idle()
 	}
 }
+
+// TestLostLeadSleeps: a log whose leadership was lost while it was to try again a little
+// later has nothing to wake up for.
+func TestLostLeadSleeps(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.node.logs[firstLogShard]
+	l.drive.Lock()
+	defer l.drive.Unlock()
+	was := l.lead.Load()
+	l.lead.Store(&leadership{term: was.term + 1, leader: 99})
+	defer l.lead.Store(was)
+	l.drive.retryAt, l.drive.hold = 1, 1 // long ago
+	if d := l.pause(); d < 10*time.Millisecond {
+		t.Errorf("it wakes up after %v, again and again", d)
+	}
+}

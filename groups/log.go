@@ -220,9 +220,11 @@ func (l *shardLog) run() {
 // pause is how long run has nothing to do.
 func (l *shardLog) pause() time.Duration {
 	d := l.timeout / 4
-	for _, at := range []time.Duration{l.drive.retryAt, l.drive.hold} {
-		if at != 0 {
-			d = min(d, max(at-l.clock.Mono(), 0))
+	if l.mine() != 0 { // else nobody clears them, and nothing waits for them
+		for _, at := range []time.Duration{l.drive.retryAt, l.drive.hold} {
+			if at != 0 {
+				d = min(d, max(at-l.clock.Mono(), 0))
+			}
 		}
 	}
 	if due, ok := l.tickDue(); ok {

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,14 +135,14 @@ func TestTwoFounders(t *testing.T) {
 	}
 	ends := make(chan end, 2)
 	addrs := []string{freeAddr(t), freeAddr(t)}
-	f := &fleet{t: t}
+	var cfgs []Config
 	for i := range addrs {
 		c := Config{
 			DataDir: t.TempDir(), NodeID: []string{"n-0", "n-1"}[i], Segments: 1, GroupCount: 4, LogCount: 1, RaftAddr: freeAddr(t),
 			GossipAddr: addrs[i], Seeds: []string{addrs[1-i]}, Token: testToken, Bootstrap: true, OneHost: true,
 		}
 		c.RaftFS, c.FS = memDisks()
-		f.cfgs = append(f.cfgs, c)
+		cfgs = append(cfgs, c)
 		go func() {
 			n, err := OpenContext(t.Context(), c)
 			ends <- end{n, err}
@@ -156,8 +157,8 @@ func TestTwoFounders(t *testing.T) {
 			t.Error(e.err)
 		}
 	}
-	for _, c := range f.cfgs {
-		if _, err := loadIdentity(c.DataDir); err != ErrNoIdentity {
+	for _, c := range cfgs {
+		if _, err := loadIdentity(c.DataDir); !errors.Is(err, ErrNoIdentity) {
 			t.Errorf("%s: %v, want an empty directory", c.NodeID, err)
 		}
 	}
