@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"context"
+	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // TestJoinerLocksItsDirectory: a node that joins has its data directory for itself from
@@ -39,4 +43,61 @@ func TestJoinerLocksItsDirectory(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(stranger.DataDir, "[^p]*")); err != nil || len(left) > 0 {
 		t.Errorf("a node that was refused left %v (%v)", left, err)
 	}
+}
+
+// TestLinkTLS: with certificates of the operator's, nodes that show one of the authority
+// reach each other, and one that shows another is kept out though it has the token.
+func TestLinkTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	var authority []byte
+	for _, node := range []string{"n-0", "n-1", "n-2"} {
+		keyPair(t, file(node+".pem"), file(node+".key"), node)
+		pem, err := os.ReadFile(file(node + ".pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if node != "n-2" {
+			authority = append(authority, pem...)
+		}
+	}
+	if err := os.WriteFile(file("ca.pem"), authority, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gossip := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := func(node string) Config {
+		c := testConfig(t)
+		c.NodeID, c.Token, c.GossipAddr = node, "0123456789abcdef0123456789abcdef", "127.0.0.1:0"
+		c.RaftAddr = "127.0.0.1:0"
+		c.LinkTLSCertPath, c.LinkTLSKeyPath, c.LinkTLSCAPath = file(node+".pem"), file(node+".key"), file("ca.pem")
+		if node == "n-0" {
+			c.GossipAddr = gossip
+		} else {
+			c.Bootstrap, c.Seeds = false, []string{gossip}
+		}
+		return c
+	}
+	startDaemon(t, cfg("n-0"))
+	startDaemon(t, cfg("n-1")) // ready: it reaches the system log through the founder
+	stranger, err := Start(t.Context(), cfg("n-2"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close(t.Context())
+	within, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if stranger.WaitReady(within) == nil {
+		t.Error("a node with a certificate of its own making is served by the others")
+	}
+	bad := cfg("n-1")
+	bad.DataDir, bad.LinkTLSCAPath = filepath.Join(dir, "x"), file("n-0.key")
+	mustNotStart(t, bad, "link_tls_ca_path", "has no certificate in PEM")
 }
