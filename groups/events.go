@@ -122,6 +122,11 @@ func (h *hub) began(log, index uint64) {
 }
 
 func (h *hub) hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
+	for _, p := range sub.From {
+		if p.Log == at.Log && !after(at, p) {
+			return // it was told before, by a node that was further than this one
+		}
+	}
 	kinds := sub.Kinds
 	if kinds == 0 {
 		kinds = wire.DefaultEvents

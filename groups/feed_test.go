@@ -247,3 +247,18 @@ func TestLongFrames(t *testing.T) {
 		t.Errorf("the answer has %d bytes", len(b))
 	}
 }
+
+// TestCursorAhead: a subscriber who was told more by another node than this one knows yet
+// is told that there may be a gap, and nothing twice.
+func TestCursorAhead(t *testing.T) {
+	h, e := newHub(10), new(ear)
+	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{{Log: 2, Index: 5, Ordinal: 1}}})
+	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
+	for index := uint64(4); index <= 6; index++ {
+		h.publish(2, index, event)
+	}
+	h.publish(3, 1, event) // of a log that the cursor does not name
+	if got, gaps := e.heard(); len(got) != 2 || gaps != 1 {
+		t.Errorf("heard %q and of %d gaps, want entry 6 of log 2, log 3, and one gap", got, gaps)
+	}
+}
