@@ -252,6 +252,7 @@ func TestLongFrames(t *testing.T) {
 // is told that there may be a gap, and nothing twice.
 func TestCursorAhead(t *testing.T) {
 	h, e := newHub(10), new(ear)
+	h.opened(2, 3)
 	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{{Log: 2, Index: 5, Ordinal: 1}}})
 	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
 	for index := uint64(4); index <= 6; index++ {
