@@ -28,7 +28,8 @@ run: build ## build, then serve a single durable node on loopback (data in ./pat
 test: lint generated-check build fuzz-short deploy-check examples-tools race ## all that CI runs: linters, generated files, short fuzzing, every test under the race detector
 
 .PHONY: race
-race: ## every test under the race detector
+race: ## every test under the race detector, the conformance scenarios also with every request forwarded
+	PATHLOCKD_FORWARDED=1 go test -race -timeout 5m ./compat/conformance
 	go test -race -timeout 18m ./...
 
 .PHONY: unit

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +77,9 @@ type node struct {
 	turn sync.Mutex // of the scenarios of a node that take turns
 	once sync.Once
 	node *groups.Node
-	dir  string
+	// behind is the node that does the work when scenarios run on one that hosts nothing.
+	behind *groups.Node
+	dir    string
 	err  error
 
 	native  *loop.Server
@@ -112,13 +115,42 @@ func (n *node) open(t testing.TB) (err error) {
 	if c.GroupCount == 0 {
 		c.GroupCount, c.LogCount = 16, 2
 	}
+	if forwarded {
+		c.Token, c.GossipAddr, c.OneHost = "0123456789abcdef0123456789abcdef", freePort(t), true
+		c.StabilityWindow = time.Hour // the one in front is given nothing
+	}
 	if n.node, err = groups.Open(c); err != nil {
 		return err
 	}
 	if !n.node.WaitReady(20 * time.Second) {
 		return errors.New("the node is not ready")
 	}
+	if forwarded {
+		if err := n.front(t, c); err != nil {
+			return err
+		}
+	}
 	return n.serve()
+}
+
+// forwarded has scenarios run on a node that holds nothing, so that every request goes to
+// another one.
+var forwarded = os.Getenv("PATHLOCKD_FORWARDED") != ""
+
+// front puts a node that hosts no log in front of the one that does.
+func (n *node) front(t testing.TB, c groups.Config) (err error) {
+	c.Seeds, c.Bootstrap = []string{c.GossipAddr}, false
+	c.NodeID, c.DataDir = "pathlockd-1", filepath.Join(n.dir, "front")
+	c.RaftAddr, c.GossipAddr = freePort(t), "127.0.0.1:0"
+	c.RaftFS, c.FS = gvfs.NewMem(), vfs.NewMem()
+	n.behind = n.node
+	if n.node, err = groups.Open(c); err != nil {
+		return err
+	}
+	if !n.node.WaitReady(20 * time.Second) {
+		return errors.New("the node in front is not ready")
+	}
+	return nil
 }
 
 // serve opens every interface on the node.
@@ -204,7 +236,11 @@ func (n *node) close() error {
 		n.grpc.Close()
 	}
 	if n.node != nil {
-		errs = append(errs, n.node.Close(5*time.Second), os.RemoveAll(n.dir))
+		errs = append(errs, n.node.Close(5*time.Second))
+		if n.behind != nil {
+			errs = append(errs, n.behind.Close(5*time.Second))
+		}
+		errs = append(errs, os.RemoveAll(n.dir))
 	}
 	return errors.Join(errs...)
 }
