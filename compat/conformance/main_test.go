@@ -80,7 +80,7 @@ type node struct {
 	// behind is the node that does the work when scenarios run on one that hosts nothing.
 	behind *groups.Node
 	dir    string
-	err  error
+	err    error
 
 	native  *loop.Server
 	grpc    *compat.Server
