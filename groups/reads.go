@@ -29,7 +29,9 @@ type read struct {
 
 // askAgain is how long raft is given to answer once: what it was asked while the leader
 // changed, it may never answer.
-func (r *reader) askAgain() time.Duration { return max(2*r.l.node.cfg.ElectionMin, 4*raftTick) }
+func (r *reader) askAgain() time.Duration {
+	return max(2*r.l.node.cfg.ElectionMin, 4*r.l.node.cfg.raftTick())
+}
 
 // do calls done on another goroutine when the log is up to date.
 func (r *reader) do(done func(err *wire.Error)) {
@@ -88,7 +90,7 @@ func (r *reader) index(since time.Duration) (_ *wire.Error, late bool) {
 		if left <= 0 {
 			return wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read"), true
 		}
-		rs, err := r.l.host.ReadIndex(r.l.shard, max(min(left, r.askAgain()), 2*raftTick))
+		rs, err := r.l.host.ReadIndex(r.l.shard, max(min(left, r.askAgain()), 2*r.l.node.cfg.raftTick()))
 		if err == nil {
 			result := <-rs.ResultC()
 			rs.Release()

@@ -122,7 +122,7 @@ var keys = []key{
 		help: "Events of each log kept for subscribers that reconnect."},
 
 	{name: "raft_election_timeout_min_ms", section: sRaft, kind: kSpan, unit: millis, def: "1500", least: 150, most: 600_000, field: func(c *Config) any { return &c.ElectionMin },
-		help: "Silence of a leader after which another is elected, at the earliest. In steps of 50. A node that is alone does not wait for it."},
+		help: "Silence of a leader after which another is elected, at the earliest. In steps of 50, from 1000 on of 100. A node that is alone does not wait for it."},
 	{name: "raft_election_timeout_max_ms", section: sRaft, kind: kSpan, unit: millis, def: "3000", least: 150, most: 1_200_000, field: func(c *Config) any { return &c.ElectionMax },
 		help: "The same at the latest. It is always twice the earliest; another value is warned about."},
 	{name: "raft_heartbeat_interval_ms", section: sRaft, kind: kSpan, unit: millis, def: "500", least: 50, most: 600_000, field: func(c *Config) any { return &c.Heartbeat },
