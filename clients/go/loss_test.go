@@ -92,18 +92,16 @@ func TestKilledLockIsLost(t *testing.T) {
 	}
 }
 
-// subscribed waits until the client hears of what happens to a lock.
+// subscribed waits until the client hears of what happens to a lock of a long TTL, and
+// has asked once more whether it is held: what happens from now on it hears first by
+// its event.
 func subscribed(t testing.TB, c *Client, l *Lock) {
 	t.Helper()
 	eventually(t, "the subscription of a lock", func() bool {
-		c.subs.mu.Lock()
-		defer c.subs.mu.Unlock()
-		for _, s := range c.subs.mu.known {
-			if s.owner == l.Owner() {
-				return true
-			}
-		}
-		return false
+		c.keeper.mu.Lock()
+		defer c.keeper.mu.Unlock()
+		le := l.lease
+		return le != nil && le.sub != nil && !le.asking && le.sure > le.granted+le.ttl-margin(le.ttl)
 	})
 }
 
