@@ -35,7 +35,7 @@ var imports = map[string][]string{
 	"bench":         {"bench/ceiling", "bench/cost", "bench/face", "bench/gauge", "bench/load", "bench/scale", "bench/server", "clients/go", "cmd/daemon", "groups", "loop", "wire"},
 	"bench/ceiling": {},
 	"bench/cost":    {"engine", "wire"},
-	"bench/crash":   {"bench/server", "wire"},
+	"bench/crash":   {"bench/server", "bench/session", "wire"},
 	"bench/demo":    {"bench/server", "clients/go"},
 	"bench/fleet":   {"bench/server", "clients/go", "wire"},
 	"bench/face":    {"compat/pathlockdv1"},
@@ -43,10 +43,11 @@ var imports = map[string][]string{
 	"bench/load":    {"wire"},
 	"bench/scale":   {"groups/place"},
 	"bench/server":  {},
+	"bench/session": {"wire"},
 
-	"bench/lab":         {"bench/lab/check", "bench/lab/cluster", "bench/lab/history", "wire"},
+	"bench/lab":         {"bench/lab/check", "bench/lab/cluster", "bench/lab/history", "bench/session", "wire"},
 	"bench/lab/check":   {"bench/lab/history", "wire"},
-	"bench/lab/cluster": {"groups/backup", "bench/lab/history", "bench/server", "groups", "groups/link", "wire"},
+	"bench/lab/cluster": {"groups/backup", "bench/lab/history", "bench/server", "bench/session", "groups", "groups/link", "groups/place", "groups/rows", "wire"},
 	"bench/lab/history": {"wire"},
 	"bench/lab/torture": {"bench/lab", "bench/lab/cluster", "bench/server"},
 

@@ -60,6 +60,7 @@ var (
 	testName = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
 	makeWord = regexp.MustCompile("(?m)(?:`|^(?:\\$ )?)make ([a-z][a-z-]*)")
+	source   = regexp.MustCompile(`\b(?:bench|clients|cmd|compat|deploy|docs|engine|examples|groups|loop|trie|wire)(?:/[\w.-]+)+\.[a-z]+\b`)
 	makeRule = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 	required = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
 	listed   = regexp.MustCompile(`(?m)^\| (\S+\.\S+/\S+) \| v`)
@@ -114,8 +115,8 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
-// TestDocsNameRealTests says that every test and every make target that a page
-// names exists, and that every test of a promise is named in docs/testing.md.
+// TestDocsNameRealTests says that every test, every make target and every file that a
+// page names exists, and that every test of a promise is named in docs/testing.md.
 func TestDocsNameRealTests(t *testing.T) {
 	tests := make(map[string]bool)
 	for _, file := range files(t, "*_test.go") {
@@ -139,6 +140,11 @@ func TestDocsNameRealTests(t *testing.T) {
 			for _, m := range makeWord.FindAllStringSubmatch(code, -1) {
 				if !targets[m[1]] {
 					t.Errorf("%s: names make %s, which the Makefile does not have", page, m[1])
+				}
+			}
+			for _, file := range source.FindAllString(code, -1) {
+				if _, err := os.Stat(file); err != nil {
+					t.Errorf("%s: names %s, which is not there", page, file)
 				}
 			}
 		}

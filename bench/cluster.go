@@ -16,11 +16,10 @@ import (
 	"github.com/pathlockd/pathlockd/bench/server"
 )
 
-// clusterArgs are what every node is started with: one and three alike. The windows are
-// short, so that replicas are in place soon and return soon; an idle node does a little
-// more for it.
-var clusterArgs = []string{
-	"--log_count=16", "--group_count=256", "--max_inflight_per_group=65536", "--stability_window_secs=2", "--leader_balance_interval_secs=5",
+// clusterSettings are those of every node: one and three alike. The windows are short, so
+// that replicas are in place soon and return soon; an idle node does a little more for it.
+var clusterSettings = []string{
+	"log_count = 16", "group_count = 256", "max_inflight_per_group = 65536", "stability_window_secs = 2", "leader_balance_interval_secs = 5",
 }
 
 // clusterParts are the parts of the comparison, in the order in which they are measured.
@@ -145,14 +144,16 @@ func (b *clusterBench) run(pick *regexp.Regexp) (err error) {
 		return err
 	}
 	b.say("starting one node, and three")
-	if b.one, err = server.StartCluster(b.ctx, b.pathlockd, filepath.Join(b.dir, "one"), 1, clusterArgs...); err != nil {
+	spec := server.Spec{Bin: b.pathlockd, Dir: filepath.Join(b.dir, "one"), Settings: clusterSettings}
+	if b.one, err = server.StartCluster(b.ctx, spec, 1); err != nil {
 		return err
 	}
-	defer b.one.Kill()
-	if b.three, err = server.StartCluster(b.ctx, b.pathlockd, filepath.Join(b.dir, "three"), 3, clusterArgs...); err != nil {
+	defer b.one.Close()
+	spec.Dir = filepath.Join(b.dir, "three")
+	if b.three, err = server.StartCluster(b.ctx, spec, 3); err != nil {
 		return err
 	}
-	defer b.three.Kill()
+	defer b.three.Close()
 	if pick.MatchString(partIdle) {
 		if err := b.idle(); err != nil {
 			return fmt.Errorf("idle: %w", err)

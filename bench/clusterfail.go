@@ -94,11 +94,13 @@ func (b *clusterBench) kill(l *layout, victim int) (map[int]float64, error) {
 		return nil, err
 	}
 	began := time.Now()
-	b.three.Node(victim).Kill()
+	b.three.Kill(victim)
 	granted, err := w.Next(ctx)
 	if err != nil {
 		for i := range b.three.Nodes() {
-			b.say("the end of node %d's log:\n%s", i, b.three.Node(i).Log())
+			if i != victim {
+				b.say("the end of node %d's log:\n%s", i, b.three.Node(i).Log())
+			}
 		}
 		return nil, err
 	}

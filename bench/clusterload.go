@@ -67,7 +67,7 @@ func (b *clusterBench) pairs(s shape) error {
 		return func(int) (load.Result, error) {
 			return b.standing(c, func(l *layout) (load.Result, error) {
 				return load.Pairs{
-					Targets: l.targets(addrsOf(c), away), Conns: s.conns, InFlight: s.inFlight, Pool: b.pool, Warm: b.warm, Measure: b.measure,
+					Targets: l.targets(c.Addrs(), away), Conns: s.conns, InFlight: s.inFlight, Pool: b.pool, Warm: b.warm, Measure: b.measure,
 				}.Run(b.ctx)
 			})
 		}
@@ -96,7 +96,7 @@ func (b *clusterBench) hotMutex() error {
 		return func(int) (load.Result, error) {
 			return b.standing(c, func(*layout) (load.Result, error) {
 				b.mutexes++
-				return load.Handover{Addrs: addrsOf(c), Path: mutexPaths + b.mutexes, Conns: hotClients, Waiters: 1, Warm: b.warm, Measure: b.measure}.Run(b.ctx)
+				return load.Handover{Addrs: c.Addrs(), Path: mutexPaths + b.mutexes, Conns: hotClients, Waiters: 1, Warm: b.warm, Measure: b.measure}.Run(b.ctx)
 			})
 		}
 	}

@@ -94,15 +94,6 @@ func (l *layout) targets(addrs []string, away int) (all []load.Target) {
 	return all
 }
 
-// addrsOf lists where the nodes serve.
-func addrsOf(c *server.Cluster) []string {
-	addrs := make([]string, c.Nodes())
-	for i := range addrs {
-		addrs[i] = c.Node(i).Addr
-	}
-	return addrs
-}
-
 // busiest is the node that leads most logs.
 func (l *layout) busiest() int {
 	leads := make(map[int]int)

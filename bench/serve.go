@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"runtime"
 	"runtime/pprof"
@@ -84,13 +83,9 @@ func (o *serveOptions) start(stderr io.Writer) (addr string, err error) {
 		return e.Addr(), nil
 	}
 	groups.TuneCollector()
-	raft, err := freeAddr()
-	if err != nil {
-		return "", err
-	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	node, err := groups.Open(groups.Config{
-		DataDir: o.data, RaftAddr: raft, Bootstrap: true, Segments: 1, LogCount: o.logs, NoEngine: o.noEngine,
+		DataDir: o.data, RaftAddr: "127.0.0.1:0", Bootstrap: true, Segments: 1, LogCount: o.logs, NoEngine: o.noEngine,
 		MaxInflight: servedInflight, MaxQueued: servedQueued, ElectionMin: 200 * time.Millisecond, Log: log,
 	})
 	if err != nil {
@@ -111,15 +106,6 @@ func (o *serveOptions) start(stderr io.Writer) (addr string, err error) {
 		return "", err
 	}
 	return at.String(), nil
-}
-
-// freeAddr is an address that nobody listens on.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // serveAnswer answers a line.

@@ -3,6 +3,7 @@ package compat
 import (
 	"context"
 	"net"
+	"net/http"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -48,28 +49,29 @@ type handshakes struct {
 	credentials.TransportCredentials
 	inFlight int
 	budget   *budget
-	fresh    *fresh
+	conns    *Conns
 }
 
-func newCredentials(opt ServerOptions, f *fresh) credentials.TransportCredentials {
+func newCredentials(opt ServerOptions, conns *Conns) credentials.TransportCredentials {
 	proper := insecure.NewCredentials()
 	if opt.TLS != nil {
 		proper = credentials.NewTLS(opt.TLS)
 	}
-	return &handshakes{proper, opt.InFlight, &budget{most: opt.Unfinished}, f}
+	return &handshakes{proper, opt.InFlight, &budget{most: opt.Unfinished}, conns}
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
-		h.fresh.remove(raw)
+		h.conns.State(raw, http.StateClosed)
 		return nil, nil, err
 	}
-	return newFiltered(conn, h.budget, func() { h.fresh.remove(raw) }), &connInfo{info, make(turns, h.inFlight)}, nil
+	tell := func(s http.ConnState) bool { return h.conns.State(raw, s) }
+	return newFiltered(conn, h.budget, tell), &connInfo{info, make(turns, h.inFlight)}, nil
 }
 
 // Clone implements credentials.TransportCredentials.
 func (h *handshakes) Clone() credentials.TransportCredentials {
-	return &handshakes{h.TransportCredentials.Clone(), h.inFlight, h.budget, h.fresh}
+	return &handshakes{h.TransportCredentials.Clone(), h.inFlight, h.budget, h.conns}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 )
@@ -42,18 +43,19 @@ var errUnfinished = errors.New("the server holds too many bytes of unfinished me
 type filtered struct {
 	net.Conn
 	budget *budget
-	spoke  func() // called once the client said what it speaks, and when it is gone
+	tell   func(http.ConnState) bool // told when the state changes; false: the connection is given up
 
 	mu struct {
 		sync.Mutex
 		in, out frames
-		streams map[uint32]*unfinished // those that are open; nil: nothing unfinished
+		state   http.ConnState         // idle: every call was answered
+		streams map[uint32]*unfinished // calls that are not answered; nil: nothing unfinished
 		held    int64                  // bytes of all of them
 	}
 }
 
-func newFiltered(c net.Conn, b *budget, spoke func()) *filtered {
-	f := &filtered{Conn: c, budget: b, spoke: spoke}
+func newFiltered(c net.Conn, b *budget, tell func(http.ConnState) bool) *filtered {
+	f := &filtered{Conn: c, budget: b, tell: tell}
 	f.mu.in.preface = len(clientPreface)
 	f.mu.streams = make(map[uint32]*unfinished)
 	return f
@@ -62,8 +64,10 @@ func newFiltered(c net.Conn, b *budget, spoke func()) *filtered {
 // Read implements net.Conn.
 func (f *filtered) Read(b []byte) (int, error) {
 	n, err := f.Conn.Read(b)
-	if n > 0 && f.follow(b[:n]) {
-		return 0, errUnfinished
+	if n > 0 {
+		if err := f.follow(b[:n]); err != nil {
+			return 0, err
+		}
 	}
 	return n, err
 }
@@ -77,12 +81,16 @@ func (f *filtered) Write(b []byte) (int, error) {
 		}
 	})
 	f.mu.Unlock()
-	return f.Conn.Write(b)
+	n, err := f.Conn.Write(b)
+	f.mu.Lock()
+	f.settle() // only now: who is idle may be closed
+	f.mu.Unlock()
+	return n, err
 }
 
 // Close implements net.Conn.
 func (f *filtered) Close() error {
-	f.spoke()
+	f.tell(http.StateClosed)
 	f.mu.Lock()
 	for id := range f.mu.streams {
 		f.forget(id)
@@ -91,13 +99,10 @@ func (f *filtered) Close() error {
 	return f.Conn.Close()
 }
 
-// follow counts what was read, and says whether it is too much.
-func (f *filtered) follow(b []byte) bool {
+// follow counts what was read, and says why nobody is to see it.
+func (f *filtered) follow(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if silent := f.mu.in.preface > 0; silent && len(b) >= f.mu.in.preface {
-		f.spoke()
-	}
 	f.mu.in.take(b, func(h *frameHead, data []byte) {
 		if _, open := f.mu.streams[h.stream]; h.kind == frameHeaders && !open {
 			f.mu.streams[h.stream] = nil
@@ -106,10 +111,31 @@ func (f *filtered) follow(b []byte) bool {
 			f.data(h.stream, data)
 		}
 		if h.ends() && (h.kind != frameData || h.left == 0) {
-			f.forget(h.stream)
+			f.ended(h)
 		}
 	})
-	return f.budget.used.Load() > f.budget.most && f.mu.held > fairShare
+	if f.budget.used.Load() > f.budget.most && f.mu.held > fairShare {
+		return errUnfinished
+	}
+	if !f.settle() {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// settle tells of a change of state, and answers what it is told then.
+func (f *filtered) settle() bool {
+	now := http.StateIdle
+	if f.mu.in.preface > 0 {
+		now = http.StateNew
+	} else if len(f.mu.streams) > 0 {
+		now = http.StateActive
+	}
+	if now == f.mu.state {
+		return true
+	}
+	f.mu.state = now
+	return f.tell(now)
 }
 
 // unfinished is a message under way: a byte, its length in four, and so many bytes
@@ -121,11 +147,14 @@ type unfinished struct {
 	held   int64 // counted for it
 }
 
-// data takes bytes of messages on a stream. What comes after the server ended it is
+// whole stands for what a stream has unfinished once its client ended it.
+var whole = new(unfinished)
+
+// data takes bytes of messages on a stream. What comes after either side ended it is
 // not kept by anybody.
 func (f *filtered) data(stream uint32, b []byte) {
 	m, open := f.mu.streams[stream]
-	if !open {
+	if !open || m == whole {
 		return
 	}
 	for len(b) > 0 {
@@ -155,6 +184,16 @@ func (f *filtered) data(stream uint32, b []byte) {
 func (f *filtered) count(n int64) {
 	f.mu.held += n
 	f.budget.used.Add(n)
+}
+
+// ended is for a stream on which the client sends nothing more: it waits for its
+// answer, unless it does not want that.
+func (f *filtered) ended(h *frameHead) {
+	_, open := f.mu.streams[h.stream]
+	f.forget(h.stream)
+	if open && h.kind != frameReset {
+		f.mu.streams[h.stream] = whole
+	}
 }
 
 // forget is for a stream that ended.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"net/http"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -39,6 +40,7 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 		wrote.WriteString(clientPreface)
 		framer := http2.NewFramer(&wrote, nil)
 		model := make(map[uint32][]byte) // bytes of a stream that is open
+		asked := make(map[uint32]bool)   // streams that their client ended, and the server not
 		more := func(id uint32, b []byte) {
 			if _, open := model[id]; open {
 				model[id] = append(model[id], b...)
@@ -57,12 +59,16 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 				more(id, b)
 			case "last":
 				framer.WriteData(id, true, message(t))
+				if model[id] != nil {
+					asked[id] = true
+				}
 				delete(model, id)
 			case "reset":
 				framer.WriteRSTStream(id, http2.ErrCodeCancel)
 				delete(model, id)
+				delete(asked, id)
 			case "headers":
-				if model[id] == nil {
+				if model[id] == nil && !asked[id] {
 					model[id] = []byte{}
 				}
 				framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte("xyz"), EndHeaders: true})
@@ -91,13 +97,20 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 			s.pieces, all = append(s.pieces, all[:n]), all[n:]
 		}
 		total := &budget{most: 1 << 40}
-		f := newFiltered(s, total, func() {})
+		var state http.ConnState
+		f := newFiltered(s, total, func(now http.ConnState) bool { state = now; return true })
 		if _, err := io.Copy(io.Discard, struct{ io.Reader }{f}); err != nil {
 			t.Fatal(err)
 		}
 		if got := total.used.Load(); got != want || f.mu.held != want {
 			t.Fatalf("counted %d and %d bytes, want %d", got, f.mu.held, want)
 		}
+		is := func(busy bool) {
+			if busy && state != http.StateActive || !busy && state != http.StateIdle {
+				t.Fatalf("the connection is told to be %v, with calls: %v", state, busy)
+			}
+		}
+		is(len(model)+len(asked) > 0)
 		// What the server ends is not counted any more, whatever the client does.
 		var ends bytes.Buffer
 		out := http2.NewFramer(&ends, nil)
@@ -109,6 +122,7 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 		if f.mu.streams[1] != nil || f.mu.streams[3] != nil {
 			t.Fatal("streams that were ended are counted")
 		}
+		is(model[5] != nil || asked[5])
 		f.Close()
 		if got := total.used.Load(); got != 0 {
 			t.Fatalf("%d bytes are counted for a connection that is closed", got)

@@ -99,7 +99,9 @@ func serve(t testing.TB, opt compat.ServerOptions, events int) (*compat.Service,
 	t.Helper()
 	node := shared.get(t)
 	svc := compat.NewService(node, compat.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(), EventBacklog: events})
-	opt.Log = quiet
+	if opt.Log == nil {
+		opt.Log = quiet
+	}
 	srv := compat.NewServer(svc, opt)
 	addr, err := srv.Listen("127.0.0.1:0")
 	if err != nil {

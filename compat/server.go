@@ -49,6 +49,12 @@ const (
 type ServerOptions struct {
 	InFlight int         // unary calls of a connection under way at once; more wait. 0: 256
 	TLS      *tls.Config // nil: plain text
+	// Connections is how many connections there may be at once; 0: 16 384. Over it the
+	// one that has been without a call the longest is closed.
+	Connections int
+	// HalfOpen is how many of these may be such that have not said yet what they speak;
+	// 0: MaxHalfOpen. Over it the oldest of them is closed.
+	HalfOpen int
 	// Unfinished is how many bytes of unfinished messages all connections together may
 	// make the server hold; 0: 256 MiB. Over it those are closed that hold more than
 	// 64 KiB of them.
@@ -58,13 +64,12 @@ type ServerOptions struct {
 
 // Server serves a Service over gRPC, with the standard health service and reflection.
 type Server struct {
-	svc  *Service
-	opt  ServerOptions
-	grpc *grpc.Server
-	wg   sync.WaitGroup
-	addr string
-
-	fresh fresh
+	svc   *Service
+	opt   ServerOptions
+	grpc  *grpc.Server
+	wg    sync.WaitGroup
+	addr  string
+	conns *Conns
 }
 
 // NewServer makes a server that does not listen yet.
@@ -72,15 +77,21 @@ func NewServer(svc *Service, opt ServerOptions) *Server {
 	if opt.InFlight <= 0 {
 		opt.InFlight = 256
 	}
+	if opt.Connections <= 0 {
+		opt.Connections = maxConns
+	}
+	if opt.HalfOpen <= 0 {
+		opt.HalfOpen = MaxHalfOpen
+	}
 	if opt.Unfinished <= 0 {
 		opt.Unfinished = maxUnfinished
 	}
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	s := &Server{svc: svc, opt: opt}
+	s := &Server{svc: svc, opt: opt, conns: NewConns(opt.Connections, opt.HalfOpen, opt.Log.With("interface", "grpc"))}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(newCredentials(opt, &s.fresh)),
+		grpc.Creds(newCredentials(opt, s.conns)),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxConcurrentStreams(uint32(opt.InFlight)+openStreams),
@@ -106,7 +117,7 @@ func (s *Server) Listen(addr string) (string, error) {
 	}
 	s.addr = l.Addr().String()
 	s.wg.Go(func() {
-		if err := s.grpc.Serve(&freshListener{l, &s.fresh}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := s.grpc.Serve(&counted{l, s.conns}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			s.opt.Log.Error("gRPC is not served any more", "listen", s.addr, "error", err)
 		}
 	})
@@ -116,7 +127,7 @@ func (s *Server) Listen(addr string) (string, error) {
 // Drain takes no further connection, and ends when every call is answered or ctx is
 // over; streams that stay open should have been ended before (Service.Leave).
 func (s *Server) Drain(ctx context.Context) {
-	s.fresh.close()
+	s.conns.End()
 	done := make(chan struct{})
 	go func() {
 		s.grpc.GracefulStop()
@@ -133,7 +144,7 @@ func (s *Server) Drain(ctx context.Context) {
 
 // Close ends everything at once.
 func (s *Server) Close() {
-	s.fresh.close()
+	s.conns.End()
 	s.grpc.Stop()
 	s.wg.Wait()
 }

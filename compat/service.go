@@ -159,7 +159,7 @@ func (s *Service) DetectCycle(ctx context.Context, in *pb.DetectCycleRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return &pb.DetectCycleResponse{Kind: pb.CycleKind(res.Cycle), Chain: list(&res).Names}, nil
+	return &pb.DetectCycleResponse{Kind: pb.CycleKind(res.Cycle), Chain: listOf(&res).Names}, nil
 }
 
 // IsBlocking implements the RPC.
@@ -277,7 +277,7 @@ func (s *Service) InspectPath(ctx context.Context, in *pb.InspectPathRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	l := list(&res)
+	l := listOf(&res)
 	return &pb.InspectPathResponse{
 		WriteOwner: res.Owner, ReadOwners: l.Names, HasFence: res.Flag, Fence: res.Token, SemaphoreOwners: l.Names2,
 	}, nil
@@ -291,7 +291,7 @@ func (s *Service) ListOwnerLocks(ctx context.Context, in *pb.ListOwnerLocksReque
 	if err != nil {
 		return nil, err
 	}
-	return &pb.ListOwnerLocksResponse{Alive: res.Flag, Locks: convertAll(list(&res).Infos, ownedLock)}, nil
+	return &pb.ListOwnerLocksResponse{Alive: res.Flag, Locks: convertAll(listOf(&res).Infos, ownedLock)}, nil
 }
 
 // DumpLocks implements the RPC.
@@ -302,7 +302,7 @@ func (s *Service) DumpLocks(ctx context.Context, in *pb.DumpLocksRequest) (*pb.D
 	if err != nil {
 		return nil, err
 	}
-	l := list(&res)
+	l := listOf(&res)
 	return &pb.DumpLocksResponse{Entries: convertAll(l.Infos, lockEntry), NextCursor: l.Cursor, Done: res.Done}, nil
 }
 
@@ -314,7 +314,7 @@ func (s *Service) ScanLocks(ctx context.Context, in *pb.ScanLocksRequest) (*pb.S
 	if err != nil {
 		return nil, err
 	}
-	l := list(&res)
+	l := listOf(&res)
 	return &pb.ScanLocksResponse{Entries: convertAll(l.Infos, lockEntry), NextCursor: l.Cursor, Done: res.Done}, nil
 }
 
@@ -326,7 +326,7 @@ func (s *Service) DescribePath(ctx context.Context, in *pb.DescribePathRequest) 
 	if err != nil {
 		return nil, err
 	}
-	l := list(&res)
+	l := listOf(&res)
 	return &pb.DescribePathResponse{
 		Namespace: res.Namespace, Algorithm: pb.LockAlgorithm(res.Algorithm), HasFence: res.Flag, Fence: res.Token,
 		Holders: convertAll(l.Infos, lockEntry), Covering: convertAll(l.Covering, lockEntry), Waiters: convertAll(l.Waiters, waiter),
@@ -343,8 +343,8 @@ func (s *Service) Health(ctx context.Context, _ *pb.HealthRequest) (*pb.HealthRe
 	return &pb.HealthResponse{Ok: res.Flag, Detail: res.Message, NodeId: s.opt.NodeID, ClusterId: s.opt.ClusterID}, nil
 }
 
-// list is what a result lists, also when that is nothing.
-func list(res *wire.Result) *wire.List {
+// listOf is what a result lists, also when that is nothing.
+func listOf(res *wire.Result) *wire.List {
 	if res.List == nil {
 		return new(wire.List)
 	}

@@ -10,7 +10,7 @@ import (
 // player plays requests against a state, as a log does.
 type player struct {
 	s      *State
-	routes *Routes
+	routes *wire.Routes
 	out    Output
 	now    int64
 	acq    wire.Request
@@ -19,7 +19,7 @@ type player struct {
 
 func newPlayer(cfg Config) *player {
 	return &player{
-		s: New(cfg, nil, nil), routes: NewRoutes(0, 1, nil), now: 1,
+		s: New(cfg, nil, nil), routes: wire.NewRoutes(0, 1, nil), now: 1,
 		acq: wire.Request{Op: wire.OpAcquire, TTLMillis: wire.MaxTTLMillis, Locks: make([]wire.LockRequest, 1)},
 		rel: wire.Request{Op: wire.OpRelease, Releases: make([]wire.ReleaseRequest, 1)},
 	}

@@ -5,7 +5,8 @@ package engine
 // them.
 const (
 	PlantStaleRead    = "stale-read"    // reads do not ask whether the node still leads
-	PlantTokenReuse   = "token-reuse"   // a start or a restore forgets the last tokens
+	PlantTokenReuse   = "token-reuse"   // a start forgets the last tokens
+	PlantRestoreReuse = "restore-reuse" // a restore does not raise tokens and fences
 	PlantExpiredOwner = "expired-owner" // an owner goes on for seconds with a lease that is over
 	PlantLostWaiter   = "lost-waiter"   // the first in the queue is forgotten when a leader changes
 	PlantClockStep    = "clock-step"    // leases follow the time of day

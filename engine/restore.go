@@ -35,6 +35,9 @@ func (s *State) Raise(base int64) {
 	if base < s.counter {
 		panic(fmt.Sprintf("engine: the base %d of a restore is below the counter %d", base, s.counter))
 	}
+	if Planted == PlantRestoreReuse {
+		return
+	}
 	var holds, ghosts, waiters, spaces, answers []string
 	fresh := make(map[int64]int64)
 	s.holds.All().AscendClass(classWrite.Mask(), func(key string, h *hold) bool {

@@ -21,12 +21,12 @@ func (s *script) policy(l *scriptLine) {
 // root NAMESPACE… and unroot NAMESPACE… change the routes, as the commit of a
 // routing change does; no group is told
 func (s *script) root(l *scriptLine) {
-	s.routes = NewRoutes(s.routes.Version+1, s.cfg.Segments, append(s.routes.Roots(), l.words...))
+	s.routes = wire.NewRoutes(s.routes.Version+1, s.cfg.Segments, append(s.routes.Roots(), l.words...))
 }
 
 func (s *script) unroot(l *scriptLine) {
 	roots := slices.DeleteFunc(s.routes.Roots(), func(r string) bool { return slices.Contains(l.words, r) })
-	s.routes = NewRoutes(s.routes.Version+1, s.cfg.Segments, roots)
+	s.routes = wire.NewRoutes(s.routes.Version+1, s.cfg.Segments, roots)
 }
 
 // freeze ROOT [above=NAMESPACE]

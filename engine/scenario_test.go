@@ -62,7 +62,7 @@ type script struct {
 	d       *datadriven.TestData
 	cfg     Config
 	clock   Clock
-	routes  *Routes
+	routes  *wire.Routes
 	groups  map[string]*scriptGroup
 	at      *scriptGroup           // the group commands go to
 	answers map[string]wire.Result // what was first answered to a command, for repeat
@@ -126,7 +126,7 @@ func (s *script) fresh() {
 		}
 	}
 	s.clock = Clock{Wall: scriptWall}
-	s.routes = NewRoutes(0, s.cfg.Segments, nil)
+	s.routes = wire.NewRoutes(0, s.cfg.Segments, nil)
 	s.answers = make(map[string]wire.Result)
 	s.groups = make(map[string]*scriptGroup)
 	s.enter(scriptGroup1)

@@ -79,8 +79,8 @@ func NewSystem() *System {
 }
 
 // Routes answers the routes in force. They are not changed afterwards.
-func (s *System) Routes(segments int) *Routes {
-	return NewRoutes(s.version, segments, sortedKeys(s.roots))
+func (s *System) Routes(segments int) *wire.Routes {
+	return wire.NewRoutes(s.version, segments, sortedKeys(s.roots))
 }
 
 // Version is that of the routes in force.

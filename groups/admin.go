@@ -53,7 +53,7 @@ func (s *steps) administer() (res wire.Result, err *wire.Error) {
 			err = s.mark(node, wire.DrainRemoved)
 		}
 	case wire.OpNodeResume:
-		if _, err = findNode(doc, node); err == nil || s.n.wantedOf()[node] != wire.DrainNone {
+		if _, err = findNode(doc, node); err == nil || s.n.wantedOf(0)[node] != wire.DrainNone {
 			err = s.mark(node, wire.DrainNone)
 		}
 	}

@@ -75,6 +75,25 @@ func (s *steps) askAll(qs []*query) ([]wire.Result, *wire.Error) {
 	return results, nil
 }
 
+// askWhere asks a question of the groups where an owner is.
+func (s *steps) askWhere(what asked, owner string, domains []string) ([]wire.Result, *wire.Error) {
+	present, err := s.find(owner)
+	if err != nil {
+		return nil, err
+	}
+	qs := make([]*query, len(present))
+	for i, g := range present {
+		qs[i] = &query{what: what, group: g, owner: owner, names: domains}
+	}
+	return s.askAll(qs)
+}
+
+// any asks a question of the groups where an owner is, and whether one says yes.
+func (s *steps) any(what asked, owner string, domains []string) (bool, *wire.Error) {
+	results, err := s.askWhere(what, owner, domains)
+	return slices.ContainsFunc(results, func(res wire.Result) bool { return res.Flag }), err
+}
+
 // find answers the groups in which an owner has a standing, in order.
 func (s *steps) find(owner string) ([]uint16, *wire.Error) {
 	return s.groupsOf(&query{what: askFind, owner: owner})
@@ -108,4 +127,27 @@ func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
 	wait.Wait()
 	slices.Sort(all)
 	return all, first
+}
+
+// assert checks paths of several namespaces; the first that fails decides.
+func (s *steps) assert() (res wire.Result, err *wire.Error) {
+	for {
+		if err := s.caughtUp(); err != nil || len(s.req.Paths) == 0 {
+			return res, err
+		}
+		r := s.n.routes.Load()
+		for _, path := range s.req.Paths {
+			ns := r.Resolve(path)
+			res = s.ask(&query{
+				what: askAssert, group: s.n.groupOf(ns), version: r.Version, ns: ns, owner: s.req.Owner,
+				token: s.req.Token, names: []string{path},
+			})
+			if res.Code != wire.OK || res.Status != wire.StatusOK {
+				break
+			}
+		}
+		if !s.moved([]wire.Result{res}) {
+			return res, nil
+		}
+	}
 }

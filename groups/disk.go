@@ -3,6 +3,10 @@ package groups
 import (
 	"log/slog"
 	"os"
+	"syscall"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // lastWord ends the process: something was lost that everything rests on, and to
@@ -23,3 +27,51 @@ func (c *Config) lastWord(log *slog.Logger, err error) {
 
 // exit is replaced by tests.
 var exit = os.Exit
+
+// diskEvery is how often the free space is looked at.
+const diskEvery = time.Second
+
+// diskLoop refuses writes while the disk is nearly full: once a write to the raft
+// log fails there is nothing left but to stop.
+func (n *Node) diskLoop() {
+	t := time.NewTicker(diskEvery)
+	defer t.Stop()
+	for {
+		n.lookAtDisk()
+		select {
+		case <-n.stop:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (n *Node) lookAtDisk() {
+	free, err := freeBytes(n.cfg.DataDir)
+	var refusal *wire.Error
+	switch {
+	case err != nil:
+		n.log.Error("cannot tell the free space of data_dir", "error", err)
+		return
+	case free < n.cfg.DiskReserve:
+		refusal = wire.Errorf(wire.Unavailable,
+			"data_dir has %d MiB free, below disk_reserve_bytes (%d MiB): writes are refused until there is room; reads, releases and, above half of it, renewals go on",
+			free>>20, n.cfg.DiskReserve>>20)
+	}
+	n.starved.Store(free < n.cfg.DiskReserve/2)
+	if was := n.refusal.Swap(refusal); (was == nil) != (refusal == nil) {
+		if refusal != nil {
+			n.log.Error("refusing writes: the disk is nearly full", "free_bytes", free, "disk_reserve_bytes", n.cfg.DiskReserve)
+		} else {
+			n.log.Info("taking writes again: the disk has room", "free_bytes", free)
+		}
+	}
+}
+
+func freeBytes(dir string) (uint64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, err
+	}
+	return s.Bavail * uint64(s.Bsize), nil
+}

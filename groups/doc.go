@@ -12,9 +12,10 @@
 // # A request's way
 //
 //	Serve       (serve.go)    which group? one command, or several steps (steps.go)?
-//	shardLog    (log.go)      queue → batch → propose, one goroutine a log
+//	shardLog    (log.go)      queue, one goroutine a log; if another node leads, it goes there (away.go)
+//	            (propose.go)  batch → stamp → propose
 //	dragonboat                replicate, fsync
-//	machine     (machine.go)  apply: lease clock, expiry, sessions, engine
+//	machine     (machine.go)  apply: lease clock, expiry, sessions, engine (commands.go)
 //	            → the call's Replier, flushed once for each burst
 //
 // A read asks raft for a read index (reads.go) and then looks at a view of the
@@ -32,7 +33,7 @@
 // Whoever becomes leader takes office by an entry with its term. Batches name their
 // office and count within it; a batch of another office is dropped whole. So once
 // a newer office is applied, what an older leader proposed and nobody applied never
-// will be, and may be proposed anew (log.go). Requests are known by session and
+// will be, and may be proposed anew (flights.go). Requests are known by session and
 // request id, so that a client's repeat is answered and not carried out again
 // (session.go).
 //

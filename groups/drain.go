@@ -1,5 +1,36 @@
 package groups
 
+import (
+	"errors"
+	"time"
+)
+
+// Close drains the node: its leaderships go to other nodes, new requests are refused,
+// those under way are finished within the given time, and what is in memory is written
+// to disk.
+func (n *Node) Close(within time.Duration) error {
+	deadline := time.Now().Add(within)
+	n.handAway(within)
+	n.draining.Store(true)
+	if within > 0 {
+		n.goodbye()
+	}
+	for n.busy() && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	return n.shut()
+}
+
+// leaving says that the node is on its way out.
+func (n *Node) leaving() bool {
+	select {
+	case <-n.stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // busy says that a request is not answered yet that is not simply waiting for its
 // grant. A drain lets those finish; calls that wait go on after it, here or on
 // another node.
@@ -25,16 +56,39 @@ func (n *Node) busy() bool {
 	return false
 }
 
-// any says that policy changes are under way.
-func (c *changeCalls) any() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.calls) > 0
-}
-
 // reading says that reads are not answered yet.
 func (r *reader) reading() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.busy
+}
+
+// shut ends everything that start began.
+func (n *Node) shut() error {
+	var err error
+	n.stopOnce.Do(func() {
+		close(n.stop)
+		if n.cluster != nil {
+			err = n.cluster.close()
+		}
+		n.backups.close()
+		n.running.Wait()
+		for _, l := range n.logs {
+			if l.session != nil {
+				l.close()
+			}
+		}
+		if n.host != nil {
+			n.host.Close()
+		}
+		if n.store != nil {
+			for _, m := range n.hosted() {
+				if m.appliedIndex() > 0 {
+					err = errors.Join(err, m.checkpoint(true))
+				}
+			}
+			err = errors.Join(err, n.store.close())
+		}
+	})
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -14,9 +15,11 @@ import (
 //
 // Of each log the last events are kept, so that a subscriber may come back with
 // the cursor it had, here or at another replica. If they no longer reach back to
-// its cursor it is told that it missed some.
+// its cursor it is told that it missed some. So it is with the cursor of another
+// cluster, of which this one may have been restored: every cursor begins with a mark.
 type hub struct {
-	keep int // events kept of each log: event_buffer
+	keep int           // events kept of each log: event_buffer
+	mark wire.Position // of this cluster: of a log that none has, 0
 
 	mu   sync.Mutex
 	logs map[uint64]*stream
@@ -32,7 +35,7 @@ type stream struct {
 	since  wire.Position // events after this one are all in recent
 	old    uint64        // last entry that was in the log when this run of the node began
 	recent []recentEvent // in order
-	feeds  []feed        // nodes that have no replica of the log and hear of it from here
+	feeds  []*mesh.Conn  // of nodes that have no replica of the log and hear of it from here
 }
 
 type recentEvent struct {
@@ -177,9 +180,9 @@ func (h *hub) gap() {
 	}
 }
 
-// cursor is where every log is now.
+// cursor is where every log is now, after the cluster's mark.
 func (h *hub) cursor() []wire.Position {
-	c := make([]wire.Position, 0, len(h.logs))
+	c := append(make([]wire.Position, 0, 1+len(h.logs)), h.mark)
 	for _, s := range h.logs {
 		c = append(c, s.at)
 	}
@@ -202,11 +205,17 @@ func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
 
 // replay delivers what came after the subscription's cursor; first, if some of
 // that is not known any more, that there is a gap. A log that the cursor does not
-// name is taken from its beginning.
+// name is taken from its beginning. Who comes with the cursor of another cluster is
+// told of a gap, and what happens from now on.
 func (h *hub) replay(sub *wire.Subscription) {
 	from := make(map[uint64]wire.Position, len(sub.From))
 	for _, p := range sub.From {
 		from[p.Log] = p
+	}
+	if from[h.mark.Log] != h.mark {
+		sub.From = nil
+		sub.Sink.Gap(sub, h.cursor())
+		return
 	}
 	gap := false
 	for log, s := range h.logs {

@@ -131,47 +131,11 @@ func TestWaitersOutliveLeaders(t *testing.T) {
 	}
 	holder := rigs[0].session()
 	holder.must(write("holder", path, time.Hour))
-	type waiter struct {
-		c     *caller
-		owner string
-		o     *outcome
-	}
-	var row []waiter
+	var row []*waiter
 	for i := range 10 {
-		r := rigs[i%2]
-		v := waiter{c: r.session(), owner: fmt.Sprintf("w%d", i)}
-		v.o = v.c.start(r.next.Add(1), waiting(write(v.owner, path, time.Hour)))
-		if res := <-v.o.queued; res.Position != uint64(i)+1 {
-			t.Fatalf("waiter %d stands at %d", i, res.Position)
-		}
-		row = append(row, v)
+		row = append(row, rigs[i%2].queue(i, path))
 	}
 	f.kill(w, victim)
 	holder.must(release("holder", path))
-	last := int64(0)
-	for i, v := range row {
-		var res wire.Result
-		select {
-		case res = <-v.o.done:
-		case <-time.After(20 * time.Second):
-			t.Fatalf("waiter %d is not granted", i)
-		}
-		if res.Code != wire.OK || res.Status != wire.StatusOK || res.Token <= last {
-			t.Fatalf("waiter %d: %+v after token %d", i, res, last)
-		}
-		last = res.Token
-		for j := i + 1; j < len(row); j++ {
-			select {
-			case res := <-row[j].o.done:
-				t.Fatalf("waiter %d was answered %+v while %d holds the path", j, res, i)
-			default:
-			}
-			select {
-			case res := <-row[j].o.queued:
-				t.Fatalf("waiter %d was told twice that it is queued: %+v", j, res)
-			default:
-			}
-		}
-		v.c.must(release(v.owner, path))
-	}
+	served(t, row, path)
 }

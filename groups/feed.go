@@ -37,12 +37,6 @@ const maxCaughtUp = mesh.MaxFrameBytes
 // feedEvery is how often a node looks whether it is fed all that it needs.
 const feedEvery = 200 * time.Millisecond
 
-// feed is a node that is fed, and from where.
-type feed struct {
-	conn *mesh.Conn
-	from wire.Position
-}
-
 // feeds is where the logs that this node does not host are fed from.
 type feeds map[uint64]*mesh.Conn
 
@@ -183,9 +177,6 @@ func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
 	}
 }
 
-// text reads a string.
-func (r *entryReader) text() string { return string(r.bytes(r.uvarint())) }
-
 // where answers how far a log's events are known.
 func (h *hub) where(log uint64) wire.Position {
 	h.mu.Lock()
@@ -198,8 +189,8 @@ func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stream(from.Log)
-	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return f.conn == conn })
-	s.feeds = append(s.feeds, feed{conn, from})
+	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
+	s.feeds = append(s.feeds, conn)
 	if after(s.since, from) {
 		// What is kept begins later. Nothing is known to whom nothing was told yet.
 		conn.Send(appendEvents(from.Log, s.since.Index, jumped, nil))
@@ -237,7 +228,7 @@ func (h *hub) unfeed(conn *mesh.Conn, log uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stream(log)
-	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return f.conn == conn })
+	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
 }
 
 // lost ends all feeding over a connection that is gone.
@@ -245,7 +236,7 @@ func (h *hub) lost(conn *mesh.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.logs {
-		s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return f.conn == conn })
+		s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
 	}
 }
 
@@ -276,7 +267,7 @@ func (s *stream) jump(log uint64) { s.spread(appendEvents(log, s.at.Index, jumpe
 
 // spread sends a frame to those who are fed, and forgets whom it cannot be sent to.
 func (s *stream) spread(frame []byte) {
-	s.feeds = slices.DeleteFunc(s.feeds, func(f feed) bool { return !f.conn.Send(frame) })
+	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return !c.Send(frame) })
 }
 
 // tellProgress passes on where the logs are, so that who is fed can go on elsewhere
@@ -294,8 +285,8 @@ func (h *hub) endFeeds(log uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stream(log)
-	for _, f := range s.feeds {
-		f.conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, log))
+	for _, conn := range s.feeds {
+		conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, log))
 	}
 	s.feeds = nil
 }
@@ -306,16 +297,10 @@ func appendEvents(log, index, flags uint64, events []engine.Event) []byte {
 	b := binary.AppendUvarint([]byte{frameEvents}, log)
 	b = binary.AppendUvarint(b, index)
 	b = binary.AppendUvarint(b, flags)
-	text := func(s string) {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
 	for i := range events {
 		e := &events[i]
-		text(e.Owner)
-		b = append(b, byte(e.Kind))
-		text(e.Path)
-		text(e.Namespace)
+		b = append(appendString(b, e.Owner), byte(e.Kind))
+		b = appendString(appendString(b, e.Path), e.Namespace)
 		if b = binary.AppendVarint(b, e.Token); len(b) > mesh.MaxFrameBytes {
 			return appendEvents(log, index, flags|jumped, nil)
 		}

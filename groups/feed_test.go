@@ -94,20 +94,17 @@ func TestFleetEvents(t *testing.T) {
 			if i == skip {
 				continue
 			}
-			deadline := time.Now().Add(20 * time.Second)
-			for {
+			heard := within(20*time.Second, 10*time.Millisecond, func() bool {
 				got, gaps := e.heard()
 				sorted := slices.Compact(slices.Sorted(slices.Values(got)))
 				if len(sorted) != len(got) {
 					t.Fatalf("node %d heard something twice: %q", i, got)
 				}
-				if len(got) == want || gaps > 0 && skip >= 0 {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("node %d heard %d of %d events and of %d gaps: %q", i, len(got), want, gaps, got)
-				}
-				time.Sleep(10 * time.Millisecond)
+				return len(got) == want || gaps > 0 && skip >= 0
+			})
+			if !heard {
+				got, gaps := e.heard()
+				t.Fatalf("node %d heard %d of %d events and of %d gaps: %q", i, len(got), want, gaps, got)
 			}
 		}
 	}
@@ -145,8 +142,8 @@ func TestFleetFeedsFromLeaders(t *testing.T) {
 		for _, n := range f.nodes {
 			n.hub.mu.Lock()
 			if s := n.hub.logs[shard]; s != nil {
-				for _, x := range s.feeds {
-					if x.conn.Peer().Host == to.id.HostID {
+				for _, conn := range s.feeds {
+					if conn.Peer().Host == to.id.HostID {
 						sources = append(sources, n.id.NodeID)
 					}
 				}

@@ -1,9 +1,9 @@
 package groups
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -13,8 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	gvfs "github.com/lni/vfs"
-
-	"github.com/pathlockd/pathlockd/wire"
 )
 
 // rig is one node on disks that can lose power, and clients of it.
@@ -178,135 +176,52 @@ func (r *rig) powerLoss() {
 	r.open()
 }
 
-// caller is a client's session.
-type caller struct {
-	r       *rig
-	session *wire.Session
-	mu      sync.Mutex
-	open    map[*wire.Call]*outcome
-}
+// digests is the digest of every group, and of the system group.
+func (r *rig) digests() map[uint16]uint64 { return digestsOn(r.node) }
 
-// outcome is what became of a call.
-type outcome struct {
-	queued chan wire.Result
-	done   chan wire.Result
-}
-
-func (r *rig) session() *caller {
-	n := r.next.Add(1)
-	s := &wire.Session{Epoch: 1, Window: 256}
-	copy(s.ID[:], fmt.Sprintf("session-%08d", n))
-	return &caller{r: r, session: s, open: make(map[*wire.Call]*outcome)}
-}
-
-func (c *caller) Reply(call *wire.Call) {
-	c.mu.Lock()
-	o := c.open[call]
-	delete(c.open, call)
-	c.mu.Unlock()
-	res := call.Res
-	*call = wire.Call{} // as a server does, which uses it again: who answered it must not look at it any more
-	o.done <- res
-}
-
-func (c *caller) Queued(call *wire.Call, res *wire.Result) {
-	c.mu.Lock()
-	o := c.open[call]
-	c.mu.Unlock()
-	o.queued <- *res
-}
-
-func (c *caller) Flush() {}
-
-// start asks and does not wait.
-func (c *caller) start(id uint64, req *wire.Request) *outcome {
-	c.r.t.Helper()
-	if err := req.Validate(); err != nil {
-		c.r.t.Error(err)
+// digestsOn is that of what a node hosts.
+func digestsOn(n *Node) map[uint16]uint64 {
+	d := make(map[uint16]uint64)
+	for _, m := range n.hosted() {
+		maps.Copy(d, m.digests())
 	}
-	call := &wire.Call{ID: id, Op: req.Op, Req: req, Session: c.session, To: c}
-	call.Body, call.NArgs = wire.AppendArgs(nil, req)
-	call.Bound = req.Flags&wire.FlagBind != 0
-	call.Grace = 100
-	o := &outcome{queued: make(chan wire.Result, 1), done: make(chan wire.Result, 1)}
-	c.mu.Lock()
-	c.open[call] = o
-	c.mu.Unlock()
-	c.r.live.Load().Serve([]*wire.Call{call})
-	return o
+	return d
 }
 
-// ask asks and waits for the answer.
-func (c *caller) ask(req *wire.Request) wire.Result {
-	c.r.t.Helper()
-	o := c.start(c.r.next.Add(1), req)
-	select {
-	case res := <-o.done:
-		return res
-	case <-time.After(20 * time.Second):
-		c.r.t.Fatalf("no answer to %v", req.Op)
-		return wire.Result{}
+// digests is that of each group in a log, and of the system group.
+func (m *machine) digests() map[uint16]uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := make(map[uint16]uint64)
+	for _, g := range m.order {
+		d[g.number] = g.state.View().Digest()
 	}
-}
-
-// must asks for what has to succeed.
-func (c *caller) must(req *wire.Request) wire.Result {
-	c.r.t.Helper()
-	res := c.ask(req)
-	if err := res.Err(); err != nil || res.Status != wire.StatusOK {
-		c.r.t.Fatalf("%v of %s: %v, status %v %v %s", req.Op, req.Owner, err, res.Status, res.Reason, res.Path)
+	if m.system != nil {
+		d[systemGroup] = m.system.Digest()
 	}
-	return res
-}
-
-func write(owner, path string, ttl time.Duration) *wire.Request {
-	return &wire.Request{
-		Op: wire.OpAcquire, Owner: owner, TTLMillis: uint64(ttl.Milliseconds()),
-		Locks: []wire.LockRequest{{Path: path}},
-	}
-}
-
-func waiting(req *wire.Request) *wire.Request {
-	req.Flags |= wire.FlagWait
-	return req
-}
-
-func release(owner, path string) *wire.Request {
-	return &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}
-}
-
-func (c *caller) inspect(path string) wire.Result {
-	c.r.t.Helper()
-	return c.must(&wire.Request{Op: wire.OpInspectPath, Path: path})
+	return d
 }
 
 // eventually waits for something to become true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
-	look := time.NewTicker(2 * time.Millisecond)
+	if !within(20*time.Second, 2*time.Millisecond, is) {
+		t.Fatalf("never: %s", what)
+	}
+}
+
+// within looks every so often whether something is so, and says whether it came to be in
+// time.
+func within(d, every time.Duration, is func() bool) bool {
+	late := time.After(d)
+	look := time.NewTicker(every)
 	defer look.Stop()
 	for !is() {
 		select {
 		case <-late:
-			t.Fatalf("never: %s", what)
+			return false
 		case <-look.C:
 		}
 	}
-}
-
-// digests is the digest of every group, and of the system group.
-func (r *rig) digests() map[uint16]uint64 {
-	d := make(map[uint16]uint64)
-	for _, m := range r.node.hosted() {
-		m.mu.Lock()
-		for _, g := range m.order {
-			d[g.number] = g.state.View().Digest()
-		}
-		if m.system != nil {
-			d[systemGroup] = m.system.Digest()
-		}
-		m.mu.Unlock()
-	}
-	return d
+	return true
 }

@@ -1,6 +1,8 @@
 package groups
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,9 +68,6 @@ func loadIdentity(dir string) (*identity, error) {
 	id := new(identity)
 	if err := json.Unmarshal(b, id); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if id.Seats == nil && id.Format == 1 && !id.Joined {
-		id.sit() // made by a build in which every node hosted everything
 	}
 	if id.Seats == nil {
 		id.Seats = make(map[uint64]seat)
@@ -194,3 +193,25 @@ func (id *identity) check(c *Config) error {
 
 // deployment tells the raft traffic of clusters apart.
 func (id *identity) deployment() uint64 { return xxh3.HashString(id.ClusterID) | 1 }
+
+// mark tells cursors of clusters apart. It is a number that every language has.
+func (id *identity) mark() uint64 { return xxh3.HashString(id.ClusterID) >> 16 }
+
+// newIncarnation tells this run of the process from every other.
+func newIncarnation() uint64 {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // crypto/rand never fails on supported systems
+	}
+	return binary.BigEndian.Uint64(b[:])>>1 | 1
+}
+
+// NodeID is the node's name.
+func (n *Node) NodeID() string { return n.id.NodeID }
+
+// ClusterID tells the cluster from every other.
+func (n *Node) ClusterID() string { return n.id.ClusterID }
+
+// Starts is how often the node was started on its data directory, this time too. It
+// grows with each start, before anybody can see anything of the new run.
+func (n *Node) Starts() uint64 { return n.id.Starts }

@@ -247,8 +247,7 @@ func (in *inbound) refuse(p *part) {
 	defer in.mu.Unlock()
 	b := binary.AppendUvarint(in.begin(), p.log.shard)
 	b = append(binary.AppendUvarint(b, p.number), answerElsewhere)
-	b = binary.AppendUvarint(b, term)
-	in.out = append(binary.AppendUvarint(b, uint64(len(host))), host...)
+	in.out = appendString(binary.AppendUvarint(b, term), host)
 	if len(in.out) >= answersAtOnce {
 		in.send()
 	}
@@ -290,64 +289,4 @@ func appendSized(b []byte, f func([]byte) []byte) []byte {
 	}
 	whole := append([]byte(nil), b[from+room:]...)
 	return append(binary.AppendUvarint(b[:from], uint64(n)), whole...)
-}
-
-// attach notes the open call of a part, in place of an earlier call of its request.
-func (n *Node) attach(p *part, to *repliers) {
-	if was := n.waits.add(p); was != nil && was != p && was.from != nil {
-		was.answer(&superseded, to)
-	}
-}
-
-// superseded answers a call whose request was asked again on a later connection.
-var superseded = wire.Result{Code: wire.Aborted, Message: "the request was asked again on a later connection of its session"}
-
-// weed takes out of the queue what came from peers and must not be proposed: its
-// connection is gone, or the term it was sent for is over. It is called under the lock;
-// bounce then tells the peers.
-func (l *shardLog) weed() (over []*part) {
-	term := l.mine()
-	l.mu.suspect = false
-	kept := l.mu.queue[:0]
-	for _, p := range l.mu.queue {
-		if p.from != nil && (p.term != term || p.from.closed.Load()) {
-			over = append(over, p)
-		} else {
-			kept = append(kept, p)
-		}
-	}
-	clear(l.mu.queue[len(kept):])
-	l.mu.queue = kept
-	return over
-}
-
-// bounce tells peers that parts of theirs are not done here.
-func (n *Node) bounce(parts []*part) {
-	if len(parts) == 0 {
-		return
-	}
-	var to repliers
-	for _, p := range parts {
-		n.land(p)
-		if p.waits {
-			n.waits.take(p.caller(), p)
-		}
-		p.from.refuse(p)
-		to.add(p.from)
-	}
-	to.flush()
-}
-
-// unsure lets go of parts of peers that may have been carried out or not. Each peer is
-// told so by the end of its connection.
-func (n *Node) unsure(parts []*part) {
-	for _, p := range parts {
-		n.land(p)
-		p.from.release(p)
-		if p.waits && n.waits.take(p.caller(), p) {
-			n.leftAlone(p)
-		}
-		p.from.conn.Close(errUnsure)
-		n.peerGone(p.from.conn)
-	}
 }

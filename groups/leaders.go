@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"encoding/binary"
 	"sync"
 
 	"github.com/lni/dragonboat/v4/raftio"
@@ -70,4 +71,58 @@ func (n *Node) leaderUpdated(info raftio.LeaderInfo) {
 	}
 	n.noteLeader(info.ShardID, info.Term, host)
 	n.topologyChanged()
+}
+
+// led tells everybody that this node leads a log now.
+func (n *Node) led(shard, term uint64) {
+	n.noteLeader(shard, term, n.id.HostID)
+	if n.cluster == nil {
+		return
+	}
+	frame := appendLead([]byte{frameLeads}, shard, term)
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	for conn := range n.cluster.open {
+		conn.Send(frame)
+	}
+}
+
+func appendLead(frame []byte, shard, term uint64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(frame, shard), term)
+}
+
+// leadership is what raft last said of a log.
+type leadership struct {
+	term   uint64
+	leader uint64 // replica id, 0 for none
+}
+
+// leaderChanged is told by raft who leads the log now.
+func (l *shardLog) leaderChanged(term, leader uint64) {
+	l.lead.Store(&leadership{term: term, leader: leader})
+	if !l.isOwn(leader) {
+		l.held.Store(0)
+	}
+	l.doubt()
+}
+
+// mine is the term in which raft says that this node leads the log, 0 while it does
+// not.
+func (l *shardLog) mine() uint64 {
+	if lead := l.lead.Load(); l.isOwn(lead.leader) {
+		return lead.term
+	}
+	return 0
+}
+
+// leads says that this process may propose batches.
+func (l *shardLog) leads() bool {
+	lead := l.lead.Load()
+	return l.isOwn(lead.leader) && l.held.Load() == lead.term && lead.term != 0
+}
+
+// isOwn says that a replica of the log is this node's.
+func (l *shardLog) isOwn(replica uint64) bool {
+	m := l.local.Load()
+	return m != nil && m.replica == replica
 }

@@ -1,9 +1,7 @@
 package groups
 
 import (
-	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,12 +22,6 @@ const (
 	retryAfter = 2 * time.Millisecond
 )
 
-// leadership is what raft last said of a log.
-type leadership struct {
-	term   uint64
-	leader uint64 // replica id, 0 for none
-}
-
 // shardLog is one replicated log as the node that leads it drives it: a queue of
 // commands, which are batched, stamped and proposed by one goroutine (run), or at
 // once by who queued one while nothing was under way: that saves a change of
@@ -38,7 +30,7 @@ type leadership struct {
 // Commands of a session keep their order: they are queued in it, batched in it,
 // and put back in front when a batch is known not to have been applied (flights.go).
 //
-// While another node leads, the queue goes there (forward.go); and what other nodes
+// While another node leads, the queue goes there (away.go); and what other nodes
 // forward to this one stands in the same queue (inbound.go).
 type shardLog struct {
 	shard   uint64
@@ -87,14 +79,6 @@ type shardLog struct {
 	}
 }
 
-// underWay is a proposal that raft has not answered.
-type underWay struct {
-	rs     *dragonboat.RequestState
-	term   uint64
-	number uint64
-	mends  bool
-}
-
 func newShardLog(n *Node, shard uint64) *shardLog {
 	l := &shardLog{
 		shard: shard, node: n, process: n.process, clock: n.clock,
@@ -116,7 +100,7 @@ func (l *shardLog) push(p *part) {
 	l.mu.Lock()
 	if l.mu.closed {
 		l.mu.Unlock()
-		l.node.settle([]*part{p}, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
+		l.node.settle([]*part{p}, &logClosed)
 		return
 	}
 	l.mu.queue = append(l.mu.queue, p)
@@ -145,36 +129,6 @@ func (l *shardLog) kick() {
 	case l.wake <- struct{}{}:
 	default:
 	}
-}
-
-// leaderChanged is told by raft who leads the log now.
-func (l *shardLog) leaderChanged(term, leader uint64) {
-	l.lead.Store(&leadership{term: term, leader: leader})
-	if !l.isOwn(leader) {
-		l.held.Store(0)
-	}
-	l.doubt()
-}
-
-// mine is the term in which raft says that this node leads the log, 0 while it does
-// not.
-func (l *shardLog) mine() uint64 {
-	if lead := l.lead.Load(); l.isOwn(lead.leader) {
-		return lead.term
-	}
-	return 0
-}
-
-// leads says that this process may propose batches.
-func (l *shardLog) leads() bool {
-	lead := l.lead.Load()
-	return l.isOwn(lead.leader) && l.held.Load() == lead.term && lead.term != 0
-}
-
-// isOwn says that a replica of the log is this node's.
-func (l *shardLog) isOwn(replica uint64) bool {
-	m := l.local.Load()
-	return m != nil && m.replica == replica
 }
 
 // run drives the log until stop is closed.
@@ -251,104 +205,29 @@ func (l *shardLog) tickDue() (time.Duration, bool) {
 	return min(at, l.drive.lastSent+tickEvery), true
 }
 
-// work proposes what there is to propose, or sends it to who may.
-func (l *shardLog) work() {
-	lead := l.lead.Load()
-	m := l.local.Load()
-	if m == nil || lead.leader != m.replica || lead.term == 0 {
-		l.forward()
-		return
-	}
-	if now := l.clock.Mono(); now < l.drive.retryAt || now < l.drive.hold {
-		return
-	}
-	l.drive.retryAt, l.drive.hold = 0, 0
-	own := office{lead.term, m.replica, l.process}
-	if l.held.Load() != lead.term {
-		if l.drive.taking == nil {
-			l.drive.taking = l.propose(appendOffice(nil, own))
-		}
-		return
-	}
-	if l.drive.term != lead.term {
-		l.drive.term, l.drive.number = lead.term, 0
-		l.mu.Lock()
-		l.mu.order = order{term: lead.term}
-		l.mu.Unlock()
-	}
-	for len(l.drive.under) < window {
-		if l.torn() {
-			if !l.mending() && l.send(own, m, nil, true) {
-				continue
-			}
-			return
-		}
-		f := l.take(own)
-		if f == nil {
-			due, ok := l.tickDue()
-			if !ok || l.clock.Mono() < due {
-				return
-			}
-		}
-		if !l.send(own, m, f, false) {
-			return
-		}
-	}
+// doubt has the queue looked through for what must not be proposed any more.
+func (l *shardLog) doubt() {
+	l.mu.Lock()
+	l.mu.suspect = true
+	l.mu.Unlock()
+	l.kick()
 }
 
-// mending says that a batch is under way that mends the order.
-func (l *shardLog) mending() bool {
-	return slices.ContainsFunc(l.drive.under, func(u underWay) bool { return u.mends && u.term == l.drive.term })
-}
-
-// send proposes a flight, or a tick when it is nil, and one that mends the order.
-func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
-	if f == nil {
-		l.drive.writer.reset()
-	}
-	mono := l.clock.Mono()
-	l.drive.number++
-	head := batchHead{
-		office: own, number: l.drive.number, next: !mends, stamp: m.stamp(mono) + l.planted(), wall: l.clock.Wall().UnixMilli(),
-	}
-	rs := l.propose(l.drive.writer.entry(&head))
-	if rs == nil {
-		if f != nil {
-			l.giveBack(f)
+// idle says that nothing is queued or under way but calls that wait.
+func (l *shardLog) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.mu.queue {
+		if !p.told {
+			return false
 		}
-		l.drive.number--
-		return false
 	}
-	l.drive.lastSent = mono
-	l.drive.under = append(l.drive.under, underWay{rs, own.term, head.number, mends})
-	return true
-}
-
-// propose hands an entry to raft. When raft refuses it, run tries again a little
-// later.
-func (l *shardLog) propose(entry []byte) *dragonboat.RequestState {
-	rs, err := l.host.Propose(l.session, entry, l.timeout)
-	if err == nil {
-		return rs
+	for _, p := range l.mu.away.parts {
+		if p != nil && !p.told {
+			return false
+		}
 	}
-	if !errors.Is(err, dragonboat.ErrSystemBusy) && !errors.Is(err, dragonboat.ErrShardNotReady) {
-		l.log.Debug("proposal refused", "error", err)
-	}
-	l.drive.retryAt = l.clock.Mono() + retryAfter
-	return nil
-}
-
-// landed takes note of what raft says of a proposal under way. Commands that were
-// applied have been answered by then (machine.go); of all others nothing is known yet.
-func (l *shardLog) landed(u underWay, r dragonboat.RequestResult) {
-	l.drive.Lock()
-	defer l.drive.Unlock()
-	l.drive.under = slices.DeleteFunc(l.drive.under, func(x underWay) bool { return x.rs == u.rs })
-	u.rs.Release()
-	if !r.Completed() {
-		l.drive.retryAt = l.clock.Mono() + retryAfter
-		l.tear(u.term, u.number)
-	}
+	return len(l.mu.flights) == 0
 }
 
 // close refuses what is queued and stops run.
@@ -381,37 +260,15 @@ func (l *shardLog) close() {
 	}
 	clear(l.mu.flights)
 	l.mu.Unlock()
-	l.node.settle(queued, &wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"})
+	l.node.settle(queued, &logClosed)
 	l.node.settle(unknown, &outcomeUnknown)
 }
+
+// logClosed answers a request that was never proposed, nor will be.
+var logClosed = wire.Result{Code: wire.Unavailable, Message: "the node is shutting down; nothing was done"}
 
 // outcomeUnknown answers a request that was proposed and not heard of again.
 var outcomeUnknown = wire.Result{
 	Code:    wire.DeadlineExceeded,
 	Message: "the request's outcome is not known; repeat it with the same idempotency_key or request id",
-}
-
-// idle says that nothing is queued or under way but calls that wait.
-func (l *shardLog) idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.mu.queue {
-		if !p.told {
-			return false
-		}
-	}
-	for _, p := range l.mu.away.parts {
-		if p != nil && !p.told {
-			return false
-		}
-	}
-	return len(l.mu.flights) == 0
-}
-
-// doubt has the queue looked through for what must not be proposed any more.
-func (l *shardLog) doubt() {
-	l.mu.Lock()
-	l.mu.suspect = true
-	l.mu.Unlock()
-	l.kick()
 }

@@ -64,59 +64,6 @@ type machine struct {
 	closed  chan struct{} // closed when raft lets go of it
 }
 
-// group is one virtual group hosted by a log.
-type group struct {
-	number uint16
-	m      *machine
-	state  *engine.State
-	due    int64 // its next deadline, 0: none
-	steps  uint64
-	view   *engine.View // of step viewed
-	viewed uint64
-}
-
-// presence is where in the log an owner has a standing.
-type presence struct {
-	groups []*group
-	counts []int
-}
-
-// OwnerCame implements engine.OwnerWatch.
-func (g *group) OwnerCame(owner string) {
-	p := g.m.owners[owner]
-	if p == nil {
-		p = new(presence)
-		g.m.owners[owner] = p
-	}
-	for i := range p.groups {
-		if p.groups[i] == g {
-			p.counts[i]++
-			return
-		}
-	}
-	p.groups, p.counts = append(p.groups, g), append(p.counts, 1)
-}
-
-// OwnerWent implements engine.OwnerWatch.
-func (g *group) OwnerWent(owner string) {
-	p := g.m.owners[owner]
-	for i := range p.groups {
-		if p.groups[i] != g {
-			continue
-		}
-		if p.counts[i]--; p.counts[i] == 0 {
-			last := len(p.groups) - 1
-			p.groups[i], p.counts[i] = p.groups[last], p.counts[last]
-			p.groups[last] = nil
-			p.groups, p.counts = p.groups[:last], p.counts[:last]
-		}
-		break
-	}
-	if len(p.groups) == 0 {
-		delete(g.m.owners, owner)
-	}
-}
-
 func newMachine(n *Node, shard, replica uint64) *machine {
 	m := &machine{node: n, shard: shard, replica: replica, store: n.store, log: n.log.With("log", shard), clock: n.clock, closed: make(chan struct{})}
 	m.empty()
@@ -274,12 +221,6 @@ func (m *machine) expire(c engine.Clock) {
 	}
 }
 
-// stepped takes note of a step of the group.
-func (g *group) stepped() {
-	g.steps++
-	g.due, _ = g.state.NextDeadline()
-}
-
 // arm publishes the next deadline.
 func (m *machine) arm() {
 	next := int64(0)
@@ -291,142 +232,6 @@ func (m *machine) arm() {
 	m.time.Lock()
 	m.time.armed = next
 	m.time.Unlock()
-}
-
-// command carries out the command that reader stands at, unless its session asked
-// it before.
-func (m *machine) command(c engine.Clock) wire.Result {
-	cmd := &m.reader.cmd
-	if m.reader.group == systemGroup {
-		return m.systemCommand(c, cmd)
-	}
-	if m.reader.group == everyGroup {
-		for _, g := range m.order {
-			g.state.Apply(c, cmd, &m.out)
-			g.stepped()
-		}
-		return wire.Result{}
-	}
-	g := m.groups[m.reader.group]
-	if g == nil {
-		m.fail(fmt.Errorf("groups: a command of group %d, which does not live in log %d", m.reader.group, m.shard))
-		return wire.Result{Code: wire.Internal}
-	}
-	defer g.stepped()
-	ref := m.reader.session
-	if spec, _ := cmd.Req.Op.Spec(); ref == nil || spec.Kind == wire.KindInternal {
-		return g.state.Apply(c, cmd, &m.out)
-	}
-	if ref.state == nil {
-		ref.state = m.sessions.use(ref, c.Now)
-	}
-	if ref.epoch < ref.state.epoch {
-		return staleConnection
-	}
-	hash := hashBody(m.reader.body)
-	if old := ref.state.find(cmd.Caller.ID, m.reader.sub); old != nil && (!old.nothing() || old.id < ref.state.highest) {
-		return m.repeat(c, g, ref.state, old, hash)
-	}
-	if res, ok := g.state.Waiting(c, cmd, &m.out); ok {
-		return res
-	}
-	var res wire.Result
-	if m.node.cfg.NoEngine {
-		res.Token, res.Namespace = int64(cmd.Caller.ID), cmd.NS
-	} else {
-		res = g.state.Apply(c, cmd, &m.out)
-	}
-	if remembered(cmd.Req, &res) {
-		ref.state.add(m.answered(hash, &res))
-	}
-	return res
-}
-
-// staleConnection answers a command that a client has asked again, or given up, on a later
-// connection of its session: it must not be carried out after that.
-var staleConnection = wire.Result{Code: wire.Aborted, Message: "the session went on on a later connection; nothing was done"}
-
-// systemCommand carries a command of the system group out.
-func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result {
-	var s *session
-	hash := hashBody(m.reader.body)
-	if ref := m.reader.session; ref != nil {
-		if ref.state == nil {
-			ref.state = m.sessions.use(ref, c.Now)
-		}
-		s = ref.state
-		if ref.epoch < s.epoch {
-			return staleConnection
-		}
-		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.op == cmd.Req.Op && (old.hash == 0 || old.hash == hash) {
-			return old.result()
-		}
-	}
-	m.done = m.done[:0]
-	res := m.system.Apply(c, cmd, &m.done)
-	if s != nil && cmd.Req.Op == wire.OpIncrToken && res.Code == wire.OK {
-		s.add(m.answered(hash, &res))
-	}
-	m.publishRoutes()
-	if cmd.Req.Op == wire.OpMarkNode {
-		m.node.lookAround()
-	}
-	for i := range m.done {
-		d := &m.done[i]
-		if s := m.sessions.byID[d.Caller.Session]; s != nil && d.Result.Code == wire.OK {
-			s.add(answered{id: d.Caller.ID, op: d.Op})
-		}
-		for _, p := range m.node.changes.take(d.ID) {
-			p.answer(&d.Result, &m.flush)
-		}
-	}
-	m.node.policyWork()
-	return res
-}
-
-// publishRoutes makes this node resolve paths by the routes in force.
-func (m *machine) publishRoutes() {
-	if version := m.system.Version(); version > m.node.routes.Load().Version {
-		m.node.setRoutes(m.system.Routes(m.node.cfg.Segments))
-	}
-}
-
-// repeat answers a request that its session asked before.
-func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, hash uint32) (res wire.Result) {
-	cmd := &m.reader.cmd
-	if old.op != cmd.Req.Op || old.hash != 0 && old.hash != hash {
-		res.Fail(wire.Errorf(wire.InvalidArgument,
-			"request id %d: was used for another request of this session; ids must grow", cmd.Caller.ID))
-		return res
-	}
-	if old.nothing() {
-		return old.again(cmd.Req)
-	}
-	first := old.result()
-	res = g.state.Repeat(c, cmd, &first, &m.out)
-	if remembered(cmd.Req, &res) {
-		s.add(m.answered(hash, &res))
-	}
-	return res
-}
-
-// answered is what is remembered of the answer to the command in hand.
-func (m *machine) answered(hash uint32, res *wire.Result) answered {
-	cmd := &m.reader.cmd
-	return answered{
-		id: cmd.Caller.ID, sub: m.reader.sub, hash: hash, op: cmd.Req.Op, status: res.Status, code: res.Code,
-		reason: res.Reason, token: res.Token,
-	}
-}
-
-// remembered says that an answer is kept for a repeat of its request. A waiting acquire is
-// remembered by its place in the queue until it is granted; and what is UNAVAILABLE for
-// now is asked again under its id.
-func remembered(req *wire.Request, res *wire.Result) bool {
-	if res.Code == wire.OK && req.Op == wire.OpAcquire && res.Status == wire.StatusQueued {
-		return req.Flags&wire.FlagWait == 0
-	}
-	return res.Code != wire.Unavailable
 }
 
 // answers ends the open calls that the batch's steps decided.
@@ -457,35 +262,4 @@ func (m *machine) Lookup(any) (any, error) {
 func (m *machine) Close() error {
 	close(m.closed)
 	return nil
-}
-
-// view is one of a group by number; an empty one of a group that lives in another log.
-func (m *machine) view(number uint16) *engine.View {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if g := m.groups[number]; g != nil {
-		return g.current()
-	}
-	return engine.New(m.node.engineConfig(), nil, nil).View()
-}
-
-// current is a view of the group as it is. While nothing changes it, readers share
-// one.
-func (g *group) current() *engine.View {
-	if g.view == nil || g.viewed != g.steps {
-		g.view, g.viewed = g.state.View(), g.steps
-	}
-	return g.view
-}
-
-// find answers the groups of the log in which an owner has a standing.
-func (m *machine) find(owner string) (numbers []uint16) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if p := m.owners[owner]; p != nil {
-		for _, g := range p.groups {
-			numbers = append(numbers, g.number)
-		}
-	}
-	return numbers
 }

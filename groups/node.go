@@ -40,7 +40,7 @@ type Node struct {
 	logs     map[uint64]*shardLog // by shard; never changed once started
 	readers  map[uint64]*reader
 	homes    []uint64 // shard of each group: where a group lives is looked up here
-	routes   atomic.Pointer[engine.Routes]
+	routes   atomic.Pointer[wire.Routes]
 	inflight []atomic.Int32 // by group, the system group last
 	cache    groupCache
 	hub      *hub
@@ -121,10 +121,11 @@ func newNode(cfg Config, id *identity) *Node {
 		slow: make(chan struct{}, maxStepped), ready: make(chan struct{}), book: newRegistry(), around: make(chan struct{}, 1),
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
+	n.hub.mark.Index = id.mark()
 	for g := range id.GroupCount {
 		n.homes = append(n.homes, firstLogShard+uint64(g%id.LogCount))
 	}
-	n.routes.Store(engine.NewRoutes(0, id.Segments, nil))
+	n.routes.Store(wire.NewRoutes(0, id.Segments, nil))
 	return n
 }
 
@@ -211,24 +212,6 @@ func (n *Node) lookAround() {
 	}
 }
 
-// groupsOf lists the groups that live in a log.
-func (n *Node) groupsOf(shard uint64) (groups []uint16) {
-	for g, s := range n.homes {
-		if s == shard {
-			groups = append(groups, uint16(g))
-		}
-	}
-	return groups
-}
-
-// logOf is the log a group lives in.
-func (n *Node) logOf(group uint16) *shardLog {
-	if group == systemGroup {
-		return n.logs[systemShard]
-	}
-	return n.logs[n.homes[group]]
-}
-
 func (n *Node) engineConfig() engine.Config {
 	c := engine.DefaultConfig()
 	c.Algorithm, c.Segments, c.MaxQueued = n.cfg.Algorithm, n.cfg.Segments, n.cfg.MaxQueued
@@ -282,15 +265,23 @@ func (n *Node) checkpointLoop() {
 
 // snapshot asks raft to take note of the state on disk and to compact the log.
 func (n *Node) snapshot(shard uint64) {
-	opt := dragonboat.SnapshotOption{CompactionOverhead: n.cfg.KeepEntries, OverrideCompactionOverhead: true}
+	if n.snapshotKeeping(shard, n.cfg.KeepEntries) {
+		n.noteVoter(shard)
+	}
+}
+
+// snapshotKeeping asks for a snapshot, before which so many entries are kept, waits until
+// that is done, and says whether raft took it on.
+func (n *Node) snapshotKeeping(shard, entries uint64) bool {
+	opt := dragonboat.SnapshotOption{CompactionOverhead: entries, OverrideCompactionOverhead: true}
 	rs, err := n.host.RequestSnapshot(shard, opt, n.cfg.RequestTimeout)
 	if err != nil {
 		n.log.Debug("raft snapshot refused", "log", shard, "error", err)
-		return
+		return false
 	}
 	<-rs.ResultC()
 	rs.Release()
-	n.noteVoter(shard)
+	return true
 }
 
 // progressLoop tells subscribers where every log is.
@@ -305,60 +296,4 @@ func (n *Node) progressLoop() {
 			n.hub.progress()
 		}
 	}
-}
-
-// Close drains the node: its leaderships go to other nodes, new requests are refused,
-// those under way are finished within the given time, and what is in memory is written
-// to disk.
-func (n *Node) Close(within time.Duration) error {
-	deadline := time.Now().Add(within)
-	n.handAway(within)
-	n.draining.Store(true)
-	if within > 0 {
-		n.goodbye()
-	}
-	for n.busy() && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	return n.shut()
-}
-
-// leaving says that the node is on its way out.
-func (n *Node) leaving() bool {
-	select {
-	case <-n.stop:
-		return true
-	default:
-		return false
-	}
-}
-
-// shut ends everything that start began.
-func (n *Node) shut() error {
-	var err error
-	n.stopOnce.Do(func() {
-		close(n.stop)
-		if n.cluster != nil {
-			err = n.cluster.close()
-		}
-		n.backups.close()
-		n.running.Wait()
-		for _, l := range n.logs {
-			if l.session != nil {
-				l.close()
-			}
-		}
-		if n.host != nil {
-			n.host.Close()
-		}
-		if n.store != nil {
-			for _, m := range n.hosted() {
-				if m.appliedIndex() > 0 {
-					err = errors.Join(err, m.checkpoint(true))
-				}
-			}
-			err = errors.Join(err, n.store.close())
-		}
-	})
-	return err
 }

@@ -32,7 +32,7 @@ type part struct {
 	since   time.Duration // when its call came, by the monotonic clock
 	counted bool          // it is one of those under way in its group (admit)
 
-	// What follows is of a part on its way between nodes (forward.go, inbound.go).
+	// What follows is of a part on its way between nodes (away.go, inbound.go).
 	from   *inbound // the connection it came on, nil for this node's own
 	number uint64   // names it on the connection it came or went on
 	term   uint64   // of the only office it may be proposed under, 0: any

@@ -18,7 +18,8 @@ import (
 // away.
 const peersFile = "peers.json"
 
-// maxPeers bounds the file; nodes that were not seen for longest are not kept.
+// maxPeers bounds the file. Further nodes are not written down: this node finds them
+// through those that are.
 const maxPeers = 4096
 
 type peer struct {
@@ -73,7 +74,8 @@ func (p *peers) take(seen []members.Sighting, self string) (*file, error) {
 	news := false
 	for _, s := range seen {
 		now := peer{s.NodeID, s.GossipAddr}
-		if s.HostID == self || p.by[s.HostID] == now || len(p.by) >= maxPeers {
+		old, known := p.by[s.HostID]
+		if s.HostID == self || old == now || !known && len(p.by) >= maxPeers {
 			continue
 		}
 		for host, old := range p.by {

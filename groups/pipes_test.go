@@ -182,6 +182,7 @@ func (e *pipeEnd) read() {
 	}
 }
 
+// pause delays what is on its way: a fault of the pipe, and nothing that is waited for.
 func (e *pipeEnd) pause(d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -71,7 +71,7 @@ func (n *Node) nextIntent() (engine.Intent, bool) {
 type change struct {
 	steps
 	i        engine.Intent
-	routes   *engine.Routes
+	routes   *wire.Routes
 	parent   string // namespace of the subtree without the root, "" for several
 	involved []uint16
 	takes    []uint16 // groups that take the subtree over

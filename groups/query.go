@@ -76,24 +76,20 @@ func (q *query) append(b []byte) []byte {
 	return b
 }
 
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
 // read is the inverse of append. Strings are the query's own.
 func (q *query) read(r *entryReader) {
 	q.what, q.reason = asked(r.byte()), wire.Reason(r.byte())
 	q.group, q.version, q.token = uint16(r.uvarint()), r.uvarint(), r.varint()
 	q.page = int(min(r.uvarint(), wire.MaxDescribePage))
 	for _, s := range [...]*string{&q.ns, &q.path, &q.owner, &q.after} {
-		*s = string(r.bytes(r.uvarint()))
+		*s = r.text()
 	}
 	n := r.uvarint()
 	if n > max(wire.MaxDomains, wire.MaxPaths) || q.what == 0 || q.what > lastAsked {
 		r.err = errEntry
 	}
 	for ; n > 0 && r.err == nil; n-- {
-		q.names = append(q.names, string(r.bytes(r.uvarint())))
+		q.names = append(q.names, r.text())
 	}
 }
 
@@ -221,4 +217,54 @@ func resolved(q *query) bool {
 		return !slices.ContainsFunc(q.names, func(p string) bool { return !strings.HasPrefix(p, q.ns) })
 	}
 	return true
+}
+
+// readPath answers a read of one path.
+func (n *Node) readPath(c *wire.Call, r *wire.Routes, path string) *wire.Error {
+	ns := r.Resolve(path)
+	q := &query{group: n.groupOf(ns), version: r.Version, ns: ns, path: path}
+	switch c.Op {
+	case wire.OpInspectPath:
+		q.what = askInspect
+	case wire.OpDescribe:
+		q.what, q.page = askDescribe, int(c.Req.Page)
+		if q.page == 0 {
+			q.page = wire.DefaultDumpPage
+		}
+		q.page = min(q.page, wire.MaxDescribePage)
+	default:
+		q.what, q.owner, q.reason = askBlocking, c.Req.Blocker, c.Req.Reason
+	}
+	return n.readGroup(c, q)
+}
+
+// readPolicy answers the policy of exactly one namespace.
+func (n *Node) readPolicy(c *wire.Call, r *wire.Routes) *wire.Error {
+	ns := r.Canonical(c.Req.Namespace)
+	return n.readGroup(c, &query{what: askPolicy, group: n.groupOf(ns), ns: ns})
+}
+
+// readAssert answers an assertion about paths of one namespace.
+func (n *Node) readAssert(c *wire.Call, ns string, r *wire.Routes) *wire.Error {
+	return n.readGroup(c, &query{
+		what: askAssert, group: n.groupOf(ns), version: r.Version, ns: ns, owner: c.Req.Owner, token: c.Req.Token,
+		names: append([]string(nil), c.Req.Paths...),
+	})
+}
+
+// readGroup answers a call from a view of one group that is up to date.
+func (n *Node) readGroup(c *wire.Call, q *query) *wire.Error {
+	l := n.logOf(q.group)
+	if err := n.redirects(c, l); err != nil {
+		return err
+	}
+	since := n.clock.Mono()
+	n.read(l, q, since, func(res *wire.Result) {
+		if res.Code == wire.Unavailable && res.Position == engine.Moved {
+			go n.again(c, res.Count, since)
+			return
+		}
+		finish(c, res)
+	})
+	return nil
 }

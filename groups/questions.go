@@ -2,11 +2,9 @@ package groups
 
 import (
 	"encoding/binary"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -236,7 +234,7 @@ func (in *inbound) elsewhere(l *shardLog, number uint64) {
 func (n *Node) takeTold(c peerConn, r *entryReader) {
 	number, kind := r.uvarint(), r.byte()
 	if kind == answerElsewhere {
-		shard, term, host := r.uvarint(), r.uvarint(), string(r.bytes(r.uvarint()))
+		shard, term, host := r.uvarint(), r.uvarint(), r.text()
 		if r.err == nil && host != "" {
 			n.noteLeader(shard, term, host)
 		}
@@ -252,34 +250,5 @@ func (n *Node) takeTold(c peerConn, r *entryReader) {
 	var a remoteAnswer
 	if r.err = a.res.DecodeWhole(&whole); r.err == nil {
 		n.forwards.reads.tell(c, number, a)
-	}
-}
-
-// learnRoutes gets the routes in force from the system log's leader. It is for nodes that
-// have no replica of that log.
-func (n *Node) learnRoutes(since time.Duration) *wire.Error {
-	res := n.askLeader(n.logs[systemShard], &query{what: askRoute, version: n.routes.Load().Version}, since)
-	if err := res.Err(); err != nil {
-		return err
-	}
-	if res.List != nil {
-		n.setRoutes(engine.NewRoutes(res.Count, n.cfg.Segments, res.List.Names))
-	}
-	return nil
-}
-
-// setRoutes makes this node resolve paths by routes, unless it knows later ones.
-func (n *Node) setRoutes(r *engine.Routes) {
-	for {
-		now := n.routes.Load()
-		if now != nil && r.Version <= now.Version {
-			return
-		}
-		if n.routes.CompareAndSwap(now, r) {
-			if now == nil || !slices.Equal(now.TopologyRoots(), r.TopologyRoots()) {
-				n.topologyChanged() // clients look for namespaces themselves
-			}
-			return
-		}
 	}
 }

@@ -16,55 +16,20 @@ func TestPromise6OrderSurvives(t *testing.T) {
 	r := newRig(t, nil)
 	holder := r.session()
 	holder.must(write("holder", "h:/q/x", time.Hour))
-	type waiter struct {
-		c   *caller
-		id  uint64
-		req *wire.Request
-		o   *outcome
-	}
 	var row []*waiter
 	for i := range waiters {
-		w := &waiter{c: r.session(), id: r.next.Add(1), req: waiting(write(fmt.Sprintf("w%d", i), "h:/q/x", time.Hour))}
-		w.o = w.c.start(w.id, w.req)
-		if res := <-w.o.queued; res.Position != uint64(i)+1 {
-			t.Fatalf("waiter %d stands at %d", i, res.Position)
-		}
-		row = append(row, w)
+		row = append(row, r.queue(i, "h:/q/x"))
 	}
-	for round, restart := range []func(){r.restart, r.powerLoss} {
+	for _, restart := range []func(){r.restart, r.powerLoss} {
 		restart()
 		// They come back in the opposite order, and keep their places.
 		for i := len(row) - 1; i >= 0; i-- {
-			w := row[i]
-			w.c.session.Epoch++
-			w.o = w.c.start(w.id, w.req)
-			if res := <-w.o.queued; res.Position != uint64(i)+1 {
-				t.Fatalf("round %d: waiter %d stands at %d after a restart", round, i, res.Position)
-			}
+			row[i].c.session.Epoch++
+			row[i].stand(i)
 		}
 	}
 	r.session().must(release("holder", "h:/q/x"))
-	last := int64(0)
-	for i, w := range row {
-		var res wire.Result
-		select {
-		case res = <-w.o.done:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("waiter %d is not granted", i)
-		}
-		if res.Code != wire.OK || res.Status != wire.StatusOK || res.Token <= last {
-			t.Fatalf("waiter %d: %+v after token %d", i, res, last)
-		}
-		last = res.Token
-		for j := i + 1; j < len(row); j++ {
-			select {
-			case res := <-row[j].o.done:
-				t.Fatalf("waiter %d was answered %+v while %d holds the path", j, res, i)
-			default:
-			}
-		}
-		w.c.must(release(fmt.Sprintf("w%d", i), "h:/q/x"))
-	}
+	served(t, row, "h:/q/x")
 }
 
 // TestHandOverInOneEntry says that a path is never seen free while somebody waits

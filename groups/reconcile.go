@@ -2,9 +2,8 @@ package groups
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +25,8 @@ const (
 	roundGap = 100 * time.Millisecond
 	// askWithin is how long an answer of another node is waited for.
 	askWithin = time.Second
+	// askAtOnce is how many logs raft is asked about at once.
+	askAtOnce = 16
 	// changeWithin is how long a change of members may take. One that takes longer may
 	// still happen; the next round sees it.
 	changeWithin = 5 * time.Second
@@ -47,7 +48,6 @@ type plans struct {
 	by     map[uint64]planned
 	layout place.Layout // where the voters of all logs belong
 	view   place.View
-	ready  bool
 }
 
 // planned is one log as the last round saw it.
@@ -93,24 +93,19 @@ func (p *placing) round() time.Duration {
 	n := p.n
 	now := n.clock.Mono()
 	led := n.ledLogs()
-	memberships := make(map[uint64]*dragonboat.Membership, len(led))
+	memberships := n.memberships(led)
 	var hold []string
-	for _, m := range led {
-		ms, err := n.membership(m.shard)
-		if err != nil {
-			continue // it does not lead any more, or has no majority
-		}
-		memberships[m.shard] = ms
+	for _, ms := range memberships {
 		for _, host := range ms.Nodes {
 			hold = append(hold, n.nameOf(host)) // also of who is not known: it is waited for as long
 		}
 	}
 	p.members.Adopt(now, hold)
-	wanted := n.wantedOf()
+	wanted := n.wantedOf(marksEvery)
 	n.cluster.forget(wanted)
 	marks := drains(wanted)
 	view := p.members.Observe(now, n.seen(), marks)
-	if p.layout == nil || fmt.Sprint(p.placed) != fmt.Sprint(view.Placed) {
+	if p.layout == nil || !slices.Equal(p.placed, view.Placed) {
 		p.layout, p.placed = place.Place(n.id.shards(), view.Placed, n.id.Replication), view.Placed
 		n.log.Info("laying logs out", "nodes", view.Placed)
 	}
@@ -192,6 +187,29 @@ func (n *Node) membership(shard uint64) (*dragonboat.Membership, error) {
 	return n.host.SyncGetShardMembership(ctx, shard)
 }
 
+// memberships is membership of several logs, each waited for beside the others: one that
+// has lost its majority must not hold up what is done about the rest. What cannot be had
+// is left out: this node does not lead it any more, or has no majority.
+func (n *Node) memberships(logs []*machine) map[uint64]*dragonboat.Membership {
+	out := make(map[uint64]*dragonboat.Membership, len(logs))
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	room := make(chan struct{}, askAtOnce)
+	for _, m := range logs {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			if ms, err := n.membership(m.shard); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				out[m.shard] = ms
+			}
+		})
+	}
+	all.Wait()
+	return out
+}
+
 // describeLog is a log as place wants it told.
 func (n *Node) describeLog(m *machine, ms *dragonboat.Membership, applied map[seatAt]uint64) place.Log {
 	l := place.Log{ID: m.shard, Version: ms.ConfigChangeID, Self: m.replica, Applied: applied[seatAt{n.id.HostID, m.shard}]}
@@ -209,120 +227,6 @@ func (n *Node) describeLog(m *machine, ms *dragonboat.Membership, applied map[se
 		l.Removed = append(l.Removed, id)
 	}
 	return l
-}
-
-// nameOf is nodeOf for people and plans: a node that nobody knows goes by its raft host
-// id.
-func (n *Node) nameOf(host string) string {
-	if name := n.nodeOf(host); name != "" {
-		return name
-	}
-	return "host " + host
-}
-
-// seatAt is a log on a node.
-type seatAt struct {
-	host  string
-	shard uint64
-}
-
-// askApplied asks every node that hosts a replica of the given logs how far it is. Being
-// asked, a node starts replicas that it should have and has not.
-func (n *Node) askApplied(logs map[uint64]*dragonboat.Membership) map[seatAt]uint64 {
-	type want struct {
-		shards []uint64
-		body   []byte
-	}
-	wants := make(map[string]*want)
-	out := make(map[seatAt]uint64)
-	for _, shard := range sortedShards(logs) {
-		if m := n.logs[shard].local.Load(); m != nil {
-			out[seatAt{n.id.HostID, shard}] = m.appliedIndex()
-		}
-		for _, set := range []map[uint64]string{logs[shard].Nodes, logs[shard].NonVotings} {
-			for replica, host := range set {
-				if host == n.id.HostID {
-					continue
-				}
-				w := wants[host]
-				if w == nil {
-					w = new(want)
-					wants[host] = w
-				}
-				w.shards = append(w.shards, shard)
-				w.body = binary.AppendUvarint(binary.AppendUvarint(w.body, shard), replica)
-			}
-		}
-	}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for host, w := range wants {
-		all.Go(func() {
-			b, err := n.cluster.ask(host, frameSeats, w.body, askWithin)
-			if err != nil {
-				return // not reported: it does not count as caught up
-			}
-			r := entryReader{buf: b}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, shard := range w.shards {
-				if v := r.uvarint(); v > 0 && r.err == nil {
-					out[seatAt{host, shard}] = v - 1
-				}
-			}
-		})
-	}
-	all.Wait()
-	return out
-}
-
-// tellApplied answers how far replicas of this node are, and starts those that it should
-// have by what a leader says.
-func (c *cluster) tellApplied(conn interface{ Send([]byte) bool }, r *entryReader) {
-	frame := binary.AppendUvarint([]byte{frameApplied}, r.uvarint())
-	for len(r.buf) > 0 && r.err == nil {
-		shard, replica := r.uvarint(), r.uvarint()
-		l := c.n.logs[shard]
-		if r.err != nil || l == nil {
-			return
-		}
-		m := l.local.Load()
-		switch {
-		case m != nil && m.replica == replica && m.loaded.Load():
-			frame = binary.AppendUvarint(frame, m.appliedIndex()+1)
-			continue
-		case m == nil || m.replica < replica:
-			c.n.seatSoon(shard, replica)
-		}
-		frame = append(frame, 0)
-	}
-	conn.Send(frame)
-}
-
-// seatSoon starts a replica that a leader has added here.
-func (n *Node) seatSoon(shard, replica uint64) {
-	n.wanted.Lock()
-	defer n.wanted.Unlock()
-	if n.wanted.under[shard] {
-		return
-	}
-	if n.wanted.under == nil {
-		n.wanted.under = make(map[uint64]bool)
-	}
-	n.wanted.under[shard] = true
-	n.running.Go(func() {
-		if s, ok := n.seatsNow()[shard]; ok && s.Replica < replica {
-			if err := n.dropReplica(shard, s.Replica); err != nil {
-				n.log.Error("cannot delete a replica that was replaced", "log", shard, "replica", s.Replica, "error", err)
-			}
-		}
-		if err := n.addReplica(shard, replica); err != nil {
-			n.log.Error("cannot start a replica", "log", shard, "replica", replica, "error", err)
-		}
-		n.wanted.Lock()
-		defer n.wanted.Unlock()
-		delete(n.wanted.under, shard)
-	})
 }
 
 // carry carries one step out.
@@ -353,5 +257,5 @@ func (p *plans) take(found map[uint64]planned, view place.View, now time.Duratio
 		}
 		found[shard] = f
 	}
-	p.by, p.view, p.ready = found, view, true
+	p.by, p.view = found, view
 }

@@ -39,3 +39,24 @@ func testGrantMeetsRepeat(t *testing.T, r *rig) {
 		}
 	}
 }
+
+// TestLostStaysLost: an acquire that was granted, and whose lock is gone, is answered LOST
+// however often it is repeated, and never carried out again.
+func TestLostStaysLost(t *testing.T) { onBoth(t, testLostStaysLost) }
+
+func testLostStaysLost(t *testing.T, r *rig) {
+	c, other := r.session(), r.session()
+	id, req := r.next.Add(1), write("a", "h:/q/x", time.Hour)
+	if res := <-c.start(id, req).done; res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Fatalf("the acquire is answered %+v", res)
+	}
+	other.must(&wire.Request{Op: wire.OpForceRelease, Owner: "a"})
+	for again := range 4 {
+		if res := <-c.start(id, req).done; res.Code != wire.OK || res.Status != wire.StatusLost {
+			t.Fatalf("repeat %d is answered %+v, and its lock is gone", again, res)
+		}
+	}
+	if res := other.inspect("h:/q/x"); res.Owner != "" {
+		t.Fatalf("%q holds what it acquired once, and lost", res.Owner)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -230,19 +231,10 @@ func (n *Node) leftovers() error {
 func (n *Node) seatsNow() map[uint64]seat {
 	n.seats.Lock()
 	defer n.seats.Unlock()
-	out := make(map[uint64]seat, len(n.id.Seats))
-	for shard, s := range n.id.Seats {
-		out[shard] = s
-	}
-	return out
+	return maps.Clone(n.id.Seats)
 }
 
 // sortedShards lists logs in order.
 func sortedShards[V any](m map[uint64]V) []uint64 {
-	out := make([]uint64, 0, len(m))
-	for shard := range m {
-		out = append(out, shard)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(m))
 }

@@ -1,10 +1,6 @@
 package groups
 
-import (
-	"time"
-
-	"github.com/lni/dragonboat/v4"
-)
+import "time"
 
 // settleEvery is how often a node that was restored looks whether its logs are
 // compacted yet.
@@ -77,12 +73,5 @@ func (n *Node) compact(shard uint64) {
 	if m == nil || !m.loaded.Load() || m.appliedIndex() == 0 {
 		return
 	}
-	opt := dragonboat.SnapshotOption{CompactionOverhead: 0, OverrideCompactionOverhead: true}
-	rs, err := n.host.RequestSnapshot(shard, opt, n.cfg.RequestTimeout)
-	if err != nil {
-		n.log.Debug("raft snapshot refused", "log", shard, "error", err)
-		return
-	}
-	<-rs.ResultC()
-	rs.Release()
+	n.snapshotKeeping(shard, 0)
 }

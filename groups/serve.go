@@ -2,10 +2,7 @@ package groups
 
 import (
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -79,7 +76,7 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.
 			}
 		}
 	case wire.OpSetWaitEdge, wire.OpClearWaitEdge:
-		return n.single(c, engine.HomeOf(req.Owner, n.cfg.GroupCount), "", r, since, logs)
+		return n.single(c, wire.HomeOf(req.Owner, n.cfg.GroupCount), "", r, since, logs)
 	case wire.OpIncrToken:
 		return n.single(c, systemGroup, "", r, since, logs)
 	case wire.OpSetPolicy, wire.OpDeletePolicy:
@@ -98,33 +95,8 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.
 	return n.stepped(c, since)
 }
 
-// refuses says why an operation is not taken now: none but health while the node
-// drains, none that grows the state while the disk is nearly full.
-func (n *Node) refuses(op wire.Op) *wire.Error {
-	if n.draining.Load() && op != wire.OpHealth {
-		return wire.Errorf(wire.Unavailable, "the node is draining; nothing was done, ask another one")
-	}
-	return n.refusesWrite(op)
-}
-
-// refusesWrite is refuses for what a node does for others too: it is about the disk.
-func (n *Node) refusesWrite(op wire.Op) *wire.Error {
-	if spec, _ := op.Spec(); spec.Kind == wire.KindRead {
-		return nil
-	}
-	switch op {
-	case wire.OpRelease, wire.OpReleaseAll, wire.OpForceRelease, wire.OpClearWaitEdge:
-		return nil // these make room
-	case wire.OpRenew, wire.OpBind:
-		if !n.starved.Load() {
-			return nil // nobody loses a lock while there is any room
-		}
-	}
-	return n.refusal.Load()
-}
-
 // acquire queues an acquire, whose paths must all lie in one namespace.
-func (n *Node) acquire(c *wire.Call, r *engine.Routes, since time.Duration, logs *touched) *wire.Error {
+func (n *Node) acquire(c *wire.Call, r *wire.Routes, since time.Duration, logs *touched) *wire.Error {
 	req := c.Req
 	var first string
 	switch {
@@ -150,40 +122,8 @@ func (n *Node) acquire(c *wire.Call, r *engine.Routes, since time.Duration, logs
 	return n.single(c, n.groupOf(ns), ns, r, since, logs)
 }
 
-func spans(a, nsA, b, nsB string) *wire.Error {
-	return wire.Errorf(wire.InvalidArgument,
-		"requests: %s is in namespace %s and %s in %s: all paths of one acquire must share one namespace",
-		wire.Quote(a), wire.Quote(nsA), wire.Quote(b), wire.Quote(nsB))
-}
-
-// oneNamespace answers the namespace of all the paths; one is false when they span
-// several, or there are none.
-func oneNamespace(r *engine.Routes, paths []wire.ReleaseRequest) (ns string, one bool) {
-	for i := range paths {
-		switch other := r.Resolve(paths[i].Path); {
-		case i == 0:
-			ns, one = other, true
-		case other != ns:
-			return "", false
-		}
-	}
-	return ns, one
-}
-
-func samePaths(r *engine.Routes, paths []string) (ns string, one bool) {
-	for i := range paths {
-		switch other := r.Resolve(paths[i]); {
-		case i == 0:
-			ns, one = other, true
-		case other != ns:
-			return "", false
-		}
-	}
-	return ns, one
-}
-
 // single queues a call that is one command in one group.
-func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, since time.Duration, logs *touched) *wire.Error {
+func (n *Node) single(c *wire.Call, group uint16, ns string, r *wire.Routes, since time.Duration, logs *touched) *wire.Error {
 	l := n.logOf(group)
 	if err := n.redirects(c, l); err != nil {
 		return err
@@ -220,24 +160,16 @@ func (n *Node) single(c *wire.Call, group uint16, ns string, r *engine.Routes, s
 	return nil
 }
 
-// admit counts a request in, unless too many of its group are under way.
-func (n *Node) admit(group uint16) *wire.Error {
-	count := &n.inflight[n.slot(group)]
-	if now := count.Add(1); int(now) > n.cfg.MaxInflight {
-		count.Add(-1)
-		return wire.Errorf(wire.Unavailable,
-			"%d requests of this group are under way, at most %d are taken (max_inflight_per_group); nothing was done, try again",
-			now-1, n.cfg.MaxInflight)
+// policyCall queues a policy change in the system group, under the namespace's one
+// name.
+func (n *Node) policyCall(c *wire.Call, r *wire.Routes, since time.Duration, logs *touched) *wire.Error {
+	if ns := r.Canonical(c.Req.Namespace); ns != c.Req.Namespace {
+		req := *c.Req
+		req.Namespace = ns
+		c.Body, c.NArgs = wire.AppendArgs(nil, &req)
 	}
-	return nil
+	return n.single(c, systemGroup, "", r, since, logs)
 }
-
-// landed counts a request out that admit counted in.
-func (n *Node) landed(group uint16) { n.inflight[n.slot(group)].Add(-1) }
-
-// slot is where the requests of a group are counted; those to no single one are
-// counted with the system group's.
-func (n *Node) slot(group uint16) int { return min(int(group), len(n.inflight)-1) }
 
 // again sends a call on its way a second time: a routing change overtook it. It
 // waits until this node knows the new routes, or a little, if the change is still
@@ -271,131 +203,10 @@ func (n *Node) again(c *wire.Call, version uint64, since time.Duration) {
 	}
 }
 
-// groupOf is the virtual group of a namespace.
-func (n *Node) groupOf(ns string) uint16 { return n.cache.get(ns, n.cfg.GroupCount) }
-
-// groupCache remembers the groups of namespaces asked for lately: rendezvous
-// hashing weighs every group, which takes longer than anything else on the way of
-// a request. It is a table of as many names as it has slots, and needs no lock.
-type groupCache struct {
-	slots [4096]atomic.Pointer[cachedGroup]
-}
-
-type cachedGroup struct {
-	ns    string
-	group uint16
-}
-
-func (c *groupCache) get(ns string, groups int) uint16 {
-	slot := &c.slots[xxh3.HashString(ns)%uint64(len(c.slots))]
-	if e := slot.Load(); e != nil && e.ns == ns {
-		return e.group
-	}
-	e := &cachedGroup{ns: strings.Clone(ns), group: engine.GroupOf(ns, groups)}
-	slot.Store(e)
-	return e.group
-}
-
-// policyCall queues a policy change in the system group, under the namespace's one
-// name.
-func (n *Node) policyCall(c *wire.Call, r *engine.Routes, since time.Duration, logs *touched) *wire.Error {
-	if ns := r.Canonical(c.Req.Namespace); ns != c.Req.Namespace {
-		req := *c.Req
-		req.Namespace = ns
-		c.Body, c.NArgs = wire.AppendArgs(nil, &req)
-	}
-	return n.single(c, systemGroup, "", r, since, logs)
-}
-
-// readPath answers a read of one path.
-func (n *Node) readPath(c *wire.Call, r *engine.Routes, path string) *wire.Error {
-	ns := r.Resolve(path)
-	q := &query{group: n.groupOf(ns), version: r.Version, ns: ns, path: path}
-	switch c.Op {
-	case wire.OpInspectPath:
-		q.what = askInspect
-	case wire.OpDescribe:
-		q.what, q.page = askDescribe, int(c.Req.Page)
-		if q.page == 0 {
-			q.page = wire.DefaultDumpPage
-		}
-		q.page = min(q.page, wire.MaxDescribePage)
-	default:
-		q.what, q.owner, q.reason = askBlocking, c.Req.Blocker, c.Req.Reason
-	}
-	return n.readGroup(c, q)
-}
-
-// readPolicy answers the policy of exactly one namespace.
-func (n *Node) readPolicy(c *wire.Call, r *engine.Routes) *wire.Error {
-	ns := r.Canonical(c.Req.Namespace)
-	return n.readGroup(c, &query{what: askPolicy, group: n.groupOf(ns), ns: ns})
-}
-
-// readAssert answers an assertion about paths of one namespace.
-func (n *Node) readAssert(c *wire.Call, ns string, r *engine.Routes) *wire.Error {
-	return n.readGroup(c, &query{
-		what: askAssert, group: n.groupOf(ns), version: r.Version, ns: ns, owner: c.Req.Owner, token: c.Req.Token,
-		names: append([]string(nil), c.Req.Paths...),
-	})
-}
-
-// readGroup answers a call from a view of one group that is up to date.
-func (n *Node) readGroup(c *wire.Call, q *query) *wire.Error {
-	l := n.logOf(q.group)
-	if err := n.redirects(c, l); err != nil {
-		return err
-	}
-	since := n.clock.Mono()
-	n.read(l, q, since, func(res *wire.Result) {
-		if res.Code == wire.Unavailable && res.Position == engine.Moved {
-			go n.again(c, res.Count, since)
-			return
-		}
-		finish(c, res)
-	})
-	return nil
-}
-
-// redirects sends a call to the node that leads its log, if its session would rather go
-// there.
-func (n *Node) redirects(c *wire.Call, l *shardLog) *wire.Error {
-	if !c.Session.Redirect || l.shard == systemShard || l.mine() != 0 {
-		return nil
-	}
-	host, _ := n.leaderOf(l.shard)
-	if host == "" || host == n.id.HostID {
-		return nil
-	}
-	node := n.nodeOf(host)
-	if node == "" {
-		return nil
-	}
-	return &wire.Error{Code: wire.Redirect, Message: node}
-}
-
 // Cancel implements wire.Handler.
 func (n *Node) Cancel(s *wire.Session, id uint64) {
 	if w, ok := n.waits.end(engine.Caller{Session: engine.Session(s.ID), ID: id}); ok {
 		n.endWait(w)
-	}
-}
-
-// endWait ends an open call's wait. It goes through the queue of the log that the acquire
-// went through, and so comes after it.
-func (n *Node) endWait(w wait) {
-	p := n.ending(w)
-	p.log.push(p)
-	p.log.start()
-}
-
-// ending is the command that ends a wait.
-func (n *Node) ending(w wait) *part {
-	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: w.id, GraceMillis: w.grace})
-	n.inflight[n.slot(w.group)].Add(1)
-	return &part{
-		done: func(*part, *wire.Result) {}, log: n.logOf(w.group), group: w.group, op: wire.OpCancelWait,
-		nargs: nargs, body: body, session: w.session, since: n.clock.Mono(), counted: true,
 	}
 }
 

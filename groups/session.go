@@ -7,9 +7,6 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
-	"strings"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -45,41 +42,6 @@ const (
 	// requests of many steps; over it the oldest requests are forgotten.
 	maxSteps = 4096
 )
-
-// answered is the answer to one request.
-type answered struct {
-	id     uint64
-	sub    uint64 // which part of the request, when it was carried out in several
-	hash   uint32 // of what was asked
-	op     wire.Op
-	status wire.Status
-	code   wire.Code   // of a refusal
-	reason wire.Reason // of an acquire that got nothing
-	token  int64
-}
-
-// result is the answer as a result, to be brought up to date by the engine.
-func (a *answered) result() wire.Result { return wire.Result{Status: a.status, Token: a.token} }
-
-// nothing says that the request changed nothing. It may be carried out anew as long as
-// its session has asked nothing since: after that, it would be out of order.
-func (a *answered) nothing() bool {
-	return a.code != wire.OK || a.op == wire.OpAcquire && a.status != wire.StatusOK && a.status != wire.StatusQueued
-}
-
-// again is the answer to a repeat of a request that changed nothing. Who was in its way
-// is not kept.
-func (a *answered) again(req *wire.Request) (res wire.Result) {
-	if a.code != wire.OK {
-		res.Fail(wire.Errorf(a.code, "%v: was refused when it was asked first; nothing was done", a.op))
-		return res
-	}
-	res.Status, res.Reason = a.status, a.reason
-	if len(req.Locks) > 0 {
-		res.Path = strings.Clone(req.Locks[0].Path)
-	}
-	return res
-}
 
 // session is what one log remembers of a client's session.
 type session struct {
@@ -180,6 +142,30 @@ func (s *session) resize(window int) {
 	s.window = window
 }
 
+// row is the session as it is kept on disk.
+func (s *session) row(dst []byte) []byte {
+	dst = binary.AppendVarint(dst, s.last)
+	dst = binary.AppendUvarint(dst, uint64(s.window))
+	dst = binary.AppendUvarint(dst, uint64(len(s.ring)+s.more))
+	for i := range s.ring {
+		r := &s.ring[(s.next+i)%len(s.ring)]
+		dst = r.answered.append(dst)
+		for i := range r.more {
+			dst = r.more[i].append(dst)
+		}
+	}
+	dst = binary.AppendUvarint(dst, s.epoch)
+	at := uint64(0)
+	for i := range s.ring {
+		r := &s.ring[(s.next+i)%len(s.ring)]
+		dst, at = r.answered.appendNothing(dst, at), at+1
+		for i := range r.more {
+			dst, at = r.more[i].appendNothing(dst, at), at+1
+		}
+	}
+	return dst
+}
+
 // sessions is every session of a log.
 type sessions struct {
 	byID map[engine.Session]*session
@@ -252,50 +238,6 @@ func (t *sessions) expire(now int64) {
 	}
 }
 
-// hashBody tells requests under one id apart.
-func hashBody(body []byte) uint32 { return uint32(xxh3.Hash(body)) }
-
-// row is the session as it is kept on disk.
-func (s *session) row(dst []byte) []byte {
-	dst = binary.AppendVarint(dst, s.last)
-	dst = binary.AppendUvarint(dst, uint64(s.window))
-	dst = binary.AppendUvarint(dst, uint64(len(s.ring)+s.more))
-	for i := range s.ring {
-		r := &s.ring[(s.next+i)%len(s.ring)]
-		dst = r.answered.append(dst)
-		for i := range r.more {
-			dst = r.more[i].append(dst)
-		}
-	}
-	dst = binary.AppendUvarint(dst, s.epoch)
-	at := uint64(0)
-	for i := range s.ring {
-		r := &s.ring[(s.next+i)%len(s.ring)]
-		dst, at = r.answered.appendNothing(dst, at), at+1
-		for i := range r.more {
-			dst, at = r.more[i].appendNothing(dst, at), at+1
-		}
-	}
-	return dst
-}
-
-// appendNothing appends what else is to be said of the answer at a place in the row, if
-// there is.
-func (a *answered) appendNothing(dst []byte, at uint64) []byte {
-	if a.code == wire.OK && a.reason == 0 {
-		return dst
-	}
-	return append(binary.AppendUvarint(dst, at), byte(a.code), byte(a.reason))
-}
-
-func (a *answered) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, a.id)
-	dst = binary.AppendUvarint(dst, a.sub)
-	dst = binary.BigEndian.AppendUint32(dst, a.hash)
-	dst = append(dst, byte(a.op), byte(a.status))
-	return binary.AppendVarint(dst, a.token)
-}
-
 // loaded ends the rows of load.
 func (t *sessions) loaded() {
 	all := slices.Collect(maps.Values(t.byID))
@@ -318,9 +260,7 @@ func (t *sessions) load(id engine.Session, row []byte) error {
 		a.op, a.status, a.token = wire.Op(r.byte()), wire.Status(r.byte()), r.varint()
 		all = append(all, a)
 	}
-	if len(r.buf) > 0 { // what an earlier version wrote ends here
-		s.epoch = r.uvarint()
-	}
+	s.epoch = r.uvarint()
 	for len(r.buf) > 0 && r.err == nil {
 		at, code, reason := r.uvarint(), wire.Code(r.byte()), wire.Reason(r.byte())
 		if at >= uint64(len(all)) {

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -33,7 +34,7 @@ type nodeSeen struct {
 type logSeen struct {
 	place.Log          // Self is of the leader at that time
 	leader    string   // node id, "" when nobody is known to lead
-	term      uint64   //
+	term      uint64   // of the leader
 	target    []string // nodes its voters belong on; nil: no leader has told yet
 	step      string   // what is done about it, or waited for
 	since     time.Duration
@@ -59,7 +60,7 @@ func (s *survey) report() *wire.ClusterStatus {
 		doc.Healthy = doc.Healthy && l.Healthy
 		doc.Logs = append(doc.Logs, l)
 	}
-	for _, id := range sortedNodes(nodes) {
+	for _, id := range slices.Sorted(maps.Keys(nodes)) {
 		n := nodes[id]
 		if n.Drain == wire.DrainRemoved.String() && !n.Alive && n.Replicas == 0 {
 			continue // forgotten
@@ -141,13 +142,4 @@ func (l *logSeen) report(nodes map[string]*wire.NodeStatus) wire.LogStatus {
 	}
 	out.Healthy = due && len(out.Voters) == len(l.target)
 	return out
-}
-
-func sortedNodes(nodes map[string]*wire.NodeStatus) []string {
-	ids := make([]string, 0, len(nodes))
-	for id := range nodes {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }

@@ -16,7 +16,7 @@ func (n *Node) surveyAll() *survey {
 	view := n.plans.view
 	n.plans.mu.Unlock()
 	n.catchUp() // who marked a node and looks then, here or elsewhere, sees the mark
-	s := &survey{format: formatMax, marks: n.wantedOf()}
+	s := &survey{format: formatMax, marks: n.wantedOf(0)}
 	since := make(map[string]time.Duration) // what the cluster keeps of a node is as old as its last change
 	for _, x := range n.cluster.gossip.Members() {
 		since[x.HostID] = x.For
@@ -97,14 +97,6 @@ func (n *Node) askPlans() map[uint64]toldLog {
 	}
 	all.Wait()
 	return out
-}
-
-// byName answers what is known of a node.
-func (c *cluster) byName(node string) (members.Sighting, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, ok := c.byNode[node]
-	return s, ok
 }
 
 // transferAny asks the leader of a log to hand it over.

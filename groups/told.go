@@ -56,8 +56,7 @@ func (c *cluster) askText(host, what string, args, answer any, within time.Durat
 	if err != nil {
 		return err
 	}
-	frame := binary.AppendUvarint(nil, uint64(len(what)))
-	b, err := c.ask(host, frameAsk, append(append(frame, what...), body...), within)
+	b, err := c.ask(host, frameAsk, append(appendString(nil, what), body...), within)
 	if err != nil {
 		return fmt.Errorf("ask node %s for %s: %w", c.n.nameOf(host), what, err)
 	}
@@ -191,11 +190,12 @@ func (n *Node) transferOwn(shard uint64, node string) error {
 }
 
 // marksEvery is how long what operators want is believed by a node that has no replica
-// of the system log.
+// of the system log and is not asked by an operator.
 const marksEvery = 2 * time.Second
 
-// wantedOf is what operators want of nodes, from wherever it can be had.
-func (n *Node) wantedOf() map[string]wire.Drain {
+// wantedOf is what operators want of nodes, from wherever it can be had: not older than
+// that, unless nobody can tell.
+func (n *Node) wantedOf(old time.Duration) map[string]wire.Drain {
 	m := n.logs[systemShard].local.Load()
 	if m != nil && m.loaded.Load() || n.cluster == nil {
 		return n.marks()
@@ -203,15 +203,20 @@ func (n *Node) wantedOf() map[string]wire.Drain {
 	now := n.clock.Mono()
 	n.remote.Lock()
 	defer n.remote.Unlock()
-	if n.remote.marks != nil && now-n.remote.asked < marksEvery {
+	if n.remote.marks != nil && now-n.remote.asked < old {
 		return n.remote.marks
 	}
-	var marks map[string]wire.Drain
-	host, _ := n.leaderOf(systemShard)
-	if host != "" && host != n.id.HostID {
-		if err := n.cluster.askText(host, askMarks, nil, &marks, askWithin); err == nil && marks != nil {
-			n.remote.marks, n.remote.asked = marks, now
+	ask := func() bool {
+		var marks map[string]wire.Drain
+		host, _ := n.leaderOf(systemShard)
+		if host == "" || host == n.id.HostID || n.cluster.askText(host, askMarks, nil, &marks, askWithin) != nil || marks == nil {
+			return false
 		}
+		n.remote.marks, n.remote.asked = marks, now
+		return true
+	}
+	if !ask() && old == 0 {
+		n.poll(askWithin, ask) // who leads may be about to change
 	}
 	return n.remote.marks
 }

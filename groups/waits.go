@@ -114,6 +114,34 @@ func (w *openWaits) those(are func(*part) bool) (parts []*part) {
 	return parts
 }
 
+// attach notes the open call of a part, in place of an earlier call of its request.
+func (n *Node) attach(p *part, to *repliers) {
+	if was := n.waits.add(p); was != nil && was != p && was.from != nil {
+		was.answer(&superseded, to)
+	}
+}
+
+// superseded answers a call whose request was asked again on a later connection.
+var superseded = wire.Result{Code: wire.Aborted, Message: "the request was asked again on a later connection of its session"}
+
+// endWait ends an open call's wait. It goes through the queue of the log that the acquire
+// went through, and so comes after it.
+func (n *Node) endWait(w wait) {
+	p := n.ending(w)
+	p.log.push(p)
+	p.log.start()
+}
+
+// ending is the command that ends a wait.
+func (n *Node) ending(w wait) *part {
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: w.id, GraceMillis: w.grace})
+	n.inflight[n.slot(w.group)].Add(1)
+	return &part{
+		done: func(*part, *wire.Result) {}, log: n.logOf(w.group), group: w.group, op: wire.OpCancelWait,
+		nargs: nargs, body: body, session: w.session, since: n.clock.Mono(), counted: true,
+	}
+}
+
 // changeCalls is the calls of policy changes that are under way, by their number.
 type changeCalls struct {
 	mu    sync.Mutex
@@ -146,4 +174,11 @@ func (c *changeCalls) all() (parts []*part) {
 	}
 	clear(c.calls)
 	return parts
+}
+
+// any says that policy changes are under way.
+func (c *changeCalls) any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls) > 0
 }

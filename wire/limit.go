@@ -18,7 +18,7 @@ const (
 	DefaultDumpPage  = 64
 	MaxCycleDepth    = 64
 	MaxCursorBytes   = 8192
-	MaxPositions     = 1024 // of a subscription's cursor: one for each log, and the system's
+	MaxPositions     = 1024 // of a subscription's cursor: one for each log, the system's, and the cluster's mark
 	MaxDescribePage  = 1024
 	MaxGraceMillis   = MaxTTLMillis
 	MaxNodeBytes     = 255     // node_id

@@ -185,10 +185,27 @@ func slowResolve(k int, roots []string, path string) string {
 	return handler + ":/" + strings.Join(segs[:k], "/")
 }
 
+// choices are a few roots, and everyChoice each choice of them under each of a few
+// routing_prefix_segments.
+var choices = []string{"h", "h:/", "h:/a", "h:/a/b", "h:/a/b/a", "h:/b", "g"}
+
+func everyChoice(try func(k int, roots []string)) {
+	for k := range 4 {
+		for set := range 1 << len(choices) {
+			var roots []string
+			for i, n := range choices {
+				if set>>i&1 == 1 && (k != 0 || n != "h:/") { // not its canonical name
+					roots = append(roots, n)
+				}
+			}
+			try(k, roots)
+		}
+	}
+}
+
 // TestRoutesExhaustively compares with slowResolve for every choice of a few
 // roots, and holds Moves and Parent against what they say of all paths.
 func TestRoutesExhaustively(t *testing.T) {
-	names := []string{"h", "h:/", "h:/a", "h:/a/b", "h:/a/b/a", "h:/b", "g"}
 	paths := []string{"h:/", "h:/ab", "h:/a/ba", "g:/a", "gh:/a"}
 	for level := []string{"h:"}; len(level) < 40; {
 		var next []string
@@ -198,25 +215,17 @@ func TestRoutesExhaustively(t *testing.T) {
 		paths = append(paths, next...)
 		level = next
 	}
-	for k := range 4 {
-		for set := range 1 << len(names) {
-			var roots []string
-			for i, n := range names {
-				if set>>i&1 == 1 && (k != 0 || n != "h:/") { // not its canonical name
-					roots = append(roots, n)
-				}
-			}
-			r := NewRoutes(1, k, roots)
-			for _, p := range paths {
-				if got, want := r.Resolve(p), slowResolve(k, roots, p); got != want {
-					t.Fatalf("K=%d roots %v: %s is in %q, want %q", k, roots, p, got, want)
-				}
-			}
-			for _, root := range names {
-				checkMove(t, k, roots, r.Canonical(root), paths)
+	everyChoice(func(k int, roots []string) {
+		r := NewRoutes(1, k, roots)
+		for _, p := range paths {
+			if got, want := r.Resolve(p), slowResolve(k, roots, p); got != want {
+				t.Fatalf("K=%d roots %v: %s is in %q, want %q", k, roots, p, got, want)
 			}
 		}
-	}
+		for _, root := range choices {
+			checkMove(t, k, roots, r.Canonical(root), paths)
+		}
+	})
 }
 
 // checkMove compares where paths lie with a root and without it.
@@ -350,23 +359,14 @@ func TestTopologyRoots(t *testing.T) {
 // TestTopologyRootsRouteAlike: with the roots that are told, every path lies where it
 // lies with all of them.
 func TestTopologyRootsRouteAlike(t *testing.T) {
-	names := []string{"h", "h:/", "h:/a", "h:/a/b", "h:/a/b/a", "h:/b", "g"}
 	paths := []string{"h:/", "h:/a", "h:/b", "h:/ab", "h:/a/a", "h:/a/b", "h:/a/b/a", "h:/a/b/b", "h:/a/b/a/a", "h:/b/a/b/a", "g:/a/b"}
-	for k := range 4 {
-		for set := range 1 << len(names) {
-			var roots []string
-			for i, n := range names {
-				if set>>i&1 == 1 && (k != 0 || n != "h:/") {
-					roots = append(roots, n)
-				}
-			}
-			all := NewRoutes(1, k, roots)
-			told := NewRoutes(1, k, all.TopologyRoots())
-			for _, p := range paths {
-				if got, want := told.Resolve(p), all.Resolve(p); got != want {
-					t.Fatalf("K=%d roots %v, told %v: %s is in %q, want %q", k, roots, told.Roots(), p, got, want)
-				}
+	everyChoice(func(k int, roots []string) {
+		all := NewRoutes(1, k, roots)
+		told := NewRoutes(1, k, all.TopologyRoots())
+		for _, p := range paths {
+			if got, want := told.Resolve(p), all.Resolve(p); got != want {
+				t.Fatalf("K=%d roots %v, told %v: %s is in %q, want %q", k, roots, told.Roots(), p, got, want)
 			}
 		}
-	}
+	})
 }

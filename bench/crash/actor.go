@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -14,6 +15,8 @@ const (
 	long = time.Hour
 	// breath is what a client waits for at most before it asks again.
 	breath = 4 * time.Millisecond
+	// patience bounds every wait for an answer.
+	patience = 30 * time.Second
 )
 
 // actor is one client with a part to play: a goroutine and a session.
@@ -21,7 +24,8 @@ type actor struct {
 	load   *load
 	name   string
 	rng    *rand.Rand
-	c      *client
+	s      *session.Session
+	conn   *session.Conn
 	gen    int // generation of the server it is connected to
 	serial int // of its asks
 }
@@ -60,10 +64,9 @@ func (a *actor) do(op Op, req *wire.Request) (*wire.Result, bool) {
 	}
 	rec := a.load.rec
 	o := rec.Begin(op)
-	a.c.id++
-	id := a.c.id
+	id := a.s.Next()
 	for {
-		res, err := a.c.ask(id, req, func(token int64) { rec.Queue(o, token) })
+		res, err := a.ask(id, req, func(token int64) { rec.Queue(o, token) })
 		if err == nil {
 			rec.Answer(o, res)
 			if res.Code != wire.OK && res.Code != wire.Unavailable && res.Code != wire.DeadlineExceeded {
@@ -80,7 +83,7 @@ func (a *actor) do(op Op, req *wire.Request) (*wire.Result, bool) {
 		// again is done once, so all of it is.
 		if op.Kind != Increment && a.rng.IntN(2) == 0 {
 			rec.Abandon(o)
-			a.c = newClient()
+			a.s = session.New()
 			return nil, false
 		}
 		if !a.ready() {
@@ -100,12 +103,34 @@ func (a *actor) ready() bool {
 		if a.gen == gen {
 			return true
 		}
-		if err := a.c.connect(a.load.ctx, addr); err == nil {
+		if a.connect(addr) == nil {
 			a.gen = gen
 			return true
 		}
 		a.pause(breath) // it was killed just now, and the gate does not know yet
 	}
+}
+
+// connect opens the session's next connection.
+func (a *actor) connect(addr string) (err error) {
+	a.hangUp()
+	ctx, cancel := context.WithTimeout(a.load.ctx, patience)
+	defer cancel()
+	a.conn, err = a.s.Dial(ctx, addr)
+	return err
+}
+
+func (a *actor) hangUp() {
+	if a.conn != nil {
+		a.conn.Close()
+	}
+}
+
+// ask asks something over the connection there is.
+func (a *actor) ask(id uint64, req *wire.Request, placed func(token int64)) (*wire.Result, error) {
+	ctx, cancel := context.WithTimeout(a.load.ctx, patience)
+	defer cancel()
+	return a.conn.Ask(ctx, id, req, placed)
 }
 
 // pause lets some time pass, up to a limit.

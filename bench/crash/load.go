@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -48,9 +49,9 @@ func start(ctx context.Context, rec *Recorder, seed uint64) *load {
 	for _, p := range parts {
 		for i := range p.count {
 			n++
-			a := &actor{load: l, name: fmt.Sprintf("%s%d", p.name, i), rng: rand.New(rand.NewPCG(seed, n)), c: newClient(), gen: -1}
+			a := &actor{load: l, name: fmt.Sprintf("%s%d", p.name, i), rng: rand.New(rand.NewPCG(seed, n)), s: session.New(), gen: -1}
 			l.wg.Go(func() {
-				defer func() { a.c.close() }()
+				defer a.hangUp()
 				for turn := 0; ctx.Err() == nil; turn++ {
 					p.play(a, turn)
 				}
@@ -81,8 +82,7 @@ func (a *actor) describe(namespace, path string) error {
 		return a.load.ctx.Err()
 	}
 	look := Look{From: a.load.rec.Now(), Path: path, Namespace: namespace}
-	a.c.id++
-	res, err := a.c.ask(a.c.id, &wire.Request{Op: wire.OpDescribe, Path: path, Page: wire.MaxDescribePage}, nil)
+	res, err := a.ask(a.s.Next(), &wire.Request{Op: wire.OpDescribe, Path: path, Page: wire.MaxDescribePage}, nil)
 	if err != nil {
 		a.gen = -1
 		return fmt.Errorf("describe %s: %w", path, err)
@@ -118,8 +118,7 @@ func (a *actor) dump() error {
 	var cursor []byte
 	for {
 		from := a.load.rec.Now()
-		a.c.id++
-		res, err := a.c.ask(a.c.id, &wire.Request{Op: wire.OpDumpLocks, Cursor: cursor, Page: wire.MaxDumpPage}, nil)
+		res, err := a.ask(a.s.Next(), &wire.Request{Op: wire.OpDumpLocks, Cursor: cursor, Page: wire.MaxDumpPage}, nil)
 		if err != nil {
 			return fmt.Errorf("dump: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/bench/session"
 )
 
 // Config is a run.
@@ -51,12 +52,12 @@ func Run(ctx context.Context, cfg Config) (*History, []string, error) {
 	r := &run{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0)), rec: NewRecorder(), eyes: newGate()}
 	r.load = start(loadCtx, r.rec, cfg.Seed)
 	r.observer = &actor{
-		load: &load{ctx: ctx, rec: r.rec, gate: r.eyes}, name: "observer", rng: r.rng, c: newClient(), gen: -1,
+		load: &load{ctx: ctx, rec: r.rec, gate: r.eyes}, name: "observer", rng: r.rng, s: session.New(), gen: -1,
 	}
 	violations, err := r.rounds(ctx, stop)
 	stop()
 	r.load.wg.Wait()
-	r.observer.c.close()
+	r.observer.hangUp()
 	if r.proc != nil {
 		r.proc.Kill()
 	}

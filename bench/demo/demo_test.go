@@ -38,12 +38,12 @@ func short(t *testing.T, bin string, fenced bool) config {
 // TestDemoShort is the whole demo: nothing is lost with fencing, and without it the
 // same run loses updates, so that it is known to see them.
 func TestDemoShort(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
-	defer cancel()
-	bin, err := server.Build(ctx, t.TempDir())
+	bin, err := server.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
 	t.Run("fencing", func(t *testing.T) {
 		v, err := run(ctx, short(t, bin, true))
 		if err != nil {
@@ -129,14 +129,19 @@ func running(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// within polls until f says yes.
+// within looks again and again until f says yes.
 func within(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !f(); {
-		if time.Now().After(deadline) {
+	late := time.NewTimer(30 * time.Second)
+	defer late.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !f() {
+		select {
+		case <-again.C:
+		case <-late.C:
 			t.Fatalf("it does not come to this: %s", what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -34,42 +34,48 @@ func freePorts(t *testing.T, n int) int {
 
 // TestFleet founds a cluster of three, works on it, and goes on with it.
 func TestFleet(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	bin, err := server.Build(ctx, t.TempDir())
+	bin, err := server.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config{server: bin, dir: filepath.Join(t.TempDir(), "fleet"), nodes: 3, clients: 4, logs: 2, basePort: freePorts(t, 3*portsEach)}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cfg := config{server: bin, dir: filepath.Join(t.TempDir(), "fleet"), nodes: 3, clients: 4, logs: 2, basePort: freePorts(t, 3*server.PortsEach)}
 	for range 2 { // the second time it resumes
-		nodes, err := start(ctx, cfg, mustSecret(t, cfg.dir))
+		c, err := cfg.start(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		addrs := []string{cfg.addr(0, native), cfg.addr(1, native), cfg.addr(2, native)}
+		addrs := c.Addrs()
+		if want := fmt.Sprintf("127.0.0.1:%d", cfg.basePort+2*server.PortsEach); addrs[2] != want {
+			t.Errorf("the last node serves at %s, and should at %s", addrs[2], want)
+		}
+		nodes := []*server.Process{c.Node(0), c.Node(1), c.Node(2)}
 		client, err := dial(ctx, addrs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		working, stop := context.WithCancel(ctx)
 		l := work(working, cfg, addrs)
-		for healthy := false; !healthy || l.done.Load() < 100; {
+		within(ctx, t, func() (missing string) {
 			doc, err := client.ClusterStatus(ctx)
-			if err != nil {
-				t.Fatal(err)
+			switch {
+			case err != nil:
+				return err.Error()
+			case !doc.Healthy || len(doc.Nodes) < 3:
+				return fmt.Sprintf("%d nodes, problems %q", len(doc.Nodes), doc.Problems)
+			case l.done.Load() < 100:
+				return fmt.Sprintf("%d locks taken", l.done.Load())
 			}
-			if healthy = doc.Healthy && len(doc.Nodes) == 3; ctx.Err() != nil {
-				t.Fatalf("not healthy: %q, %d locks taken", doc.Problems, l.done.Load())
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+			return ""
+		})
 		stop()
 		if failed := l.failed.Load(); failed > 0 {
 			_, _, worst := l.look()
 			t.Errorf("%d requests failed, the last with: %s", failed, worst)
 		}
 		_ = client.Close()
-		stopAll(nodes)
+		stopAll(c)
 		for i, p := range nodes {
 			select {
 			case <-p.Ended():
@@ -80,14 +86,16 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-func mustSecret(t *testing.T, dir string) string {
+// within looks again and again until nothing is missing.
+func within(ctx context.Context, t *testing.T, look func() (missing string)) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for missing := look(); missing != ""; missing = look() {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("it does not come to this: %s", missing)
+		}
 	}
-	s, err := secret(filepath.Join(dir, "token"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
@@ -45,18 +46,19 @@ func (e *episode) strike() error {
 			e.pass(time.Until(until))
 			break
 		}
-		b := planBlow(e.cfg.Seed, e.number, n, kinds, e.cluster.Nodes(), logs)
+		b := planBlow(e.cfg.Seed, e.number, n, kinds, logs)
 		e.pass(b.calm)
 		if e.ctx.Err() != nil {
 			return e.ctx.Err()
 		}
+		b.kind, b.node, b.node2 = e.turned(b.kind), b.node%e.cluster.Nodes(), b.node2%e.cluster.Nodes()
 		if b.log >= 0 {
 			if l := e.cluster.Leaders(e.ctx); b.log < len(l) && l[b.log] >= 0 {
 				b.node = l[b.log]
 			}
 		}
 		f := history.Fault{
-			Kind: b.kind.String(), What: fmt.Sprintf("node %d for %v", b.node, b.lasts.Round(time.Millisecond)),
+			Kind: b.kind.String(), What: fmt.Sprintf("%s for %v", e.cluster.NodeID(b.node), b.lasts.Round(time.Millisecond)),
 			From: e.rec.Now(), Serving: b.kind == stepClock || b.kind == save,
 		}
 		err := e.blow(&b)
@@ -159,6 +161,12 @@ func (e *episode) blow(b *blow) error {
 		return persist(ctx, func() error { return cluster.Drain(ctx, c, b.node, wire.DrainNone) })
 	case save:
 		return e.save(b)
+	case join:
+		return c.Join(ctx)
+	case leave:
+		return e.leave(b)
+	case restore:
+		return e.refound(b)
 	case blowKinds:
 	}
 	return nil
@@ -190,7 +198,7 @@ func (e *episode) save(b *blow) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if _, err := cluster.Backup(e.ctx, e.cluster, b.node, dir); errors.Is(err, cluster.ErrBackup) {
+	if _, err := cluster.Backup(e.ctx, e.cluster, b.node, filepath.Join(dir, "backup"), e.rec.Now); errors.Is(err, cluster.ErrBackup) {
 		return err
 	}
 	return nil
@@ -294,6 +302,6 @@ func (e *episode) weather(b *blow, block cluster.Weather) {
 				Drop: 0.05, Cut: 0.01, Duplicate: 0.1, Delay: 0.2, DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond,
 			})
 		})
-	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, blowKinds:
+	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, join, leave, restore, blowKinds:
 	}
 }

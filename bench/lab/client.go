@@ -2,11 +2,13 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
 	"github.com/pathlockd/pathlockd/bench/lab/history"
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -31,7 +33,7 @@ type client struct {
 	e      *episode
 	number int
 	node   int
-	s      *cluster.Session
+	s      *session.Session
 	conn   cluster.Conn
 	turn   turn
 	owner  string
@@ -41,10 +43,10 @@ type client struct {
 // run takes turns until the episode settles.
 func (c *client) run() {
 	defer c.hangUp()
-	c.s = cluster.NewSession()
+	c.s = session.New()
 	for n := 0; !c.e.settling(); n++ {
-		c.turn = planTurn(c.e.cfg.Seed, c.e.number, c.number, n, c.e.cluster.Nodes(), c.e.cfg.Clients)
-		c.node = c.turn.node
+		c.turn = planTurn(c.e.cfg.Seed, c.e.number, c.number, n, c.e.cfg.Clients)
+		c.node = c.turn.node % c.e.cluster.Nodes()
 		c.hangUp() // each turn begins at its own node
 		c.owner, c.token = fmt.Sprintf("c%d.%d.%d", c.e.number, c.number, n), 0
 		c.play()
@@ -246,16 +248,24 @@ func (c *client) do(op history.Op, req *wire.Request) *history.Op {
 	o := rec.Begin(op)
 	defer rec.End(o)
 	id := c.s.Next()
-	for {
+	for asked := false; ; {
 		o.Node = c.node
 		res, err := c.ask(id, req, o)
 		if err == nil {
-			if outcome(o, res); o.Outcome != history.Unknown {
+			if outcome(o, res); o.Outcome == history.Refused && asked && !final(res.Code) {
+				o.Outcome = history.Unknown // this time it was refused; what became of it before, nobody said
+			}
+			if o.Outcome != history.Unknown {
 				return o
 			}
+			asked = true
 		} else {
+			asked = asked || c.conn != nil // else nobody was reached
 			c.hangUp()
 			c.node = (c.node + 1) % c.e.cluster.Nodes()
+		}
+		if c.e.rec.Era() != o.Era {
+			return o // who was asked is no more, and the cluster that there is now is not asked
 		}
 		limit := o.Call + repeatWithin
 		if o.Open {
@@ -276,6 +286,9 @@ func (c *client) do(op history.Op, req *wire.Request) *history.Op {
 	}
 }
 
+// errAbandoned says that the cluster that was to be asked is no more.
+var errAbandoned = errors.New("the cluster was abandoned")
+
 // ask asks once.
 func (c *client) ask(id uint64, req *wire.Request, o *history.Op) (*wire.Result, error) {
 	ctx, cancel := context.WithTimeout(c.e.ctx, answerWithin)
@@ -293,36 +306,12 @@ func (c *client) ask(id uint64, req *wire.Request, o *history.Op) (*wire.Result,
 		}
 		c.conn = conn
 	}
-	var placed func()
+	if c.e.rec.Era() != o.Era {
+		return nil, errAbandoned
+	}
+	var placed func(int64)
 	if o.Open && o.Placed == 0 {
-		placed = func() { c.e.rec.Place(o) }
+		placed = func(int64) { c.e.rec.Place(o) }
 	}
 	return c.conn.Ask(ctx, id, req, placed)
-}
-
-// outcome takes an answer down.
-func outcome(o *history.Op, res *wire.Result) {
-	o.Code = res.Code
-	switch res.Code {
-	case wire.OK:
-		o.Outcome = history.Answered
-	case wire.Unavailable, wire.InvalidArgument, wire.ResourceExhausted, wire.FailedPrecondition, wire.Aborted, wire.Cancelled:
-		o.Outcome = history.Refused
-		return
-	default:
-		o.Outcome = history.Unknown
-		return
-	}
-	o.Status, o.Reason, o.Blocker, o.At, o.Token = res.Status, res.Reason, res.Owner, res.Path, res.Token
-	if o.Kind == history.Look && res.List != nil {
-		for i := range res.List.Infos {
-			h := &res.List.Infos[i]
-			if h.Path == "" || h.Path == o.Paths[0] {
-				o.Holders = append(o.Holders, history.Holder{Owner: h.Owner, Mode: h.Mode, Token: h.Fence})
-			}
-		}
-		for i := range res.List.Waiters {
-			o.Waiters = append(o.Waiters, res.List.Waiters[i].Owner)
-		}
-	}
 }

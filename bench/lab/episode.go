@@ -11,6 +11,7 @@ import (
 	"github.com/pathlockd/pathlockd/bench/lab/check"
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
 	"github.com/pathlockd/pathlockd/bench/lab/history"
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -87,14 +88,19 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number, blo
 	late := time.AfterFunc(stuckAfter, drain)
 	defer late.Stop()
 	clients.Wait()
-	e.observe()
-	e.compare()
-	return e.rec.History(), e, ctx.Err()
+	if c.Can(cluster.Grow) {
+		err = e.placed()
+	}
+	if err == nil {
+		e.observe()
+		err = e.compare()
+	}
+	return e.rec.History(), e, err
 }
 
 // found sets the rules of the episode's namespaces.
 func (e *episode) found() error {
-	c := &client{e: e, number: -1, s: cluster.NewSession()}
+	c := &client{e: e, number: -1, s: session.New()}
 	defer c.hangUp()
 	for i, s := range e.spaces {
 		if s.permits == 0 {
@@ -114,7 +120,7 @@ func (e *episode) found() error {
 // observe looks at every path, through every node.
 func (e *episode) observe() {
 	for node := range e.cluster.Nodes() {
-		c := &client{e: e, number: -1 - node, node: node, s: cluster.NewSession()}
+		c := &client{e: e, number: -1 - node, node: node, s: session.New()}
 		for i, s := range e.spaces {
 			for _, p := range s.paths {
 				c.turn = turn{space: i}
@@ -125,20 +131,28 @@ func (e *episode) observe() {
 	}
 }
 
-// compare takes digests until all replicas were seen at the same places, or for a while.
-func (e *episode) compare() {
+// compare takes digests until all replicas were seen at the same places.
+func (e *episode) compare() error {
 	if !e.cluster.Can(cluster.Compare) || e.cluster.Nodes() < 2 {
-		return
+		return e.ctx.Err()
 	}
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	for range 40 {
+	late := time.NewTimer(healWithin)
+	defer late.Stop()
+	for {
 		digests := e.cluster.Digests()
 		e.rec.Digests(digests)
 		if level(digests) {
-			return
+			return e.ctx.Err()
 		}
-		<-again.C
+		select {
+		case <-e.ctx.Done():
+			return e.ctx.Err()
+		case <-late.C:
+			return fmt.Errorf("%w: after %v the replicas of some log do not stand at the same place: %v", errNotHealed, healWithin, digests)
+		case <-again.C:
+		}
 	}
 }
 

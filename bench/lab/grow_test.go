@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,43 +22,32 @@ import (
 // herd is processes that come and go under load.
 type herd struct {
 	*testing.T
-	ctx    context.Context
-	bin    string
-	dir    string
-	gossip string // of the first
-	nodes  map[int]*server.Process
+	ctx context.Context
+	c   *server.Cluster
+	up  int
 }
 
-func freeAddr(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// add starts a node.
-func (h *herd) add(i int) {
+// add starts another node.
+func (h *herd) add() {
 	h.Helper()
-	gossip := freeAddr(h.T)
-	args := []string{
-		fmt.Sprintf("--node_id=pathlockd-%d", i), "--data_dir=" + filepath.Join(h.dir, fmt.Sprint(i)),
-		"--listen=127.0.0.1:0", "--native_listen=127.0.0.1:0", "--raft_addr=" + freeAddr(h.T), "--gossip_addr=" + gossip,
-		"--internal_auth_token=nodes-of-a-laboratory-that-come-and-go", "--stability_window_secs=1",
-		"--eviction_window_secs=5", "--leader_balance_interval_secs=2",
+	i := h.c.Nodes()
+	err := h.c.Add()
+	if err == nil {
+		err = h.c.Start(h.ctx, i)
 	}
-	if h.gossip == "" {
-		h.gossip = gossip
-		args = append(args, "--bootstrap=true")
-	} else {
-		args = append(args, "--seed_nodes="+h.gossip)
-	}
-	p, err := server.Launch(h.ctx, h.bin, args...)
 	if err != nil {
 		h.Fatal(err)
 	}
-	h.nodes[i] = p
+	h.up++
+}
+
+// stop stops a node for good.
+func (h *herd) stop(i int) {
+	h.Helper()
+	if err := h.c.Stop(h.ctx, i); err != nil {
+		h.Fatal(err)
+	}
+	h.up--
 }
 
 // settle waits until every log has so many voters, every node that is there counts and
@@ -82,7 +69,7 @@ func (h *herd) settle(c *pathlockd.Client, voters int) {
 				good = good && n.Stable && n.Replicas > 0
 			}
 		}
-		good = good && alive == len(h.nodes)
+		good = good && alive == h.up
 		for _, l := range s.Logs {
 			good = good && len(l.Voters) == voters && len(l.Learners) == 0
 			for _, v := range l.Voters {
@@ -90,11 +77,11 @@ func (h *herd) settle(c *pathlockd.Client, voters int) {
 			}
 		}
 		if good {
-			h.Logf("%d nodes: every log is where it belongs after %v", len(h.nodes), time.Since(began).Round(100*time.Millisecond))
+			h.Logf("%d nodes: every log is where it belongs after %v", h.up, time.Since(began).Round(100*time.Millisecond))
 			return
 		}
 	}
-	h.Fatalf("%d nodes: the logs do not get %d voters: %s", len(h.nodes), voters, last)
+	h.Fatalf("%d nodes: the logs do not get %d voters: %s", h.up, voters, last)
 }
 
 // herdLoad is what clients saw.
@@ -166,20 +153,23 @@ func TestGrowAndShrink(t *testing.T) {
 	if os.Getenv("PATHLOCKD_LONG") == "" {
 		t.Skip("takes minutes: PATHLOCKD_LONG=1")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	h := &herd{T: t, ctx: ctx, dir: t.TempDir(), nodes: make(map[int]*server.Process)}
-	defer func() {
-		for _, p := range h.nodes {
-			p.Kill()
-		}
-	}()
-	var err error
-	if h.bin, err = server.Build(ctx, h.dir); err != nil {
+	dir := t.TempDir()
+	bin, err := server.Build(t.Context(), dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	h.add(0)
-	c, err := pathlockd.Dial(ctx, h.nodes[0].Addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	nodes, err := server.StartCluster(ctx, server.Spec{Bin: bin, Dir: dir, Settings: []string{
+		"stability_window_secs = 1", "eviction_window_secs = 5", "leader_balance_interval_secs = 2",
+	}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nodes.Close()
+	h := &herd{T: t, ctx: ctx, c: nodes, up: 1}
+	first := nodes.Node(0).Addr
+	c, err := pathlockd.Dial(ctx, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +180,7 @@ func TestGrowAndShrink(t *testing.T) {
 	working, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for i := range 8 {
-		one, err := pathlockd.Dial(ctx, h.nodes[0].Addr)
+		one, err := pathlockd.Dial(ctx, first)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,26 +188,19 @@ func TestGrowAndShrink(t *testing.T) {
 		all.Go(func() { load.work(working, one, uint64(i)) })
 	}
 	began := time.Now()
-	h.add(1)
-	h.add(2)
+	h.add()
+	h.add()
 	h.settle(c, 3)
-	h.add(3)
-	h.add(4)
+	h.add()
+	h.add()
 	h.settle(c, 3)
-	h.gossip = "" // its first node goes
-	if err := h.nodes[0].Stop(ctx); err != nil {
-		t.Fatal(err)
-	}
-	delete(h.nodes, 0)
+	h.stop(0)
 	h.settle(c, 3)
 	if _, err := c.DrainNode(ctx, "pathlockd-1", wire.DrainReplicas); err != nil {
 		t.Fatal(err)
 	}
 	h.empty(c, "pathlockd-1")
-	if err := h.nodes[1].Stop(ctx); err != nil {
-		t.Fatal(err)
-	}
-	delete(h.nodes, 1)
+	h.stop(1)
 	h.settle(c, 3)
 	stop()
 	all.Wait()

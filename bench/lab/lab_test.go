@@ -58,13 +58,13 @@ func nodes(t *testing.T, n int) {
 // TestProcesses strikes a real process on a real disk: kill -9, stops, a full disk.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
 	dir := t.TempDir()
-	bin, err := server.Build(ctx, dir)
+	bin, err := server.Build(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
 	c, err := cluster.NewProcesses(ctx, bin, dir, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -78,13 +78,13 @@ func TestProcesses(t *testing.T) {
 // make torture ARGS='-cluster processes -faults kill -blows 100 -duration 2h -episode 12s'.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	dir := t.TempDir()
-	bin, err := server.Build(ctx, dir)
+	bin, err := server.Build(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
 	c, err := cluster.NewProcesses(ctx, bin, dir, 3)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -37,7 +38,7 @@ func (p *parted) path(i int) string { return fmt.Sprintf("part:/%d.%d/x", p.run,
 func (p *parted) ask(node int, within time.Duration, req *wire.Request) (*wire.Result, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, within)
 	defer cancel()
-	s := cluster.NewSession()
+	s := session.New()
 	conn, err := p.c.Dial(ctx, node, s)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ type turn struct {
 	rules    wire.Algorithm
 	ttl      time.Duration
 	queueTTL time.Duration
-	node     int // that it asks first
+	node     int // that it asks first, of those that there are
 	hops     bool
 	victim   int
 	steps    []step // while it holds the lock
@@ -105,8 +105,12 @@ func pick(rng *rand.Rand, weights ...int) int {
 	return 0
 }
 
+// places is a multiple of all numbers of nodes that a cluster has while nodes come and go: a
+// place in it is a node of them, and the plan does not depend on how many there are.
+const places = 60
+
 // planTurn is the n-th turn of a client in an episode.
-func planTurn(seed uint64, episode, client, n, nodes, clients int) turn {
+func planTurn(seed uint64, episode, client, n, clients int) turn {
 	rng := rngOf(seed, 1, episode, client, n)
 	spaces := spacesOf(episode)
 	t := turn{space: pick(rng, 4, 3, 4, 2, 2), style: style(pick(rng, 46, 20, 10, 16, 4, 4))}
@@ -129,7 +133,7 @@ func planTurn(seed uint64, episode, client, n, nodes, clients int) turn {
 		// Long enough that it must be found in its place when something happens to it.
 		t.queueTTL, t.ttl = 2*time.Minute, max(t.ttl, 2500*time.Millisecond)
 	}
-	t.node, t.hops = rng.IntN(nodes), rng.IntN(3) == 0
+	t.node, t.hops = rng.IntN(places), rng.IntN(3) == 0
 	t.victim = rng.IntN(clients)
 	for range rng.IntN(4) {
 		t.steps = append(t.steps, step(pick(rng, 3, 3, 2, 5)))
@@ -153,6 +157,7 @@ type blow struct {
 	by     time.Duration
 	rounds int
 	second bool // another node soon after
+	lost   bool // a node that leaves is not drained before
 }
 
 type blowKind uint8
@@ -175,12 +180,15 @@ const (
 	transfer // of leaderships, one after another
 	drain    // of a node's leaderships, and back
 	save     // a backup
+	join     // of a node that there was not
+	leave    // of a node, for good
+	restore  // of a backup, as another cluster
 	blowKinds
 )
 
 var blowNames = [...]string{
 	"kill", "kill all", "terminate", "pause", "isolate", "bridge", "deafen", "mute", "flap", "storm", "clock step", "full disk", "failed disk",
-	"new disk", "transfer", "drain", "backup",
+	"new disk", "transfer", "drain", "backup", "join", "leave", "restore",
 }
 
 func (k blowKind) String() string { return blowNames[k] }
@@ -207,16 +215,20 @@ func (k blowKind) needs() (cluster.Ability, int) {
 		return cluster.Administer, 3
 	case save:
 		return cluster.Administer, 1
+	case join, leave:
+		return cluster.Administer | cluster.Grow, fewestNodes
+	case restore:
+		return cluster.Administer | cluster.Refound, 1
 	case isolate, bridge, deafen, mute, flap, storm, blowKinds:
 	}
 	return cluster.Partition, 3
 }
 
 // planBlow is the n-th blow of an episode, of the kinds that are allowed.
-func planBlow(seed uint64, episode, n int, kinds []blowKind, nodes, logs int) blow {
+func planBlow(seed uint64, episode, n int, kinds []blowKind, logs int) blow {
 	rng := rngOf(seed, 2, episode, n)
 	b := blow{
-		kind: kinds[rng.IntN(len(kinds))], node: rng.IntN(nodes), node2: rng.IntN(nodes), log: -1,
+		kind: kinds[rng.IntN(len(kinds))], node: rng.IntN(places), node2: rng.IntN(places), log: -1,
 		calm:  300*time.Millisecond + time.Duration(rng.Int64N(int64(2*time.Second))),
 		lasts: 100*time.Millisecond + time.Duration(rng.Int64N(int64(3*time.Second))),
 		by:    time.Duration(1+rng.IntN(48)) * time.Hour, rounds: 2 + rng.IntN(6), second: rng.IntN(4) == 0,
@@ -227,5 +239,6 @@ func planBlow(seed uint64, episode, n int, kinds []blowKind, nodes, logs int) bl
 	if rng.IntN(2) == 0 {
 		b.by = -b.by
 	}
+	b.lost = rng.IntN(4) == 0
 	return b
 }

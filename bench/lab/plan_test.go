@@ -10,11 +10,11 @@ func TestPlan(t *testing.T) {
 	kinds := []blowKind{killOne, pause, isolate, stepClock}
 	same, other := 0, 0
 	for n := range 200 {
-		a, b, c := planTurn(7, 1, 2, n, 3, 8), planTurn(7, 1, 2, n, 3, 8), planTurn(8, 1, 2, n, 3, 8)
+		a, b, c := planTurn(7, 1, 2, n, 8), planTurn(7, 1, 2, n, 8), planTurn(8, 1, 2, n, 8)
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("turn %d: %+v and %+v", n, a, b)
 		}
-		if x, y, z := planBlow(7, 1, n, kinds, 3, 5), planBlow(7, 1, n, kinds, 3, 5), planBlow(8, 1, n, kinds, 3, 5); x != y {
+		if x, y, z := planBlow(7, 1, n, kinds, 5), planBlow(7, 1, n, kinds, 5), planBlow(8, 1, n, kinds, 5); x != y {
 			t.Fatalf("blow %d: %+v and %+v", n, x, y)
 		} else if x == z {
 			same++

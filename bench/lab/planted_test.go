@@ -19,7 +19,7 @@ var plantedWithin = flag.Duration("lab.planted", 5*time.Minute, "how long a plan
 // TestPlanted has each of the planted bugs found: `make planted`.
 func TestPlanted(t *testing.T) {
 	for _, bug := range []string{
-		engine.PlantStaleRead, engine.PlantTokenReuse, engine.PlantExpiredOwner, engine.PlantLostWaiter, engine.PlantClockStep,
+		engine.PlantStaleRead, engine.PlantTokenReuse, engine.PlantRestoreReuse, engine.PlantExpiredOwner, engine.PlantLostWaiter, engine.PlantClockStep,
 	} {
 		t.Run(bug, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), *plantedWithin+2*time.Minute)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/lab/cluster"
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -48,7 +48,7 @@ func (e *episode) resume(began time.Time, but int) (time.Duration, error) {
 
 // pulse takes a lock of its own, until it has it.
 func (e *episode) pulse(ctx context.Context, i, node int) error {
-	s := cluster.NewSession()
+	s := session.New()
 	req := &wire.Request{
 		Op: wire.OpAcquire, Owner: fmt.Sprintf("pulse%d.%d.%d", e.number, i, e.beats.Add(1)), TTLMillis: 1000,
 		Locks: []wire.LockRequest{{Path: fmt.Sprintf("pulse:/%d.%d/p", e.number, i)}},

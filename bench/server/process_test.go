@@ -14,13 +14,13 @@ import (
 
 // TestProcess starts, kills, starts again on the same directory and stops.
 func TestProcess(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	dir := t.TempDir()
-	bin, err := server.Build(ctx, dir)
+	bin, err := server.Build(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	start := func() *server.Process {
 		t.Helper()
 		p, err := server.Start(ctx, bin, filepath.Join(dir, "data"), "--native_listen=127.0.0.1:0")
@@ -50,13 +50,13 @@ func TestProcess(t *testing.T) {
 
 // TestStartFails: what the process says is in the error.
 func TestStartFails(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	dir := t.TempDir()
-	bin, err := server.Build(ctx, dir)
+	bin, err := server.Build(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	if _, err := server.Start(ctx, bin, dir, "--log_count=none"); err == nil || !strings.Contains(err.Error(), "log_count") {
 		t.Errorf("an impossible flag: %v", err)
 	}

@@ -2,14 +2,13 @@ package pathlockd
 
 import (
 	"testing"
-	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestClusterOperations: what operators ask, with a real server that is alone.
 func TestClusterOperations(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	doc, err := c.ClusterStatus(ctx)
 	must(t, err)

@@ -81,10 +81,10 @@ func (p *proxy) close() {
 // its session: what is open is answered, who waits keeps the place, locks stay.
 func TestTheNextAddress(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	addr := server(t)
 	one, two := newProxy(t, addr), newProxy(t, addr)
-	c := dial(t, one.addr+","+two.addr)
+	c := dial(t, one.addr+","+two.addr, WithGrace(patience)) // it is for a busy machine
 	other := dial(t, addr)
 	held, err := c.Lock(ctx, path(t, "/held"))
 	must(t, err)
@@ -153,10 +153,10 @@ func TestTheNextAddress(t *testing.T) {
 // goes on at those that the servers told of.
 func TestAnAddressItWasToldOf(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	n := newNode(t)
 	p := newProxy(t, n.addr)
-	c := dial(t, p.addr)
+	c := dial(t, p.addr, WithGrace(patience))
 	l, err := c.Lock(ctx, "a:/b/c")
 	must(t, err)
 	eventually(t, "the topology", func() bool { return len(c.router.addresses()) == 2 })

@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -183,6 +184,54 @@ func TestCloseLosesLocks(t *testing.T) {
 		}
 		if _, err := c.Lock(context.Background(), "a:/b/c"); !errors.Is(err, ErrClosed) {
 			t.Fatalf("Lock on a closed client: %v", err)
+		}
+	})
+}
+
+// TestAnotherServerThatIsGoneExcusesNothing: that nobody listens at one address says
+// nothing of the server at another.
+func TestAnotherServerThatIsGoneExcusesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		f.addr = "a:1,b:2"
+		lost := false
+		c, p := f.client(WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			switch {
+			case !lost:
+				return f.dial(ctx, network, addr)
+			case addr == "a:1":
+				return nil, errUnreachable
+			}
+			return nil, errNobody
+		}))
+		l := lockWith(t, c, p)
+		broke := time.Now()
+		lost = true
+		p.Close()
+		lostAt(t, l, broke.Add(graceFor), ErrUncertain)
+	})
+}
+
+// TestLockOfAnEarlierConnection: whoever is told of a grant when its connection is gone
+// already, and the next one there, has the lock for the grace, or until it is renewed.
+func TestLockOfAnEarlierConnection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client(WithKeepAlive(time.Hour))
+		sent := c.now()
+		p.Close()
+		broke := time.Now()
+		p = f.open()
+		pass(0)
+		l := &Lock{c: c, owner: "o", namespace: "a:/b", paths: []Path{{Path: "a:/b/c"}}, ttl: DefaultTTL}
+		must(t, c.keeper.hold(l, &answer{on: 1, lane: c.home, sent: sent}))
+		if d := l.Deadline().Sub(broke); d != graceFor {
+			t.Fatalf("sure for %v, want %v", d, graceFor)
+		}
+		p.ok(p.want(wire.OpRenew))
+		pass(0)
+		if d := l.Deadline().Sub(broke); d != sureFor {
+			t.Fatalf("after its renewal sure for %v, want %v", d, sureFor)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package pathlockd
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,75 +110,6 @@ func TestErrLooksAtTheClock(t *testing.T) {
 	})
 }
 
-func TestLeaseIsMeasuredFromTheFirstSend(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.client()
-		began := time.Now()
-		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
-			if a.req.Op == wire.OpAcquire {
-				pass(4 * time.Second)
-			}
-			return nil, false
-		})
-		if d := l.Deadline().Sub(began); d != sureFor {
-			t.Fatalf("sure for %v after the acquire was sent, want %v", d, sureFor)
-		}
-	})
-}
-
-func TestLongWaitIsConfirmed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.client(WithKeepAlive(24 * time.Hour))
-		const wait = time.Hour
-		began := time.Now()
-		var renewed time.Time
-		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
-			switch a.req.Op {
-			case wire.OpAcquire:
-				pass(wait)
-			case wire.OpRenew:
-				if renewed.IsZero() {
-					renewed = a.at
-				}
-			}
-			return nil, false
-		})
-		if d := renewed.Sub(began); d != wait {
-			t.Fatalf("renewed after %v, want right after the grant", d)
-		}
-		if d := l.Deadline().Sub(renewed); d != sureFor {
-			t.Fatalf("sure for %v after the renewal, want %v", d, sureFor)
-		}
-	})
-}
-
-func TestLostBetweenGrantAndConfirmationIsAskedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.client(WithKeepAlive(time.Hour))
-		var acquires, renewals atomic.Int32
-		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
-			switch a.req.Op {
-			case wire.OpAcquire:
-				if acquires.Add(1) == 1 {
-					pass(15 * time.Second)
-				}
-			case wire.OpRenew:
-				if renewals.Add(1) == 1 {
-					return &wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingAlive}, true
-				}
-			}
-			return nil, false
-		})
-		must(t, l.Err())
-		if n := acquires.Load(); n != 2 {
-			t.Fatalf("%d acquires, want 2", n)
-		}
-	})
-}
-
 func TestFailedRenewalIsTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -212,21 +142,6 @@ func TestUncertainLockNamesTheLastFailure(t *testing.T) {
 		var lost *LostError
 		if !errors.As(l.Err(), &lost) || !IsUnavailable(lost.Last) || lost.Path != "a:/b/c" {
 			t.Fatalf("got %+v", lost)
-		}
-	})
-}
-
-func TestRenewalSaysLost(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.client()
-		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
-			return &wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingOwnerSet}, a.req.Op == wire.OpRenew
-		})
-		pass(10 * time.Second)
-		var lost *LostError
-		if !errors.As(l.Err(), &lost) || !errors.Is(lost, ErrExpired) || lost.Reason != wire.ReasonMissingOwnerSet {
-			t.Fatalf("got %v", l.Err())
 		}
 	})
 }
@@ -283,48 +198,4 @@ func lockWith(t testing.TB, c *Client, p *peer, opts ...LockOption) *Lock {
 	}()
 	p.ok(p.want(wire.OpAcquire))
 	return <-got
-}
-
-func TestRevokeIsToldByARenewal(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.client()
-		told := make(chan *Lock, 9)
-		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
-			return &wire.Result{Flag: true}, a.req.Op == wire.OpRenew
-		}, OnRevoke(func(l *Lock) { told <- l }))
-		pass(time.Minute)
-		<-l.Revoked()
-		if len(told) != 1 || <-told != l {
-			t.Fatalf("told %d times, want once", len(told))
-		}
-		must(t, l.Err()) // to be asked is no loss
-	})
-}
-
-func TestUnlockDuringARenewal(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.client(WithKeepAlive(time.Hour))
-		l := lockWith(t, c, p)
-		var renewal *asked
-		for renewal == nil {
-			if a := p.next(); a.req.Op == wire.OpRenew {
-				renewal = a
-			} else {
-				p.ok(a)
-			}
-		}
-		done := make(chan error, 1)
-		go func() { done <- l.Unlock() }()
-		release := p.want(wire.OpUnsubscribe)
-		p.ok(release)
-		release = p.want(wire.OpRelease)
-		p.reply(renewal.id, wire.OpRenew, &wire.Result{Status: wire.RenewLost})
-		p.ok(release)
-		must(t, <-done)
-		if err := l.Err(); !errors.Is(err, ErrUnlocked) {
-			t.Fatal(err)
-		}
-	})
 }

@@ -261,6 +261,13 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	return min(heard+every, l.nextStale)
 }
 
+// errSilent says why a connection was given up on which nothing came any more.
+var errSilent = errors.New("the server is silent")
+
+// errStale says why a connection was given up so that those who wait keep their
+// places.
+var errStale = errors.New("connecting again, to wait on")
+
 // close ends the lane and answers its calls with an error.
 func (l *lane) close(err error) {
 	calls, cn := l.session.shut(err)

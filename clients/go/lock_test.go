@@ -40,7 +40,7 @@ func waiters(t testing.TB, c *Client, p string, want uint64) {
 }
 
 func TestLockExcludes(t *testing.T) {
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, patience)
 	a, b := dial(t, server(t)), dial(t, server(t))
 	p := path(t, "/a/b")
 	var inside, most, turns atomic.Int32
@@ -73,7 +73,7 @@ func TestLockExcludes(t *testing.T) {
 }
 
 func TestLockTokensGrow(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	last := int64(0)
 	for range 5 {
@@ -88,7 +88,7 @@ func TestLockTokensGrow(t *testing.T) {
 }
 
 func TestLockQueueIsInOrder(t *testing.T) {
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p := path(t, "/a/b")
 	held, err := c.Lock(ctx, p)
@@ -119,7 +119,7 @@ func TestLockQueueIsInOrder(t *testing.T) {
 }
 
 func TestTryLockTellsWhy(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	a, b := dial(t, server(t)), dial(t, server(t))
 	top, below := path(t, "/a/b"), path(t, "/a/b/c")
 	held, err := a.Lock(ctx, top)
@@ -139,7 +139,7 @@ func TestTryLockTellsWhy(t *testing.T) {
 }
 
 func TestReadersShare(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	a, b := dial(t, server(t)), dial(t, server(t))
 	p := path(t, "/a/b")
 	r1, err := a.RLock(ctx, p)
@@ -159,7 +159,7 @@ func TestReadersShare(t *testing.T) {
 }
 
 func TestSemaphore(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p := path(t, "/pool/gpu")
 	must(t, c.SetNamespacePolicy(ctx, path(t, "/pool"), wire.Semaphore, ""))
@@ -180,7 +180,7 @@ func TestSemaphore(t *testing.T) {
 }
 
 func TestLockAll(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	a, b := dial(t, server(t)), dial(t, server(t))
 	x, y, z := path(t, "/a/x"), path(t, "/a/y"), path(t, "/a/z")
 	held, err := a.LockAll(ctx, []Path{{Path: x}, {Path: y, Mode: Read}})
@@ -201,7 +201,7 @@ func TestLockAll(t *testing.T) {
 }
 
 func TestLockAllInBulk(t *testing.T) {
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	paths := make([]Path, 2500) // more than one release takes
 	for i := range paths {
@@ -216,7 +216,7 @@ func TestLockAllInBulk(t *testing.T) {
 }
 
 func TestOwnTokenMustNotBeStale(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p := path(t, "/a/b")
 	l, err := c.Lock(ctx, p, Token(1_000_000))
@@ -233,7 +233,7 @@ func TestOwnTokenMustNotBeStale(t *testing.T) {
 }
 
 func TestSameOwnerIsOneLock(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	outer, err := c.Lock(ctx, path(t, "/a/b"), TTL(time.Minute))
 	mustLock(t, outer, err)
@@ -248,7 +248,7 @@ func TestSameOwnerIsOneLock(t *testing.T) {
 }
 
 func TestMetadataIsSeen(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t), WithCommand("reindex --all"), WithLabels(map[string]string{"team": "search"}))
 	l, err := c.Lock(ctx, path(t, "/a/b"), Labels(map[string]string{"job": "42"}))
 	mustLock(t, l, err)

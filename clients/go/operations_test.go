@@ -14,13 +14,13 @@ import (
 // take acquires a path for an owner, without a Lock around it.
 func take(t *testing.T, c *Client, owner string, locks ...wire.LockRequest) *wire.Result {
 	t.Helper()
-	res, err := c.Acquire(within(t, 10*time.Second), &wire.Request{Owner: owner, TTLMillis: 60_000, Locks: locks})
+	res, err := c.Acquire(within(t, patience), &wire.Request{Owner: owner, TTLMillis: 60_000, Locks: locks})
 	must(t, err)
 	return res
 }
 
 func TestAcquireReleaseRenew(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p, q, a, b := path(t, "/a/b"), path(t, "/a/c"), t.Name()+"-a", t.Name()+"-b"
 	if res := take(t, c, a, wire.LockRequest{Path: p}, wire.LockRequest{Path: q, Mode: Read}); res.Status != wire.StatusOK || res.Namespace != path(t, "/a") {
@@ -57,7 +57,7 @@ func TestAcquireReleaseRenew(t *testing.T) {
 }
 
 func TestInspectDescribeList(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	top, p, a, b := path(t, "/a"), path(t, "/a/b"), t.Name()+"-a", t.Name()+"-b"
 	token := take(t, c, a, wire.LockRequest{Path: p}, wire.LockRequest{Path: p + "/c", Mode: Read}).Token
@@ -112,7 +112,7 @@ func TestInspectDescribeList(t *testing.T) {
 }
 
 func TestForceReleaseRevokeAssert(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p, a := path(t, "/a/b"), t.Name()
 	token := take(t, c, a, wire.LockRequest{Path: p}).Token
@@ -149,7 +149,7 @@ func TestForceReleaseRevokeAssert(t *testing.T) {
 }
 
 func TestGrantIsAnEvent(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p, a, b := path(t, "/a/b"), t.Name()+"-a", t.Name()+"-b"
 	take(t, c, a, wire.LockRequest{Path: p})
@@ -163,7 +163,7 @@ func TestGrantIsAnEvent(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	ns := path(t, "/a")
 	want := func(algorithm wire.Algorithm, explicit bool) {
@@ -180,7 +180,7 @@ func TestPolicies(t *testing.T) {
 }
 
 func TestWaitEdges(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p, q, a, b := path(t, "/a/p"), path(t, "/a/q"), t.Name()+"-a", t.Name()+"-b"
 	take(t, c, a, wire.LockRequest{Path: p})
@@ -208,7 +208,7 @@ func TestWaitEdges(t *testing.T) {
 }
 
 func TestHealthTopologyPing(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	must(t, c.Ping(ctx))
 	if ok, detail, err := c.Health(ctx); err != nil || !ok || detail == "" {
@@ -237,7 +237,7 @@ func TestHealthTopologyPing(t *testing.T) {
 // TestTopologyTellsOfNamespaces: a namespace that lies elsewhere than by default is
 // told to who watches, and so is its end.
 func TestTopologyTellsOfNamespaces(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	ch, err := c.WatchTopology(ctx)
 	must(t, err)
@@ -263,7 +263,7 @@ func TestTopologyTellsOfNamespaces(t *testing.T) {
 }
 
 func TestIdempotencyKey(t *testing.T) {
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	a, b := dial(t, server(t)), dial(t, server(t))
 	one, err := a.IncrFencingToken(ctx, t.Name())
 	must(t, err)

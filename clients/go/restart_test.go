@@ -15,9 +15,9 @@ import (
 
 func TestLocksSurviveABrokenConnection(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	way := new(line)
-	const grace = time.Second
+	const grace = 4 * time.Second // a busy machine has it to connect again
 	a, b := dial(t, server(t), WithDialer(way.dial), WithGrace(grace)), dial(t, server(t))
 	p := path(t, "/a/b")
 	l, err := a.Lock(ctx, p)
@@ -29,7 +29,7 @@ func TestLocksSurviveABrokenConnection(t *testing.T) {
 		must(t, l.Err())
 	}
 	// Longer than the grace of the first connection, whose end is no concern any more.
-	<-time.After(2 * grace)
+	<-time.After(grace + grace/4)
 	must(t, l.Err())
 	i, err := b.InspectPath(ctx, p)
 	must(t, err)
@@ -41,7 +41,7 @@ func TestLocksSurviveABrokenConnection(t *testing.T) {
 
 func TestLocksOfAClientThatIsGoneAreFreed(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	way := new(line)
 	const grace = 300 * time.Millisecond
 	a, b := dial(t, server(t), WithDialer(way.dial), WithGrace(grace)), dial(t, server(t))
@@ -52,7 +52,7 @@ func TestLocksOfAClientThatIsGoneAreFreed(t *testing.T) {
 	way.cut(errUnreachable)
 	next, err := b.Lock(ctx, p)
 	mustLock(t, next, err)
-	if d := time.Since(began); d < grace-10*time.Millisecond || d > 5*time.Second {
+	if d := time.Since(began); d < grace-10*time.Millisecond { // of the TTL there is an hour
 		t.Fatalf("freed after %v, want %v", d, grace)
 	}
 	// The first knew before the second got it.
@@ -66,7 +66,7 @@ func TestLocksOfAClientThatIsGoneAreFreed(t *testing.T) {
 
 func TestWaitersKeepTheirPlacesOverBrokenConnections(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	way := new(line)
 	a, b := dial(t, server(t), WithDialer(way.dial)), dial(t, server(t))
 	p := path(t, "/a/b")
@@ -107,7 +107,7 @@ func TestWaitersKeepTheirPlacesOverBrokenConnections(t *testing.T) {
 
 func TestRequestsAreCarriedOutOnceOverBrokenConnections(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	way := new(line)
 	c := dial(t, server(t), WithDialer(way.dial))
 	first, err := c.IncrFencingToken(ctx, "")
@@ -141,9 +141,11 @@ func TestLocksSurviveARestart(t *testing.T) {
 	t.Parallel()
 	for name, drain := range map[string]time.Duration{"killed": 0, "drained": time.Second} {
 		t.Run(name, func(t *testing.T) {
-			ctx := within(t, 25*time.Second)
+			ctx := within(t, patience)
 			n := newNode(t)
-			c := dial(t, n.addr)
+			// That nobody listens any more may be found out too late to excuse the server
+			// (excuseWithin); then it is back within the grace.
+			c := dial(t, n.addr, WithGrace(patience))
 			p := "a:/b/c"
 			l, err := c.Lock(ctx, p)
 			mustLock(t, l, err)
@@ -185,7 +187,7 @@ func TestUnixSocket(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s")
 	_, err := shared.n.srv.Listen("unix", file)
 	must(t, err)
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, "unix:"+file)
 	l, err := c.Lock(ctx, path(t, "/a/b"))
 	mustLock(t, l, err)
@@ -197,7 +199,7 @@ func TestUnixSocket(t *testing.T) {
 
 func TestBoundOwner(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, patience)
 	way := new(line)
 	a, b := dial(t, server(t), WithDialer(way.dial)), dial(t, server(t))
 	owner, p := t.Name(), path(t, "/a/b")

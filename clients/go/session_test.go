@@ -146,7 +146,7 @@ func TestUnavailableIsTriedUntilTheContextEnds(t *testing.T) {
 		f := newFake(t)
 		c, p := f.client()
 		go p.serve(func(a *asked) *wire.Result { return &wire.Result{Code: wire.Unavailable, Message: "not now"} })
-		done := doing(within(t, 10*time.Second), c, release(1))
+		done := doing(within(t, patience), c, release(1))
 		got := <-done
 		if !IsUnavailable(got.err) || !errors.Is(got.err, context.DeadlineExceeded) || errors.Is(got.err, ErrOutcomeUnknown) {
 			t.Fatalf("got %v", got.err)

@@ -10,7 +10,7 @@ import (
 func TestUnlock(t *testing.T) {
 	c := dial(t, server(t))
 	p := path(t, "/a/b")
-	ctx, cancel := context.WithCancel(within(t, 10*time.Second))
+	ctx, cancel := context.WithCancel(within(t, patience))
 	l, err := c.Lock(ctx, p)
 	mustLock(t, l, err)
 	work := l.Context()
@@ -39,7 +39,7 @@ func TestUnlock(t *testing.T) {
 	if err := l.UnlockContext(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	again, err := c.Lock(within(t, 5*time.Second), p) // it was sent all the same
+	again, err := c.Lock(within(t, patience), p) // it was sent all the same
 	mustLock(t, again, err)
 }
 
@@ -67,7 +67,7 @@ func TestCancelAgainstGrant(t *testing.T) {
 	a, b := dial(t, server(t)), dial(t, server(t))
 	p := path(t, "/a/b")
 	for i := range 30 {
-		held, err := b.Lock(within(t, 10*time.Second), p)
+		held, err := b.Lock(within(t, patience), p)
 		mustLock(t, held, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := make(chan *Lock)
@@ -88,7 +88,7 @@ func TestCancelAgainstGrant(t *testing.T) {
 		}
 		cancel()
 	}
-	l, err := b.Lock(within(t, 10*time.Second), p) // whoever won, nothing is left
+	l, err := b.Lock(within(t, patience), p) // whoever won, nothing is left
 	mustLock(t, l, err)
 }
 
@@ -110,7 +110,7 @@ func TestDeadlineEndsTheWait(t *testing.T) {
 
 func TestWithLock(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p := path(t, "/a/b")
 	wrong := errors.New("wrong")

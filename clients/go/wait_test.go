@@ -164,7 +164,7 @@ func TestWaitEndsWithItsTimeInTheQueue(t *testing.T) {
 func TestLockWaitsForever(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
-		c, p := f.client()
+		c, p := f.client(WithKeepAlive(40 * time.Second)) // for days, and within what the server remembers
 		go func() {
 			if l, err := c.Lock(context.Background(), "a:/b/c"); err == nil {
 				t.Errorf("got %v", l.Paths())

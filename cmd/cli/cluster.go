@@ -24,9 +24,9 @@ and no node is joining with which each log will have more voters.`
 const healthClusterLong = `Ask whether every log of the cluster has a leader and its target voters, all caught up.
 
 Exit code 0 says yes, 69 no, or that nobody answers; with --wait, 75 says that it did not
-become so in time. What is wrong is told, with what to do about it; with --json, data
-stands beside the error then, and data.healthy is false. Whether one node can serve is
-another question: pathlock health.`
+become so in time: a server that does not answer yet is asked again. What is wrong is
+told, with what to do about it; with --json, data stands beside the error then, and
+data.healthy is false. Whether one node can serve is another question: pathlock health.`
 
 const transferLong = `Hand the leadership of a log to another node that has a voter of it, and wait until that
 node leads. LOG is a number as cluster status shows it, or system.
@@ -68,16 +68,11 @@ func (a *app) clusterHealthCmd() *cobra.Command {
 		Example: `  pathlock cluster health
   pathlock cluster health --wait=2m && echo next node`,
 		RunE: body(func(ctx context.Context, _ []string) error {
-			c, err := a.dial(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
 			var last clusterHealth
-			err = a.await(ctx, wait, func(doc *wire.ClusterStatus) (bool, error) {
+			err := a.await(ctx, wait, func(doc *wire.ClusterStatus) (bool, error) {
 				last = clusterHealth{doc.Healthy, doc.Self, len(doc.Nodes), len(doc.Logs), doc.Problems, doc.Warnings}
 				return doc.Healthy || wait == 0, nil
-			}, c)
+			}, nil)
 			if err != nil {
 				return timedOut(err, "not healthy within "+waitText(wait), &last)
 			}

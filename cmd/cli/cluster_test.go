@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -54,7 +57,12 @@ func threeNodes() *wire.ClusterStatus {
 
 func newStage(t *testing.T, doc *wire.ClusterStatus) *stage {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return newStageAt(t, doc, "tcp", "127.0.0.1:0")
+}
+
+func newStageAt(t *testing.T, doc *wire.ClusterStatus, network, addr string) *stage {
+	t.Helper()
+	l, err := net.Listen(network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,6 +253,33 @@ func TestClusterHealth(t *testing.T) {
 	if r := c.run(ExitOK, "cluster", "health", "--wait"); !strings.Contains(r.stdout, "healthy: 3 nodes, 3 logs") || looks != 2 {
 		t.Errorf("after %d looks: %s", looks, r.stdout)
 	}
+}
+
+// TestHealthWaitsForTheServer: with --wait, one that is not up yet is asked again.
+func TestHealthWaitsForTheServer(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	told, stderr := io.Pipe()
+	var out bytes.Buffer
+	a := &app{environ: []string{"PATHLOCK_ADDR=unix:" + socket}, stdin: strings.NewReader(""), stdout: &out, stderr: stderr}
+	code := make(chan int, 1)
+	go func() {
+		code <- a.main(t.Context(), []string{"cluster", "health", "--wait"})
+		stderr.Close()
+	}()
+	lines := bufio.NewScanner(told)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "cannot reach the server") || !strings.Contains(lines.Text(), "trying again") {
+		t.Fatalf("it says %q", lines.Text())
+	}
+	newStageAt(t, threeNodes(), "unix", socket)
+	for lines.Scan() {
+		t.Errorf("it says %q", lines.Text())
+	}
+	if got := <-code; got != ExitOK || !strings.Contains(out.String(), "healthy: 3 nodes") {
+		t.Errorf("exit code %d: %s", got, out.String())
+	}
+	bad := &console{t, []string{"PATHLOCK_ADDR=nowhere"}}
+	bad.run(ExitUsage, "cluster", "health", "--wait") // is no server to wait for
 }
 
 // TestDrainWaits: node drain --wait tells how it goes, and ends when nothing is left

@@ -28,6 +28,9 @@ func (a *app) look(ctx context.Context, c *pathlockd.Client) (*wire.ClusterStatu
 
 // passing says that to ask again may help: there was no answer, or one that says so.
 func passing(err error) bool {
+	if f := new(failure); errors.As(err, &f) {
+		return f.code == codeUnreachable
+	}
 	var refused *wire.Error
 	return !errors.As(err, &refused) || refused.Code == wire.Unavailable || refused.Code == wire.DeadlineExceeded
 }
@@ -163,7 +166,7 @@ var errWaitOver = errors.New("the wait is over")
 
 // await looks at the cluster until done says so, once if it does at once, and for no
 // longer than a time if there is one. While it waits, a server that does not answer is
-// asked again.
+// asked again. It connects by itself if it is given no client.
 func (a *app) await(ctx context.Context, within time.Duration, done func(*wire.ClusterStatus) (bool, error), c *pathlockd.Client) error {
 	if within > 0 {
 		var cancel context.CancelFunc
@@ -173,8 +176,21 @@ func (a *app) await(ctx context.Context, within time.Duration, done func(*wire.C
 	const every = 500 * time.Millisecond
 	t := time.NewTicker(every)
 	defer t.Stop()
+	told := a.json
 	for {
-		doc, err := a.look(ctx, c)
+		var doc *wire.ClusterStatus
+		var err error
+		if c == nil {
+			if c, err = a.dial(ctx); err == nil {
+				defer c.Close()
+			} else if within > 0 && !told && passing(err) && ctx.Err() == nil {
+				told = true
+				a.note("%v; trying again", err)
+			}
+		}
+		if err == nil {
+			doc, err = a.look(ctx, c)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

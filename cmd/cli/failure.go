@@ -24,6 +24,7 @@ const (
 	codeNotRunnable = "NOT_RUNNABLE"
 	codeDamaged     = "DAMAGED"
 	codeFormat      = "OTHER_FORMAT"
+	codeNoBackup    = "NO_BACKUP"
 )
 
 // failure is why a command did not do what it was asked to.

@@ -53,7 +53,7 @@ nothing but that (` + "`watch`" + `: one line an event):
 ` + "```" + `
 
 Under one ` + "`schema_version`" + ` fields may be added, and none changes or goes. ` + "`error.code`" + ` is one of
-` + "`USAGE`, `CONFLICT`, `WAIT_TIMEOUT`, `LOST`, `ASSERT_FAILED`, `UNREACHABLE`, `NO_ANSWER`, `UNHEALTHY`, `INTERRUPTED`,\n`NOT_RUNNABLE`, `DAMAGED`, `OTHER_FORMAT`" + `, or what the server refused with: ` + "`INVALID_ARGUMENT`, `FAILED_PRECONDITION`, `RESOURCE_EXHAUSTED`,\n`ABORTED`, `UNAVAILABLE`" + ` and the like. ` + "`details`" + ` tells programs more, where there is more.
+` + "`USAGE`, `CONFLICT`, `WAIT_TIMEOUT`, `LOST`, `ASSERT_FAILED`, `UNREACHABLE`, `NO_ANSWER`, `UNHEALTHY`, `INTERRUPTED`,\n`NOT_RUNNABLE`, `DAMAGED`, `OTHER_FORMAT`, `NO_BACKUP`" + `, or what the server refused with: ` + "`INVALID_ARGUMENT`, `FAILED_PRECONDITION`, `RESOURCE_EXHAUSTED`,\n`ABORTED`, `UNAVAILABLE`" + ` and the like. ` + "`details`" + ` tells programs more, where there is more.
 
 ## Environment
 

@@ -284,6 +284,7 @@ func TestTakenPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer u.Close()
+	const token = "0123456789abcdef0123456789abcdef"
 	for _, c := range []struct {
 		set  func(*Config)
 		want string
@@ -291,6 +292,9 @@ func TestTakenPorts(t *testing.T) {
 		{func(c *Config) { c.Listen = l.Addr().String() }, "listen: " + l.Addr().String() + " is taken: stop what listens there, or use another port, such as --listen=127.0.0.1:0"},
 		{func(c *Config) { c.WebListen = l.Addr().String() }, "web_listen: " + l.Addr().String() + " is taken"},
 		{func(c *Config) { c.H3Listen = u.LocalAddr().String() }, "h3_listen: " + u.LocalAddr().String() + " is taken"},
+		{func(c *Config) { c.Token, c.GossipAddr = token, l.Addr().String() }, "gossip_addr: " + l.Addr().String() + " is taken"},
+		{func(c *Config) { c.Token, c.GossipAddr = token, u.LocalAddr().String() }, "gossip_addr: " + u.LocalAddr().String() + " is taken"},
+		{func(c *Config) { c.Token, c.GossipAddr, c.LinkAddr = token, "127.0.0.1:0", l.Addr().String() }, "link_addr: " + l.Addr().String() + " is taken"},
 		{func(c *Config) { c.Listen = "192.0.2.1:50051" }, "listen: listen tcp 192.0.2.1:50051"},
 	} {
 		cfg := testConfig(t)

@@ -77,7 +77,7 @@ var keys = []key{
 	{name: "raft_addr", section: sCluster, kind: kURL, def: "http://localhost:50052", field: func(c *Config) any { return &c.RaftAddr },
 		help: "Where the nodes of a cluster reach this one to replicate; it listens there. The host is a name or an IPv4 address. Port 0, alone: any free one."},
 	{name: "link_addr", section: sCluster, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.LinkAddr },
-		help: "Where other nodes forward requests to this one."},
+		help: "Where other nodes forward requests to this one. Without it: a free port of the host of raft_addr."},
 	{name: "gossip_addr", section: sCluster, kind: kAddr, def: "127.0.0.1:7946", field: func(c *Config) any { return &c.GossipAddr },
 		help: "Where the nodes of a cluster find each other (TCP and UDP)."},
 	{name: "gossip_advertise_addr", section: sCluster, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.GossipAdvertise },

@@ -42,7 +42,7 @@ const helpHead = `pathlockd is a lock server: hierarchical path locks, replicate
 
 A key is set in a TOML file (key = value), by PATHLOCKD_<KEY> in the environment, or by
 --key=value; each overrides the one before. Lists are comma-separated outside the file.
-docs/configuration.md tells each key's rule, and why some have no effect in this build.
+docs/configuration.md tells each key's rule, and why some are ignored.
 
 Flags:
   --config FILE                     configuration file (or PATHLOCKD_CONFIG)
@@ -106,9 +106,7 @@ Outside the file, lists are comma-separated. Bytes may be written with KiB, MiB 
 file as a string). A value that breaks its rule, or a key that is not known, fails the start with
 a message that names key, value and rule. Unknown ` + "`PATHLOCKD_*`" + ` variables are only warned about.
 
-What this build does not have is marked *no effect yet*: the key is checked, and setting it is
-warned about. *Refused* keys fail the start when they are set, because to start without what they
-ask for would be to do something else. *Ignored* keys, and ` + "`rocksdb_*`" + `, other ` + "`gossip_*`" + `,
+*Ignored* keys, and ` + "`rocksdb_*`" + `, other ` + "`gossip_*`" + `,
 ` + "`gc_compact_interval_secs`" + `, other ` + "`group_gc_*`" + ` and ` + "`peers`" + `, tuned other software: a file that has them
 starts, with one warning that lists them.
 

@@ -173,6 +173,16 @@ func (d *Daemon) chooseAddrs() (err error) {
 	if c.H3Listen, err = d.choose("h3_listen", c.H3Listen, freeUDP); err != nil {
 		return err
 	}
+	if c.Token != "" { // other nodes are served
+		for _, l := range []struct {
+			key, addr string
+			free      func(string) (string, error)
+		}{{"gossip_addr", c.GossipAddr, free}, {"gossip_addr", c.GossipAddr, freeUDP}, {"link_addr", c.LinkAddr, free}} {
+			if _, err := d.choose(l.key, l.addr, l.free); err != nil {
+				return err
+			}
+		}
+	}
 	c.RaftAddr, err = d.choose("raft_addr", c.RaftAddr, free)
 	if err == nil && d.addr != "" && c.NativeListen != d.addr {
 		return d.reserved.take(d.addr)

@@ -11,12 +11,11 @@ import (
 // sights are what the scenarios saw, by interface.
 var sights = make(map[string]*seen)
 
-// runs counts the runs of tests, for -count, so that each has names of its own.
+// runs counts the runs of scenarios, so that each has names of its own.
 var runs atomic.Int64
 
 // TestScenarios runs every scenario through every interface that has what it needs.
 func TestScenarios(t *testing.T) {
-	run := runs.Add(1)
 	all := load(t)
 	reach := make(map[string]face)
 	for _, f := range faces {
@@ -47,7 +46,10 @@ func TestScenarios(t *testing.T) {
 					n.turn.Lock()
 					defer n.turn.Unlock()
 				}
-				carryOut(t, f.dial(t, n), names{prefix: fmt.Sprintf("%s%d-%d.", f.name, i, run)}, s, sights[f.name], n.alone)
+				inTime(t, func(alone testing.TB) (func(), *lifetimes) {
+					r := newRunner(alone, f.dial(t, n), names{prefix: fmt.Sprintf("%s%d-%d.", f.name, i, runs.Add(1))})
+					return func() { r.carryOut(s, sights[f.name], n.alone) }, &r.lifetimes
+				})
 			})
 		}
 	}

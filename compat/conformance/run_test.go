@@ -26,12 +26,13 @@ type runner struct {
 	owners  map[any]bool // who asked for locks
 	seen    *seen
 	at      string // file and line
+
+	lifetimes lifetimes
 }
 
-// carryOut runs a scenario over a face.
-func carryOut(t testing.TB, f face, n names, s *scenario, sight *seen, tidy bool) {
-	t.Helper()
-	r := newRunner(t, f, n)
+// carryOut runs a scenario.
+func (r *runner) carryOut(s *scenario, sight *seen, tidy bool) {
+	r.t.Helper()
 	r.seen = sight
 	defer r.close()
 	if tidy {
@@ -40,7 +41,7 @@ func carryOut(t testing.TB, f face, n names, s *scenario, sight *seen, tidy bool
 	for i := range s.steps {
 		r.at = fmt.Sprintf("%s:%d", s.file, s.steps[i].line)
 		r.step(&s.steps[i])
-		if t.Failed() {
+		if r.t.Failed() {
 			return // what follows would only be confused
 		}
 	}
@@ -78,6 +79,8 @@ func (r *runner) fatal(format string, args ...any) {
 
 func (r *runner) step(s *step) {
 	r.t.Helper()
+	began := time.Now()
+	defer func() { r.lifetimes.step(s, began) }() // also of one that failed
 	switch s.verb {
 	case "check":
 		ok, err := holds(strings.Join(s.words, " "), r.vars)
@@ -137,6 +140,7 @@ func (r *runner) requestOf(rpc string, words []string) message {
 		r.owners[req["owner_id"]] = true
 	}
 	r.seen.message(d, req)
+	r.lifetimes.asked(req)
 	return req
 }
 

@@ -18,7 +18,7 @@ import (
 // A few are taken as they come. When a quarter of the limit is under way, new clients
 // must first send back a token, for which nothing is kept here: who sends from an
 // address that is not its own gets no further. At the limit, the oldest makes room for
-// the new one, as over TCP (see conns): a client that goes on with its handshake is
+// the new one, as over TCP (see compat.Conns): a client that goes on with its handshake is
 // through before it is the oldest. What the library has not told of yet cannot be
 // closed; if there is nothing else, the new one is refused.
 type handshakes struct {

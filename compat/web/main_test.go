@@ -235,9 +235,14 @@ const patience = 90 * time.Second
 // await polls until ok, or fails.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	late := time.After(patience)
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for !ok() {
+		select {
+		case <-late:
 			t.Fatal("waited in vain: " + what)
+		case <-look.C:
 		}
 	}
 }

@@ -42,7 +42,7 @@ type limits struct {
 	body       time.Duration // for a request's whole body
 	call       time.Duration // from a request's headers to its answer; waiting acquires aside
 	write      time.Duration // for reading the answer
-	conns      int           // connections; see conns
+	conns      int           // connections; see compat.Conns
 	halfOpen   int           // of these, not beyond the handshake
 	bodyBytes  int64         // of all bodies being read
 	replyBytes int64         // of all answers being written
@@ -51,7 +51,7 @@ type limits struct {
 func defaultLimits(request time.Duration) limits {
 	return limits{
 		handshake: 10 * time.Second, idle: 2 * time.Minute, body: 10 * time.Second, write: 20 * time.Second,
-		call: request + callGrace, conns: 8192, halfOpen: 1024, bodyBytes: 64 << 20, replyBytes: 128 << 20,
+		call: request + callGrace, conns: 8192, halfOpen: compat.MaxHalfOpen, bodyBytes: 64 << 20, replyBytes: 128 << 20,
 	}
 }
 
@@ -156,7 +156,7 @@ func (s *Server) Listen(addr string) (string, error) {
 	}
 	conf := s.opt.TLS.Clone()
 	conf.NextProtos = []string{"h2", "http/1.1"}
-	l := &tcpListener{conns: newConns(s.lim.conns, s.lim.halfOpen)}
+	l := &tcpListener{conns: compat.NewConns(s.lim.conns, s.lim.halfOpen, s.opt.Log.With("interface", "web"))}
 	l.http = &http.Server{
 		Handler:                      s,
 		TLSConfig:                    conf,
@@ -165,7 +165,7 @@ func (s *Server) Listen(addr string) (string, error) {
 		WriteTimeout:                 s.lim.call + s.lim.write, // requests that stay open take it off
 		MaxHeaderBytes:               readHeaderBytes,
 		DisableGeneralOptionsHandler: true,
-		ConnState:                    l.conns.state,
+		ConnState:                    func(c net.Conn, st http.ConnState) { l.conns.State(c, st) },
 		ConnContext:                  func(ctx context.Context, _ net.Conn) context.Context { return s.connContext(ctx) },
 		ErrorLog:                     slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
@@ -212,11 +212,11 @@ func (s *Server) Close() {
 // tcpListener serves HTTP/1.1 and 2.
 type tcpListener struct {
 	http  *http.Server
-	conns *conns
+	conns *compat.Conns
 }
 
 func (l *tcpListener) drain(ctx context.Context) {
-	l.conns.end() // what has not asked anything need not be answered
+	l.conns.End() // what has not asked anything need not be answered
 	if err := l.http.Shutdown(ctx); err != nil {
 		l.close()
 	}

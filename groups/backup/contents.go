@@ -168,7 +168,7 @@ func (c *contents) loaded(m *Manifest, want [rows.SumBytes]byte) error {
 		if err := s.Loaded(); err != nil {
 			return fmt.Errorf("group %d: %w", number, err)
 		}
-		err := s.Audit(func(ns string) bool { return engine.GroupOf(ns, m.GroupCount) == number })
+		err := s.Audit(func(ns string) bool { return wire.GroupOf(ns, m.GroupCount) == number })
 		if err != nil {
 			return fmt.Errorf("group %d: %w", number, err)
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// Format is the format of backups that this build writes and reads.
-const Format = 1
+// backupFormat is the format of backups that this build writes and reads.
+const backupFormat = 1
 
-// ManifestFile is the name of the manifest in a backup.
-const ManifestFile = "manifest.json"
+// manifestFile is the name of the manifest in a backup.
+const manifestFile = "manifest.json"
 
 // maxManifest bounds a manifest: that of 65 536 logs takes less.
 const maxManifest = 32 << 20
@@ -30,6 +30,10 @@ var ErrDamaged = errors.New("the backup is damaged")
 
 // ErrFormat says that a backup was written by a version that this build does not know.
 var ErrFormat = errors.New("the backup has another format")
+
+// ErrNone says that a directory has no manifest that can be read: Commit did not make
+// it. It is always wrapped with the directory's name.
+var ErrNone = errors.New("is no backup")
 
 // damaged is ErrDamaged with what is wrong.
 func damaged(format string, args ...any) error {
@@ -91,11 +95,11 @@ func (m *Manifest) text() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// ReadManifest reads and checks the manifest of a backup.
-func ReadManifest(dir string) (*Manifest, error) {
-	f, err := os.Open(filepath.Join(dir, ManifestFile))
+// readManifest reads and checks the manifest of a backup.
+func readManifest(dir string) (*Manifest, error) {
+	f, err := os.Open(filepath.Join(dir, manifestFile))
 	if err != nil {
-		return nil, fmt.Errorf("%s is no backup: %w", dir, err)
+		return nil, fmt.Errorf("%s %w: %w", dir, ErrNone, err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
@@ -103,18 +107,18 @@ func ReadManifest(dir string) (*Manifest, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	case len(b) > maxManifest:
-		return nil, damaged("%s is longer than %d bytes", ManifestFile, maxManifest)
+		return nil, damaged("%s is longer than %d bytes", manifestFile, maxManifest)
 	}
 	var format struct{ Format int }
 	if err := json.Unmarshal(b, &format); err != nil {
-		return nil, damaged("%s: %w", ManifestFile, err)
+		return nil, damaged("%s: %w", manifestFile, err)
 	}
-	if format.Format != Format {
-		return nil, fmt.Errorf("%w: %d, this build reads %d: use the version that wrote it", ErrFormat, format.Format, Format)
+	if format.Format != backupFormat {
+		return nil, fmt.Errorf("%w: %d, this build reads %d: use the version that wrote it", ErrFormat, format.Format, backupFormat)
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(b, m); err != nil {
-		return nil, damaged("%s: %w", ManifestFile, err)
+		return nil, damaged("%s: %w", manifestFile, err)
 	}
 	said := m.SHA256
 	want, err := m.encode()
@@ -122,7 +126,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 		return nil, err
 	}
 	if said != m.SHA256 || !bytes.Equal(b, want) {
-		return nil, damaged("%s: its checksum is wrong: somebody changed it, or it was not copied whole", ManifestFile)
+		return nil, damaged("%s: its checksum is wrong: somebody changed it, or it was not copied whole", manifestFile)
 	}
 	return m, m.check()
 }

@@ -48,7 +48,7 @@ type Restored struct {
 // join them until they are compacted: the identity says so (restored), and the node
 // sees to it when it starts.
 func Restore(ctx context.Context, o Options) (*Restored, error) {
-	m, err := ReadManifest(o.From)
+	m, err := readManifest(o.From)
 	if err != nil {
 		return nil, err
 	}

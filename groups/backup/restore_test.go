@@ -13,6 +13,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // loadDir reads the database of a restored node.
@@ -109,6 +110,32 @@ func TestRestore(t *testing.T) {
 	again, err := Restore(context.Background(), Options{From: dir, DataDir: filepath.Join(t.TempDir(), "2"), NodeID: "pathlockd-3"})
 	if err != nil || again.ClusterID == r.ClusterID {
 		t.Errorf("a second restore founds cluster %+v, %v", again, err)
+	}
+}
+
+// TestRestoreRaisesAll: groups that the backup says nothing about may have minted tokens
+// after it was taken.
+func TestRestoreRaisesAll(t *testing.T) {
+	p := newPlace()
+	p.write(t, "o", "h:/0/x")
+	for i := range p.groups {
+		if i != int(wire.GroupOf("h:/0", testGroups)) {
+			p.groups[i] = nil
+		}
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	r, err := Restore(context.Background(), Options{From: p.save(t, nil), DataDir: data, NodeID: "pathlockd-0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, _, _ := loadDir(t, data)
+	if len(groups) != testGroups {
+		t.Errorf("%d groups are written, want %d", len(groups), testGroups)
+	}
+	for number, g := range groups {
+		if g.Counter() < r.Base {
+			t.Errorf("group %d counts from %d, below the base %d", number, g.Counter(), r.Base)
+		}
 	}
 }
 

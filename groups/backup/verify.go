@@ -19,7 +19,6 @@ type Report struct {
 type LogReport struct {
 	Saved
 	engine.Tally
-	Groups int // that anything is known of
 }
 
 // Total is the tally of all logs.
@@ -41,7 +40,7 @@ func (r *Report) Total() (t engine.Tally) {
 // Verify reads a whole backup and says what is in it, or what is wrong with it.
 // It has one log in memory at a time.
 func Verify(ctx context.Context, dir string) (*Report, error) {
-	m, err := ReadManifest(dir)
+	m, err := readManifest(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +61,7 @@ func (m *Manifest) verify(ctx context.Context, dir string) (*Report, error) {
 			return nil, damaged("%s: namespace %s is being moved, and no policy change is under way", m.Logs[i].File, root)
 		}
 		r.Highest = max(r.Highest, c.highest())
-		r.Logs = append(r.Logs, LogReport{Saved: m.Logs[i], Tally: c.tally, Groups: len(c.groups)})
+		r.Logs = append(r.Logs, LogReport{Saved: m.Logs[i], Tally: c.tally})
 	}
 	return r, nil
 }

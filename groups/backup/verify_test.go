@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 func TestVerify(t *testing.T) {
@@ -77,17 +79,23 @@ func TestDamageIsFound(t *testing.T) {
 			forge(t, dir, func(m *Manifest) { m.Logs[1].like(other) })
 		}, ErrDamaged, "log"},
 		{"no manifest", func(t *testing.T, dir string) {
-			if err := os.Remove(filepath.Join(dir, ManifestFile)); err != nil {
+			if err := os.Remove(filepath.Join(dir, manifestFile)); err != nil {
 				t.Fatal(err)
 			}
 		}, os.ErrNotExist, "is no backup"},
 		{"a manifest cut short", func(t *testing.T, dir string) {
-			edit(t, dir, ManifestFile, func(b []byte) []byte { return b[:len(b)/2] })
-		}, ErrDamaged, ManifestFile},
+			edit(t, dir, manifestFile, func(b []byte) []byte { return b[:len(b)/2] })
+		}, ErrDamaged, manifestFile},
+		{"a manifest without end", func(t *testing.T, dir string) {
+			edit(t, dir, manifestFile, func(b []byte) []byte { return append(b, bytes.Repeat([]byte(" "), maxManifest)...) })
+		}, ErrDamaged, "is longer than"},
 		{"a manifest that was changed", func(t *testing.T, dir string) {
-			edit(t, dir, ManifestFile, func(b []byte) []byte {
+			edit(t, dir, manifestFile, func(b []byte) []byte {
 				return bytes.Replace(b, []byte(`"replication_factor": 3`), []byte(`"replication_factor": 1`), 1)
 			})
+		}, ErrDamaged, "checksum"},
+		{"a manifest that says more", func(t *testing.T, dir string) {
+			edit(t, dir, manifestFile, func(b []byte) []byte { return append([]byte(`{"more": 1,`), b[1:]...) })
 		}, ErrDamaged, "checksum"},
 		{"another format", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.Format = 2 }) }, ErrFormat, "2, this build reads 1"},
 		{"another format of rows", func(t *testing.T, dir string) {
@@ -103,6 +111,10 @@ func TestDamageIsFound(t *testing.T) {
 		{"an algorithm of another world", func(t *testing.T, dir string) {
 			forge(t, dir, func(m *Manifest) { m.Algorithm = "optimistic" })
 		}, ErrDamaged, "optimistic"},
+		{"a row too many", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.Logs[1].Rows++ }) }, ErrDamaged, "rows, the manifest says"},
+		{"logs in another order", func(t *testing.T, dir string) {
+			forge(t, dir, func(m *Manifest) { m.Logs[1], m.Logs[2] = m.Logs[2], m.Logs[1] })
+		}, ErrDamaged, "entry 2 of its logs is log 3"},
 		{"another index", func(t *testing.T, dir string) {
 			forge(t, dir, func(m *Manifest) { m.Logs[2].AppliedIndex++ })
 		}, ErrDamaged, "as of entry 77"},
@@ -132,10 +144,11 @@ func TestDamageIsFound(t *testing.T) {
 
 // TestWrongRowsAreFound: a stream that is whole, and makes no state or another one.
 func TestWrongRowsAreFound(t *testing.T) {
+	const own = 0 // the log's own row
 	table := func(key []byte) byte {
 		k, err := rows.Parse(key)
 		if err != nil || k.Space != rows.SpaceGroup {
-			return 0
+			return own
 		}
 		return k.Row[0]
 	}
@@ -172,6 +185,16 @@ func TestWrongRowsAreFound(t *testing.T) {
 			return key, val
 		}), "unknown table"},
 		{"a row of no space", once('H', func(key, val []byte) ([]byte, []byte) { return append([]byte{'?'}, key...), val }), "the key of no row"},
+		{"a fence is above all", once('F', func(key, val []byte) ([]byte, []byte) {
+			return key, wire.AppendInt(wire.AppendArray(nil, 1), 1<<40)
+		}), "has a fence 1099511627776 above its counter"},
+		{"the log's own row is missing", once(own, drop), "has 0 rows of the log's own state"},
+		{"the log's own row is another's", once(own, func(key, val []byte) ([]byte, []byte) {
+			return rows.Log(9, rows.LogState, nil), val
+		}), "is none of log 1"},
+		{"a session is among the rows", once(own, func(key, val []byte) ([]byte, []byte) {
+			return rows.Log(1, rows.LogSession, []byte("id")), val
+		}), "is none of log 1"},
 		{"a value cut short", once('H', func(key, val []byte) ([]byte, []byte) { return key, val[:len(val)-2] }), "row"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -183,64 +206,31 @@ func TestWrongRowsAreFound(t *testing.T) {
 	}
 }
 
-// TestWriterRefuses: what is no whole image does not become a backup, and nothing is
-// written over.
-func TestWriterRefuses(t *testing.T) {
+// TestWrongHomeIsFound: rows that are all well, of a namespace that lives in another group.
+func TestWrongHomeIsFound(t *testing.T) {
+	p := newPlace()
+	home := wire.GroupOf("h:/0", testGroups)
+	p.writeAt(t, (home+testLogs)%testGroups, "o", "h:/0/x") // another group of the same log
+	_, err := Verify(context.Background(), p.save(t, nil))
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "none of the group's") {
+		t.Error(err)
+	}
+}
+
+// TestMoveWithoutChangeIsFound: what is being moved while no policy change is under way
+// would stay so for ever.
+func TestMoveWithoutChangeIsFound(t *testing.T) {
 	p := full(t)
-	whole := p.stream(t, 1, nil)
-	for _, c := range []struct {
-		name string
-		b    []byte
-	}{
-		{"nothing", nil}, {"a part", whole[:len(whole)-1]}, {"no sum", whole[:len(whole)-rows.SumBytes]},
-		{"more", append(bytes.Clone(whole), 0)}, {"garbage", []byte("HTTP/1.1 400 Bad Request")},
-	} {
-		dir := filepath.Join(t.TempDir(), "backup")
-		w, err := Create(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := w.Log(described(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = l.Write(c.b)
-		if err = errors.Join(err, l.Close()); err == nil {
-			t.Errorf("%s passes for an image", c.name)
-		}
-		if _, err := w.Commit("v1", false); err == nil {
-			t.Errorf("%s: a backup of nothing was committed", c.name)
-		}
-		if err := w.Abort(); err != nil {
-			t.Fatal(err)
-		}
-		if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) > 0 {
-			t.Errorf("%s: %v is left, %v", c.name, left, err)
-		}
+	const root = "h:/0/alone"
+	ns := wire.GroupOf("h:/0", testGroups)
+	var out engine.Output
+	freeze := &engine.Command{Req: &wire.Request{Op: wire.OpFreeze, Namespace: root}, NS: "h:/0"}
+	if res := p.groups[ns].Apply(engine.Clock{Now: p.now, Wall: p.now}, freeze, &out); res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Fatal(res)
 	}
-	dir := p.save(t, nil)
-	if _, err := Create(dir); !errors.Is(err, ErrExists) {
-		t.Errorf("a backup is begun over another: %v", err)
-	}
-	w, err := Create(filepath.Join(t.TempDir(), "mixed"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Abort()
-	l, err := w.Log(described(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Write(whole); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b := described(2)
-	b.ClusterID = "another"
-	if _, err := w.Log(b); err == nil || !strings.Contains(err.Error(), "another") {
-		t.Errorf("logs of two clusters become one backup: %v", err)
+	_, err := Verify(context.Background(), p.save(t, nil))
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), root) || !strings.Contains(err.Error(), "no policy change is under way") {
+		t.Error(err)
 	}
 }
 
@@ -256,7 +246,7 @@ func swap(t *testing.T, dir, a, b string) {
 // forge changes the manifest, and makes its checksum fit.
 func forge(t *testing.T, dir string, change func(*Manifest)) {
 	t.Helper()
-	m, err := ReadManifest(dir)
+	m, err := readManifest(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +255,7 @@ func forge(t *testing.T, dir string, change func(*Manifest)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit(t, dir, ManifestFile, func([]byte) []byte { return b })
+	edit(t, dir, manifestFile, func([]byte) []byte { return b })
 }
 
 // like makes a manifest's entry fit a file.

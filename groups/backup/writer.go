@@ -51,7 +51,7 @@ func (w *Writer) Abort() error {
 func (w *Writer) Log(b *wire.Backup) (*LogWriter, error) {
 	if w.manifest.Format == 0 {
 		w.manifest = Manifest{
-			Format: Format, ClusterID: b.ClusterID, GroupCount: int(b.GroupCount), LogCount: int(b.LogCount),
+			Format: backupFormat, ClusterID: b.ClusterID, GroupCount: int(b.GroupCount), LogCount: int(b.LogCount),
 			Segments: int(b.PrefixSegments), Algorithm: b.Algorithm.String(), Replication: int(b.Replication),
 		}
 	}
@@ -88,7 +88,7 @@ func (w *Writer) Commit(serverVersion string, local bool) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeSynced(filepath.Join(w.dir, ManifestFile), b); err != nil {
+	if err := writeSynced(filepath.Join(w.dir, manifestFile), b); err != nil {
 		return nil, fmt.Errorf("write the manifest: %w", err)
 	}
 	if err := syncDir(w.dir); err != nil {

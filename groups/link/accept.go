@@ -93,7 +93,7 @@ func (g *gate) greet(v *visit) (err error) {
 	if verdict == accepted {
 		verdict, text = g.arrive(&h)
 	}
-	v.peer, v.kind = g.peerOf(&h), h.kind
+	v.peer, v.kind = h.peer(), h.kind
 	if verdict == accepted {
 		defer func() {
 			if err != nil {
@@ -106,14 +106,14 @@ func (g *gate) greet(v *visit) (err error) {
 		return fmt.Errorf("send hello: %w", err)
 	}
 	if verdict != accepted {
-		return &Refusal{Text: text}
+		return &Refusal{text: text}
 	}
 	last, err := readHello(v.secure)
 	if err != nil {
 		return err
 	}
 	if last.verdict != accepted {
-		return &Refusal{ByPeer: true, Text: last.text}
+		return &Refusal{byPeer: true, text: last.text}
 	}
 	return v.raw.SetDeadline(time.Time{})
 }

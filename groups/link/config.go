@@ -46,11 +46,8 @@ type Config struct {
 
 // Peer is who is at the other end.
 type Peer struct {
-	Cluster string
-	Node    string
-	Host    string
-	Version uint16 // of the protocol: the highest that both speak
-	Format  uint32 // of shared data: the highest that both work with
+	Node string // node_id
+	Host string // raft host id
 }
 
 // timing holds the times that doc.go tells, zero for the defaults. Tests make them

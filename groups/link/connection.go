@@ -40,8 +40,8 @@ func (t *transport) connect(ctx context.Context, target string, kind Kind) (*con
 	c.mu.leave = context.AfterFunc(ctx, func() { c.end(net.ErrClosed) })
 	c.mu.Unlock()
 	if !t.keep(v.raw, c.listen) {
-		c.end(ErrClosed)
-		return nil, ErrClosed
+		c.end(errClosed)
+		return nil, errClosed
 	}
 	return c, nil
 }
@@ -136,7 +136,7 @@ func (c *connection) send(frame byte, m marshaler, size int) error {
 		return err
 	}
 	if limit := limitOf(c.kind); size > limit {
-		return fmt.Errorf("raft link to node %s: %s of %d bytes, at most %d are allowed: %w", c.peer.Node, c.kind, size, limit, ErrTooLong)
+		return fmt.Errorf("raft link to node %s: %s of %d bytes, at most %d are allowed: %w", c.peer.Node, c.kind, size, limit, errTooLong)
 	}
 	if size > keptBytes {
 		if err := c.t.out.take(c.ctx, size); err != nil {

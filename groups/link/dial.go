@@ -16,7 +16,7 @@ var errCut = errors.New("cut by the fault laboratory")
 // want, if there, is the node id that it must have.
 func (g *gate) dial(ctx context.Context, target, want string, kind Kind) (*visit, error) {
 	if g.tls == nil {
-		return nil, ErrAlone
+		return nil, errAlone
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -27,7 +27,7 @@ func (g *gate) dial(ctx context.Context, target, want string, kind Kind) (*visit
 	}
 	if !g.keep(raw, nil) {
 		_ = raw.Close()
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	v := &visit{raw: raw, kind: kind}
 	if err := g.introduce(ctx, v, target, want); err != nil {
@@ -77,7 +77,7 @@ func (g *gate) introduce(ctx context.Context, v *visit, target, want string) err
 		return err
 	}
 	if h.verdict != accepted {
-		return &Refusal{ByPeer: true, Text: h.text}
+		return &Refusal{byPeer: true, text: h.text}
 	}
 	verdict, text := g.judge(&h, theirs)
 	if verdict == accepted && want != "" && h.node != want {
@@ -88,9 +88,9 @@ func (g *gate) introduce(ctx context.Context, v *visit, target, want string) err
 		return fmt.Errorf("send hello: %w", err)
 	}
 	if verdict != accepted {
-		return &Refusal{Text: text}
+		return &Refusal{text: text}
 	}
-	v.peer = g.peerOf(&h)
+	v.peer = h.peer()
 	if f := g.c.Faults; f != nil {
 		if fate := f.Outgoing(Passage{From: g.c.Node, To: h.node, Kind: Connect}); fate.Drop || fate.Cut {
 			return errCut

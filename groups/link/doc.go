@@ -21,7 +21,7 @@
 // does not. With the operator's own certificates (Config.TLS) both ends must show one
 // that the other's pool verifies, and then prove the token in their hellos, bound to the
 // handshake. With neither there are no peers: nothing listens, and every dial fails with
-// ErrAlone.
+// errAlone.
 //
 // Whoever reaches the port is shown the public key, which a guess of the token can be
 // tried against at leisure. So the token must be random, and not a phrase.

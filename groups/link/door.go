@@ -17,7 +17,7 @@ type Door struct{ g *gate }
 // that another node made, in a goroutine of its own; when it returns the connection is
 // closed, and what it answers is logged unless it is how connections end. It must return
 // when reading or writing fails: Close waits for it. A node alone has a door that is
-// shut: nothing listens, and Dial answers ErrAlone.
+// shut: nothing listens, and Dial answers errAlone.
 func (l *Link) OpenDoor(addr string, serve func(*Conn) error) (*Door, error) {
 	d := &Door{g: l.gate("link_addr", Requests)}
 	if addr == "" {

@@ -63,10 +63,10 @@ func TestDoor(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if p := c.Peer(); p != (Peer{Cluster: clusterA, Node: "node-2", Host: "host-2", Version: versionMax, Format: 7}) {
+			if p := c.Peer(); p != (Peer{Node: "node-2", Host: "host-2"}) {
 				t.Errorf("the dialer sees %+v", p)
 			}
-			if p := within(t, "a guest", came); p != (Peer{Cluster: clusterA, Node: "node-1", Host: "host-1", Version: versionMax, Format: 7}) {
+			if p := within(t, "a guest", came); p != (Peer{Node: "node-1", Host: "host-1"}) {
 				t.Errorf("the listener sees %+v", p)
 			}
 			say(t, c, "hello")
@@ -107,7 +107,7 @@ func TestDoorRefusals(t *testing.T) {
 			a, own := door(t, 1, echo, quick, c.change)
 			_, err := a.Dial(context.Background(), c.node, b.Addr())
 			var r *Refusal
-			if !errors.As(err, &r) || r.ByPeer != c.byPeer || !strings.Contains(r.Text, c.words) {
+			if !errors.As(err, &r) || r.byPeer != c.byPeer || !strings.Contains(r.text, c.words) {
 				t.Fatal(err)
 			}
 			for _, j := range []*journal{own, log} {
@@ -120,7 +120,7 @@ func TestDoorRefusals(t *testing.T) {
 		t.Error(err)
 	}
 	alone, _ := door(t, 1, echo, func(c *Config) { c.Token = "" })
-	if _, err := alone.Dial(context.Background(), "", b.Addr()); !errors.Is(err, ErrAlone) || alone.Addr() != "" {
+	if _, err := alone.Dial(context.Background(), "", b.Addr()); !errors.Is(err, errAlone) || alone.Addr() != "" {
 		t.Error(err, alone.Addr())
 	}
 	c, _ := configOf(5, formats(3, 4))

@@ -69,8 +69,8 @@ const (
 	pieceBytes = 256 << 10
 )
 
-// ErrTooLong says that a batch or chunk is longer than any that dragonboat makes.
-var ErrTooLong = errors.New("longer than a frame may be")
+// errTooLong says that a batch or chunk is longer than any that dragonboat makes.
+var errTooLong = errors.New("longer than a frame may be")
 
 func limitOf(k Kind) int {
 	if k == Snapshots {
@@ -128,7 +128,7 @@ func (r *frameReader) next(ctx context.Context) (kind byte, body []byte, err err
 	case (kind == frameAlive || kind == frameEnd) && n != 0:
 		return 0, nil, fmt.Errorf("a frame of type %d with %d bytes, which has none", kind, n)
 	case n > r.limit:
-		return 0, nil, fmt.Errorf("a frame of %d bytes, at most %d are allowed: %w", n, r.limit, ErrTooLong)
+		return 0, nil, fmt.Errorf("a frame of %d bytes, at most %d are allowed: %w", n, r.limit, errTooLong)
 	}
 	if body, err = r.room(ctx, n); err != nil {
 		return 0, nil, err

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/members"
 )
 
 // Limits on the connections that came in at one gate.
@@ -26,12 +28,12 @@ const acceptPause = 100 * time.Millisecond
 // is closed, so Close ends them all.
 type gate struct {
 	c      Config
-	tls    *tls.Config // nil for a node alone
-	secret []byte      // proven in the hello, nil if the handshake has proven it
-	key    string      // the setting that names the port, for people
-	kinds  []Kind      // what is asked for at this port
-	limit  *limiter
-	ctx    context.Context // ends with the gate
+	tls    *tls.Config      // nil for a node alone
+	secret []byte           // proven in the hello, nil if the handshake has proven it
+	key    string           // the setting that names the port, for people
+	kinds  []Kind           // what is asked for at this port
+	limit  *members.Limiter // of warnings, by kind and host
+	ctx    context.Context  // ends with the gate
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
@@ -62,7 +64,7 @@ type visit struct {
 }
 
 func (l *Link) gate(key string, kinds ...Kind) *gate {
-	g := &gate{c: l.c, tls: l.tls, secret: l.secret, key: key, kinds: kinds, limit: newLimiter(l.c.timing.logEvery)}
+	g := &gate{c: l.c, tls: l.tls, secret: l.secret, key: key, kinds: kinds, limit: members.NewLimiter(l.c.timing.logEvery)}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.mu.open = make(map[net.Conn]struct{})
 	g.mu.greeting = make(map[string]int)
@@ -84,7 +86,7 @@ func (g *gate) listen(addr string, serve func(*visit) error) error {
 	defer g.mu.Unlock()
 	if g.mu.closed {
 		_ = l.Close()
-		return ErrClosed
+		return errClosed
 	}
 	g.mu.listener = l
 	g.wg.Go(func() { g.accept(l, serve) })
@@ -154,7 +156,7 @@ func (g *gate) shut(c net.Conn) {
 
 // warn logs once in a while for each kind and host.
 func (g *gate) warn(kind, host, text string, err error) {
-	if g.ctx.Err() != nil || !g.limit.allow(kind+" "+host) {
+	if g.ctx.Err() != nil || !g.limit.Allow(kind+" "+host) {
 		return
 	}
 	args := make([]any, 0, 6)
@@ -230,8 +232,8 @@ func tune(c net.Conn) {
 	}
 }
 
-// ErrAlone is the error of a dial on a node that has neither token nor certificates.
-var ErrAlone = errors.New("this node has no internal_auth_token and so no peers")
+// errAlone is the error of a dial on a node that has neither token nor certificates.
+var errAlone = errors.New("this node has no internal_auth_token and so no peers")
 
-// ErrClosed is the error of what a closed link was asked for.
-var ErrClosed = errors.New("the link between nodes is closed")
+// errClosed is the error of what a closed link was asked for.
+var errClosed = errors.New("the link between nodes is closed")

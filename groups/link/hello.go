@@ -44,16 +44,16 @@ const (
 // Refusal is the error of an end that was refused, or refuses, after its key was
 // accepted.
 type Refusal struct {
-	ByPeer bool // the peer said it
-	Text   string
+	byPeer bool // the peer said it
+	text   string
 }
 
 // Error says who refused and why.
 func (r *Refusal) Error() string {
-	if r.ByPeer {
-		return "refused by the peer: " + r.Text
+	if r.byPeer {
+		return "refused by the peer: " + r.text
 	}
-	return "refused the peer: " + r.Text
+	return "refused the peer: " + r.text
 }
 
 // hello is what each end says first, and the dialer once more: in its second it says
@@ -187,16 +187,14 @@ func (g *gate) judge(h *hello, proof string) (verdict, string) {
 		return clash, fmt.Sprintf("nodes %s and %s have the same raft host id %s: one's data_dir is a copy of the other's", h.node, g.c.Node, h.host)
 	}
 	if g.c.Admit != nil {
-		if err := g.c.Admit(g.peerOf(h)); err != nil {
+		if err := g.c.Admit(h.peer()); err != nil {
 			return notAdmitted, err.Error()
 		}
 	}
 	return accepted, ""
 }
 
-func (g *gate) peerOf(h *hello) Peer {
-	return Peer{Cluster: h.cluster, Node: h.node, Host: h.host, Version: min(h.max, versionMax), Format: min(h.formatMax, g.c.FormatMax)}
-}
+func (h *hello) peer() Peer { return Peer{Node: h.node, Host: h.host} }
 
 // with answers the hello with a verdict in it.
 func (h hello) with(v verdict, text string) hello {

@@ -10,101 +10,6 @@ import (
 	"time"
 )
 
-// TestWrongToken: it ends in the handshake, and both sides say why.
-func TestWrongToken(t *testing.T) {
-	a := open(t, 1, quick, func(c *Config) { c.Token = "another token, just as long as it." })
-	b := open(t, 2, quick)
-	_, err := a.GetConnection(context.Background(), b.link.Addr())
-	if !errors.Is(err, ErrToken) {
-		t.Fatal(err)
-	}
-	a.logged(t, "does not have this cluster's internal_auth_token")
-	b.logged(t, "does not have this cluster's internal_auth_token")
-	if b.guestConns() != 0 {
-		t.Fatal("it is a guest")
-	}
-}
-
-// TestListenerChecksToo: a dialer that accepts any certificate gets no further.
-func TestListenerChecksToo(t *testing.T) {
-	other, err := tokenTLS("another token, just as long as it.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]*tls.Config{
-		"no certificate":      {InsecureSkipVerify: true, NextProtos: []string{protocolName}},
-		"another certificate": {InsecureSkipVerify: true, NextProtos: []string{protocolName}, Certificates: other.Certificates},
-		"old TLS":             {InsecureSkipVerify: true, NextProtos: []string{protocolName}, MaxVersion: tls.VersionTLS12},
-		"another protocol":    {InsecureSkipVerify: true, NextProtos: []string{"h2"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := open(t, 2, quick)
-			conn, err := tls.Dial("tcp", b.link.Addr(), c)
-			if err == nil {
-				defer conn.Close()
-				h := hello{min: 1, max: 1, kind: Messages, cluster: clusterA, node: "node-1", host: "host-1"}
-				_, _ = conn.Write(h.encode())
-				_ = conn.SetReadDeadline(time.Now().Add(patience))
-				if _, err := readHello(conn); err == nil {
-					t.Fatal("was greeted")
-				}
-			}
-			b.logged(t, "internal_auth_token")
-		})
-	}
-}
-
-// TestRefusals: who has the token and must not connect is told why, and both ends
-// log it.
-func TestRefusals(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*Config)
-		words  string
-	}{
-		"another cluster": {func(c *Config) { c.Cluster = clusterB }, "wrong seed_nodes, address or data_dir"},
-		"my node id":      {func(c *Config) { c.Node = "node-2" }, "node_id node-2 is used by two nodes"},
-		"my host id":      {func(c *Config) { c.Host = "host-2" }, "one's data_dir is a copy"},
-		"myself":          {func(c *Config) { c.Node, c.Host = "node-2", "host-2" }, "was reached by itself"},
-		"not admitted":    {func(c *Config) { c.Node = "node-13" }, "was evicted"},
-		"another's id":    {func(c *Config) { c.Node = "node-3" }, "node_id node-3 is used by two nodes, with raft host ids"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := open(t, 2, quick, func(c *Config) {
-				c.Admit = func(p Peer) error {
-					if p.Node == "node-13" {
-						return errors.New("node-13 was evicted")
-					}
-					return nil
-				}
-			})
-			open(t, 3, quick).to(t, b)
-			a := open(t, 1, quick, c.change)
-			_, err := a.GetConnection(context.Background(), b.link.Addr())
-			var r *Refusal
-			if !errors.As(err, &r) || !r.ByPeer || !strings.Contains(r.Text, c.words) {
-				t.Fatal(err)
-			}
-			a.logged(t, c.words)
-			b.logged(t, c.words)
-			eventually(t, "only the good connection", func() bool { return b.guestConns() == 1 })
-		})
-	}
-}
-
-// TestDialerRefuses: the listener would talk, the dialer does not, and says so.
-func TestDialerRefuses(t *testing.T) {
-	a := open(t, 1, quick, func(c *Config) { c.Admit = func(Peer) error { return errors.New("node-2 was evicted") } })
-	b := open(t, 2, quick)
-	_, err := a.GetConnection(context.Background(), b.link.Addr())
-	var r *Refusal
-	if !errors.As(err, &r) || r.ByPeer {
-		t.Fatal(err)
-	}
-	a.logged(t, "node-2 was evicted")
-	b.logged(t, "node-2 was evicted")
-	eventually(t, "no guest", func() bool { return b.guestConns() == 0 })
-}
-
 // greeted is a connection by hand, past the hello.
 func greeted(t *testing.T, b *end, kind Kind) *tls.Conn {
 	t.Helper()
@@ -135,6 +40,7 @@ func TestGarbage(t *testing.T) {
 		kind  Kind
 		words string
 	}{
+		"wrong kind":   {[]byte{frameBatch, 0, 0, 0, 0}, Snapshots, "a frame of type 1 on a connection for snapshots"},
 		"unknown type": {[]byte{9, 0, 0, 0, 0}, Messages, "unknown type 9"},
 		"too long":     {[]byte{frameBatch, 0xff, 0xff, 0xff, 0xff}, Messages, "at most"},
 		"long chunk":   {[]byte{frameChunk, 0, 0x40, 0, 1}, Snapshots, "at most 4194304"},
@@ -156,47 +62,6 @@ func TestGarbage(t *testing.T) {
 			within(t, "a batch of somebody else", b.batches)
 		})
 	}
-}
-
-// TestBadHello: a holder of the token that says something else is closed.
-func TestBadHello(t *testing.T) {
-	h := hello{min: 1, max: 1, kind: Messages, cluster: clusterA, node: "node-1", host: "host-1"}
-	good := h.encode()
-	for name, b := range map[string][]byte{
-		"magic":  append([]byte("GET / HT"), good[8:]...),
-		"length": append([]byte(helloMagic), 0xff, 0xff),
-		"short":  append([]byte(helloMagic), 0, 3, 0, 1, 0),
-		"text":   append(append([]byte(helloMagic), 0, helloFixed+2), append(make([]byte, helloFixed), 0xff, 0xff)...),
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := open(t, 2, quick)
-			c, err := tls.Dial("tcp", e.link.Addr(), e.tls)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			if _, err := c.Write(b); err != nil {
-				t.Fatal(err)
-			}
-			e.logged(t, errHello.Error())
-		})
-	}
-}
-
-// FuzzHello: nothing a peer says breaks the decoder, and what it decodes it encodes.
-func FuzzHello(f *testing.F) {
-	h := hello{min: 1, max: 2, kind: Messages, cluster: clusterA, node: "n", host: "h", text: "why", proof: "\x00\xff"}
-	f.Add(h.encode()[10:])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		h, err := decodeHello(b)
-		if err != nil {
-			return
-		}
-		again, err := decodeHello(h.encode()[10:])
-		if len(h.cluster) <= maxNameBytes && len(h.node) <= maxNameBytes && len(h.host) <= maxNameBytes && len(h.text) <= maxTextBytes && (err != nil || again != h) {
-			t.Fatalf("%+v is decoded as %+v, %v", h, again, err)
-		}
-	})
 }
 
 // TestSilentListener: who takes connections and says nothing holds a dial up for the
@@ -354,18 +219,26 @@ func TestGivenUpAtOnce(t *testing.T) {
 	eventually(t, "no guest", func() bool { return b.guestConns() == 0 })
 }
 
-// TestCrowd: connections that never say hello are limited for each address, and go.
-func TestCrowd(t *testing.T) {
-	t.Parallel()
-	b := open(t, 2, quick, func(c *Config) { c.timing.handshake = 2 * time.Second })
-	for range maxGreetingHost + 5 {
-		c, err := net.Dial("tcp", b.link.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
+// TestHalfFrame: who begins a frame and does not go on is closed, though it would be
+// waited for if it said nothing.
+func TestHalfFrame(t *testing.T) {
+	b := open(t, 2, quick)
+	c := greeted(t, b, Messages)
+	if _, err := c.Write([]byte{frameBatch, 0, 0, 4, 0, 1, 2, 3}); err != nil {
+		t.Fatal(err)
 	}
-	b.logged(t, "too many that have not said hello")
-	eventually(t, "them gone", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.mu.greeters == 0 && len(b.mu.greeting) == 0 })
-	open(t, 1, quick).to(t, b)
+	eventually(t, "its end", func() bool { return b.guestConns() == 0 })
+	b.logged(t, "silent for too long")
+}
+
+// panics is a message whose decoder does not expect what it is given.
+type panics struct{}
+
+func (panics) Unmarshal(b []byte) error { return errors.New(string(b[:1+len(b)])) }
+
+// TestDecoderPanics: it is an error of the peer's, and not this node's end.
+func TestDecoderPanics(t *testing.T) {
+	if err := unmarshal(panics{}, []byte("x")[:1:1]); err == nil || !strings.Contains(err.Error(), "decode: ") {
+		t.Error(err)
+	}
 }

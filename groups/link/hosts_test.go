@@ -198,8 +198,13 @@ func TestNodeHosts(t *testing.T) {
 	}
 	// The log that it misses is gone, so it needs a snapshot.
 	for _, at := range []uint64{second, third} {
+		// One that is done after its request was given up leaves the next nothing to do,
+		// which is refused: so each has something new.
 		eventually(t, "a snapshot", func() bool {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			if propose(second, 1000, time.Second) != nil {
+				return false
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), patience/4)
 			defer cancel()
 			_, err := hosts[at].SyncRequestSnapshot(ctx, 1, dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionOverhead: 1})
 			return err == nil

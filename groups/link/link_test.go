@@ -116,7 +116,7 @@ func TestAlone(t *testing.T) {
 	if addr := a.link.Addr(); addr != "" {
 		t.Fatalf("a node alone listens on %s", addr)
 	}
-	if _, err := a.GetConnection(context.Background(), "127.0.0.1:1"); !errors.Is(err, ErrAlone) {
+	if _, err := a.GetConnection(context.Background(), "127.0.0.1:1"); !errors.Is(err, errAlone) {
 		t.Fatal(err)
 	}
 }
@@ -158,7 +158,7 @@ func TestConfig(t *testing.T) {
 func TestOversize(t *testing.T) {
 	a, b := open(t, 1), open(t, 2)
 	c := a.to(t, b)
-	if err := c.SendMessageBatch(batch(1, maxBatchBytes)); !errors.Is(err, ErrTooLong) {
+	if err := c.SendMessageBatch(batch(1, maxBatchBytes)); !errors.Is(err, errTooLong) {
 		t.Fatal(err)
 	}
 	if err := c.SendMessageBatch(batch(2, 64<<20)); err != nil {

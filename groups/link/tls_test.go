@@ -124,12 +124,12 @@ func TestCertificatesAndToken(t *testing.T) {
 	for name, other := range map[string]members.Token{"another": token + "x", "none": ""} {
 		a := open(t, 3, with(other))
 		var r *Refusal
-		if _, err := a.GetConnection(context.Background(), b.link.Addr()); !errors.As(err, &r) || !r.ByPeer || !strings.Contains(r.Text, words) {
+		if _, err := a.GetConnection(context.Background(), b.link.Addr()); !errors.As(err, &r) || !r.byPeer || !strings.Contains(r.text, words) {
 			t.Errorf("%s: the listener does not refuse: %v", name, err)
 		}
 		// Where the dialer alone can find it out.
 		l := open(t, 4, with(other), func(c *Config) { c.Token = "" })
-		if _, err := open(t, 5, with(token)).GetConnection(context.Background(), l.link.Addr()); !errors.As(err, &r) || r.ByPeer || !strings.Contains(r.Text, words) {
+		if _, err := open(t, 5, with(token)).GetConnection(context.Background(), l.link.Addr()); !errors.As(err, &r) || r.byPeer || !strings.Contains(r.text, words) {
 			t.Errorf("%s: the dialer does not refuse: %v", name, err)
 		}
 	}
@@ -157,8 +157,53 @@ func TestCertificatesAndToken(t *testing.T) {
 		_, _ = readHello(c)
 	}()
 	var r *Refusal
-	if _, err := e.GetConnection(context.Background(), conn.Addr().String()); !errors.As(err, &r) || r.ByPeer || !strings.Contains(r.Text, words) {
+	if _, err := e.GetConnection(context.Background(), conn.Addr().String()); !errors.As(err, &r) || r.byPeer || !strings.Contains(r.text, words) {
 		t.Errorf("its own proof convinced the dialer: %v", err)
+	}
+}
+
+// TestProofIsOfOneHandshake: what a node says to prove the token to one peer is of no use
+// to that peer at another.
+func TestProofIsOfOneHandshake(t *testing.T) {
+	mine := newAuthority(t)
+	with := func(token members.Token) func(*Config) {
+		return func(o *Config) { quick(o); o.Token, o.TLS = token, mine.node(t, net.IPv4(127, 0, 0, 1)) }
+	}
+	a, b, thief := open(t, 1, with(token)), open(t, 2, with(token)), open(t, 3, with(""))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	heard := make(chan hello, 1)
+	go func() {
+		raw, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer raw.Close()
+		if h, err := readHello(tls.Server(raw, thief.tls)); err == nil {
+			heard <- h
+		}
+	}()
+	if _, err := a.GetConnection(context.Background(), listener.Addr().String()); err == nil {
+		t.Error("connected to one that says nothing")
+	}
+	h := within(t, "the hello of node-1", heard)
+	h.node, h.host = "node-3", "host-3"
+	conf := thief.tls.Clone()
+	conf.ServerName = "127.0.0.1"
+	conn, err := tls.Dial("tcp", b.link.Addr(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write(h.encode()); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	if answer, err := readHello(conn); err != nil || answer.verdict != otherToken {
+		t.Errorf("the proof of node-1 served another: %v %q, %v", answer.verdict, answer.text, err)
 	}
 }
 

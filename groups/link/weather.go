@@ -19,11 +19,6 @@ type Rule struct {
 	DelayMin, DelayMax time.Duration
 }
 
-// Tally is what Weather did so far.
-type Tally struct {
-	Passed, Dropped, Cut, Delayed, Duplicated uint64
-}
-
 // maxWays bounds the pairs of nodes whose passages are counted apart; the passages of
 // further pairs share one count.
 const maxWays = 4096
@@ -42,7 +37,6 @@ type Weather struct {
 		sync.Mutex
 		rules map[way]Rule // of kind 0
 		count map[way]uint64
-		tally Tally
 	}
 }
 
@@ -79,13 +73,6 @@ func (w *Weather) Partition(one, other []string) {
 	}
 }
 
-// Tally answers what was done so far.
-func (w *Weather) Tally() Tally {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.mu.tally
-}
-
 // Sent answers how many passages of a kind it decided, all ways together.
 func (w *Weather) Sent(k Kind) (n uint64) {
 	w.mu.Lock()
@@ -117,21 +104,7 @@ func (w *Weather) Outgoing(p Passage) Fate {
 		k = way{}
 	}
 	w.mu.count[k]++
-	f := decide(r, rand.New(rand.NewPCG(w.seed, k.hash(w.mu.count[k]))))
-	t := &w.mu.tally
-	switch {
-	case f.Cut:
-		t.Cut++
-	case f.Drop:
-		t.Dropped++
-	default:
-		t.Passed++
-	}
-	if f.Delay > 0 {
-		t.Delayed++
-	}
-	t.Duplicated += uint64(f.Copies)
-	return f
+	return decide(r, rand.New(rand.NewPCG(w.seed, k.hash(w.mu.count[k]))))
 }
 
 // decide draws the same numbers in the same order whatever the rule is, so that a change

@@ -2,7 +2,6 @@ package members
 
 import (
 	"errors"
-	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -17,7 +16,6 @@ var (
 	_ memberlist.MergeDelegate    = delegate{}
 	_ memberlist.EventDelegate    = delegate{}
 	_ memberlist.ConflictDelegate = delegate{}
-	_ memberlist.PingDelegate     = delegate{}
 )
 
 // NodeMeta is what this node tells of itself. Its length was checked before.
@@ -42,7 +40,7 @@ func (d delegate) LocalState(join bool) []byte {
 		return nil
 	}
 	self := d.m.table.self()
-	return appendAnswer(nil, &self, d.m.config.Settings)
+	return encodeAnswer(&self, d.m.config.Settings)
 }
 
 // MergeRemoteState needs nothing of it: a member knows its cluster.
@@ -130,12 +128,4 @@ func (d delegate) NotifyConflict(known, other *memberlist.Node) {
 		return
 	}
 	d.m.refused(other, why)
-}
-
-// AckPayload adds nothing to answers.
-func (d delegate) AckPayload() []byte { return nil }
-
-// NotifyPingComplete notes a sign of life.
-func (d delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, _ []byte) {
-	d.m.table.answered(n.Name)
 }

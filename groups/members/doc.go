@@ -48,6 +48,6 @@
 // # Limits
 //
 // Whoever has no key can cost a node at most maxStreams connections and
-// maxUnread bytes (transport.go). Records are at most MaxRecordBytes long, the table
+// maxUnread bytes (transport.go). Records are at most maxRecordBytes long, the table
 // holds maxMembers.
 package members

@@ -26,7 +26,7 @@ func (m *Members) fault(err error) {
 	m.mu.Lock()
 	m.mu.fault, m.mu.faultAt = err, time.Now()
 	m.mu.Unlock()
-	if m.warnings.allow("fault" + err.Error()) {
+	if m.warnings.Allow("fault" + err.Error()) {
 		m.config.Log.Error("this node is kept out of the cluster", "why", err)
 	}
 	signal(m.wake)
@@ -45,13 +45,13 @@ func (m *Members) joined(began time.Time) {
 
 // refused logs a refusal, and has the node told that it is about.
 func (m *Members) refused(n *memberlist.Node, why *refusal) {
-	if errors.Is(why, errAsking) || !m.notices.allow(n.Name+why.reason.Error()) {
+	if errors.Is(why, errAsking) || !m.notices.Allow(n.Name+why.reason.Error()) {
 		return
 	}
 	self := m.table.self()
 	// Former starts are heard of for a while after each restart. If one is alive, it
 	// says so itself when it is told.
-	if !errors.Is(why, ErrStale) && m.warnings.allow(n.Name+why.reason.Error()) {
+	if !errors.Is(why, ErrStale) && m.warnings.Allow(n.Name+why.reason.Error()) {
 		m.config.Log.Warn("refused a node", "reason", why.reason, "why", why.text)
 	}
 	select {
@@ -66,7 +66,7 @@ func (m *Members) told(err error) {
 		// Somebody else strayed, when this node has its cluster about it, or is it.
 		founder := m.table.self().State != Joining && len(m.config.Seeds) == 0
 		if founder || !m.table.alone() {
-			if m.warnings.allow(err.Error()) {
+			if m.warnings.Allow(err.Error()) {
 				m.config.Log.Warn("a node does not accept this one", "why", err)
 			}
 			return

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -80,7 +81,7 @@ func TestGarbage(t *testing.T) {
 				return
 			}
 			defer func() { _ = c.Close() }()
-			_ = c.SetDeadline(time.Now().Add(time.Second))
+			_ = c.SetDeadline(time.Now().Add(patience)) // it is cut long before
 			_, _ = c.Write(binary.BigEndian.AppendUint32([]byte{10}, 20<<20))
 			block := garbage(r, 64<<10)
 			for range 2 * maxStreamBytes / len(block) {
@@ -222,4 +223,36 @@ func TestStreamLimits(t *testing.T) {
 	if kept := tr.unread.Load(); kept != 0 || len(tr.mu.open)+len(tr.mu.oldest) != 0 {
 		t.Errorf("%d bytes are kept of closed streams", kept)
 	}
+}
+
+// TestDatagramLimit sends a datagram of the limit, and one byte more.
+func TestDatagramLimit(t *testing.T) {
+	t.Parallel()
+	tr, err := newTransport(netip.MustParseAddrPort("127.0.0.1:0"), netip.AddrPort{}, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tr.Shutdown() }()
+	c, err := net.Dial("udp", tr.told.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	// Both again, as datagrams may be lost: the longer one first, each time.
+	eventually(t, "the one that may pass", func() bool {
+		for _, n := range []int{maxDatagram + 1, maxDatagram} {
+			if _, err := c.Write(make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case p := <-tr.packets:
+			if len(p.Buf) > maxDatagram {
+				t.Fatal("a longer one passed")
+			}
+			return true
+		case <-time.After(time.Second):
+			return false
+		}
+	})
 }

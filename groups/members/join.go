@@ -28,7 +28,7 @@ func (m *Members) join() {
 		switch {
 		case m.table.alone() && len(m.config.Seeds)+len(targets) > 0 || m.Fault() != nil:
 			wait = min(2*wait, t.slowly)
-			if err != nil && m.warnings.allow("join") {
+			if err != nil && m.warnings.Allow("join") {
 				m.config.Log.Warn("no node to join answers yet, going on", "seeds", m.config.Seeds, "error", err)
 			}
 		default:

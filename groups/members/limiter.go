@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// maxKept is how many keys a limiter tells apart. While it has that many, all others
+// maxKept is how many keys a Limiter tells apart. While it has that many, all others
 // are refused: what it limits is messages.
 const maxKept = 256
 
-// limiter lets something through once in a while for each key.
-type limiter struct {
+// Limiter lets something through once in a while for each key: what strangers cause to
+// be logged, or sent. It is groups/link's too.
+type Limiter struct {
 	every time.Duration
 	mu    struct {
 		sync.Mutex
@@ -18,14 +19,15 @@ type limiter struct {
 	}
 }
 
-func newLimiter(every time.Duration) *limiter {
-	l := &limiter{every: every}
+// NewLimiter answers one that has let nothing through yet.
+func NewLimiter(every time.Duration) *Limiter {
+	l := &Limiter{every: every}
 	l.mu.last = make(map[string]time.Time)
 	return l
 }
 
-// allow says whether something may happen for key now, and remembers that it did.
-func (l *limiter) allow(key string) bool {
+// Allow says whether something may happen for key now, and remembers that it did.
+func (l *Limiter) Allow(key string) bool {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

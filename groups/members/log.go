@@ -14,7 +14,7 @@ import (
 // who is refused) this package says itself, so most of it is for debugging.
 type listLog struct {
 	log    *slog.Logger
-	limit  *limiter    // of warnings, by kind and peer
+	limit  *Limiter    // of warnings, by kind and peer
 	silent atomic.Bool // closing: what fails now fails for that
 }
 
@@ -57,10 +57,10 @@ func (l *listLog) Write(p []byte) (int, error) {
 	if !l.silent.Load() {
 		if containsAny(line, foreign) {
 			peer := sender(line)
-			if l.limit.allow("foreign" + peer) {
+			if l.limit.Allow("foreign" + peer) {
 				l.log.Warn("refused gossip of a peer that does not have this cluster's internal_auth_token, or is no pathlockd node", "peer", peer)
 			}
-		} else if containsAny(line, loud) && l.limit.allow(line) {
+		} else if containsAny(line, loud) && l.limit.Allow(line) {
 			level = slog.LevelWarn
 		}
 	}

@@ -77,11 +77,12 @@ type Members struct {
 	once   sync.Once
 
 	update   chan struct{} // capacity 1: the own record changed
+	telling  sync.Mutex    // held over UpdateNode, which is not for two at once
 	wake     chan struct{} // capacity 1: something changed for the watchers
 	changes  chan change   // capacity maxChanges
 	toTell   chan notice   // capacity maxTold
-	notices  *limiter      // of notices, by name and reason
-	warnings *limiter
+	notices  *Limiter      // of notices, by name and reason
+	warnings *Limiter
 
 	mu struct {
 		sync.Mutex
@@ -110,13 +111,13 @@ func Start(c Config) (*Members, error) {
 		config: c, name: c.Self.name(), timing: &lan, started: time.Now(),
 		update: make(chan struct{}, 1), wake: make(chan struct{}, 1), toTell: make(chan notice, maxTold),
 		changes:  make(chan change, maxChanges),
-		warnings: newLimiter(warnEvery),
+		warnings: NewLimiter(warnEvery),
 	}
 	if c.OneHost {
 		m.timing = &oneHost
 	}
-	m.notices = newLimiter(m.timing.notice)
-	m.listLog = &listLog{log: c.Log, limit: newLimiter(warnEvery)}
+	m.notices = NewLimiter(m.timing.notice)
+	m.listLog = &listLog{log: c.Log, limit: NewLimiter(warnEvery)}
 	m.table = newTable(c.Self, m.changed)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if err := m.listen(key); err != nil {
@@ -144,7 +145,7 @@ func (m *Members) listen(key []byte) error {
 	lc := m.timing.settings(key)
 	lc.Name, lc.Transport, lc.Logger = m.name, m.transport, m.listLog.logger()
 	d := delegate{m}
-	lc.Delegate, lc.Alive, lc.Merge, lc.Events, lc.Conflict, lc.Ping = d, d, d, d, d, d
+	lc.Delegate, lc.Alive, lc.Merge, lc.Events, lc.Conflict = d, d, d, d, d
 	if m.list, err = memberlist.Create(lc); err != nil {
 		return errors.Join(fmt.Errorf("start gossip: %w", err), m.transport.Shutdown())
 	}
@@ -242,7 +243,9 @@ func (m *Members) Leave(ctx context.Context) error {
 	case <-m.update: // what it would announce, this does
 	default:
 	}
+	m.telling.Lock()
 	err := m.list.UpdateNode(within / 2)
+	m.telling.Unlock()
 	return errors.Join(err, m.list.Leave(max(time.Until(end), time.Millisecond)))
 }
 
@@ -296,7 +299,9 @@ func (m *Members) announce() {
 			return
 		case <-m.update:
 			// It is gossiped whether or not it is waited for.
+			m.telling.Lock()
 			_ = m.list.UpdateNode(time.Nanosecond)
+			m.telling.Unlock()
 		}
 	}
 }

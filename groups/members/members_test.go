@@ -109,10 +109,7 @@ func TestKilledNodeIsMissedAndReturnsElsewhere(t *testing.T) {
 		eventually(t, "node-3 is missed", func() bool { s, ok := n.view("node-3"); return ok && !s.Alive })
 	}
 	s, _ := a.view("node-3")
-	if s.Seen < s.For {
-		t.Errorf("seen %s ago and gone for %s: the last sign of life must be older", s.Seen, s.For)
-	}
-	eventually(t, "time passes", func() bool { later, _ := a.view("node-3"); return later.For > s.For && later.Seen > s.Seen })
+	eventually(t, "time passes", func() bool { later, _ := a.view("node-3"); return later.For > s.For })
 	c = c.again(seeds(b), self(func(r *Record) { r.RaftAddr = "10.0.9.9:1" }))
 	allSee(t, a, b, c)
 	if later, _ := a.view("node-3"); later.For >= s.For+patience || later.Incarnation != 2 {

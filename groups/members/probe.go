@@ -222,9 +222,9 @@ func (ask *Ask) address(ctx context.Context, addr string, t *timing, key []byte)
 
 const answerFields = 4
 
-// appendAnswer appends what a node says about its cluster.
-func appendAnswer(dst []byte, self *Record, settings map[string]string) []byte {
-	dst = wire.AppendArray(dst, answerFields)
+// encodeAnswer is what a node says about its cluster.
+func encodeAnswer(self *Record, settings map[string]string) []byte {
+	dst := wire.AppendArray(nil, answerFields)
 	dst = wire.AppendStr(dst, self.NodeID)
 	dst = wire.AppendUint(dst, uint64(self.State))
 	dst = appendID(dst, self.ClusterID)

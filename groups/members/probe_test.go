@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +106,43 @@ func TestProbeWithoutCluster(t *testing.T) {
 	}
 }
 
+// TestProbeKeepsAnAnswer asks one that answers once and then says nothing: that the time
+// is up hides nothing that was said.
+func TestProbeKeepsAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := start(t, 2, self(func(r *Record) { r.State = Joining }))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() {
+		defer cancel()
+		first, err := l.Accept()
+		if err != nil {
+			return
+		}
+		there, err := net.Dial("tcp", b.GossipAddr())
+		if err != nil {
+			return
+		}
+		go func() { _, _ = io.Copy(there, first) }()
+		_, _ = io.Copy(first, there)
+		_, _ = first.Close(), there.Close()
+		if second, err := l.Accept(); err == nil {
+			cancel()
+			_ = second.Close()
+		}
+	}()
+	question := Ask{Token: tokenOf(t), Seeds: []string{l.Addr().String()}}
+	answers, err := question.probe(ctx, &oneHost)
+	if err != nil || len(answers) != 1 || answers[0].Err != nil || answers[0].NodeID != "node-2" || answers[0].Founded {
+		t.Errorf("answers are %+v, %v", answers, err)
+	}
+}
+
 // TestProbeOfTwoClusters finds both, which is for the operator to mend.
 func TestProbeOfTwoClusters(t *testing.T) {
 	t.Parallel()
@@ -132,6 +171,29 @@ func TestProbeRefusesBadQuestions(t *testing.T) {
 			t.Errorf("asked %v", q.Seeds)
 		} else if strings.Contains(err.Error(), "too short") {
 			t.Errorf("%q shows the token", err)
+		}
+	}
+}
+
+// TestAnswerLimits reads settings up to the limits, and no more of them and no longer ones.
+func TestAnswerLimits(t *testing.T) {
+	rec := sample()
+	long := strings.Repeat("x", maxSettingBytes)
+	many := map[string]string{long: long}
+	for i := range maxSettings - 1 {
+		many[fmt.Sprint(i)] = "v"
+	}
+	if a, err := decodeAnswer(encodeAnswer(&rec, many)); err != nil || !maps.Equal(a.Settings, many) || a.NodeID != rec.NodeID || a.ClusterID != rec.ClusterID {
+		t.Errorf("what is allowed is %+v, %v", a, err)
+	}
+	more := maps.Clone(many)
+	more["one more"] = "v"
+	for name, settings := range map[string]map[string]string{"too many": more, "a long name": {long + "x": ""}, "a long value": {"": long + "x"}} {
+		if checkSettings(settings) == nil {
+			t.Errorf("%s: a node starts with them", name)
+		}
+		if _, err := decodeAnswer(encodeAnswer(&rec, settings)); !errors.Is(err, ErrRecord) {
+			t.Errorf("%s: %v, want %v", name, err, ErrRecord)
 		}
 	}
 }

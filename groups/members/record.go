@@ -71,9 +71,9 @@ type Record struct {
 	State State
 }
 
-// MaxRecordBytes is how long an encoded record may be, the node id aside: a limit of
+// maxRecordBytes is how long an encoded record may be, the node id aside: a limit of
 // memberlist's (MetaMaxSize).
-const MaxRecordBytes = memberlist.MetaMaxSize
+const maxRecordBytes = memberlist.MetaMaxSize
 
 // maxNodeID is the longest node id. It is in the name that each packet carries.
 const maxNodeID = 255
@@ -99,9 +99,9 @@ func (r *Record) validate() error {
 	if r.State < Joining || r.State > Leaving {
 		return fmt.Errorf("%s is no state to be in", r.State)
 	}
-	if n := len(r.encode()); n > MaxRecordBytes {
+	if n := len(r.encode()); n > maxRecordBytes {
 		return fmt.Errorf("what this node would gossip takes %d bytes, the limit is %d: raft_addr (%d bytes), link_addr (%d) and the native address (%d) must be shorter",
-			n, MaxRecordBytes, len(r.RaftAddr), len(r.LinkAddr), len(r.NativeAddr))
+			n, maxRecordBytes, len(r.RaftAddr), len(r.LinkAddr), len(r.NativeAddr))
 	}
 	return nil
 }
@@ -145,8 +145,8 @@ func readID(r *wire.Reader) string {
 // decodeRecord reads what a node of a name gossips. It copies what it keeps.
 func decodeRecord(name string, meta []byte) (Record, error) {
 	var rec Record
-	if len(meta) > MaxRecordBytes {
-		return rec, fmt.Errorf("%w: %d bytes, the limit is %d", errRecord, len(meta), MaxRecordBytes)
+	if len(meta) > maxRecordBytes {
+		return rec, fmt.Errorf("%w: %d bytes, the limit is %d", errRecord, len(meta), maxRecordBytes)
 	}
 	r := wire.NewReader(meta)
 	if n := r.Array(); n < recordFields && r.Err() == nil {

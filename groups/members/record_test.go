@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func TestRecordMustReject(t *testing.T) {
 	}{
 		"nothing":           {r.name(), nil},
 		"noise":             {r.name(), []byte("noise")},
-		"too long":          {r.name(), append(bytes.Clone(b), make([]byte, MaxRecordBytes)...)},
+		"too long":          {r.name(), append(bytes.Clone(b), make([]byte, maxRecordBytes)...)},
 		"too few fields":    {r.name(), append([]byte{0x98}, b[1:]...)},
 		"cut off":           {r.name(), b[:len(b)-1]},
 		"another start":     {other.name(), b},
@@ -135,7 +136,7 @@ func TestLongestRecordIsGossiped(t *testing.T) {
 	b := start(t, 2, seeds(a), self(func(r *Record) {
 		r.NodeID = strings.Repeat("n", maxNodeID-1) + "1"
 		r.LinkAddr = ""
-		for len(r.encode()) < MaxRecordBytes {
+		for len(r.encode()) < maxRecordBytes {
 			r.LinkAddr += "a"
 		}
 	}))
@@ -147,7 +148,7 @@ func TestLongestRecordIsGossiped(t *testing.T) {
 	}
 }
 
-// TestTokenIsHidden prints a token in every way.
+// TestTokenIsHidden prints and logs a token in every way.
 func TestTokenIsHidden(t *testing.T) {
 	c := Config{Token: token}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
@@ -157,6 +158,12 @@ func TestTokenIsHidden(t *testing.T) {
 		if s := fmt.Sprintf(verb, c); strings.Contains(s, string(token)) || strings.Contains(s, hex.EncodeToString([]byte(token))) {
 			t.Errorf("%s prints %s", verb, s)
 		}
+	}
+	var logged bytes.Buffer
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("", "a", token, "b", c)
+	slog.New(slog.NewJSONHandler(&logged, nil)).Info("", "a", token)
+	if s := logged.String(); strings.Contains(s, string(token)) || strings.Count(s, "hidden") != 3 {
+		t.Errorf("it is logged as %s", s)
 	}
 	key, err := token.key()
 	if err != nil || len(key) != 32 {
@@ -172,7 +179,7 @@ func TestTokenIsHidden(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	r := sample()
 	f.Add(r.encode())
-	f.Add(appendAnswer(nil, &r, map[string]string{"a": "b"}))
+	f.Add(encodeAnswer(&r, map[string]string{"a": "b"}))
 	n := notice{why: refuse(ErrFull, "full"), from: "node-1"}
 	n.to.Name = r.name()
 	f.Add(n.encode())

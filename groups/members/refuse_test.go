@@ -137,6 +137,48 @@ func TestSameStartTwice(t *testing.T) {
 	}
 }
 
+// TestTold is told by somebody that it is refused: who founded the cluster, or has others
+// about it, takes the other for the one that strayed, save where it is itself what is wrong.
+func TestTold(t *testing.T) {
+	t.Parallel()
+	founder := start(t, 1)
+	inside := start(t, 2, seeds(founder))
+	comes := start(t, 3, func(c *Config) { c.Seeds = []string{nobody(t)} }, self(func(r *Record) { r.State = Joining }))
+	allSee(t, founder, inside)
+	for _, reason := range []error{ErrCluster, ErrFormat, ErrRecord} {
+		for _, n := range []*node{founder, inside} {
+			if n.told(refuse(reason, "told")); n.Fault() != nil {
+				t.Errorf("%s takes itself for the one that strayed: %v", n.name, n.Fault())
+			}
+		}
+		if comes.told(refuse(reason, "told")); !errors.Is(comes.Fault(), reason) {
+			t.Errorf("who comes is told %v and says %v", reason, comes.Fault())
+		}
+	}
+	if inside.told(refuse(ErrStale, "told")); !errors.Is(inside.Fault(), ErrStale) {
+		t.Errorf("an earlier start says %v", inside.Fault())
+	}
+}
+
+// TestConflict hears that one start speaks from two addresses: this node's is its fault,
+// another's is not.
+func TestConflict(t *testing.T) {
+	t.Parallel()
+	a := start(t, 1)
+	b := start(t, 2, seeds(a))
+	allSee(t, a, b)
+	d := delegate{b.Members}
+	own, other := b.table.self(), a.table.self()
+	d.NotifyConflict(said(other, 1), said(other, 2))
+	if err := b.Fault(); err != nil {
+		t.Errorf("another's copy is a fault of this node: %v", err)
+	}
+	d.NotifyConflict(said(own, 1), said(own, 2))
+	if err := b.Fault(); !errors.Is(err, ErrNodeID) || !strings.Contains(err.Error(), "127.0.0.1:1 and from 127.0.0.1:2") {
+		t.Errorf("its own copy: %v", err)
+	}
+}
+
 // TestFormats refuses a node whose formats do not overlap with the cluster's.
 func TestFormats(t *testing.T) {
 	t.Parallel()
@@ -162,11 +204,13 @@ func TestFormats(t *testing.T) {
 }
 
 // TestMerge lists whom a node exchanges everything with, and whom nothing: a founder
-// that is alone, and one that comes.
+// that is alone, one that comes, and one that has others about it.
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	founder := start(t, 1)
 	comes := start(t, 2, self(func(r *Record) { r.State = Joining }))
+	inside := start(t, 3)
+	allSee(t, inside, start(t, 4, seeds(inside)))
 	peer := func(state memberlist.NodeStateType, change func(*Record)) *memberlist.Node {
 		r := sample()
 		change(&r)
@@ -190,6 +234,7 @@ func TestMerge(t *testing.T) {
 		"our node id":                {founder, []*memberlist.Node{peer(memberlist.StateAlive, twin("node-1"))}, ErrNodeID},
 		"our node id, gone":          {founder, []*memberlist.Node{peer(memberlist.StateDead, twin("node-1"))}, nil},
 		"other formats":              {comes, []*memberlist.Node{peer(memberlist.StateAlive, ahead)}, ErrFormat},
+		"other formats, of one more": {inside, []*memberlist.Node{good, peer(memberlist.StateAlive, ahead)}, nil},
 		"who asks":                   {founder, []*memberlist.Node{peer(memberlist.StateAlive, func(r *Record) { *r = Record{} })}, errAsking},
 		"itself":                     {founder, []*memberlist.Node{{Name: founder.name}}, errSelf},
 		"no record":                  {founder, []*memberlist.Node{{Name: "consul"}}, ErrRecord},

@@ -19,7 +19,6 @@ type stream struct {
 // Read reads, up to the limits.
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
-	s.t.in.bytes.Add(uint64(n))
 	if s.read.Add(int64(n)) > maxStreamBytes {
 		err = errStreamTooLong
 	}
@@ -47,17 +46,14 @@ func (s *stream) Close() error {
 	return err
 }
 
-// Traffic is what came in and went out at the gossip port since the start.
+// Traffic is what went out at the gossip port since the start.
 type Traffic struct {
-	PacketsIn, PacketsOut uint64 // datagrams
-	BytesIn, BytesOut     uint64 // payload of datagrams and of connections
+	PacketsOut uint64 // datagrams
+	BytesOut   uint64 // payload of datagrams and of connections
 }
 
-// Traffic answers what was sent and received.
+// Traffic answers what was sent.
 func (m *Members) Traffic() Traffic {
-	t := m.transport
-	return Traffic{
-		PacketsIn: t.in.packets.Load(), PacketsOut: t.out.packets.Load(),
-		BytesIn: t.in.bytes.Load(), BytesOut: t.out.bytes.Load(),
-	}
+	out := &m.transport.out
+	return Traffic{PacketsOut: out.packets.Load(), BytesOut: out.bytes.Load()}
 }

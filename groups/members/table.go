@@ -28,10 +28,6 @@ type Sighting struct {
 	// For is how long Alive has had its value, by the monotonic clock. A start of the
 	// same data directory that was quicker than its being missed does not interrupt it.
 	For time.Duration
-	// Seen is how long ago this node itself had a sign of life: its arrival, a change
-	// it told, or an answered probe, of which each member gets one in as many probe
-	// intervals (1 s) as there are members. It is 0 for the node itself.
-	Seen time.Duration
 }
 
 // entry is one node id's. What a name of memberlist's says is taken over only while
@@ -43,7 +39,6 @@ type entry struct {
 	gossip netip.AddrPort
 	alive  bool
 	since  time.Time // when alive got its value; monotonic
-	seen   time.Time // likewise
 }
 
 // table is who is known. memberlist calls it under a lock of its own, so it calls
@@ -172,7 +167,7 @@ func (t *table) heard(n *memberlist.Node) {
 	case e.name != n.Name:
 		what = "restarted"
 	}
-	e.name, e.rec, e.gossip, e.seen = n.Name, rec, gossipAddr(n.Addr, n.Port), now
+	e.name, e.rec, e.gossip = n.Name, rec, gossipAddr(n.Addr, n.Port)
 	e.meta = bytes.Clone(n.Meta)
 	t.changed(what, e.sighting(now))
 }
@@ -192,15 +187,6 @@ func (t *table) gone(n *memberlist.Node) {
 		what = "left"
 	}
 	t.changed(what, e.sighting(now))
-}
-
-// answered notes a sign of life.
-func (t *table) answered(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.byName(name); e != nil {
-		e.seen = time.Now()
-	}
 }
 
 func (t *table) byName(name string) *entry {
@@ -272,7 +258,7 @@ func (t *table) alone() bool {
 }
 
 func (e *entry) sighting(now time.Time) Sighting {
-	return Sighting{Record: e.rec, GossipAddr: e.gossip.String(), Alive: e.alive, For: now.Sub(e.since), Seen: now.Sub(e.seen)}
+	return Sighting{Record: e.rec, GossipAddr: e.gossip.String(), Alive: e.alive, For: now.Sub(e.since)}
 }
 
 func gossipAddr(ip net.IP, port uint16) netip.AddrPort {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,10 @@ func TestTable(t *testing.T) {
 		{func() *refusal { return tab.hear(replaced, 2) }, nil, "replaced"},
 		{func() *refusal { return tab.hear(third, 4) }, ErrNodeID, ""},
 	} {
-		before := len(*changes)
+		before, past := len(*changes), time.Now().Add(-time.Hour)
+		if e := tab.mu.nodes["node-7"]; e != nil {
+			e.since = past
+		}
 		why := step.do()
 		if (why == nil) != (step.want == nil) || why != nil && !errors.Is(why, step.want) {
 			t.Fatalf("step %d: refused for %v, want %v", i, why, step.want)
@@ -87,6 +91,11 @@ func TestTable(t *testing.T) {
 		}
 		if got != want {
 			t.Fatalf("step %d: changes %q, want %q", i, got, want)
+		}
+		// Only who was not there begins to be, or the other way round.
+		begins := slices.Contains([]string{"joined", "gone", "back", "replaced"}, step.change)
+		if e := tab.mu.nodes["node-7"]; e != nil && e.since.Equal(past) == begins {
+			t.Fatalf("step %d: its time begins anew is %v, want %v", i, !begins, begins)
 		}
 	}
 	list := tab.all()
@@ -172,19 +181,19 @@ func TestOwnAddresses(t *testing.T) {
 
 // TestLimiter lets each key through once in a while.
 func TestLimiter(t *testing.T) {
-	l := newLimiter(time.Hour)
-	if !l.allow("a") || !l.allow("b") || l.allow("a") {
+	l := NewLimiter(time.Hour)
+	if !l.Allow("a") || !l.Allow("b") || l.Allow("a") {
 		t.Error("not once for each key")
 	}
 	for i := range 2 * maxKept {
-		l.allow(fmt.Sprint(i))
+		l.Allow(fmt.Sprint(i))
 	}
 	if len(l.mu.last) != maxKept {
 		t.Errorf("%d keys are kept, the limit is %d", len(l.mu.last), maxKept)
 	}
-	now := newLimiter(0)
+	now := NewLimiter(0)
 	for i := range 2 * maxKept {
-		if !now.allow(fmt.Sprint(i)) {
+		if !now.Allow(fmt.Sprint(i)) {
 			t.Fatal("what is long ago counts")
 		}
 	}

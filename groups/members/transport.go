@@ -59,7 +59,7 @@ type transport struct {
 	streams chan net.Conn
 	unread  atomic.Int64
 
-	in, out struct{ packets, bytes atomic.Uint64 }
+	out struct{ packets, bytes atomic.Uint64 }
 
 	mu struct {
 		sync.Mutex
@@ -237,8 +237,6 @@ func (t *transport) receive() {
 			}
 			continue
 		}
-		t.in.packets.Add(1)
-		t.in.bytes.Add(uint64(n))
 		if n == 0 || n > maxDatagram {
 			continue
 		}

@@ -97,7 +97,7 @@ func benchStream(b *testing.B, bytes, senders int) {
 	for range senders {
 		all.Go(func() {
 			for range b.N / senders {
-				for c.backlog() > MaxBacklogBytes/8 {
+				for c.backlog() > maxBacklogBytes/8 {
 					runtime.Gosched()
 				}
 				if !c.Send(f) {

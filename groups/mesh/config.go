@@ -63,9 +63,9 @@ const (
 	// MaxFrameBytes is the length of the longest frame. A longer one ends the connection
 	// that it is sent on.
 	MaxFrameBytes = 16 << 20
-	// MaxBacklogBytes is how much may be unsent on a connection. More ends it: the peer
+	// maxBacklogBytes is how much may be unsent on a connection. More ends it: the peer
 	// does not read.
-	MaxBacklogBytes = 64 << 20
+	maxBacklogBytes = 64 << 20
 
 	minWait  = 20 * time.Millisecond // between two dials
 	maxWait  = time.Second
@@ -75,12 +75,11 @@ const (
 
 // Errors that end a connection.
 var (
-	ErrClosed  = errors.New("the node stops")
-	ErrDropped = errors.New("the connection is no longer needed")
-	ErrTooLong = errors.New("longer than a frame may be")
-	ErrBacklog = errors.New("the peer does not read what is sent to it")
-	ErrSilent  = errors.New("the peer is silent")
-	ErrByPeer  = errors.New("closed by the peer")
+	errClosed  = errors.New("the node stops")
+	errTooLong = errors.New("longer than a frame may be")
+	errBacklog = errors.New("the peer does not read what is sent to it")
+	errSilent  = errors.New("the peer is silent")
+	errByPeer  = errors.New("closed by the peer")
 )
 
 var errCut = errors.New("cut by the fault laboratory")

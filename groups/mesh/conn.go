@@ -42,11 +42,11 @@ func (c *Conn) Dialed() bool { return c.dialed }
 
 // Send sends a frame of up to MaxFrameBytes after those that were sent before. It copies
 // the bytes and never blocks. False says that the connection is closed; it is closed when
-// the frame is too long, or more than MaxBacklogBytes would be unsent. True does not say
+// the frame is too long, or more than maxBacklogBytes would be unsent. True does not say
 // that the frame arrives.
 func (c *Conn) Send(frame []byte) bool {
 	if len(frame) > MaxFrameBytes {
-		c.Close(fmt.Errorf("a frame of %d bytes, at most %d are allowed: %w", len(frame), MaxFrameBytes, ErrTooLong))
+		c.Close(fmt.Errorf("a frame of %d bytes, at most %d are allowed: %w", len(frame), MaxFrameBytes, errTooLong))
 		return false
 	}
 	var at time.Time
@@ -65,9 +65,9 @@ func (c *Conn) Send(frame []byte) bool {
 		c.mu.Unlock()
 		return false
 	}
-	if c.mu.queue.unsent+frameHead+len(frame) > MaxBacklogBytes {
+	if c.mu.queue.unsent+frameHead+len(frame) > maxBacklogBytes {
 		c.mu.Unlock()
-		c.Close(fmt.Errorf("more than %d bytes are unsent: %w", MaxBacklogBytes, ErrBacklog))
+		c.Close(fmt.Errorf("more than %d bytes are unsent: %w", maxBacklogBytes, errBacklog))
 		return false
 	}
 	if !at.IsZero() {
@@ -152,11 +152,11 @@ func (c *Conn) read() {
 			return
 		}
 		switch {
-		case errors.Is(err, ErrTooLong):
+		case errors.Is(err, errTooLong):
 			c.end(err, true)
 			return
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			c.end(fmt.Errorf("nothing came for %s: %w", c.m.c.timing.silence, ErrSilent), true)
+			c.end(fmt.Errorf("nothing came for %s: %w", c.m.c.timing.silence, errSilent), true)
 			return
 		case err != nil:
 			c.end(fmt.Errorf("read: %w", err), false)
@@ -172,12 +172,10 @@ func (c *Conn) read() {
 
 // told is the error of a connection that the peer closed.
 func told(why string) error {
-	for _, usual := range []error{ErrClosed, ErrDropped} {
-		if why == usual.Error() {
-			return fmt.Errorf("%w: %w", ErrByPeer, usual)
-		}
+	if why == errClosed.Error() {
+		return fmt.Errorf("%w: %w", errByPeer, errClosed)
 	}
-	return fmt.Errorf("%w: %q", ErrByPeer, why)
+	return fmt.Errorf("%w: %q", errByPeer, why)
 }
 
 // timely reads with a deadline.

@@ -37,7 +37,7 @@
 //
 // # Limits
 //
-// What is unsent on a connection is at most MaxBacklogBytes: more ends it. What was read
+// What is unsent on a connection is at most maxBacklogBytes: more ends it. What was read
 // and not handed on is at most one frame. Peers that are dialed are at most maxPeers: a
 // further one has no connection.
 //

@@ -59,9 +59,9 @@ func length(head []byte) (n int, own bool, err error) {
 	n = int(u &^ ownFrame)
 	switch {
 	case own && n > maxTextBytes:
-		return 0, false, fmt.Errorf("a reason of %d bytes, at most %d are allowed: %w", n, maxTextBytes, ErrTooLong)
+		return 0, false, fmt.Errorf("a reason of %d bytes, at most %d are allowed: %w", n, maxTextBytes, errTooLong)
 	case n > MaxFrameBytes:
-		return 0, false, fmt.Errorf("a frame of %d bytes, at most %d are allowed: %w", n, MaxFrameBytes, ErrTooLong)
+		return 0, false, fmt.Errorf("a frame of %d bytes, at most %d are allowed: %w", n, MaxFrameBytes, errTooLong)
 	}
 	return n, own, nil
 }

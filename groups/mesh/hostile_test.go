@@ -140,7 +140,7 @@ func TestGarbageAfter(t *testing.T) {
 			b.logged(t, "connection from node stranger closed")
 			_ = s.SetReadDeadline(time.Now().Add(patience))
 			heard, _ := io.ReadAll(s)
-			if errors.Is(got.err, ErrTooLong) != strings.Contains(string(heard), c.words) {
+			if errors.Is(got.err, errTooLong) != strings.Contains(string(heard), c.words) {
 				t.Errorf("it was told %q", heard)
 			}
 		})
@@ -153,10 +153,10 @@ func TestTooLong(t *testing.T) {
 	if a.to(t, b).Send(make([]byte, MaxFrameBytes+1)) {
 		t.Fatal("sent")
 	}
-	if got := within(t, "the end here", a.closed); !errors.Is(got.err, ErrTooLong) {
+	if got := within(t, "the end here", a.closed); !errors.Is(got.err, errTooLong) {
 		t.Error(got.err)
 	}
-	if got := within(t, "the end there", b.closed); !errors.Is(got.err, ErrByPeer) || !strings.Contains(got.err.Error(), "at most 16777216 are allowed") {
+	if got := within(t, "the end there", b.closed); !errors.Is(got.err, errByPeer) || !strings.Contains(got.err.Error(), "at most 16777216 are allowed") {
 		t.Error(got.err)
 	}
 	if len(b.frames) != 0 {
@@ -167,6 +167,22 @@ func TestTooLong(t *testing.T) {
 // TestNeverReads: a peer that does not read costs the backlog and then the connection.
 func TestNeverReads(t *testing.T) {
 	b := open(t, 2)
+	// On a machine that is busy the kernel gives the peer up, which takes it 5 s, before
+	// the backlog is full. Then it is filled again.
+	for end := time.Now().Add(4 * patience); ; {
+		began := time.Now()
+		err := neverReads(t, b)
+		if errors.Is(err, errBacklog) {
+			return
+		}
+		if time.Since(began) < 4*time.Second || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// neverReads sends to a peer that reads nothing until the connection ends, and answers why.
+func neverReads(t *testing.T, b *end) error {
 	s := stranger(t, b, 0)
 	defer s.Close()
 	c := within(t, "a guest", b.opened)
@@ -176,20 +192,19 @@ func TestNeverReads(t *testing.T) {
 	f := pattern(1, 100_000)
 	var sent int
 	for c.Send(f) {
-		if sent += len(f); sent > 2*MaxBacklogBytes {
+		if sent += len(f); sent > 2*maxBacklogBytes {
 			t.Fatalf("%d bytes were sent to a peer that reads nothing", sent)
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if more := int64(after.HeapAlloc) - int64(before.HeapAlloc); more > MaxBacklogBytes*3/2 {
-		t.Errorf("%d bytes of heap for a backlog of %d", more, MaxBacklogBytes)
+	if more := int64(after.HeapAlloc) - int64(before.HeapAlloc); more > maxBacklogBytes*3/2 {
+		t.Errorf("%d bytes of heap for a backlog of %d", more, maxBacklogBytes)
 	}
-	if sent < MaxBacklogBytes-len(f) {
+	err := within(t, "the end", b.closed).err
+	if errors.Is(err, errBacklog) && sent < maxBacklogBytes-len(f) {
 		t.Errorf("only %d bytes were taken", sent)
 	}
-	if got := within(t, "the end", b.closed); !errors.Is(got.err, ErrBacklog) {
-		t.Error(got.err)
-	}
+	return err
 }
 
 // TestStall: one that reads nothing of little is found out as well.
@@ -214,7 +229,7 @@ func TestHalfOpen(t *testing.T) {
 	for range 1000 {
 		c, err := from.Dial("tcp", b.Addr())
 		if err != nil {
-			t.Skip("there is no second local address:", err)
+			t.Fatal(err)
 		}
 		defer c.Close()
 	}

@@ -76,7 +76,7 @@ func (m *Mesh) Close() error {
 	m.mu.Lock()
 	m.mu.closed = true
 	for c := range m.mu.live {
-		c.Close(ErrClosed)
+		c.Close(errClosed)
 	}
 	m.mu.Unlock()
 	m.wg.Wait()
@@ -118,7 +118,7 @@ func (m *Mesh) over(c *Conn) error {
 	m.mu.Lock()
 	delete(m.mu.live, c)
 	m.mu.Unlock()
-	for _, usual := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, ErrClosed, ErrDropped, errCut} {
+	for _, usual := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, errClosed, errCut} {
 		if errors.Is(err, usual) {
 			return nil
 		}

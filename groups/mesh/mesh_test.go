@@ -42,7 +42,7 @@ func TestFrames(t *testing.T) {
 	if p := guest.Peer(); p.Node != "node-1" || p.Host != "host-1" || guest.Dialed() {
 		t.Errorf("the listener sees %+v, dialed %v", p, guest.Dialed())
 	}
-	if p := c.Peer(); p.Node != "node-2" || p.Host != "host-2" || p.Cluster != clusterA || !c.Dialed() {
+	if p := c.Peer(); p.Node != "node-2" || p.Host != "host-2" || !c.Dialed() {
 		t.Errorf("the dialer sees %+v, dialed %v", p, c.Dialed())
 	}
 }
@@ -114,7 +114,7 @@ func TestClose(t *testing.T) {
 		t.Error(got.err)
 	}
 	got := within(t, "the end there", b.closed)
-	if !errors.Is(got.err, ErrByPeer) || !strings.Contains(got.err.Error(), "that was all") {
+	if !errors.Is(got.err, errByPeer) || !strings.Contains(got.err.Error(), "that was all") {
 		t.Error(got.err)
 	}
 	if len(b.frames) != 100 {
@@ -142,7 +142,7 @@ func TestCloseWhileReading(t *testing.T) {
 		for i := 0; i < 20_000 && c.Send(f); i++ {
 		}
 		within(t, "the end there", b.closed)
-		if got := within(t, "the end here", a.closed); !errors.Is(got.err, ErrByPeer) || !strings.Contains(got.err.Error(), "one is enough") {
+		if got := within(t, "the end here", a.closed); !errors.Is(got.err, errByPeer) || !strings.Contains(got.err.Error(), "one is enough") {
 			t.Fatal(got.err)
 		}
 		if n.Load() != round+1 {
@@ -167,7 +167,7 @@ func TestMeshClose(t *testing.T) {
 	}
 	for _, e := range []*end{a, a, b, other} {
 		got := within(t, "an end", e.closed)
-		if !errors.Is(got.err, ErrClosed) || errors.Is(got.err, ErrByPeer) != (e != a) {
+		if !errors.Is(got.err, errClosed) || errors.Is(got.err, errByPeer) != (e != a) {
 			t.Error(got.err)
 		}
 	}
@@ -182,27 +182,7 @@ func TestMeshClose(t *testing.T) {
 	}
 }
 
-// TestDrop: the dialed connection ends, that of the peer does not; and what is dialed is
-// given up.
-func TestDrop(t *testing.T) {
-	a, b := open(t, 1), open(t, 2)
-	c, back := a.to(t, b), b.to(t, a)
-	a.Drop("nobody")
-	a.Drop(b.host)
-	if got := within(t, "the end here", a.closed); got.c != c || !errors.Is(got.err, ErrDropped) {
-		t.Error(got.err)
-	}
-	if got := within(t, "the end there", b.closed); !errors.Is(got.err, ErrByPeer) || !errors.Is(got.err, ErrDropped) {
-		t.Error(got.err)
-	}
-	back.Send([]byte("still here"))
-	within(t, "a frame", a.frames)
-	if a.to(t, b) == c {
-		t.Error("the dropped connection was answered")
-	}
-}
-
-// TestCallbacks: what they may call does not deadlock: Conn, Send, Close and Drop.
+// TestCallbacks: what they may call does not deadlock: Conn, Send and Close.
 func TestCallbacks(t *testing.T) {
 	var a, b *end
 	var ready sync.WaitGroup
@@ -218,11 +198,7 @@ func TestCallbacks(t *testing.T) {
 			c.Send([]byte("first"))
 		}
 		c.Frame = func(c *Conn, f []byte) {
-			if rounds.Load()%2 == 0 {
-				c.Close(errors.New("enough"))
-			} else {
-				a.Drop(b.host)
-			}
+			c.Close(errors.New("enough"))
 			if c.Send(f) || a.Conn(b.host, b.Addr()) == c {
 				t.Error("it lives on")
 			}

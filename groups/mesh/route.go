@@ -84,24 +84,6 @@ func (r *route) move() {
 	signal(r.moved)
 }
 
-// Drop ends the connection that this node dialed to a peer, or the attempts to have one.
-// Conn makes another.
-func (m *Mesh) Drop(host string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.mu.routes[host]
-	if r == nil {
-		return
-	}
-	r.wanted = false
-	if r.abandon != nil {
-		r.abandon()
-	}
-	if r.conn != nil {
-		r.conn.Close(ErrDropped)
-	}
-}
-
 // travel dials a peer and reads the connection, again and again while somebody asks.
 func (m *Mesh) travel(r *route) {
 	wait := minWait

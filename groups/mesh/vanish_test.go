@@ -109,10 +109,13 @@ func TestVanish(t *testing.T) {
 	if reach() != c {
 		t.Fatal("an idle connection was replaced")
 	}
+	if n := len(a.frames) + len(b.frames); n > 0 {
+		t.Errorf("%d signs of life were handed on as frames", n)
+	}
 	p.set(true, false)
 	start := time.Now()
 	for _, e := range []*end{a, b} {
-		if got := within(t, "the end", e.closed); !errors.Is(got.err, ErrSilent) {
+		if got := within(t, "the end", e.closed); !errors.Is(got.err, errSilent) {
 			t.Error(got.err)
 		}
 	}

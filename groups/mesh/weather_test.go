@@ -69,7 +69,7 @@ func TestDropAndCut(t *testing.T) {
 		if got := within(t, "the end here", a.closed); !errors.Is(got.err, errCut) {
 			t.Error(got.err)
 		}
-		if got := within(t, "the end there", b.closed); errors.Is(got.err, ErrByPeer) {
+		if got := within(t, "the end there", b.closed); errors.Is(got.err, errByPeer) {
 			t.Error("it was told:", got.err)
 		}
 		if r.Block {

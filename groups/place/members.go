@@ -10,9 +10,9 @@ import (
 const (
 	// Never is a time that does not come.
 	Never = time.Duration(math.MaxInt64)
-	// MaxMembers is how many nodes are remembered, those that are away included.
-	// Above it nodes not known yet are not counted (View.Ignored).
-	MaxMembers = 4096
+	// maxMembers is how many nodes are remembered, those that are away included.
+	// Above it nodes not known yet are not counted.
+	maxMembers = 4096
 	// maxBackoff is how often the stability window of a node that keeps dropping out
 	// is doubled.
 	maxBackoff = 4
@@ -62,11 +62,9 @@ type Node struct {
 
 // View is what a node thinks of the cluster at a time.
 type View struct {
-	Nodes   map[string]Node
-	Placed  []string      // what to lay logs out over: stable and not leaving; sorted
-	Held    bool          // nobody is dropped while most members are away at once
-	Ignored int           // sightings above MaxMembers
-	Next    time.Duration // when this changes though nothing else is sighted, or Never
+	Nodes  map[string]Node
+	Placed []string      // what to lay logs out over: stable and not leaving; sorted
+	Next   time.Duration // when this changes though nothing else is sighted, or Never
 }
 
 // Members decides who counts, from who is seen. A node counts once it was seen
@@ -139,11 +137,9 @@ func (m *Members) Adopt(now time.Duration, nodes []string) {
 // that operators set on nodes, seen or not. A node counts as seen until an Observe
 // without it. Of two nodes of one name the one with the disk known before is seen.
 func (m *Members) Observe(now time.Duration, seen []Sighting, marks map[string]Drain) View {
-	ignored := 0
 	here := make(map[string]Sighting, len(seen))
 	for _, s := range seen {
 		if m.known[s.Node] == nil && m.admit(now, s.Node) == nil {
-			ignored++
 			continue
 		}
 		other, twice := here[s.Node]
@@ -165,20 +161,18 @@ func (m *Members) Observe(now time.Duration, seen []Sighting, marks map[string]D
 	m.grow(now)
 	held := m.held()
 	m.shrink(now, held)
-	v := m.view(now, held)
-	v.Ignored = ignored
-	return v
+	return m.view(now, held)
 }
 
 // admit begins to remember a node, as one last seen now. Those that have been away
 // for long make room.
 func (m *Members) admit(now time.Duration, id string) *member {
-	if len(m.known) >= MaxMembers {
+	if len(m.known) >= maxMembers {
 		maps.DeleteFunc(m.known, func(_ string, n *member) bool {
 			return !n.alive && !n.stable && now-n.seen > calm*(m.windows.Stability+m.windows.Eviction)
 		})
 	}
-	if len(m.known) >= MaxMembers {
+	if len(m.known) >= maxMembers {
 		return nil
 	}
 	n := &member{since: now, seen: now}
@@ -248,7 +242,7 @@ func (m *Members) shrink(now time.Duration, held bool) {
 }
 
 func (m *Members) view(now time.Duration, held bool) View {
-	v := View{Nodes: make(map[string]Node, len(m.known)), Held: held, Next: Never}
+	v := View{Nodes: make(map[string]Node, len(m.known)), Next: Never}
 	for id, n := range m.known {
 		steady := id == m.self || n.alive && now-n.since >= m.windows.Stability
 		gone := m.gone(n, now, held)

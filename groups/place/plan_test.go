@@ -85,6 +85,7 @@ func TestPlan(t *testing.T) {
 		{"even comes first", "1a* 2b 3c 4d 5e?", "a b d", "remove replica 3 on c"},
 
 		{"drained leader", "1a!* 2b 3c", "a b c", "transfer replica 2 on b: a is drained"},
+		{"drained leader: to one that has caught up", "1a!* 2b- 3c", "a b c", "transfer replica 3 on c: a is drained"},
 		{"drained leader: not to another such", "1a!* 2b! 3c", "a b c", "transfer replica 3 on c: a is drained"},
 		{"drained leader: steady first", "1a!* 2b~ 3c", "a b c", "transfer replica 3 on c"},
 		{"drained leader: rather than nobody", "1a!* 2b~ 3cx", "a b c", "transfer replica 2 on b"},

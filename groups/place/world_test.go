@@ -273,7 +273,7 @@ func (w *world) report() string {
 		}
 		h := w.host(l.replica(l.leader).Node)
 		if s := Plan(l.seen(), w.layout(h.view.Placed)[l.id], h.view.Nodes); s.Kind != Settled {
-			fmt.Fprintf(&b, "%s says %v; placed on %v, held %v; %+v\n", h.name, s, h.view.Placed, h.view.Held, l.replicas)
+			fmt.Fprintf(&b, "%s says %v; placed on %v; %+v\n", h.name, s, h.view.Placed, l.replicas)
 		}
 	}
 	return b.String()

@@ -2,8 +2,10 @@ package rows
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -103,10 +105,41 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%q passes for a key", bad)
 		}
 	}
-	for group := range 20 {
-		if home := Home(group, 3); home < FirstLog || home > FirstLog+2 {
-			t.Errorf("group %d lives in log %d", group, home)
+}
+
+// TestLayoutIsPinned: databases and backups outlive the version that wrote them.
+func TestLayoutIsPinned(t *testing.T) {
+	state := State{Applied: 300, Term: 2, Node: 3, Incarnation: 4, Number: 5, Now: -6, Wall: 7}
+	for want, got := range map[string][]byte{
+		"g\x02\x01row":                         Group(nil, 513, []byte("row")),
+		"srow":                                 System(nil, []byte("row")),
+		"l\x00\x00\x00\x00\x00\x00\x00\x07a":   Log(7, LogState, nil),
+		"l\x00\x00\x00\x00\x00\x00\x01\x00sid": Log(256, LogSession, []byte("id")),
+		"\xac\x02\x02\x03\x04\x05\x0b\x0e":     state.Append(nil),
+		"\x01\x02k\x03val\x01\x00\x00":         stream(t, []row{{"k", "val"}, {"", ""}}),
+	} {
+		if string(got) != want {
+			t.Errorf("%q is written, want %q", got, want)
 		}
+	}
+	for group, want := range []uint64{2, 3, 4, 2, 3, 4, 2} {
+		if home := Home(group, 3); home != want {
+			t.Errorf("group %d of three logs lives in log %d, want %d", group, home, want)
+		}
+	}
+}
+
+// TestAnnouncedLengths: a length takes no memory before its bytes are there.
+func TestAnnouncedLengths(t *testing.T) {
+	promise := binary.AppendUvarint([]byte{format}, maxRow)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, _, err := readAll(bytes.NewReader(append(promise, "three"...))); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8*bufferBytes {
+		t.Errorf("%d bytes were allocated for five", took)
 	}
 }
 
@@ -130,6 +163,11 @@ func TestSum(t *testing.T) {
 	b.Add(1, 2)
 	if bytes.Equal(a.Append(nil), b.Append(nil)) {
 		t.Error("a group more makes no difference")
+	}
+	var c Sum
+	c.Add(2, 2)
+	if bytes.Equal(b.Append(nil), c.Append(nil)) {
+		t.Error("whose digest it is makes no difference")
 	}
 	whole := a.Append(nil)
 	if got, err := ReadSum(bytes.NewReader(whole)); !bytes.Equal(got[:], whole) || err != nil {

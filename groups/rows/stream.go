@@ -15,8 +15,8 @@ import (
 //
 // Lengths are unsigned varints. Rows come in no order, and none twice.
 
-// Format is the format of streams that this build writes and reads.
-const Format = 1
+// format is the format of streams that this build writes and reads.
+const format = 1
 
 // maxRow bounds a row: a bulk acquire's waiter is the largest.
 const maxRow = 64 << 20
@@ -34,7 +34,7 @@ type Writer struct {
 // NewWriter begins a stream.
 func NewWriter(to io.Writer) *Writer {
 	w := &Writer{w: bufio.NewWriterSize(to, bufferBytes)}
-	w.bytes([]byte{Format})
+	w.bytes([]byte{format})
 	return w
 }
 
@@ -81,12 +81,12 @@ func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReaderSize(r, b
 // end of the stream. A stream that is cut short is io.ErrUnexpectedEOF.
 func (r *Reader) Next() (key, val []byte, err error) {
 	if !r.begun {
-		format, err := r.r.ReadByte()
+		found, err := r.r.ReadByte()
 		if err != nil {
 			return nil, nil, cut(err)
 		}
-		if format != Format {
-			return nil, nil, fmt.Errorf("rows: format %d, this build reads %d", format, Format)
+		if found != format {
+			return nil, nil, fmt.Errorf("rows: format %d, this build reads %d", found, format)
 		}
 		r.begun = true
 	}

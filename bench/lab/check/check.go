@@ -70,15 +70,24 @@ type claim struct {
 
 // Check judges a history. Linearizability is looked at for so long at most.
 func Check(h *history.History, within time.Duration) Result {
-	c := newChecker(h)
-	c.checkOverlap()
-	c.checkTokens()
-	c.checkResource()
-	c.checkLeases()
-	c.checkQueues()
-	c.checkDigests()
-	c.checkLinearizable(within)
-	return c.Result
+	whole := newChecker(h)
+	whole.checkResource()
+	whole.checkQueues()
+	whole.checkDigests()
+	result, until := whole.Result, time.Now().Add(within)
+	for _, l := range lives(h) {
+		sure, exact := newChecker(l.sure()), newChecker(l.exact())
+		sure.checkAbove(&l)
+		sure.checkOverlap()
+		sure.checkTokens()
+		sure.checkLeases()
+		exact.checkLinearizable(time.Until(until))
+		for _, r := range []*Result{&sure.Result, &exact.Result} {
+			result.Violations = append(result.Violations, r.Violations...)
+			result.Undecided = append(result.Undecided, r.Undecided...)
+		}
+	}
+	return result
 }
 
 func newChecker(h *history.History) *checker {
@@ -129,7 +138,7 @@ func (cl *claim) note(op *history.Op) {
 		if unseen {
 			cl.cut = min(cl.cut, op.Call+op.TTL)
 		}
-	case history.Assert, history.Look, history.SetPolicy:
+	case history.Assert, history.Look, history.SetPolicy, history.Restored:
 	}
 }
 

@@ -37,7 +37,7 @@ func (c *checker) checkLeases() {
 				for i := range op.Holders {
 					add(op.Holders[i].Owner, op)
 				}
-			case history.Release, history.Clear, history.SetPolicy:
+			case history.Release, history.Clear, history.SetPolicy, history.Restored:
 			}
 		}
 	}

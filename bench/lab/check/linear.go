@@ -137,7 +137,7 @@ func Describe(op *history.Op) string {
 		fmt.Fprintf(&b, " ok=%v %v", op.OK(), op.Reason)
 	case history.Look:
 		fmt.Fprintf(&b, " held %v, waited for %v, fence %d", op.Holders, op.Waiters, op.Token)
-	case history.Release, history.Clear, history.SetPolicy:
+	case history.Release, history.Clear, history.SetPolicy, history.Restored:
 	}
 	return b.String()
 }

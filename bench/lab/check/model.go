@@ -29,6 +29,14 @@ func (m *model) expirable(st *standing, op *history.Op) bool {
 
 // step carries an operation out.
 func (m *model) step(s *state, op *history.Op) []*state {
+	switch {
+	case op.Kind == history.Restored && s.era == op.Era-1:
+		return []*state{m.restored(s, op)}
+	case op.Era < s.era:
+		return []*state{s} // it came after the backup, and is gone
+	case op.Era > s.era:
+		return nil
+	}
 	n := s.next(op.Call)
 	ok := true
 	switch op.Kind {
@@ -51,11 +59,33 @@ func (m *model) step(s *state, op *history.Op) []*state {
 		ok = m.look(n, op)
 	case history.SetPolicy:
 		return m.policy(s, n, op)
+	case history.Restored:
+		return nil
 	}
 	if !ok {
 		return nil
 	}
 	return []*state{n.seal()}
+}
+
+// restored is the namespace in a new cluster: all is there that was in the backup, with
+// other tokens, and no path has a fence below what was ever told of. Until a hold's token
+// is told again, nobody knows it.
+func (m *model) restored(s *state, op *history.Op) *state {
+	n := s.next(op.Call)
+	n.era = op.Era
+	for i := range n.owners {
+		n.owners[i].token = 0
+	}
+	for _, cl := range m.c.claims {
+		if cl.namespace != op.Namespace {
+			continue
+		}
+		for _, p := range cl.Paths {
+			n.setFence(p, op.Token)
+		}
+	}
+	return n.seal()
 }
 
 // drop takes away what an owner holds, and its place too.
@@ -206,6 +236,9 @@ func (m *model) assert(s *state, op *history.Op) bool {
 		st := s.find(op.Owner)
 		if st == nil || !st.held || st.token != 0 && st.token != op.Asked {
 			return true
+		}
+		if s.era > 0 && st.token == 0 && slices.ContainsFunc(op.Paths, func(p string) bool { return op.Asked <= s.fence(p) }) {
+			return true // the token is another one since a restore
 		}
 		return m.gone(s, st, op)
 	}

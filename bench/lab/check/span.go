@@ -48,7 +48,7 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			continue
 		case history.Clear: // disturbed
 			continue
-		case history.Acquire, history.Renew, history.Assert, history.Look, history.SetPolicy:
+		case history.Acquire, history.Renew, history.Assert, history.Look, history.SetPolicy, history.Restored:
 		}
 		if op.Outcome == history.Unknown {
 			continue // what it may do to what is sure, cut says
@@ -83,6 +83,8 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			case place == nil || place.to <= op.Return:
 				shut(&place, &places, history.Forever)
 				place = &span{claim: cl, from: op.Return, token: op.Token}
+			case place.token == 0 && op.Era > cl.Era: // it came of a backup, with another token
+				place.token = op.Token
 			case place.token != op.Token && cl.cut > op.Return:
 				c.violate(6, "%s: had a place in the queue with token %d until %.3fs at least, and has one with token %d: %s",
 					cl.owner, place.token, place.to.Seconds(), op.Token, Describe(op))

@@ -11,6 +11,7 @@ import (
 
 // state is one namespace as the model sees it: it is never changed, but copied.
 type state struct {
+	era       int // how many restores there were
 	algorithm wire.Algorithm
 	owners    []standing // by name
 	fences    []fence    // by path
@@ -44,7 +45,7 @@ func (s *state) find(owner string) *standing {
 
 // next is a copy to be changed, without what is over at a time.
 func (s *state) next(now time.Duration) *state {
-	n := &state{algorithm: s.algorithm, fences: slices.Clone(s.fences), owners: make([]standing, 0, len(s.owners)+1)}
+	n := &state{era: s.era, algorithm: s.algorithm, fences: slices.Clone(s.fences), owners: make([]standing, 0, len(s.owners)+1)}
 	for i := range s.owners {
 		if s.owners[i].over > now {
 			n.owners = append(n.owners, s.owners[i])
@@ -89,6 +90,7 @@ func (s *state) setFence(path string, token int64) {
 func (s *state) seal() *state {
 	b := make([]byte, 0, 64*len(s.owners)+16*len(s.fences))
 	num := func(n int64) { b = append(strconv.AppendInt(b, n, 36), ' ') }
+	num(int64(s.era))
 	num(int64(s.algorithm))
 	for i := range s.owners {
 		o := &s.owners[i]

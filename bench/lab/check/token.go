@@ -44,10 +44,32 @@ func (c *checker) checkTokens() {
 				last[op.Owner] = m
 			case history.Look:
 				all = append(all, mint{owner: "the fence of " + op.Paths[0], from: op.Call, to: op.Return, token: op.Token, seen: true})
-			case history.Release, history.Clear, history.Renew, history.Assert, history.SetPolicy:
+			case history.Release, history.Clear, history.Renew, history.Assert, history.SetPolicy, history.Restored:
 			}
 		}
 		c.growing(name, all)
+	}
+}
+
+// checkAbove holds that what is minted after a restore is above all that was ever told of
+// in the namespace, and so are its fences (promise 3). One of many is told of.
+func (c *checker) checkAbove(l *life) {
+	told := make(map[string]bool)
+	for i := range c.h.Ops {
+		op := &c.h.Ops[i]
+		high := l.high[op.Namespace]
+		if op.Era < l.era || op.Outcome != history.Answered || high == 0 || told[op.Namespace] {
+			continue
+		}
+		told[op.Namespace] = true
+		switch {
+		case op.Kind == history.Acquire && op.Token != 0 && op.Token <= high:
+			c.violate(3, "before the restore a token %d was told of in %s, and after it: %s", high, op.Namespace, Describe(op))
+		case op.Kind == history.Look && op.Token < high:
+			c.violate(3, "before the restore a token %d was told of in %s, and after it a fence is lower: %s", high, op.Namespace, Describe(op))
+		default:
+			told[op.Namespace] = false
+		}
 	}
 }
 

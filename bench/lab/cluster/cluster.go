@@ -5,11 +5,11 @@ package cluster
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/history"
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -27,12 +27,18 @@ const (
 	FailDisk                       // a sync fails
 	Compare                        // replicas have digests
 	Administer                     // operators' requests
+	Grow                           // nodes join, and go for good
+	Refound                        // another cluster is founded with a backup
 )
 
-// Cluster is a number of nodes. Its methods are for one goroutine, but for Dial, which
-// any may call.
+// Cluster is a number of nodes. Its methods are for one goroutine, but for Dial and Nodes,
+// which any may call.
 type Cluster interface {
+	// Nodes is how many there are: they have the numbers below it, which change when one
+	// goes for good.
 	Nodes() int
+	// NodeID is the name of a node, which never changes and never comes back.
+	NodeID(node int) string
 	Can(Ability) bool
 	// Start starts a node that is down, and returns when it serves.
 	Start(ctx context.Context, node int) error
@@ -56,13 +62,20 @@ type Cluster interface {
 	BreakDisk(node int) error
 	// Replace kills a node and empties its disk; Start lets it join again.
 	Replace(node int) error
+	// Join starts a node that there was not, with an empty disk, and returns when it serves.
+	Join(ctx context.Context) error
+	// Forget takes a node that is down out of the number, with its disk.
+	Forget(node int)
+	// Restore makes a cluster of the same nodes out of a backup, once all are down: one is
+	// what the backup founds, the others have empty disks.
+	Restore(ctx context.Context, from string, node int) error
 	// Ready waits until every node serves.
 	Ready(ctx context.Context) error
 	// Leaders is the node that leads each log, as a node that is up sees it, -1 where
 	// none does.
 	Leaders(ctx context.Context) []int
 	// Dial connects a session to a node.
-	Dial(ctx context.Context, node int, s *Session) (Conn, error)
+	Dial(ctx context.Context, node int, s *session.Session) (Conn, error)
 	// Digests is what the replicas look like once they stand still.
 	Digests() []history.Digest
 	// Log is the last that a node said.
@@ -77,32 +90,12 @@ type Weather struct {
 	DelayMin, DelayMax          time.Duration
 }
 
-// Session is a client's identity across connections.
-type Session struct {
-	id    [wire.SessionBytes]byte
-	epoch uint64
-	last  uint64 // request id
-}
-
-// NewSession makes one.
-func NewSession() *Session {
-	s := new(Session)
-	rand.Read(s.id[:]) // never fails
-	return s
-}
-
-// Next is the id of the session's next request.
-func (s *Session) Next() uint64 {
-	s.last++
-	return s.last
-}
-
 // Conn is one connection of a session, with one request under way at a time.
 type Conn interface {
-	// Ask sends a request under an id and waits for the answer; placed is told once when
-	// an open call has its place. An error says that the connection is of no use any more
+	// Ask sends a request under an id and waits for the answer; placed is told the
+	// token once when an open call has its place. An error says that the connection is of no use any more
 	// and the outcome not known.
-	Ask(ctx context.Context, id uint64, req *wire.Request, placed func()) (*wire.Result, error)
+	Ask(ctx context.Context, id uint64, req *wire.Request, placed func(token int64)) (*wire.Result, error)
 	Close()
 }
 

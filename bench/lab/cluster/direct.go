@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -17,12 +18,12 @@ type direct struct {
 	mu      sync.Mutex
 	call    *wire.Call // under way
 	done    chan wire.Result
-	placed  func()
+	placed  func(token int64)
 }
 
-func newDirect(n *groups.Node, gone <-chan struct{}, s *Session) *direct {
-	s.epoch++
-	return &direct{node: n, gone: gone, session: &wire.Session{ID: s.id, Epoch: s.epoch, Window: 256}}
+func newDirect(n *groups.Node, gone <-chan struct{}, s *session.Session) *direct {
+	s.Epoch++
+	return &direct{node: n, gone: gone, session: &wire.Session{ID: s.ID, Epoch: s.Epoch, Window: 256}}
 }
 
 // Close tells the node that the connection is gone.
@@ -34,7 +35,7 @@ func (d *direct) Close() {
 	}
 }
 
-func (d *direct) Ask(ctx context.Context, id uint64, req *wire.Request, placed func()) (*wire.Result, error) {
+func (d *direct) Ask(ctx context.Context, id uint64, req *wire.Request, placed func(token int64)) (*wire.Result, error) {
 	if err := req.Validate(); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
@@ -71,11 +72,11 @@ func (d *direct) Reply(call *wire.Call) {
 }
 
 // Queued implements wire.Replier.
-func (d *direct) Queued(call *wire.Call, _ *wire.Result) {
+func (d *direct) Queued(call *wire.Call, res *wire.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.call == call && d.placed != nil {
-		d.placed()
+		d.placed(res.Token)
 	}
 }
 

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -20,6 +18,8 @@ import (
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/bench/lab/history"
+	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/wire"
@@ -31,7 +31,7 @@ const (
 	heartbeat   = 50 * time.Millisecond
 	// requestTimeout is how long a node tries; clients have more patience than that.
 	requestTimeout = 4 * time.Second
-	readyWithin    = 30 * time.Second
+	readyWithin    = time.Minute
 	askEvery       = 20 * time.Millisecond
 	// evictAfter is longer than anything lasts that is done to a node.
 	evictAfter = 8 * time.Second
@@ -39,6 +39,8 @@ const (
 	// every few seconds.
 	breakWithin = 12 * time.Second
 	logs        = 4
+	// token is what the nodes know each other by.
+	token = "fault-laboratory-nodes-on-loopback"
 	// Clocks of neighbours are so far apart, and run faster or slower by up to so much.
 	apart = 7 * time.Hour
 	drift = 0.01
@@ -49,98 +51,19 @@ const (
 type Nodes struct {
 	dir     string
 	weather *link.Weather
+	next    int // number of the next node
+	mu      sync.RWMutex
 	list    []*member
-}
-
-// member is one of them.
-type member struct {
-	number  int
-	cfg     groups.Config
-	clock   *clock
-	weather *link.Weather
-	breaker breaker
-	breaks  int         // how often its disks failed
-	dead    atomic.Bool // nothing that it sends arrives
-
-	mu    sync.Mutex
-	raft  *gvfs.MemFS
-	state *vfs.MemFS
-	node  *groups.Node      // nil while it is down
-	gone  chan struct{}     // closed when node is to be heard no more
-	broke chan error        // that its disk failed
-	files map[string][]byte // of its data directory, when it died
-}
-
-// Outgoing implements link.Faults: what a dead node sends is lost, and of others what the
-// weather says.
-func (m *member) Outgoing(p link.Passage) link.Fate {
-	if m.dead.Load() {
-		return link.Fate{Drop: true}
-	}
-	return m.weather.Outgoing(p)
-}
-
-// silence makes the node unheard, and its disks keep what they have and no more. It is
-// Config.Fatal too.
-func (m *member) silence() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.dead.Swap(true) {
-		return
-	}
-	close(m.gone)
-	// The raft log last: the others may be behind it, and never ahead of it.
-	m.state = m.state.CrashClone(vfs.CrashCloneCfg{})
-	m.files = readFiles(m.cfg.DataDir)
-	m.raft.SetIgnoreSyncs(true)
-}
-
-// readFiles reads the few files that a node has on the real disk: who it is, and who the
-// others are.
-func readFiles(dir string) map[string][]byte {
-	files := make(map[string][]byte)
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return files // it was never started
-	}
-	for _, f := range list {
-		if b, err := os.ReadFile(filepath.Join(dir, f.Name())); err == nil {
-			files[f.Name()] = b
-		}
-	}
-	return files
-}
-
-// writeFiles makes the files what they were.
-func writeFiles(dir string, files map[string][]byte) error {
-	for name := range readFiles(dir) {
-		if _, there := files[name]; !there {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
-	}
-	for name, b := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // NewNodes starts a cluster of so many nodes. Its few files are in dir; the luck of its
 // weather comes from the seed.
 func NewNodes(ctx context.Context, dir string, nodes int, seed uint64) (*Nodes, error) {
 	n := &Nodes{dir: dir, weather: link.NewWeather(seed)}
-	for i := range nodes {
-		m := &member{
-			number: i, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), weather: n.weather,
-			clock: &clock{start: time.Now(), rate: 1 + drift*float64(i%3-1), off: apart * time.Duration(i%3-1)},
-		}
-		if err := n.configure(m); err != nil {
+	for range nodes {
+		if err := n.add(); err != nil {
 			return nil, err
 		}
-		n.list = append(n.list, m)
 	}
 	for i := range nodes {
 		if err := n.Start(ctx, i); err != nil {
@@ -155,6 +78,40 @@ func NewNodes(ctx context.Context, dir string, nodes int, seed uint64) (*Nodes, 
 	return n, nil
 }
 
+// add makes another node, that is down.
+func (n *Nodes) add() error {
+	i := n.next
+	m := &member{
+		number: i, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), weather: n.weather,
+		clock: &clock{start: time.Now(), rate: 1 + drift*float64(i%3-1), off: apart * time.Duration(i%3-1)},
+	}
+	if err := n.configure(m); err != nil {
+		return err
+	}
+	n.next++
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, m)
+	return nil
+}
+
+// members are those that there are.
+func (n *Nodes) members() []*member {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.list
+}
+
+// seeds are the gossip addresses of all but one.
+func (n *Nodes) seeds(but *member) (addrs []string) {
+	for _, m := range n.members() {
+		if m != but {
+			addrs = append(addrs, m.cfg.GossipAddr)
+		}
+	}
+	return addrs
+}
+
 // grown waits until every log has as many voters as it should: fewer nodes are a majority
 // of less.
 func (n *Nodes) grown(ctx context.Context) error {
@@ -163,11 +120,11 @@ func (n *Nodes) grown(ctx context.Context) error {
 	return Healthy(ctx, n, 0)
 }
 
-// configure makes a node's configuration. All nodes but the first join the first.
+// configure makes a node's configuration. The first founds a cluster, others join it.
 func (n *Nodes) configure(m *member) error {
 	for _, addr := range []*string{&m.cfg.RaftAddr, &m.cfg.GossipAddr} {
 		var err error
-		if *addr, err = freeAddr(); err != nil {
+		if *addr, err = server.FreeAddr(); err != nil {
 			return err
 		}
 	}
@@ -189,41 +146,26 @@ func (n *Nodes) configure(m *member) error {
 			}
 		},
 	}
-	if m.number > 0 {
-		m.cfg.Seeds = []string{n.list[0].cfg.GossipAddr}
-	}
+	m.cfg.Seeds = n.seeds(m)
 	return os.MkdirAll(m.cfg.DataDir, 0o700)
 }
 
 func nodeID(i int) string { return "pathlockd-" + strconv.Itoa(i) }
 
-// freeAddr answers an address that nobody listens on.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
 // Nodes implements Cluster.
-func (n *Nodes) Nodes() int { return len(n.list) }
+func (n *Nodes) Nodes() int { return len(n.members()) }
+
+// NodeID implements Cluster.
+func (n *Nodes) NodeID(node int) string { return nodeID(n.members()[node].number) }
 
 // Can implements Cluster.
 func (n *Nodes) Can(a Ability) bool {
-	return (Kill|Terminate|StepClock|FailDisk|Compare|Partition|Administer)&a == a
-}
-
-func (m *member) up() (*groups.Node, chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.node, m.gone
+	return (Kill|Terminate|StepClock|FailDisk|Compare|Partition|Administer|Grow|Refound)&a == a
 }
 
 // Start implements Cluster.
 func (n *Nodes) Start(ctx context.Context, node int) error {
-	m := n.list[node]
+	m := n.members()[node]
 	if up, _ := m.up(); up != nil {
 		return fmt.Errorf("start node %d: it is up", node)
 	}
@@ -267,7 +209,7 @@ func (n *Nodes) served(ctx context.Context, m *member) error {
 
 // Ready implements Cluster.
 func (n *Nodes) Ready(ctx context.Context) error {
-	for _, m := range n.list {
+	for _, m := range n.members() {
 		if err := n.served(ctx, m); err != nil {
 			return err
 		}
@@ -277,7 +219,7 @@ func (n *Nodes) Ready(ctx context.Context) error {
 
 // Kill implements Cluster: the power goes, and with it what was not synced.
 func (n *Nodes) Kill(node int) error {
-	m := n.list[node]
+	m := n.members()[node]
 	up, _ := m.up()
 	if up == nil {
 		return ErrDown
@@ -295,7 +237,7 @@ func (n *Nodes) Kill(node int) error {
 
 // Terminate implements Cluster.
 func (n *Nodes) Terminate(_ context.Context, node int) error {
-	m := n.list[node]
+	m := n.members()[node]
 	up, gone := m.up()
 	if up == nil {
 		return ErrDown
@@ -318,7 +260,7 @@ func (n *Nodes) Resume(int) error { return errCannot }
 
 // Between implements Cluster.
 func (n *Nodes) Between(from, to int, w Weather) {
-	n.weather.Set(nodeID(from), nodeID(to), link.Rule{
+	n.weather.Set(n.NodeID(from), n.NodeID(to), link.Rule{
 		Block: w.Block, Drop: w.Drop, Cut: w.Cut, Duplicate: w.Duplicate, Delay: w.Delay, DelayMin: w.DelayMin, DelayMax: w.DelayMax,
 	})
 }
@@ -327,7 +269,7 @@ func (n *Nodes) Between(from, to int, w Weather) {
 func (n *Nodes) Calm() { n.weather.Clear() }
 
 // Step implements Cluster.
-func (n *Nodes) Step(node int, by time.Duration) { n.list[node].clock.step(by) }
+func (n *Nodes) Step(node int, by time.Duration) { n.members()[node].clock.step(by) }
 
 // Fill implements Cluster: it cannot.
 func (n *Nodes) Fill(int) error { return errCannot }
@@ -338,7 +280,7 @@ func (n *Nodes) Empty(int) error { return errCannot }
 // BreakDisk implements Cluster: a sync or a write of one of its two disks fails, each in
 // turn, and the node is down as its process would be.
 func (n *Nodes) BreakDisk(node int) error {
-	m := n.list[node]
+	m := n.members()[node]
 	if up, _ := m.up(); up == nil {
 		return ErrDown
 	}
@@ -356,34 +298,44 @@ func (n *Nodes) BreakDisk(node int) error {
 
 // Replace kills a node and gives it empty disks.
 func (n *Nodes) Replace(node int) error {
-	m := n.list[node]
+	m := n.members()[node]
 	if err := n.Kill(node); err != nil {
 		return err
 	}
+	return n.blank(m)
+}
+
+// blank gives a node that is down empty disks. If it founded its cluster once, now it joins.
+func (n *Nodes) blank(m *member) error {
 	m.mu.Lock()
 	m.raft, m.state = gvfs.NewStrictMem(), vfs.NewCrashableMem()
 	m.mu.Unlock()
-	if err := os.RemoveAll(m.cfg.DataDir); err != nil {
-		return err
-	}
-	if node == 0 { // it found its cluster once; now it joins it
-		m.cfg.Bootstrap, m.cfg.Seeds = false, []string{n.list[1].cfg.GossipAddr}
-	}
-	return os.MkdirAll(m.cfg.DataDir, 0o700)
+	m.cfg.Bootstrap, m.cfg.Seeds = false, n.seeds(m)
+	return errors.Join(os.RemoveAll(m.cfg.DataDir), os.MkdirAll(m.cfg.DataDir, 0o700))
 }
 
 // Leaders implements Cluster.
 func (n *Nodes) Leaders(context.Context) []int {
-	for _, m := range n.list {
+	for _, m := range n.members() {
 		if up, _ := m.up(); up != nil {
 			t, stop := up.Topology(nil)
 			if stop != nil {
 				stop()
 			}
-			return leaders(t)
+			return n.numbers(leaders(t))
 		}
 	}
 	return nil
+}
+
+// numbers makes the numbers in nodes' names those that the nodes have now, -1 for one that
+// there is not.
+func (n *Nodes) numbers(names []int) []int {
+	list := n.members()
+	for i, name := range names {
+		names[i] = slices.IndexFunc(list, func(m *member) bool { return m.number == name })
+	}
+	return names
 }
 
 func leaders(t *wire.Topology) (nodes []int) {
@@ -398,8 +350,12 @@ func leaders(t *wire.Topology) (nodes []int) {
 }
 
 // Dial implements Cluster.
-func (n *Nodes) Dial(_ context.Context, node int, s *Session) (Conn, error) {
-	up, gone := n.list[node].up()
+func (n *Nodes) Dial(_ context.Context, node int, s *session.Session) (Conn, error) {
+	list := n.members()
+	if node >= len(list) {
+		return nil, ErrDown // it went for good
+	}
+	up, gone := list[node].up()
 	if up == nil {
 		return nil, ErrDown
 	}
@@ -408,7 +364,7 @@ func (n *Nodes) Dial(_ context.Context, node int, s *Session) (Conn, error) {
 
 // Digests implements Cluster.
 func (n *Nodes) Digests() (all []history.Digest) {
-	for _, m := range n.list {
+	for _, m := range n.members() {
 		if up, _ := m.up(); up != nil {
 			for _, d := range up.Digests() {
 				all = append(all, history.Digest{Node: m.number, Log: d.Log, Index: d.Index, Sum: d.Sum})
@@ -423,7 +379,7 @@ func (n *Nodes) Log(int) string { return "" }
 
 // Close implements Cluster.
 func (n *Nodes) Close() {
-	for i, m := range n.list {
+	for i, m := range n.members() {
 		if up, _ := m.up(); up != nil {
 			_ = n.Kill(i) // nothing is kept of it
 		}

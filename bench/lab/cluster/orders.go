@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"slices"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/backup"
+	"github.com/pathlockd/pathlockd/bench/session"
+	"github.com/pathlockd/pathlockd/groups/place"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -24,109 +25,108 @@ func Status(ctx context.Context, c Cluster, node int) (*wire.ClusterStatus, erro
 
 // Healthy waits until the cluster says so of itself.
 func Healthy(ctx context.Context, c Cluster, node int) error {
-	again := time.NewTicker(5 * askEvery)
-	defer again.Stop()
-	for {
-		s, err := Status(ctx, c, node)
-		if err == nil && s.Healthy {
-			return nil
+	err := await(ctx, c, node, func(s *wire.ClusterStatus) error {
+		if !s.Healthy {
+			return fmt.Errorf("it says %q", s.Problems)
 		}
-		select {
-		case <-ctx.Done():
-			if s != nil {
-				err = errors.Join(err, fmt.Errorf("it says %q", s.Problems))
-			}
-			return fmt.Errorf("the cluster is not healthy: %w", errors.Join(err, ctx.Err()))
-		case <-again.C:
-		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the cluster is not healthy: %w", err)
 	}
+	return nil
 }
 
 // Transfer gives the leadership of a log to a node.
 func Transfer(ctx context.Context, c Cluster, log uint64, to int) error {
-	_, err := once(ctx, c, to, &wire.Request{Op: wire.OpClusterTransfer, Target: log, Node: nodeID(to)})
+	_, err := once(ctx, c, to, &wire.Request{Op: wire.OpClusterTransfer, Target: log, Node: c.NodeID(to)})
 	return err
 }
 
 // Drain wants a node emptied so far, DrainNone for not at all; another node is asked.
 func Drain(ctx context.Context, c Cluster, node int, d wire.Drain) error {
-	req := &wire.Request{Op: wire.OpNodeDrain, Node: nodeID(node), Drain: d}
+	req := &wire.Request{Op: wire.OpNodeDrain, Node: c.NodeID(node), Drain: d}
 	if d == wire.DrainNone {
-		req = &wire.Request{Op: wire.OpNodeResume, Node: nodeID(node)}
+		req = &wire.Request{Op: wire.OpNodeResume, Node: c.NodeID(node)}
 	}
 	_, err := once(ctx, c, (node+1)%c.Nodes(), req)
 	return err
 }
 
-// Backup saves the cluster below dir through a node and verifies what it saved, of which
-// it answers the number of locks. It fails while leaders change.
-func Backup(ctx context.Context, c Cluster, node int, dir string) (locks int, err error) {
-	s := NewSession()
-	conn, err := c.Dial(ctx, node, s)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	dir = filepath.Join(dir, fmt.Sprintf("backup-%d", time.Now().UnixNano()))
-	w, err := backup.Create(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, w.Abort()) }()
-	ask := func(req *wire.Request) (*wire.Result, error) {
-		res, err := conn.Ask(ctx, s.Next(), req, nil)
-		if err == nil && res.Err() != nil {
-			err = res.Err()
-		}
-		return res, err
-	}
-	var images []*wire.Backup
-	count := logs
-	for log := uint64(1); log <= uint64(count)+1; log++ {
-		res, err := ask(&wire.Request{Op: wire.OpBackupOpen, Target: log})
-		if err != nil {
-			return 0, err
-		}
-		images, count = append(images, res.List.Backup), int(res.List.Backup.LogCount)
-	}
-	for _, b := range images {
-		l, err := w.Log(b)
-		if err != nil {
-			return 0, err
-		}
-		for cursor, done := []byte(nil), false; !done; {
-			res, err := ask(&wire.Request{Op: wire.OpBackupRead, Target: b.ID, Cursor: cursor})
-			if err == nil {
-				_, err = l.Write(res.List.Rows)
-			}
-			if err != nil {
-				return 0, errors.Join(err, l.Close())
-			}
-			cursor, done = res.List.Cursor, res.Done
-		}
-		if err := l.Close(); err != nil {
-			return 0, err
-		}
-	}
-	if _, err := w.Commit("lab", false); err != nil {
-		return 0, err
-	}
-	r, err := backup.Verify(ctx, dir)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrBackup, err)
-	}
-	t := r.Total()
-	return t.Writes + t.Shared, nil
+// Remove gives a node up for good; another one is asked.
+func Remove(ctx context.Context, c Cluster, node int) error {
+	_, err := once(ctx, c, (node+1)%c.Nodes(), &wire.Request{Op: wire.OpNodeRemove, Node: c.NodeID(node)})
+	return err
 }
 
-// ErrBackup says that a backup is not what it must be.
-var ErrBackup = errors.New("a backup that was saved is damaged")
+// Emptied waits until a node that is drained holds no replica; another one is asked.
+func Emptied(ctx context.Context, c Cluster, node int) error {
+	return await(ctx, c, (node+1)%c.Nodes(), func(s *wire.ClusterStatus) error {
+		for i := range s.Logs {
+			if l := &s.Logs[i]; l.Leader == "" || len(l.Voters) == 0 {
+				return fmt.Errorf("log %d: nobody says who has it", l.Log)
+			}
+		}
+		for i := range s.Nodes {
+			if n := &s.Nodes[i]; n.NodeID == c.NodeID(node) && n.Replicas > 0 {
+				return fmt.Errorf("%s still holds %d replicas", n.NodeID, n.Replicas)
+			}
+		}
+		return nil
+	})
+}
+
+// Placed waits until every log has its voters where they belong, all of them caught up and
+// as many as there should be, and nothing anywhere else.
+func Placed(ctx context.Context, c Cluster, node int) error {
+	ids := make(map[string]bool)
+	for i := range c.Nodes() {
+		ids[c.NodeID(i)] = true
+	}
+	return await(ctx, c, node, func(s *wire.ClusterStatus) error {
+		if !s.Healthy {
+			return fmt.Errorf("it says %q", s.Problems)
+		}
+		want := place.Voters(len(ids), s.Settings.ReplicationFactor)
+		for i := range s.Logs {
+			l := &s.Logs[i]
+			if len(l.Voters) != want || len(l.Learners) > 0 || len(l.Target) != want {
+				return fmt.Errorf("log %d has %d voters and %d learners, and %d targets; %d voters belong there", l.Log, len(l.Voters), len(l.Learners), len(l.Target), want)
+			}
+			for _, v := range l.Voters {
+				if !ids[v.Node] || !slices.Contains(l.Target, v.Node) {
+					return fmt.Errorf("log %d has a voter on %s, which is no target (%v) or no node", l.Log, v.Node, l.Target)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// await asks a node for the cluster's status until it is as it should be.
+func await(ctx context.Context, c Cluster, node int, good func(*wire.ClusterStatus) error) error {
+	again := time.NewTicker(5 * askEvery)
+	defer again.Stop()
+	for {
+		s, err := Status(ctx, c, node)
+		if err == nil {
+			if err = good(s); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-again.C:
+		}
+	}
+}
 
 // once asks one thing of a node.
 func once(ctx context.Context, c Cluster, node int, req *wire.Request) (*wire.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
-	s := NewSession()
+	s := session.New()
 	conn, err := c.Dial(ctx, node, s)
 	if err != nil {
 		return nil, err

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/history"
 	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -23,55 +22,33 @@ const (
 	// more than that.
 	roomLeft  = 4 << 30
 	roomTaken = 6 << 30
-	// token is what nodes of a laboratory know each other by.
-	token = "fault-laboratory-nodes-on-loopback"
+	// dialWithin is how long a connection may take.
+	dialWithin = 2 * time.Second
 )
 
 // Processes is a cluster of pathlockd processes on loopback.
 type Processes struct {
-	bin  string
-	dir  string
-	room uint64 // the disk's reserve, 0 when disks cannot be filled
-	list []*process
-}
-
-// process is one of them.
-type process struct {
-	number int
-	dir    string
-	raft   string
-	gossip string
-	paused bool
-	joins  bool // it founds no cluster
-
-	mu sync.Mutex
-	p  *server.Process // nil while it is down
+	cluster *server.Cluster
+	dir     string
+	room    uint64 // the disk's reserve, 0 when disks cannot be filled
+	paused  []bool
 }
 
 // NewProcesses starts a cluster of so many nodes, with their data in dir.
 func NewProcesses(ctx context.Context, bin, dir string, nodes int) (*Processes, error) {
-	c := &Processes{bin: bin, dir: dir}
+	c := &Processes{dir: dir, paused: make([]bool, nodes)}
+	settings := []string{
+		"raft_snapshot_interval_entries = 400", "raft_snapshot_min_log_entries = 50",
+		fmt.Sprintf("request_timeout_ms = %d", requestTimeout.Milliseconds()),
+		"stability_window_secs = 1", "leader_balance_interval_secs = 2",
+	}
 	if free := freeBytes(dir); free > roomLeft+roomTaken {
 		c.room = free - roomLeft
+		settings = append(settings, fmt.Sprintf("disk_reserve_bytes = %d", c.room))
 	}
-	for i := range nodes {
-		p := &process{number: i, dir: filepath.Join(dir, strconv.Itoa(i)), joins: i > 0}
-		for _, addr := range []*string{&p.raft, &p.gossip} {
-			var err error
-			if *addr, err = freeAddr(); err != nil {
-				return nil, err
-			}
-		}
-		c.list = append(c.list, p)
-	}
-	for i := range nodes {
-		if err := c.Start(ctx, i); err != nil {
-			c.Close()
-			return nil, err
-		}
-	}
-	if nodes == 1 {
-		return c, nil
+	var err error
+	if c.cluster, err = server.StartCluster(ctx, server.Spec{Bin: bin, Dir: dir, Settings: settings}, nodes); err != nil {
+		return nil, err
 	}
 	// Until every log has all its voters, fewer nodes are a majority of less.
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -83,33 +60,8 @@ func NewProcesses(ctx context.Context, bin, dir string, nodes int) (*Processes, 
 	return c, nil
 }
 
-// args is the command line of a node.
-func (c *Processes) args(p *process) []string {
-	args := []string{
-		"--data_dir=" + p.dir, "--listen=127.0.0.1:0", "--native_listen=127.0.0.1:0",
-		"--raft_snapshot_interval_entries=400", "--raft_snapshot_min_log_entries=50",
-		"--request_timeout_ms=" + strconv.FormatInt(requestTimeout.Milliseconds(), 10),
-	}
-	if c.room > 0 {
-		args = append(args, "--disk_reserve_bytes="+strconv.FormatUint(c.room, 10))
-	}
-	if len(c.list) == 1 {
-		return append(args, "--dev", "--web_listen=127.0.0.1:0", "--h3_listen=127.0.0.1:0")
-	}
-	args = append(args, "--node_id="+nodeID(p.number), "--raft_addr="+p.raft, "--gossip_addr="+p.gossip, "--internal_auth_token="+token,
-		"--stability_window_secs=1", "--leader_balance_interval_secs=2")
-	if !p.joins {
-		return append(args, "--bootstrap=true")
-	}
-	seed := c.list[0]
-	if p == seed {
-		seed = c.list[1]
-	}
-	return append(args, "--seed_nodes="+seed.gossip)
-}
-
 // Nodes implements Cluster.
-func (c *Processes) Nodes() int { return len(c.list) }
+func (c *Processes) Nodes() int { return c.cluster.Nodes() }
 
 // Can implements Cluster.
 func (c *Processes) Can(a Ability) bool {
@@ -120,61 +72,31 @@ func (c *Processes) Can(a Ability) bool {
 	return can&a == a
 }
 
-func (p *process) up() *server.Process {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.p
-}
-
-func (p *process) set(up *server.Process) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.p = up
-}
-
 // Start implements Cluster.
-func (c *Processes) Start(ctx context.Context, node int) error {
-	p := c.list[node]
-	up, err := server.Launch(ctx, c.bin, c.args(p)...)
-	if err != nil {
-		return fmt.Errorf("node %d: %w", node, err)
-	}
-	p.set(up)
-	return nil
-}
+func (c *Processes) Start(ctx context.Context, node int) error { return c.cluster.Start(ctx, node) }
 
 // Kill implements Cluster.
 func (c *Processes) Kill(node int) error {
-	p := c.list[node]
-	up := p.up()
-	if up == nil {
+	if c.cluster.Node(node) == nil {
 		return ErrDown
 	}
-	up.Kill()
-	p.set(nil)
-	p.paused = false
+	c.cluster.Kill(node)
+	c.paused[node] = false
 	return nil
 }
 
 // Terminate implements Cluster.
 func (c *Processes) Terminate(ctx context.Context, node int) error {
-	p := c.list[node]
-	up := p.up()
-	if up == nil {
+	if c.cluster.Node(node) == nil {
 		return ErrDown
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainWithin)
 	defer cancel()
-	err := up.Stop(ctx)
-	p.set(nil)
-	if err != nil {
-		return fmt.Errorf("node %d: %w\n%s", node, err, up.Log())
-	}
-	return nil
+	return c.cluster.Stop(ctx, node)
 }
 
 func (c *Processes) signal(node int, s syscall.Signal) error {
-	up := c.list[node].up()
+	up := c.cluster.Node(node)
 	if up == nil {
 		return ErrDown
 	}
@@ -183,13 +105,13 @@ func (c *Processes) signal(node int, s syscall.Signal) error {
 
 // Pause implements Cluster.
 func (c *Processes) Pause(node int) error {
-	c.list[node].paused = true
+	c.paused[node] = true
 	return c.signal(node, syscall.SIGSTOP)
 }
 
 // Resume implements Cluster.
 func (c *Processes) Resume(node int) error {
-	c.list[node].paused = false
+	c.paused[node] = false
 	return c.signal(node, syscall.SIGCONT)
 }
 
@@ -218,13 +140,12 @@ func (c *Processes) Replace(node int) error {
 	if err := c.Kill(node); err != nil {
 		return err
 	}
-	c.list[node].joins = true
-	return os.RemoveAll(c.list[node].dir)
+	return c.cluster.Replace(node)
 }
 
 // Ready implements Cluster.
 func (c *Processes) Ready(ctx context.Context) error {
-	for i := range c.list {
+	for i := range c.Nodes() {
 		if err := c.served(ctx, i); err != nil {
 			return err
 		}
@@ -237,11 +158,11 @@ func (c *Processes) served(ctx context.Context, node int) error {
 	again := time.NewTicker(askEvery)
 	defer again.Stop()
 	for {
-		up := c.list[node].up()
+		up := c.cluster.Node(node)
 		if up == nil {
 			return fmt.Errorf("node %d: %w", node, ErrDown)
 		}
-		res, err := c.once(ctx, node, &wire.Request{Op: wire.OpHealth})
+		res, err := once(ctx, c, node, &wire.Request{Op: wire.OpHealth})
 		if err == nil && res.Flag {
 			return nil
 		}
@@ -255,26 +176,13 @@ func (c *Processes) served(ctx context.Context, node int) error {
 	}
 }
 
-// once asks one thing of a node.
-func (c *Processes) once(ctx context.Context, node int, req *wire.Request) (*wire.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	s := NewSession()
-	conn, err := c.Dial(ctx, node, s)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	return conn.Ask(ctx, s.Next(), req, nil)
-}
-
 // Leaders implements Cluster.
 func (c *Processes) Leaders(ctx context.Context) []int {
-	for i, p := range c.list {
-		if p.up() == nil || p.paused {
+	for i, paused := range c.paused {
+		if paused || c.cluster.Node(i) == nil {
 			continue
 		}
-		res, err := c.once(ctx, i, &wire.Request{Op: wire.OpTopology})
+		res, err := once(ctx, c, i, &wire.Request{Op: wire.OpTopology})
 		if err == nil && res.List != nil && res.List.Topology != nil {
 			return leaders(res.List.Topology)
 		}
@@ -283,12 +191,14 @@ func (c *Processes) Leaders(ctx context.Context) []int {
 }
 
 // Dial implements Cluster.
-func (c *Processes) Dial(ctx context.Context, node int, s *Session) (Conn, error) {
-	up := c.list[node].up()
+func (c *Processes) Dial(ctx context.Context, node int, s *session.Session) (Conn, error) {
+	up := c.cluster.Node(node)
 	if up == nil {
 		return nil, ErrDown
 	}
-	return dial(ctx, up.Addr, s)
+	ctx, cancel := context.WithTimeout(ctx, dialWithin)
+	defer cancel()
+	return s.Dial(ctx, up.Addr)
 }
 
 // Digests implements Cluster: it cannot.
@@ -296,7 +206,7 @@ func (c *Processes) Digests() []history.Digest { return nil }
 
 // Log implements Cluster.
 func (c *Processes) Log(node int) string {
-	if up := c.list[node].up(); up != nil {
+	if up := c.cluster.Node(node); up != nil {
 		return up.Log()
 	}
 	return ""
@@ -304,8 +214,6 @@ func (c *Processes) Log(node int) string {
 
 // Close implements Cluster.
 func (c *Processes) Close() {
-	for i := range c.list {
-		_ = c.Kill(i) // it may be down
-	}
+	c.cluster.Close()
 	_ = os.Remove(c.ballast()) // it may not be there
 }

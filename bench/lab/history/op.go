@@ -24,9 +24,12 @@ const (
 	Assert // that Token is the owner's on all its paths
 	Look   // at one path
 	SetPolicy
+	// Restored is the namespace as it was in a backup, and goes on in a new cluster. Nobody
+	// asks for it: who judges a history puts it in (package check).
+	Restored
 )
 
-var kindNames = [...]string{"acquire", "release", "clear", "renew", "assert", "look", "set policy"}
+var kindNames = [...]string{"acquire", "release", "clear", "renew", "assert", "look", "set policy", "restored"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -51,6 +54,8 @@ func (o Outcome) String() string { return outcomeNames[o] }
 type Op struct {
 	Client int `json:"client"`
 	Node   int `json:"node"` // that it was asked of last
+	// Era is the cluster that it was asked of, and no other: it grows with each restore.
+	Era int `json:"era,omitempty"`
 
 	Kind      Kind           `json:"kind"`
 	Owner     string         `json:"owner,omitempty"` // of Clear: whose, whoever asked
@@ -129,6 +134,18 @@ type Fault struct {
 	Serving bool `json:"serving,omitempty"`
 }
 
+// Restore is a cluster that was abandoned, and another one that was founded with a backup
+// of it. What was acknowledged after the backup is gone.
+type Restore struct {
+	// The backup's images were taken between the two, each at an instant of its own.
+	SaveFrom time.Duration `json:"saveFrom"`
+	SaveTo   time.Duration `json:"saveTo"`
+	// Abandoned is when the last node of the old cluster was killed, and Began when the new
+	// one was made: nobody asked it anything before.
+	Abandoned time.Duration `json:"abandoned"`
+	Began     time.Duration `json:"began"`
+}
+
 // Digest is what one node's replica of a log looked like.
 type Digest struct {
 	Node  int    `json:"node"`
@@ -142,7 +159,9 @@ type History struct {
 	Ops      []Op     `json:"ops"`
 	Accesses []Access `json:"accesses"`
 	Faults   []Fault  `json:"faults"`
-	Digests  []Digest `json:"digests"`
+	// Restores end an era of operations each, in order.
+	Restores []Restore `json:"restores,omitempty"`
+	Digests  []Digest  `json:"digests"`
 	// Stuck tells of who waited in vain after all faults were healed.
 	Stuck []string `json:"stuck"`
 	// Settled is when the last fault was healed and every client was told to end what

@@ -33,7 +33,7 @@ func (r *Recorder) Now() time.Duration { return time.Since(r.start) }
 func (r *Recorder) Begin(op Op) *Op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	op.Call, op.Return = r.Now(), Forever
+	op.Call, op.Return, op.Era = r.Now(), Forever, len(r.mu.h.Restores)
 	kept := op
 	r.mu.open[&kept] = op
 	return &kept
@@ -73,6 +73,22 @@ func (r *Recorder) Fault(f Fault) {
 	defer r.mu.Unlock()
 	f.To = r.Now()
 	r.mu.h.Faults = append(r.mu.h.Faults, f)
+}
+
+// Restored records that a backup took the place of what there was, and that what is asked
+// from now on is asked of the new cluster.
+func (r *Recorder) Restored(x Restore) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.Began = r.Now()
+	r.mu.h.Restores = append(r.mu.h.Restores, x)
+}
+
+// Era is how many restores there were.
+func (r *Recorder) Era() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.h.Restores)
 }
 
 // Digests records what replicas look like.

@@ -1,0 +1,113 @@
+package groups
+
+import "github.com/pathlockd/pathlockd/wire"
+
+// takeAnswers delivers what came back from a leader.
+func (n *Node) takeAnswers(c peerConn, from *entryReader) {
+	r := entryReader{buf: append([]byte(nil), from.buf...)} // strings of results go on living
+	var to repliers
+	var res wire.Result
+	for len(r.buf) > 0 && r.err == nil {
+		l := n.logs[r.uvarint()]
+		number, kind := r.uvarint(), r.byte()
+		if r.err != nil || l == nil || kind > answerElsewhere {
+			r.err = errEntry
+			break
+		}
+		if kind == answerElsewhere {
+			term, host := r.uvarint(), r.text()
+			if r.err == nil {
+				l.notThere(c, number, term, host)
+			}
+			continue
+		}
+		whole := wire.NewReader(r.bytes(r.uvarint()))
+		if err := res.DecodeWhole(&whole); err != nil || r.err != nil {
+			r.err = errEntry
+			break
+		}
+		p := l.cameBack(c, number, kind)
+		switch {
+		case p == nil: // it was sent again elsewhere
+		case kind == answerQueued:
+			n.land(p)
+			p.queued(&res, &to)
+			l.stays(number, p)
+		default:
+			n.deliver(p, &res, &to)
+		}
+	}
+	from.err = r.err
+	to.flush()
+}
+
+// cameBack takes a part out of what is away. One that is queued stays until stays.
+func (l *shardLog) cameBack(c peerConn, number uint64, kind byte) *part {
+	l.mu.Lock()
+	a := &l.mu.away
+	p := a.parts[number]
+	if a.conn != c || p == nil {
+		l.mu.Unlock()
+		return nil
+	}
+	if kind == answerQueued {
+		a.parts[number] = nil
+		l.mu.Unlock()
+		return p
+	}
+	delete(a.parts, number)
+	again := len(a.parts) == 0 && (a.refused || a.newer != 0)
+	if again {
+		l.comeBack()
+	}
+	l.mu.Unlock()
+	if again {
+		l.kick()
+	}
+	return p
+}
+
+// stays puts a part back whose caller was told that it is queued.
+func (l *shardLog) stays(number uint64, p *part) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &l.mu.away
+	if !a.gone {
+		a.parts[number] = p
+		return
+	}
+	p.tried = true
+	a.back = append(a.back, p)
+	if delete(a.parts, number); len(a.parts) == 0 {
+		l.comeBack()
+		l.kick()
+	}
+}
+
+// notThere takes back a part that the node it was sent to does not take.
+func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
+	_, known := l.node.leaderOf(l.shard)
+	l.mu.Lock()
+	a := &l.mu.away
+	if p := a.parts[number]; a.conn == c && p != nil {
+		delete(a.parts, number)
+		p.tried = p.tried || p.told
+		a.back = append(a.back, p)
+		if !a.refused {
+			a.refused = true
+			if term <= known {
+				a.retryAt = l.clock.Mono() + resendAfter
+			}
+		}
+		if len(a.parts) == 0 {
+			l.comeBack()
+		} else if a.newer == 0 {
+			a.newer = l.clock.Mono()
+		}
+	}
+	l.mu.Unlock()
+	if host != "" {
+		l.node.noteLeader(l.shard, term, host)
+	}
+	l.kick()
+}

@@ -1,0 +1,221 @@
+package groups
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+)
+
+// away is what a log's queue has sent to another node and has no answer to.
+type away struct {
+	conn    peerConn         // nil while nothing is
+	term    uint64           // of the leader it was sent to
+	lane    uint64           // grows with each leader that something is sent to
+	parts   map[uint64]*part // by number; nil while its caller is being told that it is queued
+	number  uint64           // given last
+	back    []*part          // refused, to be sent again
+	refused bool             // nothing more is sent on this lane
+	gone    bool             // the connection is
+	newer   time.Duration    // since when answers are overdue, 0: they are not
+	retryAt time.Duration
+	looked  time.Duration // when parts were last looked through for those too long away
+}
+
+// forward sends what is queued to the node that leads the log. It is called with drive
+// held.
+func (l *shardLog) forward() {
+	host, term := l.node.leaderOf(l.shard)
+	if host == l.node.id.HostID {
+		host = ""
+	}
+	l.mu.Lock()
+	var over, unsure []*part
+	ready := false
+	if host != "" {
+		ready, unsure = l.grounded(term)
+	} else {
+		l.mu.overdue = 0
+	}
+	if l.mu.suspect {
+		over = l.weed()
+	}
+	wanted := ready && len(l.mu.queue) > 0
+	if host != "" && !wanted && l.mu.away.conn != nil {
+		l.settled(l.mu.away.conn, term) // so that what is overdue is noticed
+	}
+	l.mu.Unlock()
+	l.node.bounce(over)
+	l.node.unsure(unsure)
+	if !wanted {
+		return
+	}
+	to := l.node.peer(host)
+	for l.sendAway(to, term) {
+	}
+}
+
+// sendAway sends a frame's worth of the queue, and says whether there may be more.
+func (l *shardLog) sendAway(to peerConn, term uint64) bool {
+	now := l.clock.Mono()
+	l.mu.Lock()
+	a := &l.mu.away
+	switch {
+	case now < a.retryAt || len(l.mu.queue) == 0 || l.mu.closed:
+		l.mu.Unlock()
+		return false
+	case to == nil:
+		if a.conn != nil {
+			l.settled(nil, term)
+		}
+		a.retryAt = now + noWayAfter
+		l.mu.Unlock()
+		return false
+	case !l.settled(to, term):
+		l.mu.Unlock()
+		return false
+	}
+	w := &l.drive.writer
+	w.reset()
+	first, n := a.number+1, 0
+	for n < len(l.mu.queue) && !w.full() {
+		p := l.mu.queue[n]
+		w.add(p)
+		a.number++
+		p.number = a.number
+		a.parts[p.number] = p
+		n++
+	}
+	rest := copy(l.mu.queue, l.mu.queue[n:])
+	clear(l.mu.queue[rest:])
+	l.mu.queue = l.mu.queue[:rest]
+	if a.conn == nil {
+		a.lane++
+	}
+	a.conn, a.term = to, term
+	lane := a.lane
+	l.mu.Unlock()
+
+	b := append(w.buf[:0], frameCommands)
+	for _, v := range [...]uint64{l.node.id.Starts, l.node.forwards.seqOf(to), l.shard, term, lane, first} {
+		b = binary.AppendUvarint(b, v)
+	}
+	w.buf = w.appendTo(b)
+	if !to.Send(w.buf) {
+		l.node.forwards.forget(to)
+		l.lost(to)
+		return false
+	}
+	return true
+}
+
+// settled says that nothing is on its way to anybody but the leader of the given term on
+// the given connection (nil for this node itself). What came back is then in the queue
+// again. It is called under the lock.
+func (l *shardLog) settled(to peerConn, term uint64) bool {
+	a := &l.mu.away
+	switch {
+	case a.conn == nil:
+		return true
+	case len(a.parts) == 0:
+		l.comeBack()
+		return true
+	case a.conn == to && a.term == term && !a.refused:
+		return true
+	case a.newer == 0:
+		a.newer = l.clock.Mono()
+	}
+	return false
+}
+
+// comeBack ends a lane on which nothing is under way any more: what is to be sent again
+// is queued in its order, before all others. It is called under the lock.
+func (l *shardLog) comeBack() {
+	a := &l.mu.away
+	slices.SortFunc(a.back, func(x, y *part) int { return cmp.Compare(x.number, y.number) })
+	if len(a.back) > 0 {
+		l.inFront(l.withEndings(a.back))
+	}
+	a.back, a.conn, a.refused, a.gone, a.newer = nil, nil, false, false, 0
+}
+
+// lost takes back what is away on a connection that is gone.
+func (l *shardLog) lost(c peerConn) {
+	l.mu.Lock()
+	a := &l.mu.away
+	mine := a.conn == c
+	if mine {
+		for number, p := range a.parts {
+			if p != nil {
+				p.tried = true
+				a.back = append(a.back, p)
+				delete(a.parts, number)
+			}
+		}
+		a.refused, a.gone = true, true
+		if len(a.parts) == 0 {
+			l.comeBack()
+		}
+	}
+	l.mu.Unlock()
+	if mine {
+		l.kick()
+	}
+}
+
+// awayDue is when something has to be done about what is away.
+func (l *shardLog) awayDue() (time.Duration, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &l.mu.away
+	if due, ok := l.overdueAt(); ok {
+		return due, true
+	}
+	switch {
+	case a.newer != 0:
+		return a.newer + answerWithin, true
+	case a.retryAt != 0 && len(l.mu.queue) > 0:
+		return a.retryAt, true
+	}
+	return 0, false
+}
+
+// unblock closes the connection to a node that does not answer though it leads no more.
+func (l *shardLog) unblock() {
+	l.mu.Lock()
+	a := &l.mu.away
+	now := l.clock.Mono()
+	if a.retryAt != 0 && now >= a.retryAt {
+		a.retryAt = 0
+	}
+	var tardy peerConn
+	if a.newer != 0 && now-a.newer >= answerWithin {
+		tardy, a.newer = a.conn, 0
+	}
+	l.mu.Unlock()
+	if tardy != nil {
+		l.log.Info("asking a new leader again what the last one did not answer")
+		tardy.Close(errTardy)
+		l.node.peerGone(tardy)
+	}
+}
+
+// awayTooLong takes out what is away for longer than a request may take. It is called
+// under the lock.
+func (l *shardLog) awayTooLong(now time.Duration) (late []*part) {
+	a := &l.mu.away
+	if len(a.parts) == 0 || now-a.looked < l.timeout/8 {
+		return nil
+	}
+	a.looked = now
+	for number, p := range a.parts {
+		if p != nil && !p.told && now-p.since >= l.timeout {
+			late = append(late, p)
+			delete(a.parts, number)
+		}
+	}
+	if len(a.parts) == 0 && a.refused {
+		l.comeBack()
+	}
+	return late
+}

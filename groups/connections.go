@@ -1,0 +1,94 @@
+package groups
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/mesh"
+)
+
+// redialEvery is how often connections are made that should be there.
+const redialEvery = 500 * time.Millisecond
+
+// dial makes the connections that are not there.
+func (c *cluster) dial() {
+	for _, s := range c.sightings() {
+		if s.Alive && s.HostID != c.n.id.HostID && s.LinkAddr != "" {
+			c.mesh.Conn(s.HostID, s.LinkAddr)
+		}
+	}
+}
+
+// redial goes on making them.
+func (c *cluster) redial() {
+	t := time.NewTicker(redialEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-c.n.stop:
+			return
+		case <-t.C:
+			c.dial()
+		}
+	}
+}
+
+// conn answers the connection to a node, nil while there is none.
+func (c *cluster) conn(host string) *mesh.Conn {
+	s, ok := c.sighting(host)
+	if !ok || s.LinkAddr == "" {
+		return nil
+	}
+	return c.mesh.Conn(host, s.LinkAddr)
+}
+
+// admitPeer refuses nodes that cannot be who they say.
+func (n *Node) admitPeer(p link.Peer) error {
+	if n.cluster == nil {
+		return nil
+	}
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if s, ok := n.cluster.byNode[p.Node]; ok && s.Alive && s.HostID != p.Host {
+		return fmt.Errorf("node_id %s is in use by a node that is alive, with raft host id %s and not %s: give one of them another node_id", p.Node, s.HostID, p.Host)
+	}
+	return nil
+}
+
+// opened tells a node that can be reached now what this one leads.
+func (c *cluster) opened(conn *mesh.Conn) {
+	if !conn.Dialed() {
+		return
+	}
+	c.mu.Lock()
+	c.open[conn] = struct{}{}
+	c.mu.Unlock()
+	frame := []byte{frameLeads}
+	for shard, l := range c.n.logs {
+		if term := l.held.Load(); term != 0 && l.leads() {
+			frame = appendLead(frame, shard, term)
+		}
+	}
+	conn.Send(frame)
+	for _, l := range c.n.logs {
+		l.kick()
+	}
+}
+
+func (c *cluster) closed(conn *mesh.Conn, _ error) {
+	c.mu.Lock()
+	delete(c.open, conn)
+	for e := range c.ended {
+		if e.conn == conn {
+			delete(c.ended, e)
+		}
+	}
+	c.mu.Unlock()
+	c.asks.lost(conn)
+	c.n.hub.lost(conn)
+	if conn.Dialed() && !c.n.leaving() {
+		c.n.running.Go(func() { c.n.fallen(conn.Peer().Host) })
+	}
+	c.n.peerGone(conn)
+}

@@ -1,0 +1,53 @@
+package groups
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// cycle follows wait edges from an owner (contract.md section 9).
+func (s *steps) cycle() (res wire.Result, err *wire.Error) {
+	if err := s.caughtUp(); err != nil {
+		return res, err
+	}
+	depth := int(min(s.req.Depth, wire.MaxCycleDepth))
+	chain := []string{strings.Clone(s.req.Owner)} // an answer outlives the request's body
+	res.List = new(wire.List)
+	for range depth + 1 {
+		next, ok, err := s.waitsFor(chain[len(chain)-1])
+		if err != nil || !ok {
+			return res, err
+		}
+		if i := slices.Index(chain, next); i >= 0 {
+			res.Cycle, res.List.Names = wire.CycleFound, chain[i:]
+			return res, nil
+		}
+		chain = append(chain, next)
+	}
+	res.Cycle, res.List.Names = wire.CycleTruncated, chain[:depth+1]
+	return res, nil
+}
+
+// waitsFor answers whom an owner waits for, by its wait edge, if that counts: if
+// what it names still blocks.
+func (s *steps) waitsFor(owner string) (blocker string, ok bool, err *wire.Error) {
+	e := s.ask(&query{what: askEdge, group: wire.HomeOf(owner, s.n.cfg.GroupCount), owner: owner})
+	switch {
+	case e.Code != wire.OK || !e.Flag:
+		return "", false, e.Err()
+	case e.Path == "":
+		alive, err := s.any(askAlive, e.Owner, nil)
+		if err == nil && !alive {
+			alive, err = s.any(askWaits, e.Owner, nil)
+		}
+		return e.Owner, alive, err
+	}
+	r := s.n.routes.Load()
+	ns := r.Resolve(e.Path)
+	b := s.ask(&query{
+		what: askBlocking, group: s.n.groupOf(ns), version: anyVersion, ns: ns, path: e.Path, owner: e.Owner, reason: e.Reason,
+	})
+	return e.Owner, b.Flag, b.Err()
+}

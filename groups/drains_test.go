@@ -1,0 +1,89 @@
+package groups
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestFleetDrains asks of one node what another has to do: a leadership goes where it is
+// sent, a drained node is emptied and used again when that is taken back, and one that is
+// removed is forgotten.
+func TestFleetDrains(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4, nil)
+	placed := func(n int) {
+		t.Helper()
+		f.each(n, func(o *Node) {
+			f.until(o.id.NodeID+" counts the others", func() bool {
+				o.plans.mu.Lock()
+				defer o.plans.mu.Unlock()
+				return len(o.plans.view.Placed) == n
+			})
+		})
+		f.settle(3)
+	}
+	placed(4)
+	asked := 0
+	for i, n := range f.nodes { // it has to ask others for all of it
+		if n.logs[systemShard].local.Load() == nil {
+			asked = i
+		}
+	}
+	c := f.rigOn(asked).session()
+	gone := f.nodes[(asked+1)%4]
+	name := gone.id.NodeID
+
+	shard, to, self := uint64(0), "", f.nodes[asked].id.NodeID
+	for _, l := range c.status().Logs {
+		for _, v := range l.Voters {
+			if l.Leader != self && v.Node != self && v.Node != l.Leader {
+				shard, to = l.Log, v.Node
+			}
+		}
+	}
+	c.must(&wire.Request{Op: wire.OpClusterTransfer, Target: shard, Node: to})
+	if host, _ := f.nodes[asked].leaderOf(shard); f.nodes[asked].nodeOf(host) != to {
+		t.Errorf("%s leads log %d, it was handed to %s", f.nodes[asked].nodeOf(host), shard, to)
+	}
+
+	if len(gone.seatsNow()) == 0 {
+		t.Fatal("the node to drain holds nothing")
+	}
+	c.must(&wire.Request{Op: wire.OpNodeDrain, Node: name, Drain: wire.DrainReplicas})
+	state := func() string {
+		for _, n := range c.status().Nodes {
+			if n.NodeID == name {
+				return n.State
+			}
+		}
+		return ""
+	}
+	if s := state(); s != wire.NodeLeaving {
+		t.Errorf("it is %s while it is drained", s)
+	}
+	f.until("it is empty", func() bool { return len(gone.seatsNow()) == 0 })
+	f.settle(3)
+	c.must(&wire.Request{Op: wire.OpNodeResume, Node: name})
+	f.until("it is used again", func() bool { return len(gone.seatsNow()) > 0 })
+	placed(4)
+
+	if res := c.ask(&wire.Request{Op: wire.OpNodeRemove, Node: name}); res.Code != wire.FailedPrecondition || !strings.Contains(res.Message, "drain it first") {
+		t.Errorf("a node that is alive is removed: %+v", res)
+	}
+	if err := gone.Close(2 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	f.nodes[(asked+1)%4] = nil
+	f.until("it is missed", func() bool { return state() == wire.NodeDead })
+	c.must(&wire.Request{Op: wire.OpNodeRemove, Node: name})
+	f.each(3, func(n *Node) {
+		f.until(n.id.NodeID+" has forgotten it", func() bool { _, known := n.cluster.byName(name); return !known })
+	})
+	if s := state(); s != "" {
+		t.Errorf("it is %s once it was removed", s)
+	}
+	f.settle(3)
+}

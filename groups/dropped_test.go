@@ -1,0 +1,71 @@
+package groups
+
+import (
+	"testing"
+)
+
+// TestDroppedReplica: a replica that was deleted never comes back under its id, also
+// when its leader still counts on it, and nothing of it is left for the one after it.
+func TestDroppedReplica(t *testing.T) {
+	t.Parallel()
+	f := calm(t, nil)
+	n := f.nodes[2]
+	const shard = firstLogShard
+	m := n.logs[shard].local.Load()
+	f.until("it has applied something", func() bool { return m.appliedIndex() > 0 })
+	row := logKey(shard, 'a', nil)
+	there := func() bool {
+		t.Helper()
+		found, err := n.store.get(row, func([]byte) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if err := m.checkpoint(true); err != nil || !there() {
+		t.Fatalf("no row of the log is on disk: %v", err)
+	}
+	if err := n.dropReplica(shard, m.replica+1); err != nil || n.logs[shard].local.Load() != m {
+		t.Fatalf("an order about another replica deleted this one: %v", err)
+	}
+	if err := n.dropReplica(shard, m.replica); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.checkpoint(true); err != nil || there() {
+		t.Errorf("its rows are on disk again: %v", err)
+	}
+	for replica := range m.replica + 1 { // what leaders ask that know nothing of it
+		if err := n.addReplica(shard, replica); err != nil {
+			t.Fatal(err)
+		}
+		if _, sits := n.seatsNow()[shard]; sits {
+			t.Fatalf("replica %d sits where %d was deleted", replica, m.replica)
+		}
+	}
+	again, err := loadIdentity(n.cfg.DataDir)
+	if err != nil || again.Dropped[shard] != m.replica || again.Seats[shard] != (seat{}) {
+		t.Errorf("identity.json has %+v, %+v (%v)", again.Dropped, again.Seats, err)
+	}
+
+	leave := func() { // as a crash in the middle would
+		t.Helper()
+		m.gone = false
+		if err := m.checkpoint(true); err != nil || !there() {
+			t.Fatalf("no row of the log is on disk: %v", err)
+		}
+		m.gone = true
+	}
+	leave()
+	if err := n.leftovers(); err != nil || there() {
+		t.Errorf("a start leaves what a crash left: %v", err)
+	}
+	leave()
+	if err := n.addReplica(shard, m.replica+100); err != nil {
+		t.Fatal(err)
+	}
+	next := n.logs[shard].local.Load()
+	f.until("the next replica is loaded", next.loaded.Load)
+	if at := next.appliedIndex(); at != 0 || there() {
+		t.Errorf("the next replica begins at %d", at)
+	}
+}

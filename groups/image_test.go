@@ -1,0 +1,58 @@
+package groups
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/groups/rows"
+)
+
+// TestImage: the image of a log is of one instant: it has what is not on disk yet, lacks
+// what is there no more, and does not change with the log.
+func TestImage(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.LogCount = 1 })
+	r.clock.freeze() // nothing ticks
+	m := r.node.logs[firstLogShard].local.Load()
+	c := r.session()
+	read := func(f *frozen) map[string]string {
+		t.Helper()
+		var b bytes.Buffer
+		if err := m.SaveSnapshot(f, &b, nil); err != nil {
+			t.Fatal(err)
+		}
+		all := make(map[string]string)
+		for in := rows.NewReader(&b); ; {
+			key, val, err := in.Next()
+			if errors.Is(err, io.EOF) {
+				return all
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[string(key)] = string(val)
+		}
+	}
+	c.must(write("a", "h:/a/1", time.Hour))
+	c.must(write("a", "h:/a/2", time.Hour))
+	if err := m.checkpoint(true); err != nil {
+		t.Fatal(err)
+	}
+	c.must(release("a", "h:/a/1"))
+	c.must(write("b", "h:/a/3", time.Hour))
+	behind, before := read(m.freeze(false)), m.freeze(false)
+	if err := m.checkpoint(true); err != nil {
+		t.Fatal(err)
+	}
+	if written := read(m.freeze(false)); !maps.Equal(behind, written) {
+		t.Errorf("an image has %d rows, and %d once all of it is on disk", len(behind), len(written))
+	}
+	c.must(release("a", "h:/a/2"))
+	c.must(write("b", "h:/a/4", time.Hour))
+	if late := read(before); !maps.Equal(behind, late) {
+		t.Errorf("an image changed while the log went on: %d rows, %d before", len(late), len(behind))
+	}
+}

@@ -1,0 +1,34 @@
+package groups
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestIsolatedLeaderReadsNothing: a leader that is cut off from the others answers no
+// read from what it knows, from the first moment on: the others may have gone on.
+func TestIsolatedLeaderReadsNothing(t *testing.T) {
+	t.Parallel()
+	w := new(network)
+	f := calm(t, func(c *Config) { c.Faults, c.RequestTimeout = w, 2*time.Second })
+	const path = "h:/a/x"
+	at := f.leader(path)
+	c := f.rigOn(at).session()
+	c.must(write("o", path, time.Hour))
+	c.inspect(path)
+	n := f.nodes[at]
+	shard := n.logOf(n.groupOf(n.routes.Load().Resolve(path))).shard
+	w.set(n.id.NodeID, true)
+	for _, req := range []*wire.Request{
+		{Op: wire.OpInspectPath, Path: path},
+		{Op: wire.OpAssertFencing, Owner: "o", Token: 1, Paths: []string{path}},
+		{Op: wire.OpBackupOpen, Target: shard},
+	} {
+		if res := c.ask(req); res.Code != wire.Unavailable {
+			t.Errorf("%v: %+v", req.Op, res)
+		}
+	}
+	c.openImage(shard, true) // whoever asks for what is here is told that
+}

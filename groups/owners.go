@@ -1,0 +1,226 @@
+package groups
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// release gives back paths of several namespaces, or the owner's wait edge with
+// them.
+func (s *steps) release() (res wire.Result, err *wire.Error) {
+	for {
+		var cmds []command
+		at := make(map[string]int)
+		r := s.n.routes.Load()
+		for _, rel := range s.req.Releases {
+			ns := r.Resolve(rel.Path)
+			i, ok := at[ns]
+			if !ok {
+				i = len(cmds)
+				at[ns] = i
+				cmds = append(cmds, command{
+					group: s.n.groupOf(ns), ns: ns, sub: xxh3.HashString(ns) >> 1,
+					req: &wire.Request{Op: wire.OpRelease, Owner: s.req.Owner, Key: s.req.Key},
+				})
+			}
+			cmds[i].req.Releases = append(cmds[i].req.Releases, rel)
+		}
+		results := s.propose(cmds)
+		if s.moved(results) {
+			continue
+		}
+		for i := range results {
+			if err := results[i].Err(); err != nil {
+				return res, err
+			}
+		}
+		break
+	}
+	if s.req.DelWait {
+		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: s.req.Key})
+	}
+	return res, err
+}
+
+// domain is one of a request's domains, resolved.
+type domain struct {
+	asked string // as the client wrote it
+	name  string // as engine takes it: a namespace, or a handler and a colon
+}
+
+// domains resolves the domains of the request, each as a path would be. A bare
+// handler means all its namespaces.
+func (s *steps) domains() (ds []domain) {
+	r := s.n.routes.Load()
+	for _, d := range s.req.Domains {
+		if strings.IndexByte(d, ':') < 0 {
+			ds = append(ds, domain{d, d + ":"})
+		} else {
+			ds = append(ds, domain{d, r.Resolve(d)})
+		}
+	}
+	return ds
+}
+
+// byGroup says which of the domains concern which of the groups: a namespace its
+// own, a handler every one in which the owner has a standing.
+func (s *steps) byGroup(ds []domain, present []uint16) map[uint16][]string {
+	by := make(map[uint16][]string)
+	for _, d := range ds {
+		if !strings.HasSuffix(d.name, ":") {
+			g := s.n.groupOf(d.name)
+			by[g] = append(by[g], d.name)
+			continue
+		}
+		for _, g := range present {
+			by[g] = append(by[g], d.name)
+		}
+	}
+	return by
+}
+
+// names is the domains of the request as engine takes them.
+func (s *steps) names() (names []string) {
+	for _, d := range s.domains() {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// releaseAll gives everything of an owner back, or everything in the domains.
+func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
+	if err := s.caughtUp(); err != nil {
+		return res, err
+	}
+	present, err := s.find(s.req.Owner)
+	if err != nil {
+		return res, err
+	}
+	by := s.byGroup(s.domains(), present)
+	var cmds []command
+	for _, g := range present {
+		if len(s.req.Domains) > 0 && by[g] == nil {
+			continue
+		}
+		req := &wire.Request{Op: wire.OpReleaseAll, Owner: s.req.Owner, Key: s.req.Key, Domains: by[g]}
+		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
+	}
+	if err := s.all(cmds); err != nil {
+		return res, err
+	}
+	if s.req.DelWait {
+		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: s.req.Key})
+	}
+	return res, err
+}
+
+// renew renews an owner's leases everywhere, or in the domains; and ties them to
+// the connection, for Bind.
+func (s *steps) renew() (res wire.Result, err *wire.Error) {
+	if err := s.caughtUp(); err != nil {
+		return res, err
+	}
+	present, err := s.find(s.req.Owner)
+	if err != nil {
+		return res, err
+	}
+	ds := s.domains()
+	by := s.byGroup(ds, present)
+	alive, err := s.aliveIn(present, by)
+	if err != nil {
+		return res, err
+	}
+	var cmds []command
+	for _, g := range present {
+		names := by[g]
+		live := slices.DeleteFunc(slices.Clone(names), func(d string) bool { return !alive[groupDomain{g, d}] })
+		if len(ds) > 0 && len(live) == 0 {
+			continue
+		}
+		req := &wire.Request{Op: s.c.Op, Owner: s.req.Owner, TTLMillis: s.req.TTLMillis, GraceMillis: s.req.GraceMillis, Key: s.req.Key, Domains: live}
+		if s.c.Op == wire.OpBind {
+			req.Key, req.Domains = "", nil
+		}
+		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
+	}
+	renewed := false
+	var lost *wire.Result
+	for _, r := range s.propose(cmds) {
+		if err := r.Err(); err != nil {
+			return res, err
+		}
+		if r.Status != wire.StatusOK {
+			lost = &r
+			continue
+		}
+		renewed = true
+		res.Flag = res.Flag || r.Flag
+	}
+	for _, d := range ds {
+		if !slices.ContainsFunc(present, func(g uint16) bool { return alive[groupDomain{g, d.name}] }) {
+			return wire.Result{Status: wire.RenewLost, Path: strings.Clone(d.asked), Reason: wire.ReasonMissingAlive}, nil
+		}
+	}
+	switch {
+	case lost != nil && len(ds) > 0:
+		return *lost, nil
+	case !renewed:
+		return wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingAlive}, nil
+	}
+	return res, nil
+}
+
+// forceRelease takes everything of an owner away, and then tells it.
+func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
+	err = s.everywhere(&wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: s.req.Key})
+	if err == nil {
+		err = s.home(&wire.Request{Op: wire.OpKillNotice, Owner: s.req.Owner, Key: s.req.Key})
+	}
+	return res, err
+}
+
+// revoke marks an owner's leases, and then tells it.
+func (s *steps) revoke() (res wire.Result, err *wire.Error) {
+	err = s.everywhere(&wire.Request{Op: wire.OpRequestRevoke, Owner: s.req.Owner})
+	if err == nil {
+		err = s.home(&wire.Request{Op: wire.OpRevokeNotice, Owner: s.req.Owner})
+	}
+	return res, err
+}
+
+// groupDomain is a domain as far as one group has to do with it.
+type groupDomain struct {
+	group uint16
+	name  string
+}
+
+// aliveIn says for each of the groups in which of its domains the owner has a live lease.
+func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomain]bool, *wire.Error) {
+	var qs []*query
+	for _, g := range groups {
+		for _, d := range by[g] {
+			qs = append(qs, &query{what: askAlive, group: g, owner: s.req.Owner, names: []string{d}})
+		}
+	}
+	results, err := s.askAll(qs)
+	if err != nil {
+		return nil, err
+	}
+	alive := make(map[groupDomain]bool)
+	for i, q := range qs {
+		alive[groupDomain{q.group, q.names[0]}] = results[i].Flag
+	}
+	return alive, nil
+}
+
+// alive says whether the owner has a live lease in one of the domains.
+func (s *steps) alive() (res wire.Result, err *wire.Error) {
+	if err = s.caughtUp(); err == nil {
+		res.Flag, err = s.any(askAlive, s.req.Owner, s.names())
+	}
+	return res, err
+}

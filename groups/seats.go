@@ -1,0 +1,113 @@
+package groups
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/lni/dragonboat/v4"
+)
+
+// seatAt is a log on a node.
+type seatAt struct {
+	host  string
+	shard uint64
+}
+
+// askApplied asks every node that hosts a replica of the given logs how far it is. Being
+// asked, a node starts replicas that it should have and has not.
+func (n *Node) askApplied(logs map[uint64]*dragonboat.Membership) map[seatAt]uint64 {
+	type want struct {
+		shards []uint64
+		body   []byte
+	}
+	wants := make(map[string]*want)
+	out := make(map[seatAt]uint64)
+	for _, shard := range sortedShards(logs) {
+		if m := n.logs[shard].local.Load(); m != nil {
+			out[seatAt{n.id.HostID, shard}] = m.appliedIndex()
+		}
+		for _, set := range []map[uint64]string{logs[shard].Nodes, logs[shard].NonVotings} {
+			for replica, host := range set {
+				if host == n.id.HostID {
+					continue
+				}
+				w := wants[host]
+				if w == nil {
+					w = new(want)
+					wants[host] = w
+				}
+				w.shards = append(w.shards, shard)
+				w.body = binary.AppendUvarint(binary.AppendUvarint(w.body, shard), replica)
+			}
+		}
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for host, w := range wants {
+		all.Go(func() {
+			b, err := n.cluster.ask(host, frameSeats, w.body, askWithin)
+			if err != nil {
+				return // not reported: it does not count as caught up
+			}
+			r := entryReader{buf: b}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, shard := range w.shards {
+				if v := r.uvarint(); v > 0 && r.err == nil {
+					out[seatAt{host, shard}] = v - 1
+				}
+			}
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// tellApplied answers how far replicas of this node are, and starts those that it should
+// have by what a leader says.
+func (c *cluster) tellApplied(conn interface{ Send([]byte) bool }, r *entryReader) {
+	frame := binary.AppendUvarint([]byte{frameApplied}, r.uvarint())
+	for len(r.buf) > 0 && r.err == nil {
+		shard, replica := r.uvarint(), r.uvarint()
+		l := c.n.logs[shard]
+		if r.err != nil || l == nil {
+			return
+		}
+		m := l.local.Load()
+		switch {
+		case m != nil && m.replica == replica && m.loaded.Load():
+			frame = binary.AppendUvarint(frame, m.appliedIndex()+1)
+			continue
+		case m == nil || m.replica < replica:
+			c.n.seatSoon(shard, replica)
+		}
+		frame = append(frame, 0)
+	}
+	conn.Send(frame)
+}
+
+// seatSoon starts a replica that a leader has added here.
+func (n *Node) seatSoon(shard, replica uint64) {
+	n.wanted.Lock()
+	defer n.wanted.Unlock()
+	if n.wanted.under[shard] {
+		return
+	}
+	if n.wanted.under == nil {
+		n.wanted.under = make(map[uint64]bool)
+	}
+	n.wanted.under[shard] = true
+	n.running.Go(func() {
+		if s, ok := n.seatsNow()[shard]; ok && s.Replica < replica {
+			if err := n.dropReplica(shard, s.Replica); err != nil {
+				n.log.Error("cannot delete a replica that was replaced", "log", shard, "replica", s.Replica, "error", err)
+			}
+		}
+		if err := n.addReplica(shard, replica); err != nil {
+			n.log.Error("cannot start a replica", "log", shard, "replica", replica, "error", err)
+		}
+		n.wanted.Lock()
+		defer n.wanted.Unlock()
+		delete(n.wanted.under, shard)
+	})
+}

@@ -1,0 +1,131 @@
+package groups
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// look takes in what gossip knows.
+func (c *cluster) look() {
+	c.looking.Lock()
+	defer c.looking.Unlock()
+	seen := c.gossip.Members()
+	adopted := false
+	c.mu.Lock()
+	clear(c.byNode)
+	clear(c.byHost)
+	for _, s := range seen {
+		if old, ok := c.byHost[s.HostID]; !ok || s.Alive && !old.Alive {
+			c.byHost[s.HostID] = s
+		}
+		if old, ok := c.byNode[s.NodeID]; !ok || s.Alive && !old.Alive {
+			c.byNode[s.NodeID] = s
+		}
+		c.n.book.found(s.HostID, s.RaftAddr)
+		if s.NodeID != c.n.id.NodeID && s.Alive && s.State >= members.Member {
+			adopted = true
+		}
+	}
+	peers, err := c.known.take(seen, c.n.id.HostID)
+	c.mu.Unlock()
+	if err = errors.Join(err, peers.write()); err != nil { // a slow disk must hold up nothing else
+		c.n.log.Warn("cannot write down who the other nodes are; a restart needs seed_nodes then", "error", err)
+	}
+	if adopted && !c.adopted {
+		c.adopted = c.n.adopted()
+	}
+	c.dial()
+	c.n.lookAround()
+	c.n.topologyChanged()
+}
+
+// adopted takes note that the cluster has taken this node in, and answers whether that
+// is done.
+func (n *Node) adopted() bool {
+	n.seats.Lock()
+	defer n.seats.Unlock()
+	if !n.id.Joined || n.id.Adopted {
+		return true
+	}
+	n.id.Adopted = true
+	if err := n.id.save(n.cfg.DataDir); err != nil {
+		n.id.Adopted = false
+		n.log.Error("cannot write identity.json", "error", err)
+		return false
+	}
+	n.log.Info("adopted by the cluster", "cluster_id", n.id.ClusterID)
+	if err := n.cluster.gossip.Update(func(r *members.Record) { r.State = members.Member }); err != nil {
+		n.log.Error("cannot tell the others that this node is a member", "error", err)
+	}
+	return true
+}
+
+// forget drops nodes that an operator removed and that are gone.
+func (c *cluster) forget(marks map[string]wire.Drain) {
+	for node, d := range marks {
+		s, ok := c.byName(node)
+		if d != wire.DrainRemoved || !ok || s.Alive {
+			continue
+		}
+		if err := c.gossip.Forget(node); err != nil {
+			continue // it came back
+		}
+		c.mu.Lock()
+		c.known.forget(node)
+		c.mu.Unlock()
+		c.n.log.Info("forgot a node that was removed", "node", node)
+	}
+}
+
+// sightings lists the nodes known, one for each data directory.
+func (c *cluster) sightings() []members.Sighting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.byHost))
+}
+
+// sighting answers what is known of a raft host id.
+func (c *cluster) sighting(host string) (members.Sighting, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.byHost[host]
+	return s, ok
+}
+
+// byName answers what is known of a node.
+func (c *cluster) byName(node string) (members.Sighting, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.byNode[node]
+	return s, ok
+}
+
+// nodeOf names the node of a raft host id, also one that was not seen since this node
+// started.
+func (n *Node) nodeOf(host string) string {
+	if host == n.id.HostID {
+		return n.id.NodeID
+	}
+	if n.cluster == nil {
+		return ""
+	}
+	if s, ok := n.cluster.sighting(host); ok {
+		return s.NodeID
+	}
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	return n.cluster.known.by[host].Node
+}
+
+// nameOf is nodeOf for people and plans: a node that nobody knows goes by its raft host
+// id.
+func (n *Node) nameOf(host string) string {
+	if name := n.nodeOf(host); name != "" {
+		return name
+	}
+	return "host " + host
+}
