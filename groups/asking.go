@@ -20,29 +20,36 @@ func (s *steps) caughtUp() *wire.Error {
 		mu    sync.Mutex
 		first *wire.Error
 	)
-	done := func(err *wire.Error) {
-		if err != nil {
-			mu.Lock()
-			first = err
-			mu.Unlock()
-		}
-		wait.Done()
-	}
 	s.own = make(map[uint64]*machine, len(n.logs))
+	learns := n.logs[systemShard].own() == nil
+	var routes *wire.Error
+	if learns {
+		wait.Go(func() { routes = n.learnRoutes(s.since) })
+	}
 	for shard, l := range n.logs {
-		if m := l.own(); m != nil {
-			s.own[shard] = m
+		if l.own() == nil {
+			continue
 		}
-	}
-	wait.Add(len(s.own))
-	for shard := range s.own {
-		n.readers[shard].do(done)
-	}
-	if s.own[systemShard] == nil {
 		wait.Add(1)
-		go func() { done(n.learnRoutes(s.since)) }()
+		n.readers[shard].do(s.since, func(m *machine, err *wire.Error) {
+			defer wait.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				s.own[shard] = m
+			case err != errReadElsewhere:
+				first = err
+			}
+		})
 	}
 	wait.Wait()
+	if first == nil && !learns && s.own[systemShard] == nil { // its replica was given up just now
+		routes = n.learnRoutes(s.since)
+	}
+	if first == nil {
+		first = routes
+	}
 	return first
 }
 

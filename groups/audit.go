@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// A node that was away may have been removed from logs meanwhile, and nobody in them
-// talks to it any more. So it asks their leaders.
+// Who is removed from a log does not hear of it from raft: nobody in it talks to it any
+// more. The leader that removed it says so (tellRemoved), and as a node may have been away
+// then, each asks the leaders of its logs again and again.
 
-// auditEvery is how often.
-const auditEvery = 5 * time.Second
+// auditGap is the least time between two rounds of it.
+const auditGap = 100 * time.Millisecond
 
 // Verdicts on a replica.
 const (
@@ -20,15 +21,37 @@ const (
 
 // auditLoop drops the replicas that are no members of their logs any more.
 func (n *Node) auditLoop() {
-	t := time.NewTicker(auditEvery)
+	t := time.NewTicker(n.cfg.AuditEvery)
 	defer t.Stop()
 	for {
 		select {
 		case <-n.stop:
 			return
+		case <-n.audits:
 		case <-t.C:
 		}
 		n.audit()
+		select {
+		case <-n.stop:
+			return
+		case <-time.After(auditGap):
+		}
+	}
+}
+
+// auditSoon has the node ask soon whether its replicas are members of their logs yet.
+func (n *Node) auditSoon() {
+	select {
+	case n.audits <- struct{}{}:
+	default:
+	}
+}
+
+// tellRemoved tells a node that a replica of it was removed: what it is asked to read of
+// that log it asks others then. If it cannot be told now it asks by itself later.
+func (n *Node) tellRemoved(host string) {
+	if err := n.cluster.askText(host, askAudit, nil, nil, askWithin); err != nil {
+		n.log.Debug("a node was not told that it lost a replica", "node", n.nameOf(host), "error", err)
 	}
 }
 

@@ -68,9 +68,8 @@ func (s *steps) backupOpen() (wire.Result, *wire.Error) {
 		return wire.Result{}, wire.Errorf(wire.FailedPrecondition, "log %d: node %s has no replica of it; ask its leader's (topology)", shard, n.id.NodeID)
 	}
 	if !s.req.Explicit {
-		current := make(chan *wire.Error, 1)
-		n.readers[shard].do(func(err *wire.Error) { current <- err })
-		if err := <-current; err != nil {
+		var err *wire.Error
+		if m, err = n.upToDate(l, s.since); err != nil {
 			return wire.Result{}, err
 		}
 	}

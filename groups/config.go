@@ -43,6 +43,7 @@ type Config struct {
 
 	StabilityWindow time.Duration // how long a node is seen before it counts
 	EvictionWindow  time.Duration // how long a node is away before it does not count
+	AuditEvery      time.Duration // between asking leaders whether this node's replicas are members yet
 	LeaderBalance   time.Duration // between rounds that even leaderships out
 	MaxReconciles   int           // logs whose members one node changes at a time
 	OneHost         bool          // all nodes share a machine: deaths are noticed sooner
@@ -105,6 +106,7 @@ func (c Config) Defaults() Config {
 	span(&c.Heartbeat, 500*time.Millisecond)
 	span(&c.StabilityWindow, 30*time.Second)
 	span(&c.EvictionWindow, time.Minute)
+	span(&c.AuditEvery, 5*time.Second)
 	span(&c.LeaderBalance, time.Minute)
 	if c.SnapshotLog == 0 {
 		c.SnapshotLog = 10_000

@@ -63,6 +63,7 @@ type Node struct {
 	cluster *cluster      // nil while the node is alone and cannot have peers
 	seats   sync.Mutex    // guards what changes of id
 	around  chan struct{} // lookAround
+	audits  chan struct{} // auditSoon
 	plans   plans
 	wanted  struct { // replicas that are being started
 		sync.Mutex
@@ -118,7 +119,7 @@ func newNode(cfg Config, id *identity) *Node {
 		cfg: cfg, id: id, log: cfg.Log, clock: cfg.Clock, process: newIncarnation(),
 		logs: make(map[uint64]*shardLog), readers: make(map[uint64]*reader),
 		inflight: make([]atomic.Int32, id.GroupCount+1), hub: newHub(cfg.EventBuffer),
-		slow: make(chan struct{}, maxStepped), ready: make(chan struct{}), book: newRegistry(), around: make(chan struct{}, 1),
+		slow: make(chan struct{}, maxStepped), ready: make(chan struct{}), book: newRegistry(), around: make(chan struct{}, 1), audits: make(chan struct{}, 1),
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	n.hub.mark.Index = id.mark()

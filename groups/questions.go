@@ -115,19 +115,23 @@ func (m *machine) voter() bool { return m.voting.Load() }
 
 // read answers a query, on another goroutine than the caller's.
 func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *wire.Result)) {
-	m := l.own()
-	if m == nil {
-		go func() {
-			res := n.askLeader(l, q, since)
-			done(&res)
-		}()
+	ask := func() {
+		res := n.askLeader(l, q, since)
+		done(&res)
+	}
+	if l.own() == nil {
+		go ask()
 		return
 	}
-	n.readers[l.shard].do(func(err *wire.Error) {
+	n.readers[l.shard].do(since, func(m *machine, err *wire.Error) {
 		var res wire.Result
-		if err != nil {
+		switch {
+		case err == errReadElsewhere:
+			go ask()
+			return
+		case err != nil:
 			res.Fail(err)
-		} else {
+		default:
 			res = m.answer(q)
 		}
 		done(&res)
@@ -177,12 +181,26 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 			return res
 		case <-time.After(askReadPause):
 		}
-		if l.own() != nil { // it has got a replica meanwhile
-			told := make(chan wire.Result, 1)
-			n.read(l, q, since, func(res *wire.Result) { told <- *res })
-			return <-told
+		if l.own() != nil { // it has got a replica meanwhile, or has one that may be up to date again
+			if m, err := n.upToDate(l, since); err == nil {
+				return m.answer(q)
+			} else if err != errReadElsewhere {
+				res.Fail(err)
+				return res
+			}
 		}
 	}
+}
+
+// upToDate waits until this node's replica of a log is up to date.
+func (n *Node) upToDate(l *shardLog, since time.Duration) (m *machine, err *wire.Error) {
+	told := make(chan struct{})
+	n.readers[l.shard].do(since, func(at *machine, because *wire.Error) {
+		m, err = at, because
+		close(told)
+	})
+	<-told
+	return m, err
 }
 
 // takeQuestion answers a peer's read.
@@ -194,8 +212,7 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 		r.err = errEntry
 		return
 	}
-	m := l.own()
-	if m == nil || l.lead.Load().leader == 0 {
+	if l.own() == nil || l.lead.Load().leader == 0 {
 		in.elsewhere(l, number)
 		return
 	}
@@ -204,7 +221,7 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 		in.elsewhere(l, number)
 		return
 	}
-	n.readers[l.shard].do(func(err *wire.Error) {
+	n.readers[l.shard].do(n.clock.Mono(), func(m *machine, err *wire.Error) {
 		in.reads.Add(-1)
 		if err != nil {
 			in.elsewhere(l, number)

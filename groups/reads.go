@@ -1,8 +1,13 @@
 package groups
 
 import (
+	"cmp"
+	"errors"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/lni/dragonboat/v4"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -15,27 +20,40 @@ import (
 type reader struct {
 	l *shardLog
 
+	look *time.Timer // of whoever runs
+
 	mu      sync.Mutex
 	waiting []*read
 	busy    bool
 }
 
-// read is one reader's wish: done is called once the node is up to date, or with
-// why it cannot be.
+// read is one reader's wish: done is called with a replica that is up to date, or with
+// why there is none.
 type read struct {
 	since time.Duration
-	done  func(err *wire.Error)
+	done  func(m *machine, err *wire.Error)
 }
 
-// askAgain is how long raft is given to answer once: what it was asked while the leader
-// changed, it may never answer.
-func (r *reader) askAgain() time.Duration {
-	return max(2*r.l.node.cfg.ElectionMin, 4*r.l.node.cfg.raftTick())
+// errReadElsewhere says that this node's replica can not be read, and the leader's can:
+// it was deleted, or has been removed from the log and was not told yet.
+var errReadElsewhere = wire.Errorf(wire.Unavailable, "the node gave its replica of the log up; nothing was read, try again")
+
+// lookAgain is how often a read that takes long looks whether the leader has changed.
+const lookAgain = 10 * time.Millisecond
+
+// patience is how long raft is given to answer when it is asked first, and at most. What
+// it was asked while the leader changed it may never answer: a new leader that has not
+// committed anything yet drops what it is asked, and does not say so. So it is asked again,
+// soon at first; an answer that is only slow comes in time once the patience is.
+func (r *reader) patience() (first, most time.Duration) {
+	tick := r.l.node.cfg.raftTick()
+	return 2 * tick, max(2*r.l.node.cfg.ElectionMin, 4*tick)
 }
 
-// do calls done on another goroutine when the log is up to date.
-func (r *reader) do(done func(err *wire.Error)) {
-	q := &read{since: r.l.clock.Mono(), done: done}
+// do calls done on another goroutine when the log is up to date. A read's time counts
+// from since.
+func (r *reader) do(since time.Duration, done func(m *machine, err *wire.Error)) {
+	q := &read{since, done}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting = append(r.waiting, q)
@@ -58,50 +76,80 @@ func (r *reader) run() {
 		}
 		r.mu.Unlock()
 		for len(batch) > 0 {
-			err, late := r.index(batch[0].since)
-			if !late {
-				for _, q := range batch {
-					q.done(err)
+			oldest := slices.MinFunc(batch, func(a, b *read) int { return cmp.Compare(a.since, b.since) }).since
+			m, err, late := r.index(oldest)
+			now := r.l.clock.Mono()
+			batch = slices.DeleteFunc(batch, func(q *read) bool {
+				if late && q.since > oldest && now-q.since < r.l.timeout {
+					return false // it came later, and still has time
 				}
-				break
-			}
-			// The others came later, and still have time.
-			now, n := r.l.clock.Mono(), 1
-			for n < len(batch) && now-batch[n].since >= r.l.timeout {
-				n++
-			}
-			for _, q := range batch[:n] {
-				q.done(err)
-			}
-			batch = batch[n:]
+				q.done(m, err)
+				return true
+			})
 		}
 	}
 }
 
-// index waits until this node has applied all that was committed when it was
-// called. While there is no leader it tries until the oldest read's time is over: then it
-// is late.
-func (r *reader) index(since time.Duration) (_ *wire.Error, late bool) {
-	if engine.Planted == engine.PlantStaleRead {
-		return nil, false
-	}
-	for {
-		left := r.l.timeout - (r.l.clock.Mono() - since)
-		if left <= 0 {
-			return wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read"), true
+// index answers this node's replica once that has applied all that was committed when it
+// was called. While there is no leader it tries until the oldest read's time is over: then
+// it is late.
+func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late bool) {
+	patience, most := r.patience()
+	for began := r.l.clock.Mono(); ; patience = min(2*patience, most) {
+		m := r.l.own()
+		if m == nil {
+			return nil, errReadElsewhere, false
 		}
-		rs, err := r.l.host.ReadIndex(r.l.shard, max(min(left, r.askAgain()), 2*r.l.node.cfg.raftTick()))
-		if err == nil {
-			result := <-rs.ResultC()
-			rs.Release()
-			if result.Completed() {
-				return nil, false
+		if engine.Planted == engine.PlantStaleRead {
+			return m, nil, false
+		}
+		now := r.l.clock.Mono()
+		left := r.l.timeout - (now - since)
+		if left <= 0 {
+			return nil, wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read"), true
+		}
+		if host, _ := r.l.node.leaderOf(r.l.shard); now-began >= most && host != "" && host != r.l.node.id.HostID {
+			return nil, errReadElsewhere, false
+		}
+		lead := *r.l.lead.Load()
+		rs, err := r.l.host.ReadIndex(r.l.shard, max(min(left, most), 2*r.l.node.cfg.raftTick()))
+		switch {
+		case errors.Is(err, dragonboat.ErrShardNotFound):
+			return nil, errReadElsewhere, false // it is being deleted
+		case err == nil:
+			// What raft says is about the replica that is there now: one that took its
+			// place meanwhile is further than m will ever be.
+			if r.completed(rs, lead, min(left, patience)) && r.l.local.Load() == m {
+				return m, nil, false
 			}
 		}
 		select {
 		case <-r.l.stop:
-			return wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"), false
+			return nil, wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"), false
 		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// completed says that raft answered, and that this node has applied what it must. It waits
+// no longer once the leadership is another one.
+func (r *reader) completed(rs *dragonboat.RequestState, lead leadership, patience time.Duration) bool {
+	defer rs.Release() // which does nothing to one that was not answered
+	if r.look == nil {
+		r.look = time.NewTimer(lookAgain)
+	} else {
+		r.look.Reset(lookAgain)
+	}
+	defer r.look.Stop()
+	for until := r.l.clock.Mono() + patience; ; {
+		select {
+		case result := <-rs.ResultC():
+			return result.Completed()
+		case <-r.look.C:
+			r.look.Reset(lookAgain)
+		}
+		if *r.l.lead.Load() != lead || r.l.clock.Mono() >= until {
+			return false
 		}
 	}
 }

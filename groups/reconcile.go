@@ -239,7 +239,11 @@ func (n *Node) carry(s place.Step) error {
 	case place.Promote:
 		return n.host.SyncRequestAddReplica(ctx, s.Log, s.Replica, s.Disk, s.Version)
 	case place.Remove:
-		return n.host.SyncRequestDeleteReplica(ctx, s.Log, s.Replica, s.Version)
+		err := n.host.SyncRequestDeleteReplica(ctx, s.Log, s.Replica, s.Version)
+		if err == nil && s.Disk != "" {
+			n.tellRemoved(s.Disk)
+		}
+		return err
 	case place.Transfer:
 		return n.handOver(s.Log, s.Replica)
 	}

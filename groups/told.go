@@ -19,6 +19,7 @@ const (
 	askMarks    = "marks"    // → map of node id to mark; of the system log's leader
 	askTransfer = "transfer" // orderedTransfer → nothing; of the log's leader
 	askTakeover = "takeover" // orderedTakeover → nothing; of who is to lead
+	askAudit    = "audit"    // nothing → nothing; of who lost a replica
 )
 
 const (
@@ -152,6 +153,9 @@ func (n *Node) answerTo(from, what string, args []byte) (any, error) {
 			return nil, err
 		}
 		return nil, n.takeOver(from, o)
+	case askAudit:
+		n.auditSoon()
+		return nil, nil
 	}
 	return nil, fmt.Errorf("question %q: not known to this version", what)
 }

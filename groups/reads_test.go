@@ -1,0 +1,73 @@
+package groups
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// taken is a fleet of three, of which one node loses its replica of the log of a path: the
+// leader removes it. It does not notice by itself.
+func taken(t *testing.T, path string, told bool) (f *fleet, at int, shard, replica uint64) {
+	f = newFleet(t, 3, func(_ int, c *Config) {
+		c.AuditEvery, c.EvictionWindow, c.RequestTimeout = time.Hour, time.Hour, time.Minute
+	})
+	f.settle(3)
+	f.rigOn(0).session().must(write("o", path, time.Hour))
+	for _, n := range f.nodes { // nobody brings it back
+		n.seats.Lock()
+		n.id.Restored = true
+		n.seats.Unlock()
+	}
+	leads := f.leader(path)
+	n, at := f.nodes[leads], (leads+1)%3
+	l := n.logOf(n.groupOf(n.routes.Load().Resolve(path)))
+	replica = f.nodes[at].logs[l.shard].local.Load().replica
+	if !told {
+		f.nodes[at].seats.Lock() // whatever it finds out, it keeps the replica
+		t.Cleanup(f.nodes[at].seats.Unlock)
+	}
+	f.until("the replica is removed", func() bool {
+		ms, err := n.membership(l.shard)
+		if err != nil {
+			return false
+		}
+		step := place.Step{Kind: place.Remove, Log: l.shard, Replica: replica, Version: ms.ConfigChangeID}
+		if told {
+			step.Disk = f.nodes[at].id.HostID
+		}
+		return n.carry(step) == nil
+	})
+	return f, at, l.shard, replica
+}
+
+// TestReadsPassARemovedReplica: reads at a node whose replica was removed from the log are
+// answered by the leader, long before their minute is over: raft answers them never.
+func TestReadsPassARemovedReplica(t *testing.T) {
+	t.Parallel()
+	const path = "h:/a/x"
+	f, at, _, _ := taken(t, path, false)
+	c := f.rigOn(at).session()
+	for _, req := range []*wire.Request{
+		{Op: wire.OpInspectPath, Path: path},
+		{Op: wire.OpAssertFencing, Owner: "o", Token: 1, Paths: []string{path}},
+		{Op: wire.OpIsOwnerAlive, Owner: "o"}, // in steps: over all logs
+	} {
+		res := c.must(req)
+		if req.Op == wire.OpAssertFencing && res.Status != wire.StatusOK {
+			t.Errorf("%v: %+v", req.Op, res)
+		}
+	}
+}
+
+// TestRemovedIsTold: who loses a replica is told so by the leader, and deletes it.
+func TestRemovedIsTold(t *testing.T) {
+	t.Parallel()
+	f, at, shard, replica := taken(t, "h:/a/x", true)
+	f.until("the replica is deleted", func() bool {
+		s, ok := f.nodes[at].seatsNow()[shard]
+		return !ok || s.Replica > replica
+	})
+}
