@@ -34,7 +34,7 @@ type read struct {
 	done  func(m *machine, err *wire.Error)
 }
 
-// errReadElsewhere says that this node's replica can not be read, and the leader's can:
+// errReadElsewhere says that this node's replica cannot be read, and the leader's can:
 // it was deleted, or has been removed from the log and was not told yet.
 var errReadElsewhere = wire.Errorf(wire.Unavailable, "the node gave its replica of the log up; nothing was read, try again")
 

@@ -19,7 +19,7 @@ type Options struct {
 	Waiting       int // acquires of a connection that wait
 	Subscriptions int
 	BoundOwners   int
-	Connections   int           // 0: as many as file descriptors allow
+	Connections   int           // 0: as many as file descriptors allow a server that has them all to itself
 	Outbound      int           // bytes a peer may leave unread before it is cut off
 	Inbound       int64         // bytes of unfinished frames, of all connections
 	Held          int64         // bytes of requests not yet answered, of all connections

@@ -180,5 +180,6 @@ func (c *Config) loop() loop.Options {
 		// no more of them than that (groups/session.go).
 		InFlight:     min(c.MaxConcurrent, groups.MaxWindow),
 		RepeatMillis: groups.RepeatMillis,
+		Connections:  c.shares(openFiles()).native,
 	}
 }

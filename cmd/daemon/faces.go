@@ -179,13 +179,13 @@ func (d *Daemon) where() []any {
 
 // grpc is the configuration of the gRPC server.
 func (c *Config) grpc() compat.ServerOptions {
-	return compat.ServerOptions{InFlight: c.MaxConcurrent}
+	return compat.ServerOptions{InFlight: c.MaxConcurrent, Connections: c.shares(openFiles()).grpc}
 }
 
 // web is the configuration of the web interfaces.
 func (c *Config) web() web.Options {
 	return web.Options{
 		Plain: c.WebJSON == "plain", Origins: c.WebOrigins, ZeroRTT: c.WebZeroRTT,
-		InFlight: c.MaxConcurrent, RequestTimeout: c.RequestTimeout,
+		InFlight: c.MaxConcurrent, RequestTimeout: c.RequestTimeout, Connections: c.shares(openFiles()).web,
 	}
 }

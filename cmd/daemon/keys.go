@@ -93,7 +93,8 @@ var keys = []key{
 		must: "a file", help: "Certificates in PEM that sign those of the nodes, and of nobody else."},
 	{name: "group_count", section: sCluster, kind: kInt, def: "256", least: 1, most: 65_533, field: func(c *Config) any { return &c.GroupCount },
 		help: "Virtual groups that namespaces are spread over. Fixed when the cluster is founded."},
-	{name: "log_count", section: sCluster, kind: kInt, def: "16", least: 1, most: 65_533, field: func(c *Config) any { return &c.LogCount },
+	// An event cursor names every log, the system's, and the cluster.
+	{name: "log_count", section: sCluster, kind: kInt, def: "16", least: 1, most: wire.MaxPositions - 2, field: func(c *Config) any { return &c.LogCount },
 		help: "Replicated logs that the groups live in; above group_count means group_count. Fixed when the cluster is founded. With --dev the default is 4."},
 	{name: "routing_prefix_segments", section: sCluster, kind: kInt, def: "1", least: 0, most: wire.MaxPathSegments, field: func(c *Config) any { return &c.Segments },
 		help: "Path segments that make a namespace, under no policy. Fixed when the cluster is founded."},

@@ -47,7 +47,7 @@ var keyCases = map[string]struct {
 	"gossip_advertise_addr":        {[]string{"h:1"}, []string{"h"}, "must be host:port"},
 	"internal_auth_token":          {[]string{strings.Repeat("t", 32)}, []string{strings.Repeat("t", 31)}, "(31 bytes) (PATHLOCKD_INTERNAL_AUTH_TOKEN): must be at least 32 bytes"},
 	"group_count":                  {[]string{"1", "65533"}, []string{"0", "65534", "-1", "x"}, "must be a whole number from 1 to 65533"},
-	"log_count":                    {[]string{"1", "300"}, []string{"0"}, "must be a whole number from 1 to 65533"},
+	"log_count":                    {[]string{"1", "1022"}, []string{"0", "1023"}, "must be a whole number from 1 to 1022"},
 	"routing_prefix_segments":      {[]string{"0", "2"}, []string{"-1", "257"}, "must be a whole number from 0 to 256"},
 	"default_lock_algorithm":       {[]string{"point_rw", "semaphore"}, []string{"RECURSIVE_RW", "mutex"}, "must be one of recursive_rw, point_rw, recursive_write, point_write, semaphore"},
 	"replication_factor":           {[]string{"1", "5"}, []string{"0", "2", "17"}, "must be an odd number from 1 to 15"},

@@ -81,10 +81,10 @@ native_unix = "/run/p.sock"
 
 func TestFileErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"\nlog_count = 0", `log_count = 0 (FILE:2): must be a whole number from 1 to 65533`},
-		{`log_count = "4"`, `log_count = "4" (FILE:1): must be a whole number from 1 to 65533, without quotes`},
+		{"\nlog_count = 0", `log_count = 0 (FILE:2): must be a whole number from 1 to 1022`},
+		{`log_count = "4"`, `log_count = "4" (FILE:1): must be a whole number from 1 to 1022, without quotes`},
 		{`node_id = 7`, `node_id = "7" (FILE:1): must be 1 to 255 letters, digits, dots, dashes or underscores that end in a digit, such as pathlockd-0 (a TOML string)`},
-		{`log_count = 4.0`, `log_count = 4 (FILE:1): must be a whole number from 1 to 65533 (a TOML integer)`},
+		{`log_count = 4.0`, `log_count = 4 (FILE:1): must be a whole number from 1 to 1022 (a TOML integer)`},
 		{`bootstrap = "true"`, `bootstrap = "true" (FILE:1): must be true or false, without quotes`},
 		{`seed_nodes = "a:1"`, `seed_nodes = "a:1" (FILE:1): must be a list of host:port (a TOML array)`},
 		{`seed_nodes = [1]`, `FILE:1: seed_nodes: must be a list of strings, and 1 is none`},
@@ -95,7 +95,7 @@ func TestFileErrors(t *testing.T) {
 		{"log.level = 4", `FILE:1: log.level is no configuration key: did you mean log_level?`},
 		{"log_count = 4\nlog_count = 5", `FILE:2:1: key log_count is already defined`},
 		{"log_count = ", `FILE:1:12: `},
-		{"group_count = 0\nlog_count = 0", "group_count = 0 (FILE:1): must be a whole number from 1 to 65533\nlog_count = 0 (FILE:2): must be a whole number from 1 to 65533"},
+		{"group_count = 0\nlog_count = 0", "group_count = 0 (FILE:1): must be a whole number from 1 to 65533\nlog_count = 0 (FILE:2): must be a whole number from 1 to 1022"},
 	} {
 		file := writeConfig(t, c.text)
 		_, err := Load(file, nil)

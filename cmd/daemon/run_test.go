@@ -256,7 +256,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"serve"}, 2, "", `pathlockd: "serve": pathlockd takes no arguments, only flags`},
 		{[]string{"--addr=x:1"}, 2, "", "pathlockd: --addr goes with --health-check"},
 		{[]string{"--log_count"}, 2, "", "pathlockd: flag needs an argument: --log_count"},
-		{[]string{"--log-count=0"}, 1, "", "pathlockd: log_count = 0 (--log_count): must be a whole number from 1 to 65533\n"},
+		{[]string{"--log-count=0"}, 1, "", "pathlockd: log_count = 0 (--log_count): must be a whole number from 1 to 1022\n"},
 		{[]string{"--config=none.toml"}, 1, "", "pathlockd: read the configuration named by --config: open none.toml: no such file or directory\n"},
 		{[]string{"--data_dir=none", anyNative, "--raft_addr=localhost:0"}, 1, "", "bootstrap is off"},
 	} {

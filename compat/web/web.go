@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,6 +29,9 @@ type Options struct {
 	// InFlight is how many requests of a connection may be under way at once, besides
 	// event streams and waiting acquires; more wait their turn. 0: 256.
 	InFlight int
+	// Connections is how many TCP connections there may be at once; 0: 8192. Over it the
+	// one that has been without a request for the longest is closed.
+	Connections int
 	Log      *slog.Logger
 	// RequestTimeout is how long the node tries to carry a request out, which it then
 	// answers. 0: 30 s.
@@ -156,7 +160,7 @@ func (s *Server) Listen(addr string) (string, error) {
 	}
 	conf := s.opt.TLS.Clone()
 	conf.NextProtos = []string{"h2", "http/1.1"}
-	l := &tcpListener{conns: compat.NewConns(s.lim.conns, s.lim.halfOpen, s.opt.Log.With("interface", "web"))}
+	l := &tcpListener{conns: compat.NewConns(cmp.Or(s.opt.Connections, s.lim.conns), s.lim.halfOpen, s.opt.Log.With("interface", "web"))}
 	l.http = &http.Server{
 		Handler:                      s,
 		TLSConfig:                    conf,
