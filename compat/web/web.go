@@ -32,7 +32,7 @@ type Options struct {
 	// Connections is how many TCP connections there may be at once; 0: 8192. Over it the
 	// one that has been without a request for the longest is closed.
 	Connections int
-	Log      *slog.Logger
+	Log         *slog.Logger
 	// RequestTimeout is how long the node tries to carry a request out, which it then
 	// answers. 0: 30 s.
 	RequestTimeout time.Duration
