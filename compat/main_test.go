@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/compat"
 	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
 	"github.com/pathlockd/pathlockd/groups"
@@ -86,12 +86,11 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := server.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // serve starts a gRPC server over the shared node, and answers it and its address.

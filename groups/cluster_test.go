@@ -123,7 +123,7 @@ func memDisks() (gvfs.FS, vfs.FS) { return gvfs.NewStrictMem(), vfs.NewCrashable
 
 // short is a context that ends before a test does.
 func short(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), fleetPatience)
 	t.Cleanup(cancel)
 	return ctx
 }

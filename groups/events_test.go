@@ -23,6 +23,7 @@ func TestEventsResume(t *testing.T) {
 		for range n {
 			c.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "a"})
 		}
+		r.told()
 	}
 	revoke(2)
 	r.node.Unsubscribe(sub)
@@ -65,7 +66,10 @@ func TestEventsResume(t *testing.T) {
 func TestEventsAreToldOnce(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
-	revoke := func() { c.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "a"}) }
+	revoke := func() {
+		c.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "a"})
+		r.told()
+	}
 	c.must(write("a", "h:/a/1", time.Hour))
 	revoke()
 	told, fresh := 0, &eventLog{}
@@ -86,6 +90,10 @@ func TestEventsAreToldOnce(t *testing.T) {
 		t.Errorf("after a restart one event happened; a tap was told %d, a subscriber %d", told, len(fresh.at))
 	}
 }
+
+// told waits until the events of what was answered are told: an entry's answers come
+// first, under the same lock, and here nothing holds them back until its end.
+func (r *rig) told() { r.digests() }
 
 type eventLog struct {
 	at   []wire.Position

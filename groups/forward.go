@@ -70,6 +70,7 @@ const (
 // sent, or the connection is closed. Neither method blocks.
 type peerConn interface {
 	Send(frame []byte) bool
+	Unsent() int
 	Close(reason error)
 }
 

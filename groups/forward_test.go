@@ -2,6 +2,7 @@ package groups
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,11 +115,21 @@ func TestLearnersAreNotRead(t *testing.T) {
 	c.must(write("o", "h:/x", time.Hour))
 	l := n.logOf(n.groupOf(n.routes.Load().Resolve("h:/x")))
 	m := l.local.Load()
-	m.mu.Lock() // it is far behind: whoever looks at it waits
+	f.until("it has applied what its leader has", func() bool {
+		return m.appliedIndex() == f.nodes[at].logs[l.shard].local.Load().appliedIndex()
+	})
+	m.mu.Lock() // it is far behind: whoever looks at it waits, though not for ever
 	m.voting.Store(false)
+	caughtUp := sync.OnceFunc(func() {
+		m.voting.Store(true)
+		m.mu.Unlock()
+	})
+	defer caughtUp()
+	limit := time.AfterFunc(15*time.Second, caughtUp)
 	res := c.inspect("h:/x")
-	m.voting.Store(true)
-	m.mu.Unlock()
+	if !limit.Stop() {
+		t.Error("who reads waits for a replica that does not vote")
+	}
 	if !res.Flag && res.Owner != "o" && (res.List == nil || len(res.List.Infos) == 0) {
 		t.Errorf("%+v", res)
 	}

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -95,14 +96,17 @@ func TestFleetRefusals(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, nil)
 	other := newFleet(t, 1, func(_ int, c *Config) { c.NodeID = "x-0" })
+	looks := fleetPatience // for as long as a node may look for its cluster
 	refuse := func(what, want string, change func(c *Config)) {
 		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), looks)
+		defer cancel()
 		c := f.cfgs[0]
 		c.DataDir, c.NodeID, c.Bootstrap, c.RaftAddr = t.TempDir(), "n-9", false, freeAddr(t)
 		c.RaftFS, c.FS = memDisks()
 		c.Seeds = []string{f.gossip[0]}
 		change(&c)
-		n, err := OpenContext(short(t), c)
+		n, err := OpenContext(ctx, c)
 		if err == nil {
 			n.Close(0)
 			t.Errorf("%s: it started", what)
@@ -118,6 +122,7 @@ func TestFleetRefusals(t *testing.T) {
 	refuse("other settings", "the cluster has log_count = 4, the configuration says 8", func(c *Config) {
 		c.LogCount, c.Given = 8, []string{"log_count"}
 	})
+	looks = time.Second
 	refuse("nobody there", "could make two", func(c *Config) { c.Bootstrap, c.Seeds = true, []string{freeAddr(t)} })
 	refuse("nobody there, not to found", "looking for the cluster", func(c *Config) { c.Seeds = []string{freeAddr(t)} })
 }

@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	gvfs "github.com/lni/vfs"
+
+	"github.com/pathlockd/pathlockd/bench/server"
 )
 
 // rig is one node on disks that can lose power, and clients of it.
@@ -89,12 +90,11 @@ func (c *testClock) stepWall(d time.Duration) {
 // freeAddr answers an address that nobody listens on.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := server.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // newRig starts a node on disks in memory. change may alter its configuration.

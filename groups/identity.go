@@ -69,6 +69,9 @@ func loadIdentity(dir string) (*identity, error) {
 	if err := json.Unmarshal(b, id); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
+	if id.Seats == nil && id.Format == 1 && !id.Joined {
+		id.sit() // made by a build in which every node hosted everything
+	}
 	if id.Seats == nil {
 		id.Seats = make(map[uint64]seat)
 	}

@@ -24,6 +24,8 @@ func (e *wireEnd) Send([]byte) bool {
 	return true
 }
 
+func (e *wireEnd) Unsent() int { return 0 }
+
 func (e *wireEnd) Close(why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -73,6 +73,7 @@ type Node struct {
 		sync.Mutex
 		marks map[string]wire.Drain
 		asked time.Duration
+		tried time.Duration // when it was asked last, answered or not
 	}
 
 	policy   chan struct{} // policyWork

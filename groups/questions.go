@@ -16,12 +16,17 @@ const (
 	// maxRemoteReads is how many reads this node has under way at others; over it they are
 	// refused.
 	maxRemoteReads = 4096
-	// askReadAgain is how long one node is given to answer a read.
+	// askReadAgain is how often a read that waits for an answer looks whether another node
+	// is to be asked.
 	askReadAgain = 2 * time.Second
 	// askReadPause is how long a read waits for a leader to be known, or a way to it.
 	askReadPause = 10 * time.Millisecond
 	// maxReadBytes is how long the answer to a peer's read may be.
 	maxReadBytes = 12 << 20
+	// maxUnsentReads is how many bytes may be unsent on a connection for a read's answer
+	// to be sent on it; over it the peer is to ask again. A few long ones would be more
+	// than mesh bears, and with the connection end all that is forwarded on it.
+	maxUnsentReads = 2 * maxReadBytes
 )
 
 // remoteReads is the reads that other nodes were asked.
@@ -156,16 +161,8 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 				frame = binary.AppendUvarint(append(frame[:0], frameQuestion), number)
 				frame = q.append(binary.AppendUvarint(frame, l.shard))
 				if to.Send(frame) {
-					late := time.NewTimer(min(askReadAgain, n.cfg.RequestTimeout))
-					select {
-					case a := <-asked.told:
-						late.Stop()
-						if !a.lost {
-							return a.res
-						}
-					case <-late.C:
-					case <-n.stop:
-						late.Stop()
+					if a := n.answered(asked, l, since); !a.lost {
+						return a.res
 					}
 				}
 				reads.drop(number)
@@ -192,6 +189,26 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 	}
 }
 
+// answered waits for the answer to a question, for as long as whom it was put to leads the
+// log and can be reached: to put it to the same node once more would only make it later.
+func (n *Node) answered(q *remoteRead, l *shardLog, since time.Duration) remoteAnswer {
+	look := time.NewTicker(min(askReadAgain, n.cfg.RequestTimeout))
+	defer look.Stop()
+	for {
+		select {
+		case a := <-q.told:
+			return a
+		case <-n.stop:
+			return remoteAnswer{lost: true}
+		case <-look.C:
+		}
+		host, _ := n.leaderOf(l.shard)
+		if host == "" || n.peer(host) != q.conn || n.clock.Mono()-since >= n.cfg.RequestTimeout {
+			return remoteAnswer{lost: true}
+		}
+	}
+}
+
 // upToDate waits until this node's replica of a log is up to date.
 func (n *Node) upToDate(l *shardLog, since time.Duration) (m *machine, err *wire.Error) {
 	told := make(chan struct{})
@@ -212,7 +229,7 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 		r.err = errEntry
 		return
 	}
-	if l.own() == nil || l.lead.Load().leader == 0 {
+	if l.own() == nil || l.lead.Load().leader == 0 || in.crowded(0) {
 		in.elsewhere(l, number)
 		return
 	}
@@ -223,7 +240,7 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 	}
 	n.readers[l.shard].do(n.clock.Mono(), func(m *machine, err *wire.Error) {
 		in.reads.Add(-1)
-		if err != nil {
+		if err != nil || in.crowded(0) {
 			in.elsewhere(l, number)
 			return
 		}
@@ -235,8 +252,18 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 				"the answer takes %d bytes, between nodes at most %d are told: ask for fewer entries", len(whole), maxReadBytes))
 			whole = appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, &res) })
 		}
+		if in.crowded(len(whole)) {
+			in.elsewhere(l, number)
+			return
+		}
 		in.conn.Send(whole)
 	})
+}
+
+// crowded says that too much is unsent for an answer of so many bytes, or of any.
+func (in *inbound) crowded(bytes int) bool {
+	unsent := in.conn.Unsent()
+	return unsent > 0 && unsent+bytes >= maxUnsentReads
 }
 
 // elsewhere tells that a read is not answered here.

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -134,6 +135,8 @@ func TestTwoFounders(t *testing.T) {
 		err error
 	}
 	ends := make(chan end, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // each looks for a cluster as long
+	defer cancel()
 	addrs := []string{freeAddr(t), freeAddr(t)}
 	var cfgs []Config
 	for i := range addrs {
@@ -144,7 +147,7 @@ func TestTwoFounders(t *testing.T) {
 		c.RaftFS, c.FS = memDisks()
 		cfgs = append(cfgs, c)
 		go func() {
-			n, err := OpenContext(t.Context(), c)
+			n, err := OpenContext(ctx, c)
 			ends <- end{n, err}
 		}()
 	}

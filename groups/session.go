@@ -260,7 +260,9 @@ func (t *sessions) load(id engine.Session, row []byte) error {
 		a.op, a.status, a.token = wire.Op(r.byte()), wire.Status(r.byte()), r.varint()
 		all = append(all, a)
 	}
-	s.epoch = r.uvarint()
+	if len(r.buf) > 0 { // what an earlier build wrote ends here
+		s.epoch = r.uvarint()
+	}
 	for len(r.buf) > 0 && r.err == nil {
 		at, code, reason := r.uvarint(), wire.Code(r.byte()), wire.Reason(r.byte())
 		if at >= uint64(len(all)) {

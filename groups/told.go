@@ -198,7 +198,8 @@ func (n *Node) transferOwn(shard uint64, node string) error {
 const marksEvery = 2 * time.Second
 
 // wantedOf is what operators want of nodes, from wherever it can be had: not older than
-// that, unless nobody can tell.
+// that, unless nobody can tell. Who comes while others ask shares what the next of them
+// finds out: while nobody answers, each of a crowd would wait behind all the rest.
 func (n *Node) wantedOf(old time.Duration) map[string]wire.Drain {
 	m := n.logs[systemShard].local.Load()
 	if m != nil && m.loaded.Load() || n.cluster == nil {
@@ -207,9 +208,11 @@ func (n *Node) wantedOf(old time.Duration) map[string]wire.Drain {
 	now := n.clock.Mono()
 	n.remote.Lock()
 	defer n.remote.Unlock()
-	if n.remote.marks != nil && now-n.remote.asked < old {
+	if n.remote.marks != nil && now-n.remote.asked < old || n.remote.tried > now {
 		return n.remote.marks
 	}
+	now = n.clock.Mono()
+	n.remote.tried = now
 	ask := func() bool {
 		var marks map[string]wire.Drain
 		host, _ := n.leaderOf(systemShard)

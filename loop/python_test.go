@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	process "github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/loop"
 )
@@ -67,10 +68,9 @@ func startServer(t *testing.T) *net.TCPAddr {
 // freePort is a loopback address that nothing listens on.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := process.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }

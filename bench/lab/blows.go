@@ -41,6 +41,9 @@ func (e *episode) strike() error {
 	until := time.Now().Add(e.cfg.Episode)
 	kinds := e.cfg.kinds(e.cluster)
 	logs := max(len(e.cluster.Leaders(e.ctx)), 1)
+	if e.cfg.Blows > 0 && e.struck >= e.cfg.Blows { // more is to be done, and nothing struck
+		e.pass(e.cfg.Episode)
+	}
 	for n := 0; time.Now().Before(until) && (e.cfg.Blows == 0 || e.struck < e.cfg.Blows); n++ {
 		if len(kinds) == 0 {
 			e.pass(time.Until(until))

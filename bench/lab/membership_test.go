@@ -21,7 +21,7 @@ func TestMembership(t *testing.T) { wander(t, 2, "leave") }
 // wander has so many faults happen to three nodes that are not the same three afterwards.
 func wander(t *testing.T, blows int, faults ...string) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	s := seedOf(t)
 	c, err := cluster.NewNodes(ctx, t.TempDir(), 3, s)
@@ -29,8 +29,9 @@ func wander(t *testing.T, blows int, faults ...string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	enough := func(r *lab.Report) bool { return r.Granted >= 40 && r.Queued >= 10 }
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: time.Minute, Episode: 20 * time.Second, Clients: 8, Faults: faults, Blows: blows, Keep: *keep, Logf: t.Logf,
+		Seed: s, Duration: time.Minute, Episode: 20 * time.Second, Clients: 8, Faults: faults, Blows: blows, Enough: enough, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)
@@ -42,7 +43,7 @@ func wander(t *testing.T, blows int, faults ...string) {
 	for _, of := range r.Blows {
 		n += of
 	}
-	if err == nil && len(r.Violations) == 0 && (n != blows || r.Granted < 40 || r.Queued < 10) {
+	if err == nil && len(r.Violations) == 0 && (n != blows || !enough(r)) {
 		t.Errorf("that is too little to show anything: %d granted, %d told to wait, blows %v", r.Granted, r.Queued, r.Blows)
 	}
 	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d digests, blows %v",

@@ -11,8 +11,12 @@ import (
 	"github.com/pathlockd/pathlockd/bench/lab/history"
 )
 
-// checkWithin is how long it may take to judge one episode.
-const checkWithin = 2 * time.Minute
+const (
+	// checkWithin is how long it may take to judge one episode.
+	checkWithin = 2 * time.Minute
+	// moreEpisodes are played at most when what there was is not enough.
+	moreEpisodes = 3
+)
 
 // Config is a run.
 type Config struct {
@@ -22,6 +26,9 @@ type Config struct {
 	Clients  int
 	Faults   []string // kinds of blows; empty: all that the cluster can
 	Blows    int      // after which the run ends, 0: Duration says
+	// Enough says whether a run that would end has shown what it is for: a machine that is
+	// busy may have done little by then, and plays a few episodes more. nil: it always has.
+	Enough func(*Report) bool
 	// Keep is where histories that break promises are kept, "" for nowhere.
 	Keep string
 	Logf func(format string, args ...any)
@@ -55,7 +62,13 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	began := time.Now()
 	defer func() { r.Took = time.Since(began) }()
 	struck := 0
-	for n := 0; n == 0 || time.Since(began)+cfg.Episode/2 < cfg.Duration && (cfg.Blows == 0 || struck < cfg.Blows); n++ {
+	for n, more := 0, 0; ; n++ {
+		if n > 0 && (time.Since(began)+cfg.Episode/2 >= cfg.Duration || cfg.Blows > 0 && struck >= cfg.Blows) {
+			if cfg.Enough == nil || more == moreEpisodes || cfg.Enough(r) {
+				return r, nil
+			}
+			more++
+		}
 		h, e, err := runEpisode(ctx, &cfg, c, n, struck)
 		if h == nil {
 			return r, err
@@ -79,7 +92,6 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 			return r, err
 		}
 	}
-	return r, nil
 }
 
 func (r *Report) count(h *history.History, blows map[string]int) {

@@ -212,11 +212,17 @@ const (
 	portTries               = 100
 )
 
-// FreeAddr answers an address that nobody listens on.
+// port is the last one that was tried. No process tries one twice before it has tried
+// all, and they begin anywhere: who was told one may take its time to listen there.
+var port atomic.Uint32
+
+func init() { port.Store(mathrand.Uint32N(highestPort - lowestPort)) }
+
+// FreeAddr answers an address that nobody listens on, another each time.
 func FreeAddr() (string, error) {
 	var err error
 	for range portTries {
-		addr := fmt.Sprintf("127.0.0.1:%d", lowestPort+mathrand.IntN(highestPort-lowestPort))
+		addr := fmt.Sprintf("127.0.0.1:%d", lowestPort+port.Add(1)%(highestPort-lowestPort))
 		var l net.Listener
 		if l, err = net.Listen("tcp", addr); err == nil {
 			return addr, l.Close()

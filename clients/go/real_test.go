@@ -4,12 +4,12 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	process "github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/loop"
 	"github.com/pathlockd/pathlockd/wire"
@@ -25,12 +25,11 @@ type node struct {
 // freeAddr answers an address of this host on which nobody listens now.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := process.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // newNode starts a server of its own for a test, which may stop and start it.

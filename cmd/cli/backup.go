@@ -212,7 +212,7 @@ func checkTarget(dir string) error {
 	if dir == "" {
 		return usage("DIRECTORY: must not be empty")
 	}
-	within := filepath.Dir(dir)
+	within := filepath.Dir(filepath.Clean(dir)) // a slash at the end names nothing within it
 	if info, err := os.Stat(within); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return usage("DIRECTORY %s: there is no directory %s to make it in", quote(dir), quote(within)).
 			hinted("make that first: mkdir -p %s", quote(within))

@@ -237,6 +237,7 @@ func TestBackupFailures(t *testing.T) {
 	fails(ExitUsage, "DIRECTORY: must not be empty", "backup", "save", "")
 	fails(ExitUsage, "make that first: mkdir -p "+at("no/such"), "backup", "save", at("no/such/place"))
 	fails(ExitUnavailable, "cannot reach", "backup", "save", at("b2"), "--addr", "127.0.0.1:1")
+	fails(ExitUnavailable, "cannot reach", "backup", "save", at("b2")+"/", "--addr", "127.0.0.1:1")
 	fails(ExitFailed, "is no backup", "backup", "verify", at("nothing"))
 	fails(ExitFailed, "name a directory that pathlock backup save wrote", "backup", "verify", root)
 	fails(ExitFailed, "is no backup", "backup", "restore", "--from", at("nothing"), "--data-dir", at("d"))

@@ -3,11 +3,12 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/bench/server"
 )
 
 // TestJoinerLocksItsDirectory: a node that joins has its data directory for itself from
@@ -20,12 +21,8 @@ func TestJoinerLocksItsDirectory(t *testing.T) {
 		return c
 	}
 	founder := cfg("n-0")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	founder.GossipAddr = l.Addr().String()
-	if err := l.Close(); err != nil {
+	var err error
+	if founder.GossipAddr, err = server.FreeAddr(); err != nil {
 		t.Fatal(err)
 	}
 	startDaemon(t, founder)
@@ -65,12 +62,8 @@ func TestLinkTLS(t *testing.T) {
 	if err := os.WriteFile(file("ca.pem"), authority, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	gossip, err := server.FreeAddr()
 	if err != nil {
-		t.Fatal(err)
-	}
-	gossip := l.Addr().String()
-	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	cfg := func(node string) Config {

@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
+	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/compat"
 	"github.com/pathlockd/pathlockd/compat/certs"
 	"github.com/pathlockd/pathlockd/compat/web"
@@ -249,12 +249,11 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := server.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // faces are the interfaces, and how a client of each is made.

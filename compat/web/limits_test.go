@@ -471,24 +471,27 @@ func TestStreamFlood(t *testing.T) {
 // TestSlowReaders asks and does not read the answers: a small one, one that waited,
 // and a large one. Each is given up in time.
 func TestSlowReaders(t *testing.T) {
-	f := serve(t, func(_ *Options, l *limits) { l.call, l.write = 400*time.Millisecond, 100*time.Millisecond })
+	within := func(call time.Duration) *face {
+		return serve(t, func(_ *Options, l *limits) { l.call, l.write = call, 100*time.Millisecond })
+	}
+	f, patient := within(400*time.Millisecond), within(time.Hour)
 	var locks []string
 	for i := range 100 {
 		locks = append(locks, fmt.Sprintf(`{"path":"web:/readers/%060d"}`, i))
 	}
-	f.post(t, client(t, true), "acquire", `{"ownerId":"readers","ttlMs":60000,"requests":[`+strings.Join(locks, ",")+`]}`)
-	defer f.post(t, client(t, true), "releaseAll", `{"ownerId":"readers"}`)
+	patient.post(t, client(t, true), "acquire", `{"ownerId":"readers","ttlMs":60000,"requests":[`+strings.Join(locks, ",")+`]}`)
+	defer patient.post(t, client(t, true), "releaseAll", `{"ownerId":"readers"}`)
 	for name, c := range map[string]struct {
+		f         *face
 		rpc, body string
-		within    time.Duration
 	}{
-		"small":  {"health", `{}`, 900 * time.Millisecond},
-		"waited": {"acquireWait", `{"ownerId":"readers","ttlMs":60000,"requests":[{"path":"web:/readers/other"}]}`, 400 * time.Millisecond},
-		"large":  {"listOwnerLocks", `{"ownerId":"readers"}`, 400 * time.Millisecond},
+		"small": {f, "health", `{}`}, // its time counts from the request
+		// From the answer: nothing else would give them up.
+		"waited": {patient, "acquireWait", `{"ownerId":"readers","ttlMs":60000,"requests":[{"path":"web:/readers/other"}]}`},
+		"large":  {patient, "listOwnerLocks", `{"ownerId":"readers"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn := h2Dial(t, f)
-			began := time.Now()
+			conn := h2Dial(t, c.f)
 			b := frame(nil, frameSettings, 0, 0, []byte{0, 4, 0, 0, 0, 0}) // SETTINGS_INITIAL_WINDOW_SIZE: 0
 			b = frame(b, frameHeaders, endHeaders, 1, head(":method", "POST", ":scheme", "https", ":authority", "x", ":path", "/v1/"+c.rpc))
 			if _, err := conn.Write(frame(b, frameData, endStream, 1, []byte(c.body))); err != nil {
@@ -497,9 +500,6 @@ func TestSlowReaders(t *testing.T) {
 			await(t, "the request is given up", func() bool { return conn.frames[frameReset].Load() == 1 })
 			if conn.frames[frameHeaders].Load() != 1 || conn.frames[frameData].Load() != 0 {
 				t.Errorf("%d answers began, %d parts of them were sent", conn.frames[frameHeaders].Load(), conn.frames[frameData].Load())
-			}
-			if took := time.Since(began); took > c.within {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}

@@ -25,6 +25,7 @@ import (
 	gvfs "github.com/lni/vfs"
 	"go.uber.org/goleak"
 
+	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/compat"
 	"github.com/pathlockd/pathlockd/groups"
 )
@@ -104,12 +105,11 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := server.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 // certificate is what the tests' servers show, and pool what trusts it.

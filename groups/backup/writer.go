@@ -26,6 +26,7 @@ var ErrExists = errors.New("is there already")
 
 // Create begins a backup at a path where nothing is.
 func Create(target string) (*Writer, error) {
+	target = filepath.Clean(target) // "monday/" is to be made beside others, not within itself
 	if _, err := os.Lstat(target); err == nil {
 		return nil, fmt.Errorf("%s %w", target, ErrExists)
 	} else if !errors.Is(err, os.ErrNotExist) {

@@ -102,3 +102,16 @@ func TestTargetThatCameMeanwhile(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 }
+
+// TestSlashAtTheEnd: a backup's name may end with a slash, as shells complete it.
+func TestSlashAtTheEnd(t *testing.T) {
+	root := t.TempDir()
+	w, err := Create(filepath.Join(root, "backup") + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	if w.target != filepath.Join(root, "backup") || filepath.Dir(w.dir) != root {
+		t.Errorf("it is made as %s, and written to %s", w.target, w.dir)
+	}
+}

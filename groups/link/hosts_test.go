@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +18,8 @@ import (
 	"github.com/lni/dragonboat/v4/raftio"
 	sm "github.com/lni/dragonboat/v4/statemachine"
 	"github.com/lni/vfs"
+
+	"github.com/pathlockd/pathlockd/bench/server"
 )
 
 // book is the address book of all hosts of a test, by raft host id: the ports are not
@@ -143,12 +144,11 @@ func start(t testing.TB, n int, b *book, w Faults, own bool, disk vfs.FS, listen
 // free answers an address that nobody listens on.
 func free(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := server.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }
 
 func hostID(n int) string { return fmt.Sprintf("33333333-3333-4333-8333-%012d", n) }

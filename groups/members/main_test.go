@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/pathlockd/pathlockd/bench/server"
 )
 
 // patience is how long a test waits for what must come. It comes within seconds; a
@@ -253,12 +255,11 @@ func deaf(t *testing.T) string {
 // nobody is an address where nothing listens.
 func nobody(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := server.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return addr
 }
 
 func port(t *testing.T, addr string) uint16 {

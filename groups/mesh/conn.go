@@ -40,6 +40,13 @@ func (c *Conn) Peer() link.Peer { return c.link.Peer() }
 // Dialed says whether this node made the connection.
 func (c *Conn) Dialed() bool { return c.dialed }
 
+// Unsent is how many bytes wait to be sent.
+func (c *Conn) Unsent() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.queue.unsent
+}
+
 // Send sends a frame of up to MaxFrameBytes after those that were sent before. It copies
 // the bytes and never blocks. False says that the connection is closed; it is closed when
 // the frame is too long, or more than maxBacklogBytes would be unsent. True does not say
