@@ -18,9 +18,10 @@ const (
 	maxRemoteReads = 4096
 	// askReadAgain is how often a read that waits for an answer looks whether another node
 	// is to be asked.
-	askReadAgain = 2 * time.Second
-	// askReadPause is how long a read waits for a leader to be known, or a way to it.
-	askReadPause = 10 * time.Millisecond
+	askReadAgain = 200 * time.Millisecond
+	// askReadPause is how long a read waits for a leader to be known, a way to it, or room
+	// for its answer, at first; each time twice as long, up to maxReadPause.
+	askReadPause, maxReadPause = 10 * time.Millisecond, 80 * time.Millisecond
 	// maxReadBytes is how long the answer to a peer's read may be.
 	maxReadBytes = 12 << 20
 	// maxUnsentReads is how many bytes may be unsent on a connection for a read's answer
@@ -153,7 +154,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 	}
 	defer reads.end()
 	var frame []byte
-	for {
+	for pause := askReadPause; ; pause = min(2*pause, maxReadPause) {
 		if host, _ := n.leaderOf(l.shard); host != "" {
 			if to := n.peer(host); to != nil {
 				asked := &remoteRead{conn: to, told: make(chan remoteAnswer, 1)}
@@ -176,7 +177,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 		case <-n.stop:
 			res.Fail(wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"))
 			return res
-		case <-time.After(askReadPause):
+		case <-time.After(pause):
 		}
 		if l.own() != nil { // it has got a replica meanwhile, or has one that may be up to date again
 			if m, err := n.upToDate(l, since); err == nil {
