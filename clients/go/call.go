@@ -39,6 +39,7 @@ type call struct {
 	// Where it goes by.
 	session *session // that it was given to last; nil while its way holds it back
 	way     *way     // that it was given to; of whoever submits it
+	held    bool     // its way holds it back; under the way's lock, and not the session's
 	counts  *way     // that counts it; nil: none does
 	settled bool     // that knows what became of it
 	loose   bool     // it is to be counted once requests go by ways

@@ -48,8 +48,7 @@ func (w *way) put(one *call) (flusher, error) {
 	if one.async && !one.pressed && w.mu.count >= w.c.opt.backlog {
 		return flusher{}, ErrBacklog
 	}
-	w.mu.held.push(one)
-	w.mu.count++
+	w.hold(one)
 	return flusher{}, nil
 }
 
@@ -103,8 +102,7 @@ func (w *way) turn() (f flusher, failed []*call) {
 	}
 	w.mu.lane, w.mu.next = w.mu.next, nil
 	for one := w.mu.held.first; one != nil; one = w.mu.held.first {
-		w.mu.held.remove(one)
-		w.mu.count--
+		w.let(one)
 		mine, err := w.send(one)
 		if err != nil {
 			failed = append(failed, one)
@@ -128,9 +126,12 @@ func (w *way) use(used map[*lane]bool) {
 // forsake is called for a call of the way whose caller has gone, as session.forsake.
 func (w *way) forsake(one *call) (unsent bool) {
 	w.mu.Lock()
-	if one.in != &w.mu.held {
+	if !one.held {
 		s := one.session
 		w.mu.Unlock()
+		if s == nil {
+			return false // the client is being closed, and it is told so
+		}
 		return s.forsake(one)
 	}
 	defer w.mu.Unlock()
@@ -138,9 +139,21 @@ func (w *way) forsake(one *call) (unsent bool) {
 		one.forsaken = true
 		return false
 	}
+	w.let(one)
+	return true
+}
+
+// hold holds a call back, and let lets it go. Called under the lock.
+func (w *way) hold(one *call) {
+	one.held = true
+	w.mu.held.push(one)
+	w.mu.count++
+}
+
+func (w *way) let(one *call) {
+	one.held = false
 	w.mu.held.remove(one)
 	w.mu.count--
-	return true
 }
 
 // shut answers what the way holds back, to be told that the client is closed.
@@ -148,9 +161,8 @@ func (w *way) shut() (calls []*call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for one := w.mu.held.first; one != nil; one = w.mu.held.first {
-		w.mu.held.remove(one)
+		w.let(one)
 		calls = append(calls, one)
 	}
-	w.mu.count = 0
 	return calls
 }

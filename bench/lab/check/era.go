@@ -141,9 +141,10 @@ func (l *life) exact() *history.History {
 	return h
 }
 
-// untold is an operation of whose outcome nothing is known.
+// untold is an operation of whose outcome nothing is known. A call that waited and was
+// refused then was in the queue before.
 func untold(op history.Op) history.Op {
-	if op.Outcome == history.Answered {
+	if op.Outcome == history.Answered || op.Outcome == history.Refused && op.Open {
 		op.Outcome, op.Return, op.Token = history.Unknown, history.Forever, 0
 	}
 	return op

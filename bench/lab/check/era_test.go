@@ -42,6 +42,7 @@ var eraCases = []struct {
 	{name: "torn, not in the backup", before: []op{got("a", 10.5, 1)}, after: later(got("b", 21, 101))},
 	{name: "released while the backup was taken", before: []op{got("a", 1, 1), let("a", 10.5)}, after: later(got("b", 21, 101))},
 	{name: "waits in an open call while the backup is taken", before: []op{got("a", 1, 1), got("b", 2, 2, placed(2.1), until(12)), let("a", 11.9)}, after: later(let("a", 21), denied("c", 22, "b"))},
+	{name: "waits in an open call that is refused while the backup is taken", before: []op{got("a", 1, 1), got("b", 2, 2, placed(2.1), until(10.9), refused)}, after: later(let("a", 21), denied("c", 22, "b"))},
 	{name: "torn in another order", breaks: 2, before: []op{got("a", 10.2, 1), got("b", 10.6, 2, on("n:/x/q"))}, after: later(denied("c", 21, "b", on("n:/x/q"), blockedAt("n:/x/q", wire.ReasonWriteLocked)), seen("", 22, 100))},
 	{name: "torn in order", before: []op{got("a", 10.2, 1), got("b", 10.6, 2, on("n:/x/q"))}, after: later(denied("c", 21, "a"), got("d", 22, 101, on("n:/x/q")))},
 	{name: "unknown before the backup", before: []op{got("a", 1, 1, unknown)}, after: later(denied("b", 21, "a"))},

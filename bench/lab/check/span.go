@@ -13,7 +13,8 @@ import (
 type span struct {
 	*claim
 	from, to time.Duration
-	token    int64 // of a hold
+	asked    time.Duration // when it was asked for: it may have begun then, and not be told yet
+	token    int64         // of a hold
 }
 
 // spans follows an owner's life. Along the way it finds leases that ended early: answers
@@ -38,7 +39,7 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			list *[]span
 		}{{&hold, &holds}, {&place, &places}} {
 			if *s.of != nil {
-				shut(s.of, s.list, c.disturbed(cl, (*s.of).from, op.Return))
+				shut(s.of, s.list, c.disturbed(cl, (*s.of).asked, op.Return))
 			}
 		}
 		switch op.Kind {
@@ -58,16 +59,16 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			end := c.sure(op.Call, op.TTL)
 			if hold == nil || hold.to <= op.Call {
 				shut(&hold, &holds, history.Forever)
-				hold = &span{claim: cl, from: op.Return, token: op.Token}
+				hold = &span{claim: cl, from: op.Return, asked: op.Call, token: op.Token}
 			}
 			hold.to = max(hold.to, end)
 			if op.Open && op.Placed > 0 {
 				// It may have been granted long before the answer came, and its lease be over.
-				places = append(places, span{claim: cl, from: op.Placed, to: min(op.Return, c.sure(op.Call, min(op.TTL, op.QueueTTL)))})
+				places = append(places, span{claim: cl, from: op.Placed, asked: op.Call, to: min(op.Return, c.sure(op.Call, min(op.TTL, op.QueueTTL)))})
 			}
 		case op.OK() && op.Kind == history.Renew:
 			if hold == nil {
-				hold = &span{claim: cl, from: op.Return}
+				hold = &span{claim: cl, from: op.Return, asked: op.Call}
 			}
 			hold.to = c.sure(op.Call, op.TTL)
 		case op.OK():
@@ -82,7 +83,7 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			switch {
 			case place == nil || place.to <= op.Return:
 				shut(&place, &places, history.Forever)
-				place = &span{claim: cl, from: op.Return, token: op.Token}
+				place = &span{claim: cl, from: op.Return, asked: op.Call, token: op.Token}
 			case place.token == 0 && op.Era > cl.Era: // it came of a backup, with another token
 				place.token = op.Token
 			case place.token != op.Token && cl.cut > op.Return:
@@ -102,11 +103,11 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 const never = -1
 
 // disturbed is when somebody else, or a change of the rules, may have ended what an owner
-// had since from, by a time: the earliest of them, or never.
-func (c *checker) disturbed(cl *claim, from, by time.Duration) time.Duration {
+// asked for at a time, by another: the earliest of them, or never.
+func (c *checker) disturbed(cl *claim, asked, by time.Duration) time.Duration {
 	at := time.Duration(never)
 	look := func(op *history.Op) {
-		if op.Outcome != history.Refused && op.Return > from && op.Call < by && (at == never || op.Call < at) {
+		if op.Outcome != history.Refused && op.Return > asked && op.Call < by && (at == never || op.Call < at) {
 			at = op.Call
 		}
 	}
@@ -128,7 +129,7 @@ func (c *checker) sureSpans() (holds, places []span) {
 		for _, list := range []*[]span{&h, &p} {
 			for i := range *list {
 				s := &(*list)[i]
-				if at := c.disturbed(cl, s.from, s.to); at != never {
+				if at := c.disturbed(cl, s.asked, s.to); at != never {
 					s.to = at
 				}
 			}
