@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -31,6 +33,9 @@ func TestMain(m *testing.M) {
 		fmt.Println("draining")
 		select {} // a drain that never ends
 	}
+	// Whoever runs the tests may ignore SIGHUP, as nohup does. What the tests start is not
+	// to, and it does not inherit a signal that is handled.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "pathlockd")
 		if err != nil {
