@@ -21,7 +21,7 @@ func TestPythonClient(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("python3 is not installed: the client of wire/testdata/client.py cannot run")
+		t.Fatal("python3 is not installed, and wire/testdata/client.py is in Python: make examples-tools installs it")
 	}
 	addr := startServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
