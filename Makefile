@@ -91,7 +91,8 @@ long: ## the long modes: millions of property steps, 20 kills under load, 10 000
 
 .PHONY: cluster
 cluster: build ## three nodes on this machine, with clients at work and a live view; Ctrl-C ends it (data in ./pathlockd-cluster)
-	go run ./bench/fleet --server bin/pathlockd $(ARGS)
+	@go build -o bin/ ./bench/fleet # go run would end with 1 when Ctrl-C ends what it runs
+	@exec bin/fleet --server bin/pathlockd $(ARGS)
 
 .PHONY: demo
 demo: build ## real processes on real files, with stops and kills; the files give the verdict
