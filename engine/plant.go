@@ -10,6 +10,7 @@ const (
 	PlantExpiredOwner = "expired-owner" // an owner goes on for seconds with a lease that is over
 	PlantLostWaiter   = "lost-waiter"   // the first in the queue is forgotten when a leader changes
 	PlantClockStep    = "clock-step"    // leases follow the time of day
+	PlantSlowClock    = "slow-clock"    // what an entry is under way does not count for leases
 )
 
 // plantedLag is how long an expired owner goes on, ms.

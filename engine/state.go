@@ -14,6 +14,9 @@ type Config struct {
 	MaxKept    int            // answers kept for keyed requests
 	MaxEdges   int            // wait edges
 	ReapBudget int            // holds, waiters and answers that end with time in one step
+	// Cut is how much later than Clock.Now a step may be in truth, ms: what its instant was
+	// rounded down by. Leases last so much longer, and end early by nothing.
+	Cut int64
 }
 
 // Limits of a group's tables that no configuration key changes. Over one of them

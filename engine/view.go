@@ -186,7 +186,7 @@ func (v *View) info(key string, h *hold) (i wire.LockInfo, ok bool) {
 	}
 	i = wire.LockInfo{
 		Owner: h.owner, Path: pathOf(key), Mode: h.mode, SinceUnixMillis: h.since,
-		ExpiresInMillis: uint64(l.deadline - v.now), Algorithm: h.alg, Permits: h.permits,
+		ExpiresInMillis: uint64(max(0, l.deadline-v.cfg.Cut-v.now)), Algorithm: h.alg, Permits: h.permits,
 	}
 	if h.meta != nil {
 		i.Meta = []byte(*h.meta)

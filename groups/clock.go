@@ -1,6 +1,10 @@
 package groups
 
-import "time"
+import (
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+)
 
 // Clock is where time comes from. Leases hang on Mono alone; Wall only names
 // instants for people.
@@ -26,22 +30,41 @@ const maxStep = 2 * time.Second
 // leaseClock is the time of one log: it is in the log, so that it survives
 // leaders and stands still while there is none (design.md section 3).
 type leaseClock struct {
-	now       int64         // ms, as of the last entry applied
-	appliedAt time.Duration // Mono when this node applied it
+	now int64         // ms, as of the last entry applied
+	at  time.Duration // Mono when it was that
+	// office is the one this node stamps under, by this clock.
+	office office
 }
 
-// advance is the one instant of an entry with a stamp.
-func (c *leaseClock) advance(stamp int64, mono time.Duration) int64 {
-	c.now = max(c.now, min(stamp, c.now+maxStep.Milliseconds()))
-	c.appliedAt = mono
-	return c.now
+// advance is the one instant of an entry with a stamp, made under an office.
+//
+// An entry that this node stamped says when it was that late: what it took to come
+// through raft has passed, and goes on counting. Were the clock set back to the entry's
+// stamp as of now, each entry would cost the leases that time, and what a millisecond is
+// cut off by: on a busy log no lease would end any more (decision 0016). How long an
+// entry of another node was under way is not known here, and does not count.
+func (c *leaseClock) advance(o office, stamp int64, mono time.Duration) int64 {
+	to := min(stamp, c.now+maxStep.Milliseconds())
+	if to <= c.now {
+		return c.now
+	}
+	if o == c.office && engine.Planted != engine.PlantSlowClock {
+		c.at = min(c.at+time.Duration(to-c.now)*time.Millisecond, mono)
+	} else {
+		c.at = mono
+	}
+	c.now = to
+	return to
 }
 
-// stamp is the time to propose an entry with: what was applied last, and what the
-// monotonic clock has counted since, as far as one entry may move the clock. After a
-// long silence several entries are in flight before the first is applied; if they
-// carried the whole of it, the second would take from the leases of the first what the
-// first could not.
-func (c *leaseClock) stamp(mono time.Duration) int64 {
-	return c.now + min(mono-c.appliedAt, maxStep).Milliseconds()
+// stamp is the time to propose an entry with, under an office: what was applied last, and
+// what the monotonic clock has counted since, as far as one entry may move the clock. What
+// it has counted beyond that is lost, else the next entries would make up for a silence or
+// an outage. And as all entries in flight are stamped from the same applied one, all of
+// them together move the clock no further than one may: the second does not take from the
+// leases of the first what the first could not.
+func (c *leaseClock) stamp(o office, mono time.Duration) int64 {
+	c.office = o
+	c.at = max(c.at, mono-maxStep)
+	return c.now + (mono - c.at).Milliseconds() // cut off: engine.Config.Cut
 }

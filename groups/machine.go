@@ -93,11 +93,11 @@ func (m *machine) empty() {
 // says.
 func (m *machine) fail(err error) { m.node.cfg.lastWord(m.log, err) }
 
-// stamp is the time to propose an entry with.
-func (m *machine) stamp(mono time.Duration) int64 {
+// stamp is the time to propose an entry with, under an office.
+func (m *machine) stamp(own office, mono time.Duration) int64 {
 	m.time.Lock()
 	defer m.time.Unlock()
-	return m.time.clock.stamp(mono)
+	return m.time.clock.stamp(own, mono)
 }
 
 // nextDeadline is when something in the log ends with time, by the monotonic
@@ -109,7 +109,7 @@ func (m *machine) nextDeadline() (at time.Duration, ok bool) {
 		return 0, false
 	}
 	left := time.Duration(m.time.armed-m.time.clock.now) * time.Millisecond
-	return m.time.clock.appliedAt + left, true
+	return m.time.clock.at + left, true
 }
 
 // Update implements statemachine.IOnDiskStateMachine.
@@ -189,7 +189,7 @@ func (m *machine) batch(index uint64) {
 		m.driver.mended(h.office, h.number)
 	}
 	m.number, m.wall = h.number, h.wall
-	clock := engine.Clock{Now: m.advance(h.stamp), Wall: h.wall}
+	clock := engine.Clock{Now: m.advance(h.office, h.stamp), Wall: h.wall}
 	m.sessions.expire(clock.Now)
 	m.out.Reset()
 	m.expire(clock)
@@ -205,10 +205,10 @@ func (m *machine) batch(index uint64) {
 	m.arm()
 }
 
-func (m *machine) advance(stamp int64) int64 {
+func (m *machine) advance(o office, stamp int64) int64 {
 	m.time.Lock()
 	defer m.time.Unlock()
-	return m.time.clock.advance(stamp, m.clock.Mono())
+	return m.time.clock.advance(o, stamp, m.clock.Mono())
 }
 
 // expire ends what ends with time, in every group.

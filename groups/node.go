@@ -217,6 +217,7 @@ func (n *Node) lookAround() {
 func (n *Node) engineConfig() engine.Config {
 	c := engine.DefaultConfig()
 	c.Algorithm, c.Segments, c.MaxQueued = n.cfg.Algorithm, n.cfg.Segments, n.cfg.MaxQueued
+	c.Cut = 1 // leaseClock.stamp
 	return c
 }
 

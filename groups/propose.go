@@ -73,7 +73,7 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 	mono := l.clock.Mono()
 	l.drive.number++
 	head := batchHead{
-		office: own, number: l.drive.number, next: !mends, stamp: m.stamp(mono) + l.planted(), wall: l.clock.Wall().UnixMilli(),
+		office: own, number: l.drive.number, next: !mends, stamp: m.stamp(own, mono) + l.planted(), wall: l.clock.Wall().UnixMilli(),
 	}
 	rs := l.propose(l.drive.writer.entry(&head))
 	if rs == nil {

@@ -74,6 +74,32 @@ func (f sinkFunc) Deliver(_ *wire.Subscription, k wire.EventKind, _, _ string, _
 func (f sinkFunc) Progress(*wire.Subscription, []wire.Position) {}
 func (f sinkFunc) Gap(*wire.Subscription, []wire.Position)      {}
 
+// TestPromise5Fractions takes leases at any fraction of a millisecond: none ends before
+// its time by any of it.
+func TestPromise5Fractions(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.LogCount = 1 })
+	c := r.session()
+	r.clock.freeze()
+	defer r.clock.run()
+	for range 20 {
+		r.clock.advance(130 * time.Microsecond)
+		c.must(write("a", "h:/a", 50*time.Millisecond))
+		r.clock.advance(50*time.Millisecond - time.Microsecond)
+		c.must(write("b", "h:/b", time.Hour))
+		if !c.alive("a") {
+			t.Fatal("a lease of 50 ms is over after 49.999 ms")
+		}
+		if left := c.must(&wire.Request{Op: wire.OpDumpLocks, Owner: "a"}).List.Infos[0].ExpiresInMillis; left > 50 {
+			t.Fatalf("a lease of 50 ms has %d ms left", left)
+		}
+		r.clock.advance(2 * time.Millisecond)
+		c.must(write("b", "h:/b", time.Hour))
+		if c.alive("a") {
+			t.Fatal("a lease of 50 ms goes on after 52 ms")
+		}
+	}
+}
+
 // TestPromise5Outage stops the node for a year, by its clock: what was left of a
 // lease is left when it is back.
 func TestPromise5Outage(t *testing.T) {
@@ -107,6 +133,7 @@ func TestPromise5Outage(t *testing.T) {
 // more than 2 s.
 func TestLeaseClock(t *testing.T) {
 	var c leaseClock
+	own, other := office{term: 2, node: 1}, office{term: 1, node: 2}
 	for _, step := range []struct {
 		stamp, want int64
 		mono        time.Duration
@@ -116,18 +143,121 @@ func TestLeaseClock(t *testing.T) {
 		{1_000_000, 2005, 2 * time.Second}, // a wild one
 		{2105, 2105, 3 * time.Second},
 	} {
-		if got := c.advance(step.stamp, step.mono); got != step.want {
+		if got := c.advance(other, step.stamp, step.mono); got != step.want {
 			t.Errorf("stamp %d: now %d, want %d", step.stamp, got, step.want)
 		}
 	}
-	if got := c.stamp(3*time.Second + 250*time.Millisecond); got != 2355 {
+	if got := c.stamp(own, 3*time.Second+250*time.Millisecond); got != 2355 {
 		t.Errorf("stamp a quarter of a second later: %d, want 2355", got)
 	}
 	// Two entries are in flight after a minute of silence: a lease of 1 s that the first
 	// gave is not over with the second.
-	first, second := c.stamp(time.Minute), c.stamp(time.Minute+time.Millisecond)
-	began := c.advance(first, time.Minute+2*time.Millisecond)
-	if now := c.advance(second, time.Minute+3*time.Millisecond); now-began > 3 {
+	first, second := c.stamp(own, time.Minute), c.stamp(own, time.Minute+time.Millisecond)
+	if first != 4105 {
+		t.Errorf("stamp after a minute: %d, want 4105", first)
+	}
+	began := c.advance(own, first, time.Minute+2*time.Millisecond)
+	if now := c.advance(own, second, time.Minute+3*time.Millisecond); now-began > 3 {
 		t.Errorf("the clock goes %d ms in 3 ms", now-began)
+	}
+	// What silence lost is not made up for later.
+	if got := c.stamp(own, time.Minute+100*time.Millisecond); got < began+97 || got > began+100 {
+		t.Errorf("stamp 0.1 s later: %d, want about %d", got, began+100)
+	}
+	// An outage: entries are stamped and none is applied for 10 s.
+	for at := time.Minute + 200*time.Millisecond; at < time.Minute+10*time.Second; at += 100 * time.Millisecond {
+		if got := c.stamp(own, at); got > began+2000 {
+			t.Fatalf("stamp %v after an entry: %d ms more", at-time.Minute, got-began)
+		}
+	}
+	c.advance(own, began+200, time.Minute+10*time.Second)
+	if got := c.stamp(own, time.Minute+10*time.Second); got > began+2100 {
+		t.Errorf("an outage of 10 s took %d ms of the leases", got-began)
+	}
+	// A clock that was read back goes on from where its office stamped with another one.
+	c = leaseClock{now: 100, at: time.Hour, office: own}
+	c.advance(own, 1_100, time.Hour+time.Millisecond)
+	if got := c.stamp(own, time.Hour+11*time.Millisecond); got != 1_110 {
+		t.Errorf("stamp 10 ms after an entry of 1100: %d", got)
+	}
+}
+
+// TestLeaseClockGoesOn has entries come one after the other, each as long under way as
+// there is until the next: the clock counts all of that time at who stamps them, and what
+// is less than a millisecond too. At a follower it never goes ahead, though the follower's
+// monotonic clock be fast.
+func TestLeaseClockGoesOn(t *testing.T) {
+	for _, every := range []time.Duration{100 * time.Microsecond, 3*time.Millisecond + 700*time.Microsecond, time.Second, 1900 * time.Millisecond} {
+		for _, way := range []time.Duration{0, every / 2, every - time.Microsecond} {
+			var c, follower leaseClock
+			own := office{term: 1, node: 1}
+			for mono := time.Duration(0); mono < 30*time.Second; mono += every {
+				s := c.stamp(own, mono)
+				if lost := mono.Milliseconds() - s; lost < 0 || lost > 1 {
+					t.Fatalf("an entry each %v, %v under way: stamp %d after %v", every, way, s, mono)
+				}
+				c.advance(own, s, mono+way)
+				heard := mono + way
+				heard += heard / 100
+				follower.advance(own, s, heard)
+				if took := follower; took.stamp(office{term: 2, node: 2}, heard) > (mono + way + every/50).Milliseconds()+1 {
+					t.Fatalf("an entry each %v, %v under way: %v after the first one a follower is ahead", every, way, mono)
+				}
+			}
+		}
+	}
+}
+
+// TestPromise5Busy asks one thing after the other, each 0.4 ms, and again with entries
+// that take 10 ms each to come through raft: a lease ends at its time, as on an idle log.
+func TestPromise5Busy(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.LogCount = 1 })
+	c := r.session()
+	l := r.node.logs[firstLogShard]
+	m := l.local.Load()
+	underWay := func() int {
+		l.drive.Lock()
+		defer l.drive.Unlock()
+		return len(l.drive.under)
+	}
+	for _, way := range []struct {
+		name  string
+		every time.Duration
+		ask   func(req *wire.Request, every time.Duration)
+	}{
+		{"one at a time", 400 * time.Microsecond, func(req *wire.Request, every time.Duration) {
+			r.clock.advance(every)
+			c.must(req)
+		}},
+		{"slow entries", 10 * time.Millisecond, func(req *wire.Request, every time.Duration) {
+			m.mu.Lock() // nothing is applied
+			o := c.start(r.next.Add(1), req)
+			eventually(t, "it is proposed", func() bool { return underWay() > 0 })
+			r.clock.advance(every)
+			m.mu.Unlock()
+			<-o.done
+			eventually(t, "nothing is under way", func() bool { return underWay() == 0 })
+		}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			r.clock.freeze()
+			defer r.clock.run()
+			c.must(write("b", "h:/b", time.Hour))
+			eventually(t, "nothing is under way", func() bool { return underWay() == 0 })
+			c.must(write("a", "h:/a", time.Second))
+			left := time.Second
+			for ; left > 2*way.every+2*time.Millisecond; left -= way.every {
+				way.ask(write("b", "h:/b", time.Hour), way.every)
+			}
+			if !c.alive("a") {
+				t.Fatalf("a lease of 1 s is over %v early", left)
+			}
+			for ; left > -2*way.every-2*time.Millisecond; left -= way.every {
+				way.ask(write("b", "h:/b", time.Hour), way.every)
+			}
+			if c.alive("a") {
+				t.Fatalf("a lease of 1 s goes on after %v", time.Second-left)
+			}
+		})
 	}
 }

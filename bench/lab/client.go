@@ -235,10 +235,10 @@ func (c *client) force() {
 }
 
 // look records what a path looks like.
-func (c *client) look(path string) {
+func (c *client) look(path string) *history.Op {
 	op := c.op(history.Look)
 	op.Owner, op.Paths, op.Mode, op.Permits, op.TTL, op.QueueTTL = "", []string{path}, 0, 0, 0, 0
-	c.do(op, &wire.Request{Op: wire.OpDescribe, Path: path, Page: wire.MaxDescribePage})
+	return c.do(op, &wire.Request{Op: wire.OpDescribe, Path: path, Page: wire.MaxDescribePage})
 }
 
 // do asks something and records it: of one node after another, under the same id, until it

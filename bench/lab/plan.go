@@ -34,6 +34,7 @@ func spacesOf(episode int) []space {
 		{name: name("flat"), paths: []string{name("flat") + "/1", name("flat") + "/2", name("flat") + "/3"}},
 		{name: name("permits"), paths: []string{name("permits") + "/p"}, permits: 2},
 		{name: name("rules"), paths: tree(name("rules"))[1:4], changes: true},
+		{name: name("long")}, // of sitters alone
 	}
 }
 

@@ -20,6 +20,7 @@ var plantedWithin = flag.Duration("lab.planted", 5*time.Minute, "how long a plan
 func TestPlanted(t *testing.T) {
 	for _, bug := range []string{
 		engine.PlantStaleRead, engine.PlantTokenReuse, engine.PlantRestoreReuse, engine.PlantExpiredOwner, engine.PlantLostWaiter, engine.PlantClockStep,
+		engine.PlantSlowClock,
 	} {
 		t.Run(bug, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), *plantedWithin+2*time.Minute)
