@@ -200,7 +200,7 @@ func TestLeaseClockGoesOn(t *testing.T) {
 				heard := mono + way
 				heard += heard / 100
 				follower.advance(own, s, heard)
-				if took := follower; took.stamp(office{term: 2, node: 2}, heard) > (mono + way + every/50).Milliseconds()+1 {
+				if took := follower; took.stamp(office{term: 2, node: 2}, heard) > (mono+way+every/50).Milliseconds()+1 {
 					t.Fatalf("an entry each %v, %v under way: %v after the first one a follower is ahead", every, way, mono)
 				}
 			}
