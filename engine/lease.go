@@ -73,7 +73,7 @@ func (s *State) leaveIfIdle(l *lease) {
 
 // extend makes the lease last at least ttl ms from now on.
 func (s *State) extend(l *lease, ttl uint64) {
-	if at := leaseEnd(s.now + int64(ttl) + s.cfg.Cut); !l.held() || at > l.deadline {
+	if at := leaseEnd(s.now + int64(ttl)); !l.held() || at > l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
 	}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"github.com/pathlockd/pathlockd/trie"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -14,9 +16,10 @@ type Config struct {
 	MaxKept    int            // answers kept for keyed requests
 	MaxEdges   int            // wait edges
 	ReapBudget int            // holds, waiters and answers that end with time in one step
-	// Cut is how much later than Clock.Now a step may be in truth, ms: what its instant was
-	// rounded down by. Leases last so much longer, and end early by nothing.
-	Cut int64
+	// LogNow is the lease clock of the log that the group is in, ms, where remaining times are
+	// shown by it: a group on which nothing is done has stood still for long. nil: the group's
+	// own clock will do.
+	LogNow *atomic.Int64
 }
 
 // Limits of a group's tables that no configuration key changes. Over one of them

@@ -48,6 +48,15 @@ func (s *State) View() *View {
 // Now is the lease clock of the view, in ms.
 func (v *View) Now() int64 { return v.now }
 
+// left is how long something lasts that is not over, ms: at least 1.
+func (v *View) left(deadline int64) uint64 {
+	now := v.now
+	if v.cfg.LogNow != nil {
+		now = max(now, v.cfg.LogNow.Load())
+	}
+	return uint64(max(1, deadline-now))
+}
+
 // Moved refuses a read of a path that was resolved with routes of the given
 // version, if a routing change has overtaken them.
 func (v *View) Moved(path string, version uint64) (wire.Result, bool) {
@@ -186,7 +195,7 @@ func (v *View) info(key string, h *hold) (i wire.LockInfo, ok bool) {
 	}
 	i = wire.LockInfo{
 		Owner: h.owner, Path: pathOf(key), Mode: h.mode, SinceUnixMillis: h.since,
-		ExpiresInMillis: uint64(max(0, l.deadline-v.cfg.Cut-v.now)), Algorithm: h.alg, Permits: h.permits,
+		ExpiresInMillis: v.left(l.deadline), Algorithm: h.alg, Permits: h.permits,
 	}
 	if h.meta != nil {
 		i.Meta = []byte(*h.meta)
@@ -301,7 +310,7 @@ func (v *View) waiterInfo(qkey string, seq, position uint64) wire.WaiterInfo {
 		Position: position, Open: w.open,
 	}
 	if w.deadline > v.now {
-		i.ExpiresInMillis = uint64(w.deadline - v.now)
+		i.ExpiresInMillis = v.left(w.deadline)
 	}
 	if qkey[len(qkey)-queueSuffix:][:len(readQueue)] == readQueue {
 		i.Mode = wire.ModeRead

@@ -88,8 +88,9 @@ func (m *machine) loadLogRow(row []byte) error {
 	m.applied, m.number, m.wall = s.Applied, s.Number, s.Wall
 	m.office = office{term: s.Term, node: s.Node, incarnation: s.Incarnation}
 	m.time.Lock()
-	m.time.clock = leaseClock{now: s.Now, at: m.clock.Mono()}
+	m.time.clock = newLeaseClock(s.Now, m.clock.Mono())
 	m.time.Unlock()
+	m.now.Store(s.Now)
 	return nil
 }
 

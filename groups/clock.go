@@ -34,37 +34,56 @@ type leaseClock struct {
 	at  time.Duration // Mono when it was that
 	// office is the one this node stamps under, by this clock.
 	office office
+	last   time.Duration // Mono when the last entry was applied
+	struck time.Duration // what stamps have struck out since
+}
+
+// newLeaseClock is a clock that was read back.
+func newLeaseClock(now int64, mono time.Duration) leaseClock {
+	return leaseClock{now: now, at: mono, last: mono}
 }
 
 // advance is the one instant of an entry with a stamp, made under an office.
 //
-// An entry that this node stamped says when it was that late: what it took to come
+// An entry that this node stamped says when the clock showed what: what it took to come
 // through raft has passed, and goes on counting. Were the clock set back to the entry's
 // stamp as of now, each entry would cost the leases that time, and what a millisecond is
-// cut off by: on a busy log no lease would end any more (decision 0016). How long an
-// entry of another node was under way is not known here, and does not count.
+// cut off by: on a busy log no lease would end any more (decision 0016). Of a time in
+// which nothing was applied no more than one step counts, whether anything was stamped in
+// it or not.
+//
+// How long an entry of another node was under way, and how long that node's clock has
+// shown what the entry says, is not known here, and does not count.
 func (c *leaseClock) advance(o office, stamp int64, mono time.Duration) int64 {
-	to := min(stamp, c.now+maxStep.Milliseconds())
-	if to <= c.now {
-		return c.now
+	own := o == c.office && engine.Planted != engine.PlantSlowClock
+	if own {
+		c.at += max(0, mono-c.last-maxStep-c.struck)
 	}
-	if o == c.office && engine.Planted != engine.PlantSlowClock {
-		c.at = min(c.at+time.Duration(to-c.now)*time.Millisecond, mono)
-	} else {
+	c.last, c.struck = mono, 0
+	if to := min(stamp, c.now+maxStep.Milliseconds()); to > c.now {
+		c.at += time.Duration(to-c.now) * time.Millisecond
+		c.now = to
+	}
+	if c.at = min(c.at, mono); !own {
 		c.at = mono
 	}
-	c.now = to
-	return to
+	return c.now
 }
 
 // stamp is the time to propose an entry with, under an office: what was applied last, and
 // what the monotonic clock has counted since, as far as one entry may move the clock. What
-// it has counted beyond that is lost, else the next entries would make up for a silence or
-// an outage. And as all entries in flight are stamped from the same applied one, all of
-// them together move the clock no further than one may: the second does not take from the
-// leases of the first what the first could not.
+// it has counted beyond that is struck out, else the next entries would make up for a
+// silence or an outage. And as all entries in flight are stamped from the same applied
+// one, all of them together move the clock no further than one may: the second does not take
+// from the leases of the first what the first could not.
+//
+// Stamps are rounded down, and so are deadlines: a lease may end a part of a millisecond
+// before its time by the stamp, which is less than its owner counts from before it asked.
 func (c *leaseClock) stamp(o office, mono time.Duration) int64 {
 	c.office = o
-	c.at = max(c.at, mono-maxStep)
-	return c.now + (mono - c.at).Milliseconds() // cut off: engine.Config.Cut
+	if more := mono - maxStep - c.at; more > 0 {
+		c.at += more
+		c.struck += more
+	}
+	return c.now + (mono - c.at).Milliseconds()
 }

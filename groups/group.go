@@ -77,7 +77,7 @@ func (m *machine) view(number uint16) *engine.View {
 	if g := m.groups[number]; g != nil {
 		return g.current()
 	}
-	return engine.New(m.node.engineConfig(), nil, nil).View()
+	return engine.New(m.engineConfig(), nil, nil).View()
 }
 
 // find answers the groups of the log in which an owner has a standing.

@@ -74,6 +74,7 @@ type shardLog struct {
 		under    []underWay
 		taking   *dragonboat.RequestState // an office entry
 		lastSent time.Duration
+		stamped  int64 // the last stamp proposed
 		retryAt  time.Duration
 		hold     time.Duration // nothing is proposed before: the leadership is being handed over
 	}
@@ -195,14 +196,18 @@ func (l *shardLog) pause() time.Duration {
 // starts from a fresh stamp.
 func (l *shardLog) tickDue() (time.Duration, bool) {
 	m := l.local.Load()
-	if m == nil || !l.leads() || len(l.drive.under) >= window {
-		return 0, false
+	if m == nil || !l.leads() || len(l.drive.under) >= window || l.drive.retryAt > 0 || l.drive.hold > 0 || l.torn() {
+		return 0, false // when one may be proposed again, run looks again
 	}
-	at, ok := m.nextDeadline()
-	if !ok {
+	at, deadline := m.nextDeadline()
+	every := l.drive.lastSent + tickEvery
+	switch {
+	case deadline == 0:
 		return 0, false
+	case len(l.drive.under) > 0 && l.drive.stamped >= deadline: // what is under way brings it
+		return every, true
 	}
-	return min(at, l.drive.lastSent+tickEvery), true
+	return min(at, every), true
 }
 
 // doubt has the queue looked through for what must not be proposed any more.

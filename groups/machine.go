@@ -49,7 +49,8 @@ type machine struct {
 	reader   batchReader
 	flush    repliers
 
-	time struct { // read by the proposer
+	now  atomic.Int64 // of the lease clock, ms, for views to show remaining times by
+	time struct {     // read by the proposer
 		sync.Mutex
 		clock leaseClock
 		armed int64 // next deadline, ms of the lease clock; 0: none
@@ -78,7 +79,7 @@ func (m *machine) empty() {
 	m.order = nil
 	for _, number := range m.node.groupsOf(m.shard) {
 		g := &group{number: number, m: m}
-		g.state = engine.New(m.node.engineConfig(), &fences{m.store, number, m.fail}, g)
+		g.state = engine.New(m.engineConfig(), &fences{m.store, number, m.fail}, g)
 		m.groups[number], m.order = g, append(m.order, g)
 	}
 	m.sessions = newSessions()
@@ -87,6 +88,13 @@ func (m *machine) empty() {
 	if m.shard == systemShard {
 		m.system = engine.NewSystem()
 	}
+}
+
+func (m *machine) engineConfig() engine.Config {
+	c := engine.DefaultConfig()
+	c.Algorithm, c.Segments, c.MaxQueued = m.node.cfg.Algorithm, m.node.cfg.Segments, m.node.cfg.MaxQueued
+	c.LogNow = &m.now
+	return c
 }
 
 // fail ends the process: the state can no longer be trusted to be what the log
@@ -100,16 +108,16 @@ func (m *machine) stamp(own office, mono time.Duration) int64 {
 	return m.time.clock.stamp(own, mono)
 }
 
-// nextDeadline is when something in the log ends with time, by the monotonic
-// clock; ok is false when nothing does.
-func (m *machine) nextDeadline() (at time.Duration, ok bool) {
+// nextDeadline is when something in the log ends with time, by the monotonic clock and by
+// the lease clock; 0 when nothing does.
+func (m *machine) nextDeadline() (at time.Duration, deadline int64) {
 	m.time.Lock()
 	defer m.time.Unlock()
 	if m.time.armed == 0 {
-		return 0, false
+		return 0, 0
 	}
 	left := time.Duration(m.time.armed-m.time.clock.now) * time.Millisecond
-	return m.time.clock.at + left, true
+	return m.time.clock.at + left, m.time.armed
 }
 
 // Update implements statemachine.IOnDiskStateMachine.
@@ -208,7 +216,9 @@ func (m *machine) batch(index uint64) {
 func (m *machine) advance(o office, stamp int64) int64 {
 	m.time.Lock()
 	defer m.time.Unlock()
-	return m.time.clock.advance(o, stamp, m.clock.Mono())
+	now := m.time.clock.advance(o, stamp, m.clock.Mono())
+	m.now.Store(now)
+	return now
 }
 
 // expire ends what ends with time, in every group.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lni/dragonboat/v4"
 
-	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -212,13 +211,6 @@ func (n *Node) lookAround() {
 	case n.around <- struct{}{}:
 	default:
 	}
-}
-
-func (n *Node) engineConfig() engine.Config {
-	c := engine.DefaultConfig()
-	c.Algorithm, c.Segments, c.MaxQueued = n.cfg.Algorithm, n.cfg.Segments, n.cfg.MaxQueued
-	c.Cut = 1 // leaseClock.stamp
-	return c
 }
 
 // checkpointSoon asks for a checkpoint before it is due.

@@ -72,8 +72,9 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 	}
 	mono := l.clock.Mono()
 	l.drive.number++
+	stamp := m.stamp(own, mono) + l.planted()
 	head := batchHead{
-		office: own, number: l.drive.number, next: !mends, stamp: m.stamp(own, mono) + l.planted(), wall: l.clock.Wall().UnixMilli(),
+		office: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
 	}
 	rs := l.propose(l.drive.writer.entry(&head))
 	if rs == nil {
@@ -83,7 +84,7 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 		l.drive.number--
 		return false
 	}
-	l.drive.lastSent = mono
+	l.drive.lastSent, l.drive.stamped = mono, stamp
 	l.drive.under = append(l.drive.under, underWay{rs, own.term, head.number, mends})
 	return true
 }

@@ -77,7 +77,9 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number, blo
 	for i := range cfg.Clients {
 		clients.Go((&client{e: e, number: i}).run)
 	}
-	clients.Go(func() { e.sit(cfg.Clients) })
+	if cfg.Sit {
+		clients.Go(func() { e.sit(cfg.Clients) })
+	}
 	err := e.strike()
 	if err != nil {
 		cancel()

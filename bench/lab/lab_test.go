@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,7 +133,7 @@ func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64, faults 
 		return r.Granted >= 40 && r.Queued >= 20 && r.Accesses >= 10 && len(r.Blows) > 0
 	}
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: *took, Episode: min(*took, 10*time.Second), Clients: 8, Enough: enough, Keep: *keep, Faults: faults, Logf: t.Logf,
+		Seed: s, Duration: *took, Episode: min(*took, 10*time.Second), Clients: 8, Sit: slices.Contains(faults, "clock step"), Enough: enough, Keep: *keep, Faults: faults, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)

@@ -32,7 +32,7 @@ func TestPlanted(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			r, err := lab.Run(ctx, lab.Config{Seed: s, Duration: *plantedWithin, Episode: 10 * time.Second, Clients: 10, Keep: *keep, Logf: t.Logf}, c)
+			r, err := lab.Run(ctx, lab.Config{Seed: s, Duration: *plantedWithin, Episode: 10 * time.Second, Clients: 10, Sit: true, Keep: *keep, Logf: t.Logf}, c)
 			if errors.Is(err, cluster.ErrBackup) {
 				t.Logf("found after %v and %d operations, blows %v: %v", r.Took.Round(100*time.Millisecond), r.Operations, r.Blows, err)
 				return

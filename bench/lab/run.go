@@ -26,6 +26,9 @@ type Config struct {
 	Clients  int
 	Faults   []string // kinds of blows; empty: all that the cluster can
 	Blows    int      // after which the run ends, 0: Duration says
+	// Sit has long leases watched until they end, in a log that is kept busy, which takes a good part
+	// of a core.
+	Sit bool
 	// Enough says whether a run that would end has shown what it is for: a machine that is
 	// busy may have done little by then, and plays a few episodes more. nil: it always has.
 	Enough func(*Report) bool

@@ -54,7 +54,8 @@ func held(o *history.Op, owner string) bool {
 	return slices.ContainsFunc(o.Holders, func(h history.Holder) bool { return h.Owner == owner })
 }
 
-// bustle makes one request after the other, for a while or until one is not answered.
+// bustle makes one request after the other, with pauses that are as long as they took, for
+// a while or until one is not answered.
 func (c *client) bustle(d time.Duration) {
 	ctx, cancel := context.WithTimeout(c.e.ctx, d)
 	defer cancel()
@@ -69,6 +70,8 @@ func (c *client) bustle(d time.Duration) {
 	}
 	defer conn.Close()
 	for n := 0; err == nil; n++ {
+		began := time.Now()
 		_, err = conn.Ask(ctx, s.Next(), []*wire.Request{take, free}[n%2], nil)
+		time.Sleep(time.Since(began))
 	}
 }

@@ -71,6 +71,7 @@ func parse(args []string) (*options, error) {
 	case o.kind != "nodes" && o.kind != "processes":
 		return nil, fmt.Errorf("cluster %q must be nodes or processes", o.kind)
 	}
+	o.cfg.Sit = true
 	if err := o.cfg.CheckFaults(); err != nil {
 		return nil, err
 	}
