@@ -1,17 +1,42 @@
 package groups
 
-import "github.com/pathlockd/pathlockd/wire"
+import (
+	"slices"
 
-// refuses says why an operation is not taken now: none but health while the node
-// drains, none that grows the state while the disk is nearly full.
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// refuses says why an operation is not taken now: none but health is while the node
+// drains.
 func (n *Node) refuses(op wire.Op) *wire.Error {
 	if n.draining.Load() && op != wire.OpHealth {
 		return wire.Errorf(wire.Unavailable, "the node is draining; nothing was done, ask another one")
 	}
-	return n.refusesWrite(op)
+	return nil
 }
 
-// refusesWrite is refuses for what a node does for others too: it is about the disk.
+// refusesIn says why an operation in a log, or in any for nil, is not taken now: none
+// that grows the state while the disk is nearly full. Where another node leads, that is
+// about its disk: this one has to write what the others replicate anyhow.
+func (n *Node) refusesIn(op wire.Op, l *shardLog) *wire.Error {
+	err := n.refusesWrite(op)
+	if err == nil || l != nil && n.ledElsewhere(l.shard) {
+		return nil
+	}
+	if l == nil && !slices.ContainsFunc(n.id.shards(), func(shard uint64) bool { return !n.ledElsewhere(shard) }) {
+		return nil
+	}
+	return err
+}
+
+// ledElsewhere says that another node leads a log; while nobody does, that another one
+// could that has room.
+func (n *Node) ledElsewhere(shard uint64) bool {
+	host, _ := n.leaderOf(shard)
+	return host != n.id.HostID && (host != "" || n.roomElsewhere(shard))
+}
+
+// refusesWrite says why the disk of the node that leads does not allow an operation.
 func (n *Node) refusesWrite(op wire.Op) *wire.Error {
 	if spec, _ := op.Spec(); spec.Kind == wire.KindRead {
 		return nil

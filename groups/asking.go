@@ -1,7 +1,9 @@
 package groups
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -9,7 +11,39 @@ import (
 
 // What a call in steps reads. It first has the replicas of this node caught up, all at
 // once, and then looks at them as often as it must; what is in other logs it asks their
-// leaders.
+// leaders. That an owner is nowhere else can only be said by every log, so a call that is
+// about an owner wherever it is fails while one of them has no leader. One that names
+// namespaces asks their logs, and the system log which namespaces there are.
+
+// caughtUpIn is caughtUp for the logs that the domains of the request can be in.
+func (s *steps) caughtUpIn() *wire.Error {
+	for {
+		s.only = s.n.logsOf(s.domains())
+		if err := s.caughtUp(); err != nil || maps.Equal(s.only, s.n.logsOf(s.domains())) {
+			return err // else the routes that were just learned say other logs
+		}
+	}
+}
+
+// logsOf answers the logs in which domains can be, nil for any.
+func (n *Node) logsOf(ds []domain) map[uint64]bool {
+	if len(ds) == 0 {
+		return nil
+	}
+	logs := make(map[uint64]bool)
+	for _, d := range ds {
+		if strings.HasSuffix(d.name, ":") {
+			return nil // a handler has namespaces in every log
+		}
+		logs[n.logOf(n.groupOf(d.name)).shard] = true
+	}
+	return logs
+}
+
+// asks says that the call has to do with a log.
+func (s *steps) asks(shard uint64) bool {
+	return s.only == nil || s.only[shard] || shard == systemShard
+}
 
 // caughtUp waits until this node's replicas have applied all that was committed in their
 // logs when it was called, and until it knows the routes that were in force then.
@@ -27,7 +61,7 @@ func (s *steps) caughtUp() *wire.Error {
 		wait.Go(func() { routes = n.learnRoutes(s.since) })
 	}
 	for shard, l := range n.logs {
-		if l.own() == nil {
+		if l.own() == nil || !s.asks(shard) {
 			continue
 		}
 		wait.Add(1)
@@ -106,7 +140,7 @@ func (s *steps) find(owner string) ([]uint16, *wire.Error) {
 	return s.groupsOf(&query{what: askFind, owner: owner})
 }
 
-// groupsOf asks every log of groups for some of its groups.
+// groupsOf asks every log of groups that the call has to do with for some of its groups.
 func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
 	var (
 		wait  sync.WaitGroup
@@ -124,7 +158,7 @@ func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
 	}
 	for shard, l := range s.n.logs {
 		switch {
-		case shard == systemShard:
+		case shard == systemShard || !s.asks(shard):
 		case s.own[shard] != nil:
 			take(s.own[shard].answer(q))
 		default:

@@ -24,6 +24,7 @@ const (
 
 // batchHead is what a batch says before its commands.
 type batchHead struct {
+	format uint32 // of the entry
 	office office
 	number uint64 // grows within the office
 	next   bool   // it counts only right after the one before it
@@ -116,7 +117,7 @@ func (w *batchWriter) entry(h *batchHead) []byte {
 	if h.next {
 		kind = entryNext
 	}
-	b := h.office.append(append(w.buf[:0], entryFormat, kind))
+	b := h.office.append(append(w.buf[:0], byte(h.format), kind))
 	b = binary.AppendUvarint(b, h.number)
 	b = binary.AppendVarint(b, h.stamp)
 	w.buf = w.appendTo(binary.AppendVarint(b, h.wall))

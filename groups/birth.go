@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -22,6 +25,9 @@ import (
 // askFor is how long a node that is to found a cluster looks for one that there is
 // (contract.md section 14).
 const askFor = 10 * time.Second
+
+// allOwn is why no seed answers when there is nobody else among them.
+const allOwn = "all of them are this node"
 
 // born gives an empty data directory its identity. A node that is to join waits for
 // its seeds until ctx ends.
@@ -35,8 +41,14 @@ func (c *Config) born(ctx context.Context) (*identity, error) {
 	if len(c.Seeds) == 0 {
 		return c.found(), nil
 	}
+	first := func(answers []members.Answer) { c.stillAsking(whyNot(answers)) }
+	if c.Bootstrap {
+		first = nil // it founds one, or says why not
+	}
 	for {
-		answer, why, err := c.probe(ctx)
+		began := time.Now()
+		answer, why, err := c.probe(ctx, first)
+		first = nil
 		switch {
 		case err != nil:
 			return nil, err
@@ -52,31 +64,43 @@ func (c *Config) born(ctx context.Context) (*identity, error) {
 			return nil, fmt.Errorf("seed_nodes: none of %s belongs to a cluster (%s), and founding one beside them could make two: start them first, or take them out of seed_nodes, or set force_bootstrap = true once",
 				strings.Join(c.Seeds, ", "), why)
 		}
+		if why == allOwn && !slices.ContainsFunc(c.Seeds, mayChange) {
+			return nil, fmt.Errorf("seed_nodes: all of %s are this node (gossip_addr %s): name the gossip_addr of at least one other node of the cluster, or set bootstrap = true without seed_nodes to found one here",
+				strings.Join(c.Seeds, ", "), c.GossipAddr)
+		}
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("looking for the cluster at %s: %w", strings.Join(c.Seeds, ", "), err)
 		}
-		c.Log.Warn("no seed belongs to a cluster yet, asking again", "seeds", c.Seeds, "why", why)
+		c.stillAsking(why)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(began.Add(askFor))): // with nobody to ask, a round is over at once
+		}
 	}
 }
 
-// probe asks the seeds once around. why says what kept them from answering.
-func (c *Config) probe(ctx context.Context) (answer *members.Answer, why string, err error) {
-	within, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	answers, err := members.Probe(within, members.Ask{
-		Token: c.Token, Seeds: c.Seeds, Bind: c.GossipAddr, Advertise: c.GossipAdvertise, Log: c.Log,
-	})
-	if err != nil {
-		return nil, "", err
+// stillAsking tells whom a node that is to join waits for.
+func (c *Config) stillAsking(why string) {
+	c.Log.Warn("no seed belongs to a cluster yet, asking again: start the node that founds it (bootstrap = true); if it runs, mend seed_nodes here or gossip_addr there",
+		"seeds", c.Seeds, "why", why)
+}
+
+// mayChange says that a seed is a name, which may stand for other nodes soon: that of a
+// Kubernetes headless service does when they start.
+func mayChange(seed string) bool {
+	host, _, err := net.SplitHostPort(seed)
+	if err != nil || host == "localhost" {
+		return false
 	}
-	if answer, err = members.ClusterOf(answers); err != nil {
-		return nil, "", fmt.Errorf("seed_nodes: %w", err)
-	}
+	_, err = netip.ParseAddr(host)
+	return err != nil
+}
+
+// whyNot is what kept seeds from answering for a cluster.
+func whyNot(answers []members.Answer) string {
 	var whys []string
 	for _, a := range answers {
 		switch {
-		case errors.Is(a.Err, members.ErrToken) && answer == nil:
-			return nil, "", fmt.Errorf("seed_nodes: %s has another internal_auth_token than this node: all nodes of a cluster need the same one", a.Seed)
 		case a.Err != nil:
 			whys = append(whys, fmt.Sprintf("%s: %v", a.Seed, a.Err))
 		case !a.Founded:
@@ -84,9 +108,31 @@ func (c *Config) probe(ctx context.Context) (answer *members.Answer, why string,
 		}
 	}
 	if len(whys) == 0 {
-		whys = append(whys, "all of them are this node")
+		return allOwn
 	}
-	return answer, strings.Join(whys, "; "), nil
+	return strings.Join(whys, "; ")
+}
+
+// probe asks the seeds once around. why says what kept them from answering.
+func (c *Config) probe(ctx context.Context, waiting func([]members.Answer)) (answer *members.Answer, why string, err error) {
+	within, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	answers, err := members.Probe(within, members.Ask{
+		Token: c.Token, Seeds: c.Seeds, Bind: c.GossipAddr, Advertise: c.GossipAdvertise, Log: c.Log,
+		Waiting: waiting,
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if answer, err = members.ClusterOf(answers); err != nil {
+		return nil, "", err
+	}
+	for _, a := range answers {
+		if errors.Is(a.Err, members.ErrToken) && answer == nil {
+			return nil, "", fmt.Errorf("seed_nodes: %s has another internal_auth_token than this node: all nodes of a cluster need the same one", a.Seed)
+		}
+	}
+	return answer, whyNot(answers), nil
 }
 
 // The settings that are fixed at birth, by configuration key.
@@ -110,7 +156,7 @@ func (id *identity) settings() map[string]string {
 // its operator left alone are the cluster's.
 func (c *Config) join(a *members.Answer) (*identity, error) {
 	id := &identity{
-		Format: dataFormat, ClusterID: a.ClusterID, NodeID: c.NodeID, HostID: uuid.NewString(), Joined: true,
+		Format: rows.OldestFormat, ClusterID: a.ClusterID, NodeID: c.NodeID, HostID: uuid.NewString(), Joined: true,
 		Algorithm: a.Settings[keyAlgorithm], Seats: make(map[uint64]seat), Dropped: make(map[uint64]uint64),
 	}
 	for _, n := range []struct {

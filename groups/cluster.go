@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // cluster is a node's part in a cluster of several: who the others are (gossip), the
@@ -33,8 +35,8 @@ type cluster struct {
 	gossip *members.Members
 	asks   asks
 
-	looking sync.Mutex // one look at a time
-	adopted bool       // need not be noted again; under looking
+	looking sync.Mutex  // one look at a time
+	adopted atomic.Bool // need not be noted again; set under looking
 
 	mu     sync.Mutex
 	byHost map[string]members.Sighting // by raft host id
@@ -62,9 +64,6 @@ const (
 	firstForward byte = 16
 )
 
-// formats that this build reads and writes in what nodes share.
-const formatMin, formatMax = entryFormat, entryFormat
-
 // openCluster makes the node reachable for others, if it can have any.
 func (n *Node) openCluster() error {
 	c := &cluster{
@@ -78,8 +77,9 @@ func (n *Node) openCluster() error {
 		if n.id.Joined || len(c.known.by) > 0 {
 			return errors.New("internal_auth_token: this data_dir belongs to a cluster of several nodes, which need it, the same for all of them")
 		}
-		return nil
+		return n.soleFormat()
 	}
+	n.formats.write(c.formats())
 	host, _, err := net.SplitHostPort(n.cfg.RaftAddr)
 	if err != nil {
 		return fmt.Errorf("raft_addr %s: %w", n.cfg.RaftAddr, err)
@@ -90,7 +90,7 @@ func (n *Node) openCluster() error {
 	}
 	c.mesh, err = mesh.New(mesh.Config{
 		Cluster: n.id.ClusterID, Node: n.id.NodeID, Host: n.id.HostID, Token: n.cfg.Token, TLS: n.cfg.LinkTLS,
-		FormatMin: formatMin, FormatMax: formatMax,
+		FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat, InUse: n.formats.used, Raise: n.useFormat,
 		Listen: c.listen, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
 		Frame: c.frame, Opened: c.opened, Closed: c.closed,
 	})
@@ -109,7 +109,7 @@ func (n *Node) joinCluster() (err error) {
 	}
 	linkHost, _, _ := net.SplitHostPort(c.listen)
 	_, linkPort, _ := net.SplitHostPort(c.mesh.Addr())
-	state := members.Member
+	state, used := members.Member, n.formats.used()
 	if n.id.Joined && !n.id.Adopted {
 		state = members.Joining
 	}
@@ -117,10 +117,11 @@ func (n *Node) joinCluster() (err error) {
 		Self: members.Record{
 			NodeID: n.id.NodeID, ClusterID: n.id.ClusterID, HostID: n.id.HostID, Incarnation: n.id.Starts,
 			RaftAddr: n.cfg.RaftAddr, LinkAddr: net.JoinHostPort(linkHost, linkPort), NativeAddr: n.cfg.NativeAddr,
-			FormatMin: formatMin, FormatMax: formatMax, State: state,
+			FormatMin: used, FormatMax: rows.NewestFormat, State: state, Shortage: n.shortage(),
 		},
 		Token: n.cfg.Token, Bind: n.cfg.GossipAddr, Advertise: n.cfg.GossipAdvertise,
 		Seeds: append(append([]string(nil), n.cfg.Seeds...), c.known.gossip(n.cfg.Seeds)...), Settings: n.id.settings(),
+		Keep: n.cfg.EvictionWindow / 2, Kept: c.known.names(),
 		OneHost: n.cfg.OneHost, Lost: c.lost(), Log: n.log,
 	})
 	if err != nil {
@@ -132,6 +133,7 @@ func (n *Node) joinCluster() (err error) {
 	c.look()
 	c.takeFrames()
 	n.running.Go(c.redial)
+	n.running.Go(func() { n.formatLoop(used) })
 	n.running.Go(n.feedLoop)
 	n.running.Go(n.placeLoop)
 	n.running.Go(n.auditLoop)

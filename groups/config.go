@@ -58,7 +58,8 @@ type Config struct {
 	SnapshotLog uint64 // entries of a log between raft snapshots
 	KeepEntries uint64 // entries kept behind a snapshot
 
-	DiskReserve uint64 // free bytes below which writes are refused
+	DiskReserve uint64                           // free bytes below which writes are refused
+	Free        func(dir string) (uint64, error) // bytes free where a directory is; nil: the file system's
 
 	Log    *slog.Logger
 	Clock  Clock      // nil: the machine's
@@ -126,6 +127,9 @@ func (c Config) Defaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = newSystemClock()
+	}
+	if c.Free == nil {
+		c.Free = freeBytes
 	}
 	if c.FS == nil {
 		c.FS = vfs.Default

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/mesh"
 )
 
@@ -34,6 +35,17 @@ func (c *cluster) redial() {
 	}
 }
 
+// takenIn says that a member has let this node in: that it sees members proves nothing,
+// since it is told of them before they say whether they take it. Caller holds mu.
+func (c *cluster) takenIn() bool {
+	for conn := range c.open {
+		if s, ok := c.byHost[conn.Peer().Host]; ok && s.Alive && s.State >= members.Member {
+			return true
+		}
+	}
+	return false
+}
+
 // conn answers the connection to a node, nil while there is none.
 func (c *cluster) conn(host string) *mesh.Conn {
 	s, ok := c.sighting(host)
@@ -53,6 +65,16 @@ func (n *Node) admitPeer(p link.Peer) error {
 	if s, ok := n.cluster.byNode[p.Node]; ok && s.Alive && s.HostID != p.Host {
 		return fmt.Errorf("node_id %s is in use by a node that is alive, with raft host id %s and not %s: give one of them another node_id", p.Node, s.HostID, p.Host)
 	}
+	select {
+	case <-n.cluster.up:
+		if g := n.cluster.gossip; g != nil {
+			return g.Kept(p.Node, p.Host)
+		}
+	default: // what gossip knows is not known yet
+		if host, ok := n.cluster.known.names()[p.Node]; ok && host != p.Host {
+			return fmt.Errorf("node_id %s was the one of raft host id %s and not of %s, and this node just starts: ask again", p.Node, host, p.Host)
+		}
+	}
 	return nil
 }
 
@@ -64,6 +86,9 @@ func (c *cluster) opened(conn *mesh.Conn) {
 	c.mu.Lock()
 	c.open[conn] = struct{}{}
 	c.mu.Unlock()
+	if !c.adopted.Load() && !c.n.leaving() {
+		c.n.running.Go(c.look)
+	}
 	frame := []byte{frameLeads}
 	for shard, l := range c.n.logs {
 		if term := l.held.Load(); term != 0 && l.leads() {

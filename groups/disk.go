@@ -47,7 +47,7 @@ func (n *Node) diskLoop() {
 }
 
 func (n *Node) lookAtDisk() {
-	free, err := freeBytes(n.cfg.DataDir)
+	free, err := n.cfg.Free(n.cfg.DataDir)
 	var refusal *wire.Error
 	switch {
 	case err != nil:
@@ -66,6 +66,7 @@ func (n *Node) lookAtDisk() {
 			n.log.Info("taking writes again: the disk has room", "free_bytes", free)
 		}
 	}
+	n.tellRoom(free)
 }
 
 func freeBytes(dir string) (uint64, error) {

@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // The entries of a replicated log.
 //
-//	entry   = format(1) kind(1) …
+//	entry   = format(1) kind(1) …                       formats.go
 //	office  = term node incarnation                       a leader takes office
 //	batch   = term node incarnation number stamp wall     commands under an office
 //	          sessions metas commands
@@ -21,7 +23,8 @@ import (
 //
 // Numbers are unsigned varints, but stamp and wall, which are signed. A decoder
 // refuses a format it does not know: such an entry means that this node is older
-// than what the cluster agreed to write, and must not go on.
+// than what the cluster agreed to write, and must not go on. No entry is in a format
+// that a node of the cluster does not read.
 //
 // # Which batches count
 //
@@ -33,8 +36,6 @@ import (
 // the number of whatever did not come before it is too low from then on. No number is
 // given twice in an office, but one that raft never got to see.
 const (
-	entryFormat = 1
-
 	entryOffice = 1
 	entryBatch  = 2
 	entryNext   = 3
@@ -55,8 +56,8 @@ func (o office) append(dst []byte) []byte {
 }
 
 // appendOffice appends the entry by which a leader takes office.
-func appendOffice(dst []byte, o office) []byte {
-	return o.append(append(dst, entryFormat, entryOffice))
+func appendOffice(dst []byte, format uint32, o office) []byte {
+	return o.append(append(dst, byte(format), entryOffice))
 }
 
 // appendString appends a string's length and bytes.
@@ -124,8 +125,10 @@ func openEntry(data []byte) (r entryReader, kind byte, err error) {
 	r.buf = data
 	format := r.byte()
 	kind = r.byte()
-	if r.err == nil && format != entryFormat {
-		return r, 0, fmt.Errorf("groups: log entry of format %d, this build reads %d: run a newer version", format, entryFormat)
+	if r.err == nil {
+		if err := rows.CheckFormat(uint32(format)); err != nil {
+			return r, 0, fmt.Errorf("groups: log entry of %w", err)
+		}
 	}
 	return r, kind, r.err
 }

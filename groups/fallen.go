@@ -11,7 +11,8 @@ import (
 // A leader whose process has died is not waited for. Raft would hear nothing from it for
 // an election timeout, once to twice raft_election_timeout_min_ms, before anybody stands.
 // But its connections end at once, and nobody listens at its port any more: then the log's
-// other voters stand for election one after the other, the one first that belongs first.
+// other voters stand for election one after the other, the one first that belongs first,
+// and those that are short of disk space last.
 //
 // What is not certain is left to raft: a host that is gone or cut off refuses nothing, it
 // is only silent. And a mistake costs an election, never more: votes are counted by raft.
@@ -86,6 +87,7 @@ func (n *Node) stand(shard uint64, host, dead string) {
 	n.plans.mu.Lock()
 	order := slices.DeleteFunc(slices.Clone(n.plans.layout[shard]), func(node string) bool { return node == dead })
 	n.plans.mu.Unlock()
+	order = n.roomyFirst(order)
 	turn := slices.Index(order, n.id.NodeID)
 	if turn < 0 {
 		turn = len(order)

@@ -46,7 +46,7 @@ func newLossRig(t *testing.T) *lossRig {
 		t.Fatalf("took %+v", f)
 	}
 	l.drive.number++
-	head := batchHead{office: r.own, number: f.number, next: true, stamp: l.local.Load().stamp(r.own, l.clock.Mono())}
+	head := batchHead{format: r.node.formats.written(), office: r.own, number: f.number, next: true, stamp: l.local.Load().stamp(r.own, l.clock.Mono())}
 	r.entry = bytes.Clone(l.drive.writer.entry(&head))
 	return r
 }

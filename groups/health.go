@@ -38,7 +38,7 @@ func (n *Node) health() wire.Result {
 	}
 	if n.cluster != nil {
 		if err := n.cluster.gossip.Fault(); err != nil && len(n.leaderless()) > 0 {
-			return wire.Result{Message: "kept out of the cluster: " + err.Error()}
+			return wire.Result{Message: n.cluster.gossip.Standing(err) + ": " + err.Error()}
 		}
 	}
 	for _, shard := range n.leaderless() {

@@ -11,18 +11,16 @@ import (
 	"path/filepath"
 
 	"github.com/google/uuid"
-	"github.com/lni/dragonboat/v4/config"
-	gvfs "github.com/lni/vfs"
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // identity is who a node is and what its cluster was founded with. It stands in
-// the data directory. All that changes of it is the count of starts and which replicas
-// the node hosts; addresses are not part of it.
+// the data directory. All that changes of it is the format, the count of starts and which
+// replicas the node hosts; addresses are not part of it.
 type identity struct {
-	Format      int    `json:"format"` // of the data directory
+	Format      uint32 `json:"format"` // the newest that anything in the data directory is in (formats.go)
 	ClusterID   string `json:"cluster_id"`
 	NodeID      string `json:"node_id"`
 	HostID      string `json:"raft_host_id"`
@@ -35,6 +33,7 @@ type identity struct {
 	Joined      bool   `json:"joined"`            // it joined a cluster that somebody else founded
 	Adopted     bool   `json:"adopted,omitempty"` // and was taken in by a member of it
 	Began       bool   `json:"began,omitempty"`   // its replicas have started: their raft logs are on disk
+	Marked      bool   `json:"marked,omitempty"`  // the state database says whose it is (parts.go)
 
 	// Restored says that the logs began anew over a state from a backup, and that what
 	// they began with is not compacted yet (restored.go).
@@ -43,9 +42,6 @@ type identity struct {
 	Seats   map[uint64]seat   `json:"seats"`             // the replicas it hosts, by log
 	Dropped map[uint64]uint64 `json:"dropped,omitempty"` // by log, the last replica deleted here
 }
-
-// dataFormat is the format of data directories that this build reads and writes.
-const dataFormat = 1
 
 const identityFile = rows.IdentityFile
 
@@ -125,31 +121,13 @@ func syncDir(dir string) error {
 // found makes the identity of a cluster's first node.
 func (c *Config) found() *identity {
 	id := &identity{
-		Format: dataFormat, ClusterID: uuid.NewString(), NodeID: c.NodeID, HostID: uuid.NewString(),
+		Format: rows.NewestFormat, ClusterID: uuid.NewString(), NodeID: c.NodeID, HostID: uuid.NewString(),
 		GroupCount: c.GroupCount, LogCount: c.LogCount, Segments: c.Segments,
 		Algorithm: c.Algorithm.String(), Replication: c.ReplicationFactor,
 		Dropped: make(map[uint64]uint64),
 	}
 	id.sit()
 	return id
-}
-
-// whole refuses a data directory whose raft logs are gone: replicas that have voted and
-// acknowledged must not come back without knowing of what.
-func (id *identity) whole(dir, raft string, fs config.IFS) error {
-	if !id.Began || len(id.Seats) == 0 {
-		return nil
-	}
-	if fs == nil {
-		fs = gvfs.Default
-	}
-	if names, err := fs.List(raft); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("read %s: %w", raft, err)
-	} else if len(names) > 0 {
-		return nil
-	}
-	return fmt.Errorf("data_dir %s: its raft logs are gone (%s is missing or empty) and this node would come back without what it has acknowledged: put them back; or, if other nodes hold the logs, empty all of data_dir and start with seed_nodes; or restore a backup",
-		dir, raft)
 }
 
 // began takes note that the node's replicas have their raft logs.
@@ -165,9 +143,8 @@ func (n *Node) began() error {
 
 // check refuses a data directory that was made by other settings than these.
 func (id *identity) check(c *Config) error {
-	if id.Format != dataFormat {
-		return fmt.Errorf("data_dir %s has format %d, this build reads format %d: use the version that wrote it, or another data_dir",
-			c.DataDir, id.Format, dataFormat)
+	if err := rows.CheckFormat(id.Format); err != nil {
+		return fmt.Errorf("data_dir %s has %w, or use another data_dir", c.DataDir, err)
 	}
 	for _, k := range []struct {
 		key       string

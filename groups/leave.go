@@ -43,24 +43,27 @@ func (n *Node) handAway(within time.Duration) {
 }
 
 // heir is the voter that a log is offered to: the best caught up of those that are
-// seen, and another one after each few times that it was not taken.
+// seen, before those that are short of disk space, and another one after each few times
+// that it was not taken.
 func (n *Node) heir(m *machine, tried int) (replica uint64, ok bool) {
 	n.plans.mu.Lock()
 	defer n.plans.mu.Unlock()
-	var heirs []uint64
+	var heirs, short []uint64
 	applied := uint64(0)
 	for _, r := range n.plans.by[m.shard].log.Replicas {
 		s, seen := n.cluster.sighting(r.Disk)
 		if !r.Voting || r.ID == m.replica || !seen || !s.Alive || s.State != members.Member {
 			continue
 		}
-		if r.Applied >= applied {
+		if s.Shortage.Is() {
+			short = append(short, r.ID)
+		} else if r.Applied >= applied {
 			heirs, applied = append([]uint64{r.ID}, heirs...), r.Applied
 		} else {
 			heirs = append(heirs, r.ID)
 		}
 	}
-	if len(heirs) == 0 {
+	if heirs = append(heirs, short...); len(heirs) == 0 {
 		return 0, false
 	}
 	return heirs[tried/3%len(heirs)], true

@@ -10,7 +10,7 @@ import (
 
 // list answers what an owner holds, in order of paths.
 func (s *steps) list() (res wire.Result, err *wire.Error) {
-	if err := s.caughtUp(); err != nil {
+	if err := s.caughtUpIn(); err != nil {
 		return res, err
 	}
 	results, err := s.askWhere(askList, s.req.Owner, s.names())

@@ -67,7 +67,7 @@ func TestStrangeBatches(t *testing.T) {
 			p.body, p.nargs = wire.AppendArgs(nil, write("d", "h:/d/x", time.Hour))
 			w.add(p)
 		}
-		entry := w.entry(&batchHead{office: own, number: number, next: next, stamp: m.stamp(own, r.l.clock.Mono())})
+		entry := w.entry(&batchHead{format: r.node.formats.written(), office: own, number: number, next: next, stamp: m.stamp(own, r.l.clock.Mono())})
 		if _, err := r.node.host.SyncPropose(short(t), r.l.session, bytes.Clone(entry)); err != nil {
 			t.Fatal(err)
 		}

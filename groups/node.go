@@ -50,8 +50,10 @@ type Node struct {
 	slow     chan struct{} // a token for each call that is carried out in steps
 
 	draining atomic.Bool
+	formats  formats
 	refusal  atomic.Pointer[wire.Error] // why writes that grow the state are refused
 	starved  atomic.Bool                // renewals are refused too
+	room     room
 	topology topology
 	ready    chan struct{} // closed when every machine is loaded
 	loading  atomic.Int32
@@ -123,6 +125,7 @@ func newNode(cfg Config, id *identity) *Node {
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	n.hub.mark.Index = id.mark()
+	n.formats.begin(id.Format)
 	for g := range id.GroupCount {
 		n.homes = append(n.homes, firstLogShard+uint64(g%id.LogCount))
 	}
@@ -133,8 +136,8 @@ func newNode(cfg Config, id *identity) *Node {
 // start opens the database, raft and the logs.
 func (n *Node) start() (err error) {
 	dir := n.cfg.DataDir
-	raft := filepath.Join(dir, "raft")
-	if err := n.id.whole(dir, raft, n.cfg.RaftFS); err != nil {
+	raft, state := filepath.Join(dir, "raft"), filepath.Join(dir, rows.StateDir)
+	if err := n.id.whole(&n.cfg, raft, state); err != nil {
 		return err
 	}
 	n.id.Starts++
@@ -142,7 +145,10 @@ func (n *Node) start() (err error) {
 		return err
 	}
 	n.lookAtDisk() // before the first request
-	if n.store, err = openStore(filepath.Join(dir, rows.StateDir), n.cfg.FS, n.log, n.failed); err != nil {
+	if n.store, err = openStore(state, n.cfg.FS, n.log, n.failed); err != nil {
+		return err
+	}
+	if err := n.markState(state); err != nil {
 		return err
 	}
 	if err := n.leftovers(); err != nil {

@@ -2,8 +2,8 @@ package groups
 
 import (
 	"fmt"
-	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,20 +59,21 @@ func TestNoLeader(t *testing.T) {
 // TestFullDisk refuses writes when the disk is nearly full, and still reads and
 // releases.
 func TestFullDisk(t *testing.T) {
-	r := newRig(t, nil)
+	var free atomic.Uint64
+	free.Store(testReserve)
+	r := newRig(t, func(c *Config) {
+		c.DiskReserve = testReserve
+		c.Free = func(string) (uint64, error) { return free.Load(), nil }
+	})
 	c := r.session()
 	c.must(write("a", "h:/a/1", time.Hour))
-	free, err := freeBytes(r.cfg.DataDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.node.cfg.DiskReserve = free + free/2
+	free.Store(testReserve - 1)
 	r.node.lookAtDisk()
 	if res := c.ask(write("a", "h:/a/2", time.Hour)); res.Code != wire.Unavailable {
 		t.Errorf("an acquire on a disk that is nearly full: %+v", res)
 	}
 	c.must(&wire.Request{Op: wire.OpRenew, Owner: "a", TTLMillis: 3_600_000})
-	r.node.cfg.DiskReserve = math.MaxUint64
+	free.Store(testReserve/2 - 1)
 	r.node.lookAtDisk()
 	for _, req := range []*wire.Request{
 		write("a", "h:/a/2", time.Hour), {Op: wire.OpRenew, Owner: "a", TTLMillis: 1000}, setPolicy("h:/a", wire.PointRW),
@@ -89,10 +90,20 @@ func TestFullDisk(t *testing.T) {
 		t.Error("a read on a full disk")
 	}
 	c.must(release("a", "h:/a/1"))
-	r.node.cfg.DiskReserve = 0
+	free.Store(testReserve)
 	r.node.lookAtDisk()
 	c.must(write("a", "h:/a/2", time.Hour))
 	if h := r.node.health(); !h.Flag {
 		t.Errorf("health when there is room again: %+v", h)
+	}
+}
+
+// TestFreeBytes asks the system, where nothing is injected.
+func TestFreeBytes(t *testing.T) {
+	if free, err := freeBytes(t.TempDir()); err != nil || free == 0 {
+		t.Errorf("%d bytes free, %v", free, err)
+	}
+	if free, err := freeBytes(t.TempDir() + "/none"); err == nil {
+		t.Errorf("%d bytes free where nothing is", free)
 	}
 }

@@ -93,7 +93,7 @@ func (s *steps) names() (names []string) {
 
 // releaseAll gives everything of an owner back, or everything in the domains.
 func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
-	if err := s.caughtUp(); err != nil {
+	if err := s.caughtUpIn(); err != nil {
 		return res, err
 	}
 	present, err := s.find(s.req.Owner)
@@ -121,7 +121,7 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 // renew renews an owner's leases everywhere, or in the domains; and ties them to
 // the connection, for Bind.
 func (s *steps) renew() (res wire.Result, err *wire.Error) {
-	if err := s.caughtUp(); err != nil {
+	if err := s.caughtUpIn(); err != nil {
 		return res, err
 	}
 	present, err := s.find(s.req.Owner)
@@ -219,7 +219,7 @@ func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomai
 
 // alive says whether the owner has a live lease in one of the domains.
 func (s *steps) alive() (res wire.Result, err *wire.Error) {
-	if err = s.caughtUp(); err == nil {
+	if err = s.caughtUpIn(); err == nil {
 		res.Flag, err = s.any(askAlive, s.req.Owner, s.names())
 	}
 	return res, err

@@ -25,6 +25,9 @@ const maxPeers = 4096
 type peer struct {
 	Node   string `json:"node_id"`
 	Gossip string `json:"gossip_addr"`
+	// Formats are the lowest and the highest that it works with, as it told last; 0 and
+	// 0 in a file of a build that did not write them down.
+	Formats [2]uint32 `json:"formats"`
 }
 
 // peers is the other nodes, by raft host id.
@@ -68,12 +71,24 @@ func (p *peers) at(addr string) string {
 	return ""
 }
 
+// names lists whose names those of the nodes are: their raft host ids, by node id. Disks
+// that were replaced have none.
+func (p *peers) names() map[string]string {
+	names := make(map[string]string, len(p.by))
+	for host, x := range p.by {
+		if x.Gossip != "" {
+			names[x.Node] = host
+		}
+	}
+	return names
+}
+
 // take takes in who is seen. It answers what is to be written down, nil if there is no
 // news.
 func (p *peers) take(seen []members.Sighting, self string) (*file, error) {
 	news := false
 	for _, s := range seen {
-		now := peer{s.NodeID, s.GossipAddr}
+		now := peer{s.NodeID, s.GossipAddr, [2]uint32{s.FormatMin, s.FormatMax}}
 		old, known := p.by[s.HostID]
 		if s.HostID == self || old == now || !known && len(p.by) >= maxPeers {
 			continue

@@ -30,7 +30,7 @@ func (l *shardLog) work() {
 	own := office{lead.term, m.replica, l.process}
 	if l.held.Load() != lead.term {
 		if l.drive.taking == nil {
-			l.drive.taking = l.propose(appendOffice(nil, own))
+			l.drive.taking = l.propose(appendOffice(nil, l.node.formats.written(), own))
 		}
 		return
 	}
@@ -74,7 +74,7 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 	l.drive.number++
 	stamp := m.stamp(own, mono) + l.planted()
 	head := batchHead{
-		office: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
+		format: l.node.formats.written(), office: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
 	}
 	rs := l.propose(l.drive.writer.entry(&head))
 	if rs == nil {

@@ -3,8 +3,10 @@ package groups
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -128,6 +130,14 @@ func (r *registry) host(shard, replica uint64) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.targets[raftio.GetNodeInfo(shard, replica)]
+}
+
+// hosts lists the nodes that have replicas in the logs of this one.
+func (r *registry) hosts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hosts := slices.Sorted(maps.Values(r.targets))
+	return slices.Compact(hosts)
 }
 
 // found says at which address a node is now.

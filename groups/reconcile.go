@@ -171,7 +171,7 @@ func (n *Node) seen() (out []place.Sighting) {
 		if !s.Alive || s.State < members.Member || s.State == members.Leaving {
 			continue
 		}
-		seen := place.Sighting{Node: s.NodeID, Disk: s.HostID}
+		seen := place.Sighting{Node: s.NodeID, Disk: s.HostID, Short: s.Shortage.Is()}
 		if s.State == members.Draining {
 			seen.Drain = place.DrainLeads
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -31,11 +32,13 @@ func TestFleetStrangers(t *testing.T) {
 			return true
 		})
 	}
+	var stopped atomic.Pointer[error]
 	fresh := func(change func(c *Config)) *Node {
 		t.Helper()
 		c := f.cfgs[1]
 		c.DataDir, c.NodeID, c.RaftAddr, c.Seeds = t.TempDir(), "n-9", freeAddr(t), []string{f.gossip[0]}
 		c.RaftFS, c.FS = memDisks()
+		c.Fatal = func(err error) { stopped.CompareAndSwap(nil, &err) }
 		change(&c)
 		n, err := OpenContext(short(t), c)
 		if err != nil {
@@ -48,6 +51,15 @@ func TestFleetStrangers(t *testing.T) {
 	// A node id that is in use, with an empty directory.
 	n := fresh(func(c *Config) { c.NodeID = "n-1" })
 	fault(n, "n-1", "another node_id")
+	f.until("the node with a clashing node_id gives up", func() bool { return stopped.Load() != nil })
+	for _, want := range []string{"node_id n-1 of data directory " + n.id.HostID, "empty its data_dir " + n.cfg.DataDir, "a node_id that nobody has"} {
+		if err := *stopped.Load(); !strings.Contains(err.Error(), want) {
+			t.Errorf("it stops with %q, want %q in it", err, want)
+		}
+	}
+	if n.takenIn() {
+		t.Error("the node with a clashing node_id takes itself for adopted")
+	}
 	if len(n.seatsNow()) != 0 {
 		t.Errorf("the node with a clashing node_id hosts %d logs", len(n.seatsNow()))
 	}

@@ -1,9 +1,13 @@
 package groups
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestReplacedDisk has a node come back with nothing: what it had is given up, and it
@@ -12,16 +16,7 @@ func TestReplacedDisk(t *testing.T) {
 	w := new(network)
 	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults = w })
 	f.settle(3)
-	f.kill(w, 2)
-	c := &f.cfgs[2]
-	if err := os.RemoveAll(c.DataDir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	c.RaftFS, c.FS = memDisks()
-	w.set(c.NodeID, false)
+	f.wipe(w, 2)
 	began := time.Now()
 	f.start(2)
 	f.settle(3)
@@ -33,4 +28,40 @@ func TestReplacedDisk(t *testing.T) {
 			}
 		}
 	}
+}
+
+// wipe kills a node and gives it an empty disk.
+func (f *fleet) wipe(w *network, i int) {
+	f.t.Helper()
+	f.kill(w, i)
+	c := &f.cfgs[i]
+	if err := errors.Join(os.RemoveAll(c.DataDir), os.MkdirAll(c.DataDir, 0o700)); err != nil {
+		f.t.Fatal(err)
+	}
+	c.RaftFS, c.FS = memDisks()
+	w.set(c.NodeID, false)
+}
+
+// TestReplacedDiskOfARemovedNode: nobody waits for the former disk of a node that was
+// given up; the new one is let in at once, and used when that is taken back.
+func TestReplacedDiskOfARemovedNode(t *testing.T) {
+	t.Parallel()
+	w := new(network)
+	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f.settle(3)
+	f.wipe(w, 2)
+	n := f.start(2)
+	f.until("its name is kept for its former disk", func() bool { return errors.Is(n.cluster.gossip.Fault(), members.ErrKept) })
+	c := f.rigOn(0).session()
+	c.must(&wire.Request{Op: wire.OpNodeRemove, Node: "n-2"})
+	f.until("it is let in", n.takenIn)
+	c.must(&wire.Request{Op: wire.OpNodeResume, Node: "n-2"})
+	f.settle(3)
+}
+
+// takenIn says that the cluster has adopted the node.
+func (n *Node) takenIn() bool {
+	n.seats.Lock()
+	defer n.seats.Unlock()
+	return n.id.Adopted
 }

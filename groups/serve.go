@@ -92,6 +92,9 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.
 			}
 		}
 	}
+	if err := n.refusesIn(c.Op, nil); err != nil {
+		return err
+	}
 	return n.stepped(c, since)
 }
 
@@ -126,6 +129,9 @@ func (n *Node) acquire(c *wire.Call, r *wire.Routes, since time.Duration, logs *
 func (n *Node) single(c *wire.Call, group uint16, ns string, r *wire.Routes, since time.Duration, logs *touched) *wire.Error {
 	l := n.logOf(group)
 	if err := n.redirects(c, l); err != nil {
+		return err
+	}
+	if err := n.refusesIn(c.Op, l); err != nil {
 		return err
 	}
 	if err := n.admit(group); err != nil {

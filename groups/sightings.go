@@ -2,6 +2,7 @@ package groups
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -14,7 +15,6 @@ func (c *cluster) look() {
 	c.looking.Lock()
 	defer c.looking.Unlock()
 	seen := c.gossip.Members()
-	adopted := false
 	c.mu.Lock()
 	clear(c.byNode)
 	clear(c.byHost)
@@ -26,17 +26,19 @@ func (c *cluster) look() {
 			c.byNode[s.NodeID] = s
 		}
 		c.n.book.found(s.HostID, s.RaftAddr)
-		if s.NodeID != c.n.id.NodeID && s.Alive && s.State >= members.Member {
-			adopted = true
-		}
 	}
+	adopted := c.takenIn()
 	peers, err := c.known.take(seen, c.n.id.HostID)
 	c.mu.Unlock()
 	if err = errors.Join(err, peers.write()); err != nil { // a slow disk must hold up nothing else
 		c.n.log.Warn("cannot write down who the other nodes are; a restart needs seed_nodes then", "error", err)
 	}
-	if adopted && !c.adopted {
-		c.adopted = c.n.adopted()
+	switch {
+	case c.adopted.Load():
+	case adopted:
+		c.adopted.Store(c.n.adopted())
+	default:
+		c.n.giveUp(c.gossip.Clash())
 	}
 	c.dial()
 	c.n.lookAround()
@@ -64,15 +66,35 @@ func (n *Node) adopted() bool {
 	return true
 }
 
+// giveUp ends a node that was never taken in, because its name is another's: it has
+// nothing that it could lose, and would be in the way when the other restarts.
+func (n *Node) giveUp(clash error) {
+	n.seats.Lock()
+	never := n.id.Joined && !n.id.Adopted
+	n.seats.Unlock()
+	if clash == nil || !never || n.leaving() {
+		return
+	}
+	err := fmt.Errorf("%w; this node was never part of the cluster: to have it join, empty its data_dir %s and give it a node_id that nobody has; if its disk was replaced, stop the process that still runs with the old one",
+		clash, n.cfg.DataDir)
+	if n.cfg.Fatal != nil {
+		n.cfg.Fatal(err)
+		return
+	}
+	n.log.Error("stopping: another node has this node_id", "error", err)
+	exit(1)
+}
+
 // forget drops nodes that an operator removed and that are gone.
 func (c *cluster) forget(marks map[string]wire.Drain) {
 	for node, d := range marks {
 		s, ok := c.byName(node)
-		if d != wire.DrainRemoved || !ok || s.Alive {
+		if d != wire.DrainRemoved || s.Alive {
 			continue
 		}
-		if err := c.gossip.Forget(node); err != nil {
-			continue // it came back
+		// Also one that was not seen since this start: nobody waits for it.
+		if err := c.gossip.Forget(node); err != nil || !ok {
+			continue // it came back, or there was nothing to forget
 		}
 		c.mu.Lock()
 		c.known.forget(node)

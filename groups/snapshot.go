@@ -52,7 +52,7 @@ func (m *machine) freeze(sessions bool) *frozen {
 func (m *machine) SaveSnapshot(prepared any, to io.Writer, stop <-chan struct{}) error {
 	f := prepared.(*frozen)
 	defer f.disk.Close()
-	w := &rowWriter{rows.NewWriter(to), stop}
+	w := &rowWriter{rows.NewWriter(to, m.node.formats.written()), stop}
 	for i := range f.im.groups {
 		if err := w.group(f.disk, &f.im.groups[i]); err != nil {
 			return err

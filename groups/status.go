@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/place"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -27,6 +28,7 @@ type nodeSeen struct {
 	stable                     bool          // counts for placement, unless it leaves
 	drain                      place.Drain   // what it says of itself
 	native, raft, link, gossip string
+	shortage                   members.Shortage // of disk space
 	formats                    [2]uint32
 }
 
@@ -79,7 +81,7 @@ func (s *survey) listNodes() map[string]*wire.NodeStatus {
 		nodes[n.id] = &wire.NodeStatus{
 			NodeID: n.id, HostID: n.host, Alive: n.alive, ForMillis: n.since.Milliseconds(), Stable: n.stable,
 			Drain: max(wire.Drain(n.drain), s.marks[n.id]).String(), NativeAddr: n.native, RaftAddr: n.raft, LinkAddr: n.link,
-			GossipAddr: n.gossip, Formats: n.formats, State: wire.NodeDead,
+			GossipAddr: n.gossip, Formats: n.formats, State: wire.NodeDead, DiskFree: n.shortage.Free, DiskReserve: n.shortage.Reserve,
 		}
 	}
 	for id, mark := range s.marks {

@@ -47,6 +47,7 @@ type steps struct {
 	req   *wire.Request // its own copy
 	since time.Duration
 	own   map[uint64]*machine // by log: the replicas that are up to date since caughtUp
+	only  map[uint64]bool     // the logs of groups that the call has to do with, nil for all
 }
 
 func (s *steps) run() (wire.Result, *wire.Error) {

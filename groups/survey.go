@@ -14,10 +14,10 @@ func (n *Node) survey() *survey {
 		return n.surveyAll()
 	}
 	up := n.clock.Mono()
-	s := &survey{format: dataFormat, marks: n.marks()}
+	s := &survey{format: n.formats.written(), marks: n.marks()}
 	s.nodes = []nodeSeen{{
 		id: n.id.NodeID, host: n.id.HostID, alive: true, since: up, stable: true,
-		native: n.cfg.NativeAddr, raft: n.cfg.RaftAddr, formats: [2]uint32{dataFormat, dataFormat},
+		native: n.cfg.NativeAddr, raft: n.cfg.RaftAddr, formats: n.formats.own(), shortage: n.shortage(),
 	}}
 	nodes := map[string]place.Node{n.id.NodeID: {ID: n.id.NodeID, Disk: n.id.HostID, Alive: true, Steady: true, Stable: true}}
 	for _, shard := range n.id.shards() {

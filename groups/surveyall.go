@@ -16,7 +16,7 @@ func (n *Node) surveyAll() *survey {
 	view := n.plans.view
 	n.plans.mu.Unlock()
 	n.catchUp() // who marked a node and looks then, here or elsewhere, sees the mark
-	s := &survey{format: formatMax, marks: n.wantedOf(0)}
+	s := &survey{format: n.formats.written(), marks: n.wantedOf(0)}
 	since := make(map[string]time.Duration) // what the cluster keeps of a node is as old as its last change
 	for _, x := range n.cluster.gossip.Members() {
 		since[x.HostID] = x.For
@@ -32,7 +32,7 @@ func (n *Node) surveyAll() *survey {
 		s.nodes = append(s.nodes, nodeSeen{
 			id: x.NodeID, host: x.HostID, alive: x.Alive, since: max(since[x.HostID], x.For), stable: view.Nodes[x.NodeID].Stable, drain: drain,
 			native: x.NativeAddr, raft: x.RaftAddr, link: x.LinkAddr, gossip: x.GossipAddr,
-			formats: [2]uint32{x.FormatMin, x.FormatMax},
+			formats: [2]uint32{x.FormatMin, x.FormatMax}, shortage: x.Shortage,
 		})
 	}
 	told := n.askPlans()

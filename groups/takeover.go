@@ -34,6 +34,7 @@ type orderedTakeover struct {
 	Index   uint64        // of the last entry
 	Term    uint64        // of the leader that asks
 	Within  time.Duration // how long it proposes nothing
+	Short   bool          // also if your disk is nearly full: there is nobody else
 }
 
 var errLedOn = errors.New("nothing was changed")
@@ -76,6 +77,7 @@ func (n *Node) handOver(shard, replica uint64) error {
 	}
 	order := orderedTakeover{
 		Log: shard, Replica: replica, Index: m.appliedIndex(), Term: term, Within: until - holdSpare - l.clock.Mono(),
+		Short: n.shortAt(host),
 	}
 	return n.cluster.askText(host, askTakeover, order, nil, transferWithin)
 }
@@ -90,6 +92,9 @@ func (n *Node) takeOver(from string, o orderedTakeover) error {
 	m := l.local.Load()
 	if m == nil || m.replica != o.Replica || !m.voting.Load() {
 		return fmt.Errorf("replica %d of log %d is no voter here", o.Replica, o.Log)
+	}
+	if !o.Short && n.short() {
+		return fmt.Errorf("replica %d of log %d is on a disk that is nearly full", o.Replica, o.Log)
 	}
 	until := time.Now().Add(min(o.Within, holdFor))
 	leads := func() bool { return l.isOwn(l.lead.Load().leader) }

@@ -187,6 +187,9 @@ func (n *Node) transferOwn(shard uint64, node string) error {
 	}
 	for replica, host := range ms.Nodes {
 		if n.nodeOf(host) == node {
+			if n.shortAt(host) && !n.short() {
+				return fmt.Errorf("the disk of node %s is nearly full: make room there first", node)
+			}
 			return n.handOver(shard, replica)
 		}
 	}

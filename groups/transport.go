@@ -8,6 +8,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // wiring is the transport that raft is given: the link, and a way to hand a message to
@@ -39,7 +40,7 @@ func (w *wiring) campaign(shard, replica uint64) {
 func (n *Node) newWiring() (*wiring, error) {
 	l, err := link.New(link.Config{
 		Cluster: n.id.ClusterID, Node: n.id.NodeID, Host: n.id.HostID, Token: n.cfg.Token, TLS: n.cfg.LinkTLS,
-		FormatMin: formatMin, FormatMax: formatMax, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
+		FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat, InUse: n.formats.used, Raise: n.useFormat, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
 	})
 	return &wiring{Link: l, deployment: n.id.deployment()}, err
 }

@@ -33,6 +33,11 @@ func judge(doc *wire.ClusterStatus) {
 		doc.Healthy = false
 		doc.Problems = append(doc.Problems, p)
 	}
+	for i := range doc.Nodes {
+		if p := cramped(&doc.Nodes[i]); p != "" {
+			doc.Problems = append(doc.Problems, p) // the logs are as healthy as they are
+		}
+	}
 	_, all := told(doc)
 	for i := range doc.Nodes {
 		if w := remark(&doc.Nodes[i], all); w != "" {
@@ -69,6 +74,19 @@ func joining(doc *wire.ClusterStatus) string {
 	}
 	return fmt.Sprintf("%s %s joining, and each log will have %s instead of %d: wait; who is seen for stability_window_secs counts",
 		some(ids), is, plural(then, "voter", "voters"), now)
+}
+
+// cramped is what is wrong with a node that is short of disk space. Others lead in its
+// place, if any of them has room and is caught up.
+func cramped(n *wire.NodeStatus) string {
+	if !n.Alive || n.DiskFree >= n.DiskReserve {
+		return ""
+	}
+	what := "others lead in its place"
+	if n.Leads > 0 {
+		what = "what it leads (" + plural(n.Leads, "log", "logs") + ") takes no writes"
+	}
+	return fmt.Sprintf("%s has %d MiB free in data_dir, below disk_reserve_bytes (%d MiB), and %s: make room there", n.NodeID, n.DiskFree>>20, n.DiskReserve>>20, what)
 }
 
 // ailment is what is wrong with a log first of all.
@@ -141,6 +159,9 @@ func remark(n *wire.NodeStatus, all bool) string {
 		return n.NodeID + " is drained and holds nothing: stop it and say pathlock node remove " + n.NodeID + ", or take it back with pathlock node resume " + n.NodeID
 	case !n.Alive && n.Replicas == 0 && !removed:
 		return n.NodeID + " is away and holds nothing: start it, or have it forgotten with pathlock node remove " + n.NodeID
+	case n.Alive && n.DiskReserve > 0 && n.DiskFree >= n.DiskReserve:
+		return fmt.Sprintf("%s has %d MiB free in data_dir again, and disk_reserve_bytes is %d MiB: it leads logs again once a quarter more than that has been free for stability_window_secs",
+			n.NodeID, n.DiskFree>>20, n.DiskReserve>>20)
 	}
 	return ""
 }

@@ -44,7 +44,7 @@ type ClusterStatus struct {
 	Settings  ClusterSettings `json:"settings"`
 	Self      string          `json:"self"`     // node_id of the node that answers
 	Healthy   bool            `json:"healthy"`  // every log has a leader and its target voters, caught up, and nobody joins that makes them more
-	Problems  []string        `json:"problems"` // why not: one sentence each, that says what to do
+	Problems  []string        `json:"problems"` // why not, and which nodes are short of disk space: one sentence each, that says what to do
 	Warnings  []string        `json:"warnings"` // what is worth a look though nothing is wrong yet
 	Nodes     []NodeStatus    `json:"nodes"`    // by node_id
 	Logs      []LogStatus     `json:"logs"`     // by number, the system log first
@@ -75,6 +75,9 @@ type NodeStatus struct {
 	Formats    [2]uint32 `json:"formats"`  // lowest and highest that it works with; 0, 0: not known
 	Replicas   int       `json:"replicas"` // voting or not
 	Leads      int       `json:"leads"`
+	// What follows is told while the node is short of disk space, and is 0 else.
+	DiskFree    uint64 `json:"disk_free_bytes"`    // where its data is
+	DiskReserve uint64 `json:"disk_reserve_bytes"` // as it is configured
 }
 
 // LogStatus is one replicated log.

@@ -28,6 +28,7 @@ type config struct {
 	dir      string
 	nodes    int
 	clients  int
+	gap      time.Duration // between two locks of a client
 	logs     int
 	basePort int
 	duration time.Duration

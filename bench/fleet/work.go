@@ -35,6 +35,12 @@ func work(ctx context.Context, cfg config, addrs []string) *load {
 			}
 			defer client.Close()
 			for ctx.Err() == nil {
+				if cfg.gap > 0 {
+					select {
+					case <-ctx.Done():
+					case <-time.After(cfg.gap):
+					}
+				}
 				path := fmt.Sprintf("demo:/tenant%d/file%d", rnd.IntN(64), rnd.IntN(10))
 				began := time.Now()
 				lock, err := client.Lock(ctx, path)

@@ -21,7 +21,7 @@ func MeasureSnapshot(locks, owners int) (s Snapshot, err error) {
 	g, heap := cost.HeldHeap(locks, owners)
 	s.Locks, s.Heap = locks, heap
 	var n counter
-	w := rows.NewWriter(&n)
+	w := rows.NewWriter(&n, rows.NewestFormat)
 	var buf []byte
 	began := time.Now()
 	err = g.Rows(func(row, val []byte) error {

@@ -16,6 +16,9 @@ import (
 // healWithin is how long a cluster may take until every node serves again.
 const healWithin = time.Minute
 
+// diskNoticed is until a node has noticed that its disk is full: it looks every second.
+const diskNoticed = 1200 * time.Millisecond
+
 // kinds are those that the configuration asks for and the cluster can.
 func (cfg *Config) kinds(c cluster.Cluster) (kinds []blowKind) {
 	for k := range blowKinds {
@@ -111,7 +114,7 @@ func (e *episode) blow(b *blow) error {
 		}
 		return c.Start(ctx, b.node)
 	case pause:
-		if err := c.Pause(b.node); err != nil {
+		if err := c.Pause(b.node, b.lasts); err != nil {
 			return err
 		}
 		e.pass(b.lasts)
@@ -143,7 +146,7 @@ func (e *episode) blow(b *blow) error {
 		if err := c.Fill(b.node); err != nil {
 			return err
 		}
-		e.pass(b.lasts)
+		e.pass(diskNoticed + b.lasts)
 		return c.Empty(b.node)
 	case failDisk:
 		if err := c.BreakDisk(b.node); err != nil {

@@ -97,24 +97,51 @@ func (c *client) play() {
 		return
 	case poll, wait, once:
 	}
-	c.e.owners.set(c.number, c.owner, t.space)
+	if t.beside != nil {
+		c.e.owners.set(c.number, c.owner, t.space, t.beside.space)
+	} else {
+		c.e.owners.set(c.number, c.owner, t.space)
+	}
+	if t.style == wait {
+		c.e.listener.follow(c.owner, c.e.spaces[t.space].name)
+		defer c.e.listener.ended(c.owner)
+	}
 	if !c.acquire() {
 		return
 	}
+	if t.beside != nil {
+		c.beside()
+	}
+	if !c.use() || t.crash {
+		return
+	}
+	c.pause(t.think)
+	c.release(t.all)
+}
+
+// use takes the turn's steps; false when the lock is gone, or nobody knows.
+func (c *client) use() bool {
+	t := &c.turn
 	for _, s := range t.steps {
 		if c.pause(t.think); !c.step(s) {
-			return
+			return false
 		}
 		if t.hops {
 			c.hangUp()
 			c.node = (c.node + 1) % c.e.cluster.Nodes()
 		}
 	}
-	if t.crash {
-		return
+	return true
+}
+
+// beside has the owner take a lock in another namespace, too, use it and give it back.
+func (c *client) beside() {
+	first, token := c.turn, c.token
+	c.turn, c.token = *first.beside, 0
+	if c.acquire() && c.use() {
+		c.release(c.turn.all)
 	}
-	c.pause(t.think)
-	c.release(t.all)
+	c.turn, c.token = first, token
 }
 
 // acquire gets the lock, or gives up.
@@ -134,6 +161,9 @@ func (c *client) acquire() bool {
 		switch {
 		case got.OK():
 			c.token = got.Token
+			if got.Open && got.Placed > 0 && got.Asks == 1 {
+				c.e.listener.granted(c.owner, got.Namespace, got.Token, got.Call)
+			}
 			return true
 		case got.Outcome == history.Unknown || got.OKThenLost():
 			return false
@@ -205,14 +235,14 @@ func (c *client) step(s step) bool {
 	return true
 }
 
-// release gives the paths back, or everything.
+// release gives the paths back, or everything in the namespace.
 func (c *client) release(all bool) {
 	op, req := c.op(history.Release), &wire.Request{Op: wire.OpRelease, Owner: c.owner}
 	for _, p := range c.turn.paths {
 		req.Releases = append(req.Releases, wire.ReleaseRequest{Path: p, Mode: c.turn.mode})
 	}
 	if all {
-		op.Kind, req = history.Clear, &wire.Request{Op: wire.OpReleaseAll, Owner: c.owner}
+		op.Kind, req = history.Clear, &wire.Request{Op: wire.OpReleaseAll, Owner: c.owner, Domains: []string{op.Namespace}}
 	}
 	// What surely was not done is asked again; the lease ends it in any case.
 	for range 3 {
@@ -223,15 +253,26 @@ func (c *client) release(all bool) {
 	}
 }
 
-// force takes everything from another client.
+// force takes everything from another client, in all its namespaces. When it was refused
+// there, it may have been carried out in one of several.
 func (c *client) force() {
 	owner, in := c.e.owners.get(c.turn.victim)
 	if owner == "" {
 		return
 	}
 	op := c.op(history.Clear)
-	op.Owner, op.Namespace, op.Paths = owner, c.e.spaces[in].name, nil
-	c.do(op, &wire.Request{Op: wire.OpForceRelease, Owner: owner})
+	op.Owner, op.Paths = owner, nil
+	var others []*history.Op
+	for _, space := range in[1:] {
+		op.Namespace = c.e.spaces[space].name
+		others = append(others, c.e.rec.Begin(op))
+	}
+	op.Namespace = c.e.spaces[in[0]].name
+	got := c.ending(op, &wire.Request{Op: wire.OpForceRelease, Owner: owner}, len(others) > 0)
+	for _, o := range others {
+		o.Node, o.Code, o.Outcome = got.Node, got.Code, got.Outcome
+		c.e.rec.End(o)
+	}
 }
 
 // look records what a path looks like.
@@ -243,10 +284,19 @@ func (c *client) look(path string) *history.Op {
 
 // do asks something and records it: of one node after another, under the same id, until it
 // is answered or the client gives up on it.
-func (c *client) do(op history.Op, req *wire.Request) *history.Op {
+func (c *client) do(op history.Op, req *wire.Request) *history.Op { return c.ending(op, req, false) }
+
+// ending is do; what is spread over namespaces may have been done in some when it was
+// refused.
+func (c *client) ending(op history.Op, req *wire.Request, spread bool) *history.Op {
 	rec := c.e.rec
 	o := rec.Begin(op)
-	defer rec.End(o)
+	defer func() {
+		if spread && o.Outcome == history.Refused {
+			o.Outcome = history.Unknown
+		}
+		rec.End(o)
+	}()
 	id := c.s.Next()
 	for asked := false; ; {
 		o.Node = c.node
@@ -308,6 +358,9 @@ func (c *client) ask(id uint64, req *wire.Request, o *history.Op) (*wire.Result,
 	}
 	if c.e.rec.Era() != o.Era {
 		return nil, errAbandoned
+	}
+	if o.Open {
+		o.Asks++
 	}
 	var placed func(int64)
 	if o.Open && o.Placed == 0 {

@@ -31,25 +31,26 @@ type episode struct {
 	struck   int          // blows
 	beats    atomic.Int64 // pulses
 	resumed  []Resumed
+	listener *listener
 }
 
 // owners is who the clients are at the moment.
 type owners struct {
 	mu   sync.Mutex
 	name map[int]string
-	in   map[int]int
+	in   map[int][]int // their namespaces
 }
 
-func (o *owners) set(client int, owner string, in int) {
+func (o *owners) set(client int, owner string, in ...int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.name == nil {
-		o.name, o.in = make(map[int]string), make(map[int]int)
+		o.name, o.in = make(map[int]string), make(map[int][]int)
 	}
 	o.name[client], o.in[client] = owner, in
 }
 
-func (o *owners) get(client int) (string, int) {
+func (o *owners) get(client int) (string, []int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.name[client], o.in[client]
@@ -73,6 +74,7 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number, blo
 	if err := e.found(); err != nil {
 		return nil, e, err
 	}
+	e.listener = e.listen()
 	var clients sync.WaitGroup
 	for i := range cfg.Clients {
 		clients.Go((&client{e: e, number: i}).run)
@@ -84,6 +86,7 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number, blo
 	if err != nil {
 		cancel()
 		clients.Wait()
+		e.listener.finish(false)
 		return e.rec.History(), e, err
 	}
 	e.rec.Settle()
@@ -94,6 +97,7 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number, blo
 	if c.Can(cluster.Grow) {
 		err = e.placed()
 	}
+	e.listener.finish(err == nil)
 	if err == nil {
 		e.observe()
 		err = e.compare()

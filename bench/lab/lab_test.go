@@ -101,14 +101,30 @@ func TestKills(t *testing.T) {
 		t.Error(v)
 	}
 	// raft_election_timeout_max_ms is 3 s unless configured.
-	for _, x := range r.Resumed {
-		t.Logf("every log goes on after %v", x.Took.Round(time.Millisecond))
-		if x.Took > 2*3*time.Second+busyMachine {
-			t.Errorf("a leader was missed for %v", x.Took)
+	resumedWithin(t, r.Resumed, 2*3*time.Second)
+}
+
+// resumedWithin holds that leaders were missed no longer than so in half of the rounds, or in
+// all but one, and in none longer than so and what a busy machine may add.
+func resumedWithin(t *testing.T, rounds []lab.Resumed, bound time.Duration) {
+	t.Helper()
+	if len(rounds) == 0 {
+		t.Error("no leader was killed")
+		return
+	}
+	late := 0
+	for _, x := range rounds {
+		took := x.Took.Round(time.Millisecond)
+		t.Logf("every log goes on after %v; twice the election timeout is %v", took, bound)
+		switch {
+		case x.Took > bound+busyMachine:
+			t.Errorf("a leader was missed for %v, longer than %v and the %v that a busy machine may add", took, bound, busyMachine)
+		case x.Took > bound:
+			late++
 		}
 	}
-	if len(r.Resumed) == 0 {
-		t.Error("no leader was killed")
+	if late > max(1, len(rounds)/2) {
+		t.Errorf("in %d rounds of %d a leader was missed for longer than %v", late, len(rounds), bound)
 	}
 }
 

@@ -226,8 +226,9 @@ func TestPartitions(t *testing.T) {
 		for i := range 6 {
 			both(0, 1)
 			both(0, 2)
-			if i%2 == 0 {
+			if i%2 == 0 { // the cut lasts
 				p.goesOn(1, time.Now())
+				p.refuses(0)
 			}
 			c.Calm()
 		}

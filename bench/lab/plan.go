@@ -69,6 +69,7 @@ type turn struct {
 	crash    bool          // then does nothing more, and lets the lease run out
 	all      bool          // lets everything go, and not just the paths
 	fickle   bool          // does not ask again what was not answered
+	beside   *turn         // asks for something in another namespace, too, while it holds the lock
 }
 
 // step is something a client does with a lock.
@@ -144,6 +145,16 @@ func planTurn(seed uint64, episode, client, n, clients int) turn {
 	t.crash = rng.IntN(20) == 0
 	t.all = rng.IntN(4) == 0
 	t.fickle = rng.IntN(3) == 0
+	if other := (t.space + 1 + rng.IntN(len(spaces)-2)) % (len(spaces) - 1); rng.IntN(6) == 0 {
+		b := t
+		b.space, b.permits, b.mode, b.style = other, spaces[other].permits, wire.ModeWrite, style(pick(rng, 3, 1, 2))
+		b.hops, b.crash, b.all = false, false, b.all && !t.crash
+		if b.style == wait {
+			b.queueTTL, b.ttl = 2*time.Minute, max(b.ttl, 2500*time.Millisecond)
+		}
+		b.paths = []string{spaces[other].paths[rng.IntN(len(spaces[other].paths))]}
+		t.beside = &b
+	}
 	return t
 }
 

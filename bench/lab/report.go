@@ -49,6 +49,11 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 		fmt.Fprintf(&b, "%s %d", k, blows[k])
 	}
 	b.WriteString(".\n")
+	heard, gaps := 0, 0
+	for _, r := range reports {
+		heard, gaps = heard+r.Heard, gaps+r.Gaps
+	}
+	fmt.Fprintf(&b, "\nSubscribers that went from node to node heard %d events, and %d times that they had missed some.\n", heard, gaps)
 	b.WriteString(resumption(reports))
 	b.WriteString("\n\"Unknown\" is what clients never learned the outcome of; \"undecided\" counts namespaces of an episode whose\nlinearizability could not be decided in time.\n")
 	for _, r := range reports {

@@ -48,6 +48,8 @@ type Report struct {
 	Queued     int
 	Accesses   int
 	Compared   int // digests
+	Heard      int // events that subscribers heard
+	Gaps       int // that subscribers were told of
 	Blows      map[string]int
 	Resumed    []Resumed
 	Violations []check.Violation
@@ -82,8 +84,8 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 		result := judge(h)
 		r.Violations = append(r.Violations, result.Violations...)
 		r.Undecided += len(result.Undecided)
-		cfg.Logf("episode %d: %d operations, %d granted, blows %v, %d violations, %d namespaces undecided; %v so far",
-			n, len(h.Ops), r.Granted, e.blows, len(result.Violations), len(result.Undecided), time.Since(began).Round(time.Second))
+		cfg.Logf("episode %d: %d operations, %d granted, %d events heard, %d gaps, blows %v, %d violations, %d namespaces undecided; %v so far",
+			n, len(h.Ops), r.Granted, r.Heard, r.Gaps, e.blows, len(result.Violations), len(result.Undecided), time.Since(began).Round(time.Second))
 		if len(result.Violations) > 0 && cfg.Keep != "" {
 			name := filepath.Join(cfg.Keep, fmt.Sprintf("history-%d-%d.json", cfg.Seed, n))
 			if e := h.Save(name); e != nil {
@@ -110,6 +112,15 @@ func (r *Report) count(h *history.History, blows map[string]int) {
 		}
 		if op.Queued() {
 			r.Queued++
+		}
+	}
+	for i := range h.Ears {
+		for j := range h.Ears[i].Heard {
+			if h.Ears[i].Heard[j].Gap {
+				r.Gaps++
+			} else {
+				r.Heard++
+			}
 		}
 	}
 	for k, n := range blows {

@@ -34,6 +34,8 @@ type Spec struct {
 	// Settings are further lines of each node's configuration. What they do not say is as
 	// by default.
 	Settings []string
+	// Own are lines of one node's alone; nil is for none.
+	Own func(node int) []string
 }
 
 // PortsEach is how many ports a node has, with room for more.
@@ -121,6 +123,9 @@ func (c *Cluster) Start(ctx context.Context, i int) error {
 	return nil
 }
 
+// Use has the nodes that are started from now on run another binary.
+func (c *Cluster) Use(bin string) { c.spec.Bin = bin }
+
 // File is a node's configuration, as of its last start.
 func (c *Cluster) File(i int) string { return filepath.Join(c.spec.Dir, c.NodeID(i)+".toml") }
 
@@ -148,7 +153,11 @@ func (c *Cluster) configuration(i int) string {
 		}
 		lines = append(lines, "seed_nodes = ["+strings.Join(seeds, ", ")+"]")
 	}
-	return strings.Join(append(lines, c.spec.Settings...), "\n") + "\n"
+	lines = append(lines, c.spec.Settings...)
+	if c.spec.Own != nil {
+		lines = append(lines, c.spec.Own(i)...)
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 func (c *Cluster) dataDir(i int) string { return filepath.Join(c.spec.Dir, strconv.Itoa(i)) }

@@ -29,10 +29,11 @@ const (
 )
 
 // Build compiles pathlockd into a directory and answers the binary. It works
-// wherever the module's source is.
-func Build(ctx context.Context, dir string) (string, error) {
+// wherever the module's source is. flags are further ones of go build.
+func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	bin := filepath.Join(dir, "pathlockd")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/pathlockd/pathlockd/cmd/pathlockd").CombinedOutput()
+	args := append([]string{"build", "-o", bin}, flags...)
+	out, err := exec.CommandContext(ctx, "go", append(args, "github.com/pathlockd/pathlockd/cmd/pathlockd")...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build pathlockd: %w\n%s", err, out)
 	}

@@ -41,7 +41,18 @@ func (s *Session) Next() uint64 {
 type Conn struct {
 	conn net.Conn
 	r    *bufio.Reader
+	ear  Ear
 }
+
+// Ear is told what subscriptions are told, while something else is asked.
+type Ear interface {
+	Event(*wire.Event)
+	// Moved is told a whole cursor: because events were missed, or just so.
+	Moved(p *wire.Progress, gap bool)
+}
+
+// Hear has an ear told of what the connection's subscriptions hear from now on.
+func (c *Conn) Hear(e Ear) { c.ear = e }
 
 // Dial opens the session's next connection, until ctx ends.
 func (s *Session) Dial(ctx context.Context, addr string) (*Conn, error) {
@@ -49,7 +60,7 @@ func (s *Session) Dial(ctx context.Context, addr string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{conn, bufio.NewReader(conn)}
+	c := &Conn{conn: conn, r: bufio.NewReader(conn)}
 	s.Epoch++
 	res, err := c.Ask(ctx, s.Next(), &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
 		MinVersion: wire.MinProtocol, MaxVersion: wire.MaxProtocol, Session: s.ID[:], Epoch: s.Epoch, Client: "bench/1",
@@ -94,7 +105,32 @@ func (c *Conn) Ask(ctx context.Context, id uint64, req *wire.Request, placed fun
 				placed(q.Result.Token)
 			}
 		}
+		if got == 0 && c.ear != nil {
+			if err := c.hear(wire.PushKind(code), r, fields); err != nil {
+				return nil, err
+			}
+		}
 	}
+}
+
+// hear tells the ear.
+func (c *Conn) hear(kind wire.PushKind, r *wire.Reader, fields int) error {
+	switch kind {
+	case wire.PushEvent:
+		var e wire.Event
+		if err := e.Decode(r, fields); err != nil {
+			return err
+		}
+		c.ear.Event(&e)
+	case wire.PushProgress, wire.PushGap:
+		var p wire.Progress
+		if err := p.Decode(r, fields); err != nil {
+			return err
+		}
+		c.ear.Moved(&p, kind == wire.PushGap)
+	case wire.PushQueued, wire.PushTopology, wire.PushGoodbye:
+	}
+	return nil
 }
 
 // frame reads what the server says next.

@@ -26,7 +26,9 @@ const healthClusterLong = `Ask whether every log of the cluster has a leader and
 Exit code 0 says yes, 69 no, or that nobody answers; with --wait, 75 says that it did not
 become so in time: a server that does not answer yet is asked again. What is wrong is
 told, with what to do about it; with --json, data stands beside the error then, and
-data.healthy is false. Whether one node can serve is another question: pathlock health.`
+data.healthy is false. A node that is short of disk space is a problem that is told and
+leaves the exit code as it is: others lead in its place. Whether one node can serve is another
+question: pathlock health.`
 
 const transferLong = `Hand the leadership of a log to another node that has a voter of it, and wait until that
 node leads. LOG is a number as cluster status shows it, or system.
@@ -82,6 +84,7 @@ func (a *app) clusterHealthCmd() *cobra.Command {
 			return a.answer(&last, func(b *bytes.Buffer) {
 				fmt.Fprintf(b, "healthy: %s, %s, each with a leader and all its voters\n",
 					count(uint64(last.Nodes), "node", "nodes"), count(uint64(last.Logs), "log", "logs"))
+				notes(b, "problem", last.Problems)
 				notes(b, "note", last.Warnings)
 			})
 		}),

@@ -253,6 +253,11 @@ func TestClusterHealth(t *testing.T) {
 	if r := c.run(ExitOK, "cluster", "health", "--wait"); !strings.Contains(r.stdout, "healthy: 3 nodes, 3 logs") || looks != 2 {
 		t.Errorf("after %d looks: %s", looks, r.stdout)
 	}
+	s.doc.Problems = []string{"n2 has 60 MiB free: make room there"} // which no log suffers from
+	want := "healthy: 3 nodes, 3 logs, each with a leader and all its voters\nproblem: n2 has 60 MiB free: make room there\n"
+	if r := c.run(ExitOK, "cluster", "health"); r.stdout != want {
+		t.Errorf("with a problem beside it: %q, want %q", r.stdout, want)
+	}
 }
 
 // TestHealthWaitsForTheServer: with --wait, one that is not up yet is asked again.

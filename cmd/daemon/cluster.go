@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/pathlockd/pathlockd/compat/certs"
 )
 
 // checkCluster holds what concerns other nodes against each other.
@@ -45,15 +47,17 @@ func (c *Config) unreachable() (warnings []string) {
 	return warnings
 }
 
-// linkTLS is the operator's own security of links between nodes, nil when it is
-// internal_auth_token's.
-func (c *Config) linkTLS() (*tls.Config, error) {
+// openLinkTLS finds out how links between nodes are secured: nil when that is with
+// internal_auth_token alone. A new certificate in the place of the old one is used from
+// the next connection on; who signs them is read once.
+func (d *Daemon) openLinkTLS() (*tls.Config, error) {
+	c := &d.cfg
 	if c.LinkTLSCertPath == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.LinkTLSCertPath, c.LinkTLSKeyPath)
+	store, err := certs.Open(c.LinkTLSCertPath, c.LinkTLSKeyPath, "", d.log)
 	if err != nil {
-		return nil, fmt.Errorf("link_tls_cert_path and link_tls_key_path: %w", err)
+		return nil, fmt.Errorf("link_tls_cert_path = %q, link_tls_key_path = %q: %w", c.LinkTLSCertPath, c.LinkTLSKeyPath, err)
 	}
 	pem, err := os.ReadFile(c.LinkTLSCAPath)
 	if err != nil {
@@ -63,5 +67,8 @@ func (c *Config) linkTLS() (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("link_tls_ca_path: %s has no certificate in PEM", c.LinkTLSCAPath)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool}, nil
+	conf := store.Mutual()
+	conf.RootCAs, conf.ClientCAs = pool, pool
+	d.linkCerts = store
+	return conf, nil
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,4 +94,63 @@ func TestLinkTLS(t *testing.T) {
 	bad := cfg("n-1")
 	bad.DataDir, bad.LinkTLSCAPath = filepath.Join(dir, "x"), file("n-0.key")
 	mustNotStart(t, bad, "link_tls_ca_path", "has no certificate in PEM")
+}
+
+// TestLinkTLSIsReadAgain: a certificate for the links that is replaced is used by a node
+// that runs, whichever end of a connection it is.
+func TestLinkTLSIsReadAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	pem := make(map[string][]byte)
+	for _, name := range []string{"old", "new", "joiner"} {
+		keyPair(t, file(name+".pem"), file(name+".key"), name)
+		b, err := os.ReadFile(file(name + ".pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pem[name] = b
+	}
+	put := func(name string, b []byte) {
+		t.Helper()
+		if err := os.WriteFile(file(name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The joiner takes the founder for one of theirs with its new certificate alone.
+	put("founder-ca.pem", slices.Concat(pem["old"], pem["new"], pem["joiner"]))
+	put("joiner-ca.pem", slices.Concat(pem["new"], pem["joiner"]))
+	gossip, err := server.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	founder := testConfig(t)
+	founder.NodeID, founder.Token, founder.GossipAddr, founder.RaftAddr = "n-0", "0123456789abcdef0123456789abcdef", gossip, "127.0.0.1:0"
+	joiner := testConfig(t)
+	joiner.NodeID, joiner.Token, joiner.GossipAddr, joiner.RaftAddr = "n-1", founder.Token, "127.0.0.1:0", "127.0.0.1:0"
+	joiner.Bootstrap, joiner.Seeds = false, []string{gossip}
+	founder.LinkTLSCertPath, founder.LinkTLSKeyPath, founder.LinkTLSCAPath = file("old.pem"), file("old.key"), file("founder-ca.pem")
+	joiner.LinkTLSCertPath, joiner.LinkTLSKeyPath, joiner.LinkTLSCAPath = file("joiner.pem"), file("joiner.key"), file("joiner-ca.pem")
+	startDaemon(t, founder)
+	d, err := Start(t.Context(), joiner, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close(t.Context())
+	within, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if d.WaitReady(within) == nil {
+		t.Fatal("a certificate of no authority is taken")
+	}
+	key, err := os.ReadFile(file("new.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("old.key", key)
+	put("old.pem", pem["new"])
+	within, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := d.WaitReady(within); err != nil {
+		t.Errorf("the new certificate is not used: %v", err)
+	}
 }

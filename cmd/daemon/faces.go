@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -124,11 +125,13 @@ func (d *Daemon) openEvents() *web.EventLog {
 }
 
 // reload reads again what may have changed: certificates.
-func (d *Daemon) reload() error {
-	if d.faces.certs == nil {
-		return nil
+func (d *Daemon) reload() (err error) {
+	for _, store := range []*certs.Store{d.faces.certs, d.linkCerts} {
+		if store != nil {
+			err = errors.Join(err, store.Reload())
+		}
 	}
-	return d.faces.certs.Reload()
+	return err
 }
 
 // closeFaces ends them at once.

@@ -86,11 +86,11 @@ var keys = []key{
 		must: "at least 32 bytes", check: func(s string) bool { return len(s) >= 32 },
 		help: "Shared secret of a cluster's nodes. Required only with peers."},
 	{name: "link_tls_cert_path", section: sCluster, kind: kText, def: "", optional: true, field: func(c *Config) any { return &c.LinkTLSCertPath },
-		must: "a file", help: "Certificate chain in PEM that this node shows to the others, for raft and forwarding, instead of what is derived from internal_auth_token. Its uses must include server and client authentication. Goes with the two keys below, on all nodes."},
+		must: "a file", help: "Certificate chain in PEM that this node shows to the others, for raft and forwarding, instead of what is derived from internal_auth_token. Its uses must include server and client authentication. Goes with the two keys below, on all nodes. A new pair in the place of the old one is used from the next connection on."},
 	{name: "link_tls_key_path", section: sCluster, kind: kText, def: "", optional: true, field: func(c *Config) any { return &c.LinkTLSKeyPath },
 		must: "a file", help: "Its private key in PEM."},
 	{name: "link_tls_ca_path", section: sCluster, kind: kText, def: "", optional: true, field: func(c *Config) any { return &c.LinkTLSCAPath },
-		must: "a file", help: "Certificates in PEM that sign those of the nodes, and of nobody else."},
+		must: "a file", help: "Certificates in PEM that sign those of the nodes, and of nobody else. Read at start."},
 	{name: "group_count", section: sCluster, kind: kInt, def: "256", least: 1, most: 65_533, field: func(c *Config) any { return &c.GroupCount },
 		help: "Virtual groups that namespaces are spread over. Fixed when the cluster is founded."},
 	// An event cursor names every log, the system's, and the cluster.

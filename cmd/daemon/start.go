@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pathlockd/pathlockd/compat/certs"
 	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/loop"
 )
@@ -26,9 +27,10 @@ type Daemon struct {
 	addr   string // native over TCP, "" when off
 	unix   string
 
-	reserved reserved
-	faces    faces
-	began    time.Time
+	reserved  reserved
+	faces     faces
+	linkCerts *certs.Store // of links between nodes, nil when internal_auth_token makes them
+	began     time.Time
 
 	ready   chan struct{} // closed when it serves
 	took    time.Duration // from Start to ready; set before ready is closed
@@ -102,7 +104,7 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 	}
 	cfg := c.groups(told)
 	cfg.Log = d.log
-	if cfg.LinkTLS, err = c.linkTLS(); err != nil {
+	if cfg.LinkTLS, err = d.openLinkTLS(); err != nil {
 		return err
 	}
 	if d.node, err = groups.OpenContext(ctx, cfg); err != nil {

@@ -98,6 +98,13 @@ func (s *Store) Config() *tls.Config {
 	return c
 }
 
+// Mutual is Config for connections that go both ways: who dials shows the certificate too.
+func (s *Store) Mutual() *tls.Config {
+	c := s.Config()
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.certificate(), nil }
+	return c
+}
+
 // certificate answers the certificate for a handshake.
 func (s *Store) certificate() *tls.Certificate {
 	now, next := s.now(), s.next.Load()

@@ -78,7 +78,7 @@ func (p *place) stream(t testing.TB, log uint64, change func(key, val []byte) ([
 		change = func(key, val []byte) ([]byte, []byte) { return key, val }
 	}
 	var b bytes.Buffer
-	w := rows.NewWriter(&b)
+	w := rows.NewWriter(&b, rows.NewestFormat)
 	var sum rows.Sum
 	for i, g := range p.groups {
 		if g == nil || rows.Home(i, testLogs) != log {

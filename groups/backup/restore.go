@@ -195,7 +195,7 @@ func (silent) Fatalf(format string, args ...any) {
 // identity is what groups.Node reads of its data directory (groups/identity.go), as
 // the founder of a cluster writes it.
 type identity struct {
-	Format      int             `json:"format"`
+	Format      uint32          `json:"format"`
 	ClusterID   string          `json:"cluster_id"`
 	NodeID      string          `json:"node_id"`
 	HostID      string          `json:"raft_host_id"`
@@ -214,13 +214,10 @@ type seat struct {
 	Joined  bool   `json:"joined"`
 }
 
-// dataFormat is the format of the data directory that is written.
-const dataFormat = 1
-
 // writeIdentity makes the directory a node's. It is the last that is written.
 func (m *Manifest) writeIdentity(o *Options, cluster string) error {
 	id := &identity{
-		Format: dataFormat, ClusterID: cluster, NodeID: o.NodeID, HostID: uuid.NewString(),
+		Format: rows.NewestFormat, ClusterID: cluster, NodeID: o.NodeID, HostID: uuid.NewString(),
 		GroupCount: m.GroupCount, LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
 		Restored: true, Seats: make(map[uint64]seat),
 	}

@@ -19,6 +19,14 @@ type Config struct {
 	// FormatMin and FormatMax are the formats of shared data that this version works
 	// with, as gossip tells them. Two nodes must have one in common.
 	FormatMin, FormatMax uint32
+	// InUse, if there, answers the format that this node's data may be in, from FormatMin
+	// on. It only grows. Who does not work with it is refused, and this node tells it as
+	// the lowest that it works with.
+	InUse func() uint32
+	// Raise, if there, is told the one of a peer that was admitted and has a higher one in
+	// use, before anything else that the peer says is taken in. Its error is told to the
+	// peer, which is refused.
+	Raise func(format uint32) error
 
 	// Token is internal_auth_token.
 	Token members.Token
@@ -85,6 +93,14 @@ func (c Config) defaults() Config {
 		c.Log = slog.Default()
 	}
 	return c
+}
+
+// inUse is the lowest format that this node works with now.
+func (c *Config) inUse() uint32 {
+	if c.InUse == nil {
+		return c.FormatMin
+	}
+	return c.InUse()
 }
 
 func (c *Config) check() error {

@@ -157,7 +157,7 @@ func printable(s string) string {
 // hello is what this node says of itself.
 func (g *gate) hello(kind Kind, proof string) hello {
 	return hello{
-		min: versionMin, max: versionMax, formatMin: g.c.FormatMin, formatMax: g.c.FormatMax, kind: kind,
+		min: versionMin, max: versionMax, formatMin: g.c.inUse(), formatMax: g.c.FormatMax, kind: kind,
 		cluster: g.c.Cluster, node: g.c.Node, host: g.c.Host, proof: proof,
 	}
 }
@@ -165,7 +165,7 @@ func (g *gate) hello(kind Kind, proof string) hello {
 // judge says whether this node talks to that peer, and why not in words that both ends
 // understand. proof is what the peer must have said.
 func (g *gate) judge(h *hello, proof string) (verdict, string) {
-	me := "node " + g.c.Node
+	me, low := "node "+g.c.Node, g.c.inUse()
 	switch {
 	case h.node == "" || h.host == "":
 		return notAdmitted, "a peer without a node id or raft host id"
@@ -175,8 +175,13 @@ func (g *gate) judge(h *hello, proof string) (verdict, string) {
 		return otherCluster, fmt.Sprintf("node %s is of cluster %s, %s is of cluster %s: one of them has the wrong seed_nodes, address or data_dir", h.node, h.cluster, me, g.c.Cluster)
 	case h.max < versionMin || h.min > versionMax || h.min > h.max:
 		return otherVersion, fmt.Sprintf("node %s speaks versions %d to %d of the link, %s speaks %d to %d: upgrade one step at a time", h.node, h.min, h.max, me, versionMin, versionMax)
-	case h.formatMax < g.c.FormatMin || h.formatMin > g.c.FormatMax || h.formatMin > h.formatMax:
-		return otherVersion, fmt.Sprintf("node %s works with formats %d to %d of shared data, %s with %d to %d: upgrade one step at a time", h.node, h.formatMin, h.formatMax, me, g.c.FormatMin, g.c.FormatMax)
+	case h.formatMax < low || h.formatMin > g.c.FormatMax || h.formatMin > h.formatMax:
+		older := h.node
+		if h.formatMin > g.c.FormatMax {
+			older = g.c.Node
+		}
+		return otherVersion, fmt.Sprintf("node %s works with formats %d to %d of shared data, %s with %d to %d: upgrade one step at a time; it is node %s that needs a newer version",
+			h.node, h.formatMin, h.formatMax, me, low, g.c.FormatMax, older)
 	case !slices.Contains(g.kinds, h.kind):
 		return otherPort, fmt.Sprintf("node %s wants a connection for %s at the %s of %s: that address is the one of another port", h.node, h.kind, g.key, me)
 	case h.node == g.c.Node && h.host == g.c.Host:
@@ -188,6 +193,11 @@ func (g *gate) judge(h *hello, proof string) (verdict, string) {
 	}
 	if g.c.Admit != nil {
 		if err := g.c.Admit(h.peer()); err != nil {
+			return notAdmitted, err.Error()
+		}
+	}
+	if g.c.Raise != nil && h.formatMin > low {
+		if err := g.c.Raise(h.formatMin); err != nil {
 			return notAdmitted, err.Error()
 		}
 	}

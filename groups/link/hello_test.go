@@ -44,6 +44,50 @@ func TestRefusalsAreLoggedOnceInAWhile(t *testing.T) {
 	}
 }
 
+// TestFormatInUse: who does not work with the format that is in use is refused, whichever
+// end dials; who works with it has it in use before anything else is said, or is refused.
+func TestFormatInUse(t *testing.T) {
+	for name, c := range map[string]struct {
+		older  uint32 // the newest format of the end that has none in use
+		raise  error
+		raised int
+		words  string
+	}{
+		"it is read":     {3, nil, 1, ""},
+		"it is not read": {1, nil, 0, ": upgrade one step at a time; it is node node-2 that needs a newer version"},
+		"no room for it": {3, errors.New("the disk is full"), 1, "the disk is full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, dials := range []int{1, 2} {
+				raised := make(chan uint32, 4)
+				ends := map[int]*end{
+					1: open(t, 1, quick, func(o *Config) { o.FormatMin, o.FormatMax, o.InUse = 1, 3, func() uint32 { return 2 } }),
+					2: open(t, 2, quick, func(o *Config) {
+						o.FormatMin, o.FormatMax = 1, c.older
+						o.Raise = func(format uint32) error { raised <- format; return c.raise }
+					}),
+				}
+				conn, err := ends[dials].connect(context.Background(), ends[3-dials].link.Addr(), Messages)
+				switch {
+				case c.words == "" && err != nil:
+					t.Errorf("node %d dials: %v", dials, err)
+				case c.words == "":
+					conn.Close()
+				case err == nil || !strings.Contains(err.Error(), c.words):
+					t.Errorf("node %d dials: %v", dials, err)
+				}
+				// Who listens judges first, and does not leave it to the other, whichever is older.
+				if r := new(Refusal); c.raised == 0 && (!errors.As(err, &r) || !r.byPeer) {
+					t.Errorf("node %d dials, and node %d lets it: %v", dials, 3-dials, err)
+				}
+				if n := len(raised); n != c.raised || n > 0 && <-raised != 2 {
+					t.Errorf("node %d dials: node 2 is told %d times which format is in use", dials, n)
+				}
+			}
+		})
+	}
+}
+
 // TestListenerChecksToo: a dialer that accepts any certificate gets no further.
 func TestListenerChecksToo(t *testing.T) {
 	other, err := tokenTLS("another token, just as long as it.")

@@ -9,7 +9,7 @@ import (
 )
 
 // Fault is why others keep this node out, or why it keeps out itself: another token,
-// another cluster, a node id in use, formats, a copied data directory. It is nil when
+// another cluster, a node id in use or kept for another, formats, a copied data directory. It is nil when
 // nothing of the kind happened in the last minute, or joining worked since. The node
 // goes on trying.
 func (m *Members) Fault() error {
@@ -24,21 +24,52 @@ func (m *Members) Fault() error {
 // fault notes why this node is kept out.
 func (m *Members) fault(err error) {
 	m.mu.Lock()
-	m.mu.fault, m.mu.faultAt = err, time.Now()
+	now := time.Now()
+	switch {
+	case !errors.Is(err, ErrNodeID):
+		m.mu.clash = time.Time{}
+	case m.mu.clash.IsZero() || now.Sub(m.mu.faultAt) > faultTime:
+		m.mu.clash = now
+	}
+	m.mu.fault, m.mu.faultAt = err, now
 	m.mu.Unlock()
 	if m.warnings.Allow("fault" + err.Error()) {
-		m.config.Log.Error("this node is kept out of the cluster", "why", err)
+		m.config.Log.Error("this node is "+m.Standing(err), "why", err)
 	}
 	signal(m.wake)
 }
 
-// joined forgets what kept this node out before it joined. That it is superseded does
-// not show when it joins: that is forgotten with time.
+// Clash is Fault when that is that the node id is in use, and has been for longer than a
+// death goes unnoticed: it is no former self of this node that has it.
+func (m *Members) Clash() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.fault == nil || m.mu.clash.IsZero() || m.mu.faultAt.Sub(m.mu.clash) < m.timing.clash {
+		return nil
+	}
+	return m.mu.fault
+}
+
+// Standing is what a fault makes of this node, for people. Between a member and a node
+// with another token, cluster or format, who strayed is not this node's to say.
+func (m *Members) Standing(fault error) string {
+	if m.table.self().State != Joining {
+		for _, reason := range []error{ErrToken, ErrCluster, ErrFormat, ErrRecord} {
+			if errors.Is(fault, reason) {
+				return "at odds with another one, and one of the two strayed"
+			}
+		}
+	}
+	return "kept out of the cluster"
+}
+
+// joined forgets what kept this node out before it joined. That it is superseded, or its
+// name is kept for another, does not show when it joins: that is forgotten with time.
 func (m *Members) joined(began time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.fault != nil && m.mu.faultAt.Before(began) && !errors.Is(m.mu.fault, ErrStale) {
-		m.mu.fault = nil
+	if m.mu.fault != nil && m.mu.faultAt.Before(began) && !errors.Is(m.mu.fault, ErrStale) && !errors.Is(m.mu.fault, ErrKept) {
+		m.mu.fault, m.mu.clash = nil, time.Time{}
 		signal(m.wake)
 	}
 }

@@ -116,12 +116,15 @@ func (m *Members) tryAll(targets []netip.AddrPort) error {
 				return
 			}
 			errs[i] = fmt.Errorf("%s: %w", a, err)
-			if errors.Is(err, ErrToken) && m.table.alone() {
-				m.fault(errs[i])
-			}
 		})
 	}
 	wg.Wait()
+	// Only now: a stranger may have answered before the others did.
+	for _, err := range errs {
+		if errors.Is(err, ErrToken) && m.table.alone() {
+			m.fault(err)
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -145,7 +148,7 @@ func joinError(err error) error {
 	case text == errSelf.Error():
 		return errSelf
 	case strings.Contains(text, otherKey):
-		return fmt.Errorf("%w: its answer cannot be decrypted", ErrToken)
+		return fmt.Errorf("%w: its answer cannot be decrypted: all nodes of a cluster need the same internal_auth_token", ErrToken)
 	case containsAny(text, foreign):
 		return fmt.Errorf("%w: its answer is no gossip", ErrRecord)
 	}

@@ -28,6 +28,13 @@ type Config struct {
 	// asks. At most 16, names and values of at most 128 bytes.
 	Settings map[string]string
 
+	// Keep is how long a member's name is refused to another data directory after the
+	// member was last seen: it may be restarting. Forget ends it.
+	Keep time.Duration
+	// Kept are the data directories that had names before this start, as host ids by
+	// node id: Keep counts from the start for them.
+	Kept map[string]string
+
 	// OneHost is for nodes that share a machine, in tests and demonstrations: they
 	// miss each other within 5 s, and find false alarms out sooner. All nodes of a
 	// cluster should agree on it.
@@ -90,6 +97,7 @@ type Members struct {
 		left     bool
 		fault    error
 		faultAt  time.Time
+		clash    time.Time // since when the fault is that another has the node id
 	}
 }
 
@@ -119,6 +127,7 @@ func Start(c Config) (*Members, error) {
 	m.notices = NewLimiter(m.timing.notice)
 	m.listLog = &listLog{log: c.Log, limit: NewLimiter(warnEvery)}
 	m.table = newTable(c.Self, m.changed)
+	m.table.keepFor(c.Kept, c.Keep)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if err := m.listen(key); err != nil {
 		m.cancel()
@@ -218,6 +227,9 @@ func (m *Members) change(f func(*Record), last bool) error {
 	}
 	m.mu.left = last
 	m.table.setSelf(rec)
+	if old.State == Joining && rec.State == Member && errors.Is(m.mu.fault, ErrKept) {
+		m.mu.fault = nil // it was taken in
+	}
 	signal(m.wake)
 	return nil
 }

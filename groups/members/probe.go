@@ -68,9 +68,14 @@ func ClusterOf(answers []Answer) (*Answer, error) {
 type Ask struct {
 	Token Token
 	Seeds []string // host:port
-	// Bind and Advertise are as in Config: seeds that are the node itself are skipped.
+	// Bind and Advertise are as in Config: addresses of the node itself are skipped.
 	Bind, Advertise string
-	Log             *slog.Logger // nil: the default one
+	// Waiting, if there, is told once what the seeds said when none belongs to a founded
+	// cluster, and they are asked again.
+	Waiting func([]Answer)
+	Log     *slog.Logger // nil: the default one
+
+	lookup func(ctx context.Context, seed string) ([]netip.AddrPort, error) // of tests; nil: resolve
 }
 
 // Probe asks the seeds whether they belong to a founded cluster, without becoming a
@@ -126,28 +131,44 @@ func (ask *Ask) probe(ctx context.Context, t *timing) ([]Answer, error) {
 		}
 		wg.Wait()
 		found := slices.ContainsFunc(answers, func(a Answer) bool { return a.Founded })
-		if found || !slices.Contains(mine, false) || !sleep(ctx, wait) {
+		if found || !slices.Contains(mine, false) {
+			break
+		}
+		if ask.Waiting != nil && ctx.Err() == nil {
+			ask.Waiting(others(answers, mine))
+			ask.Waiting = nil
+		}
+		if !sleep(ctx, wait) {
 			break
 		}
 	}
-	var list []Answer
+	return others(answers, mine), nil
+}
+
+// others are the answers of seeds that are not the node itself.
+func others(answers []Answer, mine []bool) (list []Answer) {
 	for i, a := range answers {
 		if !mine[i] {
 			list = append(list, a)
 		}
 	}
-	return list, nil
+	return list
 }
 
 // seed asks one seed at each of its addresses until one answers.
 func (ask *Ask) seed(ctx context.Context, seed string, own *ownAddresses, t *timing, key []byte) (a Answer, self bool) {
 	a.Seed = seed
-	addrs, err := resolve(ctx, seed)
+	look := resolve
+	if ask.lookup != nil {
+		look = ask.lookup
+	}
+	addrs, err := look(ctx, seed)
 	if err != nil {
 		a.Err = fmt.Errorf("seed %s: %w", seed, err)
 		return a, false
 	}
-	if slices.ContainsFunc(addrs, own.is) {
+	// A name of several nodes, this one among them, is a seed for the others.
+	if addrs = own.others(addrs); len(addrs) == 0 {
 		return a, true
 	}
 	for _, addr := range addrs {

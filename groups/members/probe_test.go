@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -195,5 +196,55 @@ func TestAnswerLimits(t *testing.T) {
 		if _, err := decodeAnswer(encodeAnswer(&rec, settings)); !errors.Is(err, ErrRecord) {
 			t.Errorf("%s: %v, want %v", name, err, ErrRecord)
 		}
+	}
+}
+
+// TestProbeOfAName asks a name that stands for the node itself and for another one, as
+// that of a headless service does: the other is asked. One that stands for the node alone
+// is no seed.
+func TestProbeOfAName(t *testing.T) {
+	t.Parallel()
+	a := start(t, 1)
+	own := netip.MustParseAddrPort(nobody(t))
+	name := "pathlockd.example:7946"
+	for _, c := range []struct {
+		addrs []netip.AddrPort
+		want  int
+	}{{[]netip.AddrPort{own, netip.MustParseAddrPort(a.GossipAddr())}, 1}, {[]netip.AddrPort{own, netip.AddrPortFrom(netip.IPv6Loopback(), own.Port())}, 0}} {
+		answers := ask(t, patience/2, Ask{Seeds: []string{name}, Bind: own.String(), lookup: func(context.Context, string) ([]netip.AddrPort, error) {
+			return c.addrs, nil
+		}})
+		if len(answers) != c.want {
+			t.Fatalf("%v: %d answers, want %d", c.addrs, len(answers), c.want)
+		}
+		if c.want > 0 && (!answers[0].Founded || answers[0].Addr != a.GossipAddr() || answers[0].Seed != name) {
+			t.Errorf("the answer is %+v", answers[0])
+		}
+	}
+}
+
+// TestProbeTellsThatItWaits says once, after its first round, who does not answer.
+func TestProbeTellsThatItWaits(t *testing.T) {
+	t.Parallel()
+	b := start(t, 2, self(func(r *Record) { r.State = Joining }))
+	silent := nobody(t)
+	told := make(chan []Answer, 8)
+	done := make(chan []Answer)
+	go func() {
+		done <- ask(t, patience/2, Ask{Seeds: []string{b.GossipAddr(), silent}, Waiting: func(a []Answer) { told <- a }})
+	}()
+	first := <-told
+	if len(first) != 2 || first[1].Seed != silent || first[1].Err == nil || first[0].Founded {
+		t.Errorf("it tells %+v", first)
+	}
+	asked := func() int { return len(b.log.lines("Failed push/pull merge", errAsking.Error())) }
+	before := asked()
+	eventually(t, "more rounds", func() bool { return asked() > before+2 })
+	if err := b.Update(func(r *Record) { r.State = Member }); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if len(told) > 0 {
+		t.Errorf("it tells again: %+v", <-told)
 	}
 }

@@ -69,7 +69,19 @@ type Record struct {
 	FormatMin, FormatMax uint32
 
 	State State
+
+	Shortage Shortage
 }
+
+// Shortage is what a node tells whose disk is nearly full: others lead in its place. One
+// that has room tells none.
+type Shortage struct {
+	Free    uint64 // bytes free where its data is
+	Reserve uint64 // disk_reserve_bytes
+}
+
+// Is says whether there is one.
+func (s Shortage) Is() bool { return s.Reserve > 0 }
 
 // maxRecordBytes is how long an encoded record may be, the node id aside: a limit of
 // memberlist's (MetaMaxSize).
@@ -106,13 +118,29 @@ func (r *Record) validate() error {
 	return nil
 }
 
-// recordFields is the number of fields that encode writes. More may follow in
+// recordFields is the number of fields that encode writes, and shortFields that of a node
+// that is short of disk space: who does not know these skips them. More may follow in
 // later versions, never fewer.
-const recordFields = 9
+const (
+	recordFields = 9
+	shortFields  = 11
+)
 
-// encode answers the encoding of r, the node id aside, which is in the name.
+// encode answers the encoding of r, the node id aside, which is in the name. With
+// addresses so long that a shortage does not fit as well, it is left out: the node hands
+// its leaderships over unasked, and refuses them when it is offered any.
 func (r *Record) encode() []byte {
-	dst := wire.AppendArray(nil, recordFields)
+	if r.Shortage.Is() {
+		if b := r.encodeAs(shortFields); len(b) <= maxRecordBytes {
+			return b
+		}
+	}
+	return r.encodeAs(recordFields)
+}
+
+// encodeAs is encode with so many fields.
+func (r *Record) encodeAs(fields int) []byte {
+	dst := wire.AppendArray(nil, fields)
 	dst = wire.AppendUint(dst, uint64(r.State))
 	dst = appendID(dst, r.ClusterID)
 	dst = appendID(dst, r.HostID)
@@ -121,7 +149,12 @@ func (r *Record) encode() []byte {
 	dst = wire.AppendUint(dst, uint64(r.FormatMax))
 	dst = wire.AppendStr(dst, r.RaftAddr)
 	dst = wire.AppendStr(dst, r.LinkAddr)
-	return wire.AppendStr(dst, r.NativeAddr)
+	dst = wire.AppendStr(dst, r.NativeAddr)
+	if fields == shortFields {
+		dst = wire.AppendUint(dst, r.Shortage.Free)
+		dst = wire.AppendUint(dst, r.Shortage.Reserve)
+	}
+	return dst
 }
 
 // appendID appends a UUID as its 16 bytes: as text, two of them would take a seventh
@@ -149,13 +182,17 @@ func decodeRecord(name string, meta []byte) (Record, error) {
 		return rec, fmt.Errorf("%w: %d bytes, the limit is %d", errRecord, len(meta), maxRecordBytes)
 	}
 	r := wire.NewReader(meta)
-	if n := r.Array(); n < recordFields && r.Err() == nil {
+	n := r.Array()
+	if n < recordFields && r.Err() == nil {
 		return rec, fmt.Errorf("%w: %d fields, want %d", errRecord, n, recordFields)
 	}
 	state := r.Uint()
 	rec.ClusterID, rec.HostID, rec.Incarnation = readID(&r), readID(&r), r.Uint()
 	low, high := r.Uint(), r.Uint()
 	rec.RaftAddr, rec.LinkAddr, rec.NativeAddr = strings.Clone(r.Str()), strings.Clone(r.Str()), strings.Clone(r.Str())
+	if n >= shortFields {
+		rec.Shortage = Shortage{Free: r.Uint(), Reserve: r.Uint()}
+	}
 	if err := r.Err(); err != nil {
 		return rec, fmt.Errorf("%w: %w", errRecord, err)
 	}

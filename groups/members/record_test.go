@@ -44,6 +44,30 @@ func TestRecordBytes(t *testing.T) {
 	if got, err := decodeRecord(r.name(), longer); err != nil || got != r {
 		t.Errorf("decoded %+v (%v) from a longer record", got, err)
 	}
+	// One that is short of disk space says so behind what all versions know.
+	short := r
+	short.Shortage = Shortage{Free: 7, Reserve: 300}
+	b2 := short.encode()
+	if got, want := hex.EncodeToString(b2), "9b"+want[2:]+"07cd012c"; got != want {
+		t.Errorf("record of a node that is short is\n%s, want\n%s", got, want)
+	}
+	if got, err := decodeRecord(r.name(), b2); err != nil || got != short {
+		t.Errorf("decoded %+v (%v), want %+v", got, err, short)
+	}
+	if got, err := decodeRecord(r.name(), wire.AppendStr(append([]byte{0x9c}, b2[1:]...), "more")); err != nil || got != short {
+		t.Errorf("decoded %+v (%v) from a longer record of a node that is short", got, err)
+	}
+	// What does not fit beside the addresses is left out.
+	short.LinkAddr = strings.Repeat("a", maxRecordBytes-len(b2)+len(r.LinkAddr)-2) // of 3 bytes, its length
+	if got := len(short.encode()); got != maxRecordBytes {
+		t.Errorf("the longest record of a node that is short has %d bytes, want %d", got, maxRecordBytes)
+	}
+	short.LinkAddr += "a"
+	want9 := short
+	want9.Shortage = Shortage{}
+	if got, err := decodeRecord(r.name(), short.encode()); err != nil || got != want9 {
+		t.Errorf("decoded %+v (%v) where a shortage does not fit, want %+v", got, err, want9)
+	}
 }
 
 // TestRecordMustReject lists what is no record of a node of a name.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 
@@ -19,6 +20,7 @@ var (
 	ErrStale   = errors.New("superseded by a later start of the same data directory")
 	ErrFull    = errors.New("too many nodes")
 	ErrRecord  = errors.New("not a pathlockd node")
+	ErrKept    = errors.New("the node id is kept for its data directory")
 )
 
 // errAsking is no fault: who asks must not be taken in.
@@ -28,7 +30,7 @@ var errAsking = errors.New("only asks")
 var errSelf = errors.New("this is the node itself")
 
 // reasons are numbered by their place: the numbers are sent in notices.
-var reasons = []error{1: ErrCluster, 2: ErrNodeID, 3: ErrFormat, 4: ErrStale, 5: ErrFull, 6: ErrRecord}
+var reasons = []error{1: ErrCluster, 2: ErrNodeID, 3: ErrFormat, 4: ErrStale, 5: ErrFull, 6: ErrRecord, 7: ErrKept}
 
 // refusal is why what is told about a node is not taken over.
 type refusal struct {
@@ -49,8 +51,16 @@ func otherCluster(self, rec *Record, addr string) *refusal {
 }
 
 func sameNodeID(rec *Record, addr, host, where string) *refusal {
-	return refuse(ErrNodeID, "node_id %s of data directory %s at %s is used by data directory %s at %s: give one of them another node_id. A node whose disk was replaced is let in once its former self is seen to be gone",
+	return refuse(ErrNodeID, "node_id %s of data directory %s at %s is used by data directory %s at %s: give one of them another node_id. A node whose disk was replaced is let in half of eviction_window_secs after its former self is gone",
 		rec.NodeID, rec.HostID, addr, host, where)
+}
+
+func keptFor(rec *Record, addr, host string, left time.Duration) *refusal {
+	if addr != "" {
+		addr = " at " + addr
+	}
+	return refuse(ErrKept, "node_id %s of data directory %s%s belongs to data directory %s, which is away and may come back for another %v (half of eviction_window_secs): wait if its disk was replaced; give this node another node_id and an empty data_dir if not",
+		rec.NodeID, rec.HostID, addr, host, left.Round(time.Second))
 }
 
 func oldStart(rec *Record, addr string, newest uint64) *refusal {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -125,6 +126,22 @@ func newOwnAddresses(listen, told netip.AddrPort) *ownAddresses {
 		o.machine = interfaces()
 	}
 	return o
+}
+
+// others are the addresses of a name that lead to other nodes.
+func (o *ownAddresses) others(addrs []netip.AddrPort) (list []netip.AddrPort) {
+	local := func(a netip.AddrPort) bool {
+		return a.Addr() == netip.IPv6Loopback() || a.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	// Of localhost's two addresses a node may listen at one: nobody else is at the other.
+	twin := slices.ContainsFunc(addrs, func(a netip.AddrPort) bool { return o.is(a) && local(a) })
+	for _, a := range addrs {
+		if o.is(a) || twin && local(a) && a.Port() == o.listen.Port() {
+			continue
+		}
+		list = append(list, a)
+	}
+	return list
 }
 
 // is says that addr is this node's. Another address of the same machine is not, when

@@ -45,11 +45,14 @@ type entry struct {
 // nobody but changed, which must not block.
 type table struct {
 	changed func(what string, s Sighting) // told of each change, in order; called with mu held
+	keep    time.Duration                 // how long a name waits for its data directory
 
 	mu struct {
 		sync.Mutex
 		self  Record
 		nodes map[string]*entry // by node id, this node's own aside
+		// before is whose names those of nodes were that this start did not see yet.
+		before map[string]former // by node id
 	}
 }
 
@@ -111,11 +114,18 @@ func (t *table) admit(n *memberlist.Node) *refusal {
 	e := t.mu.nodes[rec.NodeID]
 	switch {
 	case e == nil:
+		if why := t.kept(&rec, n.Address()); why != nil {
+			return why
+		}
 		if len(t.mu.nodes) >= maxMembers && !t.forgetOne() {
 			return refuse(ErrFull, "node %s at %s: %d nodes are known and all are alive, which is the limit", rec.NodeID, n.Address(), maxMembers)
 		}
 	case e.rec.HostID != rec.HostID && e.alive:
 		return sameNodeID(&rec, n.Address(), e.rec.HostID, e.gossip.String())
+	case e.rec.HostID != rec.HostID:
+		if why := t.kept(&rec, n.Address()); why != nil {
+			return why
+		}
 	case e.rec.HostID == rec.HostID && rec.Incarnation < e.rec.Incarnation:
 		return oldStart(&rec, n.Address(), e.rec.Incarnation)
 	}
@@ -151,6 +161,7 @@ func (t *table) heard(n *memberlist.Node) {
 		return // itself
 	}
 	now := time.Now()
+	delete(t.mu.before, rec.NodeID)
 	e := t.mu.nodes[rec.NodeID]
 	what := "changed"
 	switch {
@@ -197,10 +208,11 @@ func (t *table) byName(name string) *entry {
 	return nil
 }
 
-// forget drops a node id that is not alive.
+// forget drops a node id that is not alive, and with it what its name waits for.
 func (t *table) forget(nodeID string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	delete(t.mu.before, nodeID)
 	e := t.mu.nodes[nodeID]
 	if e == nil {
 		return nil

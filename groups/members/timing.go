@@ -18,6 +18,9 @@ type timing struct {
 	retry, slowly time.Duration // first and longest wait between tries to join
 	rejoin        time.Duration // between tries to find who is gone, for up to rejoinNodes members
 	notice        time.Duration // between two notices to the same refused node
+	// clash is how long a newcomer is refused before its node id is another's for sure:
+	// longer than a death goes unnoticed, since a former self may be thought alive.
+	clash time.Duration
 }
 
 // lan is for nodes on several machines: memberlist's own values for such networks.
@@ -27,7 +30,7 @@ var lan = timing{
 	gossip: 200 * time.Millisecond, sync: 30 * time.Second, dead: 30 * time.Second,
 	stream: 5 * time.Second, dial: 2 * time.Second,
 	retry: 250 * time.Millisecond, slowly: 3 * time.Second, rejoin: 10 * time.Second,
-	notice: 5 * time.Second,
+	notice: 5 * time.Second, clash: time.Minute,
 }
 
 // oneHost is for nodes that share a machine, which is slow rather than far away. A
@@ -37,7 +40,7 @@ var oneHost = timing{
 	gossip: 50 * time.Millisecond, sync: 3 * time.Second, dead: 5 * time.Second,
 	stream: 5 * time.Second, dial: 2 * time.Second,
 	retry: 50 * time.Millisecond, slowly: 500 * time.Millisecond, rejoin: 500 * time.Millisecond,
-	notice: 500 * time.Millisecond,
+	notice: 500 * time.Millisecond, clash: 10 * time.Second,
 }
 
 // rejoinNodes is the size up to which each node looks for the lost ones at full rate.

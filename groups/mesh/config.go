@@ -16,9 +16,11 @@ type Config struct {
 	Node    string // node_id
 	Host    string // raft host id: the data directory's
 
-	// FormatMin, FormatMax, Token, TLS and Admit are as in link.Config. With neither
+	// FormatMin to Admit are as in link.Config. With neither
 	// Token nor TLS the node is alone: it does not listen and dials nobody.
 	FormatMin, FormatMax uint32
+	InUse                func() uint32
+	Raise                func(format uint32) error
 	Token                members.Token
 	TLS                  *tls.Config
 	Admit                func(link.Peer) error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -23,6 +24,8 @@ func TestRefusals(t *testing.T) {
 		"another token":   {func(c *Config) { c.Token = "another token, just as long as it." }, "does not have this cluster's internal_auth_token"},
 		"another cluster": {func(c *Config) { c.Cluster = clusterB }, "wrong seed_nodes, address or data_dir"},
 		"other formats":   {func(c *Config) { c.FormatMin, c.FormatMax = 2, 2 }, "upgrade one step at a time"},
+		"a format in use": {func(c *Config) { c.FormatMax, c.InUse = 2, func() uint32 { return 2 } }, "it is node node-2 that needs a newer version"},
+		"a format to use": {func(c *Config) { c.FormatMax, c.InUse = 1, func() uint32 { return 1 } }, "no room to note format 1"},
 		"my node id":      {func(c *Config) { c.Node = "node-2" }, "node_id node-2 is used by two nodes"},
 		"my host id":      {func(c *Config) { c.Host = "host-2" }, "one's data_dir is a copy"},
 		"myself":          {func(c *Config) { c.Node, c.Host = "node-2", "host-2" }, "was reached by itself"},
@@ -31,6 +34,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, 2, func(c *Config) {
+				c.FormatMax, c.Raise = 1, func(format uint32) error { return fmt.Errorf("no room to note format %d", format) }
 				c.Admit = func(p link.Peer) error {
 					if p.Node == "node-13" {
 						return errors.New("node-13 was evicted")

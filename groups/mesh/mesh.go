@@ -41,7 +41,7 @@ func New(c Config) (*Mesh, error) {
 	m.mu.routes = make(map[string]*route)
 	// Faults decide here, about frames: the link would ask about what they share.
 	l, err := link.New(link.Config{
-		Cluster: c.Cluster, Node: c.Node, Host: c.Host, FormatMin: c.FormatMin, FormatMax: c.FormatMax,
+		Cluster: c.Cluster, Node: c.Node, Host: c.Host, FormatMin: c.FormatMin, FormatMax: c.FormatMax, InUse: c.InUse, Raise: c.Raise,
 		Token: c.Token, TLS: c.TLS, Admit: c.Admit, Log: m.c.Log,
 	})
 	if err != nil {

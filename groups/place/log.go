@@ -56,7 +56,7 @@ type Urgency uint8
 // From what people wait for to what only evens out.
 const (
 	Finish  Urgency = iota // leave an even number of voters
-	Empty                  // a leadership or a replica leaves a node that is drained
+	Empty                  // a leadership or a replica leaves a node that is drained, or whose disk is nearly full
 	Repair                 // a voter is lost, or there are fewer than there should be
 	Spread                 // replicas move to where they belong
 	Balance                // a leadership moves to where it belongs
@@ -87,6 +87,16 @@ func (s Step) String() string {
 
 // majority is how many of n voters decide.
 func majority(n int) int { return n/2 + 1 }
+
+// on says whether a replica was made on a disk.
+func (l *Log) on(disk string) bool {
+	for i := range l.Replicas {
+		if l.Replicas[i].Disk == disk {
+			return true
+		}
+	}
+	return false
+}
 
 // freshID is a replica id that was never used in the log.
 func (l *Log) freshID() uint64 {

@@ -47,6 +47,7 @@ type Sighting struct {
 	Node  string
 	Disk  string // which data directory it has: raft's host id
 	Drain Drain  // what it says of itself
+	Short bool   // of disk space, as it says
 }
 
 // Node is what is known of a node.
@@ -58,6 +59,7 @@ type Node struct {
 	Stable bool   // a member: counts for placement unless it leaves
 	Gone   bool   // not seen for the eviction window
 	Drain  Drain
+	Short  bool // of disk space: it leads only what nobody else can
 }
 
 // View is what a node thinks of the cluster at a time.
@@ -97,6 +99,7 @@ type member struct {
 	since  time.Duration // alive: when this run of sightings of its disk began
 	seen   time.Duration // not alive: when it was last seen
 	said   Drain         // of itself, when it was last seen
+	short  bool          // of disk space, when it was last seen
 	mark   Drain         // by operators
 	drops  int           // times it was dropped lately
 }
@@ -112,7 +115,7 @@ func (n *member) waited(held bool) bool { return held && n.drain() < DrainReplic
 // NewMembers is a cluster in which nobody was seen yet but the node itself.
 func NewMembers(now time.Duration, self Sighting, w Windows) *Members {
 	m := &Members{self: self.Node, windows: w, began: now, known: make(map[string]*member)}
-	m.known[self.Node] = &member{disk: self.Disk, alive: true, stable: true, since: now, said: self.Drain}
+	m.known[self.Node] = &member{disk: self.Disk, alive: true, stable: true, since: now, said: self.Drain, short: self.Short}
 	return m
 }
 
@@ -191,7 +194,7 @@ func (n *member) sighted(now time.Duration, s Sighting, forgiven bool) {
 	if !n.alive && !forgiven || n.disk != s.Disk {
 		n.since = now
 	}
-	n.alive, n.disk, n.said = true, s.Disk, s.Drain
+	n.alive, n.disk, n.said, n.short = true, s.Disk, s.Drain, s.Short
 }
 
 // window is how long a node must be seen to count.
@@ -246,7 +249,7 @@ func (m *Members) view(now time.Duration, held bool) View {
 	for id, n := range m.known {
 		steady := id == m.self || n.alive && now-n.since >= m.windows.Stability
 		gone := m.gone(n, now, held)
-		v.Nodes[id] = Node{ID: id, Disk: n.disk, Alive: n.alive, Steady: steady, Stable: n.stable, Gone: gone, Drain: n.drain()}
+		v.Nodes[id] = Node{ID: id, Disk: n.disk, Alive: n.alive, Steady: steady, Stable: n.stable, Gone: gone, Drain: n.drain(), Short: n.short}
 		if n.placed() {
 			v.Placed = append(v.Placed, id)
 		}

@@ -19,7 +19,10 @@ import (
 //     seen is waited for until it is either.
 //   - An odd number of voters becomes even only if the step out of it is ready.
 //   - The leader does not remove itself; it hands over and its successor does that.
-//   - A replica whose disk is gone is never waited for.
+//   - A leader that is short of disk space hands over to one that is not, and leads on
+//     if there is none.
+//   - A replica whose disk is gone is not waited for: its node has another one, and was
+//     seen with that for the stability window.
 func Plan(l *Log, voters []string, nodes map[string]Node) Step {
 	s := newSurvey(l, voters, nodes)
 	step := s.next()
@@ -62,6 +65,11 @@ func (s *survey) next() Step {
 	if s.self.drain > DrainNothing {
 		if t := s.heir(); t != nil {
 			return s.transfer(t, Empty, "%s is drained", s.self.Node)
+		}
+	}
+	if s.self.short {
+		if t := s.best(false); t != nil {
+			return s.transfer(t, Empty, "the disk of %s is nearly full", s.self.Node)
 		}
 	}
 	if len(s.voters)%2 == 0 {
@@ -153,7 +161,7 @@ func (s *survey) safe(step Step, sound, voters int) (Step, bool) {
 // rest is for a log whose members do not change now: its leadership may.
 func (s *survey) rest() Step {
 	if first := s.voters[0]; first != s.self && first.wanted && first.Node == s.want[0] && s.catching() == 0 &&
-		first.sound && first.steady && first.drain == DrainNothing {
+		first.sound && first.steady && first.drain == DrainNothing && !first.short {
 		return s.transfer(first, Balance, "belongs to %s", first.Node)
 	}
 	var behind []string

@@ -12,6 +12,7 @@ import (
 //	?  does not vote      -  behind      #  its disk is gone
 //	x  its node is gone      o  its node is not seen, and not gone
 //	!  its node drains its leaderships      !!  its node leaves      ~  its node is not steady
+//	%  its node is short of disk space
 //
 // "+ node" is a node that is seen and has no replica. Removed ids stand behind "-".
 func TestPlan(t *testing.T) {
@@ -58,6 +59,8 @@ func TestPlan(t *testing.T) {
 
 		{"wiped: a new replica", "1a* 2b 3c#", "a b c", "add replica 4 on c: a voter belongs on c"},
 		{"wiped: the old one stays until it is ready", "1a* 2b 3c# 4c?-", "a b c", "wait: for c to come back, c to catch up"},
+		{"wiped, and not steady yet: the old one is waited for", "1a* 2b 3c#~", "a b c", "wait: for c to come back"},
+		{"wiped, and not steady for a moment", "1a* 2b 3c# 4c?~", "a b c", "remove replica 3 on c: the disk it was made on is gone"},
 		{"wiped: the old one goes first", "1a* 2b 3c# 4c?", "a b c", "remove replica 3 on c: the disk it was made on is gone"},
 		{"wiped: promote then", "1a* 2b 4c? - 3", "a b c", "promote replica 4 on c"},
 		{"wiped before it voted", "1a* 2b 3c 4d?#", "a b d", "remove replica 4 on d: the disk it was made on is gone"},
@@ -95,6 +98,18 @@ func TestPlan(t *testing.T) {
 		{"leaving: then the replicas", "1a!! 2b* 3c +d", "b c d", "add replica 4 on d"},
 		{"leaving: goes before others", "1a!! 2b* 3c 4d 5e", "b", "remove replica 1 on a"},
 
+		{"short leader", "1a%* 2b 3c", "a b c", "transfer replica 2 on b: the disk of a is nearly full"},
+		{"short leader: to one that has room", "1a%* 2b% 3c~", "a b c", "transfer replica 3 on c"},
+		{"short leader: and not steady itself", "1a%~* 2b 3c", "a b c", "transfer replica 2 on b"},
+		{"short leader: waits for who catches up", "1a%* 2b- 3c%", "a b c", "wait: for b to catch up"},
+		{"short leader: all are", "1a%* 2b% 3c%", "a b c", "settled"},
+		{"short leader: and the right one is, too", "1a% 2b%* 3c%", "a b c", "settled"},
+		{"short leader: not to one that stops", "1a%* 2b! 3c%", "a b c", "settled"},
+		{"short leader: alone", "1a%*", "a", "settled"},
+		{"drained leader: room before steadiness", "1a!* 2b% 3c~", "a b c", "transfer replica 3 on c: a is drained"},
+		{"drained leader: rather a short one than nobody", "1a!* 2b% 3c%", "a b c", "transfer replica 2 on b: a is drained"},
+		{"drained and short leader: even so", "1a!%* 2b% 3cx", "a b c", "transfer replica 2 on b: a is drained"},
+		{"the right one is short", "1a% 2b* 3c", "a b c", "settled"},
 		{"leads where it should not", "1a 2b* 3c", "a b c", "transfer replica 1 on a: belongs to a"},
 		{"the right one is behind", "1a- 2b* 3c", "a b c", "wait: for a to catch up"},
 		{"the right one is away", "1ax 2b* 3c", "a b c", "wait: for a to come back"},
@@ -156,6 +171,8 @@ func parseLog(text string) (*Log, map[string]Node) {
 				r.Disk = "d1"
 			case '!':
 				n.Drain++
+			case '%':
+				n.Short = true
 			case '~':
 				n.Steady = false
 			}
@@ -179,6 +196,7 @@ func TestUrgency(t *testing.T) {
 		{"1a* 2b 3c 4d", "a b d", Finish},
 		{"1a!* 2b 3c", "a b c", Empty},
 		{"1a!! 2b* 3c +d", "b c d", Empty},
+		{"1a%* 2b 3c", "a b c", Empty},
 		{"1a* +b +c", "a b c", Repair},
 		{"1a* 2b 3cx +d", "a b d", Repair},
 		{"1a* 2b 3c +d", "a b d", Spread},

@@ -26,12 +26,13 @@ type survey struct {
 type seat struct {
 	Replica
 	wanted bool // on a node that should have one, with the disk it was made on
-	lost   bool // the disk it was made on is gone
+	lost   bool // the disk it was made on is gone: its node has another one, and that for long enough
 	gone   bool // lost, or on a node that was away for the eviction window
 	alive  bool // its node and its disk are seen
 	sound  bool // alive and caught up
 	drain  Drain
 	steady bool
+	short  bool // of disk space
 }
 
 func newSurvey(l *Log, want []string, nodes map[string]Node) *survey {
@@ -73,9 +74,10 @@ func first(b bool) int {
 // take files one replica.
 func (s *survey) take(r *Replica) {
 	n := s.nodes[r.Node]
-	t := &seat{Replica: *r, drain: n.Drain, steady: n.Steady}
-	t.lost = n.Disk != "" && n.Disk != r.Disk
-	t.alive = n.Alive && !t.lost
+	t := &seat{Replica: *r, drain: n.Drain, steady: n.Steady, short: n.Short}
+	other := n.Disk != "" && n.Disk != r.Disk
+	t.lost = other && (n.Steady || s.log.on(n.Disk)) // one that was just put in may be the wrong one
+	t.alive = n.Alive && !other
 	t.gone = t.lost || n.Gone
 	t.wanted = !t.lost && slices.Contains(s.want, r.Node)
 	t.sound = t.alive && r.Applied > 0 && r.Applied+MaxLag >= s.log.Applied
@@ -116,15 +118,24 @@ func (s *survey) seated(node string) bool {
 }
 
 // heir is who should lead instead of this node: the first that is wanted and in good
-// health, or else any voter that is not about to go.
+// health, or else any voter that is not about to go. One that is short of disk space
+// comes after all that are not.
 func (s *survey) heir() *seat {
+	if t := s.best(false); t != nil {
+		return t
+	}
+	return s.best(true)
+}
+
+// best is the heir among those that are short of disk space, or among the others.
+func (s *survey) best(short bool) *seat {
 	for _, fits := range []func(t *seat) bool{
 		func(t *seat) bool { return t.wanted && t.steady },
 		func(t *seat) bool { return t.wanted },
 		func(*seat) bool { return true },
 	} {
 		for _, t := range s.voters {
-			if t.ID != s.log.Self && t.sound && t.drain == DrainNothing && fits(t) {
+			if t.ID != s.log.Self && t.sound && t.drain == DrainNothing && t.short == short && fits(t) {
 				return t
 			}
 		}

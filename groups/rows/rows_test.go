@@ -16,7 +16,7 @@ type row struct{ key, val string }
 func stream(t testing.TB, all []row) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := NewWriter(&b)
+	w := NewWriter(&b, NewestFormat)
 	for _, r := range all {
 		w.Row([]byte(r.key), []byte(r.val))
 	}
@@ -71,7 +71,7 @@ func TestStream(t *testing.T) {
 }
 
 func TestWriterFails(t *testing.T) {
-	w := NewWriter(failing{})
+	w := NewWriter(failing{}, NewestFormat)
 	for range 3 {
 		w.Row(make([]byte, bufferBytes), nil)
 	}
@@ -131,7 +131,7 @@ func TestLayoutIsPinned(t *testing.T) {
 
 // TestAnnouncedLengths: a length takes no memory before its bytes are there.
 func TestAnnouncedLengths(t *testing.T) {
-	promise := binary.AppendUvarint([]byte{format}, maxRow)
+	promise := binary.AppendUvarint([]byte{byte(NewestFormat)}, maxRow)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, _, err := readAll(bytes.NewReader(append(promise, "three"...))); !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -15,9 +15,6 @@ import (
 //
 // Lengths are unsigned varints. Rows come in no order, and none twice.
 
-// format is the format of streams that this build writes and reads.
-const format = 1
-
 // maxRow bounds a row: a bulk acquire's waiter is the largest.
 const maxRow = 64 << 20
 
@@ -31,10 +28,10 @@ type Writer struct {
 	len []byte
 }
 
-// NewWriter begins a stream.
-func NewWriter(to io.Writer) *Writer {
+// NewWriter begins a stream of a format (formats.go).
+func NewWriter(to io.Writer, format uint32) *Writer {
 	w := &Writer{w: bufio.NewWriterSize(to, bufferBytes)}
-	w.bytes([]byte{format})
+	w.bytes([]byte{byte(format)})
 	return w
 }
 
@@ -85,8 +82,8 @@ func (r *Reader) Next() (key, val []byte, err error) {
 		if err != nil {
 			return nil, nil, cut(err)
 		}
-		if found != format {
-			return nil, nil, fmt.Errorf("rows: format %d, this build reads %d", found, format)
+		if err := CheckFormat(uint32(found)); err != nil {
+			return nil, nil, fmt.Errorf("rows: %w", err)
 		}
 		r.begun = true
 	}

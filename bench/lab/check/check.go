@@ -54,7 +54,7 @@ type checker struct {
 	Result
 }
 
-// claim is what one owner ever asked for.
+// claim is what one owner ever asked for, in the first namespace that it asked in.
 type claim struct {
 	owner, namespace string
 	history.Op       // its first acquire
@@ -73,21 +73,42 @@ func Check(h *history.History, within time.Duration) Result {
 	whole := newChecker(h)
 	whole.checkResource()
 	whole.checkQueues()
+	whole.checkEars()
 	whole.checkDigests()
 	result, until := whole.Result, time.Now().Add(within)
 	for _, l := range lives(h) {
-		sure, exact := newChecker(l.sure()), newChecker(l.exact())
-		sure.checkAbove(&l)
-		sure.checkOverlap()
-		sure.checkTokens()
-		sure.checkLeases()
-		exact.checkLinearizable(time.Until(until))
-		for _, r := range []*Result{&sure.Result, &exact.Result} {
-			result.Violations = append(result.Violations, r.Violations...)
-			result.Undecided = append(result.Undecided, r.Undecided...)
+		s, e := l.sure(), l.exact()
+		for _, ns := range sortedKeys(whole.spaces) {
+			sure, exact := newChecker(in(s, ns)), newChecker(in(e, ns))
+			sure.checkAbove(&l)
+			sure.checkOverlap()
+			sure.checkTokens()
+			sure.checkLeases()
+			exact.checkLinearizable(time.Until(until))
+			for _, r := range []*Result{&sure.Result, &exact.Result} {
+				result.Violations = append(result.Violations, r.Violations...)
+				result.Undecided = append(result.Undecided, r.Undecided...)
+			}
 		}
 	}
 	return result
+}
+
+// in is what happened in one namespace: what an owner does in another has nothing to do
+// with it.
+func in(h *history.History, namespace string) *history.History {
+	one := &history.History{Faults: h.Faults}
+	for i := range h.Ops {
+		if h.Ops[i].Namespace == namespace {
+			one.Ops = append(one.Ops, h.Ops[i])
+		}
+	}
+	for i := range h.Accesses {
+		if p := h.Accesses[i].Path; p == namespace || above(namespace, p) {
+			one.Accesses = append(one.Accesses, h.Accesses[i])
+		}
+	}
+	return one
 }
 
 func newChecker(h *history.History) *checker {

@@ -39,6 +39,9 @@ func queued(owner string, t float64, token int64, by string, with ...alter) op {
 	}}, with...))
 }
 
+// inY moves an operation to another namespace.
+func inY(o *op) { o.Namespace, o.Paths = "n:/y", []string{"n:/y/p"} }
+
 func denied(owner string, t float64, by string, with ...alter) op {
 	return queued(owner, t, 0, by, append([]alter{func(o *op) { o.Status, o.NoQueue = wire.StatusConflict, true }}, with...)...)
 }
@@ -150,7 +153,7 @@ var cases = []struct {
 		}
 	}},
 	{name: "rightful holder turned away", breaks: 4, ops: []op{got("a", 1, 1)}, change: func(h *history.History) {
-		h.Accesses = []history.Access{{Path: "p", Owner: "a", Token: 1, Time: at(2), Seen: 3}}
+		h.Accesses = []history.Access{{Path: "n:/x/p", Owner: "a", Token: 1, Time: at(2), Seen: 3}}
 	}},
 	{name: "reads and writes", ops: []op{got("a", 1, 1)}, change: func(h *history.History) {
 		h.Accesses = []history.Access{
@@ -159,6 +162,13 @@ var cases = []struct {
 			{Path: "p", Owner: "z", Token: 0, Time: at(4), Seen: 1},
 		}
 	}},
+
+	{name: "owner in two namespaces", ops: []op{
+		got("a", 1, 1), got("a", 2, 1, inY), renewed("a", 3, inY), let("a", 4, inY), asserted("a", 5, 1), denied("b", 6, "a"), got("b", 7, 2, inY),
+	}},
+	{name: "lease that ends early beside another", breaks: 5, ops: []op{got("a", 1, 1), got("a", 2, 1, inY), let("a", 3), renewed("a", 4, inY, lost)}},
+	{name: "lock that is held in the other namespace alone", breaks: 1, ops: []op{got("a", 1, 1), denied("b", 2, "a", inY)}},
+	{name: "two owners in the second namespace", breaks: 1, ops: []op{got("a", 1, 1), got("a", 2, 1, inY), got("b", 3, 2, inY)}},
 
 	{name: "lease that ends early", breaks: 5, ops: []op{got("a", 1, 1, ttl(5)), renewed("a", 3, ttl(5), lost)}},
 	{name: "renewed lease that ends early", breaks: 5, ops: []op{got("a", 1, 1, ttl(3)), renewed("a", 3, ttl(3)), asserted("a", 5, 1, lost)}},
@@ -233,9 +243,13 @@ func TestModelAlone(t *testing.T) {
 		if left[c.breaks] || c.change != nil || c.name == "token of another path" {
 			continue
 		}
-		k := newChecker(&history.History{Ops: c.ops, Faults: c.faults})
-		k.checkLinearizable(time.Minute)
-		if len(k.Violations) == 0 {
+		found := 0
+		for _, ns := range []string{"n:/x", "n:/y"} {
+			k := newChecker(in(&history.History{Ops: c.ops, Faults: c.faults}, ns))
+			k.checkLinearizable(time.Minute)
+			found += len(k.Violations)
+		}
+		if found == 0 {
 			t.Errorf("%s: the model lets it pass", c.name)
 		}
 	}

@@ -24,12 +24,17 @@ func (b broken) String() string {
 	return [...]string{"nothing", "a sync of the raft log", "a write of the raft log", "a sync of the state", "a write of the state"}[b]
 }
 
-// breaker makes one operation of a node's disks fail.
-type breaker struct{ next atomic.Uint32 }
+// breaker makes one operation of a node's disks fail, and has them stand still while the
+// node is paused.
+type breaker struct {
+	next  atomic.Uint32
+	frost *frost
+}
 
 func (b *breaker) arm(what broken) { b.next.Store(uint32(what)) }
 
 func (b *breaker) fails(what broken, how error) error {
+	b.frost.still()
 	if b.next.CompareAndSwap(uint32(what), uint32(nothing)) {
 		return how
 	}

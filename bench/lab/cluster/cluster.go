@@ -46,8 +46,8 @@ type Cluster interface {
 	Kill(node int) error
 	// Terminate asks a node to drain and to end, and waits.
 	Terminate(ctx context.Context, node int) error
-	// Pause stops a node until Resume.
-	Pause(node int) error
+	// Pause stops a node until Resume, which is to come after so long.
+	Pause(node int, lasts time.Duration) error
 	Resume(node int) error
 	// Between sets what happens to what one node sends another, one way.
 	Between(from, to int, w Weather)
@@ -55,7 +55,8 @@ type Cluster interface {
 	Calm()
 	// Step makes the time of day of a node jump.
 	Step(node int, by time.Duration)
-	// Fill leaves a node's disk without room, until Empty.
+	// Fill leaves a node's disk without room, until Empty. What other nodes it is full for,
+	// too, the cluster says.
 	Fill(node int) error
 	Empty(node int) error
 	// BreakDisk fails the node's next sync. The node stops itself; Start repairs the disk.
@@ -96,6 +97,8 @@ type Conn interface {
 	// token once when an open call has its place. An error says that the connection is of no use any more
 	// and the outcome not known.
 	Ask(ctx context.Context, id uint64, req *wire.Request, placed func(token int64)) (*wire.Result, error)
+	// Hear has an ear told, from within Ask, of what the connection's subscriptions hear.
+	Hear(session.Ear)
 	Close()
 }
 

@@ -16,12 +16,16 @@ import (
 // member is a node of Nodes.
 type member struct {
 	number  int
+	of      *Nodes
 	cfg     groups.Config
 	clock   *clock
 	weather *link.Weather
 	breaker breaker
 	breaks  int         // how often its disks failed
 	dead    atomic.Bool // nothing that it sends arrives
+	frost   frost
+	fills   int // how often its disk was full
+	room    atomic.Uint64
 
 	mu    sync.Mutex
 	raft  *gvfs.MemFS
@@ -32,11 +36,14 @@ type member struct {
 	files map[string][]byte // of its data directory, when it died
 }
 
-// Outgoing implements link.Faults: what a dead node sends is lost, and of others what the
-// weather says.
+// Outgoing implements link.Faults: what a dead node sends is lost, what has to do with one
+// that is paused is late, and of others what the weather says.
 func (m *member) Outgoing(p link.Passage) link.Fate {
 	if m.dead.Load() {
 		return link.Fate{Drop: true}
+	}
+	if fate, late := m.of.late(p); late {
+		return fate
 	}
 	return m.weather.Outgoing(p)
 }

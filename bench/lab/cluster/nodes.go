@@ -82,9 +82,11 @@ func NewNodes(ctx context.Context, dir string, nodes int, seed uint64) (*Nodes, 
 func (n *Nodes) add() error {
 	i := n.next
 	m := &member{
-		number: i, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), weather: n.weather,
+		number: i, of: n, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), weather: n.weather,
 		clock: &clock{start: time.Now(), rate: 1 + drift*float64(i%3-1), off: apart * time.Duration(i%3-1)},
 	}
+	m.breaker.frost = &m.frost
+	m.room.Store(plenty)
 	if err := n.configure(m); err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func (n *Nodes) configure(m *member) error {
 		RequestTimeout: requestTimeout, ElectionMin: electionMin, Heartbeat: heartbeat,
 		SnapshotLog: 400, KeepEntries: 50, // so that replicas fall behind what is kept
 		Clock: m.clock, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})).With("node", m.number),
-		Token: token, OneHost: true, Faults: m, NativeAddr: "127.0.0.1:" + strconv.Itoa(1+m.number),
+		DiskReserve: reserve, Free: m.free, Token: token, OneHost: true, Faults: m, NativeAddr: "127.0.0.1:" + strconv.Itoa(1+m.number),
 		StabilityWindow: 300 * time.Millisecond, EvictionWindow: evictAfter, LeaderBalance: time.Second,
 		Fatal: func(err error) {
 			m.silence()
@@ -160,7 +162,7 @@ func (n *Nodes) NodeID(node int) string { return nodeID(n.members()[node].number
 
 // Can implements Cluster.
 func (n *Nodes) Can(a Ability) bool {
-	return (Kill|Terminate|StepClock|FailDisk|Compare|Partition|Administer|Grow|Refound)&a == a
+	return (Kill|Terminate|Pause|StepClock|FullDisk|FailDisk|Compare|Partition|Administer|Grow|Refound)&a == a
 }
 
 // Start implements Cluster.
@@ -225,6 +227,7 @@ func (n *Nodes) Kill(node int) error {
 		return ErrDown
 	}
 	m.silence()
+	m.frost.melt(false)
 	m.breaker.arm(nothing)
 	err := up.Close(0)
 	m.mu.Lock()
@@ -242,6 +245,7 @@ func (n *Nodes) Terminate(_ context.Context, node int) error {
 	if up == nil {
 		return ErrDown
 	}
+	m.frost.melt(true)
 	err := up.Close(requestTimeout)
 	m.mu.Lock()
 	m.node = nil
@@ -251,12 +255,6 @@ func (n *Nodes) Terminate(_ context.Context, node int) error {
 	}
 	return err
 }
-
-// Pause implements Cluster: it cannot.
-func (n *Nodes) Pause(int) error { return errCannot }
-
-// Resume implements Cluster: it cannot.
-func (n *Nodes) Resume(int) error { return errCannot }
 
 // Between implements Cluster.
 func (n *Nodes) Between(from, to int, w Weather) {
@@ -270,12 +268,6 @@ func (n *Nodes) Calm() { n.weather.Clear() }
 
 // Step implements Cluster.
 func (n *Nodes) Step(node int, by time.Duration) { n.members()[node].clock.step(by) }
-
-// Fill implements Cluster: it cannot.
-func (n *Nodes) Fill(int) error { return errCannot }
-
-// Empty implements Cluster: it cannot.
-func (n *Nodes) Empty(int) error { return errCannot }
 
 // BreakDisk implements Cluster: a sync or a write of one of its two disks fails, each in
 // turn, and the node is down as its process would be.
@@ -317,6 +309,9 @@ func (n *Nodes) blank(m *member) error {
 // Leaders implements Cluster.
 func (n *Nodes) Leaders(context.Context) []int {
 	for _, m := range n.members() {
+		if frozen, _ := m.frost.frozen(); frozen {
+			continue
+		}
 		if up, _ := m.up(); up != nil {
 			t, stop := up.Topology(nil)
 			if stop != nil {
@@ -359,7 +354,7 @@ func (n *Nodes) Dial(_ context.Context, node int, s *session.Session) (Conn, err
 	if up == nil {
 		return nil, ErrDown
 	}
-	return newDirect(up, gone, s), nil
+	return newDirect(up, gone, &list[node].frost, s), nil
 }
 
 // Digests implements Cluster.

@@ -18,10 +18,11 @@ import (
 const (
 	// drainWithin is how long a node may take to drain.
 	drainWithin = 20 * time.Second
-	// A disk is full when it has less than so much room less than it had; filling it takes
-	// more than that.
-	roomLeft  = 4 << 30
-	roomTaken = 6 << 30
+	// lowStep is the least step of a ladder: others use the disk, too. alone is what is taken
+	// when there is one node, and left is left then at least.
+	lowStep = 3 << 30
+	alone   = 6 << 30
+	left    = 4 << 30
 	// dialWithin is how long a connection may take.
 	dialWithin = 2 * time.Second
 )
@@ -30,9 +31,37 @@ const (
 type Processes struct {
 	cluster *server.Cluster
 	dir     string
-	room    uint64 // the disk's reserve, 0 when disks cannot be filled
+	ladder  ladder
 	paused  []bool
 }
+
+// ladder is how full the one disk that all nodes are on must be for each to run short: the
+// first does so alone, a step later the second with it, and in the end all.
+type ladder struct {
+	free  uint64 // at the start
+	first uint64 // what is to be taken for the first
+	step  uint64 // 0: there is no room for a ladder
+}
+
+// newLadder takes a third of what is free, of several nodes up to two: one that was short has room
+// again when there is a quarter more than its reserve (groups/room.go).
+func newLadder(free uint64, nodes int) ladder {
+	l := ladder{free: free, first: free / 3, step: free / 3 / uint64(max(nodes-1, 2))}
+	if nodes == 1 {
+		l.first, l.step = alone, alone
+		free -= min(free, left)
+	}
+	if l.step < lowStep || free < l.first {
+		l.step = 0
+	}
+	return l
+}
+
+// taken is how much has to be taken of the disk for a node to be short.
+func (l ladder) taken(node int) uint64 { return l.first + uint64(node)*l.step }
+
+// reserve is a node's disk_reserve_bytes: it is short a little before so much is taken.
+func (l ladder) reserve(node int) uint64 { return l.free - l.taken(node) + l.step/3 }
 
 // NewProcesses starts a cluster of so many nodes, with their data in dir.
 func NewProcesses(ctx context.Context, bin, dir string, nodes int) (*Processes, error) {
@@ -42,12 +71,15 @@ func NewProcesses(ctx context.Context, bin, dir string, nodes int) (*Processes, 
 		fmt.Sprintf("request_timeout_ms = %d", requestTimeout.Milliseconds()),
 		"stability_window_secs = 1", "leader_balance_interval_secs = 2",
 	}
-	if free := freeBytes(dir); free > roomLeft+roomTaken {
-		c.room = free - roomLeft
-		settings = append(settings, fmt.Sprintf("disk_reserve_bytes = %d", c.room))
+	c.ladder = newLadder(freeBytes(dir), nodes)
+	own := func(node int) []string {
+		if c.ladder.step == 0 {
+			return nil
+		}
+		return []string{fmt.Sprintf("disk_reserve_bytes = %d", c.ladder.reserve(node))}
 	}
 	var err error
-	if c.cluster, err = server.StartCluster(ctx, server.Spec{Bin: bin, Dir: dir, Settings: settings}, nodes); err != nil {
+	if c.cluster, err = server.StartCluster(ctx, server.Spec{Bin: bin, Dir: dir, Settings: settings, Own: own}, nodes); err != nil {
 		return nil, err
 	}
 	// Until every log has all its voters, fewer nodes are a majority of less.
@@ -66,7 +98,7 @@ func (c *Processes) Nodes() int { return c.cluster.Nodes() }
 // Can implements Cluster.
 func (c *Processes) Can(a Ability) bool {
 	can := Kill | Terminate | Pause | Administer
-	if c.room > 0 {
+	if c.ladder.step > 0 {
 		can |= FullDisk
 	}
 	return can&a == a
@@ -104,7 +136,7 @@ func (c *Processes) signal(node int, s syscall.Signal) error {
 }
 
 // Pause implements Cluster.
-func (c *Processes) Pause(node int) error {
+func (c *Processes) Pause(node int, _ time.Duration) error {
 	c.paused[node] = true
 	return c.signal(node, syscall.SIGSTOP)
 }
@@ -126,8 +158,9 @@ func (c *Processes) Step(int, time.Duration) {}
 
 func (c *Processes) ballast() string { return filepath.Join(c.dir, "ballast") }
 
-// Fill implements Cluster: all nodes are on one disk, and so it is full for all.
-func (c *Processes) Fill(int) error { return takeRoom(c.ballast(), roomTaken) }
+// Fill implements Cluster: the disk is full for the node and those before it. So it is full
+// for the first alone, for some, or for all.
+func (c *Processes) Fill(node int) error { return takeRoom(c.ballast(), int64(c.ladder.taken(node))) }
 
 // Empty implements Cluster.
 func (c *Processes) Empty(int) error { return os.Remove(c.ballast()) }

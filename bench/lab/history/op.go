@@ -48,9 +48,10 @@ var outcomeNames = [...]string{"unknown", "answered", "refused"}
 func (o Outcome) String() string { return outcomeNames[o] }
 
 // Op is one operation as its client saw it. Times are since the start of the run, by
-// one monotonic clock. An owner asks for one thing at a time, and always for the same
-// paths in the same mode; one that has an unknown acquire behind it asks for nothing more
-// but to be cleared.
+// one monotonic clock. An owner asks for one thing at a time, and in a namespace always for
+// the same paths in the same mode; one that has an unknown acquire behind it asks for
+// nothing more there but to be cleared. What ends everything that an owner has is an
+// operation in each of its namespaces.
 type Op struct {
 	Client int `json:"client"`
 	Node   int `json:"node"` // that it was asked of last
@@ -73,6 +74,7 @@ type Op struct {
 	Call    time.Duration `json:"call"`
 	Return  time.Duration `json:"return"`
 	Outcome Outcome       `json:"outcome"`
+	Asks    int           `json:"asks,omitempty"` // of an open call: how often a node was asked
 	Code    wire.Code     `json:"code,omitempty"`
 
 	// The answer.
@@ -162,6 +164,7 @@ type History struct {
 	// Restores end an era of operations each, in order.
 	Restores []Restore `json:"restores,omitempty"`
 	Digests  []Digest  `json:"digests"`
+	Ears     []Ear     `json:"ears,omitempty"`
 	// Stuck tells of who waited in vain after all faults were healed.
 	Stuck []string `json:"stuck"`
 	// Settled is when the last fault was healed and every client was told to end what

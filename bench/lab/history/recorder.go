@@ -98,6 +98,13 @@ func (r *Recorder) Digests(d []Digest) {
 	r.mu.h.Digests = append(r.mu.h.Digests, d...)
 }
 
+// Ear records what was heard of an owner.
+func (r *Recorder) Ear(e Ear) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.h.Ears = append(r.mu.h.Ears, e)
+}
+
 // Stuck records that somebody waits in vain though nothing is broken any more.
 func (r *Recorder) Stuck(what string) {
 	r.mu.Lock()

@@ -45,7 +45,7 @@ func main() {
 func parse(args []string) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("torture", flag.ContinueOnError)
-	f.StringVar(&o.kind, "cluster", "nodes", "nodes (in this process: power losses, weather, clocks) or processes (kill -9, stops, full disks)")
+	f.StringVar(&o.kind, "cluster", "nodes", "nodes (in this process: all faults) or processes (kill -9, stops, full disks)")
 	f.StringVar(&o.bin, "server", "", "pathlockd for processes; built when empty")
 	f.IntVar(&o.nodes, "nodes", 3, "how many nodes")
 	f.Uint64Var(&o.cfg.Seed, "seed", 1, "first seed")

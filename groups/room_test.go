@@ -1,0 +1,143 @@
+package groups
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+const (
+	testReserve = 128 << 20
+	plenty      = 10 * testReserve
+)
+
+// TestTakeOverShort: a node that is short takes over only what is offered to it knowingly.
+func TestTakeOverShort(t *testing.T) {
+	t.Parallel()
+	f := calm(t, nil)
+	const path = "h:/heirs/x"
+	at := f.leader(path)
+	from, to := f.nodes[at], f.nodes[(at+1)%3]
+	l := from.logOf(from.groupOf(from.routes.Load().Resolve(path)))
+	heir := to.logs[l.shard].local.Load()
+	f.until("the heir has applied what the leader has", func() bool {
+		return heir.voting.Load() && heir.appliedIndex() == l.local.Load().appliedIndex() && to.logs[l.shard].lead.Load().term == l.mine()
+	})
+	to.room.mu.Lock()
+	to.room.shortage = members.Shortage{Reserve: math.MaxUint64} // as it would be before the others hear of it
+	to.room.mu.Unlock()
+	order := orderedTakeover{Log: l.shard, Replica: heir.replica, Index: heir.appliedIndex(), Term: l.mine(), Within: holdFor}
+	if err := to.takeOver(from.id.HostID, order); err == nil || !strings.Contains(err.Error(), "nearly full") {
+		t.Errorf("%v, want that its disk is nearly full", err)
+	}
+	if l.mine() != order.Term {
+		t.Fatalf("the leader of term %d is disturbed", order.Term)
+	}
+	order.Short = true
+	order.Index-- // it stands, and is not elected beside a leader that goes on
+	if err := to.takeOver(from.id.HostID, order); err == nil || strings.Contains(err.Error(), "nearly full") {
+		t.Errorf("for want of anybody else: %v", err)
+	}
+}
+
+// TestShortWhileAlone: a node without others tells that it is short, too.
+func TestShortWhileAlone(t *testing.T) {
+	t.Parallel()
+	var free atomic.Uint64
+	free.Store(testReserve / 2)
+	r := &rig{t: t}
+	cfg := Config{
+		DataDir: t.TempDir(), Bootstrap: true, Segments: 1, GroupCount: 16, LogCount: 2, RaftAddr: freeAddr(t), DiskReserve: testReserve,
+		Free: func(string) (uint64, error) { return free.Load(), nil },
+	}
+	cfg.RaftFS, cfg.FS = memDisks()
+	n, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(0)
+	r.node = n
+	r.live.Store(n)
+	problems := func() []string { return n.clusterStatus().Problems }
+	if !within(fleetPatience, time.Millisecond, func() bool {
+		return slices.Equal(problems(), []string{"pathlockd-0 has 64 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and what it leads (3 logs) takes no writes: make room there"})
+	}) {
+		t.Errorf("problems %q", problems())
+	}
+	if res := r.session().ask(write("a", "h:/a/2", time.Hour)); res.Code != wire.Unavailable {
+		t.Errorf("an acquire: %+v", res)
+	}
+	free.Store(plenty)
+	if !within(fleetPatience, 10*time.Millisecond, func() bool { ok, _ := n.Health(); return ok }) {
+		t.Error("there is room, and it is not healthy")
+	}
+	r.session().must(write("a", "h:/a/2", time.Hour))
+}
+
+// TestRoom: when a node is short, when it has room again, and what of that is told.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	const s, window = time.Second, 30 * time.Second
+	var r room
+	for _, c := range []struct {
+		at      time.Duration
+		free    uint64
+		reserve uint64
+		want    members.Shortage
+		changed bool
+	}{
+		{0, 0, 0, members.Shortage{}, false}, // 0: never
+		{1 * s, 1000, 1000, members.Shortage{}, false},
+		{2 * s, 999, 1000, members.Shortage{Free: 999, Reserve: 1000}, true},
+		{3 * s, 874, 1000, members.Shortage{Free: 999, Reserve: 1000}, false}, // not a step less
+		{4 * s, 873, 1000, members.Shortage{Free: 873, Reserve: 1000}, false},
+		{5 * s, 1000, 1000, members.Shortage{Free: 1000, Reserve: 1000}, false}, // not enough
+		{90 * s, 1249, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
+		{91 * s, 1250, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false}, // not for long enough
+		{120 * s, 1250, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
+		{120*s + 1, 1249, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
+		{121 * s, 1250, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
+		{151*s - 1, 1250, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
+		{151 * s, 1250, 1000, members.Shortage{}, true},
+		{152 * s, 1000, 1000, members.Shortage{}, false},
+		{153 * s, 5, math.MaxUint64, members.Shortage{Free: 5, Reserve: math.MaxUint64}, true},
+		{154 * s, 5, 0, members.Shortage{}, true},
+	} {
+		if changed := r.look(c.at, c.free, c.reserve, window); changed != c.changed || r.shortage != c.want {
+			t.Errorf("after %v, with %d of %d: %+v, changed %v; want %+v, %v", c.at, c.free, c.reserve, r.shortage, changed, c.want, c.changed)
+		}
+	}
+}
+
+// TestShortVerdict: a node that is short is a problem, and the cluster as healthy as its
+// logs are.
+func TestShortVerdict(t *testing.T) {
+	t.Parallel()
+	s := cluster0() // n0 leads two logs, n1 and n2 one each
+	s.nodes[0].shortage = members.Shortage{Free: 60 << 20, Reserve: testReserve}
+	s.nodes[1].shortage = members.Shortage{Free: 200 << 20, Reserve: testReserve}
+	s.nodes[2].shortage = members.Shortage{Free: 1 << 20, Reserve: testReserve}
+	s.logs[2].leader = "n1"
+	doc := s.seen()
+	problems := []string{
+		"n0 has 60 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and what it leads (2 logs) takes no writes: make room there",
+		"n2 has 1 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and others lead in its place: make room there",
+	}
+	notes := []string{"n1 has 200 MiB free in data_dir again, and disk_reserve_bytes is 128 MiB: it leads logs again once a quarter more than that has been free for stability_window_secs"}
+	if !doc.Healthy || !slices.Equal(doc.Problems, problems) || !slices.Equal(doc.Warnings, notes) {
+		t.Errorf("healthy %v\nproblems %q\nwarnings %q", doc.Healthy, doc.Problems, doc.Warnings)
+	}
+	if n := doc.Nodes[0]; n.DiskFree != 60<<20 || n.DiskReserve != testReserve {
+		t.Errorf("told of n0: %d of %d", n.DiskFree, n.DiskReserve)
+	}
+	s.nodes[0].alive = false
+	if doc := s.seen(); doc.Healthy || len(doc.Problems) != 2 || !strings.Contains(doc.Problems[0], "not seen") || doc.Problems[1] != problems[1] {
+		t.Errorf("with n0 away: healthy %v, problems %q", doc.Healthy, doc.Problems)
+	}
+}
