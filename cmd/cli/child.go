@@ -48,6 +48,9 @@ func (r *running) supervise(lock *pathlockd.Lock, cmd *exec.Cmd) error {
 	k.tty = borrowTerminal(r.a.stdin)
 	cmd.SysProcAttr = k.tty.attributes()
 	cmd.WaitDelay = drainWithin
+	// Before it is started, for it may be stopped at once, and nobody tells of that again.
+	stops, quiet := watchStops()
+	defer quiet()
 	err = cmd.Start()
 	close(started)
 	if err != nil {
@@ -55,8 +58,6 @@ func (r *running) supervise(lock *pathlockd.Lock, cmd *exec.Cmd) error {
 		f := &failure{exit: ExitNotRunnable, code: codeNotRunnable, message: "run: " + err.Error()}
 		return &startError{f}
 	}
-	stops, quiet := watchStops()
-	defer quiet()
 	go func() { k.err = cmd.Wait(); close(k.done) }()
 	revoked := lock.Revoked()
 	for {

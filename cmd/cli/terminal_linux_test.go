@@ -83,6 +83,8 @@ func stopped(pid int) bool {
 	return strings.HasPrefix(state, "T")
 }
 
+// Commands on the terminal start nothing: a shell that waits in vfork for its child to
+// begin is not stopped, while the child is.
 const (
 	ctrlC = "\x03"
 	ctrlZ = "\x1a"
@@ -91,7 +93,7 @@ const (
 func TestRunOnATerminal(t *testing.T) {
 	t.Parallel()
 	c, y := newConsole(t), newTTY(t)
-	p := c.runOn(y, "tty:/a/x", "--", "sh", "-c", `echo ready; read line; echo "got <$line>"; sleep 100`)
+	p := c.runOn(y, "tty:/a/x", "--", "sh", "-c", `echo ready; read line; echo "got <$line>"; read line`)
 	until(t, "the command", func() bool { return y.shows("ready") })
 	y.types(t, "hello\n")
 	until(t, "that the command reads the terminal", func() bool { return y.shows("got <hello>") })
@@ -103,7 +105,8 @@ func TestRunOnATerminal(t *testing.T) {
 		until(t, "that run goes on", func() bool { return !stopped(pid) })
 		until(t, "that the command has the terminal again", func() bool {
 			front, err := unix.IoctlGetInt(int(y.master.Fd()), unix.TIOCGPGRP)
-			return err == nil && front != pid
+			// Before it goes on it would not be stopped, but only not go on.
+			return err == nil && front != pid && !stopped(front)
 		})
 	}
 	if h := c.holder("tty:/a/x"); h == "" {
@@ -120,7 +123,7 @@ func TestRunOnATerminal(t *testing.T) {
 func TestLostWhileSuspended(t *testing.T) {
 	t.Parallel()
 	c, y := newConsole(t), newTTY(t)
-	p := c.runOn(y, "asleep:/a/x", "--ttl", "4s", "--", "sh", "-c", `trap 'echo continued' CONT; echo ready; while :; do sleep 0.01; done`)
+	p := c.runOn(y, "asleep:/a/x", "--ttl", "4s", "--", "sh", "-c", `trap 'echo continued' CONT; echo ready; while :; do :; done`)
 	until(t, "the command", func() bool { return y.shows("ready") })
 	y.types(t, ctrlZ)
 	until(t, "that run stops with its command", func() bool { return stopped(p.cmd.Process.Pid) })
