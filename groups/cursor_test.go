@@ -29,7 +29,15 @@ func TestCursorOfAnotherCluster(t *testing.T) {
 	_, old := listen(r.node, nil)
 	other, _ := r.restore(dir)
 	oc := other.session()
-	oc.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "o"})
+	first, _ := listen(other.node, nil)
+	told := 0
+	// Events are told by and by: who comes when one was told of hears of it no more.
+	revoke := func() {
+		oc.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "o"})
+		told++
+		eventually(t, "the event is told", func() bool { got, _ := first.heard(); return len(got) == told })
+	}
+	revoke()
 	behind := slices.Clone(old)
 	for i := range behind {
 		if behind[i].Log != 0 { // the mark, that is
@@ -52,7 +60,7 @@ func TestCursorOfAnotherCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, own := listen(other.node, nil)
 			e, at := listen(other.node, one.from(own))
-			oc.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "o"})
+			revoke()
 			eventually(t, "an event", func() bool { got, _ := e.heard(); return len(got) > 0 })
 			if got, gaps := e.heard(); len(got) != 1 || gaps != one.gaps {
 				t.Errorf("heard %q and of %d gaps, want one event and %d", got, gaps, one.gaps)
