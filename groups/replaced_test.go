@@ -55,6 +55,11 @@ func TestReplacedDiskOfARemovedNode(t *testing.T) {
 	c := f.rigOn(0).session()
 	c.must(&wire.Request{Op: wire.OpNodeRemove, Node: "n-2"})
 	f.until("it is let in", n.takenIn)
+	// Each node hears of the mark when it looks: one that is taken back before that leaves
+	// the name kept there until its time is over.
+	for _, o := range f.nodes[:2] {
+		f.until("its name is free at "+o.id.NodeID, func() bool { return o.cluster.gossip.Kept("n-2", n.id.HostID) == nil })
+	}
 	c.must(&wire.Request{Op: wire.OpNodeResume, Node: "n-2"})
 	f.settle(3)
 }
