@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,11 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
@@ -261,18 +264,73 @@ func TestFounder(t *testing.T) {
 	if env["PATHLOCKD_BOOTSTRAP"] != "true" || env["PATHLOCKD_FORCE_BOOTSTRAP"] != "true" {
 		t.Errorf("founds nothing: %v", env)
 	}
-	tool, err := exec.LookPath("kubectl")
+}
+
+// TestBuilt: kustomize itself builds both, and what comes out is all that the base lists, in its
+// namespace; the founder's is the base with the patch, and differs from it in nothing else.
+func TestBuilt(t *testing.T) {
+	base, found := build(t, "base"), build(t, "found")
+	if len(base) != len(found) {
+		t.Fatalf("%d objects of the base, and %d to found with", len(base), len(found))
+	}
+	for key, o := range base {
+		meta := o.(metav1.Object)
+		if _, space := o.(*corev1.Namespace); !space && meta.GetNamespace() != "pathlockd" {
+			t.Errorf("%s is in the namespace %q", key, meta.GetNamespace())
+		}
+		set, ok := o.(*appsv1.StatefulSet)
+		if !ok {
+			if !reflect.DeepEqual(o, found[key]) {
+				t.Errorf("%s differs where the cluster is founded", key)
+			}
+			continue
+		}
+		patched := found[key].(*appsv1.StatefulSet)
+		container := &patched.Spec.Template.Spec.Containers[0]
+		if *set.Spec.Replicas < 3 || *patched.Spec.Replicas != 1 {
+			t.Errorf("%s has %d replicas, and %d to found with", key, *set.Spec.Replicas, *patched.Spec.Replicas)
+		}
+		added := make(map[string]string)
+		container.Env = slices.DeleteFunc(container.Env, func(v corev1.EnvVar) bool {
+			if strings.HasSuffix(v.Name, "BOOTSTRAP") {
+				added[v.Name] = v.Value
+				return true
+			}
+			return false
+		})
+		if !maps.Equal(added, map[string]string{"PATHLOCKD_BOOTSTRAP": "true", "PATHLOCKD_FORCE_BOOTSTRAP": "true"}) {
+			t.Errorf("the founder is told %v", added)
+		}
+		patched.Spec.Replicas = set.Spec.Replicas
+		if !reflect.DeepEqual(set, patched) {
+			t.Errorf("%s is changed in more than what founds: see kubectl kustomize", key)
+		}
+	}
+}
+
+// build runs kustomize, and answers the objects by kind and name.
+func build(t *testing.T, dir string) map[string]runtime.Object {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(manifests, dir))
 	if err != nil {
-		t.Log("there is no kubectl here: the overlay was not built")
-		return
+		t.Fatalf("kustomize build %s: %v", dir, err)
 	}
-	out, err := exec.Command(tool, "kustomize", dir).Output()
+	text, err := built.AsYaml()
 	if err != nil {
-		t.Fatalf("kubectl kustomize: %v", err)
+		t.Fatal(err)
 	}
-	if _, err := decode(t, string(out)); err != nil || !strings.Contains(string(out), "PATHLOCKD_FORCE_BOOTSTRAP") {
-		t.Errorf("the overlay: %v\n%s", err, out)
+	objects, err := decode(t, string(text))
+	if err != nil {
+		t.Fatalf("what kustomize built of %s: %v\n%s", dir, err, text)
 	}
+	byName := make(map[string]runtime.Object)
+	for _, o := range objects {
+		byName[o.GetObjectKind().GroupVersionKind().Kind+" "+o.(metav1.Object).GetName()] = o
+	}
+	if len(byName) != len(objects) {
+		t.Errorf("%s: two objects have one name:\n%s", dir, text)
+	}
+	return byName
 }
 
 // TestSecret: the example has the shape that the pods need, and is none that works.
