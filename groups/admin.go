@@ -53,7 +53,11 @@ func (s *steps) administer() (res wire.Result, err *wire.Error) {
 			err = s.mark(node, wire.DrainRemoved)
 		}
 	case wire.OpNodeResume:
-		if _, err = findNode(doc, node); err == nil || s.n.wantedOf(0)[node] != wire.DrainNone {
+		was := s.n.wantedOf(0)[node]
+		if was == wire.DrainRemoved && s.n.cluster != nil {
+			s.n.cluster.forgetEverywhere()
+		}
+		if _, err = findNode(doc, node); err == nil || was != wire.DrainNone {
 			err = s.mark(node, wire.DrainNone)
 		}
 	}

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,4 +150,31 @@ func TestMarksLast(t *testing.T) {
 	c.must(&wire.Request{Op: wire.OpNodeResume, Node: "n2"})
 	r.restart()
 	want("after two were taken back", map[string]wire.Drain{"n3": wire.DrainReplicas})
+}
+
+// TestStatusOfALostVoter: of two nodes one has the only voter of the system log. When that
+// is away the other one says so, and what to do; which mends it.
+func TestStatusOfALostVoter(t *testing.T) {
+	t.Parallel()
+	w := new(network)
+	f := newFleet(t, 2, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f.placed(2)
+	lost := slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[systemShard].leads() })
+	if lost < 0 {
+		t.Fatal("nobody leads the system log")
+	}
+	name, c := f.nodes[lost].id.NodeID, f.rigOn(1-lost).session()
+	f.kill(w, lost)
+	var doc *wire.ClusterStatus
+	f.until("the other one knows that "+name+" is away, and says so", func() bool {
+		doc = c.status()
+		return len(doc.Problems) > 0 && strings.Contains(doc.Problems[0], "was led by "+name+", which is not seen, and nobody leads it since") &&
+			strings.Contains(doc.Problems[0], "start "+name+" with its data")
+	})
+	if l := doc.Logs[0]; l.Step != "wait: its leader is not seen" || l.Healthy || doc.Healthy {
+		t.Errorf("the system log: %+v; healthy %v", l, doc.Healthy)
+	}
+	w.set(name, false)
+	f.start(lost)
+	f.until("all is well again", func() bool { return c.status().Healthy })
 }

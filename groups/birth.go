@@ -81,6 +81,10 @@ func (c *Config) born(ctx context.Context) (*identity, error) {
 
 // stillAsking tells whom a node that is to join waits for.
 func (c *Config) stillAsking(why string) {
+	if strings.Contains(why, members.ErrTLS.Error()) {
+		c.Log.Error("a seed and this node do not take each other's certificates (link_tls_*), asking again", "seeds", c.Seeds, "why", why)
+		return
+	}
 	c.Log.Warn("no seed belongs to a cluster yet, asking again: start the node that founds it (bootstrap = true); if it runs, mend seed_nodes here or gossip_addr there",
 		"seeds", c.Seeds, "why", why)
 }
@@ -118,7 +122,7 @@ func (c *Config) probe(ctx context.Context, waiting func([]members.Answer)) (ans
 	within, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	answers, err := members.Probe(within, members.Ask{
-		Token: c.Token, Seeds: c.Seeds, Bind: c.GossipAddr, Advertise: c.GossipAdvertise, Log: c.Log,
+		Token: c.Token, TLS: c.LinkTLS, Seeds: c.Seeds, Bind: c.GossipAddr, Advertise: c.GossipAdvertise, Log: c.Log,
 		Waiting: waiting,
 	})
 	if err != nil {

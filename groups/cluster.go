@@ -119,7 +119,7 @@ func (n *Node) joinCluster() (err error) {
 			RaftAddr: n.cfg.RaftAddr, LinkAddr: net.JoinHostPort(linkHost, linkPort), NativeAddr: n.cfg.NativeAddr,
 			FormatMin: used, FormatMax: rows.NewestFormat, State: state, Shortage: n.shortage(),
 		},
-		Token: n.cfg.Token, Bind: n.cfg.GossipAddr, Advertise: n.cfg.GossipAdvertise,
+		Token: n.cfg.Token, TLS: n.cfg.LinkTLS, Hosts: c.known.hosts(), Bind: n.cfg.GossipAddr, Advertise: n.cfg.GossipAdvertise,
 		Seeds: append(append([]string(nil), n.cfg.Seeds...), c.known.gossip(n.cfg.Seeds)...), Settings: n.id.settings(),
 		Keep: n.cfg.EvictionWindow / 2, Kept: c.known.names(),
 		OneHost: n.cfg.OneHost, Lost: c.lost(), Log: n.log,

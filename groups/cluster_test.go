@@ -216,6 +216,20 @@ func (f *fleet) settle(voters int) {
 	}
 }
 
+// placed waits until every node counts that many, and every log has as many voters on some
+// of them as they allow.
+func (f *fleet) placed(nodes int) {
+	f.t.Helper()
+	f.each(nodes, func(n *Node) {
+		f.until(n.id.NodeID+" counts the others", func() bool {
+			n.plans.mu.Lock()
+			defer n.plans.mu.Unlock()
+			return len(n.plans.view.Placed) == nodes
+		})
+	})
+	f.settle(place.Voters(nodes, 3))
+}
+
 func TestFleetGrows(t *testing.T) {
 	f := newFleet(t, 3, nil)
 	f.settle(3)

@@ -31,7 +31,7 @@ type Config struct {
 	// Token is the secret that the nodes of a cluster share. Without it, and without
 	// LinkTLS, the node is alone.
 	Token           members.Token
-	LinkTLS         *tls.Config // the operator's certificates for links between nodes, instead of the token's
+	LinkTLS         *tls.Config // the operator's certificates for links between nodes, instead of the token's, and for gossip
 	Seeds           []string    // gossip addresses of nodes to join, host:port
 	ForceBootstrap  bool        // found a cluster though none of the seeds answers
 	GossipAddr      string      // where gossip listens, host:port
@@ -72,7 +72,7 @@ type Config struct {
 
 	// Fatal is for the fault laboratory, which has several nodes in its process: it is
 	// called, from any goroutine and at any depth, when storage failed and nothing more can
-	// be made durable. nil ends the process. It returns once nobody hears of this node any
+	// be made durable, or when another node has this one's name. nil ends the process. It returns once nobody hears of this node any
 	// more and its disks keep nothing of what is written: what failed is then taken for
 	// done, as nobody will ever know, so that the node can be closed.
 	Fatal func(error)

@@ -71,8 +71,8 @@ func (n *Node) admitPeer(p link.Peer) error {
 			return g.Kept(p.Node, p.Host)
 		}
 	default: // what gossip knows is not known yet
-		if host, ok := n.cluster.known.names()[p.Node]; ok && host != p.Host {
-			return fmt.Errorf("node_id %s was the one of raft host id %s and not of %s, and this node just starts: ask again", p.Node, host, p.Host)
+		if had, ok := n.cluster.known.names()[p.Node]; ok && had.HostID != p.Host {
+			return fmt.Errorf("node_id %s was the one of raft host id %s and not of %s, and this node just starts: ask again", p.Node, had.HostID, p.Host)
 		}
 	}
 	return nil

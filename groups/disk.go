@@ -16,13 +16,17 @@ func lastWord(log *slog.Logger, err error) { new(Config).lastWord(log, err) }
 
 // lastWord ends the process, or what Fatal ends instead.
 func (c *Config) lastWord(log *slog.Logger, err error) {
+	c.end(log, 3, "storage failed, nothing more can be made durable; acknowledged state is safe, fix the cause and start again", err)
+}
+
+// end ends the process with an exit code, or what Fatal ends instead.
+func (c *Config) end(log *slog.Logger, code int, why string, err error) {
 	if c.Fatal != nil {
 		c.Fatal(err)
 		return
 	}
-	log.Error("stopping: storage failed, nothing more can be made durable; acknowledged state is safe, fix the cause and start again",
-		"error", err)
-	exit(3)
+	log.Error("stopping: "+why, "error", err)
+	exit(code)
 }
 
 // exit is replaced by tests.

@@ -14,18 +14,7 @@ import (
 func TestFleetDrains(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 4, nil)
-	placed := func(n int) {
-		t.Helper()
-		f.each(n, func(o *Node) {
-			f.until(o.id.NodeID+" counts the others", func() bool {
-				o.plans.mu.Lock()
-				defer o.plans.mu.Unlock()
-				return len(o.plans.view.Placed) == n
-			})
-		})
-		f.settle(3)
-	}
-	placed(4)
+	f.placed(4)
 	asked := 0
 	for i, n := range f.nodes { // it has to ask others for all of it
 		if n.logs[systemShard].local.Load() == nil {
@@ -68,7 +57,7 @@ func TestFleetDrains(t *testing.T) {
 	f.settle(3)
 	c.must(&wire.Request{Op: wire.OpNodeResume, Node: name})
 	f.until("it is used again", func() bool { return len(gone.seatsNow()) > 0 })
-	placed(4)
+	f.placed(4)
 
 	if res := c.ask(&wire.Request{Op: wire.OpNodeRemove, Node: name}); res.Code != wire.FailedPrecondition || !strings.Contains(res.Message, "drain it first") {
 		t.Errorf("a node that is alive is removed: %+v", res)
@@ -82,8 +71,11 @@ func TestFleetDrains(t *testing.T) {
 	f.each(3, func(n *Node) {
 		f.until(n.id.NodeID+" has forgotten it", func() bool { _, known := n.cluster.byName(name); return !known })
 	})
+	f.settle(3) // until then it is told whose replicas are waited for
 	if s := state(); s != "" {
 		t.Errorf("it is %s once it was removed", s)
 	}
-	f.settle(3)
+	if nodes := c.status().Nodes; len(nodes) != 3 {
+		t.Errorf("nodes %+v, want the three that are left", nodes)
+	}
 }

@@ -47,14 +47,7 @@ func (e *ear) heard() ([]string, int) {
 func TestFleetEvents(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 5, nil)
-	f.each(5, func(n *Node) {
-		f.until(n.id.NodeID+" counts the others", func() bool {
-			n.plans.mu.Lock()
-			defer n.plans.mu.Unlock()
-			return len(n.plans.view.Placed) == 5
-		})
-	})
-	f.settle(3)
+	f.placed(5)
 	c := newFleetClient(f.nodes[1])
 	for i := range 60 { // so that there is something in every log
 		c.mustAcquire(t, fmt.Sprintf("h:/before%d/x", i), "holder")
@@ -130,14 +123,7 @@ func TestFleetEvents(t *testing.T) {
 func TestFleetFeedsFromLeaders(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 5, nil)
-	f.each(5, func(n *Node) {
-		f.until(n.id.NodeID+" counts the others", func() bool {
-			n.plans.mu.Lock()
-			defer n.plans.mu.Unlock()
-			return len(n.plans.view.Placed) == 5
-		})
-	})
-	f.settle(3)
+	f.placed(5)
 	fedBy := func(shard uint64, to *Node) (sources []string) {
 		for _, n := range f.nodes {
 			n.hub.mu.Lock()

@@ -28,14 +28,7 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.nodes[i] = nil
-		f.each(4-left, func(n *Node) {
-			f.until(n.id.NodeID+" counts the others", func() bool {
-				n.plans.mu.Lock()
-				defer n.plans.mu.Unlock()
-				return len(n.plans.view.Placed) == 4-left
-			})
-		})
-		f.settle(3)
+		f.placed(4 - left)
 	}
 	f.each(3, func(n *Node) {
 		f.until(n.id.NodeID+" holds all logs", func() bool { return len(n.seatsNow()) == 5 })

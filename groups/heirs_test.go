@@ -9,35 +9,53 @@ import (
 	"github.com/pathlockd/pathlockd/groups/members"
 )
 
+// succession is a node that leads a log, another one that could take it over, and the order
+// that has it do so.
+type succession struct {
+	from, to *Node
+	l        *shardLog // of from
+	heir     *machine  // of to
+	order    orderedTakeover
+}
+
+// succession waits until a node has applied all that the leader of a path's log has.
+func (f *fleet) succession(path string) *succession {
+	f.t.Helper()
+	at := f.leader(path)
+	s := &succession{from: f.nodes[at], to: f.nodes[(at+1)%3]}
+	s.l = s.from.logOf(s.from.groupOf(s.from.routes.Load().Resolve(path)))
+	shard := s.l.shard
+	s.heir = s.to.logs[shard].local.Load()
+	f.until("the heir has applied what the leader has", func() bool {
+		return s.heir.voting.Load() && s.heir.appliedIndex() == s.l.local.Load().appliedIndex() && s.to.logs[shard].lead.Load().term == s.l.mine()
+	})
+	s.order = orderedTakeover{Log: shard, Replica: s.heir.replica, Index: s.heir.appliedIndex(), Term: s.l.mine(), Within: holdFor}
+	return s
+}
+
+// refused holds that an order of somebody is refused so, and changes nothing.
+func (s *succession) refused(t *testing.T, what, want, host string, order orderedTakeover) {
+	t.Helper()
+	if err := s.to.takeOver(host, order); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v, want %q", what, err, want)
+	}
+	if got := s.l.mine(); got != s.order.Term {
+		t.Fatalf("%s: the leader of term %d is disturbed, it leads in term %d now", what, s.order.Term, got)
+	}
+}
+
 // TestHeirs: a node that is to take a leadership over refuses while it drains, and while
 // its replica has no vote.
 func TestHeirs(t *testing.T) {
 	t.Parallel()
 	f := calm(t, nil)
-	const path = "h:/heirs/x"
-	at := f.leader(path)
-	from, to := f.nodes[at], f.nodes[(at+1)%3]
-	l := from.logOf(from.groupOf(from.routes.Load().Resolve(path)))
-	heir := to.logs[l.shard].local.Load()
-	f.until("the heir has applied what the leader has", func() bool {
-		return heir.voting.Load() && heir.appliedIndex() == l.local.Load().appliedIndex() && to.logs[l.shard].lead.Load().term == l.mine()
-	})
-	order := orderedTakeover{Log: l.shard, Replica: heir.replica, Index: heir.appliedIndex(), Term: l.mine(), Within: holdFor}
-	refuses := func(want string) {
-		t.Helper()
-		if err := to.takeOver(from.id.HostID, order); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-		if l.mine() != order.Term {
-			t.Fatalf("the leader of term %d is disturbed", order.Term)
-		}
-	}
-	to.draining.Store(true)
-	refuses("draining")
-	to.draining.Store(false)
-	heir.voting.Store(false)
-	refuses("is no voter here")
-	heir.voting.Store(true)
+	s := f.succession("h:/heirs/x")
+	s.to.draining.Store(true)
+	s.refused(t, "one that drains", "draining", s.from.id.HostID, s.order)
+	s.to.draining.Store(false)
+	s.heir.voting.Store(false)
+	s.refused(t, "one without a vote", "is no voter here", s.from.id.HostID, s.order)
+	s.heir.voting.Store(true)
 }
 
 // TestCloseHandsOver: a node that is stopped with time for it gives its leaderships away

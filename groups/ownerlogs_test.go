@@ -86,14 +86,7 @@ func TestOwnerWideWhileALogHasNoLeader(t *testing.T) {
 	f := newFleet(t, 5, func(_ int, c *Config) {
 		c.Faults, c.LogCount, c.RequestTimeout, c.EvictionWindow = w, 8, 3*time.Second, time.Hour
 	})
-	f.each(5, func(n *Node) {
-		f.until(n.id.NodeID+" counts the others", func() bool {
-			n.plans.mu.Lock()
-			defer n.plans.mu.Unlock()
-			return len(n.plans.view.Placed) == 5
-		})
-	})
-	f.settle(3)
+	f.placed(5)
 	// Of five nodes two go that are two of the three voters of some log, and not of the
 	// system log. What is asked, the third one is: it has a replica, and nobody leads it.
 	hosts := func(i int, shard uint64) bool { return f.nodes[i].logs[shard].local.Load() != nil }

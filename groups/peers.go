@@ -28,12 +28,16 @@ type peer struct {
 	// Formats are the lowest and the highest that it works with, as it told last; 0 and
 	// 0 in a file of a build that did not write them down.
 	Formats [2]uint32 `json:"formats"`
+	Raft    string    `json:"raft_addr,omitempty"` // its host may be what its certificate is for
 }
 
 // peers is the other nodes, by raft host id.
 type peers struct {
 	path string
 	by   map[string]peer
+	// gone are the node ids of those that were forgotten since this start, by raft host id:
+	// until their replicas are removed, whose they are matters. At most maxPeers, then none.
+	gone map[string]string
 }
 
 func (p *peers) load(dir string) error {
@@ -71,16 +75,27 @@ func (p *peers) at(addr string) string {
 	return ""
 }
 
-// names lists whose names those of the nodes are: their raft host ids, by node id. Disks
-// that were replaced have none.
-func (p *peers) names() map[string]string {
-	names := make(map[string]string, len(p.by))
+// names lists whose names those of the nodes are, by node id. Disks that were replaced
+// have none.
+func (p *peers) names() map[string]members.Holder {
+	names := make(map[string]members.Holder, len(p.by))
 	for host, x := range p.by {
 		if x.Gossip != "" {
-			names[x.Node] = host
+			names[x.Node] = members.Holder{HostID: host, RaftAddr: x.Raft}
 		}
 	}
 	return names
+}
+
+// hosts lists the raft addresses that nodes had, by gossip address.
+func (p *peers) hosts() map[string]string {
+	hosts := make(map[string]string, len(p.by))
+	for _, x := range p.by {
+		if x.Gossip != "" {
+			hosts[x.Gossip] = x.Raft
+		}
+	}
+	return hosts
 }
 
 // take takes in who is seen. It answers what is to be written down, nil if there is no
@@ -88,7 +103,7 @@ func (p *peers) names() map[string]string {
 func (p *peers) take(seen []members.Sighting, self string) (*file, error) {
 	news := false
 	for _, s := range seen {
-		now := peer{s.NodeID, s.GossipAddr, [2]uint32{s.FormatMin, s.FormatMax}}
+		now := peer{s.NodeID, s.GossipAddr, [2]uint32{s.FormatMin, s.FormatMax}, s.RaftAddr}
 		old, known := p.by[s.HostID]
 		if s.HostID == self || old == now || !known && len(p.by) >= maxPeers {
 			continue
@@ -129,5 +144,22 @@ func (f *file) write() error {
 
 // forget takes a node out.
 func (p *peers) forget(node string) {
-	maps.DeleteFunc(p.by, func(_ string, x peer) bool { return x.Node == node })
+	for host, x := range p.by {
+		if x.Node != node {
+			continue
+		}
+		if p.gone == nil || len(p.gone) >= maxPeers {
+			p.gone = make(map[string]string)
+		}
+		p.gone[host] = node
+		delete(p.by, host)
+	}
+}
+
+// nodeOf names the node of a raft host id, "" for one that is not known.
+func (p *peers) nodeOf(host string) string {
+	if x, ok := p.by[host]; ok {
+		return x.Node
+	}
+	return p.gone[host]
 }

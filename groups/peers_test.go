@@ -46,4 +46,39 @@ func TestPeersAreBounded(t *testing.T) {
 	if f := take(seen[maxPeers]); f == nil || p.by[seen[maxPeers].HostID].Node == "" {
 		t.Errorf("there is no room where a node was forgotten")
 	}
+	if _, known := p.by["host-1"]; known || p.nodeOf("host-1") != "n-1" {
+		t.Errorf("of a node that was forgotten, and may have replicas yet: known %v, name %q", known, p.nodeOf("host-1"))
+	}
+	for i := range maxPeers + 1 {
+		p.by = map[string]peer{fmt.Sprint("former-", i): {Node: "former"}}
+		p.forget("former")
+		if len(p.gone) > maxPeers {
+			t.Fatalf("the names of %d nodes that were forgotten are kept, at most %d may be", len(p.gone), maxPeers)
+		}
+	}
+}
+
+// TestPeersHosts: where nodes are for raft is written down too, for certificates that name
+// that host.
+func TestPeersHosts(t *testing.T) {
+	dir := t.TempDir()
+	var p, again peers
+	if err := p.load(dir); err != nil {
+		t.Fatal(err)
+	}
+	s := sighted("host-1", "n-1", "10.0.0.1:7946")
+	s.RaftAddr = "a.example:50052"
+	f, err := p.take([]members.Sighting{s}, "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.write(); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.load(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := again.hosts(); len(got) != 1 || got[s.GossipAddr] != s.RaftAddr {
+		t.Errorf("known as %v", got)
+	}
 }

@@ -71,3 +71,56 @@ func TestRemovedIsTold(t *testing.T) {
 		return !ok || s.Replica > replica
 	})
 }
+
+// watchedClock tells whenever somebody looks at it.
+type watchedClock struct {
+	Clock
+	looked func()
+}
+
+func (c watchedClock) Mono() time.Duration {
+	c.looked()
+	return c.Clock.Mono()
+}
+
+// TestReadsPassAReplacedReplica: what raft answers is about the replica that the node has
+// then. A read that set out with one that was replaced or deleted meanwhile, which
+// is at whatever moment the reader looks at the clock, is not answered from that.
+func TestReadsPassAReplacedReplica(t *testing.T) {
+	t.Parallel()
+	const path = "h:/a/x"
+	r := newRig(t, nil)
+	r.session().must(write("o", path, time.Hour))
+	n := r.node
+	of := n.logOf(n.groupOf(n.routes.Load().Resolve(path)))
+	current := of.local.Load()
+	former := newMachine(n, of.shard, current.replica) // which has applied nothing
+	former.loaded.Store(true)
+	former.voting.Store(true)
+	// read looks for a replica to read, and has another one take the place of the former
+	// when the clock is looked at for the at-th time, if it is.
+	read := func(at int, next *machine) (m *machine, err *wire.Error, replaced bool) {
+		l := newShardLog(n, of.shard)
+		l.host = n.host
+		l.lead.Store(of.lead.Load())
+		l.local.Store(former)
+		l.clock = watchedClock{n.clock, func() {
+			if at--; at == 0 {
+				l.local.Store(next)
+			}
+		}}
+		m, err, _ = (&reader{l: l}).index(n.clock.Mono())
+		return m, err, at <= 0
+	}
+	if m, err, _ := read(0, nil); m != former || err != nil {
+		t.Fatalf("nothing takes its place: %p, %v, want %p", m, err, former)
+	}
+	for at := 1; at <= 3; at++ { // before it is taken, before raft is asked, and before raft answers
+		if m, err, replaced := read(at, current); replaced && (m != current || err != nil) {
+			t.Errorf("replaced at look %d: read from %p, %v, want %p", at, m, err, current)
+		}
+		if m, err, replaced := read(at, nil); replaced && (m != nil || err != errReadElsewhere) {
+			t.Errorf("deleted at look %d: read from %p, %v, want %v", at, m, err, errReadElsewhere)
+		}
+	}
+}

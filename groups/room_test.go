@@ -21,27 +21,15 @@ const (
 func TestTakeOverShort(t *testing.T) {
 	t.Parallel()
 	f := calm(t, nil)
-	const path = "h:/heirs/x"
-	at := f.leader(path)
-	from, to := f.nodes[at], f.nodes[(at+1)%3]
-	l := from.logOf(from.groupOf(from.routes.Load().Resolve(path)))
-	heir := to.logs[l.shard].local.Load()
-	f.until("the heir has applied what the leader has", func() bool {
-		return heir.voting.Load() && heir.appliedIndex() == l.local.Load().appliedIndex() && to.logs[l.shard].lead.Load().term == l.mine()
-	})
-	to.room.mu.Lock()
-	to.room.shortage = members.Shortage{Reserve: math.MaxUint64} // as it would be before the others hear of it
-	to.room.mu.Unlock()
-	order := orderedTakeover{Log: l.shard, Replica: heir.replica, Index: heir.appliedIndex(), Term: l.mine(), Within: holdFor}
-	if err := to.takeOver(from.id.HostID, order); err == nil || !strings.Contains(err.Error(), "nearly full") {
-		t.Errorf("%v, want that its disk is nearly full", err)
-	}
-	if l.mine() != order.Term {
-		t.Fatalf("the leader of term %d is disturbed", order.Term)
-	}
+	s := f.succession("h:/heirs/x")
+	s.to.room.mu.Lock()
+	s.to.room.shortage = members.Shortage{Reserve: math.MaxUint64} // as it would be before the others hear of it
+	s.to.room.mu.Unlock()
+	order := s.order
+	s.refused(t, "one that is short", "nearly full", s.from.id.HostID, order)
 	order.Short = true
 	order.Index-- // it stands, and is not elected beside a leader that goes on
-	if err := to.takeOver(from.id.HostID, order); err == nil || strings.Contains(err.Error(), "nearly full") {
+	if err := s.to.takeOver(s.from.id.HostID, order); err == nil || strings.Contains(err.Error(), "nearly full") {
 		t.Errorf("for want of anybody else: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/wire"
@@ -77,12 +78,7 @@ func (n *Node) giveUp(clash error) {
 	}
 	err := fmt.Errorf("%w; this node was never part of the cluster: to have it join, empty its data_dir %s and give it a node_id that nobody has; if its disk was replaced, stop the process that still runs with the old one",
 		clash, n.cfg.DataDir)
-	if n.cfg.Fatal != nil {
-		n.cfg.Fatal(err)
-		return
-	}
-	n.log.Error("stopping: another node has this node_id", "error", err)
-	exit(1)
+	n.cfg.end(n.log, 1, "another node has this node_id", err)
 }
 
 // forget drops nodes that an operator removed and that are gone.
@@ -101,6 +97,31 @@ func (c *cluster) forget(marks map[string]wire.Drain) {
 		c.mu.Unlock()
 		c.n.log.Info("forgot a node that was removed", "node", node)
 	}
+}
+
+// forgetRemoved drops nodes that were marked as removed by the time of the call.
+func (n *Node) forgetRemoved() {
+	n.catchUp()
+	n.cluster.forget(n.wantedOf(0))
+}
+
+// forgetWithin is how long another node is given for that: it may have to ask the system
+// log's leader twice.
+const forgetWithin = 3 * askWithin
+
+// forgetEverywhere has every node that is seen forget who was removed, before that is taken
+// back: the mark is all they know of it, and who looked only later would keep the name for the
+// disk that was given up. So does who cannot be asked, or is of a version that does
+// not know the question, until the name's time is over.
+func (c *cluster) forgetEverywhere() {
+	var all sync.WaitGroup
+	for _, s := range c.sightings() {
+		if s.Alive && s.HostID != c.n.id.HostID {
+			all.Go(func() { _ = c.askText(s.HostID, askForget, nil, nil, forgetWithin) })
+		}
+	}
+	c.n.forgetRemoved()
+	all.Wait()
 }
 
 // sightings lists the nodes known, one for each data directory.
@@ -140,7 +161,7 @@ func (n *Node) nodeOf(host string) string {
 	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
-	return n.cluster.known.by[host].Node
+	return n.cluster.known.nodeOf(host)
 }
 
 // nameOf is nodeOf for people and plans: a node that nobody knows goes by its raft host

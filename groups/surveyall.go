@@ -43,6 +43,9 @@ func (n *Node) surveyAll() *survey {
 		}
 		if host != "" {
 			seen.leader, seen.step = n.nameOf(host), "wait: its leader has not told yet"
+			if x, ok := n.cluster.sighting(host); host != n.id.HostID && (!ok || !x.Alive) {
+				seen.step = "wait: its leader is not seen"
+			}
 		}
 		if t, ok := told[shard]; ok && t.Term >= term {
 			seen.Log, seen.term, seen.target, seen.step, seen.since = t.Log, t.Term, t.Voters, t.Step, t.Since

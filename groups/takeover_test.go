@@ -16,25 +16,13 @@ func TestTakeoverOrders(t *testing.T) {
 	const path = "h:/handed/over"
 	c := newFleetClient(f.nodes[0])
 	c.mustAcquire(t, path, "o")
-	from := f.nodes[f.leader(path)]
-	shard := from.logOf(from.groupOf(from.routes.Load().Resolve(path))).shard
-	to := f.nodes[(f.leader(path)+1)%3]
-	heir := to.logs[shard].local.Load()
-	f.until("the heir has applied what the leader has", func() bool {
-		return heir.voting.Load() && heir.appliedIndex() == from.logs[shard].local.Load().appliedIndex() &&
-			to.logs[shard].lead.Load().term == from.logs[shard].mine()
-	})
-	good := orderedTakeover{Log: shard, Replica: heir.replica, Index: heir.appliedIndex(), Term: from.logs[shard].mine(), Within: holdFor}
+	s := f.succession(path)
+	from, to, shard, heir := s.from, s.to, s.l.shard, s.heir
 	refused := func(what, want, host string, change func(o *orderedTakeover)) {
 		t.Helper()
-		o := good
+		o := s.order
 		change(&o)
-		if err := to.takeOver(host, o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", what, err, want)
-		}
-		if got := from.logs[shard].mine(); got != good.Term {
-			t.Fatalf("%s: the leader of term %d is disturbed, it leads in term %d now", what, good.Term, got)
-		}
+		s.refused(t, what, want, host, o)
 	}
 	refused("from who does not lead", "and not by", f.nodes[(f.leader(path)+2)%3].id.HostID, func(*orderedTakeover) {})
 	refused("of an earlier term", "and not by", from.id.HostID, func(o *orderedTakeover) { o.Term-- })
@@ -43,7 +31,7 @@ func TestTakeoverOrders(t *testing.T) {
 	refused("further than the log", "entries behind", from.id.HostID, func(o *orderedTakeover) { o.Index += 100 })
 	refused("another replica", "no voter", from.id.HostID, func(o *orderedTakeover) { o.Replica += 100 })
 
-	l := from.logs[shard]
+	l := s.l
 	l.drive.Lock()
 	l.drive.hold = l.clock.Mono() + time.Hour
 	l.drive.Unlock()

@@ -20,6 +20,7 @@ const (
 	askTransfer = "transfer" // orderedTransfer → nothing; of the log's leader
 	askTakeover = "takeover" // orderedTakeover → nothing; of who is to lead
 	askAudit    = "audit"    // nothing → nothing; of who lost a replica
+	askForget   = "forget"   // nothing → nothing, once you have forgotten who was removed
 )
 
 const (
@@ -155,6 +156,9 @@ func (n *Node) answerTo(from, what string, args []byte) (any, error) {
 		return nil, n.takeOver(from, o)
 	case askAudit:
 		n.auditSoon()
+		return nil, nil
+	case askForget:
+		n.forgetRemoved()
 		return nil, nil
 	}
 	return nil, fmt.Errorf("question %q: not known to this version", what)

@@ -105,6 +105,10 @@ func ailment(l *wire.LogStatus, nodes map[string]*wire.NodeStatus) string {
 		return "%s has no leader while " + strings.Join(away, " and ") + " is away: its other voters elect one; if this lasts, see whether they reach each other (raft_addr)"
 	case l.Leader == "":
 		return "%s has no leader known here: its voters elect one; if this lasts, see whether the nodes reach each other (raft_addr, link_addr)"
+	case len(l.Target) == 0 && !alive(l.Leader):
+		// Only its leader would tell who else votes. With two nodes nobody does.
+		return "%s was led by " + l.Leader + ", which is not seen, and nobody leads it since: if most of its voters are left they elect one in a moment; if this lasts, start " +
+			l.Leader + " with its data, and who else is away; if that is lost, restore a backup (docs/operations/disk-replacement.md)"
 	case len(l.Target) == 0:
 		return "%s has a leader that has not told of it yet: wait a moment; if this lasts, see whether this node reaches " + l.Leader + " (link_addr)"
 	case len(away) > 0:

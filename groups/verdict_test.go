@@ -74,6 +74,11 @@ func TestVerdict(t *testing.T) {
 			[]string{"the system log has no leader known here"}, nil},
 		{"a leader that has told nothing", func(s *survey) { s.logs[3].target, s.logs[3].Replicas = nil, nil },
 			[]string{"log 4 has a leader that has not told of it yet"}, nil},
+		{"a leader that is not seen, and told nobody who else votes", func(s *survey) {
+			s.die(0)
+			s.logs = s.logs[:1]
+			s.logs[0].target, s.logs[0].Replicas = nil, nil
+		}, []string{"the system log was led by n0, which is not seen, and nobody leads it since: if most of its voters are left they elect one in a moment; if this lasts, start n0 with its data"}, nil},
 		{"a voter behind", func(s *survey) { s.replica(1, 2).Applied = 3999 },
 			[]string{"log 2 has a voter on n2 that is behind"}, nil},
 		{name: "a voter just not behind", change: func(s *survey) { s.replica(1, 2).Applied = 4000 }},

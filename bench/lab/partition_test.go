@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
-	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -33,23 +32,6 @@ type parted struct {
 }
 
 func (p *parted) path(i int) string { return fmt.Sprintf("part:/%d.%d/x", p.run, i) }
-
-// ask asks one node once.
-func (p *parted) ask(node int, within time.Duration, req *wire.Request) (*wire.Result, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, within)
-	defer cancel()
-	s := session.New()
-	conn, err := p.c.Dial(ctx, node, s)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	res, err := conn.Ask(ctx, s.Next(), req, nil)
-	if err == nil && res.Err() != nil {
-		err = res.Err()
-	}
-	return res, err
-}
 
 func write(owner, path string) *wire.Request {
 	return &wire.Request{
@@ -77,7 +59,7 @@ func (p *parted) gather(leader int) {
 		}
 	}
 	for i := range paths {
-		res, err := p.ask(leader, refusedWithin, write("before", p.path(i)))
+		res, err := cluster.Ask(p.ctx, p.c, leader, refusedWithin, write("before", p.path(i)))
 		if err != nil || res.Status != wire.StatusOK {
 			p.Fatalf("%s before the partition: %+v, %v", p.path(i), res, err)
 		}
@@ -98,7 +80,7 @@ func (p *parted) refuses(node int) {
 		} {
 			all.Go(func() {
 				began := time.Now()
-				res, err := p.ask(node, 2*refusedWithin, req)
+				res, err := cluster.Ask(p.ctx, p.c, node, 2*refusedWithin, req)
 				if err == nil {
 					p.Errorf("node %d, which reaches no majority, %s: %+v", node, what, res)
 				} else if took := time.Since(began); took > refusedWithin {
@@ -118,7 +100,7 @@ func (p *parted) goesOn(node int, began time.Time) time.Duration {
 	for i := range paths {
 		all.Go(func() {
 			for {
-				res, err := p.ask(node, refusedWithin, write("majority", p.path(i)))
+				res, err := cluster.Ask(p.ctx, p.c, node, refusedWithin, write("majority", p.path(i)))
 				switch {
 				case err == nil && res.Status == wire.StatusOK:
 					p.Errorf("%s is granted, and was held: %+v", p.path(i), res)
@@ -148,7 +130,7 @@ func (p *parted) agree() {
 	}
 	for node := range p.c.Nodes() {
 		for i := range paths {
-			res, err := p.ask(node, refusedWithin, &wire.Request{
+			res, err := cluster.Ask(p.ctx, p.c, node, refusedWithin, &wire.Request{
 				Op: wire.OpAssertFencing, Owner: "before", Token: p.tokens[i], Paths: []string{p.path(i)},
 			})
 			if err != nil || res.Status != wire.StatusOK {

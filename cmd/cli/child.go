@@ -48,10 +48,8 @@ func (r *running) supervise(lock *pathlockd.Lock, cmd *exec.Cmd) error {
 	k.tty = borrowTerminal(r.a.stdin)
 	cmd.SysProcAttr = k.tty.attributes()
 	cmd.WaitDelay = drainWithin
-	// Before it is started, for it may be stopped at once, and nobody tells of that again.
-	stops, quiet := watchStops()
+	stops, quiet, err := k.start()
 	defer quiet()
-	err = cmd.Start()
 	close(started)
 	if err != nil {
 		k.tty.takeBack()
@@ -86,6 +84,14 @@ func (r *running) supervise(lock *pathlockd.Lock, cmd *exec.Cmd) error {
 			}
 		}
 	}
+}
+
+// start starts the command. The channel hears when it may have been stopped, from its first
+// moment on: that may be at once, and nobody tells of it again. quiet is to be called in
+// any case.
+func (k *child) start() (stops <-chan os.Signal, quiet func(), err error) {
+	stops, quiet = watchStops()
+	return stops, quiet, k.cmd.Start()
 }
 
 // signal sends a signal to the child's group, and answers whether there is one: as long

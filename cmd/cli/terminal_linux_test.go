@@ -2,12 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,10 +27,10 @@ func newTTY(t *testing.T) *tty {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip("no pseudo terminals: ", err)
+		t.Fatal("no pseudo terminals: ", err)
 	}
 	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Skip("no pseudo terminals: ", err)
+		t.Fatal("no pseudo terminals: ", err)
 	}
 	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
 	if err != nil {
@@ -34,7 +38,7 @@ func newTTY(t *testing.T) *tty {
 	}
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip("no pseudo terminals: ", err)
+		t.Fatal("no pseudo terminals: ", err)
 	}
 	y := &tty{master: master, slave: slave}
 	var wait sync.WaitGroup
@@ -116,6 +120,55 @@ func TestRunOnATerminal(t *testing.T) {
 	p.exit(130)
 	if h := c.holder("tty:/a/x"); h != "" {
 		t.Errorf("%s still holds it", h)
+	}
+}
+
+// onceStarted is the context of a command that calls a function when exec.Cmd looks at it
+// and the command has been started, before Start returns.
+type onceStarted struct {
+	context.Context
+	cmd **exec.Cmd
+	do  func()
+}
+
+func (c onceStarted) Done() <-chan struct{} {
+	if (*c.cmd).Process != nil {
+		c.do()
+	}
+	return nil
+}
+
+// TestStoppedAtOnce: a command that is stopped before run knows that it was started is
+// noticed. (Not parallel: other children would be heard of, too.)
+func TestStoppedAtOnce(t *testing.T) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGCHLD)
+	defer signal.Stop(heard)
+	var cmd *exec.Cmd
+	seen := false
+	cmd = exec.CommandContext(onceStarted{t.Context(), &cmd, func() {
+		until(t, "that the command is stopped", func() bool { return stopped(cmd.Process.Pid) })
+		select {
+		case <-heard: // from here on nobody hears of it who did not listen
+			seen = true
+		case <-time.After(patient):
+		}
+	}}, "sh", "-c", "kill -STOP $$")
+	k := &child{cmd: cmd}
+	stops, quiet, err := k.start()
+	defer quiet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if !seen {
+		t.Fatal("nothing was looked at while the command was started: the test has to find another moment")
+	}
+	select {
+	case <-stops:
+	case <-time.After(patient):
+		t.Error("it was stopped, and nobody hears of that")
 	}
 }
 

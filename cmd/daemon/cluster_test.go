@@ -3,9 +3,12 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,17 +82,42 @@ func TestLinkTLS(t *testing.T) {
 		}
 		return c
 	}
-	startDaemon(t, cfg("n-0"))
+	_, founder := startDaemon(t, cfg("n-0"))
 	startDaemon(t, cfg("n-1")) // ready: it reaches the system log through the founder
-	stranger, err := Start(t.Context(), cfg("n-2"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
+	if udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(gossip))); err != nil {
+		t.Errorf("gossip is not over TLS alone: %v", err)
+	} else {
+		_ = udp.Close()
 	}
-	defer stranger.Close(t.Context())
-	within, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	if stranger.WaitReady(within) == nil {
-		t.Error("a node with a certificate of its own making is served by the others")
+	none := cfg("n-3")
+	none.LinkTLSCertPath, none.LinkTLSKeyPath, none.LinkTLSCAPath = "", "", ""
+	for _, s := range []struct {
+		what       string
+		cfg        Config
+		told, tell string // what it says itself, and the founder
+	}{
+		{"a certificate of its own making", cfg("n-2"), "does not take this node's certificate", "this node does not take the peer's certificate"},
+		{"no certificate", none, "the peer speaks TLS at its gossip port, and this node has no certificates", "the peer does not speak TLS: link_tls_cert_path"},
+	} {
+		within, cancel := context.WithCancel(t.Context())
+		out, ended := new(logBuffer), make(chan error, 1)
+		go func() {
+			d, err := Start(within, s.cfg, slog.New(slog.NewTextHandler(out, nil)))
+			if err == nil {
+				d.Close(context.Background())
+			}
+			ended <- err
+		}()
+		for end := time.Now().Add(patience); !strings.Contains(out.String(), s.told) || !strings.Contains(founder.String(), s.tell); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Errorf("a node with %s: it should say %q, the founder %q\n%s", s.what, s.told, s.tell, out)
+				break
+			}
+		}
+		cancel()
+		if err := <-ended; err == nil {
+			t.Errorf("a node with %s is taken in", s.what)
+		}
 	}
 	bad := cfg("n-1")
 	bad.DataDir, bad.LinkTLSCAPath = filepath.Join(dir, "x"), file("n-0.key")
@@ -132,15 +160,18 @@ func TestLinkTLSIsReadAgain(t *testing.T) {
 	founder.LinkTLSCertPath, founder.LinkTLSKeyPath, founder.LinkTLSCAPath = file("old.pem"), file("old.key"), file("founder-ca.pem")
 	joiner.LinkTLSCertPath, joiner.LinkTLSKeyPath, joiner.LinkTLSCAPath = file("joiner.pem"), file("joiner.key"), file("joiner-ca.pem")
 	startDaemon(t, founder)
-	d, err := Start(t.Context(), joiner, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close(t.Context())
-	within, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if d.WaitReady(within) == nil {
-		t.Fatal("a certificate of no authority is taken")
+	out, started := new(logBuffer), make(chan *Daemon, 1)
+	go func() {
+		d, err := Start(t.Context(), joiner, slog.New(slog.NewTextHandler(out, nil)))
+		if err != nil {
+			t.Error(err)
+		}
+		started <- d
+	}()
+	for end := time.Now().Add(patience); !strings.Contains(out.String(), "this node does not take the peer's certificate"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) || len(started) > 0 {
+			t.Fatal("a certificate of no authority is taken")
+		}
 	}
 	key, err := os.ReadFile(file("new.key"))
 	if err != nil {
@@ -148,7 +179,12 @@ func TestLinkTLSIsReadAgain(t *testing.T) {
 	}
 	put("old.key", key)
 	put("old.pem", pem["new"])
-	within, cancel = context.WithTimeout(t.Context(), time.Minute)
+	d := <-started
+	if d == nil {
+		return
+	}
+	defer d.Close(context.Background())
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := d.WaitReady(within); err != nil {
 		t.Errorf("the new certificate is not used: %v", err)

@@ -270,19 +270,6 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestUnreadableKeyIsNamed(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may read every file")
-	}
-	certFile, keyFile := givenPair(t)
-	if err := os.Chmod(keyFile, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openAt(t, certFile, keyFile, "", startClock()); err == nil || !strings.Contains(err.Error(), keyFile+": permission denied") {
-		t.Errorf("an unreadable key: %v", err)
-	}
-}
-
 func TestDevPairIsMadeOnceAndRenewed(t *testing.T) {
 	dir, at := filepath.Join(t.TempDir(), "data"), startClock()
 	s := mustOpen(t, "", "", dir, at)

@@ -2,7 +2,6 @@ package link
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -115,12 +114,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("formats %d to %d: the first must not be above the last", c.FormatMin, c.FormatMax)
 	}
 	if c.TLS != nil {
-		switch {
-		case len(c.TLS.Certificates) == 0 && (c.TLS.GetCertificate == nil || c.TLS.GetClientCertificate == nil):
-			return errors.New("mutual TLS between nodes needs a certificate and its key")
-		case c.TLS.RootCAs == nil || c.TLS.ClientCAs == nil:
-			return errors.New("mutual TLS between nodes needs the authorities that sign the nodes' certificates, for both directions")
-		}
+		return members.CheckTLS(c.TLS)
 	}
 	return nil
 }

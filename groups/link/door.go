@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/members"
 )
 
 // Door is the port through which nodes send each other requests (link_addr). Who is let
@@ -54,7 +56,7 @@ func (d *Door) Dial(ctx context.Context, node, addr string) (*Conn, error) {
 func (d *Door) Close() error { return d.g.Close() }
 
 func (d *Door) conn(v *visit) *Conn {
-	expire(v.raw, unacked)
+	members.ExpireUnacked(v.raw, unacked)
 	return &Conn{Conn: v.secure, raw: v.raw, peer: v.peer, g: d.g, closed: make(chan struct{})}
 }
 

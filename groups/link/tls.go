@@ -98,22 +98,10 @@ func tokenTLS(t members.Token) (*tls.Config, error) {
 			return nil
 		},
 	}
-	return harden(c), nil
+	return members.HardenTLS(c, protocolName), nil
 }
 
 // operatorTLS answers the operator's configuration with what must hold made to hold.
 func operatorTLS(c *tls.Config) *tls.Config {
-	c = c.Clone()
-	c.InsecureSkipVerify = false
-	c.ClientAuth = tls.RequireAndVerifyClientCert
-	c.GetConfigForClient = nil // would answer one that is not made so
-	return harden(c)
-}
-
-func harden(c *tls.Config) *tls.Config {
-	c.MinVersion, c.MaxVersion = tls.VersionTLS13, tls.VersionTLS13
-	c.NextProtos = []string{protocolName}
-	c.SessionTicketsDisabled, c.ClientSessionCache = true, nil
-	c.DynamicRecordSizingDisabled = true // batches are written whole
-	return c
+	return members.MutualTLS(c, protocolName)
 }

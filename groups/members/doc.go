@@ -45,9 +45,16 @@
 // No wall clock matters. What is told of time is how long something has been so, by
 // this node's monotonic clock.
 //
+// # TLS
+//
+// Where the operator's certificates are there, all of it goes over mutual TLS and TCP
+// alone: each exchange over a connection, packets over one to each peer that stays a
+// while (secure.go, lane.go).
+//
 // # Limits
 //
 // Whoever has no key can cost a node at most maxStreams connections and
-// maxUnread bytes (transport.go). Records are at most maxRecordBytes long, the table
+// maxUnread bytes (transport.go), and who has a certificate and no token maxLanes
+// connections with a packet each. Records are at most maxRecordBytes long, the table
 // holds maxMembers.
 package members

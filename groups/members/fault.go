@@ -9,7 +9,7 @@ import (
 )
 
 // Fault is why others keep this node out, or why it keeps out itself: another token,
-// another cluster, a node id in use or kept for another, formats, a copied data directory. It is nil when
+// no certificates by which each takes the other, another cluster, a node id in use or kept for another, formats, a copied data directory. It is nil when
 // nothing of the kind happened in the last minute, or joining worked since. The node
 // goes on trying.
 func (m *Members) Fault() error {
@@ -54,7 +54,7 @@ func (m *Members) Clash() error {
 // with another token, cluster or format, who strayed is not this node's to say.
 func (m *Members) Standing(fault error) string {
 	if m.table.self().State != Joining {
-		for _, reason := range []error{ErrToken, ErrCluster, ErrFormat, ErrRecord} {
+		for _, reason := range []error{ErrToken, ErrTLS, ErrCluster, ErrFormat, ErrRecord} {
 			if errors.Is(fault, reason) {
 				return "at odds with another one, and one of the two strayed"
 			}

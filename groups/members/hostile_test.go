@@ -135,7 +135,7 @@ func TestGarbage(t *testing.T) {
 // TestOldestStreamIsCut opens one connection too many.
 func TestOldestStreamIsCut(t *testing.T) {
 	t.Parallel()
-	tr := newDialer(t.Context(), time.Second)
+	tr := newDialer(t.Context(), time.Second, nil, nil)
 	defer func() { _ = tr.Shutdown() }()
 	var clients, servers []net.Conn
 	began := time.Now()
@@ -182,7 +182,7 @@ func TestOldestStreamIsCut(t *testing.T) {
 // TestStreamLimits sends one byte more than each limit of streams.
 func TestStreamLimits(t *testing.T) {
 	t.Parallel()
-	tr := newDialer(t.Context(), time.Second)
+	tr := newDialer(t.Context(), time.Second, nil, nil)
 	defer func() { _ = tr.Shutdown() }()
 	var all []*stream
 	read := func(total int) error {
@@ -228,7 +228,7 @@ func TestStreamLimits(t *testing.T) {
 // TestDatagramLimit sends a datagram of the limit, and one byte more.
 func TestDatagramLimit(t *testing.T) {
 	t.Parallel()
-	tr, err := newTransport(netip.MustParseAddrPort("127.0.0.1:0"), netip.AddrPort{}, time.Second)
+	tr, err := newTransport(netip.MustParseAddrPort("127.0.0.1:0"), netip.AddrPort{}, time.Second, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

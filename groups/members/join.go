@@ -80,6 +80,8 @@ func (m *Members) targets() (list []netip.AddrPort, err error) {
 		found, err := resolve(m.ctx, seed)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("seed %s: %w", seed, err))
+		} else {
+			m.places.are(seed, found)
 		}
 		for _, a := range found {
 			add(a)
@@ -121,7 +123,7 @@ func (m *Members) tryAll(targets []netip.AddrPort) error {
 	wg.Wait()
 	// Only now: a stranger may have answered before the others did.
 	for _, err := range errs {
-		if errors.Is(err, ErrToken) && m.table.alone() {
+		if (errors.Is(err, ErrToken) || errors.Is(err, ErrTLS)) && m.table.alone() {
 			m.fault(err)
 		}
 	}
@@ -149,6 +151,8 @@ func joinError(err error) error {
 		return errSelf
 	case strings.Contains(text, otherKey):
 		return fmt.Errorf("%w: its answer cannot be decrypted: all nodes of a cluster need the same internal_auth_token", ErrToken)
+	case strings.HasPrefix(text, ErrTLS.Error()+": "):
+		return &refusal{reason: ErrTLS, text: strings.TrimPrefix(text, ErrTLS.Error()+": ")}
 	case containsAny(text, foreign):
 		return fmt.Errorf("%w: its answer is no gossip", ErrRecord)
 	}

@@ -4,11 +4,17 @@ import "time"
 
 // A member's name waits for its data directory while that is away: it restarts, more often
 // than not, and whoever comes with its name and an empty disk must not get its replicas
-// meanwhile.
+// meanwhile. Who comes at the raft address that the member had is no other: two processes
+// do not listen at one address, so the member is gone, and its disk is another.
+
+// Holder is whose a name is: a data directory, and where it spoke raft.
+type Holder struct {
+	HostID, RaftAddr string
+}
 
 // former is a data directory that had a name before this start.
 type former struct {
-	host  string
+	Holder
 	until time.Time // when the name waits for it no more; monotonic
 }
 
@@ -23,27 +29,32 @@ func (t *table) kept(rec *Record, addr string) *refusal {
 	if e := t.mu.nodes[rec.NodeID]; e != nil {
 		had = former{}
 		if e.rec.State >= Member {
-			had = former{e.rec.HostID, e.since.Add(t.keep)}
+			had = former{Holder{e.rec.HostID, e.rec.RaftAddr}, e.since.Add(t.keep)}
 		}
 	}
-	if had.host == "" || had.host == rec.HostID || !now.Before(had.until) {
+	if had.HostID == "" || had.HostID == rec.HostID || !now.Before(had.until) {
 		return nil
 	}
-	return keptFor(rec, addr, had.host, had.until.Sub(now))
+	if had.RaftAddr != "" && had.RaftAddr == rec.RaftAddr {
+		return nil
+	}
+	return keptFor(rec, addr, had.Holder, had.until.Sub(now))
 }
 
 // keepFor makes names wait for the data directories that had them before this start.
-func (t *table) keepFor(names map[string]string, keep time.Duration) {
+func (t *table) keepFor(names map[string]Holder, keep time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.keep, t.mu.before = keep, make(map[string]former)
 	until := time.Now().Add(keep)
-	for node, host := range names {
-		t.mu.before[node] = former{host, until}
+	for node, h := range names {
+		t.mu.before[node] = former{h, until}
 	}
 }
 
-// Kept says that a name waits for another data directory than this one, which is away.
+// Kept says that a name waits for another data directory than this one, which is away, as
+// far as can be said without knowing where this one speaks raft: Records that come by gossip
+// tell that, and who was let in by it is not refused here.
 func (m *Members) Kept(nodeID, hostID string) error {
 	m.table.mu.Lock()
 	defer m.table.mu.Unlock()

@@ -8,12 +8,14 @@ import (
 )
 
 // TestKeptName: the name of a member that is away waits for its data directory, for so
-// long or until it is forgotten; that of a node that was never a member does not.
+// long or until it is forgotten; that of a node that was never a member does not. Nobody waits
+// once another disk speaks at the address where the member did.
 func TestKeptName(t *testing.T) {
 	member := sample()
 	member.State = Member
 	other := member
-	other.HostID, other.State = hostID(8), Joining
+	other.HostID, other.State, other.RaftAddr = hostID(8), Joining, "elsewhere:50052"
+	was := map[string]Holder{"node-7": {member.HostID, member.RaftAddr}}
 	for name, c := range map[string]struct {
 		before func(tab *table)
 		want   error
@@ -48,10 +50,10 @@ func TestKeptName(t *testing.T) {
 			tab.gone(said(joins, 1))
 		}, nil},
 		"known from before": {func(tab *table) {
-			tab.keepFor(map[string]string{"node-7": member.HostID}, time.Hour)
+			tab.keepFor(was, time.Hour)
 		}, ErrKept},
 		"known from before, and replaced": {func(tab *table) {
-			tab.keepFor(map[string]string{"node-7": member.HostID}, time.Hour)
+			tab.keepFor(was, time.Hour)
 			in := other
 			in.State = Member
 			if why := tab.hear(in, 2); why != nil {
@@ -59,17 +61,17 @@ func TestKeptName(t *testing.T) {
 			}
 		}, nil},
 		"known from long before": {func(tab *table) {
-			tab.keepFor(map[string]string{"node-7": member.HostID}, time.Hour)
-			tab.mu.before["node-7"] = former{member.HostID, time.Now()}
+			tab.keepFor(was, time.Hour)
+			tab.mu.before["node-7"] = former{was["node-7"], time.Now()}
 		}, nil},
 		"known from before and forgotten": {func(tab *table) {
-			tab.keepFor(map[string]string{"node-7": member.HostID}, time.Hour)
+			tab.keepFor(was, time.Hour)
 			if err := tab.forget("node-7"); err != nil {
 				t.Error(err)
 			}
 		}, nil},
 		"its own, known from before": {func(tab *table) {
-			tab.keepFor(map[string]string{"node-7": other.HostID}, time.Hour)
+			tab.keepFor(map[string]Holder{"node-7": {other.HostID, other.RaftAddr}}, time.Hour)
 		}, nil},
 	} {
 		tab, _ := writtenDown()
@@ -82,7 +84,15 @@ func TestKeptName(t *testing.T) {
 		if c.want == nil {
 			continue
 		}
-		for _, want := range []string{hostID(8), member.HostID, "another node_id", "wait if its disk was replaced", "eviction_window_secs"} {
+		there, _ := writtenDown()
+		there.keepFor(nil, time.Minute)
+		c.before(there)
+		same := other
+		same.RaftAddr = member.RaftAddr
+		if why := there.hear(same, 2); why != nil {
+			t.Errorf("%s: another disk at the member's own address is refused: %v", name, why)
+		}
+		for _, want := range []string{hostID(8), member.HostID, "another node_id", "wait if its disk was replaced", member.RaftAddr, "eviction_window_secs"} {
 			if !strings.Contains(why.Error(), want) {
 				t.Errorf("%s: it is told %q, want %q in it", name, why, want)
 			}

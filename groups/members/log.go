@@ -16,6 +16,7 @@ type listLog struct {
 	log    *slog.Logger
 	limit  *Limiter    // of warnings, by kind and peer
 	silent atomic.Bool // closing: what fails now fails for that
+	secure bool        // over TLS, so without UDP
 }
 
 func (l *listLog) logger() *log.Logger { return log.New(l, "", 0) }
@@ -40,9 +41,12 @@ var foreign = []string{
 	errUnread.Error(),
 }
 
+// noUDP are the words of a message that means what it says without TLS alone.
+const noUDP = "UDP probes failed, network may be misconfigured"
+
 // loud are the words of other messages that people must see.
 var loud = []string{
-	"UDP probes failed, network may be misconfigured",
+	noUDP,
 	"handler queue full",
 	"Too many pending push/pull requests",
 }
@@ -60,12 +64,23 @@ func (l *listLog) Write(p []byte) (int, error) {
 			if l.limit.Allow("foreign" + peer) {
 				l.log.Warn("refused gossip of a peer that does not have this cluster's internal_auth_token, or is no pathlockd node", "peer", peer)
 			}
-		} else if containsAny(line, loud) && l.limit.Allow(line) {
+		} else if containsAny(line, loud) && (!l.secure || !strings.Contains(line, noUDP)) && l.limit.Allow(line) {
 			level = slog.LevelWarn
 		}
 	}
 	l.log.Log(context.Background(), level, "gossip", "message", line)
 	return len(p), nil
+}
+
+// warn tells of a peer that does wrong, once in a while for each key.
+func (l *listLog) warn(key, what, peer string, why error) {
+	if !l.silent.Load() && l.limit.Allow(key) {
+		l.log.Warn(what, "peer", peer, "why", why)
+	}
+}
+
+func (l *listLog) debug(what, peer string, why error) {
+	l.log.Debug(what, "peer", peer, "why", why)
 }
 
 func containsAny(line string, words []string) bool {
@@ -89,4 +104,12 @@ func sender(line string) string {
 		return host
 	}
 	return addr
+}
+
+// hostOf is the host of a connection's other end.
+func hostOf(a net.Addr) string {
+	if host, _, err := net.SplitHostPort(a.String()); err == nil {
+		return host
+	}
+	return a.String()
 }

@@ -3,6 +3,7 @@ package members
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,12 @@ import (
 type Config struct {
 	Self  Record
 	Token Token
+	// TLS, if there, is the operator's: gossip goes over mutual TLS alone then, without
+	// UDP, on all nodes of the cluster. As groups/link's, with which it is shared.
+	TLS *tls.Config
+	// Hosts are raft addresses of nodes by the gossip addresses that they had before this start:
+	// with TLS, who is there may show a certificate for one.
+	Hosts map[string]string
 
 	Bind      string   // gossip_addr, host:port; port 0 is any that is free
 	Advertise string   // gossip_advertise_addr; empty: where it listens
@@ -29,11 +36,12 @@ type Config struct {
 	Settings map[string]string
 
 	// Keep is how long a member's name is refused to another data directory after the
-	// member was last seen: it may be restarting. Forget ends it.
+	// member was last seen: it may be restarting. One at the member's own raft address
+	// is let in as soon as the member is missed. Forget ends it.
 	Keep time.Duration
-	// Kept are the data directories that had names before this start, as host ids by
-	// node id: Keep counts from the start for them.
-	Kept map[string]string
+	// Kept is whose names those of nodes were before this start, by node id: Keep counts
+	// from the start for them.
+	Kept map[string]Holder
 
 	// OneHost is for nodes that share a machine, in tests and demonstrations: they
 	// miss each other within 5 s, and find false alarms out sooner. All nodes of a
@@ -77,6 +85,7 @@ type Members struct {
 	own       *ownAddresses
 	list      *memberlist.Memberlist
 	listLog   *listLog
+	places    places
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -114,7 +123,7 @@ func Start(c Config) (*Members, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	c.Settings = maps.Clone(c.Settings)
+	c.Settings, c.Hosts = maps.Clone(c.Settings), maps.Clone(c.Hosts)
 	m := &Members{
 		config: c, name: c.Self.name(), timing: &lan, started: time.Now(),
 		update: make(chan struct{}, 1), wake: make(chan struct{}, 1), toTell: make(chan notice, maxTold),
@@ -146,7 +155,12 @@ func (m *Members) listen(key []byte) error {
 	if err != nil {
 		return err
 	}
-	if m.transport, err = newTransport(listen, told, m.timing.dial); err != nil {
+	sec, err := newSecure(m.config.TLS, m.hosts)
+	if err != nil {
+		return err
+	}
+	m.listLog.secure = sec != nil
+	if m.transport, err = newTransport(listen, told, m.timing.dial, sec, m.listLog); err != nil {
 		return err
 	}
 	m.transport.lost.Store(&m.config.Lost)

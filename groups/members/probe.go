@@ -3,6 +3,7 @@ package members
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,7 @@ type Answer struct {
 	// Settings are those that a cluster is founded with, by configuration key.
 	Settings map[string]string
 	// Err is why there is no answer. It wraps ErrToken when the seed has another
-	// token.
+	// token, ErrTLS when certificates are in the way.
 	Err error
 }
 
@@ -67,7 +68,8 @@ func ClusterOf(answers []Answer) (*Answer, error) {
 // Ask is a probe's question.
 type Ask struct {
 	Token Token
-	Seeds []string // host:port
+	TLS   *tls.Config // as in Config
+	Seeds []string    // host:port
 	// Bind and Advertise are as in Config: addresses of the node itself are skipped.
 	Bind, Advertise string
 	// Waiting, if there, is told once what the seeds said when none belongs to a founded
@@ -95,6 +97,11 @@ func (ask *Ask) probe(ctx context.Context, t *timing) ([]Answer, error) {
 	}
 	if err := checkSeeds(ask.Seeds); err != nil {
 		return nil, err
+	}
+	if ask.TLS != nil {
+		if err := CheckTLS(ask.TLS); err != nil {
+			return nil, fmt.Errorf("gossip: %w", err)
+		}
 	}
 	if ask.Log == nil {
 		ask.Log = slog.Default()
@@ -172,7 +179,7 @@ func (ask *Ask) seed(ctx context.Context, seed string, own *ownAddresses, t *tim
 		return a, true
 	}
 	for _, addr := range addrs {
-		said, err := ask.address(ctx, addr.String(), t, key)
+		said, err := ask.address(ctx, seed, addr.String(), t, key)
 		if err == nil {
 			said.Seed, said.Addr = seed, addr.String()
 			return *said, false
@@ -215,15 +222,19 @@ func (a *asker) MergeRemoteState(b []byte, _ bool) {
 	a.mu.said, a.mu.err = said, err
 }
 
-// address asks whoever is at one address.
-func (ask *Ask) address(ctx context.Context, addr string, t *timing, key []byte) (*Answer, error) {
-	a := &asker{name: "asking" + string(tagMark) + rand.Text()}
-	c := t.settings(key)
-	c.Name, c.Transport = a.name, newDialer(ctx, t.dial)
-	c.Delegate, c.Alive = a, a
-	c.ProbeInterval, c.GossipInterval, c.PushPullInterval = 0, 0, 0
+// address asks whoever is at one address of a seed.
+func (ask *Ask) address(ctx context.Context, seed, addr string, t *timing, key []byte) (*Answer, error) {
 	quiet := &listLog{log: ask.Log}
 	quiet.silent.Store(true) // what fails is in the answer
+	sec, err := newSecure(ask.TLS, func(addr string) []string { return hostsOf(addr, seed) })
+	if err != nil {
+		return nil, err
+	}
+	a := &asker{name: "asking" + string(tagMark) + rand.Text()}
+	c := t.settings(key)
+	c.Name, c.Transport = a.name, newDialer(ctx, t.dial, sec, quiet)
+	c.Delegate, c.Alive = a, a
+	c.ProbeInterval, c.GossipInterval, c.PushPullInterval = 0, 0, 0
 	c.Logger = quiet.logger()
 	list, err := memberlist.Create(c)
 	if err != nil {

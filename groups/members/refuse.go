@@ -51,16 +51,16 @@ func otherCluster(self, rec *Record, addr string) *refusal {
 }
 
 func sameNodeID(rec *Record, addr, host, where string) *refusal {
-	return refuse(ErrNodeID, "node_id %s of data directory %s at %s is used by data directory %s at %s: give one of them another node_id. A node whose disk was replaced is let in half of eviction_window_secs after its former self is gone",
+	return refuse(ErrNodeID, "node_id %s of data directory %s at %s is used by data directory %s at %s: give one of them another node_id. A node whose disk was replaced is let in when its former self is missed, after seconds; with another raft_addr half of eviction_window_secs later",
 		rec.NodeID, rec.HostID, addr, host, where)
 }
 
-func keptFor(rec *Record, addr, host string, left time.Duration) *refusal {
+func keptFor(rec *Record, addr string, had Holder, left time.Duration) *refusal {
 	if addr != "" {
 		addr = " at " + addr
 	}
-	return refuse(ErrKept, "node_id %s of data directory %s%s belongs to data directory %s, which is away and may come back for another %v (half of eviction_window_secs): wait if its disk was replaced; give this node another node_id and an empty data_dir if not",
-		rec.NodeID, rec.HostID, addr, host, left.Round(time.Second))
+	return refuse(ErrKept, "node_id %s of data directory %s%s belongs to data directory %s, which is away and may come back to raft_addr %s for another %v (half of eviction_window_secs): wait if its disk was replaced and it moved; give this node another node_id and an empty data_dir if not",
+		rec.NodeID, rec.HostID, addr, had.HostID, had.RaftAddr, left.Round(time.Second))
 }
 
 func oldStart(rec *Record, addr string, newest uint64) *refusal {

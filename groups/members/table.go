@@ -257,6 +257,19 @@ func (t *table) addresses() (alive map[netip.AddrPort]bool, missed []netip.AddrP
 	return alive, missed
 }
 
+// hosts lists the hosts that whoever gossips at an address says to be reached at for
+// raft and requests.
+func (t *table) hosts(gossip netip.AddrPort) (list []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.mu.nodes {
+		if e.gossip == gossip {
+			list = append(list, e.rec.RaftAddr, e.rec.LinkAddr)
+		}
+	}
+	return list
+}
+
 // alone says that nobody else is known to be alive.
 func (t *table) alone() bool {
 	t.mu.Lock()

@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -42,43 +43,49 @@ var (
 )
 
 // transport carries memberlist's packets over UDP and its exchanges over TCP, at the
-// same port. One that was made by newDialer listens nowhere and only dials.
+// same port; where the operator's certificates are there, both over TLS (secure.go). One
+// that was made by newDialer listens nowhere and only dials.
 type transport struct {
 	ctx    context.Context // ends when the transport does
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the two listening goroutines
+	wg     sync.WaitGroup // its goroutines
 	conns  sync.WaitGroup // connections that are not closed by who uses them
 
-	tcp  *net.TCPListener // nil: it only dials
-	udp  *net.UDPConn     // likewise
-	told netip.AddrPort   // the address that the others are told
-	dial time.Duration
-	lost atomic.Pointer[func(to string, stream bool) bool] // Config.Lost
+	secure *secure          // nil: no TLS
+	log    *listLog         // of what peers do wrong
+	tcp    *net.TCPListener // nil: it only dials
+	udp    *net.UDPConn     // likewise, and with TLS
+	told   netip.AddrPort   // the address that the others are told
+	dial   time.Duration
+	lost   atomic.Pointer[func(to string, stream bool) bool] // Config.Lost
 
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 	unread  atomic.Int64
+	turn    atomic.Uint64 // counts packets over TLS
 
 	out struct{ packets, bytes atomic.Uint64 }
 
 	mu struct {
 		sync.Mutex
-		open   map[*stream]struct{}
-		oldest []*stream // inbound, by age
-		closed bool
+		open    map[*stream]struct{}
+		oldest  []*stream            // inbound, by age, but for those in inbound
+		inbound map[*stream]struct{} // those with packets, over TLS
+		lanes   map[string]*lane     // over TLS, by gossip address
+		closed  bool
 	}
 }
 
 var _ memberlist.Transport = (*transport)(nil)
 
 // newDialer makes a transport that listens nowhere and ends with ctx.
-func newDialer(ctx context.Context, dial time.Duration) *transport {
+func newDialer(ctx context.Context, dial time.Duration, sec *secure, log *listLog) *transport {
 	t := &transport{
-		dial: dial, told: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1),
+		dial: dial, secure: sec, log: log, told: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1),
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 	}
 	t.ctx, t.cancel = context.WithCancel(ctx)
-	t.mu.open = make(map[*stream]struct{})
+	t.mu.open, t.mu.inbound, t.mu.lanes = make(map[*stream]struct{}), make(map[*stream]struct{}), make(map[string]*lane)
 	return t
 }
 
@@ -87,11 +94,14 @@ const bindTries = 10
 
 // newTransport listens at an address; port 0 is any that is free. The others are
 // told another one when advertise is set, with the same port when that is 0.
-func newTransport(bind, advertise netip.AddrPort, dial time.Duration) (*transport, error) {
-	t := newDialer(context.Background(), dial)
+func newTransport(bind, advertise netip.AddrPort, dial time.Duration, sec *secure, log *listLog) (*transport, error) {
+	t := newDialer(context.Background(), dial, sec, log)
 	var err error
 	for range bindTries {
 		if t.tcp, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(bind)); err != nil {
+			break
+		}
+		if sec != nil {
 			break
 		}
 		at := netip.AddrPortFrom(bind.Addr(), t.tcp.Addr().(*net.TCPAddr).AddrPort().Port())
@@ -107,8 +117,6 @@ func newTransport(bind, advertise netip.AddrPort, dial time.Duration) (*transpor
 		t.cancel()
 		return nil, fmt.Errorf("listen for gossip: %w", err)
 	}
-	// Bursts are short: all that a cluster says at once fits.
-	_ = t.udp.SetReadBuffer(1 << 20)
 	port := t.port()
 	if advertise.IsValid() {
 		t.told = advertise
@@ -118,9 +126,12 @@ func newTransport(bind, advertise netip.AddrPort, dial time.Duration) (*transpor
 	} else {
 		t.told = netip.AddrPortFrom(bind.Addr(), port)
 	}
-	t.wg.Add(2)
-	go t.accept()
-	go t.receive()
+	t.wg.Go(t.accept)
+	if t.udp != nil {
+		// Bursts are short: all that a cluster says at once fits.
+		_ = t.udp.SetReadBuffer(1 << 20)
+		t.wg.Go(t.receive)
+	}
 	return t, nil
 }
 
@@ -131,23 +142,28 @@ func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return t.told.Addr().Unmap().AsSlice(), int(t.told.Port()), nil
 }
 
-// PacketCh gives memberlist what came in over UDP.
+// PacketCh gives memberlist the packets that came in. Over TLS they are from a port that
+// nobody listens at, which matters to nobody: memberlist answers to the address that is
+// in the packet.
 func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
 // StreamCh gives memberlist the connections that came in.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-// WriteTo sends one datagram.
+// WriteTo sends one packet.
 func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("send gossip: %w", err)
 	}
-	if t.udp == nil || t.ctx.Err() != nil {
+	if t.tcp == nil || t.ctx.Err() != nil {
 		return time.Time{}, errClosed
 	}
 	if t.isLost(addr, false) {
 		return time.Now(), nil
+	}
+	if t.secure != nil {
+		return time.Now(), t.carry(b, to)
 	}
 	n, err := t.udp.WriteToUDPAddrPort(b, to)
 	t.out.packets.Add(1)
@@ -157,11 +173,22 @@ func (t *transport) WriteTo(b []byte, addr string) (time.Time, error) {
 
 // DialTimeout opens a connection to another node.
 func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	if t.secure != nil {
+		conn, err := t.dialTLS(addr, timeout, exchangeProtocol)
+		if err != nil {
+			return nil, err // and no interface with nothing in it
+		}
+		return conn, nil
+	}
+	return t.dialTCP(t.ctx, addr, timeout)
+}
+
+func (t *transport) dialTCP(ctx context.Context, addr string, timeout time.Duration) (*stream, error) {
 	if t.isLost(addr, true) {
 		return nil, errLost
 	}
 	dialer := net.Dialer{Timeout: min(timeout, t.dial)}
-	conn, err := dialer.DialContext(t.ctx, "tcp", addr)
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -170,6 +197,26 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 		return nil, errClosed
 	}
 	return s, nil
+}
+
+// dialTLS opens a connection for one of the two protocols.
+func (t *transport) dialTLS(addr string, timeout time.Duration, protocol string) (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	defer cancel()
+	s, err := t.dialTCP(ctx, addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	ExpireUnacked(s.Conn, laneStall)
+	conn, err := t.secure.dialed(ctx, s, addr, protocol)
+	if err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	if protocol == packetProtocol {
+		s.unlimit() // it stays
+	}
+	return conn, nil
 }
 
 // isLost asks the fault laboratory, if there is one.
@@ -182,7 +229,10 @@ func (t *transport) isLost(to string, stream bool) bool {
 func (t *transport) Shutdown() error {
 	t.cancel()
 	if t.tcp != nil {
-		_, _ = t.tcp.Close(), t.udp.Close()
+		_ = t.tcp.Close()
+	}
+	if t.udp != nil {
+		_ = t.udp.Close()
 	}
 	t.mu.Lock()
 	t.mu.closed = true
@@ -192,118 +242,4 @@ func (t *transport) Shutdown() error {
 	t.mu.Unlock()
 	t.wg.Wait()
 	return nil
-}
-
-// accept takes connections in until the listener is closed.
-func (t *transport) accept() {
-	defer t.wg.Done()
-	for {
-		conn, err := t.tcp.Accept()
-		if err != nil {
-			if !t.pause() {
-				return
-			}
-			continue // out of file descriptors, say
-		}
-		for !t.room(time.Now()) {
-			if !t.pause() {
-				_ = conn.Close()
-				return
-			}
-		}
-		s := &stream{Conn: conn, t: t, born: time.Now()}
-		if !t.track(s, true) {
-			return
-		}
-		select {
-		case t.streams <- s:
-		case <-t.ctx.Done():
-			_ = s.Close()
-			return
-		}
-	}
-}
-
-// receive takes datagrams in until the socket is closed.
-func (t *transport) receive() {
-	defer t.wg.Done()
-	buf := make([]byte, maxDatagram+1)
-	for {
-		n, from, err := t.udp.ReadFromUDPAddrPort(buf)
-		now := time.Now()
-		if err != nil {
-			if !t.pause() {
-				return
-			}
-			continue
-		}
-		if n == 0 || n > maxDatagram {
-			continue
-		}
-		p := &memberlist.Packet{
-			Buf:       append(make([]byte, 0, n), buf[:n]...),
-			From:      net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.Addr().Unmap(), from.Port())),
-			Timestamp: now,
-		}
-		select {
-		case t.packets <- p:
-		case <-t.ctx.Done():
-			return
-		}
-	}
-}
-
-// pause waits a moment after an error, and says whether to go on.
-func (t *transport) pause() bool {
-	select {
-	case <-t.ctx.Done():
-		return false
-	case <-time.After(10 * time.Millisecond):
-		return true
-	}
-}
-
-// room says whether one more connection may come in, and makes room by cutting the
-// oldest when that had its time.
-func (t *transport) room(now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.mu.oldest) < maxStreams {
-		return true
-	}
-	if now.Sub(t.mu.oldest[0].born) < minStreamTime {
-		return false
-	}
-	_ = t.mu.oldest[0].Conn.Close() // its reader ends, and closes it properly
-	t.mu.oldest = append(t.mu.oldest[:0], t.mu.oldest[1:]...)
-	return true
-}
-
-// track counts an open connection. It closes s and says no when the transport is
-// closed.
-func (t *transport) track(s *stream, inbound bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.closed {
-		_ = s.Conn.Close()
-		return false
-	}
-	t.mu.open[s] = struct{}{}
-	t.conns.Add(1)
-	if inbound {
-		t.mu.oldest = append(t.mu.oldest, s)
-	}
-	return true
-}
-
-func (t *transport) untrack(s *stream) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.mu.open, s)
-	for i, o := range t.mu.oldest {
-		if o == s {
-			t.mu.oldest = append(t.mu.oldest[:i], t.mu.oldest[i+1:]...)
-			break
-		}
-	}
 }

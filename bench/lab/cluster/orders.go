@@ -14,9 +14,12 @@ import (
 
 // What operators ask of a cluster.
 
+// orderWithin is how long they wait for an answer: longer than a node tries.
+const orderWithin = 2 * requestTimeout
+
 // Status is the cluster as a node sees it.
 func Status(ctx context.Context, c Cluster, node int) (*wire.ClusterStatus, error) {
-	res, err := once(ctx, c, node, &wire.Request{Op: wire.OpClusterStatus})
+	res, err := Ask(ctx, c, node, orderWithin, &wire.Request{Op: wire.OpClusterStatus})
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +42,7 @@ func Healthy(ctx context.Context, c Cluster, node int) error {
 
 // Transfer gives the leadership of a log to a node.
 func Transfer(ctx context.Context, c Cluster, log uint64, to int) error {
-	_, err := once(ctx, c, to, &wire.Request{Op: wire.OpClusterTransfer, Target: log, Node: c.NodeID(to)})
+	_, err := Ask(ctx, c, to, orderWithin, &wire.Request{Op: wire.OpClusterTransfer, Target: log, Node: c.NodeID(to)})
 	return err
 }
 
@@ -49,13 +52,13 @@ func Drain(ctx context.Context, c Cluster, node int, d wire.Drain) error {
 	if d == wire.DrainNone {
 		req = &wire.Request{Op: wire.OpNodeResume, Node: c.NodeID(node)}
 	}
-	_, err := once(ctx, c, (node+1)%c.Nodes(), req)
+	_, err := Ask(ctx, c, (node+1)%c.Nodes(), orderWithin, req)
 	return err
 }
 
 // Remove gives a node up for good; another one is asked.
 func Remove(ctx context.Context, c Cluster, node int) error {
-	_, err := once(ctx, c, (node+1)%c.Nodes(), &wire.Request{Op: wire.OpNodeRemove, Node: c.NodeID(node)})
+	_, err := Ask(ctx, c, (node+1)%c.Nodes(), orderWithin, &wire.Request{Op: wire.OpNodeRemove, Node: c.NodeID(node)})
 	return err
 }
 
@@ -122,9 +125,11 @@ func await(ctx context.Context, c Cluster, node int, good func(*wire.ClusterStat
 	}
 }
 
-// once asks one thing of a node.
-func once(ctx context.Context, c Cluster, node int, req *wire.Request) (*wire.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
+// Ask asks one thing of a node, once and in a session of its own, within a time that counts
+// from the dialling on. A node's refusal is the error, a *wire.Error; the result is nil when
+// there was no answer.
+func Ask(ctx context.Context, c Cluster, node int, within time.Duration, req *wire.Request) (*wire.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	s := session.New()
 	conn, err := c.Dial(ctx, node, s)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -38,23 +37,6 @@ func take(owner string, i int) *wire.Request {
 	}
 }
 
-// ask asks a node once.
-func ask(ctx context.Context, c *Nodes, node int, within time.Duration, req *wire.Request) (*wire.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	s := session.New()
-	conn, err := c.Dial(ctx, node, s)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	res, err := conn.Ask(ctx, s.Next(), req, nil)
-	if err == nil && res.Err() != nil {
-		err = res.Err()
-	}
-	return res, err
-}
-
 // rest is the time between two looks at something.
 func rest(ctx context.Context) {
 	select {
@@ -67,7 +49,7 @@ func rest(ctx context.Context) {
 func until(ctx context.Context, t *testing.T, c *Nodes, node int, req *wire.Request, want wire.Code) {
 	t.Helper()
 	for late := time.Now().Add(time.Minute); ; {
-		_, err := ask(ctx, c, node, patience, req)
+		_, err := Ask(ctx, c, node, patience, req)
 		var e *wire.Error
 		switch {
 		case err == nil && want == wire.OK, errors.As(err, &e) && e.Code == want:
@@ -120,15 +102,15 @@ func TestPause(t *testing.T) {
 	said := make(chan error, 1)
 	unheard, hang := context.WithCancel(ctx)
 	go func() {
-		_, err := ask(unheard, c, 0, time.Hour, take("unheard", 3*often))
+		_, err := Ask(unheard, c, 0, time.Hour, take("unheard", 3*often))
 		said <- err
 	}()
 	heard := make(chan error, 1)
 	go func() {
-		res, err := ask(ctx, c, 0, time.Hour, take("patient", 3*often+1))
+		res, err := Ask(ctx, c, 0, time.Hour, take("patient", 3*often+1))
 		for unavailable := new(wire.Error); errors.As(err, &unavailable) && unavailable.Code == wire.Unavailable; { // not yet
 			rest(ctx)
-			res, err = ask(ctx, c, 0, time.Hour, take("patient", 3*often+1))
+			res, err = Ask(ctx, c, 0, time.Hour, take("patient", 3*often+1))
 		}
 		if err == nil && res.Status != wire.StatusOK {
 			err = fmt.Errorf("answered %v", res.Status)
@@ -152,11 +134,11 @@ func TestPause(t *testing.T) {
 	}
 	// The others are asked what it did.
 	for i, owner := range []string{"unheard", "patient"} {
-		res, err := ask(ctx, c, 1, patience, take("other", 3*often+i))
+		res, err := Ask(ctx, c, 1, patience, take("other", 3*often+i))
 		if err != nil || res.Status != wire.StatusOK {
 			t.Errorf("what %s asked of a node that is paused is carried out: %+v, %v", owner, res, err)
 		}
-		if _, err := ask(ctx, c, 1, patience, &wire.Request{Op: wire.OpReleaseAll, Owner: "other"}); err != nil {
+		if _, err := Ask(ctx, c, 1, patience, &wire.Request{Op: wire.OpReleaseAll, Owner: "other"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -173,7 +155,7 @@ func TestPause(t *testing.T) {
 	if err := <-heard; err != nil {
 		t.Fatalf("what was asked of a node while it was paused is not answered afterwards: %v", err)
 	}
-	res, err := ask(ctx, c, 1, patience, take("late", 3*often+1))
+	res, err := Ask(ctx, c, 1, patience, take("late", 3*often+1))
 	if err != nil || res.Status != wire.StatusConflict || res.Owner != "patient" {
 		t.Errorf("what was asked of a node while it was paused is not carried out afterwards: %+v, %v", res, err)
 	}

@@ -195,7 +195,7 @@ func (c *Processes) served(ctx context.Context, node int) error {
 		if up == nil {
 			return fmt.Errorf("node %d: %w", node, ErrDown)
 		}
-		res, err := once(ctx, c, node, &wire.Request{Op: wire.OpHealth})
+		res, err := Ask(ctx, c, node, orderWithin, &wire.Request{Op: wire.OpHealth})
 		if err == nil && res.Flag {
 			return nil
 		}
@@ -215,7 +215,7 @@ func (c *Processes) Leaders(ctx context.Context) []int {
 		if paused || c.cluster.Node(i) == nil {
 			continue
 		}
-		res, err := once(ctx, c, i, &wire.Request{Op: wire.OpTopology})
+		res, err := Ask(ctx, c, i, orderWithin, &wire.Request{Op: wire.OpTopology})
 		if err == nil && res.List != nil && res.List.Topology != nil {
 			return leaders(res.List.Topology)
 		}

@@ -158,7 +158,7 @@ func (s *saver) reach(ctx context.Context, node int) (*saving, error) {
 }
 
 func (at *saving) ask(ctx context.Context, req *wire.Request) (*wire.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, orderWithin)
 	defer cancel()
 	res, err := at.Ask(ctx, at.s.Next(), req, nil)
 	if err == nil && res.Err() != nil {

@@ -1,4 +1,4 @@
-package link
+package members
 
 import (
 	"net"
@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// expire has the kernel end a connection when something that was sent is not
+// ExpireUnacked has the kernel end a connection when something that was sent is not
 // acknowledged, or not taken, for so long. Without it that lasts 15 minutes, in which
-// keep-alive does not look either.
-func expire(c net.Conn, after time.Duration) {
+// keep-alive does not look either. It is groups/link's too.
+func ExpireUnacked(c net.Conn, after time.Duration) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return

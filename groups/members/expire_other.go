@@ -1,0 +1,11 @@
+//go:build !linux
+
+package members
+
+import (
+	"net"
+	"time"
+)
+
+// ExpireUnacked is left to the deadlines of who uses the connection.
+func ExpireUnacked(net.Conn, time.Duration) {}
