@@ -104,7 +104,7 @@ torture: ## the fault laboratory: ten minutes of all faults on three nodes; ARGS
 	go run ./bench/lab/torture -report docs/testing/torture.md $(ARGS)
 
 .PHONY: planted
-planted: ## seven bugs, planted one after the other: the fault laboratory must find each within minutes, and nothing without one
+planted: ## eight bugs, planted one after the other: the fault laboratory must find each within minutes, and nothing without one
 	go test -tags plant -count=1 -timeout 60m -v -run '^TestPlanted$$' ./bench/lab $(ARGS)
 
 .PHONY: bench-budgets

@@ -320,6 +320,9 @@ func (s *State) conflict(a *asking, w *want) verdict {
 		return verdict{}
 	}
 	below := here.Sub(s.suffixed(w.key, "/"))
+	if Planted == PlantWalkBelow {
+		below.Ascend(func(string, *hold) bool { return true })
+	}
 	for _, c := range [...]trie.Class{classWrite, classRead} {
 		if n := below.Count(c); n > 0 && n > a.l.below(s, w.key, c) {
 			return s.descendant(a, w, c)

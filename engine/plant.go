@@ -11,6 +11,7 @@ const (
 	PlantLostWaiter   = "lost-waiter"   // the first in the queue is forgotten when a leader changes
 	PlantClockStep    = "clock-step"    // leases follow the time of day
 	PlantSlowClock    = "slow-clock"    // what an entry is under way does not count for leases
+	PlantWalkBelow    = "walk-below"    // a write looks at all that is held below it
 )
 
 // plantedLag is how long an expired owner goes on, ms.

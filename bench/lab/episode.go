@@ -32,6 +32,7 @@ type episode struct {
 	beats    atomic.Int64 // pulses
 	resumed  []Resumed
 	listener *listener
+	ballast  *ballast // nil: there is none
 }
 
 // owners is who the clients are at the moment.
@@ -61,14 +62,14 @@ func (e *episode) settling() bool         { return e.when.Load() != 0 || e.ctx.E
 
 // runEpisode plays one episode and answers what was seen. An error says that the cluster
 // does not come back, or that the run is over.
-func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number, blows int) (*history.History, *episode, error) {
+func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, b *ballast, number, blows int) (*history.History, *episode, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	drained, drain := context.WithCancel(ctx)
 	defer drain()
 	e := &episode{
 		cfg: cfg, number: number, cluster: c, ctx: ctx, drained: drained, rec: history.NewRecorder(), spaces: spacesOf(number),
-		blows: make(map[string]int), struck: blows,
+		blows: make(map[string]int), struck: blows, ballast: b,
 	}
 	e.resource = newResource(e.rec)
 	if err := e.found(); err != nil {
@@ -81,6 +82,9 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, number, blo
 	}
 	if cfg.Sit {
 		clients.Go(func() { e.sit(cfg.Clients) })
+	}
+	if b != nil {
+		clients.Go(e.probe)
 	}
 	err := e.strike()
 	if err != nil {

@@ -112,6 +112,9 @@ func (e *episode) refound(b *blow) error {
 		}
 	}
 	e.rec.Restored(history.Restore{SaveFrom: saved.From, SaveTo: saved.To, Abandoned: e.rec.Now()})
+	if e.ballast != nil {
+		e.ballast.restores.Add(1)
+	}
 	if err := e.cluster.Restore(e.ctx, from, b.node2); err != nil {
 		return err
 	}

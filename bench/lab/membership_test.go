@@ -31,7 +31,7 @@ func wander(t *testing.T, blows int, faults ...string) {
 	defer c.Close()
 	enough := func(r *lab.Report) bool { return r.Granted >= 40 && r.Queued >= 10 }
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: time.Minute, Episode: 20 * time.Second, Clients: 8, Faults: faults, Blows: blows, Enough: enough, Keep: *keep, Logf: t.Logf,
+		Seed: s, Duration: time.Minute, Episode: 20 * time.Second, Clients: 8, Faults: faults, Blows: blows, Ballast: lab.Ballast / 10, Enough: enough, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)
@@ -48,4 +48,5 @@ func wander(t *testing.T, blows int, faults ...string) {
 	}
 	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d digests, blows %v",
 		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Compared, r.Blows)
+	costs(t, r)
 }

@@ -36,6 +36,7 @@ var planted = []struct {
 	{engine.PlantLostWaiter, []int{6}, false},
 	{engine.PlantClockStep, []int{5, 6}, false},
 	{engine.PlantSlowClock, []int{5}, false},
+	{engine.PlantWalkBelow, []int{8}, false},
 }
 
 // TestPlanted has each of the planted bugs found, by what it breaks, and nothing where none
@@ -86,5 +87,5 @@ func all(t *testing.T, bug string, seed uint64, within time.Duration) (*lab.Repo
 		t.Fatal(err)
 	}
 	defer c.Close()
-	return lab.Run(ctx, lab.Config{Seed: seed, Duration: within, Episode: 10 * time.Second, Clients: 10, Sit: true, Keep: *keep, Logf: t.Logf}, c)
+	return lab.Run(ctx, lab.Config{Seed: seed, Duration: within, Episode: 10 * time.Second, Clients: 10, Sit: true, Ballast: lab.Ballast, Keep: *keep, Logf: t.Logf}, c)
 }

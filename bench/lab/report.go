@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pathlockd/pathlockd/bench/lab/check"
+	"github.com/pathlockd/pathlockd/bench/lab/history"
 )
 
 // CheckFaults refuses kinds of faults that there are not.
@@ -55,6 +58,7 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 	}
 	fmt.Fprintf(&b, "\nSubscribers that went from node to node heard %d events, and %d times that they had missed some.\n", heard, gaps)
 	b.WriteString(resumption(reports))
+	b.WriteString(costs(reports))
 	b.WriteString("\n\"Unknown\" is what clients never learned the outcome of; \"undecided\" counts namespaces of an episode whose\nlinearizability could not be decided in time.\n")
 	for _, r := range reports {
 		for _, v := range r.Violations {
@@ -64,6 +68,30 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 	if failed != nil {
 		fmt.Fprintf(&b, "\n%v\n", failed)
 	}
+	return b.String()
+}
+
+// costs is what requests took beside much that they must not pay for.
+func costs(reports []*Report) string {
+	all, verdicts, ballast := []history.Cost(nil), make(map[string]int), 0
+	for _, r := range reports {
+		all, ballast = merged(all, r.Costs), r.Ballast
+		for k, n := range r.Weighed {
+			verdicts[k] += n
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nWhat was asked among %d locks and %d waiters of others, and right before or after it where there are few:\n\n"+
+		"| request | pairs | verdicts | among much (p50) | among little (p50) | times as long, in half of the pairs | in four fifths, at least |\n|---|---|---|---|---|---|---|\n", ballast, ballast/locksAWaiter)
+	for i := range all {
+		c := check.Weigh(&all[i])
+		fmt.Fprintf(&b, "| %s | %d | %d | %v | %v | %.2f | %.2f |\n", c.Kind, c.Pairs, verdicts[c.Kind],
+			c.Much.Round(10*time.Microsecond), c.Little.Round(10*time.Microsecond), c.Ratio, c.Low)
+	}
+	b.WriteString("\nA kind without a verdict is undecided: there were too few pairs of it.\n")
 	return b.String()
 }
 

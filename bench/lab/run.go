@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/check"
@@ -29,6 +30,9 @@ type Config struct {
 	// Sit has long leases watched until they end, in a log that is kept busy, which takes a good part
 	// of a core.
 	Sit bool
+	// Ballast is how many locks there are that a request must not pay for, 0: what requests cost
+	// is not looked at.
+	Ballast int
 	// Enough says whether a run that would end has shown what it is for: a machine that is
 	// busy may have done little by then, and plays a few episodes more. nil: it always has.
 	Enough func(*Report) bool
@@ -50,11 +54,14 @@ type Report struct {
 	Compared   int // digests
 	Heard      int // events that subscribers heard
 	Gaps       int // that subscribers were told of
+	Ballast    int // locks
+	Costs      []history.Cost
 	Blows      map[string]int
 	Resumed    []Resumed
 	Violations []check.Violation
 	Undecided  int
-	Histories  []string // files of what broke promises
+	Weighed    map[string]int // verdicts of what a kind of request costs
+	Histories  []string       // files of what broke promises
 }
 
 // Run plays episodes until the time is over, or a promise is broken. An error says that
@@ -63,10 +70,15 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	if cfg.Logf == nil {
 		cfg.Logf = func(string, ...any) {}
 	}
-	r := &Report{Seed: cfg.Seed, Blows: make(map[string]int)}
+	r := &Report{Seed: cfg.Seed, Ballast: cfg.Ballast, Blows: make(map[string]int), Weighed: make(map[string]int)}
 	began := time.Now()
 	defer func() { r.Took = time.Since(began) }()
+	b := newBallast(&cfg, c)
+	if b != nil {
+		b.loadFirst(ctx)
+	}
 	struck := 0
+	var few []history.Cost // pairs of earlier episodes that were too few for a verdict
 	for n, more := 0, 0; ; n++ {
 		if n > 0 && (time.Since(began)+cfg.Episode/2 >= cfg.Duration || cfg.Blows > 0 && struck >= cfg.Blows) {
 			if cfg.Enough == nil || more == moreEpisodes || cfg.Enough(r) {
@@ -74,14 +86,16 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 			}
 			more++
 		}
-		h, e, err := runEpisode(ctx, &cfg, c, n, struck)
+		h, e, err := runEpisode(ctx, &cfg, c, b, n, struck)
 		if h == nil {
 			return r, err
 		}
 		struck = e.struck
 		r.Resumed = append(r.Resumed, e.resumed...)
 		r.count(h, e.blows)
+		h.Costs = merged(few, h.Costs)
 		result := judge(h)
+		few = r.verdicts(h.Costs)
 		r.Violations = append(r.Violations, result.Violations...)
 		r.Undecided += len(result.Undecided)
 		cfg.Logf("episode %d: %d operations, %d granted, %d events heard, %d gaps, blows %v, %d violations, %d namespaces undecided; %v so far",
@@ -123,7 +137,33 @@ func (r *Report) count(h *history.History, blows map[string]int) {
 			}
 		}
 	}
+	r.Costs = merged(r.Costs, h.Costs)
 	for k, n := range blows {
 		r.Blows[k] += n
 	}
+}
+
+// verdicts counts the kinds that there were enough pairs of, and answers the others.
+func (r *Report) verdicts(costs []history.Cost) (few []history.Cost) {
+	for i := range costs {
+		if c := check.Weigh(&costs[i]); c.Decided() {
+			r.Weighed[c.Kind]++
+		} else {
+			few = append(few, costs[i])
+		}
+	}
+	return few
+}
+
+// merged is the pairs of both lists, by kind.
+func merged(before, costs []history.Cost) []history.Cost {
+	all := slices.Clone(before)
+	for _, x := range costs {
+		i := slices.IndexFunc(all, func(c history.Cost) bool { return c.Kind == x.Kind })
+		if i < 0 {
+			i, all = len(all), append(all, history.Cost{Kind: x.Kind})
+		}
+		all[i].Pairs = append(all[i].Pairs, x.Pairs...)
+	}
+	return all
 }

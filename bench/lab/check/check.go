@@ -42,6 +42,8 @@ type Result struct {
 	Violations []Violation
 	// Undecided lists namespaces whose history was too hard to judge in time.
 	Undecided []string
+	// Unweighed lists kinds of request of which there are too few pairs to say what they cost.
+	Unweighed []string
 }
 
 // checker holds what all checks share.
@@ -75,6 +77,7 @@ func Check(h *history.History, within time.Duration) Result {
 	whole.checkQueues()
 	whole.checkEars()
 	whole.checkDigests()
+	whole.checkCosts()
 	result, until := whole.Result, time.Now().Add(within)
 	for _, l := range lives(h) {
 		s, e := l.sure(), l.exact()

@@ -165,6 +165,7 @@ type History struct {
 	Restores []Restore `json:"restores,omitempty"`
 	Digests  []Digest  `json:"digests"`
 	Ears     []Ear     `json:"ears,omitempty"`
+	Costs    []Cost    `json:"costs,omitempty"`
 	// Stuck tells of who waited in vain after all faults were healed.
 	Stuck []string `json:"stuck"`
 	// Settled is when the last fault was healed and every client was told to end what

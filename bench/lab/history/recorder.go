@@ -105,6 +105,13 @@ func (r *Recorder) Ear(e Ear) {
 	r.mu.h.Ears = append(r.mu.h.Ears, e)
 }
 
+// Cost records what a kind of request took.
+func (r *Recorder) Cost(c Cost) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.h.Costs = append(r.mu.h.Costs, c)
+}
+
 // Stuck records that somebody waits in vain though nothing is broken any more.
 func (r *Recorder) Stuck(what string) {
 	r.mu.Lock()

@@ -54,6 +54,7 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.cfg.Episode, "episode", 30*time.Second, "of one episode under faults")
 	f.IntVar(&o.cfg.Clients, "clients", 10, "how many clients")
 	f.IntVar(&o.cfg.Blows, "blows", 0, "end each seed after so many faults; 0: when its time is over")
+	f.IntVar(&o.cfg.Ballast, "ballast", lab.Ballast, "how many locks there are that no request must pay for; 0: what requests cost is not looked at")
 	faults := f.String("faults", "", "kinds of faults, with commas between; empty: all")
 	f.StringVar(&o.report, "report", "", "file to write the report to, say docs/testing/torture-nodes.md")
 	f.StringVar(&o.keep, "keep", os.TempDir(), "where to keep histories that break promises")
@@ -66,6 +67,8 @@ func parse(args []string) (*options, error) {
 	switch {
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("%q is no flag", f.Arg(0))
+	case o.cfg.Ballast < 0:
+		return nil, errors.New("ballast must be at least 0")
 	case o.nodes < 1 || o.seeds < 1 || o.cfg.Clients < 1:
 		return nil, errors.New("nodes, seeds and clients must be at least 1")
 	case o.kind != "nodes" && o.kind != "processes":
