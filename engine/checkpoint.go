@@ -10,7 +10,7 @@ import "github.com/pathlockd/pathlockd/trie"
 // changed since the last one, while steps go on under the new mark. Once it is
 // on disk, fences of paths that nobody holds may leave memory.
 
-// Checkpoint answers a view whose Rows(WrittenMark()+1) bring the disk up to it.
+// Checkpoint answers a view whose Rows(Since()) bring the disk up to it.
 // Only one may be in hand at a time; Written ends it.
 func (s *State) Checkpoint() *View {
 	if !s.dying.Empty() {
@@ -32,9 +32,12 @@ func (s *State) Written(mark uint32) {
 	s.written = mark
 }
 
-// WrittenMark is the mark up to which all is on disk, 0 for an empty or a loaded
-// state.
-func (s *State) WrittenMark() uint32 { return s.written }
+// Since is the mark from which on the view's Rows lay it over the disk: what was on disk
+// when the view was made is older. It is the view's and not the state's, since a view
+// names the rows that were gone when it was made: one that came back before a checkpoint
+// has an older mark than what comes after that, and to give Rows the state's mark would
+// take it out and not put it back. (A raft snapshot of a quiet group lacked a lock so.)
+func (v *View) Since() uint32 { return v.written + 1 }
 
 // Touched says that a step was taken since the last checkpoint began.
 func (s *State) Touched() bool { return s.touched }

@@ -117,16 +117,8 @@ func (s *State) execute(cmd *Command) wire.Result {
 		return s.cancelWait(cmd)
 	case wire.OpDetach:
 		return s.detach(cmd)
-	case wire.OpSetRow:
-		return s.setRow(cmd)
-	case wire.OpFreeze:
-		return s.freeze(cmd)
-	case wire.OpThaw:
-		return s.thaw(req.Namespace)
-	case wire.OpOpen:
-		return s.open(cmd)
-	case wire.OpLeave:
-		return s.leave(cmd)
+	case wire.OpSetRow, wire.OpFreeze, wire.OpThaw, wire.OpOpen, wire.OpLeave:
+		return s.policyStep(cmd)
 	case wire.OpRevokeNotice:
 		s.event(wire.EventRevoke, owned(req.Owner), "", "", 0)
 		return wire.Result{}

@@ -239,7 +239,7 @@ func (p *costPlayer) handOver(n int) (step func()) {
 // checkpoint answers how many rows were written.
 func (p *costPlayer) checkpoint() (rows int) {
 	v := p.s.Checkpoint()
-	if err := v.Rows(p.s.WrittenMark()+1, func([]byte, []byte) error { rows++; return nil }); err != nil {
+	if err := v.Rows(v.Since(), func([]byte, []byte) error { rows++; return nil }); err != nil {
 		p.t.Fatal(err)
 	}
 	p.s.Written(v.Mark())

@@ -216,7 +216,8 @@ func (s *State) loadMeta(r *wire.Reader, read func(...func())) {
 			for n := r.Array(); n > 0 && r.Err() == nil; n-- {
 				s.frozen = append(s.frozen, text(r))
 			}
-		})
+		},
+		func() { s.attempt = r.Uint() })
 }
 
 // Loaded ends the rows of Load: what is derived from them is made, and held

@@ -75,11 +75,15 @@ func (m *naive) thaw(root string) {
 
 // drawMove begins a routing change, or ends the one that is going on.
 func (m *machine) drawMove(t *rapid.T) *ask {
+	attempt := m.model.attempt + pick[uint64](t, "attempt", 0, 0, 1)
+	if m.model.attempt > 0 && pick(t, "late", false, false, false, true) {
+		attempt = m.model.attempt - 1
+	}
 	if len(m.model.frozen) > 0 {
 		return newAsk(&wire.Request{
-			Op: pick(t, "end", wire.OpThaw, wire.OpThaw, wire.OpLeave), Namespace: m.model.frozen[0],
+			Op: pick(t, "end", wire.OpThaw, wire.OpThaw, wire.OpLeave), Namespace: m.model.frozen[0], Attempt: attempt,
 		}, "")
 	}
 	root := pick(t, "root", "h:/a/b", "h:/a", "h:/a/d", "h", "g", "h:/b")
-	return newAsk(&wire.Request{Op: wire.OpFreeze, Namespace: root}, pick(t, "above", "h:/a", "g", ""))
+	return newAsk(&wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: attempt}, pick(t, "above", "h:/a", "g", ""))
 }

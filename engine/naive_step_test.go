@@ -70,6 +70,13 @@ func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
 	req := cmd.Req
 	switch req.Op {
+	case wire.OpSetRow, wire.OpOpen, wire.OpFreeze, wire.OpThaw, wire.OpLeave:
+		if req.Attempt < m.attempt {
+			return wire.Result{Code: wire.Aborted}, 0
+		}
+		m.attempt = req.Attempt
+	}
+	switch req.Op {
 	case wire.OpAcquire:
 		return m.acquire(cmd)
 	case wire.OpRelease:

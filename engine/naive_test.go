@@ -29,6 +29,7 @@ type naive struct {
 	edges    []nEdge
 	kept     []nKept
 	frozen   []string // roots that are being moved: nothing gets in
+	attempt  uint64   // the last that a step of a policy change came of
 
 	// What the step in hand says beside its result.
 	events  []engine.Event

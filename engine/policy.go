@@ -72,6 +72,34 @@ func (s *State) clear(ns string) {
 // liveHolds are the classes of leaves that are holds.
 var liveHolds = classWrite.Mask() | classRead.Mask()
 
+// policyStep carries one step of a policy change out, unless an attempt that began later
+// has come by: a step may be under way for as long as a request may, after its leader was
+// deposed, and a freeze that arrives when the change is over would never be thawed.
+func (s *State) policyStep(cmd *Command) (res wire.Result) {
+	req := cmd.Req
+	if req.Attempt < s.attempt {
+		res.Fail(overtaken(req.Attempt, s.attempt))
+		return res
+	}
+	s.attempt = req.Attempt
+	switch req.Op {
+	case wire.OpSetRow:
+		return s.setRow(cmd)
+	case wire.OpFreeze:
+		return s.freeze(cmd)
+	case wire.OpThaw:
+		return s.thaw(req.Namespace)
+	case wire.OpOpen:
+		return s.open(cmd)
+	}
+	return s.leave(cmd)
+}
+
+// overtaken refuses a step of an attempt that another one has followed.
+func overtaken(attempt, last uint64) *wire.Error {
+	return wire.Errorf(wire.Aborted, "the step is of attempt %d to carry a policy change out, and attempt %d has begun", attempt, last)
+}
+
 // freeze is the first step of a routing change: it checks that the subtree at a
 // root has no live lock and no recursive write above it, and from then on lets
 // nothing into it. It answers the counter, above which the tokens of the subtree

@@ -321,7 +321,7 @@ func (m *machine) drawEdge(t *rapid.T) *ask {
 // drawPolicy changes the algorithm of a namespace, which clears it, so that it
 // must not happen too often. What is a root stays one.
 func (m *machine) drawPolicy(t *rapid.T) *ask {
-	req := &wire.Request{Op: wire.OpSetRow, Namespace: pick(t, "ns", "h:/", "h:/", "h:/b", "h:/a", "g", "h:/a/n"), Explicit: true}
+	req := &wire.Request{Op: wire.OpSetRow, Namespace: pick(t, "ns", "h:/", "h:/", "h:/b", "h:/a", "g", "h:/a/n"), Explicit: true, Attempt: m.model.attempt}
 	switch {
 	case oneIn(t, 3, "same"):
 		req.Algorithm, _ = m.model.algorithm(req.Namespace)

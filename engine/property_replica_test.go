@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"unsafe"
 
 	"pgregory.net/rapid"
@@ -19,6 +20,7 @@ type replica struct {
 	out     engine.Output
 	owners  watch
 	pending *engine.View // a checkpoint that is being written
+	seen    *engine.View // of the same state, made before it began
 	old     *engine.View // some earlier view, which must stay as it was
 	oldSum  uint64
 }
@@ -132,6 +134,7 @@ func (r *replica) reload(t *rapid.T) {
 // checkpoint begins one. Steps may be taken before it is written.
 func (r *replica) checkpoint() {
 	if r.pending == nil {
+		r.seen = r.state.View()
 		r.pending = r.state.Checkpoint()
 	}
 }
@@ -143,7 +146,7 @@ func (r *replica) flush(t *rapid.T, budget int) {
 	if v == nil {
 		return
 	}
-	if err := v.Rows(r.state.WrittenMark()+1, r.disk.write); err != nil {
+	if err := v.Rows(v.Since(), r.disk.write); err != nil {
 		t.Fatalf("rows: %v", err)
 	}
 	r.pending = nil
@@ -151,6 +154,14 @@ func (r *replica) flush(t *rapid.T, budget int) {
 	fresh := r.load(t, r.disk, false, nil)
 	if fresh.View().Digest() != v.Digest() {
 		t.Fatalf("a state made of its disk's rows differs: %s", diffRows(fresh.View(), v))
+	}
+	// A view that somebody made before, laid over what is on disk now, is still its state.
+	image := maps.Clone(r.disk)
+	if err := r.seen.Rows(r.seen.Since(), image.write); err != nil {
+		t.Fatalf("rows: %v", err)
+	}
+	if again := r.load(t, image, false, nil); again.View().Digest() != r.seen.Digest() {
+		t.Fatalf("a view over a younger disk is another state: %s", diffRows(again.View(), r.seen))
 	}
 	r.state.EvictFences(budget)
 }

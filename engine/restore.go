@@ -85,6 +85,7 @@ func (s *State) Raise(base int64) {
 	}
 	s.counter = base + int64(len(old))
 	s.floors = []floor{{Token: base}}
+	s.attempt = 0 // the next cluster counts its attempts anew
 }
 
 func collect[V any](keys *[]string) func(string, *V) bool {
@@ -154,7 +155,7 @@ func (s *State) alone(key string, h *hold) (err error) {
 // that is under way goes on.
 func (s *System) Raise(base int64) {
 	s.counter = max(s.counter, base)
-	s.kept, s.aging = make(map[string]systemKept), nil
+	s.kept, s.aging, s.attempt = make(map[string]systemKept), nil, 0
 	clear(s.marks)
 }
 

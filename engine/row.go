@@ -207,7 +207,7 @@ func (k *kept) row(dst []byte) []byte {
 }
 
 func (v *View) metaRow(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 7)
+	dst = wire.AppendArray(dst, 8)
 	dst = wire.AppendInt(dst, v.now)
 	dst = wire.AppendInt(dst, v.wall)
 	dst = wire.AppendInt(dst, v.counter)
@@ -221,7 +221,7 @@ func (v *View) metaRow(dst []byte) []byte {
 	for _, r := range v.frozen {
 		dst = wire.AppendStr(dst, r)
 	}
-	return dst
+	return wire.AppendUint(dst, v.attempt)
 }
 
 // Digest is a hash of all that the state means: equal for replicas that applied

@@ -143,7 +143,7 @@ func newScriptGroup(t *testing.T, cfg Config) *scriptGroup {
 // rows were set and how many deleted.
 func (r *scriptReplica) checkpoint() (set, gone int, err error) {
 	v := r.state.Checkpoint()
-	err = v.Rows(r.state.WrittenMark()+1, func(key, val []byte) error {
+	err = v.Rows(v.Since(), func(key, val []byte) error {
 		if val == nil {
 			delete(r.disk, string(key))
 			gone++

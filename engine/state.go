@@ -161,6 +161,7 @@ type State struct {
 	version uint64 // version of the last routing change that touched the group
 	floors  []floor
 	frozen  []string // roots that are being moved: nothing gets in
+	attempt uint64   // the last that a step of a policy change came of
 
 	holds    trie.Tree[hold]
 	leases   trie.Tree[lease]

@@ -24,6 +24,7 @@ type System struct {
 	counter int64
 	version uint64 // of the routes
 	nextID  uint64
+	attempt uint64          // the last that a step of a policy change came of
 	roots   map[string]bool // chosen namespaces
 	intents []Intent        // in order of arrival; the first is being carried out
 	kept    map[string]systemKept
@@ -115,10 +116,8 @@ func (s *System) Apply(c Clock, cmd *Command, done *[]Done) wire.Result {
 		return s.incr(cmd)
 	case wire.OpSetPolicy, wire.OpDeletePolicy:
 		return s.intend(cmd)
-	case wire.OpRouteCommit:
-		return s.commit(req.Target)
-	case wire.OpRouteFinish:
-		return s.finish(req.Target, req.Detail, done)
+	case wire.OpRouteBegin, wire.OpRouteCommit, wire.OpRouteFinish:
+		return s.step(req, done)
 	case wire.OpMarkNode:
 		return s.mark(req.Node, req.Drain)
 	}
@@ -242,6 +241,27 @@ func (s *System) pendingSets() (n int) {
 	return n
 }
 
+// step carries one step of a policy change out, unless an attempt that began later has
+// come by, as in the groups. Each attempt begins with one, so that nothing of those before
+// it happens here between its steps.
+func (s *System) step(req *wire.Request, done *[]Done) (res wire.Result) {
+	if req.Attempt < s.attempt {
+		res.Fail(overtaken(req.Attempt, s.attempt))
+		return res
+	}
+	if req.Attempt > s.attempt {
+		s.attempt = req.Attempt
+		s.changed[rowMeta] = true
+	}
+	switch req.Op {
+	case wire.OpRouteCommit:
+		return s.commit(req.Target)
+	case wire.OpRouteFinish:
+		return s.finish(req.Target, req.Detail, done)
+	}
+	return res
+}
+
 // commit puts the change that is being carried out into the routes.
 func (s *System) commit(id uint64) wire.Result {
 	if len(s.intents) == 0 || s.intents[0].ID != id || s.intents[0].Committed {
@@ -355,10 +375,11 @@ func (s *System) row(row string) []byte {
 			return wire.AppendUint(wire.AppendArray(nil, 1), uint64(d))
 		}
 	case rowMeta:
-		dst := wire.AppendInt(wire.AppendArray(nil, 4), s.now)
+		dst := wire.AppendInt(wire.AppendArray(nil, 5), s.now)
 		dst = wire.AppendInt(dst, s.counter)
 		dst = wire.AppendUint(dst, s.version)
-		return wire.AppendUint(dst, s.nextID)
+		dst = wire.AppendUint(dst, s.nextID)
+		return wire.AppendUint(dst, s.attempt)
 	}
 	return nil
 }
@@ -406,7 +427,7 @@ func (s *System) Load(row, val []byte) error {
 		read(func() { s.marks[name] = wire.Drain(r.Uint()) })
 	case rowMeta:
 		read(func() { s.now = r.Int() }, func() { s.counter = r.Int() },
-			func() { s.version = r.Uint() }, func() { s.nextID = r.Uint() })
+			func() { s.version = r.Uint() }, func() { s.nextID = r.Uint() }, func() { s.attempt = r.Uint() })
 	default:
 		return fmt.Errorf("engine: system row of unknown table %q", row[0])
 	}

@@ -18,7 +18,9 @@ type View struct {
 	counter  int64
 	seq      uint64
 	version  uint64
+	attempt  uint64
 	mark     uint32
+	written  uint32 // mark up to which all was on disk when the view was made
 	floors   []floor
 	frozen   []string
 	holds    trie.Tree[hold]
@@ -37,7 +39,7 @@ type View struct {
 func (s *State) View() *View {
 	v := &View{
 		cfg: s.cfg, fences: s.fences, now: s.now, wall: s.wall, counter: s.counter, seq: s.seq,
-		version: s.version, mark: s.w.Mark(), floors: s.floors, frozen: s.frozen,
+		version: s.version, attempt: s.attempt, mark: s.w.Mark(), written: s.written, floors: s.floors, frozen: s.frozen,
 		holds: s.holds, leases: s.leases, queue: s.queue, waiters: s.waiters, edges: s.edges,
 		policies: s.policies, kept: s.kept, marks: s.marks, tombs: s.tombs, dying: s.dying,
 	}

@@ -41,7 +41,6 @@ type image struct {
 type imageGroup struct {
 	g    *group
 	view *engine.View
-	from uint32 // rows of this modification mark and later
 }
 
 // capture takes the image of what changed since the last checkpoint.
@@ -51,7 +50,7 @@ func (m *machine) capture() *image {
 	im := &image{applied: m.applied, log: m.logRow(), sessions: make(map[engine.Session][]byte)}
 	for _, g := range m.order {
 		if g.state.Touched() {
-			im.groups = append(im.groups, imageGroup{g: g, from: g.state.WrittenMark() + 1, view: g.state.Checkpoint()})
+			im.groups = append(im.groups, imageGroup{g, g.state.Checkpoint()})
 		}
 	}
 	if m.system != nil {
@@ -99,7 +98,7 @@ func (im *image) write(b *pebble.Batch, shard uint64) error {
 	var key []byte
 	for i := range im.groups {
 		g := &im.groups[i]
-		err := g.view.Rows(g.from, func(row, val []byte) error {
+		err := g.view.Rows(g.view.Since(), func(row, val []byte) error {
 			key = groupKey(key[:0], g.g.number, row)
 			if val == nil {
 				return b.Delete(key, nil)

@@ -3,12 +3,14 @@ package groups
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"testing"
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestImage: the image of a log is of one instant: it has what is not on disk yet, lacks
@@ -54,5 +56,41 @@ func TestImage(t *testing.T) {
 	c.must(write("b", "h:/a/4", time.Hour))
 	if late := read(before); !maps.Equal(behind, late) {
 		t.Errorf("an image changed while the log went on: %d rows, %d before", len(late), len(behind))
+	}
+}
+
+// TestImageOfAQuietLog: a lock that was let go and taken again is in the image of a log in
+// which nothing happened since, whoever looked at the log before all of it was on disk.
+func TestImageOfAQuietLog(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.LogCount = 1 })
+	r.clock.freeze() // nothing ticks
+	m := r.node.logs[firstLogShard].local.Load()
+	c := r.session()
+	c.must(write("a", "h:/a/1", time.Hour))
+	if err := m.checkpoint(true); err != nil {
+		t.Fatal(err)
+	}
+	c.must(release("a", "h:/a/1"))
+	c.must(write("b", "h:/a/1", time.Hour))
+	c.must(&wire.Request{Op: wire.OpDescribe, Path: "h:/a/1"})
+	if err := m.checkpoint(true); err != nil {
+		t.Fatal(err)
+	}
+	image := m.freeze(true)
+	want := m.digests()
+	var b bytes.Buffer
+	if err := m.SaveSnapshot(image, &b, nil); err != nil {
+		t.Fatal(err)
+	}
+	copied := r.machineOf(firstLogShard)
+	if err := copied.RecoverFromSnapshot(&b, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := copied.digests(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the copy's digests are %v, want %v", got, want)
+	}
+	g := r.node.groupOf("h:/a")
+	if got := copied.view(g).Inspect("h:/a", "h:/a/1").Owner; got != "b" {
+		t.Errorf("h:/a/1 is held by %q in the copy, want b", got)
 	}
 }

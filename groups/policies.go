@@ -12,6 +12,11 @@ import (
 // system log, from the list of intents kept there: whoever leads it next goes on
 // where this one stopped. Each step may be done twice.
 //
+// Who was deposed may still have steps under way, and so may an attempt whose answer was
+// lost. So attempts are numbered, by the term and within it; each begins with an entry in
+// the system log, each step says which it is of, and groups and system group refuse steps
+// of an attempt before the last that they heard of.
+//
 // A change that moves no path is: write the row in the namespace's group, commit.
 //
 // A change that does goes through every group involved (the one that had the
@@ -34,6 +39,7 @@ func (n *Node) policyWork() {
 
 // policyLoop carries intents out while this node leads the system log.
 func (n *Node) policyLoop() {
+	attempt := uint64(0)
 	for {
 		select {
 		case <-n.stop:
@@ -42,11 +48,13 @@ func (n *Node) policyLoop() {
 		}
 		for {
 			i, ok := n.nextIntent()
-			if !ok || !n.logs[systemShard].leads() {
+			term := n.logs[systemShard].held.Load()
+			if !ok || term == 0 || !n.logs[systemShard].leads() {
 				break
 			}
-			if err := n.carryOut(i); err != nil {
-				n.log.Warn("a policy change is held up, trying again", "namespace", i.Root, "error", err)
+			attempt = max(attempt+1, term<<32)
+			if err := n.attempt(attempt); err != nil {
+				n.log.Warn("a policy change is held up, trying again", "namespace", i.Root, "attempt", attempt, "error", err)
 				select {
 				case <-n.stop:
 					return
@@ -70,6 +78,7 @@ func (n *Node) nextIntent() (engine.Intent, bool) {
 // change is one policy change as it is carried out.
 type change struct {
 	steps
+	attempt  uint64
 	i        engine.Intent
 	routes   *wire.Routes
 	parent   string // namespace of the subtree without the root, "" for several
@@ -77,11 +86,25 @@ type change struct {
 	takes    []uint16 // groups that take the subtree over
 }
 
-// carryOut does what is left of a policy change.
-func (n *Node) carryOut(i engine.Intent) error {
-	r := n.routes.Load()
-	c := &change{i: i, routes: r}
+// attempt makes an attempt to do what is left of the first policy change.
+func (n *Node) attempt(number uint64) error {
+	c := &change{attempt: number}
 	c.steps = steps{n: n, c: &wire.Call{}, since: n.clock.Mono()}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	// Only now nothing of an earlier attempt changes the intent and the routes.
+	i, ok := n.nextIntent()
+	if !ok {
+		return nil
+	}
+	c.i, c.routes = i, n.routes.Load()
+	return c.carryOut()
+}
+
+// carryOut does what is left of a policy change.
+func (c *change) carryOut() error {
+	i, r := c.i, c.routes
 	set := i.Op == wire.OpSetPolicy
 	switch {
 	case i.Committed && !r.Moves(i.Root):
@@ -114,6 +137,7 @@ func (c *change) one(group uint16, req *wire.Request) error { return c.each([]ui
 
 // each sends a command to several groups.
 func (c *change) each(groups []uint16, req *wire.Request) error {
+	req.Attempt = c.attempt
 	cmds := make([]command, len(groups))
 	for i, g := range groups {
 		cmds[i] = command{group: g, req: req}
@@ -130,6 +154,9 @@ func (c *change) row() error {
 		Op: wire.OpSetRow, Namespace: c.i.Root, Algorithm: c.i.Algorithm, Explicit: c.i.Op == wire.OpSetPolicy,
 	})
 }
+
+// begin ends the attempts before this one, as far as the system group is asked.
+func (c *change) begin() error { return c.one(systemGroup, &wire.Request{Op: wire.OpRouteBegin}) }
 
 // commit changes the routes.
 func (c *change) commit() error {
@@ -175,7 +202,7 @@ func (c *change) move() error {
 		if c.parent != "" && g == c.n.groupOf(c.parent) {
 			ns = c.parent
 		}
-		freezes[i] = command{group: g, ns: ns, req: &wire.Request{Op: wire.OpFreeze, Namespace: root}}
+		freezes[i] = command{group: g, ns: ns, req: &wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: c.attempt}}
 	}
 	floor, refusal := int64(0), ""
 	for _, res := range c.propose(freezes) {

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -248,4 +249,37 @@ func TestMoveIsResumed(t *testing.T) {
 		c.must(release("a", "h:/a/b/c"))
 		c.must(req)
 	}
+}
+
+// TestLateSteps: what a deposed leader still has under way of a policy change is refused
+// when the change is over: else a freeze would stay, and nobody gets into the subtree any
+// more, or a thaw would let somebody in while it is moved.
+func TestLateSteps(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	c.must(setPolicy("h:/a/b", wire.PointRW))
+	parent, root := r.node.groupOf("h:/a"), r.node.groupOf("h:/a/b")
+	late := &change{attempt: 1}
+	late.steps = steps{n: r.node, c: &wire.Call{}, since: r.node.clock.Mono()}
+	for what, err := range map[string]error{
+		"row":    late.one(root, &wire.Request{Op: wire.OpSetRow, Namespace: "h:/a/b"}),
+		"freeze": late.one(parent, &wire.Request{Op: wire.OpFreeze, Namespace: "h:/a/b"}),
+		"thaw":   late.one(parent, &wire.Request{Op: wire.OpThaw, Namespace: "h:/a/b"}),
+		"open":   late.one(root, &wire.Request{Op: wire.OpOpen, Namespace: "h:/a/b", Target: 99}),
+		"leave":  late.one(parent, &wire.Request{Op: wire.OpLeave, Namespace: "h:/a/b", Target: 99}),
+		"begin":  late.begin(),
+		"commit": late.commit(),
+		"finish": late.finish("no"),
+	} {
+		var e *wire.Error
+		if !errors.As(err, &e) || e.Code != wire.Aborted {
+			t.Errorf("a late %s is answered with %v, want %v", what, err, wire.Aborted)
+		}
+	}
+	for _, path := range []string{"h:/a/b/c", "h:/a/d"} {
+		c.must(write("a", path, time.Hour))
+		c.must(release("a", path))
+	}
+	c.must(deletePolicy("h:/a/b"))
+	c.must(write("a", "h:/a/b/c", time.Hour))
 }

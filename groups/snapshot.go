@@ -35,7 +35,7 @@ func (m *machine) freeze(sessions bool) *frozen {
 	defer m.mu.Unlock()
 	im := &image{applied: m.applied, log: m.logRow(), sessions: make(map[engine.Session][]byte)}
 	for _, g := range m.order {
-		im.groups = append(im.groups, imageGroup{g: g, from: g.state.WrittenMark() + 1, view: g.current()})
+		im.groups = append(im.groups, imageGroup{g, g.current()})
 	}
 	if m.system != nil {
 		im.system, im.changes = m.system.AllRows(), m.system.Changes()
@@ -78,7 +78,7 @@ type rowWriter struct {
 // otherwise, and those of the view.
 func (w *rowWriter) group(disk *pebble.Snapshot, g *imageGroup) error {
 	over := make(map[string][]byte)
-	err := g.view.Rows(g.from, func(row, val []byte) error {
+	err := g.view.Rows(g.view.Since(), func(row, val []byte) error {
 		if val != nil {
 			val = append([]byte{}, val...)
 		}

@@ -44,12 +44,7 @@ func TestSnapshot(t *testing.T) {
 		if err := m.SaveSnapshot(prepared, &stream, nil); err != nil {
 			t.Fatal(err)
 		}
-		other := &Node{cfg: r.node.cfg, id: r.node.id, log: r.node.log, clock: r.clock, homes: r.node.homes, hub: newHub(10)}
-		other.routes.Store(wire.NewRoutes(0, 1, nil))
-		if other.store, err = openStore("other", vfs.NewMem(), r.node.log, r.node.failed); err != nil {
-			t.Fatal(err)
-		}
-		copied := newMachine(other, shard, 1)
+		copied := r.machineOf(shard)
 		if err := copied.RecoverFromSnapshot(&stream, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -67,8 +62,22 @@ func TestSnapshot(t *testing.T) {
 				t.Fatalf("fence of %s: %d %v in the copy, %d %v in the original", path, b.Token, b.Flag, a.Token, a.Flag)
 			}
 		}
-		if err := other.store.close(); err != nil {
-			t.Fatal(err)
-		}
 	}
+}
+
+// machineOf is another node's machine of a log, with nothing in it.
+func (r *rig) machineOf(shard uint64) *machine {
+	r.t.Helper()
+	n := &Node{cfg: r.node.cfg, id: r.node.id, log: r.node.log, clock: r.clock, homes: r.node.homes, hub: newHub(10)}
+	n.routes.Store(wire.NewRoutes(0, 1, nil))
+	var err error
+	if n.store, err = openStore("other", vfs.NewMem(), r.node.log, r.node.failed); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := n.store.close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return newMachine(n, shard, 1)
 }

@@ -99,6 +99,8 @@ func (req *Request) read(s slot, r *Reader) {
 		req.Page = r.uint32()
 	case sTarget:
 		req.Target = r.Uint()
+	case sAttempt:
+		req.Attempt = r.Uint()
 	case sKinds:
 		req.Kinds = r.Uint()
 	case sDelWait:

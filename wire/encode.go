@@ -84,6 +84,8 @@ func (req *Request) has(s slot) bool {
 		return req.Page != 0
 	case sTarget:
 		return req.Target != 0
+	case sAttempt:
+		return req.Attempt != 0
 	case sKinds:
 		return req.Kinds != 0
 	case sDelWait:
@@ -151,6 +153,8 @@ func (req *Request) append(dst []byte, s slot) []byte {
 		return AppendUint(dst, uint64(req.Page))
 	case sTarget:
 		return AppendUint(dst, req.Target)
+	case sAttempt:
+		return AppendUint(dst, req.Attempt)
 	case sKinds:
 		return AppendUint(dst, req.Kinds)
 	case sDelWait:

@@ -96,6 +96,8 @@ func requestField(req *Request, s slot) any {
 		return req.Page
 	case sTarget:
 		return req.Target
+	case sAttempt:
+		return req.Attempt
 	case sKinds:
 		return req.Kinds
 	case sDelWait:

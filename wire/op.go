@@ -63,7 +63,9 @@ const (
 	OpRevokeNotice Op = 73 // tell an owner that it is asked to let go
 	OpKillNotice   Op = 74 // drop an owner's wait edge and tell it that it was killed
 
-	numOps = 75
+	OpRouteBegin Op = 75 // system group: an attempt to carry a change out, which ends those before it
+
+	numOps = 76
 )
 
 // Kind is what an operation does to the state.
@@ -116,6 +118,7 @@ const (
 	sCursor
 	sMeta
 	sTarget
+	sAttempt
 	sKinds
 	sPositions
 	sDelWait
@@ -165,6 +168,7 @@ var (
 	status    = Field{sStatus, "status"}
 	reason    = Field{sReason, "reason"}
 	target    = Field{sTarget, "target"}
+	attempt   = Field{sAttempt, "attempt"}
 	algorithm = Field{sAlgorithm, "algorithm"}
 	explicit  = Field{sExplicit, "explicit"}
 	flags     = Field{sFlags, "flags"}
@@ -242,13 +246,14 @@ var specs = [numOps]Spec{
 
 	OpCancelWait:   {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}}, nil},
 	OpDetach:       {"detach", KindInternal, nil, nil},
-	OpSetRow:       {"set_row", KindInternal, []Field{namespace, algorithm, explicit}, nil},
-	OpFreeze:       {"freeze", KindInternal, []Field{namespace, target}, []Field{status, token, path, {sOwner, "owner"}}},
-	OpThaw:         {"thaw", KindInternal, []Field{namespace}, nil},
-	OpOpen:         {"open", KindInternal, []Field{namespace, target, token, algorithm, explicit}, nil},
-	OpLeave:        {"leave", KindInternal, []Field{namespace, target}, nil},
-	OpRouteCommit:  {"route_commit", KindInternal, []Field{target}, nil},
-	OpRouteFinish:  {"route_finish", KindInternal, []Field{target, {sDetail, "refusal"}}, nil},
+	OpSetRow:       {"set_row", KindInternal, []Field{namespace, algorithm, explicit, attempt}, nil},
+	OpFreeze:       {"freeze", KindInternal, []Field{namespace, attempt}, []Field{status, token, path, {sOwner, "owner"}}},
+	OpThaw:         {"thaw", KindInternal, []Field{namespace, attempt}, nil},
+	OpOpen:         {"open", KindInternal, []Field{namespace, target, token, algorithm, explicit, attempt}, nil},
+	OpLeave:        {"leave", KindInternal, []Field{namespace, target, attempt}, nil},
+	OpRouteCommit:  {"route_commit", KindInternal, []Field{target, attempt}, nil},
+	OpRouteFinish:  {"route_finish", KindInternal, []Field{target, {sDetail, "refusal"}, attempt}, nil},
+	OpRouteBegin:   {"route_begin", KindInternal, []Field{attempt}, nil},
 	OpRevokeNotice: {"revoke_notice", KindInternal, []Field{owner}, nil},
 	OpKillNotice:   {"kill_notice", KindInternal, []Field{owner, key}, nil},
 }

@@ -182,7 +182,7 @@ var slotTypes = map[slot]string{
 	sOwner: "str", sBlocker: "str", sPath: "str", sNamespace: "str", sKey: "str", sText: "str",
 	sNode: "str", sDrain: "uint", sExplicit: "bool",
 	sTTL: "uint", sQueueTTL: "uint", sGrace: "uint", sFlags: "uint", sReason: "uint", sAlgorithm: "uint",
-	sDepth: "uint", sPage: "uint", sTarget: "uint", sKinds: "uint", sStatus: "uint", sCycle: "uint",
+	sDepth: "uint", sPage: "uint", sTarget: "uint", sAttempt: "uint", sKinds: "uint", sStatus: "uint", sCycle: "uint",
 	sPosition: "uint", sCount: "uint", sCount2: "uint", sCount3: "uint",
 	sToken: "token", sCurrent: "token",
 	sDelWait: "bool", sWatch: "bool", sFlag: "bool", sDone: "bool",

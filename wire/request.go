@@ -70,6 +70,7 @@ type Request struct {
 	Token          int64
 	Flags          Flags
 	Target         uint64 // a request id, a subscription number or a log's number
+	Attempt        uint64 // which attempt to carry a policy change out a step is of; internal
 	Kinds          uint64 // event kinds asked for, bit 1<<kind each
 	Depth          uint32
 	Page           uint32
