@@ -40,7 +40,7 @@ func TestLateSteps(t *testing.T) {
 			before := s.View().Digest()
 			s = engine.New(engine.DefaultConfig(), nil, nil)
 			for row, val := range rows {
-				if err := s.Load([]byte(row), []byte(val)); err != nil {
+				if err := s.Load([]byte(row), val); err != nil {
 					t.Fatal(err)
 				}
 			}

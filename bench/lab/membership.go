@@ -87,6 +87,7 @@ func (e *episode) refound(b *blow) error {
 	defer os.RemoveAll(dir)
 	var saved *cluster.Saved
 	var from string
+	var damaged error
 	tries := 0
 	err = persist(e.ctx, func() error {
 		tries++
@@ -94,7 +95,7 @@ func (e *episode) refound(b *blow) error {
 		var err error
 		saved, err = cluster.Backup(e.ctx, e.cluster, b.node, from, e.rec.Now)
 		if errors.Is(err, cluster.ErrBackup) {
-			saved = nil
+			saved, damaged = nil, err
 			return nil
 		}
 		return err
@@ -103,7 +104,7 @@ func (e *episode) refound(b *blow) error {
 	case err != nil:
 		return fmt.Errorf("no backup can be taken: %w", err)
 	case saved == nil:
-		return cluster.ErrBackup
+		return damaged
 	}
 	e.pass(b.lasts)
 	for i := range e.cluster.Nodes() {
