@@ -283,3 +283,19 @@ func TestLateSteps(t *testing.T) {
 	c.must(deletePolicy("h:/a/b"))
 	c.must(write("a", "h:/a/b/c", time.Hour))
 }
+
+// TestAttemptsBegin: each attempt to carry a change out begins with an entry in the system
+// log, before any of its steps: what is still under way of the one before can decide
+// nothing between them.
+func TestAttemptsBegin(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	c.must(setPolicy("h:/a", wire.PointRW))
+	r.clock.freeze() // nothing ticks
+	m := r.node.logs[systemShard].local.Load()
+	before := m.appliedIndex()
+	c.must(setPolicy("h:/a", wire.RecursiveRW)) // moves nothing
+	if entries := m.appliedIndex() - before; entries != 3 {
+		t.Errorf("the system log has %d entries of a change that moves nothing, want 3: intent, begin, finish", entries)
+	}
+}
