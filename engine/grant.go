@@ -38,7 +38,7 @@ type freed struct {
 	write     bool   // a write or a permit, else a read
 	recursive bool   // it covered what lies below, if a write
 	since     uint64 // arrival number of the waiter it was, 0 for a hold
-	subtree   bool   // a routing change was undone: everything at and below
+	subtree   bool   // a routing change is over: everything at and below, and writes above
 }
 
 // cursor is a place in the queue of one path and mode, or one waiter alone.
@@ -84,11 +84,20 @@ func (s *State) settle() {
 // follow starts the cursors over all that f may let in.
 func (s *State) follow(f freed) {
 	if f.subtree {
-		// Everybody there: what an owner came to hold or to cover in the meantime let
-		// nobody in when it did.
+		// Everybody there: whatever was freed in the meantime, and whatever an owner came to
+		// hold, they were passed over.
 		s.queue.Sub(f.key).Ascend(func(k string, _ *place) bool {
 			heap.Push(&s.cursors, cursor{seq: seqOf(k)})
 			return true
+		})
+		s.queue.Walk(f.key, func(n int, st trie.Step[place]) bool {
+			if n < len(f.key) && isBoundary(f.key, n) {
+				s.queue.Sub(f.key[:n] + writeQueue).Ascend(func(k string, _ *place) bool {
+					heap.Push(&s.cursors, cursor{seq: seqOf(k)})
+					return true
+				})
+			}
+			return n < len(f.key)
 		})
 		return
 	}
@@ -228,7 +237,8 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 	}
 	for i := range w.wants {
 		// What it says it holds there it does not: nothing is held where a move is on.
-		if k := &w.wants[i]; k.state == wire.StateNew && s.isFrozen(k.key) {
+		k := &w.wants[i]
+		if k.state == wire.StateNew && s.isFrozen(k.key) || s.overFrozen(w.alg, k.mode, k.state, pathOf(k.key)) {
 			return blockedBy(wire.ReasonUnspecified, k.key, "", k), w.alg, false
 		}
 	}

@@ -25,13 +25,22 @@ func (m *naive) isFrozen(ns, path string) bool {
 	return slices.ContainsFunc(m.frozen, func(root string) bool { return m.moves(root, ns, path) })
 }
 
+// overFrozen says that a new lock would be a recursive write above what is being moved.
+func (m *naive) overFrozen(alg wire.Algorithm, l wire.LockRequest) bool {
+	return l.Mode == wire.ModeWrite && alg.Recursive() &&
+		slices.ContainsFunc(m.frozen, func(root string) bool { return above(l.Path, root) })
+}
+
 // movedAway says that a request names a path that is being moved: who asked asks
 // again later, or elsewhere.
 func (m *naive) movedAway(cmd *engine.Command) bool {
 	if cmd.Req.Op != wire.OpAcquire && cmd.Req.Op != wire.OpRelease {
 		return false
 	}
-	return slices.ContainsFunc(cmd.Req.Locks, func(l wire.LockRequest) bool { return m.isFrozen(cmd.NS, l.Path) }) ||
+	alg, _ := m.algorithm(cmd.NS)
+	return slices.ContainsFunc(cmd.Req.Locks, func(l wire.LockRequest) bool {
+		return m.isFrozen(cmd.NS, l.Path) || l.State == wire.StateNew && m.overFrozen(alg, l)
+	}) ||
 		slices.ContainsFunc(cmd.Req.Releases, func(r wire.ReleaseRequest) bool { return m.isFrozen(cmd.NS, r.Path) })
 }
 

@@ -313,7 +313,9 @@ func (m *naive) settle() {
 // it holds is gone.
 func (m *naive) settleOne() bool {
 	for _, w := range m.waiters {
-		if slices.ContainsFunc(wishes(w.locks), func(l wire.LockRequest) bool { return m.isFrozen(w.ns, l.Path) }) {
+		if slices.ContainsFunc(wishes(w.locks), func(l wire.LockRequest) bool {
+			return m.isFrozen(w.ns, l.Path) || m.overFrozen(w.alg, l)
+		}) {
 			continue
 		}
 		a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}

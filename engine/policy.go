@@ -213,6 +213,21 @@ func (s *State) isFrozen(key string) bool {
 	return slices.ContainsFunc(s.frozen, func(root string) bool { return s.moves(root, key) })
 }
 
+// overFrozen says that a new lock would cover a subtree that is being moved: freeze saw that
+// there is none, and so it stays until the move is over.
+func (s *State) overFrozen(alg wire.Algorithm, mode wire.Mode, state wire.LockState, path string) bool {
+	if mode != wire.ModeWrite || state != wire.StateNew || !alg.Recursive() {
+		return false
+	}
+	return slices.ContainsFunc(s.frozen, func(root string) bool { return liesAbove(path, rootPath(root)) })
+}
+
+// liesAbove says that a path is a true ancestor of another one.
+func liesAbove(above, path string) bool {
+	above = strings.TrimSuffix(above, "/")
+	return len(path) > len(above)+1 && path[len(above)] == slash && strings.HasPrefix(path, above)
+}
+
 func frozenRoot(frozen []string, path string) bool {
 	for _, root := range frozen {
 		if contains(root, path) {
@@ -232,8 +247,10 @@ func (s *State) moved(cmd *Command) (res wire.Result, moved bool) {
 			s.key = appendKey(s.key[:0], cmd.NS, path)
 			return s.isFrozen(view(s.key))
 		}
+		alg, _ := s.algorithm(cmd.NS)
 		for i := range cmd.Req.Locks {
-			moved = moved || frozen(cmd.Req.Locks[i].Path)
+			l := &cmd.Req.Locks[i]
+			moved = moved || frozen(l.Path) || s.overFrozen(alg, l.Mode, l.State, l.Path)
 		}
 		for i := range cmd.Req.Releases {
 			moved = moved || frozen(cmd.Req.Releases[i].Path)
@@ -252,7 +269,7 @@ func movedTo(version uint64) wire.Result {
 	}
 }
 
-// thaw undoes a freeze: what waits there may be granted again.
+// thaw undoes a freeze: what waits there, or above it, may be granted again.
 func (s *State) thaw(root string) wire.Result {
 	i := slices.Index(s.frozen, root)
 	if i < 0 {
@@ -334,9 +351,7 @@ func (s *State) leave(cmd *Command) wire.Result {
 		}
 		s.abort(seq, wire.Errorf(wire.Aborted, "namespace %s was moved while the request waited", wire.Quote(root)))
 	}
-	if i := slices.Index(s.frozen, root); i >= 0 {
-		s.frozen = slices.Delete(slices.Clone(s.frozen), i, i+1)
-	}
+	s.thaw(root) // for those above it, as nobody waits inside
 	s.atVersion(cmd.Req.Target)
 	return wire.Result{}
 }

@@ -35,6 +35,7 @@ func (s *State) Raise(base int64) {
 	if base < s.counter {
 		panic(fmt.Sprintf("engine: the base %d of a restore is below the counter %d", base, s.counter))
 	}
+	s.attempt = 0 // the next cluster counts its attempts anew
 	if Planted == PlantRestoreReuse {
 		return
 	}
@@ -85,7 +86,6 @@ func (s *State) Raise(base int64) {
 	}
 	s.counter = base + int64(len(old))
 	s.floors = []floor{{Token: base}}
-	s.attempt = 0 // the next cluster counts its attempts anew
 }
 
 func collect[V any](keys *[]string) func(string, *V) bool {

@@ -284,7 +284,7 @@ func TestChanges(t *testing.T) {
 	if chosen, pending := s.Policies(); chosen != 1 || pending != 1 {
 		t.Errorf("%d policies, %d under way", chosen, pending)
 	}
-	step("the second is refused", 1, &wire.Request{Op: wire.OpRouteFinish, Target: 2, Detail: "no"})
+	step("the second is refused, and the routes have another version", 2, &wire.Request{Op: wire.OpRouteFinish, Target: 2, Detail: "no"})
 }
 
 // TestRaiseSystem: the cluster-wide counter goes on above the base; what nodes were

@@ -110,7 +110,9 @@ func (r *scriptReplica) grantable() (found string) {
 		return ""
 	}
 	s.waiters.All().Ascend(func(key string, w *waiter) bool {
-		if slices.ContainsFunc(w.wants, func(k want) bool { return s.isFrozen(k.key) }) {
+		if slices.ContainsFunc(w.wants, func(k want) bool {
+			return s.isFrozen(k.key) || s.overFrozen(w.alg, k.mode, k.state, pathOf(k.key))
+		}) {
 			return true
 		}
 		a := asking{

@@ -264,8 +264,11 @@ func (s *System) step(req *wire.Request, done *[]Done) (res wire.Result) {
 
 // commit puts the change that is being carried out into the routes.
 func (s *System) commit(id uint64) wire.Result {
-	if len(s.intents) == 0 || s.intents[0].ID != id || s.intents[0].Committed {
-		return wire.Result{Count: s.version} // done by an earlier attempt
+	if len(s.intents) == 0 || s.intents[0].ID != id {
+		return wire.Result{Code: wire.Aborted, Message: fmt.Sprintf("policy change %d is over", id)}
+	}
+	if s.intents[0].Committed {
+		return wire.Result{Count: s.version} // by an earlier attempt
 	}
 	i := &s.intents[0]
 	i.Committed = true
@@ -290,6 +293,10 @@ func (s *System) finish(id uint64, detail string, done *[]Done) wire.Result {
 	var res wire.Result
 	name := string(byte(i.Op)) + i.Key
 	if detail != "" {
+		// A group that an earlier attempt opened stands at the next version: it must come
+		// to be, or the group would wait for it.
+		s.version++
+		s.changed[rowMeta] = true
 		res.Fail(&wire.Error{Code: wire.FailedPrecondition, Message: owned(detail)})
 		delete(s.kept, name)
 		s.changed[rowKept+name] = true

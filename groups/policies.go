@@ -37,6 +37,9 @@ func (n *Node) policyWork() {
 	}
 }
 
+// attemptBits is how much of an attempt's number counts within a term.
+const attemptBits = 32
+
 // policyLoop carries intents out while this node leads the system log.
 func (n *Node) policyLoop() {
 	attempt := uint64(0)
@@ -52,7 +55,7 @@ func (n *Node) policyLoop() {
 			if !ok || term == 0 || !n.logs[systemShard].leads() {
 				break
 			}
-			attempt = max(attempt+1, term<<32)
+			attempt = max(attempt+1, term<<attemptBits)
 			if err := n.attempt(attempt); err != nil {
 				n.log.Warn("a policy change is held up, trying again", "namespace", i.Root, "attempt", attempt, "error", err)
 				select {
@@ -155,17 +158,30 @@ func (c *change) row() error {
 	})
 }
 
+// decide sends a command to the system group. The attempt is over when it was not applied
+// here first: another node answered it then, which leads now, and this one may not know yet
+// what the change and the routes have become.
+func (c *change) decide(req *wire.Request) error {
+	if err := c.one(systemGroup, req); err != nil {
+		return err
+	}
+	if held := c.n.logs[systemShard].held.Load(); held != c.attempt>>attemptBits {
+		return wire.Errorf(wire.Aborted, "the system log has another leader than attempt %d was begun under", c.attempt)
+	}
+	return nil
+}
+
 // begin ends the attempts before this one, as far as the system group is asked.
-func (c *change) begin() error { return c.one(systemGroup, &wire.Request{Op: wire.OpRouteBegin}) }
+func (c *change) begin() error { return c.decide(&wire.Request{Op: wire.OpRouteBegin}) }
 
 // commit changes the routes.
 func (c *change) commit() error {
-	return c.one(systemGroup, &wire.Request{Op: wire.OpRouteCommit, Target: c.i.ID})
+	return c.decide(&wire.Request{Op: wire.OpRouteCommit, Target: c.i.ID})
 }
 
 // finish ends the change: refused when detail says why.
 func (c *change) finish(detail string) error {
-	return c.one(systemGroup, &wire.Request{Op: wire.OpRouteFinish, Target: c.i.ID, Detail: detail})
+	return c.decide(&wire.Request{Op: wire.OpRouteFinish, Target: c.i.ID, Detail: detail})
 }
 
 // plan works out which groups a move involves.
@@ -218,6 +234,12 @@ func (c *change) move() error {
 	if refusal != "" {
 		if err := c.each(c.involved, &wire.Request{Op: wire.OpThaw, Namespace: root}); err != nil {
 			return err
+		}
+		if c.i.Op == wire.OpSetPolicy { // an image of the log may have been taken after an open
+			err := c.one(c.n.groupOf(root), &wire.Request{Op: wire.OpSetRow, Namespace: root, Algorithm: c.i.Algorithm})
+			if err != nil {
+				return err
+			}
 		}
 		return c.finish(refusal)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -297,5 +298,50 @@ func TestAttemptsBegin(t *testing.T) {
 	c.must(setPolicy("h:/a", wire.RecursiveRW)) // moves nothing
 	if entries := m.appliedIndex() - before; entries != 3 {
 		t.Errorf("the system log has %d entries of a change that moves nothing, want 3: intent, begin, finish", entries)
+	}
+}
+
+// TestDecisionsOfAnotherLeader: an attempt ends when the system log took its step under
+// another term than its own: this node may not have heard what came before it there.
+func TestDecisionsOfAnotherLeader(t *testing.T) {
+	r := newRig(t, nil)
+	c := &change{attempt: (r.node.logs[systemShard].held.Load() + 1) << attemptBits}
+	c.steps = steps{n: r.node, c: &wire.Call{}, since: r.node.clock.Mono()}
+	for what, step := range map[string]func() error{"begin": c.begin, "finish": func() error { return c.finish("") }} {
+		var e *wire.Error
+		if err := step(); !errors.As(err, &e) || e.Code != wire.Aborted || !strings.Contains(e.Message, "another leader") {
+			t.Errorf("%s: the attempt goes on with %v", what, err)
+		}
+	}
+}
+
+// TestRefusedAfterAnOpen: a group that was opened for a change that is refused, as those of
+// a restored cluster may be, is not left at a version of the routes that never comes, nor
+// with the policy.
+func TestRefusedAfterAnOpen(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	root := r.node.groupOf("h:/a/b")
+	early := &change{attempt: 1}
+	early.steps = steps{n: r.node, c: &wire.Call{}, since: r.node.clock.Mono()}
+	err := early.one(root, &wire.Request{
+		Op: wire.OpOpen, Namespace: "h:/a/b", Target: r.node.routes.Load().Version + 1, Algorithm: wire.PointRW, Explicit: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.must(write("a", "h:/a/b/c", time.Hour))
+	if res := c.ask(setPolicy("h:/a/b", wire.PointRW)); res.Code != wire.FailedPrecondition {
+		t.Fatalf("the change is answered %v %s", res.Code, res.Message)
+	}
+	other := ""
+	for i := 0; other == ""; i++ {
+		if ns := fmt.Sprintf("k:/%d", i); r.node.groupOf(ns) == root {
+			other = ns
+		}
+	}
+	c.must(write("b", other+"/x", time.Hour))
+	if alg, chosen := c.policy("h:/a/b"); chosen {
+		t.Errorf("the refused policy is there: %v", alg)
 	}
 }
