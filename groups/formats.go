@@ -145,7 +145,7 @@ func (c *cluster) formats() (all [][2]uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.known.by {
-		if p.Gossip != "" { // else its disk was replaced
+		if p.Gossip != "" { // else its disk was replaced, or it was removed
 			all = append(all, p.Formats)
 		}
 	}

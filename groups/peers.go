@@ -18,8 +18,8 @@ import (
 // away.
 const peersFile = "peers.json"
 
-// maxPeers bounds the file. Further nodes are not written down: this node finds them
-// through those that are.
+// maxPeers bounds the nodes in the file, and the disks beside them of which only the name
+// is kept. Further nodes are not written down: this node finds them through those that are.
 const maxPeers = 4096
 
 type peer struct {
@@ -31,13 +31,12 @@ type peer struct {
 	Raft    string    `json:"raft_addr,omitempty"` // its host may be what its certificate is for
 }
 
-// peers is the other nodes, by raft host id.
+// peers is the other nodes, by raft host id. Of a disk that was replaced, or whose node was
+// forgotten, there is the name alone: until its replicas are removed, whose they are
+// matters, also after a restart.
 type peers struct {
 	path string
 	by   map[string]peer
-	// gone are the node ids of those that were forgotten since this start, by raft host id:
-	// until their replicas are removed, whose they are matters. At most maxPeers, then none.
-	gone map[string]string
 }
 
 func (p *peers) load(dir string) error {
@@ -76,7 +75,7 @@ func (p *peers) at(addr string) string {
 }
 
 // names lists whose names those of the nodes are, by node id. Disks that were replaced
-// have none.
+// have none, nor have nodes that were forgotten.
 func (p *peers) names() map[string]members.Holder {
 	names := make(map[string]members.Holder, len(p.by))
 	for host, x := range p.by {
@@ -101,23 +100,38 @@ func (p *peers) hosts() map[string]string {
 // take takes in who is seen. It answers what is to be written down, nil if there is no
 // news.
 func (p *peers) take(seen []members.Sighting, self string) (*file, error) {
-	news := false
+	news, nodes := false, 0
+	for _, x := range p.by {
+		if x.Gossip != "" {
+			nodes++
+		}
+	}
 	for _, s := range seen {
 		now := peer{s.NodeID, s.GossipAddr, [2]uint32{s.FormatMin, s.FormatMax}, s.RaftAddr}
-		old, known := p.by[s.HostID]
-		if s.HostID == self || old == now || !known && len(p.by) >= maxPeers {
+		old := p.by[s.HostID]
+		if s.HostID == self || old == now {
 			continue
 		}
-		for host, old := range p.by {
-			if old.Node == s.NodeID && host != s.HostID && s.Alive {
-				p.by[host] = peer{Node: old.Node} // its disk was replaced: what it held is lost, and whose it was matters
+		if s.Alive { // if its disk was replaced, what that held is lost
+			replaced := p.strip(s.NodeID, s.HostID)
+			nodes, news = nodes-replaced, news || replaced > 0
+		}
+		if old.Gossip == "" {
+			if nodes >= maxPeers {
+				continue
 			}
+			nodes++
 		}
 		p.by[s.HostID], news = now, true
 	}
 	if !news {
 		return nil, nil
 	}
+	return p.file()
+}
+
+// file is what is to be written down.
+func (p *peers) file() (*file, error) {
 	b, err := json.MarshalIndent(p.by, "", "  ")
 	if err != nil {
 		return nil, err
@@ -142,24 +156,31 @@ func (f *file) write() error {
 	return os.Rename(f.path+".new", f.path)
 }
 
-// forget takes a node out.
-func (p *peers) forget(node string) {
+// forget takes a node out, and answers whether it was there.
+func (p *peers) forget(node string) bool { return p.strip(node, "") > 0 }
+
+// strip leaves nothing but the name of a node's disks but one, and answers of how many.
+func (p *peers) strip(node, but string) (disks int) {
 	for host, x := range p.by {
-		if x.Node != node {
+		if x.Node == node && host != but && x.Gossip != "" {
+			p.by[host] = peer{Node: node}
+			disks++
+		}
+	}
+	if disks == 0 {
+		return 0
+	}
+	names := 0
+	for host, x := range p.by {
+		if x.Gossip != "" {
 			continue
 		}
-		if p.gone == nil || len(p.gone) >= maxPeers {
-			p.gone = make(map[string]string)
+		if names++; names > maxPeers {
+			delete(p.by, host)
 		}
-		p.gone[host] = node
-		delete(p.by, host)
 	}
+	return disks
 }
 
 // nodeOf names the node of a raft host id, "" for one that is not known.
-func (p *peers) nodeOf(host string) string {
-	if x, ok := p.by[host]; ok {
-		return x.Node
-	}
-	return p.gone[host]
-}
+func (p *peers) nodeOf(host string) string { return p.by[host].Node }

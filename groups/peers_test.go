@@ -42,19 +42,33 @@ func TestPeersAreBounded(t *testing.T) {
 	if f := take(seen[maxPeers]); f != nil || p.by[seen[maxPeers].HostID].Node != "" {
 		t.Errorf("there is room for one node more")
 	}
-	p.forget("n-1")
+	if !p.forget("n-1") || p.forget("n-1") {
+		t.Errorf("a node is not forgotten once")
+	}
 	if f := take(seen[maxPeers]); f == nil || p.by[seen[maxPeers].HostID].Node == "" {
 		t.Errorf("there is no room where a node was forgotten")
 	}
-	if _, known := p.by["host-1"]; known || p.nodeOf("host-1") != "n-1" {
+	if f := take(seen[1]); f != nil {
+		t.Errorf("there is room for the one that was forgotten, and it is taken")
+	}
+	if _, known := p.names()["n-1"]; known || p.nodeOf("host-1") != "n-1" {
 		t.Errorf("of a node that was forgotten, and may have replicas yet: known %v, name %q", known, p.nodeOf("host-1"))
 	}
-	for i := range maxPeers + 1 {
-		p.by = map[string]peer{fmt.Sprint("former-", i): {Node: "former"}}
-		p.forget("former")
-		if len(p.gone) > maxPeers {
-			t.Fatalf("the names of %d nodes that were forgotten are kept, at most %d may be", len(p.gone), maxPeers)
+	take(sighted("host-2b", "n-2", "before:1"))
+	if got := p.names(); len(got) != maxPeers || got["n-2"].HostID != "host-2b" || p.nodeOf("host-2") != "n-2" {
+		t.Errorf("one of %d nodes has a new disk: known as %+v, its former disk is of %q", len(got), got["n-2"], p.nodeOf("host-2"))
+	}
+	for range 2 { // as many at once as there may be, then more
+		for i := range maxPeers {
+			p.by[fmt.Sprint("former-", len(p.by), "-", i)] = peer{Node: "former", Gossip: "before:1"}
 		}
+		p.forget("former")
+		if names := len(p.by) - len(p.names()); names > maxPeers {
+			t.Fatalf("the names of %d disks that were given up are kept, at most %d may be", names, maxPeers)
+		}
+	}
+	if got := p.names(); len(got) != maxPeers {
+		t.Errorf("%d nodes are left beside them, want %d", len(got), maxPeers)
 	}
 }
 

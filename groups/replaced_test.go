@@ -110,6 +110,83 @@ func TestRemovedAndResumedAtOnce(t *testing.T) {
 	f.placed(4)
 }
 
+// TestForgottenForGood: the name of a node that was removed is kept for nobody after a
+// restart either, though nothing else is to be written down; also where it was not seen
+// since the start.
+func TestForgottenForGood(t *testing.T) {
+	t.Parallel()
+	w := new(network)
+	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f.settle(3)
+	former, other := f.nodes[2].id.HostID, f.nodes[1]
+	f.kill(w, 2)
+	f.until("it is missed", func() bool { s, _ := other.cluster.byName("n-2"); return !s.Alive })
+	f.kill(w, 0)
+	w.set(f.cfgs[0].NodeID, false)
+	n := f.start(0)
+	c := f.rigOn(0).session()
+	if _, seen := n.cluster.byName("n-2"); seen {
+		t.Fatal("it was seen since the start")
+	}
+	written := func(o *Node) (p peers) {
+		t.Helper()
+		if err := p.load(o.cfg.DataDir); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	f.each(2, func(o *Node) {
+		o.cluster.mu.Lock()
+		defer o.cluster.mu.Unlock()
+		p := written(o)
+		if o.cluster.known.names()["n-2"].HostID != former || p.names()["n-2"].HostID != former {
+			t.Fatalf("%s does not know it", o.id.NodeID)
+		}
+	})
+	f.until("it is removed, when a leader has told of its replicas", func() bool {
+		res := c.ask(&wire.Request{Op: wire.OpNodeRemove, Node: "n-2"})
+		return res.Err() == nil
+	})
+	c.must(&wire.Request{Op: wire.OpNodeResume, Node: "n-2"})
+	f.each(2, func(o *Node) {
+		f.until(o.id.NodeID+" has forgotten it", func() bool {
+			o.cluster.mu.Lock()
+			defer o.cluster.mu.Unlock()
+			return o.cluster.known.names()["n-2"].HostID == ""
+		})
+		f.until(o.id.NodeID+" has it written down", func() bool {
+			p := written(o)
+			return p.names()["n-2"].HostID == ""
+		})
+		if p := written(o); p.nodeOf(former) != "n-2" {
+			t.Errorf("after a restart, %s does not know whose the replicas are that are not removed yet", o.id.NodeID)
+		}
+	})
+}
+
+// TestTransferToTheLiving: a leadership goes to the disk that a node has, not to the one that
+// it had, which is a voter yet.
+func TestTransferToTheLiving(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2, nil)
+	n, host := f.nodes[0], f.nodes[1].id.HostID
+	f.until("they see each other", func() bool { s, _ := n.cluster.sighting(host); return s.Alive })
+	n.cluster.mu.Lock()
+	n.cluster.known.by["former"] = peer{Node: "n-1"}
+	n.cluster.mu.Unlock()
+	for range 50 { // maps are walked in any order
+		if r, h := n.voterOn(map[uint64]string{1: n.id.HostID, 2: "former", 3: host}, "n-1"); r != 3 || h != host {
+			t.Fatalf("replica %d is meant, on %s", r, h)
+		}
+	}
+	if r, h := n.voterOn(map[uint64]string{1: n.id.HostID, 2: "former"}, "n-1"); r != 2 || h != "former" {
+		t.Errorf("of one voter, replica %d is meant, on %s", r, h)
+	}
+	if _, h := n.voterOn(map[uint64]string{1: n.id.HostID}, "n-1"); h != "" {
+		t.Errorf("of no voter, the one on %s is meant", h)
+	}
+}
+
 // takenIn says that the cluster has adopted the node.
 func (n *Node) takenIn() bool {
 	n.seats.Lock()

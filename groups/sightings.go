@@ -81,21 +81,42 @@ func (n *Node) giveUp(clash error) {
 	n.cfg.end(n.log, 1, "another node has this node_id", err)
 }
 
-// forget drops nodes that an operator removed and that are gone.
+// forget drops nodes that an operator removed and that are gone. When it returns, that is
+// written down: a restart does not keep their names either.
 func (c *cluster) forget(marks map[string]wire.Drain) {
+	var removed []string
 	for node, d := range marks {
-		s, ok := c.byName(node)
-		if d != wire.DrainRemoved || s.Alive {
-			continue
+		if d == wire.DrainRemoved {
+			removed = append(removed, node)
 		}
-		// Also one that was not seen since this start: nobody waits for it.
-		if err := c.gossip.Forget(node); err != nil || !ok {
-			continue // it came back, or there was nothing to forget
+	}
+	if len(removed) == 0 {
+		return
+	}
+	c.looking.Lock() // what gossip knew before is not taken in after this
+	defer c.looking.Unlock()
+	news := false
+	for _, node := range removed {
+		s, seen := c.byName(node)
+		if s.Alive || c.gossip.Forget(node) != nil {
+			continue // it came back
 		}
 		c.mu.Lock()
-		c.known.forget(node)
+		known := c.known.forget(node) // maybe not seen since this start: nobody waits for it
 		c.mu.Unlock()
-		c.n.log.Info("forgot a node that was removed", "node", node)
+		if seen || known {
+			c.n.log.Info("forgot a node that was removed", "node", node)
+		}
+		news = news || known
+	}
+	if !news {
+		return
+	}
+	c.mu.Lock()
+	peers, err := c.known.file()
+	c.mu.Unlock()
+	if err = errors.Join(err, peers.write()); err != nil {
+		c.n.log.Warn("cannot write down that nodes were forgotten; a restart keeps their names for the disks that were given up", "error", err)
 	}
 }
 

@@ -189,15 +189,29 @@ func (n *Node) transferOwn(shard uint64, node string) error {
 	if err != nil {
 		return err
 	}
-	for replica, host := range ms.Nodes {
-		if n.nodeOf(host) == node {
-			if n.shortAt(host) && !n.short() {
-				return fmt.Errorf("the disk of node %s is nearly full: make room there first", node)
-			}
-			return n.handOver(shard, replica)
-		}
+	replica, host := n.voterOn(ms.Nodes, node)
+	if host == "" {
+		return fmt.Errorf("node %s holds no voter of log %d", node, shard)
 	}
-	return fmt.Errorf("node %s holds no voter of log %d", node, shard)
+	if n.shortAt(host) && !n.short() {
+		return fmt.Errorf("the disk of node %s is nearly full: make room there first", node)
+	}
+	return n.handOver(shard, replica)
+}
+
+// voterOn finds a node's replica among the voters of a log. While one on a disk that was
+// given up is not removed yet, a node may have two: the one that is alive is meant.
+func (n *Node) voterOn(voters map[uint64]string, node string) (replica uint64, host string) {
+	for r, h := range voters {
+		if n.nodeOf(h) != node {
+			continue
+		}
+		if s, ok := n.cluster.sighting(h); ok && s.Alive {
+			return r, h
+		}
+		replica, host = r, h
+	}
+	return replica, host
 }
 
 // marksEvery is how long what operators want is believed by a node that has no replica

@@ -5,7 +5,10 @@ import "time"
 // A member's name waits for its data directory while that is away: it restarts, more often
 // than not, and whoever comes with its name and an empty disk must not get its replicas
 // meanwhile. Who comes at the raft address that the member had is no other: two processes
-// do not listen at one address, so the member is gone, and its disk is another.
+// do not listen at one address, so the member is gone, and its disk is another. That is not
+// so of a name in DNS, which may lead to a new machine while the old one is only cut off
+// (a pod that was deleted by force). It is safe all the same: raft knows the new disk's
+// replicas under new ids, and those of the old one vote as themselves until they are removed.
 
 // Holder is whose a name is: a data directory, and where it spoke raft.
 type Holder struct {
