@@ -119,15 +119,8 @@ func TestSecureGarbage(t *testing.T) {
 		_, _ = c.Write(binary.BigEndian.AppendUint32([]byte{10}, 20<<20))
 		flood(r, c)
 	}))
-	// More connections than are taken, which say nothing.
-	var idle []net.Conn
-	for range 2 * maxStreams {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		idle = append(idle, c)
-	}
+	idle := idlers{addr: addr}
+	defer idle.leave()
 	most, unread := 0, int64(0)
 	watch := func() {
 		a.transport.mu.Lock()
@@ -142,6 +135,7 @@ func TestSecureGarbage(t *testing.T) {
 		}
 	}()
 	eventually(t, "all kinds of garbage arrive", func() bool {
+		idle.come(t)
 		watch()
 		state = fmt.Sprint(most, unread, a.log.lines("level=WARN", "peer=127.0.0.1"))
 		return most == maxStreams && unread > 1<<20 && len(a.log.lines("level=WARN", "peer=127.0.0.1", "does not speak TLS")) > 0 &&
@@ -154,9 +148,7 @@ func TestSecureGarbage(t *testing.T) {
 		t.Error("the connection of a member was cut")
 	}
 	close(stop)
-	for _, c := range idle {
-		_ = c.Close()
-	}
+	idle.leave()
 	wg.Wait()
 	if most > maxStreams {
 		t.Errorf("%d connections were open, the limit is %d", most, maxStreams)

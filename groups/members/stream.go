@@ -22,10 +22,10 @@ type stream struct {
 
 // Read reads, up to the limits.
 func (s *stream) Read(b []byte) (int, error) {
-	n, err := s.Conn.Read(b)
 	if s.free {
-		return n, err
+		return s.Conn.Read(b)
 	}
+	n, err := s.Conn.Read(b[:min(len(b), maxStreamRead)])
 	if !s.begun && n > 0 {
 		s.begun = true
 		if s.t.secure == nil && s.foreign(b[0]) {

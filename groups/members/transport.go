@@ -27,8 +27,9 @@ const (
 	// members, twice. It is cut at more.
 	maxStreamBytes = 2 << 20
 	// maxUnread is how much all connections that are open may have sent. The one that
-	// goes above it is cut.
-	maxUnread = 16 << 20
+	// goes above it is cut, when it has read maxStreamRead more at most.
+	maxUnread     = 16 << 20
+	maxStreamRead = 4 << 10
 	// maxDatagram is the longest datagram that is looked at. Nobody sends more than
 	// maxPacket; longer ones are dropped.
 	maxDatagram = 8 << 10
