@@ -124,9 +124,6 @@ func TestProcessTime(t *testing.T) {
 // TestShort measures every budget in a few seconds, with the real servers: each
 // must come to a figure. Whether a budget is met is not looked at.
 func TestShort(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a dozen servers")
-	}
 	bench := buildBench(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -162,9 +159,6 @@ func TestShort(t *testing.T) {
 // TestRun: a single workload prints a line of Go's benchmark format, and one that
 // is refused fails.
 func TestRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
 	bench := buildBench(t)
 	for _, tt := range []struct {
 		args string

@@ -41,14 +41,15 @@ func (c *Config) born(ctx context.Context) (*identity, error) {
 	if len(c.Seeds) == 0 {
 		return c.found(), nil
 	}
-	first := func(answers []members.Answer) { c.stillAsking(whyNot(answers)) }
+	first := c.stillAsking
 	if c.Bootstrap {
 		first = nil // it founds one, or says why not
 	}
 	for {
 		began := time.Now()
-		answer, why, err := c.probe(ctx, first)
+		answer, all, err := c.probe(ctx, first)
 		first = nil
+		why := whyNot(all)
 		switch {
 		case err != nil:
 			return nil, err
@@ -71,7 +72,7 @@ func (c *Config) born(ctx context.Context) (*identity, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("looking for the cluster at %s: %w", strings.Join(c.Seeds, ", "), err)
 		}
-		c.stillAsking(why)
+		c.stillAsking(all)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Until(began.Add(askFor))): // with nobody to ask, a round is over at once
@@ -80,8 +81,9 @@ func (c *Config) born(ctx context.Context) (*identity, error) {
 }
 
 // stillAsking tells whom a node that is to join waits for.
-func (c *Config) stillAsking(why string) {
-	if strings.Contains(why, members.ErrTLS.Error()) {
+func (c *Config) stillAsking(answers []members.Answer) {
+	why := whyNot(answers)
+	if slices.ContainsFunc(answers, func(a members.Answer) bool { return errors.Is(a.Err, members.ErrTLS) }) {
 		c.Log.Error("a seed and this node do not take each other's certificates (link_tls_*), asking again", "seeds", c.Seeds, "why", why)
 		return
 	}
@@ -117,26 +119,27 @@ func whyNot(answers []members.Answer) string {
 	return strings.Join(whys, "; ")
 }
 
-// probe asks the seeds once around. why says what kept them from answering.
-func (c *Config) probe(ctx context.Context, waiting func([]members.Answer)) (answer *members.Answer, why string, err error) {
+// probe asks the seeds once around, and answers the one that belongs to a cluster, if any,
+// among all.
+func (c *Config) probe(ctx context.Context, waiting func([]members.Answer)) (answer *members.Answer, all []members.Answer, err error) {
 	within, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	answers, err := members.Probe(within, members.Ask{
+	all, err = members.Probe(within, members.Ask{
 		Token: c.Token, TLS: c.LinkTLS, Seeds: c.Seeds, Bind: c.GossipAddr, Advertise: c.GossipAdvertise, Log: c.Log,
 		Waiting: waiting,
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	if answer, err = members.ClusterOf(answers); err != nil {
-		return nil, "", err
+	if answer, err = members.ClusterOf(all); err != nil {
+		return nil, nil, err
 	}
-	for _, a := range answers {
+	for _, a := range all {
 		if errors.Is(a.Err, members.ErrToken) && answer == nil {
-			return nil, "", fmt.Errorf("seed_nodes: %s has another internal_auth_token than this node: all nodes of a cluster need the same one", a.Seed)
+			return nil, nil, fmt.Errorf("seed_nodes: %s has another internal_auth_token than this node: all nodes of a cluster need the same one", a.Seed)
 		}
 	}
-	return answer, whyNot(answers), nil
+	return answer, all, nil
 }
 
 // The settings that are fixed at birth, by configuration key.

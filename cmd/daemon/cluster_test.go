@@ -99,20 +99,19 @@ func TestLinkTLS(t *testing.T) {
 		{"a certificate of its own making", cfg("n-2"), "does not take this node's certificate", "this node does not take the peer's certificate"},
 		{"no certificate", none, "the peer speaks TLS at its gossip port, and this node has no certificates", "the peer does not speak TLS: link_tls_cert_path"},
 	} {
-		within, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		out, ended := new(logBuffer), make(chan error, 1)
 		go func() {
-			d, err := Start(within, s.cfg, slog.New(slog.NewTextHandler(out, nil)))
+			d, err := Start(ctx, s.cfg, slog.New(slog.NewTextHandler(out, nil)))
 			if err == nil {
 				d.Close(context.Background())
 			}
 			ended <- err
 		}()
-		for end := time.Now().Add(patience); !strings.Contains(out.String(), s.told) || !strings.Contains(founder.String(), s.tell); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Errorf("a node with %s: it should say %q, the founder %q\n%s", s.what, s.told, s.tell, out)
-				break
-			}
+		if !within(func() bool {
+			return strings.Contains(out.String(), s.told) && strings.Contains(founder.String(), s.tell)
+		}) {
+			t.Errorf("a node with %s: it should say %q, the founder %q\n%s", s.what, s.told, s.tell, out)
 		}
 		cancel()
 		if err := <-ended; err == nil {
@@ -168,10 +167,9 @@ func TestLinkTLSIsReadAgain(t *testing.T) {
 		}
 		started <- d
 	}()
-	for end := time.Now().Add(patience); !strings.Contains(out.String(), "this node does not take the peer's certificate"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) || len(started) > 0 {
-			t.Fatal("a certificate of no authority is taken")
-		}
+	refused := func() bool { return strings.Contains(out.String(), "this node does not take the peer's certificate") }
+	if !within(func() bool { return refused() || len(started) > 0 }) || !refused() {
+		t.Fatal("a certificate of no authority is taken")
 	}
 	key, err := os.ReadFile(file("new.key"))
 	if err != nil {
@@ -184,9 +182,9 @@ func TestLinkTLSIsReadAgain(t *testing.T) {
 		return
 	}
 	defer d.Close(context.Background())
-	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := d.WaitReady(within); err != nil {
+	if err := d.WaitReady(ctx); err != nil {
 		t.Errorf("the new certificate is not used: %v", err)
 	}
 }

@@ -298,18 +298,23 @@ func TestHangup(t *testing.T) {
 // eventually waits until a file has some text in it.
 func eventually(t *testing.T, path, text string) {
 	t.Helper()
+	var b []byte
+	if !within(func() bool { b, _ = os.ReadFile(path); return bytes.Contains(b, []byte(text)) }) {
+		t.Fatalf("%s has no %q:\n%s", path, text, b)
+	}
+}
+
+// within waits for what must come, and says whether it did.
+func within(come func() bool) bool {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	timeout := time.After(patience)
-	for {
-		b, _ := os.ReadFile(path)
-		if bytes.Contains(b, []byte(text)) {
-			return
-		}
+	for !come() {
 		select {
 		case <-look.C:
 		case <-timeout:
-			t.Fatalf("%s has no %q:\n%s", path, text, b)
+			return false
 		}
 	}
+	return true
 }

@@ -3,90 +3,37 @@ package link
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/bench/authority"
 	"github.com/pathlockd/pathlockd/groups/members"
 )
 
-// authority signs certificates for 127.0.0.1.
-type authority struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	pool *x509.CertPool
-}
-
-func sign(t *testing.T, template, parent *x509.Certificate, key any) (*ecdsa.PrivateKey, *x509.Certificate) {
-	t.Helper()
-	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if key == nil {
-		key = own
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, own.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return own, c
-}
-
-func newAuthority(t *testing.T) *authority {
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	a := &authority{pool: x509.NewCertPool()}
-	a.key, a.cert = sign(t, c, c, nil)
-	a.pool.AddCert(a.cert)
-	return a
-}
-
-// node answers what an operator would give a node, and is careless about the rest.
-func (a *authority) node(t *testing.T, name net.IP) *tls.Config {
-	key, c := sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{name},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, a.key)
-	return &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{c.Raw}, PrivateKey: key}}, RootCAs: a.pool, ClientCAs: a.pool,
-		InsecureSkipVerify: true, ClientAuth: tls.NoClientCert,
-	}
-}
+// local is where all of them listen.
+const local = "127.0.0.1"
 
 // TestOperatorTLS: the operator's authority decides; careless settings do not weaken it.
 func TestOperatorTLS(t *testing.T) {
-	local := net.IPv4(127, 0, 0, 1)
-	mine, other := newAuthority(t), newAuthority(t)
+	mine, other := authority.New(t), authority.New(t)
 	with := func(c *tls.Config) func(*Config) {
 		return func(o *Config) { quick(o); o.Token, o.TLS = "", c }
 	}
-	b := open(t, 2, with(mine.node(t, local)))
-	if err := open(t, 1, with(mine.node(t, local))).to(t, b).SendMessageBatch(batch(1, 10)); err != nil {
+	b := open(t, 2, with(mine.Node(t, local)))
+	if err := open(t, 1, with(mine.Node(t, local))).to(t, b).SendMessageBatch(batch(1, 10)); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "a batch", b.batches)
 
-	mixed := other.node(t, local) // trusts the right authority, is signed by another
-	mixed.RootCAs = mine.pool
+	mixed := other.Node(t, local) // trusts the right authority, is signed by another
+	mixed.RootCAs = mine.Pool
 	for name, bad := range map[string]*end{
 		"signed by another": open(t, 3, with(mixed)),
-		"trusts another":    open(t, 4, with(other.node(t, local))),
+		"trusts another":    open(t, 4, with(other.Node(t, local))),
 		"token":             open(t, 5, quick),
 	} {
 		if _, err := bad.GetConnection(context.Background(), b.link.Addr()); err == nil {
@@ -94,8 +41,8 @@ func TestOperatorTLS(t *testing.T) {
 		}
 	}
 	// A listener whose certificate is for another address is not the one that was dialed.
-	elsewhere := open(t, 6, with(mine.node(t, net.IPv4(10, 1, 1, 1))))
-	if _, err := open(t, 7, with(mine.node(t, local))).GetConnection(context.Background(), elsewhere.link.Addr()); err == nil {
+	elsewhere := open(t, 6, with(mine.Node(t, "10.1.1.1")))
+	if _, err := open(t, 7, with(mine.Node(t, local))).GetConnection(context.Background(), elsewhere.link.Addr()); err == nil {
 		t.Error("connected to somebody else's certificate")
 	}
 	for name, c := range map[string]*tls.Config{
@@ -111,9 +58,9 @@ func TestOperatorTLS(t *testing.T) {
 // TestCertificatesAndToken: whose certificate is good still has to know the token, if a
 // node has one, on either side; a proof is of one end of one handshake.
 func TestCertificatesAndToken(t *testing.T) {
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	with := func(token members.Token) func(*Config) {
-		return func(o *Config) { quick(o); o.Token, o.TLS = token, mine.node(t, net.IPv4(127, 0, 0, 1)) }
+		return func(o *Config) { quick(o); o.Token, o.TLS = token, mine.Node(t, local) }
 	}
 	const words = "do not have the same internal_auth_token"
 	b := open(t, 2, with(token))
@@ -165,9 +112,9 @@ func TestCertificatesAndToken(t *testing.T) {
 // TestProofIsOfOneHandshake: what a node says to prove the token to one peer is of no use
 // to that peer at another.
 func TestProofIsOfOneHandshake(t *testing.T) {
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	with := func(token members.Token) func(*Config) {
-		return func(o *Config) { quick(o); o.Token, o.TLS = token, mine.node(t, net.IPv4(127, 0, 0, 1)) }
+		return func(o *Config) { quick(o); o.Token, o.TLS = token, mine.Node(t, local) }
 	}
 	a, b, thief := open(t, 1, with(token)), open(t, 2, with(token)), open(t, 3, with(""))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -210,8 +157,8 @@ func TestProofIsOfOneHandshake(t *testing.T) {
 // TestOperatorCallbacks: what the operator's configuration would answer a client with
 // does not get around the rules.
 func TestOperatorCallbacks(t *testing.T) {
-	mine := newAuthority(t)
-	c := mine.node(t, net.IPv4(127, 0, 0, 1))
+	mine := authority.New(t)
+	c := mine.Node(t, local)
 	weak := c.Clone()
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return weak, nil }
 	b := open(t, 2, quick, func(o *Config) { o.Token, o.TLS = "", c })

@@ -11,13 +11,15 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/bench/authority"
 )
 
 // TestLaneLimits: so many peers are written to and no more; of connections with packets
 // the one that was silent for longest makes room.
 func TestLaneLimits(t *testing.T) {
 	t.Parallel()
-	a := carrier(t, "", secured(t, newAuthority(t)))
+	a := carrier(t, "", secured(t, authority.New(t)))
 	a.mu.Lock()
 	for i := range maxLanes {
 		a.mu.lanes[string(rune(i))] = &lane{}
@@ -74,7 +76,7 @@ func TestLaneLimits(t *testing.T) {
 // nothing was taken for a packet.
 func TestFrames(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	a := carrier(t, "", secured(t, mine))
 	s := secured(t, mine)
 	open := func() *tls.Conn {

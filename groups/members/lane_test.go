@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"github.com/pathlockd/pathlockd/bench/authority"
 )
 
 // secured answers what transports of a test take part with, changed by the options.
-func secured(t *testing.T, mine *authority, options ...func(*secure)) *secure {
+func secured(t *testing.T, mine *authority.Authority, options ...func(*secure)) *secure {
 	t.Helper()
-	s, err := newSecure(mine.node(t, local), func(addr string) []string { return hostsOf(addr) })
+	s, err := newSecure(mine.Node(t, local), func(addr string) []string { return hostsOf(addr) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func (t *transport) connections() (inbound, lanes int) {
 // are lost while the peer is away, and arrive again when it is back.
 func TestLane(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	a, b := carrier(t, "", secured(t, mine)), carrier(t, "", secured(t, mine))
 	send(t, a, b, []byte{1})
 	for n := 1; n <= maxDatagram; n = 2*n + 1 {
@@ -157,7 +158,7 @@ func TestLane(t *testing.T) {
 // that reads nothing: what does not fit is lost, and the first is not dialed for each packet.
 func TestLaneNeverBlocks(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	a := carrier(t, "", secured(t, mine, func(s *secure) { s.handshake = 50 * time.Millisecond }))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -232,7 +233,7 @@ func TestLaneNeverBlocks(t *testing.T) {
 // packet; one that was found by a packet just now does not end.
 func TestLaneIdle(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	a := carrier(t, "", secured(t, mine, func(s *secure) { s.idle = 100 * time.Millisecond }))
 	b := carrier(t, "", secured(t, mine))
 	for range 2 {

@@ -2,6 +2,7 @@ package members
 
 import (
 	"bytes"
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -270,3 +271,9 @@ func port(t *testing.T, addr string) uint16 {
 	}
 	return a.Port()
 }
+
+// local is where nodes of tests listen.
+const local = "127.0.0.1"
+
+// with has nodes use certificates.
+func with(c *tls.Config) func(*Config) { return func(o *Config) { o.TLS = c } }

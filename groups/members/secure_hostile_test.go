@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/bench/authority"
 )
 
 // TestSecureGarbage does to a port with TLS what no node does, without a certificate and
@@ -18,9 +20,9 @@ import (
 // that very port, and what is kept for strangers stays bounded.
 func TestSecureGarbage(t *testing.T) {
 	t.Parallel()
-	mine, other := newAuthority(t), newAuthority(t)
-	a := start(t, 1, with(mine.node(t, local)))
-	b := start(t, 2, with(mine.node(t, local)), seeds(a))
+	mine, other := authority.New(t), authority.New(t)
+	a := start(t, 1, with(mine.Node(t, local)))
+	b := start(t, 2, with(mine.Node(t, local)), seeds(a))
 	allSee(t, a, b)
 	addr := a.GossipAddr()
 	eventually(t, "b has its connection", func() bool { in, _ := a.transport.connections(); return in == 1 })
@@ -68,7 +70,7 @@ func TestSecureGarbage(t *testing.T) {
 			}
 		}
 	}
-	careless := other.node(t, local)
+	careless := other.Node(t, local)
 	careless.NextProtos = []string{exchangeProtocol}
 	attack(hello(careless))
 	attack(hello(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{packetProtocol}}))
@@ -142,7 +144,7 @@ func TestSecureGarbage(t *testing.T) {
 			len(a.log.lines("level=WARN", "peer=127.0.0.1", "does not take the peer's certificate")) > 0 &&
 			len(a.log.lines("level=WARN", "peer=127.0.0.1", "internal_auth_token")) > 0
 	})
-	c := start(t, 3, with(mine.node(t, local)), seeds(a))
+	c := start(t, 3, with(mine.Node(t, local)), seeds(a))
 	eventually(t, "one more joins through that port", func() bool { watch(); return c.sees(a, b, c) && b.sees(a, b, c) })
 	if first() != had {
 		t.Error("the connection of a member was cut")
@@ -168,8 +170,8 @@ func TestSecureGarbage(t *testing.T) {
 // nobody who does not say what for; and who does nothing is cut.
 func TestSecureHandshakes(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
-	weak := mine.node(t, local)
+	mine := authority.New(t)
+	weak := mine.Node(t, local)
 	weak.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: weak.Certificates, NextProtos: []string{exchangeProtocol}}, nil
 	}
@@ -187,7 +189,7 @@ func TestSecureHandshakes(t *testing.T) {
 		"no protocol":    func(c *tls.Config) { c.NextProtos = nil },
 		"another's":      func(c *tls.Config) { c.NextProtos = []string{"pathlockd-link"} },
 	} {
-		conf := mine.node(t, local)
+		conf := mine.Node(t, local)
 		conf.NextProtos = []string{exchangeProtocol}
 		change(conf)
 		raw, err := net.Dial("tcp", b.told.String())
@@ -200,7 +202,7 @@ func TestSecureHandshakes(t *testing.T) {
 		}
 		_ = raw.Close()
 	}
-	conf := mine.node(t, local)
+	conf := mine.Node(t, local)
 	conf.Certificates, conf.NextProtos = nil, []string{exchangeProtocol}
 	raw, err := net.Dial("tcp", a.told.String())
 	if err != nil {
@@ -234,7 +236,7 @@ func TestSecureHandshakes(t *testing.T) {
 // begun, or it might never read the answer.
 func TestSecureTurnsAway(t *testing.T) {
 	t.Parallel()
-	a := carrier(t, "", secured(t, newAuthority(t), func(s *secure) { s.handshake = patience }))
+	a := carrier(t, "", secured(t, authority.New(t), func(s *secure) { s.handshake = patience }))
 	c, err := net.Dial("tcp", a.told.String())
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +265,7 @@ func TestSecureTurnsAway(t *testing.T) {
 // TestSecureCloses: a transport that is closed cuts what is open, also what is only half so.
 func TestSecureCloses(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	a, b := carrier(t, "", secured(t, mine)), carrier(t, "", secured(t, mine))
 	send(t, a, b, []byte("packet"))
 	for packet(b) != nil { // or it would wait for who takes it, not for its peer

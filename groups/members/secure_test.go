@@ -10,16 +10,18 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/bench/authority"
 )
 
 // TestSecure: nodes with certificates find each other, hear of changes, see a death and a
 // leave, and no socket of theirs is for UDP.
 func TestSecure(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
-	a := start(t, 1, with(mine.node(t, local)))
-	b := start(t, 2, with(mine.node(t, local)), seeds(a))
-	c := start(t, 3, with(mine.node(t, local)), seeds(b))
+	mine := authority.New(t)
+	a := start(t, 1, with(mine.Node(t, local)))
+	b := start(t, 2, with(mine.Node(t, local)), seeds(a))
+	c := start(t, 3, with(mine.Node(t, local)), seeds(b))
 	allSee(t, a, b, c)
 	for _, n := range []*node{a, b, c} {
 		udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(n.GossipAddr())))
@@ -58,11 +60,11 @@ func TestSecure(t *testing.T) {
 // the others', or has the certificate and not the token, stays out, and both sides say why.
 func TestSecureRefusals(t *testing.T) {
 	t.Parallel()
-	mine, other := newAuthority(t), newAuthority(t)
+	mine, other := authority.New(t), authority.New(t)
 	none := with(nil)
-	trusting := func(pool *authority, signed *authority) func(*Config) {
-		c := signed.node(t, local)
-		c.RootCAs, c.ClientCAs = pool.pool, pool.pool
+	trusting := func(pool *authority.Authority, signed *authority.Authority) func(*Config) {
+		c := signed.Node(t, local)
+		c.RootCAs, c.ClientCAs = pool.Pool, pool.Pool
 		return with(c)
 	}
 	both := trusting(mine, mine)
@@ -93,7 +95,7 @@ func TestSecureRefusals(t *testing.T) {
 			[]string{"does not take this node's certificate", "link_tls_ca_path"},
 		},
 		"another address": {
-			with(mine.node(t, "10.1.1.1")), both, "", ErrTLS,
+			with(mine.Node(t, "10.1.1.1")), both, "", ErrTLS,
 			[]string{"this node does not take the peer's certificate", "10.1.1.1", "host of its raft_addr"},
 			[]string{"does not take this node's certificate"},
 		},
@@ -135,9 +137,9 @@ func TestSecureRefusals(t *testing.T) {
 // TestSecureProbe asks a member with certificates.
 func TestSecureProbe(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
-	a := start(t, 1, with(mine.node(t, local)))
-	answers := ask(t, patience/2, Ask{TLS: mine.node(t, local), Seeds: []string{a.GossipAddr()}})
+	mine := authority.New(t)
+	a := start(t, 1, with(mine.Node(t, local)))
+	answers := ask(t, patience/2, Ask{TLS: mine.Node(t, local), Seeds: []string{a.GossipAddr()}})
 	if !answers[0].Founded || answers[0].ClusterID != clusterA {
 		t.Errorf("the answer is %+v", answers[0])
 	}
@@ -145,8 +147,8 @@ func TestSecureProbe(t *testing.T) {
 		t.Error("the asker was taken in")
 	}
 	for name, c := range map[string]*tls.Config{
-		"no certificate": {RootCAs: mine.pool, ClientCAs: mine.pool},
-		"no authority":   {Certificates: []tls.Certificate{*mine.pair(t, local)}},
+		"no certificate": {RootCAs: mine.Pool, ClientCAs: mine.Pool},
+		"no authority":   {Certificates: []tls.Certificate{*mine.Pair(t, local)}},
 	} {
 		if _, err := Probe(t.Context(), Ask{TLS: c, Token: token, Seeds: []string{a.GossipAddr()}}); err == nil {
 			t.Errorf("%s: asked", name)
@@ -161,7 +163,7 @@ func TestSecureProbe(t *testing.T) {
 // where they are closed, is not taken for one without TLS.
 func TestSecureAnswersNoSilence(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +179,7 @@ func TestSecureAnswersNoSilence(t *testing.T) {
 		}
 	}()
 	for _, addr := range []string{l.Addr().String(), deaf(t), nobody(t)} {
-		answer := ask(t, time.Second, Ask{TLS: mine.node(t, local), Seeds: []string{addr}})[0]
+		answer := ask(t, time.Second, Ask{TLS: mine.Node(t, local), Seeds: []string{addr}})[0]
 		if answer.Err == nil || errors.Is(answer.Err, ErrTLS) || errors.Is(answer.Err, ErrToken) {
 			t.Errorf("%s: %v", addr, answer.Err)
 		}
@@ -188,23 +190,23 @@ func TestSecureAnswersNoSilence(t *testing.T) {
 // listener and as a dialer.
 func TestSecureRotation(t *testing.T) {
 	t.Parallel()
-	old, mine := newAuthority(t), newAuthority(t)
+	old, mine := authority.New(t), authority.New(t)
 	var pair atomic.Pointer[tls.Certificate]
-	pair.Store(old.pair(t, local))
+	pair.Store(old.Pair(t, local))
 	changing := &tls.Config{
-		RootCAs: mine.pool, ClientCAs: mine.pool,
+		RootCAs: mine.Pool, ClientCAs: mine.Pool,
 		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Load(), nil },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.Load(), nil },
 	}
 	a := start(t, 1, with(changing))
-	b := start(t, 2, with(mine.node(t, local)), seeds(a)) // finds a as a listener
+	b := start(t, 2, with(mine.Node(t, local)), seeds(a)) // finds a as a listener
 	eventually(t, "b does not take the old one", func() bool { return errors.Is(b.Fault(), ErrTLS) })
-	c := start(t, 3, with(mine.node(t, local)))
+	c := start(t, 3, with(mine.Node(t, local)))
 	d := a.again(with(changing), seeds(c), self(func(r *Record) { r.NodeID, r.HostID = "node-4", hostID(4) })) // is found as a dialer
 	eventually(t, "c does not take the old one", func() bool {
 		return len(c.log.lines("level=WARN", "this node does not take the peer's certificate")) > 0 && errors.Is(d.Fault(), ErrTLS)
 	})
-	pair.Store(mine.pair(t, local))
+	pair.Store(mine.Pair(t, local))
 	allSee(t, a, b)
 	allSee(t, c, d)
 	eventually(t, "nothing keeps them out", func() bool { return b.Fault() == nil && d.Fault() == nil })
@@ -214,16 +216,16 @@ func TestSecureRotation(t *testing.T) {
 // name: as a seed, or as the host of the raft_addr that it tells, now or earlier.
 func TestSecureNames(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	raft := func(host string) func(*Config) {
 		return self(func(r *Record) { r.RaftAddr, r.LinkAddr = host+":1", "" })
 	}
-	a := start(t, 1, with(mine.node(t, "localhost")), raft("localhost"))
+	a := start(t, 1, with(mine.Node(t, "localhost")), raft("localhost"))
 	byName := func(c *Config) { _, p, _ := net.SplitHostPort(a.GossipAddr()); c.Seeds = []string{"localhost:" + p} }
-	b := start(t, 2, with(mine.node(t, "b.example")), raft("b.example"), byName)
+	b := start(t, 2, with(mine.Node(t, "b.example")), raft("b.example"), byName)
 	allSee(t, a, b)
 	eventually(t, "packets go both ways", func() bool { return a.transport.turn.Load() > 0 && b.transport.turn.Load() > 0 })
-	q := Ask{TLS: mine.node(t, local), Seeds: []string{a.GossipAddr()}}
+	q := Ask{TLS: mine.Node(t, local), Seeds: []string{a.GossipAddr()}}
 	eventually(t, "an answer that is not taken", func() bool {
 		answer := ask(t, time.Second, q)[0]
 		if answer.Err == nil {
@@ -238,13 +240,13 @@ func TestSecureNames(t *testing.T) {
 		t.Errorf("by its name: %+v", answer)
 	}
 	// Another name of the authority's is not enough.
-	c := start(t, 3, with(mine.node(t, "c.example")), raft("elsewhere.example"), byName)
+	c := start(t, 3, with(mine.Node(t, "c.example")), raft("elsewhere.example"), byName)
 	eventually(t, "a sends c nothing", func() bool {
 		return len(a.log.lines("level=WARN", "no gossip with another node", c.GossipAddr(), "c.example")) > 0
 	})
 	c.kill()
 	// What was known before the start will do.
-	d := start(t, 4, with(mine.node(t, local)), seeds(a), func(c *Config) { c.Hosts = map[string]string{a.GossipAddr(): "localhost:1"} })
+	d := start(t, 4, with(mine.Node(t, local)), seeds(a), func(c *Config) { c.Hosts = map[string]string{a.GossipAddr(): "localhost:1"} })
 	eventually(t, "d finds a", func() bool { s, _ := d.view("node-1"); return s.Alive })
 }
 
@@ -271,11 +273,11 @@ func TestSecureHosts(t *testing.T) {
 // TestSecureLost has the laboratory take packets and connections over TLS.
 func TestSecureLost(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
+	mine := authority.New(t)
 	var cut atomic.Bool
 	lost := func(c *Config) { c.Lost = func(string, bool) bool { return cut.Load() } }
-	a := start(t, 1, lost, with(mine.node(t, local)))
-	b := start(t, 2, seeds(a), lost, with(mine.node(t, local)))
+	a := start(t, 1, lost, with(mine.Node(t, local)))
+	b := start(t, 2, seeds(a), lost, with(mine.Node(t, local)))
 	allSee(t, a, b)
 	cut.Store(true)
 	eventually(t, "they miss each other", func() bool { return a.sees(a) && b.sees(b) })
@@ -286,8 +288,8 @@ func TestSecureLost(t *testing.T) {
 // TestSecureLoud: a message about UDP is not shown where there is none.
 func TestSecureLoud(t *testing.T) {
 	t.Parallel()
-	mine := newAuthority(t)
-	for _, c := range []*tls.Config{nil, mine.node(t, local)} {
+	mine := authority.New(t)
+	for _, c := range []*tls.Config{nil, mine.Node(t, local)} {
 		n := start(t, 1, with(c))
 		n.listLog.logger().Print("[WARN] memberlist: Was able to connect to x over TCP but " + noUDP)
 		if shown := len(n.log.lines("level=WARN", noUDP)) > 0; shown != (c == nil) {

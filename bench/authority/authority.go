@@ -1,4 +1,6 @@
-package members
+// Package authority is what an operator signs certificates with, for tests of links
+// between nodes.
+package authority
 
 import (
 	"crypto/ecdsa"
@@ -13,14 +15,15 @@ import (
 	"time"
 )
 
-// authority signs certificates of nodes.
-type authority struct {
+// Authority signs certificates of nodes.
+type Authority struct {
+	// Pool has the authority alone.
+	Pool *x509.CertPool
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
-	pool *x509.CertPool
 }
 
-func sign(t *testing.T, template, parent *x509.Certificate, key any) (*ecdsa.PrivateKey, *x509.Certificate) {
+func sign(t testing.TB, template, parent *x509.Certificate, key any) (*ecdsa.PrivateKey, *x509.Certificate) {
 	t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,20 +43,21 @@ func sign(t *testing.T, template, parent *x509.Certificate, key any) (*ecdsa.Pri
 	return own, c
 }
 
-func newAuthority(t *testing.T) *authority {
+// New makes one that nobody else knows.
+func New(t testing.TB) *Authority {
 	t.Helper()
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	a := &authority{pool: x509.NewCertPool()}
+	a := &Authority{Pool: x509.NewCertPool()}
 	a.key, a.cert = sign(t, c, c, nil)
-	a.pool.AddCert(a.cert)
+	a.Pool.AddCert(a.cert)
 	return a
 }
 
-// pair answers a certificate for an address or a name.
-func (a *authority) pair(t *testing.T, name string) *tls.Certificate {
+// Pair answers a certificate for an address or a name.
+func (a *Authority) Pair(t testing.TB, name string) *tls.Certificate {
 	t.Helper()
 	like := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour),
@@ -68,16 +72,11 @@ func (a *authority) pair(t *testing.T, name string) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: key}
 }
 
-// node answers what an operator would give a node, and is careless about the rest.
-func (a *authority) node(t *testing.T, name string) *tls.Config {
+// Node answers what an operator would give a node, and is careless about the rest.
+func (a *Authority) Node(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	return &tls.Config{
-		Certificates: []tls.Certificate{*a.pair(t, name)}, RootCAs: a.pool, ClientCAs: a.pool,
+		Certificates: []tls.Certificate{*a.Pair(t, name)}, RootCAs: a.Pool, ClientCAs: a.Pool,
 		InsecureSkipVerify: true, ClientAuth: tls.NoClientCert,
 	}
 }
-
-const local = "127.0.0.1"
-
-// with has nodes use certificates.
-func with(c *tls.Config) func(*Config) { return func(o *Config) { o.TLS = c } }
