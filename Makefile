@@ -98,6 +98,13 @@ cluster: build ## three nodes on this machine, with clients at work and a live v
 demo: build ## real processes on real files, with stops and kills; the files give the verdict
 	go run ./bench/demo --server bin/pathlockd $(ARGS)
 
+# Millions of virtual operations a minute; a seed that fails is shortened and told.
+SEEDS ?= 500
+FROM  ?= 1
+.PHONY: simulate
+simulate: ## the deterministic simulation of a cluster: SEEDS=500 runs from FROM=1; a failing seed replays exactly
+	PATHLOCKD_SIM_SEEDS=$(SEEDS) PATHLOCKD_SIM_FROM=$(FROM) go test -count=1 -timeout 0 -v -run '^TestSimulate$$' ./groups
+
 # For hours: make torture ARGS='-duration 8h -seeds 16'. Other clusters: ARGS='-cluster processes'.
 .PHONY: torture
 torture: ## the fault laboratory: ten minutes of all faults on three nodes; ARGS says how long, which seed, what cluster
@@ -105,6 +112,7 @@ torture: ## the fault laboratory: ten minutes of all faults on three nodes; ARGS
 
 .PHONY: planted
 planted: ## eight bugs, planted one after the other: the fault laboratory must find each within minutes, and nothing without one
+	go test -tags plant -count=1 -timeout 90m -v -run '^TestSimulatePlanted$$' ./groups
 	go test -tags plant -count=1 -timeout 60m -v -run '^TestPlanted$$' ./bench/lab $(ARGS)
 
 .PHONY: bench-budgets

@@ -23,7 +23,8 @@ var imports = map[string][]string{
 	"trie":            {},
 	"engine":          {"trie", "wire"},
 	"groups":          {"engine", "groups/link", "groups/members", "groups/mesh", "groups/place", "groups/rows", "wire"},
-	"loop":            {"wire"},
+	"loop":            {"internal/tcp", "wire"},
+	"internal/tcp":    {},
 	"clients/go":      {"wire"},
 	"compat":          {"compat/pathlockdv1", "wire"},
 	"compat/web":      {"compat", "compat/pathlockdv1", "compat/proto", "wire"},
@@ -55,8 +56,8 @@ var imports = map[string][]string{
 	"compat/pathlockdv1": {}, // generated
 	"compat/proto/gen":   {}, // generates
 
-	"groups/link":    {"groups/members"},
-	"groups/members": {"wire"},
+	"groups/link":    {"groups/members", "internal/tcp"},
+	"groups/members": {"internal/tcp", "wire"},
 	"groups/mesh":    {"groups/link", "groups/members"},
 	"groups/place":   {},
 	"groups/backup":  {"engine", "groups/rows", "wire"},

@@ -24,8 +24,10 @@ type bridge struct {
 
 	mu struct {
 		sync.Mutex
-		waits int           // acquires that wait in the queue, or are about to
-		none  chan struct{} // closed when there are none any more; nil before leave
+		waits  int           // acquires that wait in the queue, or are about to
+		undone int           // acquires that are being taken back
+		none   chan struct{} // closed when there are none any more; nil before leave
+		ended  bool          // none is closed
 	}
 }
 
@@ -39,6 +41,7 @@ func (b *bridge) leaveAll() {
 	b.mu.Lock()
 	b.mu.none = none
 	if b.mu.waits == 0 {
+		b.mu.ended = true
 		close(none)
 	}
 	b.mu.Unlock()
@@ -66,7 +69,8 @@ func (b *bridge) beginWait() error {
 func (b *bridge) endWait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.waits--; b.mu.waits == 0 && b.mu.none != nil {
+	if b.mu.waits--; b.mu.waits == 0 && b.mu.none != nil && !b.mu.ended {
+		b.mu.ended = true
 		close(b.mu.none)
 	}
 }
@@ -87,6 +91,7 @@ type call struct {
 	list   []*wire.Call      // itself
 	done   chan struct{}     // told once, by Reply
 	queued chan *wire.Result // of a watched wait: told at most once, by Queued
+	aside  bool              // its session is another call's, which gives it back
 }
 
 // begin answers a call whose request is to be filled in.
@@ -98,9 +103,13 @@ func (b *bridge) begin(op wire.Op) *call {
 
 // end gives an answered call back, to be used again. Its result stays valid.
 func (b *bridge) end(c *call) {
+	if c.of != nil && !c.aside {
+		b.sessions.put(c.of)
+	}
+	c.of = nil
 	c.req.Reset()
 	c.Call = wire.Call{Ctl: c.Ctl}
-	c.queued = nil
+	c.queued, c.aside = nil, false
 	b.calls.Put(c)
 }
 
@@ -109,15 +118,21 @@ func (b *bridge) start(c *call) *wire.Error {
 	if err := c.req.Validate(); err != nil {
 		return err
 	}
-	c.of = b.sessions.take()
-	c.ID, c.Op, c.Req, c.Session, c.To = c.of.last, c.req.Op, &c.req, &c.of.Session, c
+	of, id := b.sessions.take()
+	c.of = of
+	c.name(id)
+	b.handler.Serve(c.list)
+	return nil
+}
+
+// name fills in what the handler is told of a call, which is its session's request id.
+func (c *call) name(id uint64) {
+	c.ID, c.Op, c.Req, c.Session, c.To = id, c.req.Op, &c.req, &c.of.Session, c
 	// A buffer of its own: what is answered may point into it.
 	c.Body, c.NArgs = wire.AppendArgs(nil, &c.req)
 	if c.list == nil {
 		c.list = []*wire.Call{&c.Call}
 	}
-	b.handler.Serve(c.list)
-	return nil
 }
 
 // do carries out the call's request and gives the call back. An error is one of
@@ -140,6 +155,10 @@ func (b *bridge) do(ctx context.Context, c *call) (wire.Result, error) {
 	}
 	select {
 	case <-c.done:
+		if ctx.Err() != nil {
+			return wire.Result{}, b.tooLate(ctx, c)
+		}
+		b.follow(ctx, c)
 		return b.result(c)
 	case <-ctx.Done():
 		return wire.Result{}, b.leave(ctx, c)
@@ -153,7 +172,7 @@ func (b *bridge) do(ctx context.Context, c *call) (wire.Result, error) {
 func (b *bridge) stay(c *call) (wire.Result, error) {
 	waits := c.req.Flags&wire.FlagWait != 0
 	if waits {
-		b.handler.Cancel(c.name())
+		b.handler.Cancel(c.request())
 	}
 	late := time.NewTimer(stayAtMost)
 	defer late.Stop()
@@ -165,6 +184,7 @@ func (b *bridge) stay(c *call) (wire.Result, error) {
 		}
 		return b.result(c)
 	case <-late.C:
+		b.sessions.put(c.of)
 		return wire.Result{}, status.Error(codes.DeadlineExceeded, "the node is shutting down and did not answer; the request may have been carried out: repeat it with the same idempotency_key")
 	}
 }
@@ -186,42 +206,39 @@ func (b *bridge) result(c *call) (wire.Result, error) {
 	return res, nil
 }
 
-// cancelEvery is how often a wait whose caller has gone is cancelled again until it
-// ended: a cancel that meets a request on its way to another group ends nothing.
-const cancelEvery = time.Second
-
-// leave is for a call whose caller has gone before it was answered. An acquire that
-// waits gives up its place; what else was asked is carried out or not, which nobody
-// will know.
+// leave is for a call whose caller has gone before it was answered. An acquire is taken
+// back; what else was asked is carried out or not, which nobody will know.
 func (b *bridge) leave(ctx context.Context, c *call) error {
-	if c.req.Flags&wire.FlagWait != 0 {
-		s, id := c.name()
-		b.handler.Cancel(s, id)
-		go func() {
-			again := time.NewTicker(cancelEvery)
-			defer again.Stop()
-			for {
-				select {
-				case <-c.done:
-					return
-				case <-again.C:
-					b.handler.Cancel(s, id)
-				}
-			}
-		}()
+	b.undo(c, false)
+	return gone(ctx)
+}
+
+// tooLate is leave for a call that is answered, to nobody.
+func (b *bridge) tooLate(ctx context.Context, c *call) error {
+	if c.Res.Code == wire.OK && c.Res.Status == wire.StatusOK {
+		b.undo(c, true)
+	} else {
+		b.end(c)
 	}
+	return gone(ctx)
+}
+
+// gone is the error of a call whose caller has gone.
+func gone(ctx context.Context) error {
 	if ctx.Err() == context.DeadlineExceeded {
 		return status.Error(codes.DeadlineExceeded, "the caller's deadline passed before the answer; it may have been carried out: repeat it with the same idempotency_key")
 	}
 	return status.FromContextError(ctx.Err()).Err()
 }
 
-// name is the request's session and its id there.
-func (c *call) name() (*wire.Session, uint64) { return &c.of.Session, c.ID }
+// request is the call's session and its id there.
+func (c *call) request() (*wire.Session, uint64) { return &c.of.Session, c.ID }
 
 // Reply implements wire.Replier.
 func (c *call) Reply(*wire.Call) {
-	c.bridge.sessions.put(c.of)
+	if !c.aside {
+		c.bridge.sessions.put(c.of)
+	}
 	c.done <- struct{}{}
 }
 
@@ -237,4 +254,10 @@ func (c *call) Queued(_ *wire.Call, res *wire.Result) {
 func (c *call) Flush() {}
 
 // statusOf is a refusal as gRPC tells it: the codes have the same numbers.
-func statusOf(e *wire.Error) error { return status.Error(codes.Code(e.Code), e.Message) }
+func statusOf(e *wire.Error) error {
+	code := codes.Code(e.Code)
+	if e.Code == wire.Forgotten { // a code of the native protocol alone, that says of the outcome what this does
+		code = codes.DeadlineExceeded
+	}
+	return status.Error(code, e.Message)
+}

@@ -83,7 +83,7 @@ func besieged(t *testing.T, addr string, most int64, attack func() int) {
 	if grew > most {
 		t.Errorf("memory grew by %d bytes, at most %d are bearable", grew, most)
 	}
-	if by.asked == 0 || by.slowest > 20*time.Second {
+	if by.asked == 0 || by.slowest > 60*time.Second {
 		t.Errorf("a bystander had %d answers, the slowest after %v", by.asked, by.slowest)
 	}
 }
@@ -169,7 +169,7 @@ func TestUnfinishedMessages(t *testing.T) {
 		}
 		select {
 		case <-closed:
-		case <-time.After(20 * time.Second):
+		case <-time.After(90 * time.Second):
 			t.Error("no connection was closed")
 		}
 		return 8 * 64
@@ -293,7 +293,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 	began := time.Now()
 	srv.Drain(within(t))
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took >= 9*time.Second { // silent ones are given 10 s
 		t.Errorf("the drain took %v", took)
 	}
 }

@@ -44,6 +44,7 @@ type filtered struct {
 	net.Conn
 	budget *budget
 	tell   func(http.ConnState) bool // told when the state changes; false: the connection is given up
+	given  *answers
 
 	mu struct {
 		sync.Mutex
@@ -54,8 +55,8 @@ type filtered struct {
 	}
 }
 
-func newFiltered(c net.Conn, b *budget, tell func(http.ConnState) bool) *filtered {
-	f := &filtered{Conn: c, budget: b, tell: tell}
+func newFiltered(c net.Conn, b *budget, tell func(http.ConnState) bool, given *answers) *filtered {
+	f := &filtered{Conn: c, budget: b, tell: tell, given: given}
 	f.mu.in.preface = len(clientPreface)
 	f.mu.streams = make(map[uint32]*unfinished)
 	return f
@@ -107,8 +108,11 @@ func (f *filtered) follow(b []byte) error {
 		if _, open := f.mu.streams[h.stream]; h.kind == frameHeaders && !open {
 			f.mu.streams[h.stream] = nil
 		}
-		if len(data) > 0 {
+		if len(data) > 0 && h.kind == frameData {
 			f.data(h.stream, data)
+		}
+		if h.kind == frameReset && h.left == 0 && h.code == codeCancel {
+			f.given.cancelled(h.stream)
 		}
 		if h.ends() && (h.kind != frameData || h.left == 0) {
 			f.ended(h)
@@ -214,6 +218,7 @@ const (
 	frameReset   = 3
 	flagEnd      = 0x1
 	flagPadded   = 0x8
+	codeCancel   = 0x8 // of frameReset: the stream is not wanted any more
 )
 
 // frameHead is the head of a frame, and how far it is read.
@@ -223,6 +228,7 @@ type frameHead struct {
 	left        int // bytes of its payload still to come
 	pad         int // of these, padding at the end
 	padded      bool
+	code        uint32 // of a reset
 }
 
 // ends says that nothing of the stream's messages follows.
@@ -264,7 +270,13 @@ func (f *frames) take(b []byte, each func(h *frameHead, data []byte)) {
 		b = b[len(piece):]
 		data := piece[:min(len(piece), max(f.left-f.pad, 0))]
 		f.left -= len(piece)
-		if f.kind == frameData {
+		switch f.kind {
+		case frameData:
+			each(&f.frameHead, data)
+		case frameReset:
+			for _, c := range data {
+				f.code = f.code<<8 | uint32(c)
+			}
 			each(&f.frameHead, data)
 		}
 		f.done()

@@ -98,7 +98,7 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 		}
 		total := &budget{most: 1 << 40}
 		var state http.ConnState
-		f := newFiltered(s, total, func(now http.ConnState) bool { state = now; return true })
+		f := newFiltered(s, total, func(now http.ConnState) bool { state = now; return true }, new(answers))
 		if _, err := io.Copy(io.Discard, struct{ io.Reader }{f}); err != nil {
 			t.Fatal(err)
 		}

@@ -27,10 +27,14 @@ const (
 	MaxMessageBytes = 4 << 20
 	// maxHeaderBytes bounds a call's headers; over it the stream is reset.
 	maxHeaderBytes = 16 << 10
-	// openStreams is how many calls that stay open (Subscribe, AcquireWait,
-	// AcquireWatch, health's Watch) a connection may have besides its requests. Over
-	// it the client's library holds the next call back.
-	openStreams = 1024
+	// openCalls is how many calls that stay open (Subscribe, AcquireWait, AcquireWatch,
+	// health's Watch, reflection) a connection may have. Over it the next is refused with
+	// RESOURCE_EXHAUSTED.
+	openCalls = 1024
+	// spareStreams is how many streams a connection has beyond its turns and its open
+	// calls: for those that are about to be refused, and those that wait for their turn.
+	// Over all of them the client's library holds the next call back.
+	spareStreams = 256
 	// streamWindow is what a call may send before it is its turn, and connWindow what a
 	// connection may; left alone, gRPC's library raises both to 16 MiB by itself. A
 	// message that is being read may come whole.
@@ -47,8 +51,10 @@ const (
 
 // ServerOptions is what a gRPC server is made with.
 type ServerOptions struct {
-	InFlight int         // unary calls of a connection under way at once; more wait. 0: 256
-	TLS      *tls.Config // nil: plain text
+	InFlight int // unary calls of a connection under way at once; more wait. 0: 256
+	// TurnWithin is how long they wait, until they are refused; 0: 10 s.
+	TurnWithin time.Duration
+	TLS        *tls.Config // nil: plain text
 	// Connections is how many connections there may be at once; 0: 16 384. Over it the
 	// one that has been without a call the longest is closed.
 	Connections int
@@ -94,7 +100,8 @@ func NewServer(svc *Service, opt ServerOptions) *Server {
 		grpc.Creds(newCredentials(opt, s.conns)),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
-		grpc.MaxConcurrentStreams(uint32(opt.InFlight)+openStreams),
+		grpc.MaxConcurrentStreams(uint32(opt.InFlight)+openCalls+KeptTurns+spareStreams),
+		grpc.StreamInterceptor(streams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connWindow),
@@ -160,30 +167,53 @@ func service() *grpc.ServiceDesc {
 	desc.Streams = append([]grpc.StreamDesc(nil), desc.Streams...)
 	for i := range desc.Streams {
 		inner := desc.Streams[i].Handler
-		turn := desc.Streams[i].StreamName == "AcquireStream" // the others stay open
-		desc.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
-			if turn {
-				t := turnsOf(stream.Context())
-				if err := t.enter(stream.Context()); err != nil {
-					return err
-				}
-				defer t.leave()
-			}
-			return inner(srv, decoded{stream})
-		}
+		desc.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error { return inner(srv, decoded{stream}) }
 	}
 	return &desc
 }
 
+// streams lets calls that stream stay open, as many as a connection may have, but for
+// the one that takes a turn.
+func streams(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	calls := connOf(stream.Context()).calls
+	if info.FullMethod == pb.PathLock_AcquireStream_FullMethodName {
+		turn, err := calls.Enter(stream.Context(), false)
+		if err != nil {
+			return err
+		}
+		defer turn.Leave()
+		ctx, done := followed(stream.Context())
+		defer done()
+		stream = followedStream{stream, ctx}
+	} else if err := calls.Open(); err != nil {
+		return err
+	} else {
+		defer calls.Shut()
+	}
+	return handle(srv, stream)
+}
+
 func handler(m *grpc.MethodDesc) grpc.MethodHandler {
-	inner, stays := m.Handler, m.MethodName == "AcquireWait"
+	inner, stays, kept := m.Handler, m.MethodName == "AcquireWait", Keeps(m.MethodName)
+	takes := stays || m.MethodName == "Acquire"
 	return func(srv any, ctx context.Context, dec func(any) error, in grpc.UnaryServerInterceptor) (any, error) {
-		if !stays {
-			turn := turnsOf(ctx)
-			if err := turn.enter(ctx); err != nil {
+		calls := connOf(ctx).calls
+		if stays {
+			if err := calls.Open(); err != nil {
 				return nil, err
 			}
-			defer turn.leave()
+			defer calls.Shut()
+		} else {
+			turn, err := calls.Enter(ctx, kept)
+			if err != nil {
+				return nil, err
+			}
+			defer turn.Leave()
+		}
+		if takes {
+			of, done := followed(ctx)
+			defer done()
+			ctx = of
 		}
 		return inner(srv, ctx, func(v any) error {
 			if err := dec(v); err != nil {

@@ -3,6 +3,7 @@ package compat
 import (
 	"crypto/rand"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -12,11 +13,13 @@ import (
 // never made.
 const maxIdleSessions = 4096
 
-// session is one that has at most one request under way: so the last answer is all that
-// need be remembered of it (window 1) to tell a repeat from a new request.
+// session is one that has at most one request under way, besides releases that take back
+// requests of before (undo.go). Those are few, so that the last four answers are all that
+// need be remembered of it (window 4) to tell a repeat from a new request.
 type session struct {
 	wire.Session
-	last uint64 // id of its last request
+	last atomic.Uint64 // id of its last request
+	uses atomic.Int32  // who still has to put it back
 }
 
 // sessions is those without a request. The one used last is used next, so that there are
@@ -26,8 +29,9 @@ type sessions struct {
 	idle []*session
 }
 
-// take answers a session for one request, whose id is its last.
-func (p *sessions) take() *session {
+// take answers a session for one request, and the request's id. It is put back twice: when
+// the request is answered, and by who asked.
+func (p *sessions) take() (*session, uint64) {
 	p.mu.Lock()
 	var s *session
 	if n := len(p.idle); n > 0 {
@@ -37,17 +41,20 @@ func (p *sessions) take() *session {
 	}
 	p.mu.Unlock()
 	if s == nil {
-		s = &session{Session: wire.Session{Epoch: 1, Window: 1}}
+		s = &session{Session: wire.Session{Epoch: 1, Window: 4}}
 		if _, err := rand.Read(s.ID[:]); err != nil {
 			panic(err) // crypto/rand never fails on supported systems
 		}
 	}
-	s.last++
-	return s
+	s.uses.Store(2)
+	return s, s.last.Add(1)
 }
 
-// put gives a session back whose request is answered.
+// put gives a session back, which is free when all that have to have done so.
 func (p *sessions) put(s *session) {
+	if s.uses.Add(-1) > 0 {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.idle) < maxIdleSessions {

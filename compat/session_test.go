@@ -47,8 +47,8 @@ func (r *roll) Serve(calls []*wire.Call) {
 			r.wrong = append(r.wrong, "two requests of one session are under way")
 		case c.ID <= r.last[id]:
 			r.wrong = append(r.wrong, "an id of a session is used again")
-		case c.Session.Window != 1:
-			r.wrong = append(r.wrong, "more answers of a session are kept than the last one")
+		case c.Session.Window != 4:
+			r.wrong = append(r.wrong, "more answers of a session are kept than the last four")
 		}
 		r.under[id], r.last[id] = true, c.ID
 		r.mu.Unlock()

@@ -175,18 +175,28 @@ func (s *Service) AcquireWatch(in *pb.AcquireRequest, stream grpc.ServerStreamin
 // endWatch sends what became of a watched acquire, after its place if that has not
 // been sent yet.
 func (s *Service) endWatch(stream grpc.ServerStreamingServer[pb.AcquireResponse], c *call, queued <-chan *wire.Result) error {
+	ctx := stream.Context()
+	if ctx.Err() != nil {
+		return s.b.tooLate(ctx, c)
+	}
 	select {
 	case place := <-queued:
 		if err := stream.Send(acquired(place)); err != nil {
+			_ = s.b.tooLate(ctx, c)
 			return err
 		}
 	default:
 	}
-	res, err := s.b.result(c)
-	if err != nil {
+	if err := c.Res.Err(); err != nil {
+		s.b.end(c)
+		return statusOf(err)
+	}
+	if err := stream.Send(acquired(&c.Res)); err != nil {
+		_ = s.b.tooLate(ctx, c)
 		return err
 	}
-	return stream.Send(acquired(&res))
+	s.b.end(c)
+	return nil
 }
 
 // leaveWatch ends the wait of a watched acquire whose caller has gone.

@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"encoding/binary"
 	"strconv"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -24,9 +27,14 @@ func (s *State) acquire(cmd *Command) wire.Result {
 	}
 	a := asking{
 		owner: req.Owner, ns: cmd.NS, alg: alg, l: s.standing(req.Owner, cmd.NS),
-		token: req.Token, own: req.Token > 0, seq: noPlace,
+		token: req.Token, own: req.Token > 0, seq: noPlace, by: cmd.Caller.mark(),
 	}
 	a.wants = s.parse(cmd.NS, req.Locks)
+	if err := s.tooFar(&a); err != nil {
+		var res wire.Result
+		res.Fail(err)
+		return res
+	}
 	if v, bad := s.hopeless(&a); bad {
 		return v.result()
 	}
@@ -49,10 +57,17 @@ func (s *State) acquire(cmd *Command) wire.Result {
 		minted = entry.token
 	}
 	res := s.take(&a, minted, grantOf(cmd))
-	if l := a.l; l != nil && l.poll != 0 && sameWants(s.waiter(l.poll).wants, a.wants) {
+	s.leavePoll(a.l)
+	return res
+}
+
+// leavePoll ends the polled place of an owner whose acquire was answered OK, whatever
+// it was for (contract.md section 7): its grant would be a hold that nobody asked for
+// since.
+func (s *State) leavePoll(l *lease) {
+	if l != nil && l.poll != 0 && Planted != PlantPolledPlace {
 		s.removeWaiter(l.poll, false)
 	}
-	return res
 }
 
 // tooShort refuses to lock a path that has fewer segments than namespaces are
@@ -70,6 +85,18 @@ func (s *State) tooShort(cmd *Command, chosen bool) *wire.Error {
 		}
 	}
 	return nil
+}
+
+// tooFar refuses a caller's own token that would leave too few above it: what is minted
+// next is above it, and must be a token that its holder can bring as its own (decision
+// 0018).
+func (s *State) tooFar(a *asking) *wire.Error {
+	if a.token <= wire.FreeToken || a.token-wire.TokenStride <= s.counter || !a.writesAny() {
+		return nil
+	}
+	return wire.Errorf(wire.InvalidArgument,
+		"fencing_token %d: must be at most %d, or at most 2^48 above the highest that its namespace's group has seen, which is %d",
+		a.token, int64(wire.FreeToken), s.counter)
 }
 
 // parse answers the wishes of a request, with keys in scratch memory.
@@ -245,6 +272,9 @@ func (s *State) outdated(a *asking, minted int64) bool {
 	if m := s.marks.Get(a.ns); m != nil && *m >= minted {
 		return true
 	}
+	if a.alg.Recursive() && s.undercut(a, minted) {
+		return true
+	}
 	for i := range a.wants {
 		if w := &a.wants[i]; w.mode == wire.ModeWrite {
 			if _, stale := s.refuses(w.key, minted, a.l.writes(w.key)); stale {
@@ -260,6 +290,7 @@ func (s *State) outdated(a *asking, minted int64) bool {
 func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string) {
 	switch {
 	case w.state == wire.StateHeld && (w.mode == wire.ModeRead || a.alg == wire.Semaphore):
+		s.claim(a.l, w, a.by, 0)
 		return
 	case w.mode == wire.ModeRead:
 		s.share(a, w, readSuffix, meta)
@@ -269,6 +300,7 @@ func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string)
 		return
 	}
 	if a.l.writes(w.key) {
+		s.claim(a.l, w, a.by, 0)
 		if keep && meta == nil {
 			return
 		}
@@ -279,11 +311,11 @@ func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string)
 		if keep || h.token >= token {
 			return
 		}
-		h.token = token
+		h.token, h.own = token, a.callers() > 0
 	} else {
 		key, h, _ := s.holds.Put(s.w, w.key, classWrite)
-		h.owner, h.token, h.since, h.meta = a.l.owner, token, s.wall, meta
-		h.born, h.mode, h.alg = s.w.Mark(), wire.ModeWrite, a.alg
+		h.owner, h.token, h.since, h.meta, h.by = a.l.owner, token, s.wall, meta, a.by
+		h.born, h.mode, h.alg, h.own = s.w.Mark(), wire.ModeWrite, a.alg, a.callers() > 0
 		a.l.holds.Insert(s.w, key, classWrite, 0)
 	}
 	if !s.queue.Empty() {
@@ -298,6 +330,7 @@ func (s *State) share(a *asking, w *want, suffix string, meta *string) {
 		class, permits = classWrite, w.permits
 	}
 	if h := s.shared(a.l, w.key, suffix); h != nil {
+		s.claim(a.l, w, a.by, 0)
 		if meta != nil {
 			s.holds.Edit(s.w, view(s.key2)).meta = meta
 		}
@@ -306,8 +339,34 @@ func (s *State) share(a *asking, w *want, suffix string, meta *string) {
 	key := string(s.key2)
 	h := s.holds.Insert(s.w, key, class, 0)
 	h.owner, h.since, h.meta, h.born = a.l.owner, s.wall, meta, s.w.Mark()
-	h.mode, h.alg, h.permits = w.mode, a.alg, permits
+	h.mode, h.alg, h.permits, h.by = w.mode, a.alg, permits, a.by
 	a.l.holds.Insert(s.w, key[:len(w.key)+len(suffix)], class, 0)
+}
+
+// claim notes that request by relies on a hold that its owner has already, and who can take
+// it back from now on: to is 0 for nobody.
+func (s *State) claim(l *lease, w *want, by, to uint64) {
+	h, _ := s.holdOf(l, w)
+	if h == nil || h.by == 0 || h.by == by {
+		return
+	}
+	key := w.key
+	if w.mode == wire.ModeRead || !l.writes(key) {
+		key = view(s.key2) // where holdOf found it
+	}
+	s.holds.Edit(s.w, key).by = to
+}
+
+// mark names a request in the holds that it took, 0 for one of nobody. Two may share a name:
+// what is asked by it names owner and path as well.
+func (c Caller) mark() uint64 {
+	if c.ID == 0 {
+		return 0
+	}
+	var b [wire.SessionBytes + 8]byte
+	copy(b[:], c.Session[:])
+	binary.BigEndian.PutUint64(b[wire.SessionBytes:], c.ID)
+	return max(xxh3.Hash(b[:]), 1)
 }
 
 // let releases one path of an owner. What is not held, or in the other mode, is
@@ -324,21 +383,47 @@ func (s *State) let(l *lease, key string, mode wire.Mode) {
 	}
 }
 
-// release gives paths of one namespace back.
+// release gives paths of one namespace back: those that are held under the token that it
+// names, or were taken by the request that it names and nobody asked for since.
 func (s *State) release(cmd *Command) wire.Result {
 	req := cmd.Req
+	by := uint64(0)
+	if req.Target != 0 {
+		of := Caller{cmd.Caller.Session, req.Target}
+		by = of.mark()
+		if seq := s.callers[of]; seq != 0 {
+			if w := s.waiter(seq); w.owner == req.Owner && w.ns == cmd.NS { // nor is it to be granted later
+				s.abort(seq, wire.Errorf(wire.Cancelled, "a release took back what the request was to be granted"))
+			}
+		}
+	}
 	l := s.standing(req.Owner, cmd.NS)
 	if !l.held() {
 		return wire.Result{}
 	}
 	for i := range req.Releases {
 		s.key = appendKey(s.key[:0], cmd.NS, req.Releases[i].Path)
-		s.let(l, view(s.key), req.Releases[i].Mode)
+		if s.meant(l, view(s.key), req.Releases[i].Mode, req.Token, by) {
+			s.let(l, view(s.key), req.Releases[i].Mode)
+		}
 	}
 	if l.holds.Empty() {
 		s.lapse(l)
 	}
 	return wire.Result{}
+}
+
+// meant says that a hold is one that a release means: of a token if it names one, and of a
+// request, by, if it names one. Reads and permits have no token.
+func (s *State) meant(l *lease, key string, mode wire.Mode, token int64, by uint64) bool {
+	if token <= 0 && by == 0 {
+		return true
+	}
+	h, _ := s.holdOf(l, &want{key: key, mode: mode})
+	if h == nil || by != 0 && h.by != by {
+		return false
+	}
+	return token <= 0 || h.token == token || mode == wire.ModeRead || h.alg == wire.Semaphore
 }
 
 // releaseAll gives everything of an owner back, and its polled entries, in the

@@ -48,18 +48,28 @@ func (s *State) Apply(c Clock, cmd *Command, out *Output) wire.Result {
 // says whether more is due: then it should be called again soon. What is due and
 // not yet ended blocks nobody in the meantime.
 func (s *State) Expire(c Clock, out *Output) (more bool) {
+	s.ExpireSome(c, out, s.cfg.ReapBudget)
+	at, ok := s.NextDeadline()
+	return ok && at <= s.now
+}
+
+// ExpireSome is Expire for about so many things, and answers how many they were.
+func (s *State) ExpireSome(c Clock, out *Output, budget int) (cost int) {
 	s.begin(c, out)
-	budget := s.cfg.ReapBudget
-	for budget > 0 {
+	for cost < budget && !s.departing.Empty() {
+		id := ""
+		s.departing.All().Ascend(func(key string, _ *departure) bool { id = key; return false })
+		cost += s.depart(id, budget-cost)
+	}
+	for cost < budget {
 		t := s.deadlines.pop(s.now)
 		if t == nil {
 			break
 		}
-		budget -= s.ring(t, budget)
+		cost += s.ring(t, budget-cost)
 	}
 	s.settle()
-	at, ok := s.deadlines.next()
-	return ok && at <= s.now
+	return cost
 }
 
 // ring ends what t stands for and answers what that cost.
@@ -78,14 +88,22 @@ func (s *State) ring(t *timer, budget int) int {
 }
 
 func (s *State) dispatch(cmd *Command) wire.Result {
-	req := cmd.Req
-	switch req.Op {
-	case wire.OpAcquire, wire.OpRelease:
-		if res, moved := s.moved(cmd); moved {
-			return res
-		}
+	if res, moved := s.moved(cmd); moved {
+		return res
 	}
-	if req.Key != "" {
+	res := s.once(cmd)
+	if held, moved := s.lostInMove(cmd, &res); moved {
+		return held
+	}
+	return res
+}
+
+// once carries a command out unless a kept answer stands for it.
+func (s *State) once(cmd *Command) wire.Result {
+	if cmd.Req.Op == wire.OpClaim {
+		return s.claimKey(cmd)
+	}
+	if cmd.Req.Key != "" {
 		return s.keyed(cmd)
 	}
 	return s.execute(cmd)
@@ -119,6 +137,8 @@ func (s *State) execute(cmd *Command) wire.Result {
 		return s.detach(cmd)
 	case wire.OpSetRow, wire.OpFreeze, wire.OpThaw, wire.OpOpen, wire.OpLeave:
 		return s.policyStep(cmd)
+	case wire.OpFold:
+		return s.fold(cmd)
 	case wire.OpRevokeNotice:
 		s.event(wire.EventRevoke, owned(req.Owner), "", "", 0)
 		return wire.Result{}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/pathlockd/pathlockd/trie"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // mint answers a token above every token the group has seen.
@@ -27,25 +28,43 @@ func (s *State) fence(key string) (token int64, ok bool) {
 	} else {
 		token, ok = s.fences.Fence(key)
 	}
-	return s.withFloor(key, token, ok)
-}
-
-// withFloor takes the floors into account under which the path was taken over.
-func (s *State) withFloor(key string, token int64, ok bool) (int64, bool) {
 	return floorOf(s.floors, key, token, ok)
 }
 
+// floorOf takes the floors into account under which the path was taken over. They
+// are not for a path with a live hold: it has been given out since, above them, or
+// it is of a namespace of its own that was not taken over with what lies around it.
 func floorOf(floors []floor, key string, token int64, ok bool) (int64, bool) {
-	for _, f := range floors {
-		if f.Token > token && contains(f.Root, pathOf(key)) {
+	for i := range floors {
+		if f := &floors[i]; f.Token > token && f.of(namespaceOf(key)) && contains(f.Root, pathOf(key)) {
 			token, ok = f.Token, true
 		}
 	}
 	return token, ok
 }
 
-// contains says that a namespace root takes in a path: by whole segments, a bare
-// handler all of it, "h:/" only itself.
+// of says that the floor's paths may be in a namespace.
+func (f *floor) of(ns string) bool { return f.NS == "" || f.NS == ns }
+
+// undercut says that a token is not above the floor of a subtree that lies below one
+// of the writes of a: it was queued when the subtree was no part of the namespace.
+func (s *State) undercut(a *asking, minted int64) bool {
+	for i := range s.floors {
+		f := &s.floors[i]
+		if f.Token < minted || !f.of(a.ns) {
+			continue
+		}
+		for j := range a.wants {
+			if w := &a.wants[j]; w.mode == wire.ModeWrite && w.state == wire.StateNew && liesAbove(pathOf(w.key), rootPath(f.Root)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// contains says that a namespace root takes in a path: by whole segments, a handler
+// ("h", or "h:/") all of it.
 func contains(root, path string) bool {
 	if root == "" {
 		return true // the merged floor of everything
@@ -54,19 +73,28 @@ func contains(root, path string) bool {
 		return false
 	}
 	rest := path[len(root):]
-	return rest == "" || rest[0] == ':' && strings.IndexByte(root, ':') < 0 ||
-		rest[0] == slash && strings.IndexByte(root, ':') >= 0
+	switch {
+	case rest == "":
+		return true
+	case strings.IndexByte(root, ':') < 0:
+		return rest[0] == ':'
+	}
+	return rest[0] == slash || root[len(root)-1] == slash
 }
 
 // refuses says that a caller's own token cannot be stored on a path (contract.md
 // section 5, row 9): it is below the path's fence, or equal to it without the
 // write. A token above the counter is above every fence, which needs no look.
 func (s *State) refuses(key string, token int64, holds bool) (fence int64, stale bool) {
-	if token > s.counter {
+	switch {
+	case token > s.counter:
 		return 0, false
+	case holds:
+		fence = s.holds.Get(key).token
+		return fence, token < fence
 	}
 	fence, ok := s.fence(key)
-	return fence, ok && (token < fence || token == fence && !holds)
+	return fence, ok && token <= fence
 }
 
 // outdate notes that token went to a write on a path for which requests wait with
@@ -85,15 +113,11 @@ func (s *State) outdate(ns, key string, token int64, recursive bool) {
 	}
 }
 
-// overtakeLook is how many waiters are looked at, at most, before overtakes
-// assumes the worst; only waiters without a minted token are passed over.
-const overtakeLook = 16
-
 // overtakes says that somebody waits for the path with a minted token that is not
 // above token; it may be the same, if that is a caller's own. Minted tokens grow
 // with the arrival numbers, so the first tells.
 func (s *State) overtakes(key string, token int64, recursive bool) bool {
-	for from, n := uint64(1), 0; n < overtakeLook; n++ {
+	for from, n := uint64(1), 0; n < s.cfg.OvertakeLook; n++ {
 		seq, _ := s.earliest(key, true, recursive, "", from, ^uint64(0))
 		if seq == 0 {
 			return false

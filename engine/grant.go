@@ -27,10 +27,11 @@ import (
 //     one and lacks that, does not.
 //   - A permit was granted: the next may fit too.
 //
-// Two kinds of waiter need not yield to those before them, so a cursor could end
-// before it reaches them: those whose owner covers the path, and a sole reader
-// that wants to write. They are looked up by their owner, when it comes to hold
-// more (nowCovered) or comes to be the last reader (soleUpgrade).
+// Three kinds of waiter need not yield to those before them, so a cursor could end
+// before it reaches them: those whose owner covers the path, a sole reader that wants
+// to write, and those that widen what others wait for (waitsFor). They are looked up by
+// their owner, when it comes to hold more (nowCovered) or comes to be the last who
+// reads there, or holds anything at or below (lastThere).
 
 // freed is a hold or a waiter's place that is gone.
 type freed struct {
@@ -109,14 +110,14 @@ func (s *State) follow(f freed) {
 			above := f.key[:n]
 			if first := st.Sub(s.suffixed(above, writeQueue)).First(); first != 0 {
 				heap.Push(&s.cursors, cursor{seq: first, prefix: above + writeQueue})
-				s.soleUpgrade(above)
+				s.lastThere(above, true)
 			}
 		}
 		return true
 	})
 	s.pushPath(f.key, f.write, f.since)
-	if !f.write {
-		s.soleUpgrade(f.key)
+	if !f.write || f.since != 0 {
+		s.lastThere(f.key, f.recursive)
 	}
 	if f.write && f.recursive {
 		s.pushBelow(f.key, f.since)
@@ -146,23 +147,77 @@ func (s *State) pushBelow(key string, since uint64) {
 	}
 }
 
-// soleUpgrade looks at what a path's last reader waits for there.
-func (s *State) soleUpgrade(key string) {
+// lastThere looks at what a path's last reader waits for there, and, where writes are
+// recursive, who alone holds anything at or below the path.
+func (s *State) lastThere(key string, recursive bool) {
 	owner := s.soleReader(key)
+	if owner == "" && recursive {
+		owner = s.soleHolder(key)
+	}
 	if owner == "" {
 		return
 	}
 	s.pushOwn(s.leases.Get(s.leaseKey(owner, namespaceOf(key))), key, false)
 }
 
+// soleHolder is the one owner that holds anything at or below a path, "" when there is
+// none or another.
+func (s *State) soleHolder(key string) (owner string) {
+	if s.queue.Sub(s.suffixed(key, writeQueue)).Empty() {
+		return "" // nobody asks
+	}
+	subs := [...]trie.Sub[hold]{s.holds.Sub(s.suffixed(key, readSuffix)), s.holds.Sub(s.suffixed(key, "/"))}
+	n := uint32(0)
+	if h := s.holds.Get(key); h != nil && h.owner != "" {
+		owner, n = h.owner, 1
+	}
+	for _, sub := range subs {
+		n += sub.Count(classWrite) + sub.Count(classRead)
+		if owner == "" {
+			sub.AscendClass(liveHolds, func(_ string, h *hold) bool { owner = h.owner; return false })
+		}
+	}
+	if owner == "" {
+		return ""
+	}
+	l := s.leases.Get(s.leaseKey(owner, namespaceOf(key)))
+	own := l.below(s, key, classWrite) + l.below(s, key, classRead)
+	if l.writes(key) {
+		own++
+	}
+	if s.reads(l, key) {
+		own++
+	}
+	if own != n {
+		return ""
+	}
+	return owner
+}
+
 // nowCovered looks at what else an owner waits for that it covers since it got
-// the wants of a.
+// the wants of a, or that widens them.
 func (s *State) nowCovered(a *asking) {
 	for i := range a.wants {
 		if w := &a.wants[i]; w.state == wire.StateNew {
 			s.pushOwn(a.l, w.key, w.mode == wire.ModeWrite && a.alg.Recursive())
+			if a.alg.Recursive() {
+				s.pushAbove(a.l, w.key)
+			}
 		}
 	}
+}
+
+// pushAbove looks at an owner's own waiters for writes above a path.
+func (s *State) pushAbove(l *lease, key string) {
+	l.waits.Walk(key, func(n int, st trie.Step[struct{}]) bool {
+		if isBoundary(key, n) {
+			st.Sub(s.suffixed(key[:n], writeQueue)).Ascend(func(k string, _ *struct{}) bool {
+				heap.Push(&s.cursors, cursor{seq: seqOf(k)})
+				return true
+			})
+		}
+		return n < len(key)
+	})
 }
 
 // pushOwn looks at an owner's own waiters for a path, and below it.
@@ -232,6 +287,9 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 		owner: w.owner, ns: w.ns, alg: w.alg, l: s.standing(w.owner, w.ns), wants: w.wants,
 		token: w.token, own: w.own, seq: seq,
 	}
+	if w.open {
+		a.by = w.caller.mark()
+	}
 	if s.waiter(seq) == nil { // it relied on a lease that had run out
 		return verdict{status: wire.StatusLost}, w.alg, true
 	}
@@ -280,13 +338,16 @@ func (s *State) grant(seq uint64, w *waiter, a *asking) {
 	}
 	res := s.take(a, minted, g)
 	s.quietMark(w.ns) // not before take has asked it
-	s.keptGranted(seq, res)
+	s.keptGranted(seq, res, a.by)
 	first := ""
 	if len(w.places) > 0 {
 		first = pathOf(w.places[0])
 	}
 	s.event(wire.EventGrant, w.owner, first, w.ns, res.Token)
 	s.answer(w, res)
+	if w.open {
+		s.leavePoll(a.l)
+	}
 	if a.l.held() && a.l.deadline <= s.now { // there was no grace
 		s.endLease(a.l, s.cfg.ReapBudget)
 	}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/pathlockd/pathlockd/trie"
 	"github.com/pathlockd/pathlockd/wire"
@@ -25,6 +27,7 @@ type asking struct {
 	token int64  // the caller's own, or what was minted when it was queued
 	own   bool   // token is the caller's own
 	seq   uint64 // place in the queue it is judged with; noPlace for a newcomer
+	by    uint64 // the request, as hold.by names it
 }
 
 // noPlace is the arrival number of a request that every waiter came before.
@@ -111,7 +114,8 @@ func (s *State) waits(a *asking) verdict {
 	if !s.queue.Empty() {
 		for i := range a.wants {
 			if w := &a.wants[i]; w.state == wire.StateNew && !s.exempt(a, w) {
-				if seq, key := s.earliest(w.key, w.mode == wire.ModeWrite, a.alg.Recursive(), a.owner, 1, a.seq); seq != 0 {
+				seq, key := s.earliest(w.key, w.mode == wire.ModeWrite, a.alg.Recursive(), a.owner, 1, a.seq)
+				if seq != 0 && !s.waitsFor(s.waiter(seq), a, w) {
 					return blockedBy(wire.ReasonQueued, key, s.queue.Get(key).owner, w)
 				}
 			}
@@ -191,6 +195,53 @@ func (s *State) exempt(a *asking, w *want) bool {
 		return false
 	}
 	return s.covers(a, w) || w.mode == wire.ModeWrite && s.reads(a.l, w.key) && s.soleReader(w.key) == a.owner
+}
+
+// waitsFor says that a waiter waits for what the owner of a holds below w, a path it wants
+// to write. It came before a, and yet a need not yield to it: they would wait for each
+// other. An owner widens what it holds as if it had asked for it before whoever waits for
+// that; so it yields to nobody who came after such a waiter, either. Only the first of the
+// waiters in its way has to be asked: who came before the first that waits for its holds
+// has its turn before.
+func (s *State) waitsFor(q *waiter, a *asking, w *want) bool {
+	if a.l == nil || w.mode != wire.ModeWrite || !a.alg.Recursive() || !s.holdsBelow(a.l, w.key) {
+		return false
+	}
+	return slices.ContainsFunc(q.wants, func(o want) bool {
+		switch write := o.mode == wire.ModeWrite; {
+		case o.state != wire.StateNew:
+			return false
+		case write && (o.key == w.key || isAbove(o.key, w.key)):
+			return true
+		case !isAbove(w.key, o.key):
+			return false
+		default:
+			return a.l.covered(o.key, len(w.key)) || write && (s.reads(a.l, o.key) || s.holdsBelow(a.l, o.key))
+		}
+	})
+}
+
+// holdsBelow says that the owner holds something below a path.
+func (s *State) holdsBelow(l *lease, key string) bool {
+	return !l.holds.Sub(s.suffixed(key, "/")).Empty()
+}
+
+// covered says that the owner writes a path, or one above it of more than from bytes,
+// where writes are recursive.
+func (l *lease) covered(key string, from int) (found bool) {
+	if l.writes(key) {
+		return true
+	}
+	l.holds.Walk(key, func(at int, st trie.Step[struct{}]) bool {
+		found = found || at > from && isBoundary(key, at) && st.Value() != nil
+		return !found
+	})
+	return found
+}
+
+// isAbove says that the path of one key is a true ancestor of that of another.
+func isAbove(above, key string) bool {
+	return len(key) > len(above) && key[len(above)] == slash && strings.HasPrefix(key, above)
 }
 
 // covers says that what the owner holds includes w.
@@ -342,7 +393,7 @@ func (l *lease) below(s *State, key string, c trie.Class) uint32 {
 // full is row 4: the path's permits are all taken and none by the caller.
 func (s *State) full(a *asking, w *want, here trie.Step[hold]) verdict {
 	holders := here.Sub(s.suffixed(w.key, permSuffix))
-	if holders.Count(classWrite) < w.permits || a.l != nil && a.l.holds.Get(s.suffixed(w.key, permSuffix)) != nil {
+	if holders.Count(classWrite) < w.permits || Planted == PlantLoosePermit && holders.Count(classWrite) <= w.permits || a.l != nil && a.l.holds.Get(s.suffixed(w.key, permSuffix)) != nil {
 		return verdict{}
 	}
 	return blockedBy(wire.ReasonSemaphoreFull, owned(w.key), firstOther(holders, a.owner), w)

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -15,6 +17,9 @@ type kept struct {
 	token    int64
 	seq      uint64 // of the waiter a QUEUED answer told of
 	deadline int64  // ms of the lease clock
+	plan     string // of a claim: what the request is to be carried out on
+	by       uint64 // who may take back what it took: the last that was told of it, 0 for nobody
+	at       string // key of the first path that the request is about, if it is about paths
 	timer    *timer
 	born     uint32
 }
@@ -23,12 +28,106 @@ type kept struct {
 // and for a release its namespace, since a release of paths in several is
 // carried out in each.
 func (s *State) keptKey(cmd *Command) string {
-	s.key2 = append(append(s.key2[:0], byte(cmd.Req.Op)), cmd.Req.Key...)
-	if cmd.Req.Op == wire.OpRelease {
-		s.key2 = append(append(s.key2, nul), cmd.NS...)
+	return s.scopeOf(cmd.Req.Op, cmd.Req.Key, cmd.NS)
+}
+
+func (s *State) scopeOf(op wire.Op, key, ns string) string {
+	s.key2 = append(append(s.key2[:0], byte(op)), key...)
+	if op == wire.OpRelease {
+		s.key2 = append(append(s.key2, nul), ns...)
 	}
 	return string(s.key2)
 }
+
+// about is the key of the first path of a request, "" if it has none.
+func about(cmd *Command) string {
+	switch {
+	case cmd.Req.Op == wire.OpAcquire && len(cmd.Req.Locks) > 0:
+		return string(appendKey(nil, cmd.NS, cmd.Req.Locks[0].Path))
+	case cmd.Req.Op == wire.OpRelease && len(cmd.Req.Releases) > 0:
+		return string(appendKey(nil, cmd.NS, cmd.Req.Releases[0].Path))
+	}
+	return ""
+}
+
+// Steps of a claim (wire.OpClaim, Request.Kinds).
+const (
+	ClaimBegins = 0
+	ClaimDone   = 1
+	ClaimDrops  = 2 // the answer is none that is kept
+)
+
+// claimKey notes a keyed request that goes to several groups, under its own scope, before it
+// is carried out in any: Target is its operation, Attempt the hash of what its client asks,
+// and Cursor what it is to be carried out on. All that is as it was said first. It answers
+// that with a token that scopes the keys of what is done for it, and status QUEUED until it
+// is done.
+func (s *State) claimKey(cmd *Command) (res wire.Result) {
+	req := cmd.Req
+	key := string(byte(req.Target)) + req.Key
+	k := s.kept.Get(key)
+	if k != nil && k.deadline <= s.now {
+		s.forget(key)
+		k = nil
+	}
+	switch {
+	case req.Kinds != ClaimBegins && (k == nil || k.hash != req.Attempt):
+		return res
+	case req.Kinds == ClaimDrops:
+		s.forget(key)
+		return res
+	case req.Kinds == ClaimDone:
+		s.kept.Edit(s.w, key).status = wire.StatusOK
+		return res
+	case k != nil && k.hash != req.Attempt:
+		res.Fail(s.usedKey(req))
+		return res
+	case k == nil:
+		if err := s.roomForKey(); err != nil {
+			res.Fail(err)
+			return res
+		}
+		k = s.keepNew(key)
+		k.hash, k.status, k.token, k.plan = req.Attempt, wire.StatusQueued, s.now, string(req.Cursor)
+	}
+	return wire.Result{Status: k.status, Token: k.token, List: &wire.List{Cursor: []byte(k.plan)}}
+}
+
+// usedKey refuses a request whose key was used for another one.
+func (s *State) usedKey(req *wire.Request) *wire.Error {
+	return wire.Errorf(wire.InvalidArgument,
+		"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key), s.cfg.KeptMillis/1000)
+}
+
+// roomForKey refuses a keyed request that there is no room for.
+func (s *State) roomForKey() *wire.Error {
+	if sum := s.kept.Sum(); int(sum.Count[0]) >= s.cfg.MaxKept {
+		return wire.Errorf(wire.ResourceExhausted,
+			"idempotency_key: this group keeps %d answers, at most %d are allowed; each is kept for %d s",
+			sum.Count[0], s.cfg.MaxKept, s.cfg.KeptMillis/1000)
+	}
+	return nil
+}
+
+// keepNew makes a kept answer, which ends with time.
+func (s *State) keepNew(key string) *kept {
+	k := s.kept.Insert(s.w, key, 0, 0)
+	k.born = s.w.Mark()
+	k.timer = s.deadlines.timer(timeKept, key)
+	k.deadline = s.now + int64(s.cfg.KeptMillis)
+	s.deadlines.arm(k.timer, k.deadline)
+	return k
+}
+
+// HashOf tells requests apart that come with one key.
+func HashOf(req *wire.Request) uint64 { return hashOf(req) }
+
+// PartKey is the key of what is done in one group for a claimed request: no client's, as
+// those have no NUL. It is claimed by the hash of the whole.
+func PartKey(key string, claim int64) string { return key + "\x00" + strconv.FormatInt(claim, 10) }
+
+// isPart says that a key is one of PartKey's.
+func isPart(key string) bool { return strings.IndexByte(key, nul) >= 0 }
 
 // hashOf tells requests apart. Holder metadata is no part of what is asked for.
 func hashOf(req *wire.Request) uint64 {
@@ -49,13 +148,14 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	}
 	switch {
 	case k == nil:
-	case k.hash != hash:
+	case k.hash != hash && !isPart(cmd.Req.Key):
 		var res wire.Result
-		res.Fail(wire.Errorf(wire.InvalidArgument,
-			"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(cmd.Req.Key), KeptMillis/1000))
+		res.Fail(s.usedKey(cmd.Req))
 		return res
 	case cmd.Req.Op == wire.OpAcquire && k.status == wire.StatusOK:
-		return s.recheck(cmd, k.token)
+		res := s.recheck(cmd, k.token)
+		s.handOn(cmd, s.kept.Edit(s.w, key), &res)
+		return res
 	case cmd.Req.Op == wire.OpAcquire:
 		if res, ok := s.reattach(cmd, k.seq); ok {
 			return res
@@ -64,15 +164,15 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	default:
 		return wire.Result{}
 	}
-	if sum := s.kept.Sum(); k == nil && int(sum.Count[0]) >= s.cfg.MaxKept {
-		var res wire.Result
-		res.Fail(wire.Errorf(wire.ResourceExhausted,
-			"idempotency_key: this group keeps %d answers, at most %d are allowed; each is kept for %d s",
-			sum.Count[0], s.cfg.MaxKept, KeptMillis/1000))
-		return res
+	if k == nil {
+		if err := s.roomForKey(); err != nil {
+			var res wire.Result
+			res.Fail(err)
+			return res
+		}
 	}
 	res := s.execute(cmd)
-	s.keep(key, hash, cmd.Req, &res)
+	s.keep(key, hash, cmd, &res)
 	return res
 }
 
@@ -91,22 +191,19 @@ func keeps(op wire.Op, res *wire.Result) bool {
 }
 
 // keep stores an answer, if it is one that is kept.
-func (s *State) keep(key string, hash uint64, req *wire.Request, res *wire.Result) {
+func (s *State) keep(key string, hash uint64, cmd *Command, res *wire.Result) {
+	req := cmd.Req
 	if !keeps(req.Op, res) {
 		s.forget(key)
 		return
 	}
 	k := s.kept.Get(key)
 	if k == nil {
-		k = s.kept.Insert(s.w, key, 0, 0)
-		k.born = s.w.Mark()
-		k.timer = s.deadlines.timer(timeKept, key)
-		k.deadline = s.now + KeptMillis
-		s.deadlines.arm(k.timer, k.deadline)
+		k = s.keepNew(key)
 	} else {
 		k = s.kept.Edit(s.w, key)
 	}
-	k.hash, k.status, k.token = hash, res.Status, res.Token
+	k.hash, k.status, k.token, k.by, k.at = hash, res.Status, res.Token, cmd.Caller.mark(), about(cmd)
 	if req.Op == wire.OpAcquire && res.Status == wire.StatusQueued {
 		s.follows(key, k, s.asked)
 	} else {
@@ -143,10 +240,10 @@ func (s *State) forget(key string) {
 
 // keptGranted makes the kept answers QUEUED that told of a waiter which is granted
 // now an OK. There are several if it was asked for with several keys.
-func (s *State) keptGranted(seq uint64, res wire.Result) {
+func (s *State) keptGranted(seq uint64, res wire.Result, by uint64) {
 	for _, key := range s.asking[seq] {
 		k := s.kept.Edit(s.w, key)
-		k.status, k.token, k.seq = wire.StatusOK, res.Token, 0
+		k.status, k.token, k.seq, k.by = wire.StatusOK, res.Token, 0, by
 	}
 	delete(s.asking, seq)
 }
@@ -159,14 +256,59 @@ func (s *State) Repeat(c Clock, cmd *Command, first *wire.Result, out *Output) w
 	res := *first
 	switch {
 	case cmd.Req.Op == wire.OpRenew || cmd.Req.Op == wire.OpBind:
-		res = s.execute(cmd)
+		res = s.renewAgain(cmd)
 	case cmd.Req.Op != wire.OpAcquire:
 	case first.Status == wire.StatusOK:
 		res = s.recheck(cmd, first.Token)
 	case first.Status == wire.StatusQueued:
-		res = s.dispatch(cmd) // its paths may have moved since, and it may have a key
+		res = s.queuedAgain(cmd, first.Token)
 	}
 	s.settle()
+	return res
+}
+
+// queuedAgain answers an acquire whose first answer was QUEUED with token. It is asked anew
+// while it has its place, and while its key tells what became of that. Else it was granted,
+// and either holds its paths or has lost them; or its place ended before that, which looks
+// the same. It is not carried out any more: then its lock would be taken a second time.
+func (s *State) queuedAgain(cmd *Command, token int64) wire.Result {
+	if s.remembers(cmd) || s.polls(cmd) {
+		return s.dispatch(cmd)
+	}
+	if res, moved := s.moved(cmd); moved {
+		return res
+	}
+	return s.recheck(cmd, token)
+}
+
+// remembers says that an answer is kept for the command's key.
+func (s *State) remembers(cmd *Command) bool {
+	if cmd.Req.Key == "" {
+		return false
+	}
+	k := s.kept.Get(s.keptKey(cmd))
+	return k != nil && k.deadline > s.now
+}
+
+// polls says that the owner has a polled entry for what the command asks for.
+func (s *State) polls(cmd *Command) bool {
+	a := asking{owner: cmd.Req.Owner, ns: cmd.NS, l: s.standing(cmd.Req.Owner, cmd.NS)}
+	if a.l == nil {
+		return false
+	}
+	a.wants = s.parse(cmd.NS, cmd.Req.Locks)
+	return s.pollFor(&a) != nil
+}
+
+// renewAgain carries a renewal out once more, where its namespace is now.
+func (s *State) renewAgain(cmd *Command) wire.Result {
+	if res, moved := s.moved(cmd); moved {
+		return res
+	}
+	res := s.execute(cmd)
+	if held, moved := s.lostInMove(cmd, &res); moved {
+		return held
+	}
 	return res
 }
 
@@ -183,10 +325,15 @@ func (s *State) Waiting(c Clock, cmd *Command, out *Output) (res wire.Result, ok
 }
 
 // reattach gives a call back its waiter with the given arrival number: the place
-// in the queue is kept, its time starts anew. A polled entry is asked for again
-// by simply asking.
+// in the queue is kept. Its time starts anew, unless it is a node that asks again for the
+// call it has: nobody has asked for more time then. A polled entry is asked for again by
+// simply asking.
 func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	if seq == 0 || cmd.Req.Flags&wire.FlagWait == 0 || s.waiter(seq) == nil {
+		return res, false
+	}
+	if s.late(s.waiter(seq)) && Planted != PlantRevived { // over, and others have passed it since
+		s.waiterOver(seq)
 		return res, false
 	}
 	w := s.editWaiter(seq)
@@ -195,11 +342,13 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 		res.Fail(wire.Errorf(wire.Aborted, "a later call with the same idempotency_key took this one's place in the queue"))
 		s.answer(w, res)
 	}
+	if w.caller != cmd.Caller || w.epoch != cmd.Epoch || w.adrift {
+		w.deadline = s.now + s.queueMillis(cmd.Req.QueueTTLMillis)
+		s.deadlines.arm(w.timer, w.deadline)
+	}
 	delete(s.callers, w.caller)
 	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
 	s.callers[w.caller] = seq
-	w.deadline = s.now + queueMillis(cmd.Req.QueueTTLMillis)
-	s.deadlines.arm(w.timer, w.deadline)
 	l := s.standing(w.owner, w.ns)
 	if s.waiter(seq) == nil {
 		return res, false
@@ -211,6 +360,22 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	res.Status, res.Token, res.Namespace = wire.StatusQueued, w.token, w.ns
 	res.Position = s.position(seq, w)
 	return res, true
+}
+
+// handOn lets the call that hears of an acquire with a key take back what it took, in place of
+// the one that was told last. What another acquire relies on stays out of its reach.
+func (s *State) handOn(cmd *Command, k *kept, res *wire.Result) {
+	if res.Code != wire.OK || res.Status != wire.StatusOK || k.by == 0 {
+		return
+	}
+	l := s.standing(cmd.Req.Owner, cmd.NS)
+	wants := s.parse(cmd.NS, cmd.Req.Locks)
+	for i := range wants {
+		if h, _ := s.holdOf(l, &wants[i]); h != nil && h.by == k.by {
+			s.claim(l, &wants[i], 0, cmd.Caller.mark())
+		}
+	}
+	k.by = cmd.Caller.mark()
 }
 
 // recheck answers a repeated acquire that was answered OK with token: OK if what
@@ -228,8 +393,12 @@ func (s *State) recheck(cmd *Command, token int64) wire.Result {
 	if now, keeps := s.heldToken(&a); keeps {
 		token = now
 	}
-	if a.l.held() { // and hangs on the connection that asks now
-		s.tie(a.l, a.l.bound(cmd))
+	if a.l.held() && Planted != PlantUntied { // and hangs on the connection that asks now, whatever became of the one before
+		now, was := a.l.bound(cmd), a.l.bind
+		if now != nil && was != nil && (was.session != now.session || was.epoch < now.epoch) {
+			s.extend(a.l, cmd.Req.TTLMillis) // a grace may be running out
+		}
+		s.tie(a.l, now)
 	}
 	return wire.Result{Token: token, Namespace: owned(cmd.NS)}
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"maps"
+	"math"
 	"slices"
 	"strings"
 	"unsafe"
@@ -28,6 +28,9 @@ func (s *State) leaseKey(owner, ns string) string {
 // next must not find its old holds.
 func (s *State) standing(owner, ns string) *lease {
 	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
+	if !s.departing.Empty() && l != nil && l.bind != nil {
+		s.meets(l)
+	}
 	if l.held() && l.deadline <= s.now && Planted != PlantExpiredOwner {
 		s.endLease(l, everything)
 		l = s.leases.Edit(s.w, s.leaseKey(owner, ns))
@@ -71,9 +74,18 @@ func (s *State) leaveIfIdle(l *lease) {
 	s.deadlines.free(l.timer)
 }
 
+// after is the instant from which on so many ms have surely passed since the step in
+// hand; none have at once.
+func (s *State) after(ms int64) int64 {
+	if ms == 0 {
+		return s.now
+	}
+	return s.now + ms + s.cfg.Cut
+}
+
 // extend makes the lease last at least ttl ms from now on.
 func (s *State) extend(l *lease, ttl uint64) {
-	if at := leaseEnd(s.now + int64(ttl)); !l.held() || at > l.deadline {
+	if at := leaseEnd(s.after(int64(ttl))); !l.held() || at > l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
 	}
@@ -90,7 +102,7 @@ func leaseEnd(at int64) int64 {
 
 // shorten makes the lease last at most ms from now on.
 func (s *State) shorten(l *lease, ms int64) {
-	if at := leaseEnd(s.now + ms); at < l.deadline {
+	if at := leaseEnd(s.after(ms)); at < l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
 	}
@@ -99,33 +111,99 @@ func (s *State) shorten(l *lease, ms int64) {
 // tie ties the lease to a connection, if there is one to tie it to. What was asked
 // on an earlier connection of the session comes too late: that one's end must not
 // end the lease.
+//
+// Several sessions may use an owner. Its lease is tied to the connections of all that tied it,
+// and is shrunk when the last of them has ended: nobody loses a lock whose connection stands
+// because somebody else of the same name has gone.
 func (s *State) tie(l *lease, b *binding) {
-	same := b != nil && l.bind != nil && l.bind.session == b.session
-	if b == nil || same && b.epoch < l.bind.epoch {
+	if b == nil {
 		return
 	}
-	if !same {
-		s.untie(l)
-		keys := s.ties[b.session]
-		if keys == nil {
-			keys = make(map[string]struct{})
-			s.ties[b.session] = keys
+	if was := l.tieOf(b.session); was == nil {
+		s.addTie(l, b.session)
+	} else if b.epoch < was.epoch {
+		return
+	} else if was != l.bind {
+		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == was })
+	}
+	switch old := l.bind; {
+	case old == nil || old.session == b.session:
+	case old.spent > old.epoch: // that connection is gone
+		s.removeTie(l, old.session)
+	default:
+		l.also = append(slices.Clone(l.also), old)
+		if len(l.also) > maxTies {
+			s.looseTie(l)
 		}
-		keys[l.timer.key] = struct{}{}
 	}
 	l.bind = b
 }
 
-// untie makes the lease independent of any connection.
-func (s *State) untie(l *lease) {
-	if l.bind == nil {
+// maxTies is how many connections a lease hangs on beside the last. Over it the first are
+// replaced by one that never ends: it lasts for its time then.
+const maxTies = 16
+
+func (s *State) looseTie(l *lease) {
+	loose := &binding{epoch: math.MaxUint64} // of nobody's session
+	for _, b := range l.also[:2] {
+		s.removeTie(l, b.session)
+	}
+	s.addTie(l, loose.session)
+	l.also = append([]*binding{loose}, l.also[2:]...)
+}
+
+// tieOf is the lease's tie to a session, nil if there is none.
+func (l *lease) tieOf(id Session) *binding {
+	if l.bind != nil && l.bind.session == id {
+		return l.bind
+	}
+	for _, b := range l.also {
+		if b.session == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// addTie notes that the lease is tied to a session, removeTie that it is not any more.
+func (s *State) addTie(l *lease, id Session) {
+	keys := s.ties[id]
+	if keys == nil {
+		keys = new(trie.Tree[struct{}])
+		s.ties[id] = keys
+	}
+	keys.Insert(s.w, l.timer.key, trie.None, 0)
+}
+
+func (s *State) removeTie(l *lease, id Session) {
+	keys := s.ties[id]
+	if keys.Remove(s.w, l.timer.key); keys.Empty() {
+		delete(s.ties, id)
+	}
+}
+
+// cutTie makes the lease independent of a session's connections.
+func (s *State) cutTie(l *lease, id Session) {
+	b := l.tieOf(id)
+	if b == nil {
 		return
 	}
-	keys := s.ties[l.bind.session]
-	if delete(keys, l.timer.key); len(keys) == 0 {
-		delete(s.ties, l.bind.session)
+	s.removeTie(l, id)
+	if b != l.bind {
+		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == b })
+		return
 	}
-	l.bind = nil
+	if l.bind = nil; len(l.also) > 0 {
+		last := len(l.also) - 1
+		l.bind, l.also = l.also[last], l.also[:last:last]
+	}
+}
+
+// untie makes the lease independent of any connection.
+func (s *State) untie(l *lease) {
+	for l.bind != nil {
+		s.cutTie(l, l.bind.session)
+	}
 }
 
 // bindingOf is the tie that a command asks for, nil when it does not.
@@ -230,7 +308,7 @@ func (s *State) drop(l *lease, hkey string) {
 		h := s.holds.SetClass(s.w, hkey, classGhost)
 		f.recursive = h.alg.Recursive()
 		s.bury(tableHold, hkey, h.born)
-		h.owner, h.meta, h.since, h.born = "", nil, 0, s.w.Mark()
+		h.owner, h.meta, h.since, h.born, h.by = "", nil, s.now, s.w.Mark(), 0
 	}
 	l.holds.Remove(s.w, hkey)
 	s.freed = append(s.freed, f)
@@ -243,12 +321,17 @@ func (s *State) renew(cmd *Command) (res wire.Result) {
 	req := cmd.Req
 	renewed := 0
 	s.standings(req.Owner, req.Domains, func(l *lease) {
+		if req.Op == wire.OpBind && cmd.Bound {
+			s.hangWaits(l, cmd.Caller.Session, bindingOf(cmd))
+		}
 		if !l.held() {
 			return
 		}
 		renewed++
 		if req.TTLMillis > 0 {
-			l.deadline = 0
+			if req.Flags&wire.FlagExtend == 0 {
+				l.deadline = 0
+			}
 			s.extend(l, req.TTLMillis)
 		}
 		s.tie(l, l.bound(cmd))
@@ -263,33 +346,33 @@ func (s *State) renew(cmd *Command) (res wire.Result) {
 // unbind makes the owner's leases independent of the connection.
 func (s *State) unbind(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
-		if l.bind != nil && l.bind.session == cmd.Caller.Session {
-			s.untie(l)
-		}
+		s.cutTie(l, cmd.Caller.Session)
+		s.hangWaits(l, cmd.Caller.Session, nil)
 	})
 	return wire.Result{}
 }
 
-// detach shrinks the leases that are tied to a connection that is gone to their
-// grace. A lease that a later connection of the session renewed since is left
-// alone.
-func (s *State) detach(cmd *Command) wire.Result {
-	keys := slices.Sorted(maps.Keys(s.ties[cmd.Caller.Session]))
-	for _, key := range keys {
-		if l := s.standing(splitLeaseKey(key)); l != nil && l.bind != nil && l.bind.epoch <= cmd.Epoch {
-			if s.shorten(l, l.bind.grace); l.deadline <= s.now {
-				s.endLease(l, s.cfg.ReapBudget)
-			}
+// hangWaits ties the leases that an owner's waits will bring, as far as a session asked for
+// them, to a connection of that session, or with nil to none.
+func (s *State) hangWaits(l *lease, of Session, b *binding) {
+	var waits []uint64
+	l.waits.All().Ascend(func(key string, _ *struct{}) bool {
+		waits = append(waits, seqOf(key))
+		return true
+	})
+	slices.Sort(waits)
+	for _, seq := range slices.Compact(waits) {
+		if w := s.waiter(seq); w != nil && w.caller.Session == of && (b != nil || w.bind != nil) {
+			s.editWaiter(seq).bind = b
 		}
 	}
-	return wire.Result{}
 }
 
 // revoke marks the owner's leases, so that its next renewals tell it.
 func (s *State) revoke(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
 		if l.held() {
-			l.revoke = s.now + RevokeMillis
+			l.revoke = s.now + int64(s.cfg.RevokeMillis)
 		}
 	})
 	return wire.Result{}

@@ -47,12 +47,16 @@ func (s *State) Load(row, val []byte) error {
 	case tableKept:
 		k := s.kept.Insert(s.w, key, 0, 0)
 		read(func() { k.hash = r.Uint() }, func() { k.status = wire.Status(r.Uint()) },
-			func() { k.token = r.Int() }, func() { k.seq = r.Uint() }, func() { k.deadline = r.Int() })
+			func() { k.token = r.Int() }, func() { k.seq = r.Uint() }, func() { k.deadline = r.Int() },
+			func() { k.plan = text(&r) }, func() { k.at = text(&r) }, func() { k.by = r.Uint() })
 		if k.seq != 0 {
 			s.asking[k.seq] = append(s.asking[k.seq], key)
 		}
 		k.timer = s.deadlines.timer(timeKept, key)
 		s.deadlines.arm(k.timer, k.deadline)
+	case tableDeparture:
+		d := s.departing.Insert(s.w, key, trie.None, 0)
+		read(func() { d.epoch = r.Uint() }, func() { d.at = r.Int() }, func() { d.after = text(&r) })
 	case tableMark:
 		m := s.marks.Insert(s.w, key, trie.None, 0)
 		read(func() { *m = r.Int() })
@@ -76,14 +80,15 @@ func (s *State) loadHold(table byte, key string, r *wire.Reader, read func(...fu
 	switch table {
 	case tableFence:
 		class = classGhost
-		read(func() { h.token = r.Int() })
+		read(func() { h.token = r.Int() }, func() { h.since = r.Int() * minuteMillis }, func() { h.own = r.Bool() })
 	case tableHold:
 		read(func() { h.owner = text(r) }, func() { h.token = r.Int() }, func() { h.since = r.Int() },
-			func() { h.alg = wire.Algorithm(r.Uint()) }, func() { h.meta = loadMetadata(r) })
+			func() { h.alg = wire.Algorithm(r.Uint()) }, func() { h.meta = loadMetadata(r) },
+			func() { h.by = r.Uint() }, func() { h.own = r.Bool() })
 	default:
 		read(func() { h.owner = text(r) }, func() { h.since = r.Int() },
 			func() { h.alg = wire.Algorithm(r.Uint()) }, func() { h.mode = wire.Mode(r.Uint()) },
-			func() { h.permits = uint32(r.Uint()) }, func() { h.meta = loadMetadata(r) })
+			func() { h.permits = uint32(r.Uint()) }, func() { h.meta = loadMetadata(r) }, func() { h.by = r.Uint() })
 		if h.mode == wire.ModeRead {
 			class = classRead
 		}
@@ -123,6 +128,8 @@ func loadBinding(r *wire.Reader) *binding {
 			b.epoch = r.Uint()
 		case 2:
 			b.grace = r.Int()
+		case 3:
+			b.spent = r.Uint()
 		default:
 			r.Skip()
 		}
@@ -135,7 +142,15 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 	l.owner, l.ns = splitLeaseKey(key)
 	l.timer = s.deadlines.timer(timeLease, key)
 	read(func() { l.deadline = r.Int() }, func() { l.revoke = r.Int() },
-		func() { l.quiet = r.Bool() }, func() { s.tie(l, loadBinding(r)) })
+		func() { l.quiet = r.Bool() }, func() { s.tie(l, loadBinding(r)) },
+		func() {
+			for n := r.Array(); n > 0 && r.Err() == nil; n-- {
+				if b := loadBinding(r); b != nil {
+					l.also = append(l.also, b)
+					s.addTie(l, b.session)
+				}
+			}
+		})
 	if l.held() {
 		s.deadlines.arm(l.timer, l.deadline)
 	}
@@ -205,6 +220,8 @@ func (s *State) loadMeta(r *wire.Reader, read func(...func())) {
 						f.Root = text(r)
 					case 1:
 						f.Token = r.Int()
+					case 2:
+						f.NS = text(r)
 					default:
 						r.Skip()
 					}
@@ -214,10 +231,28 @@ func (s *State) loadMeta(r *wire.Reader, read func(...func())) {
 		},
 		func() {
 			for n := r.Array(); n > 0 && r.Err() == nil; n-- {
-				s.frozen = append(s.frozen, text(r))
+				s.frozen = append(s.frozen, freezing{root: text(r)})
 			}
 		},
-		func() { s.attempt = r.Uint() })
+		func() { s.attempt = r.Uint() },
+		func() {
+			for at, n := 0, r.Array(); at < n && r.Err() == nil; at++ {
+				var f freezing
+				for i := range r.Array() {
+					switch i {
+					case 0:
+						f.above = text(r)
+					case 1:
+						f.until = r.Uint()
+					default:
+						r.Skip()
+					}
+				}
+				if at < len(s.frozen) {
+					s.frozen[at].above, s.frozen[at].until = f.above, f.until
+				}
+			}
+		})
 }
 
 // Loaded ends the rows of Load: what is derived from them is made, and held
@@ -275,7 +310,7 @@ func (s *State) linkWaiters() (err error) {
 		for i := range w.wants {
 			s.addPlace(w, l, &w.wants[i], key)
 		}
-		s.queued[w.owner] += len(w.places)
+		s.weigh(w)
 		if w.open {
 			s.callers[w.caller] = seq
 		} else {

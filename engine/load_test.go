@@ -56,3 +56,24 @@ func TestFloorsMerge(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadNarrowHandlerRoot: a policy on "h:/" that an early build wrote held that one
+// path. Read as one on the whole handler it would take all paths out of the namespaces
+// that they are locked in.
+func TestLoadNarrowHandlerRoot(t *testing.T) {
+	err := NewSystem().Load([]byte(rowRoot+"h:/"), wire.AppendArray(nil, 0))
+	if err == nil || !strings.Contains(err.Error(), "delete the policy") {
+		t.Errorf("the row of an early build: %v", err)
+	}
+	s := NewSystem()
+	s.roots["h:/"], s.roots["h:/a"] = true, true
+	again := NewSystem()
+	for row, val := range s.AllRows() {
+		if err := again.Load([]byte(row), val); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := again.Routes(1).Resolve("h:/b"); got != "h:/" {
+		t.Errorf("loaded again, h:/b is in %s", got)
+	}
+}

@@ -6,10 +6,6 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// MaxMarks is how many nodes operators may have asked something of at once, those
-// that were removed for good included. One more is refused.
-const MaxMarks = 4096
-
 // Marks answers what operators want of nodes, by node id; a node that is not in it
 // has nothing asked of it. The map is the caller's.
 func (s *System) Marks() map[string]wire.Drain { return maps.Clone(s.marks) }
@@ -23,10 +19,10 @@ func (s *System) mark(node string, d wire.Drain) (res wire.Result) {
 		return res
 	case d == wire.DrainNone:
 		delete(s.marks, node)
-	case !known && len(s.marks) >= MaxMarks:
+	case !known && len(s.marks) >= s.limits.MaxMarks:
 		res.Fail(wire.Errorf(wire.ResourceExhausted,
 			"%d nodes are drained or removed, at most %d are allowed: take back what is asked of nodes that are gone (node_resume)",
-			len(s.marks), MaxMarks))
+			len(s.marks), s.limits.MaxMarks))
 		return res
 	default:
 		s.marks[owned(node)] = d

@@ -21,27 +21,65 @@ func (m *naive) moves(root, ns, path string) bool {
 	return inside(path) && !own
 }
 
+// nFrozen is a root that is being moved, and the namespace that it lies in, if it is one.
+type nFrozen struct {
+	root, above string
+	until       uint64
+}
+
+// bars says that who knows the routes of a version does not know how the move ends.
+func (f nFrozen) bars(version uint64) bool { return f.until == 0 || version < f.until }
+
+// involved says that a namespace gains or loses paths.
+func (m *naive) involved(f nFrozen, ns string) bool {
+	at := ns
+	if wire.PathHandler(ns) == ns {
+		at = ns + ":/"
+	}
+	return ns == f.root || ns != "" && ns == f.above || m.moves(f.root, ns, at)
+}
+
 func (m *naive) isFrozen(ns, path string) bool {
-	return slices.ContainsFunc(m.frozen, func(root string) bool { return m.moves(root, ns, path) })
+	return slices.ContainsFunc(m.frozen, func(f nFrozen) bool { return m.moves(f.root, ns, path) })
 }
 
 // overFrozen says that a new lock would be a recursive write above what is being moved.
 func (m *naive) overFrozen(alg wire.Algorithm, l wire.LockRequest) bool {
 	return l.Mode == wire.ModeWrite && alg.Recursive() &&
-		slices.ContainsFunc(m.frozen, func(root string) bool { return above(l.Path, root) })
+		slices.ContainsFunc(m.frozen, func(f nFrozen) bool { return above(l.Path, f.root) })
 }
 
-// movedAway says that a request names a path that is being moved: who asked asks
-// again later, or elsewhere.
-func (m *naive) movedAway(cmd *engine.Command) bool {
-	if cmd.Req.Op != wire.OpAcquire && cmd.Req.Op != wire.OpRelease {
-		return false
+// movedAway says that a request is about a namespace that is being moved, or was resolved
+// before a move that the group knows of: who asked asks again later, or elsewhere.
+func (m *naive) movedAway(cmd *engine.Command) (res wire.Result, moved bool) {
+	named := slices.ContainsFunc(cmd.Req.Domains, func(d string) bool { return d[len(d)-1] != ':' })
+	switch op := cmd.Req.Op; {
+	case op == wire.OpAcquire || op == wire.OpRelease:
+		return m.needs(cmd, cmd.Version < m.version, []string{cmd.NS})
+	case (op == wire.OpRenew || op == wire.OpReleaseAll) && named:
+		return m.needs(cmd, cmd.Version < m.version, nil)
 	}
-	alg, _ := m.algorithm(cmd.NS)
-	return slices.ContainsFunc(cmd.Req.Locks, func(l wire.LockRequest) bool {
-		return m.isFrozen(cmd.NS, l.Path) || l.State == wire.StateNew && m.overFrozen(alg, l)
-	}) ||
-		slices.ContainsFunc(cmd.Req.Releases, func(r wire.ReleaseRequest) bool { return m.isFrozen(cmd.NS, r.Path) })
+	return res, false
+}
+
+// lostAway says that a renewal found nothing where something is being moved.
+func (m *naive) lostAway(cmd *engine.Command, found *wire.Result) (res wire.Result, moved bool) {
+	if cmd.Req.Op != wire.OpRenew || found.Code != wire.OK || found.Status != wire.RenewLost {
+		return res, false
+	}
+	return m.needs(cmd, false, cmd.Req.Domains)
+}
+
+// needs says which routes a request must be resolved with, if those that it was are too old
+// for the group or for what is done with one of the namespaces.
+func (m *naive) needs(cmd *engine.Command, moved bool, spaces []string) (wire.Result, bool) {
+	need := m.version
+	for _, f := range m.frozen {
+		if f.bars(cmd.Version) && slices.ContainsFunc(spaces, func(ns string) bool { return m.involved(f, ns) }) {
+			moved, need = true, max(need, f.until)
+		}
+	}
+	return wire.Result{Code: wire.Unavailable, Position: engine.Moved, Count: need}, moved
 }
 
 // freeze is refused while there is a live lock inside or a recursive write above.
@@ -58,7 +96,8 @@ func (m *naive) freeze(cmd *engine.Command) wire.Result {
 	if len(m.paths) > 0 {
 		return wire.Result{Status: wire.StatusConflict, Path: m.paths[0]}
 	}
-	m.frozen = append(m.frozen, root)
+	m.frozen = slices.DeleteFunc(m.frozen, func(f nFrozen) bool { return f.root == root })
+	m.frozen = append(m.frozen, nFrozen{root, cmd.NS, cmd.Req.Target})
 	return wire.Result{Token: m.counter}
 }
 
@@ -79,7 +118,12 @@ func (m *naive) leave(root string) {
 }
 
 func (m *naive) thaw(root string) {
-	m.frozen = slices.DeleteFunc(m.frozen, func(r string) bool { return r == root })
+	for _, f := range m.frozen {
+		if f.root == root {
+			m.version = max(m.version, f.until)
+		}
+	}
+	m.frozen = slices.DeleteFunc(m.frozen, func(f nFrozen) bool { return f.root == root })
 }
 
 // drawMove begins a routing change, or ends the one that is going on.
@@ -90,9 +134,10 @@ func (m *machine) drawMove(t *rapid.T) *ask {
 	}
 	if len(m.model.frozen) > 0 {
 		return newAsk(&wire.Request{
-			Op: pick(t, "end", wire.OpThaw, wire.OpThaw, wire.OpLeave), Namespace: m.model.frozen[0], Attempt: attempt,
+			Op: pick(t, "end", wire.OpThaw, wire.OpThaw, wire.OpLeave), Namespace: m.model.frozen[0].root, Attempt: attempt,
 		}, "")
 	}
 	root := pick(t, "root", "h:/a/b", "h:/a", "h:/a/d", "h", "g", "h:/b")
-	return newAsk(&wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: attempt}, pick(t, "above", "h:/a", "g", ""))
+	until := pick[uint64](t, "until", 0, m.model.version+1, m.model.version+2)
+	return newAsk(&wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: attempt, Target: until}, pick(t, "above", "h:/a", "g", ""))
 }

@@ -22,7 +22,10 @@ func (m *naive) acquire(cmd *engine.Command) (res wire.Result, seq int) {
 			return wire.Result{Code: wire.InvalidArgument}, 0
 		}
 	}
-	a := nAsk{owner: req.Owner, ns: cmd.NS, alg: alg, locks: req.Locks, token: max(req.Token, 0), seq: math.MaxInt}
+	a := nAsk{owner: req.Owner, ns: cmd.NS, alg: alg, locks: req.Locks, token: max(req.Token, 0), seq: math.MaxInt, by: asks(cmd.Caller)}
+	if a.fencedWrite() && a.token > max(wire.FreeToken, m.counter+wire.TokenStride) {
+		return wire.Result{Code: wire.InvalidArgument}, 0
+	}
 	entry := m.entry(a.owner, a.ns)
 	if entry != nil && (req.Flags&wire.FlagWait != 0 || !sameLocks(entry.locks, a.locks)) {
 		entry = nil // not what is asked for
@@ -45,9 +48,20 @@ func (m *naive) acquire(cmd *engine.Command) (res wire.Result, seq int) {
 	case must:
 		return m.enqueue(cmd, &a, entry, v)
 	}
-	token := m.take(&a, 0, req.TTLMillis, req.Releases, string(cmd.Meta), bindOf(cmd))
-	m.removeWaiter(a.seq)
+	minted := int64(0)
+	if entry != nil && !entry.own && m.answered == entry.token { // what it was promised; as in renewed
+		minted = entry.token
+	}
+	token := m.take(&a, minted, req.TTLMillis, req.Releases, string(cmd.Meta), bindOf(cmd))
+	m.leavePoll(a.owner, a.ns)
 	return wire.Result{Token: token, Namespace: cmd.NS}, 0
+}
+
+// leavePoll ends the owner's polled entry, as every OK acquire of it does.
+func (m *naive) leavePoll(owner, ns string) {
+	if w := m.entry(owner, ns); w != nil {
+		m.removeWaiter(w.seq)
+	}
 }
 
 func bindOf(cmd *engine.Command) *nBind {
@@ -130,6 +144,9 @@ func (m *naive) mint() int64 {
 // under the very token it may stay.
 func (m *naive) stale(a *nAsk, minted int64) bool {
 	for _, l := range wants(a.locks, wire.ModeWrite) {
+		if bar, _ := m.bar(a.ns, l.Path); bar >= minted && m.hold(a.owner, a.ns, l.Path, wire.ModeWrite) == nil {
+			return true
+		}
 		for _, f := range m.fences {
 			if f.ns != a.ns || f.token < minted {
 				continue
@@ -171,9 +188,12 @@ func (m *naive) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseR
 	}
 	for _, l := range a.locks {
 		h := m.hold(a.owner, a.ns, l.Path, l.Mode)
+		if h != nil {
+			h.claim(a.by, engine.Caller{})
+		}
 		switch {
 		case h == nil:
-			m.holds = append(m.holds, nHold{a.owner, a.ns, l.Path, l.Mode, a.alg, l.Permits, m.wall, meta})
+			m.holds = append(m.holds, nHold{a.owner, a.ns, l.Path, l.Mode, a.alg, l.Permits, m.wall, meta, a.by})
 		case l.State == wire.StateNew && meta != "":
 			h.meta = meta
 		}
@@ -207,7 +227,13 @@ func (m *naive) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 		if open {
 			old = nil
 		}
-		if m.full(a, old) {
+		news := 0
+		for _, l := range a.locks {
+			if l.State == wire.StateNew {
+				news++
+			}
+		}
+		if m.full(a.owner, counted(news, a.locks, req.Releases), old) {
 			return wire.Result{Code: wire.ResourceExhausted}, 0
 		}
 		if old != nil {
@@ -226,6 +252,11 @@ func (m *naive) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 		}
 		m.waiters = append(m.waiters, w)
 		entry = &m.waiters[len(m.waiters)-1]
+	} else {
+		now := counted(len(wishes(entry.locks)), a.locks, req.Releases)
+		if now > entry.counted() && m.full(a.owner, now, entry) {
+			return wire.Result{Code: wire.ResourceExhausted}, 0
+		}
 	}
 	if a.token > entry.token {
 		entry.token, entry.own = a.token, true
@@ -245,25 +276,38 @@ func queueMillis(req *wire.Request) int64 {
 	return int64(req.QueueTTLMillis)
 }
 
-// full says that the queue has no room for a, which takes the place of old.
-func (m *naive) full(a *nAsk, old *nWaiter) bool {
-	more, all, mine := 0, 0, 0
-	for _, l := range a.locks {
-		if l.State == wire.StateNew {
-			more++
-		}
-	}
+// full says that the queue has no room for so many more paths of an owner, which take the place
+// of old.
+func (m *naive) full(owner string, more int, old *nWaiter) bool {
+	all, mine := 0, 0
 	for _, w := range m.waiters {
 		if old != nil && w.seq == old.seq {
 			continue
 		}
-		all += len(wishes(w.locks))
-		if w.owner == a.owner {
-			mine += len(wishes(w.locks))
+		n := w.counted()
+		all += n
+		if w.owner == owner {
+			mine += n
 		}
 	}
 	return all+more > m.cfg.MaxQueued || mine+more > m.cfg.MaxQueued/4
 }
+
+// counted is how many paths a request counts for: those that it waits for, and at least one for
+// every 4096 bytes of all it names, each with 64 more and at most 4096. The contract counts
+// paths; that others are kept too is engine's.
+func counted(paths int, locks []wire.LockRequest, releases []wire.ReleaseRequest) int {
+	bytes := 0
+	for _, l := range locks {
+		bytes += min(len(l.Path)+64, 4096)
+	}
+	for _, r := range releases {
+		bytes += min(len(r.Path)+64, 4096)
+	}
+	return max(paths, bytes/4096)
+}
+
+func (w *nWaiter) counted() int { return counted(len(wishes(w.locks)), w.locks, w.releases) }
 
 // position is not in the contract. To engine it is the place in the queue of that
 // one of its paths where the waiter is furthest back, from 1; waiters above and
@@ -319,6 +363,9 @@ func (m *naive) settleOne() bool {
 			continue
 		}
 		a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}
+		if w.open {
+			a.by = w.caller
+		}
 		if w.own {
 			a.token = w.token
 		}
@@ -346,7 +393,10 @@ func (m *naive) settleOne() bool {
 			}
 		}
 		token := m.take(&a, minted, ttl, w.releases, w.meta, bind)
-		m.granted(&w, token)
+		m.granted(&w, token, a.by)
+		if w.open {
+			m.leavePoll(w.owner, w.ns)
+		}
 		m.runOut(w.owner, w.ns)
 		return true
 	}
@@ -354,13 +404,13 @@ func (m *naive) settleOne() bool {
 }
 
 // granted tells that w was granted.
-func (m *naive) granted(w *nWaiter, token int64) {
+func (m *naive) granted(w *nWaiter, token int64, by engine.Caller) {
 	if len(m.told) > 0 {
 		m.told = m.told[1:]
 	}
 	for i := range m.kept {
 		if k := &m.kept[i]; k.seq == w.seq {
-			k.status, k.token, k.seq = wire.StatusOK, token, 0
+			k.status, k.token, k.seq, k.by = wire.StatusOK, token, 0, by
 		}
 	}
 	first := wishes(w.locks)[0].Path

@@ -123,8 +123,7 @@ func (m *naive) list(owner string, domains []string) (alive bool, locks []wire.L
 // namespace of one path.
 func (m *naive) all(below string) (locks []wire.LockInfo) {
 	for _, h := range m.holds {
-		in := below == "" || h.path == below || wire.PathHandler(h.path) == below ||
-			above(below, h.path) && !strings.HasSuffix(below, "/")
+		in := below == "" || h.path == below || wire.PathHandler(h.path) == below || above(below, h.path)
 		if in && m.live(h.owner, h.ns) {
 			locks = append(locks, m.info(h))
 		}

@@ -19,6 +19,7 @@ type nKept struct {
 	token    int64
 	seq      int // of the waiter that a QUEUED answer told of
 	deadline int64
+	by       engine.Caller // who may take back what it took
 }
 
 // begin starts a step; told are the tokens of engine's grants in it.
@@ -40,13 +41,18 @@ func (m *naive) apply(cmd *engine.Command, again bool, first *wire.Result) (res 
 }
 
 func (m *naive) ask(cmd *engine.Command) (res wire.Result) {
-	if m.movedAway(cmd) {
-		return wire.Result{Code: wire.Unavailable, Position: engine.Moved}
+	away, moved := m.movedAway(cmd)
+	switch {
+	case moved:
+		return away
+	case cmd.Req.Key != "":
+		res = m.keyed(cmd)
+	default:
+		res, _ = m.execute(cmd)
 	}
-	if cmd.Req.Key != "" {
-		return m.keyed(cmd)
+	if away, moved := m.lostAway(cmd, &res); moved {
+		return away
 	}
-	res, _ = m.execute(cmd)
 	return res
 }
 
@@ -61,8 +67,25 @@ func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 		}
 	}
 	if cmd.Req.Op != wire.OpAcquire && first != nil {
-		res, _ = m.execute(cmd)
+		if away, moved := m.movedAway(cmd); moved && cmd.Req.Op == wire.OpRenew {
+			return away
+		}
+		if res, _ = m.execute(cmd); cmd.Req.Op == wire.OpRenew {
+			if away, moved := m.lostAway(cmd, &res); moved {
+				return away
+			}
+		}
 		return res
+	}
+	if first != nil && first.Status == wire.StatusQueued {
+		kept := cmd.Req.Key != "" && m.keptAt(cmd) >= 0
+		w := m.entry(cmd.Req.Owner, cmd.NS)
+		if !kept && (w == nil || !sameLocks(w.locks, cmd.Req.Locks)) { // it was granted once, or is over
+			if away, moved := m.movedAway(cmd); moved {
+				return away
+			}
+			return m.recheck(cmd, first.Token)
+		}
 	}
 	return m.ask(cmd)
 }
@@ -80,8 +103,22 @@ func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
 	case wire.OpAcquire:
 		return m.acquire(cmd)
 	case wire.OpRelease:
+		of := engine.Caller{Session: cmd.Caller.Session, ID: req.Target}
+		for _, w := range m.waiters {
+			if req.Target != 0 && w.open && w.caller == of && w.owner == req.Owner && w.ns == cmd.NS {
+				m.end(w.seq, wire.Result{Code: wire.Cancelled})
+				break
+			}
+		}
 		for _, r := range req.Releases {
-			m.drop(req.Owner, cmd.NS, r.Path, r.Mode)
+			h := m.hold(req.Owner, cmd.NS, r.Path, r.Mode)
+			switch fence, _ := m.fence(cmd.NS, r.Path); {
+			case h == nil:
+			case req.Target != 0 && h.by != of:
+			case req.Token > 0 && h.mode == wire.ModeWrite && h.alg != wire.Semaphore && fence != req.Token:
+			default:
+				m.drop(req.Owner, cmd.NS, r.Path, r.Mode)
+			}
 		}
 		if !m.holdsAny(req.Owner, cmd.NS) {
 			m.lapse(req.Owner, cmd.NS)
@@ -92,10 +129,11 @@ func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
 		res = m.renew(cmd)
 	case wire.OpUnbind:
 		for i := range m.leases {
-			if l := &m.leases[i]; l.owner == req.Owner && l.bind != nil && l.bind.session == cmd.Caller.Session {
-				l.bind = nil
+			if l := &m.leases[i]; l.owner == req.Owner {
+				l.cut(cmd.Caller.Session)
 			}
 		}
+		m.hangWaits(cmd, nil)
 	case wire.OpDetach:
 		m.detach(cmd)
 	case wire.OpForceRelease:
@@ -127,6 +165,8 @@ func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
 		m.thaw(req.Namespace)
 	case wire.OpLeave:
 		m.leave(req.Namespace)
+	case wire.OpFold:
+		res = m.fold(cmd)
 	default:
 		panic("naive: no such operation: " + req.Op.String())
 	}
@@ -148,7 +188,7 @@ func (m *naive) expireOne() bool {
 	end := func() {}
 	for _, w := range m.waiters {
 		if w.deadline < at {
-			at, end = w.deadline, func() { m.end(w.seq, wire.Result{Code: wire.DeadlineExceeded}) }
+			at, end = w.deadline, func() { m.end(w.seq, wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver}) }
 		}
 	}
 	for _, l := range m.leases {
@@ -248,6 +288,9 @@ func (m *naive) releaseAll(req *wire.Request) {
 // that others are lost.
 func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
 	req := cmd.Req
+	if req.Op == wire.OpBind && cmd.Bound {
+		m.hangWaits(cmd, bindOf(cmd))
+	}
 	var renewed []string
 	for i := range m.leases {
 		l := &m.leases[i]
@@ -256,7 +299,11 @@ func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
 		}
 		renewed = append(renewed, l.ns)
 		if req.TTLMillis > 0 { // Bind may leave the time as it is
-			l.deadline = m.now + int64(req.TTLMillis)
+			until := m.now + int64(req.TTLMillis)
+			if req.Flags&wire.FlagExtend != 0 {
+				until = max(until, l.deadline)
+			}
+			l.deadline = until
 		}
 		l.tie(bindOf(cmd))
 		res.Flag = res.Flag || l.revoke > m.now
@@ -272,21 +319,71 @@ func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
 	return res
 }
 
-// tie hangs a lease on a connection. No connection leaves it as it is, and so does
-// an earlier one of the session it hangs on already.
+// hangWaits hangs the leases that open calls of a session will bring its owner on a connection.
+func (m *naive) hangWaits(cmd *engine.Command, b *nBind) {
+	for i := range m.waiters {
+		if w := &m.waiters[i]; w.open && w.owner == cmd.Req.Owner && w.caller.Session == cmd.Caller.Session {
+			w.bind = b
+		}
+	}
+}
+
+// tie hangs a lease on a connection, beside those of other sessions. No connection leaves it as
+// it is, and so does an earlier one of a session it hangs on already.
 func (l *nLease) tie(b *nBind) {
-	if b == nil || l.bind != nil && l.bind.session == b.session && l.bind.epoch > b.epoch {
+	if b == nil {
 		return
 	}
+	if was := l.tieOf(b.session); was != nil && was.epoch > b.epoch {
+		return
+	}
+	switch {
+	case l.bind == nil || l.bind.session == b.session:
+		if l.bind == nil || l.bind.epoch != b.epoch || l.bind.grace != b.grace {
+			l.spent = 0
+		}
+	case l.spent > l.bind.epoch:
+		l.spent = 0
+	default:
+		l.also = append(slices.Clone(l.also), l.bind)
+		l.spent = 0
+	}
+	l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *nBind) bool { return o.session == b.session })
 	l.bind = b
 }
 
+func (l *nLease) tieOf(s engine.Session) *nBind {
+	for _, b := range append(slices.Clone(l.also), l.bind) {
+		if b != nil && b.session == s {
+			return b
+		}
+	}
+	return nil
+}
+
+// cut makes a lease independent of a session's connections.
+func (l *nLease) cut(s engine.Session) {
+	all := slices.DeleteFunc(append(slices.Clone(l.also), l.bind), func(b *nBind) bool { return b == nil || b.session == s })
+	if l.bind != nil && l.bind.session == s {
+		l.spent = 0
+	}
+	if l.bind, l.also = nil, nil; len(all) > 0 {
+		l.bind, l.also = all[len(all)-1], all[:len(all)-1]
+	}
+}
+
 // detach shrinks the leases that are tied to a connection, or to an earlier one of
-// its session, to their grace; with none they end at once.
+// its session, and to no other session's, to their grace; with none they end at once.
 func (m *naive) detach(cmd *engine.Command) {
 	for _, old := range slices.Clone(m.leases) {
 		l := m.lease(old.owner, old.ns)
-		if b := l.bind; b != nil && b.session == cmd.Caller.Session && b.epoch <= cmd.Epoch {
+		b := l.tieOf(cmd.Caller.Session)
+		switch {
+		case b == nil || b.epoch > cmd.Epoch || b == l.bind && l.spent > cmd.Epoch:
+		case len(l.also) > 0:
+			l.cut(cmd.Caller.Session)
+		default:
+			l.spent = cmd.Epoch + 1
 			l.deadline = min(l.deadline, m.now+b.grace)
 			m.runOut(old.owner, old.ns)
 		}
@@ -387,11 +484,7 @@ func (m *naive) open(req *wire.Request) {
 // keyed is section 11. A release of paths in several namespaces is one command in
 // each, so the namespace is part of its scope.
 func (m *naive) keyed(cmd *engine.Command) wire.Result {
-	scope := cmd.Req.Op.String() + " " + cmd.Req.Key
-	if cmd.Req.Op == wire.OpRelease {
-		scope += " " + cmd.NS
-	}
-	at := slices.IndexFunc(m.kept, func(k nKept) bool { return k.scope == scope })
+	scope, at := scopeOf(cmd), m.keptAt(cmd)
 	if at < 0 && len(m.kept) >= m.cfg.MaxKept {
 		return wire.Result{Code: wire.ResourceExhausted}
 	}
@@ -401,7 +494,16 @@ func (m *naive) keyed(cmd *engine.Command) wire.Result {
 		case !reflect.DeepEqual(k.req, plain):
 			return wire.Result{Code: wire.InvalidArgument}
 		case plain.Op == wire.OpAcquire && k.status == wire.StatusOK:
-			return m.recheck(cmd, k.token)
+			res := m.recheck(cmd, k.token)
+			if res.Status == wire.StatusOK && k.by != (engine.Caller{}) {
+				for _, l := range plain.Locks {
+					if h := m.hold(plain.Owner, cmd.NS, l.Path, l.Mode); h.by == k.by {
+						h.by = asks(cmd.Caller)
+					}
+				}
+				k.by = asks(cmd.Caller)
+			}
+			return res
 		case plain.Op == wire.OpAcquire && plain.Flags&wire.FlagWait != 0 && m.waiter(k.seq) != nil:
 			return m.reattach(cmd, m.waiter(k.seq))
 		case plain.Op == wire.OpAcquire, plain.Op == wire.OpRenew:
@@ -416,11 +518,24 @@ func (m *naive) keyed(cmd *engine.Command) wire.Result {
 	case res.Code != wire.OK || lost:
 		m.kept = slices.DeleteFunc(m.kept, func(k nKept) bool { return k.scope == scope })
 	case at < 0:
-		m.kept = append(m.kept, nKept{scope, plain, res.Status, res.Token, seq, m.now + engine.KeptMillis})
+		m.kept = append(m.kept, nKept{scope, plain, res.Status, res.Token, seq, m.now + engine.KeptMillis, asks(cmd.Caller)})
 	default:
-		m.kept[at].status, m.kept[at].token, m.kept[at].seq = res.Status, res.Token, seq
+		m.kept[at].status, m.kept[at].token, m.kept[at].seq, m.kept[at].by = res.Status, res.Token, seq, asks(cmd.Caller)
 	}
 	return res
+}
+
+func scopeOf(cmd *engine.Command) string {
+	scope := cmd.Req.Op.String() + " " + cmd.Req.Key
+	if cmd.Req.Op == wire.OpRelease {
+		scope += " " + cmd.NS
+	}
+	return scope
+}
+
+// keptAt is where the answer to a command's key is, -1 when none is kept.
+func (m *naive) keptAt(cmd *engine.Command) int {
+	return slices.IndexFunc(m.kept, func(k nKept) bool { return k.scope == scopeOf(cmd) })
 }
 
 func (m *naive) waiter(seq int) *nWaiter {
@@ -448,6 +563,9 @@ func (m *naive) recheck(cmd *engine.Command, token int64) wire.Result {
 		token = held
 	}
 	if l := m.lease(a.owner, a.ns); l != nil {
+		if b := bindOf(cmd); b != nil && l.bind != nil && (l.bind.session != b.session || l.bind.epoch < b.epoch) {
+			l.deadline = max(l.deadline, m.now+int64(cmd.Req.TTLMillis))
+		}
 		l.tie(bindOf(cmd))
 	}
 	return wire.Result{Token: token, Namespace: cmd.NS}
@@ -458,8 +576,11 @@ func (m *naive) reattach(cmd *engine.Command, w *nWaiter) wire.Result {
 	if w.open && w.caller != cmd.Caller {
 		m.answers = append(m.answers, engine.Answer{Caller: w.caller, Result: wire.Result{Code: wire.Aborted}})
 	}
+	if w.caller != cmd.Caller || w.epoch != cmd.Epoch || w.adrift {
+		w.deadline = m.now + queueMillis(cmd.Req)
+	}
 	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
-	w.bind, w.deadline = bindOf(cmd), m.now+queueMillis(cmd.Req)
+	w.bind = bindOf(cmd)
 	a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}
 	v, _ := m.waits(&a)
 	m.paths = v.paths

@@ -26,10 +26,12 @@ type naive struct {
 	waiters  []nWaiter // in order of arrival
 	policies []nPolicy
 	fences   []nFence
+	folds    []nFold
 	edges    []nEdge
 	kept     []nKept
-	frozen   []string // roots that are being moved: nothing gets in
-	attempt  uint64   // the last that a step of a policy change came of
+	version  uint64    // of routes that the group knows of
+	frozen   []nFrozen // roots that are being moved: nothing gets in
+	attempt  uint64    // the last that a step of a policy change came of
 
 	// What the step in hand says beside its result.
 	events  []engine.Event
@@ -40,6 +42,8 @@ type naive struct {
 	// Tokens of the grants that engine made in this step and the model has not yet
 	// come to (renewed).
 	told []int64
+	// answered is the token in the answer of a step.
+	answered int64
 }
 
 type nHold struct {
@@ -49,6 +53,7 @@ type nHold struct {
 	permits         uint32
 	since           int64
 	meta            string
+	by              engine.Caller // that took it, if no other request named it since
 }
 
 // nLease is there exactly while its owner holds something in the namespace.
@@ -56,6 +61,8 @@ type nLease struct {
 	owner, ns        string
 	deadline, revoke int64
 	bind             *nBind
+	also             []*nBind // of other sessions whose connections stand
+	spent            uint64   // one above the connection for whose end it was shrunk
 }
 
 type nBind struct {
@@ -93,6 +100,13 @@ type nFence struct {
 	token    int64
 }
 
+// nFold is a token up to which the fences of a namespace are folded; or of a handler, or
+// of all, when ns is "".
+type nFold struct {
+	ns, handler string
+	token       int64
+}
+
 type nEdge struct {
 	owner, blocker, path string
 	reason               wire.Reason
@@ -106,6 +120,22 @@ type nAsk struct {
 	locks     []wire.LockRequest
 	token     int64 // the caller's own, 0 for none
 	seq       int   // it yields to waiters that came before
+	by        engine.Caller
+}
+
+// asks names a request, nobody for one without an id.
+func asks(c engine.Caller) engine.Caller {
+	if c.ID == 0 {
+		return engine.Caller{}
+	}
+	return c
+}
+
+// claim notes that a request named a hold of its owner: who took it cannot take it back now.
+func (h *nHold) claim(by, now engine.Caller) {
+	if h.by != (engine.Caller{}) && h.by != by {
+		h.by = now
+	}
 }
 
 // nVerdict is what stands in a request's way.
@@ -136,13 +166,45 @@ func (m *naive) algorithm(ns string) (alg wire.Algorithm, chosen bool) {
 	return m.cfg.Algorithm, false
 }
 
-func (m *naive) fence(ns, path string) (int64, bool) {
+// own is what the writes on a path left behind, whatever was folded since.
+func (m *naive) own(ns, path string) (int64, bool) {
 	for _, f := range m.fences {
 		if f.ns == ns && f.path == path {
 			return f.token, true
 		}
 	}
 	return 0, false
+}
+
+// bar is the fence that who does not hold a path finds: its own, or that of a fold.
+func (m *naive) bar(ns, path string) (int64, bool) {
+	token, ok := m.own(ns, path)
+	for _, f := range m.folds {
+		if f.token > token && (f.ns == ns || f.ns == "" && (f.handler == wire.PathHandler(path) || f.handler == "")) {
+			token, ok = f.token, true
+		}
+	}
+	return token, ok
+}
+
+// fence is what anybody is told of a path: while it is held, its holder's.
+func (m *naive) fence(ns, path string) (int64, bool) {
+	for _, h := range m.holds {
+		if h.ns == ns && h.path == path && h.mode == wire.ModeWrite && h.alg != wire.Semaphore && m.live(h.owner, ns) {
+			return m.own(ns, path)
+		}
+	}
+	return m.bar(ns, path)
+}
+
+// fold is a command that folds fences.
+func (m *naive) fold(cmd *engine.Command) (res wire.Result) {
+	if cmd.Req.Token > m.counter {
+		res.Code = wire.InvalidArgument
+		return res
+	}
+	m.folds = append(m.folds, nFold{cmd.NS, cmd.Req.Namespace, cmd.Req.Token})
+	return res
 }
 
 // setFence raises a path's fence.
@@ -232,8 +294,11 @@ func (m *naive) refused(a *nAsk) (v nVerdict, bad bool) {
 				return v, true
 			}
 		case a.token > 0:
-			fence, ok := m.fence(a.ns, l.Path)
+			fence, ok := m.bar(a.ns, l.Path)
 			holds := m.hold(a.owner, a.ns, l.Path, wire.ModeWrite) != nil
+			if holds {
+				fence, ok = m.own(a.ns, l.Path)
+			}
 			if ok && (a.token < fence || a.token == fence && !holds) {
 				v.reason, v.current = wire.ReasonStaleFencingToken, fence
 				return v, true
@@ -292,6 +357,9 @@ func (m *naive) waits(a *nAsk) (v nVerdict, must bool) {
 				}
 			}
 			if len(paths) > 0 {
+				if m.waitsFor(w, a, l) {
+					break
+				}
 				v = nVerdict{status: wire.StatusQueued, reason: wire.ReasonQueued, path: paths[0], owner: w.owner}
 				v.paths = paths
 				return v, true
@@ -321,6 +389,16 @@ func overlaps(alg wire.Algorithm, x, y wire.LockRequest) bool {
 		return alg.Recursive() && y.Mode == wire.ModeWrite
 	}
 	return false
+}
+
+// waitsFor says that a waiter waits for what the owner of a holds below l, which it wants
+// to write: to widen that it yields neither to it nor to those behind it.
+func (m *naive) waitsFor(w nWaiter, a *nAsk, l wire.LockRequest) bool {
+	return l.Mode == wire.ModeWrite && a.alg.Recursive() && slices.ContainsFunc(m.holds, func(h nHold) bool {
+		held := wire.LockRequest{Path: h.path, Mode: h.mode}
+		return h.owner == a.owner && h.ns == a.ns && above(l.Path, h.path) &&
+			slices.ContainsFunc(wishes(w.locks), func(wl wire.LockRequest) bool { return overlaps(a.alg, held, wl) })
+	})
 }
 
 // exempt says that the request need not yield for l: its owner covers the path,

@@ -12,6 +12,23 @@ const (
 	PlantClockStep    = "clock-step"    // leases follow the time of day
 	PlantSlowClock    = "slow-clock"    // what an entry is under way does not count for leases
 	PlantWalkBelow    = "walk-below"    // a write looks at all that is held below it
+
+	// For the simulation (groups/sim_test.go).
+	PlantNodeLimits  = "node-limits"   // a node applies by its own limits and not by those of the log
+	PlantSessionRows = "session-rows"  // sessions are not written to disk again once they are there
+	PlantLateAnswers = "late-answers"  // a wait that ended is remembered after all else of its entry
+	PlantGivenUpRoot = "given-up-root" // who takes a subtree over does not go on above its tokens
+	PlantOutOfLine   = "out-of-line"   // what comes behind a request that is held back passes it
+	PlantFoldedAway  = "folded-away"   // fences are deleted that no floor stands for
+	PlantHeldForGood = "held-for-good" // what is held back does not end with its time
+	PlantUntied      = "untied"        // a repeat does not tie its lease to the connection that it came on
+	PlantKeysStay    = "keys-stay"     // kept answers do not move with their paths
+	PlantFalseLost   = "false-lost"    // a renewal does not ask whether its namespace moved
+	PlantRevived     = "revived"       // a wait that is over goes on when it is asked again
+	PlantForgotten   = "forgotten"     // a full session table forgets live sessions
+	PlantPolledPlace = "polled-place"  // a polled place stays when its owner is granted something else
+	PlantLoosePermit = "loose-permit"  // a semaphore counts one holder too few
+	PlantAnyToken    = "any-token"     // an assertion does not look at the token
 )
 
 // plantedLag is how long an expired owner goes on, ms.

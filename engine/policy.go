@@ -112,10 +112,19 @@ func (s *State) freeze(cmd *Command) wire.Result {
 	if path, owner, found := s.lockIn(root, cmd.NS); found {
 		return wire.Result{Status: wire.StatusConflict, Path: path, Owner: owner}
 	}
-	if !slices.Contains(s.frozen, root) {
-		s.frozen = append(slices.Clone(s.frozen), owned(root))
+	f := freezing{owned(root), owned(cmd.NS), cmd.Req.Target}
+	s.frozen = slices.Clone(s.frozen)
+	if i := s.freezes(root); i >= 0 {
+		s.frozen[i] = f
+	} else {
+		s.frozen = append(s.frozen, f)
 	}
 	return wire.Result{Token: s.counter}
+}
+
+// freezes is where a root stands among those that are being moved, -1 if it does not.
+func (s *State) freezes(root string) int {
+	return slices.IndexFunc(s.frozen, func(f freezing) bool { return f.root == root })
 }
 
 // lockIn finds a live lock at or below a root, or a recursive write above it in
@@ -193,11 +202,17 @@ func sortedKeys(m map[string]bool) []string {
 // moves says that the path of a key is one that a routing change at root moves:
 // it lies there, and not in a namespace of its own that somebody chose within.
 func (s *State) moves(root, key string) bool {
-	if !contains(root, pathOf(key)) {
-		return false
-	}
-	ns := namespaceOf(key)
-	return ns == root || !contains(root, rootPath(ns)) || s.policies.Get(ns) == nil
+	return movesPath(&s.policies, root, namespaceOf(key), pathOf(key))
+}
+
+func movesPath(policies *trie.Tree[policy], root, ns, path string) bool {
+	return contains(root, path) && (ns == root || !within(root, ns) || policies.Get(ns) == nil)
+}
+
+// within says that a namespace lies in a root, and not around it: "h" holds as much
+// as "h:/" and gives way to it.
+func within(root, ns string) bool {
+	return contains(root, rootPath(ns)) && root != ns+":/"
 }
 
 // rootPath is a namespace as a path, as contains takes it.
@@ -210,7 +225,7 @@ func rootPath(ns string) string {
 
 // isFrozen says that the path of a key is being moved.
 func (s *State) isFrozen(key string) bool {
-	return slices.ContainsFunc(s.frozen, func(root string) bool { return s.moves(root, key) })
+	return slices.ContainsFunc(s.frozen, func(f freezing) bool { return s.moves(f.root, key) })
 }
 
 // overFrozen says that a new lock would cover a subtree that is being moved: freeze saw that
@@ -219,7 +234,7 @@ func (s *State) overFrozen(alg wire.Algorithm, mode wire.Mode, state wire.LockSt
 	if mode != wire.ModeWrite || state != wire.StateNew || !alg.Recursive() {
 		return false
 	}
-	return slices.ContainsFunc(s.frozen, func(root string) bool { return liesAbove(path, rootPath(root)) })
+	return slices.ContainsFunc(s.frozen, func(f freezing) bool { return liesAbove(path, rootPath(f.root)) })
 }
 
 // liesAbove says that a path is a true ancestor of another one.
@@ -228,38 +243,69 @@ func liesAbove(above, path string) bool {
 	return len(path) > len(above)+1 && path[len(above)] == slash && strings.HasPrefix(path, above)
 }
 
-func frozenRoot(frozen []string, path string) bool {
-	for _, root := range frozen {
-		if contains(root, path) {
-			return true
+// bars says that what was resolved with routes of a version came before the move is over.
+func (f *freezing) bars(version uint64) bool { return f.until == 0 || version < f.until }
+
+// involves says that a namespace gains or loses paths by a move.
+func (s *State) involves(f *freezing, ns string) bool {
+	return ns == f.root || ns == f.above && ns != "" || movesPath(&s.policies, f.root, ns, rootPath(ns))
+}
+
+// moved refuses a command whose paths were resolved with routes that a change here has
+// overtaken, or whose namespace is being moved right now: who asked resolves them anew, once
+// it knows the routes that the answer names.
+//
+// What is refused of a namespace depends on nothing but the version that it was resolved
+// with, and what was refused once is refused from then on. So of what a session asks in a
+// namespace nothing passes what it asked there before: it comes with the same version, or
+// when that is answered (groups/line.go).
+func (s *State) moved(cmd *Command) (res wire.Result, moved bool) {
+	if !moving(cmd.Req) {
+		return res, false
+	}
+	need := s.version
+	moved = cmd.Version < s.version
+	if cmd.Req.Op == wire.OpAcquire || cmd.Req.Op == wire.OpRelease {
+		for i := range s.frozen {
+			if f := &s.frozen[i]; f.bars(cmd.Version) && s.involves(f, cmd.NS) {
+				moved, need = true, max(need, f.until)
+			}
 		}
+	}
+	if moved {
+		res = movedTo(need)
+	}
+	return res, moved
+}
+
+// moving says that a request is about namespaces that the routes were asked for.
+func moving(req *wire.Request) bool {
+	switch req.Op {
+	case wire.OpAcquire, wire.OpRelease:
+		return true
+	case wire.OpRenew, wire.OpReleaseAll:
+		if Planted == PlantFalseLost && req.Op == wire.OpRenew {
+			return false
+		}
+		return slices.ContainsFunc(req.Domains, func(d string) bool { return !strings.HasSuffix(d, ":") })
 	}
 	return false
 }
 
-// moved refuses a command whose paths were resolved with routes that a change
-// here has overtaken, or that are being moved right now: who asked resolves them
-// anew.
-func (s *State) moved(cmd *Command) (res wire.Result, moved bool) {
-	moved = cmd.Version < s.version
-	if !moved && len(s.frozen) > 0 {
-		frozen := func(path string) bool {
-			s.key = appendKey(s.key[:0], cmd.NS, path)
-			return s.isFrozen(view(s.key))
-		}
-		alg, _ := s.algorithm(cmd.NS)
-		for i := range cmd.Req.Locks {
-			l := &cmd.Req.Locks[i]
-			moved = moved || frozen(l.Path) || s.overFrozen(alg, l.Mode, l.State, l.Path)
-		}
-		for i := range cmd.Req.Releases {
-			moved = moved || frozen(cmd.Req.Releases[i].Path)
+// lostInMove says that a renewal found no lease in a namespace that is being moved: what its
+// owner asked for before may be held back. One that found it has renewed it.
+func (s *State) lostInMove(cmd *Command, found *wire.Result) (res wire.Result, moved bool) {
+	if cmd.Req.Op != wire.OpRenew || found.Code != wire.OK || found.Status != wire.RenewLost || Planted == PlantFalseLost {
+		return res, false
+	}
+	need := s.version
+	for i := range s.frozen {
+		f := &s.frozen[i]
+		if f.bars(cmd.Version) && slices.ContainsFunc(cmd.Req.Domains, func(d string) bool { return s.involves(f, d) }) {
+			moved, need = true, max(need, f.until)
 		}
 	}
-	if moved {
-		res = movedTo(s.version)
-	}
-	return res, moved
+	return movedTo(need), moved
 }
 
 func movedTo(version uint64) wire.Result {
@@ -269,12 +315,14 @@ func movedTo(version uint64) wire.Result {
 	}
 }
 
-// thaw undoes a freeze: what waits there, or above it, may be granted again.
+// thaw undoes a freeze: what waits there, or above it, may be granted again. The routes come
+// to have the version that the freeze named, or have it by now.
 func (s *State) thaw(root string) wire.Result {
-	i := slices.Index(s.frozen, root)
+	i := s.freezes(root)
 	if i < 0 {
 		return wire.Result{}
 	}
+	s.atVersion(s.frozen[i].until) // what it refused is refused from now on as well
 	s.frozen = slices.Delete(slices.Clone(s.frozen), i, i+1)
 	s.eachInside(root, func(prefix string) bool {
 		s.freed = append(s.freed, freed{key: prefix, subtree: true})
@@ -285,10 +333,21 @@ func (s *State) thaw(root string) wire.Result {
 
 // open takes a subtree over: its tokens go on above the floor, which also stands
 // for the fences of all its paths.
+//
+// cmd.NS is the namespace that its paths are in from now on, or "" when they are in
+// several: then the floor counts for namespaces within that were chosen, too, which
+// is safe and less kind.
+//
+// It brings kept answers along, and is repeated for as long as there are more (carry.go).
 func (s *State) open(cmd *Command) wire.Result {
 	root := cmd.Req.Namespace
-	s.raise(cmd.Req.Token)
-	s.addFloor(root, cmd.Req.Token)
+	if res := s.bring(cmd.Req.Cursor); res.Code != wire.OK {
+		return res
+	}
+	if Planted != PlantGivenUpRoot {
+		s.raise(cmd.Req.Token)
+		s.addFloor(root, cmd.NS, cmd.Req.Token)
+	}
 	if cmd.Req.Explicit {
 		s.writePolicy(root, cmd.Req.Algorithm, true)
 	}
@@ -303,19 +362,19 @@ func (s *State) atVersion(v uint64) {
 	}
 }
 
-func (s *State) addFloor(root string, token int64) {
+func (s *State) addFloor(root, ns string, token int64) {
 	if token == 0 {
 		return
 	}
 	s.floors = slices.Clone(s.floors)
 	for i := range s.floors {
-		if s.floors[i].Root == root {
+		if s.floors[i].Root == root && s.floors[i].NS == ns {
 			s.floors[i].Token = max(s.floors[i].Token, token)
 			return
 		}
 	}
-	s.floors = append(s.floors, floor{owned(root), token})
-	if len(s.floors) > maxFloors {
+	s.floors = append(s.floors, floor{owned(root), owned(ns), token})
+	if len(s.floors) > s.cfg.MaxFloors {
 		merged := floor{}
 		for _, f := range s.floors {
 			merged.Token = max(merged.Token, f.Token)

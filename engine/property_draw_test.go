@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -35,7 +36,7 @@ var moves = slices.Concat(
 	[]func(*machine, *rapid.T) *ask{
 		(*machine).drawOwner, (*machine).drawOwner, (*machine).drawEdge, (*machine).drawReleaseAll,
 		(*machine).drawPolicy, (*machine).drawDisk, (*machine).drawDisk, (*machine).drawDisk, (*machine).drawMove,
-		(*machine).drawDetach, (*machine).drawDetach,
+		(*machine).drawDetach, (*machine).drawDetach, (*machine).drawFold, (*machine).drawFold,
 	},
 )
 
@@ -47,6 +48,10 @@ func (m *machine) random(t *rapid.T) {
 	}
 	cmd := draw(m, t)
 	if cmd != nil {
+		cmd.Version = m.model.version
+		if oneIn(t, 8, "other routes") {
+			cmd.Version = max(1, cmd.Version) - 1 + pick[uint64](t, "version", 0, 2)
+		}
 		if cmd.Req.Key != "" && !cmd.again {
 			m.keyed = append(m.keyed, *cmd)
 			m.keyed = m.keyed[max(0, len(m.keyed)-8):]
@@ -98,6 +103,21 @@ func (m *machine) bound(t *rapid.T, cmd *ask) *ask {
 	return cmd
 }
 
+// drawFold folds fences: mostly of a namespace, sometimes of more, up to some fence there
+// is or to what the group may not have minted yet.
+func (m *machine) drawFold(t *rapid.T) *ask {
+	token := m.model.counter - pick[int64](t, "below the counter", 3, 0, 10, -1)
+	if len(m.model.fences) > 0 && oneIn(t, 2, "up to a fence") {
+		token = rapid.SampledFrom(m.model.fences).Draw(t, "fence").token
+	}
+	scope := pick(t, "scope", "h:/a", "h:/a", "h:/a", "g", "h", "")
+	ns := scope
+	if scope != "g" && wire.PathHandler(scope) == scope {
+		ns = ""
+	}
+	return newAsk(&wire.Request{Op: wire.OpFold, Namespace: scope, Token: max(token, 0)}, ns)
+}
+
 func (m *machine) drawAcquire(t *rapid.T) *ask {
 	ns := drawSpace(t)
 	req := &wire.Request{Op: wire.OpAcquire, Owner: pick(t, "owner", owners...), Key: drawKey(t), TTLMillis: drawTTL(t)}
@@ -106,6 +126,7 @@ func (m *machine) drawAcquire(t *rapid.T) *ask {
 	}
 	req.Token = m.drawToken(t, ns, req.Locks)
 	req.Releases = m.drawReleases(t, req.Owner, ns, 6)
+	req.Releases = append(req.Releases, drawLong(t, ns)...)
 	m.drawWaiting(t, req)
 	cmd := m.bound(t, newAsk(req, ns))
 	cmd.Meta = drawMeta(t)
@@ -154,6 +175,9 @@ func (m *machine) drawToken(t *rapid.T, ns string, locks []wire.LockRequest) int
 		fence, _ := m.model.fence(ns, rapid.SampledFrom(locks).Draw(t, "fence of").Path)
 		return fence + near
 	}
+	if oneIn(t, 12, "far") {
+		return max(wire.FreeToken, m.model.counter+wire.TokenStride) + min(near, 1)
+	}
 	return m.model.counter + near
 }
 
@@ -167,6 +191,17 @@ func (m *machine) drawReleases(t *rapid.T, owner, ns string, n int) (rs []wire.R
 		rs = append(rs, wire.ReleaseRequest{Path: l.Path, Mode: l.Mode})
 	}
 	return rs
+}
+
+// drawLong is, now and then, the longest paths, of no lock: they take what room there is in the
+// queue.
+func drawLong(t *rapid.T, ns string) []wire.ReleaseRequest {
+	if !oneIn(t, 12, "long") {
+		return nil
+	}
+	path := strings.TrimSuffix(paths[ns][0], "/") + "/"
+	path += strings.Repeat("y", wire.MaxPathBytes-len(path))
+	return slices.Repeat([]wire.ReleaseRequest{{Path: path}}, rapid.IntRange(1, 6).Draw(t, "longs"))
 }
 
 // drawWaiting is how long a request waits, and how.
@@ -199,9 +234,11 @@ func (m *machine) drawPoll(t *rapid.T) *ask {
 		return m.drawAcquire(t)
 	}
 	w := rapid.SampledFrom(m.model.waiters).Draw(t, "waiter")
-	req := &wire.Request{Op: wire.OpAcquire, Owner: w.owner, Key: drawKey(t), TTLMillis: drawTTL(t), Releases: w.releases}
+	req := &wire.Request{Op: wire.OpAcquire, Owner: w.owner, Key: drawKey(t), TTLMillis: drawTTL(t)}
+	req.Releases = slices.Clip(w.releases)
 	req.Locks = rapid.Permutation(w.locks).Draw(t, "again")
 	req.Token = m.drawToken(t, w.ns, req.Locks)
+	req.Releases = append(req.Releases, drawLong(t, w.ns)...)
 	m.drawWaiting(t, req)
 	cmd := m.bound(t, newAsk(req, w.ns))
 	cmd.Meta = drawMeta(t)
@@ -248,7 +285,20 @@ func (m *machine) drawRelease(t *rapid.T) *ask {
 		req.Releases = append(req.Releases, wire.ReleaseRequest{Path: h.path, Mode: h.mode})
 	}
 	req.Releases = append(req.Releases, m.drawReleases(t, req.Owner, ns, 3)...)
-	return newAsk(req, ns)
+	cmd := newAsk(req, ns)
+	switch {
+	case oneIn(t, 4, "by token"):
+		req.Token = rapid.Int64Range(0, m.model.counter).Draw(t, "token")
+	case oneIn(t, 3, "by request"):
+		cmd.Caller.Session = engine.Session{byte(rapid.IntRange(1, 2).Draw(t, "session"))}
+		req.Target = max(m.calls-min(m.calls, rapid.Uint64Range(0, 6).Draw(t, "ago")), 1)
+		if len(m.model.holds) > 0 && oneIn(t, 2, "of the hold") {
+			if by := rapid.SampledFrom(m.model.holds).Draw(t, "taken").by; by.ID != 0 {
+				cmd.Caller.Session, req.Target = by.Session, by.ID
+			}
+		}
+	}
+	return cmd
 }
 
 func drawDomains(t *rapid.T) []string {
@@ -263,6 +313,7 @@ func (m *machine) drawReleaseAll(t *rapid.T) *ask {
 
 func (m *machine) drawRenew(t *rapid.T) *ask {
 	req := &wire.Request{Op: wire.OpRenew, Owner: pick(t, "owner", owners...), Key: drawKey(t), TTLMillis: drawTTL(t), Domains: drawDomains(t)}
+	req.Flags = pick(t, "flags", 0, wire.FlagExtend)
 	return m.bound(t, newAsk(req, ""))
 }
 

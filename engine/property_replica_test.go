@@ -21,6 +21,7 @@ type replica struct {
 	owners  watch
 	pending *engine.View // a checkpoint that is being written
 	seen    *engine.View // of the same state, made before it began
+	folded  int          // rows of fences that are gone
 	old     *engine.View // some earlier view, which must stay as it was
 	oldSum  uint64
 }
@@ -162,6 +163,21 @@ func (r *replica) flush(t *rapid.T, budget int) {
 	}
 	if again := r.load(t, image, false, nil); again.View().Digest() != r.seen.Digest() {
 		t.Fatalf("a view over a younger disk is another state: %s", diffRows(again.View(), r.seen))
+	}
+	// Rows of fences that are folded may go, once the floors are on disk.
+	for key, val := range r.disk {
+		row := []byte(key)
+		if !engine.IsFenceRow(row) {
+			continue
+		}
+		f, err := engine.ParseFence(val)
+		if err != nil {
+			t.Fatalf("fence: %v", err)
+		}
+		if v.Floors().Fold(row, f.Token) {
+			delete(r.disk, key)
+			r.folded++
+		}
 	}
 	r.state.EvictFences(budget)
 }

@@ -151,6 +151,7 @@ func (m *machine) step(t *rapid.T, ms int64, cmd *ask) {
 	m.reset()
 	got, plain := m.moved.apply(m.clock, cmd), m.plain.apply(m.clock, cmd)
 	m.model.begin(m.clock, grants(m.moved.out.Events))
+	m.model.answered = got.Token
 	want := m.model.apply(&cmd.Command, cmd.again, cmd.first)
 	if slices.Contains(m.model.paths, got.Path) {
 		want.Path = got.Path

@@ -23,6 +23,7 @@ type waiter struct {
 	alg      wire.Algorithm
 	wants    []want   // keys are the state's own; never changed in place
 	places   []string // keys in the queue, of the wants that are new
+	counts   int      // how many paths it counts for: weight
 	releases []wire.ReleaseRequest
 	token    int64 // what it will hold: its own, or minted; 0 when it needs none
 	own      bool  // token is the caller's own
@@ -40,9 +41,9 @@ type waiter struct {
 }
 
 // queueMillis is how long a request may wait that asked for ttl ms.
-func queueMillis(ttl uint64) int64 {
+func (s *State) queueMillis(ttl uint64) int64 {
 	if ttl == 0 {
-		return wire.DefaultQueueTTLMillis
+		return int64(s.cfg.QueueMillis)
 	}
 	return int64(ttl)
 }
@@ -162,7 +163,7 @@ func sameWants(a, b []want) bool {
 func (s *State) enqueue(cmd *Command, a *asking, entry *waiter, v verdict) wire.Result {
 	req := cmd.Req
 	open := req.Flags&wire.FlagWait != 0
-	if err := s.room(a, entry, open); err != nil {
+	if err := s.room(req, a, entry, open); err != nil {
 		var res wire.Result
 		res.Fail(err)
 		return res
@@ -187,9 +188,10 @@ func (s *State) enqueue(cmd *Command, a *asking, entry *waiter, v verdict) wire.
 	}
 	w.ttl = req.TTLMillis
 	w.releases = ownReleases(req.Releases)
+	s.weigh(w)
 	w.bind = a.l.bound(cmd)
 	w.meta = s.metaFor(a.l, grantOf(cmd))
-	w.deadline = s.now + queueMillis(req.QueueTTLMillis)
+	w.deadline = s.after(s.queueMillis(req.QueueTTLMillis))
 	s.deadlines.arm(w.timer, w.deadline)
 	s.asked = seqOf(w.timer.key)
 	res.Token, res.Namespace = w.token, a.l.ns
@@ -210,7 +212,6 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 		w.wants[i] = ask
 		s.addPlace(w, a.l, &w.wants[i], seqKey)
 	}
-	s.queued[w.owner] += len(w.places)
 	if open {
 		w.open, w.caller, w.epoch = true, cmd.Caller, cmd.Epoch
 		s.callers[w.caller] = s.seq
@@ -262,26 +263,53 @@ func (s *State) expected(a *asking) int64 {
 	return 0
 }
 
-// room refuses a waiter that the queue has no room for.
-func (s *State) room(a *asking, entry *waiter, open bool) *wire.Error {
-	if entry != nil {
-		return nil
+// pathCost is what a path in a waiter counts for beside its own length, bytes. It is never
+// changed: replicas count by it.
+const pathCost = 64
+
+// weight is how many paths a request counts for that waits for so many: at least one for as many
+// bytes as a path may have, as what it says it holds, and is to release, is kept as well.
+func weight(paths int, wants []want, releases []wire.ReleaseRequest) int {
+	bytes := 0
+	for i := range wants {
+		bytes += min(len(wants[i].key)-keyHead+pathCost, wire.MaxPathBytes)
 	}
-	n, leaving := 0, 0
+	for i := range releases {
+		bytes += min(len(releases[i].Path)+pathCost, wire.MaxPathBytes)
+	}
+	return max(paths, bytes/wire.MaxPathBytes)
+}
+
+// weigh counts a waiter as it is now.
+func (s *State) weigh(w *waiter) {
+	was := w.counts
+	w.counts = weight(len(w.places), w.wants, w.releases)
+	s.waited += w.counts - was
+	s.queued[w.owner] += w.counts - was
+}
+
+// room refuses a waiter, or what an entry is to become, that the queue has no room for.
+func (s *State) room(req *wire.Request, a *asking, entry *waiter, open bool) *wire.Error {
+	paths, leaving := 0, 0
 	for i := range a.wants {
 		if a.wants[i].state == wire.StateNew {
-			n++
+			paths++
 		}
 	}
-	if a.l != nil && a.l.poll != 0 && !open {
-		leaving = len(s.waiter(a.l.poll).places)
+	switch {
+	case entry != nil:
+		paths, leaving = len(entry.places), entry.counts
+	case a.l != nil && a.l.poll != 0 && !open:
+		leaving = s.waiter(a.l.poll).counts
 	}
-	sum := s.queue.Sum()
-	total := int(sum.Count[classWait])
-	if total+n-leaving > s.cfg.MaxQueued {
+	n := weight(paths, a.wants, req.Releases)
+	if entry != nil && n <= leaving {
+		return nil
+	}
+	if s.waited+n-leaving > s.cfg.MaxQueued {
 		return wire.Errorf(wire.ResourceExhausted,
 			"the queue of this group holds %d paths and %d more were asked for, at most %d are allowed (max_queued_paths_per_group)",
-			total, n, s.cfg.MaxQueued)
+			s.waited, n, s.cfg.MaxQueued)
 	}
 	if mine := s.queued[a.owner]; mine+n-leaving > s.cfg.MaxQueued/4 {
 		return wire.Errorf(wire.ResourceExhausted,
@@ -336,7 +364,8 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 			})
 		}
 	}
-	if s.queued[w.owner] -= len(w.places); s.queued[w.owner] <= 0 {
+	s.waited -= w.counts
+	if s.queued[w.owner] -= w.counts; s.queued[w.owner] <= 0 {
 		delete(s.queued, w.owner)
 	}
 	if w.open {
@@ -370,7 +399,8 @@ func (s *State) quietMark(ns string) {
 // answer ends a waiter's open call; a polled entry has none.
 func (s *State) answer(w *waiter, res wire.Result) {
 	if w.open {
-		s.out.Answers = append(s.out.Answers, Answer{w.caller, res})
+		left := w.adrift && (res.Code == wire.Cancelled || res.Code == wire.DeadlineExceeded)
+		s.out.Answers = append(s.out.Answers, Answer{w.caller, res, left})
 	}
 }
 
@@ -386,7 +416,7 @@ func (s *State) abort(seq uint64, err *wire.Error) {
 // waiterOver ends a waiter whose time in the queue is over.
 func (s *State) waiterOver(seq uint64) {
 	if w := s.waiter(seq); w != nil {
-		s.abort(seq, wire.Errorf(wire.DeadlineExceeded, "waited for the lock until queue_ttl_ms was over"))
+		s.abort(seq, wire.Errorf(wire.DeadlineExceeded, "waited for the lock until queue_ttl_ms was over").By(wire.CauseWaitOver))
 	}
 }
 
@@ -403,12 +433,13 @@ func (s *State) cancelWait(cmd *Command) (res wire.Result) {
 	if grace := int64(cmd.Req.GraceMillis); grace > 0 {
 		w := s.editWaiter(seq)
 		w.adrift = true
-		if s.now+grace < w.deadline {
-			w.deadline = s.now + grace
+		if at := s.after(grace); at < w.deadline {
+			w.deadline = at
 			s.deadlines.arm(w.timer, w.deadline)
 		}
 		return res
 	}
+	s.editWaiter(seq).adrift = !cmd.Req.Explicit // else nobody wants it any more
 	s.abort(seq, wire.Errorf(wire.Cancelled, "the waiting acquire was cancelled"))
 	return res
 }

@@ -99,7 +99,12 @@ func collect[V any](keys *[]string) func(string, *V) bool {
 func (s *State) Counter() int64 { return s.counter }
 
 // Freezing lists the roots that are being moved.
-func (s *State) Freezing() []string { return slices.Clone(s.frozen) }
+func (s *State) Freezing() (roots []string) {
+	for _, f := range s.frozen {
+		roots = append(roots, f.root)
+	}
+	return roots
+}
 
 // Audit holds a loaded state against rules that Load does not need: an error says
 // which one is broken. That every path lies in the group's namespaces is asked of

@@ -23,6 +23,8 @@ const (
 	tableKept   = 'I'
 	tableMark   = 'K'
 	tableMeta   = 'M'
+
+	tableDeparture = 'D'
 )
 
 // FenceRow is the key of the row of a path's fence. It is the only table whose
@@ -82,6 +84,7 @@ func (v *View) Rows(since uint32, emit func(key, val []byte) error) (err error) 
 		func() { each(v.policies, since, &val, tablePolicy, put, (*policy).row) },
 		func() { each(v.edges, since, &val, tableEdge, put, (*edge).row) },
 		func() { each(v.kept, since, &val, tableKept, put, (*kept).row) },
+		func() { each(v.departing, since, &val, tableDeparture, put, (*departure).row) },
 		func() {
 			each(v.marks, since, &val, tableMark, put, func(m *int64, dst []byte) []byte {
 				return wire.AppendInt(wire.AppendArray(dst, 1), *m)
@@ -113,22 +116,22 @@ func each[V any](t trie.Tree[V], since uint32, val *[]byte, table byte,
 func (h *hold) row(dst []byte) (byte, []byte) {
 	switch {
 	case h.mode == wire.ModeRead || h.alg == wire.Semaphore:
-		dst = wire.AppendArray(dst, 6)
+		dst = wire.AppendArray(dst, 7)
 		dst = wire.AppendStr(dst, h.owner)
 		dst = wire.AppendInt(dst, h.since)
 		dst = wire.AppendUint(dst, uint64(h.alg))
 		dst = wire.AppendUint(dst, uint64(h.mode))
 		dst = wire.AppendUint(dst, uint64(h.permits))
-		return tableShared, appendMeta(dst, h.meta)
+		return tableShared, wire.AppendUint(appendMeta(dst, h.meta), h.by)
 	case h.owner == "":
-		return tableFence, wire.AppendInt(wire.AppendArray(dst, 1), h.token)
+		return tableFence, h.fenceRow(dst)
 	}
-	dst = wire.AppendArray(dst, 5)
+	dst = wire.AppendArray(dst, 7)
 	dst = wire.AppendStr(dst, h.owner)
 	dst = wire.AppendInt(dst, h.token)
 	dst = wire.AppendInt(dst, h.since)
 	dst = wire.AppendUint(dst, uint64(h.alg))
-	return tableHold, appendMeta(dst, h.meta)
+	return tableHold, wire.AppendBool(wire.AppendUint(appendMeta(dst, h.meta), h.by), h.own)
 }
 
 func appendMeta(dst []byte, m *string) []byte {
@@ -142,16 +145,35 @@ func appendBinding(dst []byte, b *binding) []byte {
 	if b == nil {
 		return wire.AppendNil(dst)
 	}
-	dst = wire.AppendBin(wire.AppendArray(dst, 3), b.session[:])
-	return wire.AppendInt(wire.AppendUint(dst, b.epoch), b.grace)
+	n := 3
+	if b.spent != 0 {
+		n = 4
+	}
+	dst = wire.AppendBin(wire.AppendArray(dst, n), b.session[:])
+	dst = wire.AppendInt(wire.AppendUint(dst, b.epoch), b.grace)
+	if b.spent != 0 {
+		dst = wire.AppendUint(dst, b.spent)
+	}
+	return dst
 }
 
 func (l *lease) row(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 4)
+	n := 4
+	if len(l.also) > 0 {
+		n = 5
+	}
+	dst = wire.AppendArray(dst, n)
 	dst = wire.AppendInt(dst, l.deadline)
 	dst = wire.AppendInt(dst, l.revoke)
 	dst = wire.AppendBool(dst, l.quiet)
-	return appendBinding(dst, l.bind)
+	dst = appendBinding(dst, l.bind)
+	if n > 4 {
+		dst = wire.AppendArray(dst, len(l.also))
+		for _, b := range l.also {
+			dst = appendBinding(dst, b)
+		}
+	}
+	return dst
 }
 
 func (w *waiter) row(dst []byte) []byte {
@@ -198,16 +220,35 @@ func (e *edge) row(dst []byte) []byte {
 }
 
 func (k *kept) row(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 5)
+	n := 5
+	switch {
+	case k.by != 0:
+		n = 8
+	case k.at != "":
+		n = 7
+	case k.plan != "":
+		n = 6
+	}
+	dst = wire.AppendArray(dst, n)
 	dst = wire.AppendUint(dst, k.hash)
 	dst = wire.AppendUint(dst, uint64(k.status))
 	dst = wire.AppendInt(dst, k.token)
 	dst = wire.AppendUint(dst, k.seq)
-	return wire.AppendInt(dst, k.deadline)
+	dst = wire.AppendInt(dst, k.deadline)
+	if n > 5 {
+		dst = wire.AppendStr(dst, k.plan)
+	}
+	if n > 6 {
+		dst = wire.AppendStr(dst, k.at)
+	}
+	if n > 7 {
+		dst = wire.AppendUint(dst, k.by)
+	}
+	return dst
 }
 
 func (v *View) metaRow(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 8)
+	dst = wire.AppendArray(dst, 9)
 	dst = wire.AppendInt(dst, v.now)
 	dst = wire.AppendInt(dst, v.wall)
 	dst = wire.AppendInt(dst, v.counter)
@@ -215,13 +256,19 @@ func (v *View) metaRow(dst []byte) []byte {
 	dst = wire.AppendUint(dst, v.version)
 	dst = wire.AppendArray(dst, len(v.floors))
 	for _, f := range v.floors {
-		dst = wire.AppendInt(wire.AppendStr(wire.AppendArray(dst, 2), f.Root), f.Token)
+		dst = wire.AppendInt(wire.AppendStr(wire.AppendArray(dst, 3), f.Root), f.Token)
+		dst = wire.AppendStr(dst, f.NS)
 	}
 	dst = wire.AppendArray(dst, len(v.frozen))
-	for _, r := range v.frozen {
-		dst = wire.AppendStr(dst, r)
+	for _, f := range v.frozen {
+		dst = wire.AppendStr(dst, f.root)
 	}
-	return wire.AppendUint(dst, v.attempt)
+	dst = wire.AppendUint(dst, v.attempt)
+	dst = wire.AppendArray(dst, len(v.frozen))
+	for _, f := range v.frozen {
+		dst = wire.AppendUint(wire.AppendStr(wire.AppendArray(dst, 2), f.above), f.until)
+	}
+	return dst
 }
 
 // Digest is a hash of all that the state means: equal for replicas that applied

@@ -55,7 +55,7 @@ func init() { // repeat and waiting look others up
 	}
 }
 
-// acquire OWNER PATH… [noqueue] [wait=CALL] ttl= token= queue= release=PATH… meta=
+// acquire OWNER PATH… [noqueue] [wait=CALL] id= ttl= token= queue= release=PATH… meta=
 func (s *script) acquire(l *scriptLine) {
 	cmd := s.acquireCommand(l)
 	res, out := s.at.apply(s.clock, cmd)
@@ -93,6 +93,9 @@ func (s *script) acquireCommand(l *scriptLine) *Command {
 		req.Flags |= wire.FlagWait
 		cmd.Caller.ID = uint64(s.number(call))
 	}
+	if id := l.opt("id", ""); id != "" {
+		cmd.Caller.ID = uint64(s.number(id))
+	}
 	return cmd
 }
 
@@ -108,7 +111,7 @@ func (s *script) metadata(host string) []byte {
 	return b
 }
 
-// release OWNER PATH… [del_wait_key] key=, namespace by namespace as the router
+// release OWNER PATH… [del_wait_key] key= token= by=, namespace by namespace as the router
 // does
 func (s *script) release(l *scriptLine) {
 	edge := l.flag("del_wait_key")
@@ -126,7 +129,10 @@ func (s *script) release(l *scriptLine) {
 	var res wire.Result
 	var all Output
 	for _, ns := range spaces {
-		one, out := s.apply(l, &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: paths[ns]}, ns)
+		one, out := s.apply(l, &wire.Request{
+			Op: wire.OpRelease, Owner: owner, Releases: paths[ns],
+			Token: int64(s.number(l.opt("token", "0"))), Target: uint64(s.number(l.opt("by", "0"))),
+		}, ns)
 		all.Events, all.Answers = append(all.Events, out.Events...), append(all.Answers, out.Answers...)
 		if res.Code == wire.OK {
 			res = one
@@ -153,7 +159,7 @@ func (s *script) releaseAll(l *scriptLine) {
 	s.dropEdge(owner, edge)
 }
 
-// renew OWNER [NAMESPACE…] ttl= grace= session= epoch= key=
+// renew OWNER [NAMESPACE…] [extend] ttl= grace= session= epoch= key=
 func (s *script) renew(l *scriptLine) {
 	cmd := s.renewCommand(l)
 	res, out := s.at.apply(s.clock, cmd)
@@ -162,7 +168,11 @@ func (s *script) renew(l *scriptLine) {
 }
 
 func (s *script) renewCommand(l *scriptLine) *Command {
-	req := &wire.Request{Op: wire.OpRenew, Owner: s.word(l, 0), Domains: s.domains(l.words[1:])}
+	req := &wire.Request{Op: wire.OpRenew}
+	if l.flag("extend") {
+		req.Flags |= wire.FlagExtend
+	}
+	req.Owner, req.Domains = s.word(l, 0), s.domains(l.words[1:])
 	req.TTLMillis = s.millis(l.opt("ttl", scriptTTL.String()))
 	return s.command(l, req, "")
 }

@@ -29,9 +29,9 @@ func (s *script) unroot(l *scriptLine) {
 	s.routes = wire.NewRoutes(s.routes.Version+1, s.cfg.Segments, roots)
 }
 
-// freeze ROOT [above=NAMESPACE]
+// freeze ROOT [above=NAMESPACE] [until=VERSION]
 func (s *script) freeze(l *scriptLine) {
-	req := &wire.Request{Op: wire.OpFreeze, Namespace: s.word(l, 0)}
+	req := &wire.Request{Op: wire.OpFreeze, Namespace: s.word(l, 0), Target: uint64(s.number(l.opt("until", "0")))}
 	res, out := s.apply(l, req, l.opt("above", ""))
 	s.tell("freeze", acquireText(&res), out)
 }
@@ -39,7 +39,7 @@ func (s *script) freeze(l *scriptLine) {
 // thaw ROOT
 func (s *script) thaw(l *scriptLine) { s.moving(l, &wire.Request{Op: wire.OpThaw}) }
 
-// open ROOT [ALGORITHM] token=, with the routes as they are now
+// open ROOT [ALGORITHM] token= in=NAMESPACE, with the routes as they are now
 func (s *script) open(l *scriptLine) {
 	req := &wire.Request{Op: wire.OpOpen, Token: int64(s.number(l.opt("token", "0"))), Target: s.routes.Version}
 	if len(l.words) > 1 {
@@ -55,7 +55,7 @@ func (s *script) leave(l *scriptLine) {
 
 func (s *script) moving(l *scriptLine, req *wire.Request) {
 	req.Namespace = s.word(l, 0)
-	res, out := s.apply(l, req, "")
+	res, out := s.apply(l, req, l.opt("in", ""))
 	s.tell(l.verb, emptyText(&res), out)
 }
 

@@ -146,7 +146,7 @@ func (s *script) state(*scriptLine) {
 		line("floor %s %d", f.Root, f.Token)
 	}
 	for _, f := range st.frozen {
-		line("frozen %s", f)
+		line("frozen %s above=%s until=%d", f.root, f.above, f.until)
 	}
 	st.leases.All().Ascend(func(_ string, l *lease) bool {
 		if !l.held() {

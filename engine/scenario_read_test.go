@@ -18,7 +18,7 @@ func (s *script) moved(l *scriptLine) {
 	path := s.word(l, 0)
 	version := s.number(l.opt("version", strconv.Itoa(int(s.routes.Version))))
 	s.read(path, func(v *View) string {
-		if res, moved := v.Moved(path, uint64(version)); moved {
+		if res, moved := v.Moved(s.routes.Resolve(path), path, uint64(version)); moved {
 			return refusal(&res)
 		}
 		return "is here"

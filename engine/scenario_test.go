@@ -35,7 +35,7 @@ import (
 //	  GRANT B h:/a/x token=2 ns=h:/a
 //
 // Options of new: k (routing_prefix_segments), alg (default_lock_algorithm),
-// queued, kept, edges (limits), reap (Config.ReapBudget).
+// queued, kept, edges (limits), reap (Config.ReapBudget), cut (Config.Cut).
 //
 // Paths are asked for as new writes. Behind a comma stand r for a read, held for
 // what the owner says it has, a number for a semaphore's permits. TTLs are an
@@ -119,6 +119,8 @@ func (s *script) fresh() {
 			s.cfg.MaxKept = s.number(v)
 		case "edges":
 			s.cfg.MaxEdges = s.number(v)
+		case "cut":
+			s.cfg.Cut = int64(s.number(v))
 		case "reap":
 			s.cfg.ReapBudget = s.number(v)
 		default:
@@ -151,7 +153,7 @@ type scriptLine struct {
 // scriptOptions is every option of any command.
 var scriptOptions = []string{
 	"ttl", "token", "queue", "release", "wait", "meta", "key", "session", "epoch", "grace", "version",
-	"above", "page", "max",
+	"above", "in", "page", "max", "by", "id", "until",
 }
 
 func (s *script) run(text string) {

@@ -7,44 +7,24 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// Config is what a state must know and never changes; all replicas of a group
-// have the same.
+// Config is what a state must know; all replicas of a group have the same. But for the
+// limits it never changes: it was fixed when the cluster was founded.
 type Config struct {
-	Algorithm  wire.Algorithm // of namespaces that have no policy: default_lock_algorithm
-	Segments   int            // routing_prefix_segments
-	MaxQueued  int            // paths waited for in the group: max_queued_paths_per_group
-	MaxKept    int            // answers kept for keyed requests
-	MaxEdges   int            // wait edges
-	ReapBudget int            // holds, waiters and answers that end with time in one step
+	Algorithm wire.Algorithm // of namespaces that have no policy: default_lock_algorithm
+	Segments  int            // routing_prefix_segments
+	Limits                   // to begin with: State.SetLimits
+	// Cut is what an instant of the lease clock may lack of the true one, ms: leases, graces
+	// and times in the queue last that much longer, so that none of them ends early.
+	Cut int64
 	// LogNow is the lease clock of the log that the group is in, ms, where remaining times are
 	// shown by it: a group on which nothing is done has stood still for long. nil: the group's
 	// own clock will do.
 	LogNow *atomic.Int64
 }
 
-// Limits of a group's tables that no configuration key changes. Over one of them
-// a request is refused with RESOURCE_EXHAUSTED and nothing is evicted.
-const (
-	DefaultMaxQueued  = 65_536
-	DefaultMaxKept    = 262_144
-	DefaultMaxEdges   = 65_536
-	DefaultReapBudget = 10_000
-
-	// KeptMillis is how long the answer to a keyed request is kept.
-	KeptMillis = 300_000
-	// RevokeMillis is how long a revoke mark stays on a lease.
-	RevokeMillis = 300_000
-	// maxFloors is how many moved subtrees keep a fence floor of their own; over it
-	// floors are merged into one for the whole group, which is safe and less kind.
-	maxFloors = 4096
-)
-
 // DefaultConfig has the defaults of contract.md section 14.
 func DefaultConfig() Config {
-	return Config{
-		Algorithm: wire.RecursiveRW, Segments: 1, MaxQueued: DefaultMaxQueued, MaxKept: DefaultMaxKept,
-		MaxEdges: DefaultMaxEdges, ReapBudget: DefaultReapBudget,
-	}
+	return Config{Algorithm: wire.RecursiveRW, Segments: 1, Limits: DefaultLimits()}
 }
 
 // Fences answers the fence of a path that no tree holds in memory. A failure to
@@ -73,12 +53,14 @@ const classWait trie.Class = 0
 type hold struct {
 	owner   string  // "" for a fence alone
 	token   int64   // the path's fence; 0 for reads and permits
-	since   int64   // wall time of the grant in Unix ms, for people
+	since   int64   // wall time of the grant in Unix ms, for people; of a fence alone: lease clock when it was let go
 	meta    *string // holder metadata, shared by the holds of one acquire
+	by      uint64  // the request that took it (Caller.mark), 0 once another one has asked for it
 	born    uint32  // modification mark under which the hold was taken
 	permits uint32
 	mode    wire.Mode
 	alg     wire.Algorithm // the rules it was taken under
+	own     bool           // a caller brought the token
 }
 
 // lease is an owner's standing in one namespace. It exists while the owner holds
@@ -92,6 +74,7 @@ type lease struct {
 	waits    trie.Tree[struct{}] // the queue's keys of its waiters
 	poll     uint64              // arrival number of its polled entry, 0: none
 	bind     *binding            // the connection its time hangs on, nil: none
+	also     []*binding          // those of other sessions that it hangs on as well; replaced, never changed
 	meta     *string             // of the last acquire, to be shared by the next
 	quiet    bool                // it was ended by somebody, and not by time
 	gone     bool                // it is no longer in the tree
@@ -107,7 +90,8 @@ func (l *lease) held() bool { return l != nil && l.deadline != 0 }
 type binding struct {
 	session Session
 	epoch   uint64
-	grace   int64 // ms
+	grace   int64  // ms
+	spent   uint64 // one above the connection for whose end the lease was shrunk, 0: none
 }
 
 // Session names a client across its connections.
@@ -132,6 +116,7 @@ type Event struct {
 type Answer struct {
 	Caller Caller
 	Result wire.Result
+	Left   bool // it was refused after the call's connection was gone: its session may ask anew
 }
 
 // Output collects what a step says beside its results.
@@ -160,8 +145,8 @@ type State struct {
 	seq     uint64 // arrival number given last
 	version uint64 // version of the last routing change that touched the group
 	floors  []floor
-	frozen  []string // roots that are being moved: nothing gets in
-	attempt uint64   // the last that a step of a policy change came of
+	frozen  []freezing // roots that are being moved: nothing gets in
+	attempt uint64     // the last that a step of a policy change came of
 
 	holds    trie.Tree[hold]
 	leases   trie.Tree[lease]
@@ -171,6 +156,8 @@ type State struct {
 	policies trie.Tree[policy]
 	kept     trie.Tree[kept]
 	marks    trie.Tree[int64]
+	// Connections that closed, while leases of theirs are to be shrunk: depart.go.
+	departing trie.Tree[departure]
 	// Rows on disk whose leaf is gone: since the last checkpoint began, and those
 	// that one is deleting right now.
 	tombs, dying trie.Tree[struct{}]
@@ -181,10 +168,11 @@ type State struct {
 
 	// What follows is derived from the trees.
 	deadlines deadlines
-	callers   map[Caller]uint64               // open calls to their waiter's arrival number
-	asking    map[uint64][]string             // keys of the kept answers that tell of a waiter
-	ties      map[Session]map[string]struct{} // keys of the leases tied to a session
-	queued    map[string]int                  // paths waited for, by owner
+	callers   map[Caller]uint64                // open calls to their waiter's arrival number
+	asking    map[uint64][]string              // keys of the kept answers that tell of a waiter
+	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session
+	queued    map[string]int                   // how many paths waiters count for, by owner
+	waited    int                              // and all together
 
 	// Scratch of the step in hand.
 	out     *Output
@@ -201,10 +189,19 @@ type State struct {
 }
 
 // floor is a fence for every path of a subtree that was taken over from another
-// group.
+// group or namespace.
 type floor struct {
 	Root  string
+	NS    string // that its paths came to; "" when they came to several
 	Token int64
+}
+
+// freezing is a root that is being moved. Once the routes have version until, the move is
+// decided or undone, and who knows of them is let in; thaw and leave let waiters in.
+type freezing struct {
+	root  string
+	above string // the one namespace that its paths come from or go to, "" for several
+	until uint64 // 0: who asks is never let in before thaw or leave
 }
 
 // OwnerWatch is told when an owner gets its first standing in a namespace of the
@@ -222,7 +219,7 @@ func New(cfg Config, fences Fences, owners OwnerWatch) *State {
 	}
 	return &State{
 		cfg: cfg, fences: fences, owners: owners, w: trie.NewWriter(1),
-		callers: make(map[Caller]uint64), asking: make(map[uint64][]string), queued: make(map[string]int), ties: make(map[Session]map[string]struct{}),
+		callers: make(map[Caller]uint64), asking: make(map[uint64][]string), queued: make(map[string]int), ties: make(map[Session]*trie.Tree[struct{}]),
 	}
 }
 
@@ -230,7 +227,12 @@ func New(cfg Config, fences Fences, owners OwnerWatch) *State {
 func (s *State) Now() int64 { return s.now }
 
 // NextDeadline is when something ends with time next, ok false for never.
-func (s *State) NextDeadline() (at int64, ok bool) { return s.deadlines.next() }
+func (s *State) NextDeadline() (at int64, ok bool) {
+	if !s.departing.Empty() {
+		return max(s.now, 1), true
+	}
+	return s.deadlines.next()
+}
 
 // policy is the algorithm somebody chose for a namespace.
 type policy struct {

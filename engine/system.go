@@ -25,12 +25,14 @@ type System struct {
 	version uint64 // of the routes
 	nextID  uint64
 	attempt uint64          // the last that a step of a policy change came of
+	freezes bool            // it may have frozen something, and the routes are the same since it began
 	roots   map[string]bool // chosen namespaces
-	intents []Intent        // in order of arrival; the first is being carried out
+	intents []Intent        // in order of arrival
 	kept    map[string]systemKept
 	aging   []keptUntil // every kept answer, in the order they end; some are gone
 	marks   map[string]wire.Drain
 	changed map[string]bool // rows to be written
+	limits  Limits
 }
 
 // keptUntil is when a kept answer ends.
@@ -59,13 +61,6 @@ type systemKept struct {
 	deadline int64
 }
 
-// Limits of the system group's tables.
-const (
-	MaxRoots   = 65_536
-	MaxIntents = 1024
-	MaxSysKept = DefaultMaxKept
-)
-
 // Done tells how a policy change ended.
 type Done struct {
 	Intent
@@ -76,6 +71,7 @@ type Done struct {
 func NewSystem() *System {
 	return &System{
 		roots: make(map[string]bool), kept: make(map[string]systemKept), marks: make(map[string]wire.Drain), changed: make(map[string]bool),
+		limits: DefaultLimits(),
 	}
 }
 
@@ -84,18 +80,54 @@ func (s *System) Routes(segments int) *wire.Routes {
 	return wire.NewRoutes(s.version, segments, sortedKeys(s.roots))
 }
 
+// Waits says that a request's policy change is under way.
+func (s *System) Waits(c Caller) bool {
+	return slices.ContainsFunc(s.intents, func(i Intent) bool { return i.Caller == c })
+}
+
+// Waiting is how many policy changes of a session are under way.
+func (s *System) Waiting(id Session) (n int) {
+	for i := range s.intents {
+		if s.intents[i].Caller.Session == id {
+			n++
+		}
+	}
+	return n
+}
+
+// Callers answers the sessions whose policy changes are under way, once for each.
+func (s *System) Callers() (all []Session) {
+	for i := range s.intents {
+		all = append(all, s.intents[i].Caller.Session)
+	}
+	return all
+}
+
 // Version is that of the routes in force.
 func (s *System) Version() uint64 { return s.version }
 
 // Roots answers the chosen namespaces in force, in order, and the version of the routes.
 func (s *System) Roots() (version uint64, roots []string) { return s.version, sortedKeys(s.roots) }
 
-// Next answers the policy change that is being carried out.
-func (s *System) Next() (Intent, bool) {
-	if len(s.intents) == 0 {
-		return Intent{}, false
+// Ready answers the policy changes that can be carried out: the first in each handler.
+// Those in one handler may be about the same paths, and are carried out in order.
+func (s *System) Ready() (first []Intent) {
+	seen := make(map[string]bool)
+	for _, i := range s.intents {
+		if h := wire.PathHandler(i.Root); !seen[h] {
+			seen[h] = true
+			first = append(first, i)
+		}
 	}
-	return s.intents[0], true
+	return first
+}
+
+// Freezes says that an attempt that is not over may have frozen a subtree.
+func (s *System) Freezes() bool { return s.freezes }
+
+// at is where an intent stands, -1 when it is over.
+func (s *System) at(id uint64) int {
+	return slices.IndexFunc(s.intents, func(i Intent) bool { return i.ID == id })
 }
 
 // NextDeadline is when the system group needs a tick: never, since answers that
@@ -149,16 +181,16 @@ func (s *System) first(req *wire.Request, hash uint64) (res wire.Result, found b
 	switch {
 	case req.Key == "":
 		return res, false
-	case !ok && len(s.kept) >= MaxSysKept:
+	case !ok && len(s.kept) >= s.limits.MaxSysKept:
 		res.Fail(wire.Errorf(wire.ResourceExhausted,
 			"idempotency_key: the system group keeps %d answers, at most %d are allowed; each is kept for %d s",
-			len(s.kept), MaxSysKept, KeptMillis/1000))
+			len(s.kept), s.limits.MaxSysKept, s.limits.KeptMillis/1000))
 		return res, true
 	case !ok:
 		return res, false
 	case k.hash != hash:
 		res.Fail(wire.Errorf(wire.InvalidArgument,
-			"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key), KeptMillis/1000))
+			"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key), s.limits.KeptMillis/1000))
 		return res, true
 	case k.pending:
 		for _, i := range s.intents {
@@ -173,7 +205,7 @@ func (s *System) first(req *wire.Request, hash uint64) (res wire.Result, found b
 func keptName(req *wire.Request) string { return string(byte(req.Op)) + req.Key }
 
 func (s *System) keep(name string, k systemKept) {
-	k.deadline = s.now + KeptMillis
+	k.deadline = s.now + int64(s.limits.KeptMillis)
 	s.kept[name] = k
 	s.aging = append(s.aging, keptUntil{k.deadline, name})
 	s.changed[rowKept+name] = true
@@ -205,13 +237,13 @@ func (s *System) intend(cmd *Command) wire.Result {
 		return res
 	}
 	switch {
-	case len(s.intents) >= MaxIntents:
+	case len(s.intents) >= s.limits.MaxIntents:
 		res.Fail(wire.Errorf(wire.ResourceExhausted,
-			"%d policy changes are under way, at most %d are allowed", len(s.intents), MaxIntents))
+			"%d policy changes are under way, at most %d are allowed", len(s.intents), s.limits.MaxIntents))
 		return res
-	case req.Op == wire.OpSetPolicy && !s.has(req.Namespace) && len(s.roots)+s.pendingSets() >= MaxRoots:
+	case req.Op == wire.OpSetPolicy && !s.has(req.Namespace) && len(s.roots)+s.pendingSets() >= s.limits.MaxRoots:
 		res.Fail(wire.Errorf(wire.ResourceExhausted,
-			"namespace: %d namespaces have a policy, at most %d are allowed", len(s.roots), MaxRoots))
+			"namespace: %d namespaces have a policy, at most %d are allowed", len(s.roots), s.limits.MaxRoots))
 		return res
 	}
 	s.nextID++
@@ -254,6 +286,13 @@ func (s *System) step(req *wire.Request, done *[]Done) (res wire.Result) {
 		s.changed[rowMeta] = true
 	}
 	switch req.Op {
+	case wire.OpRouteBegin:
+		// What the attempts before it froze counts for nobody who knows the next routes.
+		if s.freezes {
+			s.version++
+		}
+		s.freezes = req.Explicit
+		s.changed[rowMeta] = true
 	case wire.OpRouteCommit:
 		return s.commit(req.Target)
 	case wire.OpRouteFinish:
@@ -264,15 +303,17 @@ func (s *System) step(req *wire.Request, done *[]Done) (res wire.Result) {
 
 // commit puts the change that is being carried out into the routes.
 func (s *System) commit(id uint64) wire.Result {
-	if len(s.intents) == 0 || s.intents[0].ID != id {
+	at := s.at(id)
+	if at < 0 {
 		return wire.Result{Code: wire.Aborted, Message: fmt.Sprintf("policy change %d is over", id)}
 	}
-	if s.intents[0].Committed {
+	if s.intents[at].Committed {
 		return wire.Result{Count: s.version} // by an earlier attempt
 	}
-	i := &s.intents[0]
+	i := &s.intents[at]
 	i.Committed = true
 	s.version++
+	s.freezes = false
 	if i.Op == wire.OpSetPolicy {
 		s.roots[i.Root] = true
 	} else {
@@ -284,11 +325,12 @@ func (s *System) commit(id uint64) wire.Result {
 
 // finish ends the change that is being carried out: refused if detail says why.
 func (s *System) finish(id uint64, detail string, done *[]Done) wire.Result {
-	if len(s.intents) == 0 || s.intents[0].ID != id {
+	at := s.at(id)
+	if at < 0 {
 		return wire.Result{}
 	}
-	i := s.intents[0]
-	s.intents = slices.Delete(s.intents, 0, 1)
+	i := s.intents[at]
+	s.intents = slices.Delete(s.intents, at, at+1)
 	s.changed[intentRow(id)] = true
 	var res wire.Result
 	name := string(byte(i.Op)) + i.Key
@@ -296,6 +338,7 @@ func (s *System) finish(id uint64, detail string, done *[]Done) wire.Result {
 		// A group that an earlier attempt opened stands at the next version: it must come
 		// to be, or the group would wait for it.
 		s.version++
+		s.freezes = false
 		s.changed[rowMeta] = true
 		res.Fail(&wire.Error{Code: wire.FailedPrecondition, Message: owned(detail)})
 		delete(s.kept, name)
@@ -354,7 +397,11 @@ func (s *System) row(row string) []byte {
 	name := row[1:]
 	switch row[:1] {
 	case rowRoot:
-		if s.has(name) {
+		switch {
+		case !s.has(name):
+		case handlerRoot(name):
+			return wire.AppendBool(wire.AppendArray(nil, 1), true)
+		default:
 			return wire.AppendArray(nil, 0)
 		}
 	case rowIntent:
@@ -382,14 +429,18 @@ func (s *System) row(row string) []byte {
 			return wire.AppendUint(wire.AppendArray(nil, 1), uint64(d))
 		}
 	case rowMeta:
-		dst := wire.AppendInt(wire.AppendArray(nil, 5), s.now)
+		dst := wire.AppendInt(wire.AppendArray(nil, 6), s.now)
 		dst = wire.AppendInt(dst, s.counter)
 		dst = wire.AppendUint(dst, s.version)
 		dst = wire.AppendUint(dst, s.nextID)
-		return wire.AppendUint(dst, s.attempt)
+		return wire.AppendBool(wire.AppendUint(dst, s.attempt), s.freezes)
 	}
 	return nil
 }
+
+// handlerRoot says that a namespace is a handler's root path, "h:/". Its row says that
+// it holds the whole handler: to an early build it held that path alone.
+func handlerRoot(ns string) bool { return wire.Segments(ns) == 0 && strings.HasSuffix(ns, "/") }
 
 // Loaded ends the rows of Load.
 func (s *System) Loaded() {
@@ -416,6 +467,11 @@ func (s *System) Load(row, val []byte) error {
 	name := string(row[1:])
 	switch string(row[:1]) {
 	case rowRoot:
+		whole := false
+		if read(func() { whole = r.Bool() }); handlerRoot(name) && !whole {
+			return fmt.Errorf("engine: namespace %s was given a policy by an older build, in which it held that one path: "+
+				"delete the policy with that build, and set it again with this one", wire.Quote(name))
+		}
 		s.roots[name] = true
 	case rowIntent:
 		i := Intent{ID: binary.BigEndian.Uint64(row[1:])}
@@ -434,7 +490,8 @@ func (s *System) Load(row, val []byte) error {
 		read(func() { s.marks[name] = wire.Drain(r.Uint()) })
 	case rowMeta:
 		read(func() { s.now = r.Int() }, func() { s.counter = r.Int() },
-			func() { s.version = r.Uint() }, func() { s.nextID = r.Uint() }, func() { s.attempt = r.Uint() })
+			func() { s.version = r.Uint() }, func() { s.nextID = r.Uint() }, func() { s.attempt = r.Uint() },
+			func() { s.freezes = r.Bool() })
 	default:
 		return fmt.Errorf("engine: system row of unknown table %q", row[0])
 	}

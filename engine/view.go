@@ -22,7 +22,7 @@ type View struct {
 	mark     uint32
 	written  uint32 // mark up to which all was on disk when the view was made
 	floors   []floor
-	frozen   []string
+	frozen   []freezing
 	holds    trie.Tree[hold]
 	leases   trie.Tree[lease]
 	queue    trie.Tree[place]
@@ -31,8 +31,11 @@ type View struct {
 	policies trie.Tree[policy]
 	kept     trie.Tree[kept]
 	marks    trie.Tree[int64]
-	tombs    trie.Tree[struct{}]
-	dying    trie.Tree[struct{}]
+
+	departing trie.Tree[departure]
+
+	tombs trie.Tree[struct{}]
+	dying trie.Tree[struct{}]
 }
 
 // View answers the state as it is now.
@@ -41,7 +44,7 @@ func (s *State) View() *View {
 		cfg: s.cfg, fences: s.fences, now: s.now, wall: s.wall, counter: s.counter, seq: s.seq,
 		version: s.version, attempt: s.attempt, mark: s.w.Mark(), written: s.written, floors: s.floors, frozen: s.frozen,
 		holds: s.holds, leases: s.leases, queue: s.queue, waiters: s.waiters, edges: s.edges,
-		policies: s.policies, kept: s.kept, marks: s.marks, tombs: s.tombs, dying: s.dying,
+		policies: s.policies, kept: s.kept, marks: s.marks, departing: s.departing, tombs: s.tombs, dying: s.dying,
 	}
 	s.w.Freeze()
 	return v
@@ -50,22 +53,37 @@ func (s *State) View() *View {
 // Now is the lease clock of the view, in ms.
 func (v *View) Now() int64 { return v.now }
 
-// left is how long something lasts that is not over, ms: at least 1.
+// left is how long something surely lasts that is not over, ms: at least 1.
 func (v *View) left(deadline int64) uint64 {
 	now := v.now
 	if v.cfg.LogNow != nil {
 		now = max(now, v.cfg.LogNow.Load())
 	}
-	return uint64(max(1, deadline-now))
+	return uint64(max(1, deadline-now-v.cfg.Cut))
 }
 
-// Moved refuses a read of a path that was resolved with routes of the given
-// version, if a routing change has overtaken them.
-func (v *View) Moved(path string, version uint64) (wire.Result, bool) {
-	if version < v.version || frozenRoot(v.frozen, path) {
-		return movedTo(v.version), true
+// Moved refuses a read of a path, or of a namespace, in a namespace that it was resolved to
+// with routes of the given version, if a routing change has overtaken them.
+func (v *View) Moved(ns, path string, version uint64) (wire.Result, bool) {
+	moved, need := version < v.version, v.version
+	for i := range v.frozen {
+		if f := &v.frozen[i]; f.bars(version) && movesPath(&v.policies, f.root, ns, path) {
+			moved, need = true, max(need, f.until)
+		}
 	}
-	return wire.Result{}, false
+	if !moved {
+		return wire.Result{}, false
+	}
+	return movedTo(need), true
+}
+
+// Overtaken refuses a read that was resolved with routes of a version, if a routing change has
+// overtaken them.
+func (v *View) Overtaken(version uint64) (wire.Result, bool) {
+	if version >= v.version {
+		return wire.Result{}, false
+	}
+	return movedTo(v.version), true
 }
 
 // lease answers a live lease, nil when the owner has none in that namespace.
@@ -108,7 +126,7 @@ func (v *View) Assert(owner, ns, path string, token int64) wire.Result {
 	switch {
 	case h == nil || h.owner != owner || v.lease(owner, ns) == nil:
 		return wire.Result{Status: wire.AssertFail, Path: owned(path), Reason: wire.ReasonStaleOwner}
-	case h.token != token:
+	case h.token != token && Planted != PlantAnyToken:
 		return wire.Result{Status: wire.AssertFail, Path: owned(path), Reason: wire.ReasonStaleFencingToken}
 	}
 	return wire.Result{}
@@ -183,6 +201,9 @@ func (v *View) sharers(key, suffix, ns string) (owners []string) {
 // fence is the path's fence, also when nobody holds it.
 func (v *View) fence(key string) (int64, bool) {
 	if h := v.holds.Get(key); h != nil {
+		if h.owner != "" && v.lease(h.owner, namespaceOf(key)) != nil {
+			return h.token, true
+		}
 		return floorOf(v.floors, key, h.token, true)
 	}
 	token, ok := v.fences.Fence(key)

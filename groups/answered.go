@@ -13,13 +13,25 @@ import (
 type answered struct {
 	id     uint64
 	sub    uint64 // which part of the request, when it was carried out in several
-	hash   uint32 // of what was asked
+	hash   uint32 // of what was asked, 0: not known
 	op     wire.Op
 	status wire.Status
 	code   wire.Code   // of a refusal
 	reason wire.Reason // of an acquire that got nothing
+	end    ending      // of an acquire that waited
 	token  int64
 }
+
+// ending is how a wait was over, 0 of what did not wait.
+type ending byte
+
+const (
+	_ ending = iota
+	// ended: it was granted, or ended by somebody or by time. A repeat is answered the same.
+	ended
+	// left: its connection was gone. A repeat waits again.
+	left
+)
 
 // result is the answer as a result, to be brought up to date by the engine.
 func (a *answered) result() wire.Result { return wire.Result{Status: a.status, Token: a.token} }
@@ -30,9 +42,34 @@ func (a *answered) nothing() bool {
 	return a.code != wire.OK || a.op == wire.OpAcquire && a.status != wire.StatusOK && a.status != wire.StatusQueued
 }
 
+// stands says that a repeat is not carried out anew.
+func (a *answered) stands(highest uint64) bool {
+	switch a.end {
+	case ended:
+		return true
+	case left:
+		return false
+	}
+	return !a.nothing() || a.id < highest
+}
+
+// another says that what is asked under the id now is not what was asked first, as far as that
+// is known.
+func (a *answered) another(op wire.Op, hash uint32) bool {
+	return a.op != op || a.hash != 0 && hash != 0 && a.hash != hash
+}
+
 // again is the answer to a repeat of a request that changed nothing. Who was in its way
 // is not kept.
 func (a *answered) again(req *wire.Request) (res wire.Result) {
+	if a.code != wire.OK && a.end == ended {
+		err := wire.Errorf(a.code, "%v: its wait was ended when it was asked first", a.op)
+		if a.code == wire.DeadlineExceeded { // nothing in the log answers that but time
+			err = err.By(wire.CauseWaitOver)
+		}
+		res.Fail(err)
+		return res
+	}
 	if a.code != wire.OK {
 		res.Fail(wire.Errorf(a.code, "%v: was refused when it was asked first; nothing was done", a.op))
 		return res
@@ -44,21 +81,24 @@ func (a *answered) again(req *wire.Request) (res wire.Result) {
 	return res
 }
 
+// append appends the answer to a row.
 func (a *answered) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, a.id)
 	dst = binary.AppendUvarint(dst, a.sub)
 	dst = binary.BigEndian.AppendUint32(dst, a.hash)
-	dst = append(dst, byte(a.op), byte(a.status))
+	dst = append(dst, byte(a.op), byte(a.status), byte(a.code), byte(a.reason), byte(a.end))
 	return binary.AppendVarint(dst, a.token)
 }
 
-// appendNothing appends what else is to be said of the answer at a place in the row, if
-// there is.
-func (a *answered) appendNothing(dst []byte, at uint64) []byte {
-	if a.code == wire.OK && a.reason == 0 {
-		return dst
+// answered reads what append appends.
+func (r *entryReader) answered() (a answered) {
+	a.id, a.sub = r.uvarint(), r.uvarint()
+	if b := r.bytes(4); b != nil {
+		a.hash = binary.BigEndian.Uint32(b)
 	}
-	return append(binary.AppendUvarint(dst, at), byte(a.code), byte(a.reason))
+	a.op, a.status, a.code = wire.Op(r.byte()), wire.Status(r.byte()), wire.Code(r.byte())
+	a.reason, a.end, a.token = wire.Reason(r.byte()), ending(r.byte()), r.varint()
+	return a
 }
 
 // hashBody tells requests under one id apart.

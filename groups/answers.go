@@ -91,7 +91,7 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 	a := &l.mu.away
 	if p := a.parts[number]; a.conn == c && p != nil {
 		delete(a.parts, number)
-		p.tried = p.tried || p.told
+		p.tried = p.tried || p.told.Load()
 		a.back = append(a.back, p)
 		if !a.refused {
 			a.refused = true

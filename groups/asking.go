@@ -40,6 +40,28 @@ func (n *Node) logsOf(ds []domain) map[uint64]bool {
 	return logs
 }
 
+// policy answers the policy of exactly one namespace. Its group has the row of one that is
+// being moved before it is decided that it is, and for a while when it is not: the row counts
+// while the routes have the namespace, and those it is read between must be the same.
+func (s *steps) policy() (res wire.Result, err *wire.Error) {
+	q := &query{what: askPolicy, group: s.n.groupOf(s.req.Namespace), ns: s.req.Namespace}
+	s.only = map[uint64]bool{s.n.logOf(q.group).shard: true}
+	for {
+		if err := s.caughtUp(); err != nil {
+			return res, err
+		}
+		r := s.n.routes.Load()
+		switch {
+		case !r.Has(q.ns):
+			return wire.Result{Algorithm: s.n.cfg.Algorithm}, nil
+		case s.routes != nil && s.routes.Version == r.Version:
+			return res, res.Err()
+		}
+		s.routes = r
+		res = s.ask(q)
+	}
+}
+
 // asks says that the call has to do with a log.
 func (s *steps) asks(shard uint64) bool {
 	return s.only == nil || s.only[shard] || shard == systemShard
@@ -50,7 +72,7 @@ func (s *steps) asks(shard uint64) bool {
 func (s *steps) caughtUp() *wire.Error {
 	var (
 		n     = s.n
-		wait  sync.WaitGroup
+		wait  = newTogether(s.n.tasks)
 		mu    sync.Mutex
 		first *wire.Error
 	)
@@ -58,15 +80,16 @@ func (s *steps) caughtUp() *wire.Error {
 	learns := n.logs[systemShard].own() == nil
 	var routes *wire.Error
 	if learns {
-		wait.Go(func() { routes = n.learnRoutes(s.since) })
+		wait.run(func() { routes = n.learnRoutes(s.since) })
 	}
-	for shard, l := range n.logs {
+	for _, shard := range n.id.shards() {
+		l := n.logs[shard]
 		if l.own() == nil || !s.asks(shard) {
 			continue
 		}
-		wait.Add(1)
+		wait.add()
 		n.readers[shard].do(s.since, func(m *machine, err *wire.Error) {
-			defer wait.Done()
+			defer wait.done()
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -77,7 +100,7 @@ func (s *steps) caughtUp() *wire.Error {
 			}
 		})
 	}
-	wait.Wait()
+	wait.wait()
 	if first == nil && !learns && s.own[systemShard] == nil { // its replica was given up just now
 		routes = n.learnRoutes(s.since)
 	}
@@ -99,19 +122,17 @@ func (s *steps) ask(q *query) wire.Result {
 // askAll is ask for several at once.
 func (s *steps) askAll(qs []*query) ([]wire.Result, *wire.Error) {
 	results := make([]wire.Result, len(qs))
-	var wait sync.WaitGroup
+	wait := newTogether(s.n.tasks)
 	for i, q := range qs {
 		if s.own[s.n.logOf(q.group).shard] != nil {
 			results[i] = s.ask(q)
 			continue
 		}
-		wait.Go(func() { results[i] = s.ask(q) })
+		wait.run(func() { results[i] = s.ask(q) })
 	}
-	wait.Wait()
-	for i := range results {
-		if err := results[i].Err(); err != nil {
-			return nil, err
-		}
+	wait.wait()
+	if err := s.told(results); err != nil {
+		return nil, err
 	}
 	return results, nil
 }
@@ -124,7 +145,7 @@ func (s *steps) askWhere(what asked, owner string, domains []string) ([]wire.Res
 	}
 	qs := make([]*query, len(present))
 	for i, g := range present {
-		qs[i] = &query{what: what, group: g, owner: owner, names: domains}
+		qs[i] = &query{what: what, group: g, version: s.version(), owner: owner, names: domains}
 	}
 	return s.askAll(qs)
 }
@@ -143,7 +164,7 @@ func (s *steps) find(owner string) ([]uint16, *wire.Error) {
 // groupsOf asks every log of groups that the call has to do with for some of its groups.
 func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
 	var (
-		wait  sync.WaitGroup
+		wait  = newTogether(s.n.tasks)
 		mu    sync.Mutex
 		all   []uint16
 		first *wire.Error
@@ -156,39 +177,36 @@ func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
 		}
 		all = append(all, groupsIn(&res)...)
 	}
-	for shard, l := range s.n.logs {
+	for _, shard := range s.n.id.shards() {
+		l := s.n.logs[shard]
 		switch {
 		case shard == systemShard || !s.asks(shard):
 		case s.own[shard] != nil:
 			take(s.own[shard].answer(q))
 		default:
-			wait.Go(func() { take(s.n.askLeader(l, q, s.since)) })
+			wait.run(func() { take(s.n.askLeader(l, q, s.since)) })
 		}
 	}
-	wait.Wait()
+	wait.wait()
 	slices.Sort(all)
 	return all, first
 }
 
 // assert checks paths of several namespaces; the first that fails decides.
 func (s *steps) assert() (res wire.Result, err *wire.Error) {
-	for {
-		if err := s.caughtUp(); err != nil || len(s.req.Paths) == 0 {
+	if err := s.caughtUp(); err != nil {
+		return res, err
+	}
+	s.routes = s.n.routes.Load()
+	for _, path := range s.req.Paths {
+		ns := s.routes.Resolve(path)
+		res = s.ask(&query{
+			what: askAssert, group: s.n.groupOf(ns), version: s.routes.Version, ns: ns, owner: s.req.Owner,
+			token: s.req.Token, names: []string{path},
+		})
+		if err := s.told([]wire.Result{res}); err != nil || res.Status != wire.StatusOK {
 			return res, err
 		}
-		r := s.n.routes.Load()
-		for _, path := range s.req.Paths {
-			ns := r.Resolve(path)
-			res = s.ask(&query{
-				what: askAssert, group: s.n.groupOf(ns), version: r.Version, ns: ns, owner: s.req.Owner,
-				token: s.req.Token, names: []string{path},
-			})
-			if res.Code != wire.OK || res.Status != wire.StatusOK {
-				break
-			}
-		}
-		if !s.moved([]wire.Result{res}) {
-			return res, nil
-		}
 	}
+	return res, nil
 }

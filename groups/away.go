@@ -3,6 +3,7 @@ package groups
 import (
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"time"
 )
@@ -19,7 +20,6 @@ type away struct {
 	gone    bool             // the connection is
 	newer   time.Duration    // since when answers are overdue, 0: they are not
 	retryAt time.Duration
-	looked  time.Duration // when parts were last looked through for those too long away
 }
 
 // forward sends what is queued to the node that leads the log. It is called with drive
@@ -200,16 +200,12 @@ func (l *shardLog) unblock() {
 	}
 }
 
-// awayTooLong takes out what is away for longer than a request may take. It is called
-// under the lock.
-func (l *shardLog) awayTooLong(now time.Duration) (late []*part) {
+// awayTooLong takes out what is away for longer than its caller waits. It is called under
+// the lock.
+func (l *shardLog) awayTooLong(isLate func(*part) bool) (late []*part) {
 	a := &l.mu.away
-	if len(a.parts) == 0 || now-a.looked < l.timeout/8 {
-		return nil
-	}
-	a.looked = now
-	for number, p := range a.parts {
-		if p != nil && !p.told && now-p.since >= l.timeout {
+	for _, number := range slices.Sorted(maps.Keys(a.parts)) {
+		if p := a.parts[number]; p != nil && isLate(p) {
 			late = append(late, p)
 			delete(a.parts, number)
 		}

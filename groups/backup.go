@@ -91,6 +91,11 @@ func (t *exports) add(m *machine, session engine.Session, most int) (*export, *f
 		return nil, nil, err
 	}
 	f := m.freeze(false)
+	if f == nil {
+		t.drop(b)
+		t.work.Done()
+		return nil, nil, errInstalling
+	}
 	go func() {
 		defer t.work.Done()
 		defer close(b.pages)

@@ -14,6 +14,8 @@ const (
 	hasMeta
 	isBound
 	hasSub
+	hasSettled
+	isAgain
 )
 
 // Limits of a batch. Larger ones stall on dragonboat's own back-pressure.
@@ -66,6 +68,12 @@ func (w *batchWriter) add(p *part) {
 	if p.sub != 0 {
 		flags |= hasSub
 	}
+	if p.session != nil && p.settled != 0 && p.settled <= p.id {
+		flags |= hasSettled
+	}
+	if p.repeats() {
+		flags |= isAgain
+	}
 	b := binary.AppendUvarint(w.commands, uint64(p.group))
 	b = append(b, byte(p.op), flags)
 	b = binary.AppendUvarint(b, p.version)
@@ -75,6 +83,9 @@ func (w *batchWriter) add(p *part) {
 		b = binary.AppendUvarint(b, p.id)
 		if p.sub != 0 {
 			b = binary.AppendUvarint(b, p.sub)
+		}
+		if flags&hasSettled != 0 {
+			b = binary.AppendUvarint(b, p.id-p.settled)
 		}
 	}
 	if len(p.meta) > 0 {
@@ -162,6 +173,8 @@ type batchReader struct {
 	session  *sessionRef // of the command, nil for none
 	which    int         // of sessions it is
 	sub      uint64      // which part of its request it is
+	settled  uint64      // below it all of the session are, 0: it does not say
+	again    bool        // it was asked before on the same connection, or by a node that does not know what became of it
 	nargs    int
 	nsLen    int
 	body     []byte
@@ -202,7 +215,7 @@ func (b *batchReader) next() bool {
 	op, flags := wire.Op(b.byte()), b.byte()
 	b.cmd = engine.Command{Req: &b.req, Version: b.uvarint()}
 	nsLen := int(b.uvarint())
-	b.session, b.sub, b.nsLen = nil, 0, nsLen
+	b.session, b.sub, b.settled, b.again, b.nsLen = nil, 0, 0, flags&isAgain != 0, nsLen
 	if flags&hasSession != 0 {
 		if i := b.uvarint(); i < uint64(len(b.sessions)) {
 			b.session, b.which = &b.sessions[i], int(i)
@@ -210,6 +223,11 @@ func (b *batchReader) next() bool {
 			b.cmd.Epoch = b.session.epoch
 			if flags&hasSub != 0 {
 				b.sub = b.uvarint()
+			}
+			if flags&hasSettled != 0 {
+				if b.settled = b.cmd.Caller.ID - b.uvarint(); b.settled > b.cmd.Caller.ID {
+					b.err = errEntry
+				}
 			}
 		} else {
 			b.err = errEntry

@@ -73,7 +73,7 @@ func (c *caller) ask(req *wire.Request) wire.Result {
 	select {
 	case res := <-o.done:
 		return res
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		c.r.t.Fatalf("no answer to %v", req.Op)
 		return wire.Result{}
 	}

@@ -33,8 +33,7 @@ type image struct {
 	groups   []imageGroup
 	system   map[string][]byte
 	changes  uint64 // of the system group's policies, so far
-	sessions map[engine.Session][]byte
-	gone     []engine.Session
+	sessions *sessionImage
 	log      []byte // the log's own row
 }
 
@@ -47,7 +46,7 @@ type imageGroup struct {
 func (m *machine) capture() *image {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	im := &image{applied: m.applied, log: m.logRow(), sessions: make(map[engine.Session][]byte)}
+	im := &image{applied: m.applied, log: m.logRow(), sessions: m.sessions.take()}
 	for _, g := range m.order {
 		if g.state.Touched() {
 			im.groups = append(im.groups, imageGroup{g, g.state.Checkpoint()})
@@ -56,13 +55,6 @@ func (m *machine) capture() *image {
 	if m.system != nil {
 		im.system = m.system.TakeChanged()
 	}
-	for id, s := range m.sessions.byID {
-		if s.dirty {
-			im.sessions[id] = s.row(nil)
-			s.dirty = false
-		}
-	}
-	im.gone, m.sessions.gone = m.sessions.gone, nil
 	m.commands = 0
 	return im
 }
@@ -74,6 +66,9 @@ func (m *machine) logRow() []byte {
 	row := rows.State{
 		Applied: m.applied, Term: m.office.term, Node: m.office.node, Incarnation: m.office.incarnation,
 		Number: m.number, Now: m.time.clock.now, Wall: m.wall,
+	}
+	if m.stated {
+		row.Limits = string(m.limits.append(nil))
 	}
 	return row.Append(nil)
 }
@@ -90,11 +85,19 @@ func (m *machine) loadLogRow(row []byte) error {
 	m.time.clock = newLeaseClock(s.Now, m.clock.Mono())
 	m.time.Unlock()
 	m.now.Store(s.Now)
+	if s.Limits != "" {
+		r := entryReader{buf: []byte(s.Limits)}
+		l := readLimits(&r)
+		if r.err != nil {
+			return r.err
+		}
+		m.adopt(l)
+	}
 	return nil
 }
 
 // write appends the image to a batch.
-func (im *image) write(b *pebble.Batch, shard uint64) error {
+func (im *image) write(b *pebble.Batch, shard uint64, sessions map[engine.Session][]byte) error {
 	var key []byte
 	for i := range im.groups {
 		g := &im.groups[i]
@@ -103,6 +106,7 @@ func (im *image) write(b *pebble.Batch, shard uint64) error {
 			if val == nil {
 				return b.Delete(key, nil)
 			}
+			g.g.swept.written(row)
 			return b.Set(key, val, nil)
 		})
 		if err != nil {
@@ -115,13 +119,8 @@ func (im *image) write(b *pebble.Batch, shard uint64) error {
 			return err
 		}
 	}
-	for _, id := range im.gone {
-		if err := b.Delete(logKey(shard, 's', id[:]), nil); err != nil {
-			return err
-		}
-	}
-	for id, val := range im.sessions {
-		if err := b.Set(logKey(shard, 's', id[:]), val, nil); err != nil {
+	for id, val := range sessions {
+		if err := setOrDelete(b, logKey(shard, 's', id[:]), val); err != nil {
 			return err
 		}
 	}
@@ -138,26 +137,34 @@ func setOrDelete(b *pebble.Batch, key, val []byte) error {
 // checkpoint brings the disk up to what is applied now. With sync it is there
 // after a power loss too.
 func (m *machine) checkpoint(sync bool) error {
-	m.checkpoints.Lock()
-	defer m.checkpoints.Unlock()
-	if m.gone {
+	if m.installing.Load() { // which may take minutes, and other logs wait for their turn
 		return nil
 	}
+	m.checkpoints.Lock()
+	defer m.checkpoints.Unlock()
+	if m.gone || m.installing.Load() {
+		return nil
+	}
+	m.whole(m.sessions.image)
 	im := m.capture()
+	sessions := m.owing(im.sessions)
 	b := m.store.db.NewBatch()
 	defer b.Close()
-	if err := im.write(b, m.shard); err != nil {
+	if err := im.write(b, m.shard, sessions); err != nil {
 		return fmt.Errorf("checkpoint of log %d: %w", m.shard, err)
 	}
 	options := pebble.NoSync
 	if sync {
 		options = pebble.Sync
 	}
+	m.writes++
 	if err := b.Commit(options); err != nil {
 		return fmt.Errorf("checkpoint of log %d: %w", m.shard, err)
 	}
+	m.owed = nil
 	m.mu.Lock()
 	for i := range im.groups {
+		im.groups[i].g.swept.floors = im.groups[i].view.Floors()
 		im.groups[i].g.state.Written(im.groups[i].view.Mark())
 	}
 	m.mu.Unlock()
@@ -209,17 +216,25 @@ func (m *machine) load() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.empty()
+	half, err := m.store.halfInstalled(m.shard)
+	if err != nil {
+		return err
+	}
+	if half {
+		m.installing.Store(true)
+		m.log.Warn("the installation of a snapshot was cut short by the end of the process, it is begun anew")
+		return nil
+	}
 	if _, err := m.store.get(logKey(m.shard, 'a', nil), m.loadLogRow); err != nil {
 		return err
 	}
 	from := logKey(m.shard, 's', nil)
-	err := each(m.store.db, from, upper(from), len(from), func(row, val []byte) error {
-		return m.sessions.load(engine.Session(row), val)
+	err = each(m.store.db, from, upper(from), len(from), func(row, val []byte) error {
+		return m.sessions.load(engine.Session(row), val, &m.limits)
 	})
 	if err != nil {
 		return err
 	}
-	m.sessions.loaded()
 	if m.system != nil {
 		from := []byte{spaceSystem}
 		if err := each(m.store.db, from, upper(from), 1, m.system.Load); err != nil {
@@ -233,8 +248,22 @@ func (m *machine) load() error {
 			return fmt.Errorf("group %d: %w", number, err)
 		}
 	}
+	m.sessions.loaded(m.waiting())
 	m.arm()
 	return nil
+}
+
+// waiting answers the sessions that wait for something, once for each.
+func (m *machine) waiting() (all []engine.Session) {
+	for _, g := range m.order {
+		for _, c := range g.state.OpenCalls() {
+			all = append(all, c.Session)
+		}
+	}
+	if m.system != nil {
+		all = append(all, m.system.Callers()...)
+	}
+	return all
 }
 
 // loadGroup reads a group's rows, but for the fences.
@@ -255,5 +284,6 @@ func (m *machine) loadGroup(number uint16) error {
 	}
 	g := m.groups[number]
 	defer g.stepped()
+	g.swept.floors = g.state.Floors()
 	return g.state.Loaded()
 }

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -27,6 +28,9 @@ func (c systemClock) Wall() time.Time     { return time.Now() }
 // wrong, ends a lease by more than this too early.
 const maxStep = 2 * time.Second
 
+// cut is what a stamp may lack of the instant it was made at, ms (leaseClock.stamp).
+const cut = 1
+
 // leaseClock is the time of one log: it is in the log, so that it survives
 // leaders and stands still while there is none (design.md section 3).
 type leaseClock struct {
@@ -36,12 +40,16 @@ type leaseClock struct {
 	office office
 	last   time.Duration // Mono when the last entry was applied
 	struck time.Duration // what stamps have struck out since
+	step   time.Duration // how far one entry may move it, 0: maxStep
 }
 
 // newLeaseClock is a clock that was read back.
 func newLeaseClock(now int64, mono time.Duration) leaseClock {
 	return leaseClock{now: now, at: mono, last: mono}
 }
+
+// most is how far one entry may move it: what the log says (limits.go).
+func (c *leaseClock) most() time.Duration { return cmp.Or(c.step, maxStep) }
 
 // advance is the one instant of an entry with a stamp, made under an office.
 //
@@ -57,10 +65,10 @@ func newLeaseClock(now int64, mono time.Duration) leaseClock {
 func (c *leaseClock) advance(o office, stamp int64, mono time.Duration) int64 {
 	own := o == c.office && engine.Planted != engine.PlantSlowClock
 	if own {
-		c.at += max(0, mono-c.last-maxStep-c.struck)
+		c.at += max(0, mono-c.last-c.most()-c.struck)
 	}
 	c.last, c.struck = mono, 0
-	if to := min(stamp, c.now+maxStep.Milliseconds()); to > c.now {
+	if to := min(stamp, c.now+c.most().Milliseconds()); to > c.now {
 		c.at += time.Duration(to-c.now) * time.Millisecond
 		c.now = to
 	}
@@ -77,11 +85,11 @@ func (c *leaseClock) advance(o office, stamp int64, mono time.Duration) int64 {
 // one, all of them together move the clock no further than one may: the second does not take
 // from the leases of the first what the first could not.
 //
-// Stamps are rounded down, and so are deadlines: a lease may end a part of a millisecond
-// before its time by the stamp, which is less than its owner counts from before it asked.
+// Stamps are cut to whole milliseconds: cut is what one may lack of the instant it was made
+// at, and the engine makes leases last that much longer.
 func (c *leaseClock) stamp(o office, mono time.Duration) int64 {
 	c.office = o
-	if more := mono - maxStep - c.at; more > 0 {
+	if more := mono - c.most() - c.at; more > 0 {
 		c.at += more
 		c.struck += more
 	}

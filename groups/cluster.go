@@ -44,6 +44,7 @@ type cluster struct {
 	known  peers
 	listen string                  // link_addr
 	open   map[*mesh.Conn]struct{} // dialed
+	reach  map[string]reach        // by raft host id
 	ended  map[endedFeed]bool
 
 	busy   chan struct{} // a token for each question that is being answered
@@ -68,7 +69,7 @@ const (
 func (n *Node) openCluster() error {
 	c := &cluster{
 		n: n, byHost: make(map[string]members.Sighting), byNode: make(map[string]members.Sighting),
-		open: make(map[*mesh.Conn]struct{}), ended: make(map[endedFeed]bool), busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
+		open: make(map[*mesh.Conn]struct{}), reach: make(map[string]reach), ended: make(map[endedFeed]bool), busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
 	}
 	if err := c.known.load(n.cfg.DataDir); err != nil {
 		return err

@@ -158,7 +158,7 @@ func (c *fleetClient) ask(t *testing.T, req *wire.Request) wire.Result {
 	select {
 	case res := <-to:
 		return res
-	case <-time.After(40 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("%s is not answered", req.Op)
 		return wire.Result{}
 	}

@@ -31,18 +31,25 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if spec, _ := cmd.Req.Op.Spec(); ref == nil || spec.Kind == wire.KindInternal {
 		return g.state.Apply(c, cmd, &m.out)
 	}
-	if ref.state == nil {
-		ref.state = m.sessions.use(ref, c.Now)
+	s, refused := m.session(c)
+	if s == nil {
+		return refused
 	}
-	if ref.epoch < ref.state.epoch {
-		return staleConnection
-	}
-	hash := hashBody(m.reader.body)
-	if old := ref.state.find(cmd.Caller.ID, m.reader.sub); old != nil && (!old.nothing() || old.id < ref.state.highest) {
-		return m.repeat(c, g, ref.state, old, hash)
+	hash := m.hashAsked()
+	if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.stands(s.highest) {
+		return m.repeat(c, g, s, old, hash)
 	}
 	if res, ok := g.state.Waiting(c, cmd, &m.out); ok {
 		return res
+	}
+	if m.told < len(m.out.Answers) { // its wait was over, and nobody had come to end it
+		m.answers(c)
+		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.stands(s.highest) {
+			return m.repeat(c, g, s, old, hash)
+		}
+	}
+	if s.find(cmd.Caller.ID, m.reader.sub) == nil && s.forgot(cmd.Caller.ID, m.reader.again) {
+		return forgotten
 	}
 	var res wire.Result
 	if m.node.cfg.NoEngine {
@@ -51,9 +58,50 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		res = g.state.Apply(c, cmd, &m.out)
 	}
 	if remembered(cmd.Req, &res) {
-		ref.state.add(m.answered(hash, &res))
+		m.sessions.changes(s)
+		s.add(m.answered(hash, &res), &m.limits)
+	} else if res.Code == wire.OK {
+		m.sessions.waits(s, s.waits+1, c.Now)
 	}
 	return res
+}
+
+// hashAsked tells the request of the command in hand from others under its id. Of one that is
+// carried out in several parts it tells nothing: what a part says follows from where its owner
+// is and how paths are resolved by then, and so may differ in a repeat.
+func (m *machine) hashAsked() uint32 {
+	if m.reader.sub != 0 {
+		return 0
+	}
+	return hashBody(m.reader.body)
+}
+
+// session answers the session of the command in hand, or why it is not carried out.
+func (m *machine) session(c engine.Clock) (s *session, refused wire.Result) {
+	ref := m.reader.session
+	if ref.state == nil {
+		if ref.state = m.sessions.use(ref, c.Now, &m.limits); ref.state == nil {
+			refused.Fail(wire.Errorf(wire.ResourceExhausted,
+				"session: this log remembers %d that asked or waited for something in the last %d s, at most %d are allowed; nothing was done",
+				len(m.sessions.byID), m.limits.RepeatMillis/1000, m.limits.MaxSessions))
+			return nil, refused
+		}
+	}
+	s = ref.state
+	if ref.epoch < s.epoch {
+		return nil, staleConnection
+	}
+	if m.reader.settled > s.settled {
+		m.sessions.changes(s)
+		s.settle(m.reader.settled)
+	}
+	return s, refused
+}
+
+// forgotten answers what may be a repeat of a request whose answer is not kept.
+var forgotten = wire.Result{
+	Code:    wire.Forgotten,
+	Message: "the answer is not kept any more, as it was settled, or too many were not; nothing was done now, and what was done when it was asked first is not known",
 }
 
 // staleConnection answers a command that a client has asked again, or given up, on a later
@@ -63,23 +111,26 @@ var staleConnection = wire.Result{Code: wire.Aborted, Message: "the session went
 // systemCommand carries a command of the system group out.
 func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result {
 	var s *session
-	hash := hashBody(m.reader.body)
-	if ref := m.reader.session; ref != nil {
-		if ref.state == nil {
-			ref.state = m.sessions.use(ref, c.Now)
+	hash := m.hashAsked()
+	if m.reader.session != nil {
+		var refused wire.Result
+		if s, refused = m.session(c); s == nil {
+			return refused
 		}
-		s = ref.state
-		if ref.epoch < s.epoch {
-			return staleConnection
-		}
-		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.op == cmd.Req.Op && (old.hash == 0 || old.hash == hash) {
+		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && !old.another(cmd.Req.Op, hash) {
 			return old.result()
+		} else if old == nil && s.forgot(cmd.Caller.ID, m.reader.again) && !m.system.Waits(cmd.Caller) {
+			return forgotten
 		}
 	}
 	m.done = m.done[:0]
 	res := m.system.Apply(c, cmd, &m.done)
 	if s != nil && cmd.Req.Op == wire.OpIncrToken && res.Code == wire.OK {
-		s.add(m.answered(hash, &res))
+		m.sessions.changes(s)
+		s.add(m.answered(hash, &res), &m.limits)
+	}
+	if s != nil {
+		m.sessions.waits(s, m.system.Waiting(s.id), c.Now)
 	}
 	m.publishRoutes()
 	if cmd.Req.Op == wire.OpMarkNode {
@@ -87,8 +138,12 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 	}
 	for i := range m.done {
 		d := &m.done[i]
-		if s := m.sessions.byID[d.Caller.Session]; s != nil && d.Result.Code == wire.OK {
-			s.add(answered{id: d.Caller.ID, op: d.Op})
+		if s := m.sessions.byID[d.Caller.Session]; s != nil {
+			m.sessions.waits(s, m.system.Waiting(s.id), c.Now)
+			if d.Result.Code == wire.OK {
+				m.sessions.changes(s)
+				s.add(answered{id: d.Caller.ID, op: d.Op}, &m.limits)
+			}
 		}
 		for _, p := range m.node.changes.take(d.ID) {
 			p.answer(&d.Result, &m.flush)
@@ -108,7 +163,7 @@ func (m *machine) publishRoutes() {
 // repeat answers a request that its session asked before.
 func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, hash uint32) (res wire.Result) {
 	cmd := &m.reader.cmd
-	if old.op != cmd.Req.Op || old.hash != 0 && old.hash != hash {
+	if old.another(cmd.Req.Op, hash) {
 		res.Fail(wire.Errorf(wire.InvalidArgument,
 			"request id %d: was used for another request of this session; ids must grow", cmd.Caller.ID))
 		return res
@@ -119,11 +174,12 @@ func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, ha
 	first := old.result()
 	res = g.state.Repeat(c, cmd, &first, &m.out)
 	now := m.answered(hash, &res)
-	if cmd.Req.Op == wire.OpAcquire && first.Status == wire.StatusOK && now.nothing() {
-		return res // it was granted, and is not to be taken for one that changed nothing
+	if cmd.Req.Op == wire.OpAcquire && now.nothing() {
+		return res // it was granted or had a place, and is not to be taken for one that changed nothing
 	}
 	if remembered(cmd.Req, &res) {
-		s.add(now)
+		m.sessions.changes(s)
+		s.add(now, &m.limits)
 	}
 	return res
 }

@@ -81,6 +81,19 @@ type Config struct {
 	// their log and are then answered OK without being carried out. What is left is
 	// the cost of everything but the lock rules. No configuration key sets it.
 	NoEngine bool
+
+	folding foldBounds // as defaultFolding, but in tests
+	seams   *seams     // of the simulation, nil for what a node has
+}
+
+// seams is what the simulation of the tests puts in the place of raft, of goroutines, of
+// connections to other nodes, and of chance.
+type seams struct {
+	raft    func(*Node) raft
+	tasks   tasks
+	peer    func(host string) peerConn
+	process uint64        // incarnation
+	limits  func(*limits) // what the node states other than its build's
 }
 
 // Defaults fills in what is not set, as contract.md section 14 says.
@@ -94,6 +107,9 @@ func (c Config) Defaults() Config {
 		if *p == 0 {
 			*p = v
 		}
+	}
+	if c.folding == (foldBounds{}) {
+		c.folding = defaultFolding
 	}
 	set(&c.GroupCount, 256)
 	set(&c.LogCount, 16)

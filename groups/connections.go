@@ -78,6 +78,55 @@ func (n *Node) admitPeer(p link.Peer) error {
 	return nil
 }
 
+// reach is since when a node is reached, or is not any more.
+type reach struct {
+	open  bool
+	dead  bool // its process is gone, and its clients' connections with it
+	since time.Duration
+}
+
+// reached says that there is a connection to a node. Caller holds mu.
+func (c *cluster) reached(host string) bool {
+	for conn := range c.open {
+		if conn.Peer().Host == host {
+			return true
+		}
+	}
+	return false
+}
+
+// cutOff is the other nodes that are not reached, or not for reattachGrace yet. One that
+// left, or whose process ended, has no callers, and one that is away for longer than
+// EvictionWindow is given up.
+func (c *cluster) cutOff() map[string]bool {
+	out := make(map[string]bool)
+	now := c.n.clock.Mono()
+	for _, s := range c.sightings() {
+		if s.HostID == c.n.id.HostID || !s.Alive && s.State == members.Leaving {
+			continue
+		}
+		c.mu.Lock()
+		r := c.reach[s.HostID]
+		c.mu.Unlock()
+		switch {
+		case r.open:
+			if now-r.since < reattachGrace {
+				out[s.HostID] = true
+			}
+		case r.dead || now-r.since >= c.n.cfg.EvictionWindow:
+		case refuses(s.LinkAddr) && c.n.died(s.LinkAddr):
+			c.mu.Lock()
+			if c.reach[s.HostID] == r {
+				c.reach[s.HostID] = reach{dead: true, since: r.since}
+			}
+			c.mu.Unlock()
+		default:
+			out[s.HostID] = true
+		}
+	}
+	return out
+}
+
 // opened tells a node that can be reached now what this one leads.
 func (c *cluster) opened(conn *mesh.Conn) {
 	if !conn.Dialed() {
@@ -85,6 +134,7 @@ func (c *cluster) opened(conn *mesh.Conn) {
 	}
 	c.mu.Lock()
 	c.open[conn] = struct{}{}
+	c.reach[conn.Peer().Host] = reach{open: true, since: c.n.clock.Mono()}
 	c.mu.Unlock()
 	if !c.adopted.Load() && !c.n.leaving() {
 		c.n.running.Go(c.look)
@@ -104,6 +154,9 @@ func (c *cluster) opened(conn *mesh.Conn) {
 func (c *cluster) closed(conn *mesh.Conn, _ error) {
 	c.mu.Lock()
 	delete(c.open, conn)
+	if host := conn.Peer().Host; conn.Dialed() && !c.reached(host) {
+		c.reach[host] = reach{since: c.n.clock.Mono()}
+	}
 	for e := range c.ended {
 		if e.conn == conn {
 			delete(c.ended, e)

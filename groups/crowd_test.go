@@ -22,7 +22,7 @@ func TestCrowdOfOperators(t *testing.T) {
 	for i := range crowd {
 		crowd[i] = r.session().start(r.next.Add(1), &wire.Request{Op: wire.OpClusterStatus})
 	}
-	late := time.After(20 * time.Second) // one by one they take a minute
+	late := time.After(40 * time.Second) // one by one they take a minute
 	for i, o := range crowd {
 		select {
 		case res := <-o.done:

@@ -44,10 +44,10 @@ func (s *steps) waitsFor(owner string) (blocker string, ok bool, err *wire.Error
 		}
 		return e.Owner, alive, err
 	}
-	r := s.n.routes.Load()
-	ns := r.Resolve(e.Path)
+	s.routes = s.n.routes.Load()
+	ns := s.routes.Resolve(e.Path)
 	b := s.ask(&query{
-		what: askBlocking, group: s.n.groupOf(ns), version: anyVersion, ns: ns, path: e.Path, owner: e.Owner, reason: e.Reason,
+		what: askBlocking, group: s.n.groupOf(ns), version: s.version(), ns: ns, path: e.Path, owner: e.Owner, reason: e.Reason,
 	})
-	return e.Owner, b.Flag, b.Err()
+	return e.Owner, b.Flag, s.told([]wire.Result{b})
 }

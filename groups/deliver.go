@@ -1,21 +1,20 @@
 package groups
 
 import (
-	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // deliver tells who asked for a part what became of it, here or at the node that it was
 // forwarded to.
 func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
-	n.land(p)
-	if res.Code == wire.Unavailable && res.Position == engine.Moved && p.call != nil {
-		go n.again(p.call, res.Count, p.since)
-		return
+	if p.line != nil && p.line.keeps(n, p, res) {
+		return // until the move that it met is over
 	}
+	n.land(p)
 	waits := res.Code == wire.OK && res.Status == wire.StatusQueued
 	if waits && (p.op == wire.OpSetPolicy || p.op == wire.OpDeletePolicy) {
 		n.changes.add(res.Count, p)
+		n.moves.rouse() // so that somebody looks at its time
 		return
 	}
 	if p.waits {
@@ -32,8 +31,11 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	p.answer(res, to)
 }
 
-// land counts a part out of those under way in its group.
+// land counts a part out of those under way in its group, and in its session.
 func (n *Node) land(p *part) {
+	if p.line != nil {
+		p.line.leave(n, p)
+	}
 	if p.counted {
 		p.counted = false
 		n.landed(p.group)

@@ -34,6 +34,7 @@ func (m *machine) digest() LogDigest {
 		b = binary.BigEndian.AppendUint16(b, g.number)
 		b = binary.BigEndian.AppendUint64(b, g.state.View().Digest())
 	}
+	b = append(b, m.sessions.lasting(m.now.Load(), &m.limits)...)
 	if m.system != nil {
 		b = binary.BigEndian.AppendUint64(b, m.system.Digest())
 	}

@@ -38,16 +38,8 @@ const diskEvery = time.Second
 // diskLoop refuses writes while the disk is nearly full: once a write to the raft
 // log fails there is nothing left but to stop.
 func (n *Node) diskLoop() {
-	t := time.NewTicker(diskEvery)
-	defer t.Stop()
-	for {
-		n.lookAtDisk()
-		select {
-		case <-n.stop:
-			return
-		case <-t.C:
-		}
-	}
+	n.lookAtDisk()
+	n.every(diskEvery, n.lookAtDisk)
 }
 
 func (n *Node) lookAtDisk() {

@@ -35,7 +35,7 @@ func (n *Node) leaving() bool {
 // grant. A drain lets those finish; calls that wait go on after it, here or on
 // another node.
 func (n *Node) busy() bool {
-	if len(n.slow) > 0 || n.changes.any() {
+	if len(n.slow) > 0 || n.changes.any() || n.moves.count.Load() > 0 {
 		return true
 	}
 	for i := range n.inflight {
@@ -74,12 +74,12 @@ func (n *Node) shut() error {
 		n.backups.close()
 		n.running.Wait()
 		for _, l := range n.logs {
-			if l.session != nil {
+			if l.raft != nil {
 				l.close()
 			}
 		}
-		if n.host != nil {
-			n.host.Close()
+		if n.raft != nil {
+			n.raft.close()
 		}
 		if n.store != nil {
 			for _, m := range n.hosted() {

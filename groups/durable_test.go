@@ -290,7 +290,7 @@ func stopsOn(t *testing.T, disk *brokenDisk, fail func(*rig, *caller)) {
 		if code != 3 {
 			t.Fatalf("exit code %d", code)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the process goes on")
 	}
 	if got := said.String(); !strings.Contains(got, "storage failed") {

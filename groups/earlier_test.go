@@ -47,18 +47,30 @@ func TestDataOfEarlierBuild(t *testing.T) {
 // TestSessionOfEarlierBuild: the row of a session that ends before its epoch is one whose
 // epoch was not kept.
 func TestSessionOfEarlierBuild(t *testing.T) {
-	s := session{last: 7, window: windowOf(16)}
-	s.add(answered{id: 3, op: wire.OpAcquire, token: 9})
-	row := s.row(nil)
-	if row[len(row)-1] != 0 {
-		t.Fatalf("the row % x does not end with the epoch 0", row)
-	}
-	all := sessions{byID: make(map[engine.Session]*session)}
-	if err := all.load(engine.Session{1}, row[:len(row)-1]); err != nil {
-		t.Fatal(err)
-	}
-	got := all.byID[engine.Session{1}]
-	if got.last != 7 || got.epoch != 0 || got.find(3, 0) == nil || got.find(3, 0).token != 9 {
-		t.Errorf("loaded %+v", got)
+	limits := defaultLimits()
+	for _, c := range []struct {
+		row   string
+		epoch uint64
+		code  wire.Code
+	}{
+		{row: "\x0e\x10\x01\x03\x00\x00\x00\x00\x05\x03\x00\x12"},
+		{row: "\x0e\x10\x01\x03\x00\x00\x00\x00\x05\x03\x00\x12\x04\x00\x08\x02", epoch: 4, code: wire.ResourceExhausted},
+	} {
+		all := newSessions()
+		if err := all.load(engine.Session{1}, []byte(c.row), &limits); err != nil {
+			t.Fatal(err)
+		}
+		got := all.byID[engine.Session{1}]
+		a := got.find(3, 0)
+		if got.last != 7 || got.window != 16 || got.epoch != c.epoch || a == nil || a.token != 9 || a.hash != 5 || a.code != c.code {
+			t.Errorf("loaded %+v", got)
+		}
+		if got.find(2, 0) != nil || !got.forgot(2, false) || got.forgot(4, false) {
+			t.Error("what is below the answers may be a repeat, and what is above is none")
+		}
+		again, err := sessionOf(got.id, got.row(), &limits)
+		if err != nil || string(again.row()) != string(got.row()) {
+			t.Errorf("written anew it is %+v, %v", again, err)
+		}
 	}
 }

@@ -12,13 +12,15 @@ import (
 //
 //	entry   = format(1) kind(1) …                       formats.go
 //	office  = term node incarnation                       a leader takes office
+//	          [nlimits limits]                            limits.go
 //	batch   = term node incarnation number stamp wall     commands under an office
 //	          sessions metas commands
 //	next    = as batch
 //	session = id(16) epoch window
 //	meta    = length bytes
 //	command = group op flags version nslen
-//	          [session request [sub]] [meta] [grace]      as flags say
+//	          [session request [sub] [unsettled]]         as flags say; unsettled is how far
+//	          [meta] [grace]                              the request is above what is settled
 //	          nargs length bytes                          encoded as the client sent it
 //
 // Numbers are unsigned varints, but stamp and wall, which are signed. A decoder
@@ -55,9 +57,17 @@ func (o office) append(dst []byte) []byte {
 	return binary.AppendUvarint(dst, o.incarnation)
 }
 
-// appendOffice appends the entry by which a leader takes office.
-func appendOffice(dst []byte, format uint32, o office) []byte {
-	return o.append(append(dst, byte(format), entryOffice))
+// appendOffice appends the entry by which a leader takes office and states its limits.
+func appendOffice(dst []byte, format uint32, o office, l limits) []byte {
+	return l.append(o.append(append(dst, byte(format), entryOffice)))
+}
+
+// officeEntry reads what appendOffice appends. Leaders of earlier builds stated no limits.
+func (r *entryReader) officeEntry() (o office, l limits, stated bool) {
+	if o = r.office(); len(r.buf) > 0 {
+		l, stated = readLimits(r), true
+	}
+	return o, l, stated
 }
 
 // appendString appends a string's length and bytes.

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -21,21 +22,24 @@ type hub struct {
 	keep int           // events kept of each log: event_buffer
 	mark wire.Position // of this cluster: of a log that none has, 0
 
-	mu   sync.Mutex
-	logs map[uint64]*stream
-	subs map[string][]*wire.Subscription // by owner
-	all  []*tap
-
-	moved bool // some log went on since progress was last told
+	mu    sync.Mutex // held for little at a time: Apply waits for it, and event loops do
+	logs  map[uint64]*stream
+	subs  listeners
+	all   []*tap
+	gaps  uint64 // how often events were missed
+	moved bool   // some log went on since progress was last told
+	round uint64 // how often it was told
 }
 
 // stream is the recent events of one log.
 type stream struct {
-	at     wire.Position // of the last event or entry
-	since  wire.Position // events after this one are all in recent
-	old    uint64        // last entry that was in the log when this run of the node began
-	recent []recentEvent // in order
-	feeds  []*mesh.Conn  // of nodes that have no replica of the log and hear of it from here
+	at     wire.Position       // of the last event or entry
+	since  wire.Position       // events after this one are all in recent
+	old    uint64              // last entry that was in the log when this run of the node began
+	recent []recentEvent       // in order
+	first  uint64              // number of the first of them, of all events of the log that were told here
+	owners map[string][]uint64 // numbers of the events in recent, by owner
+	feeds  []*mesh.Conn        // of nodes that have no replica of the log and hear of it from here
 }
 
 type recentEvent struct {
@@ -54,14 +58,14 @@ type tap struct {
 }
 
 func newHub(keep int) *hub {
-	return &hub{keep: keep, logs: make(map[uint64]*stream), subs: make(map[string][]*wire.Subscription)}
+	return &hub{keep: keep, logs: make(map[uint64]*stream), subs: newListeners()}
 }
 
 // stream answers a log's stream.
 func (h *hub) stream(log uint64) *stream {
 	s := h.logs[log]
 	if s == nil {
-		s = &stream{at: wire.Position{Log: log}, since: wire.Position{Log: log}}
+		s = &stream{at: wire.Position{Log: log}, since: wire.Position{Log: log}, owners: make(map[string][]uint64)}
 		h.logs[log] = s
 	}
 	return s
@@ -84,18 +88,41 @@ func (h *hub) publish(log, index uint64, events []engine.Event) {
 	h.moved = true
 	for i := range events {
 		at := wire.Position{Log: log, Index: index, Ordinal: uint64(i) + 1}
+		h.owed(events[i].Owner)
 		s.at = at
-		s.recent = append(s.recent, recentEvent{at, events[i]})
+		s.remember(recentEvent{at, events[i]}, h.keep)
 		h.deliver(&events[i], at)
 	}
 	if len(events) > 0 && len(s.feeds) > 0 {
 		s.tell(log, index, events)
 	}
-	if len(s.recent) > 2*h.keep {
-		drop := len(s.recent) - h.keep
-		s.since = s.recent[drop-1].at
-		s.recent = slices.Clone(s.recent[drop:])
+}
+
+// remember keeps an event, and as many before it as are kept.
+func (s *stream) remember(e recentEvent, keep int) {
+	s.owners[e.Owner] = append(s.owners[e.Owner], s.first+uint64(len(s.recent)))
+	if s.recent = append(s.recent, e); len(s.recent) <= keep {
+		return
 	}
+	oldest := &s.recent[0]
+	if left := s.owners[oldest.Owner][1:]; len(left) > 0 {
+		s.owners[oldest.Owner] = left
+	} else {
+		delete(s.owners, oldest.Owner)
+	}
+	s.since = oldest.at
+	*oldest = recentEvent{}
+	s.recent, s.first = s.recent[1:], s.first+1
+}
+
+// of appends an owner's events after a place.
+func (s *stream) of(owner string, from wire.Position, dst []recentEvent) []recentEvent {
+	own := s.owners[owner]
+	i := sort.Search(len(own), func(i int) bool { return after(s.recent[own[i]-s.first].at, from) })
+	for _, number := range own[i:] {
+		dst = append(dst, s.recent[number-s.first])
+	}
+	return dst
 }
 
 // deliver hands an event on. Those of entries that are as old as an earlier run of
@@ -103,9 +130,15 @@ func (h *hub) publish(log, index uint64, events []engine.Event) {
 // nobody is told twice.
 func (h *hub) deliver(e *engine.Event, at wire.Position) {
 	old := at.Index <= h.logs[at.Log].old
-	for _, sub := range h.subs[e.Owner] {
-		if !old || sub.From != nil {
-			h.hand(sub, e, at)
+	for _, l := range h.subs.by[e.Owner] {
+		switch {
+		case old && l.sub.From == nil:
+		case !l.replays:
+			hand(l.sub, e, at)
+		case len(l.later) < h.keep:
+			l.later = append(l.later, recentEvent{at, *e})
+		default:
+			l.lost = true
 		}
 	}
 	if old {
@@ -124,7 +157,8 @@ func (h *hub) began(log, index uint64) {
 	h.stream(log).old = index
 }
 
-func (h *hub) hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
+// hand hands an event to a subscription, if it asked for it.
+func hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
 	for _, p := range sub.From {
 		if p.Log == at.Log && !after(at, p) {
 			return // it was told before, by a node that was further than this one
@@ -154,27 +188,28 @@ func (h *hub) open(log, index uint64) bool {
 		return false
 	}
 	s.at = wire.Position{Log: log, Index: index}
-	s.since, s.recent = s.at, nil
+	s.since, s.recent, s.owners = s.at, nil, make(map[string][]uint64)
 	return true
 }
 
 // missed says that the log jumped to an index, over events that are not known.
 func (h *hub) missed(log, index uint64) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.open(log, index) {
+	opened := h.open(log, index)
+	if opened {
 		h.gap()
 		h.logs[log].jump(log)
 	}
+	h.mu.Unlock()
+	if opened {
+		h.tellGaps()
+	}
 }
 
-// gap tells everybody that events may have been missed.
+// gap notes that events may have been missed. Subscribers are told before any later event,
+// and by tellGaps, which is to be called without the lock.
 func (h *hub) gap() {
-	for _, subs := range h.subs {
-		for _, sub := range subs {
-			sub.Sink.Gap(sub, h.cursor())
-		}
-	}
+	h.gaps++
 	for _, t := range h.all {
 		t.missed()
 	}
@@ -188,79 +223,6 @@ func (h *hub) cursor() []wire.Position {
 	}
 	slices.SortFunc(c, func(a, b wire.Position) int { return int(a.Log) - int(b.Log) })
 	return c
-}
-
-// subscribe adds a subscription and answers where it starts. Events that it asks
-// to have again are delivered before any new one.
-func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	from := h.cursor()
-	if sub.From != nil {
-		h.replay(sub)
-	}
-	h.subs[sub.Owner] = append(h.subs[sub.Owner], sub)
-	return from
-}
-
-// replay delivers what came after the subscription's cursor; first, if some of
-// that is not known any more, that there is a gap. A log that the cursor does not
-// name is taken from its beginning. Who comes with the cursor of another cluster is
-// told of a gap, and what happens from now on.
-func (h *hub) replay(sub *wire.Subscription) {
-	from := make(map[uint64]wire.Position, len(sub.From))
-	for _, p := range sub.From {
-		from[p.Log] = p
-	}
-	if from[h.mark.Log] != h.mark {
-		sub.From = nil
-		sub.Sink.Gap(sub, h.cursor())
-		return
-	}
-	gap := false
-	for log, s := range h.logs {
-		p := from[log]
-		gap = gap || after(s.since, p) || after(p, s.at)
-	}
-	if gap {
-		sub.Sink.Gap(sub, h.cursor())
-	}
-	for log, s := range h.logs {
-		for i := range s.recent {
-			if e := &s.recent[i]; e.Owner == sub.Owner && after(e.at, from[log]) {
-				h.hand(sub, &e.Event, e.at)
-			}
-		}
-	}
-}
-
-// unsubscribe ends a subscription.
-func (h *hub) unsubscribe(sub *wire.Subscription) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	left := slices.DeleteFunc(h.subs[sub.Owner], func(s *wire.Subscription) bool { return s == sub })
-	if len(left) == 0 {
-		delete(h.subs, sub.Owner)
-	} else {
-		h.subs[sub.Owner] = left
-	}
-}
-
-// progress tells every subscription the whole cursor, if it moved.
-func (h *hub) progress() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.moved {
-		return
-	}
-	h.moved = false
-	h.tellProgress()
-	c := h.cursor()
-	for _, subs := range h.subs {
-		for _, sub := range subs {
-			sub.Sink.Progress(sub, c)
-		}
-	}
 }
 
 // tap adds a Tap and answers what removes it.

@@ -103,7 +103,7 @@ func (n *Node) stand(shard uint64, host, dead string) {
 		if leader, _ := n.leaderOf(shard); m == nil || leader != host && leader != "" {
 			return
 		}
-		n.wire.campaign(shard, m.replica)
+		n.raft.campaign(shard, m.replica)
 		pause = time.Duration(len(order)+1) * standApart
 	}
 }

@@ -52,7 +52,7 @@ func fatalOn(t *testing.T, disk *brokenDisk, want string, fail func(*rig, *calle
 		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
 			t.Errorf("it is told %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nobody is told")
 	}
 	n := r.node

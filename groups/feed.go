@@ -243,18 +243,20 @@ func (h *hub) lost(conn *mesh.Conn) {
 // gapped is gap for who does not hold the lock.
 func (h *hub) gapped() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.gap()
+	h.mu.Unlock()
+	h.tellGaps()
 }
 
 // silence tells everybody, here and where this node's events go, that events of a log
 // may be late or lost.
 func (h *hub) silence(log uint64) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.gap()
 	s := h.stream(log)
 	s.spread(appendEvents(log, s.at.Index, silent, nil))
+	h.mu.Unlock()
+	h.tellGaps()
 }
 
 // tell passes an entry's events on to those who are fed.

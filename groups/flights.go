@@ -62,11 +62,8 @@ func (l *shardLog) take(own office) *flight {
 	if n == 0 {
 		return nil
 	}
-	f := &flight{office: own, number: l.drive.number + 1, oldest: l.mu.queue[0].since}
+	f := &flight{office: own, number: l.drive.number + 1}
 	f.parts = append(f.parts, l.mu.queue[:n]...)
-	for _, p := range f.parts {
-		f.oldest = min(f.oldest, p.since)
-	}
 	rest := copy(l.mu.queue, l.mu.queue[n:])
 	clear(l.mu.queue[rest:])
 	l.mu.queue = l.mu.queue[:rest]
@@ -220,13 +217,26 @@ func (l *shardLog) grounded(term uint64) (ok bool, unsure []*part) {
 // was not done; for what was, that this is not known.
 func (l *shardLog) expire() {
 	now := l.clock.Mono()
-	late := func(p *part) bool { return !p.told && now-p.since >= l.timeout } // told: it waits for its grant, whoever leads
-	var undone, unknown []*part
+	if now-l.looked < min(l.timeout/8, waitSlack) {
+		return
+	}
+	l.looked = now
+	late := func(p *part) bool { return p.late(now, l.timeout) }
+	var undone, unknown, unled []*part
+	none := l.unled()
+	if none != nil { // who does not want to wait has waited as long as an election takes
+		inTime := late
+		late = func(p *part) bool { return p.hasty || inTime(p) }
+	}
+	if l.lead.Load().leader == 0 || l.stalled() > 0 { // else whoever leads ends what is attached here
+		unknown = l.node.attached(l, late)
+	}
 	l.mu.Lock()
-	if len(l.mu.queue) > 0 && now-l.mu.looked >= l.timeout/8 {
-		l.mu.looked = now
+	if len(l.mu.queue) > 0 {
 		l.mu.queue = slices.DeleteFunc(l.mu.queue, func(p *part) bool {
 			switch {
+			case none != nil && p.hasty && !p.tried:
+				unled = append(unled, p)
 			case !late(p):
 				return false
 			case p.tried:
@@ -237,20 +247,63 @@ func (l *shardLog) expire() {
 			return true
 		})
 	}
-	unknown = append(unknown, l.awayTooLong(now)...)
-	for number, f := range l.mu.flights {
-		if now-f.oldest >= l.timeout {
-			unknown = append(unknown, f.forget(late)...)
-			if len(f.left()) == 0 {
-				delete(l.mu.flights, number)
-			}
+	unknown = append(unknown, l.awayTooLong(late)...)
+	for _, number := range slices.Sorted(maps.Keys(l.mu.flights)) {
+		f := l.mu.flights[number]
+		unknown = append(unknown, f.forget(late)...)
+		if len(f.left()) == 0 {
+			delete(l.mu.flights, number)
 		}
 	}
 	l.mu.Unlock()
-	l.node.settle(undone, &wire.Result{
-		Code: wire.Unavailable, Message: "no leader took the request within request_timeout_ms; nothing was done",
+	over, ended := l.waitsOver(&unknown)
+	l.node.settle(undone, &wire.Result{Code: wire.Unavailable, Message: l.untaken()})
+	if len(unled) > 0 {
+		l.node.settle(unled, &wire.Result{Code: none.Code, Message: none.Message})
+	}
+	if unheard := outcomeUnknown; none != nil {
+		_, why := l.node.noLeader(l.shard)
+		unheard.Message = why + "; " + unheard.Message
+		l.node.settle(unknown, &unheard)
+	} else {
+		l.node.settle(unknown, &outcomeUnknown)
+	}
+	l.node.settle(over, &waitUnheard)
+	for _, w := range ended {
+		l.node.endWait(w)
+	}
+}
+
+// untaken tells of a request that no leader took in time.
+func (l *shardLog) untaken() string {
+	const message = "no leader took the request within request_timeout_ms; nothing was done"
+	if !l.leaderless() {
+		return message
+	}
+	_, why := l.node.noLeader(l.shard)
+	return message + ": " + why
+}
+
+// waitsOver takes those that have a place in the queue out of the late, and names their
+// waits: who was told that the time is over must not be granted anything later.
+func (l *shardLog) waitsOver(late *[]*part) (over []*part, ended []wait) {
+	*late = slices.DeleteFunc(*late, func(p *part) bool {
+		told := p.told.Load()
+		if told {
+			over = append(over, p)
+			ended = append(ended, wait{group: p.group, session: p.session, id: p.id})
+		}
+		return told
 	})
-	l.node.settle(unknown, &outcomeUnknown)
+	return over, ended
+}
+
+// waitUnheard answers a wait whose time is over while its leader cannot be heard: it may
+// have been granted.
+var waitUnheard = wire.Result{
+	Code: wire.DeadlineExceeded,
+	Message: "waited for the lock until queue_ttl_ms was over, and the log's leader did not answer: " +
+		"the outcome is not known; repeat the request with the same idempotency_key or request id",
 }
 
 // overdueAt is when flights are not waited for any more. It is called under the lock.

@@ -54,9 +54,7 @@ func newLossRig(t *testing.T) *lossRig {
 // appears has the lost batch come to the log after all.
 func (r *lossRig) appears() {
 	r.t.Helper()
-	if _, err := r.node.host.SyncPropose(short(r.t), r.l.session, r.entry); err != nil {
-		r.t.Fatal(err)
-	}
+	proposed(r.t, r.l, r.entry)
 }
 
 // held asks something and has nothing else proposed until goOn.
@@ -149,7 +147,7 @@ func (n *Node) counted() (what string) {
 	}
 	for shard, l := range n.logs {
 		l.mu.Lock()
-		told := func(p *part) bool { return p == nil || p.told }
+		told := func(p *part) bool { return p == nil || p.told.Load() }
 		queued := len(slices.DeleteFunc(slices.Clone(l.mu.queue), told))
 		away := 0
 		for _, p := range l.mu.away.parts {

@@ -61,8 +61,9 @@ func (l *shardLog) withEndings(parts []*part) []*part {
 		if !p.waits {
 			continue
 		}
-		if grace, ok := l.node.waits.ended(p); ok {
-			out = append(out, l.node.ending(wait{p.group, p.session, p.id, grace}))
+		if over, ok := l.node.waits.ended(p); ok {
+			over.group, over.session = p.group, p.session
+			out = append(out, l.node.ending(over))
 		}
 	}
 	return out

@@ -164,7 +164,7 @@ func (n *Node) peerGone(c peerConn) {
 	if in != nil {
 		in.shut()
 	}
-	for _, l := range n.logs {
+	for _, l := range n.ordered() {
 		l.lost(c)
 	}
 	f.reads.lost(c)

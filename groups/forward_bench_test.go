@@ -22,7 +22,7 @@ func benchRig(b *testing.B) *rig {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { n.Close(0) })
-	if !n.WaitReady(10 * time.Second) {
+	if !n.WaitReady(90 * time.Second) {
 		b.Fatal("not ready")
 	}
 	r.node = n

@@ -165,7 +165,7 @@ func TestOrphansOfDeadNode(t *testing.T) {
 		if res.Code != wire.OK || res.Status != wire.StatusOK {
 			t.Errorf("%+v", res)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the next in the queue is not granted")
 	}
 }
@@ -206,7 +206,7 @@ func TestStoppedLeader(t *testing.T) {
 				t.Fatalf("request %d: %+v after %d", i, res, last)
 			}
 			last = res.Token
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("request %d is not answered", i)
 		}
 	}

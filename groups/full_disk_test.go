@@ -169,7 +169,7 @@ func TestShortOfDisk(t *testing.T) {
 		if now > term+1 || host == full.id.HostID {
 			return true
 		}
-		full.wire.campaign(shard, full.logs[shard].local.Load().replica)
+		full.raft.campaign(shard, full.logs[shard].local.Load().replica)
 		return false
 	})
 	f.ledBy("the others lead what it was elected for", others...)

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -56,9 +57,53 @@ func TestWaitsOutliveTheGrace(t *testing.T) {
 			if res.Code != wire.OK || res.Status != wire.StatusOK {
 				t.Fatalf("%s: %+v", w.owner, res)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%s is not granted", w.owner)
 		}
 		w.c.must(release(w.owner, path))
+	}
+}
+
+// TestExtendingShortensNothing: a renewal that only extends does so in every group that its
+// owner has a lease in.
+func TestExtendingShortensNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	c := r.session()
+	for _, path := range []string{"h:/a/x", "h:/b/x", "h:/c/x", "h:/d/x"} {
+		c.must(write("o", path, time.Hour))
+	}
+	for _, domains := range [][]string{nil, {"h:/a", "h:/b", "h:/c", "h:/d"}, {"h"}} {
+		c.must(&wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 1000, Flags: wire.FlagExtend, Domains: domains})
+	}
+	for _, l := range c.must(&wire.Request{Op: wire.OpListLocks, Owner: "o"}).List.Infos {
+		if l.ExpiresInMillis < uint64(time.Hour.Milliseconds())/2 {
+			t.Errorf("%s ends in %d ms", l.Path, l.ExpiresInMillis)
+		}
+	}
+}
+
+// TestPartlyDone: what was carried out in one log and refused in another is not answered as
+// if nothing had been done.
+func TestPartlyDone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) { c.RequestTimeout = 2 * time.Second })
+	c, n := r.session(), r.node
+	paths := []string{"h:/a/x", "h:/b/x", "h:/c/x", "h:/d/x", "h:/e/x", "h:/f/x"}
+	logs := make(map[*shardLog]string)
+	for _, path := range paths {
+		c.must(write("o", path, time.Hour))
+		logs[n.logOf(n.groupOf(n.routes.Load().Resolve(path)))] = path
+	}
+	if len(logs) < 2 {
+		t.Fatalf("all of %v are in one log", paths)
+	}
+	held := n.logOf(n.groupOf(n.routes.Load().Resolve(paths[0])))
+	held.drive.Lock() // it proposes nothing for longer than a request may take
+	held.drive.hold = held.clock.Mono() + time.Minute
+	held.drive.Unlock()
+	res := c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: "o"})
+	if res.Code != wire.DeadlineExceeded || strings.Contains(res.Message, "nothing was done") || !strings.Contains(res.Message, "carried out in") {
+		t.Errorf("answered %+v", res)
 	}
 }

@@ -11,6 +11,7 @@ type group struct {
 	steps  uint64
 	view   *engine.View // of step viewed
 	viewed uint64
+	swept  swept
 }
 
 // presence is where in the log an owner has a standing.

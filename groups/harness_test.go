@@ -139,7 +139,7 @@ func (r *rig) open() {
 	if r.opened != nil {
 		r.opened(n)
 	}
-	if !n.WaitReady(20 * time.Second) {
+	if !n.WaitReady(90 * time.Second) {
 		r.t.Fatalf("not ready: %s", n.health().Message)
 	}
 }
@@ -202,10 +202,13 @@ func (m *machine) digests() map[uint16]uint64 {
 	return d
 }
 
+// patience bounds what a test waits for: it is for machines that do much else.
+const patience = 90 * time.Second
+
 // eventually waits for something to become true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	if !within(20*time.Second, 2*time.Millisecond, is) {
+	if !within(patience, 2*time.Millisecond, is) {
 		t.Fatalf("never: %s", what)
 	}
 }
@@ -224,4 +227,21 @@ func within(d, every time.Duration, is func() bool) bool {
 		}
 	}
 	return true
+}
+
+// proposed hands an entry to raft and waits until that has carried it out.
+func proposed(t *testing.T, l *shardLog, entry []byte) {
+	t.Helper()
+	under, err := l.raft.propose(entry, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer under.release()
+	eventually(t, "raft answers", func() bool {
+		done, _ := under.answered()
+		return done
+	})
+	if _, ok := under.answered(); !ok {
+		t.Fatal("raft did not carry the entry out")
+	}
 }

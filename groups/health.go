@@ -2,7 +2,6 @@ package groups
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -26,6 +25,15 @@ func (n *Node) health() wire.Result {
 	default:
 		return wire.Result{Message: fmt.Sprintf("loading: %d logs to go", n.loading.Load())}
 	}
+	if unled := n.leaderless(); len(unled) > 0 {
+		if n.cluster != nil {
+			if err := n.cluster.gossip.Fault(); err != nil {
+				return wire.Result{Message: n.cluster.gossip.Standing(err) + ": " + err.Error()}
+			}
+		}
+		_, why := n.noLeader(unled[0])
+		return wire.Result{Message: why}
+	}
 	done := make(chan *wire.Error, 1)
 	n.read(n.logs[systemShard], &query{what: askAny}, n.clock.Mono(), func(res *wire.Result) { done <- res.Err() })
 	select {
@@ -36,30 +44,48 @@ func (n *Node) health() wire.Result {
 	case <-time.After(healthWithin):
 		return wire.Result{Message: fmt.Sprintf("no leader of the system log answered within %v", healthWithin)}
 	}
-	if n.cluster != nil {
-		if err := n.cluster.gossip.Fault(); err != nil && len(n.leaderless()) > 0 {
-			return wire.Result{Message: n.cluster.gossip.Standing(err) + ": " + err.Error()}
+	for _, shard := range n.id.shards() {
+		if d := n.logs[shard].stalled(); d > 0 {
+			return wire.Result{Message: fmt.Sprintf("log %d takes no writes: this node leads it, and what it proposed %d ms ago is not applied", shard, d.Milliseconds())}
 		}
-	}
-	for _, shard := range n.leaderless() {
-		return wire.Result{Message: fmt.Sprintf("log %d has no leader", shard)}
 	}
 	return wire.Result{Flag: true, Message: "ready"}
 }
 
 // leaderless lists the logs that nobody leads.
 func (n *Node) leaderless() (shards []uint64) {
-	for shard, l := range n.logs {
-		if l.local.Load() != nil {
-			if l.lead.Load().leader == 0 {
-				shards = append(shards, shard)
-			}
-		} else if host, _ := n.leaderOf(shard); host == "" {
+	for _, shard := range n.id.shards() {
+		if n.logs[shard].leaderless() {
 			shards = append(shards, shard)
 		}
 	}
-	slices.Sort(shards)
 	return shards
+}
+
+// leaderless says that nobody leads the log, as far as is known here.
+func (l *shardLog) leaderless() bool {
+	if l.local.Load() != nil {
+		return l.lead.Load().leader == 0
+	}
+	host, _ := l.node.leaderOf(l.shard)
+	return host == ""
+}
+
+// electedWithin is how long a log may be without a leader before it is not expected to have
+// one in a moment: an election takes one to two timeouts, and may have to be held again.
+func (n *Node) electedWithin() time.Duration { return 4 * n.cfg.ElectionMin }
+
+// unled refuses what is not to wait for a leader, if the log has had none for longer than
+// an election takes.
+func (l *shardLog) unled() *wire.Error {
+	if !l.leaderless() {
+		return nil
+	}
+	d, why := l.node.noLeader(l.shard)
+	if d < l.node.electedWithin() {
+		return nil
+	}
+	return wire.Errorf(wire.Unavailable, "%s; nothing was done", why)
 }
 
 // Health says whether the node can serve, as the health operation does, and if not
@@ -74,20 +100,10 @@ func (n *Node) Health() (ok bool, detail string) {
 func (n *Node) WaitReady(within time.Duration) bool {
 	deadline := time.Now().Add(within)
 	for time.Now().Before(deadline) && !n.draining.Load() {
-		if n.health().Flag && n.allLed() {
+		if n.health().Flag {
 			return true
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	return false
-}
-
-// allLed says that this node may propose to every log it leads.
-func (n *Node) allLed() bool {
-	for _, l := range n.logs {
-		if l.isOwn(l.lead.Load().leader) && !l.leads() {
-			return false
-		}
-	}
-	return true
 }

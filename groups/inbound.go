@@ -91,7 +91,7 @@ func (in *inbound) shut() {
 	if in.closed.Swap(true) {
 		return
 	}
-	for _, l := range in.n.logs {
+	for _, l := range in.n.ordered() {
 		l.doubt()
 	}
 	for _, p := range in.n.waits.those(func(p *part) bool { return p.from == in }) {
@@ -134,7 +134,7 @@ func (n *Node) takeCommands(in *inbound, from *entryReader) {
 		p := &part{
 			from: in, number: number, term: term, log: l, group: r.group, op: r.req.Op, nargs: r.nargs, body: r.body,
 			nsLen: r.nsLen, version: r.cmd.Version, sub: r.sub, meta: r.cmd.Meta,
-			bound: r.cmd.Bound, grace: uint64(r.cmd.Grace), since: now,
+			bound: r.cmd.Bound, grace: uint64(r.cmd.Grace), since: now, settled: r.settled, again: r.again,
 		}
 		if n.logOfAny(p.group, l) != l {
 			from.err = errEntry
@@ -155,8 +155,10 @@ func (n *Node) takeCommands(in *inbound, from *entryReader) {
 			in.reply(p, &res)
 			continue
 		}
-		if p.waits {
-			n.attach(p, &to)
+		if p.waits && !n.attach(p, &to) {
+			n.land(p)
+			in.reply(p, &superseded)
+			continue
 		}
 		l.push(p)
 	}

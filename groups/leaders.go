@@ -2,7 +2,9 @@ package groups
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/lni/dragonboat/v4/raftio"
 )
@@ -12,8 +14,15 @@ import (
 // counts, in whatever order it comes; so a node may think for a while that somebody
 // leads who does not any more, and is told so when it asks there.
 type leaders struct {
-	mu sync.Mutex
-	by map[uint64]leaderInfo
+	mu   sync.Mutex
+	by   map[uint64]leaderInfo
+	lost map[uint64]lostLeader // of the logs hosted here that have no leader now
+}
+
+// lostLeader is who led a log last, as far as this node knows.
+type lostLeader struct {
+	host  string // "" if nobody did since this node's start
+	since time.Duration
 }
 
 // leaderInfo is the leader of a term.
@@ -60,6 +69,7 @@ func (n *Node) leaderUpdated(info raftio.LeaderInfo) {
 	if l == nil {
 		return
 	}
+	n.noteLost(info.ShardID, info.LeaderID == 0)
 	l.leaderChanged(info.Term, info.LeaderID)
 	host := ""
 	switch {
@@ -71,6 +81,38 @@ func (n *Node) leaderUpdated(info raftio.LeaderInfo) {
 	}
 	n.noteLeader(info.ShardID, info.Term, host)
 	n.topologyChanged()
+}
+
+// noteLost takes note that a log has lost its leader, or has one.
+func (n *Node) noteLost(shard uint64, lost bool) {
+	n.leaders.mu.Lock()
+	defer n.leaders.mu.Unlock()
+	if !lost {
+		delete(n.leaders.lost, shard)
+		return
+	}
+	if n.leaders.lost == nil {
+		n.leaders.lost = make(map[uint64]lostLeader)
+	}
+	if _, ok := n.leaders.lost[shard]; !ok {
+		n.leaders.lost[shard] = lostLeader{n.leaders.by[shard].host, n.clock.Mono()}
+	}
+}
+
+// noLeader is for how long a log has had no leader that this node knows of, and who led it
+// last, for people. It is told of one that has none.
+func (n *Node) noLeader(shard uint64) (time.Duration, string) {
+	n.leaders.mu.Lock()
+	lost, ok := n.leaders.lost[shard]
+	n.leaders.mu.Unlock()
+	d := n.clock.Mono() - lost.since
+	switch {
+	case !ok || lost.host == "":
+		return d, fmt.Sprintf("log %d has had no leader for %.1f s, since this node was started", shard, d.Seconds())
+	case n.cluster == nil:
+		return d, fmt.Sprintf("log %d has had no leader for %.1f s", shard, d.Seconds())
+	}
+	return d, fmt.Sprintf("log %d has had no leader for %.1f s; %s led it last", shard, d.Seconds(), n.nameOf(lost.host))
 }
 
 // led tells everybody that this node leads a log now.

@@ -10,6 +10,10 @@ import (
 
 // list answers what an owner holds, in order of paths.
 func (s *steps) list() (res wire.Result, err *wire.Error) {
+	after, err := decodeListCursor(s.req.Cursor)
+	if err != nil {
+		return res, err
+	}
 	if err := s.caughtUpIn(); err != nil {
 		return res, err
 	}
@@ -19,13 +23,50 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 		res.Flag = res.Flag || results[i].Flag
 		res.List.Infos = append(res.List.Infos, results[i].List.Infos...)
 	}
-	slices.SortFunc(res.List.Infos, func(a, b wire.LockInfo) int {
-		if c := strings.Compare(a.Path, b.Path); c != 0 {
-			return c
-		}
-		return int(a.Mode) - int(b.Mode)
-	})
+	slices.SortFunc(res.List.Infos, byPath)
+	s.pageOf(&res, after)
 	return res, err
+}
+
+func byPath(a, b wire.LockInfo) int {
+	if c := strings.Compare(a.Path, b.Path); c != 0 {
+		return c
+	}
+	return int(a.Mode) - int(b.Mode)
+}
+
+// pageOf leaves of an owner's locks those of the page that was asked for; all of them when
+// none was.
+func (s *steps) pageOf(res *wire.Result, after *wire.LockInfo) {
+	all := res.List.Infos
+	if after != nil {
+		i, found := slices.BinarySearchFunc(all, *after, byPath)
+		if found {
+			i++
+		}
+		all = all[i:]
+	}
+	page := min(int(s.req.Page), wire.MaxDumpPage)
+	if res.Done = page == 0 || len(all) <= page; !res.Done {
+		all = all[:page]
+		last := &all[page-1]
+		res.List.Cursor = append([]byte{listCursorFormat, byte(last.Mode)}, last.Path...)
+	}
+	res.List.Infos = all
+}
+
+// listCursorFormat is the first byte of the cursor of an owner's locks, which goes on with
+// mode and path of the last that was told.
+const listCursorFormat = 2
+
+func decodeListCursor(b []byte) (*wire.LockInfo, *wire.Error) {
+	switch {
+	case len(b) == 0:
+		return nil, nil
+	case len(b) < 3 || b[0] != listCursorFormat:
+		return nil, wire.Errorf(wire.InvalidArgument, "cursor: is not one that list_owner_locks gave out")
+	}
+	return &wire.LockInfo{Mode: wire.Mode(b[1]), Path: string(b[2:])}, nil
 }
 
 // cursorFormat is the first byte of a listing's cursor, which goes on with the

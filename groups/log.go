@@ -6,9 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lni/dragonboat/v4"
-	"github.com/lni/dragonboat/v4/client"
-
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -36,8 +33,7 @@ type shardLog struct {
 	shard   uint64
 	node    *Node
 	process uint64 // incarnation of this process
-	host    *dragonboat.NodeHost
-	session *client.Session
+	raft    raftLog
 	// local is this node's replica, nil while it has none.
 	local   atomic.Pointer[machine]
 	clock   Clock
@@ -56,23 +52,24 @@ type shardLog struct {
 		flights map[uint64]*flight // by number
 		order   order
 		overdue time.Duration // since when flights are waited for though another node leads, 0: they are not
-		looked  time.Duration // when the queue was last looked through for those that wait too long
 		away    away
 		suspect bool // the queue may have parts of peers in it that must not be proposed
 		closed  bool
 	}
-	followed followed    // of run alone
-	unfollow atomic.Bool // what run followed may not be all: it is to look again
+	followed followed      // of run alone
+	looked   time.Duration // when it was last looked who waits too long; of run alone
+	unfollow atomic.Bool   // what run followed may not be all: it is to look again
 
 	// drive is held while something is proposed, and before mu. Raft's answers are
-	// taken by run alone.
+	// heard by run alone.
 	drive struct {
 		sync.Mutex
 		number   uint64 // of the last batch
 		term     uint64 // of the office it was numbered in
 		writer   batchWriter
 		under    []underWay
-		taking   *dragonboat.RequestState // an office entry
+		awaited  [awaited]pending // what turn returns
+		taking   underWay         // an office entry, its pending nil: none is
 		lastSent time.Duration
 		stamped  int64 // the last stamp proposed
 		retryAt  time.Duration
@@ -95,20 +92,26 @@ func newShardLog(n *Node, shard uint64) *shardLog {
 // push queues a command, which goes on its way with the next start. It never
 // blocks; the caller has checked the limits.
 func (l *shardLog) push(p *part) {
+	if !l.enqueue(p) {
+		l.node.settle([]*part{p}, &logClosed)
+	}
+}
+
+// enqueue is push, but answers false where the log is closed.
+func (l *shardLog) enqueue(p *part) bool {
 	if p.log == nil { // else others may look at it already
 		p.log = l
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.mu.closed {
-		l.mu.Unlock()
-		l.node.settle([]*part{p}, &logClosed)
-		return
+		return false
 	}
 	l.mu.queue = append(l.mu.queue, p)
 	if p.from != nil && l.mine() != p.term {
 		l.mu.suspect = true
 	}
-	l.mu.Unlock()
+	return true
 }
 
 // start proposes what was queued, if nothing is under way, or sends it to the leader,
@@ -135,46 +138,40 @@ func (l *shardLog) kick() {
 // run drives the log until stop is closed.
 func (l *shardLog) run() {
 	defer close(l.done)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	for {
-		l.expire()
-		l.follow()
-		l.unblock()
-		l.drive.Lock()
-		l.work()
-		timer.Reset(l.pause())
-		var under [window]underWay
-		var results [window]chan dragonboat.RequestResult
-		var office chan dragonboat.RequestResult
-		for i, u := range l.drive.under {
-			under[i], results[i] = u, u.rs.ResultC()
-		}
-		if l.drive.taking != nil {
-			office = l.drive.taking.ResultC()
-		}
-		l.drive.Unlock()
+		wait, under := l.turn()
+		l.raft.await(wait, l.wake, l.stop, under...)
 		select {
 		case <-l.stop:
 			return
-		case <-l.wake:
-		case <-timer.C:
-		case r := <-results[0]:
-			l.landed(under[0], r)
-		case r := <-results[1]:
-			l.landed(under[1], r)
-		case <-office:
-			l.drive.Lock()
-			l.drive.taking.Release()
-			l.drive.taking = nil
-			l.drive.Unlock()
+		default:
 		}
 	}
 }
 
+// turn does what there is to do, and returns how long there is nothing, unless one of
+// what is under way is answered. It is of run alone; its result is good until the next.
+func (l *shardLog) turn() (wait time.Duration, under []pending) {
+	l.hear()
+	l.expire()
+	l.follow()
+	l.unblock()
+	l.drive.Lock()
+	defer l.drive.Unlock()
+	l.work()
+	under = l.drive.awaited[:0]
+	for _, u := range l.drive.under {
+		under = append(under, u.pending)
+	}
+	if l.drive.taking.pending != nil {
+		under = append(under, l.drive.taking.pending)
+	}
+	return l.pause(), under
+}
+
 // pause is how long run has nothing to do.
 func (l *shardLog) pause() time.Duration {
-	d := l.timeout / 4
+	d := min(l.timeout/4, waitSlack)
 	if l.mine() != 0 { // else nobody clears them, and nothing waits for them
 		for _, at := range []time.Duration{l.drive.retryAt, l.drive.hold} {
 			if at != 0 {
@@ -223,12 +220,12 @@ func (l *shardLog) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.mu.queue {
-		if !p.told {
+		if !p.told.Load() {
 			return false
 		}
 	}
 	for _, p := range l.mu.away.parts {
-		if p != nil && !p.told {
+		if p != nil && !p.told.Load() {
 			return false
 		}
 	}
@@ -244,7 +241,7 @@ func (l *shardLog) close() {
 	var queued, unknown []*part
 	for _, p := range l.mu.queue {
 		switch {
-		case p.told:
+		case p.told.Load():
 			// its wait goes on at another node, or here after the next start
 		case p.tried:
 			unknown = append(unknown, p)
@@ -254,14 +251,14 @@ func (l *shardLog) close() {
 	}
 	l.mu.queue = nil
 	for _, p := range l.mu.away.parts {
-		if p != nil && !p.told {
+		if p != nil && !p.told.Load() {
 			unknown = append(unknown, p)
 		}
 	}
 	clear(l.mu.away.parts)
 	for _, f := range l.mu.flights {
 		// A peer asks again elsewhere for what it has no answer to.
-		unknown = append(unknown, f.forget(func(p *part) bool { return p.from == nil && !p.told })...)
+		unknown = append(unknown, f.forget(func(p *part) bool { return p.from == nil && !p.told.Load() })...)
 	}
 	clear(l.mu.flights)
 	l.mu.Unlock()

@@ -1,10 +1,6 @@
 package groups
 
-import (
-	"time"
-
-	"github.com/lni/dragonboat/v4"
-)
+import "time"
 
 // lonePoll is how often a starting node looks whether its logs could be led by it.
 const lonePoll = 5 * time.Millisecond
@@ -13,27 +9,21 @@ const lonePoll = 5 * time.Millisecond
 // voter: there is nobody to hear from, and an election timeout would only make the start
 // late.
 func (n *Node) loneLoop() {
-	t := time.NewTicker(lonePoll)
-	defer t.Stop()
 	for left := n.seatsNow(); len(left) > 0; {
-		select {
-		case <-n.stop:
+		if n.tasks.wait(lonePoll, n.stop) == 0 {
 			return
-		case <-t.C:
 		}
-		info := n.host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
-		for i := range info.ShardInfoList {
-			s := &info.ShardInfoList[i]
-			m := n.logs[s.ShardID].local.Load()
-			if _, ok := left[s.ShardID]; !ok || s.Pending || m == nil || !m.loaded.Load() {
+		for _, r := range n.raft.replicas() {
+			m := n.logs[r.shard].local.Load()
+			if _, ok := left[r.shard]; !ok || r.pending || m == nil || !m.loaded.Load() {
 				continue
 			}
-			_, voter := s.Replicas[s.ReplicaID]
+			_, voter := r.voters[r.replica]
 			switch {
-			case n.logs[s.ShardID].lead.Load().leader != 0, !voter || len(s.Replicas) != 1:
-				delete(left, s.ShardID)
+			case n.logs[r.shard].lead.Load().leader != 0, !voter || len(r.voters) != 1:
+				delete(left, r.shard)
 			default:
-				n.wire.campaign(s.ShardID, s.ReplicaID)
+				n.raft.campaign(r.shard, r.replica)
 			}
 		}
 	}

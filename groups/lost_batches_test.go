@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -68,9 +67,7 @@ func TestStrangeBatches(t *testing.T) {
 			w.add(p)
 		}
 		entry := w.entry(&batchHead{format: r.node.formats.written(), office: own, number: number, next: next, stamp: m.stamp(own, r.l.clock.Mono())})
-		if _, err := r.node.host.SyncPropose(short(t), r.l.session, bytes.Clone(entry)); err != nil {
-			t.Fatal(err)
-		}
+		proposed(t, r.l, entry)
 		eventually(t, "it is applied", func() bool { return m.appliedIndex() > at })
 		if now := last(); now < was {
 			t.Errorf("%s: batches count from %d on, %d before", what, now, was)

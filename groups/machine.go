@@ -38,6 +38,8 @@ type machine struct {
 	order    []*group // all that live in the log, by number: every replica goes through the same
 	system   *engine.System
 	office   office
+	limits   limits
+	stated   bool // limits stand in the log
 	number   uint64
 	wall     int64
 	sessions *sessions
@@ -45,6 +47,7 @@ type machine struct {
 	commands uint64 // since the last checkpoint
 	owners   map[string]*presence
 	out      engine.Output
+	told     int // of out.Answers, how many were given
 	done     []engine.Done
 	reader   batchReader
 	flush    repliers
@@ -56,8 +59,13 @@ type machine struct {
 		armed int64 // next deadline, ms of the lease clock; 0: none
 	}
 
-	checkpoints sync.Mutex // one at a time
-	gone        bool       // its rows are deleted, or about to be; under checkpoints
+	checkpoints sync.Mutex      // one at a time
+	owed        []*sessionImage // that were taken and are not on disk; under checkpoints
+	writes      uint64          // of checkpoints and installations; under checkpoints
+	gone        bool            // its rows are deleted, or about to be; under checkpoints
+
+	installing atomic.Bool   // the disk is not state: a snapshot is being installed, or was in part (install.go)
+	installs   atomic.Uint64 // counts snapshots
 
 	awaited bool          // the node's start waits for it
 	loaded  atomic.Bool   // Open has read the state back
@@ -85,6 +93,7 @@ func (m *machine) empty() {
 	m.sessions = newSessions()
 	m.owners = make(map[string]*presence)
 	m.office, m.number, m.applied = office{}, 0, 0
+	m.limits, m.stated = defaultLimits(), false
 	if m.shard == systemShard {
 		m.system = engine.NewSystem()
 	}
@@ -92,8 +101,8 @@ func (m *machine) empty() {
 
 func (m *machine) engineConfig() engine.Config {
 	c := engine.DefaultConfig()
-	c.Algorithm, c.Segments, c.MaxQueued = m.node.cfg.Algorithm, m.node.cfg.Segments, m.node.cfg.MaxQueued
-	c.LogNow = &m.now
+	c.Algorithm, c.Segments = m.node.cfg.Algorithm, m.node.cfg.Segments // fixed at birth
+	c.LogNow, c.Cut = &m.now, cut
 	return c
 }
 
@@ -123,6 +132,9 @@ func (m *machine) nextDeadline() (at time.Duration, deadline int64) {
 // Update implements statemachine.IOnDiskStateMachine.
 func (m *machine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 	m.mu.Lock()
+	if len(entries) > 0 {
+		m.goesOn(entries[0].Index)
+	}
 	for i := range entries {
 		m.apply(entries[i].Index, entries[i].Cmd)
 		entries[i].Result = sm.Result{}
@@ -141,8 +153,10 @@ func (m *machine) apply(index uint64, data []byte) {
 	m.applied = index
 	r, kind, err := openEntry(data)
 	if err == nil && kind == entryOffice {
-		m.takeOffice(r.office())
-		err = r.err
+		o, l, stated := r.officeEntry()
+		if err = r.err; err == nil {
+			m.takeOffice(o, l, stated)
+		}
 	} else if err == nil && (kind == entryBatch || kind == entryNext) {
 		if err = m.reader.open(r, kind); err == nil {
 			m.batch(index)
@@ -156,12 +170,16 @@ func (m *machine) apply(index uint64, data []byte) {
 	}
 }
 
-// takeOffice lets a new leader's batches in and shuts out all earlier ones.
-func (m *machine) takeOffice(o office) {
+// takeOffice lets a new leader's batches in and shuts out all earlier ones. From now on
+// the limits count that it stated.
+func (m *machine) takeOffice(o office, l limits, stated bool) {
 	if o.term <= m.office.term {
 		return
 	}
 	m.office, m.number = o, 0
+	if stated {
+		m.adopt(l)
+	}
 	if engine.Planted == engine.PlantLostWaiter {
 		for _, g := range m.order {
 			g.state.LoseWaiter()
@@ -198,17 +216,22 @@ func (m *machine) batch(index uint64) {
 	}
 	m.number, m.wall = h.number, h.wall
 	clock := engine.Clock{Now: m.advance(h.office, h.stamp), Wall: h.wall}
-	m.sessions.expire(clock.Now)
+	m.sessions.expire(clock.Now, &m.limits)
 	m.out.Reset()
+	m.told = 0
 	m.expire(clock)
+	m.answers(clock)
 	for i := 0; m.reader.next(); i++ {
 		res := m.command(clock)
 		m.commands++
 		if f != nil && f.parts[i] != nil {
 			m.node.deliver(f.parts[i], &res, &m.flush)
 		}
+		if engine.Planted != engine.PlantLateAnswers {
+			m.answers(clock)
+		}
 	}
-	m.answers()
+	m.answers(clock)
 	m.node.hub.publish(m.shard, index, m.out.Events)
 	m.arm()
 }
@@ -221,11 +244,14 @@ func (m *machine) advance(o office, stamp int64) int64 {
 	return now
 }
 
-// expire ends what ends with time, in every group.
+// expire ends what ends with time, in every group, as far as one entry may. What is left
+// blocks nobody, and has the next entry come at once.
 func (m *machine) expire(c engine.Clock) {
-	for _, g := range m.order {
-		if g.due != 0 && g.due <= c.Now {
-			g.state.Expire(c, &m.out)
+	budget := m.limits.ReapBudget
+	for i := range m.order {
+		g := m.order[(int(m.number%uint64(len(m.order)))+i)%len(m.order)] // each has its turn
+		if budget > 0 && g.due != 0 && g.due <= c.Now {
+			budget -= g.state.ExpireSome(c, &m.out, budget)
 			g.stepped()
 		}
 	}
@@ -245,12 +271,10 @@ func (m *machine) arm() {
 }
 
 // answers ends the open calls that the batch's steps decided.
-func (m *machine) answers() {
-	for i := range m.out.Answers {
-		a := &m.out.Answers[i]
-		if s := m.sessions.byID[a.Caller.Session]; s != nil && a.Result.Code == wire.OK && a.Result.Status == wire.StatusOK {
-			s.add(answered{id: a.Caller.ID, op: wire.OpAcquire, token: a.Result.Token})
-		}
+func (m *machine) answers(clock engine.Clock) {
+	for ; m.told < len(m.out.Answers); m.told++ {
+		a := &m.out.Answers[m.told]
+		m.remember(a, clock.Now)
 		if m.driver == nil {
 			continue
 		}
@@ -260,6 +284,25 @@ func (m *machine) answers() {
 			p.answer(&a.Result, &m.flush)
 		}
 	}
+}
+
+// remember keeps the answer to a wait that is over, for a repeat of its request.
+func (m *machine) remember(a *engine.Answer, now int64) {
+	s := m.sessions.byID[a.Caller.Session]
+	if s == nil {
+		return // its row was of a build that did not keep it
+	}
+	m.sessions.waits(s, max(0, s.waits-1), now)
+	m.sessions.changes(s)
+	m.sessions.heard(s, now)
+	end := ended
+	if a.Left {
+		end = left
+	}
+	s.add(answered{
+		id: a.Caller.ID, op: wire.OpAcquire, status: a.Result.Status, code: a.Result.Code, reason: a.Result.Reason,
+		token: a.Result.Token, end: end,
+	}, &m.limits)
 }
 
 // Lookup implements statemachine.IOnDiskStateMachine. Reads take views instead,

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lni/dragonboat/v4"
-
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -34,7 +32,8 @@ type Node struct {
 	clock   Clock
 	process uint64 // incarnation: which run of the node this is
 	store   *store
-	host    *dragonboat.NodeHost
+	raft    raft
+	tasks   tasks
 
 	logs     map[uint64]*shardLog // by shard; never changed once started
 	readers  map[uint64]*reader
@@ -44,9 +43,12 @@ type Node struct {
 	cache    groupCache
 	hub      *hub
 	waits    openWaits
+	unheard  unheardEnds
 	changes  changeCalls
+	moves    moves
 	forwards forwarding
 	backups  exports
+	strange  strange
 	slow     chan struct{} // a token for each call that is carried out in steps
 
 	draining atomic.Bool
@@ -118,12 +120,16 @@ func OpenContext(ctx context.Context, cfg Config) (*Node, error) {
 
 func newNode(cfg Config, id *identity) *Node {
 	n := &Node{
-		cfg: cfg, id: id, log: cfg.Log, clock: cfg.Clock, process: newIncarnation(),
+		cfg: cfg, id: id, log: cfg.Log, clock: cfg.Clock, tasks: goroutines{}, process: newIncarnation(),
 		logs: make(map[uint64]*shardLog), readers: make(map[uint64]*reader),
 		inflight: make([]atomic.Int32, id.GroupCount+1), hub: newHub(cfg.EventBuffer),
 		slow: make(chan struct{}, maxStepped), ready: make(chan struct{}), book: newRegistry(), around: make(chan struct{}, 1), audits: make(chan struct{}, 1),
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
+	if s := cfg.seams; s != nil {
+		n.tasks, n.process, n.forwards.dial = s.tasks, s.process, s.peer
+	}
+	n.moves.wake = make(chan struct{}, 1)
 	n.hub.mark.Index = id.mark()
 	n.formats.begin(id.Format)
 	for g := range id.GroupCount {
@@ -164,11 +170,13 @@ func (n *Node) start() (err error) {
 	if n.wire, err = n.newWiring(); err != nil {
 		return err
 	}
-	if n.host, err = n.newHost(raft); err != nil {
+	if s := n.cfg.seams; s != nil {
+		n.raft = s.raft(n)
+	} else if n.raft, err = n.newDragon(raft); err != nil {
 		return err
 	}
 	for shard, l := range n.logs {
-		l.host, l.session = n.host, n.host.GetNoOPSession(shard)
+		l.raft = n.raft.log(shard)
 	}
 	n.loading.Store(int32(len(n.id.Seats)) + 1)
 	for _, shard := range sortedShards(n.id.Seats) {
@@ -180,14 +188,16 @@ func (n *Node) start() (err error) {
 		return err
 	}
 	n.loadedOne() // a node without a replica is ready to forward
-	for _, l := range n.logs {
-		go l.run()
+	for _, l := range n.ordered() {
+		n.tasks.run(l.run)
 	}
 	if err := n.joinCluster(); err != nil {
 		return err
 	}
-	for _, f := range []func(){n.checkpointLoop, n.policyLoop, n.progressLoop, n.diskLoop, n.orphanLoop, n.loneLoop, n.settleLoop} {
-		n.running.Go(f)
+	for _, f := range []func(){
+		n.checkpointLoop, n.policyLoop, n.movesLoop, n.progressLoop, n.diskLoop, n.orphanLoop, n.loneLoop, n.settleLoop, n.foldLoop, n.endLoop,
+	} {
+		n.background(f)
 	}
 	return nil
 }
@@ -230,22 +240,12 @@ func (n *Node) checkpointSoon() {
 // checkpointLoop writes what changed to disk, and lets raft drop the entries that
 // this makes needless.
 func (n *Node) checkpointLoop() {
-	due := time.NewTicker(checkpointEvery)
-	defer due.Stop()
 	snapshots := make(map[uint64]uint64) // applied index at the last raft snapshot
 	written := make(map[uint64]uint64)   // applied index at the last checkpoint
-	select {
-	case <-n.ready:
-	case <-n.stop:
+	if n.tasks.wait(forever, n.stop, n.ready) == 0 {
 		return
 	}
-	for {
-		select {
-		case <-n.stop:
-			return
-		case <-due.C:
-		case <-n.soon:
-		}
+	for n.tasks.wait(checkpointEvery, n.stop, n.soon) != 0 {
 		for _, m := range n.hosted() {
 			shard, applied := m.shard, m.appliedIndex()
 			if applied == written[shard] {
@@ -274,27 +274,10 @@ func (n *Node) snapshot(shard uint64) {
 // snapshotKeeping asks for a snapshot, before which so many entries are kept, waits until
 // that is done, and says whether raft took it on.
 func (n *Node) snapshotKeeping(shard, entries uint64) bool {
-	opt := dragonboat.SnapshotOption{CompactionOverhead: entries, OverrideCompactionOverhead: true}
-	rs, err := n.host.RequestSnapshot(shard, opt, n.cfg.RequestTimeout)
-	if err != nil {
-		n.log.Debug("raft snapshot refused", "log", shard, "error", err)
-		return false
-	}
-	<-rs.ResultC()
-	rs.Release()
-	return true
+	return n.logs[shard].raft.snapshot(entries, n.cfg.RequestTimeout)
 }
 
 // progressLoop tells subscribers where every log is.
 func (n *Node) progressLoop() {
-	t := time.NewTicker(progressEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-n.stop:
-			return
-		case <-t.C:
-			n.hub.progress()
-		}
-	}
+	n.every(progressEvery, n.hub.progress)
 }

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 // the grant is told from. When a node takes office it does not know which of the waits
 // that it finds still have a caller. Those that were forwarded come again on their own,
 // and so do clients whose node is gone; what nobody has asked for again after
-// reattachGrace is ended.
+// reattachGrace is ended. But a node that is cut off cannot ask, and its clients may not
+// know: while one that may have the caller is not reached, the wait keeps its place
+// (cluster.mayCome), until its own time is over.
 
 // orphansEvery is how often the node looks for waits that nobody asks for.
 const orphansEvery = time.Second
@@ -26,6 +29,7 @@ type orphan struct {
 	epoch  uint64 // of the connection that it was last asked on, the highest if that is not known
 	term   uint64 // of the office in which that was found out
 	due    time.Duration
+	host   string // of the node that had its caller, "" if that is not known
 }
 
 // orphanage is the waits that may have no caller. There are at most as many as waits in
@@ -42,32 +46,26 @@ func (n *Node) leftAlone(p *part) {
 	defer f.mu.Unlock()
 	f.list = append(f.list, orphan{
 		l: p.log, group: p.group, caller: p.caller(), epoch: p.session.Epoch, term: p.term,
-		due: n.clock.Mono() + reattachGrace,
+		due: n.clock.Mono() + reattachGrace, host: p.from.host,
 	})
 }
 
 // orphanLoop ends waits that nobody asks for.
 func (n *Node) orphanLoop() {
 	seen := make(map[uint64]uint64) // by log: the office whose waits were listed
-	t := time.NewTicker(orphansEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-n.stop:
-			return
-		case <-t.C:
-		}
+	n.every(orphansEvery, func() {
 		if n.draining.Load() {
-			continue
+			return
 		}
-		for shard, l := range n.logs {
+		for _, shard := range n.id.shards() {
+			l := n.logs[shard]
 			if term := l.held.Load(); l.leads() && seen[shard] != term {
 				seen[shard] = term
 				n.inherit(l, term)
 			}
 		}
 		n.endOrphans()
-	}
+	})
 }
 
 // inherit lists the waits that a new leader finds in a log.
@@ -94,15 +92,24 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 // endOrphans ends the waits whose time to be asked for again is over.
 func (n *Node) endOrphans() {
 	now := n.clock.Mono()
-	var due []orphan
 	f := &n.forwards.left
+	f.mu.Lock()
+	any := slices.ContainsFunc(f.list, func(o orphan) bool { return o.due <= now })
+	f.mu.Unlock()
+	if !any {
+		return
+	}
+	cutOff := n.cutOff()
+	var due []orphan
 	f.mu.Lock()
 	kept := f.list[:0]
 	for _, o := range f.list {
-		if o.due <= now {
-			due = append(due, o)
-		} else {
+		switch waits := o.host == "" && len(cutOff) > 0 || cutOff[o.host]; {
+		case o.l.held.Load() != o.term: // it is another leader's now
+		case o.due > now || waits:
 			kept = append(kept, o)
+		default:
+			due = append(due, o)
 		}
 	}
 	clear(f.list[len(kept):])
@@ -114,4 +121,13 @@ func (n *Node) endOrphans() {
 			n.endWait(wait{group: o.group, session: s, id: o.caller.ID})
 		}
 	}
+}
+
+// cutOff is the nodes, by raft host id, that may have callers which they cannot tell of:
+// this one does not reach them, or has not for reattachGrace.
+func (n *Node) cutOff() map[string]bool {
+	if n.cluster == nil {
+		return nil
+	}
+	return n.cluster.cutOff()
 }

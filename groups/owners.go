@@ -6,44 +6,39 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // release gives back paths of several namespaces, or the owner's wait edge with
 // them.
 func (s *steps) release() (res wire.Result, err *wire.Error) {
-	for {
-		var cmds []command
-		at := make(map[string]int)
-		r := s.n.routes.Load()
-		for _, rel := range s.req.Releases {
-			ns := r.Resolve(rel.Path)
-			i, ok := at[ns]
-			if !ok {
-				i = len(cmds)
-				at[ns] = i
-				cmds = append(cmds, command{
-					group: s.n.groupOf(ns), ns: ns, sub: xxh3.HashString(ns) >> 1,
-					req: &wire.Request{Op: wire.OpRelease, Owner: s.req.Owner, Key: s.req.Key},
-				})
-			}
-			cmds[i].req.Releases = append(cmds[i].req.Releases, rel)
-		}
-		results := s.propose(cmds)
-		if s.moved(results) {
-			continue
-		}
-		for i := range results {
-			if err := results[i].Err(); err != nil {
-				return res, err
-			}
-		}
-		break
+	c, err := s.claim(nil)
+	if err != nil || c.done {
+		return res, err
 	}
-	if s.req.DelWait {
-		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: s.req.Key})
+	var cmds []command
+	at := make(map[string]int)
+	s.routes = s.n.routes.Load()
+	for _, rel := range s.req.Releases {
+		ns := s.routes.Resolve(rel.Path)
+		i, ok := at[ns]
+		if !ok {
+			i = len(cmds)
+			at[ns] = i
+			cmds = append(cmds, command{
+				group: s.n.groupOf(ns), ns: ns, sub: xxh3.HashString(ns) >> 1,
+				req: &wire.Request{
+					Op: wire.OpRelease, Owner: s.req.Owner, Key: c.key, Token: s.req.Token, Target: s.req.Target,
+				},
+			})
+		}
+		cmds[i].req.Releases = append(cmds[i].req.Releases, rel)
 	}
-	return res, err
+	if err = s.all(cmds); err == nil && s.req.DelWait {
+		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: c.key})
+	}
+	return res, s.ends(c, err)
 }
 
 // domain is one of a request's domains, resolved.
@@ -56,6 +51,7 @@ type domain struct {
 // handler means all its namespaces.
 func (s *steps) domains() (ds []domain) {
 	r := s.n.routes.Load()
+	s.routes = r
 	for _, d := range s.req.Domains {
 		if strings.IndexByte(d, ':') < 0 {
 			ds = append(ds, domain{d, d + ":"})
@@ -100,27 +96,43 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
-	by := s.byGroup(s.domains(), present)
+	c, err := s.claim(present)
+	if err != nil || c.done {
+		return res, err
+	}
+	by := s.byGroup(s.domains(), c.groups)
 	var cmds []command
-	for _, g := range present {
+	for _, g := range c.groups {
 		if len(s.req.Domains) > 0 && by[g] == nil {
 			continue
 		}
-		req := &wire.Request{Op: wire.OpReleaseAll, Owner: s.req.Owner, Key: s.req.Key, Domains: by[g]}
+		req := &wire.Request{Op: wire.OpReleaseAll, Owner: s.req.Owner, Key: c.key, Domains: by[g]}
 		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
 	if err := s.all(cmds); err != nil {
 		return res, err
 	}
 	if s.req.DelWait {
-		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: s.req.Key})
+		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: c.key})
 	}
-	return res, err
+	return res, s.ends(c, err)
 }
 
 // renew renews an owner's leases everywhere, or in the domains; and ties them to
 // the connection, for Bind.
 func (s *steps) renew() (res wire.Result, err *wire.Error) {
+	c, err := s.claim(nil)
+	if err != nil {
+		return res, err
+	}
+	// A renewal is carried out again by each repeat: its parts need no keys.
+	if res, err = s.renewed(); err == nil && res.Status != wire.StatusOK {
+		err = s.step(c, engine.ClaimDrops)
+	}
+	return res, err
+}
+
+func (s *steps) renewed() (res wire.Result, err *wire.Error) {
 	if err := s.caughtUpIn(); err != nil {
 		return res, err
 	}
@@ -141,18 +153,20 @@ func (s *steps) renew() (res wire.Result, err *wire.Error) {
 		if len(ds) > 0 && len(live) == 0 {
 			continue
 		}
-		req := &wire.Request{Op: s.c.Op, Owner: s.req.Owner, TTLMillis: s.req.TTLMillis, GraceMillis: s.req.GraceMillis, Key: s.req.Key, Domains: live}
+		req := &wire.Request{Op: s.c.Op, Owner: s.req.Owner, TTLMillis: s.req.TTLMillis, GraceMillis: s.req.GraceMillis, Domains: live}
+		req.Flags = s.req.Flags & wire.FlagExtend // that it binds is said beside the request
 		if s.c.Op == wire.OpBind {
-			req.Key, req.Domains = "", nil
+			req.Domains = nil
 		}
 		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
 	renewed := false
 	var lost *wire.Result
-	for _, r := range s.propose(cmds) {
-		if err := r.Err(); err != nil {
-			return res, err
-		}
+	results, err := s.proposed(cmds)
+	if err != nil {
+		return res, err
+	}
+	for _, r := range results {
 		if r.Status != wire.StatusOK {
 			lost = &r
 			continue
@@ -176,11 +190,18 @@ func (s *steps) renew() (res wire.Result, err *wire.Error) {
 
 // forceRelease takes everything of an owner away, and then tells it.
 func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
-	err = s.everywhere(&wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: s.req.Key})
-	if err == nil {
-		err = s.home(&wire.Request{Op: wire.OpKillNotice, Owner: s.req.Owner, Key: s.req.Key})
+	present, err := s.present()
+	if err != nil {
+		return res, err
 	}
-	return res, err
+	c, err := s.claim(present)
+	if err != nil || c.done {
+		return res, err
+	}
+	if err = s.each(c.groups, &wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: c.key}); err == nil {
+		err = s.home(&wire.Request{Op: wire.OpKillNotice, Owner: s.req.Owner, Key: c.key})
+	}
+	return res, s.ends(c, err)
 }
 
 // revoke marks an owner's leases, and then tells it.
@@ -203,7 +224,7 @@ func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomai
 	var qs []*query
 	for _, g := range groups {
 		for _, d := range by[g] {
-			qs = append(qs, &query{what: askAlive, group: g, owner: s.req.Owner, names: []string{d}})
+			qs = append(qs, &query{what: askAlive, group: g, version: s.version(), owner: s.req.Owner, names: []string{d}})
 		}
 	}
 	results, err := s.askAll(qs)

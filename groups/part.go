@@ -1,8 +1,8 @@
 package groups
 
 import (
-	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -23,22 +23,35 @@ type part struct {
 	version uint64 // of the routes the namespace was resolved with
 	session *wire.Session
 	id      uint64 // request id on the session
+	settled uint64 // below it the client has all answers, 0: it does not say
 	sub     uint64 // tells the parts of one request apart, 0 for the only one
 	meta    []byte
 	bound   bool
 	grace   uint64
 	waits   bool          // a QUEUED answer leaves the call open
+	hasty   bool          // its caller is not to be kept waiting, for a leader neither
 	open    bool          // it was QUEUED: a grant may answer it. Of the machine alone
 	since   time.Duration // when its call came, by the monotonic clock
 	counted bool          // it is one of those under way in its group (admit)
+	until   time.Duration // when a wait is over for its caller, though nobody was heard of; of this node's own
+
+	// What follows is of a part with an order in its session (line.go).
+	line       *line // nil for one without
+	ns         string
+	routes     *wire.Routes // that ns was resolved with
+	came       uint64       // grows in the line
+	need       uint64       // version of the routes that it waits for
+	prev, next *part        // among those under way
+	under      bool         // it is one of them
 
 	// What follows is of a part on its way between nodes (away.go, inbound.go).
-	from   *inbound // the connection it came on, nil for this node's own
-	number uint64   // names it on the connection it came or went on
-	term   uint64   // of the only office it may be proposed under, 0: any
-	bytes  int      // what it counts for, of what its peer may have here
-	tried  bool     // it may have been applied
-	told   bool     // its caller heard that it is queued
+	from   *inbound    // the connection it came on, nil for this node's own
+	number uint64      // names it on the connection it came or went on
+	term   uint64      // of the only office it may be proposed under, 0: any
+	bytes  int         // what it counts for, of what its peer may have here
+	tried  bool        // it may have been applied
+	again  bool        // its client asked it before, or it may have been applied, as who sent it here says
+	told   atomic.Bool // its caller heard that it is queued
 }
 
 // caller names the part's request.
@@ -46,25 +59,34 @@ func (p *part) caller() engine.Caller {
 	return engine.Caller{Session: engine.Session(p.session.ID), ID: p.id}
 }
 
+// repeats says that the part may have been asked before, by its client on the same connection
+// or by a node.
+func (p *part) repeats() bool {
+	return p.tried || p.again || p.call != nil && p.call.Again
+}
+
+// late says that the part's caller is not kept waiting for its answer any longer: of one
+// that has its place in the queue, when that is over; of any other after a timeout.
+func (p *part) late(now, timeout time.Duration) bool {
+	if p.told.Load() {
+		return p.until != 0 && now >= p.until
+	}
+	return now-p.since >= timeout
+}
+
 // flight is a proposed batch whose fate is not known yet.
 type flight struct {
 	office office
 	number uint64
-	parts  []*part       // nil for those that were told that the outcome is not known
-	oldest time.Duration // when the first call of them came
+	parts  []*part // nil for those that were told that the outcome is not known
 }
 
 // forget lets go of the parts that are.
 func (f *flight) forget(are func(*part) bool) (gone []*part) {
-	f.oldest = math.MaxInt64
 	for i, p := range f.parts {
-		switch {
-		case p == nil:
-		case are(p):
+		if p != nil && are(p) {
 			gone = append(gone, p)
 			f.parts[i] = nil
-		case !p.told: // who was told to wait goes on doing so
-			f.oldest = min(f.oldest, p.since)
 		}
 	}
 	return gone
@@ -109,7 +131,7 @@ func (p *part) answer(res *wire.Result, to *repliers) {
 		return
 	}
 	c := p.call
-	p.body, p.meta = nil, nil // the call is used again, and p with it: it must not keep what was read
+	p.body, p.meta, p.ns = nil, nil, "" // the call is used again, and p with it: it must not keep what was read
 	c.Res = *res
 	to.add(c.To)
 	c.To.Reply(c)
@@ -117,10 +139,10 @@ func (p *part) answer(res *wire.Result, to *repliers) {
 
 // queued tells once that a part took its place in the queue; its call stays open.
 func (p *part) queued(res *wire.Result, to *repliers) {
-	if p.told {
+	if p.told.Load() {
 		return
 	}
-	p.told = true
+	p.told.Store(true)
 	if p.from != nil {
 		p.from.queued(p, res)
 		to.add(p.from)

@@ -34,7 +34,7 @@ func usedDirectory(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !n.WaitReady(20 * time.Second) {
+	if !n.WaitReady(90 * time.Second) {
 		t.Fatal("not ready")
 	}
 	newFleetClient(n).mustAcquire(t, "h:/x", "alice")
@@ -198,7 +198,7 @@ func mustHoldAlice(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer n.Close(time.Second)
-	if !n.WaitReady(20 * time.Second) {
+	if !n.WaitReady(90 * time.Second) {
 		t.Fatal("not ready")
 	}
 	if res := newFleetClient(n).ask(t, &wire.Request{Op: wire.OpIsOwnerAlive, Owner: "alice"}); !res.Flag {

@@ -218,7 +218,7 @@ func TestForwardedOnceInOrder(t *testing.T) {
 				t.Errorf("%s: %+v", what, res)
 			}
 			return res
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("%s is not answered", what)
 			return wire.Result{}
 		}
@@ -301,7 +301,7 @@ func (f *fleet) moveLeaders(p *pipes) {
 		if n.logs[shard].leads() {
 			to := f.nodes[p.draw(len(f.nodes))].logs[shard].local.Load()
 			if to != nil {
-				_ = n.host.RequestLeaderTransfer(shard, to.replica)
+				_ = n.raft.(*dragon).host.RequestLeaderTransfer(shard, to.replica)
 			}
 		}
 	}

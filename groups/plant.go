@@ -15,3 +15,12 @@ func (l *shardLog) planted() int64 {
 	// Both clocks began at the same time, as far as a laboratory's do.
 	return (time.Duration(l.clock.Wall().UnixNano()) - time.Duration(time.Now().UnixNano())).Milliseconds()
 }
+
+// plantedLimits is the limits to apply by: those of the log, but for a bug that the simulation
+// has to find.
+func (m *machine) plantedLimits(l limits) limits {
+	if engine.Planted == engine.PlantNodeLimits {
+		return m.node.cfg.limits()
+	}
+	return l
+}

@@ -239,8 +239,8 @@ func TestMoveIsResumed(t *testing.T) {
 		r.powerLoss()
 		c = r.session()
 		eventually(t, "the change is carried on", func() bool {
-			_, pending := r.node.nextIntent()
-			return !pending
+			pending, _ := r.node.intents()
+			return len(pending) == 0
 		})
 		ns := c.namespaceOf("h:/a/b/c")
 		if _, chosen := c.policy("h:/a/b"); chosen != (ns == "h:/a/b") {
@@ -268,7 +268,7 @@ func TestLateSteps(t *testing.T) {
 		"thaw":   late.one(parent, &wire.Request{Op: wire.OpThaw, Namespace: "h:/a/b"}),
 		"open":   late.one(root, &wire.Request{Op: wire.OpOpen, Namespace: "h:/a/b", Target: 99}),
 		"leave":  late.one(parent, &wire.Request{Op: wire.OpLeave, Namespace: "h:/a/b", Target: 99}),
-		"begin":  late.begin(),
+		"begin":  late.begin(false),
 		"commit": late.commit(),
 		"finish": late.finish("no"),
 	} {
@@ -307,7 +307,7 @@ func TestDecisionsOfAnotherLeader(t *testing.T) {
 	r := newRig(t, nil)
 	c := &change{attempt: (r.node.logs[systemShard].held.Load() + 1) << attemptBits}
 	c.steps = steps{n: r.node, c: &wire.Call{}, since: r.node.clock.Mono()}
-	for what, step := range map[string]func() error{"begin": c.begin, "finish": func() error { return c.finish("") }} {
+	for what, step := range map[string]func() error{"begin": func() error { return c.begin(true) }, "finish": func() error { return c.finish("") }} {
 		var e *wire.Error
 		if err := step(); !errors.As(err, &e) || e.Code != wire.Aborted || !strings.Contains(e.Message, "another leader") {
 			t.Errorf("%s: the attempt goes on with %v", what, err)

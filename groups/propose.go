@@ -3,16 +3,16 @@ package groups
 import (
 	"errors"
 	"slices"
-
-	"github.com/lni/dragonboat/v4"
+	"time"
 )
 
 // underWay is a proposal that raft has not answered.
 type underWay struct {
-	rs     *dragonboat.RequestState
+	pending
 	term   uint64
 	number uint64
 	mends  bool
+	since  time.Duration // when it was proposed
 }
 
 // work proposes what there is to propose, or sends it to who may.
@@ -27,10 +27,12 @@ func (l *shardLog) work() {
 		return
 	}
 	l.drive.retryAt, l.drive.hold = 0, 0
+	l.outgrow(lead.term)
 	own := office{lead.term, m.replica, l.process}
 	if l.held.Load() != lead.term {
-		if l.drive.taking == nil {
-			l.drive.taking = l.propose(appendOffice(nil, l.node.formats.written(), own))
+		if l.drive.taking.pending == nil {
+			office := l.propose(appendOffice(l.drive.writer.buf[:0], l.node.formats.written(), own, l.node.cfg.limits()))
+			l.drive.taking = underWay{pending: office, term: own.term, since: l.clock.Mono()}
 		}
 		return
 	}
@@ -60,6 +62,42 @@ func (l *shardLog) work() {
 	}
 }
 
+// outgrow lets go of what was proposed in an earlier term. What has not been applied when
+// this term's office is never will be (flights.go), and raft says nothing of it before its
+// time is over: until then it would hold the office up, and fill the window.
+func (l *shardLog) outgrow(term uint64) {
+	l.drive.under = slices.DeleteFunc(l.drive.under, func(u underWay) bool { return u.term != term })
+	if l.drive.taking.term != term {
+		l.drive.taking = underWay{}
+	}
+}
+
+// stalled is for how long a write would not have passed though this node leads the log: its
+// office of this term is not in force, or what it proposed is not applied within
+// healthWithin. 0 when writes pass, or another node leads.
+func (l *shardLog) stalled() time.Duration {
+	if l.mine() == 0 {
+		return 0
+	}
+	l.drive.Lock()
+	defer l.drive.Unlock()
+	now := l.clock.Mono()
+	if !l.leads() {
+		if l.drive.taking.pending == nil {
+			return time.Millisecond
+		}
+		return max(now-l.drive.taking.since, time.Millisecond)
+	}
+	longest := time.Duration(0)
+	for _, u := range l.drive.under {
+		longest = max(longest, now-u.since)
+	}
+	if longest < healthWithin {
+		return 0
+	}
+	return longest
+}
+
 // mending says that a batch is under way that mends the order.
 func (l *shardLog) mending() bool {
 	return slices.ContainsFunc(l.drive.under, func(u underWay) bool { return u.mends && u.term == l.drive.term })
@@ -76,8 +114,8 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 	head := batchHead{
 		format: l.node.formats.written(), office: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
 	}
-	rs := l.propose(l.drive.writer.entry(&head))
-	if rs == nil {
+	under := l.propose(l.drive.writer.entry(&head))
+	if under == nil {
 		if f != nil {
 			l.giveBack(f)
 		}
@@ -85,33 +123,45 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 		return false
 	}
 	l.drive.lastSent, l.drive.stamped = mono, stamp
-	l.drive.under = append(l.drive.under, underWay{rs, own.term, head.number, mends})
+	l.drive.under = append(l.drive.under, underWay{under, own.term, head.number, mends, mono})
 	return true
 }
 
 // propose hands an entry to raft. When raft refuses it, run tries again a little
 // later.
-func (l *shardLog) propose(entry []byte) *dragonboat.RequestState {
-	rs, err := l.host.Propose(l.session, entry, l.timeout)
+func (l *shardLog) propose(entry []byte) pending {
+	under, err := l.raft.propose(entry, l.timeout)
 	if err == nil {
-		return rs
+		return under
 	}
-	if !errors.Is(err, dragonboat.ErrSystemBusy) && !errors.Is(err, dragonboat.ErrShardNotReady) {
+	if !errors.Is(err, errBusy) {
 		l.log.Debug("proposal refused", "error", err)
 	}
 	l.drive.retryAt = l.clock.Mono() + retryAfter
 	return nil
 }
 
-// landed takes note of what raft says of a proposal under way. Commands that were
-// applied have been answered by then (machine.go); of all others nothing is known yet.
-func (l *shardLog) landed(u underWay, r dragonboat.RequestResult) {
+// hear takes note of what raft says of what is under way. Commands that were applied
+// have been answered by then (machine.go); of all others nothing is known yet.
+func (l *shardLog) hear() {
 	l.drive.Lock()
 	defer l.drive.Unlock()
-	l.drive.under = slices.DeleteFunc(l.drive.under, func(x underWay) bool { return x.rs == u.rs })
-	u.rs.Release()
-	if !r.Completed() {
-		l.drive.retryAt = l.clock.Mono() + retryAfter
-		l.tear(u.term, u.number)
+	l.drive.under = slices.DeleteFunc(l.drive.under, func(u underWay) bool {
+		done, ok := u.answered()
+		if !done {
+			return false
+		}
+		u.release()
+		if !ok {
+			l.drive.retryAt = l.clock.Mono() + retryAfter
+			l.tear(u.term, u.number)
+		}
+		return true
+	})
+	if l.drive.taking.pending != nil {
+		if done, _ := l.drive.taking.answered(); done {
+			l.drive.taking.release()
+			l.drive.taking = underWay{}
+		}
 	}
 }

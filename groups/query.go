@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -32,8 +33,11 @@ const (
 	askHeld  // groups in which something is held, from one on
 	askAny   // nothing: whether the log can be read
 	askRoute // the routes, of the system log, if later than the asker's
+	askLater // likewise, but answered when they are, or after a while (laterWithin)
 
-	lastAsked = askRoute
+	askKept // of one group: answers that move with a subtree
+
+	lastAsked = askKept
 )
 
 // anyVersion is for reads that a routing change may overtake.
@@ -110,18 +114,27 @@ func (m *machine) answer(q *query) (res wire.Result) {
 			res.List.Positions = append(res.List.Positions, wire.Position{Log: uint64(g)})
 		}
 		return res
-	case askRoute:
+	case askRoute, askLater:
 		return m.routes(q.version)
 	}
-	return look(m.view(q.group), q)
+	at := m.installs.Load()
+	res = look(m.view(q.group), q)
+	if m.installing.Load() || m.installs.Load() != at {
+		res = wire.Result{}
+		res.Fail(errInstalling) // fences that it asked the disk for may be missing there
+	}
+	return res
 }
+
+// errInstalling says that a replica's state is being replaced.
+var errInstalling = wire.Errorf(wire.Unavailable, "the node is installing a snapshot of the log; nothing was read, try again")
 
 // look answers a query of one group.
 func look(v *engine.View, q *query) (res wire.Result) {
 	switch {
 	case q.version == anyVersion:
 	case q.what == askInspect, q.what == askDescribe, q.what == askBlocking:
-		if res, moved := v.Moved(q.path, q.version); moved {
+		if res, moved := v.Moved(q.ns, q.path, q.version); moved {
 			return res
 		}
 	}
@@ -136,7 +149,7 @@ func look(v *engine.View, q *query) (res wire.Result) {
 		res.Algorithm, res.Flag = v.Policy(q.ns)
 	case askAssert:
 		for _, path := range q.names {
-			if res, moved := v.Moved(path, q.version); moved {
+			if res, moved := v.Moved(q.ns, path, q.version); moved {
 				return res
 			}
 			if res = v.Assert(q.owner, q.ns, path, q.token); res.Status != wire.StatusOK {
@@ -144,8 +157,14 @@ func look(v *engine.View, q *query) (res wire.Result) {
 			}
 		}
 	case askAlive:
+		if res, moved := v.Overtaken(q.version); moved && named(q.names) {
+			return res
+		}
 		res.Flag = v.Alive(q.owner, q.names)
 	case askList:
+		if res, moved := v.Overtaken(q.version); moved && named(q.names) {
+			return res
+		}
 		res.List = new(wire.List)
 		res.Flag, res.List.Infos = v.List(q.owner, q.names)
 	case askScan:
@@ -153,12 +172,23 @@ func look(v *engine.View, q *query) (res wire.Result) {
 		var last string
 		res.List.Infos, last = v.Scan(q.path, q.after, q.page)
 		res.List.Cursor = []byte(last)
+	case askKept:
+		all, next := v.Carries(q.path, q.after, carriedRoom)
+		res.List = &wire.List{Cursor: engine.AppendCarried(nil, all)}
+		if next != "" {
+			res.List.Names = []string{next}
+		}
 	case askEdge:
 		res.Owner, res.Path, res.Reason, res.Flag = v.Edge(q.owner)
 	case askWaits:
 		res.Flag = v.Waits(q.owner)
 	}
 	return res
+}
+
+// named says that some of the domains are namespaces that routes were asked for.
+func named(domains []string) bool {
+	return slices.ContainsFunc(domains, func(d string) bool { return !strings.HasSuffix(d, ":") })
 }
 
 // held answers the groups of the log, from one on, in which something is held.
@@ -201,8 +231,8 @@ func groupsIn(res *wire.Result) (groups []uint16) {
 
 // checkQuery says that a query is one of a log that this node could answer.
 func (n *Node) checkQuery(q *query, l *shardLog) bool {
-	if q.what >= askFind {
-		return q.what != askRoute || l.shard == systemShard
+	if q.what >= askFind && q.what != askKept {
+		return q.what != askRoute && q.what != askLater || l.shard == systemShard
 	}
 	return int(q.group) < len(n.homes) && n.logOf(q.group) == l && resolved(q)
 }
@@ -219,10 +249,9 @@ func resolved(q *query) bool {
 	return true
 }
 
-// readPath answers a read of one path.
-func (n *Node) readPath(c *wire.Call, r *wire.Routes, path string) *wire.Error {
-	ns := r.Resolve(path)
-	q := &query{group: n.groupOf(ns), version: r.Version, ns: ns, path: path}
+// pathQuery is a read of one path, but for its group.
+func pathQuery(c *wire.Call, r *wire.Routes, path string) *query {
+	q := &query{version: r.Version, ns: r.Resolve(path), path: path}
 	switch c.Op {
 	case wire.OpInspectPath:
 		q.what = askInspect
@@ -235,36 +264,92 @@ func (n *Node) readPath(c *wire.Call, r *wire.Routes, path string) *wire.Error {
 	default:
 		q.what, q.owner, q.reason = askBlocking, c.Req.Blocker, c.Req.Reason
 	}
-	return n.readGroup(c, q)
+	return q
+}
+
+// assertQuery is an assertion about paths of one namespace, but for its group.
+func assertQuery(req *wire.Request, ns string, r *wire.Routes) *query {
+	return &query{
+		what: askAssert, version: r.Version, ns: ns, owner: req.Owner, token: req.Token,
+		names: append([]string(nil), req.Paths...),
+	}
+}
+
+// readPath answers a read of one path.
+func (n *Node) readPath(c *wire.Call, r *wire.Routes, path string, since time.Duration) *wire.Error {
+	q := pathQuery(c, r, path)
+	q.group = n.groupOf(q.ns)
+	return n.readGroup(c, q, since)
 }
 
 // readPolicy answers the policy of exactly one namespace.
-func (n *Node) readPolicy(c *wire.Call, r *wire.Routes) *wire.Error {
-	ns := r.Canonical(c.Req.Namespace)
-	return n.readGroup(c, &query{what: askPolicy, group: n.groupOf(ns), ns: ns})
+func (n *Node) readPolicy(c *wire.Call, since time.Duration) *wire.Error {
+	if err := n.redirects(c, n.logOf(n.groupOf(c.Req.Namespace))); err != nil {
+		return err
+	}
+	return n.stepped(c, since)
 }
 
 // readAssert answers an assertion about paths of one namespace.
-func (n *Node) readAssert(c *wire.Call, ns string, r *wire.Routes) *wire.Error {
-	return n.readGroup(c, &query{
-		what: askAssert, group: n.groupOf(ns), version: r.Version, ns: ns, owner: c.Req.Owner, token: c.Req.Token,
-		names: append([]string(nil), c.Req.Paths...),
-	})
+func (n *Node) readAssert(c *wire.Call, ns string, r *wire.Routes, since time.Duration) *wire.Error {
+	q := assertQuery(c.Req, ns, r)
+	q.group = n.groupOf(ns)
+	return n.readGroup(c, q, since)
 }
 
-// readGroup answers a call from a view of one group that is up to date.
-func (n *Node) readGroup(c *wire.Call, q *query) *wire.Error {
+// readGroup answers a call from a view of one group that is up to date. One that meets a move
+// is asked again when this node knows the routes that it was refused for the want of.
+func (n *Node) readGroup(c *wire.Call, q *query, since time.Duration) *wire.Error {
 	l := n.logOf(q.group)
 	if err := n.redirects(c, l); err != nil {
 		return err
 	}
-	since := n.clock.Mono()
+	n.readOf(l, c, q, since)
+	return nil
+}
+
+func (n *Node) readOf(l *shardLog, c *wire.Call, q *query, since time.Duration) {
 	n.read(l, q, since, func(res *wire.Result) {
-		if res.Code == wire.Unavailable && res.Position == engine.Moved {
-			go n.again(c, res.Count, since)
+		need := movedTo(res, q.version)
+		if need == 0 {
+			finish(c, res)
 			return
 		}
-		finish(c, res)
+		err := n.await(need, since+n.cfg.RequestTimeout, func(late bool) {
+			if late {
+				finish(c, &tooLongInMove)
+				return
+			}
+			n.readAgain(c, since)
+		})
+		if err != nil {
+			finish(c, &wire.Result{Code: err.Code, Message: err.Message})
+		}
 	})
-	return nil
+}
+
+// readAgain resolves a read anew, and asks it where its path is now.
+func (n *Node) readAgain(c *wire.Call, since time.Duration) {
+	c.Req = new(wire.Request)
+	if err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, c.Req); err != nil {
+		finish(c, &wire.Result{Code: err.Code, Message: err.Message})
+		return
+	}
+	r := n.routes.Load()
+	var q *query
+	if c.Op == wire.OpAssertFencing {
+		ns, one := samePaths(r, c.Req.Paths)
+		if !one { // they are in several namespaces now
+			if err := n.stepped(c, since); err != nil {
+				finish(c, &wire.Result{Code: err.Code, Message: err.Message})
+			}
+			return
+		}
+		q = assertQuery(c.Req, ns, r)
+		q.group = n.groupOf(ns)
+	} else {
+		q = pathQuery(c, r, c.Req.Path)
+		q.group = n.groupOf(q.ns)
+	}
+	n.readOf(n.logOf(q.group), c, q, since)
 }

@@ -40,8 +40,9 @@ type remoteReads struct {
 
 // remoteRead is one question.
 type remoteRead struct {
-	conn peerConn
-	told chan remoteAnswer // has room for one
+	conn   peerConn
+	told   chan struct{} // closed once answer is there
+	answer remoteAnswer
 }
 
 // remoteAnswer is what became of it; lost when somebody else is to be asked.
@@ -84,9 +85,15 @@ func (r *remoteReads) tell(c peerConn, number uint64, a remoteAnswer) {
 	q := r.under[number]
 	if q != nil && q.conn == c {
 		delete(r.under, number)
-		q.told <- a
+		q.tell(a)
 	}
 	r.mu.Unlock()
+}
+
+// tell ends the question. Who takes it out of under calls it.
+func (q *remoteRead) tell(a remoteAnswer) {
+	q.answer = a
+	close(q.told)
 }
 
 func (r *remoteReads) drop(number uint64) {
@@ -102,7 +109,7 @@ func (r *remoteReads) lost(c peerConn) {
 	for number, q := range r.under {
 		if q.conn == c {
 			delete(r.under, number)
-			q.told <- remoteAnswer{lost: true}
+			q.tell(remoteAnswer{lost: true})
 		}
 	}
 }
@@ -126,14 +133,14 @@ func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *w
 		done(&res)
 	}
 	if l.own() == nil {
-		go ask()
+		n.tasks.run(ask)
 		return
 	}
 	n.readers[l.shard].do(since, func(m *machine, err *wire.Error) {
 		var res wire.Result
 		switch {
 		case err == errReadElsewhere:
-			go ask()
+			n.tasks.run(ask)
 			return
 		case err != nil:
 			res.Fail(err)
@@ -157,7 +164,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 	for pause := askReadPause; ; pause = min(2*pause, maxReadPause) {
 		if host, _ := n.leaderOf(l.shard); host != "" {
 			if to := n.peer(host); to != nil {
-				asked := &remoteRead{conn: to, told: make(chan remoteAnswer, 1)}
+				asked := &remoteRead{conn: to, told: make(chan struct{})}
 				number := reads.add(asked)
 				frame = binary.AppendUvarint(append(frame[:0], frameQuestion), number)
 				frame = q.append(binary.AppendUvarint(frame, l.shard))
@@ -173,11 +180,9 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 			res.Fail(wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read"))
 			return res
 		}
-		select {
-		case <-n.stop:
+		if n.tasks.wait(pause, n.stop) == 0 {
 			res.Fail(wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"))
 			return res
-		case <-time.After(pause):
 		}
 		if l.own() != nil { // it has got a replica meanwhile, or has one that may be up to date again
 			if m, err := n.upToDate(l, since); err == nil {
@@ -193,15 +198,12 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 // answered waits for the answer to a question, for as long as whom it was put to leads the
 // log and can be reached: to put it to the same node once more would only make it later.
 func (n *Node) answered(q *remoteRead, l *shardLog, since time.Duration) remoteAnswer {
-	look := time.NewTicker(min(askReadAgain, n.cfg.RequestTimeout))
-	defer look.Stop()
 	for {
-		select {
-		case a := <-q.told:
-			return a
-		case <-n.stop:
+		switch n.tasks.wait(min(askReadAgain, n.cfg.RequestTimeout), q.told, n.stop) {
+		case 0:
+			return q.answer
+		case 1:
 			return remoteAnswer{lost: true}
-		case <-look.C:
 		}
 		host, _ := n.leaderOf(l.shard)
 		if host == "" || n.peer(host) != q.conn || n.clock.Mono()-since >= n.cfg.RequestTimeout {
@@ -217,7 +219,7 @@ func (n *Node) upToDate(l *shardLog, since time.Duration) (m *machine, err *wire
 		m, err = at, because
 		close(told)
 	})
-	<-told
+	n.tasks.wait(forever, told)
 	return m, err
 }
 
@@ -240,25 +242,41 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 		return
 	}
 	n.readers[l.shard].do(n.clock.Mono(), func(m *machine, err *wire.Error) {
-		in.reads.Add(-1)
 		if err != nil || in.crowded(0) {
+			in.reads.Add(-1)
 			in.elsewhere(l, number)
 			return
 		}
 		res := m.answer(q)
-		frame := append(binary.AppendUvarint([]byte{frameToldRead}, number), answerResult)
-		whole := appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, &res) })
-		if len(whole) > maxReadBytes {
-			res.Fail(wire.Errorf(wire.ResourceExhausted,
-				"the answer takes %d bytes, between nodes at most %d are told: ask for fewer entries", len(whole), maxReadBytes))
-			whole = appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, &res) })
+		if q.what == askLater && res.List == nil { // the routes are not there yet
+			err := n.await(q.version+1, n.clock.Mono()+min(laterWithin, n.cfg.RequestTimeout/2), func(bool) {
+				res := m.answer(q)
+				in.reads.Add(-1)
+				in.toldRead(l, number, &res)
+			})
+			if err == nil {
+				return
+			}
 		}
-		if in.crowded(len(whole)) {
-			in.elsewhere(l, number)
-			return
-		}
-		in.conn.Send(whole)
+		in.reads.Add(-1)
+		in.toldRead(l, number, &res)
 	})
+}
+
+// toldRead answers a read.
+func (in *inbound) toldRead(l *shardLog, number uint64, res *wire.Result) {
+	frame := append(binary.AppendUvarint([]byte{frameToldRead}, number), answerResult)
+	whole := appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, res) })
+	if len(whole) > maxReadBytes {
+		res.Fail(wire.Errorf(wire.ResourceExhausted,
+			"the answer takes %d bytes, between nodes at most %d are told: ask for fewer entries", len(whole), maxReadBytes))
+		whole = appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, res) })
+	}
+	if in.crowded(len(whole)) {
+		in.elsewhere(l, number)
+		return
+	}
+	in.conn.Send(whole)
 }
 
 // crowded says that too much is unsent for an answer of so many bytes, or of any.

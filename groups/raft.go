@@ -15,7 +15,6 @@ import (
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/logger"
 	"github.com/lni/dragonboat/v4/raftio"
-	sm "github.com/lni/dragonboat/v4/statemachine"
 )
 
 // Shard numbers as raft knows them: the system log, and then the logs of the
@@ -85,19 +84,6 @@ func shardConfig(c *Config, shard uint64, s seat) config.Config {
 		CompactionOverhead: c.KeepEntries,
 		MaxInMemLogSize:    64 << 20,
 	}
-}
-
-// startShard starts one log on this node.
-func startShard(host *dragonboat.NodeHost, c *Config, id *identity, shard uint64, s seat, m *machine) error {
-	var founders map[uint64]dragonboat.Target
-	if !s.Joined {
-		founders = map[uint64]dragonboat.Target{s.Replica: id.HostID}
-	}
-	create := func(uint64, uint64) sm.IOnDiskStateMachine { return m }
-	if err := host.StartOnDiskReplica(founders, s.Joined, create, shardConfig(c, shard, s)); err != nil {
-		return fmt.Errorf("start log %d: %w", shard, err)
-	}
-	return nil
 }
 
 // leaderListener passes on who leads. It is called on one goroutine that must not

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lni/dragonboat/v4"
-
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -19,8 +17,6 @@ import (
 // gather.
 type reader struct {
 	l *shardLog
-
-	look *time.Timer // of whoever runs
 
 	mu      sync.Mutex
 	waiting []*read
@@ -59,7 +55,7 @@ func (r *reader) do(since time.Duration, done func(m *machine, err *wire.Error))
 	r.waiting = append(r.waiting, q)
 	if !r.busy {
 		r.busy = true
-		go r.run()
+		r.l.node.tasks.run(r.run)
 	}
 }
 
@@ -112,41 +108,31 @@ func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late boo
 			return nil, errReadElsewhere, false
 		}
 		lead := *r.l.lead.Load()
-		rs, err := r.l.host.ReadIndex(r.l.shard, max(min(left, most), 2*r.l.node.cfg.raftTick()))
+		asked, err := r.l.raft.readIndex(max(min(left, most), 2*r.l.node.cfg.raftTick()))
 		switch {
-		case errors.Is(err, dragonboat.ErrShardNotFound):
+		case errors.Is(err, errNoReplica):
 			return nil, errReadElsewhere, false // it is being deleted
 		case err == nil:
 			// What raft says is about the replica that is there now: one that took its
 			// place meanwhile is further than m will ever be.
-			if r.completed(rs, lead, min(left, patience)) && r.l.local.Load() == m {
+			if r.completed(asked, lead, min(left, patience)) && r.l.local.Load() == m && !m.installing.Load() {
 				return m, nil, false
 			}
 		}
-		select {
-		case <-r.l.stop:
+		if r.l.node.tasks.wait(lookAgain, r.l.stop) == 0 {
 			return nil, wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"), false
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
 // completed says that raft answered, and that this node has applied what it must. It waits
 // no longer once the leadership is another one.
-func (r *reader) completed(rs *dragonboat.RequestState, lead leadership, patience time.Duration) bool {
-	defer rs.Release() // which does nothing to one that was not answered
-	if r.look == nil {
-		r.look = time.NewTimer(lookAgain)
-	} else {
-		r.look.Reset(lookAgain)
-	}
-	defer r.look.Stop()
+func (r *reader) completed(asked pending, lead leadership, patience time.Duration) bool {
+	defer asked.release() // which does nothing to one that was not answered
 	for until := r.l.clock.Mono() + patience; ; {
-		select {
-		case result := <-rs.ResultC():
-			return result.Completed()
-		case <-r.look.C:
-			r.look.Reset(lookAgain)
+		r.l.raft.await(lookAgain, nil, nil, asked)
+		if done, ok := asked.answered(); done {
+			return ok
 		}
 		if *r.l.lead.Load() != lead || r.l.clock.Mono() >= until {
 			return false

@@ -34,7 +34,7 @@ func taken(t *testing.T, path string, told bool) (f *fleet, at int, shard, repli
 		if err != nil {
 			return false
 		}
-		step := place.Step{Kind: place.Remove, Log: l.shard, Replica: replica, Version: ms.ConfigChangeID}
+		step := place.Step{Kind: place.Remove, Log: l.shard, Replica: replica, Version: ms.Version}
 		if told {
 			step.Disk = f.nodes[at].id.HostID
 		}
@@ -101,7 +101,7 @@ func TestReadsPassAReplacedReplica(t *testing.T) {
 	// when the clock is looked at for the at-th time, if it is.
 	read := func(at int, next *machine) (m *machine, err *wire.Error, replaced bool) {
 		l := newShardLog(n, of.shard)
-		l.host = n.host
+		l.raft = n.raft.log(of.shard)
 		l.lead.Store(of.lead.Load())
 		l.local.Store(former)
 		l.clock = watchedClock{n.clock, func() {

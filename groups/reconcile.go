@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lni/dragonboat/v4"
-
 	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/place"
 )
@@ -24,7 +22,7 @@ const (
 	// roundGap is the least time between two rounds.
 	roundGap = 100 * time.Millisecond
 	// askWithin is how long an answer of another node is waited for.
-	askWithin = time.Second
+	askWithin = 2 * time.Second
 	// askAtOnce is how many logs raft is asked about at once.
 	askAtOnce = 16
 	// changeWithin is how long a change of members may take. One that takes longer may
@@ -40,6 +38,55 @@ type placing struct {
 	layout  place.Layout
 	placed  []string
 	done    chan uint64 // logs whose step has ended
+	heads   map[learnerAt]headway
+	patient map[seatAt]time.Duration // how long the next learner of a log on a node is waited for
+}
+
+// learnerAt is a replica without a vote of a log.
+type learnerAt struct{ shard, replica uint64 }
+
+// headway is how far a learner is, and since when.
+type headway struct {
+	applied uint64
+	since   time.Duration
+}
+
+// maxPatience bounds how long a learner is waited for. It grows twofold with each one that
+// was made anew on the same node, since the time may have been too short: of one that is
+// installing a large snapshot nothing is seen.
+const maxPatience = time.Hour
+
+// watch marks the learners of a log that are stuck: their node is seen, they are to get a
+// vote, and they have not come any further for twice the eviction window at least.
+func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.Node, heads map[learnerAt]headway) {
+	for i := range l.Replicas {
+		r := &l.Replicas[i]
+		at, seat := learnerAt{l.ID, r.ID}, seatAt{r.Disk, l.ID}
+		if r.Voting {
+			delete(p.patient, seat)
+			continue
+		}
+		h, known := p.heads[at]
+		if !known || r.Applied > h.applied || !nodes[r.Node].Alive {
+			h = headway{r.Applied, now}
+		}
+		heads[at] = h
+		patience := p.patient[seat]
+		if patience == 0 {
+			patience = 2 * p.n.cfg.EvictionWindow
+		}
+		if now-h.since < patience || r.Applied+place.MaxLag >= l.Applied && r.Applied > 0 {
+			continue
+		}
+		r.Stuck = true
+		if p.patient == nil {
+			p.patient = make(map[seatAt]time.Duration)
+		}
+		p.patient[seat] = min(2*patience, maxPatience)
+		heads[at] = headway{r.Applied, now} // if it cannot be removed now, it is tried again then
+		p.n.log.Warn("a replica makes no headway, making it anew", "log", l.ID, "replica", r.ID, "node", r.Node,
+			"applied", r.Applied, "leader applied", l.Applied, "for", patience)
+	}
 }
 
 // plans is what the last round thought of the logs that this node leads, for people.
@@ -115,7 +162,9 @@ func (p *placing) round() time.Duration {
 	applied := n.askApplied(memberships)
 	var steps []place.Step
 	settled := true
-	found := make(map[uint64]planned, len(led))
+	found := n.plans.of(led) // as the last round saw them: a busy node may not say in time who its members are
+	heads := make(map[learnerAt]headway)
+	defer func() { p.heads = heads }()
 	for _, m := range led {
 		ms := memberships[m.shard]
 		if ms == nil {
@@ -123,6 +172,7 @@ func (p *placing) round() time.Duration {
 			continue
 		}
 		l := n.describeLog(m, ms, applied)
+		p.watch(now, &l, view.Nodes, heads)
 		step := place.Plan(&l, p.layout[m.shard], view.Nodes)
 		settled = settled && step.Kind == place.Settled
 		steps = append(steps, step)
@@ -181,17 +231,17 @@ func (n *Node) seen() (out []place.Sighting) {
 }
 
 // membership asks raft who is in a log, linearizably.
-func (n *Node) membership(shard uint64) (*dragonboat.Membership, error) {
+func (n *Node) membership(shard uint64) (*membership, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
-	return n.host.SyncGetShardMembership(ctx, shard)
+	return n.logs[shard].raft.members(ctx)
 }
 
 // memberships is membership of several logs, each waited for beside the others: one that
 // has lost its majority must not hold up what is done about the rest. What cannot be had
 // is left out: this node does not lead it any more, or has no majority.
-func (n *Node) memberships(logs []*machine) map[uint64]*dragonboat.Membership {
-	out := make(map[uint64]*dragonboat.Membership, len(logs))
+func (n *Node) memberships(logs []*machine) map[uint64]*membership {
+	out := make(map[uint64]*membership, len(logs))
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	room := make(chan struct{}, askAtOnce)
@@ -211,8 +261,8 @@ func (n *Node) memberships(logs []*machine) map[uint64]*dragonboat.Membership {
 }
 
 // describeLog is a log as place wants it told.
-func (n *Node) describeLog(m *machine, ms *dragonboat.Membership, applied map[seatAt]uint64) place.Log {
-	l := place.Log{ID: m.shard, Version: ms.ConfigChangeID, Self: m.replica, Applied: applied[seatAt{n.id.HostID, m.shard}]}
+func (n *Node) describeLog(m *machine, ms *membership, applied map[seatAt]uint64) place.Log {
+	l := place.Log{ID: m.shard, Version: ms.Version, Self: m.replica, Applied: applied[seatAt{n.id.HostID, m.shard}]}
 	add := func(set map[uint64]string, voting bool) {
 		for _, id := range sortedShards(set) {
 			host := set[id]
@@ -233,13 +283,14 @@ func (n *Node) describeLog(m *machine, ms *dragonboat.Membership, applied map[se
 func (n *Node) carry(s place.Step) error {
 	ctx, cancel := context.WithTimeout(context.Background(), changeWithin)
 	defer cancel()
+	log := n.logs[s.Log].raft
 	switch s.Kind {
 	case place.Add:
-		return n.host.SyncRequestAddNonVoting(ctx, s.Log, s.Replica, s.Disk, s.Version)
+		return log.addLearner(ctx, s.Replica, s.Disk, s.Version)
 	case place.Promote:
-		return n.host.SyncRequestAddReplica(ctx, s.Log, s.Replica, s.Disk, s.Version)
+		return log.promote(ctx, s.Replica, s.Disk, s.Version)
 	case place.Remove:
-		err := n.host.SyncRequestDeleteReplica(ctx, s.Log, s.Replica, s.Version)
+		err := log.expel(ctx, s.Replica, s.Version)
 		if err == nil && s.Disk != "" {
 			n.tellRemoved(s.Disk)
 		}
@@ -248,6 +299,19 @@ func (n *Node) carry(s place.Step) error {
 		return n.handOver(s.Log, s.Replica)
 	}
 	return nil
+}
+
+// of answers what the last round found of logs.
+func (p *plans) of(logs []*machine) map[uint64]planned {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[uint64]planned, len(logs))
+	for _, m := range logs {
+		if old, ok := p.by[m.shard]; ok {
+			out[m.shard] = old
+		}
+	}
+	return out
 }
 
 // take keeps what a round found.

@@ -81,7 +81,7 @@ func TestFleetStrangers(t *testing.T) {
 			t.Errorf("%s knows a node of another cluster", n.id.NodeID)
 		}
 	})
-	if !x.WaitReady(20 * time.Second) {
+	if !x.WaitReady(90 * time.Second) {
 		t.Error("the node of the other cluster does not serve its own")
 	}
 

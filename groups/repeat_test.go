@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func testGrantMeetsRepeat(t *testing.T, r *rig) {
 			if res.Code != wire.OK || res.Status != wire.StatusOK {
 				t.Fatalf("round %d: the repeat is answered %+v", round, res)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("round %d: the repeat is not answered", round)
 		}
 		b.must(release("b", "h:/q/x"))
@@ -58,5 +59,47 @@ func testLostStaysLost(t *testing.T, r *rig) {
 	}
 	if res := other.inspect("h:/q/x"); res.Owner != "" {
 		t.Fatalf("%q holds what it acquired once, and lost", res.Owner)
+	}
+}
+
+// TestRenewalIsRepeated: a renewal in several domains is the same request when one of the
+// leases is gone at its repeat.
+func TestRenewalIsRepeated(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	a, b := "h:/a0", ""
+	for i := 0; b == ""; i++ {
+		if ns := fmt.Sprintf("g:/b%d", i); r.node.groupOf(ns) == r.node.groupOf(a) {
+			b = ns
+		}
+	}
+	c.must(write("o", a+"/x", time.Hour))
+	c.must(write("o", b+"/x", time.Hour))
+	id := r.next.Add(1)
+	renew := &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000, Domains: []string{a, b}}
+	if res := <-c.start(id, renew).done; res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Fatalf("the renewal is answered %+v", res)
+	}
+	r.session().must(release("o", b+"/x"))
+	c.session = later(c.session)
+	if res := <-c.start(id, renew).done; res.Code != wire.OK || res.Status != wire.RenewLost || res.Path != b {
+		t.Errorf("the repeat is answered %+v, want LOST %s", res, b)
+	}
+}
+
+// TestReleaseInSeveralIsRepeated: a release of paths in several namespaces is the same request
+// when there are more of these at its repeat.
+func TestReleaseInSeveralIsRepeated(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	id, rel := r.next.Add(1), release("o", "h:/a/b/x")
+	rel.Releases = append(rel.Releases, wire.ReleaseRequest{Path: "h:/a/y"}, wire.ReleaseRequest{Path: "g:/p/z"})
+	if res := <-c.start(id, rel).done; res.Code != wire.OK {
+		t.Fatalf("the release is answered %+v", res)
+	}
+	r.session().must(setPolicy("h:/a/b", wire.RecursiveRW))
+	c.session = later(c.session)
+	if res := <-c.start(id, rel).done; res.Code != wire.OK {
+		t.Errorf("the repeat is answered %+v", res)
 	}
 }

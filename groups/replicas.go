@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/lni/dragonboat/v4"
 )
 
 // seat is a replica of a log that a node hosts.
@@ -52,19 +50,17 @@ func (n *Node) startReplica(shard uint64, s seat, awaited bool) error {
 	m.driver, m.awaited = l, awaited
 	m.voting.Store(!s.Joined || s.Voter)
 	l.local.Store(m)
-	if err := startShard(n.host, &n.cfg, n.id, shard, s, m); err != nil {
+	if err := l.raft.start(s, m); err != nil {
 		l.local.Store(nil)
 		return err
 	}
-	entries, err := n.host.GetLogReader(shard)
+	_, last, members, err := l.raft.bounds()
 	if err != nil {
 		return fmt.Errorf("look at log %d: %w", shard, err)
 	}
-	_, members := entries.NodeState()
-	if _, voter := members.Addresses[s.Replica]; voter && s.Joined && !s.Voter {
+	if _, voter := members.Nodes[s.Replica]; voter && s.Joined && !s.Voter {
 		return n.startVoter(shard, s, m)
 	}
-	_, last := entries.GetRange()
 	n.hub.began(shard, last)
 	return nil
 }
@@ -72,7 +68,7 @@ func (n *Node) startReplica(shard uint64, s seat, awaited bool) error {
 // startVoter starts a replica anew that was taken for a learner: the node ended between
 // a snapshot and taking note of what it says.
 func (n *Node) startVoter(shard uint64, s seat, learner *machine) error {
-	if err := n.host.StopReplica(shard, s.Replica); err != nil {
+	if err := n.logs[shard].raft.stop(s.Replica); err != nil {
 		return fmt.Errorf("stop log %d: %w", shard, err)
 	}
 	select {
@@ -97,14 +93,12 @@ func (n *Node) lookForVotes() {
 	if !learns {
 		return
 	}
-	info := n.host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
-	for i := range info.ShardInfoList {
-		s := &info.ShardInfoList[i]
-		m := n.logs[s.ShardID].local.Load()
-		if m == nil || m.replica != s.ReplicaID || s.Pending || s.IsNonVoting {
+	for _, r := range n.raft.replicas() {
+		m := n.logs[r.shard].local.Load()
+		if m == nil || m.replica != r.replica || r.pending || r.learner {
 			continue
 		}
-		if _, votes := s.Replicas[s.ReplicaID]; votes {
+		if _, votes := r.voters[r.replica]; votes {
 			m.voting.Store(true)
 		}
 	}
@@ -119,12 +113,11 @@ func (n *Node) noteVoter(shard uint64) {
 	if !ok || !s.Joined || s.Voter {
 		return
 	}
-	entries, err := n.host.GetLogReader(shard)
+	_, _, members, err := n.logs[shard].raft.bounds()
 	if err != nil {
 		return
 	}
-	_, members := entries.NodeState()
-	if _, voter := members.Addresses[s.Replica]; !voter {
+	if _, voter := members.Nodes[s.Replica]; !voter {
 		return
 	}
 	s.Voter = true
@@ -174,8 +167,8 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 	n.log.Info("deleting a replica that is no member any more", "log", shard, "replica", replica)
 	l := n.logs[shard]
 	m := l.local.Load()
-	err := n.host.StopReplica(shard, replica)
-	if err != nil && !errors.Is(err, dragonboat.ErrShardNotFound) {
+	err := l.raft.stop(replica)
+	if err != nil && !errors.Is(err, errNoReplica) {
 		return fmt.Errorf("stop replica %d of log %d: %w", replica, shard, err)
 	}
 	if m != nil {
@@ -204,7 +197,7 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 	n.hub.endFeeds(shard)
 	ctx, cancel := context.WithTimeout(context.Background(), offload)
 	defer cancel()
-	if err := n.host.SyncRemoveData(ctx, shard, replica); err != nil {
+	if err := l.raft.remove(ctx, replica); err != nil {
 		return fmt.Errorf("delete the raft log of replica %d of log %d: %w", replica, shard, err)
 	}
 	return n.store.clear(shard, n.groupsOf(shard))
@@ -217,6 +210,9 @@ func (n *Node) leftovers() error {
 			continue
 		}
 		found, err := n.store.get(logKey(shard, 'a', nil), func([]byte) error { return nil })
+		if err == nil && !found {
+			found, err = n.store.halfInstalled(shard)
+		}
 		if err == nil && found {
 			err = n.store.clear(shard, n.groupsOf(shard))
 		}

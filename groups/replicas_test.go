@@ -21,7 +21,7 @@ func TestFleetReplicaStarts(t *testing.T) {
 	}
 	m := l.local.Load()
 	n.seats.Lock()
-	err := n.host.StopReplica(l.shard, m.replica)
+	err := l.raft.stop(m.replica)
 	<-m.closed
 	l.local.Store(nil)
 	n.seats.Unlock()

@@ -23,18 +23,12 @@ func (n *Node) settleLoop() {
 	if n.Growable() {
 		return
 	}
-	select {
-	case <-n.ready:
-	case <-n.stop:
+	if n.tasks.wait(forever, n.stop, n.ready) == 0 {
 		return
 	}
-	t := time.NewTicker(settleEvery)
-	defer t.Stop()
 	for left := n.seatsNow(); len(left) > 0; {
-		select {
-		case <-n.stop:
+		if n.tasks.wait(settleEvery, n.stop) == 0 {
 			return
-		case <-t.C:
 		}
 		for shard := range left {
 			if n.compacted(shard) {
@@ -59,12 +53,8 @@ func (n *Node) settleLoop() {
 
 // compacted says that a log's first entry is gone.
 func (n *Node) compacted(shard uint64) bool {
-	entries, err := n.host.GetLogReader(shard)
-	if err != nil {
-		return false
-	}
-	first, _ := entries.GetRange()
-	return first > 1
+	first, _, _, err := n.logs[shard].raft.bounds()
+	return err == nil && first > 1
 }
 
 // compact asks for a snapshot after which no entry before it is kept.

@@ -100,7 +100,7 @@ func (r *rig) openRestored() {
 	}
 	r.node = n
 	r.live.Store(n)
-	if !n.WaitReady(20 * time.Second) {
+	if !n.WaitReady(90 * time.Second) {
 		r.t.Fatalf("not ready: %s", n.health().Message)
 	}
 }

@@ -46,6 +46,16 @@ func (n *Node) groupsOf(shard uint64) (groups []uint16) {
 	return groups
 }
 
+// ordered lists the logs by number. What is done to all of them in the course of requests
+// is done in this order, so that a run of the simulation can be repeated.
+func (n *Node) ordered() []*shardLog {
+	all := make([]*shardLog, 0, len(n.logs))
+	for _, shard := range n.id.shards() {
+		all = append(all, n.logs[shard])
+	}
+	return all
+}
+
 // logOf is the log a group lives in.
 func (n *Node) logOf(group uint16) *shardLog {
 	if group == systemGroup {
@@ -116,6 +126,21 @@ func (n *Node) learnRoutes(since time.Duration) *wire.Error {
 	return nil
 }
 
+// laterWithin is how long a node is asked for routes that are not there yet.
+const laterWithin = 5 * time.Second
+
+// learnRoutesAfter is learnRoutes, but waits a while for routes later than of a version.
+func (n *Node) learnRoutesAfter(version uint64) *wire.Error {
+	res := n.askLeader(n.logs[systemShard], &query{what: askLater, version: version}, n.clock.Mono())
+	if err := res.Err(); err != nil {
+		return err
+	}
+	if res.List != nil {
+		n.setRoutes(wire.NewRoutes(res.Count, n.cfg.Segments, res.List.Names))
+	}
+	return nil
+}
+
 // setRoutes makes this node resolve paths by routes, unless it knows later ones.
 func (n *Node) setRoutes(r *wire.Routes) {
 	for {
@@ -124,6 +149,7 @@ func (n *Node) setRoutes(r *wire.Routes) {
 			return
 		}
 		if n.routes.CompareAndSwap(now, r) {
+			n.moves.rouse()
 			if now == nil || !slices.Equal(now.TopologyRoots(), r.TopologyRoots()) {
 				n.topologyChanged() // clients look for namespaces themselves
 			}

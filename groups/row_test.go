@@ -42,7 +42,7 @@ func served(t *testing.T, row []*waiter, path string) {
 		var res wire.Result
 		select {
 		case res = <-w.o.done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("waiter %d is not granted", i)
 		}
 		if res.Code != wire.OK || res.Status != wire.StatusOK || res.Token <= last {

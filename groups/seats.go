@@ -3,8 +3,6 @@ package groups
 import (
 	"encoding/binary"
 	"sync"
-
-	"github.com/lni/dragonboat/v4"
 )
 
 // seatAt is a log on a node.
@@ -15,7 +13,7 @@ type seatAt struct {
 
 // askApplied asks every node that hosts a replica of the given logs how far it is. Being
 // asked, a node starts replicas that it should have and has not.
-func (n *Node) askApplied(logs map[uint64]*dragonboat.Membership) map[seatAt]uint64 {
+func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
 	type want struct {
 		shards []uint64
 		body   []byte

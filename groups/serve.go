@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"strings"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -63,32 +62,28 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.
 	r := n.routes.Load()
 	req := c.Req
 	switch c.Op {
-	case wire.OpAcquire:
-		return n.acquire(c, r, since, logs)
-	case wire.OpRelease:
-		if ns, one := oneNamespace(r, req.Releases); one && !req.DelWait {
-			return n.single(c, n.groupOf(ns), ns, r, since, logs)
+	case wire.OpAcquire, wire.OpRelease, wire.OpRenew:
+		if c.Op == wire.OpAcquire && len(req.Locks)+len(req.Releases) == 0 {
+			finish(c, &wire.Result{})
+			return nil
 		}
-	case wire.OpRenew:
-		if len(req.Domains) == 1 && strings.IndexByte(req.Domains[0], ':') >= 0 {
-			if ns := r.Resolve(req.Domains[0]); ns == req.Domains[0] {
-				return n.single(c, n.groupOf(ns), "", r, since, logs)
-			}
+		if ok, err := n.inLine(c, since, logs); ok || err != nil {
+			return err
 		}
 	case wire.OpSetWaitEdge, wire.OpClearWaitEdge:
-		return n.single(c, wire.HomeOf(req.Owner, n.cfg.GroupCount), "", r, since, logs)
+		return n.single(c, wire.HomeOf(req.Owner, n.cfg.GroupCount), r, since, logs)
 	case wire.OpIncrToken:
-		return n.single(c, systemGroup, "", r, since, logs)
+		return n.single(c, systemGroup, r, since, logs)
 	case wire.OpSetPolicy, wire.OpDeletePolicy:
-		return n.policyCall(c, r, since, logs)
+		return n.single(c, systemGroup, r, since, logs)
 	case wire.OpInspectPath, wire.OpDescribe, wire.OpIsBlocking:
-		return n.readPath(c, r, req.Path)
+		return n.readPath(c, r, req.Path, since)
 	case wire.OpGetPolicy:
-		return n.readPolicy(c, r)
+		return n.readPolicy(c, since)
 	case wire.OpAssertFencing:
 		if len(req.Paths) > 0 {
 			if ns, one := samePaths(r, req.Paths); one {
-				return n.readAssert(c, ns, r)
+				return n.readAssert(c, ns, r, since)
 			}
 		}
 	}
@@ -98,35 +93,8 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.
 	return n.stepped(c, since)
 }
 
-// acquire queues an acquire, whose paths must all lie in one namespace.
-func (n *Node) acquire(c *wire.Call, r *wire.Routes, since time.Duration, logs *touched) *wire.Error {
-	req := c.Req
-	var first string
-	switch {
-	case len(req.Locks) > 0:
-		first = req.Locks[0].Path
-	case len(req.Releases) > 0:
-		first = req.Releases[0].Path
-	default:
-		finish(c, &wire.Result{})
-		return nil
-	}
-	ns := r.Resolve(first)
-	for i := range req.Locks {
-		if other := r.Resolve(req.Locks[i].Path); other != ns {
-			return spans(first, ns, req.Locks[i].Path, other)
-		}
-	}
-	for i := range req.Releases {
-		if other := r.Resolve(req.Releases[i].Path); other != ns {
-			return spans(first, ns, req.Releases[i].Path, other)
-		}
-	}
-	return n.single(c, n.groupOf(ns), ns, r, since, logs)
-}
-
-// single queues a call that is one command in one group.
-func (n *Node) single(c *wire.Call, group uint16, ns string, r *wire.Routes, since time.Duration, logs *touched) *wire.Error {
+// single queues a call that is one command in one group, and about no namespace.
+func (n *Node) single(c *wire.Call, group uint16, r *wire.Routes, since time.Duration, logs *touched) *wire.Error {
 	l := n.logOf(group)
 	if err := n.redirects(c, l); err != nil {
 		return err
@@ -134,84 +102,110 @@ func (n *Node) single(c *wire.Call, group uint16, ns string, r *wire.Routes, sin
 	if err := n.refusesIn(c.Op, l); err != nil {
 		return err
 	}
+	if c.Op == wire.OpAcquire && c.Req.Flags&wire.FlagNoQueue != 0 {
+		if err := l.unled(); err != nil {
+			return err
+		}
+	}
 	if err := n.admit(group); err != nil {
 		return err
 	}
-	p, ok := c.Ctl.(*part)
-	if !ok {
-		p = new(part)
-		c.Ctl = p
-	}
+	p := partOf(c)
 	*p = part{
-		call: c, log: l, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, nsLen: len(ns), version: r.Version,
-		session: c.Session, id: c.ID, since: since, counted: true,
-	}
-	if c.Op == wire.OpAcquire {
-		p.meta = c.Session.Meta
-		if len(c.Req.Meta) > 0 {
-			p.meta = c.Req.Meta
-		}
-		p.waits = c.Req.Flags&wire.FlagWait != 0
-	}
-	if c.Bound {
-		p.bound, p.grace = true, c.Grace
-	}
-	if p.waits {
-		var to repliers
-		n.attach(p, &to)
-		to.flush()
+		call: c, log: l, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, version: r.Version,
+		session: c.Session, id: c.ID, settled: c.Settled, since: since, counted: true,
 	}
 	l.push(p)
 	logs.add(l)
 	return nil
 }
 
-// policyCall queues a policy change in the system group, under the namespace's one
-// name.
-func (n *Node) policyCall(c *wire.Call, r *wire.Routes, since time.Duration, logs *touched) *wire.Error {
-	if ns := r.Canonical(c.Req.Namespace); ns != c.Req.Namespace {
-		req := *c.Req
-		req.Namespace = ns
-		c.Body, c.NArgs = wire.AppendArgs(nil, &req)
+// partOf answers the part that a call is the whole of.
+func partOf(c *wire.Call) *part {
+	p, ok := c.Ctl.(*part)
+	if !ok {
+		p = new(part)
+		c.Ctl = p
 	}
-	return n.single(c, systemGroup, "", r, since, logs)
+	return p
 }
 
-// again sends a call on its way a second time: a routing change overtook it. It
-// waits until this node knows the new routes, or a little, if the change is still
-// under way.
-func (n *Node) again(c *wire.Call, version uint64, since time.Duration) {
-	const pause = 5 * time.Millisecond
-	for waited := time.Duration(0); waited < pause || n.routes.Load().Version < version; waited += pause {
-		if n.clock.Mono()-since >= n.cfg.RequestTimeout {
-			finish(c, &wire.Result{Code: wire.Unavailable, Message: "the namespace was being moved for all of request_timeout_ms; nothing was done"})
-			return
+// queue queues a call that is one command in one namespace. It is called under the lock of
+// its session's line, so that commands are queued in their order.
+func (n *Node) queue(
+	c *wire.Call, e errand, r *wire.Routes, since time.Duration, ln *line, came uint64, logs *touched,
+) *wire.Error {
+	group := n.groupOf(e.ns)
+	if err := n.admit(group); err != nil {
+		return err
+	}
+	l, p := n.logOf(group), partOf(c)
+	*p = part{
+		call: c, log: l, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, nsLen: e.head, version: r.Version,
+		session: c.Session, id: c.ID, settled: c.Settled, since: since, counted: true, ns: e.ns, routes: r, came: came,
+	}
+	if c.Op == wire.OpAcquire {
+		p.hasty = c.Req.Flags&wire.FlagNoQueue != 0
+		p.meta = c.Session.Meta
+		if len(c.Req.Meta) > 0 {
+			p.meta = c.Req.Meta
 		}
-		time.Sleep(pause)
-		if n.routes.Load().Version < version && n.logs[systemShard].own() == nil {
-			_ = n.learnRoutes(since) // without an answer the old ones are refused once more
+		if p.waits = c.Req.Flags&wire.FlagWait != 0; p.waits {
+			p.until = since + waitOf(c.Req) + waitSlack
 		}
 	}
-	if c.Session.Redirect { // it was begun here
-		s := *c.Session
-		s.Redirect = false
-		c.Session = &s
+	if c.Bound {
+		p.bound, p.grace = true, c.Grace
 	}
-	c.Req = new(wire.Request)
-	err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, c.Req)
-	if err == nil {
-		var logs touched
-		err = n.dispatch(c, since, &logs)
-		logs.start()
+	if p.waits {
+		var to repliers
+		attached := n.attach(p, &to)
+		to.flush()
+		if !attached {
+			n.land(p)
+			return superseded.Err()
+		}
 	}
-	if err != nil {
-		finish(c, &wire.Result{Code: err.Code, Message: err.Message})
+	ln.enter(p)
+	if !l.enqueue(p) {
+		ln.drop(p)
+		n.landed(group)
+		p.counted = false
+		if p.waits {
+			n.waits.take(p.caller(), p)
+		}
+		return logClosed.Err()
 	}
+	logs.add(l)
+	return nil
+}
+
+// waitSlack is how long after the end of a wait's time its answer is waited for: it comes
+// from the leader, unless that cannot be heard.
+const waitSlack = time.Second
+
+// waitOf is how long an acquire may wait in the queue.
+func waitOf(req *wire.Request) time.Duration {
+	ms := req.QueueTTLMillis
+	if ms == 0 {
+		ms = wire.DefaultQueueTTLMillis
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // Cancel implements wire.Handler.
 func (n *Node) Cancel(s *wire.Session, id uint64) {
-	if w, ok := n.waits.end(engine.Caller{Session: engine.Session(s.ID), ID: id}); ok {
+	ln := lineOf(s)
+	ln.mu.Lock() // meanwhile it is either held back or not
+	held := ln.takeOut(n, func(p *part) bool { return p.waits && p.id == id })
+	var w wait
+	var ok bool
+	if len(held) == 0 {
+		w, ok = n.waits.end(engine.Caller{Session: engine.Session(s.ID), ID: id})
+	}
+	ln.mu.Unlock()
+	answerAll(held, &cancelledInMove)
+	if ok {
 		n.endWait(w)
 	}
 }
@@ -225,6 +219,7 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 	if n.draining.Load() {
 		return
 	}
+	lineOf(s).end()
 	ended := n.waits.endAll(engine.Session(s.ID), func(p *part) (grace uint64, ok bool) {
 		switch {
 		case p.session.Epoch > s.Epoch:
@@ -241,20 +236,14 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 	for _, w := range ended {
 		n.endWait(w)
 	}
+	n.closedHeld(s)
 	if !tied || resumed {
 		return
 	}
-	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpDetach})
-	for shard, l := range n.logs {
-		if shard == systemShard {
-			continue
+	for _, l := range n.ordered() {
+		if l.shard != systemShard {
+			n.detach(l, s)
 		}
-		n.inflight[n.slot(everyGroup)].Add(1)
-		l.push(&part{
-			done: func(*part, *wire.Result) {}, group: everyGroup, op: wire.OpDetach, nargs: nargs, body: body,
-			session: s, since: n.clock.Mono(), counted: true,
-		})
-		l.start()
 	}
 }
 

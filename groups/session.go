@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"bytes"
 	"cmp"
 	"container/list"
 	"encoding/binary"
@@ -16,45 +15,67 @@ import (
 //
 // A client whose connection broke cannot know which of its unanswered requests
 // were carried out. It asks them again, with their ids, on its next connection.
-// So each log keeps, for each session, the answers to its last requests in that
-// log: as many as the session may have unanswered at once. More are never needed:
-// answers travel in the order they were given, so a client that has not seen an
-// answer has not seen any later one either, and has stopped asking at its window.
-// A request that is carried out in steps has an answer for each, which count as one.
+// So each log keeps, for each session, the answers to its requests in that log until the
+// client says that it has them (settled), and a bounded number of them: MaxWindow for a
+// session that settles, its window for one that never does. A request that is carried out
+// in steps has an answer for each, which count as one.
 //
-// Nodes repeat too, when they do not know whether a command that they forwarded was
-// carried out (forward.go). And a client that goes to another node leaves copies of its
-// requests behind: each session's connections are counted, and what comes from an earlier
-// one than the latest that was seen is not carried out any more.
+// Beyond that the oldest answers are forgotten, and what may be a repeat of one that was is
+// refused. What may be: a client asks again on a later connection, and each session's
+// connections are counted. So an id above the highest that was answered when the latest
+// connection came (mark) was asked there first, however late it comes here: what is carried
+// out in steps, or waited, comes behind requests that were asked after it. Or it asks again
+// on the same connection, which the log cannot tell from that; but whoever serves the
+// connection can, as ids grow on it, and says so (wire.Call.Again). Nodes repeat too, when
+// they do not know whether a command that they forwarded was carried out (forward.go), and
+// say so.
+//
+// A client that goes to another node leaves copies of its requests behind: what comes from an
+// earlier connection than the latest that was seen is not carried out any more.
+//
+// A waiting acquire is known by its place in the queue until it is answered, and a session
+// is remembered for as long as it waits for something.
 //
 // What is kept here is a function of the log. It belongs to the log and not to
 // one of its groups, as a session's window spans them.
 
+// What this build states of sessions when it takes office (limits.go).
 const (
 	// RepeatMillis is how long a session that asks nothing is remembered.
 	RepeatMillis = 60_000
 	// MaxWindow is the most answers kept for a session in one log.
 	MaxWindow = 1024
-	// maxSessions is how many sessions one log remembers; over it the one that has
-	// been silent longest is forgotten, and its repeats would be carried out anew.
+	// maxSessions is how many sessions one log remembers; requests of further ones are
+	// refused, for to forget one early would be to carry its repeats out anew.
 	maxSessions = 65_536
 	// maxSteps is how many answers one log keeps for a session beyond its window, for
 	// requests of many steps; over it the oldest requests are forgotten.
 	maxSteps = 4096
+	// forgetAtOnce is how many sessions whose time is over are let go of by one entry. The
+	// others count as forgotten too; it only bounds what an entry costs.
+	forgetAtOnce = 1000
 )
 
-// session is what one log remembers of a client's session.
+// session is what one log remembers of a client's session. Whoever changes it says so
+// first (sessions.changes), but for what follows behind the answers.
 type session struct {
 	id      engine.Session
-	last    int64  // lease clock of its last command, ms
-	epoch   uint64 // the latest of its connections that was seen
-	highest uint64
-	window  int
-	ring    []request // the oldest at next once it is full
-	next    int
-	more    int  // answers in ring that are not the first of their request
-	dirty   bool // differs from its row
-	place   *list.Element
+	last    int64     // lease clock of its last command, or of the end of its last wait, ms
+	epoch   uint64    // the latest of its connections that was seen
+	highest uint64    // id that was answered
+	mark    uint64    // highest when the latest connection was first seen: above it nothing is a repeat
+	settled uint64    // the client has the answers to all ids below
+	lost    uint64    // highest id whose answer was forgotten, and is not settled
+	window  int       // most requests that it said to keep unanswered
+	ring    []request // the oldest at head
+	head    int
+	more    int // answers in ring that are not the first of their request
+
+	waits   int           // open acquires, or policy changes under way; not in the row: it follows from the groups
+	swept   uint64        // settled when all that was settled was let go of
+	changed uint64        // generation in which it last came to differ from its row, 0: it does not
+	gone    bool          // it is not among the sessions any more
+	place   *list.Element // in age, nil while it waits for something
 }
 
 // request is the answers to one request.
@@ -63,14 +84,18 @@ type request struct {
 	more []answered // to its other steps
 }
 
+// kept is the requests with answers, in the order of these.
+func (s *session) kept() []request { return s.ring[s.head:] }
+
 // find answers what was answered to a part of request id, nil when that is not
 // known.
 func (s *session) find(id, sub uint64) *answered {
-	if id > s.highest {
+	if id > s.highest || id < s.settled {
 		return nil
 	}
-	for i := range s.ring {
-		r := &s.ring[i]
+	kept := s.kept()
+	for i := range kept {
+		r := &kept[i]
 		if r.id != id {
 			continue
 		}
@@ -87,170 +112,163 @@ func (s *session) find(id, sub uint64) *answered {
 	return nil
 }
 
+// forgot says that a request to which no answer is known may have had one. again says that
+// it was asked before, on the same connection or by a node.
+func (s *session) forgot(id uint64, again bool) bool {
+	return id < s.settled || id <= s.lost && (again || id <= s.mark)
+}
+
 // add remembers an answer, over the one it has for that id if there is one.
-func (s *session) add(a answered) {
-	s.dirty = true
+func (s *session) add(a answered, l *limits) {
 	if old := s.find(a.id, a.sub); old != nil {
 		*old = a
 		return
 	}
 	if a.sub != 0 && a.id <= s.highest {
-		for i := range s.ring {
-			if s.ring[i].id == a.id {
-				s.ring[i].more = append(s.ring[i].more, a)
+		kept := s.kept()
+		for i := range kept {
+			if kept[i].id == a.id {
+				kept[i].more = append(kept[i].more, a)
 				s.more++
-				s.trim(a.id)
+				s.trim(a.id, l)
 				return
 			}
 		}
 	}
 	s.highest = max(s.highest, a.id)
-	if len(s.ring) < s.window {
-		s.ring = append(s.ring, request{answered: a})
+	if a.id < s.settled {
 		return
 	}
-	s.more -= len(s.ring[s.next].more)
-	s.ring[s.next] = request{answered: a}
-	s.next = (s.next + 1) % len(s.ring)
+	if s.head > 0 && len(s.ring) == cap(s.ring) { // there is room at the start
+		n := copy(s.ring, s.kept())
+		clear(s.ring[n:])
+		s.ring, s.head = s.ring[:n], 0
+	}
+	s.ring = append(s.ring, request{answered: a})
+	if len(s.kept()) > s.room(l) {
+		s.sweep()
+	}
+	for len(s.kept()) > s.room(l) {
+		s.drop()
+	}
+}
+
+// room is how many requests' answers are kept.
+func (s *session) room(l *limits) int {
+	if s.settled > 0 {
+		return l.MaxWindow
+	}
+	return min(s.window, l.MaxWindow)
+}
+
+// drop lets the oldest answer go.
+func (s *session) drop() {
+	r := &s.ring[s.head]
+	if r.id >= s.settled {
+		s.lost = max(s.lost, r.id)
+	}
+	s.more -= len(r.more)
+	*r = request{}
+	if s.head++; s.head == len(s.ring) {
+		s.ring, s.head = s.ring[:0], 0
+	}
 }
 
 // trim forgets the oldest requests, but not one of them, while there are too many
 // answers.
-func (s *session) trim(but uint64) {
-	if s.more <= maxSteps {
+func (s *session) trim(but uint64, l *limits) {
+	if s.more > l.MaxSteps {
+		s.sweep()
+	}
+	for s.more > l.MaxSteps && s.ring[s.head].id != but {
+		s.drop()
+	}
+}
+
+// settle lets go of the answers that the client has, as far as they are the oldest. The
+// others go when room is needed.
+func (s *session) settle(below uint64) {
+	s.settled = below
+	for len(s.kept()) > 0 && s.ring[s.head].id < below {
+		s.drop()
+	}
+}
+
+// sweep lets go of all answers that are settled.
+func (s *session) sweep() {
+	if s.swept == s.settled {
 		return
 	}
-	s.unroll()
-	for s.more > maxSteps && s.ring[0].id != but {
-		s.more -= len(s.ring[0].more)
-		s.ring = s.ring[1:]
-	}
-}
-
-// unroll puts the oldest request at the ring's start.
-func (s *session) unroll() {
-	s.ring = append(append([]request(nil), s.ring[s.next:]...), s.ring[:s.next]...)
-	s.next = 0
-}
-
-// resize gives the session another window.
-func (s *session) resize(window int) {
-	if window <= s.window {
-		return
-	}
-	s.unroll() // so that it can grow at its end
-	s.window = window
-}
-
-// row is the session as it is kept on disk.
-func (s *session) row(dst []byte) []byte {
-	dst = binary.AppendVarint(dst, s.last)
-	dst = binary.AppendUvarint(dst, uint64(s.window))
-	dst = binary.AppendUvarint(dst, uint64(len(s.ring)+s.more))
-	for i := range s.ring {
-		r := &s.ring[(s.next+i)%len(s.ring)]
-		dst = r.answered.append(dst)
-		for i := range r.more {
-			dst = r.more[i].append(dst)
+	s.swept = s.settled
+	left := s.ring[:0]
+	for _, r := range s.kept() {
+		if r.id < s.settled {
+			s.more -= len(r.more)
+		} else {
+			left = append(left, r)
 		}
 	}
-	dst = binary.AppendUvarint(dst, s.epoch)
-	at := uint64(0)
-	for i := range s.ring {
-		r := &s.ring[(s.next+i)%len(s.ring)]
-		dst, at = r.answered.appendNothing(dst, at), at+1
-		for i := range r.more {
-			dst, at = r.more[i].appendNothing(dst, at), at+1
+	clear(s.ring[len(left):])
+	s.ring, s.head = left, 0
+}
+
+// sessionRow is the first byte of a session's row. Rows of earlier builds begin with an even
+// one, as they begin with a time.
+const sessionRow = 1
+
+// row is the session as it is kept on disk: all that decides what becomes of its requests.
+func (s *session) row() []byte {
+	dst := binary.AppendVarint([]byte{sessionRow}, s.last)
+	for _, v := range [...]uint64{s.epoch, s.highest, s.mark, s.settled, s.lost, uint64(s.window)} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	s.sweep()
+	kept := s.kept()
+	dst = binary.AppendUvarint(dst, uint64(len(kept)+s.more))
+	for i := range kept {
+		dst = kept[i].append(dst)
+		for j := range kept[i].more {
+			dst = kept[i].more[j].append(dst)
 		}
 	}
 	return dst
 }
 
-// sessions is every session of a log.
-type sessions struct {
-	byID map[engine.Session]*session
-	age  list.List // of *session, the longest silent first
-	gone []engine.Session
-}
-
-func newSessions() *sessions { return &sessions{byID: make(map[engine.Session]*session)} }
-
-// use answers the session of a command, made if it is new.
-func (t *sessions) use(ref *sessionRef, now int64) *session {
-	s := t.byID[ref.id]
-	if s == nil {
-		if len(t.byID) >= maxSessions {
-			t.forget(t.oldest())
-		}
-		s = &session{id: ref.id}
-		s.place = t.age.PushBack(s)
-		t.byID[ref.id] = s
+// sessionOf reads what row answers.
+func sessionOf(id engine.Session, row []byte, l *limits) (*session, error) {
+	if len(row) == 0 || row[0] != sessionRow {
+		return earlierSession(id, row, l)
 	}
-	s.resize(windowOf(ref.window))
-	if ref.epoch > s.epoch {
-		s.epoch, s.dirty = ref.epoch, true
+	r := entryReader{buf: row[1:]}
+	s := &session{id: id, last: r.varint()}
+	head := [6]uint64{}
+	for i := range head {
+		head[i] = r.uvarint()
 	}
-	if s.last != now {
-		s.last = now
-		t.age.MoveToBack(s.place)
+	n := r.uvarint()
+	if n > uint64(len(r.buf)) {
+		r.err = errEntry
+		n = 0
 	}
-	return s
-}
-
-// oldest is the session silent for longest; of several the one with the lowest
-// id, so that it does not depend on the order in which a replica came to know them.
-func (t *sessions) oldest() *session {
-	first := t.age.Front().Value.(*session)
-	for e := t.age.Front().Next(); e != nil; e = e.Next() {
-		s := e.Value.(*session)
-		if s.last != first.last {
-			break
-		}
-		if bytes.Compare(s.id[:], first.id[:]) < 0 {
-			first = s
+	s.ring = make([]request, 0, n)
+	for ; n > 0 && r.err == nil; n-- {
+		a := r.answered()
+		if at := len(s.ring) - 1; at >= 0 && s.ring[at].id == a.id {
+			s.ring[at].more = append(s.ring[at].more, a)
+			s.more++
+		} else {
+			s.ring = append(s.ring, request{answered: a})
 		}
 	}
-	return first
+	s.epoch, s.highest, s.mark, s.settled, s.lost, s.window = head[0], head[1], head[2], head[3], head[4], int(head[5])
+	return s, r.err
 }
 
-// windowOf bounds what a client said of itself.
-func windowOf(window int) int {
-	if window <= 0 || window > MaxWindow {
-		return MaxWindow
-	}
-	return window
-}
-
-func (t *sessions) forget(s *session) {
-	t.age.Remove(s.place)
-	delete(t.byID, s.id)
-	t.gone = append(t.gone, s.id)
-}
-
-// expire forgets the sessions that were silent for too long.
-func (t *sessions) expire(now int64) {
-	for e := t.age.Front(); e != nil; e = t.age.Front() {
-		s := e.Value.(*session)
-		if s.last+RepeatMillis > now {
-			return
-		}
-		t.forget(s)
-	}
-}
-
-// loaded ends the rows of load.
-func (t *sessions) loaded() {
-	all := slices.Collect(maps.Values(t.byID))
-	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.last, b.last) })
-	for _, s := range all {
-		s.place = t.age.PushBack(s)
-	}
-}
-
-// load takes a session's row in. Sessions come in any order; loaded ends them.
-func (t *sessions) load(id engine.Session, row []byte) error {
+// earlierSession reads a row of a build before answers were settled. It forgot answers and
+// did not say which: what is below those it has may be a repeat.
+func earlierSession(id engine.Session, row []byte, l *limits) (*session, error) {
 	r := entryReader{buf: row}
-	s := &session{id: id, last: r.varint(), window: windowOf(int(r.uvarint()))}
+	s := &session{id: id, last: r.varint(), window: windowOf(int(r.uvarint()), l)}
 	var all []answered
 	for n := r.uvarint(); n > 0 && r.err == nil; n-- {
 		a := answered{id: r.uvarint(), sub: r.uvarint()}
@@ -260,20 +278,172 @@ func (t *sessions) load(id engine.Session, row []byte) error {
 		a.op, a.status, a.token = wire.Op(r.byte()), wire.Status(r.byte()), r.varint()
 		all = append(all, a)
 	}
-	if len(r.buf) > 0 { // what an earlier build wrote ends here
+	if len(r.buf) > 0 { // what a still earlier build wrote ends here
 		s.epoch = r.uvarint()
 	}
 	for len(r.buf) > 0 && r.err == nil {
 		at, code, reason := r.uvarint(), wire.Code(r.byte()), wire.Reason(r.byte())
 		if at >= uint64(len(all)) {
-			return errEntry
+			return nil, errEntry
 		}
 		all[at].code, all[at].reason = code, reason
 	}
 	for _, a := range all {
-		s.add(a)
+		s.add(a, l)
 	}
-	s.dirty = false
+	if len(all) > 0 {
+		s.lost = max(s.lost, slices.MinFunc(all, func(a, b answered) int { return cmp.Compare(a.id, b.id) }).id-1)
+	}
+	s.mark = s.highest
+	return s, r.err
+}
+
+// windowOf bounds what a client said of itself.
+func windowOf(window int, l *limits) int {
+	if window <= 0 || window > l.MaxWindow {
+		return l.MaxWindow
+	}
+	return window
+}
+
+// sessions is every session of a log.
+type sessions struct {
+	byID map[engine.Session]*session
+	age  list.List // of *session, the longest silent first; those that wait for something are not in it
+
+	// How sessions get to disk: checkpoint.go.
+	generation uint64     // of changes, from 1
+	changed    []*session // in this generation
+	gone       []engine.Session
+	image      *sessionImage // the last that was taken
+}
+
+func newSessions() *sessions {
+	return &sessions{byID: make(map[engine.Session]*session), generation: 1}
+}
+
+// use answers the session of a command, made if it is new; nil when there is no room for
+// one more.
+func (t *sessions) use(ref *sessionRef, now int64, l *limits) *session {
+	s := t.byID[ref.id]
+	if s != nil && s.over(now, l) {
+		t.forget(s)
+		s = nil
+	}
+	if s == nil {
+		if s = t.made(ref.id, now, l); s == nil {
+			return nil
+		}
+	}
+	window := windowOf(ref.window, l)
+	if s.last == now && ref.epoch <= s.epoch && window <= s.window {
+		return s
+	}
+	t.changes(s)
+	s.window = max(s.window, window)
+	if ref.epoch > s.epoch {
+		s.epoch, s.mark = ref.epoch, s.highest
+	}
+	t.heard(s, now)
+	return s
+}
+
+// made makes a new session, if there is room.
+func (t *sessions) made(id engine.Session, now int64, l *limits) *session {
+	if len(t.byID) >= l.MaxSessions {
+		first := t.age.Front()
+		if first == nil || !first.Value.(*session).over(now, l) && engine.Planted != engine.PlantForgotten {
+			return nil
+		}
+		t.forget(first.Value.(*session))
+	}
+	s := &session{id: id, last: now}
+	s.place = t.age.PushBack(s)
 	t.byID[id] = s
-	return r.err
+	t.changes(s)
+	return s
+}
+
+// heard notes that the session asked something, or was answered.
+func (t *sessions) heard(s *session, now int64) {
+	s.last = now
+	if s.place != nil {
+		t.age.MoveToBack(s.place)
+	}
+}
+
+// over says that the session was silent for too long: it counts as forgotten.
+func (s *session) over(now int64, l *limits) bool {
+	return s.waits == 0 && s.last+int64(l.RepeatMillis) <= now
+}
+
+// waits notes how many answers a session waits for.
+func (t *sessions) waits(s *session, n int, now int64) {
+	switch s.waits = n; {
+	case n > 0 && s.place != nil:
+		t.age.Remove(s.place)
+		s.place = nil
+	case n == 0 && s.place == nil:
+		t.changes(s)
+		s.last = now
+		s.place = t.age.PushBack(s)
+	}
+}
+
+func (t *sessions) forget(s *session) {
+	t.changes(s)
+	t.age.Remove(s.place)
+	delete(t.byID, s.id)
+	s.gone = true
+	t.gone = append(t.gone, s.id)
+}
+
+// expire forgets sessions that were silent for too long.
+func (t *sessions) expire(now int64, l *limits) {
+	for range forgetAtOnce {
+		e := t.age.Front()
+		if e == nil || !e.Value.(*session).over(now, l) {
+			return
+		}
+		t.forget(e.Value.(*session))
+	}
+}
+
+// load takes a session's row in. Sessions come in any order; loaded ends them.
+func (t *sessions) load(id engine.Session, row []byte, l *limits) error {
+	s, err := sessionOf(id, row, l)
+	if err != nil {
+		return err
+	}
+	t.byID[id] = s
+	return nil
+}
+
+// loaded ends the rows of load: waiting is who waits for something, once for each.
+func (t *sessions) loaded(waiting []engine.Session) {
+	for _, id := range waiting {
+		if s := t.byID[id]; s != nil {
+			s.waits++
+		}
+	}
+	all := slices.Collect(maps.Values(t.byID))
+	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.last, b.last) })
+	for _, s := range all {
+		if s.waits == 0 {
+			s.place = t.age.PushBack(s)
+		}
+	}
+}
+
+// lasting answers the rows of the sessions that count at an instant, by their ids.
+func (t *sessions) lasting(now int64, l *limits) (rows []byte) {
+	ids := slices.SortedFunc(maps.Keys(t.byID), func(a, b engine.Session) int { return slices.Compare(a[:], b[:]) })
+	for _, id := range ids {
+		if s := t.byID[id]; !s.over(now, l) {
+			row := s.row()
+			rows = binary.AppendUvarint(append(rows, id[:]...), uint64(len(row)))
+			rows = append(rows, row...)
+		}
+	}
+	return rows
 }

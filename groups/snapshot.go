@@ -1,9 +1,8 @@
 package groups
 
 import (
-	"errors"
-	"fmt"
 	"io"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	sm "github.com/lni/dragonboat/v4/statemachine"
@@ -20,32 +19,47 @@ import (
 // frozen is the instant a snapshot is of.
 type frozen struct {
 	im   *image
+	owed []*sessionImage // of sessions, to be laid over the disk, the last of this instant; nil for a backup
 	disk *pebble.Snapshot
 }
 
 // PrepareSnapshot implements statemachine.IOnDiskStateMachine.
-func (m *machine) PrepareSnapshot() (any, error) { return m.freeze(true), nil }
+func (m *machine) PrepareSnapshot() (any, error) {
+	if f := m.freeze(true); f != nil {
+		return f, nil
+	}
+	return nil, errHalfInstalled
+}
 
 // freeze takes the instant that a snapshot or a backup is of, with the log's sessions
-// or without.
+// or without; nil of a log that is half installed.
 func (m *machine) freeze(sessions bool) *frozen {
+	if m.installing.Load() {
+		return nil
+	}
 	m.checkpoints.Lock()
 	defer m.checkpoints.Unlock()
+	if m.installing.Load() {
+		return nil
+	}
+	if sessions {
+		m.whole(m.sessions.image)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	im := &image{applied: m.applied, log: m.logRow(), sessions: make(map[engine.Session][]byte)}
+	im := &image{applied: m.applied, log: m.logRow()}
 	for _, g := range m.order {
 		im.groups = append(im.groups, imageGroup{g, g.current()})
 	}
 	if m.system != nil {
 		im.system, im.changes = m.system.AllRows(), m.system.Changes()
 	}
+	f := &frozen{im: im, disk: m.store.db.NewSnapshot()}
 	if sessions {
-		for id, s := range m.sessions.byID {
-			im.sessions[id] = s.row(nil)
-		}
+		m.owed = append(m.owed, m.sessions.take())
+		f.owed = slices.Clone(m.owed)
 	}
-	return &frozen{im: im, disk: m.store.db.NewSnapshot()}
+	return f
 }
 
 // SaveSnapshot implements statemachine.IOnDiskStateMachine.
@@ -61,11 +75,40 @@ func (m *machine) SaveSnapshot(prepared any, to io.Writer, stop <-chan struct{})
 	for row, val := range f.im.system {
 		w.Row(rows.System(nil, []byte(row)), val)
 	}
-	for id, val := range f.im.sessions {
-		w.Row(logKey(m.shard, 's', id[:]), val)
+	if err := m.writeSessions(w, f); err != nil {
+		return err
 	}
 	w.Row(logKey(m.shard, 'a', nil), f.im.log)
 	return w.End()
+}
+
+// writeSessions writes the rows of sessions: those on disk, but for what images say
+// otherwise, and those of the images.
+func (m *machine) writeSessions(w *rowWriter, f *frozen) error {
+	if f.owed == nil {
+		return nil
+	}
+	over := make(map[engine.Session][]byte)
+	for _, im := range f.owed {
+		m.whole(im)
+		im.over(over)
+	}
+	head := logKey(m.shard, 's', nil)
+	err := each(f.disk, head, upper(head), len(head), func(id, val []byte) error {
+		if _, changed := over[engine.Session(id)]; !changed {
+			w.Row(logKey(m.shard, 's', id), val)
+		}
+		return w.Err()
+	})
+	if err != nil {
+		return err
+	}
+	for id, val := range over {
+		if val != nil {
+			w.Row(logKey(m.shard, 's', id[:]), val)
+		}
+	}
+	return w.Err()
 }
 
 // rowWriter writes the rows of an image.
@@ -88,12 +131,17 @@ func (w *rowWriter) group(disk *pebble.Snapshot, g *imageGroup) error {
 	if err != nil {
 		return err
 	}
-	head := groupKey(nil, g.g.number, nil)
+	head, floors := groupKey(nil, g.g.number, nil), g.view.Floors()
 	err = each(disk, head, upper(head), len(head), func(row, val []byte) error {
 		select {
 		case <-w.stop:
 			return sm.ErrSnapshotStopped
 		default:
+		}
+		if len(floors) > 0 && engine.IsFenceRow(row) {
+			if f, err := engine.ParseFence(val); err != nil || floors.Fold(row, f.Token) {
+				return err
+			}
 		}
 		if _, changed := over[string(row)]; !changed {
 			w.Row(append(head[:len(head):len(head)], row...), val)
@@ -109,51 +157,4 @@ func (w *rowWriter) group(disk *pebble.Snapshot, g *imageGroup) error {
 		}
 	}
 	return w.Err()
-}
-
-// RecoverFromSnapshot implements statemachine.IOnDiskStateMachine: what the disk
-// and the memory hold of the log is replaced.
-func (m *machine) RecoverFromSnapshot(from io.Reader, stop <-chan struct{}) error {
-	m.checkpoints.Lock()
-	defer m.checkpoints.Unlock()
-	b := m.store.db.NewBatch()
-	defer b.Close()
-	if err := clearRows(b, m.shard, m.node.groupsOf(m.shard)); err != nil {
-		return err
-	}
-	if err := readRows(rows.NewReader(from), stop, b); err != nil {
-		return fmt.Errorf("snapshot of log %d: %w", m.shard, err)
-	}
-	if err := b.Commit(pebble.Sync); err != nil {
-		m.fail(err)
-	}
-	if err := m.load(); err != nil {
-		m.fail(err)
-	}
-	m.node.hub.missed(m.shard, m.applied)
-	if m.driver != nil {
-		m.driver.overtaken(m.office, m.number)
-	}
-	return nil
-}
-
-// readRows puts the rows of a snapshot into a batch.
-func readRows(r *rows.Reader, stop <-chan struct{}, b *pebble.Batch) error {
-	for {
-		select {
-		case <-stop:
-			return sm.ErrSnapshotStopped
-		default:
-		}
-		key, val, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = b.Set(key, val, nil)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -26,6 +26,7 @@ type nodeSeen struct {
 	alive                      bool
 	since                      time.Duration // how long alive has been so
 	stable                     bool          // counts for placement, unless it leaves
+	placed                     bool          // logs are laid out over it, as this node does that
 	drain                      place.Drain   // what it says of itself
 	native, raft, link, gossip string
 	shortage                   members.Shortage // of disk space
@@ -38,8 +39,10 @@ type logSeen struct {
 	leader    string   // node id, "" when nobody is known to lead
 	term      uint64   // of the leader
 	target    []string // nodes its voters belong on; nil: no leader has told yet
+	placed    []string // nodes that its leader lays logs out over; nil: it has not told
 	step      string   // what is done about it, or waited for
 	since     time.Duration
+	stalled   time.Duration // how long its leader's entries have not been applied, 0: they are
 	groups    int
 }
 
@@ -79,7 +82,7 @@ func (s *survey) listNodes() map[string]*wire.NodeStatus {
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		nodes[n.id] = &wire.NodeStatus{
-			NodeID: n.id, HostID: n.host, Alive: n.alive, ForMillis: n.since.Milliseconds(), Stable: n.stable,
+			NodeID: n.id, HostID: n.host, Alive: n.alive, ForMillis: n.since.Milliseconds(), Stable: n.stable, Placed: n.placed,
 			Drain: max(wire.Drain(n.drain), s.marks[n.id]).String(), NativeAddr: n.native, RaftAddr: n.raft, LinkAddr: n.link,
 			GossipAddr: n.gossip, Formats: n.formats, State: wire.NodeDead, DiskFree: n.shortage.Free, DiskReserve: n.shortage.Reserve,
 		}
@@ -117,9 +120,14 @@ func stateOf(n *wire.NodeStatus) string {
 func (l *logSeen) report(nodes map[string]*wire.NodeStatus) wire.LogStatus {
 	out := wire.LogStatus{
 		Log: l.ID, Name: logName(l.ID), Leader: l.leader, Term: l.term, Version: l.Version, Target: append([]string{}, l.target...),
-		Voters: []wire.ReplicaStatus{}, Learners: []wire.ReplicaStatus{}, Step: l.step, StepMillis: l.since.Milliseconds(), Groups: l.groups,
+		Voters: []wire.ReplicaStatus{}, Learners: []wire.ReplicaStatus{}, Step: l.step, StepMillis: l.since.Milliseconds(), StalledMillis: l.stalled.Milliseconds(), Groups: l.groups,
 	}
-	due := len(l.target) > 0 && l.leader != ""
+	if l.placed != nil {
+		for id, n := range nodes {
+			n.Placed = n.Placed && slices.Contains(l.placed, id)
+		}
+	}
+	due := len(l.target) > 0 && l.leader != "" && l.stalled == 0
 	for _, r := range l.Replicas {
 		n := nodes[r.Node]
 		if n == nil {

@@ -1,10 +1,11 @@
 package groups
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -24,7 +25,7 @@ func (n *Node) stepped(c *wire.Call, since time.Duration) *wire.Error {
 	default:
 		return wire.Errorf(wire.Unavailable, "%d calls that span groups are under way, no more are taken; nothing was done, try again", maxStepped)
 	}
-	go func() {
+	n.tasks.run(func() {
 		s := steps{n: n, c: c, since: since, req: new(wire.Request)}
 		err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, s.req)
 		var res wire.Result
@@ -36,21 +37,36 @@ func (n *Node) stepped(c *wire.Call, since time.Duration) *wire.Error {
 			res.Fail(err)
 		}
 		finish(c, &res)
-	}()
+	})
 	return nil
 }
 
 // steps is one such call.
 type steps struct {
-	n     *Node
-	c     *wire.Call
-	req   *wire.Request // its own copy
-	since time.Duration
-	own   map[uint64]*machine // by log: the replicas that are up to date since caughtUp
-	only  map[uint64]bool     // the logs of groups that the call has to do with, nil for all
+	n      *Node
+	c      *wire.Call
+	req    *wire.Request // its own copy
+	since  time.Duration
+	routes *wire.Routes        // that the namespaces in hand were resolved with, nil for none
+	own    map[uint64]*machine // by log: the replicas that are up to date since caughtUp
+	only   map[uint64]bool     // the logs of groups that the call has to do with, nil for all
 }
 
-func (s *steps) run() (wire.Result, *wire.Error) {
+// errMoved says that a move overtook the call: it is to be tried anew, with routes that are
+// known by now.
+var errMoved = wire.Errorf(wire.Unavailable, "a namespace of the request was moved meanwhile")
+
+// run carries the call out, until no move overtakes it. What it did before does no harm when it
+// is done again: it is known by its part of the request.
+func (s *steps) run() (res wire.Result, err *wire.Error) {
+	for {
+		if res, err = s.once(); err != errMoved {
+			return res, err
+		}
+	}
+}
+
+func (s *steps) once() (wire.Result, *wire.Error) {
 	if administers(s.c.Op) {
 		return s.administer()
 	}
@@ -71,6 +87,8 @@ func (s *steps) run() (wire.Result, *wire.Error) {
 		return s.assert()
 	case wire.OpDetectCycle:
 		return s.cycle()
+	case wire.OpGetPolicy:
+		return s.policy()
 	case wire.OpIsOwnerAlive:
 		return s.alive()
 	case wire.OpListLocks:
@@ -99,10 +117,16 @@ type command struct {
 
 // propose carries commands out, in their groups' logs, all at once, and answers
 // their results in the same order.
-func (s *steps) propose(cmds []command) []wire.Result {
+func (s *steps) propose(cmds []command) []wire.Result { return s.proposeWithin(cmds, forever) }
+
+// proposeWithin is propose for who does not wait longer than so long: what is not answered by
+// then is DEADLINE_EXCEEDED, and may be carried out yet.
+func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Result {
+	var mu sync.Mutex // late answers change results that nobody looks at any more
 	results := make([]wire.Result, len(cmds))
 	var logs touched
-	var wait sync.WaitGroup
+	var parts []*part
+	all := newTogether(s.n.tasks)
 	for i := range cmds {
 		cmd := &cmds[i]
 		if err := s.n.admit(cmd.group); err != nil {
@@ -110,29 +134,95 @@ func (s *steps) propose(cmds []command) []wire.Result {
 			continue
 		}
 		body, nargs := wire.AppendArgs(nil, cmd.req)
-		wait.Add(1)
+		all.add()
 		p := &part{
 			group: cmd.group, op: cmd.req.Op, nargs: nargs, body: body, nsLen: len(cmd.ns),
-			version: s.n.routes.Load().Version, session: s.c.Session, id: s.c.ID, sub: cmd.sub | 1<<63,
-			bound: s.c.Bound, grace: s.c.Grace, since: s.since, counted: true,
+			version: s.version(), session: s.c.Session, id: s.c.ID, settled: s.c.Settled, sub: cmd.sub | 1<<63,
+			again: s.c.Again, bound: s.c.Bound, grace: s.c.Grace, since: s.since, counted: true,
 		}
+		results[i] = outcomeUnknown
 		p.done = func(_ *part, res *wire.Result) {
+			mu.Lock()
 			results[i] = *res
-			wait.Done()
+			mu.Unlock()
+			all.done()
 		}
-		l := s.n.logOf(cmd.group)
+		parts = append(parts, p)
+	}
+	s.push(parts, &logs)
+	logs.start()
+	all.waitFor(within)
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(results)
+}
+
+// push queues parts. What ties a lease to a connection is queued before the end of the
+// connection is told, or not at all: nobody tells it again.
+func (s *steps) push(parts []*part, logs *touched) {
+	if s.c.Bound {
+		ln := lineOf(s.c.Session)
+		ln.mu.Lock()
+		defer ln.mu.Unlock()
+		if ln.stops(s.c.Op) {
+			s.n.settle(parts, &connectionOver)
+			return
+		}
+	}
+	for _, p := range parts {
+		l := s.n.logOf(p.group)
 		l.push(p)
 		logs.add(l)
 	}
-	logs.start()
-	wait.Wait()
-	return results
+}
+
+// version is that of the routes that commands are resolved with.
+func (s *steps) version() uint64 {
+	if s.routes != nil {
+		return s.routes.Version
+	}
+	return s.n.routes.Load().Version
 }
 
 // all is propose for commands that must all succeed.
 func (s *steps) all(cmds []command) *wire.Error {
-	for _, res := range s.propose(cmds) {
-		if err := res.Err(); err != nil {
+	_, err := s.proposed(cmds)
+	return err
+}
+
+// proposed is propose for commands none of which may be refused.
+func (s *steps) proposed(cmds []command) ([]wire.Result, *wire.Error) {
+	results := s.propose(cmds)
+	return results, partly(results, s.told(results))
+}
+
+// partly is why several requests were not all carried out. That some were must not be
+// answered as if nothing had been done.
+func partly(results []wire.Result, err *wire.Error) *wire.Error {
+	if err == nil || err == errMoved || err.Code != wire.Unavailable && err.Code != wire.ResourceExhausted {
+		return err
+	}
+	done := 0
+	for i := range results {
+		if results[i].Code == wire.OK {
+			done++
+		}
+	}
+	if done == 0 {
+		return err
+	}
+	return wire.Errorf(wire.DeadlineExceeded,
+		"carried out in %d of the %d groups that it is about; of the others one says: %s; repeat it with the same idempotency_key or request id",
+		done, len(results), strings.Replace(err.Message, "; nothing was done", "", 1))
+}
+
+// told answers why one of several requests was refused, nil when none was.
+func (s *steps) told(results []wire.Result) *wire.Error {
+	if s.moved(results) {
+		return errMoved
+	}
+	for i := range results {
+		if err := results[i].Err(); err != nil {
 			return err
 		}
 	}
@@ -141,15 +231,25 @@ func (s *steps) all(cmds []command) *wire.Error {
 
 // everywhere sends a request to every group in which its owner has a standing.
 func (s *steps) everywhere(req *wire.Request) *wire.Error {
-	if err := s.caughtUp(); err != nil {
-		return err
-	}
-	present, err := s.find(req.Owner)
+	present, err := s.present()
 	if err != nil {
 		return err
 	}
+	return s.each(present, req)
+}
+
+// present answers the groups in which the call's owner has a standing, in order.
+func (s *steps) present() ([]uint16, *wire.Error) {
+	if err := s.caughtUp(); err != nil {
+		return nil, err
+	}
+	return s.find(s.req.Owner)
+}
+
+// each sends a request to groups.
+func (s *steps) each(groups []uint16, req *wire.Request) *wire.Error {
 	var cmds []command
-	for _, g := range present {
+	for _, g := range groups {
 		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
 	return s.all(cmds)
@@ -161,15 +261,12 @@ func (s *steps) home(req *wire.Request) *wire.Error {
 	return s.all([]command{{group: g, sub: 1 << 32, req: req}})
 }
 
-// moved says that a routing change overtook the call, which should be tried again:
-// it has waited a little for the new routes.
+// moved says that a routing change overtook the call, which should be tried again: this node
+// knows the new routes by now.
 func (s *steps) moved(results []wire.Result) bool {
+	need := uint64(0)
 	for i := range results {
-		if results[i].Code == wire.Unavailable && results[i].Position == engine.Moved &&
-			s.n.clock.Mono()-s.since < s.n.cfg.RequestTimeout {
-			time.Sleep(5 * time.Millisecond)
-			return true
-		}
+		need = max(need, movedTo(&results[i], s.version()))
 	}
-	return false
+	return need != 0 && s.n.awaited(need, s.since)
 }

@@ -143,3 +143,41 @@ func testCycles(t *testing.T, r *rig) {
 	c.must(release("c", "h:/c/x"))
 	check("a", 10, "NONE[]")
 }
+
+// TestListPages: an owner's locks in pages are those in one answer, each once.
+func TestListPages(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	for i := range 7 {
+		c.must(write("a", fmt.Sprintf("h:/n%d/x", i), time.Hour))
+		shared := write("a", fmt.Sprintf("h:/n%d/x", i), time.Hour)
+		shared.Locks[0].Mode = wire.ModeRead
+		c.must(shared)
+	}
+	all := c.must(&wire.Request{Op: wire.OpListLocks, Owner: "a"})
+	if len(all.List.Infos) != 14 || !all.Done {
+		t.Fatalf("%d locks, done %v", len(all.List.Infos), all.Done)
+	}
+	for page := range uint32(15) {
+		var got []string
+		req := &wire.Request{Op: wire.OpListLocks, Owner: "a", Page: page + 1}
+		for done := false; !done; {
+			res := c.must(req)
+			for _, l := range res.List.Infos {
+				got = append(got, fmt.Sprint(l.Path, l.Mode))
+			}
+			if done = res.Done; len(res.List.Infos) > int(page)+1 || !done && len(res.List.Infos) <= int(page) {
+				t.Fatalf("a page of %d has %d", page+1, len(res.List.Infos))
+			}
+			req.Cursor = res.List.Cursor
+		}
+		for i, l := range all.List.Infos {
+			if len(got) != 14 || got[i] != fmt.Sprint(l.Path, l.Mode) {
+				t.Fatalf("pages of %d: %q", page+1, got)
+			}
+		}
+	}
+	if res := c.ask(&wire.Request{Op: wire.OpListLocks, Owner: "a", Page: 1, Cursor: []byte("nonsense")}); res.Code != wire.InvalidArgument {
+		t.Errorf("a cursor that is none: %v", res.Err())
+	}
+}

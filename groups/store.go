@@ -96,7 +96,7 @@ func (s *store) clear(shard uint64, groups []uint16) error {
 
 // clearRows deletes what clear does, in a batch.
 func clearRows(b *pebble.Batch, shard uint64, groups []uint16) error {
-	heads := [][]byte{logKey(shard, 's', nil), logKey(shard, 'a', nil)}
+	heads := [][]byte{logKey(shard, 's', nil), logKey(shard, 'a', nil), logKey(shard, rows.LogInstalling, nil)}
 	for _, number := range groups {
 		heads = append(heads, groupKey(nil, number, nil))
 	}

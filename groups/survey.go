@@ -16,7 +16,7 @@ func (n *Node) survey() *survey {
 	up := n.clock.Mono()
 	s := &survey{format: n.formats.written(), marks: n.marks()}
 	s.nodes = []nodeSeen{{
-		id: n.id.NodeID, host: n.id.HostID, alive: true, since: up, stable: true,
+		id: n.id.NodeID, host: n.id.HostID, alive: true, since: up, stable: true, placed: true,
 		native: n.cfg.NativeAddr, raft: n.cfg.RaftAddr, formats: n.formats.own(), shortage: n.shortage(),
 	}}
 	nodes := map[string]place.Node{n.id.NodeID: {ID: n.id.NodeID, Disk: n.id.HostID, Alive: true, Steady: true, Stable: true}}
@@ -34,6 +34,7 @@ func (n *Node) survey() *survey {
 		if l.isOwn(lead.leader) {
 			seen.leader = n.id.NodeID
 			seen.step = stepText(place.Plan(&seen.Log, seen.target, nodes))
+			seen.stalled = l.stalled()
 		}
 		s.logs = append(s.logs, seen)
 	}

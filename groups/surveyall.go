@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ func (n *Node) surveyAll() *survey {
 			drain = place.DrainLeads
 		}
 		s.nodes = append(s.nodes, nodeSeen{
-			id: x.NodeID, host: x.HostID, alive: x.Alive, since: max(since[x.HostID], x.For), stable: view.Nodes[x.NodeID].Stable, drain: drain,
+			id: x.NodeID, host: x.HostID, alive: x.Alive, placed: slices.Contains(view.Placed, x.NodeID), since: max(since[x.HostID], x.For), stable: view.Nodes[x.NodeID].Stable, drain: drain,
 			native: x.NativeAddr, raft: x.RaftAddr, link: x.LinkAddr, gossip: x.GossipAddr,
 			formats: [2]uint32{x.FormatMin, x.FormatMax}, shortage: x.Shortage,
 		})
@@ -41,7 +42,10 @@ func (n *Node) surveyAll() *survey {
 		seen := logSeen{
 			Log: place.Log{ID: shard}, term: term, step: "wait: no leader", groups: len(n.groupsOf(shard)),
 		}
-		if host != "" {
+		if n.logs[shard].leaderless() {
+			d, why := n.noLeader(shard)
+			seen.step, seen.since = "wait: "+why, d
+		} else if host != "" {
 			seen.leader, seen.step = n.nameOf(host), "wait: its leader has not told yet"
 			if x, ok := n.cluster.sighting(host); host != n.id.HostID && (!ok || !x.Alive) {
 				seen.step = "wait: its leader is not seen"
@@ -49,6 +53,7 @@ func (n *Node) surveyAll() *survey {
 		}
 		if t, ok := told[shard]; ok && t.Term >= term {
 			seen.Log, seen.term, seen.target, seen.step, seen.since = t.Log, t.Term, t.Voters, t.Step, t.Since
+			seen.stalled, seen.placed = t.Stall, t.Placed
 		}
 		s.logs = append(s.logs, seen)
 	}

@@ -111,7 +111,7 @@ func (n *Node) takeOver(from string, o orderedTakeover) error {
 		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-min(o.Index, m.appliedIndex()))
 	}
 	for time.Now().Before(until) && (m.appliedIndex() == o.Index || leads()) {
-		n.wire.campaign(o.Log, o.Replica)
+		n.raft.campaign(o.Log, o.Replica)
 		if n.poll(standEvery, leads) {
 			return nil
 		}

@@ -38,6 +38,8 @@ type toldLog struct {
 	Voters []string
 	Step   string
 	Since  time.Duration // how long the step is this one
+	Stall  time.Duration // how long your entries have not been applied, 0: they are
+	Placed []string      // nodes that you lay logs out over
 }
 
 // orderedTransfer asks for a leadership to be handed over.
@@ -173,7 +175,11 @@ func (p *plans) told(n *Node) []toldLog {
 	for _, shard := range sortedShards(p.by) {
 		l := n.logs[shard]
 		if f := p.by[shard]; l.leads() {
-			out = append(out, toldLog{Log: f.log, Term: l.held.Load(), Voters: f.voters, Step: stepText(f.step), Since: now - f.since})
+			stall := l.stalled()
+			out = append(out, toldLog{
+				Log: f.log, Term: l.held.Load(), Voters: f.voters, Step: stepText(f.step), Since: now - f.since, Stall: stall,
+				Placed: p.view.Placed,
+			})
 		}
 	}
 	return out

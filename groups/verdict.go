@@ -54,23 +54,26 @@ func judge(doc *wire.ClusterStatus) {
 	}
 }
 
-// joining tells of nodes that do not count yet, and with which each log will have more
-// voters: a cluster that is being put together is not healthy before it is.
+// joining tells of nodes that are seen and not placed: a cluster that is being put together
+// is not healthy before every one of them is, as its leaders too must know.
 func joining(doc *wire.ClusterStatus) string {
 	var ids []string
 	for i := range doc.Nodes {
-		if doc.Nodes[i].State == wire.NodeJoining {
-			ids = append(ids, doc.Nodes[i].NodeID)
+		if n := &doc.Nodes[i]; n.Alive && !n.Placed && (n.State == wire.NodeJoining || n.State == wire.NodeMember || n.State == wire.NodeDraining) {
+			ids = append(ids, n.NodeID)
 		}
+	}
+	if len(ids) == 0 {
+		return ""
 	}
 	n, factor := placeable(doc), doc.Settings.ReplicationFactor
 	now, then := place.Voters(n, factor), place.Voters(n+len(ids), factor)
-	if then <= now {
-		return ""
-	}
 	is := "is"
 	if len(ids) > 1 {
 		is = "are"
+	}
+	if then <= now {
+		return fmt.Sprintf("%s %s joining, and logs are not laid out with it yet: wait; who is seen for stability_window_secs counts", some(ids), is)
 	}
 	return fmt.Sprintf("%s %s joining, and each log will have %s instead of %d: wait; who is seen for stability_window_secs counts",
 		some(ids), is, plural(then, "voter", "voters"), now)
@@ -111,6 +114,9 @@ func ailment(l *wire.LogStatus, nodes map[string]*wire.NodeStatus) string {
 			l.Leader + " with its data, and who else is away; if that is lost, restore a backup (docs/operations/disk-replacement.md)"
 	case len(l.Target) == 0:
 		return "%s has a leader that has not told of it yet: wait a moment; if this lasts, see whether this node reaches " + l.Leader + " (link_addr)"
+	case l.StalledMillis > 0:
+		return fmt.Sprintf("%%s is led by %s, and what it proposed %d s ago is not applied yet, so writes wait: if this lasts, see whether its voters reach each other (raft_addr), and whether a disk is stuck",
+			l.Leader, l.StalledMillis/1000)
 	case len(away) > 0:
 		first := away[0]
 		return "%s has a voter on " + first + ", which is not seen: start it, or give it up for good with pathlock node remove " + first
@@ -126,7 +132,7 @@ func ailment(l *wire.LogStatus, nodes map[string]*wire.NodeStatus) string {
 		case !alive(id):
 			return "%s should have a voter on " + id + ", which is not seen: start it, or give it up for good with pathlock node remove " + id
 		case hasReplica(l.Learners, id):
-			return "%s gets a voter on " + id + ", which is still catching up: wait; if its lag does not shrink, look at that node's disk and log"
+			return "%s gets a voter on " + id + ", which is still catching up: wait; one that makes no headway for twice eviction_window_secs is made anew, which its leader logs"
 		default:
 			return "%s is to get a voter on " + id + ": wait; if this lasts, the step of the log says for what"
 		}

@@ -20,7 +20,7 @@ func cluster0() *survey {
 		id := fmt.Sprintf("n%d", i)
 		ids = append(ids, id)
 		s.nodes = append(s.nodes, nodeSeen{
-			id: id, host: "disk-" + id, alive: true, since: time.Hour, stable: true, native: id + ":50050", formats: [2]uint32{1, 1},
+			id: id, host: "disk-" + id, alive: true, since: time.Hour, stable: true, placed: true, native: id + ":50050", formats: [2]uint32{1, 1},
 		})
 	}
 	for i := range 4 {
@@ -54,6 +54,12 @@ func (s *survey) join(id string) *nodeSeen {
 	return &s.nodes[len(s.nodes)-1]
 }
 
+// joined adds one that counts.
+func (s *survey) joined(id string) {
+	n := s.join(id)
+	n.stable, n.placed = true, true
+}
+
 // TestVerdict: what is told of a cluster, and whether that is healthy.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
@@ -79,6 +85,8 @@ func TestVerdict(t *testing.T) {
 			s.logs = s.logs[:1]
 			s.logs[0].target, s.logs[0].Replicas = nil, nil
 		}, []string{"the system log was led by n0, which is not seen, and nobody leads it since: if most of its voters are left they elect one in a moment; if this lasts, start n0 with its data"}, nil},
+		{"a leader whose writes do not pass", func(s *survey) { s.logs[2].stalled = 4 * time.Second },
+			[]string{"log 3 is led by n2, and what it proposed 4 s ago is not applied yet, so writes wait"}, nil},
 		{"a voter behind", func(s *survey) { s.replica(1, 2).Applied = 3999 },
 			[]string{"log 2 has a voter on n2 that is behind"}, nil},
 		{name: "a voter just not behind", change: func(s *survey) { s.replica(1, 2).Applied = 4000 }},
@@ -93,15 +101,15 @@ func TestVerdict(t *testing.T) {
 		{"a voter due on a node not seen", func(s *survey) { s.die(2); s.logs = s.logs[1:2]; s.logs[0].Replicas = s.logs[0].Replicas[:2] },
 			[]string{"log 2 should have a voter on n2, which is not seen"}, []string{"n2 is away and holds nothing"}},
 		{"as many voters, and one elsewhere", func(s *survey) {
-			s.join("n3").stable = true
+			s.joined("n3")
 			s.replica(1, 2).Node, s.replica(1, 2).Disk = "n3", "disk-n3"
 		}, []string{"log 2 is to get a voter on n2"}, nil},
 		{"a voter too many", func(s *survey) {
-			s.join("n3").stable = true
+			s.joined("n3")
 			s.logs[1].Replicas = append(s.logs[1].Replicas, place.Replica{ID: 4, Node: "n3", Disk: "disk-n3", Voting: true, Applied: 5000})
 		}, []string{"log 2 has a voter that belongs elsewhere"}, nil},
 		{name: "a learner too many", change: func(s *survey) {
-			s.join("n3").stable = true
+			s.joined("n3")
 			s.logs[1].Replicas = append(s.logs[1].Replicas, place.Replica{ID: 4, Node: "n3", Disk: "disk-n3", Applied: 5})
 		}},
 		{"a replica on a node nobody saw", func(s *survey) { s.replica(1, 2).Node = "n9" },
@@ -116,20 +124,28 @@ func TestVerdict(t *testing.T) {
 			for i := range s.logs {
 				s.logs[i].leader, s.logs[i].target, s.logs[i].Replicas = "n0", []string{"n0"}, s.logs[i].Replicas[:1]
 			}
-			s.nodes[1].stable, s.nodes[2].stable = false, false
+			s.nodes[1].stable, s.nodes[2].stable, s.nodes[1].placed, s.nodes[2].placed = false, false, false, false
 		}, []string{"n1, n2 are joining, and each log will have 3 voters instead of 1: wait"}, nil},
 		{"a node that will not raise the voters", func(s *survey) {
 			for i := range s.logs {
 				s.logs[i].leader, s.logs[i].target, s.logs[i].Replicas = "n0", []string{"n0"}, s.logs[i].Replicas[:1]
 			}
 			s.nodes = s.nodes[:2]
-			s.nodes[1].stable = false
-		}, nil, []string{"logs can be placed on 1 node"}},
-		{name: "a fourth node joins", change: func(s *survey) { s.join("n3") }},
-		{"drained and empty", func(s *survey) { s.join("n3").stable = true; s.marks["n3"] = wire.DrainReplicas },
+			s.nodes[1].stable, s.nodes[1].placed = false, false
+		}, []string{"n1 is joining, and logs are not laid out with it yet: wait"}, nil},
+		{"a fourth node joins", func(s *survey) { s.join("n3") }, []string{"n3 is joining, and logs are not laid out"}, nil},
+		{"a leader that has not laid out with a node yet", func(s *survey) {
+			s.joined("n3")
+			s.logs[2].placed = []string{"n0", "n1", "n2"}
+		}, []string{"n3 is joining, and logs are not laid out"}, nil},
+		{"a fourth node is placed", func(s *survey) {
+			s.joined("n3")
+			s.logs[2].placed = []string{"n0", "n1", "n2", "n3"}
+		}, nil, nil},
+		{"drained and empty", func(s *survey) { s.joined("n3"); s.marks["n3"] = wire.DrainReplicas },
 			nil, []string{"n3 is drained and holds nothing: stop it and say pathlock node remove n3, or take it back"}},
 		{"drained and perhaps empty", func(s *survey) {
-			s.join("n3").stable = true
+			s.joined("n3")
 			s.marks["n3"] = wire.DrainReplicas
 			s.logs[3].target, s.logs[3].Replicas = nil, nil
 		}, []string{"log 4 has a leader that has not told"}, nil},
@@ -235,7 +251,7 @@ func TestChecks(t *testing.T) {
 	}{
 		{"drain leads", nil, drain("n1", wire.DrainLeads), "", ""},
 		{"drain replicas", nil, drain("n1", wire.DrainReplicas), "", "each log will have 1 voter instead of 3"},
-		{"drain replicas of four", func(s *survey) { s.join("n3").stable = true }, drain("n1", wire.DrainReplicas), "", ""},
+		{"drain replicas of four", func(s *survey) { s.joined("n3") }, drain("n1", wire.DrainReplicas), "", ""},
 		{"drain one that is drained", func(s *survey) { s.marks["n1"] = wire.DrainReplicas }, drain("n1", wire.DrainReplicas), "", ""},
 		{"drain nobody", nil, drain("n9", wire.DrainLeads), `node "n9": there is none of that name; there are n0, n1, n2`, ""},
 		{"drain the last to lead", func(s *survey) { s.marks["n0"], s.nodes[2].drain = wire.DrainLeads, place.DrainLeads },

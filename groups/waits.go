@@ -1,17 +1,29 @@
 package groups
 
 import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// openWaits is the open calls of this node: acquires that wait for their grant.
+// openWaits is the open calls of this node: acquires that wait for their grant. They are
+// found by their session, so that a connection that closes costs what it has open, and not
+// what the node has.
 type openWaits struct {
 	mu    sync.Mutex
-	calls map[engine.Caller]*part
-	over  map[engine.Caller]uint64 // those whose wait was ended, after a grace in ms
+	calls map[engine.Session]map[uint64]openWait // by request id
+}
+
+// openWait is one open call.
+type openWait struct {
+	part *part
+	over *wait // how its wait was ended, nil: it was not
 }
 
 // wait is what names a waiting acquire, to end it after a grace in ms. A part may be
@@ -21,32 +33,43 @@ type wait struct {
 	session *wire.Session
 	id      uint64
 	grace   uint64
+	cancel  bool // its client gave it up, and did not only go
 }
 
 // add notes that p's call is open. It takes the place of an earlier call of the
-// same request, whose connection is gone, and answers that.
-func (w *openWaits) add(p *part) (was *part) {
+// same request, whose connection is gone, and answers that. A call on an earlier
+// connection of its session than the one that is open does not: ok is false.
+func (w *openWaits) add(p *part) (was *part, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.calls == nil {
-		w.calls = make(map[engine.Caller]*part)
+		w.calls = make(map[engine.Session]map[uint64]openWait)
 	}
 	c := p.caller()
-	was = w.calls[c]
-	w.calls[c] = p
-	delete(w.over, c)
-	return was
+	of := w.calls[c.Session]
+	if of == nil {
+		of = make(map[uint64]openWait)
+		w.calls[c.Session] = of
+	}
+	was = of[c.ID].part
+	if was != nil && was.session.Epoch > p.session.Epoch {
+		return was, false
+	}
+	of[c.ID] = openWait{part: p}
+	return was, true
 }
 
 // take removes the open call of a request, if it is still that one.
 func (w *openWaits) take(c engine.Caller, p *part) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.calls[c] != p {
+	of := w.calls[c.Session]
+	if p == nil || of[c.ID].part != p {
 		return false
 	}
-	delete(w.calls, c)
-	delete(w.over, c)
+	if delete(of, c.ID); len(of) == 0 {
+		delete(w.calls, c.Session)
+	}
 	return true
 }
 
@@ -54,18 +77,17 @@ func (w *openWaits) take(c engine.Caller, p *part) bool {
 func (w *openWaits) get(c engine.Caller) *part {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.calls[c]
+	return w.calls[c.Session][c.ID].part
 }
 
 // end notes that the wait of a request is ended, and names it.
 func (w *openWaits) end(c engine.Caller) (ended wait, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := w.calls[c]
-	if p == nil {
+	if w.calls[c.Session][c.ID].part == nil {
 		return ended, false
 	}
-	return w.note(c, p, 0), true
+	return w.note(c, 0, true), true
 }
 
 // endAll does the same for the requests of a session, as far as choose says, which
@@ -73,74 +95,66 @@ func (w *openWaits) end(c engine.Caller) (ended wait, ok bool) {
 func (w *openWaits) endAll(s engine.Session, choose func(*part) (grace uint64, ok bool)) (ended []wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c, p := range w.calls {
-		if c.Session != s {
-			continue
-		}
-		if grace, ok := choose(p); ok {
-			ended = append(ended, w.note(c, p, grace))
+	for _, id := range slices.Sorted(maps.Keys(w.calls[s])) {
+		if grace, ok := choose(w.calls[s][id].part); ok {
+			ended = append(ended, w.note(engine.Caller{Session: s, ID: id}, grace, false))
 		}
 	}
 	return ended
 }
 
-func (w *openWaits) note(c engine.Caller, p *part, grace uint64) wait {
-	if w.over == nil {
-		w.over = make(map[engine.Caller]uint64)
-	}
-	w.over[c] = grace
-	return wait{p.group, p.session, p.id, grace}
+// note is called under the lock, for a call that is open.
+func (w *openWaits) note(c engine.Caller, grace uint64, cancel bool) wait {
+	p := w.calls[c.Session][c.ID].part
+	over := wait{p.group, p.session, p.id, grace, cancel}
+	w.calls[c.Session][c.ID] = openWait{part: p, over: &over}
+	return over
 }
 
-// ended says that the wait of p was ended, and after which grace.
-func (w *openWaits) ended(p *part) (grace uint64, ok bool) {
+// ended says that the wait of p was ended, and names it.
+func (w *openWaits) ended(p *part) (over wait, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := p.caller(); w.calls[c] == p {
-		grace, ok = w.over[c]
+	c := p.caller()
+	if o := w.calls[c.Session][c.ID]; o.part == p && o.over != nil {
+		return *o.over, true
 	}
-	return grace, ok
+	return over, false
 }
 
-// those answers the open calls that are.
+// those answers the open calls that are. It looks at all of them.
 func (w *openWaits) those(are func(*part) bool) (parts []*part) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.calls {
-		if are(p) {
-			parts = append(parts, p)
+	for _, of := range w.calls {
+		for _, o := range of {
+			if are(o.part) {
+				parts = append(parts, o.part)
+			}
 		}
 	}
+	slices.SortFunc(parts, byCaller)
 	return parts
 }
 
-// attach notes the open call of a part, in place of an earlier call of its request.
-func (n *Node) attach(p *part, to *repliers) {
-	if was := n.waits.add(p); was != nil && was != p && was.from != nil {
+// byCaller orders parts by session and request.
+func byCaller(a, b *part) int {
+	return cmp.Or(bytes.Compare(a.session.ID[:], b.session.ID[:]), cmp.Compare(a.id, b.id))
+}
+
+// attach notes the open call of a part, in place of an earlier call of its request. It
+// answers false when the open call is of a later connection: a node that was cut off or
+// paused asks for a wait as it knew it, while the client goes on elsewhere.
+func (n *Node) attach(p *part, to *repliers) bool {
+	was, ok := n.waits.add(p)
+	if ok && was != nil && was != p && was.from != nil {
 		was.answer(&superseded, to)
 	}
+	return ok
 }
 
 // superseded answers a call whose request was asked again on a later connection.
 var superseded = wire.Result{Code: wire.Aborted, Message: "the request was asked again on a later connection of its session"}
-
-// endWait ends an open call's wait. It goes through the queue of the log that the acquire
-// went through, and so comes after it.
-func (n *Node) endWait(w wait) {
-	p := n.ending(w)
-	p.log.push(p)
-	p.log.start()
-}
-
-// ending is the command that ends a wait.
-func (n *Node) ending(w wait) *part {
-	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: w.id, GraceMillis: w.grace})
-	n.inflight[n.slot(w.group)].Add(1)
-	return &part{
-		done: func(*part, *wire.Result) {}, log: n.logOf(w.group), group: w.group, op: wire.OpCancelWait,
-		nargs: nargs, body: body, session: w.session, since: n.clock.Mono(), counted: true,
-	}
-}
 
 // changeCalls is the calls of policy changes that are under way, by their number.
 type changeCalls struct {
@@ -174,6 +188,39 @@ func (c *changeCalls) all() (parts []*part) {
 	}
 	clear(c.calls)
 	return parts
+}
+
+// late answers those whose time is over, and says whether some are left.
+func (c *changeCalls) late(n *Node, now time.Duration) (left bool) {
+	var over []*part
+	c.mu.Lock()
+	for _, id := range slices.Sorted(maps.Keys(c.calls)) {
+		c.calls[id] = slices.DeleteFunc(c.calls[id], func(p *part) bool {
+			late := now-p.since >= n.cfg.RequestTimeout
+			if late {
+				over = append(over, p)
+			}
+			return late
+		})
+		if len(c.calls[id]) == 0 {
+			delete(c.calls, id)
+		}
+	}
+	left = len(c.calls) > 0
+	c.mu.Unlock()
+	var to repliers
+	for _, p := range over {
+		p.answer(&changeHeldUp, &to)
+	}
+	to.flush()
+	return left
+}
+
+// changeHeldUp answers a policy change that takes too long.
+var changeHeldUp = wire.Result{
+	Code: wire.DeadlineExceeded,
+	Message: "the policy change was accepted and is held up: it is carried out when all logs that it involves have a leader; " +
+		"repeat it with the same idempotency_key or request id to learn its outcome",
 }
 
 // any says that policy changes are under way.

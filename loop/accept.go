@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/pathlockd/pathlockd/internal/tcp"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -100,15 +101,15 @@ func (s *Server) accept(l net.Listener) {
 // errNotOpened says that gnet took a connection and could not watch it.
 var errNotOpened = errors.New("the event loop did not take it")
 
+// unackedWithin is how long a client may acknowledge nothing of what was sent to it. One
+// that vanished without a word, its host or the network with it, is noticed by then, and
+// what is tied to its connection goes on to others.
+const unackedWithin = 30 * time.Second
+
 // enroll moves a connection onto an event loop.
 func (s *Server) enroll(c net.Conn) error {
-	for _, a := range []net.Addr{c.LocalAddr(), c.RemoteAddr()} {
-		if a, ok := a.(*net.TCPAddr); ok {
-			// gnet takes zones for memory of its own, to be written to later; they are
-			// strings of the net package.
-			a.Zone = ""
-		}
-	}
+	plainZones(c)
+	tcp.ExpireUnacked(c, unackedWithin)
 	conn := &session{srv: s, opened: time.Now()}
 	if _, err := s.client.EnrollContext(c, conn); err != nil {
 		return err
@@ -117,6 +118,16 @@ func (s *Server) enroll(c net.Conn) error {
 		return errNotOpened
 	}
 	return nil
+}
+
+// plainZones takes the zones off a connection's addresses. gnet takes them for memory of
+// its own, to be written to later; they are strings of the net package.
+func plainZones(c net.Conn) {
+	for _, a := range []net.Addr{c.LocalAddr(), c.RemoteAddr()} {
+		if a, ok := a.(*net.TCPAddr); ok {
+			a.Zone = ""
+		}
+	}
 }
 
 // turnAway tells a client, if it listens, that there is no room.

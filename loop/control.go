@@ -22,7 +22,7 @@ func (s *session) control(id uint64, req *wire.Request) {
 		err = s.subscribe(req, &res)
 	case wire.OpUnsubscribe:
 		if sub := s.subs[req.Target]; sub != nil {
-			s.srv.handler.Unsubscribe(sub)
+			s.srv.handler.Unsubscribe(&sub.Subscription)
 			delete(s.subs, req.Target)
 		}
 	case wire.OpTopology:
@@ -38,7 +38,7 @@ func (s *session) control(id uint64, req *wire.Request) {
 // greet opens the session.
 func (s *session) greet(h *wire.Hello, res *wire.Result) *wire.Error {
 	if s.hello != nil {
-		return wire.Errorf(wire.FailedPrecondition, "hello: was said already")
+		return wire.Errorf(wire.FailedPrecondition, "hello: was said already").By(wire.CauseHelloOrder)
 	}
 	features := h.Features & wire.Features
 	ws := &wire.Session{
@@ -72,21 +72,23 @@ func (s *session) subscribe(req *wire.Request, res *wire.Result) *wire.Error {
 		return wire.Errorf(wire.ResourceExhausted, "%d subscriptions are on this connection, at most %d are taken", len(s.subs), s.srv.opt.Subscriptions)
 	}
 	s.lastSub++
-	sub := &wire.Subscription{
-		Owner: string([]byte(req.Owner)), Kinds: req.Kinds, Number: s.lastSub, Sink: &sink{s: s},
-	}
+	sub := &subscribed{Subscription: wire.Subscription{
+		Owner: string([]byte(req.Owner)), Kinds: req.Kinds, Number: s.lastSub, Sink: &sink{s: s}, Conn: s,
+	}}
 	if len(req.Positions) > 0 {
 		sub.From = append(sub.From, req.Positions...)
 	}
 	if s.subs == nil {
-		s.subs = make(map[uint64]*wire.Subscription)
+		s.subs = make(map[uint64]*subscribed)
 	}
 	s.subs[sub.Number] = sub
-	cursor, err := s.srv.handler.Subscribe(sub)
+	cursor, err := s.srv.handler.Subscribe(&sub.Subscription)
 	if err != nil {
 		delete(s.subs, sub.Number)
 		return err
 	}
+	// Progress that is on its way from before leads past what was just delivered again.
+	s.r.post(item{do: func() { sub.live = true }})
 	res.Count, res.List = sub.Number, &wire.List{Positions: cursor}
 	return nil
 }

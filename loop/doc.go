@@ -12,5 +12,7 @@
 // Nothing a client sends can hold up a loop or grow memory without bound: frames,
 // requests in flight, waits, subscriptions and bound owners are limited by
 // numbers told at hello; frames that do not get finished and connections that say
-// nothing are closed; a peer that does not read is cut off.
+// nothing are closed. A peer that does not read what it asked for is not read from:
+// its connection leaves its loop (lane.go), and is closed when it takes nothing for
+// too long.
 package loop

@@ -138,7 +138,7 @@ func TestGap(t *testing.T) {
 // not in a hole: who reads gets all of them, in order, or is told goodbye.
 func TestEventFlood(t *testing.T) {
 	const events = 300
-	g := besiege(t, loop.Options{Outbound: 64 << 10, Subscriptions: 256})
+	g := besiege(t, loop.Options{Pushes: 32 << 10, Subscriptions: 256})
 	ns := named("flood")
 	maker := join(t, g.s.unix)
 	start := maker.must(subscribe(ns)).List.Positions

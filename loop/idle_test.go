@@ -178,3 +178,15 @@ func openFiles(t testing.TB) int {
 	}
 	return sockets
 }
+
+// settledHeap is how much the heap has grown since before, once that is at most so much, or
+// will not be: what was answered is let go of by its loop a little after the answer, and
+// what sits in pools goes with the second collection.
+func settledHeap(before, most int64) (grown int64) {
+	for range 50 {
+		if grown = heap() - before; grown <= most {
+			break
+		}
+	}
+	return grown
+}

@@ -29,7 +29,8 @@ type chunk struct {
 type asked struct {
 	s     *session
 	chunk *chunk
-	waits bool // counted among the session's waiting calls
+	waits bool   // counted among the session's waiting calls
+	binds string // owner that it binds or unbinds
 }
 
 // receive takes what the connection has read.
@@ -41,22 +42,65 @@ func (s *session) receive() gnet.Action {
 		_, _ = s.conn.Discard(len(buf)) // the bytes stay where they are until the next read
 		s.take(buf)
 	}
-	s.r.serve()
-	if s.read > largeRead {
-		s.r.requests = nil // they point into it
-	}
-	s.read = 0
+	s.served()
 	s.r.flush()
 	s.r.reading = nil
-	if s.closing && !s.closed {
+	if s.closing && !s.closed && s.conn != nil {
 		return gnet.Close
 	}
 	return gnet.None
 }
 
+// taken is receive off the loop.
+func (s *session) taken(buf []byte) {
+	s.take(buf)
+	s.served()
+}
+
+// served hands over what was asked.
+func (s *session) served() {
+	s.r.serve()
+	s.r.trim()
+	if s.read > largeRead {
+		s.r.forget() // they point into it
+	}
+	s.read = 0
+}
+
+// resume takes the frames that there was no room for, as far as there is now.
+func (s *session) resume() {
+	if len(s.later) == 0 || s.closing || s.closed {
+		return
+	}
+	frames := s.later
+	s.later = nil
+	s.frames(frames)
+	if len(s.later) == 0 && len(s.in) > 0 {
+		in := s.in
+		s.in = nil
+		s.served()
+		s.take(in)
+	}
+	s.served()
+	s.account()
+	if s.lane != nil {
+		s.lane.move()
+	}
+}
+
+// deferred is how many bytes of requests may be read for which there is no room yet.
+const deferred = 256 << 10
+
 // take takes bytes, which belong to the loop.
 func (s *session) take(buf []byte) {
 	if s.closing {
+		return
+	}
+	if len(s.later) > 0 {
+		s.in = append(s.in, buf...)
+		if s.account(); len(s.in) > deferred && s.lane == nil && !s.closing {
+			s.depart(nil) // where reading stops
+		}
 		return
 	}
 	fresh := len(s.in) == 0
@@ -80,7 +124,7 @@ func (s *session) take(buf []byte) {
 		s.in, s.began = extend(nil, buf[whole:], need), time.Now()
 	}
 	s.frames(frames)
-	if err != nil {
+	if err != nil { // though what comes before it may not be answered any more
 		s.goodbye(wire.Errorf(wire.InvalidArgument, "%v (%d bytes at most)", err, wire.MaxFrameBytes))
 	}
 	s.account()
@@ -110,7 +154,7 @@ func wholeFrames(buf []byte) (whole, need int, err error) {
 
 // account counts the memory of an unfinished frame.
 func (s *session) account() {
-	n := int64(cap(s.in))
+	n := int64(cap(s.in) + cap(s.later))
 	if s.closed {
 		n = 0
 	}
@@ -127,54 +171,70 @@ func (s *session) frames(buf []byte) {
 	s.read, s.chunk = int64(cap(buf)), nil
 	for len(buf) > 0 && !s.closing && !s.closed {
 		payload, size, _, _ := wire.NextFrame(buf, wire.MaxFrameBytes)
+		if !s.room() || !s.frame(payload) {
+			s.later = buf
+			break
+		}
 		buf = buf[size:]
-		s.frame(payload)
 	}
 	s.chunk = nil
 }
 
-// frame takes one request.
-func (s *session) frame(payload []byte) {
+// frame takes one request, unless there is no room for its answer yet.
+func (s *session) frame(payload []byte) bool {
 	req := s.r.request(len(s.r.batch))
 	req.Op = 0
 	id, body, nargs, err := wire.DecodeRequest(payload, req)
 	switch {
 	case id == 0:
 		s.goodbye(err)
-		return
+		return true
 	case s.hello == nil && req.Op != wire.OpHello:
-		err = wire.Errorf(wire.FailedPrecondition, "the first request of a connection must be hello")
+		err = wire.Errorf(wire.FailedPrecondition, "the first request of a connection must be hello").By(wire.CauseHelloOrder)
 	case err == nil:
 		err = req.Validate()
 	}
+	if _, open := s.waiting[id]; open {
+		err = wire.Errorf(wire.InvalidArgument, "request id %d: is in use by a waiting acquire of this connection", id)
+	}
 	if err != nil {
 		s.refuse(id, err)
-		return
+		return true
+	}
+	if listing(req.Op) && s.listings >= maxListings {
+		return false
 	}
 	if spec, _ := req.Op.Spec(); spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind {
 		s.r.serve() // what came before goes first
 		s.control(id, req)
-		return
+		return true
 	}
 	s.ask(id, req, body, nargs)
+	return true
 }
 
 // ask hands a request to the handler, with the next batch.
 func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 	waits := req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
-	err := s.admit(id, waits, len(body))
+	err := s.admit(waits, len(body))
 	if err == nil {
-		err = s.bind(req)
+		err = s.bind(id, req)
 	}
 	if err != nil {
 		s.refuse(id, err)
 		return
 	}
 	c := s.r.call()
-	c.ID, c.Op, c.Req, c.NArgs, c.Body = id, req.Op, req, nargs, body
+	c.ID, c.Settled, c.Op, c.Req, c.NArgs, c.Body = id, req.Settled, req.Op, req, nargs, body
 	c.Session, c.To = s.hello, s.r
+	// Ids grow, so what does not is a repeat. The log cannot tell: what is new may come there
+	// behind requests that were asked after it.
+	c.Again, s.highest = id <= s.highest, max(s.highest, id)
 	a := c.Ctx.(*asked)
 	a.s, a.waits = s, waits
+	if req.Op == wire.OpBind || req.Op == wire.OpUnbind {
+		a.binds = req.Owner
+	}
 	if waits {
 		if s.waiting == nil {
 			s.waiting = make(map[uint64]struct{})
@@ -188,13 +248,16 @@ func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 		a.chunk = s.hold(int64(len(body)))
 	} else {
 		s.inflight++
+		if listing(req.Op) {
+			s.listings++
+		}
 		if s.chunk == nil {
 			s.chunk = s.hold(s.read)
 		}
 		a.chunk = s.chunk
 	}
 	a.chunk.calls++
-	if grace, ok := s.bound[req.Owner]; ok {
+	if grace, ok := s.boundBy(req.Owner); ok {
 		c.Bound, c.Grace = true, grace
 	} else if req.Flags&wire.FlagBind != 0 {
 		c.Bound, c.Grace = true, s.grace
@@ -206,12 +269,10 @@ func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 }
 
 // admit says why a request that came in order is too much.
-func (s *session) admit(id uint64, waits bool, size int) *wire.Error {
+func (s *session) admit(waits bool, size int) *wire.Error {
 	o := &s.srv.opt
 	more := int64(0)
-	switch _, open := s.waiting[id]; {
-	case open:
-		return wire.Errorf(wire.InvalidArgument, "request id %d: is in use by a waiting acquire of this connection", id)
+	switch {
 	case waits && len(s.waiting) >= o.Waiting:
 		return wire.Errorf(wire.ResourceExhausted, "%d acquires of this connection wait, at most %d are taken", len(s.waiting), o.Waiting)
 	case !waits && s.inflight >= o.InFlight:
@@ -242,23 +303,6 @@ func (s *session) drop(c *chunk) {
 	}
 }
 
-// bind keeps the list of owners that hang on the connection.
-func (s *session) bind(req *wire.Request) *wire.Error {
-	switch req.Op {
-	case wire.OpBind:
-		if _, again := s.bound[req.Owner]; !again && len(s.bound) >= s.srv.opt.BoundOwners {
-			return wire.Errorf(wire.ResourceExhausted, "%d owners are bound to this connection, at most %d are taken", len(s.bound), s.srv.opt.BoundOwners)
-		}
-		if s.bound == nil {
-			s.bound = make(map[string]uint64)
-		}
-		s.bound[string([]byte(req.Owner))] = req.GraceMillis
-	case wire.OpUnbind:
-		delete(s.bound, req.Owner)
-	}
-	return nil
-}
-
 // answered takes back a call the handler has answered.
 func (s *session) answered(c *wire.Call) {
 	a := c.Ctx.(*asked)
@@ -266,10 +310,17 @@ func (s *session) answered(c *wire.Call) {
 		delete(s.waiting, c.ID)
 	} else {
 		s.inflight--
+		if listing(c.Op) {
+			s.listings--
+		}
+	}
+	if a.binds != "" {
+		s.bondAnswered(a.binds, c.ID, c.Res.Code, c.Again)
 	}
 	s.drop(a.chunk)
 	if !s.closed {
 		s.reply(c.ID, c.Op, &c.Res)
+		s.resume()
 	} else if s.inflight == 0 {
 		s.leave()
 	}

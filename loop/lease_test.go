@@ -121,7 +121,7 @@ func TestTakeover(t *testing.T) {
 		p.push(wire.PushQueued)
 		for _, epoch := range []uint64{0, 1, 5} {
 			again := dial(t, addr)
-			if res := again.greet(&wire.Hello{Session: p.welcome.Session, Epoch: epoch}); res.Code != wire.FailedPrecondition {
+			if res := again.greet(&wire.Hello{Session: p.welcome.Session, Epoch: epoch}); res.Code != wire.FailedPrecondition || res.Cause != wire.CauseEpoch {
 				t.Errorf("epoch %d behind 5: %v", epoch, res.Err())
 			}
 			again.hangUp()
@@ -144,6 +144,64 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("the wait that was taken over: %v, %v", res.Err(), res.Status)
 		}
 	})
+}
+
+// TestTakenOverTie: a lease tied to a connection that a later one of its session took over
+// ends with that one, though nothing was asked on it, in whatever order they close.
+func TestTakenOverTie(t *testing.T) {
+	const grace = 200 * time.Millisecond
+	closing := map[string]func(old, next *peer){
+		"later one last":     func(old, next *peer) { old.ended(); old.hangUp(); next.hangUp() },
+		"later one at once":  func(_, next *peer) { next.hangUp() },
+		"both":               func(old, next *peer) { old.hangUp(); next.hangUp() },
+		"earlier one before": nil,
+	}
+	both(t, loop.Options{}, func(t *testing.T, addr net.Addr) {
+		for name, end := range closing {
+			ns := named("tie")
+			path := ns + ":/n/x"
+			p := joinAs(t, addr, &wire.Hello{Grace: uint64(grace.Milliseconds())})
+			p.must(flagged(write(ns, path), wire.FlagBind))
+			look := join(t, addr)
+			waits := look.start(flagged(write(ns+"next", path), wire.FlagWait))[0]
+			look.push(wire.PushQueued)
+			if end == nil {
+				p.hangUp()
+			}
+			next := joinAs(t, addr, &wire.Hello{Session: p.welcome.Session, Epoch: 2, Grace: uint64(grace.Milliseconds())})
+			if end == nil {
+				next.hangUp()
+			} else {
+				end(p, next)
+			}
+			closed := time.Now()
+			if res := look.reply(waits); res.Code != wire.OK || res.Status != wire.StatusOK || time.Since(closed) > soon {
+				t.Errorf("%s: granted after %v (%v, %v), want it once the grace of %v was over", name, time.Since(closed), res.Err(), res.Status, grace)
+			}
+			look.must(release(ns+"next", path))
+		}
+	})
+}
+
+// TestTieOfAnotherNode: the connection that a session comes back on ends its leases though
+// they were tied elsewhere, and that server died.
+func TestTieOfAnotherNode(t *testing.T) {
+	const grace = 100 * time.Millisecond
+	first, second := serve(t, loop.Options{}), serve(t, loop.Options{})
+	ns := named("elsewhere")
+	path := ns + ":/n/x"
+	p := joinAs(t, first.tcp, &wire.Hello{Grace: uint64(grace.Milliseconds())})
+	p.must(flagged(write(ns, path), wire.FlagBind))
+	if err := first.Close(); err != nil { // takes nothing from its clients
+		t.Fatal(err)
+	}
+	joinAs(t, second.tcp, &wire.Hello{Session: p.welcome.Session, Epoch: 2}).hangUp()
+	closed := time.Now()
+	look := join(t, second.tcp)
+	eventually(t, "the lease ends", func() bool { owner, _ := holder(look, path); return owner == "" })
+	if took := time.Since(closed); took > soon {
+		t.Errorf("the lease ended after %v", took)
+	}
 }
 
 // TestSessionForgotten: the server keeps nothing of a connection that is gone, its

@@ -192,7 +192,7 @@ func TestPinnedReads(t *testing.T) {
 		p.send(append(long, short...))
 		p.push(wire.PushQueued)
 	}
-	if grown := heap() - g.before; grown > 10<<20 {
+	if grown := settledHeap(g.before, 10<<20); grown > 10<<20 {
 		t.Errorf("40 short requests, each behind a ping of a MiB, keep %.1f MiB", mib(grown))
 	} else {
 		t.Logf("40 short requests, each behind a ping of a MiB, keep %+.1f MiB", mib(grown))
@@ -207,7 +207,7 @@ func TestPinnedReads(t *testing.T) {
 		p.reply(first)
 		p.reply(second[0])
 	}
-	if grown := heap() - before; grown > most {
+	if grown := settledHeap(before, most); grown > most {
 		t.Errorf("answered requests, each behind a ping of 4 MiB, keep %.1f MiB", mib(grown))
 	} else {
 		t.Logf("answered requests, each behind a ping of 4 MiB, keep %+.1f MiB", mib(grown))
@@ -311,5 +311,43 @@ func TestManyAtOnce(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestIDOfAWait: no request of any kind may take the id of an acquire that still waits.
+func TestIDOfAWait(t *testing.T) {
+	both(t, loop.Options{}, func(t *testing.T, addr net.Addr) {
+		ns := named("reused")
+		path := ns + ":/n/x"
+		holds, p := join(t, addr), join(t, addr)
+		holds.must(write("a", path))
+		id := p.start(flagged(write("b", path), wire.FlagWait))[0]
+		p.push(wire.PushQueued)
+		for _, req := range []*wire.Request{ping(), {Op: wire.OpCancel, Target: id + 100}, describe(path), release("b", path)} {
+			p.last = id - 1
+			p.start(req)
+			if res := p.reply(id); res.Code != wire.InvalidArgument || !strings.Contains(res.Message, "in use by a waiting acquire") {
+				t.Errorf("%v under the id of a waiting acquire: %v", req.Op, res.Err())
+			}
+		}
+		p.ops[id] = wire.OpAcquire
+		holds.must(release("a", path))
+		if res := p.reply(id); res.Code != wire.OK || res.Status != wire.StatusOK {
+			t.Errorf("the wait: %v, %v", res.Err(), res.Status)
+		}
+	})
+}
+
+// TestWaitOver: that a wait's time was over is told apart from an outcome that is not known.
+func TestWaitOver(t *testing.T) {
+	s := serve(t, loop.Options{})
+	ns := named("over")
+	path := ns + ":/n/x"
+	p := join(t, s.tcp)
+	p.must(write("a", path))
+	short := flagged(write("b", path), wire.FlagWait)
+	short.QueueTTLMillis = 1
+	if res := p.ask(short); res.Code != wire.DeadlineExceeded || res.Cause != wire.CauseWaitOver {
+		t.Errorf("%v with cause %d", res.Err(), res.Cause)
 	}
 }

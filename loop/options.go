@@ -20,13 +20,18 @@ type Options struct {
 	Subscriptions int
 	BoundOwners   int
 	Connections   int           // 0: as many as file descriptors allow a server that has them all to itself
-	Outbound      int           // bytes a peer may leave unread before it is cut off
+	Outbound      int           // bytes a peer may leave unread before no more of its requests are read
+	Pushes        int           // bytes of pushes a peer may leave unread before it is closed
+	Stall         time.Duration // a peer that leaves something unread and takes nothing for so long is closed
 	Inbound       int64         // bytes of unfinished frames, of all connections
 	Held          int64         // bytes of requests not yet answered, of all connections
 	Unread        int64         // bytes that peers leave unread, of all connections
 	HelloWithin   time.Duration // a connection that has not said hello by then is closed
 	FrameWithin   time.Duration // likewise one that does not finish a frame it began
 	RepeatMillis  uint64        // told to clients: how long answers are kept for repeats
+	Answers       uint64        // likewise: how many of them each log keeps for a session
+	RequestMillis uint64        // told to clients: request_timeout_ms
+	GroupInFlight uint64        // told to clients: max_inflight_per_group
 	Loops         int           // event loops; 0: one for each processor
 }
 
@@ -44,11 +49,15 @@ func (o Options) defaults() Options {
 	set(&o.Waiting, 16_384)
 	set(&o.Subscriptions, 256)
 	set(&o.BoundOwners, 1024)
-	set(&o.Outbound, 8<<20)
+	set(&o.Outbound, 1<<20)
+	set(&o.Pushes, 4<<20)
 	for _, p := range []*int64{&o.Inbound, &o.Held, &o.Unread} {
 		if *p == 0 {
 			*p = 256 << 20
 		}
+	}
+	if o.Stall == 0 {
+		o.Stall = unackedWithin
 	}
 	if o.HelloWithin == 0 {
 		o.HelloWithin = 10 * time.Second
@@ -79,6 +88,8 @@ func connectionsAllowed() int {
 func (o *Options) limits() wire.Limits {
 	return wire.Limits{
 		FrameBytes: wire.MaxFrameBytes, InFlight: uint64(o.InFlight), Waiting: uint64(o.Waiting),
-		Subscriptions: uint64(o.Subscriptions), BoundOwners: uint64(o.BoundOwners), RepeatMillis: o.RepeatMillis,
+		Subscriptions: uint64(o.Subscriptions), BoundOwners: uint64(o.BoundOwners), RepeatMillis: o.RepeatMillis, Answers: o.Answers,
+		UnreadBytes: uint64(o.Outbound), UnreadMillis: uint64(o.Stall.Milliseconds()),
+		RequestMillis: o.RequestMillis, GroupInFlight: o.GroupInFlight,
 	}
 }

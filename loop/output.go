@@ -1,6 +1,11 @@
 package loop
 
-import "github.com/pathlockd/pathlockd/wire"
+import (
+	"errors"
+	"syscall"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
 
 // spillAt is how much output is gathered before it is written in the middle of a
 // burst, bytes.
@@ -12,9 +17,52 @@ func (s *session) reply(id uint64, op wire.Op, res *wire.Result) {
 		return
 	}
 	s.begin()
-	s.out = wire.AppendReply(s.out, id, op, res)
+	from := len(s.out)
+	if s.out = wire.AppendReply(s.out, id, op, res); s.tooLong(op, len(s.out)-from) {
+		var refusal wire.Result
+		refusal.Fail(wire.Errorf(wire.ResourceExhausted,
+			"%d bytes of answers would be unread on this connection, at most %d are kept: read them first", s.backlog(), mostUnread))
+		s.out = wire.AppendReply(s.out[:from], id, op, &refusal)
+	}
 	s.spill()
 }
+
+const (
+	// maxListings is how many calls of a connection are under way whose answers may take a
+	// whole frame each.
+	maxListings = 8
+	// mostUnread bounds the answers of reads that a connection leaves unread, bytes: there
+	// is room for the listings, and for what was asked before the server stopped reading.
+	mostUnread = 48 << 20
+)
+
+// listing says that the answers to an operation may be long.
+func listing(op wire.Op) bool {
+	switch op {
+	case wire.OpListLocks, wire.OpDumpLocks, wire.OpScanLocks, wire.OpDescribe, wire.OpBackupRead:
+		return true
+	}
+	return false
+}
+
+// tooLong says that there is no room for the answer of so many bytes that was appended last,
+// and that whoever asked may as well ask again.
+func (s *session) tooLong(op wire.Op, bytes int) bool {
+	spec, ok := op.Spec()
+	return ok && spec.Kind == wire.KindRead && bytes > fairShare && s.backlog() > mostUnread
+}
+
+// backlog is the bytes that the peer has not taken.
+func (s *session) backlog() int {
+	if s.lane == nil {
+		return len(s.out)
+	}
+	return len(s.out) + int(s.lane.unsent.Load())
+}
+
+// room says that the peer has taken enough of what it is sent to be asked what else it
+// wants.
+func (s *session) room() bool { return s.lane == nil || s.backlog() <= s.srv.opt.Outbound }
 
 // refuse answers a request that breaks a rule.
 func (s *session) refuse(id uint64, err *wire.Error) {
@@ -65,24 +113,34 @@ func (s *session) spill() {
 func (s *session) flush() {
 	s.queued = false
 	s.send()
-	if s.closing && !s.closed && s.r.reading != s {
+	switch {
+	case !s.closing || s.closed || s.moving:
+	case s.lane != nil:
+		s.unread -= s.lane.finish(true, s.unread)
+		s.gone()
+	case s.r.reading != s:
 		_ = s.r.loop.Close(s.conn) // it may be gone already
 	}
 }
 
-// send writes the output, or gives a peer up that does not read it.
+// send writes the output. What the peer has no room for is left to a lane.
 func (s *session) send() {
-	if s.closed {
+	if s.closed || s.moving {
 		return
 	}
-	if len(s.out) > 0 {
-		unread, o := s.conn.OutboundBuffered()+len(s.out), &s.srv.opt
+	if len(s.out) > 0 && !s.broken {
+		unread, o := s.backlog(), &s.srv.opt
 		all := s.srv.unread.Load() + int64(unread) - s.unread
-		if unread > o.Outbound || all > o.Unread && unread > fairShare {
-			o.Log.Info("cut a client off that does not read", "peer", s.conn.RemoteAddr(), "unread_bytes", unread, "all_unread_bytes", all)
-			s.closing = true
-		} else {
-			_, _ = s.conn.Write(s.out) // an error closes the connection, and gone is called
+		switch {
+		case all > o.Unread && s.lane != nil && unread > fairShare:
+			o.Log.Info("cut a client off that does not read", "peer", s.lane.conn.RemoteAddr(), "unread_bytes", unread, "all_unread_bytes", all)
+			s.closing, s.broken = true, true
+			_ = s.lane.conn.Close()
+		case s.lane != nil:
+			s.lane.put(s.out)
+			s.out = nil
+		default:
+			s.writeOut()
 		}
 	}
 	if s.out != nil {
@@ -90,12 +148,36 @@ func (s *session) send() {
 		s.out = nil
 	}
 	if !s.closed {
-		s.backlog(s.conn.OutboundBuffered())
+		s.count()
 	}
 }
 
-// backlog counts the bytes that the peer has not taken.
-func (s *session) backlog(n int) {
-	s.srv.unread.Add(int64(n) - s.unread)
-	s.unread = int64(n)
+// writeOut writes what the peer has room for, and departs with the rest.
+func (s *session) writeOut() {
+	out := s.out
+	for len(out) > 0 {
+		n, err := syscall.Write(s.conn.Fd(), out)
+		switch {
+		case n > 0:
+			out = out[n:]
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EAGAIN):
+			s.out = nil // it is the lane's
+			s.depart(out)
+			return
+		default:
+			_ = s.r.loop.Close(s.conn) // and gone is called
+			return
+		}
+	}
+}
+
+// count counts the bytes that the peer has not taken.
+func (s *session) count() {
+	n := int64(0)
+	if !s.closed {
+		n = int64(s.backlog())
+	}
+	s.srv.unread.Add(n - s.unread)
+	s.unread = n
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for what has to come.
-const patience = 15 * time.Second
+const patience = 90 * time.Second
 
 // peer is a client that does as it is told: it sends requests, or any bytes, and
 // files what the server says.

@@ -6,16 +6,18 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/pathlockd/pathlockd/loop"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 func TestHello(t *testing.T) {
-	both(t, loop.Options{InFlight: 17, Waiting: 18, Subscriptions: 19, BoundOwners: 20}, func(t *testing.T, addr net.Addr) {
+	both(t, loop.Options{RequestMillis: 31, GroupInFlight: 32, Stall: 33 * time.Second, Outbound: 34, InFlight: 17, Waiting: 18, Subscriptions: 19, BoundOwners: 20}, func(t *testing.T, addr net.Addr) {
 		p := join(t, addr)
 		w := p.welcome
-		want := wire.Limits{FrameBytes: wire.MaxFrameBytes, InFlight: 17, Waiting: 18, Subscriptions: 19, BoundOwners: 20, RepeatMillis: 60_000}
+		want := wire.Limits{FrameBytes: wire.MaxFrameBytes, InFlight: 17, Waiting: 18, Subscriptions: 19, BoundOwners: 20, RepeatMillis: 60_000,
+			UnreadBytes: 34, UnreadMillis: 33_000, RequestMillis: 31, GroupInFlight: 32}
 		if w.Version != 1 || w.NodeID == "" || w.ClusterID == "" || len(w.Session) != 16 || w.Epoch != 1 || w.Features != 0 || w.ServerVersion != "test" || w.Limits != want {
 			t.Errorf("welcome %+v", w)
 		}

@@ -33,24 +33,49 @@ func (k *sink) Gap(sub *wire.Subscription, cursor []wire.Position) {
 	k.s.push(wire.AppendProgress(nil, wire.PushGap, p))
 }
 
+// subscribed is a subscription of a session.
+type subscribed struct {
+	wire.Subscription
+	live bool // what it asked to have again is on its way
+}
+
+// Progress implements wire.ProgressSink, for all subscriptions of the session.
+func (s *session) Progress(cursor []wire.Position) {
+	s.r.post(item{do: func() {
+		for _, sub := range s.subs {
+			if sub.live {
+				p := &wire.Progress{Subscription: sub.Number, Cursor: cursor}
+				s.pushOut(wire.AppendProgress(nil, wire.PushProgress, p))
+			}
+		}
+	}})
+}
+
 // push sends a frame from any goroutine. What the loop has not taken yet is bounded
 // like what the peer has not read: over that the connection is closed, as nothing
 // may be left out silently.
 func (s *session) push(frame []byte) {
-	if s.pushed.Add(int64(len(frame))) <= int64(s.srv.opt.Outbound/2) {
+	if s.pushed.Add(int64(len(frame))) <= int64(s.srv.opt.Pushes) {
 		s.r.post(item{s: s, buf: frame, push: true})
 		return
 	}
 	if !s.overrun.Swap(true) {
-		s.r.post(item{do: func() {
-			s.goodbye(wire.Errorf(wire.ResourceExhausted,
-				"more than %d bytes of events at once: connect again and go on from the last cursor", s.srv.opt.Outbound/2))
-		}})
+		s.r.post(item{do: func() { s.goodbye(s.notPushed()) }})
 	}
 }
 
 // deliver writes what push sent, on the loop.
 func (s *session) deliver(frame []byte) {
 	s.pushed.Add(-int64(len(frame)))
+	s.pushOut(frame)
+}
+
+// pushOut is deliver for what is made on the loop.
+func (s *session) pushOut(frame []byte) {
 	s.write(frame)
+	if l := s.lane; l != nil {
+		if l.pushes += len(frame); l.pushes > s.srv.opt.Pushes {
+			s.goodbye(s.notPushed())
+		}
+	}
 }

@@ -26,6 +26,9 @@ type reactor struct {
 	buffers  [][]byte
 	calls    []*wire.Call // to be used again
 	requests []*wire.Request
+	lists    []int        // bytes of the lists of each, as they were at the last trim
+	listed   int          // all of them
+	used     int          // of requests, since then
 	batch    []*wire.Call // decoded, to be served
 	reading  *session     // whose input is being taken; its close is receive's business
 }
@@ -48,6 +51,7 @@ const (
 	sparesKept  = 4096     // calls, and items of the inbox
 	buffersKept = 64       // output buffers
 	bufferKept  = 64 << 10 // bytes of one
+	listsKept   = 1 << 20  // bytes of the lists of all requests
 )
 
 func newReactor(srv *Server, loop gnet.EventLoop) *reactor {
@@ -166,9 +170,30 @@ func (r *reactor) free(c *wire.Call) {
 // request answers the i-th Request of a batch.
 func (r *reactor) request(i int) *wire.Request {
 	for len(r.requests) <= i {
-		r.requests = append(r.requests, new(wire.Request))
+		r.requests, r.lists = append(r.requests, new(wire.Request)), append(r.lists, 0)
 	}
+	r.used = max(r.used, i+1)
 	return r.requests[i]
+}
+
+// trim keeps the requests of a burst to be used again, or all but their lists if those
+// take much: one client's long lists, one after the other in every place of a batch, would
+// stay for good.
+func (r *reactor) trim() {
+	for i, req := range r.requests[:r.used] {
+		n := req.ListBytes()
+		r.listed += n - r.lists[i]
+		r.lists[i] = n
+	}
+	if r.used = 0; r.listed > listsKept {
+		r.forget()
+	}
+}
+
+// forget lets go of the requests.
+func (r *reactor) forget() {
+	clear(r.requests)
+	r.requests, r.lists, r.listed, r.used = r.requests[:0], r.lists[:0], 0, 0
 }
 
 // serve hands the batch over.
@@ -178,6 +203,7 @@ func (r *reactor) serve() {
 	}
 	r.srv.handler.Serve(r.batch)
 	clear(r.batch)
+	r.trim()
 	r.batch = r.batch[:0]
 }
 

@@ -26,6 +26,8 @@ type Server struct {
 	count   atomic.Int64 // connections
 
 	stopping atomic.Bool // connections close because the server does
+	ending   atomic.Bool // no connection leaves its loop any more
+	lanes    sync.WaitGroup
 
 	mu        sync.Mutex
 	reactors  map[gnet.EventLoop]*reactor
@@ -120,7 +122,7 @@ func (s *Server) enter(c *session, ws *wire.Session) *wire.Error {
 	if old.s != nil && old.epoch >= ws.Epoch {
 		s.mu.Unlock()
 		return wire.Errorf(wire.FailedPrecondition,
-			"hello: epoch %d: the session is on its connection %d here, a later one must have a higher epoch", ws.Epoch, old.epoch)
+			"hello: epoch %d: the session is on its connection %d here, a later one must have a higher epoch", ws.Epoch, old.epoch).By(wire.CauseEpoch)
 	}
 	s.current[ws.ID] = holder{c, ws.Epoch}
 	s.mu.Unlock()
@@ -132,12 +134,16 @@ func (s *Server) enter(c *session, ws *wire.Session) *wire.Error {
 	return nil
 }
 
-// exit takes the connection's session off the list and says whether a later
-// connection has taken it over.
+// exit takes the connection's session off the list and says whether it goes on, on a
+// later connection. One that took it over and is gone as well does not count: what is
+// answered to this one only now may have come after its end.
 func (s *Server) exit(c *session) (resumed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current[c.hello.ID].s != c {
+	switch now, ok := s.current[c.hello.ID]; {
+	case !ok:
+		return false
+	case now.s != c:
 		return true
 	}
 	delete(s.current, c.hello.ID)
@@ -171,7 +177,27 @@ func (s *Server) Close() error {
 	s.CloseListeners()
 	close(s.stop)
 	s.running.Wait()
+	s.ending.Store(true)
+	s.endLanes()
 	return s.client.Stop()
+}
+
+// endLanes closes the connections that are off their loops.
+func (s *Server) endLanes() {
+	var loops sync.WaitGroup
+	for _, r := range s.loops() {
+		loops.Add(1)
+		r.post(item{do: func() {
+			defer loops.Done()
+			for c := range r.sessions {
+				if c.lane != nil {
+					c.lane.lost()
+				}
+			}
+		}})
+	}
+	loops.Wait()
+	s.lanes.Wait()
 }
 
 // events is what gnet calls, on the loop of the connection it is about.
@@ -183,6 +209,9 @@ type events struct {
 // OnOpen implements gnet.EventHandler.
 func (e *events) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	s := c.Context().(*session)
+	if s.r != nil {
+		return nil, s.arrive(c)
+	}
 	s.conn, s.r = c, e.s.reactor(c.EventLoop())
 	s.r.sessions[s] = struct{}{}
 	return nil, gnet.None
@@ -193,8 +222,9 @@ func (e *events) OnTraffic(c gnet.Conn) gnet.Action { return c.Context().(*sessi
 
 // OnClose implements gnet.EventHandler.
 func (e *events) OnClose(c gnet.Conn, _ error) gnet.Action {
-	e.s.count.Add(-1)
-	c.Context().(*session).gone()
+	if s := c.Context().(*session); s.lane == nil && !s.closed {
+		s.gone()
+	}
 	return gnet.None
 }
 

@@ -13,19 +13,24 @@ import (
 type session struct {
 	srv  *Server
 	r    *reactor
-	conn gnet.Conn
+	conn gnet.Conn // nil while it is off its loop
 
 	hello    *wire.Session // nil until the client said hello
+	lane     *lane         // that serves it off its loop, or nil
+	moving   bool          // it is on its way back to its loop
+	highest  uint64        // id that was handed over
+	listings int           // calls not yet answered whose answers may be long
 	inflight int           // calls not yet answered, waiting ones aside
 	waiting  map[uint64]struct{}
-	bound    map[string]uint64 // grace in ms, by owner
+	bound    map[string][]bond // by owner
 	grace    uint64            // ms, of leases tied by their requests
 	tied     bool              // a lease may be tied to the connection
-	subs     map[uint64]*wire.Subscription
+	subs     map[uint64]*subscribed
 	lastSub  uint64
 	unwatch  func()
 
 	in      []byte // an unfinished frame
+	later   []byte // whole frames before it, for which there is no room yet
 	need    int    // bytes it takes, 0 if not known
 	partial int64  // its memory, as counted in the server's
 	began   time.Time
@@ -37,6 +42,7 @@ type session struct {
 	queued  bool   // in the reactor's dirty list
 	unread  int64  // bytes that wait to be sent, as counted in the server's
 	closing bool   // to be closed once out is written
+	broken  bool   // and out cannot be
 	closed  bool   // the connection is gone
 	told    bool   // the handler knows
 	opened  time.Time
@@ -50,27 +56,30 @@ func (s *session) sweep(now time.Time) {
 	switch {
 	case s.hello == nil && now.Sub(s.opened) > s.srv.opt.HelloWithin:
 		s.goodbye(wire.Errorf(wire.DeadlineExceeded, "no hello within %v", s.srv.opt.HelloWithin))
+	case len(s.later) > 0 || s.lane != nil && !s.lane.reading: // the server has stopped reading
+		s.began = now
 	case len(s.in) > 0 && now.Sub(s.began) > s.srv.opt.FrameWithin:
 		s.goodbye(wire.Errorf(wire.DeadlineExceeded, "a frame was not finished within %v", s.srv.opt.FrameWithin))
 	}
 	if s.unread > 0 {
-		s.backlog(s.conn.OutboundBuffered())
+		s.count()
 	}
 }
 
 // gone is called when the connection is closed.
 func (s *session) gone() {
 	s.closed = true
-	s.in = nil
+	s.srv.count.Add(-1)
+	s.in, s.later = nil, nil
 	s.account()
-	s.backlog(0)
+	s.count()
 	delete(s.r.sessions, s)
 	if s.out != nil {
 		s.r.keep(s.out)
 		s.out = nil
 	}
 	for _, sub := range s.subs {
-		s.srv.handler.Unsubscribe(sub)
+		s.srv.handler.Unsubscribe(&sub.Subscription)
 	}
 	s.subs = nil
 	if s.unwatch != nil {
@@ -91,6 +100,7 @@ func (s *session) leave() {
 	s.told = true
 	resumed := s.srv.exit(s)
 	if !s.srv.stopping.Load() {
-		s.srv.handler.Closed(s.hello, s.tied, resumed)
+		// What an earlier connection tied is this one's now, wherever that one was.
+		s.srv.handler.Closed(s.hello, s.tied || s.hello.Epoch > 1, resumed)
 	}
 }

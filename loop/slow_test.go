@@ -119,46 +119,129 @@ func TestHalfClosed(t *testing.T) {
 		// an answer fails, or cut off when too much is unread.
 		p = join(t, addr)
 		p.conn.(interface{ CloseRead() error }).CloseRead()
-		flood(t, p, 30<<20)
+		_, _ = flood(t, p, 30<<20)
 		p.hangUp()
 	}
 	g.over(64 << 20)
 }
 
-// flood sends pings and reads nothing, until the server closes the connection. It
-// fails if the server takes more than most bytes of them.
-func flood(t *testing.T, p *peer, most int) (sent int) {
+// flood sends pings and reads nothing, until the server takes no more of them, or closes
+// the connection. It fails if the server takes more than most bytes.
+func flood(t *testing.T, p *peer, most int) (sent int, open bool) {
 	t.Helper()
 	var burst []byte
 	for range 4000 {
 		burst = wire.AppendRequest(burst, 1<<50, ping())
 	}
-	for sent < most {
-		p.conn.SetWriteDeadline(time.Now().Add(patience))
-		n, err := p.conn.Write(burst)
+	for at := 0; sent < most; at = sent % len(burst) {
+		p.conn.SetWriteDeadline(time.Now().Add(time.Second))
+		n, err := p.conn.Write(burst[at:])
 		sent += n
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("after %d bytes the server neither reads on nor closes", sent)
+		if errors.Is(err, os.ErrDeadlineExceeded) && n == 0 {
+			return sent, true
 		}
-		if err != nil {
-			return sent
+		if err != nil && n == 0 {
+			return sent, false
 		}
 	}
 	t.Errorf("the server took %d bytes of pings, and nobody read its answers", sent)
-	return sent
+	return sent, false
 }
 
-// TestNeverReads: a peer that asks and does not read is cut off at a bounded buffer.
+// TestNeverReads: of a peer that asks and does not read, nothing more is read after a
+// while, and it is closed when it has taken nothing for a time.
 func TestNeverReads(t *testing.T) {
-	const outbound = 1 << 20
-	g := besiege(t, loop.Options{Outbound: outbound})
+	const stall = 3 * time.Second
+	g := besiege(t, loop.Options{Stall: stall})
 	for _, addr := range []net.Addr{g.s.tcp, g.s.unix} {
 		p := join(t, addr)
-		sent := flood(t, p, 64<<20)
-		t.Logf("%s: cut off after %.1f MiB of pings", addr.Network(), mib(int64(sent)))
+		sent, _ := flood(t, p, 64<<20)
+		t.Logf("%s: %.1f MiB of pings taken", addr.Network(), mib(int64(sent)))
+		eventually(t, "it is closed", func() bool { return g.s.Connections() == 1 })
 		p.hangUp()
 	}
 	g.over(32 << 20)
+}
+
+// TestReadsLate: who sends for long without reading, and reads then, has all its answers,
+// each once; its connection goes on as it was before.
+func TestReadsLate(t *testing.T) {
+	g := besiege(t, loop.Options{})
+	for _, addr := range []net.Addr{g.s.tcp, g.s.unix} {
+		p := join(t, addr)
+		p.must(ping())
+		sent, open := flood(t, p, 64<<20)
+		if !open {
+			t.Fatalf("%s: closed after %d bytes", addr.Network(), sent)
+		}
+		one := len(wire.AppendRequest(nil, 1<<50, ping()))
+		want := sent / one
+		for i := range want {
+			payload, err := p.frame()
+			if err != nil {
+				t.Fatalf("%s: answer %d of %d: %v", addr.Network(), i, want, err)
+			}
+			if id, code, _, _, err := wire.DecodeReply(payload); id != 1<<50 || code != 0 || err != nil {
+				t.Fatalf("%s: answer %d is %x", addr.Network(), i, payload)
+			}
+		}
+		// What the server has of a ping that was cut in two waits for its rest.
+		whole := wire.AppendRequest(nil, 1<<50, ping())
+		if cut := sent % one; cut > 0 {
+			p.send(whole[cut:])
+			if _, err := p.frame(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "the connection is back on its loop", func() bool { return g.s.Lanes() == 0 })
+		p.must(ping())
+		p.hangUp()
+	}
+	g.over(64 << 20)
+}
+
+// TestLongAnswers: who reads answers of almost a frame each more slowly than they are made
+// gets all of them, and keeps what is tied to its connection.
+func TestLongAnswers(t *testing.T) {
+	const locks, asks = 480, 30
+	s := serve(t, loop.Options{})
+	ns := named("long")
+	pad := string(bytes.Repeat([]byte("p"), 3000))
+	owner := ns + string(bytes.Repeat([]byte("o"), 1000))
+	meta, err := (&wire.Metadata{Command: string(bytes.Repeat([]byte("c"), 4000))}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []net.Addr{s.tcp, s.unix} {
+		filler := join(t, s.unix)
+		for i := range locks {
+			req := write(owner, fmt.Sprintf("%s:/n/%s%d", ns, pad, i))
+			req.Meta = meta
+			filler.must(req)
+		}
+		p := joinAs(t, addr, &wire.Hello{Grace: 1})
+		p.must(flagged(write(ns+"tied", ns+":/tied"), wire.FlagBind))
+		reqs := make([]*wire.Request, asks)
+		for i := range reqs {
+			reqs[i] = &wire.Request{Op: wire.OpScanLocks, Path: ns + ":/n", Page: 512}
+		}
+		ids := p.start(append(reqs, ping())...)
+		eventually(t, "it leaves something unread", func() bool { return s.Lanes() == 1 })
+		for _, id := range ids[:asks] {
+			res := p.reply(id)
+			if res.Code != wire.OK || res.List == nil || len(res.List.Infos) != locks {
+				t.Fatalf("%s: %v", addr.Network(), res.Err())
+			}
+		}
+		p.reply(ids[asks])
+		if who, left := holder(filler, ns+":/tied"); who != ns+"tied" || left < soon {
+			t.Errorf("%s: the lock is held by %q, %v left", addr.Network(), who, left)
+		}
+		eventually(t, "the connection is back on its loop", func() bool { return s.Lanes() == 0 })
+		p.must(ping())
+		p.hangUp()
+		filler.must(&wire.Request{Op: wire.OpReleaseAll, Owner: owner})
+	}
 }
 
 // TestNeverReadListings: short questions with long answers are bounded likewise,
@@ -203,4 +286,30 @@ func TestNeverReadListings(t *testing.T) {
 	filler.must(&wire.Request{Op: wire.OpReleaseAll, Owner: ns})
 	filler.hangUp()
 	g.over(12 * all)
+}
+
+// TestLongListsInEveryPlace: a client that brings long lists at every place of a batch, one
+// after the other, leaves none of their memory behind.
+func TestLongListsInEveryPlace(t *testing.T) {
+	const places, most = 200, 16 << 20
+	s := serve(t, loop.Options{Loops: 1, InFlight: 1024})
+	p := join(t, s.unix)
+	alive := &wire.Request{Op: wire.OpIsOwnerAlive, Owner: named("nobody"), Domains: []string{"d:/d"}}
+	long := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: 1, Locks: make([]wire.LockRequest, 25_000)} // a byte each, 40 here
+	before := heap()
+	for i := places - 1; i >= 0; i-- { // so that none is taken again by a shorter one
+		reqs := make([]*wire.Request, 0, places)
+		for range i {
+			reqs = append(reqs, alive)
+		}
+		ids := p.start(append(reqs, long)...)
+		for _, id := range ids {
+			p.reply(id)
+		}
+	}
+	after := settledHeap(before, most)
+	t.Logf("%.1f MiB of heap left", mib(after))
+	if after > most {
+		t.Errorf("%.1f MiB of heap are left behind, want at most %.1f", mib(after), mib(most))
+	}
 }

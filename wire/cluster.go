@@ -43,7 +43,7 @@ type ClusterStatus struct {
 	Format    uint32          `json:"format"` // of shared data, that all nodes work with
 	Settings  ClusterSettings `json:"settings"`
 	Self      string          `json:"self"`     // node_id of the node that answers
-	Healthy   bool            `json:"healthy"`  // every log has a leader and its target voters, caught up, and nobody joins that makes them more
+	Healthy   bool            `json:"healthy"`  // every log has a leader and its target voters, caught up, and every node that is seen is placed
 	Problems  []string        `json:"problems"` // why not, and which nodes are short of disk space: one sentence each, that says what to do
 	Warnings  []string        `json:"warnings"` // what is worth a look though nothing is wrong yet
 	Nodes     []NodeStatus    `json:"nodes"`    // by node_id
@@ -67,6 +67,7 @@ type NodeStatus struct {
 	Alive      bool      `json:"alive"`
 	ForMillis  int64     `json:"for_ms"` // how long alive has been so
 	Stable     bool      `json:"stable"` // counts for placement, unless it leaves
+	Placed     bool      `json:"placed"` // logs are laid out with it, as every leader tells
 	Drain      string    `json:"drain"`  // none, leads, replicas, removed
 	NativeAddr string    `json:"native_addr"`
 	RaftAddr   string    `json:"raft_addr"`
@@ -84,7 +85,7 @@ type NodeStatus struct {
 type LogStatus struct {
 	Log        uint64          `json:"log"`
 	Name       string          `json:"name"`    // system, or the number
-	Healthy    bool            `json:"healthy"` // a leader, and the target voters, caught up
+	Healthy    bool            `json:"healthy"` // a leader whose writes pass, and the target voters, caught up
 	Leader     string          `json:"leader"`  // node_id, "" for none
 	Term       uint64          `json:"term"`
 	Version    uint64          `json:"version"` // of the membership
@@ -93,7 +94,10 @@ type LogStatus struct {
 	Learners   []ReplicaStatus `json:"learners"` // replicas without a vote
 	Step       string          `json:"step"`     // what is done about it, or waited for
 	StepMillis int64           `json:"step_for_ms"`
-	Groups     int             `json:"groups"` // how many live in it
+	// StalledMillis is how long nothing was applied of what its leader proposed: while it is
+	// more than 0, writes do not pass.
+	StalledMillis int64 `json:"stalled_for_ms"`
+	Groups        int   `json:"groups"` // how many live in it
 }
 
 // ReplicaStatus is one replica of a log.

@@ -32,6 +32,9 @@ const (
 	// those that gRPC has no code for: another node leads, whose id is the message.
 	// It is answered only on sessions that asked for it (FeatureRedirect).
 	Redirect Code = 100
+	// Forgotten is of the native protocol alone: the request is a repeat whose answer is not
+	// kept any more. Nothing was done now; what was done when it was asked first is not known.
+	Forgotten Code = 101
 )
 
 var codeNames = [...]string{
@@ -43,8 +46,11 @@ var codeNames = [...]string{
 
 // String is the code's name as the contract spells it.
 func (c Code) String() string {
-	if c == Redirect {
+	switch c {
+	case Redirect:
 		return "REDIRECT"
+	case Forgotten:
+		return "FORGOTTEN"
 	}
 	return enumName(codeNames[:], uint64(c), "CODE")
 }
@@ -53,7 +59,26 @@ func (c Code) String() string {
 // DeadlineExceeded, which says that the outcome is not known.
 type Error struct {
 	Code    Code
+	Cause   Cause
 	Message string // names the field, the rule and the limit
+}
+
+// Cause tells refusals of one code apart that a client acts upon differently.
+type Cause uint8
+
+// Causes. A client that does not know one goes by the code.
+const (
+	CauseNone       Cause = 0
+	CauseWaitOver   Cause = 1 // DeadlineExceeded: queue_ttl_ms was over, surely nothing was granted
+	CauseVersion    Cause = 2 // FailedPrecondition: no protocol version in common
+	CauseEpoch      Cause = 3 // FailedPrecondition: the session is on a connection with no lower epoch
+	CauseHelloOrder Cause = 4 // FailedPrecondition: hello was not the first request, or was said before
+)
+
+// By is the error with its cause.
+func (e *Error) By(cause Cause) *Error {
+	e.Cause = cause
+	return e
 }
 
 func (e *Error) Error() string { return e.Code.String() + ": " + e.Message }

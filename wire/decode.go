@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// DecodeRequest decodes the payload of one frame: an array [id, op, args…].
+// DecodeRequest decodes the payload of one frame: an array [id, op, args…], where the id may
+// be an array [id, settled].
 //
 // id is the request's id whenever it could be read, so that an error can be
 // answered to it; it is 0 when the payload is no request at all, and then the
@@ -13,14 +14,15 @@ import (
 // replicated entry carries them, and nargs their count.
 func DecodeRequest(payload []byte, req *Request) (id uint64, body []byte, nargs int, err *Error) {
 	r := NewReader(payload)
-	n := r.Array()
-	id = r.Uint()
+	// More arguments than the payload can have are the request's fault, not the stream's.
+	n := r.arrayHead()
+	id, settled := r.requestID()
 	op := r.Uint()
 	if r.err != nil || n < 2 || id == 0 || id > MaxRequestID {
 		return 0, nil, 0, Errorf(InvalidArgument,
 			"frame: want a msgpack array [id, op, arguments…] with an id from 1 to 2^53-1")
 	}
-	body, nargs = r.Rest(), n-2
+	body, nargs = r.Rest(), int(n-2)
 	if op >= numOps || specs[op].Name == "" || specs[op].Kind == KindInternal {
 		return id, body, nargs, Errorf(Unimplemented, "op %d: not known to this server", op)
 	}
@@ -28,10 +30,32 @@ func DecodeRequest(payload []byte, req *Request) (id uint64, body []byte, nargs 
 	if err != nil {
 		return id, body, nargs, err
 	}
-	if len(rest) != 0 {
+	switch {
+	case len(rest) != 0:
 		return id, body, nargs, Errorf(InvalidArgument, "frame: %d bytes follow the request", len(rest))
+	case settled > id:
+		return id, body, nargs, Errorf(InvalidArgument, "settled: %d is above the request's own id %d, which is not answered yet", settled, id)
 	}
+	req.Settled = settled
 	return id, body, nargs, nil
+}
+
+// requestID reads an id, or an array of it and of the id below which all are settled.
+func (r *Reader) requestID() (id, settled uint64) {
+	if !r.atArray() {
+		return r.Uint(), 0
+	}
+	for i := range r.Array() {
+		switch i {
+		case 0:
+			id = r.Uint()
+		case 1:
+			settled = r.Uint()
+		default:
+			r.Skip()
+		}
+	}
+	return id, settled
 }
 
 // DecodeArgs decodes nargs arguments of op from body into req. Missing trailing
@@ -146,10 +170,20 @@ func (r *Reader) enum() uint8 { return uint8(min(r.Uint(), math.MaxUint8)) }
 func (r *Reader) uint32() uint32 {
 	v := r.Uint()
 	if v > math.MaxUint32 {
-		r.fail(errRange)
+		r.fail(fmt.Errorf("%w: %d, must be at most %d", errRange, v, uint32(math.MaxUint32)))
 		return 0
 	}
 	return uint32(v)
+}
+
+// permits is uint32, and says in a list what is wrong.
+func (r *Reader) permits() uint32 {
+	sound := r.err == nil
+	v := r.uint32()
+	if sound && r.err != nil {
+		r.err = fmt.Errorf("permits: %w", r.err)
+	}
+	return v
 }
 
 // raw answers the next value's encoding, empty for nil.
@@ -213,7 +247,7 @@ func (r *Reader) lockRequest() (l LockRequest) {
 		case 2:
 			l.State = LockState(r.enum())
 		case 3:
-			l.Permits = r.uint32()
+			l.Permits = r.permits()
 		default:
 			r.Skip()
 		}
@@ -291,6 +325,9 @@ func (res *Result) Decode(op Op, code Code, r *Reader, fields int) error {
 	if code != OK {
 		if fields > 0 {
 			res.Message = r.Str()
+		}
+		if fields > 1 {
+			res.Cause = Cause(r.enum())
 		}
 		return r.err
 	}
@@ -381,6 +418,8 @@ func (res *Result) read(s slot, r *Reader) {
 		res.list().Backup = r.backup()
 	case sRows:
 		res.list().Rows = r.Bin()
+	case sCause:
+		res.Cause = Cause(r.enum())
 	default:
 		panic("wire: slot is no result")
 	}
@@ -467,9 +506,10 @@ func (r *Reader) welcome() *Welcome {
 			w.Features = r.Uint()
 		case 6:
 			l := &w.Limits
-			r.fields(6, func(i int) {
+			r.fields(11, func(i int) {
 				*[]*uint64{&l.FrameBytes, &l.InFlight, &l.Waiting, &l.Subscriptions,
-					&l.BoundOwners, &l.RepeatMillis}[i] = r.Uint()
+					&l.BoundOwners, &l.RepeatMillis, &l.Answers,
+					&l.UnreadBytes, &l.UnreadMillis, &l.RequestMillis, &l.GroupInFlight}[i] = r.Uint()
 			})
 		case 7:
 			w.ServerVersion = r.Str()

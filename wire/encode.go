@@ -15,13 +15,19 @@ func endFrame(dst []byte, from int) []byte {
 	return dst
 }
 
-// AppendRequest appends one whole frame that asks req under id.
+// AppendRequest appends one whole frame that asks req under id, and tells what is settled.
 func AppendRequest(dst []byte, id uint64, req *Request) []byte {
 	dst, from := beginFrame(dst)
 	spec := &specs[req.Op]
 	n := req.argCount(spec)
 	dst = AppendArray(dst, 2+n)
+	if req.Settled != 0 {
+		dst = AppendArray(dst, 2)
+	}
 	dst = AppendUint(dst, id)
+	if req.Settled != 0 {
+		dst = AppendUint(dst, req.Settled)
+	}
 	dst = AppendUint(dst, uint64(req.Op))
 	dst = req.appendArgs(dst, spec, n)
 	return endFrame(dst, from)
@@ -276,10 +282,17 @@ func appendHello(dst []byte, h *Hello) []byte {
 func AppendReply(dst []byte, id uint64, op Op, res *Result) []byte {
 	dst, from := beginFrame(dst)
 	if res.Code != OK {
-		dst = AppendArray(dst, 3)
+		n := 3
+		if res.Cause != 0 {
+			n++
+		}
+		dst = AppendArray(dst, n)
 		dst = AppendUint(dst, id)
 		dst = AppendUint(dst, uint64(res.Code))
-		return endFrame(AppendStr(dst, res.Message), from)
+		if dst = AppendStr(dst, res.Message); res.Cause != 0 {
+			dst = AppendUint(dst, uint64(res.Cause))
+		}
+		return endFrame(dst, from)
 	}
 	spec := &specs[op]
 	n := len(spec.Results)
@@ -368,6 +381,8 @@ func (res *Result) has(s slot) bool {
 		return res.lists().Backup != nil
 	case sRows:
 		return len(res.lists().Rows) > 0
+	case sCause:
+		return res.Cause != 0
 	}
 	panic("wire: slot is no result")
 }
@@ -434,6 +449,8 @@ func (res *Result) append(dst []byte, s slot) []byte {
 		return appendBackup(dst, res.lists().Backup)
 	case sRows:
 		return AppendBin(dst, res.lists().Rows)
+	case sCause:
+		return AppendUint(dst, uint64(res.Cause))
 	}
 	panic("wire: slot is no result")
 }
@@ -482,9 +499,10 @@ func appendWelcome(dst []byte, w *Welcome) []byte {
 	dst = AppendBin(dst, w.Session)
 	dst = AppendUint(dst, w.Epoch)
 	dst = AppendUint(dst, w.Features)
-	dst = AppendArray(dst, 6)
+	dst = AppendArray(dst, 11)
 	for _, v := range []uint64{w.Limits.FrameBytes, w.Limits.InFlight, w.Limits.Waiting,
-		w.Limits.Subscriptions, w.Limits.BoundOwners, w.Limits.RepeatMillis} {
+		w.Limits.Subscriptions, w.Limits.BoundOwners, w.Limits.RepeatMillis, w.Limits.Answers,
+		w.Limits.UnreadBytes, w.Limits.UnreadMillis, w.Limits.RequestMillis, w.Limits.GroupInFlight} {
 		dst = AppendUint(dst, v)
 	}
 	return AppendStr(dst, w.ServerVersion)

@@ -28,7 +28,8 @@ func examples() []example {
 	request := func(id uint64, req *Request) []byte { return AppendRequest(nil, id, req) }
 	reply := func(id uint64, op Op, res *Result) []byte { return AppendReply(nil, id, op, res) }
 	welcome := &Welcome{Version: 1, NodeID: "n0", ClusterID: "c1", Session: sessionBytes, Epoch: 1, ServerVersion: "1.0",
-		Limits: Limits{FrameBytes: MaxFrameBytes, InFlight: 256, Waiting: 16_384, Subscriptions: 256, BoundOwners: 1024, RepeatMillis: 60_000}}
+		Limits: Limits{FrameBytes: MaxFrameBytes, InFlight: 256, Waiting: 16_384, Subscriptions: 256, BoundOwners: 1024, RepeatMillis: 60_000, Answers: 1024,
+			UnreadBytes: 1 << 20, UnreadMillis: 30_000, RequestMillis: 30_000, GroupInFlight: 1024}}
 	blocked := Result{Status: StatusQueued, Path: p, Owner: "bob", Reason: ReasonWriteLocked, Token: 8, Namespace: "db:/mail", Position: 1}
 	return []example{
 		{"hello: versions 1 to 1, a new session on its first connection, by doc/1", ">",

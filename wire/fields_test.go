@@ -240,7 +240,9 @@ func welcomeFields(w *Welcome) fields {
 	return fields{"version": w.Version, "node_id": w.NodeID, "cluster_id": w.ClusterID, "session": binText(w.Session),
 		"epoch": w.Epoch, "features": w.Features, "server_version": w.ServerVersion,
 		"limits": fields{"frame_bytes": l.FrameBytes, "in_flight": l.InFlight, "waiting": l.Waiting,
-			"subscriptions": l.Subscriptions, "bound_owners": l.BoundOwners, "repeat_ms": l.RepeatMillis}}
+			"subscriptions": l.Subscriptions, "bound_owners": l.BoundOwners, "repeat_ms": l.RepeatMillis, "answers": l.Answers,
+			"unread_bytes": l.UnreadBytes, "unread_ms": l.UnreadMillis, "request_timeout_ms": l.RequestMillis,
+			"group_in_flight": l.GroupInFlight}}
 }
 
 func backupFields(b *Backup) fields {

@@ -50,7 +50,8 @@ func FuzzDecodeRequest(f *testing.F) {
 			checkRefusal(t, err)
 		}
 		var alone Request
-		if err := DecodeArgs(req.Op, body, nargs, &alone); err != nil || !sameRequest(&req, &alone) {
+		err = DecodeArgs(req.Op, body, nargs, &alone)
+		if alone.Settled = req.Settled; err != nil || !sameRequest(&req, &alone) {
 			t.Fatalf("the arguments alone: %+v, %v, want %+v", alone, err, req)
 		}
 		frame := AppendRequest(nil, id, &req)

@@ -1,5 +1,7 @@
 package wire
 
+import "sync/atomic"
+
 // Handler carries out operations. There is one, and every face (the native
 // server, gRPC, JSON) enters through it with the same operations.
 type Handler interface {
@@ -12,7 +14,14 @@ type Handler interface {
 	Serve(calls []*Call)
 
 	// Cancel ends the waiting acquire that session s asked under id, if it still
-	// waits: its call is then answered CANCELLED. A grant that came first stands.
+	// waits: its call is then answered CANCELLED. A grant that came first stands, and its
+	// call is answered OK, perhaps before Cancel was called.
+	//
+	// Who does not want it any more takes it back with a release of the same paths in the
+	// same session whose granted_by (Request.Target) is id. It gives back what that request
+	// took and nobody asked for since, ends the wait if there still is one, and is carried
+	// out after the request whatever became of that. So it may be asked at any time, also
+	// in place of Cancel, and asked again.
 	Cancel(s *Session, id uint64)
 
 	// Closed says that the connection of s is gone, and that all its calls but
@@ -23,7 +32,8 @@ type Handler interface {
 	Closed(s *Session, tied, resumed bool)
 
 	// Subscribe starts to deliver the events of sub.Owner after sub.From, or from
-	// now on when it is nil, and answers where the subscription starts.
+	// now on when it is nil, and answers where the subscription starts. What came
+	// before is delivered by the caller's own goroutine, before Subscribe returns.
 	Subscribe(sub *Subscription) ([]Position, *Error)
 
 	// Unsubscribe ends it: Sink is not called again once this returned.
@@ -37,6 +47,8 @@ type Handler interface {
 // Call is one request on its way through the server.
 type Call struct {
 	ID      uint64   // request id on its session
+	Settled uint64   // below it the client has all answers of the session, 0: says nothing
+	Again   bool     // the session asked under this id, or a higher one, on this connection before
 	Op      Op       //
 	NArgs   int      // number of arguments in Body
 	Body    []byte   // encoded arguments, as a replicated entry carries them
@@ -84,6 +96,10 @@ type Session struct {
 	// was done. To whoever repeats a request after a lost connection it says so of the
 	// repeat alone.
 	Redirect bool
+
+	// Ctl is the handler's own, one for each connection: a Session is not copied once a
+	// call of it was served.
+	Ctl atomic.Value
 }
 
 // Subscription is a wish to hear of an owner's events.
@@ -93,6 +109,13 @@ type Subscription struct {
 	From   []Position // nil: from now on
 	Number uint64     // the subscriber's own name for it
 	Sink   EventSink
+	Conn   ProgressSink // told progress in place of Sink, once for all that share it; nil: none
+}
+
+// ProgressSink takes the progress of all subscriptions of a connection that are not being
+// told what came before.
+type ProgressSink interface {
+	Progress(cursor []Position)
 }
 
 // EventSink takes the events of subscriptions, in order and without blocking.

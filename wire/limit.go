@@ -13,7 +13,9 @@ const (
 	MaxPaths         = 1024   // of one Acquire, Release or AssertFencing
 	MaxBulkPaths     = 65_536 // of one Acquire with FlagBulk (AcquireStream)
 	MaxToken         = 1<<62 - 1
-	MaxMetadataBytes = 4096 // holder metadata, encoded
+	FreeToken        = 3 << 60 // up to this a caller may choose any token: the time in ns until 2079
+	TokenStride      = 1 << 48 // beyond, one may be so much above all that its group has seen
+	MaxMetadataBytes = 4096    // holder metadata, encoded
 	MaxDumpPage      = 512
 	DefaultDumpPage  = 64
 	MaxCycleDepth    = 64

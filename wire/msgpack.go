@@ -302,9 +302,28 @@ func (r *Reader) Str() string {
 // Bin reads binary; nil is empty. It aliases the buffer.
 func (r *Reader) Bin() []byte { return r.text(errNotBin) }
 
+// atArray says that an array comes next.
+func (r *Reader) atArray() bool {
+	if r.err != nil || r.pos == len(r.buf) {
+		return false
+	}
+	c := r.buf[r.pos]
+	return c >= tFixArray && c <= tFixArrayEnd || c == tArray16 || c == tArray32
+}
+
 // Array reads an array's header; nil is an empty one. The count never exceeds
 // the bytes left, since every element takes at least one.
 func (r *Reader) Array() int {
+	n := r.arrayHead()
+	if n > uint64(len(r.buf)-r.pos) {
+		r.fail(ErrTruncated)
+		return 0
+	}
+	return int(n)
+}
+
+// arrayHead is Array for who does not believe in the count.
+func (r *Reader) arrayHead() uint64 {
 	c := r.code()
 	var n uint64
 	switch {
@@ -318,16 +337,11 @@ func (r *Reader) Array() int {
 		return 0
 	default:
 		r.fail(errNotArray)
-		return 0
 	}
 	if r.err != nil {
 		return 0
 	}
-	if n > uint64(len(r.buf)-r.pos) {
-		r.fail(ErrTruncated)
-		return 0
-	}
-	return int(n)
+	return n
 }
 
 // Map reads a map's header; nil is an empty one.

@@ -64,8 +64,11 @@ const (
 	OpKillNotice   Op = 74 // drop an owner's wait edge and tell it that it was killed
 
 	OpRouteBegin Op = 75 // system group: an attempt to carry a change out, which ends those before it
+	OpFold       Op = 76 // fences that were not used for long: a floor takes their place
 
-	numOps = 76
+	OpClaim Op = 77 // a keyed request that goes to several groups begins, is done, or came to nothing
+
+	numOps = 78
 )
 
 // Kind is what an operation does to the state.
@@ -150,6 +153,7 @@ const (
 	sTopology
 	sBackup
 	sRows
+	sCause
 )
 
 var (
@@ -185,7 +189,8 @@ var specs = [numOps]Spec{
 			flags, meta},
 		[]Field{status, {sPath, "path"}, {sOwner, "owner"}, reason, token,
 			{sCurrent, "current_fencing_token"}, namespace, {sPosition, "position"}}},
-	OpRelease:    {"release", KindWrite, []Field{owner, {sReleases, "requests"}, delWait, key}, nil},
+	OpRelease: {"release", KindWrite,
+		[]Field{owner, {sReleases, "requests"}, delWait, key, token, {sTarget, "granted_by"}}, nil},
 	OpReleaseAll: {"release_all", KindWrite, []Field{owner, delWait, key, domains}, nil},
 	OpRenew: {"renew", KindWrite, []Field{owner, ttl, domains, key, flags},
 		[]Field{status, path, reason, {sFlag, "revoke_requested"}}},
@@ -211,8 +216,8 @@ var specs = [numOps]Spec{
 	OpInspectPath: {"inspect_path", KindRead, []Field{path},
 		[]Field{{sOwner, "write_owner"}, {sNames, "read_owners"}, {sFlag, "has_fence"},
 			{sToken, "fence"}, {sNames2, "semaphore_owners"}}},
-	OpListLocks: {"list_owner_locks", KindRead, []Field{owner, domains},
-		[]Field{{sFlag, "alive"}, {sInfos, "locks"}}},
+	OpListLocks: {"list_owner_locks", KindRead, []Field{owner, domains, cursor, page},
+		[]Field{{sFlag, "alive"}, {sInfos, "locks"}, {sCursor, "next_cursor"}, {sDone, "done"}}},
 	OpDumpLocks: {"dump_locks", KindRead, []Field{cursor, page},
 		[]Field{{sInfos, "entries"}, {sCursor, "next_cursor"}, {sDone, "done"}}},
 	OpSubscribe: {"subscribe", KindConnection,
@@ -244,16 +249,19 @@ var specs = [numOps]Spec{
 		[]Field{{sRows, "rows"}, {sCursor, "next_cursor"}, {sDone, "done"}}},
 	OpBackupClose: {"backup_close", KindRead, []Field{{sTarget, "backup_id"}}, nil},
 
-	OpCancelWait:   {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}}, nil},
-	OpDetach:       {"detach", KindInternal, nil, nil},
-	OpSetRow:       {"set_row", KindInternal, []Field{namespace, algorithm, explicit, attempt}, nil},
-	OpFreeze:       {"freeze", KindInternal, []Field{namespace, attempt}, []Field{status, token, path, {sOwner, "owner"}}},
-	OpThaw:         {"thaw", KindInternal, []Field{namespace, attempt}, nil},
-	OpOpen:         {"open", KindInternal, []Field{namespace, target, token, algorithm, explicit, attempt}, nil},
-	OpLeave:        {"leave", KindInternal, []Field{namespace, target, attempt}, nil},
-	OpRouteCommit:  {"route_commit", KindInternal, []Field{target, attempt}, nil},
-	OpRouteFinish:  {"route_finish", KindInternal, []Field{target, {sDetail, "refusal"}, attempt}, nil},
-	OpRouteBegin:   {"route_begin", KindInternal, []Field{attempt}, nil},
+	OpCancelWait:  {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}, explicit}, nil},
+	OpDetach:      {"detach", KindInternal, nil, nil},
+	OpSetRow:      {"set_row", KindInternal, []Field{namespace, algorithm, explicit, attempt}, nil},
+	OpFreeze:      {"freeze", KindInternal, []Field{namespace, attempt, target}, []Field{status, token, path, {sOwner, "owner"}}},
+	OpThaw:        {"thaw", KindInternal, []Field{namespace, attempt}, nil},
+	OpOpen:        {"open", KindInternal, []Field{namespace, target, token, algorithm, explicit, attempt, {sCursor, "answers"}}, nil},
+	OpLeave:       {"leave", KindInternal, []Field{namespace, target, attempt}, nil},
+	OpRouteCommit: {"route_commit", KindInternal, []Field{target, attempt}, nil},
+	OpRouteFinish: {"route_finish", KindInternal, []Field{target, {sDetail, "refusal"}, attempt}, nil},
+	OpRouteBegin:  {"route_begin", KindInternal, []Field{attempt, {sExplicit, "freezes"}}, nil},
+	OpClaim: {"claim", KindInternal, []Field{key, target, attempt, {sKinds, "step"}, cursor},
+		[]Field{status, token, {sCursor, "next_cursor"}}},
+	OpFold:         {"fold", KindInternal, []Field{namespace, token}, nil},
 	OpRevokeNotice: {"revoke_notice", KindInternal, []Field{owner}, nil},
 	OpKillNotice:   {"kill_notice", KindInternal, []Field{owner, key}, nil},
 }

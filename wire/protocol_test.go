@@ -296,6 +296,7 @@ func TestProtocolEnums(t *testing.T) {
 	}
 	flags := map[uint64]string{
 		uint64(FlagWait): "wait", uint64(FlagNoQueue): "no_queue", uint64(FlagBulk): "bulk", uint64(FlagBind): "bind",
+		uint64(FlagExtend): "extend",
 	}
 	if got, want := text(p.flags), text(flags); got != want {
 		t.Errorf("flags: page %s, codec %s", got, want)
@@ -337,7 +338,6 @@ func TestProtocolLimits(t *testing.T) {
 		{MaxGraceMillis, `\| grace_ms \| of leases.*at most %s \|`},
 		{MaxOwnerBytes, `conflict_owner \|.*1 to %s bytes`},
 		{MaxOwnerBytes, `\| client \|.*at most %s bytes`},
-		{MaxPathBytes, `\| credential \|.*At most %s bytes`},
 		{MaxKeyBytes, `\| idempotency_key \|.*at most %s bytes`},
 		{MaxPathBytes, `A \*\*path\*\* is .*1 to %s bytes`},
 		{MaxPathSegments, `at most %s segments`},
@@ -360,6 +360,7 @@ func TestProtocolLimits(t *testing.T) {
 		{MaxPositions, `\| cursor \| subscribe \|.*at most %s positions`},
 		{DefaultEvents, `\| kinds \|.*0 is %s:`},
 		{MaxNodeBytes, `\| node \|.*1 to %s letters`},
+		{FreeToken, `\| fencing_token \|.*acquire: at most %s `},
 		{MaxBackupPage, `\| rows \|.*at most %s bytes`},
 		{SystemLog, `\| log \|.*the system log is %s`},
 		{SessionBytes, `\| session \| %s bytes`},

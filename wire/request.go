@@ -1,5 +1,7 @@
 package wire
 
+import "unsafe"
+
 // LockRequest is one path of an acquire.
 type LockRequest struct {
 	Path    string
@@ -14,10 +16,10 @@ type ReleaseRequest struct {
 	Mode Mode
 }
 
-// Flags modify an acquire.
+// Flags modify an acquire or a renewal.
 type Flags uint64
 
-// Acquire flags. Unknown bits are refused, so that a client that relies on a
+// Flags. Unknown bits are refused, so that a client that relies on a
 // newer flag learns that this server does not keep it.
 const (
 	// FlagWait keeps the call open until the request is granted, refused,
@@ -31,9 +33,13 @@ const (
 	// FlagBind ties the lease to the connection, with the grace told at hello. It
 	// goes with Renew too, to tie the lease to a later connection.
 	FlagBind Flags = 1 << 3
+	// FlagExtend makes a Renew lengthen leases alone: one that lasts longer than
+	// ttl_ms from now stays as it is. So a client may confirm what it holds without
+	// taking time from what else its owner holds in the namespace.
+	FlagExtend Flags = 1 << 4
 
 	acquireFlags = FlagWait | FlagNoQueue | FlagBulk | FlagBind
-	renewFlags   = FlagBind
+	renewFlags   = FlagBind | FlagExtend
 )
 
 // Position is a place in one replicated log's stream of events. A cursor is one
@@ -69,7 +75,7 @@ type Request struct {
 	GraceMillis    uint64
 	Token          int64
 	Flags          Flags
-	Target         uint64 // a request id, a subscription number or a log's number
+	Target         uint64 // a request id (also granted_by), a subscription number or a log's number
 	Attempt        uint64 // which attempt to carry a policy change out a step is of; internal
 	Kinds          uint64 // event kinds asked for, bit 1<<kind each
 	Depth          uint32
@@ -82,6 +88,7 @@ type Request struct {
 	Cursor         []byte
 	Meta           []byte // holder metadata, encoded (Metadata)
 	Hello          *Hello
+	Settled        uint64 // the client has the answers to all ids of its session below; 0 says nothing. No argument
 }
 
 // Reset makes r zero but keeps the memory of its lists, unless that is more than
@@ -94,6 +101,16 @@ func (r *Request) Reset() {
 		Paths:     reuse(r.Paths),
 		Positions: reuse(r.Positions),
 	}
+}
+
+// ListBytes is the memory of its lists that Reset keeps.
+func (r *Request) ListBytes() int {
+	return sizeOf(r.Locks) + sizeOf(r.Releases) + sizeOf(r.Domains) + sizeOf(r.Paths) + sizeOf(r.Positions)
+}
+
+func sizeOf[T any](list []T) int {
+	var one T
+	return cap(list) * int(unsafe.Sizeof(one))
 }
 
 // reuse empties a list. What stood in it would keep alive the buffer it was read
@@ -140,6 +157,11 @@ type Limits struct {
 	Subscriptions uint64
 	BoundOwners   uint64
 	RepeatMillis  uint64 // how long an answer is kept for a repeat of its request id
+	Answers       uint64 // how many answers each log keeps until they are settled; 0: the server does not know Settled
+	UnreadBytes   uint64 // of answers; with more of them unread no requests are read
+	UnreadMillis  uint64 // who leaves something unread and takes nothing for so long is closed
+	RequestMillis uint64 // how long a request may take, waits and what they wait for aside
+	GroupInFlight uint64 // requests of a virtual group under way, of all clients
 }
 
 // Protocol versions this build speaks.

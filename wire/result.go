@@ -2,11 +2,12 @@ package wire
 
 // Result is the answer to a request of any operation: the union of all
 // results. Which fields count follows from the operation's Spec. A Result with
-// a Code other than OK carries a Message and nothing else.
+// a Code other than OK carries a Message, perhaps a Cause, and nothing else.
 //
 // Its strings are immutable; slices belong to whoever holds the Result.
 type Result struct {
 	Code      Code
+	Cause     Cause // of a Code other than OK
 	Status    Status
 	Reason    Reason
 	Algorithm Algorithm
@@ -74,8 +75,8 @@ func (r *Result) Err() *Error {
 	if r.Code == OK {
 		return nil
 	}
-	return &Error{Code: r.Code, Message: r.Message}
+	return &Error{Code: r.Code, Cause: r.Cause, Message: r.Message}
 }
 
 // Fail makes r the refusal e.
-func (r *Result) Fail(e *Error) { *r = Result{Code: e.Code, Message: e.Message} }
+func (r *Result) Fail(e *Error) { *r = Result{Code: e.Code, Cause: e.Cause, Message: e.Message} }

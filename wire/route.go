@@ -17,7 +17,7 @@ type Routes struct {
 	roots  map[string]struct{} // every namespace that somebody chose an algorithm for
 	deep   int                 // segments of the deepest root
 	bare   bool                // some root is a bare handler
-	handle bool                // some root is a handler's root path, "h:/"
+	handle bool                // some root is a handler's root path, "h:/", which holds what "h" holds
 }
 
 // NewRoutes makes routes with the given chosen namespaces.
@@ -43,15 +43,6 @@ func (r *Routes) Has(root string) bool {
 	return ok
 }
 
-// Canonical is the one name of a namespace: with no routing segments a handler's
-// root path is its whole tree.
-func (r *Routes) Canonical(ns string) string {
-	if r.Segments == 0 && strings.HasSuffix(ns, ":/") && strings.IndexByte(ns, ':') == len(ns)-2 {
-		return ns[:len(ns)-2]
-	}
-	return ns
-}
-
 // Resolve answers the namespace of a valid path: the longest chosen root that
 // holds it, else its handler and first segments. It shares the path's memory.
 func (r *Routes) Resolve(path string) string {
@@ -66,11 +57,7 @@ func (r *Routes) Resolve(path string) string {
 // chosen finds the longest chosen root that holds path.
 func (r *Routes) chosen(path string) (string, bool) {
 	colon := strings.IndexByte(path, ':')
-	if len(path) == colon+2 { // "h:/"
-		if r.handle && r.Has(path) {
-			return path, true
-		}
-	} else if r.deep > 0 {
+	if r.deep > 0 && len(path) > colon+2 {
 		// The prefixes of path by whole segments, the longest first, from the depth
 		// of the deepest root on.
 		end, depth := colon+1, 0
@@ -87,6 +74,9 @@ func (r *Routes) chosen(path string) (string, bool) {
 				return path[:end], true
 			}
 		}
+	}
+	if root := path[:colon+2]; r.handle && r.Has(root) {
+		return root, true
 	}
 	if r.bare && r.Has(path[:colon]) {
 		return path[:colon], true
@@ -126,10 +116,10 @@ func (r *Routes) Moves(root string) bool {
 		without = NewRoutes(r.Version, r.Segments, rest)
 	}
 	switch {
-	case strings.IndexByte(root, ':') < 0:
-		return r.Segments > 0
-	case strings.HasSuffix(root, "/"):
-		return without.Resolve(root) != root
+	case strings.IndexByte(root, ':') < 0: // it holds nothing beside the handler's root path
+		return r.Segments > 0 && !without.Has(root+":/")
+	case strings.HasSuffix(root, "/"): // a namespace of its own, and all of the handler once it is chosen
+		return true
 	}
 	return Segments(root) != r.Segments || without.Resolve(root) != root
 }
@@ -194,7 +184,7 @@ func (r *Routes) plain(root string) bool {
 			return false
 		}
 	}
-	return !r.Has(root[:colon]) && r.implied(root) == root && (Segments(root) == r.Segments || strings.HasSuffix(root, ":/"))
+	return !r.Has(root[:colon]) && !r.Has(root[:colon+2]) && r.implied(root) == root && Segments(root) == r.Segments
 }
 
 // GroupOf is the virtual group of a namespace, by rendezvous hashing: of all

@@ -49,11 +49,18 @@ func TestResolve(t *testing.T) {
 		{1, "h", "h:/a/b", "h"},
 		{1, "h", "hh:/a/b", "hh:/a"},
 		{1, "hh", "h:/a/b", "h:/a"},
-		// The root h:/ holds the path h:/ alone; under h it wins, being longer.
+		// So does the root h:/, once set, which wins over h; roots below it win over both.
 		{1, "h:/", "h:/", "h:/"},
-		{1, "h:/", "h:/a", "h:/a"},
+		{1, "h:/", "h:/a", "h:/"},
+		{1, "h:/", "h:/a/b", "h:/"},
+		{1, "h:/", "hh:/a", "hh:/a"},
 		{1, "h h:/", "h:/", "h:/"},
-		{1, "h h:/", "h:/a", "h"},
+		{1, "h h:/", "h:/a", "h:/"},
+		{1, "h:/ h:/a", "h:/a/b", "h:/a"},
+		{1, "h:/ h:/a/b", "h:/a/b/c", "h:/a/b"},
+		{1, "h:/ h:/a/b", "h:/a/c", "h:/"},
+		{3, "h:/", "h:/a/b/c/d", "h:/"},
+		{0, "h:/", "h:/a", "h:/"},
 		// Later colons are plain characters.
 		{1, "h:/a:b", "h:/a:b/c", "h:/a:b"},
 		{2, "h:/a:b", "h:/a/b:c", "h:/a/b:c"},
@@ -74,35 +81,40 @@ func TestMoves(t *testing.T) {
 		root  string
 		want  bool
 	}{
-		// With K=1 h:/a/b and h, not h:/a nor h:/.
+		// With K=1 h:/a/b, h and h:/, not h:/a.
 		{1, "", "h:/a/b", true},
 		{1, "", "h", true},
 		{1, "", "h:/a", false},
-		{1, "", "h:/", false},
+		{1, "", "h:/", true},
 		// To give one up is to move its paths back.
 		{1, "h:/a/b", "h:/a/b", true},
 		{1, "h", "h", true},
 		{1, "h:/a", "h:/a", false},
-		{1, "h:/", "h:/", false},
+		{1, "h:/", "h:/", true},
 		// What the paths are routed to without it counts, chosen roots included.
 		{1, "h", "h:/a", true},
 		{1, "h", "h:/", true},
 		{1, "h h:/a", "h:/a", true},
+		{1, "h:/", "h", false},
+		{1, "h h:/", "h", false},
+		{1, "h h:/", "h:/", true},
+		{1, "h:/", "h:/a", true},
 		{1, "h:/a/b", "h:/a", false},
 		{1, "h:/a", "h:/a/b", true},
 		// Other depths.
 		{2, "", "h:/a", true},
 		{2, "", "h:/a/b", false},
 		{2, "", "h:/a/b/c", true},
-		{2, "", "h:/", false},
+		{2, "", "h:/", true},
 		{2, "h:/a", "h:/a/b", true},
 		{0, "", "h", false},
-		{0, "", "h:/", false},
+		{0, "", "h:/", true},
+		{0, "h", "h:/", true},
 		{0, "", "h:/a", true},
 		{0, "h:/a", "h", false},
 	} {
 		r := NewRoutes(1, c.k, strings.Fields(c.roots))
-		if got := r.Moves(r.Canonical(c.root)); got != c.want {
+		if got := r.Moves(c.root); got != c.want {
 			t.Errorf("K=%d roots [%s]: Moves(%s) = %v", c.k, c.roots, c.root, got)
 		}
 	}
@@ -120,11 +132,16 @@ func TestParent(t *testing.T) {
 		{1, "h:/a/b h:/a/b/c", "h:/a/b/c", "h:/a/b"},
 		{1, "h", "h:/a", "h"},
 		{1, "h h:/", "h:/", "h"},
+		{1, "h:/", "h:/a", "h:/"},
+		{1, "h h:/", "h:/a", "h:/"},
+		{0, "", "h:/", "h"},
 		{2, "", "h:/a/b/c", "h:/a/b"},
 		{2, "h", "h:/a", "h"},
 		{0, "h:/a", "h:/a", "h"},
 		// They belong to many.
 		{1, "", "h", ""},
+		{1, "", "h:/", ""},
+		{1, "h:/ h:/a", "h:/", ""},
 		{2, "", "h:/a", ""},
 		{3, "h:/a", "h:/a", ""},
 	} {
@@ -135,37 +152,13 @@ func TestParent(t *testing.T) {
 	}
 }
 
-// TestCanonical: the root h:/ is the same namespace as what K gives the path h:/.
-func TestCanonical(t *testing.T) {
-	for _, c := range []struct {
-		k        int
-		ns, want string
-	}{
-		{0, "h:/", "h"},
-		{0, "h", "h"},
-		{0, "h:/a", "h:/a"},
-		{0, "h:/a:", "h:/a:"},
-		{1, "h:/", "h:/"},
-		{1, "h", "h"},
-		{2, "h:/", "h:/"},
-	} {
-		r := NewRoutes(1, c.k, nil)
-		if got := r.Canonical(c.ns); got != c.want {
-			t.Errorf("K=%d: Canonical(%s) = %q, want %q", c.k, c.ns, got, c.want)
-		}
-		if path := strings.HasSuffix(c.ns, ":/"); path && r.Resolve(c.ns) != r.Canonical(c.ns) {
-			t.Errorf("K=%d: the path %s is in %q", c.k, c.ns, r.Resolve(c.ns))
-		}
-	}
-}
-
 // slowResolve is contract.md section 3 word by word: all roots are looked at.
 func slowResolve(k int, roots []string, path string) string {
 	longest := ""
 	for _, r := range roots {
-		holds := path == r || strings.HasPrefix(path, r+"/") && r[len(r)-1] != '/'
-		if !strings.Contains(r, ":") {
-			holds = strings.HasPrefix(path, r+":")
+		holds := path == r || strings.HasPrefix(path, r+"/")
+		if handler, _ := strings.CutSuffix(r, ":/"); !strings.Contains(handler, ":") {
+			holds = strings.HasPrefix(path, handler+":") // h or h:/
 		}
 		if holds && len(r) > len(longest) {
 			longest = r
@@ -194,7 +187,7 @@ func everyChoice(try func(k int, roots []string)) {
 		for set := range 1 << len(choices) {
 			var roots []string
 			for i, n := range choices {
-				if set>>i&1 == 1 && (k != 0 || n != "h:/") { // not its canonical name
+				if set>>i&1 == 1 {
 					roots = append(roots, n)
 				}
 			}
@@ -223,7 +216,7 @@ func TestRoutesExhaustively(t *testing.T) {
 			}
 		}
 		for _, root := range choices {
-			checkMove(t, k, roots, r.Canonical(root), paths)
+			checkMove(t, k, roots, root, paths)
 		}
 	})
 }
@@ -332,12 +325,13 @@ func TestTopologyRoots(t *testing.T) {
 		want  string
 	}{
 		{1, "", ""},
-		{1, "h:/a h:/b g:/", ""},
-		{1, "h:/a h:/b/c g h:/", "g h:/b/c"},
+		{1, "h:/a h:/b g:/", "g:/"},
+		{1, "h:/a h:/b/c g h:/", "g h:/ h:/a h:/b/c"},
 		{1, "h h:/a g:/a h:/", "h h:/ h:/a"},
 		{2, "h:/a h:/a/b h:/a/b/c h:/b/c", "h:/a h:/a/b h:/a/b/c"},
 		{0, "h g:/a", "g:/a"},
 		{0, "h", ""},
+		{0, "h h:/", "h:/"},
 	} {
 		r := NewRoutes(1, c.k, strings.Fields(c.roots))
 		if got := strings.Join(r.TopologyRoots(), " "); got != c.want {

@@ -325,13 +325,13 @@ func checkHello(h *Hello) *Error {
 		return Errorf(InvalidArgument, "hello: is missing")
 	case h.MinVersion > MaxProtocol || h.MaxVersion < MinProtocol:
 		return Errorf(FailedPrecondition, "hello: client speaks protocol versions %d to %d, this server %d to %d",
-			h.MinVersion, h.MaxVersion, MinProtocol, MaxProtocol)
+			h.MinVersion, h.MaxVersion, MinProtocol, MaxProtocol).By(CauseVersion)
 	case len(h.Session) != 0 && len(h.Session) != SessionBytes:
 		return Errorf(InvalidArgument, "hello: session: is %d bytes long, must be %d or empty", len(h.Session), SessionBytes)
 	case len(h.Client) > MaxOwnerBytes:
 		return Errorf(InvalidArgument, "hello: client: is %d bytes long, at most %d are allowed", len(h.Client), MaxOwnerBytes)
-	case len(h.Credential) > MaxPathBytes:
-		return Errorf(InvalidArgument, "hello: credential: is %d bytes long, at most %d are allowed", len(h.Credential), MaxPathBytes)
+	case h.Credential != "":
+		return Errorf(Unauthenticated, "hello: credential: must be empty: this server checks none, and so trusts none")
 	}
 	if err := checkUTF8("hello: client", h.Client); err != nil {
 		return err

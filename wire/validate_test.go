@@ -45,7 +45,9 @@ func least(op Op) *Request {
 				req.Token = 7
 			}
 		case sTarget:
-			req.Target = 3
+			if op != OpRelease {
+				req.Target = 3
+			}
 		case sNode:
 			req.Node = "pathlockd-1"
 		case sDrain:
@@ -229,6 +231,9 @@ func rules() (all []rule) {
 		if strings.HasPrefix(all[i].name, "hello: speaks only") {
 			all[i].code = FailedPrecondition
 		}
+		if all[i].name == "hello: a credential" {
+			all[i].code = Unauthenticated
+		}
 	}
 	return all
 }
@@ -344,10 +349,10 @@ func ruleFlags(add addRule) {
 			name := fmt.Sprintf("%v: flags %d", op, f)
 			req := with(op, func(r *Request) { r.Flags = f })
 			switch {
-			case op == OpRenew && f == FlagBind, op == OpAcquire && f <= FlagBind:
+			case op == OpRenew && (f == FlagBind || f == FlagExtend), op == OpAcquire && f <= FlagBind:
 				add(name, req)
 			case op == OpRenew:
-				add(name, req, fmt.Sprintf("flags %#x", uint64(f)), "0x8")
+				add(name, req, fmt.Sprintf("flags %#x", uint64(f)), "0x18")
 			default:
 				add(name, req, fmt.Sprintf("flags %#x", uint64(f)), "0xf")
 			}
@@ -387,11 +392,10 @@ func ruleHello(add addRule) {
 	add("hello: client of 1024 bytes", hello(func(h *Hello) { h.Client = strings.Repeat("c", 1024) }))
 	add("hello: client of 1025 bytes", hello(func(h *Hello) { h.Client = strings.Repeat("c", 1025) }), "hello: client", "1025 bytes", "at most 1024")
 	add("hello: client not UTF-8", hello(func(h *Hello) { h.Client = "\xff" }), "hello: client", "UTF-8")
-	add("hello: credential of 4096 bytes", hello(func(h *Hello) { h.Credential = strings.Repeat("c", 4096) }))
-	add("hello: credential of 4097 bytes", hello(func(h *Hello) { h.Credential = strings.Repeat("c", 4097) }), "hello: credential", "4097 bytes", "at most 4096")
 	add("hello: grace_ms at most", hello(func(h *Hello) { h.Grace = 604_800_000 }))
 	add("hello: grace_ms above", hello(func(h *Hello) { h.Grace = 604_800_001 }), "hello: grace_ms 604800001", "at most 604800000")
 	add("hello: window and features huge", hello(func(h *Hello) { h.Window, h.Features, h.Epoch = math.MaxUint64, math.MaxUint64, math.MaxUint64 }))
+	add("hello: a credential", hello(func(h *Hello) { h.Credential = "secret" }), "hello: credential", "must be empty")
 	ruleMetadata(add, "hello: metadata", "hello: metadata", func(b []byte) *Request { return hello(func(h *Hello) { h.Meta = b }) })
 }
 

@@ -48,14 +48,14 @@ func fullRequests() map[Op]*Request {
 	domains := []string{acme, "tenant:/other/x", "host"}
 	positions := []Position{{1, 200, 3}, {2, 70_000, 0}, {3, math.MaxUint64, math.MaxUint32 + 1}}
 	return map[Op]*Request{
-		OpHello: {Hello: &Hello{MinVersion: 1, MaxVersion: 3, Session: sessionBytes, Epoch: 2, Credential: "secret",
+		OpHello: {Hello: &Hello{MinVersion: 1, MaxVersion: 3, Session: sessionBytes, Epoch: 2,
 			Client: "vectors/1.0", Features: 1 << 40, Window: 64, Meta: holderMeta, Grace: 1500}},
 		OpPing: {},
 		OpAcquire: {Owner: "alice", TTLMillis: 30_000, Locks: locks, Token: hiToken, Releases: releases, Key: "key-1",
 			QueueTTLMillis: 604_800_000, Flags: FlagWait | FlagBulk | FlagBind, Meta: holderMeta},
-		OpRelease:       {Owner: "alice", Releases: releases, DelWait: true, Key: "key-2"},
+		OpRelease:       {Owner: "alice", Releases: releases, DelWait: true, Key: "key-2", Token: hiToken, Target: 300},
 		OpReleaseAll:    {Owner: "alice", DelWait: true, Key: "key-3", Domains: domains},
-		OpRenew:         {Owner: "alice", TTLMillis: 604_800_000, Domains: domains, Key: "key-4", Flags: FlagBind},
+		OpRenew:         {Owner: "alice", TTLMillis: 604_800_000, Domains: domains, Key: "key-4", Flags: FlagBind | FlagExtend},
 		OpForceRelease:  {Owner: "bob", Key: "key-5"},
 		OpAssertFencing: {Owner: "alice", Token: 1 << 53, Paths: []string{project, acme + "/x"}},
 		OpDetectCycle:   {Owner: "alice", Depth: math.MaxUint32},
@@ -69,7 +69,7 @@ func fullRequests() map[Op]*Request {
 		OpGetPolicy:     {Namespace: "tenant"},
 		OpDeletePolicy:  {Namespace: acme, Key: "key-10"},
 		OpInspectPath:   {Path: project},
-		OpListLocks:     {Owner: "alice", Domains: domains},
+		OpListLocks:     {Owner: "alice", Domains: domains, Cursor: []byte{2, 1, 'h'}, Page: 100},
 		OpDumpLocks:     {Cursor: []byte{1, 0, 255, 'k'}, Page: 512},
 		OpSubscribe:     {Owner: "alice", Kinds: AllEvents, Positions: positions},
 		OpUnsubscribe:   {Target: 9},
@@ -94,7 +94,7 @@ func fullRequests() map[Op]*Request {
 }
 
 func requestVector(name string, id uint64, req *Request) vector {
-	return vector{Name: name, Direction: "request", Op: req.Op.String(), ID: id, Canonical: true,
+	return vector{Name: name, Direction: "request", Op: req.Op.String(), ID: id, Settled: req.Settled, Canonical: true,
 		Hex: hex.EncodeToString(AppendRequest(nil, id, req)), Fields: requestFields(req)}
 }
 
@@ -119,7 +119,13 @@ func canonicalRequests() (all []vector) {
 		all = append(all, requestVector(fmt.Sprintf("is_owner_alive: %d domains", n), 5,
 			&Request{Op: OpIsOwnerAlive, Owner: "alice", Domains: repeat("h", n)}))
 	}
+	for _, settled := range []uint64{1, 4, 5} {
+		all = append(all, requestVector(fmt.Sprintf("renew: all below %d is settled", settled), 5,
+			with(OpRenew, func(r *Request) { r.Settled = settled })))
+	}
 	return append(all,
+		requestVector("request_revoke: the highest id is settled below", MaxRequestID,
+			&Request{Op: OpRequestRevoke, Owner: "bob", Settled: MaxRequestID}),
 		requestVector("hello: wants redirects", 1, &Request{Op: OpHello,
 			Hello: &Hello{MinVersion: 1, MaxVersion: 1, Epoch: 1, Client: "vectors/1.0", Features: FeatureRedirect}}),
 		requestVector("acquire: a default between two told", 5, with(OpAcquire, func(r *Request) { r.Key = "k" })),
@@ -146,7 +152,8 @@ func fullResults() map[Op]*Result {
 	return map[Op]*Result{
 		OpHello: {List: &List{Welcome: &Welcome{Version: 1, NodeID: "pathlockd-0", ClusterID: "3f0c", Session: sessionBytes,
 			Epoch: 2, Features: FeatureRedirect, ServerVersion: "1.2.3",
-			Limits: Limits{FrameBytes: MaxFrameBytes, InFlight: 256, Waiting: 16_384, Subscriptions: 256, BoundOwners: 1024, RepeatMillis: 60_000}}}},
+			Limits: Limits{FrameBytes: MaxFrameBytes, InFlight: 256, Waiting: 16_384, Subscriptions: 256, BoundOwners: 1024, RepeatMillis: 60_000, Answers: 1024,
+				UnreadBytes: 1 << 20, UnreadMillis: 30_000, RequestMillis: 30_000, GroupInFlight: 1024}}}},
 		OpPing: {},
 		OpAcquire: {Status: StatusConflict, Path: project, Owner: "bob", Reason: ReasonStaleFencingToken, Token: hiToken,
 			Current: hiToken - 1, Namespace: acme, Position: 2},
@@ -164,7 +171,7 @@ func fullResults() map[Op]*Result {
 		OpDeletePolicy: {},
 		OpInspectPath: {Owner: "alice", Flag: true, Token: hiToken,
 			List: &List{Names: []string{"bob", "carol"}, Names2: []string{"dave"}}},
-		OpListLocks:   {Flag: true, List: &List{Infos: locks}},
+		OpListLocks:   {Flag: true, Done: true, List: &List{Infos: locks, Cursor: []byte{2, 0, 'h'}}},
 		OpDumpLocks:   {Done: true, List: &List{Infos: locks, Cursor: []byte{1, 0, 7}}},
 		OpSubscribe:   {Count: 1, List: &List{Positions: []Position{{1, 200, 3}, {2, math.MaxUint64, 0}}}},
 		OpUnsubscribe: {},
@@ -195,7 +202,7 @@ func fullResults() map[Op]*Result {
 
 func replyVector(name string, id uint64, op Op, res *Result) vector {
 	v := vector{Name: name, Direction: "reply", Op: op.String(), ID: id, Canonical: true,
-		Hex: hex.EncodeToString(AppendReply(nil, id, op, res)), Code: res.Code, Message: res.Message}
+		Hex: hex.EncodeToString(AppendReply(nil, id, op, res)), Code: res.Code, Message: res.Message, Cause: res.Cause}
 	if res.Code == OK {
 		v.Message, v.Fields = "", resultFields(op, res)
 	}
@@ -216,7 +223,10 @@ func canonicalReplies() (all []vector) {
 		}
 	}
 	return append(all,
+		replyVector("refusal: FORGOTTEN", 5, OpAcquire, &Result{Code: Forgotten, Message: "the answer is not kept any more"}),
 		replyVector("refusal: REDIRECT", 5, OpAcquire, &Result{Code: Redirect, Message: "pathlockd-1"}),
+		replyVector("refusal: a wait's time was over", 5, OpAcquire, &Result{Code: DeadlineExceeded, Message: "waited", Cause: CauseWaitOver}),
+		replyVector("refusal: a hello with an old epoch", 5, OpHello, &Result{Code: FailedPrecondition, Message: "epoch", Cause: CauseEpoch}),
 		replyVector("refusal: no message", MaxRequestID, OpAcquire, &Result{Code: Unavailable}),
 		replyVector("reply of acquire: OK", 5, OpAcquire, &Result{Token: 1, Namespace: acme}),
 		replyVector("reply of acquire: OK, token of 64 bits", 5, OpAcquire, &Result{Token: hiToken, Namespace: acme}),
@@ -245,7 +255,7 @@ func canonicalPushes() []vector {
 		pushVector("push gap: no positions", push{kind: PushGap, progress: Progress{Subscription: 1}}),
 		pushVector("push topology", push{kind: PushTopology, topology: fullResults()[OpTopology].List.Topology}),
 		pushVector("push topology: empty", push{kind: PushTopology, topology: new(Topology)}),
-		pushVector("push goodbye", push{kind: PushGoodbye, goodbye: &Error{Unavailable, "the server stops"}}),
+		pushVector("push goodbye", push{kind: PushGoodbye, goodbye: &Error{Code: Unavailable, Message: "the server stops"}}),
 	}
 }
 
@@ -273,7 +283,7 @@ func nested(n int) string { return strings.Repeat("91", n-1) + "90" }
 // looseRequests are requests as our encoder would not write them.
 func looseRequests() (all []vector) {
 	add := func(name string, id uint64, req *Request, parts ...string) {
-		all = append(all, vector{Name: name, Direction: "request", Op: req.Op.String(), ID: id,
+		all = append(all, vector{Name: name, Direction: "request", Op: req.Op.String(), ID: id, Settled: req.Settled,
 			Hex: hex.EncodeToString(framed(packed(parts...))), Fields: requestFields(req)})
 	}
 	lock := func(change func(*Request)) *Request {
@@ -334,6 +344,9 @@ func looseRequests() (all []vector) {
 	add("release: an empty list", 7, &Request{Op: OpRelease, Owner: "alice"}, "94 07 04", `"alice"`, "90")
 	add("release: a list of the widest form", 7, &Request{Op: OpRelease, Owner: "alice", Releases: []ReleaseRequest{{"h:/a", 0}}},
 		"94 07 04", `"alice"`, "dd 00000001 dd 00000002", `"h:/a"`, "00")
+	add("ping: an id alone in an array", 7, &Request{Op: OpPing}, "92 91 07 02")
+	add("ping: nil for what is settled", 7, &Request{Op: OpPing}, "92 92 07 c0 02")
+	add("ping: more beside the id than is known", 7, &Request{Op: OpPing, Settled: 3}, "92 95 07 03 a3 616263", nested(3), "c0", "02")
 	add("ping: with arguments", 7, &Request{Op: OpPing}, "94 07 02 01", nested(16))
 	add("subscribe: positions without their tails", 7, &Request{Op: OpSubscribe, Owner: "alice", Positions: []Position{{}, {1, 0, 0}, {2, 3, 0}, {}}},
 		"95 07 16", `"alice"`, "00", "94 90 91 01 92 02 03 c0")
@@ -357,8 +370,8 @@ func looseReplies() (all []vector) {
 	add("reply of list_owner_locks: locks without their tails", OpListLocks, &Result{Flag: true, List: &List{Infos: []LockInfo{
 		{Owner: "alice", Path: "h:/a"}, {}}}}, "94 07 00 c3 92 92", `"alice"`, `"h:/a"`, "90")
 	add("reply of hello: unknown limits", OpHello, &Result{List: &List{Welcome: &Welcome{Version: 1, Limits: Limits{FrameBytes: 1, InFlight: 2}}}},
-		"93 07 00 99 01 a0 a0 c4 00 00 00 98 01 02 00 00 00 00 07 08 a0 07")
-	add("refusal: unknown trailing fields", OpAcquire, &Result{Code: InvalidArgument, Message: "m"}, "95 07 03 a1 6d 01", nested(16))
+		"93 07 00 99 01 a0 a0 c4 00 00 00 dc 0012 01 02 00 00 00 00 00 00 00 00 00 00 00 00 00 00 07 08 a0 07")
+	add("refusal: unknown trailing fields", OpAcquire, &Result{Code: InvalidArgument, Message: "m"}, "96 07 03 a1 6d 00 01", nested(16))
 	add("refusal: nothing but a code", OpAcquire, &Result{Code: Internal}, "92 07 0d")
 
 	push := func(name string, p push, parts ...string) {
@@ -409,7 +422,10 @@ func badFrames() (all []vector) {
 		{"op a string", "92 07 a4 70696e67"}, {"op negative", "92 07 ff"}, {"op a float", "92 07 ca 40000000"},
 		{"op 0xc1", "92 07 c1"}, {"id 0xc1", "92 c1 02"},
 		{"an array of four with one element", "94 07"}, {"an id cut short", "92 cf 00000000"},
-		{"an array of four thousand millions", "dd ffffffff 07 02"}, {"an array header cut short", "dc 00"},
+		{"no id in an array", "92 90 02"}, {"id 0 in an array", "92 92 00 00 02"}, {"an id in two arrays", "92 91 91 07 02"},
+		{"settled a string", "92 92 07 a1 37 02"}, {"settled negative", "92 92 07 ff 02"},
+		{"an array of an id that promises more than there is", "92 dd 00ffffff 07 02"},
+		{"an array header cut short", "dc 00"},
 	} {
 		frame("payload: "+b.name, "goodbye", InvalidArgument, shape, framed(packed(b.bytes)))
 	}
@@ -422,6 +438,10 @@ func badFrames() (all []vector) {
 	bad := func(name, says string, parts ...string) {
 		frame(name, "reply", InvalidArgument, says, framed(packed(parts...)))
 	}
+	bad("ping: its own id is settled", "settled: 8 is above", "92 92 07 08 02")
+	bad("ping: four thousand millions of arguments, and none is there", "past the end", "dd ffffffff 07 02")
+	bad("release: nine arguments, and one is there", "requests: ", "9b 07 04", `"alice"`)
+	bad("acquire: one argument too few", "ttl_ms: ", "94 07 03", `"alice"`)
 	bad("ping: a byte after the array", "1 bytes follow", "92 07 02 00")
 	bad("ping: a second request in the frame", "3 bytes follow", "92 07 02 92 08 02")
 	bad("ping: 17 arrays in one another", "nested deeper than 16", "93 07 02", nested(17))
@@ -443,14 +463,14 @@ func badFrames() (all []vector) {
 	bad("acquire: ttl_ms is a float", "ttl_ms: ", "94 07 03", `"alice"`, "cb 408f400000000000")
 	bad("acquire: ttl_ms is negative", "ttl_ms: ", "94 07 03", `"alice"`, "d1 fc18")
 	bad("acquire: fencing_token does not fit", "fencing_token: ", "96 07 03", `"alice"`, "01 90 cf 8000000000000000")
-	bad("acquire: permits do not fit", "requests: ", "95 07 03", `"alice"`, "01 91 94", `"h:/a"`, "00 00 cf 0000000100000000")
+	bad("acquire: permits do not fit", "requests: permits: msgpack: integer out of range: 4294967296, must be at most 4294967295", "95 07 03", `"alice"`, "01 91 94", `"h:/a"`, "00 00 cf 0000000100000000")
 	bad("acquire: permits are negative", "requests: ", "95 07 03", `"alice"`, "01 91 94", `"h:/a"`, "00 00 ff")
 	bad("acquire: mode 256", "requests: mode 255", "95 07 03", `"alice"`, "01 91 92", `"h:/a"`, "cd 0100")
 	bad("acquire: state 2^64-1", "requests: state 255", "95 07 03", `"alice"`, "01 91 93", `"h:/a"`, "00 cf ffffffffffffffff")
 	bad("acquire: a lock is nil", "requests", "95 07 03", `"alice"`, "01 91 c0")
 	bad("acquire: a lock is a string", "requests: ", "95 07 03", `"alice"`, "01 91", `"h:/a"`)
 	bad("set_namespace_policy: algorithm 260", "algorithm 255", "94 07 10", `"h:/a"`, "cd 0104")
-	bad("detect_cycle: max_depth does not fit", "max_depth: ", "94 07 09", `"alice"`, "cf 0000000100000000")
+	bad("detect_cycle: max_depth does not fit", "max_depth: msgpack: integer out of range: 4294967296, must be at most 4294967295", "94 07 09", `"alice"`, "cf 0000000100000000")
 	bad("dump_locks: owner_page does not fit", "owner_page: ", "94 07 15 c0 cf 0000000100000000")
 	bad("release_all: 1025 domains of one byte", "domains: has 1025 entries", "96 07 05", `"alice"`, "c2 a0", "dc 0401", strings.Repeat("c0", 1025))
 	bad("subscribe: 1025 positions of one byte", "cursor: has 1025 entries", "95 07 16", `"alice"`, "00", "dc 0401", strings.Repeat("c0", 1025))

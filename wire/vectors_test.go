@@ -23,8 +23,10 @@ type vector struct {
 	Op        string  `json:"op,omitempty"`
 	Kind      string  `json:"kind,omitempty"`
 	ID        uint64  `json:"id,omitempty"`
+	Settled   uint64  `json:"settled,omitempty"`
 	Code      Code    `json:"code,omitempty"`
 	Message   string  `json:"message,omitempty"`
+	Cause     Cause   `json:"cause,omitempty"`
 	Fields    any     `json:"fields,omitempty"`
 	Canonical bool    `json:"canonical,omitempty"`
 	Reject    *reject `json:"reject,omitempty"`
@@ -137,8 +139,8 @@ func (v *vector) request(t *testing.T) {
 	if err := req.Validate(); err != nil {
 		t.Errorf("%s: breaks a rule: %v", v.Name, err)
 	}
-	if id != v.ID || req.Op.String() != v.Op {
-		t.Errorf("%s: is request %d of %v", v.Name, id, req.Op)
+	if id != v.ID || req.Settled != v.Settled || req.Op.String() != v.Op {
+		t.Errorf("%s: is request %d of %v, and settles all below %d", v.Name, id, req.Op, req.Settled)
 	}
 	if got, want := text(requestFields(&req)), text(v.Fields); got != want {
 		t.Errorf("%s:\n got  %s\n want %s", v.Name, got, want)
@@ -167,8 +169,8 @@ func (v *vector) reply(t *testing.T) {
 	}
 	switch {
 	case code != 0:
-		if res.Message != v.Message {
-			t.Errorf("%s: message %q, want %q", v.Name, res.Message, v.Message)
+		if res.Message != v.Message || res.Cause != v.Cause {
+			t.Errorf("%s: message %q and cause %d, want %q and %d", v.Name, res.Message, res.Cause, v.Message, v.Cause)
 		}
 	case text(resultFields(op, &res)) != text(v.Fields):
 		t.Errorf("%s:\n got  %s\n want %s", v.Name, text(resultFields(op, &res)), text(v.Fields))

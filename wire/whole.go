@@ -7,6 +7,7 @@ import "errors"
 var wholeSlots = [...]slot{
 	sStatus, sReason, sAlgorithm, sCycle, sFlag, sDone, sText, sPath, sOwner, sNamespace, sToken, sCurrent,
 	sPosition, sCount, sCount2, sCount3, sNames, sNames2, sCursor, sPositions, sInfos, sCovering, sWaiters,
+	sCause,
 }
 
 // hasList says in a whole result's bits that it has a List, be that empty.

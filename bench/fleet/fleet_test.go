@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,24 +10,14 @@ import (
 	"github.com/pathlockd/pathlockd/bench/server"
 )
 
-// freePorts answers the first of so many ports in a row that nobody listens on, below
-// those that the kernel gives to connections.
+// freePorts answers the first of so many ports in a row that nobody listens on.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
-	for base := 20_000 + os.Getpid()%1000*10; base < 32_000; base += n {
-		free := true
-		for p := base; p < base+n && free; p++ {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
-			if free = err == nil; free {
-				_ = l.Close()
-			}
-		}
-		if free {
-			return base
-		}
+	first, err := server.FreePorts(n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no ports are free")
-	return 0
+	return first
 }
 
 // TestFleet founds a cluster of three, works on it, and goes on with it.

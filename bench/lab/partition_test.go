@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// electionMax is the longest election timeout of nodes in this process (cluster: 300 ms,
+	// electionMax is the longest election timeout of nodes in this process (cluster: a second,
 	// of which raft draws one to two times).
-	electionMax = 600 * time.Millisecond
+	electionMax = 2 * time.Second
 	// busyMachine is what a machine that does much else may add.
-	busyMachine = 3 * time.Second
+	busyMachine = 20 * time.Second
 	// refusedWithin is a node's request timeout, and what it may take beyond that.
 	refusedWithin = 4*time.Second + busyMachine
 	paths         = 16
@@ -43,7 +43,7 @@ func write(owner, path string) *wire.Request {
 // gather lets one node lead every log, and has every path held.
 func (p *parted) gather(leader int) {
 	p.Helper()
-	for late := time.Now().Add(30 * time.Second); ; {
+	for late := time.Now().Add(2 * time.Minute); ; {
 		all := true
 		for log, at := range p.c.Leaders(p.ctx) {
 			if at != leader {
@@ -107,7 +107,7 @@ func (p *parted) goesOn(node int, began time.Time) time.Duration {
 					return
 				case err == nil:
 					return
-				case time.Since(began) > 20*time.Second:
+				case time.Since(began) > time.Minute:
 					p.Errorf("%s: %v", p.path(i), err)
 					return
 				}
@@ -130,9 +130,15 @@ func (p *parted) agree() {
 	}
 	for node := range p.c.Nodes() {
 		for i := range paths {
-			res, err := cluster.Ask(p.ctx, p.c, node, refusedWithin, &wire.Request{
-				Op: wire.OpAssertFencing, Owner: "before", Token: p.tokens[i], Paths: []string{p.path(i)},
-			})
+			ask := func() (*wire.Result, error) {
+				return cluster.Ask(p.ctx, p.c, node, refusedWithin, &wire.Request{
+					Op: wire.OpAssertFencing, Owner: "before", Token: p.tokens[i], Paths: []string{p.path(i)},
+				})
+			}
+			res, err := ask()
+			for ctx.Err() == nil && err != nil { // a busy machine may elect once more
+				res, err = ask()
+			}
 			if err != nil || res.Status != wire.StatusOK {
 				p.Fatalf("node %d: %s after the partition: %+v, %v", node, p.path(i), res, err)
 			}
@@ -163,7 +169,7 @@ func (p *parted) agree() {
 // others go on, and afterwards all agree.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	c, err := cluster.NewNodes(ctx, t.TempDir(), 3, seedOf(t))
 	if err != nil {

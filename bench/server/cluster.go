@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -212,30 +210,4 @@ func (c *Cluster) Addrs() (all []string) {
 		}
 	}
 	return all
-}
-
-const (
-	// Ports are chosen below those that systems give to connections by themselves: a
-	// node that is down keeps its own.
-	lowestPort, highestPort = 10_000, 30_000
-	portTries               = 100
-)
-
-// port is the last one that was tried. No process tries one twice before it has tried
-// all, and they begin anywhere: who was told one may take its time to listen there.
-var port atomic.Uint32
-
-func init() { port.Store(mathrand.Uint32N(highestPort - lowestPort)) }
-
-// FreeAddr answers an address that nobody listens on, another each time.
-func FreeAddr() (string, error) {
-	var err error
-	for range portTries {
-		addr := fmt.Sprintf("127.0.0.1:%d", lowestPort+port.Add(1)%(highestPort-lowestPort))
-		var l net.Listener
-		if l, err = net.Listen("tcp", addr); err == nil {
-			return addr, l.Close()
-		}
-	}
-	return "", fmt.Errorf("find a free port: %w", err)
 }

@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -60,11 +61,10 @@ func (c *Client) TryLockAll(ctx context.Context, paths []Path, opts ...LockOptio
 // ends with ctx, or when the lock is lost; f must stop then. That the lock was lost
 // while f ran is an error, whatever f returns.
 func (c *Client) WithLock(ctx context.Context, path string, f func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
-	l, err := c.Lock(ctx, path, opts...)
+	l, err := c.Lock(ctx, path, append(slices.Clone(opts), func(o *lockOptions) { o.bound = true })...)
 	if err != nil {
 		return err
 	}
-	l.bound = true
 	defer func() { err = errors.Join(err, l.Unlock()) }()
 	return f(l.Context(), l)
 }
@@ -75,17 +75,26 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	if err != nil {
 		return nil, err
 	}
+	if !l.alone {
+		c.keeper.expect(l)
+		defer c.keeper.expected(l)
+	}
 	req.Flags |= wire.FlagNoQueue
 	if wait {
 		req.Flags ^= wire.FlagNoQueue | wire.FlagWait
 	}
 	for {
 		ans, err := c.ask(ctx, req, o)
+		unknown := errors.Is(err, ErrOutcomeUnknown)
 		switch {
 		case err == nil:
+		case wait && codeOf(err) == wire.DeadlineExceeded && waitedOut(ctx):
+			return nil, ended(ctx, err)
+		case ctx.Err() != nil && (unknown || codeOf(err) == wire.Unavailable || codeOf(err) == wire.Cancelled || errors.Is(err, context.Cause(ctx))):
+			return nil, ended(ctx, err)
 		case errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil, wait && codeOf(err) == wire.Cancelled:
-			// The session was forgotten, or its wait was. If the lock was taken all the
-			// same, the next request finds its owner holding it.
+			// The session was forgotten, or its wait was. What was taken all the same is given
+			// back first.
 			continue
 		default:
 			return nil, err
@@ -97,7 +106,7 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 				return l, nil
 			}
 			if err != nil {
-				return nil, err
+				return nil, ended(ctx, err)
 			}
 		case wire.StatusLost: // taken, and lost before we heard of it
 		default:
@@ -106,8 +115,35 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	}
 }
 
+// waitedOut says that a server which ended a wait as its time was over did so at the
+// caller's own deadline, and waits until the caller's context says so as well.
+func waitedOut(ctx context.Context) bool {
+	const about = 10 * time.Millisecond // the context's timer may be a little late
+	if at, ok := ctx.Deadline(); !ok || time.Until(at) > about {
+		return ctx.Err() != nil
+	}
+	<-ctx.Done()
+	return true
+}
+
+// ended is the error of a caller whose context has ended: its own, and that of no request,
+// as what that took is given back. Any other error stays what it is.
+func ended(ctx context.Context, err error) error {
+	own := ctx.Err()
+	if own == nil || errors.Is(err, own) && !errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, own) {
+		own = fmt.Errorf("%w: %w", own, cause)
+	}
+	return fmt.Errorf("acquire: %w", own)
+}
+
 // ask asks for a lock once.
 func (c *Client) ask(ctx context.Context, req *wire.Request, o *lockOptions) (*answer, error) {
+	if err := c.pass(ctx, req.Owner); err != nil {
+		return nil, err
+	}
 	w := newWaiter(c)
 	w.undo = true
 	if req.Flags&wire.FlagWait != 0 {
@@ -140,28 +176,33 @@ func (c *Client) queueTTL(ctx context.Context) (ms uint64, limited bool) {
 // A lease lasts at least until ttl after its acquire was first sent, also that of a
 // waiter, whose lease starts at the grant. That is enough if little of it is over.
 // Otherwise the lease is renewed, and measured from that, before the lock is handed
-// out; also if the connection broke on the way, which may have shortened it.
+// out; also if the connection broke on the way, or the program renewed it for less, which
+// may have shortened it, or has given no sign of life for long.
 func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *answer) (held bool, err error) {
 	l.token, l.namespace = res.Token, res.Namespace
-	if ans.resent || c.now()-ans.sent > l.ttl/renewAt {
+	l.by, l.in = ans.id, &ans.tie.lane.session
+	doubtful := ans.resent || c.keeper.curbed(l, ans)
+	if now := c.now(); doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.opt.grace/probes {
 		if ans, held, err = c.confirm(ctx, l); !held {
 			if err != nil {
-				c.releaseLater(l.owner, l.releases())
+				c.releaseLater(l.undoing(), c.gates.close(l.owner))
 			}
 			return false, err
 		}
 	}
-	if err := c.keeper.hold(l, ans); err != nil {
+	if err := c.keeper.hold(l, ans); err != nil { // the client is being closed
+		c.releaseLater(l.undoing(), c.gates.close(l.owner))
 		return false, err
 	}
 	return true, nil
 }
 
 // confirm renews a lock's lease until one renewal is answered well before the
-// time it gives is over.
+// time it gives is over. One that was sent on two connections does not tell on which
+// the lease hangs.
 func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, err error) {
 	req := &wire.Request{
-		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{l.namespace}, Flags: wire.FlagBind,
+		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{l.namespace}, Flags: keepFlags,
 	}
 	for {
 		w := newWaiter(c)
@@ -173,7 +214,7 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 			return nil, false, err
 		case ans.result.Status != wire.StatusOK:
 			return nil, false, nil
-		case c.now()-ans.sent <= l.ttl*2/renewAt:
+		case !ans.resent && c.now()-ans.sent <= l.ttl*2/renewAt:
 			return ans, true, nil
 		}
 	}

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -12,63 +13,205 @@ import (
 // are bound again on each new connection.
 type binds struct {
 	mu    sync.Mutex
-	owned map[string]*wire.Request
+	owned map[string]*bound
+}
+
+// bound is an owner that is bound, or may be: nobody knows what became of a request
+// whose answer did not come, or which was refused on its way.
+type bound struct {
+	req   *wire.Request // that binds it on the next connection, nil: none
+	grace time.Duration // the lowest that its leases may be given on this one
+	under int           // how many Bind and Unbind are under way
+}
+
+// begin notes that something is asked for that changes how an owner is bound: req from
+// now on, as the connection may break right after the answer, and on this one with the
+// lower of what was and will be.
+func (b *binds) begin(c *Client, owner string, req *wire.Request) (o *bound, before *wire.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o = b.owned[owner]
+	if o == nil {
+		if b.owned == nil {
+			b.owned = make(map[string]*bound)
+		}
+		o = &bound{grace: c.opt.grace}
+		b.owned[owner] = o
+	}
+	before, o.req = o.req, req
+	if req != nil {
+		o.grace = min(o.grace, graceOf(req))
+	}
+	o.under++
+	c.router.bind(b.any())
+	return o, before
+}
+
+// end notes what became of it. An error says nothing of this connection, but that the
+// owner is bound on the next one as before.
+func (b *binds) end(c *Client, owner string, o *bound, req, before *wire.Request, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o.under--
+	if err != nil && req != nil && o.req == req { // and nobody else has changed it since
+		o.req = before
+	}
+	if o.under == 0 && (err == nil || untouched(err)) {
+		b.know(c, owner, o)
+	}
+	c.router.bind(b.any())
+}
+
+// untouched says that a request which failed was not looked at by any server, or refused
+// for what it says.
+func untouched(err error) bool {
+	code := codeOf(err)
+	return code == wire.InvalidArgument || code == wire.OK && !errors.Is(err, ErrOutcomeUnknown)
+}
+
+// know takes note that an owner is bound as it is to be, on this connection.
+func (b *binds) know(c *Client, owner string, o *bound) {
+	if o.req == nil {
+		delete(b.owned, owner)
+		return
+	}
+	o.grace = min(c.opt.grace, graceOf(o.req))
+}
+
+// any says that an owner is to be bound.
+func (b *binds) any() bool {
+	for _, o := range b.owned {
+		if o.req != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// graceOf is the grace of a Bind: with none a lease would not be sure at all.
+func graceOf(req *wire.Request) time.Duration {
+	return max(time.Duration(req.GraceMillis)*time.Millisecond, 1)
 }
 
 // Bind ties all leases that an owner has, or will get through this client, to the
 // client's connection, with a grace of its own; with a ttl above 0 it renews them
-// too. It answers whether the owner has a lease now. The locks of Lock and the like
-// need no Bind.
+// too, which may shorten them, and on each further connection extends them to it. It
+// answers whether the owner has a lease now. The locks of Lock and the like need no Bind.
 //
-// While an owner is bound, the client sends everything over one connection.
+// While an owner is bound, the client sends everything over one connection. Until it is
+// known what became of a Bind or Unbind, at the latest on the next connection, the lower of
+// the two graces counts.
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
-	b := &c.binds
-	b.mu.Lock()
-	if b.owned == nil {
-		b.owned = make(map[string]*wire.Request)
+	o, before := c.binds.begin(c, owner, req)
+	w := newWaiter(c)
+	w.urgent = c.keeper.curb(owner, ttl, graceOf(req)) // in the order of the renewals that keep its locks
+	a, err := w.ask(ctx, req)
+	c.keeper.curb(owner, ttl, graceOf(req)) // what kept its locks meanwhile may have come before it
+	c.binds.end(c, owner, o, req, before, err)
+	if err != nil {
+		return false, err
 	}
-	before, again := b.owned[owner]
-	b.owned[owner] = req // now, as the connection may break right after the answer
-	c.router.bind(true)
-	b.mu.Unlock()
-	a, err := newWaiter(c).ask(ctx, req)
-	if err == nil {
-		return a.result.Status == wire.StatusOK, nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.owned[owner] != req: // somebody else has changed it since
-	case again:
-		b.owned[owner] = before
-	default:
-		delete(b.owned, owner)
-	}
-	c.router.bind(len(b.owned) > 0)
-	return false, err
+	return a.result.Status == wire.StatusOK, nil
 }
 
 // Unbind ends what Bind began.
 func (c *Client) Unbind(ctx context.Context, owner string) error {
-	c.binds.mu.Lock()
-	delete(c.binds.owned, owner)
-	c.router.bind(len(c.binds.owned) > 0)
-	c.binds.mu.Unlock()
+	c.keeper.curb(owner, 0, c.binds.grace(owner, c.opt.grace)) // for what is asked for already
+	o, before := c.binds.begin(c, owner, nil)
 	_, err := newWaiter(c).ask(ctx, &wire.Request{Op: wire.OpUnbind, Owner: owner})
+	c.binds.end(c, owner, o, nil, before, err)
 	return err
 }
 
-// resume binds everybody again, on a new connection.
-func (b *binds) resume(c *Client) {
+// grace answers the grace of an owner's leases, which have one of so much otherwise.
+func (b *binds) grace(owner string, otherwise time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, req := range b.owned {
-		one := newCall(ignored{})
-		one.set(req)
-		one.urgent = true
-		if c.home.session.submit(one) != nil {
-			one.free()
+	if o := b.owned[owner]; o != nil {
+		return min(otherwise, o.grace)
+	}
+	return otherwise
+}
+
+// has says that an owner is bound, or may be.
+func (b *binds) has(owner string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.owned[owner] != nil
+}
+
+// least is the lowest grace that leases have, none of which has more than otherwise.
+func (b *binds) least(otherwise time.Duration) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.owned {
+		otherwise = min(otherwise, o.grace)
+	}
+	return otherwise
+}
+
+// resume binds everybody again, on a new connection. That takes no time from a lease,
+// which may last longer for a lock that was renewed meanwhile: what is to be renewed is
+// extended apart.
+func (b *binds) resume(c *Client, on uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for owner, o := range b.owned {
+		req := o.req
+		if o.under == 0 { // what was under way is asked again, or never was
+			b.know(c, owner, o)
+		}
+		if req == nil {
+			continue
+		}
+		r := &rebound{c: c, req: req, on: on}
+		r.ask(&wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: req.GraceMillis})
+		if req.TTLMillis > 0 {
+			r.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: req.TTLMillis, Flags: wire.FlagExtend})
 		}
 	}
+}
+
+// rebound is an owner that is being bound again on one connection.
+type rebound struct {
+	c     *Client
+	req   *wire.Request // that of Bind
+	on    uint64
+	tries int // that failed; of the reader
+}
+
+// ask asks for a part of it.
+func (r *rebound) ask(part *wire.Request) {
+	one := newCall(r)
+	one.set(part)
+	one.urgent, one.only = true, r.on
+	if r.c.home.session.submit(one) != nil {
+		one.free()
+	}
+}
+
+// land implements receiver: what was refused is asked again, until the connection ends,
+// which ends the calls that are about it, or the owner is bound otherwise.
+func (r *rebound) land(c *call, answer *reply) {
+	err := answer.decode(c, &answer.scratch)
+	part := *c.request()
+	part.Owner = r.req.Owner // in memory that stays
+	c.free()
+	if err == nil {
+		return
+	}
+	d := backoff(r.tries, minRenewRetry, maxRenewRetry)
+	r.tries++
+	r.c.spawn(func() {
+		if !r.c.pause(d) {
+			return
+		}
+		b := &r.c.binds
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if o := b.owned[part.Owner]; o != nil && o.req == r.req {
+			r.ask(&part)
+		}
+	})
 }

@@ -20,6 +20,7 @@ type call struct {
 	id       uint64 // 0 until it is sent for the first time
 	op       wire.Op
 	waits    bool          // an acquire with FlagWait: counted apart
+	probe    bool          // asks for a sign of life, in a full window too
 	urgent   bool          // goes ahead of users' requests, into the reserve
 	async    bool          // counts as backlog while it is not sent
 	undo     bool          // an acquire to be released again if nobody is left who knows of it
@@ -29,14 +30,18 @@ type call struct {
 	unheard  bool          // sent again, and nothing was heard of it since
 	on       uint64        // connection it was last sent on, 0: none
 	only     uint64        // connection it is about, and is dropped without; 0: any
-	resent   bool          // it was sent on more than one connection
+	resent   bool          // it was sent more than once
 	timed    bool          // sent is wanted
 	sent     time.Duration // when it was sent for the first time (Client.now)
 	asked    time.Duration // when it was sent last, if it waits
 	frame    []byte        // encoded, with room for the id
 	to       receiver
+	gate     *gate // to be left when nothing of it is under way any more
 
 	// Where it goes by.
+	repeats bool     // its caller may ask it again under its id
+	kept    bool     // as it may now: its answer is not settled; under the session's lock
+	fixed   bool     // it goes by its session, whatever way there is
 	session *session // that it was given to last; nil while its way holds it back
 	way     *way     // that it was given to; of whoever submits it
 	held    bool     // its way holds it back; under the way's lock, and not the session's
@@ -68,8 +73,7 @@ type receiver interface {
 type reply struct {
 	err     error
 	code    wire.Code
-	on      uint64 // connection it came on, by its number
-	lane    *lane  // whose connection that is
+	tie     *tie // connection it came on
 	results wire.Reader
 	fields  int
 	scratch wire.Result
@@ -92,17 +96,25 @@ func (r *reply) decode(c *call, res *wire.Result) error {
 	return nil
 }
 
-// Places in a frame: its length, the array's head in one byte, and the id, which
-// is written as nine bytes so that it can be filled in when the request is sent.
+// Places in a frame: its length, two heads of arrays in one byte each, the id, and up to
+// where answers are settled; these two are written as nine bytes each, so that they can
+// be filled in when the request is sent.
 const (
-	idAt    = 5
-	idBytes = 9
-	opAt    = idAt + idBytes
+	payloadAt   = 4
+	idAt        = 6
+	numberBytes = 9
+	settledAt   = idAt + numberBytes
+	opAt        = settledAt + numberBytes
+	// settledBytes is what telling up to where answers are settled takes: the second head,
+	// and that number.
+	settledBytes = 1 + numberBytes
 )
 
 // set encodes req into the call.
 func (c *call) set(req *wire.Request) {
-	c.frame = wire.AppendRequest(c.frame[:0], wire.MaxRequestID, req)
+	own := *req
+	own.Settled = wire.MaxRequestID
+	c.frame = wire.AppendRequest(c.frame[:0], wire.MaxRequestID, &own)
 	c.op = req.Op
 	c.waits = req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
 }
@@ -111,12 +123,26 @@ func (c *call) set(req *wire.Request) {
 func (c *call) number(id uint64) {
 	c.id = id
 	binary.BigEndian.PutUint64(c.frame[idAt+1:], id)
+	binary.BigEndian.PutUint64(c.frame[settledAt+1:], 0) // which says nothing yet
+}
+
+// append appends the frame to what is to be sent: with up to where answers are settled, or
+// without when a server does not know that.
+func (c *call) append(out []byte, settled uint64, known bool) []byte {
+	if known {
+		binary.BigEndian.PutUint64(c.frame[settledAt+1:], settled)
+		return append(out, c.frame...)
+	}
+	out = binary.BigEndian.AppendUint32(out, uint32(len(c.frame)-payloadAt-settledBytes))
+	out = append(out, c.frame[payloadAt])
+	out = append(out, c.frame[idAt:settledAt]...)
+	return append(out, c.frame[opAt:]...)
 }
 
 // request decodes what the call asks. It aliases the call's frame.
 func (c *call) request() *wire.Request {
 	req := new(wire.Request)
-	if _, _, _, err := wire.DecodeRequest(c.frame[idAt-1:], req); err != nil {
+	if _, _, _, err := wire.DecodeRequest(c.frame[payloadAt:], req); err != nil {
 		panic("pathlockd: a request of our own does not decode: " + err.Error())
 	}
 	return req

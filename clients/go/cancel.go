@@ -29,6 +29,9 @@ func (s *session) forsake(c *call) (unsent bool) {
 		if w != nil {
 			w.settled()
 		}
+		if c.id != 0 {
+			c.gate.leave() // nobody else will: it does not land
+		}
 		return c.id == 0
 	}
 	c.forsaken = true

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,7 +22,6 @@ type Client struct {
 	addrs []address
 	meta  []byte // what it says of itself, encoded
 	name  string // what owners it makes up begin with
-	start time.Time
 
 	home    *lane
 	router  router
@@ -29,17 +29,20 @@ type Client struct {
 	subs    subscriptions
 	watch   topologyWatch
 	binds   binds
+	gates   gates
 	waiters sync.Pool // *waiter
 
 	owners      atomic.Uint64
 	connections atomic.Uint64
 	frame       atomic.Int64 // bytes of the longest payload the server takes
+	settles     atomic.Bool  // and that it takes up to where answers are settled
 	cluster     atomic.Value // string: its id, as the home lane last heard it
 
 	longestQueue time.Duration // most that a request may wait
 
 	ctx     context.Context // ends with Close
 	end     context.CancelFunc
+	leaving chan struct{} // closed when Close begins
 	running sync.WaitGroup
 	closing sync.Once
 }
@@ -52,7 +55,7 @@ const (
 )
 
 // Dial connects to a server. addr is host:port, unix:/path, or several of them
-// with commas between, which are tried in turn now and whenever a connection is
+// with commas between, of which the first that answers is taken, now and whenever a connection is
 // lost: nodes of one cluster, whose others the client gets to know by itself. ctx is
 // for connecting alone.
 //
@@ -60,7 +63,7 @@ const (
 // their contexts; those that a broken connection left unanswered are sent again,
 // and carried out once.
 func Dial(ctx context.Context, addr string, opts ...Option) (*Client, error) {
-	c := &Client{opt: defaults(), start: time.Now(), longestQueue: wire.MaxTTLMillis * time.Millisecond}
+	c := &Client{opt: defaults(), longestQueue: wire.MaxTTLMillis * time.Millisecond, leaving: make(chan struct{})}
 	for _, o := range opts {
 		o(&c.opt)
 	}
@@ -98,36 +101,30 @@ func Dial(ctx context.Context, addr string, opts ...Option) (*Client, error) {
 // takes it, once more with patience.
 func (c *Client) first(ctx context.Context) (*conn, error) {
 	for round := 0; ; round += 16 {
-		var failed []error
-		late := false
-		for _, a := range c.addrs {
-			cn, err := c.connect(ctx, c.home, a, c.patience(round, len(c.addrs)))
-			if err == nil {
-				return cn, nil
-			}
-			failed = append(failed, err)
-			if ctx.Err() != nil {
-				return nil, errors.Join(failed...)
-			}
-			late = late || errors.Is(err, context.DeadlineExceeded)
+		cn, err := c.race(ctx, c.home, c.addrs, c.patience(round, len(c.addrs)))
+		if err == nil {
+			return cn, nil
 		}
-		if !late || round > 0 || len(c.addrs) == 1 || c.opt.dialTimeout <= quickly {
-			return nil, errors.Join(failed...)
+		late := errors.Is(err, context.DeadlineExceeded)
+		if !late || ctx.Err() != nil || round > 0 || len(c.addrs) == 1 || c.opt.dialTimeout <= quickly {
+			return nil, err
 		}
 	}
 }
 
-// ownerPrefix begins the owners that the client makes up: it tells the host, the
-// process, and the client from any other.
+// ownerPrefix begins the owners that the client makes up: 128 random bits tell the client
+// from any other, host and process tell people where it runs.
 func ownerPrefix() string {
 	const most = 64
+	var b [16]byte
+	_, _ = crand.Read(b[:]) // never fails
 	host, _ := os.Hostname()
-	return fmt.Sprintf("%.*s-%d-%08x-", most, host, os.Getpid(), rand.Uint32())
+	return fmt.Sprintf("%.*s-%d-%x-", most, host, os.Getpid(), b)
 }
 
 // newOwner makes up an owner that nobody else has.
 func (c *Client) newOwner() string {
-	var b [128]byte
+	var b [192]byte
 	return string(strconv.AppendUint(append(b[:0], c.name...), c.owners.Add(1), 10))
 }
 
@@ -183,12 +180,13 @@ func (c *Client) ServerInfo() ServerInfo {
 // Server answers the id of the node that the client is, or was last, connected to.
 func (c *Client) Server() string { return c.ServerInfo().NodeID }
 
-// Close ends the client: requests that are under way fail with ErrClosed, its
-// locks are lost, and the server frees them after the grace at the latest. Unlock
-// what you hold first to free it at once. Close must not be called from a callback
-// of Go or Batch.
+// Close ends the client: requests that are under way fail with ErrClosed and its locks
+// are lost, whose contexts end first. Then it gives back what it holds and waits for: it
+// takes a second for that at most, and what a server does not hear of by then ends after
+// the grace. Close must not be called from a callback of Go or Batch.
 func (c *Client) Close() error {
 	c.closing.Do(func() {
+		c.retreat()
 		calls, cn := c.home.session.shut(ErrClosed)
 		c.end()
 		if cn != nil {
@@ -197,7 +195,6 @@ func (c *Client) Close() error {
 		<-c.home.done // nobody else lands calls from here on
 		c.router.close()
 		c.fail(calls, ErrClosed)
-		c.keeper.close()
 		c.subs.close(ErrClosed)
 		c.watch.close()
 		c.running.Wait()

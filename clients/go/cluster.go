@@ -11,7 +11,7 @@ import (
 
 // ClusterStatus answers the cluster as the server that is asked sees it.
 func (c *Client) ClusterStatus(ctx context.Context) (*wire.ClusterStatus, error) {
-	res, err := c.call(ctx, wire.Request{Op: wire.OpClusterStatus})
+	res, err := c.call(ctx, &wire.Request{Op: wire.OpClusterStatus})
 	if err != nil {
 		return nil, err
 	}
@@ -20,14 +20,14 @@ func (c *Client) ClusterStatus(ctx context.Context) (*wire.ClusterStatus, error)
 
 // TransferLog hands the leadership of a log to a node, and waits until it has it.
 func (c *Client) TransferLog(ctx context.Context, log uint64, node string) error {
-	_, err := c.call(ctx, wire.Request{Op: wire.OpClusterTransfer, Target: log, Node: node})
+	_, err := c.call(ctx, &wire.Request{Op: wire.OpClusterTransfer, Target: log, Node: node})
 	return err
 }
 
 // DrainNode moves leaderships (wire.DrainLeads) or replicas too (wire.DrainReplicas)
 // away from a node. It returns when that is decided, and not when it is done.
 func (c *Client) DrainNode(ctx context.Context, node string, mode wire.Drain) (note string, err error) {
-	res, err := c.call(ctx, wire.Request{Op: wire.OpNodeDrain, Node: node, Drain: mode})
+	res, err := c.call(ctx, &wire.Request{Op: wire.OpNodeDrain, Node: node, Drain: mode})
 	if err != nil {
 		return "", err
 	}
@@ -36,13 +36,13 @@ func (c *Client) DrainNode(ctx context.Context, node string, mode wire.Drain) (n
 
 // ResumeNode takes back what was asked of a node.
 func (c *Client) ResumeNode(ctx context.Context, node string) error {
-	_, err := c.call(ctx, wire.Request{Op: wire.OpNodeResume, Node: node})
+	_, err := c.call(ctx, &wire.Request{Op: wire.OpNodeResume, Node: node})
 	return err
 }
 
 // RemoveNode gives a node up for good; force: although it is alive and not drained.
 func (c *Client) RemoveNode(ctx context.Context, node string, force bool) (note string, err error) {
-	res, err := c.call(ctx, wire.Request{Op: wire.OpNodeRemove, Node: node, Explicit: force})
+	res, err := c.call(ctx, &wire.Request{Op: wire.OpNodeRemove, Node: node, Explicit: force})
 	if err != nil {
 		return "", err
 	}

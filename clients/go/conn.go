@@ -27,8 +27,8 @@ type conn struct {
 	l      *lane
 	nc     net.Conn
 	try    func(b []byte) (n int, err error) // nil: every write is left to a goroutine
-	number uint64                            // counts the client's connections, from 1
-	addr   address                           // that it leads to
+	tie    *tie
+	addr   address // that it leads to
 	limits wire.Limits
 	server ServerInfo
 	heard  atomic.Int64 // when the last bytes came (Client.now)
@@ -90,24 +90,44 @@ func parseAddresses(list string) ([]address, error) {
 func (c *Client) connect(ctx context.Context, l *lane, a address, patience time.Duration) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	cn, err := c.reach(ctx, l, a)
+	if err != nil {
+		return nil, err
+	}
+	return cn, cn.open(ctx)
+}
+
+// reach makes a connection of a lane to one address.
+func (c *Client) reach(ctx context.Context, l *lane, a address) (*conn, error) {
 	nc, err := c.opt.dialer(ctx, a.network, a.addr)
 	if err != nil {
 		return nil, fmt.Errorf("pathlockd: connect to %s: %w", a, err)
 	}
-	cn := &conn{c: c, l: l, nc: nc, try: nonblocking(nc), addr: a, in: make([]byte, readBytes)}
-	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
-	err = cn.hello()
+	return &conn{c: c, l: l, nc: nc, try: nonblocking(nc), addr: a, in: make([]byte, readBytes)}, nil
+}
+
+// open says hello on a connection, and closes it when that fails.
+func (cn *conn) open(ctx context.Context) error {
+	err := cn.within(ctx, cn.hello)
+	if err == nil {
+		err = cn.c.recognize(cn)
+	}
+	if err != nil {
+		cn.nc.Close()
+		cn.c.keeper.tried(cn.tie)
+		return fmt.Errorf("pathlockd: hello to %s: %w", cn.addr, err)
+	}
+	return nil
+}
+
+// within does something with a connection that is not read yet until a context ends.
+func (cn *conn) within(ctx context.Context, do func() error) error {
+	stop := context.AfterFunc(ctx, func() { _ = cn.nc.SetDeadline(time.Unix(1, 0)) })
+	err := do()
 	if !stop() {
 		err = context.Cause(ctx)
 	}
-	if err == nil {
-		err = c.recognize(cn)
-	}
-	if err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("pathlockd: hello to %s: %w", a, err)
-	}
-	return cn, nil
+	return err
 }
 
 // recognize refuses a server of another cluster, unless the user named its address:
@@ -127,7 +147,8 @@ func (c *Client) recognize(cn *conn) error {
 func (cn *conn) hello() error {
 	id, epoch, request, unknown := cn.l.session.hello(time.Duration(cn.l.heard.Load()))
 	cn.c.fail(unknown, ErrOutcomeUnknown)
-	cn.number = cn.c.connections.Add(1)
+	cn.tie = &tie{number: cn.c.connections.Add(1), lane: cn.l}
+	cn.tie.prove(cn.c.now())
 	frame := wire.AppendRequest(nil, request, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
 		MinVersion: wire.MinProtocol, MaxVersion: wire.MaxProtocol, Session: id[:], Epoch: epoch,
 		Client: cn.c.opt.name, Window: uint64(cn.c.opt.window), Meta: cn.c.meta, Grace: uint64(cn.c.opt.grace.Milliseconds()),
@@ -135,11 +156,16 @@ func (cn *conn) hello() error {
 	if _, err := cn.nc.Write(frame); err != nil {
 		return err
 	}
+	return cn.await("hello", func(payload []byte) (done bool, err error) { return cn.welcome(request, payload) })
+}
+
+// await reads frames on a connection that is not open yet until f says that it is done.
+func (cn *conn) await(step string, f func(payload []byte) (done bool, err error)) error {
 	for {
 		// A welcome is short; what is as long as the buffer is none.
 		payload, size, _, err := wire.NextFrame(cn.in[:cn.have], readBytes/2)
 		if err != nil {
-			return &ProtocolError{Step: "hello", Err: err}
+			return &ProtocolError{Step: step, Err: err}
 		}
 		if size == 0 {
 			n, err := cn.nc.Read(cn.in[cn.have:])
@@ -149,7 +175,7 @@ func (cn *conn) hello() error {
 			}
 			continue
 		}
-		done, err := cn.welcome(request, payload)
+		done, err := f(payload)
 		cn.have = copy(cn.in, cn.in[size:cn.have])
 		if done || err != nil {
 			return err
@@ -164,11 +190,7 @@ func (cn *conn) welcome(request uint64, payload []byte) (done bool, err error) {
 	switch {
 	case err != nil:
 	case id == 0 && wire.PushKind(code) == wire.PushGoodbye:
-		refused, err := wire.DecodeGoodbye(&r, fields)
-		if err == nil {
-			err = &refusal{wire.OpHello, wire.Error{Code: refused.Code, Message: strings.Clone(refused.Message)}}
-		}
-		return false, err
+		return cn.farewell(&r, fields)
 	case id != request:
 		return false, nil
 	default:
@@ -191,6 +213,15 @@ func (cn *conn) welcome(request uint64, payload []byte) (done bool, err error) {
 	}
 	cn.heard.Store(int64(cn.c.now()))
 	return true, nil
+}
+
+// farewell takes a goodbye that came before the connection was open.
+func (cn *conn) farewell(r *wire.Reader, fields int) (done bool, err error) {
+	refused, err := wire.DecodeGoodbye(r, fields)
+	if err == nil {
+		err = &refusal{wire.OpHello, wire.Error{Code: refused.Code, Message: strings.Clone(refused.Message)}}
+	}
+	return false, err
 }
 
 // claim makes the caller the one who flushes out, unless there is nothing in it or

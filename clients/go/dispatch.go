@@ -2,7 +2,6 @@ package pathlockd
 
 import (
 	"strings"
-	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -102,7 +101,11 @@ func (cn *conn) sort(payload []byte) error {
 	f := landed{code: wire.Code(code), rest: r, fields: fields}
 	if id != 0 {
 		if f.call = s.answered(id); f.call != nil {
+			if f.call.timed && !f.call.resent {
+				cn.tie.prove(f.call.sent)
+			}
 			f.way = f.call.settle()
+			s.keep(f.call, f.code)
 			cn.landed = append(cn.landed, f)
 		}
 		return nil
@@ -142,7 +145,7 @@ func (cn *conn) take(f *landed) error {
 		}
 		cn.refusing = 0
 	}
-	cn.reply.err, cn.reply.broken, cn.reply.code, cn.reply.on, cn.reply.lane = nil, nil, f.code, cn.number, cn.l
+	cn.reply.err, cn.reply.broken, cn.reply.code, cn.reply.tie = nil, nil, f.code, cn.tie
 	cn.reply.results, cn.reply.fields = f.rest, f.fields
 	f.call.to.land(f.call, &cn.reply)
 	return cn.reply.broken
@@ -170,7 +173,7 @@ func (cn *conn) pushed(f *landed) error {
 			return &ProtocolError{Step: "topology push", Err: err}
 		}
 		own := cloneTopology(t)
-		cn.c.router.learn(own, cn.number)
+		cn.c.router.learn(own, cn.tie.number)
 		cn.c.watch.tell(own)
 	case wire.PushGoodbye:
 		why, err := wire.DecodeGoodbye(&f.rest, f.fields)
@@ -217,6 +220,3 @@ func (cn *conn) uncork() {
 		cn.flush(false)
 	}
 }
-
-// now is the time since the client was made, by the monotonic clock.
-func (c *Client) now() time.Duration { return time.Since(c.start) }

@@ -43,9 +43,10 @@ renews it at a third of that, for as long as it is held: nothing is to be done f
 It may be lost all the same: somebody took it away, or no renewal came through for so
 long that the server may have given it to somebody else. The client judges that by the
 local monotonic clock, counts from when it sent the last request that was confirmed,
-and keeps a margin of a twentieth of the TTL, a second at most. So it knows before
-anybody else can have the lock, unless it was stopped or its machine suspended
-meanwhile.
+and keeps a margin of a twentieth of the TTL, a second at most, and a thousandth of it
+for clocks that do not run alike. So it knows before anybody else can have the lock,
+unless it was stopped meanwhile. (On Linux the clock runs while the machine is suspended;
+elsewhere what was slept through is not seen.)
 
 What to do about it:
 
@@ -66,10 +67,17 @@ then; to give it back is up to the holder.
 # When the connection breaks
 
 Locks hang on the connection: a program that crashes frees them when the grace is over
-([WithGrace], 2 s unless set), and not only when their TTL is. A client that connects
+([WithGrace], 15 s unless set), and not only when their TTL is. A client that connects
 again within the grace keeps them. If it does not, its locks are lost
-([ErrUncertain]). The end of the server itself ends no lock: it goes on with its TTL,
-and the server knows it again after a restart.
+([ErrUncertain]).
+
+The server counts the grace from when it sees the connection end, which may be before
+the client does: a proxy between them may have lost the server's side alone. So a lock
+counts as held for no longer than a grace, less the margin, after the client sent the
+last request that was answered on the connection. While it holds locks it asks for a
+sign of life three times within the grace, and gives a connection up that brings none.
+That a server was killed cannot be told from the end of a proxy, and counts as that. A
+server that is told to stop says that no lock ends with it; then the TTL alone counts.
 
 # Clusters
 
@@ -78,8 +86,8 @@ there; give it several ("a:50050,b:50050,c:50050") so that one of them is. The s
 tell the client of all the others, and of every change: it goes on at any of them when
 a connection breaks, also when none of the addresses that it was given is there any
 more. (An address that it was told is used only if a node of the same cluster answers
-there.) While there are several, an address that does not answer is given up after a
-second at first.
+there.) While there are several, the next is tried as well when one has not answered within a
+fifth of a second.
 
 A request about one namespace goes straight to the node that leads it. The client has a
 lane to each such node, opened when there is something to send: a connection and a
@@ -114,7 +122,8 @@ goes on in the background:
     broke, at once on the next, and when a server could not tell what became of it, after
     such a pause. UNAVAILABLE in answer to a repeat says nothing of the first time, and
     is repeated likewise. After that the error is [ErrOutcomeUnknown].
-  - Connections are made anew at once, at each address in turn; after that in rounds with
+  - Connections are made anew at once, at whichever address answers first, where each has a
+    fifth of a second before the next is tried as well; after that in rounds with
     a pause of 50 ms that doubles up to 2 s, drawn likewise.
 
 # Errors

@@ -37,7 +37,7 @@ var (
 	ErrClosed = errors.New("pathlockd: the client is closed")
 	// ErrOutcomeUnknown says that nobody knows whether the request was carried out:
 	// its caller went away before the answer came, or the connection was lost for
-	// longer than a server remembers a session.
+	// longer than a server remembers a session, or for more requests than it remembers.
 	ErrOutcomeUnknown = errors.New("pathlockd: the outcome is not known")
 	// ErrBacklog says that the request was not sent: too many were waiting to be.
 	ErrBacklog = errors.New("pathlockd: the backlog is full")
@@ -91,7 +91,10 @@ func (e *refusal) Is(target error) bool {
 // unknown says that the refusal leaves open whether the request was carried out.
 func (e *refusal) unknown() bool {
 	spec, _ := e.op.Spec()
-	return e.err.Code == wire.DeadlineExceeded && spec.Kind == wire.KindWrite
+	if e.err.Code == wire.Forgotten {
+		return true
+	}
+	return e.err.Code == wire.DeadlineExceeded && e.err.Cause != wire.CauseWaitOver && spec.Kind == wire.KindWrite
 }
 
 // codeOf is the code of a refusal, wire.OK for any other error and for none.

@@ -192,8 +192,7 @@ func TestAnotherCluster(t *testing.T) {
 	})
 }
 
-// TestAnUnreachableAddress: one that answers nothing delays the client for no longer
-// than it may, while there are others.
+// TestAnUnreachableAddress: one that answers nothing delays the client by its head start.
 func TestAnUnreachableAddress(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -207,10 +206,45 @@ func TestAnUnreachableAddress(t *testing.T) {
 		}
 		began := time.Now()
 		c := dial(t, "black:1,fake:1", WithDialer(black))
-		if d := time.Since(began); d != quickly {
-			t.Fatalf("connected after %v, want %v", d, quickly)
+		if d := time.Since(began); d != headStart {
+			t.Fatalf("connected after %v, want %v", d, headStart)
 		}
 		must(t, c.Ping(context.Background()))
+	})
+}
+
+// TestNodesThatHang take connections and answer nothing. While there is one that does
+// answer they cost their head starts, and no lock.
+func TestNodesThatHang(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		f.addr = "a:1,b:1,c:1"
+		hang := func(string) bool { return false }
+		var last net.Conn
+		c, p := f.client(WithGrace(time.Second), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if hang(addr) {
+				client, server := net.Pipe()
+				go io.Copy(io.Discard, server)
+				t.Cleanup(func() { server.Close() })
+				return client, nil
+			}
+			conn, err := f.dial(ctx, network, addr)
+			last = conn
+			return conn, err
+		}))
+		p.serveAll()
+		f.serveNext(func(a *asked) *wire.Result { return granted(a.req) })
+		l, err := c.Lock(context.Background(), "a:/b/c")
+		mustLock(t, l, err)
+		pass(time.Minute)
+		hang = func(addr string) bool { return addr != "c:1" }
+		last.Close()
+		pass(2*headStart + time.Millisecond)
+		if err := c.home.linkError(); err != nil {
+			t.Fatalf("not connected again: %v", err)
+		}
+		pass(time.Minute)
+		must(t, l.Err())
 	})
 }
 

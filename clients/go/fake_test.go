@@ -56,6 +56,10 @@ func newSocketFake(t testing.TB) *fake {
 func (f *fake) greet(c net.Conn, addr string) {
 	p := &peer{Conn: c, t: f.t, addr: addr, topology: new(wire.Topology)}
 	a, err := p.read()
+	for err == nil && a.req.Op == wire.OpPing { // whether anybody is there
+		p.refuse(a, wire.FailedPrecondition)
+		a, err = p.read()
+	}
 	if err != nil || a.req.Op != wire.OpHello {
 		c.Close()
 		return
@@ -92,6 +96,23 @@ func (f *fake) openOf(cluster string) *peer {
 	return p
 }
 
+// serveNext opens all connections that come from now on, until the test ends, and answers
+// every request on them with what g says, nil for no answer.
+func (f *fake) serveNext(g func(a *asked) *wire.Result) {
+	over := f.t.Context().Done()
+	go func() {
+		for {
+			select {
+			case p := <-f.conns:
+				p.welcome(testLimits)
+				go p.serve(g)
+			case <-over:
+				return
+			}
+		}
+	}()
+}
+
 // seeing is open, for a test that answers the client's questions for the topology.
 func (f *fake) seeing() *peer {
 	f.t.Helper()
@@ -100,6 +121,10 @@ func (f *fake) seeing() *peer {
 	p.welcome(testLimits)
 	return p
 }
+
+// longGrace is that of the tests that are not about it: the fake server says nothing by
+// itself, and answers no ping that its test does not read.
+const longGrace = 24 * time.Hour
 
 // client dials the fake server, and answers with the server's end.
 func (f *fake) client(opts ...Option) (*Client, *peer) {
@@ -112,7 +137,7 @@ func (f *fake) clientOf(cluster string, opts ...Option) (*Client, *peer) {
 	f.t.Helper()
 	first := make(chan *peer, 1)
 	go func() { first <- f.openOf(cluster) }()
-	return dial(f.t, f.addr, append([]Option{WithDialer(f.dial)}, opts...)...), <-first
+	return dial(f.t, f.addr, append([]Option{WithDialer(f.dial), WithGrace(longGrace)}, opts...)...), <-first
 }
 
 // bubble runs a test on a clock of its own, which moves only while everybody waits:

@@ -3,7 +3,7 @@ package pathlockd
 import (
 	"context"
 	"errors"
-	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,12 +13,12 @@ import (
 // What becomes of leases when their connection breaks.
 
 // graceFor is how long a lease is sure after its connection broke.
-const graceFor = DefaultGrace - DefaultGrace/marginShare
+const graceFor = DefaultGrace - DefaultGrace/marginShare - DefaultGrace/driftShare
 
 // onLine answers a client of f whose connections go over a line.
 func onLine(f *fake, opts ...Option) (*Client, *peer, *line) {
 	way := &line{dialer: f.dial}
-	c, p := f.client(append(opts, WithDialer(way.dial))...)
+	c, p := f.client(append([]Option{WithGrace(DefaultGrace), WithDialer(way.dial)}, opts...)...)
 	return c, p, way
 }
 
@@ -33,19 +33,6 @@ func TestConnectionLossEndsALeaseAfterTheGrace(t *testing.T) {
 		broke := time.Now()
 		way.cut(errUnreachable)
 		lostAt(t, l, broke.Add(graceFor), ErrUncertain)
-	})
-}
-
-func TestWithoutGraceALeaseEndsWithItsConnection(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p, way := onLine(f, WithGrace(0))
-		l := lockWith(t, c, p)
-		way.cut(errUnreachable)
-		pass(time.Millisecond)
-		if err := l.Err(); !errors.Is(err, ErrUncertain) {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -64,7 +51,7 @@ func TestRenewalOnTheNextConnectionKeepsALease(t *testing.T) {
 			p.ok(first)
 			first = p.next()
 		}
-		if first.req.Op != wire.OpRenew || first.req.Flags != wire.FlagBind {
+		if first.req.Op != wire.OpRenew || first.req.Flags != keepFlags {
 			t.Fatalf("the first on the next connection is %v, want a renewal", first.req.Op)
 		}
 		p.ok(first)
@@ -90,39 +77,43 @@ func TestConnectionWithoutRenewalDoesNotKeepALease(t *testing.T) {
 	})
 }
 
-func TestServerThatDiesEndsNoLease(t *testing.T) {
+// TestAProxyThatDiesExcusesNothing: that nobody listens any more where a connection led
+// to says nothing of the server, which may live on behind a proxy that has gone.
+func TestAProxyThatDiesExcusesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		c, p, way := onLine(f)
-		began := time.Now()
+		broke := time.Now()
 		l := lockWith(t, c, p)
 		way.fail(errNobody)
 		p.Close()
-		lostAt(t, l, began.Add(sureFor), ErrUncertain)
+		lostAt(t, l, broke.Add(graceFor), ErrUncertain)
 	})
 }
 
-func TestServerThatDiesLaterMayHaveEndedALease(t *testing.T) {
-	for name, lose := range map[string]func(way *line, p *peer){
-		"cut before": func(way *line, p *peer) {
-			way.fail(errUnreachable)
-			p.Close()
-			pass(excuseWithin + time.Millisecond)
-			way.fail(errNobody)
-		},
-		"given up by the client": func(way *line, p *peer) { way.cut(errNobody) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFake(t)
-				c, p, way := onLine(f)
-				l := lockWith(t, c, p)
-				broke := time.Now()
-				lose(way, p)
-				lostAt(t, l, broke.Add(graceFor), ErrUncertain)
-			})
-		})
-	}
+// TestTheGraceIsCountedFromTheLastSignOfLife, and not from when the client notices that
+// the connection is gone.
+func TestTheGraceIsCountedFromTheLastSignOfLife(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		var last atomic.Value // time.Time when the last request that is answered arrives, which is when it is sent
+		var deaf atomic.Bool
+		c, p, _ := onLine(f, WithKeepAlive(time.Hour))
+		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
+			if !deaf.Load() {
+				last.Store(a.at)
+			}
+			return nil, deaf.Load()
+		}, TTL(time.Hour))
+		pass(time.Minute)
+		must(t, l.Err())
+		if silent := time.Since(last.Load().(time.Time)); silent > DefaultGrace/probes+time.Second {
+			t.Fatalf("the server was asked for nothing for %v", silent)
+		}
+		deaf.Store(true)                                      // as behind a proxy that has lost the server
+		f.serveNext(func(*asked) *wire.Result { return nil }) // they say welcome, and no more than that
+		lostAt(t, l, last.Load().(time.Time).Add(graceFor), ErrUncertain)
+	})
 }
 
 func TestServerThatSaysGoodbyeEndsNoLease(t *testing.T) {
@@ -188,50 +179,28 @@ func TestCloseLosesLocks(t *testing.T) {
 	})
 }
 
-// TestAnotherServerThatIsGoneExcusesNothing: that nobody listens at one address says
-// nothing of the server at another.
-func TestAnotherServerThatIsGoneExcusesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		f.addr = "a:1,b:2"
-		lost := false
-		c, p := f.client(WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			switch {
-			case !lost:
-				return f.dial(ctx, network, addr)
-			case addr == "a:1":
-				return nil, errUnreachable
-			}
-			return nil, errNobody
-		}))
-		l := lockWith(t, c, p)
-		broke := time.Now()
-		lost = true
-		p.Close()
-		lostAt(t, l, broke.Add(graceFor), ErrUncertain)
-	})
-}
-
 // TestLockOfAnEarlierConnection: whoever is told of a grant when its connection is gone
-// already, and the next one there, has the lock for the grace, or until it is renewed.
+// already, and the next one there, has the lock for the grace after the last sign of life
+// of the first, or until it is renewed.
 func TestLockOfAnEarlierConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
-		c, p := f.client(WithKeepAlive(time.Hour))
-		sent := c.now()
+		c, p := f.client(WithKeepAlive(time.Hour), WithGrace(DefaultGrace))
+		sent, first, began := c.now(), c.home.tie, time.Now()
+		pass(time.Second)
 		p.Close()
-		broke := time.Now()
 		p = f.open()
+		back := time.Now()
 		pass(0)
 		l := &Lock{c: c, owner: "o", namespace: "a:/b", paths: []Path{{Path: "a:/b/c"}}, ttl: DefaultTTL}
-		must(t, c.keeper.hold(l, &answer{on: 1, lane: c.home, sent: sent}))
-		if d := l.Deadline().Sub(broke); d != graceFor {
+		must(t, c.keeper.hold(l, &answer{tie: first, sent: sent}))
+		if d := l.Deadline().Sub(began); d != graceFor {
 			t.Fatalf("sure for %v, want %v", d, graceFor)
 		}
 		p.ok(p.want(wire.OpRenew))
 		pass(0)
-		if d := l.Deadline().Sub(broke); d != sureFor {
-			t.Fatalf("after its renewal sure for %v, want %v", d, sureFor)
+		if d := l.Deadline().Sub(back); d != graceFor {
+			t.Fatalf("after its renewal sure for %v, want %v", d, graceFor)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,15 +14,16 @@ import (
 //
 // A lease surely lasts until ttl after the request that took or renewed it was
 // first sent, less a margin: the server started to count later than that. It also
-// ends a grace after its connection does, unless it was renewed on the next one, so
-// a lost connection shortens what is sure. Replies come in on the reader's
-// goroutine (lease.land).
+// ends a grace after its connection does, unless it was renewed on the next one; so
+// it is sure for no longer than a grace after the last sign of life of its connection
+// (tie). Replies come in on the reader's goroutine (lease.land).
 type keeper struct {
 	c    *Client
 	wake chan struct{}
 	mu   struct {
 		sync.Mutex
 		leases   map[leaseName]*lease
+		asked    map[string][]*Lock // for which somebody waits, by the owner that the program names
 		due      leaseHeap
 		asleep   time.Duration // until when run sleeps
 		lanes    []*lane       // that had a connection
@@ -35,11 +37,12 @@ type keeper struct {
 const (
 	// renewAt is the part of the TTL after which a lease is renewed: one in renewAt.
 	renewAt = 3
-	// marginShare of a TTL or a grace, but at most maxMargin, is how much earlier than
-	// by the sum of it a lease is taken to end: clocks do not run alike, and whoever
-	// is told needs time to stop.
+	// marginShare of a TTL or a grace, but at most maxMargin, and driftShare of it, are
+	// how much earlier than by the sum of it a lease is taken to end: whoever is told
+	// needs time to stop, and clocks do not run alike.
 	marginShare = 20
 	maxMargin   = time.Second
+	driftShare  = 1000
 	// watchAfter is how long a lock is held before the client subscribes to its
 	// owner's events, to hear at once when it is killed or asked to let go.
 	watchAfter = time.Second
@@ -50,12 +53,15 @@ const (
 	// minRenewRetry and maxRenewRetry bound the pauses between attempts to renew.
 	minRenewRetry = 20 * time.Millisecond
 	maxRenewRetry = 2 * time.Second
+	// lookEvery is how often run looks at the clock while there are leases: that is how
+	// long after a suspension a lock may count as held that is not, unless it is asked.
+	lookEvery = time.Second
 	// aDay is how long run sleeps that has nothing to do.
 	aDay = 24 * time.Hour
 )
 
 // margin is how much earlier a span of time is taken to be over.
-func margin(d time.Duration) time.Duration { return min(d/marginShare, maxMargin) }
+func margin(d time.Duration) time.Duration { return min(d/marginShare, maxMargin) + d/driftShare }
 
 func (k *keeper) init(c *Client) {
 	k.c, k.wake = c, make(chan struct{}, 1)
@@ -73,7 +79,11 @@ func (k *keeper) run() {
 			next = min(next, l.tend(now))
 		}
 		next = min(next, k.work())
-		t.Reset(max(next-k.c.now(), 0))
+		wait := max(next-k.c.now(), 0)
+		if k.keeps() { // timers do not run while the machine is suspended
+			wait = min(wait, lookEvery)
+		}
+		t.Reset(wait)
 		select {
 		case <-k.c.ctx.Done():
 			return
@@ -179,19 +189,17 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	l := k.mu.leases[name]
 	now := k.c.now()
 	if l == nil {
-		l = &lease{k: k, name: name, place: -1, watchAt: now + watchAfter}
+		l = &lease{k: k, name: name, place: -1, watchAt: now + watchAfter, grace: k.c.binds.grace(lk.owner, k.c.opt.grace)}
 		k.mu.leases[name] = l
 	}
-	l.join(lk, by, now)
-	if by.on != by.lane.tie.live {
-		l.renewAt = now
-		if !by.lane.tie.excused {
-			l.limit = k.limit(by.lane)
-		}
-	} else if !k.firm(l, by.on, by.lane) {
-		l.renewAt, l.limit = now, k.limited(l)
+	if lk.curbs.later(by) {
+		l.grace = min(l.grace, lk.curbs.grace)
 	}
+	l.join(lk, by, now)
 	k.fix(l)
+	if l.grace < k.c.opt.grace {
+		k.rouse(0) // signs of life are wanted more often
+	}
 	return nil
 }
 
@@ -204,6 +212,24 @@ func (k *keeper) fix(l *lease) {
 		k.mu.due.moved(l)
 	}
 	k.rouse(k.mu.due[0].at)
+}
+
+// over says that a lock is not kept, or that its time is over: then all that hang on its
+// lease are lost.
+func (k *keeper) over(lk *Lock) bool {
+	k.mu.Lock()
+	l := lk.lease
+	if l != nil && l.deadline() > k.c.now() {
+		k.mu.Unlock()
+		return false
+	}
+	var todo chores
+	if l != nil {
+		l.end(ErrUncertain, wire.ReasonUnspecified, l.lastFail, &todo)
+	}
+	k.mu.Unlock()
+	todo.do(k.c)
+	return true
 }
 
 // drop ends the keeping of a lock. What is left to do then is the caller's.
@@ -220,10 +246,17 @@ func (k *keeper) drop(lk *Lock) (todo chores) {
 	return todo
 }
 
-// close declares everything lost.
-func (k *keeper) close() {
+// leave declares everything lost, and answers requests that give it back.
+func (k *keeper) leave() (rels []*wire.Request) {
 	k.mu.Lock()
 	k.mu.closed = true
+	for _, l := range k.mu.leases {
+		for _, lk := range l.locks {
+			for some := range slices.Chunk(lk.releases(), wire.MaxPaths) {
+				rels = append(rels, &wire.Request{Op: wire.OpRelease, Owner: lk.owner, Releases: some, Token: lk.token})
+			}
+		}
+	}
 	var todo chores
 	for len(k.mu.due) > 0 {
 		k.mu.due[0].end(ErrClosed, wire.ReasonUnspecified, nil, &todo)
@@ -231,4 +264,5 @@ func (k *keeper) close() {
 	k.mu.Unlock()
 	todo.leave = nil
 	todo.do(k.c)
+	return rels
 }

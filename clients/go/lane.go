@@ -23,7 +23,7 @@ type lane struct {
 	c       *Client
 	node    string // that it was opened for; "" of the home lane
 	session session
-	tie     tie // the keeper's, under its lock
+	tie     *tie // of its last connection; under the keeper's lock
 
 	heard atomic.Int64 // when the last bytes of the last connection came (Client.now)
 	tries atomic.Int32 // rounds of connecting since a server last answered
@@ -80,11 +80,12 @@ func (l *lane) attach(cn *conn) {
 	w := windowsOf(&cn.limits, c.opt.window)
 	if l == c.home {
 		c.frame.Store(int64(w.frame))
+		c.settles.Store(cn.limits.Answers > 0)
 		c.keeper.watch(w.subs / 2)
 	}
-	c.keeper.attached(l, cn.number)
+	c.keeper.attached(cn.tie)
 	if l == c.home {
-		c.binds.resume(c)
+		c.binds.resume(c, cn.tie.number)
 		c.subs.resume()
 		c.watch.resume()
 	}
@@ -114,8 +115,8 @@ func (l *lane) detach(cn *conn) {
 	if errors.As(err, &bye) {
 		l.move.Store(true)
 	}
-	// A server on its way out ends no lease with its connections.
-	c.keeper.detached(l, bye != nil && bye.err.Code == wire.Unavailable, isCut(err), unsure)
+	// A server on its way out ends no lease with its connections, and says so.
+	c.keeper.detached(cn.tie, bye != nil && bye.err.Code == wire.Unavailable, unsure)
 	for _, w := range dropped {
 		w.settled()
 	}
@@ -131,21 +132,16 @@ func (l *lane) reconnect(last address) *conn {
 			return nil
 		}
 		all := c.candidates(last, moved)
-		for _, next := range all {
-			cn, err := c.connect(l.ctx, l, next, c.patience(round, len(all)))
-			if err == nil {
-				return cn
-			}
-			if l.ctx.Err() != nil {
-				return nil
-			}
-			if next == last && isDead(err) {
-				c.keeper.excuse(l)
-			}
-			l.link.Lock()
-			l.link.err = err
-			l.link.Unlock()
+		cn, err := c.race(l.ctx, l, all, c.patience(round, len(all)))
+		if err == nil {
+			return cn
 		}
+		if l.ctx.Err() != nil {
+			return nil
+		}
+		l.link.Lock()
+		l.link.err = err
+		l.link.Unlock()
 	}
 }
 
@@ -232,17 +228,22 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	if cn == nil {
 		return now + aDay // attached wakes the keeper
 	}
-	every := c.opt.keepAlive
-	heard := time.Duration(cn.heard.Load())
+	// What counts for leases is when the server took something last: that bytes come from
+	// it does not say that it still hears.
+	every, proved := c.opt.keepAlive, cn.tie.since()
+	heard, keeps := time.Duration(cn.heard.Load()), c.keeper.keeps()
+	if keeps {
+		every = min(every, max(c.binds.least(c.opt.grace), minGrace)/probes)
+	}
 	switch {
-	case now-heard >= 2*every:
+	case now-proved >= 2*every && cn.pinged > proved && now-cn.pinged >= every && (keeps || now-heard >= every):
 		cn.giveUp(errSilent)
 		return now + aDay
-	case now-heard >= every && cn.pinged <= heard:
+	case now-proved >= every && cn.pinged <= proved:
 		cn.pinged = now
 		ping := newCall(ignored{})
 		ping.set(&wire.Request{Op: wire.OpPing})
-		ping.urgent = true
+		ping.urgent, ping.probe, ping.timed = true, true, true
 		_ = l.session.submit(ping) // refused only when the client is closed
 	}
 	if leaving > 0 || now >= l.nextStale {
@@ -255,11 +256,16 @@ func (l *lane) tend(now time.Duration) time.Duration {
 			cn.giveUp(errStale)
 		}
 	}
-	if now-heard >= every {
-		return min(heard+2*every, l.nextStale)
+	if cn.pinged > proved {
+		return min(max(proved+2*every, cn.pinged+every, now+every/probes), l.nextStale)
 	}
-	return min(heard+every, l.nextStale)
+	return min(proved+every, l.nextStale)
 }
+
+// probes is how many times a server is asked for a sign of life within the grace of the
+// leases that hang on the connection. One such time before the grace is over the
+// connection is given up, so that the next one may save them.
+const probes = 3
 
 // errSilent says why a connection was given up on which nothing came any more.
 var errSilent = errors.New("the server is silent")

@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -22,16 +23,28 @@ type lease struct {
 	locks   []*Lock
 	one     [1]*Lock // memory of locks
 
-	sure    time.Duration // until when it lasts by what the server confirmed
-	limit   time.Duration // and by its connection, which is gone; 0: it is not
-	on      uint64        // connection that confirmed it last
-	lane    *lane         // whose connection that is
-	granted time.Duration // when the last of its locks was taken
+	sure    time.Duration       // until when it lasts by what the server confirmed
+	ties    []*tie              // and connections that it may hang on
+	oneTie  [1]*tie             // memory of ties
+	grace   time.Duration       // which it has when one of them is gone
+	sent    atomic.Pointer[tie] // that its renewal was sent on; nil: none is under way
+	granted time.Duration       // when the last of its locks was taken
 	renewAt time.Duration
 	watchAt time.Duration // 0: it is watched, or will not be
 
-	asking   bool          // a renewal is under way
+	joined    int           // how many locks it has had
+	doubt     bool          // it need not be the lease that the first of them were taken under
+	looking   bool          // what the owner holds is to be told first
+	lookAgain bool          // that was refused
+	looked    int           // number of the last lock of which it was told
+	known     int           // and of the last of which a renewal says something since
+	fresh     time.Duration // until when the later ones are sure, 0: there are none
+
+	turns    int           // counts what an answer to an earlier renewal says nothing about
+	asked    int           // turns when the last renewal was asked for
+	asking   bool          // it is under way
 	askedTTL time.Duration // for which time
+	askedOf  int           // looked at that time
 	fails    int
 	lastFail error
 	sub      *Subscription
@@ -42,10 +55,27 @@ type lease struct {
 
 // deadline is until when the lease surely lasts.
 func (l *lease) deadline() time.Duration {
-	if l.limit != 0 {
-		return min(l.sure, l.limit)
+	at := l.sure
+	if l.fresh != 0 {
+		at = min(at, l.fresh)
 	}
-	return l.sure
+	for _, t := range l.ties {
+		if !t.excused {
+			at = min(at, t.until(l.grace))
+		}
+	}
+	if t := l.sent.Load(); t != nil && !t.excused {
+		at = min(at, t.until(l.grace))
+	}
+	return at
+}
+
+// hang takes note that the lease may hang on one more connection from now on.
+func (l *lease) hang(t *tie) {
+	l.turns++
+	if !slices.Contains(l.ties, t) {
+		l.ties = append(l.ties, t)
+	}
 }
 
 // next is when the lease needs something.
@@ -66,24 +96,35 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 		l.locks, l.domains[0] = l.one[:0], l.name.namespace
 	}
 	l.locks = append(l.locks, lk)
-	lk.lease = l
+	l.joined++
+	lk.lease, lk.number = l, l.joined
 	l.ttl, l.granted = max(l.ttl, lk.ttl), now
-	sure := by.sent + lk.ttl - margin(lk.ttl)
-	again := l.limit != 0 && l.k.firm(l, by.on, by.lane) // it hangs on a connection again
-	if again {
-		l.limit = 0
+	lk.sure = by.sent + lk.ttl - margin(lk.ttl)
+	curbed := lk.curbs.later(by)
+	if curbed {
+		lk.sure = min(lk.sure, lk.curbs.sure)
 	}
-	if again || sure > l.sure {
-		l.sure, l.renewAt = sure, l.renewal(by.sent, lk.ttl)
+	if l.joined == 1 {
+		l.looked, l.known = 1, 1
+		l.sure, l.renewAt = lk.sure, l.renewal(by.sent, lk.ttl)
+		l.ties = append(l.oneTie[:0], by.tie)
+		for _, t := range l.k.stray(l, by.tie) {
+			l.hang(t)
+		}
+	} else {
+		l.doubt = true
+		if l.fresh == 0 || lk.sure < l.fresh {
+			l.fresh = lk.sure
+		}
+		if lk.sure < l.sure {
+			l.renewAt = now
+		}
+		if !slices.Contains(l.ties, by.tie) {
+			l.hang(by.tie)
+		}
 	}
-	switch {
-	case l.lane == by.lane:
-		l.on = max(l.on, by.on)
-	case l.lane != nil: // one of a lane's late answers, maybe
+	if curbed || len(l.ties) > 1 || !by.tie.live { // a renewal tells which it hangs on
 		l.renewAt = now
-		fallthrough
-	default:
-		l.lane, l.on = by.lane, by.on
 	}
 }
 
@@ -99,6 +140,7 @@ func (l *lease) part(lk *Lock) bool {
 	for _, other := range l.locks {
 		l.ttl = max(l.ttl, other.ttl)
 	}
+	l.newcomers()
 	return true
 }
 
@@ -130,25 +172,36 @@ func (l *lease) attend(now time.Duration, todo *chores) {
 	k.fix(l)
 }
 
+// keepFlags are those of a renewal that keeps a lock: the lease is to hang on the
+// connection, and may be longer already for another lock of the same owner, which this
+// client need not know.
+const keepFlags = wire.FlagBind | wire.FlagExtend
+
 // renew asks for the lease's renewal.
 func (l *lease) renew(todo *chores) {
-	l.asking, l.askedTTL = true, l.ttl
+	l.asking, l.askedTTL, l.asked, l.askedOf = true, l.ttl, l.turns, l.looked
 	c := newCall(l)
 	c.set(&wire.Request{
-		Op: wire.OpRenew, Owner: l.name.owner, TTLMillis: millis(l.ttl), Domains: l.domains[:], Flags: wire.FlagBind,
+		Op: wire.OpRenew, Owner: l.name.owner, TTLMillis: millis(l.ttl), Domains: l.domains[:], Flags: keepFlags,
 	})
 	c.urgent, c.timed = true, true
 	todo.calls = append(todo.calls, c)
+	if l.lookAgain || l.doubt && !l.looking && l.looked == l.known {
+		l.look(todo)
+	}
 }
 
 // land implements receiver: it takes the answer to a renewal.
 func (l *lease) land(c *call, r *reply) {
 	res := &r.scratch
-	sent := c.sent
+	sent, resent := c.sent, c.resent
 	err := r.decode(c, res)
 	c.free()
 	var todo chores
 	l.k.mu.Lock()
+	if t := l.sent.Swap(nil); t != nil && err != nil { // it was carried out, for all that is known
+		l.hang(t)
+	}
 	if l.place >= 0 {
 		l.asking = false
 		switch {
@@ -157,7 +210,7 @@ func (l *lease) land(c *call, r *reply) {
 		case res.Status != wire.StatusOK:
 			l.end(ErrExpired, res.Reason, nil, &todo)
 		default:
-			l.confirmed(sent, r.on, r.lane)
+			l.confirmed(sent, r.tie, resent)
 			if res.Flag {
 				todo.asked = append(todo.asked, l.locks...)
 			}
@@ -170,14 +223,36 @@ func (l *lease) land(c *call, r *reply) {
 	todo.do(l.k.c)
 }
 
-// confirmed takes note of a renewal that was sent at a time and answered on a
-// connection.
-func (l *lease) confirmed(sent time.Duration, on uint64, lane *lane) {
-	l.sure = sent + l.askedTTL - margin(l.askedTTL)
+// confirmed takes note of a renewal that was first sent at a time and answered on a
+// connection, maybe after it was sent on others.
+func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
+	sure, now := sent+l.askedTTL-margin(l.askedTTL), l.k.c.now()
+	l.fails, l.lastFail = 0, nil
+	if resent || l.turns != l.asked {
+		// The answer may be that of the first time, on an earlier connection; or what has
+		// shortened the lease since, or tied it to another connection, was carried out later.
+		l.hang(t)
+		l.renewAt = now
+		return
+	}
 	l.renewAt = l.renewal(sent, l.askedTTL)
-	l.on, l.lane, l.fails, l.lastFail = on, lane, 0, nil
-	if l.k.firm(l, on, lane) {
-		l.limit = 0
+	if l.looking {
+		l.sure = min(l.sure, sure)
+	} else {
+		if len(l.ties) > 1 || l.ties[0] != t || sure > l.sure { // else nothing has shortened it
+			l.sure = sure
+		}
+		l.known = l.askedOf
+		if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
+			l.renewAt = now
+		}
+	}
+	l.ties = append(l.oneTie[:0], t)
+	for _, other := range l.k.stray(l, t) {
+		l.hang(other)
+	}
+	if !t.live {
+		l.renewAt = now
 	}
 }
 
@@ -191,12 +266,16 @@ func (l *lease) failed(err error) {
 // end declares the lease's locks lost.
 func (l *lease) end(cause error, reason wire.Reason, last error, todo *chores) {
 	for _, lk := range l.locks {
-		lk.lease = nil
-		lk.fate = &LostError{Path: lk.paths[0].Path, Cause: cause, Reason: reason, Last: last}
-		todo.lost = append(todo.lost, lk)
+		lk.ends(&LostError{Path: lk.paths[0].Path, Cause: cause, Reason: reason, Last: last}, todo)
 	}
 	l.locks = nil
 	l.forget(todo)
+}
+
+// ends takes note of why the lock is not held any more, for the lock to be told.
+func (l *Lock) ends(err *LostError, todo *chores) {
+	l.lease, l.fate = nil, err
+	todo.lost = append(todo.lost, l)
 }
 
 // forget stops to keep the lease.
@@ -243,9 +322,11 @@ func (l *lease) heard(e Event) {
 		todo.asked = append(todo.asked, l.locks...)
 	case e.Kind == wire.EventKilled && now-l.granted >= watchAfter:
 		l.end(ErrKilled, wire.ReasonUnspecified, nil, &todo)
-	case !l.asking:
+	default:
 		// A gap; or an end that may be that of an earlier lease of the same name, taken
 		// again just before: the server knows.
+		l.doubt = l.doubt || e.Kind == wire.EventKilled
+		l.turns++
 		l.renewAt = now
 		l.k.fix(l)
 	}

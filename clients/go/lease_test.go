@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -154,4 +155,91 @@ func TestUnlockDuringARenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestConfirmationTakesNoTimeFromOtherLocks: a lock of a short TTL that comes late is
+// confirmed without shortening the lease that it shares.
+func TestConfirmationTakesNoTimeFromOtherLocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client(WithKeepAlive(time.Hour))
+		long := held(t, c, p, func(a *asked) (*wire.Result, bool) {
+			switch {
+			case a.req.Op == wire.OpAcquire && a.req.TTLMillis == 1000:
+				time.Sleep(time.Minute) // it waits, by the bubble's clock
+			case a.req.Op == wire.OpRenew && a.req.Flags&wire.FlagExtend == 0:
+				t.Errorf("a renewal of %d ms that may shorten the lease", a.req.TTLMillis)
+			}
+			return nil, false
+		}, Owner("o"), TTL(5*time.Minute))
+		short, err := c.Lock(context.Background(), "a:/b/d", Owner("o"), TTL(time.Second))
+		must(t, err)
+		must(t, long.Err())
+		must(t, short.Err())
+	})
+}
+
+// TestARenewalOfOnesOwnMayShortenALease: what the program asks for by itself counts for
+// its locks too, from when it is sent.
+func TestARenewalOfOnesOwnMayShortenALease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client(WithKeepAlive(time.Hour))
+		var l *Lock
+		seen := false
+		l = held(t, c, p, func(a *asked) (*wire.Result, bool) {
+			if a.req.Op == wire.OpRenew && a.req.TTLMillis == 2000 {
+				seen = true
+				if d := time.Until(l.Deadline()); d > 2*time.Second {
+					t.Errorf("sure for %v while it is shortened", d)
+				}
+			}
+			return nil, a.req.Op == wire.OpRenew && a.req.TTLMillis != 2000 && seen
+		}, Owner("o"), TTL(time.Hour))
+		pass(time.Minute)
+		began := time.Now()
+		_, err := c.Renew(context.Background(), "o", 2*time.Second, "", 0)
+		must(t, err)
+		lostAt(t, l, began.Add(2*time.Second-margin(2*time.Second)), ErrUncertain)
+	})
+}
+
+// TestARenewalOfOnesOwnBesideAnAcquire may be carried out after it, and shorten the lease.
+func TestARenewalOfOnesOwnBesideAnAcquire(t *testing.T) {
+	for _, first := range []wire.Op{wire.OpAcquire, wire.OpRenew} {
+		t.Run(first.String()+" is answered first", func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p := f.client(WithKeepAlive(time.Hour))
+				got := locking(c, Owner("o"), TTL(5*time.Minute))
+				acquire := p.want(wire.OpAcquire)
+				renewed := make(chan error, 1)
+				go func() {
+					_, err := c.Renew(context.Background(), "o", time.Second, "", 0)
+					renewed <- err
+				}()
+				renew := p.want(wire.OpRenew) // in the order in which they are carried out, too
+				if first == wire.OpAcquire {
+					p.ok(acquire)
+				} else {
+					p.ok(renew)
+					must(t, <-renewed)
+					p.ok(acquire)
+				}
+				confirm := p.want(wire.OpRenew)
+				if pass(time.Second / 2); len(got) != 0 {
+					t.Fatal("the lock was handed out unconfirmed")
+				}
+				if confirm.req.TTLMillis != 300_000 || confirm.req.Flags != keepFlags {
+					t.Fatalf("confirmed by %+v", confirm.req)
+				}
+				p.ok(confirm)
+				must(t, (<-got)())
+				if first == wire.OpAcquire { // it took that long
+					p.ok(renew)
+					must(t, <-renewed)
+				}
+			})
+		})
+	}
 }

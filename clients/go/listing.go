@@ -30,7 +30,7 @@ type Inspection struct {
 
 // InspectPath says who holds exactly that path, and its fence even if nobody does.
 func (c *Client) InspectPath(ctx context.Context, path string) (*Inspection, error) {
-	res, err := c.call(ctx, wire.Request{Op: wire.OpInspectPath, Path: path})
+	res, err := c.call(ctx, &wire.Request{Op: wire.OpInspectPath, Path: path})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ type Description struct {
 // Describe says who holds a path, what covers it, who waits for it, and how much is
 // held below. It shows at most maxWaiters waiters: 64 when 0, never above 1024.
 func (c *Client) Describe(ctx context.Context, path string, maxWaiters uint32) (*Description, error) {
-	res, err := c.call(ctx, wire.Request{Op: wire.OpDescribe, Path: path, Page: maxWaiters})
+	res, err := c.call(ctx, &wire.Request{Op: wire.OpDescribe, Path: path, Page: maxWaiters})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (c *Client) Describe(ctx context.Context, path string, maxWaiters uint32) (
 // ListOwnerLocks lists what an owner holds, everywhere or in the domains, and says
 // whether it has a lease at all.
 func (c *Client) ListOwnerLocks(ctx context.Context, owner string, domains ...string) (locks []LockInfo, alive bool, err error) {
-	res, err := c.call(ctx, wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: domains})
+	res, err := c.call(ctx, &wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: domains})
 	if err != nil {
 		return nil, false, err
 	}
@@ -96,7 +96,7 @@ func (c *Client) pages(ctx context.Context, req wire.Request) iter.Seq2[LockInfo
 	return func(yield func(LockInfo, error) bool) {
 		req.Cursor = nil
 		for {
-			res, err := c.call(ctx, req)
+			res, err := c.call(ctx, &req)
 			if err != nil {
 				yield(LockInfo{}, err)
 				return

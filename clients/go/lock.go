@@ -15,15 +15,21 @@ import (
 type Lock struct {
 	c         *Client
 	owner     string
+	alone     bool // which is its own
 	namespace string
 	paths     []Path
 	token     int64
+	by        uint64   // the request that took it,
+	in        *session // of this session
 	ttl       time.Duration
 	parent    context.Context // that it was taken with
 	bound     bool            // Context ends with parent
 	onRevoke  func(*Lock)
-	lease     *lease     // under the keeper's lock; nil when it is not kept
-	fate      *LostError // likewise; why it was lost, before the lock itself knows
+	lease     *lease        // under the keeper's lock; nil when it is not kept
+	number    int           // likewise; of the locks that the lease has had
+	sure      time.Duration // likewise; until when it is by the request that took it
+	curbs     curbs         // likewise; while it is asked for
+	fate      *LostError    // likewise; why it was lost, before the lock itself knows
 
 	mu struct {
 		sync.Mutex
@@ -66,16 +72,16 @@ func (l *Lock) Paths() []Path { return slices.Clone(l.paths) }
 // TTL is how long it outlives its last renewal.
 func (l *Lock) TTL() time.Duration { return l.ttl }
 
-// Deadline is until when the lock surely is held, if it is not renewed any more: by
-// the local monotonic clock, which the Time carries. It moves with each renewal. The
-// zero Time says that it is not held.
+// Deadline is until when the lock surely is held, if nothing more is heard of the server:
+// by the local monotonic clock, which the Time carries. It moves with each renewal and each
+// sign of life. The zero Time says that it is not held.
 func (l *Lock) Deadline() time.Time {
 	l.c.keeper.mu.Lock()
 	defer l.c.keeper.mu.Unlock()
 	if l.lease == nil {
 		return time.Time{}
 	}
-	return l.c.start.Add(l.lease.deadline())
+	return l.c.at(l.lease.deadline())
 }
 
 // Err says why the lock is not held: a LostError, or ErrUnlocked; nil while it is.
@@ -88,8 +94,7 @@ func (l *Lock) Err() error {
 	if err != nil {
 		return err
 	}
-	if at := l.Deadline(); at.IsZero() || time.Until(at) <= 0 {
-		l.c.keeper.work()
+	if l.c.keeper.over(l) {
 		l.lose() // somebody else may have found out, and not told yet
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -226,13 +231,32 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 func (l *Lock) free(ctx context.Context, lost error) error {
 	switch {
 	case lost == nil:
-	case errors.Is(lost, ErrUncertain):
-		l.c.releaseLater(l.owner, l.releases()) // it may be held still
+	case errors.Is(lost, ErrUncertain): // it may be held still
+		l.c.releaseLater(l.undoing(), l.c.gates.close(l.owner))
 		return lost
 	default:
 		return lost
 	}
-	return l.c.release(ctx, l.owner, l.releases(), true)
+	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token}
+	return l.c.release(ctx, b, true, l.c.gates.close(l.owner))
+}
+
+// undoing is what gives back what the lock took, if nobody has asked for it since.
+func (l *Lock) undoing() *giveBack {
+	return &giveBack{owner: l.owner, paths: l.releases(), by: l.by, in: l.in, other: l.otherwise()}
+}
+
+// otherwise is what does so when the session that took the lock is over: a write is known by
+// its token, and the rest by the owner, if that is the lock's own.
+func (l *Lock) otherwise() *giveBack {
+	rels := l.releases()
+	if !l.alone {
+		rels = slices.DeleteFunc(rels, func(r wire.ReleaseRequest) bool { return l.token == 0 || r.Mode != Write })
+	}
+	if len(rels) == 0 {
+		return nil
+	}
+	return &giveBack{owner: l.owner, paths: rels, token: l.token}
 }
 
 func (l *Lock) releases() []wire.ReleaseRequest {

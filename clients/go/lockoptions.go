@@ -33,6 +33,7 @@ type lockOptions struct {
 	labels   map[string]string
 	onQueued func(Queued)
 	onRevoke func(*Lock)
+	bound    bool // its context ends with the one it is taken with
 }
 
 // Queued is a lock's place in the queue.
@@ -85,10 +86,11 @@ func (c *Client) newLock(ctx context.Context, paths []Path, opts []LockOption) (
 	case o.ttl < minTTL || o.ttl.Milliseconds() > wire.MaxTTLMillis:
 		return nil, nil, nil, refuse(wire.OpAcquire, "TTL %v: must be from %v to 7 days", o.ttl, minTTL)
 	}
-	if o.owner == "" {
+	alone := o.owner == ""
+	if alone {
 		o.owner = c.newOwner()
 	}
-	l := &Lock{c: c, owner: o.owner, paths: paths, ttl: o.ttl, parent: ctx, onRevoke: o.onRevoke}
+	l := &Lock{c: c, owner: o.owner, alone: alone, paths: paths, ttl: o.ttl, parent: ctx, bound: o.bound, onRevoke: o.onRevoke}
 	req := &wire.Request{
 		Op: wire.OpAcquire, Owner: o.owner, TTLMillis: millis(o.ttl), Token: o.token, Flags: wire.FlagBind,
 		Locks: make([]wire.LockRequest, len(paths)),

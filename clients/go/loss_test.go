@@ -127,6 +127,29 @@ func TestKilledLockIsLostAtItsRenewal(t *testing.T) {
 	}
 }
 
+// TestKilledOwnerThatTakesAnotherLock: that a renewal is OK for what an owner took since says
+// nothing of what was taken away from it before; and what it has since, it keeps.
+func TestKilledOwnerThatTakesAnotherLock(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, patience)
+	a, b := deaf(t), dial(t, server(t))
+	p, q := path(t, "/a/p"), path(t, "/a/q")
+	owner := Owner(t.Name())
+	first, err := a.Lock(ctx, p, owner, TTL(6*time.Second))
+	mustLock(t, first, err)
+	must(t, b.ForceRelease(ctx, t.Name(), ""))
+	second, err := a.Lock(ctx, q, owner, TTL(6*time.Second))
+	mustLock(t, second, err)
+	third, err := a.RLock(ctx, path(t, "/a/r"), owner)
+	mustLock(t, third, err)
+	other, err := b.TryLock(ctx, p)
+	mustLock(t, other, err)
+	lostBy(t, first, ErrExpired)
+	must(t, second.Err())
+	must(t, third.Err())
+	must(t, other.Err())
+}
+
 func TestPolicyChangeLosesLocks(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)

@@ -14,12 +14,16 @@ import (
 
 // Defaults of the options.
 const (
-	DefaultGrace       = 2 * time.Second
+	DefaultGrace       = 15 * time.Second
 	DefaultKeepAlive   = 5 * time.Second
 	DefaultDialTimeout = 5 * time.Second
 	DefaultBacklog     = 65_536
 	DefaultTTL         = 30 * time.Second
 )
+
+// minGrace is the shortest grace: leases are believed in while their connection was
+// whole a grace ago, which takes a few round trips to know.
+const minGrace = 100 * time.Millisecond
 
 // Option configures a Client.
 type Option func(*options)
@@ -36,17 +40,19 @@ type options struct {
 	dialer      func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	oneConnection bool
+	clock         func() time.Duration
 }
 
-// WithGrace sets how long the client's leases outlive its connection, 2 s unless
-// set: the time it has to connect again before its locks are free for others.
-// Zero frees them at once. With a grace above the TTLs a lost connection shortens
-// no lease.
+// WithGrace sets how long the client's leases outlive its connection, 15 s unless
+// set, at least 100 ms: the time it has to connect again before its locks are free for
+// others. No lock counts as held for longer than that after the server last answered
+// anything, so the server is asked for a sign of life three times within it. With a
+// grace above the TTLs a lost connection shortens no lease.
 func WithGrace(d time.Duration) Option { return func(o *options) { o.grace = d } }
 
-// WithKeepAlive sets how long the server may be silent before the client pings it,
-// 5 s unless set. After twice that time without a byte the connection is given up
-// and made anew.
+// WithKeepAlive sets how long the server may answer nothing before the client pings it,
+// 5 s unless set, or a third of the grace while locks are held if that is less. After
+// as long again without an answer the connection is given up and made anew.
 func WithKeepAlive(d time.Duration) Option { return func(o *options) { o.keepAlive = d } }
 
 // WithDialTimeout sets how long an attempt to connect to one address may take, the
@@ -97,7 +103,7 @@ func defaults() options {
 	return options{
 		grace: DefaultGrace, keepAlive: DefaultKeepAlive, dialTimeout: DefaultDialTimeout,
 		backlog: DefaultBacklog, name: clientName, command: filepath.Base(os.Args[0]),
-		dialer: new(net.Dialer).DialContext,
+		dialer: new(net.Dialer).DialContext, clock: sinceBoot,
 	}
 }
 
@@ -106,8 +112,8 @@ const clientName = "pathlockd-go/1"
 
 func (o *options) check() error {
 	switch {
-	case o.grace < 0 || o.grace.Milliseconds() > wire.MaxGraceMillis:
-		return fmt.Errorf("pathlockd: grace %v: must be from 0 to 7 days", o.grace)
+	case o.grace < minGrace || o.grace.Milliseconds() > wire.MaxGraceMillis:
+		return fmt.Errorf("pathlockd: grace %v: must be from %v to 7 days", o.grace, minGrace)
 	case o.keepAlive <= 0:
 		return fmt.Errorf("pathlockd: keep-alive %v: must be above 0", o.keepAlive)
 	case o.dialTimeout <= 0:

@@ -22,37 +22,53 @@ func (c *Client) remembered(one *call) bool {
 	return c.now()-one.sent < repeat-repeat/10
 }
 
+// giveBack is paths to be released, and what says that nobody has taken them anew since:
+// an owner's next lock is not to go with them.
+type giveBack struct {
+	owner string
+	paths []wire.ReleaseRequest
+	token int64     // under which its writes are held; 0: it has none
+	by    uint64    // the acquire that took them, as its session numbers it; 0: any
+	in    *session  // that one
+	other *giveBack // what does when that session is over; nil: nothing, and the lease ends by itself
+}
+
+// undoing is what gives back what an acquire took.
+func undoing(one *call, req *wire.Request) *giveBack {
+	return &giveBack{owner: req.Owner, paths: releasesOf(req.Locks), by: one.id, in: one.session}
+}
+
 // orphaned takes a call back whose caller has gone. What it took is released.
 func (c *Client) orphaned(one *call, ans *answer, err error) {
+	one.forgoes()
 	req := one.request()
 	unknown := errors.Is(err, ErrOutcomeUnknown)
 	switch {
 	case one.must && (unknown || codeOf(err) == wire.Unavailable):
-		c.releaseLater(req.Owner, slices.Clone(req.Releases))
+		rest := &giveBack{owner: req.Owner, paths: slices.Clone(req.Releases), token: req.Token, by: req.Target, in: one.session}
+		c.releaseLater(rest, one.gate)
 	case one.undo && err == nil && ans.result.Status == wire.StatusOK:
-		c.undoLater(req.Owner, releasesOf(req.Locks))
-	case one.undo && unknown: // its wait is over; or it was granted, and nobody knows
-		c.undoLater(req.Owner, releasesOf(req.Locks))
+		c.releaseLater(undoing(one, req), one.gate)
+	case one.undo && one.unknown(err): // its wait is over; or it was granted, and nobody knows
+		c.releaseLater(undoing(one, req), one.gate)
+	default:
+		one.gate.leave()
 	}
 }
 
-// without answers the releases that take nothing from a lock of the same owner
-// which the client still keeps.
-func (k *keeper) without(owner string, rels []wire.ReleaseRequest) []wire.ReleaseRequest {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	kept := make(map[wire.ReleaseRequest]bool)
-	for name, l := range k.mu.leases {
-		if name.owner != owner {
-			continue
-		}
-		for _, lock := range l.locks {
-			for _, p := range lock.paths {
-				kept[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] = true
-			}
-		}
+// unknown says that an error leaves it open whether an acquire took what it names: of one
+// that was sent before, UNAVAILABLE says nothing about the first time.
+func (c *call) unknown(err error) bool {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return true
 	}
-	return slices.DeleteFunc(rels, func(r wire.ReleaseRequest) bool { return kept[r] })
+	switch codeOf(err) {
+	case wire.Unavailable:
+		return c.resent
+	case wire.DeadlineExceeded:
+		return !c.waits // else its wait is over
+	}
+	return false
 }
 
 // releasesOf lists what gives back what a request takes.
@@ -66,58 +82,56 @@ func releasesOf(locks []wire.LockRequest) []wire.ReleaseRequest {
 	return rels
 }
 
-// undoLater gives back in the background what an acquire took that nobody asked to
-// keep.
-func (c *Client) undoLater(owner string, rels []wire.ReleaseRequest) {
-	owner = strings.Clone(owner)
-	for i := range rels {
-		rels[i].Path = strings.Clone(rels[i].Path)
-	}
-	c.spawn(func() {
-		ctx, cancel := context.WithTimeout(c.ctx, releaseLaterWithin)
-		defer cancel()
-		_ = c.release(ctx, owner, c.keeper.without(owner, rels), false) // nobody is left to be told
-	})
-}
-
 // releaseLaterWithin is how long a release in the background is tried. After that
 // nobody renews the lease, which then ends by itself.
 const releaseLaterWithin = time.Minute
 
-// releaseLater gives paths back in the background.
-func (c *Client) releaseLater(owner string, rels []wire.ReleaseRequest) {
-	owner = strings.Clone(owner)
-	for i := range rels {
-		rels[i].Path = strings.Clone(rels[i].Path)
+// releaseLater gives paths back in the background, and leaves the gate when that is done.
+func (c *Client) releaseLater(b *giveBack, g *gate) {
+	b.owner = strings.Clone(b.owner)
+	for i := range b.paths {
+		b.paths[i].Path = strings.Clone(b.paths[i].Path)
 	}
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, releaseLaterWithin)
 		defer cancel()
-		_ = c.release(ctx, owner, rels, false) // nobody is left to be told
+		_ = c.release(ctx, b, false, g) // nobody is left to be told
 	})
 }
 
 // release gives paths back, as many at once as a request takes. With later, what
-// could not be done goes on in the background.
-func (c *Client) release(ctx context.Context, owner string, rels []wire.ReleaseRequest, later bool) error {
-	for len(rels) > 0 {
-		n := min(len(rels), wire.MaxPaths)
+// could not be done goes on in the background. It leaves the gate when nothing of that
+// is under way any more.
+func (c *Client) release(ctx context.Context, b *giveBack, later bool, g *gate) error {
+	defer g.leave()
+	for len(b.paths) > 0 {
+		n := min(len(b.paths), wire.MaxPaths)
 		w := newWaiter(c)
 		w.must = later // it is sent, and sent again, even if ctx ends
-		_, err := w.ask(ctx, &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: rels[:n]})
-		if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil {
+		w.gate = g.enter()
+		if b.by != 0 {
+			w.in = b.in // which alone knows what it names
+		}
+		_, err := w.ask(ctx, &wire.Request{Op: wire.OpRelease, Owner: b.owner, Releases: b.paths[:n], Token: b.token, Target: b.by})
+		if errors.Is(err, errRetired) && b.other != nil {
+			b = b.other
+			continue
+		}
+		if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil && b.by == 0 {
 			continue // to release twice does no harm
 		}
 		if err != nil {
 			if code := codeOf(err); code != wire.Unavailable && code != wire.DeadlineExceeded {
-				rels = rels[n:] // refused for good, or on its way (must)
+				b.paths = b.paths[n:] // refused for good, or on its way (must)
 			}
-			if later && len(rels) > 0 {
-				c.releaseLater(owner, slices.Clone(rels))
+			if later && len(b.paths) > 0 {
+				rest := *b
+				rest.paths = slices.Clone(b.paths)
+				c.releaseLater(&rest, g.enter())
 			}
 			return err
 		}
-		rels = rels[n:]
+		b.paths = b.paths[n:]
 	}
 	return nil
 }

@@ -58,6 +58,7 @@ func (c *Client) async(req *wire.Request, done func(*wire.Result, error)) (*call
 	one := newCall(to)
 	one.set(req)
 	one.async = true
+	one.urgent = c.keeper.shortens(req)
 	if err := c.fitsFrame(one); err != nil {
 		one.free()
 		return nil, err
@@ -124,7 +125,7 @@ func (b *Batch) look(one *call) *wire.Request {
 		return nil
 	}
 	b.req.Reset()
-	if _, _, _, err := wire.DecodeRequest(one.frame[idAt-1:], &b.req); err != nil {
+	if _, _, _, err := wire.DecodeRequest(one.frame[payloadAt:], &b.req); err != nil {
 		panic("pathlockd: a request of our own does not decode: " + err.Error())
 	}
 	return &b.req

@@ -52,7 +52,7 @@ func (n *node) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !n.node.WaitReady(20 * time.Second) {
+	if !n.node.WaitReady(90 * time.Second) {
 		t.Fatal("the node did not become ready")
 	}
 	n.srv, err = loop.New(n.node, loop.Options{
@@ -106,13 +106,19 @@ func server(t testing.TB) string {
 // dial connects a client for the length of a test.
 func dial(t testing.TB, addr string, opts ...Option) *Client {
 	t.Helper()
-	c, err := Dial(within(t, patience), addr, opts...)
+	c, err := Dial(within(t, patience), addr, append([]Option{withClock(bubbleClock)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
+
+// withClock sets the client's clock.
+func withClock(clock func() time.Duration) Option { return func(o *options) { o.clock = clock } }
+
+// bubbleClock shows a bubble's time within one.
+func bubbleClock() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // within answers a context for as long as a test may take over something.
 func within(t testing.TB, d time.Duration) context.Context {

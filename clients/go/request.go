@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,12 +32,12 @@ func (c *Client) Do(ctx context.Context, req *wire.Request) (*wire.Result, error
 	if err := c.allowed(req.Op); err != nil {
 		return nil, err
 	}
-	w := newWaiter(c)
-	a, err := w.ask(ctx, req)
-	if err != nil {
-		return nil, err
+	if req.Op == wire.OpAcquire {
+		if err := c.pass(ctx, req.Owner); err != nil {
+			return nil, err
+		}
 	}
-	return &a.result, nil
+	return c.call(ctx, req)
 }
 
 // allowed refuses operations that are about one connection, which the client
@@ -55,7 +56,11 @@ func (c *Client) allowed(op wire.Op) error {
 // fitsFrame refuses a request that is longer than what the server takes, and
 // would cost the connection.
 func (c *Client) fitsFrame(one *call) error {
-	if n, most := int64(len(one.frame)-idAt+1), c.frame.Load(); n > most {
+	n, most := int64(len(one.frame)-payloadAt), c.frame.Load()
+	if !c.settles.Load() {
+		n -= settledBytes
+	}
+	if n > most {
 		return refuse(one.op, "is %d bytes long, at most %d are allowed", n, most)
 	}
 	return nil
@@ -64,9 +69,9 @@ func (c *Client) fitsFrame(one *call) error {
 // answer is a result with the memory that its strings alias.
 type answer struct {
 	result wire.Result
-	on     uint64        // connection it came on
-	lane   *lane         // whose connection that is
+	tie    *tie          // connection it came on
 	sent   time.Duration // when the request was first sent, if that was asked for
+	id     uint64        // of the request
 	resent bool          // it was asked again on a later connection
 	store  [96]byte
 }
@@ -80,6 +85,9 @@ type waiter struct {
 	tell                        chan wire.Result // places in the queue; nil: not wanted
 	place                       func(*wire.Result)
 	urgent, undo, must, forever bool          // of the call
+	owner                       string        // of the request
+	in                          *session      // that it is to go by; nil: any
+	gate                        *gate         // to be left once nothing of it is under way
 	inQueue                     time.Duration // how long a waiting acquire may be in the queue
 	ans                         *answer
 	err                         error
@@ -101,6 +109,9 @@ func newWaiter(c *Client) *waiter {
 
 // free gives a waiter back whose call has come back.
 func (w *waiter) free() {
+	if w.call.repeats {
+		w.call.forgoes()
+	}
 	w.call.free()
 	*w = waiter{c: w.c, done: w.done}
 	w.c.waiters.Put(w)
@@ -121,7 +132,7 @@ func (w *waiter) land(c *call, r *reply) {
 
 // own decodes a reply into memory of its own.
 func (w *waiter) own(c *call, r *reply) (*answer, error) {
-	a := &answer{on: r.on, lane: r.lane, sent: c.sent, resent: c.resent}
+	a := &answer{id: c.id, tie: r.tie, sent: c.sent, resent: c.resent}
 	rest := r.results.Rest()
 	store := append(a.store[:0], rest...) // elsewhere when it does not fit
 	r.results = wire.NewReader(store)
@@ -148,37 +159,70 @@ func (w *waiter) queued(res *wire.Result) {
 
 // ask asks req until there is an answer, and frees the waiter.
 func (w *waiter) ask(ctx context.Context, req *wire.Request) (*answer, error) {
+	g := w.gate
+	ans, left, err := w.tryAll(ctx, req)
+	if !left {
+		g.leave()
+	}
+	return ans, err
+}
+
+// tryAll is ask, but for the gate: left says that the call is under way still.
+func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, left bool, err error) {
 	w.call = newCall(w)
 	w.call.set(req)
 	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
 	w.call.undo, w.call.must = w.undo || w.call.waits, w.must
-	w.inQueue = queueTime(req)
+	if w.in != nil {
+		w.call.session, w.call.fixed = w.in, true
+	}
+	w.call.repeats = true
+	w.owner, w.inQueue = req.Owner, queueTime(req)
 	if err := w.c.fitsFrame(w.call); err != nil {
 		w.free()
-		return nil, err
+		return nil, false, err
 	}
 	if ctx.Err() != nil && !w.must {
 		w.free()
-		return nil, fmt.Errorf("%s: not sent: %w", req.Op, context.Cause(ctx))
+		return nil, false, fmt.Errorf("%s: not sent: %w", req.Op, context.Cause(ctx))
 	}
 	for try := 0; ; try++ {
 		again, err := w.once(ctx, req)
 		if again == never {
 			ans := w.ans
+			w.forgo(err)
 			w.free()
-			return ans, err
+			return ans, false, err
 		}
 		if again == gone {
-			return nil, err // the reader may still have it
+			return nil, true, err // the reader may still have it
 		}
 		if err := w.pause(ctx, backoff(try, minRetry, maxRetry), err); err != nil {
+			if again == repeated {
+				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+			}
+			w.forgo(err)
 			w.free()
-			return nil, err
+			return nil, false, err
 		}
 		c := w.call
 		if again == anew {
+			c.forgoes()
 			c.id, c.on, c.resent, c.sent = 0, 0, false, 0
+		} else {
+			c.resent = true // whatever is answered now may be about this time alone
 		}
+	}
+}
+
+// forgo gives back what an acquire may have taken that nobody repeats under its id any
+// more.
+func (w *waiter) forgo(err error) {
+	if w.undo && w.call.id != 0 && w.call.unknown(err) {
+		req := w.call.request()
+		b := undoing(w.call, req)
+		b.owner = strings.Clone(b.owner) // releaseLater does the same with the paths
+		w.c.releaseLater(b, w.c.gates.close(b.owner))
 	}
 }
 
@@ -197,7 +241,7 @@ func (w *waiter) once(ctx context.Context, req *wire.Request) (again, error) {
 	w.state.Store(stateWaiting)
 	if err := w.c.submit(w.call, req); err != nil {
 		if errors.Is(err, errRetired) {
-			err = fmt.Errorf("%s: %w", req.Op, ErrOutcomeUnknown)
+			err = fmt.Errorf("%s: %w: %w", req.Op, ErrOutcomeUnknown, err)
 		}
 		return never, err
 	}
@@ -238,6 +282,10 @@ func queueTime(req *wire.Request) time.Duration {
 
 // wait waits for the answer. An error says that the caller went first.
 func (w *waiter) wait(ctx context.Context) error {
+	var leaving chan struct{} // what waits in the queue is taken back when the client is closed
+	if w.call.waits {
+		leaving = w.c.leaving
+	}
 	for {
 		select {
 		case <-w.done:
@@ -245,25 +293,37 @@ func (w *waiter) wait(ctx context.Context) error {
 		case res := <-w.tell:
 			w.place(&res)
 		case <-ctx.Done():
-			return w.leave(ctx)
+			return w.leave(context.Cause(ctx))
+		case <-leaving:
+			return w.leave(ErrClosed)
 		}
 	}
 }
 
-// leave is called when ctx has ended.
-func (w *waiter) leave(ctx context.Context) error {
-	op, waits, mutates := w.call.op, w.call.waits, w.call.mutates()
+// leave is called when the caller goes, for a cause.
+func (w *waiter) leave(cause error) error {
+	op, undo, mutates := w.call.op, w.call.undo, w.call.mutates()
+	g := w.gate
+	if w.call.undo {
+		g = w.c.gates.close(w.owner)
+	}
+	w.call.gate = g
 	if !w.state.CompareAndSwap(stateWaiting, stateLeft) {
 		<-w.done // it is there, or just about to be
+		if w.call.undo {
+			g.leave()
+		}
 		return nil
 	}
 	unsent := w.c.forsake(w.call)
-	cause := context.Cause(ctx)
+	if unsent {
+		g.leave()
+	}
 	link := w.c.home.linkError()
 	switch {
 	case unsent && link != nil: // told to people, and no cause of the error
 		return fmt.Errorf("%s: not sent: %w (%s)", op, cause, link.Error())
-	case unsent || waits || !mutates:
+	case unsent || undo || !mutates:
 		return fmt.Errorf("%s: %w", op, cause)
 	}
 	return fmt.Errorf("%s: %w: %w", op, ErrOutcomeUnknown, cause)

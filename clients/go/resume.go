@@ -3,7 +3,6 @@ package pathlockd
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -24,8 +23,8 @@ func (s *session) heardOf(c *call) {
 
 // lost takes note that a connection is gone, of which the last bytes were heard at
 // a time: what was unanswered on it is to be sent again. It answers whose leases an
-// unanswered request may have tied to it, if the client has other connections, and
-// the ways of what nobody wants to know any more.
+// unanswered request may have tied to it, and the ways of what nobody wants to know
+// any more.
 func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{}, dropped []*way) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,18 +42,16 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{
 	s.mu.unheard = 0
 	for _, c := range all {
 		c.unheard = false
-		if s.c.router.table.Load() != nil && (c.op == wire.OpAcquire || c.op == wire.OpRenew) {
-			if req := c.request(); req.Flags&wire.FlagBind != 0 {
-				if unsure == nil {
-					unsure = make(map[string]struct{})
-				}
-				unsure[strings.Clone(req.Owner)] = struct{}{}
+		if c.op == wire.OpAcquire || c.op == wire.OpRenew || c.op == wire.OpBind {
+			if req := c.request(); c.op == wire.OpBind || req.Flags&wire.FlagBind != 0 {
+				unsure = ownerSet(unsure, req.Owner)
 			}
 		}
 		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo && !c.must {
 			if w := c.settle(); w != nil {
 				dropped = append(dropped, w)
 			}
+			c.gate.leave()
 			continue // nobody wants to know any more
 		}
 		c.unheard = true

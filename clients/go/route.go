@@ -81,7 +81,7 @@ func (t *table) namespace(req *wire.Request) (ns string) {
 	case wire.OpInspectPath, wire.OpDescribe, wire.OpIsBlocking:
 		t.same(&ns, req.Path)
 	case wire.OpGetPolicy:
-		return t.routes.Canonical(req.Namespace)
+		return req.Namespace
 	}
 	return ns
 }
@@ -121,7 +121,7 @@ func (c *Client) put(one *call, req *wire.Request) (flusher, error) {
 
 func (c *Client) putOnce(one *call, req *wire.Request) (flusher, error) {
 	t := c.router.table.Load()
-	if one.id != 0 { // a repeat: its id is of the session that gave it
+	if one.id != 0 || one.fixed { // a repeat: its id is of the session that gave it
 		one.loose = false
 		return one.session.put(one)
 	}

@@ -46,6 +46,10 @@ type session struct {
 		unheard int           // calls of which nothing was heard since
 		routed  bool          // of the home lane: requests go by ways
 		closed  error
+
+		settled uint64              // up to where, and not with, answers are settled
+		looked  uint64              // lastID when that was worked out
+		kept    map[uint64]struct{} // answered calls that may be asked again under their ids
 	}
 }
 
@@ -180,6 +184,7 @@ func (s *session) enqueue(c *call) {
 	}
 	switch {
 	case c.id != 0:
+		s.unkeep(c)
 		s.mu.again.push(c)
 	case c.urgent:
 		s.mu.urgent.push(c)
@@ -202,7 +207,7 @@ func (s *session) pump() (mine bool) {
 		s.send(cn, &s.mu.again, c)
 	}
 	for c := s.mu.urgent.first; c != nil; c = s.mu.urgent.first {
-		if c.only != 0 && c.only != cn.number {
+		if c.only != 0 && c.only != cn.tie.number {
 			s.mu.urgent.remove(c)
 			c.free()
 			continue
@@ -239,7 +244,10 @@ func (s *session) pump() (mine bool) {
 // fits says that a call may be sent, when so many that do not wait may be
 // unanswered.
 func (s *session) fits(c *call, most int) bool {
-	if c.waits {
+	switch {
+	case c.probe:
+		return true // a refusal is an answer too
+	case c.waits:
 		return s.mu.waits < s.mu.limits.waiting
 	}
 	return s.mu.flying < most
@@ -258,10 +266,13 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	if c.timed && c.sent == 0 {
 		c.sent = s.c.now()
 	}
-	c.resent = c.resent || c.on != 0 && c.on != cn.number
-	c.on = cn.number
+	c.resent = c.resent || c.on != 0 && c.on != cn.tie.number
+	c.on = cn.tie.number
+	if le, renewal := c.to.(*lease); renewal {
+		le.sent.Store(cn.tie)
+	}
 	s.mu.sent.put(c)
-	cn.out = append(cn.out, c.frame...)
+	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)
 	if !c.waits {
 		s.mu.flying++
 		return

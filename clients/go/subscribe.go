@@ -103,10 +103,10 @@ func (s *Subscription) land(c *call, r *reply) {
 	s.asking = false
 	switch {
 	case s.closed && err == nil:
-		all.unsubscribe(res.Count, r.on)
+		all.unsubscribe(res.Count, r.tie.number)
 	case s.closed:
 	case err == nil:
-		gap, again = all.began(s, res, r.on)
+		gap, again = all.began(s, res, r.tie.number)
 	case again:
 		all.later(s)
 	}

@@ -1,32 +1,66 @@
 package pathlockd
 
 import (
+	"math"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
 )
 
-// tie is what the keeper knows of a lane's connection.
+// tie is one connection as the leases see it that hang on it.
+//
+// A server that sees a connection end leaves the leases that are tied to it their
+// grace. The client need not see that end: a proxy, a balancer or a port-forward may
+// have lost the server's side alone, long before. What it does know is that the
+// connection was whole when a request on it was answered, and so when that was sent.
+// Until a grace after that no lease ends for its connection; whoever wants to believe
+// in one for longer asks again (lane.tend). That nobody listens any more where a
+// connection led to says nothing: it may have been the proxy that went. Only a
+// goodbye that says so keeps leases their TTL.
 type tie struct {
-	live    uint64              // its number, 0: there is none
-	broke   time.Duration       // when the last one was lost
-	excused bool                // its server went with it, and could end no lease
-	cut     bool                // it ended from the other side
+	number uint64 // counts the client's connections, from 1
+	lane   *lane
+	proved atomic.Int64 // when the last request that was answered on it was sent (Client.now)
+
+	// Under the keeper's lock.
+	live    bool
+	excused bool                // its server said that no lease ends with it
 	unsure  map[string]struct{} // owners whose leases may hang on it, as what asked for that is unanswered
 }
 
-// attached is called before anything is sent on a new connection of a lane: every
-// lease that hung on the last one is renewed, so that it hangs on one that lives.
-// (Renewals of before are asked again by the session.)
-func (k *keeper) attached(l *lane, on uint64) {
-	k.mu.Lock()
-	if !slices.Contains(k.mu.lanes, l) {
-		k.mu.lanes = append(k.mu.lanes, l)
+// prove takes note that what was sent on the connection at a time was answered.
+func (t *tie) prove(sent time.Duration) {
+	for {
+		old := t.proved.Load()
+		if int64(sent) <= old || t.proved.CompareAndSwap(old, int64(sent)) {
+			return
+		}
 	}
-	l.tie.live, l.tie.unsure = on, nil
+}
+
+// since is when the connection was whole for certain, at last.
+func (t *tie) since() time.Duration { return time.Duration(t.proved.Load()) }
+
+// until is how long a lease with a grace lasts that hangs on the connection.
+func (t *tie) until(grace time.Duration) time.Duration { return t.since() + grace - margin(grace) }
+
+// attached is called before anything is sent on a new connection of a lane: every
+// lease that hangs on one that is gone is renewed, so that it hangs on one that lives.
+// (Renewals of before are asked again by the session.)
+func (k *keeper) attached(t *tie) {
+	k.mu.Lock()
+	if !slices.Contains(k.mu.lanes, t.lane) {
+		k.mu.lanes = append(k.mu.lanes, t.lane)
+	}
+	t.lane.tie, t.live = t, true
 	now := k.c.now()
 	var todo chores
 	for _, le := range k.mu.due {
-		if le.lane == l && le.on != on || le.limit != 0 {
+		le.follow(t)
+		if slices.ContainsFunc(le.ties, func(t *tie) bool { return !t.live }) {
 			le.renewAt = now
 		}
 	}
@@ -41,77 +75,64 @@ func (k *keeper) attached(l *lane, on uint64) {
 	todo.do(k.c)
 }
 
-// detached is called when the connection of a lane is gone. excused says that no
-// lease ends for that, cut that the connection ended from the other side.
-func (k *keeper) detached(l *lane, excused, cut bool, unsure map[string]struct{}) {
+// follow takes note that the lease's session has said hello, or may have, on one more
+// connection. From then on the end of that one counts as well, also for a lease that
+// the end of the last one left its TTL.
+func (l *lease) follow(t *tie) {
+	for _, other := range l.ties {
+		if other.lane == t.lane && other != t && (t.live || other.excused) {
+			l.hang(t)
+			return
+		}
+	}
+}
+
+// tried is called when a connection failed on which hello was said, and nothing else.
+func (k *keeper) tried(t *tie) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l.tie = tie{broke: k.c.now(), excused: excused, cut: cut, unsure: unsure}
-	if excused {
-		return
-	}
 	for _, le := range k.mu.due {
-		le.limit = k.limited(le)
+		le.follow(t)
 	}
 	k.reorder()
 	k.rouse(0)
 }
 
-// limited is until when a lease lasts that hangs, or may hang, on a connection that
-// was lost; 0 when it does not, or the limit of before if that is earlier.
-func (k *keeper) limited(le *lease) time.Duration {
-	limit := le.limit
-	for _, l := range k.mu.lanes {
-		if at := k.limit(l); l.ends(le) && (limit == 0 || at < limit) {
-			limit = at
-		}
-	}
-	return limit
-}
-
-// ends says that a lease may end as the connection of a lane was lost.
-func (l *lane) ends(le *lease) bool {
-	if l.tie.live != 0 || l.tie.excused {
-		return false
-	}
-	_, unsure := l.tie.unsure[le.name.owner]
-	return unsure || le.lane == l
-}
-
-// limit is until when leases last that hung on the connection that a lane lost.
-func (k *keeper) limit(l *lane) time.Duration {
-	grace := k.c.opt.grace
-	return max(l.tie.broke+grace-margin(grace), 1)
-}
-
-// firm says that a lease which was just confirmed on a connection of a lane hangs on
-// that alone, and that it lives.
-func (k *keeper) firm(le *lease, on uint64, l *lane) bool {
-	return on == l.tie.live && !slices.ContainsFunc(k.mu.lanes, func(other *lane) bool { return other != l && other.ends(le) })
-}
-
-// excuseWithin is how soon after a connection was cut its server must turn out to be
-// gone to have gone with it. One that lived on may have ended leases.
-const excuseWithin = 250 * time.Millisecond
-
-// excuse is called when nobody listens any more where a lane's lost connection led
-// to. If its server went with it, no lease is shorter for that: the death of a server
-// is no disconnect.
-func (k *keeper) excuse(l *lane) {
+// detached is called when a connection is gone. excused says that no lease ends for
+// that; unsure are the owners whose leases may hang on it all the same.
+func (k *keeper) detached(t *tie, excused bool, unsure map[string]struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if l.tie.excused || l.tie.live != 0 || !l.tie.cut || k.c.now()-l.tie.broke > excuseWithin {
-		return
-	}
-	limit := k.limit(l)
-	l.tie.excused = true
+	t.live, t.excused, t.unsure = false, excused, unsure
 	for _, le := range k.mu.due {
-		if le.limit == limit {
-			le.limit = 0
-			le.limit = k.limited(le)
+		if t.holds(le) {
+			le.hang(t)
 		}
 	}
 	k.reorder()
+	k.rouse(0)
+}
+
+// holds says that something unanswered may have tied a lease to the connection, which
+// is gone.
+func (t *tie) holds(le *lease) bool {
+	_, unsure := t.unsure[le.name.owner]
+	return unsure && !t.live
+}
+
+// stray lists the connections that a lease may hang on although a later one confirmed
+// it: what tied it to them is unanswered, and may be carried out yet. A bound owner's is
+// tied to that of the home lane, whoever takes it.
+func (k *keeper) stray(le *lease, confirmed *tie) (ties []*tie) {
+	for _, l := range k.mu.lanes {
+		if t := l.tie; t != confirmed && t.holds(le) {
+			ties = append(ties, t)
+		}
+	}
+	if t := k.c.home.tie; t != confirmed && !slices.Contains(ties, t) && k.c.binds.has(le.name.owner) {
+		ties = append(ties, t)
+	}
+	return ties
 }
 
 // tied says on which lanes leases hang.
@@ -120,9 +141,18 @@ func (k *keeper) tied() map[*lane]bool {
 	defer k.mu.Unlock()
 	on := make(map[*lane]bool)
 	for _, le := range k.mu.due {
-		on[le.lane] = true
+		for _, t := range le.ties {
+			on[t.lane] = true
+		}
 	}
 	return on
+}
+
+// keeps says that there are leases to be kept.
+func (k *keeper) keeps() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.mu.due) > 0
 }
 
 // forget is called when a lane is over.
@@ -130,4 +160,110 @@ func (k *keeper) forget(l *lane) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.lanes = slices.DeleteFunc(k.mu.lanes, func(other *lane) bool { return other == l })
+}
+
+// shortens takes note, before it is sent, of a renewal of the program's own that may
+// leave its owner's leases less time than they have: those of its locks among them. Then
+// it is to go in the order of the renewals that keep those.
+func (k *keeper) shortens(req *wire.Request) bool {
+	if req.Op != wire.OpRenew || req.Flags&wire.FlagExtend != 0 {
+		return false
+	}
+	return k.curb(req.Owner, time.Duration(min(req.TTLMillis, wire.MaxTTLMillis))*time.Millisecond, 0)
+}
+
+// curb lowers what is believed of an owner's leases to a ttl from now on, and to a grace of
+// the home lane's connection too; 0 leaves them; and likewise of those that locks will have which are asked for. It answers
+// whether there are any.
+func (k *keeper) curb(owner string, ttl, grace time.Duration) (kept bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.c.now()
+	for name, le := range k.mu.leases {
+		if name.owner != owner {
+			continue
+		}
+		kept = true
+		le.turns++
+		if ttl > 0 {
+			le.sure = min(le.sure, now+ttl-margin(ttl))
+			le.renewAt = min(le.renewAt, now+ttl/renewAt)
+		}
+		if grace > 0 {
+			le.grace = min(le.grace, grace)
+			le.hang(k.c.home.tie)
+			k.rouse(0) // signs of life are wanted more often
+		}
+		k.fix(le)
+	}
+	for _, lk := range k.mu.asked[owner] {
+		kept = true
+		lk.curbs.add(now, ttl, grace)
+	}
+	return kept
+}
+
+// curbs is what may have shortened the lease of a lock while that was asked for.
+type curbs struct {
+	at    time.Duration // the last of them; 0: there is none
+	sure  time.Duration // until when it is by the shortest
+	grace time.Duration // the lowest
+}
+
+func (s *curbs) add(now, ttl, grace time.Duration) {
+	if s.at == 0 {
+		s.sure, s.grace = unlimited, unlimited
+	}
+	s.at = now
+	if ttl > 0 {
+		s.sure = min(s.sure, now+ttl-margin(ttl))
+	}
+	if grace > 0 {
+		s.grace = min(s.grace, grace)
+	}
+}
+
+// unlimited is longer than anything lasts.
+const unlimited time.Duration = math.MaxInt64
+
+// later says that some may have come after what took or renewed the lease.
+func (s *curbs) later(by *answer) bool { return s.at != 0 && by.sent <= s.at }
+
+// expect takes note that a lock is asked for whose owner the program may name elsewhere
+// too, until expected.
+func (k *keeper) expect(lk *Lock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.asked == nil {
+		k.mu.asked = make(map[string][]*Lock)
+	}
+	k.mu.asked[lk.owner] = append(k.mu.asked[lk.owner], lk)
+}
+
+func (k *keeper) expected(lk *Lock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := k.mu.asked[lk.owner]
+	i := slices.Index(all, lk)
+	if all = slices.Delete(all, i, i+1); len(all) == 0 {
+		delete(k.mu.asked, lk.owner)
+		return
+	}
+	k.mu.asked[lk.owner] = all
+}
+
+// curbed says that the lease of a lock may have been shortened since it was taken.
+func (k *keeper) curbed(lk *Lock, by *answer) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return lk.curbs.later(by)
+}
+
+// ownerSet adds an owner, in memory of its own, to a set that is made when it is needed.
+func ownerSet(set map[string]struct{}, owner string) map[string]struct{} {
+	if set == nil {
+		set = make(map[string]struct{})
+	}
+	set[strings.Clone(owner)] = struct{}{}
+	return set
 }

@@ -63,7 +63,7 @@ func (w *topologyWatch) land(c *call, r *reply) {
 	c.free()
 	if err == nil {
 		t := topologyOf(&r.scratch)
-		w.c.router.learn(t, r.on)
+		w.c.router.learn(t, r.tie.number)
 		w.tell(t)
 	}
 }

@@ -18,10 +18,12 @@ const clusterLong = `Look at a cluster of pathlockd nodes, and move leaderships 
 
 What is told is how the asked node sees the cluster; it answers while there is no leader,
 too. What it says of a log is what that log's leader told last. A log is healthy when it
-has a leader and exactly its target voters, all caught up; a cluster, when every log is,
-and no node is joining with which each log will have more voters.`
+has a leader whose writes pass and exactly its target voters, all caught up; a cluster, when
+every log is, and every node that is seen has been placed.`
 
-const healthClusterLong = `Ask whether every log of the cluster has a leader and its target voters, all caught up.
+const healthClusterLong = `Ask whether every log of the cluster has a leader whose writes pass and its target voters, all
+caught up, and whether every node that is seen has been placed. A node that is not seen yet is
+not missed: with --nodes N it is, until there are so many.
 
 Exit code 0 says yes, 69 no, or that nobody answers; with --wait, 75 says that it did not
 become so in time: a server that does not answer yet is asked again. What is wrong is
@@ -64,16 +66,22 @@ type clusterHealth struct {
 }
 
 func (a *app) clusterHealthCmd() *cobra.Command {
-	wait := time.Duration(0)
+	wait, nodes := time.Duration(0), uint32(0)
 	cmd := &cobra.Command{
 		Use: "health", Short: "Ask whether the cluster is as it should be", Long: healthClusterLong, Args: takes(),
 		Example: `  pathlock cluster health
-  pathlock cluster health --wait=2m && echo next node`,
+  pathlock cluster health --wait=2m && echo next node
+  pathlock cluster health --wait=2m --nodes 3   # a new cluster is put together`,
 		RunE: body(func(ctx context.Context, _ []string) error {
 			var last clusterHealth
 			err := a.await(ctx, wait, func(doc *wire.ClusterStatus) (bool, error) {
 				last = clusterHealth{doc.Healthy, doc.Self, len(doc.Nodes), len(doc.Logs), doc.Problems, doc.Warnings}
-				return doc.Healthy || wait == 0, nil
+				if seen := placedNodes(doc); seen < int(nodes) {
+					last.Healthy = false
+					last.Problems = append(last.Problems, fmt.Sprintf("%s placed, and --nodes says %d: wait for those that start, or start them with seed_nodes",
+						count(uint64(seen), "node is", "nodes are"), nodes))
+				}
+				return last.Healthy || wait == 0, nil
 			}, nil)
 			if err != nil {
 				return timedOut(err, "not healthy within "+waitText(wait), &last)
@@ -89,8 +97,19 @@ func (a *app) clusterHealthCmd() *cobra.Command {
 			})
 		}),
 	}
+	cmd.Flags().Var(&number[uint32]{&nodes, 1, 1 << 20, "how many nodes there must be"}, "nodes", "say no while fewer than `N` nodes are seen and placed")
 	waitFlag(cmd, &wait, "wait until it is healthy, for at most a `DURATION` if one is given")
 	return cmd
+}
+
+// placedNodes is how many nodes are alive and count.
+func placedNodes(doc *wire.ClusterStatus) (n int) {
+	for i := range doc.Nodes {
+		if doc.Nodes[i].Alive && doc.Nodes[i].Placed {
+			n++
+		}
+	}
+	return n
 }
 
 // unhealthy is the failure of a cluster that is not as it should be. The data stands

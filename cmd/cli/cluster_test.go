@@ -40,7 +40,7 @@ func threeNodes() *wire.ClusterStatus {
 	ids := []string{"n0", "n1", "n2"}
 	for _, id := range ids {
 		doc.Nodes = append(doc.Nodes, wire.NodeStatus{
-			NodeID: id, HostID: "disk-" + id, State: wire.NodeMember, Alive: true, ForMillis: 90_000, Stable: true, Drain: "none",
+			NodeID: id, HostID: "disk-" + id, State: wire.NodeMember, Alive: true, ForMillis: 90_000, Stable: true, Placed: true, Drain: "none",
 			NativeAddr: id + ":50050", RaftAddr: id + ":50052", LinkAddr: id + ":50053", GossipAddr: id + ":7946", Formats: [2]uint32{1, 2},
 			Replicas: 3, Leads: 1,
 		})
@@ -214,6 +214,25 @@ func TestManyLogs(t *testing.T) {
 	if out := c.run(ExitOK, "cluster", "status", "--all").stdout; strings.Count(out, "settled") != 302 {
 		t.Errorf("got\n%s", out)
 	}
+}
+
+// TestClusterHealthNodes: with a number of nodes, a cluster is healthy only once so many are
+// seen and placed.
+func TestClusterHealthNodes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, threeNodes())
+	c := s.console()
+	c.run(ExitOK, "cluster", "health", "--nodes", "3")
+	r := c.run(ExitUnavailable, "cluster", "health", "--nodes", "4")
+	if !strings.Contains(r.stderr, "3 nodes are placed, and --nodes says 4") {
+		t.Errorf("got %q", r.stderr)
+	}
+	s.doc.Nodes[1].Placed, s.doc.Nodes[2].Alive = false, false
+	r = c.run(ExitTimeout, "cluster", "health", "--nodes", "2", "--wait=600ms", "--json")
+	if !strings.Contains(r.stdout, "1 node is placed, and --nodes says 2") || !strings.Contains(r.stdout, `"healthy":false`) {
+		t.Errorf("got %q", r.stdout)
+	}
+	c.run(ExitUsage, "cluster", "health", "--nodes", "0")
 }
 
 // TestClusterHealth: the exit code and data.healthy tell the same.

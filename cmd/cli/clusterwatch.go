@@ -134,7 +134,7 @@ func timeless(doc *wire.ClusterStatus) *wire.ClusterStatus {
 		own.Nodes[i].ForMillis = 0
 	}
 	for i := range own.Logs {
-		own.Logs[i].StepMillis = 0
+		own.Logs[i].StepMillis, own.Logs[i].StalledMillis = 0, 0
 	}
 	return &own
 }

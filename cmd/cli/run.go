@@ -27,7 +27,7 @@ the signal that ended it. COMMAND finds these variables:
 When the lock is lost (the server cannot be reached for a TTL, or somebody took the lock
 away), COMMAND and all that it started in its process group are ended: SIGTERM, and
 SIGKILL after --kill-after. run then has exit code 1. On Linux COMMAND is also killed when
-run is; and the lock is free 2 s after run is gone, however long its TTL.
+run is; and the lock is free 15 s after run is gone, however long its TTL.
 
 While the lock is waited for, exit codes are those of acquire: 1 for --no-wait, 75 when
 the wait is over, 69 when the server cannot be reached. 126 and 127 say that COMMAND cannot

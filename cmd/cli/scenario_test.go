@@ -17,7 +17,7 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`[\w.-]+@[\w.-]+:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "USER@HOST:UUID"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
-	{regexp.MustCompile(`"((?:step_)?for_ms|applied|term|version)":\d+`), `"$1":N`},
+	{regexp.MustCompile(`"((?:step_|stalled_)?for_ms|applied|term|version)":\d+`), `"$1":N`},
 	{regexp.MustCompile(`(\S +)\d+( +pathlockd-0 +settled)`), "${1}TERM$2"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "TIMESTAMP"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "TIME"},

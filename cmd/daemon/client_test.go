@@ -13,7 +13,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // client is a bare connection of the native protocol.
 type client struct {

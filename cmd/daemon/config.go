@@ -178,8 +178,11 @@ func (c *Config) loop() loop.Options {
 		Version: Version(),
 		// More could not be repeated safely: a session's last answers are kept, and
 		// no more of them than that (groups/session.go).
-		InFlight:     min(c.MaxConcurrent, groups.MaxWindow),
-		RepeatMillis: groups.RepeatMillis,
-		Connections:  c.shares(openFiles()).native,
+		InFlight:      min(c.MaxConcurrent, groups.MaxWindow),
+		RepeatMillis:  groups.RepeatMillis,
+		Answers:       groups.MaxWindow,
+		RequestMillis: uint64(c.RequestTimeout.Milliseconds()),
+		GroupInFlight: uint64(c.MaxInflight),
+		Connections:   c.shares(openFiles()).native,
 	}
 }

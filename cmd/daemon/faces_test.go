@@ -104,7 +104,7 @@ func TestFacesDrain(t *testing.T) {
 	if err := d.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 25*time.Second { // requests get 30 s
 		t.Errorf("the drain took %v", took)
 	}
 	if err := <-waits; status.Code(err) != codes.Unavailable {

@@ -97,6 +97,12 @@ var operations = func() map[string]operation {
 	return all
 }()
 
+// nativeAlone is what can be asked natively alone.
+var nativeAlone = map[string]bool{
+	"release.fencing_token": true, "release.granted_by": true,
+	"list_owner_locks.cursor": true, "list_owner_locks.owner_page": true,
+}
+
 // arguments are a request's, by position.
 func (o *operation) arguments(d protoreflect.MessageDescriptor, req message) ([]any, error) {
 	var args []any
@@ -117,7 +123,15 @@ func (o *operation) arguments(d protoreflect.MessageDescriptor, req message) ([]
 			args = append(args, kinds)
 			continue
 		}
+		if nativeAlone[o.spec.Name+"."+field.Name] {
+			args = append(args, nil)
+			continue
+		}
 		f := d.Fields().ByName(protoreflect.Name(field.Name))
+		if f == nil && o.spec.Name == "release" && (field.Name == "fencing_token" || field.Name == "granted_by") {
+			args = append(args, nil) // natively alone
+			continue
+		}
 		if f == nil {
 			return nil, fmt.Errorf("%s: argument %s is no field of %s", o.spec.Name, field.Name, d.Name())
 		}

@@ -82,14 +82,21 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, rt *route) {
 }
 
 func (x *exchange) call(rt *route, as profile) error {
-	if !x.stays {
-		turn, err := x.s.enter(x.r.Context())
+	if x.stays {
+		shut, err := x.s.open(x.r)
 		if err != nil {
-			return err
+			return unread(err)
 		}
-		defer turn.leave()
-	} else if err := writeSide(x.w, time.Time{}); err != nil {
-		return fmt.Errorf("take the write deadline off: %w", err)
+		defer shut()
+		if err := writeSide(x.w, time.Time{}); err != nil {
+			return fmt.Errorf("take the write deadline off: %w", err)
+		}
+	} else {
+		turn, err := callsOf(x.r).Enter(x.r.Context(), rt.trait&reserved != 0)
+		if err != nil {
+			return unread(err)
+		}
+		defer turn.Leave()
 	}
 	res, err := rt.rpc.Handler(x.s.opt.Service, x.r.Context(), x.dec, nil)
 	if err != nil {

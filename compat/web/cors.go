@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"google.golang.org/grpc/codes"
 )
 
 // origins says which web pages may call. Browsers tell where a page comes from
@@ -43,43 +41,37 @@ var (
 )
 
 // check sets the headers that let an allowed page read the answer. It answers OPTIONS
-// itself, and refuses what a page of another origin asks to be done: its browser
-// would only keep the answer from it.
+// itself, and refuses what other pages ask.
 func (o *origins) check(w http.ResponseWriter, r *http.Request, rt *route) (done bool, err error) {
 	h := w.Header()
 	if !o.any {
 		h["Vary"] = varyOrigin
 	}
 	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false, nil
+	if origin != "" {
+		switch {
+		case o.any:
+			h["Access-Control-Allow-Origin"] = anyOrigin
+		case slices.Contains(o.listed, strings.ToLower(origin)):
+			h["Access-Control-Allow-Origin"] = []string{origin}
+		}
 	}
-	allowed := o.any || slices.Contains(o.listed, strings.ToLower(origin))
-	switch {
-	case o.any:
-		h["Access-Control-Allow-Origin"] = anyOrigin
-	case allowed:
-		h["Access-Control-Allow-Origin"] = []string{origin}
+	if err := o.foreign(r); err != nil {
+		return false, err
 	}
-	asks := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
-	switch {
-	case asks && allowed && rt != nil:
+	asks := origin != "" && r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+	if asks && rt != nil && (o.any || slices.Contains(o.listed, strings.ToLower(origin))) {
 		h["Access-Control-Allow-Methods"] = rt.allow
 		h["Access-Control-Allow-Headers"] = allowedHeaders
 		h["Access-Control-Max-Age"] = rememberFor
 		w.WriteHeader(http.StatusNoContent)
 		return true, nil
-	case asks && !allowed, r.Method == http.MethodPost && !allowed && !sameOrigin(origin, r.Host):
-		return false, &refusal{
-			code: codes.PermissionDenied,
-			why:  fmt.Sprintf("origin %s: its pages may not call this server; web_cors_origins lists whose may", short(origin)),
-		}
 	}
 	return false, nil
 }
 
-// sameOrigin says whether a page came from this server.
+// sameOrigin says whether a page came from this server, which is served over TLS alone.
 func sameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
-	return err == nil && strings.EqualFold(u.Host, host)
+	return err == nil && u.Scheme == "https" && strings.EqualFold(u.Host, host)
 }

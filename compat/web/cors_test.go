@@ -27,7 +27,7 @@ func TestCORS(t *testing.T) {
 	}{
 		{"off, no page", off, "POST", "/v1/incrFencingToken", nil, expect{200, "", "", ""}},
 		{"off, own page", off, "POST", "/v1/incrFencingToken", []string{"Origin", off.url}, expect{200, "", "", "Origin"}},
-		{"off, a page's GET", off, "GET", "/v1/health", []string{"Origin", page}, expect{200, "", "", "Origin"}},
+		{"off, a page's GET", off, "GET", "/v1/health", []string{"Origin", page}, expect{403, "", "", "Origin"}},
 		{"off, a page's POST", off, "POST", "/v1/incrFencingToken", []string{"Origin", page}, expect{403, "", "", "Origin"}},
 		{"off, a page of nowhere", off, "POST", "/v1/incrFencingToken", []string{"Origin", "null"}, expect{403, "", "", "Origin"}},
 		{"off, preflight", off, "OPTIONS", "/v1/acquire", append(ask, "Origin", page), expect{403, "", "", "Origin"}},

@@ -48,6 +48,13 @@ func refused(err error) *refusal {
 	return &refusal{code: s.Code(), why: s.Message()}
 }
 
+// unread is the refusal of a request whose body nobody has looked at.
+func unread(err error) error {
+	e := *refused(err)
+	e.unread = true
+	return &e
+}
+
 // fail answers with the envelope of all errors.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := refused(err)

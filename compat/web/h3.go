@@ -103,7 +103,7 @@ func (s *Server) quicConfig() *quic.Config {
 		MaxStreamReceiveWindow:         quicStreamWindow,
 		InitialConnectionReceiveWindow: quicConnWindow,
 		MaxConnectionReceiveWindow:     quicConnWindow,
-		MaxIncomingStreams:             int64(s.opt.InFlight) + openStreams,
+		MaxIncomingStreams:             int64(s.streams()),
 		MaxIncomingUniStreams:          maxUniStreams,
 		Allow0RTT:                      s.opt.ZeroRTT,
 	}

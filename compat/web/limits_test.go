@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +45,7 @@ func beside(t *testing.T, f *face, most uint64, attack func()) {
 		calm[i] = ask()
 	}
 	slices.Sort(calm)
+	defer debug.SetGCPercent(debug.SetGCPercent(20)) // so that little of what is seen is garbage, however slow the machine is
 	runtime.GC()
 	var before, now runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -69,7 +71,7 @@ func beside(t *testing.T, f *face, most uint64, attack func()) {
 	grown := peak - min(peak, before.HeapInuse+before.StackInuse)
 	t.Logf("a bystander's request took %v (median of %d), at most %v; %v without the attack; memory grew by %.1f MiB",
 		took[len(took)/2].Round(10*time.Microsecond), len(took), took[len(took)-1].Round(10*time.Microsecond), calm[len(calm)/2].Round(10*time.Microsecond), float64(grown)/(1<<20))
-	if worst := took[len(took)-1]; worst > 20*time.Second {
+	if worst := took[len(took)-1]; worst > 60*time.Second {
 		t.Errorf("a bystander waited %v", worst)
 	}
 	if grown > most {
@@ -119,11 +121,11 @@ func TestSlowBodies(t *testing.T) {
 	for request, want := range map[string]string{
 		"POST /v1/nothing HTTP/1.1\r\n": "404 ", "GET /v1/health HTTP/1.1\r\n": "200 ", "PUT /v1/acquire HTTP/1.1\r\n": "405 ",
 		"POST /v1/acquire HTTP/1.1\r\nContent-Type: text/plain\r\n": "415 ", "OPTIONS /v1/health HTTP/1.1\r\n": "405 ",
-		"OPTIONS /v1/health HTTP/1.1\r\nOrigin: " + f.url + "\r\nAccess-Control-Request-Method: POST\r\n": "403 ",
+		"OPTIONS /v1/health HTTP/1.1\r\nOrigin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n": "403 ",
 	} {
 		c := dial(t, f, "http/1.1")
 		_ = c.SetDeadline(time.Now().Add(patience))
-		fmt.Fprintf(c, "%sHost: x\r\nContent-Length: 1000\r\n\r\n{", request)
+		fmt.Fprintf(c, "%sHost: localhost\r\nContent-Length: 1000\r\n\r\n{", request)
 		if b, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 "+want)) || !bytes.HasSuffix(b, []byte("}\n")) {
 			t.Errorf("%q: got %q, %v", request, b, err)
 		}
@@ -440,7 +442,7 @@ func TestRapidReset(t *testing.T) {
 // TestStreamFlood opens requests that stay open, more than a connection may have.
 func TestStreamFlood(t *testing.T) {
 	f := serve(t, func(o *Options, _ *limits) { o.InFlight = 16 })
-	const most = 16 + openStreams
+	const most = openCalls
 	f.post(t, client(t, true), "acquire", `{"ownerId":"flood","ttlMs":60000,"requests":[{"path":"web:/flood/a"}]}`)
 	wait := head(":method", "POST", ":scheme", "https", ":authority", "x", ":path", "/v1/acquireWait", "content-type", "application/json")
 	body := []byte(`{"ownerId":"waits","ttlMs":1000,"requests":[{"path":"web:/flood/a"}]}`)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"github.com/pathlockd/pathlockd/compat"
 	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
 )
 
@@ -32,6 +33,8 @@ const (
 	stays
 	// gets is for an RPC that GET calls as well, with an empty request.
 	gets
+	// reserved is for an RPC that has turns of its own.
+	reserved
 )
 
 // traits lists the RPCs that have some. A test holds it against the table of package
@@ -78,6 +81,9 @@ func (s *Server) table() map[string]*route {
 	for i := range pb.PathLock_ServiceDesc.Methods {
 		m := &pb.PathLock_ServiceDesc.Methods[i]
 		r := route{rpc: m, trait: traits[m.MethodName]}
+		if compat.Keeps(m.MethodName) {
+			r.trait |= reserved
+		}
 		if r.trait&gets != 0 {
 			mount(pathOf(m.MethodName), r, http.MethodGet, http.MethodHead, http.MethodPost)
 		} else {
@@ -109,14 +115,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rt, err := s.find(r)
-	if len(r.Header["Origin"]) > 0 || len(s.origins.listed) > 0 {
-		done, foreign := s.origins.check(w, r, rt)
-		if done {
-			return
-		}
-		if foreign != nil {
-			err = foreign
-		}
+	done, refused := s.guard(w, r, rt)
+	if done {
+		return
+	}
+	if refused != nil {
+		err = refused
 	}
 	switch {
 	case err != nil:
@@ -126,6 +130,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		rt.serve(w, r)
 	}
+}
+
+// guard looks at requests of pages, which browsers send: it refuses those of pages that may
+// not call, and answers the others what they need to know, done if that is all.
+func (s *Server) guard(w http.ResponseWriter, r *http.Request, rt *route) (done bool, err error) {
+	page := fromPage(r)
+	if !page && len(s.origins.listed) == 0 {
+		return false, nil
+	}
+	if page {
+		if err := s.names.check(r); err != nil {
+			return false, err
+		}
+	}
+	return s.origins.check(w, r, rt)
 }
 
 // errHeaders refuses a request with too many headers.
@@ -204,6 +223,12 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, rt *route, err
 // stream serves events. How long that takes is for the client to say: it has no
 // deadline but those that each write gets.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	shut, err := s.open(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	defer shut()
 	_ = writeSide(w, time.Time{})
 	s.events(w, r)
 }

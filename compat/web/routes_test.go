@@ -210,7 +210,7 @@ func TestUnhealthy(t *testing.T) {
 // TestTurns fills what a connection may have under way. The next one waits, and is
 // refused in the end; other connections, and what stays open, are not in its way.
 func TestTurns(t *testing.T) {
-	f := serve(t, func(o *Options, l *limits) { o.InFlight, l.call = 1, 300*time.Millisecond })
+	f := serve(t, func(o *Options, l *limits) { o.InFlight, l.turn = 1, 300*time.Millisecond })
 	c := client(t, true)
 	f.send(t, c, "GET", "/v1/health", "") // so that all is on one connection
 	body, send := io.Pipe()
@@ -241,11 +241,16 @@ func TestTurns(t *testing.T) {
 	if got := f.post(t, c, "acquireWait", `{"ownerId":"turns-2","ttlMs":1000,"requests":[{"path":"web:/turns/b"}]}`); got.StatusCode != 200 {
 		t.Errorf("a waiting acquire: %d %s", got.StatusCode, got.body)
 	}
+	for _, rpc := range []string{"release", "releaseAll"} { // they have turns of their own
+		if got := f.post(t, c, rpc, `{"ownerId":"turns-2"}`); got.StatusCode != 200 {
+			t.Errorf("%s: %d %s", rpc, got.StatusCode, got.body)
+		}
+	}
 	if got := f.send(t, client(t, true), "GET", "/v1/health", ""); got.StatusCode != 200 {
 		t.Errorf("another connection: %d %s", got.StatusCode, got.body)
 	}
-	if got := f.post(t, c, "health", "{}"); got.StatusCode != 504 ||
-		got.body != `{"error":{"code":"DEADLINE_EXCEEDED","message":"the connection has 1 requests under way, and none was answered in time for this one to begin; it was not carried out"}}` {
+	if got := f.post(t, c, "health", "{}"); got.StatusCode != 503 ||
+		got.body != `{"error":{"code":"UNAVAILABLE","message":"max_concurrent_requests_per_connection: the connection has 1 requests under way, and none was answered within 300ms for this one to begin; it was not carried out"}}` {
 		t.Errorf("the second one: %d %s", got.StatusCode, got.body)
 	}
 	if _, err := send.Write([]byte(`"ttlMs":1000,"requests":[{"path":"web:/turns/a"}]}`)); err != nil {

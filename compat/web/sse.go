@@ -35,8 +35,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	conn, _ := r.Context().Value(turnsKey{}).(turns)
-	reader, missed, err := s.opt.Events.attach(conn, owner, resume, after)
+	reader, missed, err := s.opt.Events.attach(callsOf(r), owner, resume, after)
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/pathlockd/pathlockd/compat"
@@ -24,6 +24,7 @@ type Options struct {
 	TLS     *tls.Config     // has the certificates; each listener clones it and sets the protocols itself
 	Plain   bool            // web_json = "plain": the profile of answers when the client names none
 	Origins []string        // web_cors_origins: whose pages may call; "*": any; none: CORS is off
+	Hosts   []string        // names and addresses of this server besides those of its certificate and of loopback
 	ZeroRTT bool            // web_zero_rtt: HTTP/3 clients may read before the handshake is over
 	Events  *EventLog       // what event streams read
 	// InFlight is how many requests of a connection may be under way at once, besides
@@ -44,6 +45,7 @@ type limits struct {
 	handshake  time.Duration // for TLS, and for the headers of each request
 	idle       time.Duration // of a connection with no request
 	body       time.Duration // for a request's whole body
+	turn       time.Duration // for a request to have its turn
 	call       time.Duration // from a request's headers to its answer; waiting acquires aside
 	write      time.Duration // for reading the answer
 	conns      int           // connections; see compat.Conns
@@ -55,7 +57,7 @@ type limits struct {
 func defaultLimits(request time.Duration) limits {
 	return limits{
 		handshake: 10 * time.Second, idle: 2 * time.Minute, body: 10 * time.Second, write: 20 * time.Second,
-		call: request + callGrace, conns: 8192, halfOpen: compat.MaxHalfOpen, bodyBytes: 64 << 20, replyBytes: 128 << 20,
+		turn: compat.TurnWithin, call: request + callGrace, conns: 8192, halfOpen: compat.MaxHalfOpen, bodyBytes: 64 << 20, replyBytes: 128 << 20,
 	}
 }
 
@@ -69,9 +71,14 @@ const (
 	MaxHeaderBytes, readHeaderBytes = 16 << 10, 64 << 10
 	// callGrace is what an answer may take beyond the time that the node gives it.
 	callGrace = 5 * time.Second
-	// openStreams is how many requests that stay open (event streams, waiting
-	// acquires) an HTTP/2 or HTTP/3 connection may have besides the others.
-	openStreams = 256
+	// openCalls is how many requests that stay open (event streams, waiting acquires) an
+	// HTTP/2 or HTTP/3 connection may have besides the others. Over it the next is
+	// refused with RESOURCE_EXHAUSTED.
+	openCalls = 256
+	// spareStreams is how many streams such a connection has beyond its turns and its
+	// open requests: for those that are about to be refused, and those that wait for
+	// their turn.
+	spareStreams = 64
 	// connWindow and streamWindow bound what an HTTP/2 connection, and one request on
 	// it, may send ahead of being read, bytes.
 	connWindow, streamWindow = 256 << 10, 64 << 10
@@ -86,10 +93,14 @@ type Server struct {
 	lim     limits
 	routes  map[string]*route
 	origins origins
+	names   names
 	bodies  *watch // request bodies that are being read
 	replies *watch // answers that are being written
 	openapi func() []byte
-	altSvc  atomic.Pointer[[]string] // header of answers over HTTP/1.1 and 2, once HTTP/3 is served too
+
+	mostOpen1 int                      // requests of HTTP/1.1 that may stay open
+	open1     atomic.Int64             // and how many do
+	altSvc    atomic.Pointer[[]string] // header of answers over HTTP/1.1 and 2, once HTTP/3 is served too
 
 	wg sync.WaitGroup
 	mu struct {
@@ -127,10 +138,11 @@ func newServer(opt Options, lim limits) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opt: opt, lim: lim, origins: allowed,
+		opt: opt, lim: lim, origins: allowed, names: newNames(opt.Hosts, opt.TLS),
 		bodies: newWatch(lim.bodyBytes, lim.body, readSide), replies: newWatch(lim.replyBytes, lim.write, writeSide),
 		openapi: sync.OnceValue(func() []byte { return document(opt.Plain) }),
 	}
+	s.mostOpen1 = cmp.Or(opt.Connections, lim.conns) * 3 / 4
 	s.routes = s.table()
 	return s, nil
 }
@@ -173,7 +185,7 @@ func (s *Server) Listen(addr string) (string, error) {
 		ConnContext:                  func(ctx context.Context, _ net.Conn) context.Context { return s.connContext(ctx) },
 		ErrorLog:                     slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          s.opt.InFlight + openStreams,
+			MaxConcurrentStreams:          s.streams(),
 			MaxReceiveBufferPerConnection: connWindow,
 			MaxReceiveBufferPerStream:     streamWindow,
 			SendPingTimeout:               pingAfter,
@@ -228,36 +240,33 @@ func (l *tcpListener) drain(ctx context.Context) {
 
 func (l *tcpListener) close() { _ = l.http.Close() }
 
-// turns lets so many requests of a connection be under way at once; more wait.
-type turns chan struct{}
-
-type turnsKey struct{}
+type callsKey struct{}
 
 // connContext is the context of a new connection's requests.
 func (s *Server) connContext(ctx context.Context) context.Context {
-	return context.WithValue(ctx, turnsKey{}, make(turns, s.opt.InFlight))
+	return context.WithValue(ctx, callsKey{}, compat.NewCalls(s.opt.InFlight, openCalls, s.lim.turn))
 }
 
-// enter waits for a turn of the connection that ctx belongs to. For how long, once it
-// has it, is for the node to say, which answers every request in time.
-func (s *Server) enter(ctx context.Context) (turns, error) {
-	t, _ := ctx.Value(turnsKey{}).(turns)
-	select {
-	case t <- struct{}{}:
-		return t, nil
-	default:
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.lim.call)
-	defer cancel()
-	select {
-	case t <- struct{}{}:
-		return t, nil
-	case <-ctx.Done():
-		return nil, &refusal{
-			code: status.FromContextError(ctx.Err()).Code(), unread: true,
-			why: fmt.Sprintf("the connection has %d requests under way, and none was answered in time for this one to begin; it was not carried out", s.opt.InFlight),
-		}
-	}
+// callsOf answers what a request's connection has under way.
+func callsOf(r *http.Request) *compat.Calls {
+	return r.Context().Value(callsKey{}).(*compat.Calls) //nolint:forcetypeassert // see connContext
 }
 
-func (t turns) leave() { <-t }
+// streams is how many streams an HTTP/2 or HTTP/3 connection may have.
+func (s *Server) streams() int { return s.opt.InFlight + openCalls + compat.KeptTurns + spareStreams }
+
+// open notes a request that stays open, which shut ends. One of HTTP/1.1 has its
+// connection for itself: so these may not take all connections together.
+func (s *Server) open(r *http.Request) (shut func(), err error) {
+	if r.ProtoMajor > 1 {
+		calls := callsOf(r)
+		return calls.Shut, calls.Open()
+	}
+	most := int64(s.mostOpen1)
+	if s.open1.Add(1) > most {
+		s.open1.Add(-1)
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"%d requests over HTTP/1.1 stay open (waiting acquires, event streams), which is the most; HTTP/2 has room for %d on a connection", most, openCalls)
+	}
+	return func() { s.open1.Add(-1) }, nil
+}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/internal/tcp"
 )
 
 // Door is the port through which nodes send each other requests (link_addr). Who is let
@@ -56,7 +56,7 @@ func (d *Door) Dial(ctx context.Context, node, addr string) (*Conn, error) {
 func (d *Door) Close() error { return d.g.Close() }
 
 func (d *Door) conn(v *visit) *Conn {
-	members.ExpireUnacked(v.raw, unacked)
+	tcp.ExpireUnacked(v.raw, unacked)
 	return &Conn{Conn: v.secure, raw: v.raw, peer: v.peer, g: d.g, closed: make(chan struct{})}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,23 @@ func TestWrongToken(t *testing.T) {
 	b.logged(t, "does not have this cluster's internal_auth_token")
 	if b.guestConns() != 0 {
 		t.Fatal("it is a guest")
+	}
+}
+
+// TestUnheardPeer: of a connection that ends before its peer has said anything it is not said
+// that the token is wrong: a node that was paused or cut off leaves such ones behind.
+func TestUnheardPeer(t *testing.T) {
+	e := open(t, 1, quick)
+	c, err := net.Dial("tcp", e.link.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e.logged(t, "before its peer said who it is")
+	if strings.Contains(e.log.String(), "internal_auth_token") {
+		t.Errorf("it is told of a wrong token: %s", e.log)
 	}
 }
 

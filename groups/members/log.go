@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // listLog passes on memberlist's messages. What matters to people (who comes and goes,
@@ -17,6 +19,26 @@ type listLog struct {
 	limit  *Limiter    // of warnings, by kind and peer
 	silent atomic.Bool // closing: what fails now fails for that
 	secure bool        // over TLS, so without UDP
+	udp    struct {    // how often noUDP was said, in the last minute or so
+		sync.Mutex
+		times int
+		since time.Time
+	}
+}
+
+// noUDPTimes is how often in a minute noUDP has to be said to mean anything: while a node
+// that was paused or cut off comes back, a probe or two are answered over TCP alone.
+const noUDPTimes = 5
+
+// lasts says that noUDP was said often enough.
+func (l *listLog) lasts() bool {
+	l.udp.Lock()
+	defer l.udp.Unlock()
+	if time.Since(l.udp.since) > time.Minute {
+		l.udp.since, l.udp.times = time.Now(), 0
+	}
+	l.udp.times++
+	return l.udp.times >= noUDPTimes
 }
 
 func (l *listLog) logger() *log.Logger { return log.New(l, "", 0) }
@@ -64,7 +86,7 @@ func (l *listLog) Write(p []byte) (int, error) {
 			if l.limit.Allow("foreign" + peer) {
 				l.log.Warn("refused gossip of a peer that does not have this cluster's internal_auth_token, or is no pathlockd node", "peer", peer)
 			}
-		} else if containsAny(line, loud) && (!l.secure || !strings.Contains(line, noUDP)) && l.limit.Allow(line) {
+		} else if containsAny(line, loud) && (!strings.Contains(line, noUDP) || !l.secure && l.lasts()) && l.limit.Allow(line) {
 			level = slog.LevelWarn
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/pathlockd/pathlockd/internal/tcp"
 )
 
 // Limits of what comes in before it is known who sent it. memberlist's own transport
@@ -208,7 +210,7 @@ func (t *transport) dialTLS(addr string, timeout time.Duration, protocol string)
 	if err != nil {
 		return nil, err
 	}
-	ExpireUnacked(s.Conn, laneStall)
+	tcp.ExpireUnacked(s.Conn, laneStall)
 	conn, err := t.secure.dialed(ctx, s, addr, protocol)
 	if err != nil {
 		_ = s.Close()

@@ -33,7 +33,7 @@ const (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	err := goleak.Find()
-	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); {
 		err = goleak.Find()
 	}
 	if err != nil && code == 0 {

@@ -25,6 +25,9 @@ type Replica struct {
 	Disk    string // data directory it was made on: its target in raft
 	Voting  bool
 	Applied uint64 // as last reported; 0: not reported
+	// Stuck says that it has no vote, is to get one, and has made no headway for so long
+	// that it is to be made anew.
+	Stuck bool
 }
 
 // Kind is what to do.

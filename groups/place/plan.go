@@ -21,6 +21,7 @@ import (
 //   - The leader does not remove itself; it hands over and its successor does that.
 //   - A leader that is short of disk space hands over to one that is not, and leads on
 //     if there is none.
+//   - A replica without a vote that is stuck is removed; being missing, another one is added.
 //   - A replica whose disk is gone is not waited for: its node has another one, and was
 //     seen with that for the stability window.
 func Plan(l *Log, voters []string, nodes map[string]Node) Step {
@@ -83,6 +84,8 @@ func (s *survey) next() Step {
 			return step(Remove, t, "the disk it was made on is gone")
 		case !t.wanted:
 			return step(Remove, t, "no voter belongs on %s", t.Node)
+		case t.Stuck && t.alive && !t.sound:
+			return step(Remove, t, "it has made no headway, and is made anew")
 		}
 	}
 	if len(s.missing) > 0 {

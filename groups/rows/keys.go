@@ -15,13 +15,15 @@ import (
 //	's' row                          a row of the system group
 //	'l' log(8) 'a'                   a log's clock, office and applied index
 //	'l' log(8) 's' session(16)       a session of the log
+//	'l' log(8) 'i'                   a snapshot of the log is being installed: what is here is not state
 const (
 	SpaceGroup  = 'g'
 	SpaceSystem = 's'
 	SpaceLog    = 'l'
 
-	LogState   = 'a'
-	LogSession = 's'
+	LogState      = 'a'
+	LogSession    = 's'
+	LogInstalling = 'i'
 )
 
 // Numbers of logs: the system log, and the first of those that groups live in.

@@ -15,6 +15,7 @@ type State struct {
 	Number      uint64 // of the last batch in the office
 	Now         int64  // lease clock, ms
 	Wall        int64  // of the last entry, Unix ms
+	Limits      string // that were stated with the office (groups/limits.go), "" for none
 }
 
 // Append appends the row's value.
@@ -22,7 +23,11 @@ func (s *State) Append(dst []byte) []byte {
 	for _, v := range []uint64{s.Applied, s.Term, s.Node, s.Incarnation, s.Number} {
 		dst = binary.AppendUvarint(dst, v)
 	}
-	return binary.AppendVarint(binary.AppendVarint(dst, s.Now), s.Wall)
+	dst = binary.AppendVarint(binary.AppendVarint(dst, s.Now), s.Wall)
+	if s.Limits == "" {
+		return dst
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(s.Limits))), s.Limits...)
 }
 
 var errState = errors.New("rows: malformed state of a log")
@@ -44,5 +49,13 @@ func ParseState(row []byte) (s State, err error) {
 		}
 		*v, row = value, row[n:]
 	}
+	if len(row) == 0 { // a build that stated none ends here
+		return s, nil
+	}
+	size, n := binary.Uvarint(row)
+	if n <= 0 || size > uint64(len(row)-n) {
+		return s, errState
+	}
+	s.Limits = string(row[n : n+int(size)])
 	return s, nil
 }

@@ -27,8 +27,8 @@ import (
 
 // Times of nodes in this process: short, so that a run sees many elections.
 const (
-	electionMin = 300 * time.Millisecond
-	heartbeat   = 50 * time.Millisecond
+	electionMin = time.Second
+	heartbeat   = 150 * time.Millisecond
 	// requestTimeout is how long a node tries; clients have more patience than that.
 	requestTimeout = 4 * time.Second
 	readyWithin    = time.Minute

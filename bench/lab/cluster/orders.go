@@ -110,16 +110,18 @@ func Placed(ctx context.Context, c Cluster, node int) error {
 func await(ctx context.Context, c Cluster, node int, good func(*wire.ClusterStatus) error) error {
 	again := time.NewTicker(5 * askEvery)
 	defer again.Stop()
+	var last error // of an answer that came
 	for {
 		s, err := Status(ctx, c, node)
 		if err == nil {
 			if err = good(s); err == nil {
 				return nil
 			}
+			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
+			return errors.Join(last, err, ctx.Err())
 		case <-again.C:
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package members
+package tcp
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package members
+package tcp
 
 import (
 	"net"
@@ -9,7 +9,7 @@ import (
 
 // ExpireUnacked has the kernel end a connection when something that was sent is not
 // acknowledged, or not taken, for so long. Without it that lasts 15 minutes, in which
-// keep-alive does not look either. It is groups/link's too.
+// keep-alive does not look either.
 func ExpireUnacked(c net.Conn, after time.Duration) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {

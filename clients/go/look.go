@@ -1,0 +1,96 @@
+package pathlockd
+
+import "github.com/pathlockd/pathlockd/wire"
+
+// A renewal says that the owner has a lease in the namespace, and not that this is still
+// the lease that all its locks were taken under. If that ended, killed say, and the owner
+// took something since, it is another one, in which the earlier locks are not. So when a
+// lock has come to a lease, or its owner was killed, the server is asked what the owner
+// holds. Until that is told no renewal counts, and until one was sent and answered after
+// it, what had come lasts no longer than by the request that took it.
+
+// look is such a question.
+type look struct {
+	l    *lease
+	upTo int // number of the last lock that it is about: a later one may have missed it
+}
+
+// look asks what the owner holds in the namespace.
+func (l *lease) look(todo *chores) {
+	l.doubt, l.looking, l.lookAgain = false, true, false
+	c := newCall(&look{l, l.joined})
+	c.set(&wire.Request{Op: wire.OpListLocks, Owner: l.name.owner, Domains: l.domains[:]})
+	c.urgent = true
+	todo.calls = append(todo.calls, c)
+}
+
+// land implements receiver.
+func (q *look) land(c *call, r *reply) {
+	res := &r.scratch
+	err := r.decode(c, res)
+	c.free()
+	held := make(map[wire.ReleaseRequest]bool) // a path and its mode
+	if err == nil {
+		for _, info := range list(res).Infos {
+			held[wire.ReleaseRequest{Path: info.Path, Mode: info.Mode}] = true
+		}
+	}
+	l := q.l
+	var todo chores
+	l.k.mu.Lock()
+	if l.place >= 0 {
+		if err != nil {
+			l.lookAgain = true
+			l.failed(err)
+		} else {
+			l.looking = false
+			l.seen(held, q.upTo, &todo)
+		}
+		if l.place >= 0 {
+			l.k.fix(l)
+		}
+	}
+	l.k.mu.Unlock()
+	todo.do(l.k.c)
+}
+
+// seen takes note of what the owner holds: of the locks that were asked for, those that
+// are not among it are lost.
+func (l *lease) seen(held map[wire.ReleaseRequest]bool, upTo int, todo *chores) {
+	var gone []*Lock
+	for _, lk := range l.locks {
+		if path, missing := lk.missing(held); missing && lk.number <= upTo {
+			lk.ends(&LostError{Path: path, Cause: ErrExpired}, todo)
+			gone = append(gone, lk)
+		}
+	}
+	for _, lk := range gone {
+		l.part(lk)
+	}
+	if len(l.locks) == 0 {
+		l.forget(todo)
+		return
+	}
+	l.looked, l.renewAt = upTo, l.k.c.now()
+	l.turns++
+}
+
+// newcomers works out until when those locks are sure of which no renewal says anything.
+func (l *lease) newcomers() {
+	l.fresh = 0
+	for _, lk := range l.locks {
+		if lk.number > l.known && (l.fresh == 0 || lk.sure < l.fresh) {
+			l.fresh = lk.sure
+		}
+	}
+}
+
+// missing answers a path of the lock that is not held.
+func (l *Lock) missing(held map[wire.ReleaseRequest]bool) (path string, missing bool) {
+	for _, p := range l.paths {
+		if !held[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] {
+			return p.Path, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,137 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What becomes of requests that nobody waits for any more.
+
+// TestARepeatThatIsRefusedSaysNothingOfTheFirstTime: an acquire whose connection broke may
+// have been carried out, whatever its repeats are answered. When its caller goes, before
+// an answer or between two repeats, what it may have taken is given back.
+func TestARepeatThatIsRefusedSaysNothingOfTheFirstTime(t *testing.T) {
+	for _, open := range []bool{true, false} {
+		name := map[bool]string{true: "a repeat is under way", false: "the next repeat is still to come"}[open]
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p := f.client()
+				ctx, cancel := context.WithCancel(context.Background())
+				left := make(chan error, 1)
+				go func() {
+					_, err := c.TryLock(ctx, "a:/b/c", TTL(5*time.Minute))
+					left <- err
+				}()
+				first := p.want(wire.OpAcquire) // carried out: the path is held now
+				p.Close()
+				p = f.open()
+				var a *asked
+				for try := range 12 { // until the pauses are long ones
+					if a = p.want(wire.OpAcquire); a.id != first.id {
+						t.Fatalf("repeated as %d, want %d", a.id, first.id)
+					}
+					if try < 11 || !open {
+						p.refuse(a, wire.Unavailable)
+					}
+				}
+				pass(maxRetry / 10)
+				cancel()
+				if err := <-left; !errors.Is(err, context.Canceled) {
+					t.Fatal(err)
+				}
+				if open {
+					p.refuse(a, wire.Unavailable)
+				}
+				if r := p.want(wire.OpRelease); r.req.Target != first.id || len(r.req.Releases) != 1 {
+					t.Fatalf("given back: %+v, want what %d took", r.req, first.id)
+				} else {
+					p.ok(r)
+				}
+			})
+		})
+	}
+}
+
+// TestAnOutcomeThatTheServerDoesNotKnow is settled by what is answered to no later repeat,
+// also on the same connection.
+func TestAnOutcomeThatTheServerDoesNotKnow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client()
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.IncrFencingToken(context.Background(), "")
+			done <- err
+		}()
+		first := p.want(wire.OpIncrToken)
+		p.refuse(first, wire.DeadlineExceeded) // carried out or not
+		for range 3 {
+			a := p.want(wire.OpIncrToken)
+			if a.id != first.id {
+				t.Fatalf("asked as %d, want a repeat of %d", a.id, first.id)
+			}
+			p.refuse(a, wire.Unavailable)
+		}
+		p.ok(p.want(wire.OpIncrToken))
+		must(t, <-done)
+	})
+}
+
+// TestUnlockAfterTheLaneIsOver: what gives an uncertain lock back goes by the session that took
+// it. When that is over, as nothing goes by it any more, it is given back by its token; but no
+// read whose owner somebody else may be too.
+func TestUnlockAfterTheLaneIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 3, 0, 1, 2, 0)
+		c := f.client(WithKeepAlive(5 * time.Second))
+		f.warm(c)
+		write, err := c.Lock(within(t, 10*time.Second), in(1), TTL(5*time.Minute))
+		mustLock(t, write, err)
+		read, err := c.RLock(within(t, 10*time.Second), in(1), TTL(5*time.Minute), Owner("me"))
+		mustLock(t, read, err)
+		if n := f.last(wire.OpAcquire).node; n != "n1" {
+			t.Fatalf("it was asked at %s", n)
+		}
+		for _, n := range []string{"n0", "n1", "n2"} {
+			f.kill(n)
+		}
+		lostBy(t, write, ErrUncertain)
+		lostBy(t, read, ErrUncertain)
+		f.revive("n0")
+		f.revive("n2")
+		f.lead(0, 2, 2, 0)
+		pass(4 * idleLane)
+		f.tell()
+		pass(4 * idleLane)
+		write.in.mu.Lock()
+		over := write.in.mu.closed
+		write.in.mu.Unlock()
+		if !errors.Is(over, errRetired) {
+			t.Fatalf("the lane is not over: %v", over)
+		}
+		before := f.last(wire.OpRelease).asked
+		if err := read.Unlock(); !errors.Is(err, ErrUncertain) {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if f.last(wire.OpRelease).asked != before {
+			t.Fatal("somebody's read was given back")
+		}
+		if err := write.Unlock(); !errors.Is(err, ErrUncertain) {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		a := f.last(wire.OpRelease)
+		if a.asked == before || a.req.Owner != write.Owner() || a.req.Token != write.Token() || a.req.Target != 0 {
+			t.Fatalf("given back: %+v", a.req)
+		}
+		if c.gates.shut.Load() != 0 {
+			t.Fatal("a gate is shut")
+		}
+	})
+}

@@ -1,0 +1,502 @@
+package pathlockd
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// simServer is the servers of a cluster in a synctest bubble: the real rules of locking
+// (package engine) and the real codec, with nodes, sessions and connections as
+// PROTOCOL.md tells them. Its log is a lock, and takes no time; what takes time is the
+// way to it.
+type simServer struct {
+	start time.Time
+	rate  float64 // of its lease clock against the bubble's
+
+	mu       sync.Mutex
+	rnd      *rand.Rand
+	state    *engine.State
+	out      engine.Output
+	routes   *wire.Routes
+	sessions map[engine.Session]*simSession
+	open     map[engine.Caller]*simConn // who is to be told of a wait's end
+	nodes    []*simNode
+	version  uint64
+	leaders  []string // by log
+	slow     time.Duration
+	refusing bool // no log takes anything
+	notes    []string
+}
+
+// simSession is what the log remembers of a session.
+type simSession struct {
+	last    int64
+	epoch   uint64
+	settled uint64
+	answers map[uint64]wire.Result
+}
+
+// simNode is one server.
+type simNode struct {
+	s     *simServer
+	name  string
+	up    bool
+	conns map[*simConn]struct{}
+	on    map[engine.Session]*simConn
+}
+
+const (
+	simLogs   = 4
+	simRepeat = 60_000
+	simSilent = 30 * time.Second // after so long without an acknowledgement a client is given up
+)
+
+var simLimits = wire.Limits{
+	FrameBytes: wire.MaxFrameBytes, InFlight: 64, Waiting: 64, Subscriptions: 64, BoundOwners: 64, RepeatMillis: simRepeat, Answers: 1024,
+}
+
+func newSimServer(rnd *rand.Rand, nodes int) *simServer {
+	s := &simServer{
+		start: time.Now(), rate: 1 + (rnd.Float64()-0.5)/1000, rnd: rnd, state: engine.New(engine.DefaultConfig(), nil, nil),
+		routes: wire.NewRoutes(1, 1, nil), sessions: make(map[engine.Session]*simSession), open: make(map[engine.Caller]*simConn),
+	}
+	for i := range nodes {
+		s.nodes = append(s.nodes, &simNode{
+			s: s, name: fmt.Sprintf("n%d", i), up: true, conns: make(map[*simConn]struct{}), on: make(map[engine.Session]*simConn),
+		})
+	}
+	s.elect()
+	return s
+}
+
+// elect draws who leads what.
+func (s *simServer) elect() {
+	s.version++
+	s.leaders = nil
+	for range simLogs {
+		s.leaders = append(s.leaders, s.nodes[s.rnd.IntN(len(s.nodes))].name)
+	}
+}
+
+// note keeps what happened, to be told if something goes wrong. Called under the lock.
+func (s *simServer) note(format string, args ...any) {
+	const most = 400
+	if len(s.notes) >= most {
+		s.notes = s.notes[1:]
+	}
+	s.notes = append(s.notes, fmt.Sprintf("%8.3fs ", time.Since(s.start).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// clock is the lease clock.
+func (s *simServer) clock() engine.Clock {
+	return engine.Clock{Now: int64(float64(time.Since(s.start).Microseconds()) * s.rate / 1000), Wall: 1}
+}
+
+// tick ends what ends with time. Called under the lock.
+func (s *simServer) tick() engine.Clock {
+	at := s.clock()
+	for s.state.Expire(at, &s.out) {
+	}
+	s.told()
+	return at
+}
+
+// told answers the waits that ended.
+func (s *simServer) told() {
+	for i := range s.out.Answers {
+		a := &s.out.Answers[i]
+		c := s.open[a.Caller]
+		delete(s.open, a.Caller)
+		s.keep(a.Caller, &a.Result)
+		s.note("%x/%d: its wait ends: %v %v", a.Caller.Session[:2], a.Caller.ID, a.Result.Code, a.Result.Status)
+		if c != nil {
+			c.say(wire.AppendReply(nil, a.Caller.ID, wire.OpAcquire, &a.Result))
+		}
+	}
+	s.out.Reset()
+}
+
+// keep remembers an answer for a repeat.
+func (s *simServer) keep(by engine.Caller, res *wire.Result) {
+	if sess := s.sessions[by.Session]; sess != nil && res.Code == wire.OK && res.Status == wire.StatusOK {
+		sess.answers[by.ID] = wire.Result{Token: res.Token}
+	}
+}
+
+// holds says that an owner holds a path now.
+func (s *simServer) holds(owner string, p Path) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tick()
+	res := s.state.View().Inspect(s.routes.Resolve(p.Path), p.Path)
+	if p.Mode == Write {
+		return res.Owner == owner
+	}
+	return slices.Contains(res.List.Names, owner)
+}
+
+// use answers the log's session of a command, nil if it came from an earlier connection
+// than the latest.
+func (s *simServer) use(c *simConn, now int64) *simSession {
+	sess := s.sessions[c.session]
+	if sess == nil || sess.last+simRepeat <= now {
+		sess = &simSession{answers: make(map[uint64]wire.Result)}
+		s.sessions[c.session] = sess
+	}
+	if c.epoch < sess.epoch {
+		return nil
+	}
+	sess.last, sess.epoch = now, c.epoch
+	return sess
+}
+
+// apply carries a request out, and answers what to say.
+func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.tick()
+	if s.refusing && req.Op != wire.OpCancel {
+		return wire.AppendReply(nil, id, req.Op, &wire.Result{Code: wire.Unavailable, Message: "no leader"})
+	}
+	sess := s.use(c, at.Now)
+	if sess == nil {
+		return nil
+	}
+	if id < sess.settled {
+		panic(fmt.Sprintf("request %d is asked again though all below %d are settled", id, sess.settled))
+	}
+	sess.settled = max(sess.settled, req.Settled)
+	cmd := &engine.Command{Req: req, Version: 1, Caller: engine.Caller{Session: c.session, ID: id}, Epoch: c.epoch}
+	if cmd.Bound = req.Flags&wire.FlagBind != 0; cmd.Bound {
+		cmd.Grace = int64(c.hello.Grace)
+	}
+	waits := req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
+	if waits {
+		s.open[cmd.Caller] = c
+	}
+	var res wire.Result
+	first, again := sess.answers[id]
+	switch {
+	case req.Op == wire.OpListLocks:
+		alive, locks := s.state.View().List(req.Owner, req.Domains)
+		res = wire.Result{Flag: alive, Done: true, List: &wire.List{Infos: locks}}
+		return wire.AppendReply(nil, id, req.Op, &res)
+	case req.Op == wire.OpCancel:
+		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller, Epoch: c.epoch}
+		s.state.Apply(at, cancel, &s.out)
+	case again:
+		res = s.state.Repeat(at, cmd, &first, &s.out)
+	default:
+		cmd.NS = s.namespace(req)
+		var ok bool
+		if waits {
+			res, ok = s.state.Waiting(at, cmd, &s.out)
+		}
+		if !ok {
+			res = s.state.Apply(at, cmd, &s.out)
+		}
+	}
+	s.note("%x/%d of %s on %s: %v %q %v: %v %v", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner, cmd.NS, res.Code, res.Status)
+	s.told()
+	if waits && res.Code == wire.OK && res.Status == wire.StatusQueued {
+		return wire.AppendQueued(nil, &wire.Queued{ID: id, Result: res})
+	}
+	delete(s.open, cmd.Caller)
+	s.keep(cmd.Caller, &res)
+	return wire.AppendReply(nil, id, req.Op, &res)
+}
+
+// namespace is that of a request's paths.
+func (s *simServer) namespace(req *wire.Request) string {
+	switch {
+	case len(req.Locks) > 0:
+		return s.routes.Resolve(req.Locks[0].Path)
+	case len(req.Releases) > 0:
+		return s.routes.Resolve(req.Releases[0].Path)
+	}
+	return ""
+}
+
+// closed is what the end of a connection does to what its session waits for and holds.
+func (s *simServer) closed(c *simConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.tick()
+	for id := range c.waits {
+		by := engine.Caller{Session: c.session, ID: id}
+		if s.open[by] == c {
+			delete(s.open, by)
+		}
+		grace := uint64(0)
+		if c.waits[id] {
+			grace = c.hello.Grace
+		}
+		s.state.Apply(at, &engine.Command{
+			Req: &wire.Request{Op: wire.OpCancelWait, Target: id, GraceMillis: grace}, Caller: engine.Caller{Session: c.session}, Epoch: c.epoch,
+		}, &s.out)
+	}
+	s.state.Apply(at, &engine.Command{
+		Req: &wire.Request{Op: wire.OpDetach}, Caller: engine.Caller{Session: c.session}, Epoch: c.epoch,
+	}, &s.out)
+	s.note("%x: connection %d of %s to %s is closed", c.session[:2], c.epoch, c.hello.Client, c.n.name)
+	s.told()
+}
+
+// simConn is a connection at the server's end. Its requests are carried out by one
+// goroutine (work), in order; answers are written by another one.
+type simConn struct {
+	n       *simNode
+	nc      net.Conn
+	hello   *wire.Hello
+	session engine.Session
+	epoch   uint64
+	todo    chan func()
+	waits   map[uint64]bool // acquires that were asked on it to wait, and whether their lease is tied
+
+	mu     sync.Mutex
+	out    [][]byte
+	wake   chan struct{}
+	over   bool // nothing is written any more
+	silent bool // its end takes nothing from the client: the server is gone
+}
+
+// accept serves a connection until it ends.
+func (n *simNode) accept(nc net.Conn) {
+	c := &simConn{n: n, nc: nc, todo: make(chan func(), 1024), wake: make(chan struct{}, 1), waits: make(map[uint64]bool)}
+	go c.write()
+	go c.work()
+	c.read()
+	c.stop()
+	n.s.mu.Lock()
+	delete(n.conns, c)
+	if n.on[c.session] == c {
+		delete(n.on, c.session)
+	}
+	n.s.mu.Unlock()
+	if c.hello != nil {
+		c.todo <- func() {
+			c.mu.Lock()
+			silent := c.silent
+			c.mu.Unlock()
+			if !silent {
+				n.s.closed(c)
+			}
+		}
+	}
+	close(c.todo)
+}
+
+// stop ends the connection.
+func (c *simConn) stop() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.nc.Close()
+	c.rouse()
+}
+
+func (c *simConn) rouse() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// say sends a frame.
+func (c *simConn) say(frame []byte) {
+	c.mu.Lock()
+	c.out = append(c.out, frame)
+	c.mu.Unlock()
+	c.rouse()
+}
+
+func (c *simConn) write() {
+	for range c.wake {
+		c.mu.Lock()
+		out, over := c.out, c.over
+		c.out = nil
+		c.mu.Unlock()
+		for _, frame := range out {
+			if _, err := c.nc.Write(frame); err != nil {
+				break
+			}
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// work carries requests out, each after the time that it takes.
+func (c *simConn) work() {
+	for do := range c.todo {
+		c.n.s.mu.Lock()
+		wait := time.Duration(c.n.s.rnd.IntN(2000))*time.Microsecond + c.n.s.slow
+		c.n.s.mu.Unlock()
+		time.Sleep(wait)
+		do()
+	}
+}
+
+func (c *simConn) read() {
+	var buf []byte
+	chunk := make([]byte, 4096)
+	for {
+		payload, size, _, err := wire.NextFrame(buf, wire.MaxFrameBytes)
+		if err != nil {
+			return
+		}
+		if size == 0 {
+			n, err := c.nc.Read(chunk)
+			buf = append(buf, chunk[:n]...)
+			if n == 0 && err != nil {
+				return
+			}
+			continue
+		}
+		own := append([]byte(nil), payload...)
+		buf = buf[size:]
+		req := new(wire.Request)
+		id, _, _, refused := wire.DecodeRequest(own, req)
+		if refused != nil {
+			panic(fmt.Sprintf("the client sends what is refused: %v", refused))
+		}
+		if !c.take(id, req) {
+			return
+		}
+	}
+}
+
+// take deals with one request.
+func (c *simConn) take(id uint64, req *wire.Request) bool {
+	reply := func(res *wire.Result) { c.say(wire.AppendReply(nil, id, req.Op, res)) }
+	switch {
+	case req.Op == wire.OpHello:
+		return c.enter(id, req.Hello)
+	case c.hello == nil:
+		reply(&wire.Result{Code: wire.FailedPrecondition, Message: "say hello first"})
+	case req.Op == wire.OpPing, req.Op == wire.OpUnsubscribe:
+		reply(&wire.Result{})
+	case req.Op == wire.OpSubscribe:
+		reply(&wire.Result{Count: id, List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 1}}}})
+	case req.Op == wire.OpTopology:
+		c.n.s.mu.Lock()
+		top := c.n.topology()
+		c.n.s.mu.Unlock()
+		reply(&wire.Result{List: &wire.List{Topology: top}})
+	default:
+		c.todo <- func() {
+			if req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0 {
+				c.waits[id] = req.Flags&wire.FlagBind != 0
+			}
+			if frame := c.n.s.apply(c, id, req); frame != nil {
+				c.say(frame)
+			}
+		}
+	}
+	return true
+}
+
+// topology is what the node says of the cluster. Called under the lock.
+func (n *simNode) topology() *wire.Topology {
+	t := &wire.Topology{Version: n.s.version, Self: n.name, GroupLogs: simLogs, Segments: 1, Leaders: slices.Clone(n.s.leaders)}
+	for i := range simLogs {
+		t.LogOf = append(t.LogOf, uint64(i))
+	}
+	for _, other := range n.s.nodes {
+		t.Nodes = append(t.Nodes, wire.NodeAddr{NodeID: other.name, Native: other.name + ":1"})
+	}
+	return t
+}
+
+// enter answers a hello.
+func (c *simConn) enter(id uint64, h *wire.Hello) bool {
+	s, n := c.n.s, c.n
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	copy(c.session[:], h.Session)
+	c.hello, c.epoch = h, h.Epoch
+	if old := n.on[c.session]; old != nil {
+		if old.epoch >= c.epoch {
+			c.hello = nil
+			c.say(wire.AppendReply(nil, id, wire.OpHello, &wire.Result{Code: wire.FailedPrecondition, Message: "an old epoch"}))
+			return true
+		}
+		old.bye(wire.Aborted)
+	}
+	if !n.up {
+		return false
+	}
+	n.on[c.session], n.conns[c] = c, struct{}{}
+	s.note("%x: connection %d of %s to %s", c.session[:2], c.epoch, h.Client, n.name)
+	c.say(wire.AppendReply(nil, id, wire.OpHello, &wire.Result{List: &wire.List{Welcome: &wire.Welcome{
+		Version: 1, NodeID: n.name, ClusterID: "sim", Session: append([]byte(nil), h.Session...), Epoch: h.Epoch, Limits: simLimits,
+	}}}))
+	return true
+}
+
+// bye says goodbye and closes the connection once that is written.
+func (c *simConn) bye(code wire.Code) {
+	c.mu.Lock()
+	c.out = append(c.out, wire.AppendGoodbye(nil, wire.Errorf(code, "the server says so")))
+	c.mu.Unlock()
+	c.rouse()
+	time.AfterFunc(10*time.Millisecond, c.stop)
+}
+
+// crash ends a node: clients see their connections end, and lose nothing for that.
+func (n *simNode) crash() {
+	n.s.mu.Lock()
+	all := n.leave("crashes")
+	n.s.mu.Unlock()
+	for _, c := range all {
+		c.stop()
+	}
+}
+
+// drain ends a node as one that is told to stop.
+func (n *simNode) drain() {
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	for _, c := range n.leave("drains") {
+		c.bye(wire.Unavailable)
+	}
+}
+
+// leave takes a node off, and answers its connections. Called under the lock.
+func (n *simNode) leave(how string) (all []*simConn) {
+	n.up = false
+	for c := range n.conns {
+		c.mu.Lock()
+		c.silent = true
+		c.mu.Unlock()
+		all = append(all, c)
+	}
+	n.s.note("%s %s", n.name, how)
+	return all
+}
+
+func (n *simNode) restart() {
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	n.up = true
+	n.s.note("%s is back", n.name)
+}
+
+// announce pushes the topology to everybody.
+func (s *simServer) announce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		for c := range n.conns {
+			c.say(wire.AppendTopology(nil, n.topology()))
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package pathlockd
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The client in a simulation: several clients with real sessions, deadlines, reconnects and
+// cancellations, by the clock of a bubble, against the rules of package engine, through
+// proxies that lose one side of a connection, swallow what goes one way, are slow or die. At
+// every virtual millisecond who believes in a lock must hold it.
+
+const (
+	// seedsVar says how many seeds are to be run, seedVar with which to begin.
+	seedsVar = "PATHLOCKD_SEEDS"
+	seedVar  = "PATHLOCKD_SEED"
+	simSeeds = 6
+	// simSpan is how long there is trouble in a run, and simCalm how long there is none
+	// after it.
+	simSpan = 40 * time.Second
+	simCalm = 40 * time.Second
+)
+
+func TestBeliefInSimulation(t *testing.T) {
+	seeds, first := simNumber(t, seedsVar, simSeeds), simNumber(t, seedVar, 1)
+	for seed := first; seed < first+seeds; seed++ {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			began := time.Now()
+			bubble(t, func(t *testing.T) { simulate(t, uint64(seed)) })
+			t.Logf("%v", time.Since(began).Round(time.Millisecond))
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func simNumber(t *testing.T, name string, otherwise int) int {
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q: must be a number above 0", name, s)
+	}
+	return n
+}
+
+// belief is a lock that somebody has, and may believe in.
+type belief struct {
+	who string
+	l   *Lock
+	ctx context.Context
+}
+
+// believed says that its holder goes on.
+func (b *belief) believed() bool { return b.l.Err() == nil }
+
+// simRun is one run.
+type simRun struct {
+	t    *testing.T
+	seed uint64
+	s    *simServer
+
+	mu      sync.Mutex
+	beliefs map[*belief]struct{}
+	taken   int
+	actors  sync.WaitGroup
+}
+
+// simGraces and simTTLs are what is drawn from.
+var (
+	simGraces = []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second, DefaultGrace}
+	simTTLs   = []time.Duration{400 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Minute}
+	simPaths  = []string{"a:/0/x", "a:/0/x/y", "a:/0/z", "a:/1/x"}
+)
+
+func simulate(t *testing.T, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	r := &simRun{t: t, seed: seed, s: newSimServer(rnd, 1+rnd.IntN(3)), beliefs: make(map[*belief]struct{})}
+	ctx, calm := context.WithTimeout(context.Background(), simSpan)
+	defer calm()
+	over, end := context.WithTimeout(context.Background(), simSpan+simCalm)
+	defer end()
+	var clients []*Client
+	for i := range 3 {
+		p := &simProxy{
+			s: r.s, name: fmt.Sprintf("c%d", i), rnd: rand.New(rand.NewPCG(seed, uint64(100+i))),
+			mute: make(map[string]bool), links: make(map[*simLink]struct{}),
+		}
+		opts := []Option{
+			WithDialer(p.dial), WithGrace(simGraces[p.pick(len(simGraces))]), WithName(p.name),
+			WithKeepAlive(5 * time.Second), WithDialTimeout(2 * time.Second),
+		}
+		c := dial(t, r.addresses(), opts...)
+		clients = append(clients, c)
+		pace := []time.Duration{time.Second, 4 * time.Second, 20 * time.Second}[p.pick(3)]
+		r.actors.Go(func() { p.trouble(ctx, pace) })
+		for k := range 2 {
+			a := &actor{r: r, c: c, rnd: rand.New(rand.NewPCG(seed, uint64(200+10*i+k))), name: fmt.Sprintf("c%d.%d", i, k)}
+			if k == 0 {
+				a.owner = "me-" + p.name
+			}
+			r.actors.Go(func() { a.run(over) })
+		}
+	}
+	r.actors.Go(func() { r.upheaval(ctx, rand.New(rand.NewPCG(seed, 1))) })
+	r.watch(over)
+	r.actors.Wait()
+	for _, c := range clients {
+		must(t, c.Close())
+	}
+	r.s.mu.Lock()
+	nodes := r.s.nodes
+	r.s.mu.Unlock()
+	for _, n := range nodes {
+		n.crash()
+	}
+	time.Sleep(2 * simSilent)
+	if r.taken < 20 {
+		t.Errorf("seed %d: %d locks were taken", seed, r.taken)
+	}
+	t.Logf("seed %d: %d locks were taken", seed, r.taken)
+}
+
+func (r *simRun) addresses() string {
+	all := make([]string, 0, len(r.s.nodes))
+	for _, n := range r.s.nodes {
+		all = append(all, n.name+":1")
+	}
+	return strings.Join(all, ",")
+}
+
+// upheaval has nodes come and go, and leaders change.
+func (r *simRun) upheaval(ctx context.Context, rnd *rand.Rand) {
+	for ctx.Err() == nil {
+		select {
+		case <-time.After(time.Duration(rnd.Int64N(int64(8 * time.Second)))):
+		case <-ctx.Done():
+			return
+		}
+		n := r.s.nodes[rnd.IntN(len(r.s.nodes))]
+		switch rnd.IntN(4) {
+		case 0:
+			n.crash()
+			time.Sleep(time.Duration(rnd.Int64N(int64(3 * time.Second))))
+			n.restart()
+		case 1:
+			n.drain()
+			time.Sleep(time.Duration(rnd.Int64N(int64(3 * time.Second))))
+			n.restart()
+		case 2:
+			r.s.mu.Lock()
+			r.s.elect()
+			r.s.mu.Unlock()
+			r.s.announce()
+		case 3:
+			r.s.mu.Lock()
+			r.s.refusing, r.s.slow = rnd.IntN(2) == 0, time.Duration(rnd.IntN(300))*time.Millisecond
+			r.s.mu.Unlock()
+			time.Sleep(time.Duration(rnd.Int64N(int64(2 * time.Second))))
+			r.s.mu.Lock()
+			r.s.refusing, r.s.slow = false, 0
+			r.s.mu.Unlock()
+		}
+	}
+}
+
+// watch asks at every millisecond who believes.
+func (r *simRun) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+		r.mu.Lock()
+		for b := range r.beliefs {
+			if !b.believed() {
+				continue
+			}
+			for _, p := range b.l.paths {
+				if !r.s.holds(b.l.owner, p) && b.believed() {
+					r.fail(b, p)
+					r.mu.Unlock()
+					return
+				}
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// fail tells what went wrong, once.
+func (r *simRun) fail(b *belief, p Path) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	res := r.s.state.View().Inspect(r.s.routes.Resolve(p.Path), p.Path)
+	notes := r.s.notes[max(0, len(r.s.notes)-60):]
+	r.t.Errorf("seed %d, after %v: %s believes in %s of %s (TTL %v) for %v more; it is held by %q\n%s", r.seed, time.Since(r.s.start), b.who,
+		p.Path, b.l.owner, b.l.ttl, time.Until(b.l.Deadline()), res.Owner, strings.Join(notes, "\n"))
+}
+
+// actor is a program's goroutine that takes locks and gives them back.
+type actor struct {
+	r     *simRun
+	c     *Client
+	rnd   *rand.Rand
+	name  string
+	owner string // "": one for each lock
+	held  []*belief
+}
+
+func (a *actor) draw(most time.Duration) time.Duration {
+	return time.Duration(a.rnd.Int64N(int64(most)))
+}
+
+func (a *actor) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		switch n := a.rnd.IntN(10); {
+		case n < 5 && len(a.held) < 2:
+			a.take(ctx)
+		case n < 8:
+			time.Sleep(a.draw([]time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[a.rnd.IntN(3)]))
+		case len(a.held) > 0:
+			a.give(a.rnd.IntN(len(a.held)))
+		}
+	}
+	for len(a.held) > 0 {
+		a.give(0)
+	}
+}
+
+// take takes one more lock, on a path that does not touch what it has.
+func (a *actor) take(ctx context.Context) {
+	path := simPaths[a.rnd.IntN(len(simPaths))]
+	for _, b := range a.held {
+		if strings.HasPrefix(path, b.l.paths[0].Path) || strings.HasPrefix(b.l.paths[0].Path, path) {
+			return
+		}
+	}
+	opts := []LockOption{TTL(simTTLs[a.rnd.IntN(len(simTTLs))])}
+	if a.owner != "" {
+		opts = append(opts, Owner(a.owner))
+	}
+	waits := []time.Duration{20 * time.Millisecond, time.Second, 10 * time.Second}
+	short, cancel := context.WithTimeout(ctx, a.draw(waits[a.rnd.IntN(len(waits))]))
+	defer cancel()
+	var l *Lock
+	var err error
+	switch a.rnd.IntN(4) {
+	case 0:
+		l, err = a.c.TryLock(short, path, opts...)
+	case 1:
+		l, err = a.c.RLock(short, path, opts...)
+	default:
+		l, err = a.c.Lock(short, path, opts...)
+	}
+	if err != nil {
+		return
+	}
+	b := &belief{who: a.name, l: l, ctx: l.Context()}
+	a.held = append(a.held, b)
+	a.r.mu.Lock()
+	a.r.beliefs[b] = struct{}{}
+	a.r.taken++
+	a.r.mu.Unlock()
+}
+
+// give gives a lock back.
+func (a *actor) give(i int) {
+	b := a.held[i]
+	a.held = append(a.held[:i], a.held[i+1:]...)
+	short, cancel := context.WithTimeout(context.Background(), a.draw(200*time.Millisecond))
+	defer cancel()
+	if a.rnd.IntN(2) == 0 {
+		_ = b.l.Unlock()
+	} else {
+		_ = b.l.UnlockContext(short)
+	}
+	a.r.mu.Lock()
+	delete(a.r.beliefs, b)
+	a.r.mu.Unlock()
+}

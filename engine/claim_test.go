@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestClaims: a keyed request that goes to several groups stays what it was when its key came
+// first, until it is done, dropped, or its time is over; also over a restart.
+func TestClaims(t *testing.T) {
+	s, now := New(DefaultConfig(), nil, nil), int64(1000)
+	reload := func() {
+		again := New(DefaultConfig(), nil, nil)
+		err := s.View().Rows(0, func(row, val []byte) error { return again.Load(row, val) })
+		if err == nil {
+			err = again.Loaded()
+		}
+		if err != nil || again.View().Digest() != s.View().Digest() {
+			t.Fatalf("loaded anew it is another: %v", err)
+		}
+		s = again
+	}
+	step := func(kind, hash uint64, plan string) wire.Result {
+		var out Output
+		now++
+		s.Expire(Clock{Now: now}, &out)
+		res := s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: hash, Kinds: kind, Cursor: []byte(plan),
+		}}, &out)
+		reload()
+		return res
+	}
+	first := step(ClaimBegins, 7, "a")
+	if first.Code != wire.OK || first.Status != wire.StatusQueued || string(first.List.Cursor) != "a" {
+		t.Fatalf("%+v", first)
+	}
+	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusQueued || res.Token != first.Token || string(res.List.Cursor) != "a" {
+		t.Errorf("a repeat of one that is under way: %+v", res)
+	}
+	if res := step(ClaimBegins, 8, "a"); res.Code != wire.InvalidArgument {
+		t.Errorf("another request with its key: %+v", res)
+	}
+	step(ClaimDone, 8, "") // of another one
+	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusQueued {
+		t.Errorf("done by another: %+v", res)
+	}
+	step(ClaimDone, 7, "")
+	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusOK || res.Token != first.Token {
+		t.Errorf("a repeat of one that is done: %+v", res)
+	}
+	step(ClaimDrops, 7, "")
+	second := step(ClaimBegins, 8, "c")
+	if second.Status != wire.StatusQueued || second.Token == first.Token || string(second.List.Cursor) != "c" {
+		t.Errorf("when it was dropped: %+v", second)
+	}
+	now += KeptMillis
+	if res := step(ClaimBegins, 9, "d"); res.Status != wire.StatusQueued || string(res.List.Cursor) != "d" || res.Token == second.Token {
+		t.Errorf("when its time is over: %+v", res)
+	}
+}

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/pathlockd/pathlockd/trie"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// A connection that closes shrinks the leases that are tied to it to their grace, and there
+// may be hundreds of thousands of them: more than one step may take time for. What a step
+// does not come to is left to later ones, in order of the leases' keys, and counts from when
+// the connection closed. Whoever changes such a lease before its turn has come sees to it
+// first; else it could be renewed, and then shrunk.
+
+// departure is a connection of a session that closed, and not all leases that are tied to it
+// were seen to. It is kept by session.
+type departure struct {
+	epoch uint64 // connections up to this one are gone
+	at    int64  // since then, ms of the lease clock
+	after string // leases up to this key were seen to
+	born  uint32
+}
+
+func (d *departure) row(dst []byte) []byte {
+	dst = wire.AppendInt(wire.AppendUint(wire.AppendArray(dst, 3), d.epoch), d.at)
+	return wire.AppendStr(dst, d.after)
+}
+
+// detach shrinks the leases that are tied to a connection that is gone to their
+// grace. A lease that a later connection of the session renewed since is left
+// alone.
+func (s *State) detach(cmd *Command) (res wire.Result) {
+	id := cmd.Caller.Session
+	if s.ties[id] == nil {
+		return res
+	}
+	d := s.departing.Edit(s.w, view(id[:]))
+	switch {
+	case d == nil:
+		d = s.departing.Insert(s.w, string(id[:]), trie.None, 0)
+		d.born = s.w.Mark()
+	case cmd.Epoch < d.epoch:
+		return res
+	}
+	d.epoch, d.at, d.after = cmd.Epoch, s.now, ""
+	s.depart(string(id[:]), s.cfg.DepartAtOnce)
+	return res
+}
+
+// depart goes on with a departure, and answers what that cost, at least 1.
+func (s *State) depart(id string, budget int) (cost int) {
+	ties := s.ties[Session([]byte(id))]
+	for cost < budget {
+		d := s.departing.Edit(s.w, id)
+		key, ok := "", false
+		if ties != nil {
+			key, _, ok = ties.Ceiling("", d.after, 0)
+			if ok && key == d.after { // it was seen to, and is still tied
+				key, _, ok = ties.Ceiling("", key+"\x00", 0)
+			}
+		}
+		if !ok {
+			s.bury(tableDeparture, id, d.born)
+			s.departing.Remove(s.w, id)
+			return max(cost, 1)
+		}
+		d.after = key
+		cost += s.shrink(Session([]byte(id)), key, d, budget-cost)
+	}
+	return cost
+}
+
+// shrink sees to one lease and answers what that cost, at least 1.
+func (s *State) shrink(id Session, key string, d *departure, budget int) int {
+	l := s.leases.Edit(s.w, key)
+	b := l.tieOf(id)
+	if b == nil || b.epoch > d.epoch || b.spent > d.epoch {
+		return 1
+	}
+	if s.ends(l, b, d); l.deadline > s.now {
+		return 1
+	}
+	return s.endLease(l, budget)
+}
+
+// ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other.
+func (s *State) ends(l *lease, b *binding, d *departure) {
+	if len(l.also) > 0 {
+		s.cutTie(l, b.session)
+		return
+	}
+	spent := *b
+	spent.spent = d.epoch + 1
+	l.bind = &spent
+	s.shorten(l, d.at+b.grace-s.now)
+}
+
+// meets sees to a lease that is about to be changed.
+func (s *State) meets(l *lease) {
+	ties := append(slices.Clone(l.also), l.bind)
+	for _, b := range ties {
+		d := s.departing.Get(view(b.session[:]))
+		if d != nil && b.epoch <= d.epoch && b.spent <= d.epoch && l.timer.key > d.after {
+			s.ends(l, b, d)
+		}
+	}
+}

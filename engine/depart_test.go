@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// departed is a state in which one session has very many leases tied to its first connection.
+func departed(t testing.TB, leases int) (s *State, session Session, do func(now int64, cmd *Command) wire.Result) {
+	s, session = New(DefaultConfig(), nil, nil), Session{1}
+	var out Output
+	do = func(now int64, cmd *Command) wire.Result {
+		out.Reset()
+		res := s.Apply(Clock{Now: now}, cmd, &out)
+		if err := res.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	for i := range leases {
+		path := fmt.Sprintf("h:/a/%06d", i)
+		do(1, &Command{NS: "h:/a", Caller: Caller{Session: session, ID: uint64(i) + 1}, Epoch: 1, Bound: true, Grace: 500, Req: &wire.Request{
+			Op: wire.OpAcquire, Owner: fmt.Sprintf("o%06d", i), TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}},
+		}})
+	}
+	return s, session, do
+}
+
+// TestDepartureInSteps: the end of a connection with very many leases takes no step for long,
+// and yet ends each of them after its grace from then on, but for those that were renewed
+// since; a restart in the middle changes nothing.
+func TestDepartureInSteps(t *testing.T) {
+	const leases, budget = 5000, 300
+	s, session, do := departed(t, leases)
+	detach := &Command{Caller: Caller{Session: session}, Epoch: 1, Req: &wire.Request{Op: wire.OpDetach}}
+	renew := func(i int, bound bool) *Command {
+		return &Command{Caller: Caller{Session: session, ID: 1 << 30}, Epoch: 2, Bound: bound, Grace: 500, Req: &wire.Request{
+			Op: wire.OpRenew, Owner: fmt.Sprintf("o%06d", i), TTLMillis: 3_600_000,
+		}}
+	}
+	do(1000, detach)
+	touched := func() (n int) {
+		s.leases.All().Ascend(func(_ string, l *lease) bool {
+			if l.deadline == 1500 {
+				n++
+			}
+			return true
+		})
+		return n
+	}
+	if n := touched(); n > departAtOnce {
+		t.Errorf("the step that closes the connection sees to %d leases", n)
+	}
+	do(1001, renew(leases-1, false)) // renewed before their turn: one by the way, one by the next connection
+	do(1001, renew(leases-2, true))
+	steps, now := 0, int64(1001)
+	var out Output
+	for last := touched(); ; steps++ {
+		now++
+		if due, ok := s.NextDeadline(); !ok || due > now {
+			break
+		}
+		out.Reset()
+		s.ExpireSome(Clock{Now: now}, &out, budget)
+		n := touched()
+		if n-last > budget {
+			t.Fatalf("a step sees to %d leases, and may to %d", n-last, budget)
+		}
+		last = n
+		if steps == 5 { // a restart
+			again := New(DefaultConfig(), nil, nil)
+			err := s.View().Rows(0, func(row, val []byte) error { return again.Load(row, val) })
+			if err == nil {
+				err = again.Loaded()
+			}
+			if err != nil || again.View().Digest() != s.View().Digest() {
+				t.Fatalf("loaded anew it is another: %v", err)
+			}
+			s = again
+		}
+	}
+	if steps < leases/budget || touched() != leases-2 {
+		t.Errorf("after %d steps %d of %d leases end after the grace", steps, touched(), leases)
+	}
+	for due, ok := s.NextDeadline(); ok && due <= 1500; due, ok = s.NextDeadline() {
+		out.Reset()
+		s.ExpireSome(Clock{Now: 1500}, &out, budget)
+	}
+	for i, want := range map[int]bool{0: false, leases / 2: false, leases - 2: true, leases - 1: true} {
+		if alive := s.View().Alive(fmt.Sprintf("o%06d", i), nil); alive != want {
+			t.Errorf("lease %d is alive: %v", i, alive)
+		}
+	}
+}
+
+// BenchmarkDeparture is the end of a connection with 300 000 leases, and the longest step it
+// takes.
+func BenchmarkDeparture(b *testing.B) {
+	s, session, do := departed(b, 300_000)
+	b.ResetTimer()
+	for range b.N {
+		do(1000, &Command{Caller: Caller{Session: session}, Epoch: 1, Req: &wire.Request{Op: wire.OpDetach}})
+		var out Output
+		for due, ok := s.NextDeadline(); ok && due <= 1400; due, ok = s.NextDeadline() {
+			s.ExpireSome(Clock{Now: 1400}, &out, s.cfg.ReapBudget)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package groups
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// bare is a machine without raft: entries are applied as a test makes them, and answered.
+type bare struct {
+	t      testing.TB
+	n      *Node
+	m      *machine
+	own    office
+	index  uint64
+	number uint64
+	now    int64
+}
+
+// newBare is a machine of a log with one group, or of the system log, that has an office.
+func newBare(t testing.TB, shard uint64, l limits) *bare {
+	t.Helper()
+	cfg := Config{Segments: 1, GroupCount: 1, LogCount: 1, Log: slog.New(slog.DiscardHandler)}.Defaults()
+	n := &Node{
+		cfg: cfg, id: &identity{GroupCount: 1, LogCount: 1}, log: cfg.Log, clock: cfg.Clock, process: 7,
+		homes: []uint64{firstLogShard}, hub: newHub(10), policy: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+	}
+	n.cfg.Fatal = func(err error) { t.Error(err) }
+	n.routes.Store(wire.NewRoutes(0, 1, nil))
+	var err error
+	if n.store, err = openStore("state", vfs.NewMem(), n.log, n.failed); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.store.close() })
+	b := &bare{t: t, n: n, own: office{term: 1, node: 1, incarnation: n.process}}
+	b.m = newMachine(n, shard, 1)
+	b.entry(appendOffice(nil, rows.NewestFormat, b.own, l))
+	b.m.driver = newShardLog(n, shard)
+	return b
+}
+
+// entry applies one entry.
+func (b *bare) entry(entry []byte) {
+	b.index++
+	b.m.mu.Lock()
+	b.m.apply(b.index, entry)
+	b.m.mu.Unlock()
+	b.m.flush.flush()
+}
+
+// bareCall is one request on its way through a bare machine.
+type bareCall struct {
+	wire.Call
+	tried  bool
+	res    []wire.Result // at most one
+	queued []wire.Result
+}
+
+// Reply implements wire.Replier.
+func (a *bareCall) Reply(c *wire.Call) { a.res = append(a.res, c.Res) }
+
+// Queued implements wire.Replier.
+func (a *bareCall) Queued(_ *wire.Call, res *wire.Result) { a.queued = append(a.queued, *res) }
+
+// Flush implements wire.Replier.
+func (a *bareCall) Flush() {}
+
+// bareAsk is a request of a session.
+func bareAsk(s *wire.Session, id uint64, req *wire.Request) *bareCall {
+	a := &bareCall{Call: wire.Call{ID: id, Op: req.Op, Req: req, Session: s}}
+	a.To = a
+	a.Body, a.NArgs = wire.AppendArgs(nil, req)
+	return a
+}
+
+// batch encodes requests as an entry that says what the time is.
+func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
+	var w batchWriter
+	var parts []*part
+	w.reset()
+	for _, a := range asks {
+		p := &part{
+			call: &a.Call, op: a.Op, nargs: a.NArgs, body: a.Body, session: a.Session, id: a.ID, settled: a.Settled,
+			tried: a.tried, bound: a.Bound, grace: a.Grace,
+		}
+		switch {
+		case b.m.shard == systemShard:
+			p.group = systemGroup
+		case a.Op == wire.OpDetach:
+			p.group = everyGroup
+		case len(subjectOf(a.Req)) > 0:
+			p.nsLen = len(wire.NewRoutes(0, 1, nil).Resolve(subjectOf(a.Req)))
+		}
+		if p.waits = a.Op == wire.OpAcquire && a.Req.Flags&wire.FlagWait != 0; p.waits {
+			b.n.attach(p, new(repliers))
+		}
+		w.add(p)
+		parts = append(parts, p)
+	}
+	b.number++
+	head := batchHead{format: rows.NewestFormat, office: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
+	return bytes.Clone(w.entry(&head)), parts
+}
+
+// do applies requests in one entry, so many ms after the last.
+func (b *bare) do(after int64, asks ...*bareCall) {
+	b.t.Helper()
+	for ; after > 2000; after -= 2000 {
+		b.do(2000)
+	}
+	b.now += after
+	entry, parts := b.batch(asks)
+	b.m.driver.mu.flights[b.number] = &flight{office: b.own, number: b.number, parts: parts}
+	b.entry(entry)
+	if now := b.m.now.Load(); now != b.now {
+		b.t.Fatalf("the clock shows %d ms, want %d", now, b.now)
+	}
+}
+
+// one applies one request and answers its result, or that it is queued.
+func (b *bare) one(a *bareCall) wire.Result {
+	b.t.Helper()
+	b.do(1, a)
+	switch {
+	case len(a.res) == 1:
+		return a.res[0]
+	case len(a.res) == 0 && len(a.queued) == 1:
+		return a.queued[0]
+	}
+	b.t.Fatalf("%v is answered %+v, queued %+v", a.Op, a.res, a.queued)
+	return wire.Result{}
+}
+
+// reload has the machine go on from what is on its disk.
+func (b *bare) reload() {
+	b.t.Helper()
+	if err := b.m.checkpoint(false); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.m.load(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// bareSession is a session by its number.
+func bareSession(n int) *wire.Session {
+	s := &wire.Session{Epoch: 1, Window: 4}
+	copy(s.ID[:], fmt.Sprintf("session-%08d", n))
+	return s
+}
+
+// later is the session on its next connection.
+func later(s *wire.Session) *wire.Session {
+	next := *s
+	next.Epoch++
+	return &next
+}
+
+// session is what the machine remembers of one.
+func (b *bare) session(s *wire.Session) *session {
+	b.m.mu.Lock()
+	defer b.m.mu.Unlock()
+	return b.m.sessions.byID[engine.Session(s.ID)]
+}

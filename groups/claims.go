@@ -1,0 +1,76 @@
+package groups
+
+import (
+	"encoding/binary"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// A request with an idempotency key that goes to several groups is claimed first, in the
+// group that looks after the key: by what its client asks, and with the groups that it goes
+// to. What is done in each of them has a key of its own that the claim scopes, and when all of
+// it is done the claim says so. So a repeat does nothing once the first has answered, goes on
+// where one was cut short, and never reaches a group that its owner came to since. Where
+// namespaces are moved to meanwhile does not matter to it.
+
+// claim is a keyed request on its way, or one without a key.
+type claim struct {
+	key    string   // of its parts, "" for none
+	groups []uint16 // that it goes to
+	done   bool     // it was answered before
+}
+
+// claim has the call's key noted, if it has one, with the groups it goes to.
+func (s *steps) claim(groups []uint16) (c claim, err *wire.Error) {
+	if s.req.Key == "" {
+		return claim{groups: groups}, nil
+	}
+	res := s.propose([]command{s.claiming(engine.ClaimBegins, groupList(groups))})[0]
+	if err := res.Err(); err != nil {
+		return c, err
+	}
+	if res.List != nil {
+		c.groups = groupsOfList(res.List.Cursor)
+	}
+	c.key, c.done = engine.PartKey(s.req.Key, res.Token), res.Status == wire.StatusOK
+	return c, nil
+}
+
+// ends notes that all of a claim is done, unless there was an error.
+func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
+	if err != nil {
+		return err
+	}
+	return s.step(c, engine.ClaimDone)
+}
+
+// step goes on with a claim.
+func (s *steps) step(c claim, kind uint64) *wire.Error {
+	if c.key == "" {
+		return nil
+	}
+	return s.all([]command{s.claiming(kind, nil)})
+}
+
+// claiming is the command that is a step of the call's claim.
+func (s *steps) claiming(kind uint64, plan []byte) command {
+	return command{group: wire.HomeOf(s.req.Key, s.n.cfg.GroupCount), sub: 1<<33 + kind, req: &wire.Request{
+		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind, Cursor: plan,
+	}}
+}
+
+// groupList is groups as a claim has them.
+func groupList(groups []uint16) (list []byte) {
+	for _, g := range groups {
+		list = binary.BigEndian.AppendUint16(list, g)
+	}
+	return list
+}
+
+func groupsOfList(list []byte) (groups []uint16) {
+	for ; len(list) >= 2; list = list[2:] {
+		groups = append(groups, binary.BigEndian.Uint16(list))
+	}
+	return groups
+}

@@ -1,0 +1,287 @@
+package groups
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// How applying an entry is kept from depending on the node: each setting and each number of
+// a build is one of these.
+const (
+	atBirth  = "fixed when the cluster is founded"
+	inLog    = "travels in the log"
+	inFormat = "part of a format, which nodes compare before they talk"
+	elsewher = "nothing that is applied reads it"
+)
+
+// settings is each field of Config.
+var settings = map[string]string{
+	"GroupCount": atBirth, "LogCount": atBirth, "Segments": atBirth, "Algorithm": atBirth, "ReplicationFactor": atBirth,
+	"NodeID": atBirth, // of the node
+
+	"MaxQueued": inLog,
+
+	"DataDir": elsewher, "RaftAddr": elsewher, "NativeAddr": elsewher, "Bootstrap": elsewher, "Token": elsewher,
+	"LinkTLS": elsewher, "Seeds": elsewher, "ForceBootstrap": elsewher, "GossipAddr": elsewher,
+	"GossipAdvertise": elsewher, "LinkAddr": elsewher, "Given": elsewher, "StabilityWindow": elsewher,
+	"EvictionWindow": elsewher, "AuditEvery": elsewher, "LeaderBalance": elsewher, "MaxReconciles": elsewher,
+	"OneHost": elsewher, "MaxInflight": elsewher, "EventBuffer": elsewher, "RequestTimeout": elsewher,
+	"ElectionMin": elsewher, "Heartbeat": elsewher, "SnapshotLog": elsewher, "KeepEntries": elsewher,
+	"DiskReserve": elsewher, "Free": elsewher, "Log": elsewher, "Clock": elsewher, "RaftFS": elsewher,
+	"FS": elsewher, "Faults": elsewher, "Fatal": elsewher, "seams": elsewher,
+	"folding": elsewher, // what folds stands in the log
+
+	"NoEngine": elsewher, // of benchmarks alone: then nothing is applied
+}
+
+// numbers is each constant of the packages and files that apply entries.
+var numbers = map[string]string{
+	// engine
+	"DefaultMaxQueued": inLog, "DefaultMaxKept": inLog, "DefaultMaxEdges": inLog, "DefaultReapBudget": inLog,
+	"KeptMillis": inLog, "RevokeMillis": inLog, "maxFloors": inLog, "maxFolds": inLog, "overtakeLook": inLog, "departAtOnce": inLog, "MaxRoots": inLog,
+	"MaxIntents": inLog, "MaxSysKept": inLog, "MaxMarks": inLog, "wire.DefaultQueueTTLMillis": inLog,
+
+	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat,
+	"minuteMillis": inFormat,                                // of a fence's row
+	"pathCost":     inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
+	"maxTies": inFormat, // connections that a lease hangs on, from the beginning on
+	"Moved":   inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
+	"writeQueue": inFormat, "readQueue": inFormat, "nul": inFormat, "keyHead": inFormat, "slash": inFormat,
+	"queueSuffix": inFormat, "tableHold": inFormat, "tableFence": inFormat, "tableShared": inFormat,
+	"tableLease": inFormat, "tableWaiter": inFormat, "tablePolicy": inFormat, "tableEdge": inFormat,
+	"tableKept": inFormat, "tableDeparture": inFormat, "tableMark": inFormat, "tableMeta": inFormat, "rowRoot": inFormat, "rowIntent": inFormat,
+	"rowKept": inFormat, "rowMark": inFormat, "rowMeta": inFormat,
+
+	// How things are kept in memory, and the bugs of laboratory builds.
+	"timeLease": elsewher, "timeWaiter": elsewher, "timeEdge": elsewher, "timeKept": elsewher,
+	"spareTimers": elsewher, "slackTimes": elsewher, "noPlace": elsewher, "everything": elsewher,
+	"classWrite": elsewher, "classRead": elsewher, "classGhost": elsewher, "classWait": elsewher,
+	"Planted": elsewher, "plantedLag": elsewher, "PlantStaleRead": elsewher, "PlantTokenReuse": elsewher,
+	"PlantRestoreReuse": elsewher, "PlantExpiredOwner": elsewher, "PlantLostWaiter": elsewher,
+	"PlantClockStep": elsewher, "PlantSlowClock": elsewher, "PlantWalkBelow": elsewher,
+	"PlantNodeLimits": elsewher, "PlantSessionRows": elsewher, "PlantLateAnswers": elsewher,
+	"PlantGivenUpRoot": elsewher, "PlantOutOfLine": elsewher, "PlantFoldedAway": elsewher, "PlantHeldForGood": elsewher,
+	"PlantUntied": elsewher, "PlantKeysStay": elsewher, "PlantFalseLost": elsewher, "PlantRevived": elsewher,
+	"PlantForgotten": elsewher, "PlantPolledPlace": elsewher, "PlantLoosePermit": elsewher, "PlantAnyToken": elsewher,
+	"carriedLook": elsewher, // of reads
+
+	// groups
+	"maxStep": inLog, "RepeatMillis": inLog, "MaxWindow": inLog, "maxSessions": inLog, "maxSteps": inLog,
+
+	"cut":         inFormat, // what stamps lack is the same as long as they are whole ms
+	"systemGroup": inFormat, "everyGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
+	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat,
+	"sessionRow": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
+	"entryNext": inFormat, "spaceSystem": inFormat,
+	"maxLimit": inFormat, // an entry that states more is malformed
+
+	// When checkpoints are taken, what a batch takes, and what a node says.
+	"checkpointCommands": elsewher, "evictSlice": elsewher, "maxBatchCommands": elsewher,
+	"maxBatchBytes": elsewher, "maxStrange": elsewher, "sessionsAtOnce": elsewher,
+	"installBytes": elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
+}
+
+// applying is the files of this package that apply entries, and keep what that makes.
+var applying = []string{
+	"answered.go", "batch.go", "checkpoint.go", "clock.go", "commands.go", "digests.go", "entry.go", "group.go",
+	"image.go", "install.go", "limits.go", "machine.go", "session.go", "snapshot.go", "store.go",
+}
+
+// parsed calls f with the syntax of each file that applies entries.
+func parsed(t *testing.T, f func(name string, file *ast.File)) {
+	t.Helper()
+	files, err := filepath.Glob("../engine/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("the engine is not there", err)
+	}
+	for _, name := range append(files, applying...) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(name, file)
+	}
+}
+
+// TestNumbersThatDecide: every constant that applying an entry could read has a row above.
+func TestNumbersThatDecide(t *testing.T) {
+	seen := make(map[string]bool)
+	note := func(file, name string) {
+		seen[name] = true
+		if numbers[name] == "" {
+			t.Errorf("%s: the constant %s has no row: say how replicas come to have the same", file, name)
+		}
+	}
+	parsed(t, func(name string, file *ast.File) {
+		for _, d := range file.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				for _, s := range g.Specs {
+					for _, n := range s.(*ast.ValueSpec).Names {
+						if n.Name != "_" {
+							note(name, n.Name)
+						}
+					}
+				}
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			x, ok := s.X.(*ast.Ident)
+			if n := s.Sel.Name; ok && x.Name == "wire" && (strings.HasPrefix(n, "Max") || strings.HasPrefix(n, "Default") || strings.HasSuffix(n, "Bytes")) {
+				note(name, "wire."+n)
+			}
+			return true
+		})
+	})
+	for name := range numbers {
+		if !seen[name] {
+			t.Errorf("%s has a row and is no constant any more", name)
+		}
+	}
+}
+
+// TestSettingsThatDecide: every field of the configuration has a row above, and those that
+// applying an entry reads are fixed at birth.
+func TestSettingsThatDecide(t *testing.T) {
+	fields := reflect.TypeFor[Config]()
+	for i := range fields.NumField() {
+		if name := fields.Field(i).Name; settings[name] == "" {
+			t.Errorf("the setting %s has no row: say how replicas come to have the same", name)
+		}
+	}
+	if n := fields.NumField(); len(settings) != n {
+		t.Errorf("%d settings have a row, and there are %d", len(settings), n)
+	}
+	reads := map[string]bool{"NoEngine": true, "lastWord": true} // to end the process
+	parsed(t, func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			cfg, ok := s.X.(*ast.SelectorExpr)
+			if !ok || cfg.Sel.Name != "cfg" || strings.HasPrefix(name, "..") || reads[s.Sel.Name] {
+				return true
+			}
+			if node, ok := cfg.X.(*ast.SelectorExpr); ok && node.Sel.Name == "node" && settings[s.Sel.Name] != atBirth {
+				t.Errorf("%s reads the node's own setting %s", name, s.Sel.Name)
+			}
+			return true
+		})
+	})
+	// What a state is made with is a setting of birth, or one of the limits.
+	made := reflect.TypeFor[engine.Config]()
+	for i := range made.NumField() {
+		switch name := made.Field(i).Name; name {
+		case "Algorithm", "Segments", "Limits", "Cut", "LogNow": // Cut is the constant; // LogNow is the log's own clock
+		default:
+			t.Errorf("engine.Config.%s: say how replicas come to have the same", name)
+		}
+	}
+}
+
+// TestBirthIsKept: a node does not start with another value of what was fixed at birth.
+func TestBirthIsKept(t *testing.T) {
+	change := map[string]func(*Config){
+		"NodeID":            func(c *Config) { c.NodeID = "other-7" },
+		"GroupCount":        func(c *Config) { c.GroupCount = 32 },
+		"LogCount":          func(c *Config) { c.LogCount = 4 },
+		"Segments":          func(c *Config) { c.Segments = 2 },
+		"Algorithm":         func(c *Config) { c.Algorithm = wire.PointRW },
+		"ReplicationFactor": func(c *Config) { c.ReplicationFactor = 5 },
+	}
+	r := newRig(t, nil)
+	r.close()
+	for name, where := range settings {
+		if where != atBirth {
+			continue
+		}
+		c := r.cfg
+		if change[name] == nil {
+			t.Errorf("%s is not tried", name)
+			continue
+		}
+		change[name](&c)
+		if n, err := Open(c); err == nil {
+			n.Close(0)
+			t.Errorf("a node starts with another %s than it was founded with", name)
+		} else if !strings.Contains(err.Error(), "fixed at birth") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r.open()
+}
+
+// TestLimitsTravel: each limit comes through an entry and a row as it was stated, and counts
+// for what the replicas compare.
+func TestLimitsTravel(t *testing.T) {
+	fields := 0
+	for _, s := range []reflect.Type{reflect.TypeFor[limits](), reflect.TypeFor[engine.Limits]()} {
+		for i := range s.NumField() {
+			if !s.Field(i).Anonymous {
+				fields++
+			}
+		}
+	}
+	if fields != len(limitRows) {
+		t.Fatalf("there are %d limits, of which %d travel", fields, len(limitRows))
+	}
+	r := newRig(t, func(c *Config) { c.GroupCount, c.LogCount = 1, 1 })
+	m := r.node.logs[firstLogShard].local.Load()
+	sums := make(map[uint64]string)
+	own := m.limits
+	places := make(map[*int]bool)
+	for i, row := range append(slices.Clone(limitRows), limitRows[0]) {
+		l := own
+		if i < len(limitRows) {
+			*row.of(&l) += 7
+			places[row.of(&own)] = true
+		}
+		o := office{term: 9, node: 8, incarnation: 7}
+		entry, kind, err := openEntry(appendOffice(nil, rows.NewestFormat, o, l))
+		got, read, stated := entry.officeEntry()
+		if err != nil || entry.err != nil || kind != entryOffice || got != o || read != l || !stated {
+			t.Fatalf("%s: an entry that states %+v says %+v (%v, %v)", row.name, l, read, err, entry.err)
+		}
+		m.mu.Lock()
+		m.adopt(read)
+		kept := m.logRow()
+		m.mu.Unlock()
+		s, err := rows.ParseState(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := (entryReader{buf: []byte(s.Limits)}); readLimits(&again) != l {
+			t.Errorf("%s is not in the log's row", row.name)
+		}
+		if was, same := sums[m.digest().Sum]; same {
+			t.Errorf("replicas with another %s have the same digest as with %s", row.name, was)
+		}
+		sums[m.digest().Sum] = row.name
+	}
+	if len(places) != len(limitRows) {
+		t.Error("a limit travels twice, and another one not", slices.Collect(maps.Keys(places)))
+	}
+	for _, bad := range [][]byte{{1, 0}, {2, 5}, {200, 1}, {1, 0xff, 0xff, 0xff, 0xff, 0x7f}} {
+		if r := (entryReader{buf: bad}); readLimits(&r) != defaultLimits() && r.err == nil || r.err == nil {
+			t.Errorf("% x passes for limits", bad)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package groups
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Ends of connections and of waits.
+//
+// Nobody but this node tells a log that a connection ended, or that a wait was given up. So it
+// tells until it was heard: what no leader took in time is told again.
+
+const (
+	// endAgain is how often ends that were not heard are told again.
+	endAgain = time.Second
+	// maxEnds is how many are remembered to be told again; over it the oldest are forgotten,
+	// and what they were to end lasts for its own time.
+	maxEnds = 262_144
+)
+
+// unheardEnds is what is to be told again.
+type unheardEnds struct {
+	mu   sync.Mutex
+	list []func()
+}
+
+// add remembers to tell an end again.
+func (u *unheardEnds) add(tell func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.list) >= maxEnds {
+		u.list = append(u.list[:0], u.list[maxEnds/2:]...)
+	}
+	u.list = append(u.list, tell)
+}
+
+// take takes all out.
+func (u *unheardEnds) take() []func() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list := u.list
+	u.list = nil
+	return list
+}
+
+// endLoop tells again what was not heard.
+func (n *Node) endLoop() {
+	n.every(endAgain, func() {
+		for _, tell := range n.unheard.take() {
+			tell()
+		}
+	})
+}
+
+// ends answers what takes the answer to an end, and has it told again if that says that it was
+// not heard, or perhaps not. To tell it twice does no harm.
+func (n *Node) ends(tell func()) func(*part, *wire.Result) {
+	return func(_ *part, res *wire.Result) {
+		if res.Code == wire.Unavailable || res.Code == wire.DeadlineExceeded {
+			n.unheard.add(tell)
+		}
+	}
+}
+
+// detach tells a log that a connection ended, to which leases may be tied.
+func (n *Node) detach(l *shardLog, s *wire.Session) {
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpDetach})
+	n.inflight[n.slot(everyGroup)].Add(1)
+	l.push(&part{
+		done: n.ends(func() { n.detach(l, s) }), group: everyGroup, op: wire.OpDetach, nargs: nargs, body: body,
+		session: s, since: n.clock.Mono(), counted: true,
+	})
+	l.start()
+}
+
+// endWait ends an open call's wait. It goes through the queue of the log that the acquire
+// went through, and so comes after it.
+func (n *Node) endWait(w wait) {
+	p := n.ending(w)
+	p.log.push(p)
+	p.log.start()
+}
+
+// ending is the command that ends a wait.
+func (n *Node) ending(w wait) *part {
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: w.id, GraceMillis: w.grace, Explicit: w.cancel})
+	n.inflight[n.slot(w.group)].Add(1)
+	return &part{
+		done: n.ends(func() { n.endWait(w) }), log: n.logOf(w.group), group: w.group, op: wire.OpCancelWait,
+		nargs: nargs, body: body, session: w.session, since: n.clock.Mono(), counted: true,
+	}
+}

@@ -1,0 +1,233 @@
+package groups
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// stand has each of so many owners wait for paths below one that is held, two each, and says
+// how many were let in.
+func (c *caller) stand(owners int) (waits []*outcome, refused int) {
+	c.r.t.Helper()
+	for i := range owners {
+		req := waiting(write(fmt.Sprintf("w%d", i), "h:/a/x", time.Hour))
+		req.Locks = append(req.Locks, wire.LockRequest{Path: fmt.Sprintf("h:/a/y%d", i)})
+		o := c.start(c.r.next.Add(1), req)
+		select {
+		case <-o.queued:
+			waits = append(waits, o)
+		case res := <-o.done:
+			if res.Code != wire.ResourceExhausted {
+				c.r.t.Fatalf("waiter %d is answered %+v", i, res)
+			}
+			refused++
+		}
+	}
+	return waits, refused
+}
+
+// TestReplayKeepsToTheLimitsOfItsTime: a node whose limit was changed replays what it applied
+// under the old one, and answers as it did: who was queued waits on, and who was refused gets
+// nothing.
+func TestReplayKeepsToTheLimitsOfItsTime(t *testing.T) {
+	for _, c := range []struct{ was, is, in int }{{65_536, 8, 6}, {8, 65_536, 4}} {
+		t.Run(fmt.Sprintf("%d to %d", c.was, c.is), func(t *testing.T) {
+			r := newRig(t, func(cfg *Config) { cfg.MaxQueued = c.was })
+			a := r.session()
+			a.must(write("a", "h:/a/x", time.Hour))
+			waits, refused := a.stand(6)
+			if len(waits) != c.in || refused != 6-c.in {
+				t.Fatalf("%d waiters are in and %d refused under a limit of %d", len(waits), refused, c.was)
+			}
+			r.cfg.MaxQueued = c.is
+			r.powerLoss()
+			res := r.session().must(&wire.Request{Op: wire.OpDescribe, Path: "h:/a/x"})
+			if int(res.Count) != c.in {
+				t.Errorf("%d wait after the replay, %d were let in", res.Count, c.in)
+			}
+			// From now on the new one counts.
+			b := r.session()
+			if _, now := b.stand(12); (now > 0) != (c.is == 8) {
+				t.Errorf("%d of 12 further waiters are refused under a limit of %d", now, c.is)
+			}
+		})
+	}
+}
+
+// warnings is a log that counts what it is warned of.
+type warnings struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (w *warnings) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, string(b))
+	return len(b), nil
+}
+
+func (w *warnings) count(text string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.said {
+		if strings.Contains(s, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// sameDigests waits until all nodes have applied the same of a log, and checks that this
+// means the same.
+func (f *fleet) sameDigests(shard uint64) {
+	f.t.Helper()
+	f.until("all nodes are at the same entry", func() bool {
+		var first LogDigest
+		for i, n := range f.nodes {
+			m := n.logs[shard].local.Load()
+			if m == nil {
+				return false
+			}
+			d := m.digest()
+			if i == 0 {
+				first = d
+			}
+			if d.Index != first.Index {
+				return false
+			}
+			if d.Sum != first.Sum {
+				f.t.Fatalf("node %d means another than node 0 by the same %d entries", i, d.Index)
+			}
+		}
+		return true
+	})
+}
+
+// handOver has a log led by a node.
+func (f *fleet) handOver(shard uint64, to int) {
+	f.t.Helper()
+	f.until("the leadership is handed over", func() bool {
+		l := f.nodes[to].logs[shard]
+		m := l.local.Load()
+		if l.leads() && l.held.Load() != 0 {
+			return true
+		}
+		if m != nil {
+			_ = f.nodes[to].raft.(*dragon).host.RequestLeaderTransfer(shard, m.replica) // it is asked again
+		}
+		return false
+	})
+}
+
+// TestNodesOfDifferentLimits: replicas of nodes that are configured otherwise apply the same,
+// by the limits of who leads; and the others say so, once.
+func TestNodesOfDifferentLimits(t *testing.T) {
+	queued := [3]int{8, 65_536, 16}
+	var logs [3]warnings
+	f := newFleet(t, 3, func(i int, c *Config) {
+		c.MaxQueued, c.GroupCount, c.LogCount = queued[i], 1, 1
+		c.Log = slog.New(slog.NewTextHandler(&logs[i], nil))
+	})
+	f.settle(3)
+	shard := uint64(firstLogShard)
+	const path = "h:/a/x"
+	clients := [3]*caller{f.rigOn(0).session(), f.rigOn(1).session(), f.rigOn(2).session()}
+	for round := range 4 {
+		lead := f.leader(path)
+		c := clients[lead]
+		c.must(write(fmt.Sprintf("a%d", round), path, time.Hour))
+		waits, refused := c.stand(10)
+		if len(waits) != min(10, queued[lead]/2) {
+			t.Fatalf("round %d: %d are in and %d refused, and node %d leads with a limit of %d", round, len(waits), refused, lead, queued[lead])
+		}
+		c.must(&wire.Request{Op: wire.OpForceRelease, Owner: fmt.Sprintf("a%d", round)})
+		for i := range 10 {
+			c.must(&wire.Request{Op: wire.OpForceRelease, Owner: fmt.Sprintf("w%d", i)})
+		}
+		f.sameDigests(shard)
+		f.handOver(shard, (lead+1)%3)
+	}
+	for i := range logs {
+		if n := logs[i].count("instead of"); n == 0 || n > 2 { // two others lead
+			t.Errorf("node %d says %d times that it goes by others' limits", i, n)
+		}
+	}
+}
+
+// TestQueuedBytes: what waits takes no more state than as many of the longest paths as may be
+// waited for, whether it waits for paths, says that it holds them or is to release them.
+func TestQueuedBytes(t *testing.T) {
+	long := strings.Repeat("y", 4000)
+	for name, add := range map[string]func(req *wire.Request, path string){
+		"waits": func(req *wire.Request, path string) { req.Locks = append(req.Locks, wire.LockRequest{Path: path}) },
+		"holds": func(req *wire.Request, path string) {
+			req.Locks = append(req.Locks, wire.LockRequest{Path: path, State: wire.StateHeld})
+		},
+		"releases": func(req *wire.Request, path string) {
+			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: path})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := defaultLimits()
+			l.MaxQueued = 256
+			b := newBare(t, firstLogShard, l)
+			b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour)))
+			queued, refused := 0, 0
+			for i := range 64 {
+				owner, s := fmt.Sprint("w", i%5), bareSession(10+i)
+				req := waiting(write(owner, "h:/a/x", time.Hour))
+				for j := range 15 {
+					path := fmt.Sprintf("h:/a/%s%d", long, j)
+					if name == "holds" && i < 5 {
+						b.one(bareAsk(s, uint64(1+j), write(owner, path+owner, time.Hour)))
+					}
+					if name == "holds" {
+						path += owner
+					}
+					add(req, path)
+				}
+				switch res := b.one(bareAsk(s, 100, req)); {
+				case res.Code == wire.OK && res.Status == wire.StatusQueued:
+					queued++
+				case res.Code == wire.ResourceExhausted && strings.Contains(res.Message, "max_queued_paths_per_group"):
+					refused++
+				default:
+					t.Fatalf("wait %d is answered %+v", i, res)
+				}
+			}
+			size := 0
+			err := b.m.view(0).Rows(0, func(key, val []byte) error {
+				size += len(key) + len(val)
+				return nil
+			})
+			bound := 2 * l.MaxQueued * wire.MaxPathBytes
+			if err != nil || size > bound || queued < 10 || refused < 10 {
+				t.Errorf("%d waits, of which %d were refused, take %d bytes, at most %d are to: %v",
+					queued+refused, refused, size, bound, err)
+			}
+		})
+	}
+}
+
+// TestOrdinaryReleasesCostNothing: what a waiter is to release, or holds, takes no room in the
+// queue as long as it is little.
+func TestOrdinaryReleasesCostNothing(t *testing.T) {
+	l := defaultLimits()
+	l.MaxQueued = 4
+	b := newBare(t, firstLogShard, l)
+	b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour)))
+	req := waiting(write("o", "h:/a/x", time.Hour))
+	for i := range 40 {
+		req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprintf("h:/a/projects/%d/settings", i)})
+	}
+	if res := b.one(bareAsk(bareSession(2), 1, req)); res.Code != wire.OK || res.Status != wire.StatusQueued {
+		t.Errorf("it is answered %+v", res)
+	}
+}

@@ -1,0 +1,386 @@
+package groups
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// The order of a session.
+//
+// Requests of a connection about one namespace that are acquires, releases or renewals are
+// carried out in the order in which they were sent. A log keeps the order of what is queued
+// in it; what breaks it is a routing change. One request may meet it and be refused as Moved
+// (engine.State.moved), and the one behind it not; or they are resolved with different
+// routes, and go to different logs. So:
+//
+//   - What a session asks in a namespace is resolved with the routes that what it asked there
+//     before was, for as long as that is not answered: it goes to the same log, where the
+//     engine refuses both or neither, or the second alone.
+//   - What was refused as Moved is held back here, in the order in which it came, and what the
+//     session asks in its namespace after that stands behind it. It costs nothing while it is
+//     held.
+//   - It goes on its way again, resolved anew, when this node knows the routes that it was
+//     refused for the want of and everything before it in its namespace is answered; in its
+//     order.
+//
+// A renewal does not stand behind others: a lease that is there must not run out because of a
+// move. Only one that finds no lease is held back, while an acquire before it is.
+//
+// It is held until its time is over, its call is cancelled, or its connection ends.
+
+// line is what one connection asks in that order. It is taken before the lock of a log and
+// that of moves, and after that of a machine.
+type line struct {
+	mu     sync.Mutex
+	routes *wire.Routes // the latest that were looked at
+	under  *part        // the last of those queued and not answered; they are linked backwards
+	older  int          // of these, those resolved with earlier routes
+	held   []*part      // in the order in which they came
+	came   uint64
+	listed bool // it is one of moves.lines, whose lock guards this
+	over   bool // the connection ended: nothing of it is sent on its way any more, but releases
+}
+
+// lineOf answers the line of a connection.
+func lineOf(s *wire.Session) *line {
+	if ln, ok := s.Ctl.Load().(*line); ok {
+		return ln
+	}
+	s.Ctl.CompareAndSwap(nil, new(line))
+	return s.Ctl.Load().(*line)
+}
+
+// errand is a request that is one command in one namespace.
+type errand struct {
+	ns   string
+	head int // how much of its first path is the namespace, 0 for one without paths
+}
+
+// errandOf resolves a request. ok is false when it is no such one.
+func errandOf(r *wire.Routes, req *wire.Request) (e errand, ok bool, err *wire.Error) {
+	switch req.Op {
+	case wire.OpAcquire:
+		first := subjectOf(req)
+		ns := r.Resolve(first)
+		for i := range req.Locks {
+			if other := r.Resolve(req.Locks[i].Path); other != ns {
+				return e, false, spans(first, ns, req.Locks[i].Path, other)
+			}
+		}
+		for i := range req.Releases {
+			if other := r.Resolve(req.Releases[i].Path); other != ns {
+				return e, false, spans(first, ns, req.Releases[i].Path, other)
+			}
+		}
+		return errand{ns, len(ns)}, true, nil
+	case wire.OpRelease:
+		ns, one := oneNamespace(r, req.Releases)
+		return errand{ns, len(ns)}, one && !req.DelWait, nil
+	case wire.OpRenew:
+		if len(req.Domains) == 1 && strings.IndexByte(req.Domains[0], ':') >= 0 {
+			ns := r.Resolve(req.Domains[0])
+			return errand{ns, 0}, ns == req.Domains[0], nil
+		}
+	}
+	return e, false, nil
+}
+
+// touches says that a request is about a namespace, as routes resolve it.
+func touches(req *wire.Request, r *wire.Routes, ns string) bool {
+	return slices.ContainsFunc(req.Locks, func(l wire.LockRequest) bool { return r.Resolve(l.Path) == ns }) ||
+		slices.ContainsFunc(req.Releases, func(l wire.ReleaseRequest) bool { return r.Resolve(l.Path) == ns })
+}
+
+// inLine sends a call on its way that is one command in one namespace, behind what its
+// session asked there before. ok is false when it is no such call, and nothing was done.
+func (n *Node) inLine(c *wire.Call, since time.Duration, logs *touched) (ok bool, err *wire.Error) {
+	ln := lineOf(c.Session)
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.stops(c.Op) {
+		return true, connectionOver.Err()
+	}
+	r := ln.look(n.routes.Load())
+	if c.Op != wire.OpRenew && engine.Planted != engine.PlantOutOfLine {
+		for i := len(ln.held) - 1; i >= 0; i-- {
+			if h := ln.held[i]; h.op != wire.OpRenew && touches(c.Req, h.routes, h.ns) {
+				return true, n.standBehind(ln, c, h, since)
+			}
+		}
+		for u := ln.under; ln.older > 0 && u != nil; u = u.prev {
+			if u.routes != r && u.op != wire.OpRenew && touches(c.Req, u.routes, u.ns) {
+				r = u.routes
+				break
+			}
+		}
+	}
+	e, ok, err := errandOf(r, c.Req)
+	if !ok || err != nil {
+		return false, err
+	}
+	l := n.logOf(n.groupOf(e.ns))
+	if err := n.redirects(c, l); err != nil {
+		return true, err
+	}
+	if err := n.refusesIn(c.Op, l); err != nil {
+		return true, err
+	}
+	ln.came++
+	return true, n.queue(c, e, r, since, ln, ln.came, logs)
+}
+
+// look notes the latest routes, and answers them. It is called under the lock.
+func (ln *line) look(r *wire.Routes) *wire.Routes {
+	if ln.routes != r {
+		ln.routes, ln.older = r, 0
+		for u := ln.under; u != nil; u = u.prev {
+			if u.routes != r {
+				ln.older++
+			}
+		}
+	}
+	return r
+}
+
+// standBehind holds a call back that comes after one that is. It is called under the lock.
+func (n *Node) standBehind(ln *line, c *wire.Call, h *part, since time.Duration) *wire.Error {
+	if err := n.moves.room(); err != nil {
+		return err
+	}
+	ln.came++
+	p := partOf(c)
+	*p = part{
+		call: c, op: c.Op, session: c.Session, id: c.ID, since: since, waits: c.Req.Flags&wire.FlagWait != 0 && c.Op == wire.OpAcquire,
+		line: ln, ns: h.ns, routes: h.routes, came: ln.came,
+	}
+	ln.held = append(ln.held, p)
+	n.moves.hold(ln)
+	return nil
+}
+
+// enter puts a part last among those under way. It is called under the lock.
+func (ln *line) enter(p *part) {
+	p.line, p.prev, p.under = ln, ln.under, true
+	if ln.under != nil {
+		ln.under.next = p
+	}
+	if ln.under = p; p.routes != ln.routes {
+		ln.older++
+	}
+}
+
+// drop takes a part out of those under way. It is called under the lock.
+func (ln *line) drop(p *part) {
+	if !p.under {
+		return
+	}
+	if p.prev != nil {
+		p.prev.next = p.next
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	} else {
+		ln.under = p.prev
+	}
+	p.prev, p.next, p.under = nil, nil, false
+	if p.routes != ln.routes {
+		ln.older--
+	}
+}
+
+// leave takes a part out that is answered, or whose call waits in the queue.
+func (ln *line) leave(n *Node, p *part) {
+	ln.mu.Lock()
+	ln.drop(p)
+	waits := len(ln.held) > 0
+	ln.mu.Unlock()
+	if waits {
+		n.moves.rouse()
+	}
+}
+
+// keeps holds a part back if what it was answered says that it met a move. It turns the answer
+// of one that cannot be held into why.
+func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
+	moved := res.Code == wire.Unavailable && res.Position == engine.Moved
+	if !moved && (p.op != wire.OpRenew || res.Code != wire.OK || res.Status != wire.RenewLost) {
+		return false
+	}
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	switch {
+	case moved && p.told.Load():
+		*res = movedAway
+		return false
+	case !moved && !ln.acquires(p):
+		return false
+	}
+	if _, over := n.waits.ended(p); p.waits && over {
+		*res = cancelledInMove
+		return false
+	}
+	if ln.stops(p.op) {
+		*res = connectionOver
+		return false
+	}
+	if err := n.moves.room(); err != nil {
+		res.Fail(err)
+		res.Position = 0
+		return false
+	}
+	if p.counted {
+		p.counted = false
+		n.landed(p.group)
+	}
+	if p.waits {
+		n.waits.take(p.caller(), p)
+	}
+	ln.drop(p)
+	if p.need = 0; moved {
+		p.need = max(res.Count, p.version+1)
+	}
+	at, _ := slices.BinarySearchFunc(ln.held, p.came, func(h *part, came uint64) int {
+		if h.came < came {
+			return -1
+		}
+		return 1
+	})
+	ln.held = slices.Insert(ln.held, at, p)
+	n.moves.hold(ln)
+	return true
+}
+
+// acquires says that the session asked for locks in the namespace of a renewal before it, and
+// has no answer. It is called under the lock.
+func (ln *line) acquires(p *part) bool {
+	before := func(q *part) bool { return q.op == wire.OpAcquire && q.came < p.came && q.ns == p.ns }
+	for u := ln.under; u != nil; u = u.prev {
+		if before(u) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(ln.held, before)
+}
+
+// cancelledInMove answers a wait that was ended while it was held back.
+var cancelledInMove = wire.Result{Code: wire.Cancelled, Message: "the waiting acquire was cancelled"}
+
+// connectionOver answers what had not been sent on its way when its connection ended.
+var connectionOver = wire.Result{Code: wire.Cancelled, Message: "the connection ended; nothing was done"}
+
+// stops says that a request of a connection that ended is not sent on its way: whatever it took
+// would come after the end of the connection, which nobody tells again. It is called under the
+// lock, and the end is told after that (Node.Closed).
+func (ln *line) stops(op wire.Op) bool { return ln.over && op != wire.OpRelease }
+
+// end notes that the connection ended.
+func (ln *line) end() {
+	ln.mu.Lock()
+	ln.over = true
+	ln.mu.Unlock()
+}
+
+// tooLongInMove answers a call that was held back for too long.
+var tooLongInMove = wire.Result{
+	Code:    wire.Unavailable,
+	Message: "the namespace was being moved for all of request_timeout_ms; nothing was done",
+}
+
+// movedAway answers a call whose place in the queue went with a move that it did not hear of.
+var movedAway = wire.Result{Code: wire.Aborted, Message: "the namespace was moved while the request waited"}
+
+// unheld is a call that was held back, and what it is answered.
+type unheld struct {
+	p   *part
+	res wire.Result
+}
+
+// advance sends on what need not be held back any more, and answers what was for too long. It
+// says whether something still is.
+func (ln *line) advance(n *Node, now time.Duration, logs *touched) (over []unheld, held bool) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	r := ln.look(n.routes.Load())
+	stays := make(map[string]bool) // namespaces of those that are held on
+	kept := ln.held[:0]
+	for _, p := range ln.held {
+		switch {
+		case now-p.since >= n.cfg.RequestTimeout && engine.Planted != engine.PlantHeldForGood:
+			over = append(over, unheld{p, tooLongInMove})
+		case p.need > r.Version || stays[p.ns] || ln.behind(p, r):
+			stays[p.ns] = true
+			kept = append(kept, p)
+		default:
+			if err := n.sendOn(ln, p, r, logs); err != nil {
+				u := unheld{p: p}
+				u.res.Fail(err)
+				over = append(over, u)
+			}
+			continue
+		}
+	}
+	n.moves.count.Add(int64(len(kept) - len(ln.held)))
+	clear(ln.held[len(kept):])
+	ln.held = kept
+	return over, len(kept) > 0
+}
+
+// behind says that something that came before a part in its namespace, and was resolved with
+// earlier routes, is not answered. It is called under the lock.
+func (ln *line) behind(p *part, r *wire.Routes) bool {
+	for u := ln.under; ln.older > 0 && u != nil; u = u.prev {
+		if u.came < p.came && u.routes != r && u.ns == p.ns {
+			return true
+		}
+	}
+	return false
+}
+
+// sendOn sends a call on its way that was held back. It is called under the lock.
+func (n *Node) sendOn(ln *line, p *part, r *wire.Routes, logs *touched) *wire.Error {
+	if ln.stops(p.op) {
+		return connectionOver.Err()
+	}
+	c, since := p.call, p.since
+	c.Req = new(wire.Request)
+	if err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, c.Req); err != nil {
+		return err
+	}
+	e, ok, err := errandOf(r, c.Req)
+	switch {
+	case err != nil:
+		return err
+	case !ok: // it spans namespaces now
+		p.line = nil
+		return n.stepped(c, since)
+	}
+	return n.queue(c, e, r, since, ln, p.came, logs)
+}
+
+// take takes those out of what is held back that are.
+func (ln *line) take(n *Node, are func(*part) bool) (taken []*part) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.takeOut(n, are)
+}
+
+// takeOut is take, called under the lock.
+func (ln *line) takeOut(n *Node, are func(*part) bool) (taken []*part) {
+	ln.held = slices.DeleteFunc(ln.held, func(p *part) bool {
+		if are(p) {
+			taken = append(taken, p)
+			return true
+		}
+		return false
+	})
+	n.moves.count.Add(int64(-len(taken)))
+	if len(taken) > 0 {
+		n.moves.rouse() // for those behind them
+	}
+	return taken
+}

@@ -1,0 +1,213 @@
+package groups
+
+import "github.com/pathlockd/pathlockd/wire"
+
+// listeners is the subscriptions of a node. All that is done for one event, and to come and
+// go, costs what it touches, however many there are; what is told to all of them is told to
+// some at a time (each), and the hub's lock let go in between.
+type listeners struct {
+	of  map[*wire.Subscription]*listener
+	by  map[string][]*listener // by owner
+	all []*listener
+	// connections that share what is told to all
+	conns map[wire.ProgressSink]*shared
+}
+
+// listener is one subscription.
+type listener struct {
+	sub  *wire.Subscription
+	conn *shared // nil when its sink is its own
+	slot int     // in listeners.all
+	own  int     // in listeners.by
+	gaps uint64  // as many of the hub's as it was told of
+
+	replays bool          // what came before is being told to it, without the lock
+	later   []recentEvent // that it is to be told after that
+	lost    bool          // they were too many
+}
+
+// shared is a connection with subscriptions.
+type shared struct {
+	subs  int
+	round uint64 // in which it was told progress
+}
+
+func newListeners() listeners {
+	return listeners{
+		of: make(map[*wire.Subscription]*listener), by: make(map[string][]*listener), conns: make(map[wire.ProgressSink]*shared),
+	}
+}
+
+func (s *listeners) add(sub *wire.Subscription, gaps uint64) *listener {
+	own := s.by[sub.Owner]
+	l := &listener{sub: sub, slot: len(s.all), own: len(own), gaps: gaps}
+	if sub.Conn != nil {
+		if l.conn = s.conns[sub.Conn]; l.conn == nil {
+			l.conn = new(shared)
+			s.conns[sub.Conn] = l.conn
+		}
+		l.conn.subs++
+	}
+	s.of[sub], s.all, s.by[sub.Owner] = l, append(s.all, l), append(own, l)
+	return l
+}
+
+func (s *listeners) remove(sub *wire.Subscription) {
+	l := s.of[sub]
+	if l == nil {
+		return
+	}
+	delete(s.of, sub)
+	last := len(s.all) - 1
+	s.all[l.slot] = s.all[last]
+	s.all[l.slot].slot = l.slot
+	s.all[last] = nil
+	s.all = s.all[:last]
+	own := s.by[sub.Owner]
+	last = len(own) - 1
+	own[l.own] = own[last]
+	own[l.own].own = l.own
+	own[last] = nil
+	if s.by[sub.Owner] = own[:last]; last == 0 {
+		delete(s.by, sub.Owner)
+	}
+	if l.conn == nil {
+		return
+	}
+	if l.conn.subs--; l.conn.subs == 0 {
+		delete(s.conns, sub.Conn)
+	}
+}
+
+// atOnce is how many listeners are told something under one hold of the hub's lock.
+const atOnce = 128
+
+// each calls f with every listener, some at a time under the lock, and where every log is
+// then. Who comes or goes in the meantime may be passed over.
+func (h *hub) each(f func(l *listener, cursor []wire.Position)) {
+	for from := 0; ; from += atOnce {
+		h.mu.Lock()
+		if from >= len(h.subs.all) {
+			h.mu.Unlock()
+			return
+		}
+		cursor := h.cursor()
+		for _, l := range h.subs.all[from:min(from+atOnce, len(h.subs.all))] {
+			f(l, cursor)
+		}
+		h.mu.Unlock()
+	}
+}
+
+// tellGap tells a listener of the gap that it was not told of yet.
+func (h *hub) tellGap(l *listener, cursor []wire.Position) {
+	if l.gaps != h.gaps && !l.replays {
+		l.gaps = h.gaps
+		l.sub.Sink.Gap(l.sub, cursor)
+	}
+}
+
+// tellGaps tells everybody.
+func (h *hub) tellGaps() { h.each(h.tellGap) }
+
+// owed tells who is about to be told of an event what it has to know before.
+func (h *hub) owed(owner string) {
+	for _, l := range h.subs.by[owner] {
+		if l.gaps != h.gaps && !l.replays {
+			h.tellGap(l, h.cursor())
+		}
+	}
+}
+
+// subscribe adds a subscription and answers where it starts. Events that it asks
+// to have again are delivered before any new one, and before subscribe returns.
+func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
+	h.mu.Lock()
+	from := h.cursor()
+	l := h.subs.add(sub, h.gaps)
+	if sub.From == nil {
+		h.mu.Unlock()
+		return from
+	}
+	again, gap := h.replay(sub)
+	l.replays = true
+	h.mu.Unlock()
+	if gap {
+		sub.Sink.Gap(sub, from)
+	}
+	for more := true; more; again, more = h.caughtUp(l) {
+		for i := range again {
+			hand(sub, &again[i].Event, again[i].at)
+		}
+	}
+	return from
+}
+
+// replay answers the events that came after the subscription's cursor, and whether
+// some of them are not known any more. A log that the cursor does not name is taken
+// from its beginning. Who comes with the cursor of another cluster is told of a gap, and
+// what happens from now on.
+func (h *hub) replay(sub *wire.Subscription) (again []recentEvent, gap bool) {
+	from := make(map[uint64]wire.Position, len(sub.From))
+	for _, p := range sub.From {
+		from[p.Log] = p
+	}
+	if from[h.mark.Log] != h.mark {
+		sub.From = nil
+		return nil, true
+	}
+	for log, s := range h.logs {
+		p := from[log]
+		gap = gap || after(s.since, p) || after(p, s.at)
+		again = s.of(sub.Owner, p, again)
+	}
+	return again, gap
+}
+
+// caughtUp answers what happened while a listener was told what happened before. When that
+// is nothing it is one like all others.
+func (h *hub) caughtUp(l *listener) (again []recentEvent, more bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.lost {
+		l.later, l.lost, l.gaps = nil, false, h.gaps-1
+	}
+	if again, l.later = l.later, nil; len(again) == 0 {
+		l.replays = false
+		h.tellGap(l, h.cursor())
+	}
+	return again, l.replays
+}
+
+// unsubscribe ends a subscription.
+func (h *hub) unsubscribe(sub *wire.Subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subs.remove(sub)
+}
+
+// progress tells the whole cursor, if it moved: each connection once, and every
+// subscription that shares none.
+func (h *hub) progress() {
+	h.mu.Lock()
+	moved := h.moved
+	if h.moved = false; moved {
+		h.tellProgress()
+		h.round++
+	}
+	round := h.round
+	h.mu.Unlock()
+	if !moved {
+		return
+	}
+	h.each(func(l *listener, cursor []wire.Position) {
+		switch h.tellGap(l, cursor); {
+		case l.replays:
+		case l.conn == nil:
+			l.sub.Sink.Progress(l.sub, cursor)
+		case l.conn.round != round:
+			l.conn.round = round
+			l.sub.Conn.Progress(cursor)
+		}
+	})
+}

@@ -1,0 +1,220 @@
+package groups
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// granted is the events of one entry, one for each owner.
+func granted(owners ...string) (events []engine.Event) {
+	for _, o := range owners {
+		events = append(events, engine.Event{Kind: wire.EventGrant, Owner: o, Path: "h:/a"})
+	}
+	return events
+}
+
+// heldUp is a sink that does not go on until it is let.
+type heldUp struct {
+	ear
+	at   chan uint64 // entries, as they are delivered
+	goOn chan struct{}
+}
+
+func (e *heldUp) Deliver(_ *wire.Subscription, _ wire.EventKind, _, _ string, _ int64, at wire.Position) {
+	e.at <- at.Index
+	<-e.goOn
+}
+
+// TestReplayHoldsNobodyUp: while a subscriber is told what came before, entries are applied
+// and others come and go. It is told those entries' events after that, in order, and then
+// it is one like all others.
+func TestReplayHoldsNobodyUp(t *testing.T) {
+	h, e := newHub(100), &heldUp{at: make(chan uint64), goOn: make(chan struct{})}
+	h.opened(2, 3)
+	h.publish(2, 4, granted("o"))
+	h.publish(2, 5, granted("x", "o"))
+	sub := &wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{h.mark, {Log: 2, Index: 3}}}
+	subscribed := make(chan struct{})
+	go func() {
+		defer close(subscribed)
+		h.subscribe(sub)
+	}()
+	next := func(want uint64) {
+		t.Helper()
+		select {
+		case got := <-e.at:
+			if got != want {
+				t.Errorf("told of entry %d, want %d", got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("not told of entry %d", want)
+		}
+	}
+	next(4)
+	meanwhile := make(chan struct{})
+	go func() {
+		defer close(meanwhile)
+		h.publish(2, 6, granted("o"))
+		other := &wire.Subscription{Owner: "o", Number: 2, Sink: new(ear)}
+		h.subscribe(other)
+		h.unsubscribe(other)
+		h.progress()
+	}()
+	select {
+	case <-meanwhile:
+	case <-time.After(10 * time.Second):
+		t.Fatal("one subscriber's replay holds everybody up")
+	}
+	e.goOn <- struct{}{}
+	next(5)
+	e.goOn <- struct{}{}
+	next(6)
+	e.goOn <- struct{}{}
+	<-subscribed
+	go h.publish(2, 7, granted("o"))
+	next(7)
+	e.goOn <- struct{}{}
+	h.unsubscribe(sub)
+}
+
+// TestRecentByOwner: what is kept for who comes back is the last events of all owners
+// together, and each gets its own of them.
+func TestRecentByOwner(t *testing.T) {
+	const keep, owners, entries = 10, 3, 30
+	h := newHub(keep)
+	h.opened(2, 0)
+	for i := range uint64(entries) {
+		h.publish(2, i+1, granted(fmt.Sprint("o", i%owners), "other"))
+	}
+	if s := h.logs[2]; len(s.recent) != keep || len(s.owners) != owners+1 {
+		t.Errorf("%d events of %d owners are kept, want %d of %d", len(s.recent), len(s.owners), keep, owners+1)
+	}
+	for from, want := range map[uint64]int{entries - 5: 1, entries - 3: 1, entries - 2: 0} {
+		e := new(ear)
+		h.subscribe(&wire.Subscription{Owner: "o0", Sink: e, From: []wire.Position{h.mark, {Log: 2, Index: from, Ordinal: 2}}})
+		if got, gaps := e.heard(); len(got) != want || gaps != 0 {
+			t.Errorf("after entry %d: %q and %d gaps, want %d events", from, got, gaps, want)
+		}
+	}
+	e := new(ear)
+	h.subscribe(&wire.Subscription{Owner: "o0", Sink: e, From: []wire.Position{h.mark, {Log: 2, Index: entries - 6, Ordinal: 2}}})
+	if _, gaps := e.heard(); gaps != 1 {
+		t.Errorf("from beyond what is kept: %d gaps", gaps)
+	}
+}
+
+// TestGapComesFirst: who missed events hears of that before any later one, and once.
+func TestGapComesFirst(t *testing.T) {
+	h := newHub(10)
+	h.opened(2, 3)
+	var order []string
+	sinks := make([]*wire.Subscription, 3*atOnce)
+	for i := range sinks {
+		name := fmt.Sprint("o", i)
+		sinks[i] = &wire.Subscription{Owner: name, Sink: &orderly{name, &order}}
+		h.subscribe(sinks[i])
+	}
+	h.mu.Lock()
+	h.gap() // and before everybody was told
+	h.mu.Unlock()
+	h.publish(2, 4, granted("o7"))
+	h.tellGaps()
+	if len(order) != len(sinks)+1 || order[0] != "o7 gap" || order[1] != "o7 event" {
+		t.Errorf("%d were told something, first %q", len(order), order[:min(3, len(order))])
+	}
+}
+
+type orderly struct {
+	name  string
+	order *[]string
+}
+
+func (o *orderly) Deliver(*wire.Subscription, wire.EventKind, string, string, int64, wire.Position) {
+	*o.order = append(*o.order, o.name+" event")
+}
+func (o *orderly) Progress(*wire.Subscription, []wire.Position) {}
+func (o *orderly) Gap(*wire.Subscription, []wire.Position) {
+	*o.order = append(*o.order, o.name+" gap")
+}
+
+// TestProgressOncePerConnection: however many subscriptions a connection has.
+func TestProgressOncePerConnection(t *testing.T) {
+	h, told := newHub(10), 0
+	h.opened(2, 3)
+	conns := []*counted{{&told}, {&told}}
+	for i := range 5 * atOnce {
+		h.subscribe(&wire.Subscription{Owner: fmt.Sprint("o", i), Sink: new(ear), Conn: conns[i%2]})
+	}
+	for round := range uint64(3) {
+		h.publish(2, 4+round, nil)
+		h.progress()
+		h.progress() // nothing moved
+	}
+	if told != 2*3 {
+		t.Errorf("told %d times, want 3 rounds of 2 connections", told)
+	}
+}
+
+type counted struct{ n *int }
+
+func (c *counted) Progress([]wire.Position) { *c.n++ }
+
+// BenchmarkResume is a subscription with a cursor, while a hub keeps as much as it may.
+func BenchmarkResume(b *testing.B) {
+	h := fullHub(b, 1)
+	from := []wire.Position{h.mark}
+	for log := uint64(2); log < 18; log++ {
+		from = append(from, wire.Position{Log: log, Index: 1})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		sub := &wire.Subscription{Owner: "o7", Sink: new(ear), From: from}
+		h.subscribe(sub)
+		h.unsubscribe(sub)
+	}
+}
+
+// BenchmarkHubHeld is progress to 100 000 subscriptions, and how long the worst entry waited
+// meanwhile.
+func BenchmarkHubHeld(b *testing.B) {
+	h := fullHub(b, 100_000)
+	worst := time.Duration(0)
+	index := uint64(1 << 20)
+	for b.Loop() {
+		index++
+		h.publish(2, index, nil)
+		done := make(chan struct{})
+		go func() { defer close(done); h.progress() }()
+		for waiting := true; waiting; {
+			select {
+			case <-done:
+				waiting = false
+			default:
+				began := time.Now()
+				h.where(2)
+				worst = max(worst, time.Since(began))
+			}
+		}
+	}
+	b.ReportMetric(float64(worst.Microseconds()), "worst-µs")
+}
+
+// fullHub is a hub of 16 logs that keep 8192 events each, of 10 000 owners.
+func fullHub(b *testing.B, subs int) *hub {
+	b.Helper()
+	h := newHub(8192)
+	for log := uint64(2); log < 18; log++ {
+		h.opened(log, 1)
+		for i := range uint64(8192) {
+			h.publish(log, i+2, granted(fmt.Sprint("o", i%10_000)))
+		}
+	}
+	for i := range subs {
+		h.subscribe(&wire.Subscription{Owner: fmt.Sprint("o", i), Sink: new(ear)})
+	}
+	return h
+}

@@ -1,0 +1,251 @@
+package groups
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What the simulation checks.
+
+// digestEvery is at which entries replicas are compared.
+const digestEvery = 5
+
+// checks is what a run remembers to check by.
+type checks struct {
+	digests map[[2]uint64]simDigest // by log and index
+	tokens  map[string]int64        // by path, the highest that a grant answered
+	counter int64                   // the highest of incr_fencing_token
+	counted map[int64]uint64        // by value, whose request it was
+	taken   map[string]int64        // by key, the token that it brought
+}
+
+type simDigest struct {
+	sum  uint64
+	node int
+}
+
+// applied compares a replica with the others at the same index.
+func (k *checks) applied(w *world, r *simRep) {
+	if r.applied%digestEvery != 0 {
+		return
+	}
+	if k.digests == nil {
+		k.digests = make(map[[2]uint64]simDigest)
+	}
+	at := [2]uint64{r.log.shard, r.applied}
+	sum := r.m.digest().Sum
+	if was, ok := k.digests[at]; !ok {
+		k.digests[at] = simDigest{sum, r.node.index}
+	} else if was.sum != sum {
+		w.fail("log %d: nodes %d and %d differ at entry %d", r.log.shard, was.node, r.node.index, r.applied)
+	}
+}
+
+// lateBy is how long after its time a call may be answered.
+const lateBy = 6 * time.Second
+
+// late fails when a call is not answered in its time, over a connection that stands, by a node
+// that did not stand still.
+func (k *checks) late(w *world) {
+	for _, c := range w.clients {
+		conn := c.conn
+		if conn == nil || conn.gone || conn.closed || conn.node.still() {
+			continue
+		}
+		for _, id := range slices.Sorted(maps.Keys(c.open)) {
+			call := c.open[id]
+			if call.conn == conn && conn.node.pause < call.sent && w.now > call.limit+lateBy {
+				w.fail("client %d #%d is not answered %v after it was sent to node %d: %s", c.index, id, w.now-call.sent, conn.node.index, describe(call))
+			}
+		}
+	}
+}
+
+// conflicts says that two paths cannot be held by two owners in two modes, under
+// recursive_rw.
+func conflicts(a string, am wire.Mode, b string, bm wire.Mode) bool {
+	switch {
+	case a == b:
+		return am == wire.ModeWrite || bm == wire.ModeWrite
+	case strings.HasPrefix(b, a+"/"):
+		return am == wire.ModeWrite
+	case strings.HasPrefix(a, b+"/"):
+		return bm == wire.ModeWrite
+	}
+	return false
+}
+
+// exclusive fails when what a client was just granted conflicts with what another one
+// certainly holds.
+func (k *checks) exclusive(w *world, c *simClient, req *wire.Request) {
+	for _, l := range req.Locks {
+		if pooled(l.Path) {
+			k.permits(w, l.Path)
+			continue
+		}
+		own := c.belief(holding{req.Owner, l.Path, l.Mode})
+		if !own.held || !own.certain() || w.now >= own.until {
+			continue
+		}
+		for _, o := range w.clients {
+			for h, b := range o.known {
+				if h.owner == req.Owner || !b.held || !b.certain() || w.now >= b.until || !o.lasts(b) || !c.lasts(own) {
+					continue
+				}
+				if b.ns == own.ns && conflicts(l.Path, l.Mode, h.path, h.mode) {
+					w.fail("%s holds %s (token %d) and %s holds %s (token %d)", req.Owner, l.Path, own.token, h.owner, h.path, b.token)
+				}
+			}
+		}
+	}
+}
+
+// tokensNow is the highest tokens granted so far on what a request is about.
+func (k *checks) tokensNow(r *wire.Routes, req *wire.Request) map[string]int64 {
+	if req.Op != wire.OpAcquire {
+		return nil
+	}
+	out := make(map[string]int64)
+	for _, l := range req.Locks {
+		for p, t := range k.tokens {
+			near := strings.HasPrefix(p, l.Path+"/") || strings.HasPrefix(l.Path, p+"/")
+			if p == l.Path || near && r.Resolve(p) == r.Resolve(l.Path) { // namespaces do not know of each other's
+				out[l.Path] = max(out[l.Path], t)
+			}
+		}
+	}
+	return out
+}
+
+// token fails when a minted token is not above those that were granted before it was
+// asked for.
+func (k *checks) token(w *world, call *simCall, res *wire.Result) {
+	if k.tokens == nil {
+		k.tokens = make(map[string]int64)
+	}
+	for _, l := range call.req.Locks {
+		if l.Mode != wire.ModeWrite || l.State != wire.StateNew || res.Token == 0 {
+			continue
+		}
+		b := call.c.belief(holding{call.req.Owner, l.Path, l.Mode})
+		if call.req.Token == 0 && call.req.Flags&wire.FlagWait == 0 && !b.held && b.certain() && res.Token <= call.highest[l.Path] {
+			w.fail("client %d #%d: %s is granted %s with token %d, after %d was granted there", call.c.index, call.id, call.req.Owner, l.Path, res.Token, call.highest[l.Path])
+		}
+		k.tokens[l.Path] = max(k.tokens[l.Path], res.Token)
+	}
+}
+
+// certainOn lists what is certainly held on a path, or certainly not.
+func (k *checks) certainOn(w *world, path string) map[holding]uint64 {
+	out := make(map[holding]uint64)
+	for _, c := range w.clients {
+		for h, b := range c.known {
+			if h.path == path && b.certain() && (!b.held || c.lasts(b)) {
+				out[h] = b.last
+			}
+		}
+	}
+	return out
+}
+
+// read compares what a read saw with what is certain since before it was asked.
+func (k *checks) read(w *world, call *simCall, res *wire.Result) {
+	if call.again {
+		return
+	}
+	for _, c := range w.clients {
+		for h, last := range call.held {
+			b := c.known[h]
+			if b == nil || !b.certain() || b.last != last || b.held && !c.lasts(b) {
+				continue
+			}
+			k.compare(w, h, b, res, "a read")
+		}
+	}
+}
+
+// compare compares what a path looks like with a certain belief.
+func (k *checks) compare(w *world, h holding, b *belief, res *wire.Result, who string) {
+	holds := res.Owner == h.owner
+	switch {
+	case pooled(h.path):
+		holds = res.List != nil && slices.Contains(res.List.Names2, h.owner)
+	case h.mode == wire.ModeRead:
+		holds = res.List != nil && slices.Contains(res.List.Names, h.owner)
+	}
+	switch {
+	case b.held && w.now < b.until && !holds:
+		w.fail("%s sees that %s does not hold %s, whose lease lasts until %v at least (now %v; seen: %s)", who, h.owner, h.path, b.until, w.now, answerOf(res))
+	case !b.held && holds && b.last > 0:
+		w.fail("%s sees that %s holds %s, which it has released (request %d)", who, h.owner, h.path, b.last)
+	}
+}
+
+// incr fails when the counter did not grow, or one value was given twice.
+func (k *checks) incr(w *world, call *simCall, res *wire.Result) {
+	if k.counted == nil {
+		k.counted = make(map[int64]uint64)
+	}
+	name := uint64(call.c.index)<<32 | call.id
+	if was, ok := k.counted[res.Token]; ok && was != name {
+		w.fail("the counter's value %d was given twice", res.Token)
+	}
+	k.counted[res.Token] = name
+	if t := call.highest["counter"]; res.Token <= t {
+		w.fail("the counter says %d after %d", res.Token, t)
+	}
+	k.counter = max(k.counter, res.Token)
+}
+
+// final compares everything that is certain with what the replicas say.
+func (k *checks) final(w *world) {
+	var n *Node
+	for _, x := range w.nodes {
+		if x.witness {
+			n = x.node
+		}
+	}
+	for _, c := range w.clients {
+		for _, id := range slices.Sorted(maps.Keys(c.open)) {
+			call := c.open[id]
+			w.fail("client %d #%d was never answered: %s, sent at %v", c.index, id, describe(call), call.sent)
+		}
+		keys := slices.SortedFunc(maps.Keys(c.known), func(a, b holding) int {
+			return cmp.Or(strings.Compare(a.owner, b.owner), strings.Compare(a.path, b.path), cmp.Compare(a.mode, b.mode))
+		})
+		for _, h := range keys {
+			b := c.known[h]
+			r := n.routes.Load()
+			ns := r.Resolve(h.path)
+			g := n.groupOf(ns)
+			res := n.logOf(g).local.Load().view(g).Inspect(ns, h.path)
+			if b.certain() && (!b.held || c.lasts(b)) {
+				k.compare(w, h, b, &res, "the end")
+			}
+			if c.dead && c.conn.told && h.mode == wire.ModeWrite && b.conn != nil && res.Owner == h.owner && len(b.open) == 0 && b.queued == 0 {
+				w.fail("%s holds %s, tied to a connection that closed long ago", h.owner, h.path)
+			}
+		}
+	}
+	for _, x := range w.nodes {
+		if x.node == nil || x.witness {
+			continue
+		}
+		x.node.waits.mu.Lock()
+		left := len(x.node.waits.calls)
+		x.node.waits.mu.Unlock()
+		if left > 0 {
+			w.fail("node %d keeps %d open calls that nobody waits for", x.index, left)
+		}
+		for i := range x.node.inflight {
+			if c := x.node.inflight[i].Load(); c != 0 {
+				w.fail("node %d counts %d requests under way in slot %d", x.index, c, i)
+			}
+		}
+	}
+}

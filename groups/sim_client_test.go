@@ -1,0 +1,572 @@
+package groups
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Clients of the simulation. Each has one session, which it takes from node to node as
+// connections break, and asks again what is not answered, as PROTOCOL.md has clients do.
+// What a client knows for certain of its owners' locks is compared with what is.
+
+// simClient is one client.
+type simClient struct {
+	w     *world
+	index int
+	id    [wire.SessionBytes]byte
+	epoch uint64
+	last  uint64 // request id
+	conn  *simConn
+	open  map[uint64]*simCall // not answered
+	known map[holding]*belief
+	dead  bool
+	grace uint64
+	keys  map[string]bool // of releases, by whether they are known to be done
+}
+
+// simConn is a connection of a client to a node, seen from both sides.
+type simConn struct {
+	c        *simClient
+	node     *simNode
+	life     int
+	session  *wire.Session
+	gone     bool // the client knows that it is
+	cut      bool // nothing passes any more
+	closed   bool // the node's side of it is closed
+	told     bool // the handler was told so
+	inflight int
+	tied     bool
+	arrives  time.Duration // of the last request
+	returns  time.Duration // of the last answer
+}
+
+// simCall is a request that is not answered.
+type simCall struct {
+	c       *simClient
+	id      uint64
+	req     *wire.Request
+	bound   bool
+	first   time.Duration // when it was sent first
+	sent    time.Duration // when it was sent last
+	conn    *simConn
+	again   bool // it was asked more than once
+	queued  bool
+	limit   time.Duration // when it must be answered
+	highest map[string]int64
+	held    map[holding]uint64 // what a read looked at, and as of which request that is known
+	settled uint64             // the ids below it are answered
+	done    bool               // its key is known to be done: it changes nothing
+
+	asserted   holding // what an assertion is about
+	assertedBy uint64  // the request that it is known from, 0: not for certain
+}
+
+// holding is an owner on a path, in a mode.
+type holding struct {
+	owner, path string
+	mode        wire.Mode
+}
+
+// belief is what a client knows of a holding.
+type belief struct {
+	open   map[uint64]bool // requests under way that touch it
+	issued uint64          // the last request that touches it
+	dirty  uint64          // what is known comes from requests after this one
+	last   uint64          // the request that it is known from
+	held   bool
+	token  int64
+	until  time.Duration // the lease lasts at least as long
+	queued uint64        // a request that took a polled place, 0: none
+	ns     string
+	conn   *simConn // the lease is tied to it
+}
+
+const never = 1 << 63
+
+// certain says that what is known is so.
+func (b *belief) certain() bool { return len(b.open) == 0 && b.last > b.dirty && b.queued == 0 }
+
+// lasts says that what is known to be held does not end with a connection: it is tied to none,
+// or to one that stands.
+func (c *simClient) lasts(b *belief) bool {
+	return b.conn == nil || b.conn == c.conn && !b.conn.gone && !b.conn.closed
+}
+
+func (w *world) addClient() {
+	c := &simClient{w: w, index: len(w.clients), open: make(map[uint64]*simCall), known: make(map[holding]*belief), grace: 2000}
+	binary.BigEndian.PutUint64(c.id[:], uint64(c.index+1))
+	w.clients = append(w.clients, c)
+}
+
+// connect takes the session to a node that is up, and asks again what is not answered.
+func (c *simClient) connect(n *simNode) {
+	w := c.w
+	if n.node == nil {
+		return
+	}
+	if c.conn != nil {
+		c.drop(0)
+	}
+	c.epoch++
+	c.conn = &simConn{c: c, node: n, life: n.life, session: &wire.Session{ID: c.id, Epoch: c.epoch, Window: 256}}
+	w.note("client %d connects to node %d, epoch %d", c.index, n.index, c.epoch)
+	for _, id := range slices.Sorted(maps.Keys(c.open)) {
+		call := c.open[id]
+		call.again, call.queued = true, false
+		for h := range c.touched(call) {
+			c.belief(h).dirty = max(c.belief(h).dirty, c.last)
+		}
+		c.send(call)
+	}
+}
+
+// drop gives the connection up; the node notices after a while.
+func (c *simClient) drop(late time.Duration) {
+	conn := c.conn
+	if conn == nil || conn.gone {
+		return
+	}
+	conn.gone, conn.cut = true, true
+	c.w.after(late, conn.close)
+}
+
+// close is the node's side of a connection that ends.
+func (conn *simConn) close() {
+	w := conn.c.w
+	switch {
+	case conn.closed || conn.node.life != conn.life || conn.node.node == nil:
+		conn.closed = true
+		return
+	case conn.node.still():
+		w.at(conn.node.pause, conn.close)
+		return
+	}
+	conn.closed = true
+	conn.tell()
+}
+
+// tell tells the handler that the connection is gone, once its calls are answered.
+func (conn *simConn) tell() {
+	if conn.closed && !conn.told && conn.inflight == 0 && conn.node.life == conn.life && conn.node.node != nil {
+		conn.told = true
+		c := conn.c
+		resumed := c.conn != conn && c.conn != nil && c.conn.node == conn.node && c.conn.life == conn.life
+		if resumed && conn.tied {
+			c.conn.tied = true
+		}
+		c.w.note("node %d sees client %d's epoch %d gone, tied %v, resumed %v", conn.node.index, c.index, conn.session.Epoch, conn.tied, resumed)
+		conn.node.node.Closed(conn.session, conn.tied || conn.session.Epoch > 1, resumed)
+	}
+}
+
+// nodeGone tells the client that a node crashed.
+func (c *simClient) nodeGone(n *simNode) {
+	if c.conn != nil && c.conn.node == n && !c.conn.gone {
+		c.conn.gone, c.conn.cut, c.conn.closed = true, true, true
+	}
+}
+
+// ask sends a new request.
+func (c *simClient) ask(req *wire.Request, bound bool) *simCall {
+	w := c.w
+	c.last++
+	call := &simCall{c: c, id: c.last, req: req, bound: bound, first: w.now}
+	c.open[call.id] = call
+	w.count.ops++
+	call.highest = w.check.tokensNow(w.nodes[len(w.nodes)-1].node.routes.Load(), req)
+	call.done = req.Op == wire.OpRelease && c.keys[req.Key]
+	for h := range c.touched(call) {
+		b := c.belief(h)
+		if len(b.open) > 0 && stepped(req.Op) {
+			b.dirty = max(b.dirty, call.id) // the order of the two is not promised
+		}
+		b.open[call.id], b.issued = true, call.id
+	}
+	if req.Op == wire.OpInspectPath {
+		call.held = w.check.certainOn(w, req.Path)
+	}
+	c.send(call)
+	return call
+}
+
+// belief is what is known of a holding of one of the client's owners.
+func (c *simClient) belief(h holding) *belief {
+	b := c.known[h]
+	if b == nil {
+		b = &belief{open: make(map[uint64]bool)}
+		c.known[h] = b
+	}
+	return b
+}
+
+// touches lists the holdings that a request may change.
+func (c *simClient) touches(req *wire.Request) map[holding]bool {
+	out := make(map[holding]bool)
+	for _, l := range req.Locks {
+		out[holding{req.Owner, l.Path, l.Mode}] = true
+	}
+	for _, r := range req.Releases {
+		out[holding{req.Owner, r.Path, r.Mode}] = true
+	}
+	switch req.Op {
+	case wire.OpReleaseAll, wire.OpRenew, wire.OpForceRelease:
+		for h := range c.known {
+			if h.owner == req.Owner && inDomains(req.Domains, h.path) {
+				out[h] = true
+			}
+		}
+	}
+	return out
+}
+
+// touched is touches, of a call: what its key is known to be done for changes nothing.
+func (c *simClient) touched(call *simCall) map[holding]bool {
+	if call.done {
+		return nil
+	}
+	return c.touches(call.req)
+}
+
+// stepping says that a request about an owner is carried out in steps, which may take
+// their turn before or after any other.
+func (c *simClient) stepping(owner string) bool {
+	for _, call := range c.open {
+		if stepped(call.req.Op) && call.req.Owner == owner {
+			return true
+		}
+	}
+	return false
+}
+
+// inDomains says that a path may be meant by the domains of a request: each is the namespace
+// that it lies in itself, which may reach above it, up to the first segment.
+func inDomains(domains []string, path string) bool {
+	return len(domains) == 0 || slices.ContainsFunc(domains, func(d string) bool {
+		if parts := strings.SplitN(d, "/", 3); len(parts) > 2 {
+			d = parts[0] + "/" + parts[1]
+		}
+		return strings.HasPrefix(path, d)
+	})
+}
+
+// stepped says that a request is carried out in steps, beside those of its session that
+// are not answered.
+func stepped(op wire.Op) bool {
+	return op == wire.OpReleaseAll || op == wire.OpRenew || op == wire.OpForceRelease
+}
+
+// send sends a request on the connection, if there is one.
+func (c *simClient) send(call *simCall) {
+	w := c.w
+	conn := c.conn
+	if conn == nil || conn.gone {
+		return // it is sent with the next connection
+	}
+	call.conn, call.sent = conn, w.now
+	call.settled = c.last + 1
+	for id := range c.open {
+		call.settled = min(call.settled, id)
+	}
+	call.limit = 0
+	if call.req.Flags&wire.FlagWait != 0 {
+		call.limit = time.Duration(call.req.QueueTTLMillis) * time.Millisecond
+	}
+	call.limit += w.now + conn.node.cfg.RequestTimeout
+	w.note("client %d #%d %s", c.index, call.id, describe(call))
+	conn.arrives = max(conn.arrives, w.now+w.between(20*time.Microsecond, 500*time.Microsecond))
+	w.at(conn.arrives, func() { conn.arrive(call) })
+}
+
+// arrive hands a request to the node, with all else that arrives then.
+func (conn *simConn) arrive(call *simCall) {
+	w := conn.c.w
+	switch {
+	case conn.closed || conn.node.life != conn.life || conn.node.node == nil:
+		return
+	case conn.node.still():
+		conn.arrives = max(conn.arrives, conn.node.pause)
+		w.at(conn.node.pause, func() { conn.arrive(call) })
+		return
+	}
+	body, nargs := wire.AppendArgs(nil, call.req)
+	req := new(wire.Request)
+	if err := wire.DecodeArgs(call.req.Op, body, nargs, req); err != nil {
+		w.fail("a request of the simulation is not well formed: %v", err)
+		return
+	}
+	if err := req.Validate(); err != nil {
+		w.fail("a request of the simulation is not valid: %s: %s", describe(call), err.Message)
+		return
+	}
+	wc := &wire.Call{ID: call.id, Op: req.Op, NArgs: nargs, Body: body, Req: req, Session: conn.session, To: conn, Ctx: call, Settled: call.settled}
+	if call.bound {
+		wc.Bound, wc.Grace = true, conn.c.grace
+		conn.tied = true
+	}
+	conn.inflight++
+	conn.node.node.Serve([]*wire.Call{wc})
+}
+
+// Reply implements wire.Replier.
+func (conn *simConn) Reply(wc *wire.Call) {
+	call, res := wc.Ctx.(*simCall), wc.Res
+	c := conn.c
+	if !call.queued || call.conn != conn {
+		conn.inflight--
+	}
+	conn.back(func() {
+		if c.open[call.id] != call {
+			c.w.fail("client %d #%d is answered twice: %s", c.index, call.id, answerOf(&res))
+			return
+		}
+		delete(c.open, call.id)
+		c.answered(call, &res)
+	})
+	if conn.closed {
+		conn.c.w.after(0, conn.tell)
+	}
+}
+
+// Queued implements wire.Replier.
+func (conn *simConn) Queued(wc *wire.Call, res *wire.Result) {
+	call := wc.Ctx.(*simCall)
+	if call.conn == conn && !call.queued {
+		call.queued = true
+		conn.inflight--
+		if conn.closed {
+			conn.c.w.after(0, conn.tell)
+		}
+	}
+}
+
+// Flush implements wire.Replier.
+func (conn *simConn) Flush() {}
+
+// back brings an answer to the client, in order, unless the connection is gone by then.
+func (conn *simConn) back(do func()) {
+	w := conn.c.w
+	conn.returns = max(conn.returns, w.now+w.between(20*time.Microsecond, 500*time.Microsecond))
+	w.at(conn.returns, func() {
+		if !conn.cut {
+			do()
+		}
+	})
+}
+
+// uncertain says that an answer leaves open whether the request was carried out.
+func uncertain(res *wire.Result) bool {
+	return res.Code == wire.DeadlineExceeded || res.Code == wire.Aborted || res.Code == wire.Cancelled
+}
+
+// answered takes an answer in.
+func (c *simClient) answered(call *simCall, res *wire.Result) {
+	w := c.w
+	w.count.answers++
+	w.note("client %d #%d answered %s", c.index, call.id, answerOf(res))
+	req := call.req
+	touched := c.touched(call)
+	for h := range touched {
+		b := c.belief(h)
+		delete(b.open, call.id)
+		if stepped(req.Op) && b.issued > call.id {
+			b.dirty = max(b.dirty, b.issued)
+		}
+	}
+	if uncertain(res) || res.Code != wire.OK && (call.again || stepped(req.Op)) {
+		for h := range touched {
+			c.belief(h).dirty = max(c.belief(h).dirty, c.last)
+		}
+		w.disturb(req, true)
+		return
+	}
+	ok, sure := res.Code == wire.OK, false // sure: what was known before still is
+	know := func(h holding, set func(b *belief)) {
+		if b := c.belief(h); call.id > b.last && call.id > b.dirty {
+			sure = b.last > b.dirty
+			b.last = call.id
+			set(b)
+			if w.disturbed(h) || c.stepping(h.owner) {
+				b.dirty = max(b.dirty, b.issued)
+			}
+		}
+	}
+	ttl := time.Duration(req.TTLMillis)*time.Millisecond - maxStep - 10*time.Millisecond
+	switch {
+	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusOK:
+		w.check.token(w, call, res)
+		for h := range touched {
+			if b := c.belief(h); req.Flags&wire.FlagWait != 0 && call.id != b.issued {
+				b.dirty = max(b.dirty, b.issued) // its turn came after that of later ones
+			}
+		}
+		for _, l := range req.Locks {
+			know(holding{req.Owner, l.Path, l.Mode}, func(b *belief) {
+				if !b.held || !sure || !c.lasts(b) {
+					b.until = 0
+				}
+				b.held, b.token, b.ns = true, res.Token, res.Namespace
+				b.until = max(b.until, call.sent+ttl)
+				if call.again {
+					b.until = max(b.until, call.first+ttl) // its lease may have begun with the first
+				}
+				if b.conn = nil; call.bound {
+					b.conn = call.conn
+				}
+			})
+		}
+		for h, b := range c.known { // any grant ends the owner's polled places in the namespace
+			if h.owner == req.Owner && b.queued != 0 && b.queued < call.id && b.ns == res.Namespace && !touched[h] {
+				b.queued, b.dirty = 0, max(b.dirty, b.issued) // it may have been granted before
+			}
+		}
+		for h := range touched {
+			c.belief(h).queued = 0
+		}
+		for _, r := range req.Releases {
+			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held = false })
+		}
+		w.check.exclusive(w, c, req)
+		if req.Key != "" {
+			w.check.keyed(w, call, res)
+		}
+	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusQueued:
+		for h := range touched {
+			b := c.belief(h)
+			b.queued, b.ns = call.id, res.Namespace
+		}
+	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusLost:
+		for h := range touched {
+			c.belief(h).dirty = max(c.belief(h).dirty, c.last)
+		}
+	case req.Op == wire.OpRelease && ok && !call.done:
+		if req.Key != "" {
+			c.keys[req.Key] = true
+		}
+		for _, r := range req.Releases {
+			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held = false })
+		}
+	case req.Op == wire.OpReleaseAll && ok:
+		for h := range touched {
+			if len(req.Domains) > 0 { // which namespace the path lies in is not known
+				b := c.belief(h)
+				b.dirty = max(b.dirty, b.issued)
+				continue
+			}
+			know(h, func(b *belief) { b.held = false })
+			if b := c.belief(h); b.queued != 0 && b.queued < call.id {
+				b.queued = 0
+			}
+		}
+	case req.Op == wire.OpRenew && ok && len(req.Domains) > 0: // nor whose leases it made longer
+	case req.Op == wire.OpRenew && ok && res.Status == wire.StatusOK:
+		for h := range touched {
+			b := c.belief(h)
+			if b.held && b.certain() && b.last < call.id && w.now < b.until {
+				b.until = call.sent + ttl
+			}
+		}
+	case req.Op == wire.OpRenew && ok:
+		for h := range touched {
+			b := c.belief(h)
+			if b.held && b.certain() && b.last < call.id && w.now < b.until && c.lasts(b) && (b.conn == nil || b.conn == call.conn) {
+				w.fail("client %d #%d: renew of %s answers LOST, which holds %s until %v at least", c.index, call.id, req.Owner, h.path, b.until)
+			}
+		}
+	case req.Op == wire.OpForceRelease, req.Op == wire.OpSetPolicy, req.Op == wire.OpDeletePolicy:
+		w.disturb(req, false)
+	case req.Op == wire.OpInspectPath && ok:
+		w.check.read(w, call, res)
+	case req.Op == wire.OpIncrToken && ok:
+		w.check.incr(w, call, res)
+	case req.Op == wire.OpAssertFencing && ok:
+		w.check.asserted(w, call, res)
+	}
+}
+
+// disturbs says that a request may change a holding of another client's.
+func disturbs(req *wire.Request, h holding) bool {
+	switch req.Op {
+	case wire.OpForceRelease:
+		return h.owner == req.Owner
+	case wire.OpSetPolicy, wire.OpDeletePolicy:
+		return strings.HasPrefix(h.path, req.Namespace)
+	}
+	return false
+}
+
+// disturbed says that a request is under way that disturbs a holding.
+func (w *world) disturbed(h holding) bool {
+	for _, req := range w.lingers {
+		if disturbs(req, h) {
+			return true
+		}
+	}
+	for _, c := range w.clients {
+		for _, call := range c.open {
+			if disturbs(call.req, h) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// disturb takes note that a request may have changed other owners' locks, or may yet.
+func (w *world) disturb(req *wire.Request, yet bool) {
+	if yet && req.Op == wire.OpForceRelease {
+		w.lingers = append(w.lingers, req)
+	}
+	for _, c := range w.clients {
+		for h, b := range c.known {
+			if disturbs(req, h) {
+				b.dirty = max(b.dirty, c.last)
+				if yet {
+					b.dirty = never
+				}
+			}
+		}
+	}
+}
+
+// describe is a request for the trace.
+func describe(call *simCall) string {
+	r := call.req
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s owner=%s", r.Op, r.Owner)
+	for _, l := range r.Locks {
+		fmt.Fprintf(&b, " %s:%d", l.Path, l.Mode)
+		if l.State != 0 {
+			b.WriteString(" held")
+		}
+	}
+	for _, l := range r.Releases {
+		fmt.Fprintf(&b, " %s:%d", l.Path, l.Mode)
+	}
+	for _, s := range []struct {
+		name string
+		v    any
+		has  bool
+	}{
+		{"ttl", r.TTLMillis, r.TTLMillis != 0}, {"queue", r.QueueTTLMillis, r.QueueTTLMillis != 0}, {"token", r.Token, r.Token != 0},
+		{"flags", r.Flags, r.Flags != 0}, {"key", r.Key, r.Key != ""}, {"ns", r.Namespace, r.Namespace != ""},
+		{"path", r.Path, r.Path != ""}, {"paths", r.Paths, len(r.Paths) > 0}, {"domains", r.Domains, len(r.Domains) > 0}, {"bound", true, call.bound}, {"again", true, call.again},
+	} {
+		if s.has {
+			fmt.Fprintf(&b, " %s=%v", s.name, s.v)
+		}
+	}
+	return b.String()
+}
+
+func answerOf(r *wire.Result) string {
+	if r.Code != wire.OK {
+		return fmt.Sprintf("%s %q", r.Code, r.Message)
+	}
+	return fmt.Sprintf("status=%d reason=%d path=%s owner=%s token=%d flag=%v", r.Status, r.Reason, r.Path, r.Owner, r.Token, r.Flag)
+}

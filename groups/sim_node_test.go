@@ -1,0 +1,321 @@
+package groups
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+	"github.com/zeebo/xxh3"
+
+	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// simNode is a machine that a node lives on.
+type simNode struct {
+	w       *world
+	index   int
+	host    string // raft host id
+	cfg     Config
+	fs      *vfs.MemFS
+	node    *Node // nil while it is down
+	life    int   // grows with each crash
+	pause   time.Duration
+	witness bool
+	pipes   map[string]*simEnd // by host: the connection that this node dialed
+	rate    float64            // of its clock
+	step    time.Duration      // of its time of day
+	limits  func(*limits)      // what it states beside its build's
+}
+
+// still says that the machine stands still, as if stopped by a signal.
+func (n *simNode) still() bool { return n.w.now < n.pause }
+
+// Mono and Wall make the machine its node's clock.
+func (n *simNode) Mono() time.Duration {
+	return time.Hour + time.Duration(float64(n.w.now)*n.rate)
+}
+
+func (n *simNode) Wall() time.Time {
+	return time.Unix(1_700_000_000, 0).Add(n.w.now + n.step)
+}
+
+// simBirth is what a run's cluster was founded with.
+type simBirth struct {
+	nodes, logs, groups, segments int
+	sessions                      int // that a log remembers, 0: as its build has it
+}
+
+// addNode makes a machine with an empty disk and a node's identity.
+func (w *world) addNode(b simBirth, witness bool) *simNode {
+	i := len(w.nodes)
+	host := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "host %d", i)).String()
+	n := &simNode{w: w, index: i, host: host, fs: vfs.NewCrashableMem(), witness: witness, rate: 1 + 0.01*(w.rng.Float64()-0.5)}
+	n.cfg = Config{
+		DataDir: filepath.Join(w.dir, fmt.Sprint("n", i)), NodeID: fmt.Sprint("n-", i), GroupCount: b.groups, LogCount: b.logs,
+		Segments: b.segments, ReplicationFactor: 3, RequestTimeout: 10 * time.Second, ElectionMin: simElection,
+		SnapshotLog: 200, KeepEntries: 100, MaxQueued: 64, FS: n.fs, Clock: n, Free: func(string) (uint64, error) { return 1 << 40, nil },
+		folding: foldBounds{
+			age: 3 * time.Second, many: 3, most: 12, every: 2 * time.Second, slice: 4, pause: 4 * time.Millisecond,
+		},
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	if b.sessions > 0 {
+		n.limits = func(l *limits) { l.MaxSessions = b.sessions }
+	}
+	if witness {
+		n.rate = 1
+	}
+	w.nodes = append(w.nodes, n)
+	return n
+}
+
+// found writes the identity of a machine's node.
+func (n *simNode) found(b simBirth) error {
+	id := &identity{
+		Format: rows.NewestFormat, ClusterID: uuid.NewSHA1(uuid.Nil, []byte("cluster")).String(), NodeID: n.cfg.NodeID, HostID: n.host,
+		GroupCount: b.groups, LogCount: b.logs, Segments: b.segments, Algorithm: wire.RecursiveRW.String(), Replication: 3,
+		Seats: make(map[uint64]seat), Dropped: make(map[uint64]uint64),
+	}
+	for _, shard := range n.w.shards {
+		if r := n.w.logs[shard].reps[n.index]; r != nil {
+			id.Seats[shard] = seat{Replica: r.id}
+		}
+	}
+	raft := filepath.Join(n.cfg.DataDir, "raft")
+	if err := os.MkdirAll(raft, 0o700); err != nil {
+		return err
+	}
+	owner := uuid.MustParse(n.host)
+	if err := os.WriteFile(filepath.Join(raft, raftOwner), append(make([]byte, 8), owner[:]...), 0o600); err != nil {
+		return err
+	}
+	return id.save(n.cfg.DataDir)
+}
+
+// start starts the machine's node.
+func (n *simNode) start() {
+	w := n.w
+	n.life++
+	n.pipes = make(map[string]*simEnd)
+	cfg := n.cfg
+	cfg.FS = n.fs
+	cfg.Fatal = func(err error) { w.fail("node %d ends: %v", n.index, err) }
+	life := n.life
+	cfg.seams = &seams{
+		raft:    func(*Node) raft { return &simRaft{w: w, node: n, life: life, by: make(map[uint64]*simRaftLog)} },
+		tasks:   &simTasks{w, n, life},
+		peer:    func(host string) peerConn { return n.dial(host) },
+		process: uint64(n.index+1)<<32 | uint64(n.life),
+		limits:  n.limits,
+	}
+	node, err := Open(cfg)
+	if err != nil {
+		w.fail("node %d does not start: %v", n.index, err)
+		return
+	}
+	for _, shard := range w.shards {
+		for _, r := range w.logs[shard].reps {
+			if r != nil {
+				node.book.Add(shard, r.id, r.node.host)
+			}
+		}
+	}
+	n.node = node
+	w.note("node %d starts, queue limit %d", n.index, cfg.MaxQueued)
+}
+
+// crash ends the machine's node at once. With lost its disk forgets what was not synced.
+func (n *simNode) crash(lost bool) {
+	w := n.w
+	if n.node == nil {
+		return
+	}
+	w.note("node %d crashes, its disk keeps what was not synced: %v", n.index, !lost)
+	w.kill(n)
+	n.life++
+	for _, shard := range w.shards {
+		l := w.logs[shard]
+		if l.leader == n { // it does not lead the same term again
+			l.leader, l.lostAt, l.electAt = nil, w.now, w.now+w.between(simElection, 2*simElection)
+			if w.chance(0.3) {
+				l.electAt = w.now + w.between(0, 200*time.Millisecond) // others stand at once
+			}
+		}
+		if r := l.reps[n.index]; r != nil {
+			r.m, r.reads, r.pumping = nil, nil, false
+		}
+	}
+	db := n.node.store
+	n.node = nil
+	w.cutPipes(func(a, b *simNode) bool { return a == n || b == n })
+	for _, c := range w.clients {
+		c.nodeGone(n)
+	}
+	if lost {
+		kept := n.fs.CrashClone(vfs.CrashCloneCfg{})
+		_ = db.close()
+		n.fs = kept
+	} else if err := db.close(); err != nil {
+		w.fail("close: %v", err)
+	}
+}
+
+// reach says that two machines reach each other.
+func (w *world) reach(a, b *simNode) bool {
+	if a == b || a.witness || b.witness {
+		return true
+	}
+	return !w.cut[pairOf(a.index, b.index)]
+}
+
+func pairOf(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
+
+// split cuts the machines into two parts by bits of which.
+func (w *world) split(which int) {
+	var parts [2][]string
+	for _, n := range w.nodes {
+		if !n.witness {
+			parts[which>>n.index&1] = append(parts[which>>n.index&1], fmt.Sprint(n.index))
+		}
+	}
+	w.note("network splits: %s | %s", strings.Join(parts[0], " "), strings.Join(parts[1], " "))
+	for _, a := range w.nodes {
+		for _, b := range w.nodes {
+			if a.index < b.index && which>>a.index&1 != which>>b.index&1 && !a.witness && !b.witness {
+				w.cut[pairOf(a.index, b.index)] = true
+			}
+		}
+	}
+	w.cutPipes(func(a, b *simNode) bool { return !w.reach(a, b) })
+}
+
+// cutPipes ends the connections between nodes that are.
+func (w *world) cutPipes(are func(a, b *simNode) bool) {
+	for _, a := range w.nodes {
+		for _, b := range w.nodes {
+			if e := a.pipes[b.host]; e != nil && are(a, b) {
+				e.cutPipe()
+			}
+		}
+	}
+}
+
+func (w *world) heal() {
+	if len(w.cut) > 0 {
+		w.note("network heals")
+	}
+	clear(w.cut)
+}
+
+func (w *world) hostOf(host string) *simNode {
+	for _, n := range w.nodes {
+		if n.host == host {
+			return n
+		}
+	}
+	return nil
+}
+
+// simEnd is one end of a connection between nodes.
+type simEnd struct {
+	w      *world
+	node   *simNode
+	life   int
+	other  *simEnd
+	at     time.Duration // when the last frame sent arrives
+	unsent int
+	closed bool // here
+}
+
+// dial is the connection from this node to another, nil when there can be none.
+func (n *simNode) dial(host string) peerConn {
+	w := n.w
+	to := w.hostOf(host)
+	if to == nil || to.node == nil || n.node == nil || !w.reach(n, to) {
+		return nil
+	}
+	if e := n.pipes[host]; e != nil && !e.closed {
+		return e
+	}
+	a := &simEnd{w: w, node: n, life: n.life}
+	b := &simEnd{w: w, node: to, life: to.life}
+	a.other, b.other = b, a
+	n.pipes[host] = a
+	return a
+}
+
+func (e *simEnd) alive() bool { return !e.closed && e.node.life == e.life && e.node.node != nil }
+
+// Send implements peerConn.
+func (e *simEnd) Send(frame []byte) bool {
+	w := e.w
+	if e.closed {
+		return false
+	}
+	f := append([]byte(nil), frame...)
+	w.detail("node %d sends %d bytes %x to node %d", e.node.index, len(f), xxh3.Hash(f), e.other.node.index)
+	e.unsent += len(f)
+	e.at = max(e.at, w.now+w.between(30*time.Microsecond, 2*time.Millisecond))
+	to := e.other
+	var arrive func()
+	arrive = func() {
+		if !to.alive() {
+			e.unsent -= len(f)
+			return
+		}
+		if to.node.still() {
+			w.at(to.node.pause, arrive)
+			return
+		}
+		e.unsent -= len(f)
+		to.node.node.forwarded(to, e.node.host, f)
+	}
+	w.at(e.at, arrive)
+	return true
+}
+
+// Unsent implements peerConn.
+func (e *simEnd) Unsent() int { return e.unsent }
+
+// Close implements peerConn.
+func (e *simEnd) Close(error) { e.cutPipe() }
+
+// cutPipe ends the connection. Each end notices at a time of its own.
+func (e *simEnd) cutPipe() {
+	w := e.w
+	for _, x := range []*simEnd{e, e.other} {
+		if x.closed {
+			continue
+		}
+		if e.node.pipes[e.other.node.host] == e {
+			delete(e.node.pipes, e.other.node.host)
+		}
+		late := w.between(0, 50*time.Millisecond)
+		if w.chance(0.2) {
+			late = w.between(0, 6*time.Second) // the packets just stop
+		}
+		if x == e {
+			late = 0
+		}
+		var gone func()
+		gone = func() {
+			if x.closed || x.node.life != x.life || x.node.node == nil {
+				return
+			}
+			if x.node.still() {
+				w.at(x.node.pause, gone)
+				return
+			}
+			x.closed = true
+			x.node.node.peerGone(x)
+		}
+		w.after(late, gone)
+	}
+}

@@ -1,0 +1,2 @@
+// Package tcp is what connections of clients and of nodes need of the kernel alike.
+package tcp

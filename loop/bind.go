@@ -1,0 +1,71 @@
+package loop
+
+import (
+	"slices"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// bond is what a bind or an unbind says of an owner. It counts from when it is asked, so that
+// no lease is missed that is taken meanwhile; and not any more when it was refused. So of each
+// owner those are kept that are not answered, in their order, and before them the last that
+// was carried out. The last of all counts.
+type bond struct {
+	id    uint64 // of the request
+	grace uint64 // ms
+	off   bool   // it was an unbind
+}
+
+// bind takes note of a bind or an unbind that is about to be handed over.
+func (s *session) bind(id uint64, req *wire.Request) *wire.Error {
+	bonds, bound := s.bound[req.Owner]
+	said := slices.ContainsFunc(bonds, func(b bond) bool { return b.id == id })
+	switch {
+	case said: // a repeat
+		return nil
+	case req.Op == wire.OpUnbind && bound:
+		s.bound[req.Owner] = append(bonds, bond{id: id, off: true})
+	case req.Op == wire.OpBind:
+		if !bound && len(s.bound) >= s.srv.opt.BoundOwners {
+			return wire.Errorf(wire.ResourceExhausted,
+				"%d owners are bound to this connection, at most %d are taken", len(s.bound), s.srv.opt.BoundOwners)
+		}
+		if s.bound == nil {
+			s.bound = make(map[string][]bond)
+		}
+		s.bound[string([]byte(req.Owner))] = append(bonds, bond{id: id, grace: req.GraceMillis})
+	}
+	return nil
+}
+
+// boundBy is how an owner hangs on the connection.
+func (s *session) boundBy(owner string) (grace uint64, ok bool) {
+	bonds := s.bound[owner]
+	if len(bonds) == 0 {
+		return 0, false
+	}
+	last := bonds[len(bonds)-1]
+	return last.grace, !last.off
+}
+
+// bondAnswered takes note of what became of a bind or an unbind: it was carried out, may have
+// been, or surely was not.
+func (s *session) bondAnswered(owner string, id uint64, code wire.Code, again bool) {
+	bonds := s.bound[owner]
+	at := slices.IndexFunc(bonds, func(b bond) bool { return b.id == id })
+	switch {
+	case at < 0: // one that came after it was carried out
+		return
+	case code == wire.OK || code == wire.DeadlineExceeded:
+		bonds = bonds[at:]
+	case again: // it says nothing of the first time
+		return
+	default:
+		bonds = slices.Delete(bonds, at, at+1)
+	}
+	if len(bonds) == 0 || len(bonds) == 1 && bonds[0].off {
+		delete(s.bound, owner)
+		return
+	}
+	s.bound[owner] = bonds
+}
