@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	gvfs "github.com/lni/vfs"
 	"go.uber.org/goleak"
 
 	"github.com/pathlockd/pathlockd/groups"
@@ -68,10 +66,11 @@ func (s *sharedNode) get(t testing.TB) *groups.Node {
 		if s.dir, s.err = os.MkdirTemp("", "loop"); s.err != nil {
 			return
 		}
+		// On a real disk: one in memory would be seen on the heap, which tests measure.
 		s.node, s.err = groups.Open(groups.Config{
 			DataDir: s.dir, RaftAddr: freePort(t), Bootstrap: true, Segments: 1, GroupCount: 16, LogCount: 2,
 			ElectionMin: 300 * time.Millisecond, Heartbeat: 50 * time.Millisecond, MaxQueued: 1 << 20,
-			RaftFS: gvfs.NewMem(), FS: vfs.NewMem(), Log: quiet,
+			Log: quiet,
 		})
 		if s.err == nil && !s.node.WaitReady(20*time.Second) {
 			s.err = fmt.Errorf("the node is not ready")

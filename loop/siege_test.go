@@ -1,10 +1,15 @@
 package loop_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -140,7 +145,7 @@ func (g *siege) over(most int64) {
 	eventually(g.t, "all connections are gone", func() bool { return g.s.Connections() == 0 })
 	close(g.end)
 	<-g.ended
-	const left = 8 << 20 // the bystander's raft log is in memory too: some KiB a pair
+	const left = 8 << 20 // the bystander's locks are in the databases' memory: some KiB a pair
 	peak, after := int64(g.peak)-g.before, int64(0)
 	for range 100 { // what took leave may be on its way out still
 		if after = heap() - g.before; after <= left {
@@ -153,8 +158,30 @@ func (g *siege) over(most int64) {
 		g.t.Errorf("the heap grew by %.1f MiB, want at most %.1f", mib(peak), mib(most))
 	}
 	if after > left {
-		g.t.Errorf("%.1f MiB of heap are left behind, want at most %.1f", mib(after), mib(left))
+		g.t.Errorf("%.1f MiB of heap are left behind, want at most %.1f; what is alive:\n%s", mib(after), mib(left), alive(40))
 	}
+}
+
+// alive lists who allocated most of what is on the heap.
+func alive(lines int) string {
+	records := make([]runtime.MemProfileRecord, 10_000)
+	n, _ := runtime.MemProfile(records, false)
+	records = records[:min(n, len(records))]
+	slices.SortFunc(records, func(a, b runtime.MemProfileRecord) int { return cmp.Compare(b.InUseBytes(), a.InUseBytes()) })
+	var b strings.Builder
+	for _, r := range records[:min(lines, len(records))] {
+		fmt.Fprintf(&b, "%7.2f MiB", mib(r.InUseBytes()))
+		frames := runtime.CallersFrames(r.Stack())
+		for range 6 {
+			f, more := frames.Next()
+			fmt.Fprintf(&b, " %s:%d", f.Function, f.Line)
+			if !more {
+				break
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
 
 func mib(b int64) float64 { return float64(b) / (1 << 20) }

@@ -47,7 +47,8 @@ type ear struct {
 	cursor map[uint64]wire.Position // nil: it is not subscribed yet
 	live   chan struct{}            // closed once it is
 	number uint64                   // on this connection, 0: not subscribed on it
-	wants  int64                    // token of a grant that is to be heard, 0: none
+	wants  bool                     // a grant that is to be heard
+	token  int64                    // of it: 0 if it is a read
 	since  time.Duration            // it was asked for
 	done   bool                     // its owner's turn is over
 }
@@ -78,7 +79,7 @@ func (l *listener) follow(owner, namespace string) {
 func (l *listener) granted(owner, namespace string, token int64, since time.Duration) {
 	l.change(owner, func(x *ear) {
 		if x.Namespace == namespace {
-			x.wants, x.since = token, since
+			x.wants, x.token, x.since = true, token, since
 		}
 	})
 }
@@ -97,7 +98,7 @@ func (l *listener) change(owner string, do func(*ear)) {
 
 // waits says that something is to be heard that was not. The lock is held.
 func (x *ear) waits() bool {
-	return x.wants != 0 && x.From <= x.since && !x.Granted(x.wants) && !x.Missed(x.since)
+	return x.wants && x.From <= x.since && !x.Granted(x.token) && !x.Missed(x.since)
 }
 
 // prune takes ears off that have nothing more to hear.
