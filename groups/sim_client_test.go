@@ -65,6 +65,10 @@ type simCall struct {
 
 	asserted   holding // what an assertion is about
 	assertedBy uint64  // the request that it is known from, 0: not for certain
+
+	behind   *simCall // an acquire that was sent right before this renewal
+	follower *simCall // the renewal that was sent right behind this acquire
+	ok, lost bool     // what it was answered
 }
 
 // holding is an owner on a path, in a mode.
@@ -386,6 +390,12 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 		return
 	}
 	ok, sure := res.Code == wire.OK, false // sure: what was known before still is
+	call.ok, call.lost = ok && res.Status == wire.StatusOK, ok && res.Status == wire.RenewLost
+	for _, r := range []*simCall{call, call.follower} {
+		if r != nil && r.behind != nil {
+			w.check.renewed(w, r)
+		}
+	}
 	know := func(h holding, set func(b *belief)) {
 		if b := c.belief(h); call.id > b.last && call.id > b.dirty {
 			sure = b.last > b.dirty
@@ -491,13 +501,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 
 // disturbs says that a request may change a holding of another client's.
 func disturbs(req *wire.Request, h holding) bool {
-	switch req.Op {
-	case wire.OpForceRelease:
-		return h.owner == req.Owner
-	case wire.OpSetPolicy, wire.OpDeletePolicy:
-		return strings.HasPrefix(h.path, req.Namespace)
-	}
-	return false
+	return req.Op == wire.OpForceRelease && h.owner == req.Owner
 }
 
 // disturbed says that a request is under way that disturbs a holding.

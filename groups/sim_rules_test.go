@@ -26,7 +26,9 @@ func (c *simClient) more(n [6]int) {
 		return
 	}
 	owner, path := c.owner(n[1]), simPath(n[2])
-	switch x := n[3] % 20; {
+	switch x := n[3] % 23; {
+	case x >= 20:
+		c.renewBehind(n)
 	case x < 5:
 		c.several(owner, path, n)
 	case x < 9:
@@ -45,6 +47,32 @@ func (c *simClient) more(n [6]int) {
 }
 
 func simDomain(n int) string { return []string{"h:/a", "g:/", "h:/", "h:/b", "h:/a/b"}[n%5] }
+
+// renewBehind takes a lock and renews its lease right behind, without waiting for the first
+// answer: the second cannot say that there is no lease when the first one said that there is.
+// Its namespace stays, while others are made of parts of it.
+func (c *simClient) renewBehind(n [6]int) {
+	ns := []string{"h:/a", "g:/x"}[n[2]%2]
+	owner, path := fmt.Sprintf("o%dr", c.index), fmt.Sprintf("%s/r/%d", ns, c.index) // nobody kills it, nor is in its way
+	taken := c.ask(&wire.Request{
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagNoQueue,
+	}, false)
+	renewed := c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{ns}}, false)
+	renewed.behind, taken.follower = taken, renewed
+	if n[4]%2 == 0 {
+		c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
+	}
+}
+
+// renewed fails when a renewal says that there is no lease, and what it came behind said that
+// there is one. Whichever is answered last looks.
+func (k *checks) renewed(w *world, call *simCall) {
+	taken := call.behind
+	if !taken.ok || !call.lost || taken.again || call.again {
+		return
+	}
+	w.fail("client %d #%d: renew of %s in %s answers LOST, right behind #%d, which took a lock there", call.c.index, call.id, call.req.Owner, call.req.Domains[0], taken.id)
+}
 
 // several asks for two paths at once, perhaps letting go of a third, perhaps with a token of
 // its own.

@@ -65,16 +65,21 @@ func planOf(seed uint64) simPlan {
 		p.birth.sessions = 3
 	}
 	p.end = time.Duration(10+rng.IntN(80)) * time.Second
-	all := 0
-	for _, x := range simWeights {
-		all += x
+	// Each run has some kinds of faults often and others never: what needs two of one kind
+	// soon after each other is not met by a mix that is the same in all.
+	weights, all := simWeights, 0
+	for kind := range weights {
+		if kind > stepPipeline && kind < stepCrowd {
+			weights[kind] *= []int{0, 1, 1, 1, 4}[rng.IntN(5)]
+		}
+		all += weights[kind]
 	}
 	calm := rng.IntN(3) == 0 // some runs have few faults and many requests
 	for n := 200 + rng.IntN(800); n > 0; n-- {
 		s := simStep{at: time.Duration(rng.Int64N(int64(p.end)))}
 		at := rng.IntN(all)
-		for at >= simWeights[s.kind] {
-			at -= simWeights[s.kind]
+		for at >= weights[s.kind] {
+			at -= weights[s.kind]
 			s.kind++
 		}
 		if calm && s.kind > stepReconnect && s.kind != stepPolicy && s.kind != stepMore && rng.IntN(4) != 0 {
@@ -84,8 +89,41 @@ func planOf(seed uint64) simPlan {
 			s.n[i] = rng.IntN(1 << 20)
 		}
 		p.steps = append(p.steps, s)
+		if s.kind > stepPipeline && s.kind < stepWall && rng.IntN(2) == 0 {
+			p.steps = append(p.steps, flurry(rng, s)...)
+		}
 	}
 	return p
+}
+
+// flurry draws what happens right around a step: requests that are under way while a
+// connection breaks, a leader changes or a subtree moves, and at times a fault in the middle.
+func flurry(rng *rand.Rand, s simStep) (around []simStep) {
+	scale := []time.Duration{time.Millisecond, 5 * time.Millisecond, 50 * time.Millisecond}[rng.IntN(3)]
+	breaks := s.kind == stepReconnect || s.kind == stepDrop || s.kind == stepDie
+	for n := 2 + rng.IntN(10); n > 0; n-- {
+		x := simStep{kind: []int{stepAsk, stepAsk, stepAsk, stepPipeline, stepMore, stepMore}[rng.IntN(6)]}
+		for i := range x.n {
+			x.n[i] = rng.IntN(1 << 20)
+		}
+		x.at = s.at + time.Duration(rng.Int64N(int64(scale)))
+		if breaks { // before it, by the client whose connection it is, and tied to that more often
+			x.at, x.n[0] = s.at-time.Duration(rng.Int64N(int64(scale))), s.n[0]
+			if rng.IntN(2) == 0 {
+				x.n[5] -= x.n[5] % 9
+			}
+		}
+		around = append(around, x)
+	}
+	if !breaks && rng.IntN(3) == 0 {
+		x := simStep{kind: []int{stepCrash, stepPause, stepSplit, stepSplit, stepElect, stepPipes, stepReconnect, stepDrop}[rng.IntN(8)]}
+		for i := range x.n {
+			x.n[i] = rng.IntN(1 << 20)
+		}
+		x.at = s.at + time.Duration(rng.Int64N(int64(scale)))
+		around = append(around, x)
+	}
+	return around
 }
 
 // simulate carries a plan out and returns the world at its end.
@@ -265,7 +303,11 @@ func (w *world) do(s simStep) {
 		w.at(node.pause, nil)
 	case stepSplit:
 		w.split(s.n[1])
-		w.after(time.Duration(s.n[2]%15000)*time.Millisecond, w.heal)
+		d := time.Duration(s.n[2]%15000) * time.Millisecond
+		if s.n[3]%4 == 0 { // longer than anybody waits
+			d *= 3
+		}
+		w.after(d, w.heal)
 	case stepHeal:
 		w.heal()
 	case stepElect:

@@ -162,7 +162,10 @@ func TestStanding(t *testing.T) {
 	}{{Joining, "this node is kept out of the cluster", "strayed"}, {Member, "one of the two strayed", "kept out"}} {
 		n := start(t, 1, seeds(stranger), self(func(r *Record) { r.State = c.state }))
 		eventually(t, "the stranger is met", func() bool { return errors.Is(n.Fault(), ErrToken) })
-		if len(n.log.lines("level=ERROR", c.says, "all nodes of a cluster need the same internal_auth_token")) == 0 || len(n.log.lines(c.no)) > 0 {
+		eventually(t, "it logs how it stands", func() bool {
+			return len(n.log.lines("level=ERROR", c.says, "all nodes of a cluster need the same internal_auth_token")) > 0
+		})
+		if len(n.log.lines(c.no)) > 0 {
 			t.Errorf("a node that is %s logs:\n%s", c.state, n.log)
 		}
 	}
