@@ -102,7 +102,7 @@ func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late boo
 		now := r.l.clock.Mono()
 		left := r.l.timeout - (now - since)
 		if left <= 0 {
-			return nil, wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read"), true
+			return nil, errReadLate, true
 		}
 		if host, _ := r.l.node.leaderOf(r.l.shard); now-began >= most && host != "" && host != r.l.node.id.HostID {
 			return nil, errReadElsewhere, false
@@ -122,6 +122,29 @@ func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late boo
 		if r.l.node.tasks.wait(lookAgain, r.l.stop) == 0 {
 			return nil, wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"), false
 		}
+		r.overdue()
+	}
+}
+
+// errReadLate answers a read whose time is over.
+var errReadLate = wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read")
+
+// overdue answers those that gather and whose time is over. A step of a call that began long
+// ago has less time left than the read that is being served.
+func (r *reader) overdue() {
+	now := r.l.clock.Mono()
+	var late []*read
+	r.mu.Lock()
+	r.waiting = slices.DeleteFunc(r.waiting, func(q *read) bool {
+		if now-q.since < r.l.timeout {
+			return false
+		}
+		late = append(late, q)
+		return true
+	})
+	r.mu.Unlock()
+	for _, q := range late {
+		q.done(nil, errReadLate)
 	}
 }
 
@@ -137,5 +160,6 @@ func (r *reader) completed(asked pending, lead leadership, patience time.Duratio
 		if *r.l.lead.Load() != lead || r.l.clock.Mono() >= until {
 			return false
 		}
+		r.overdue()
 	}
 }

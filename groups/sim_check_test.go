@@ -47,7 +47,7 @@ func (k *checks) applied(w *world, r *simRep) {
 }
 
 // lateBy is how long after its time a call may be answered.
-const lateBy = 6 * time.Second
+const lateBy = 2 * time.Second
 
 // late fails when a call is not answered in its time, over a connection that stands, by a node
 // that did not stand still.

@@ -28,6 +28,7 @@ type simClient struct {
 	dead  bool
 	grace uint64
 	keys  map[string]bool // of releases, by whether they are known to be done
+	let   uint64          // the last request that let go of what renewBehind took
 }
 
 // simConn is a connection of a client to a node, seen from both sides.
