@@ -14,6 +14,10 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if m.reader.group == systemGroup {
 		return m.systemCommand(c, cmd)
 	}
+	if cmd.Req.Op == wire.OpResume {
+		_, refused := m.session(c)
+		return refused
+	}
 	if m.reader.group == everyGroup {
 		for _, g := range m.order {
 			g.state.Apply(c, cmd, &m.out)
@@ -29,6 +33,11 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	defer g.stepped()
 	ref := m.reader.session
 	if spec, _ := cmd.Req.Op.Spec(); ref == nil || spec.Kind == wire.KindInternal {
+		if notice := cmd.Req.Op == wire.OpKillNotice || cmd.Req.Op == wire.OpRevokeNotice; notice && ref != nil {
+			if s := m.sessions.byID[ref.id]; s != nil && ref.epoch < s.epoch {
+				return staleConnection
+			}
+		}
 		return g.state.Apply(c, cmd, &m.out)
 	}
 	s, refused := m.session(c)

@@ -232,22 +232,22 @@ func (l *shardLog) expire() {
 		unknown = l.node.attached(l, late)
 	}
 	l.mu.Lock()
-	if len(l.mu.queue) > 0 {
-		l.mu.queue = slices.DeleteFunc(l.mu.queue, func(p *part) bool {
-			switch {
-			case none != nil && p.hasty && !p.tried:
-				unled = append(unled, p)
-			case !late(p):
-				return false
-			case p.tried:
-				unknown = append(unknown, p)
-			default:
-				undone = append(undone, p)
-			}
-			return true
-		})
+	unknown = append(unknown, l.awayTooLong(late)...) // which may bring others back to the queue
+	waited := func(p *part) bool {
+		switch {
+		case none != nil && p.hasty && !p.tried:
+			unled = append(unled, p)
+		case !late(p):
+			return false
+		case p.tried:
+			unknown = append(unknown, p)
+		default:
+			undone = append(undone, p)
+		}
+		return true
 	}
-	unknown = append(unknown, l.awayTooLong(late)...)
+	l.mu.queue = slices.DeleteFunc(l.mu.queue, waited)
+	l.mu.away.back = slices.DeleteFunc(l.mu.away.back, waited)
 	for _, number := range slices.Sorted(maps.Keys(l.mu.flights)) {
 		f := l.mu.flights[number]
 		unknown = append(unknown, f.forget(late)...)

@@ -36,14 +36,15 @@ import (
 // line is what one connection asks in that order. It is taken before the lock of a log and
 // that of moves, and after that of a machine.
 type line struct {
-	mu     sync.Mutex
-	routes *wire.Routes // the latest that were looked at
-	under  *part        // the last of those queued and not answered; they are linked backwards
-	older  int          // of these, those resolved with earlier routes
-	held   []*part      // in the order in which they came
-	came   uint64
-	listed bool // it is one of moves.lines, whose lock guards this
-	over   bool // the connection ended: nothing of it is sent on its way any more, but releases
+	mu      sync.Mutex
+	routes  *wire.Routes // the latest that were looked at
+	under   *part        // the last of those queued and not answered; they are linked backwards
+	older   int          // of these, those resolved with earlier routes
+	held    []*part      // in the order in which they came
+	came    uint64
+	listed  bool            // it is one of moves.lines, whose lock guards this
+	resumed map[uint64]bool // logs that know of the connection (resume.go)
+	over    bool            // the connection ended: nothing of it is sent on its way any more, but releases
 }
 
 // lineOf answers the line of a connection.

@@ -70,6 +70,9 @@ func (s *steps) once() (wire.Result, *wire.Error) {
 	if administers(s.c.Op) {
 		return s.administer()
 	}
+	if err := s.resume(); err != nil {
+		return wire.Result{}, err
+	}
 	switch s.c.Op {
 	case wire.OpRelease:
 		return s.release()

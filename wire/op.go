@@ -68,7 +68,9 @@ const (
 
 	OpClaim Op = 77 // a keyed request that goes to several groups begins, is done, or came to nothing
 
-	numOps = 78
+	OpResume Op = 78 // a session goes on on a connection: what it asked on earlier ones is refused from now on
+
+	numOps = 79
 )
 
 // Kind is what an operation does to the state.
@@ -259,6 +261,7 @@ var specs = [numOps]Spec{
 	OpRouteCommit: {"route_commit", KindInternal, []Field{target, attempt}, nil},
 	OpRouteFinish: {"route_finish", KindInternal, []Field{target, {sDetail, "refusal"}, attempt}, nil},
 	OpRouteBegin:  {"route_begin", KindInternal, []Field{attempt, {sExplicit, "freezes"}}, nil},
+	OpResume:      {"resume", KindInternal, nil, nil},
 	OpClaim: {"claim", KindInternal, []Field{key, target, attempt, {sKinds, "step"}, cursor},
 		[]Field{status, token, {sCursor, "next_cursor"}}},
 	OpFold:         {"fold", KindInternal, []Field{namespace, token}, nil},

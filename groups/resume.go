@@ -1,0 +1,78 @@
+package groups
+
+import (
+	"sync"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What is about an owner wherever it is, and asked again on a later connection.
+//
+// A log refuses what comes from an earlier connection of a session than the latest that it
+// has seen (session.go). A request that is one command goes to the same log when it is asked
+// again, and so what became of the copy that was left behind is decided there. What is about
+// an owner is looked up first, by the copy and by the repeat; the repeat may find nothing to
+// do, and be answered, while the copy is looking still. What it found later it would do after
+// the answer: it would end locks that were taken since. So before such a request is carried
+// out on a connection that is not its session's first, every log that it may have to do with
+// is told of the connection, once.
+
+// resume tells the logs of the call's connection that do not know of it and may have to.
+func (s *steps) resume() *wire.Error {
+	switch s.c.Op {
+	case wire.OpReleaseAll, wire.OpRenew, wire.OpBind, wire.OpUnbind, wire.OpForceRelease, wire.OpRequestRevoke:
+	default:
+		return nil
+	}
+	if s.c.Session.Epoch <= 1 {
+		return nil
+	}
+	ln := lineOf(s.c.Session)
+	only := s.n.logsOf(s.domains())
+	var logs []*shardLog
+	ln.mu.Lock()
+	for _, l := range s.n.ordered() {
+		if l.shard != systemShard && !ln.resumed[l.shard] && (only == nil || only[l.shard]) {
+			logs = append(logs, l)
+		}
+	}
+	ln.mu.Unlock()
+	if len(logs) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	var first *wire.Error
+	all := newTogether(s.n.tasks)
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpResume})
+	for _, l := range logs {
+		s.n.inflight[s.n.slot(everyGroup)].Add(1)
+		all.add()
+		l.push(&part{
+			group: everyGroup, op: wire.OpResume, nargs: nargs, body: body, session: s.c.Session, id: s.c.ID, since: s.since, counted: true,
+			done: func(_ *part, res *wire.Result) {
+				defer all.done()
+				mu.Lock()
+				defer mu.Unlock()
+				if err := res.Err(); err != nil {
+					first = err
+				}
+			},
+		})
+		l.start()
+	}
+	all.wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if first != nil {
+		return first
+	}
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.resumed == nil {
+		ln.resumed = make(map[uint64]bool)
+	}
+	for _, l := range logs {
+		ln.resumed[l.shard] = true
+	}
+	return nil
+}
