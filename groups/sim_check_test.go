@@ -46,8 +46,12 @@ func (k *checks) applied(w *world, r *simRep) {
 	}
 }
 
-// lateBy is how long after its time a call may be answered.
-const lateBy = 2 * time.Second
+// lateBy is how long after its time a call may be answered. The time of a wait is that of its
+// log, which stands still while nobody leads it: a few elections at most.
+const (
+	lateBy     = 2 * time.Second
+	waitLateBy = 15 * time.Second
+)
 
 // late fails when a call is not answered in its time, over a connection that stands, by a node
 // that did not stand still.
@@ -59,7 +63,11 @@ func (k *checks) late(w *world) {
 		}
 		for _, id := range slices.Sorted(maps.Keys(c.open)) {
 			call := c.open[id]
-			if call.conn == conn && conn.node.pause < call.sent && w.now > call.limit+lateBy {
+			late := lateBy
+			if call.req.Flags&wire.FlagWait != 0 {
+				late = waitLateBy
+			}
+			if call.conn == conn && conn.node.pause < call.sent && w.now > call.limit+late {
 				w.fail("client %d #%d is not answered %v after it was sent to node %d: %s", c.index, id, w.now-call.sent, conn.node.index, describe(call))
 			}
 		}

@@ -93,6 +93,9 @@ func planOf(seed uint64) simPlan {
 			p.steps = append(p.steps, flurry(rng, s)...)
 		}
 	}
+	for i := range p.steps {
+		p.steps[i].at = min(p.steps[i].at, p.end) // after that everything heals
+	}
 	return p
 }
 
