@@ -173,9 +173,55 @@ func (e *episode) blow(b *blow) error {
 		return e.leave(b)
 	case restore:
 		return e.refound(b)
+	case rollOut:
+		return e.rollOut(b)
+	case handBack:
+		return e.handBack(b)
 	case blowKinds:
 	}
 	return nil
+}
+
+// rollOut starts the nodes one after the other with other settings, which differ between them
+// meanwhile, and stay different: what decides is what the log says.
+func (e *episode) rollOut(b *blow) error {
+	queued := b.queued
+	for i := range e.cluster.Nodes() {
+		node := (b.node + i) % e.cluster.Nodes()
+		if err := e.cluster.Terminate(e.ctx, node); err != nil {
+			return err
+		}
+		e.cluster.Configure(node, queued)
+		if err := e.cluster.Start(e.ctx, node); err != nil {
+			return err
+		}
+		if queued *= 8; queued > 65_536 {
+			queued = 4
+		}
+	}
+	return nil
+}
+
+// longer is how many times as long as others a node is isolated that gets its logs back.
+const longer = 3
+
+// handBack isolates a node, gives it back what it led once it is heard again, and takes down
+// how long every log took to serve from then on.
+func (e *episode) handBack(b *blow) error {
+	was := e.cluster.Leaders(e.ctx)
+	b.kind = isolate
+	e.weather(b, cluster.Weather{Block: true})
+	b.kind = handBack
+	e.pass(longer * b.lasts)
+	e.cluster.Calm()
+	began := time.Now()
+	for i, leader := range was {
+		if leader == b.node {
+			// It is refused when the node is not there yet, say; balancing does it later.
+			_ = cluster.Transfer(e.ctx, e.cluster, uint64(1+i), b.node)
+		}
+	}
+	return e.missed(b, true, began)
 }
 
 // replace gives a node an empty disk once all logs have all their replicas, and waits
@@ -308,6 +354,6 @@ func (e *episode) weather(b *blow, block cluster.Weather) {
 				Drop: 0.05, Cut: 0.01, Duplicate: 0.1, Delay: 0.2, DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond,
 			})
 		})
-	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, join, leave, restore, blowKinds:
+	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, join, leave, restore, rollOut, handBack, blowKinds:
 	}
 }

@@ -170,6 +170,7 @@ type blow struct {
 	rounds int
 	second bool // another node soon after
 	lost   bool // a node that leaves is not drained before
+	queued int  // max_queued_paths_per_group of the first node that is configured anew
 }
 
 type blowKind uint8
@@ -195,12 +196,14 @@ const (
 	join     // of a node that there was not
 	leave    // of a node, for good
 	restore  // of a backup, as another cluster
+	rollOut  // of other settings, node by node
+	handBack // isolate who leads a log for long, and give it the log back
 	blowKinds
 )
 
 var blowNames = [...]string{
 	"kill", "kill all", "terminate", "pause", "isolate", "bridge", "deafen", "mute", "flap", "storm", "clock step", "full disk", "failed disk",
-	"new disk", "transfer", "drain", "backup", "join", "leave", "restore",
+	"new disk", "transfer", "drain", "backup", "join", "leave", "restore", "configuration", "hand back",
 }
 
 func (k blowKind) String() string { return blowNames[k] }
@@ -231,6 +234,10 @@ func (k blowKind) needs() (cluster.Ability, int) {
 		return cluster.Administer | cluster.Grow, fewestNodes
 	case restore:
 		return cluster.Administer | cluster.Refound, 1
+	case rollOut:
+		return cluster.Terminate | cluster.Configure, 1
+	case handBack:
+		return cluster.Partition | cluster.Administer, 3
 	case isolate, bridge, deafen, mute, flap, storm, blowKinds:
 	}
 	return cluster.Partition, 3
@@ -252,5 +259,6 @@ func planBlow(seed uint64, episode, n int, kinds []blowKind, logs int) blow {
 		b.by = -b.by
 	}
 	b.lost = rng.IntN(4) == 0
+	b.queued = 1 << (2 + rng.IntN(12))
 	return b
 }

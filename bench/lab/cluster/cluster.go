@@ -29,6 +29,7 @@ const (
 	Administer                     // operators' requests
 	Grow                           // nodes join, and go for good
 	Refound                        // another cluster is founded with a backup
+	Configure                      // a node gets other settings
 )
 
 // Cluster is a number of nodes. Its methods are for one goroutine, but for Dial and Nodes,
@@ -42,6 +43,8 @@ type Cluster interface {
 	Can(Ability) bool
 	// Start starts a node that is down, and returns when it serves.
 	Start(ctx context.Context, node int) error
+	// Configure gives a node that is down a max_queued_paths_per_group of its own.
+	Configure(node, queued int)
 	// Kill ends a node at once.
 	Kill(node int) error
 	// Terminate asks a node to drain and to end, and waits.

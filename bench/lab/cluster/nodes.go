@@ -162,7 +162,7 @@ func (n *Nodes) NodeID(node int) string { return nodeID(n.members()[node].number
 
 // Can implements Cluster.
 func (n *Nodes) Can(a Ability) bool {
-	return (Kill|Terminate|Pause|StepClock|FullDisk|FailDisk|Compare|Partition|Administer|Grow|Refound)&a == a
+	return (Kill|Terminate|Pause|StepClock|FullDisk|FailDisk|Compare|Partition|Administer|Grow|Refound|Configure)&a == a
 }
 
 // Start implements Cluster.
@@ -185,6 +185,9 @@ func (n *Nodes) Start(ctx context.Context, node int) error {
 	m.mu.Unlock()
 	return n.served(ctx, m)
 }
+
+// Configure implements Cluster.
+func (n *Nodes) Configure(node, queued int) { n.members()[node].cfg.MaxQueued = queued }
 
 // served waits until a node serves.
 func (n *Nodes) served(ctx context.Context, m *member) error {

@@ -33,6 +33,7 @@ type Processes struct {
 	dir     string
 	ladder  ladder
 	paused  []bool
+	queued  []int // max_queued_paths_per_group of each, 0: as it comes
 }
 
 // ladder is how full the one disk that all nodes are on must be for each to run short: the
@@ -65,18 +66,21 @@ func (l ladder) reserve(node int) uint64 { return l.free - l.taken(node) + l.ste
 
 // NewProcesses starts a cluster of so many nodes, with their data in dir.
 func NewProcesses(ctx context.Context, bin, dir string, nodes int) (*Processes, error) {
-	c := &Processes{dir: dir, paused: make([]bool, nodes)}
+	c := &Processes{dir: dir, paused: make([]bool, nodes), queued: make([]int, nodes)}
 	settings := []string{
 		"raft_snapshot_interval_entries = 400", "raft_snapshot_min_log_entries = 50",
 		fmt.Sprintf("request_timeout_ms = %d", requestTimeout.Milliseconds()),
 		"stability_window_secs = 1", "leader_balance_interval_secs = 2",
 	}
 	c.ladder = newLadder(freeBytes(dir), nodes)
-	own := func(node int) []string {
-		if c.ladder.step == 0 {
-			return nil
+	own := func(node int) (lines []string) {
+		if c.ladder.step > 0 {
+			lines = append(lines, fmt.Sprintf("disk_reserve_bytes = %d", c.ladder.reserve(node)))
 		}
-		return []string{fmt.Sprintf("disk_reserve_bytes = %d", c.ladder.reserve(node))}
+		if q := c.queued[node]; q > 0 {
+			lines = append(lines, fmt.Sprintf("max_queued_paths_per_group = %d", q))
+		}
+		return lines
 	}
 	var err error
 	if c.cluster, err = server.StartCluster(ctx, server.Spec{Bin: bin, Dir: dir, Settings: settings, Own: own}, nodes); err != nil {
@@ -97,7 +101,7 @@ func (c *Processes) Nodes() int { return c.cluster.Nodes() }
 
 // Can implements Cluster.
 func (c *Processes) Can(a Ability) bool {
-	can := Kill | Terminate | Pause | Administer
+	can := Kill | Terminate | Pause | Administer | Configure
 	if c.ladder.step > 0 {
 		can |= FullDisk
 	}
@@ -106,6 +110,9 @@ func (c *Processes) Can(a Ability) bool {
 
 // Start implements Cluster.
 func (c *Processes) Start(ctx context.Context, node int) error { return c.cluster.Start(ctx, node) }
+
+// Configure implements Cluster.
+func (c *Processes) Configure(node, queued int) { c.queued[node] = queued }
 
 // Kill implements Cluster.
 func (c *Processes) Kill(node int) error {
