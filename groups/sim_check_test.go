@@ -235,7 +235,8 @@ func (k *checks) final(w *world) {
 			if b.certain() && (!b.held || c.lasts(b)) {
 				k.compare(w, h, b, &res, "the end")
 			}
-			if c.dead && c.conn.told && h.mode == wire.ModeWrite && b.conn != nil && res.Owner == h.owner && len(b.open) == 0 && b.queued == 0 {
+			ended := c.dead && c.conn.told && c.conn.node.life == c.conn.life // and the node lived to tell it
+			if ended && h.mode == wire.ModeWrite && b.conn != nil && res.Owner == h.owner && len(b.open) == 0 && b.queued == 0 {
 				w.fail("%s holds %s, tied to a connection that closed long ago", h.owner, h.path)
 			}
 		}
