@@ -251,6 +251,9 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 		}
 		return 1
 	})
+	if engine.Planted == engine.PlantOutOfLine {
+		at = 0
+	}
 	ln.held = slices.Insert(ln.held, at, p)
 	n.moves.hold(ln)
 	return true

@@ -125,7 +125,10 @@ func (c *simClient) connect(n *simNode) {
 		call := c.open[id]
 		call.again, call.queued = true, false
 		for h := range c.touched(call) {
-			c.belief(h).dirty = max(c.belief(h).dirty, c.last)
+			b := c.belief(h)
+			if len(b.open) > 1 || stepped(call.req.Op) { // what of the others was carried out first is not known
+				b.dirty = max(b.dirty, c.last)
+			}
 		}
 		c.send(call)
 	}
