@@ -393,12 +393,11 @@ func (s *State) recheck(cmd *Command, token int64) wire.Result {
 	if now, keeps := s.heldToken(&a); keeps {
 		token = now
 	}
-	if a.l.held() && Planted != PlantUntied { // and hangs on the connection that asks now, whatever became of the one before
-		now, was := a.l.bound(cmd), a.l.bind
-		if now != nil && was != nil && (was.session != now.session || was.epoch < now.epoch) {
-			s.extend(a.l, cmd.Req.TTLMillis) // a grace may be running out
-		}
-		s.tie(a.l, now)
+	if cmd.Bound && a.l.held() && Planted != PlantUntied {
+		// It hangs on the connection that asks now, whatever became of the one before. The end of
+		// that one may have left it a grace, and another repeat its own time: each is told its own.
+		s.extend(a.l, cmd.Req.TTLMillis)
+		s.tie(a.l, a.l.bound(cmd))
 	}
 	return wire.Result{Token: token, Namespace: owned(cmd.NS)}
 }

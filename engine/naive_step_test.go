@@ -563,7 +563,7 @@ func (m *naive) recheck(cmd *engine.Command, token int64) wire.Result {
 		token = held
 	}
 	if l := m.lease(a.owner, a.ns); l != nil {
-		if b := bindOf(cmd); b != nil && l.bind != nil && (l.bind.session != b.session || l.bind.epoch < b.epoch) {
+		if bindOf(cmd) != nil {
 			l.deadline = max(l.deadline, m.now+int64(cmd.Req.TTLMillis))
 		}
 		l.tie(bindOf(cmd))

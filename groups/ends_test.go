@@ -179,6 +179,39 @@ func TestTiesOfTwoSessions(t *testing.T) {
 	}
 }
 
+// TestRepeatsKeepTheirTimes: of two tied acquires that are asked again after their connection
+// ended, each is told that it has its own time, and has it, though the first left a shorter one.
+func TestRepeatsKeepTheirTimes(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	var asked []func() *outcome
+	for i, ttl := range []time.Duration{time.Second, time.Hour} {
+		req, id := write("o", fmt.Sprint("h:/a/", i), ttl), r.next.Add(1)
+		req.Flags |= wire.FlagBind
+		ask := func() *outcome { return c.start(id, req) }
+		if res := ask().get(t, "an acquire"); res.Status != wire.StatusOK || res.Code != wire.OK {
+			t.Fatalf("%+v", res)
+		}
+		asked = append(asked, ask)
+	}
+	first := c.session
+	c.session = &wire.Session{ID: first.ID, Epoch: 2, Window: first.Window}
+	r.node.Closed(first, true, false) // in the same log, before the repeats
+	var again []*outcome
+	for _, ask := range asked {
+		again = append(again, ask())
+	}
+	for _, o := range again {
+		if res := o.get(t, "a repeat"); res.Status != wire.StatusOK || res.Code != wire.OK {
+			t.Fatalf("%+v", res)
+		}
+	}
+	time.Sleep(1200 * time.Millisecond) // the shorter time is over
+	if owner := r.session().inspect("h:/a/1").Owner; owner != "o" {
+		t.Errorf("a lock that a repeat said is held for an hour is held by %q", owner)
+	}
+}
+
 // TestBindReachesWaits: a bind ties what its session waits for, and an unbind unties it.
 func TestBindReachesWaits(t *testing.T) {
 	for _, unbinds := range []bool{true, false} {

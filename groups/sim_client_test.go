@@ -425,10 +425,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 					b.until = 0
 				}
 				b.held, b.token, b.ns = true, res.Token, res.Namespace
-				b.until = max(b.until, call.sent+ttl)
-				if call.again {
-					b.until = max(b.until, call.first+ttl) // its lease may have begun with the first
-				}
+				b.until = max(b.until, call.first+ttl) // its lease may have begun when it was asked first
 				if b.conn = nil; call.bound {
 					b.conn = call.conn
 				}
