@@ -474,7 +474,13 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 				b.queued = 0
 			}
 		}
-	case req.Op == wire.OpRenew && ok && len(req.Domains) > 0: // nor whose leases it made longer
+	case req.Op == wire.OpRenew && ok && len(req.Domains) > 0: // whose leases it made longer is not known
+		for h := range touched {
+			b := c.belief(h)
+			if call.lost && h.path == req.Domains[0] && b.held && b.certain() && b.last < call.id && w.now < b.until && b.conn == nil {
+				w.fail("client %d #%d: renew of %s where %s is answers LOST, which it holds until %v at least", c.index, call.id, req.Owner, h.path, b.until)
+			}
+		}
 	case req.Op == wire.OpRenew && ok && res.Status == wire.StatusOK:
 		for h := range touched {
 			b := c.belief(h)

@@ -26,7 +26,13 @@ func (c *simClient) more(n [6]int) {
 		return
 	}
 	owner, path := c.owner(n[1]), simPath(n[2])
-	switch x := n[3] % 23; {
+	switch x := n[3] % 26; {
+	case x >= 23:
+		domain := simDomain(n[4])
+		if h, ok := c.certainly(owner); ok { // its namespace, whichever that is by now
+			domain = h.path
+		}
+		c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{domain}}, false)
 	case x >= 20:
 		c.renewBehind(n)
 	case x < 5:
@@ -44,6 +50,16 @@ func (c *simClient) more(n [6]int) {
 	default:
 		c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{simDomain(n[4])}}, false)
 	}
+}
+
+// certainly answers something that an owner certainly holds.
+func (c *simClient) certainly(owner string) (of holding, ok bool) {
+	for h, b := range c.known {
+		if h.owner == owner && b.held && b.certain() && !pooled(h.path) && (!ok || h.path < of.path) {
+			of, ok = h, true
+		}
+	}
+	return of, ok
 }
 
 func simDomain(n int) string { return []string{"h:/a", "g:/", "h:/", "h:/b", "h:/a/b"}[n%5] }
