@@ -111,8 +111,9 @@ torture: ## the fault laboratory: ten minutes of all faults on three nodes; ARGS
 	go run ./bench/lab/torture -report docs/testing/torture.md $(ARGS)
 
 .PHONY: planted
-planted: ## eight bugs, planted one after the other: the fault laboratory must find each within minutes, and nothing without one
-	go test -tags plant -count=1 -timeout 90m -v -run '^TestSimulatePlanted$$' ./groups
+planted: ## bugs, planted one after the other: tests, simulation and fault laboratory must find theirs, and nothing without one
+	go test -tags plant -count=1 -timeout 30m -run '^TestPlantedFor' ./engine ./groups
+	go test -tags plant -count=1 -timeout 180m -v -run '^TestSimulatePlanted$$' ./groups
 	go test -tags plant -count=1 -timeout 60m -v -run '^TestPlanted$$' ./bench/lab $(ARGS)
 
 .PHONY: bench-budgets
