@@ -240,9 +240,27 @@ func (w *world) finish() {
 		}
 	}
 	w.run(healed + 45*time.Second)
+	for range 50 { // what nodes do by themselves, as folding, may be under way
+		if w.idle() {
+			break
+		}
+		w.run(w.now + 100*time.Millisecond)
+	}
 	if w.broken == "" {
 		w.check.final(w)
 	}
+}
+
+// idle says that nothing is under way on any node.
+func (w *world) idle() bool {
+	for _, n := range w.nodes {
+		for i := range n.node.inflight {
+			if n.node.inflight[i].Load() != 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (w *world) close() {
