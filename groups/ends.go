@@ -58,10 +58,15 @@ func (n *Node) endLoop() {
 // not heard, or perhaps not. To tell it twice does no harm.
 func (n *Node) ends(tell func()) func(*part, *wire.Result) {
 	return func(_ *part, res *wire.Result) {
-		if res.Code == wire.Unavailable || res.Code == wire.DeadlineExceeded {
+		if unheard(res) {
 			n.unheard.add(tell)
 		}
 	}
+}
+
+// unheard says that the answer to an end does not say that it was heard.
+func unheard(res *wire.Result) bool {
+	return res.Code == wire.Unavailable || res.Code == wire.DeadlineExceeded
 }
 
 // detach tells a log that a connection ended, to which leases may be tied.

@@ -53,7 +53,7 @@ type shardLog struct {
 		order   order
 		overdue time.Duration // since when flights are waited for though another node leads, 0: they are not
 		away    away
-		suspect bool // the queue may have parts of peers in it that must not be proposed
+		suspect bool // the queue may have parts in it that must not be proposed
 		closed  bool
 	}
 	followed followed      // of run alone
@@ -108,7 +108,7 @@ func (l *shardLog) enqueue(p *part) bool {
 		return false
 	}
 	l.mu.queue = append(l.mu.queue, p)
-	if p.from != nil && l.mine() != p.term {
+	if p.ofOneTerm() && l.mine() != p.term {
 		l.mu.suspect = true
 	}
 	return true

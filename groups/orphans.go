@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -26,7 +25,7 @@ type orphan struct {
 	l      *shardLog
 	group  uint16
 	caller engine.Caller
-	epoch  uint64 // of the connection that it was last asked on, the highest if that is not known
+	epoch  uint64 // of the connection that it was last asked on
 	term   uint64 // of the office in which that was found out
 	due    time.Duration
 	host   string // of the node that had its caller, "" if that is not known
@@ -79,7 +78,7 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 	m.mu.Lock()
 	for _, g := range m.order {
 		for _, c := range g.state.OpenCalls() {
-			found = append(found, orphan{l: l, group: g.number, caller: c, epoch: math.MaxUint64, term: term, due: due})
+			found = append(found, orphan{l: l, group: g.number, caller: c.Caller, epoch: c.Epoch, term: term, due: due})
 		}
 	}
 	m.mu.Unlock()
@@ -117,10 +116,27 @@ func (n *Node) endOrphans() {
 	f.mu.Unlock()
 	for _, o := range due {
 		if o.l.leads() && o.l.held.Load() == o.term && n.waits.get(o.caller) == nil {
-			s := &wire.Session{ID: o.caller.Session, Epoch: o.epoch}
-			n.endWait(wait{group: o.group, session: s, id: o.caller.ID})
+			n.endOrphan(o)
 		}
 	}
+}
+
+// endOrphan ends a wait that nobody asked for. That is true of this office alone: what its end
+// finds under a later one may have been asked for there, on the same connection too. So the end
+// is not proposed beyond it, nor passed on, and what was not heard of it is looked at anew.
+func (n *Node) endOrphan(o orphan) {
+	p := n.ending(wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID})
+	p.term = o.term
+	p.done = func(_ *part, res *wire.Result) {
+		if unheard(res) {
+			f := &n.forwards.left
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.list = append(f.list, o)
+		}
+	}
+	o.l.push(p)
+	o.l.start()
 }
 
 // cutOff is the nodes, by raft host id, that may have callers which they cannot tell of:

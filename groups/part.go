@@ -47,7 +47,7 @@ type part struct {
 	// What follows is of a part on its way between nodes (away.go, inbound.go).
 	from   *inbound    // the connection it came on, nil for this node's own
 	number uint64      // names it on the connection it came or went on
-	term   uint64      // of the only office it may be proposed under, 0: any
+	term   uint64      // of the only office it may be proposed under, 0 of this node's own: any
 	bytes  int         // what it counts for, of what its peer may have here
 	tried  bool        // it may have been applied
 	again  bool        // its client asked it before, or it may have been applied, as who sent it here says
@@ -58,6 +58,9 @@ type part struct {
 func (p *part) caller() engine.Caller {
 	return engine.Caller{Session: engine.Session(p.session.ID), ID: p.id}
 }
+
+// ofOneTerm says that the part may be proposed under the office of its term alone.
+func (p *part) ofOneTerm() bool { return p.from != nil || p.term != 0 }
 
 // repeats says that the part may have been asked before, by its client on the same connection
 // or by a node.
