@@ -97,6 +97,18 @@ func (l *shardLog) push(p *part) {
 	}
 }
 
+// pushIf is push, if something is so with the queue locked; else it answers false.
+func (l *shardLog) pushIf(p *part, is func() bool) bool {
+	l.mu.Lock()
+	so := is()
+	queued := so && l.add(p)
+	l.mu.Unlock()
+	if so && !queued {
+		l.node.settle([]*part{p}, &logClosed)
+	}
+	return so
+}
+
 // enqueue is push, but answers false where the log is closed.
 func (l *shardLog) enqueue(p *part) bool {
 	if p.log == nil { // else others may look at it already
@@ -104,6 +116,11 @@ func (l *shardLog) enqueue(p *part) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.add(p)
+}
+
+// add is enqueue, called under the lock.
+func (l *shardLog) add(p *part) bool {
 	if l.mu.closed {
 		return false
 	}

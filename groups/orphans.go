@@ -115,17 +115,18 @@ func (n *Node) endOrphans() {
 	f.list = kept
 	f.mu.Unlock()
 	for _, o := range due {
-		if o.l.leads() && o.l.held.Load() == o.term && n.waits.get(o.caller) == nil {
+		if o.l.leads() && o.l.held.Load() == o.term {
 			n.endOrphan(o)
 		}
 	}
 }
 
-// endOrphan ends a wait that nobody asked for. That is true of this office alone: what its end
-// finds under a later one may have been asked for there, on the same connection too. So the end
-// is not proposed beyond it, nor passed on, and what was not heard of it is looked at anew.
+// endOrphan ends a wait, unless somebody has asked for it. That nobody has is true of this office
+// alone: under a later one it may have been asked for, on the same connection too. So the end is
+// not proposed beyond it, nor passed on, and what was not heard of it is looked at anew.
 func (n *Node) endOrphan(o orphan) {
-	p := n.ending(wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID})
+	w := wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID}
+	p := n.ending(w)
 	p.term = o.term
 	p.done = func(_ *part, res *wire.Result) {
 		if unheard(res) {
@@ -135,8 +136,7 @@ func (n *Node) endOrphan(o orphan) {
 			f.list = append(f.list, o)
 		}
 	}
-	o.l.push(p)
-	o.l.start()
+	n.pushEnd(w, p)
 }
 
 // cutOff is the nodes, by raft host id, that may have callers which they cannot tell of:

@@ -34,6 +34,7 @@ type part struct {
 	since   time.Duration // when its call came, by the monotonic clock
 	counted bool          // it is one of those under way in its group (admit)
 	until   time.Duration // when a wait is over for its caller, though nobody was heard of; of this node's own
+	asked   uint64        // numbers the open calls (openWaits)
 
 	// What follows is of a part with an order in its session (line.go).
 	line       *line // nil for one without
@@ -58,6 +59,9 @@ type part struct {
 func (p *part) caller() engine.Caller {
 	return engine.Caller{Session: engine.Session(p.session.ID), ID: p.id}
 }
+
+// wait names the part's wait.
+func (p *part) wait() wait { return wait{group: p.group, session: p.session, id: p.id, asked: p.asked} }
 
 // ofOneTerm says that the part may be proposed under the office of its term alone.
 func (p *part) ofOneTerm() bool { return p.from != nil || p.term != 0 }
