@@ -39,6 +39,7 @@ type part struct {
 	// What follows is of a part with an order in its session (line.go).
 	line       *line // nil for one without
 	ns         string
+	owner      string       // of an acquire
 	routes     *wire.Routes // that ns was resolved with
 	came       uint64       // grows in the line
 	need       uint64       // version of the routes that it waits for
@@ -138,7 +139,7 @@ func (p *part) answer(res *wire.Result, to *repliers) {
 		return
 	}
 	c := p.call
-	p.body, p.meta, p.ns = nil, nil, "" // the call is used again, and p with it: it must not keep what was read
+	p.body, p.meta, p.ns, p.owner = nil, nil, "", "" // the call is used again, and p with it: it must not keep what was read
 	c.Res = *res
 	to.add(c.To)
 	c.To.Reply(c)
