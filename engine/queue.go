@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -467,11 +468,19 @@ func (s *State) dropRelying(l *lease) {
 	}
 }
 
-// OpenCalls lists the requests of waiters whose calls are open.
-func (s *State) OpenCalls() []Caller {
-	calls := make([]Caller, 0, len(s.callers))
-	for c := range s.callers {
-		calls = append(calls, c)
+// OpenCall is the request of a waiter whose call is open, and the connection of its session
+// that it was asked on last.
+type OpenCall struct {
+	Caller
+	Epoch uint64
+}
+
+// OpenCalls lists the requests of waiters whose calls are open, in order of arrival.
+func (s *State) OpenCalls() []OpenCall {
+	calls := make([]OpenCall, 0, len(s.callers))
+	for _, seq := range slices.Sorted(maps.Values(s.callers)) {
+		w := s.waiter(seq)
+		calls = append(calls, OpenCall{w.caller, w.epoch})
 	}
 	return calls
 }

@@ -11,6 +11,13 @@ import (
 //
 // Nobody but this node tells a log that a connection ended, or that a wait was given up. So it
 // tells until it was heard: what no leader took in time is told again.
+//
+// Meanwhile the client may ask for the wait anew, on the same connection and under the same id,
+// as who is told that the outcome is not known does: the log cannot tell the end of the one from
+// that of the other. So the end of a wait comes before what its client asks since, or it is not
+// told while that is open. It is forgotten when that has its place: from then on its own end
+// counts. And it is told after all when that came to nothing: else what the client gave up would
+// be granted, and nobody would know.
 
 const (
 	// endAgain is how often ends that were not heard are told again.
@@ -58,10 +65,15 @@ func (n *Node) endLoop() {
 // not heard, or perhaps not. To tell it twice does no harm.
 func (n *Node) ends(tell func()) func(*part, *wire.Result) {
 	return func(_ *part, res *wire.Result) {
-		if res.Code == wire.Unavailable || res.Code == wire.DeadlineExceeded {
+		if unheard(res) {
 			n.unheard.add(tell)
 		}
 	}
+}
+
+// unheard says that the answer to an end does not say that it was heard.
+func unheard(res *wire.Result) bool {
+	return res.Code == wire.Unavailable || res.Code == wire.DeadlineExceeded
 }
 
 // detach tells a log that a connection ended, to which leases may be tied.
@@ -76,11 +88,27 @@ func (n *Node) detach(l *shardLog, s *wire.Session) {
 }
 
 // endWait ends an open call's wait. It goes through the queue of the log that the acquire
-// went through, and so comes after it.
+// went through, and so comes after it; what its client asked for anew it does not come after.
 func (n *Node) endWait(w wait) {
-	p := n.ending(w)
-	p.log.push(p)
+	if asked, told := n.pushEnd(w, n.ending(w)); asked && !told {
+		n.unheard.add(func() { n.endWait(w) })
+	}
+}
+
+// pushEnd queues the end of a wait, unless its client has asked for it anew: asked says so, and
+// told that it was told its place. What is asked for is open before it is queued (attach), and
+// this looks for it with the queue locked: so if it is not there, it comes behind.
+func (n *Node) pushEnd(w wait, p *part) (asked, told bool) {
+	pushed := p.log.pushIf(p, func() bool {
+		asked, told = n.waits.again(w)
+		return !asked
+	})
+	if !pushed {
+		n.land(p)
+		return asked, told
+	}
 	p.log.start()
+	return false, false
 }
 
 // ending is the command that ends a wait.

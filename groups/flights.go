@@ -268,10 +268,10 @@ func (l *shardLog) expire() {
 	} else {
 		l.node.settle(unknown, &outcomeUnknown)
 	}
-	l.node.settle(over, &waitUnheard)
-	for _, w := range ended {
+	for _, w := range ended { // before they are answered: what they ask then comes behind it
 		l.node.endWait(w)
 	}
+	l.node.settle(over, &waitUnheard)
 }
 
 // untaken tells of a request that no leader took in time.
@@ -291,7 +291,7 @@ func (l *shardLog) waitsOver(late *[]*part) (over []*part, ended []wait) {
 		told := p.told.Load()
 		if told {
 			over = append(over, p)
-			ended = append(ended, wait{group: p.group, session: p.session, id: p.id})
+			ended = append(ended, p.wait())
 		}
 		return told
 	})

@@ -89,15 +89,15 @@ func (n *Node) attached(l *shardLog, are func(*part) bool) (parts []*part) {
 	return parts
 }
 
-// weed takes out of the queue what came from peers and must not be proposed: its
-// connection is gone, or the term it was sent for is over. It is called under the lock;
-// bounce then tells the peers.
+// weed takes out of the queue what must not be proposed: the connection that it came on is
+// gone, or the term that it is for is over. It is called under the lock; bounce then tells the
+// peers.
 func (l *shardLog) weed() (over []*part) {
 	term := l.mine()
 	l.mu.suspect = false
 	kept := l.mu.queue[:0]
 	for _, p := range l.mu.queue {
-		if p.from != nil && (p.term != term || p.from.closed.Load()) {
+		if p.ofOneTerm() && p.term != term || p.from != nil && p.from.closed.Load() {
 			over = append(over, p)
 		} else {
 			kept = append(kept, p)
@@ -108,7 +108,8 @@ func (l *shardLog) weed() (over []*part) {
 	return over
 }
 
-// bounce tells peers that parts of theirs are not done here.
+// bounce tells peers that parts of theirs are not done here. Nobody asks what becomes of this
+// node's own.
 func (n *Node) bounce(parts []*part) {
 	if len(parts) == 0 {
 		return
@@ -119,8 +120,10 @@ func (n *Node) bounce(parts []*part) {
 		if p.waits {
 			n.waits.take(p.caller(), p)
 		}
-		p.from.refuse(p)
-		to.add(p.from)
+		if p.from != nil {
+			p.from.refuse(p)
+			to.add(p.from)
+		}
 	}
 	to.flush()
 }

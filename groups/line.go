@@ -44,6 +44,7 @@ type line struct {
 	came    uint64
 	listed  bool            // it is one of moves.lines, whose lock guards this
 	resumed map[uint64]bool // logs that know of the connection (resume.go)
+	left    chan struct{}   // closed when an acquire may be gone, or over is set; nil: nobody waits (ties.go)
 	over    bool            // the connection ended: nothing of it is sent on its way any more, but releases
 }
 
@@ -159,6 +160,9 @@ func (n *Node) standBehind(ln *line, c *wire.Call, h *part, since time.Duration)
 		call: c, op: c.Op, session: c.Session, id: c.ID, since: since, waits: c.Req.Flags&wire.FlagWait != 0 && c.Op == wire.OpAcquire,
 		line: ln, ns: h.ns, routes: h.routes, came: ln.came,
 	}
+	if c.Op == wire.OpAcquire {
+		p.owner = c.Req.Owner
+	}
 	ln.held = append(ln.held, p)
 	n.moves.hold(ln)
 	return nil
@@ -191,6 +195,9 @@ func (ln *line) drop(p *part) {
 	p.prev, p.next, p.under = nil, nil, false
 	if p.routes != ln.routes {
 		ln.older--
+	}
+	if p.op == wire.OpAcquire {
+		ln.gone()
 	}
 }
 
@@ -286,6 +293,7 @@ func (ln *line) stops(op wire.Op) bool { return ln.over && op != wire.OpRelease 
 func (ln *line) end() {
 	ln.mu.Lock()
 	ln.over = true
+	ln.gone()
 	ln.mu.Unlock()
 }
 
@@ -331,6 +339,9 @@ func (ln *line) advance(n *Node, now time.Duration, logs *touched) (over []unhel
 	n.moves.count.Add(int64(len(kept) - len(ln.held)))
 	clear(ln.held[len(kept):])
 	ln.held = kept
+	if len(over) > 0 {
+		ln.gone()
+	}
 	return over, len(kept) > 0
 }
 
@@ -385,6 +396,7 @@ func (ln *line) takeOut(n *Node, are func(*part) bool) (taken []*part) {
 	n.moves.count.Add(int64(-len(taken)))
 	if len(taken) > 0 {
 		n.moves.rouse() // for those behind them
+		ln.gone()
 	}
 	return taken
 }

@@ -53,7 +53,7 @@ type shardLog struct {
 		order   order
 		overdue time.Duration // since when flights are waited for though another node leads, 0: they are not
 		away    away
-		suspect bool // the queue may have parts of peers in it that must not be proposed
+		suspect bool // the queue may have parts in it that must not be proposed
 		closed  bool
 	}
 	followed followed      // of run alone
@@ -97,6 +97,18 @@ func (l *shardLog) push(p *part) {
 	}
 }
 
+// pushIf is push, if something is so with the queue locked; else it answers false.
+func (l *shardLog) pushIf(p *part, is func() bool) bool {
+	l.mu.Lock()
+	so := is()
+	queued := so && l.add(p)
+	l.mu.Unlock()
+	if so && !queued {
+		l.node.settle([]*part{p}, &logClosed)
+	}
+	return so
+}
+
 // enqueue is push, but answers false where the log is closed.
 func (l *shardLog) enqueue(p *part) bool {
 	if p.log == nil { // else others may look at it already
@@ -104,11 +116,16 @@ func (l *shardLog) enqueue(p *part) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.add(p)
+}
+
+// add is enqueue, called under the lock.
+func (l *shardLog) add(p *part) bool {
 	if l.mu.closed {
 		return false
 	}
 	l.mu.queue = append(l.mu.queue, p)
-	if p.from != nil && l.mine() != p.term {
+	if p.ofOneTerm() && l.mine() != p.term {
 		l.mu.suspect = true
 	}
 	return true

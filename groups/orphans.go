@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -26,7 +25,7 @@ type orphan struct {
 	l      *shardLog
 	group  uint16
 	caller engine.Caller
-	epoch  uint64 // of the connection that it was last asked on, the highest if that is not known
+	epoch  uint64 // of the connection that it was last asked on
 	term   uint64 // of the office in which that was found out
 	due    time.Duration
 	host   string // of the node that had its caller, "" if that is not known
@@ -79,7 +78,7 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 	m.mu.Lock()
 	for _, g := range m.order {
 		for _, c := range g.state.OpenCalls() {
-			found = append(found, orphan{l: l, group: g.number, caller: c, epoch: math.MaxUint64, term: term, due: due})
+			found = append(found, orphan{l: l, group: g.number, caller: c.Caller, epoch: c.Epoch, term: term, due: due})
 		}
 	}
 	m.mu.Unlock()
@@ -116,11 +115,28 @@ func (n *Node) endOrphans() {
 	f.list = kept
 	f.mu.Unlock()
 	for _, o := range due {
-		if o.l.leads() && o.l.held.Load() == o.term && n.waits.get(o.caller) == nil {
-			s := &wire.Session{ID: o.caller.Session, Epoch: o.epoch}
-			n.endWait(wait{group: o.group, session: s, id: o.caller.ID})
+		if o.l.leads() && o.l.held.Load() == o.term {
+			n.endOrphan(o)
 		}
 	}
+}
+
+// endOrphan ends a wait, unless somebody has asked for it. That nobody has is true of this office
+// alone: under a later one it may have been asked for, on the same connection too. So the end is
+// not proposed beyond it, nor passed on, and what was not heard of it is looked at anew.
+func (n *Node) endOrphan(o orphan) {
+	w := wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID}
+	p := n.ending(w)
+	p.term = o.term
+	p.done = func(_ *part, res *wire.Result) {
+		if unheard(res) {
+			f := &n.forwards.left
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.list = append(f.list, o)
+		}
+	}
+	n.pushEnd(w, p)
 }
 
 // cutOff is the nodes, by raft host id, that may have callers which they cannot tell of:

@@ -34,10 +34,12 @@ type part struct {
 	since   time.Duration // when its call came, by the monotonic clock
 	counted bool          // it is one of those under way in its group (admit)
 	until   time.Duration // when a wait is over for its caller, though nobody was heard of; of this node's own
+	asked   uint64        // numbers the open calls (openWaits)
 
 	// What follows is of a part with an order in its session (line.go).
 	line       *line // nil for one without
 	ns         string
+	owner      string       // of an acquire
 	routes     *wire.Routes // that ns was resolved with
 	came       uint64       // grows in the line
 	need       uint64       // version of the routes that it waits for
@@ -47,7 +49,7 @@ type part struct {
 	// What follows is of a part on its way between nodes (away.go, inbound.go).
 	from   *inbound    // the connection it came on, nil for this node's own
 	number uint64      // names it on the connection it came or went on
-	term   uint64      // of the only office it may be proposed under, 0: any
+	term   uint64      // of the only office it may be proposed under, 0 of this node's own: any
 	bytes  int         // what it counts for, of what its peer may have here
 	tried  bool        // it may have been applied
 	again  bool        // its client asked it before, or it may have been applied, as who sent it here says
@@ -58,6 +60,12 @@ type part struct {
 func (p *part) caller() engine.Caller {
 	return engine.Caller{Session: engine.Session(p.session.ID), ID: p.id}
 }
+
+// wait names the part's wait.
+func (p *part) wait() wait { return wait{group: p.group, session: p.session, id: p.id, asked: p.asked} }
+
+// ofOneTerm says that the part may be proposed under the office of its term alone.
+func (p *part) ofOneTerm() bool { return p.from != nil || p.term != 0 }
 
 // repeats says that the part may have been asked before, by its client on the same connection
 // or by a node.
@@ -131,7 +139,7 @@ func (p *part) answer(res *wire.Result, to *repliers) {
 		return
 	}
 	c := p.call
-	p.body, p.meta, p.ns = nil, nil, "" // the call is used again, and p with it: it must not keep what was read
+	p.body, p.meta, p.ns, p.owner = nil, nil, "", "" // the call is used again, and p with it: it must not keep what was read
 	c.Res = *res
 	to.add(c.To)
 	c.To.Reply(c)

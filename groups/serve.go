@@ -145,6 +145,7 @@ func (n *Node) queue(
 		session: c.Session, id: c.ID, settled: c.Settled, since: since, counted: true, ns: e.ns, routes: r, came: came,
 	}
 	if c.Op == wire.OpAcquire {
+		p.owner = c.Req.Owner
 		p.hasty = c.Req.Flags&wire.FlagNoQueue != 0
 		p.meta = c.Session.Meta
 		if len(c.Req.Meta) > 0 {

@@ -25,8 +25,9 @@ func (n *Node) stepped(c *wire.Call, since time.Duration) *wire.Error {
 	default:
 		return wire.Errorf(wire.Unavailable, "%d calls that span groups are under way, no more are taken; nothing was done, try again", maxStepped)
 	}
+	came := cameBefore(c)
 	n.tasks.run(func() {
-		s := steps{n: n, c: c, since: since, req: new(wire.Request)}
+		s := steps{n: n, c: c, since: since, came: came, req: new(wire.Request)}
 		err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, s.req)
 		var res wire.Result
 		if err == nil {
@@ -47,6 +48,7 @@ type steps struct {
 	c      *wire.Call
 	req    *wire.Request // its own copy
 	since  time.Duration
+	came   uint64              // cameBefore
 	routes *wire.Routes        // that the namespaces in hand were resolved with, nil for none
 	own    map[uint64]*machine // by log: the replicas that are up to date since caughtUp
 	only   map[uint64]bool     // the logs of groups that the call has to do with, nil for all
@@ -59,6 +61,9 @@ var errMoved = wire.Errorf(wire.Unavailable, "a namespace of the request was mov
 // run carries the call out, until no move overtakes it. What it did before does no harm when it
 // is done again: it is known by its part of the request.
 func (s *steps) run() (res wire.Result, err *wire.Error) {
+	if err := s.behindAcquires(); err != nil {
+		return res, err
+	}
 	for {
 		if res, err = s.once(); err != errMoved {
 			return res, err

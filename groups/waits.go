@@ -18,6 +18,7 @@ import (
 type openWaits struct {
 	mu    sync.Mutex
 	calls map[engine.Session]map[uint64]openWait // by request id
+	asked uint64                                 // how many were added
 }
 
 // openWait is one open call.
@@ -32,6 +33,7 @@ type wait struct {
 	group   uint16
 	session *wire.Session
 	id      uint64
+	asked   uint64 // tells it from what its client asked for under the same id since; 0: from all that is open
 	grace   uint64
 	cancel  bool // its client gave it up, and did not only go
 }
@@ -55,6 +57,8 @@ func (w *openWaits) add(p *part) (was *part, ok bool) {
 	if was != nil && was.session.Epoch > p.session.Epoch {
 		return was, false
 	}
+	w.asked++
+	p.asked = w.asked
 	of[c.ID] = openWait{part: p}
 	return was, true
 }
@@ -106,9 +110,20 @@ func (w *openWaits) endAll(s engine.Session, choose func(*part) (grace uint64, o
 // note is called under the lock, for a call that is open.
 func (w *openWaits) note(c engine.Caller, grace uint64, cancel bool) wait {
 	p := w.calls[c.Session][c.ID].part
-	over := wait{p.group, p.session, p.id, grace, cancel}
+	over := p.wait()
+	over.grace, over.cancel = grace, cancel
 	w.calls[c.Session][c.ID] = openWait{part: p, over: &over}
 	return over
+}
+
+// again says that the client of a wait has asked for it anew since and has no answer, and that
+// it was told its place then.
+func (w *openWaits) again(of wait) (asked, told bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.calls[engine.Session(of.session.ID)][of.id].part
+	asked = p != nil && p.asked != of.asked
+	return asked, asked && p.told.Load()
 }
 
 // ended says that the wait of p was ended, and names it.

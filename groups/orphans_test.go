@@ -1,0 +1,194 @@
+package groups
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestLateEndOfAnOrphan: what a node says of a wait that nobody has asked for, and cannot get into
+// the log before another node leads, does not end the wait of a client that came back there, and
+// was told its place.
+func TestLateEndOfAnOrphan(t *testing.T) {
+	const path = "h:/cut/x"
+	w := new(network)
+	f := newFleet(t, 3, func(_ int, c *Config) {
+		c.Faults, c.EvictionWindow, c.LogCount, c.RequestTimeout, c.LeaderBalance = w, time.Hour, 1, 3*time.Second, time.Hour
+	})
+	f.until("every node votes in every log", func() bool {
+		for _, n := range f.nodes {
+			for _, shard := range []uint64{systemShard, firstLogShard} {
+				if m := n.logs[shard].local.Load(); m == nil || !m.voting.Load() {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	first := f.leader(path)
+	holder := f.rigOn((first + 1) % 3).session()
+	holder.must(write("holder", path, time.Hour))
+	r := f.rigOn(first)
+	client, id := r.session(), r.next.Add(1)
+	req := func() *wire.Request {
+		req := waiting(write("waits", path, time.Hour))
+		req.QueueTTLMillis = 3_600_000
+		return req
+	}
+	<-client.start(id, req()).queued
+	caller := (&part{session: client.session, id: id}).caller()
+
+	f.kill(w, first) // the client's node, which leads
+	second := f.leader(path)
+	n := f.nodes[second]
+	left := &n.forwards.left
+	due := func(at time.Duration) (noted bool) {
+		left.mu.Lock()
+		defer left.mu.Unlock()
+		for i := range left.list {
+			if o := &left.list[i]; o.caller == caller {
+				noted, o.due = true, at
+			}
+		}
+		return noted
+	}
+	f.until("the next leader notes that the wait has nobody to tell", func() bool { return due(time.Hour) })
+	w.set(f.cfgs[first].NodeID, false)
+	f.start(first)
+	f.until("it is back", func() bool {
+		host, _ := f.nodes[first].leaderOf(firstLogShard)
+		m := f.nodes[first].logs[firstLogShard].local.Load()
+		return host == n.id.HostID && m != nil && m.voting.Load() && m.appliedIndex() > 0
+	})
+	f.until("the leader reaches everybody", func() bool { return len(n.cutOff()) == 0 })
+	if !n.logs[firstLogShard].leads() {
+		t.Skip("another node leads by now")
+	}
+
+	w.set(n.id.NodeID, true)
+	if !due(1) {
+		t.Skip("another node led meanwhile")
+	}
+	n.endOrphans() // the client's time to come back is over
+	if due(1) {
+		t.Fatal("the wait was not given up")
+	}
+	third := -1
+	f.until("another node leads", func() bool {
+		for i, o := range f.nodes {
+			if i != second && o.logs[firstLogShard].leads() {
+				third = i
+			}
+		}
+		return third >= 0
+	})
+	there := f.rigOn(third)
+	there.next.Add(100_000)
+	holder = there.session()
+	back := there.session()
+	back.session = &wire.Session{ID: client.session.ID, Epoch: 2, Window: 256}
+	o := back.start(id, req())
+	select {
+	case res := <-o.queued:
+		if res.Status != wire.StatusQueued {
+			t.Fatalf("the client is told %+v", res)
+		}
+	case res := <-o.done:
+		t.Fatalf("the client is answered %+v", res)
+	case <-time.After(patience):
+		t.Fatal("the client is told nothing")
+	}
+	w.set(n.id.NodeID, false)
+	l := n.logs[firstLogShard]
+	f.until("the former leader knows the new one, and has nothing left to say", func() bool {
+		host, _ := n.leaderOf(firstLogShard)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return host != "" && host != n.id.HostID && len(l.mu.queue)+len(l.mu.flights)+len(l.mu.away.parts) == 0
+	})
+	holder.must(release("holder", path))
+	if res := o.get(t, "the wait"); res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Errorf("nobody cancelled the wait, and its client, which was told its place, is answered %+v", res)
+	}
+}
+
+// TestEndOfAnOrphanInItsOffice: the end of a wait that nobody has asked for is not proposed under
+// another office than that under which this was found out, and is looked at anew when it was not
+// heard: who asks for the wait after all, on the same connection too, keeps it.
+func TestEndOfAnOrphanInItsOffice(t *testing.T) {
+	const path = "h:/a/x"
+	for _, another := range []bool{true, false} {
+		t.Run(fmt.Sprint("another office ", another), func(t *testing.T) {
+			r := newRig(t, func(c *Config) { c.RequestTimeout = time.Second })
+			n := r.node
+			l := n.logOf(n.groupOf("h:/a"))
+			holder, client := r.session(), r.session()
+			holder.must(write("holder", path, time.Hour))
+			req := waiting(write("waits", path, time.Hour))
+			req.QueueTTLMillis = 3_600_000
+			id := r.next.Add(1)
+			<-client.start(id, req).queued
+			caller := (&part{session: client.session, id: id}).caller()
+			if !n.waits.take(caller, n.waits.get(caller)) {
+				t.Fatal("its call is not open")
+			}
+			listed := func() (due []orphan) {
+				f := &n.forwards.left
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				for _, o := range f.list {
+					if o.caller == caller {
+						due = append(due, o)
+					}
+				}
+				return due
+			}
+			n.inherit(l, l.held.Load())
+			found := listed()
+			if len(found) == 0 || found[0].epoch != client.session.Epoch {
+				t.Fatalf("listed: %+v", found)
+			}
+			const mark = 100 * time.Hour
+			found[0].due = mark // to know it by
+			was := l.lead.Load()
+			if another {
+				l.leaderChanged(was.term+1, 99)
+			} else {
+				l.drive.Lock()
+				l.drive.hold = r.clock.Mono() + time.Hour // nothing gets to raft
+				l.drive.Unlock()
+			}
+			n.endOrphan(found[0])
+			eventually(t, "its end was looked at", func() bool {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if another && !l.mu.suspect && len(l.mu.queue) > 0 {
+					t.Fatal("its end is kept for whoever leads next")
+				}
+				return len(l.mu.queue) == 0
+			})
+			if another {
+				l.held.Store(was.term) // it goes on as if nothing were
+				l.leaderChanged(was.term, was.leader)
+			} else {
+				eventually(t, "it is listed again", func() bool {
+					return slices.ContainsFunc(listed(), func(o orphan) bool { return o.due == mark })
+				})
+				l.drive.Lock()
+				l.drive.hold = 0
+				l.drive.Unlock()
+			}
+			o := client.start(id, req)
+			if res := <-o.queued; res.Position != 1 {
+				t.Errorf("the repeat is told %+v", res)
+			}
+			holder.must(release("holder", path))
+			if res := o.get(t, "the wait"); res.Code != wire.OK || res.Status != wire.StatusOK {
+				t.Errorf("it is answered %+v", res)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package groups
+
+import (
+	"slices"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What ties all leases of an owner to a connection, or unties them.
+//
+// It is about the leases that come of acquires that were sent before it, too, whether they are
+// carried out by then or not. What is sent behind it says itself how it is tied; what was sent
+// before it does not, and may be on its way to a log where the owner has nothing yet, and where
+// nobody would look for it. So a bind and an unbind wait until the acquires of their owner that
+// came before them on the connection are answered, or have a place in the queue: either way the
+// owner's standing is found then.
+
+// cameBefore is how much came in the order of its session before a call that waits for it.
+func cameBefore(c *wire.Call) uint64 {
+	if c.Op != wire.OpBind && c.Op != wire.OpUnbind {
+		return 0
+	}
+	ln := lineOf(c.Session)
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.came
+}
+
+// behindAcquires waits for the acquires that came before, as long as the connection stands and
+// the call has time.
+func (s *steps) behindAcquires() *wire.Error {
+	for s.came > 0 {
+		left := lineOf(s.c.Session).acquiring(s.req.Owner, s.came)
+		if left == nil {
+			break
+		}
+		switch s.n.tasks.wait(max(s.n.cfg.RequestTimeout-(s.n.clock.Mono()-s.since), 0), left, s.n.stop) {
+		case 1:
+			return logClosed.Err()
+		case -1:
+			return wire.Errorf(wire.Unavailable,
+				"acquires of the owner that were sent before were not answered within request_timeout_ms; nothing was done")
+		}
+	}
+	return nil
+}
+
+// acquiring answers what is closed when there may be less under way of what an owner asked for
+// among the first that came, nil when nothing is. What comes of a connection that ended is
+// waited for by nobody.
+func (ln *line) acquiring(owner string, came uint64) <-chan struct{} {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	asks := func(p *part) bool { return p.op == wire.OpAcquire && p.came <= came && p.owner == owner }
+	found := slices.ContainsFunc(ln.held, asks)
+	for u := ln.under; u != nil && !found; u = u.prev {
+		found = asks(u)
+	}
+	if !found || ln.over {
+		return nil
+	}
+	if ln.left == nil {
+		ln.left = make(chan struct{})
+	}
+	return ln.left
+}
+
+// gone tells who waits that less may be under way. It is called under the lock.
+func (ln *line) gone() {
+	if ln.left != nil {
+		close(ln.left)
+		ln.left = nil
+	}
+}
