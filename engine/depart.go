@@ -87,7 +87,7 @@ func (s *State) shrink(id Session, key string, d *departure, budget int) int {
 // ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other.
 func (s *State) ends(l *lease, b *binding, d *departure) {
 	if len(l.also) > 0 {
-		s.cutTie(l, b.session)
+		s.cut(l, b)
 		return
 	}
 	spent := *b
@@ -100,6 +100,9 @@ func (s *State) ends(l *lease, b *binding, d *departure) {
 func (s *State) meets(l *lease) {
 	ties := append(slices.Clone(l.also), l.bind)
 	for _, b := range ties {
+		if b.loose {
+			continue
+		}
 		d := s.departing.Get(view(b.session[:]))
 		if d != nil && b.epoch <= d.epoch && b.spent <= d.epoch && l.timer.key > d.after {
 			s.ends(l, b, d)

@@ -395,7 +395,7 @@ func (s *State) recheck(cmd *Command, token int64) wire.Result {
 	}
 	if a.l.held() && Planted != PlantUntied { // and hangs on the connection that asks now, whatever became of the one before
 		now, was := a.l.bound(cmd), a.l.bind
-		if now != nil && was != nil && (was.session != now.session || was.epoch < now.epoch) {
+		if now != nil && was != nil && (!was.of(now.session) || was.epoch < now.epoch) {
 			s.extend(a.l, cmd.Req.TTLMillis) // a grace may be running out
 		}
 		s.tie(a.l, now)

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"unsafe"
@@ -120,16 +119,16 @@ func (s *State) tie(l *lease, b *binding) {
 		return
 	}
 	if was := l.tieOf(b.session); was == nil {
-		s.addTie(l, b.session)
+		s.addTie(l, b)
 	} else if b.epoch < was.epoch {
 		return
 	} else if was != l.bind {
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == was })
 	}
 	switch old := l.bind; {
-	case old == nil || old.session == b.session:
+	case old == nil || old.of(b.session):
 	case old.spent > old.epoch: // that connection is gone
-		s.removeTie(l, old.session)
+		s.removeTie(l, old)
 	default:
 		l.also = append(slices.Clone(l.also), old)
 		if len(l.also) > maxTies {
@@ -144,51 +143,62 @@ func (s *State) tie(l *lease, b *binding) {
 const maxTies = 16
 
 func (s *State) looseTie(l *lease) {
-	loose := &binding{epoch: math.MaxUint64} // of nobody's session
 	for _, b := range l.also[:2] {
-		s.removeTie(l, b.session)
+		s.removeTie(l, b)
 	}
-	s.addTie(l, loose.session)
-	l.also = append([]*binding{loose}, l.also[2:]...)
+	l.also = append([]*binding{{loose: true}}, l.also[2:]...)
 }
+
+// of says that a tie is to a connection of a session.
+func (b *binding) of(id Session) bool { return !b.loose && b.session == id }
 
 // tieOf is the lease's tie to a session, nil if there is none.
 func (l *lease) tieOf(id Session) *binding {
-	if l.bind != nil && l.bind.session == id {
+	if l.bind != nil && l.bind.of(id) {
 		return l.bind
 	}
 	for _, b := range l.also {
-		if b.session == id {
+		if b.of(id) {
 			return b
 		}
 	}
 	return nil
 }
 
-// addTie notes that the lease is tied to a session, removeTie that it is not any more.
-func (s *State) addTie(l *lease, id Session) {
-	keys := s.ties[id]
+// addTie notes that the lease is tied to a session, removeTie that it is not any more. A loose
+// tie is to none.
+func (s *State) addTie(l *lease, b *binding) {
+	if b.loose {
+		return
+	}
+	keys := s.ties[b.session]
 	if keys == nil {
 		keys = new(trie.Tree[struct{}])
-		s.ties[id] = keys
+		s.ties[b.session] = keys
 	}
 	keys.Insert(s.w, l.timer.key, trie.None, 0)
 }
 
-func (s *State) removeTie(l *lease, id Session) {
-	keys := s.ties[id]
+func (s *State) removeTie(l *lease, b *binding) {
+	if b.loose {
+		return
+	}
+	keys := s.ties[b.session]
 	if keys.Remove(s.w, l.timer.key); keys.Empty() {
-		delete(s.ties, id)
+		delete(s.ties, b.session)
 	}
 }
 
 // cutTie makes the lease independent of a session's connections.
 func (s *State) cutTie(l *lease, id Session) {
-	b := l.tieOf(id)
-	if b == nil {
-		return
+	if b := l.tieOf(id); b != nil {
+		s.cut(l, b)
 	}
-	s.removeTie(l, id)
+}
+
+// cut takes one of the lease's ties away.
+func (s *State) cut(l *lease, b *binding) {
+	s.removeTie(l, b)
 	if b != l.bind {
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == b })
 		return
@@ -202,7 +212,7 @@ func (s *State) cutTie(l *lease, id Session) {
 // untie makes the lease independent of any connection.
 func (s *State) untie(l *lease) {
 	for l.bind != nil {
-		s.cutTie(l, l.bind.session)
+		s.cut(l, l.bind)
 	}
 }
 
@@ -219,7 +229,7 @@ func (l *lease) bound(cmd *Command) *binding {
 	if !cmd.Bound {
 		return nil
 	}
-	if b := l.bind; b != nil && b.session == cmd.Caller.Session && b.epoch == cmd.Epoch && b.grace == cmd.Grace {
+	if b := l.bind; b != nil && b.of(cmd.Caller.Session) && b.epoch == cmd.Epoch && b.grace == cmd.Grace {
 		return b
 	}
 	return bindingOf(cmd)

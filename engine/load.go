@@ -130,6 +130,8 @@ func loadBinding(r *wire.Reader) *binding {
 			b.grace = r.Int()
 		case 3:
 			b.spent = r.Uint()
+		case 4:
+			b.loose = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -142,12 +144,16 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 	l.owner, l.ns = splitLeaseKey(key)
 	l.timer = s.deadlines.timer(timeLease, key)
 	read(func() { l.deadline = r.Int() }, func() { l.revoke = r.Int() },
-		func() { l.quiet = r.Bool() }, func() { s.tie(l, loadBinding(r)) },
+		func() { l.quiet = r.Bool() }, func() {
+			if l.bind = loadBinding(r); l.bind != nil {
+				s.addTie(l, l.bind)
+			}
+		},
 		func() {
 			for n := r.Array(); n > 0 && r.Err() == nil; n-- {
 				if b := loadBinding(r); b != nil {
 					l.also = append(l.also, b)
-					s.addTie(l, b.session)
+					s.addTie(l, b)
 				}
 			}
 		})

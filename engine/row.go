@@ -146,13 +146,19 @@ func appendBinding(dst []byte, b *binding) []byte {
 		return wire.AppendNil(dst)
 	}
 	n := 3
-	if b.spent != 0 {
+	switch {
+	case b.loose:
+		n = 5
+	case b.spent != 0:
 		n = 4
 	}
 	dst = wire.AppendBin(wire.AppendArray(dst, n), b.session[:])
 	dst = wire.AppendInt(wire.AppendUint(dst, b.epoch), b.grace)
-	if b.spent != 0 {
+	if n > 3 {
 		dst = wire.AppendUint(dst, b.spent)
+	}
+	if n > 4 {
+		dst = wire.AppendBool(dst, b.loose)
 	}
 	return dst
 }

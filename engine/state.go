@@ -92,6 +92,7 @@ type binding struct {
 	epoch   uint64
 	grace   int64  // ms
 	spent   uint64 // one above the connection for whose end the lease was shrunk, 0: none
+	loose   bool   // it is to no connection, and never ends: it stands for more ties than a lease keeps
 }
 
 // Session names a client across its connections.
