@@ -84,8 +84,10 @@ func (s *State) shrink(id Session, key string, d *departure, budget int) int {
 	return s.endLease(l, budget)
 }
 
-// ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other.
+// ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other, but
+// not to less than was promised to those that ended before.
 func (s *State) ends(l *lease, b *binding, d *departure) {
+	l.promised = max(l.promised, s.since(d.at, b.grace))
 	if len(l.also) > 0 {
 		s.cut(l, b)
 		return
@@ -93,7 +95,7 @@ func (s *State) ends(l *lease, b *binding, d *departure) {
 	spent := *b
 	spent.spent = d.epoch + 1
 	l.bind = &spent
-	s.shorten(l, d.at+b.grace-s.now)
+	s.shorten(l, l.promised)
 }
 
 // meets sees to a lease that is about to be changed.

@@ -75,11 +75,14 @@ func (s *State) leaveIfIdle(l *lease) {
 
 // after is the instant from which on so many ms have surely passed since the step in
 // hand; none have at once.
-func (s *State) after(ms int64) int64 {
+func (s *State) after(ms int64) int64 { return s.since(s.now, ms) }
+
+// since is the same for an earlier step.
+func (s *State) since(step, ms int64) int64 {
 	if ms == 0 {
-		return s.now
+		return step
 	}
-	return s.now + ms + s.cfg.Cut
+	return step + ms + s.cfg.Cut
 }
 
 // extend makes the lease last at least ttl ms from now on.
@@ -99,9 +102,9 @@ func leaseEnd(at int64) int64 {
 	return at
 }
 
-// shorten makes the lease last at most ms from now on.
-func (s *State) shorten(l *lease, ms int64) {
-	if at := leaseEnd(s.after(ms)); at < l.deadline {
+// shorten makes the lease last until an instant at most.
+func (s *State) shorten(l *lease, until int64) {
+	if at := leaseEnd(until); at < l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
 	}
@@ -113,7 +116,8 @@ func (s *State) shorten(l *lease, ms int64) {
 //
 // Several sessions may use an owner. Its lease is tied to the connections of all that tied it,
 // and is shrunk when the last of them has ended: nobody loses a lock whose connection stands
-// because somebody else of the same name has gone.
+// because somebody else of the same name has gone. Nor is the grace of one that ended before cut
+// short by that of the last (lease.promised).
 func (s *State) tie(l *lease, b *binding) {
 	if b == nil {
 		return
@@ -281,7 +285,7 @@ func (s *State) endQuietly(l *lease) {
 		return
 	}
 	l.quiet = true
-	s.shorten(l, 0)
+	s.shorten(l, s.now)
 	s.endLease(l, s.cfg.ReapBudget)
 }
 
@@ -289,7 +293,7 @@ func (s *State) endQuietly(l *lease) {
 // tie go, and queued requests that rely on a hold can never succeed.
 func (s *State) lapse(l *lease) {
 	s.untie(l)
-	l.deadline, l.revoke, l.quiet = 0, 0, false
+	l.deadline, l.promised, l.revoke, l.quiet = 0, 0, 0, false
 	s.deadlines.disarm(l.timer)
 	s.dropRelying(l)
 	s.leaveIfIdle(l)

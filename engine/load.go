@@ -156,7 +156,8 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 					s.addTie(l, b)
 				}
 			}
-		})
+		},
+		func() { l.promised = r.Int() })
 	if l.held() {
 		s.deadlines.arm(l.timer, l.deadline)
 	}

@@ -373,18 +373,22 @@ func (l *nLease) cut(s engine.Session) {
 }
 
 // detach shrinks the leases that are tied to a connection, or to an earlier one of
-// its session, and to no other session's, to their grace; with none they end at once.
+// its session, and to no other session's, to their grace; with none they end at once. The grace
+// of a connection that ended before is left to it.
 func (m *naive) detach(cmd *engine.Command) {
 	for _, old := range slices.Clone(m.leases) {
 		l := m.lease(old.owner, old.ns)
 		b := l.tieOf(cmd.Caller.Session)
+		if b == nil || b.epoch > cmd.Epoch || b == l.bind && l.spent > cmd.Epoch {
+			continue
+		}
+		l.promised = max(l.promised, m.now+b.grace)
 		switch {
-		case b == nil || b.epoch > cmd.Epoch || b == l.bind && l.spent > cmd.Epoch:
 		case len(l.also) > 0:
 			l.cut(cmd.Caller.Session)
 		default:
 			l.spent = cmd.Epoch + 1
-			l.deadline = min(l.deadline, m.now+b.grace)
+			l.deadline = min(l.deadline, l.promised)
 			m.runOut(old.owner, old.ns)
 		}
 	}

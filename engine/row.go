@@ -165,7 +165,10 @@ func appendBinding(dst []byte, b *binding) []byte {
 
 func (l *lease) row(dst []byte) []byte {
 	n := 4
-	if len(l.also) > 0 {
+	switch {
+	case l.promised != 0:
+		n = 6
+	case len(l.also) > 0:
 		n = 5
 	}
 	dst = wire.AppendArray(dst, n)
@@ -178,6 +181,9 @@ func (l *lease) row(dst []byte) []byte {
 		for _, b := range l.also {
 			dst = appendBinding(dst, b)
 		}
+	}
+	if n > 5 {
+		dst = wire.AppendInt(dst, l.promised)
 	}
 	return dst
 }

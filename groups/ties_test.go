@@ -19,8 +19,7 @@ func TestMoreTiesThanAreKept(t *testing.T) {
 	}
 	sessions[2].ID = [wire.SessionBytes]byte{} // hello refuses it; a log that has it must go on
 	for i, s := range sessions {
-		a := bareAsk(s, 1, write("svc", fmt.Sprint("h:/a/x", i), time.Hour))
-		a.Bound, a.Grace = true, 1000
+		a := tied(s, 1, write("svc", fmt.Sprint("h:/a/x", i), time.Hour), 1000)
 		if res := b.one(a); res.Code != wire.OK || res.Status != wire.StatusOK {
 			t.Fatalf("session %d: %+v", i, res)
 		}
@@ -40,11 +39,75 @@ func TestMoreTiesThanAreKept(t *testing.T) {
 	}
 	b.do(10_000)
 	held("after all connections ended", true)
-	again := bareAsk(later(sessions[5]), 2, &wire.Request{Op: wire.OpRenew, Owner: "svc", TTLMillis: 3_600_000})
-	again.Bound, again.Grace = true, 1000
+	again := tied(later(sessions[5]), 2, &wire.Request{Op: wire.OpRenew, Owner: "svc", TTLMillis: 3_600_000}, 1000)
 	b.one(again)
 	b.reload()
 	b.one(bareAsk(later(sessions[5]), 3, &wire.Request{Op: wire.OpReleaseAll, Owner: "svc"}))
 	held("after it was released", false)
 	b.reload()
+}
+
+// tied is a request whose lease is to hang on the connection, with a grace in ms.
+func tied(s *wire.Session, id uint64, req *wire.Request, grace int64) *bareCall {
+	a := bareAsk(s, id, req)
+	a.Bound, a.Grace = true, uint64(grace)
+	return a
+}
+
+// TestGraceOfEachTie: two sessions of one owner tie its lease with graces of their own. Whichever
+// connection ends last, and whenever it tied the lease, the lease lasts for what was left to the
+// other by then, and that one can come back and renew; and it lasts no longer.
+func TestGraceOfEachTie(t *testing.T) {
+	const long, short = 60_000, 100
+	for _, c := range []struct {
+		name          string
+		first, second int64 // graces
+		late          bool  // the second ties the lease when the first one's connection has ended
+	}{
+		{"the first has the long one", long, short, false},
+		{"the second has the long one", short, long, false},
+		{"the first has the long one, and has gone before", long, short, true},
+		{"the second has the long one, and ties when the first has gone", short, long, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBare(t, firstLogShard, defaultLimits())
+			first, second := bareSession(1), bareSession(2)
+			holds := func(when string, want bool) {
+				t.Helper()
+				b.do(1) // what is due ends
+				if alive := b.m.view(0).Alive("svc", nil); alive != want {
+					t.Fatalf("%s the lease is alive: %v", when, alive)
+				}
+			}
+			b.one(tied(first, 1, write("svc", "h:/n/first", time.Hour), c.first))
+			take := func() { b.one(tied(second, 1, write("svc", "h:/n/second", time.Hour), c.second)) }
+			if !c.late {
+				take()
+			}
+			b.do(1, bareAsk(first, 0, &wire.Request{Op: wire.OpDetach}))
+			if c.late {
+				take()
+			}
+			b.reload()
+			b.do(1, bareAsk(second, 0, &wire.Request{Op: wire.OpDetach}))
+			b.reload()
+			b.do(long - 1000)
+			holds("within the longer grace", true)
+			back := first
+			if c.second == long {
+				back = second
+			}
+			back = later(back)
+			if res := b.one(tied(back, 2, &wire.Request{Op: wire.OpRenew, Owner: "svc", TTLMillis: 3_600_000}, long)); res.Status != wire.StatusOK {
+				t.Fatalf("who is back within its grace is answered %+v", res)
+			}
+			b.do(2 * long)
+			holds("since it was renewed", true)
+			b.do(1, bareAsk(back, 0, &wire.Request{Op: wire.OpDetach}))
+			b.do(long - 1000)
+			holds("within the grace of the last", true)
+			b.do(1000)
+			holds("after that", false)
+		})
+	}
 }
