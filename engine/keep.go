@@ -39,13 +39,14 @@ func (s *State) scopeOf(op wire.Op, key, ns string) string {
 	return string(s.key2)
 }
 
-// about is the key of the first path of a request, "" if it has none.
+// about is the key of the first path of a request, "" if it has none. An acquire may have none
+// but those that it releases.
 func about(cmd *Command) string {
-	switch {
-	case cmd.Req.Op == wire.OpAcquire && len(cmd.Req.Locks) > 0:
-		return string(appendKey(nil, cmd.NS, cmd.Req.Locks[0].Path))
-	case cmd.Req.Op == wire.OpRelease && len(cmd.Req.Releases) > 0:
-		return string(appendKey(nil, cmd.NS, cmd.Req.Releases[0].Path))
+	switch req := cmd.Req; {
+	case req.Op == wire.OpAcquire && len(req.Locks) > 0:
+		return string(appendKey(nil, cmd.NS, req.Locks[0].Path))
+	case (req.Op == wire.OpAcquire || req.Op == wire.OpRelease) && len(req.Releases) > 0:
+		return string(appendKey(nil, cmd.NS, req.Releases[0].Path))
 	}
 	return ""
 }
