@@ -210,7 +210,7 @@ func (s *State) loadWaiter(key string, r *wire.Reader, read func(...func())) {
 		func() { copy(w.caller.Session[:], r.Bin()) }, func() { w.caller.ID = r.Uint() },
 		func() { w.ttl = r.Uint() }, func() { w.deadline = r.Int() }, func() { w.since = r.Int() },
 		func() { w.bind = loadBinding(r) }, func() { w.meta = loadMetadata(r) },
-		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() })
+		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() }, func() { w.hash = r.Uint() })
 	w.timer = s.deadlines.timer(timeWaiter, key)
 	s.deadlines.arm(w.timer, w.deadline)
 }

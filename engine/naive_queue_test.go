@@ -242,7 +242,8 @@ func (m *naive) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 		m.arrivals++
 		w := nWaiter{
 			seq: m.arrivals, owner: a.owner, ns: a.ns, alg: a.alg, locks: slices.Clone(a.locks),
-			token: a.token, own: a.token > 0, open: open, caller: cmd.Caller, epoch: cmd.Epoch, since: m.wall,
+			token: a.token, own: a.token > 0, open: open, caller: cmd.Caller, req: *req,
+			epoch: cmd.Epoch, since: m.wall,
 		}
 		if !w.own && a.fencedWrite() {
 			held, keeps := m.heldToken(a)

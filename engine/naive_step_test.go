@@ -63,6 +63,9 @@ func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 	}
 	for i := range m.waiters {
 		if w := &m.waiters[i]; w.open && w.caller == cmd.Caller {
+			if !reflect.DeepEqual(w.req, *cmd.Req) {
+				return wire.Result{Code: wire.InvalidArgument}
+			}
 			return m.reattach(cmd, w)
 		}
 	}

@@ -82,8 +82,9 @@ type nWaiter struct {
 	own       bool  // token is the caller's own
 	open      bool
 	caller    engine.Caller
-	epoch     uint64 // connection of the caller's session
-	adrift    bool   // that connection is gone
+	req       wire.Request // that came first
+	epoch     uint64       // connection of the caller's session
+	adrift    bool         // that connection is gone
 	ttl       uint64
 	deadline  int64
 	since     int64

@@ -264,7 +264,7 @@ func (m *machine) drawRepeat(t *rapid.T) *ask {
 }
 
 // drawAgain is a request that a session asks a second time, on a later connection
-// perhaps.
+// perhaps; or another one under the id of one that waits.
 func (m *machine) drawAgain(t *rapid.T) *ask {
 	if len(m.asked) == 0 {
 		return m.drawAcquire(t)
@@ -272,6 +272,11 @@ func (m *machine) drawAgain(t *rapid.T) *ask {
 	cmd := m.asked[rapid.IntRange(0, len(m.asked)-1).Draw(t, "again")]
 	cmd.again = true
 	cmd.Epoch += uint64(rapid.IntRange(0, 1).Draw(t, "later"))
+	waits := slices.ContainsFunc(m.model.waiters, func(w nWaiter) bool { return w.open && w.caller == cmd.Caller })
+	if waits && oneIn(t, 4, "another") {
+		other := m.drawAcquire(t)
+		cmd.Req, cmd.NS, cmd.Meta = other.Req, other.NS, other.Meta
+	}
 	return &cmd
 }
 

@@ -29,6 +29,7 @@ type waiter struct {
 	own      bool  // token is the caller's own
 	open     bool  // a call waits for the answer
 	caller   Caller
+	hash     uint64 // of the request of an open call
 	epoch    uint64 // connection of the caller's session that the call is on
 	adrift   bool   // that connection is gone, and a grace runs
 	ttl      uint64 // of the lease it will get, ms
@@ -213,7 +214,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 		s.addPlace(w, a.l, &w.wants[i], seqKey)
 	}
 	if open {
-		w.open, w.caller, w.epoch = true, cmd.Caller, cmd.Epoch
+		w.open, w.caller, w.hash, w.epoch = true, cmd.Caller, hashOf(cmd.Req), cmd.Epoch
 		s.callers[w.caller] = s.seq
 	} else {
 		a.l.poll = s.seq

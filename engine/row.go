@@ -189,7 +189,7 @@ func (l *lease) row(dst []byte) []byte {
 }
 
 func (w *waiter) row(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 17)
+	dst = wire.AppendArray(dst, 18)
 	dst = wire.AppendStr(dst, w.owner)
 	dst = wire.AppendStr(dst, w.ns)
 	dst = wire.AppendUint(dst, uint64(w.alg))
@@ -216,7 +216,7 @@ func (w *waiter) row(dst []byte) []byte {
 	dst = appendBinding(dst, w.bind)
 	dst = appendMeta(dst, w.meta)
 	dst = wire.AppendUint(dst, w.epoch)
-	return wire.AppendBool(dst, w.adrift)
+	return wire.AppendUint(wire.AppendBool(dst, w.adrift), w.hash)
 }
 
 func (p *policy) row(dst []byte) []byte {
