@@ -27,7 +27,7 @@ func (s *State) leaseKey(owner, ns string) string {
 // next must not find its old holds.
 func (s *State) standing(owner, ns string) *lease {
 	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
-	if !s.departing.Empty() && l != nil && l.bind != nil {
+	if !s.departing.Empty() && l != nil && (l.bind != nil || l.poll != 0) {
 		s.meets(l)
 	}
 	if l.held() && l.deadline <= s.now && Planted != PlantExpiredOwner {
@@ -122,24 +122,28 @@ func (s *State) tie(l *lease, b *binding) {
 	if b == nil {
 		return
 	}
-	if was := l.tieOf(b.session); was == nil {
-		s.addTie(l, b)
-	} else if b.epoch < was.epoch {
+	was, old := l.tieOf(b.session), l.bind
+	switch {
+	case was == nil:
+	case b.epoch < was.epoch:
 		return
-	} else if was != l.bind {
+	case was != old:
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == was })
 	}
-	switch old := l.bind; {
+	l.bind = b
+	switch {
 	case old == nil || old.of(b.session):
 	case old.spent > old.epoch: // that connection is gone
-		s.removeTie(l, old)
+		s.noteTie(l, old)
 	default:
 		l.also = append(slices.Clone(l.also), old)
 		if len(l.also) > maxTies {
 			s.looseTie(l)
 		}
 	}
-	l.bind = b
+	if was == nil {
+		s.noteTie(l, b)
+	}
 }
 
 // maxTies is how many connections a lease hangs on beside the last. Over it the first are
@@ -147,10 +151,11 @@ func (s *State) tie(l *lease, b *binding) {
 const maxTies = 16
 
 func (s *State) looseTie(l *lease) {
-	for _, b := range l.also[:2] {
-		s.removeTie(l, b)
-	}
+	first := l.also[:2]
 	l.also = append([]*binding{{loose: true}}, l.also[2:]...)
+	for _, b := range first {
+		s.noteTie(l, b)
+	}
 }
 
 // of says that a tie is to a connection of a session.
@@ -169,27 +174,27 @@ func (l *lease) tieOf(id Session) *binding {
 	return nil
 }
 
-// addTie notes that the lease is tied to a session, removeTie that it is not any more. A loose
-// tie is to none.
-func (s *State) addTie(l *lease, b *binding) {
-	if b.loose {
+// noteTie notes for a tie that came or went whether anything of the standing hangs on its session
+// now: the lease, or what the polled place is to bring.
+func (s *State) noteTie(l *lease, b *binding) {
+	if b == nil || b.loose {
 		return
 	}
-	keys := s.ties[b.session]
-	if keys == nil {
-		keys = new(trie.Tree[struct{}])
-		s.ties[b.session] = keys
-	}
-	keys.Insert(s.w, l.timer.key, trie.None, 0)
-}
-
-func (s *State) removeTie(l *lease, b *binding) {
-	if b.loose {
-		return
-	}
-	keys := s.ties[b.session]
-	if keys.Remove(s.w, l.timer.key); keys.Empty() {
-		delete(s.ties, b.session)
+	id, keys := b.session, s.ties[b.session]
+	polls := s.polled(l)
+	hangs := l.tieOf(id) != nil || polls != nil && polls.bind != nil && polls.bind.session == id
+	switch noted := keys != nil && keys.Get(l.timer.key) != nil; {
+	case hangs == noted:
+	case hangs:
+		if keys == nil {
+			keys = new(trie.Tree[struct{}])
+			s.ties[id] = keys
+		}
+		keys.Insert(s.w, l.timer.key, trie.None, 0)
+	default:
+		if keys.Remove(s.w, l.timer.key); keys.Empty() {
+			delete(s.ties, id)
+		}
 	}
 }
 
@@ -202,15 +207,12 @@ func (s *State) cutTie(l *lease, id Session) {
 
 // cut takes one of the lease's ties away.
 func (s *State) cut(l *lease, b *binding) {
-	s.removeTie(l, b)
-	if b != l.bind {
+	if last := len(l.also) - 1; b != l.bind {
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == b })
-		return
-	}
-	if l.bind = nil; len(l.also) > 0 {
-		last := len(l.also) - 1
+	} else if l.bind = nil; last >= 0 {
 		l.bind, l.also = l.also[last], l.also[:last:last]
 	}
+	s.noteTie(l, b)
 }
 
 // untie makes the lease independent of any connection.
@@ -366,8 +368,19 @@ func (s *State) unbind(cmd *Command) wire.Result {
 	return wire.Result{}
 }
 
+// hang ties the lease that a waiter is to bring to a connection, or with nil to none. When that
+// ends, polled places are found by their ties, as leases are; open calls have an end of their own.
+func (s *State) hang(l *lease, w *waiter, b *binding) {
+	was := w.bind
+	if w.bind = b; !w.open {
+		w.adrift = false
+		s.noteTie(l, was)
+		s.noteTie(l, b)
+	}
+}
+
 // hangWaits ties the leases that an owner's waits will bring, as far as a session asked for
-// them, to a connection of that session, or with nil to none.
+// them or has tied them, to a connection of that session, or with nil to none.
 func (s *State) hangWaits(l *lease, of Session, b *binding) {
 	var waits []uint64
 	l.waits.All().Ascend(func(key string, _ *struct{}) bool {
@@ -376,10 +389,21 @@ func (s *State) hangWaits(l *lease, of Session, b *binding) {
 	})
 	slices.Sort(waits)
 	for _, seq := range slices.Compact(waits) {
-		if w := s.waiter(seq); w != nil && w.caller.Session == of && (b != nil || w.bind != nil) {
-			s.editWaiter(seq).bind = b
+		if w := s.waiter(seq); w != nil && w.rehangs(of, b) {
+			s.hang(l, s.editWaiter(seq), b)
 		}
 	}
+}
+
+// rehangs says that a waiter is one of a session that hang on b from now on.
+func (w *waiter) rehangs(of Session, b *binding) bool {
+	switch {
+	case w.open:
+		return w.caller.Session == of && (b != nil || w.bind != nil)
+	case w.bind == nil || w.bind.session != of:
+		return false
+	}
+	return b == nil || b.epoch > w.bind.epoch || b.epoch == w.bind.epoch && !w.adrift // else that connection is gone
 }
 
 // revoke marks the owner's leases, so that its next renewals tell it.

@@ -145,15 +145,14 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 	l.timer = s.deadlines.timer(timeLease, key)
 	read(func() { l.deadline = r.Int() }, func() { l.revoke = r.Int() },
 		func() { l.quiet = r.Bool() }, func() {
-			if l.bind = loadBinding(r); l.bind != nil {
-				s.addTie(l, l.bind)
-			}
+			l.bind = loadBinding(r)
+			s.noteTie(l, l.bind)
 		},
 		func() {
 			for n := r.Array(); n > 0 && r.Err() == nil; n-- {
 				if b := loadBinding(r); b != nil {
 					l.also = append(l.also, b)
-					s.addTie(l, b)
+					s.noteTie(l, b)
 				}
 			}
 		},
@@ -322,6 +321,7 @@ func (s *State) linkWaiters() (err error) {
 			s.callers[w.caller] = seq
 		} else {
 			l.poll = seq
+			s.noteTie(l, w.bind)
 		}
 		return true
 	})

@@ -84,7 +84,7 @@ type nWaiter struct {
 	caller    engine.Caller
 	req       wire.Request // that came first
 	epoch     uint64       // connection of the caller's session
-	adrift    bool         // that connection is gone
+	adrift    bool         // that connection is gone; of a polled place: the one it is tied to
 	ttl       uint64
 	deadline  int64
 	since     int64

@@ -69,7 +69,7 @@ type lease struct {
 	owner    string
 	ns       string
 	deadline int64               // ms of the lease clock; 0 while nothing is held
-	promised int64               // until when connections it was tied to, and that ended, were told that it lasts; 0: none
+	promised int64               // until then it lasts for connections it was tied to, and that ended; 0: none
 	revoke   int64               // until when an OK renew reports that a revoke was asked for
 	holds    trie.Tree[struct{}] // path key for writes, path key 0 'R' or 'S' else
 	waits    trie.Tree[struct{}] // the queue's keys of its waiters
@@ -172,7 +172,7 @@ type State struct {
 	deadlines deadlines
 	callers   map[Caller]uint64                // open calls to their waiter's arrival number
 	asking    map[uint64][]string              // keys of the kept answers that tell of a waiter
-	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session
+	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session, or that are to be
 	queued    map[string]int                   // how many paths waiters count for, by owner
 	waited    int                              // and all together
 

@@ -98,7 +98,8 @@ func TestGraceOfEachTie(t *testing.T) {
 				back = second
 			}
 			back = later(back)
-			if res := b.one(tied(back, 2, &wire.Request{Op: wire.OpRenew, Owner: "svc", TTLMillis: 3_600_000}, long)); res.Status != wire.StatusOK {
+			renew := &wire.Request{Op: wire.OpRenew, Owner: "svc", TTLMillis: 3_600_000}
+			if res := b.one(tied(back, 2, renew, long)); res.Status != wire.StatusOK {
 				t.Fatalf("who is back within its grace is answered %+v", res)
 			}
 			b.do(2 * long)
@@ -108,6 +109,40 @@ func TestGraceOfEachTie(t *testing.T) {
 			holds("within the grace of the last", true)
 			b.do(1000)
 			holds("after that", false)
+		})
+	}
+}
+
+// TestPolledPlaceOfAnEndedConnection: a polled place that was to be tied to a connection keeps its
+// place when that ends. What it is granted then lasts for no more than the grace, unless its
+// session has come back and asked again.
+func TestPolledPlaceOfAnEndedConnection(t *testing.T) {
+	const grace = 1000
+	for name, back := range map[string]bool{"the session is gone": false, "it asks again": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBare(t, firstLogShard, defaultLimits())
+			holder, s := bareSession(1), bareSession(2)
+			b.one(bareAsk(holder, 1, write("holder", "h:/a/x", time.Hour)))
+			if res := b.one(tied(s, 1, write("polls", "h:/a/x", time.Hour), grace)); res.Status != wire.StatusQueued {
+				t.Fatalf("%+v", res)
+			}
+			b.reload()
+			b.do(1, bareAsk(s, 0, &wire.Request{Op: wire.OpDetach}))
+			b.reload()
+			b.do(3 * grace)
+			if back {
+				b.one(tied(later(s), 2, write("polls", "h:/a/x", time.Hour), grace))
+			}
+			b.one(bareAsk(holder, 2, release("holder", "h:/a/x")))
+			owner := func() string { return b.m.view(0).Inspect("h:/a", "h:/a/x").Owner }
+			if got := owner(); got != "polls" {
+				t.Fatalf("the place is lost: the path is held by %q", got)
+			}
+			b.do(grace + 1)
+			b.do(1)
+			if got := owner() == "polls"; got != back {
+				t.Errorf("after the grace it holds the path: %v", got)
+			}
 		})
 	}
 }
