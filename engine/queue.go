@@ -410,7 +410,7 @@ func (s *State) quietMark(ns string) {
 func (s *State) answer(w *waiter, res wire.Result) {
 	if w.open {
 		left := w.adrift && (res.Code == wire.Cancelled || res.Code == wire.DeadlineExceeded)
-		s.out.Answers = append(s.out.Answers, Answer{w.caller, res, left})
+		s.out.Answers = append(s.out.Answers, Answer{w.caller, res, left, w.ns})
 	}
 }
 

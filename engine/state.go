@@ -118,7 +118,8 @@ type Event struct {
 type Answer struct {
 	Caller Caller
 	Result wire.Result
-	Left   bool // it was refused after the call's connection was gone: its session may ask anew
+	Left   bool   // it was refused after the call's connection was gone: its session may ask anew
+	NS     string // the namespace that it waited in
 }
 
 // Output collects what a step says beside its results.
