@@ -179,14 +179,21 @@ func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 
 // binding is the tie that the lease gets, nil to leave it as it is. A connection
 // that is gone takes over no lease that is there already: a grant would shorten it.
+// Nor does it keep a lease from ending with another one that it is tied to later.
 func (g *grant) binding(l *lease) *binding {
 	switch {
 	case g.w == nil:
 		return l.bound(g.cmd)
-	case g.w.adrift && l.held():
+	case !g.w.adrift || g.w.bind == nil:
+		return g.w.bind
+	case l.held():
 		return nil
 	}
-	return g.w.bind
+	spent := *g.w.bind
+	if spent.spent = spent.epoch + 1; g.w.open {
+		spent.spent = g.w.epoch + 1
+	}
+	return &spent
 }
 
 // metaFor answers what the new holds tell people: shared with earlier ones when

@@ -7,11 +7,11 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// A connection that closes shrinks the leases that are tied to it to their grace, and there
-// may be hundreds of thousands of them: more than one step may take time for. What a step
-// does not come to is left to later ones, in order of the leases' keys, and counts from when
-// the connection closed. Whoever changes such a lease before its turn has come sees to it
-// first; else it could be renewed, and then shrunk.
+// A connection that closes shrinks the leases that are tied to it to their grace, and those that
+// polled places tied to it are to bring. There may be hundreds of thousands of them: more than one
+// step may take time for. What a step does not come to is left to later ones, in order of the
+// leases' keys, and counts from when the connection closed. Whoever changes such a lease before
+// its turn has come sees to it first; else it could be renewed, and then shrunk.
 
 // departure is a connection of a session that closed, and not all leases that are tied to it
 // were seen to. It is kept by session.
@@ -74,6 +74,7 @@ func (s *State) depart(id string, budget int) (cost int) {
 // shrink sees to one lease and answers what that cost, at least 1.
 func (s *State) shrink(id Session, key string, d *departure, budget int) int {
 	l := s.leases.Edit(s.w, key)
+	s.castOff(l, id, d)
 	b := l.tieOf(id)
 	if b == nil || b.epoch > d.epoch || b.spent > d.epoch {
 		return 1
@@ -84,22 +85,40 @@ func (s *State) shrink(id Session, key string, d *departure, budget int) int {
 	return s.endLease(l, budget)
 }
 
-// ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other.
+// ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other, but
+// not to less than was promised to those that ended before.
 func (s *State) ends(l *lease, b *binding, d *departure) {
+	l.promised = max(l.promised, s.since(d.at, b.grace))
 	if len(l.also) > 0 {
-		s.cutTie(l, b.session)
+		s.cut(l, b)
 		return
 	}
 	spent := *b
 	spent.spent = d.epoch + 1
 	l.bind = &spent
-	s.shorten(l, d.at+b.grace-s.now)
+	s.shorten(l, l.promised)
+}
+
+// castOff notes for an owner's polled place that the connection it is tied to ended: what it is
+// granted from now on lasts for no more than the grace.
+func (s *State) castOff(l *lease, id Session, d *departure) {
+	if w := s.polled(l); w != nil && !w.adrift && w.bind != nil && w.bind.session == id && w.bind.epoch <= d.epoch {
+		s.editWaiter(l.poll).adrift = true
+	}
 }
 
 // meets sees to a lease that is about to be changed.
 func (s *State) meets(l *lease) {
+	if w := s.polled(l); w != nil && w.bind != nil {
+		if d := s.departing.Get(view(w.bind.session[:])); d != nil && l.timer.key > d.after {
+			s.castOff(l, w.bind.session, d)
+		}
+	}
 	ties := append(slices.Clone(l.also), l.bind)
 	for _, b := range ties {
+		if b == nil || b.loose {
+			continue
+		}
 		d := s.departing.Get(view(b.session[:]))
 		if d != nil && b.epoch <= d.epoch && b.spent <= d.epoch && l.timer.key > d.after {
 			s.ends(l, b, d)

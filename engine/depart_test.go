@@ -95,6 +95,33 @@ func TestDepartureInSteps(t *testing.T) {
 	}
 }
 
+// TestDepartureMeetsGrant: a polled place that the end of its connection has not come to is granted
+// for no more than the grace.
+func TestDepartureMeetsGrant(t *testing.T) {
+	s, session, do := departed(t, 2*departAtOnce)
+	acquire := func(owner string) *Command {
+		return &Command{NS: "h:/z", Caller: Caller{ID: 1}, Req: &wire.Request{
+			Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: "h:/z/x"}},
+		}}
+	}
+	do(1, acquire("holder"))
+	polls := acquire("polls") // its key is the last
+	polls.Caller, polls.Epoch, polls.Bound, polls.Grace = Caller{session, 1 << 30}, 1, true, 500
+	if res := do(1, polls); res.Status != wire.StatusQueued {
+		t.Fatalf("%+v", res)
+	}
+	do(1000, &Command{Caller: Caller{Session: session}, Epoch: 1, Req: &wire.Request{Op: wire.OpDetach}})
+	if _, ok := s.NextDeadline(); !ok || s.departing.Empty() {
+		t.Fatal("the end of the connection is through already")
+	}
+	do(1000, &Command{NS: "h:/z", Req: &wire.Request{
+		Op: wire.OpRelease, Owner: "holder", Releases: []wire.ReleaseRequest{{Path: "h:/z/x"}},
+	}})
+	if l := s.leases.Get(s.leaseKey("polls", "h:/z")); !l.held() || l.deadline != 1500 {
+		t.Errorf("it is granted until %d, want 1500", l.deadline)
+	}
+}
+
 // BenchmarkDeparture is the end of a connection with 300 000 leases, and the longest step it
 // takes.
 func BenchmarkDeparture(b *testing.B) {

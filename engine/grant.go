@@ -290,9 +290,11 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 	if w.open {
 		a.by = w.caller.mark()
 	}
-	if s.waiter(seq) == nil { // it relied on a lease that had run out
+	now := s.waiter(seq)
+	if now == nil { // it relied on a lease that had run out
 		return verdict{status: wire.StatusLost}, w.alg, true
 	}
+	w.adrift = now.adrift
 	for i := range w.wants {
 		// What it says it holds there it does not: nothing is held where a move is on.
 		k := &w.wants[i]

@@ -39,13 +39,14 @@ func (s *State) scopeOf(op wire.Op, key, ns string) string {
 	return string(s.key2)
 }
 
-// about is the key of the first path of a request, "" if it has none.
+// about is the key of the first path of a request, "" if it has none. An acquire may have none
+// but those that it releases.
 func about(cmd *Command) string {
-	switch {
-	case cmd.Req.Op == wire.OpAcquire && len(cmd.Req.Locks) > 0:
-		return string(appendKey(nil, cmd.NS, cmd.Req.Locks[0].Path))
-	case cmd.Req.Op == wire.OpRelease && len(cmd.Req.Releases) > 0:
-		return string(appendKey(nil, cmd.NS, cmd.Req.Releases[0].Path))
+	switch req := cmd.Req; {
+	case req.Op == wire.OpAcquire && len(req.Locks) > 0:
+		return string(appendKey(nil, cmd.NS, req.Locks[0].Path))
+	case (req.Op == wire.OpAcquire || req.Op == wire.OpRelease) && len(req.Releases) > 0:
+		return string(appendKey(nil, cmd.NS, req.Releases[0].Path))
 	}
 	return ""
 }
@@ -313,13 +314,20 @@ func (s *State) renewAgain(cmd *Command) wire.Result {
 }
 
 // Waiting answers a command whose first call is still open: the call that asks
-// now takes its place. ok is false when no such call is open.
+// now takes its place, unless it asks for something else under the id. ok is false when no
+// such call is open.
 func (s *State) Waiting(c Clock, cmd *Command, out *Output) (res wire.Result, ok bool) {
 	s.begin(c, out)
-	if cmd.Req.Op != wire.OpAcquire || cmd.Req.Flags&wire.FlagWait == 0 {
+	seq := s.callers[cmd.Caller]
+	if cmd.Req.Op != wire.OpAcquire || seq == 0 {
 		return res, false
 	}
-	res, ok = s.reattach(cmd, s.callers[cmd.Caller])
+	if w := s.waiter(seq); !s.late(w) && w.hash != hashOf(cmd.Req) {
+		res.Fail(wire.Errorf(wire.InvalidArgument,
+			"request id %d: another request of this session waits under it; ids must grow", cmd.Caller.ID))
+		return res, true
+	}
+	res, ok = s.reattach(cmd, seq)
 	s.settle() // leases that were met past their time
 	return res, ok
 }

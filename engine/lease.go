@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"unsafe"
@@ -28,7 +27,7 @@ func (s *State) leaseKey(owner, ns string) string {
 // next must not find its old holds.
 func (s *State) standing(owner, ns string) *lease {
 	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
-	if !s.departing.Empty() && l != nil && l.bind != nil {
+	if !s.departing.Empty() && l != nil && (l.bind != nil || l.poll != 0) {
 		s.meets(l)
 	}
 	if l.held() && l.deadline <= s.now && Planted != PlantExpiredOwner {
@@ -76,11 +75,14 @@ func (s *State) leaveIfIdle(l *lease) {
 
 // after is the instant from which on so many ms have surely passed since the step in
 // hand; none have at once.
-func (s *State) after(ms int64) int64 {
+func (s *State) after(ms int64) int64 { return s.since(s.now, ms) }
+
+// since is the same for an earlier step.
+func (s *State) since(step, ms int64) int64 {
 	if ms == 0 {
-		return s.now
+		return step
 	}
-	return s.now + ms + s.cfg.Cut
+	return step + ms + s.cfg.Cut
 }
 
 // extend makes the lease last at least ttl ms from now on.
@@ -100,9 +102,9 @@ func leaseEnd(at int64) int64 {
 	return at
 }
 
-// shorten makes the lease last at most ms from now on.
-func (s *State) shorten(l *lease, ms int64) {
-	if at := leaseEnd(s.after(ms)); at < l.deadline {
+// shorten makes the lease last until an instant at most.
+func (s *State) shorten(l *lease, until int64) {
+	if at := leaseEnd(until); at < l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
 	}
@@ -114,29 +116,34 @@ func (s *State) shorten(l *lease, ms int64) {
 //
 // Several sessions may use an owner. Its lease is tied to the connections of all that tied it,
 // and is shrunk when the last of them has ended: nobody loses a lock whose connection stands
-// because somebody else of the same name has gone.
+// because somebody else of the same name has gone. Nor is the grace of one that ended before cut
+// short by that of the last (lease.promised).
 func (s *State) tie(l *lease, b *binding) {
 	if b == nil {
 		return
 	}
-	if was := l.tieOf(b.session); was == nil {
-		s.addTie(l, b.session)
-	} else if b.epoch < was.epoch {
+	was, old := l.tieOf(b.session), l.bind
+	switch {
+	case was == nil:
+	case b.epoch < was.epoch:
 		return
-	} else if was != l.bind {
+	case was != old:
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == was })
 	}
-	switch old := l.bind; {
-	case old == nil || old.session == b.session:
+	l.bind = b
+	switch {
+	case old == nil || old.of(b.session):
 	case old.spent > old.epoch: // that connection is gone
-		s.removeTie(l, old.session)
+		s.noteTie(l, old)
 	default:
 		l.also = append(slices.Clone(l.also), old)
 		if len(l.also) > maxTies {
 			s.looseTie(l)
 		}
 	}
-	l.bind = b
+	if was == nil {
+		s.noteTie(l, b)
+	}
 }
 
 // maxTies is how many connections a lease hangs on beside the last. Over it the first are
@@ -144,65 +151,74 @@ func (s *State) tie(l *lease, b *binding) {
 const maxTies = 16
 
 func (s *State) looseTie(l *lease) {
-	loose := &binding{epoch: math.MaxUint64} // of nobody's session
-	for _, b := range l.also[:2] {
-		s.removeTie(l, b.session)
+	first := l.also[:2]
+	l.also = append([]*binding{{loose: true}}, l.also[2:]...)
+	for _, b := range first {
+		s.noteTie(l, b)
 	}
-	s.addTie(l, loose.session)
-	l.also = append([]*binding{loose}, l.also[2:]...)
 }
+
+// of says that a tie is to a connection of a session.
+func (b *binding) of(id Session) bool { return !b.loose && b.session == id }
 
 // tieOf is the lease's tie to a session, nil if there is none.
 func (l *lease) tieOf(id Session) *binding {
-	if l.bind != nil && l.bind.session == id {
+	if l.bind != nil && l.bind.of(id) {
 		return l.bind
 	}
 	for _, b := range l.also {
-		if b.session == id {
+		if b.of(id) {
 			return b
 		}
 	}
 	return nil
 }
 
-// addTie notes that the lease is tied to a session, removeTie that it is not any more.
-func (s *State) addTie(l *lease, id Session) {
-	keys := s.ties[id]
-	if keys == nil {
-		keys = new(trie.Tree[struct{}])
-		s.ties[id] = keys
+// noteTie notes for a tie that came or went whether anything of the standing hangs on its session
+// now: the lease, or what the polled place is to bring.
+func (s *State) noteTie(l *lease, b *binding) {
+	if b == nil || b.loose {
+		return
 	}
-	keys.Insert(s.w, l.timer.key, trie.None, 0)
-}
-
-func (s *State) removeTie(l *lease, id Session) {
-	keys := s.ties[id]
-	if keys.Remove(s.w, l.timer.key); keys.Empty() {
-		delete(s.ties, id)
+	id, keys := b.session, s.ties[b.session]
+	polls := s.polled(l)
+	hangs := l.tieOf(id) != nil || polls != nil && polls.bind != nil && polls.bind.session == id
+	switch noted := keys != nil && keys.Get(l.timer.key) != nil; {
+	case hangs == noted:
+	case hangs:
+		if keys == nil {
+			keys = new(trie.Tree[struct{}])
+			s.ties[id] = keys
+		}
+		keys.Insert(s.w, l.timer.key, trie.None, 0)
+	default:
+		if keys.Remove(s.w, l.timer.key); keys.Empty() {
+			delete(s.ties, id)
+		}
 	}
 }
 
 // cutTie makes the lease independent of a session's connections.
 func (s *State) cutTie(l *lease, id Session) {
-	b := l.tieOf(id)
-	if b == nil {
-		return
+	if b := l.tieOf(id); b != nil {
+		s.cut(l, b)
 	}
-	s.removeTie(l, id)
-	if b != l.bind {
+}
+
+// cut takes one of the lease's ties away.
+func (s *State) cut(l *lease, b *binding) {
+	if last := len(l.also) - 1; b != l.bind {
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == b })
-		return
-	}
-	if l.bind = nil; len(l.also) > 0 {
-		last := len(l.also) - 1
+	} else if l.bind = nil; last >= 0 {
 		l.bind, l.also = l.also[last], l.also[:last:last]
 	}
+	s.noteTie(l, b)
 }
 
 // untie makes the lease independent of any connection.
 func (s *State) untie(l *lease) {
 	for l.bind != nil {
-		s.cutTie(l, l.bind.session)
+		s.cut(l, l.bind)
 	}
 }
 
@@ -219,7 +235,7 @@ func (l *lease) bound(cmd *Command) *binding {
 	if !cmd.Bound {
 		return nil
 	}
-	if b := l.bind; b != nil && b.session == cmd.Caller.Session && b.epoch == cmd.Epoch && b.grace == cmd.Grace {
+	if b := l.bind; b != nil && b.of(cmd.Caller.Session) && b.epoch == cmd.Epoch && b.grace == cmd.Grace {
 		return b
 	}
 	return bindingOf(cmd)
@@ -271,7 +287,7 @@ func (s *State) endQuietly(l *lease) {
 		return
 	}
 	l.quiet = true
-	s.shorten(l, 0)
+	s.shorten(l, s.now)
 	s.endLease(l, s.cfg.ReapBudget)
 }
 
@@ -279,7 +295,7 @@ func (s *State) endQuietly(l *lease) {
 // tie go, and queued requests that rely on a hold can never succeed.
 func (s *State) lapse(l *lease) {
 	s.untie(l)
-	l.deadline, l.revoke, l.quiet = 0, 0, false
+	l.deadline, l.promised, l.revoke, l.quiet = 0, 0, 0, false
 	s.deadlines.disarm(l.timer)
 	s.dropRelying(l)
 	s.leaveIfIdle(l)
@@ -352,8 +368,19 @@ func (s *State) unbind(cmd *Command) wire.Result {
 	return wire.Result{}
 }
 
+// hang ties the lease that a waiter is to bring to a connection, or with nil to none. When that
+// ends, polled places are found by their ties, as leases are; open calls have an end of their own.
+func (s *State) hang(l *lease, w *waiter, b *binding) {
+	was := w.bind
+	if w.bind = b; !w.open {
+		w.adrift = false
+		s.noteTie(l, was)
+		s.noteTie(l, b)
+	}
+}
+
 // hangWaits ties the leases that an owner's waits will bring, as far as a session asked for
-// them, to a connection of that session, or with nil to none.
+// them or has tied them, to a connection of that session, or with nil to none.
 func (s *State) hangWaits(l *lease, of Session, b *binding) {
 	var waits []uint64
 	l.waits.All().Ascend(func(key string, _ *struct{}) bool {
@@ -362,10 +389,21 @@ func (s *State) hangWaits(l *lease, of Session, b *binding) {
 	})
 	slices.Sort(waits)
 	for _, seq := range slices.Compact(waits) {
-		if w := s.waiter(seq); w != nil && w.caller.Session == of && (b != nil || w.bind != nil) {
-			s.editWaiter(seq).bind = b
+		if w := s.waiter(seq); w != nil && w.rehangs(of, b) {
+			s.hang(l, s.editWaiter(seq), b)
 		}
 	}
+}
+
+// rehangs says that a waiter is one of a session that hang on b from now on.
+func (w *waiter) rehangs(of Session, b *binding) bool {
+	switch {
+	case w.open:
+		return w.caller.Session == of && (b != nil || w.bind != nil)
+	case w.bind == nil || w.bind.session != of:
+		return false
+	}
+	return b == nil || b.epoch > w.bind.epoch || b.epoch == w.bind.epoch && !w.adrift // else that connection is gone
 }
 
 // revoke marks the owner's leases, so that its next renewals tell it.

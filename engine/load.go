@@ -130,6 +130,8 @@ func loadBinding(r *wire.Reader) *binding {
 			b.grace = r.Int()
 		case 3:
 			b.spent = r.Uint()
+		case 4:
+			b.loose = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -142,15 +144,19 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 	l.owner, l.ns = splitLeaseKey(key)
 	l.timer = s.deadlines.timer(timeLease, key)
 	read(func() { l.deadline = r.Int() }, func() { l.revoke = r.Int() },
-		func() { l.quiet = r.Bool() }, func() { s.tie(l, loadBinding(r)) },
+		func() { l.quiet = r.Bool() }, func() {
+			l.bind = loadBinding(r)
+			s.noteTie(l, l.bind)
+		},
 		func() {
 			for n := r.Array(); n > 0 && r.Err() == nil; n-- {
 				if b := loadBinding(r); b != nil {
 					l.also = append(l.also, b)
-					s.addTie(l, b.session)
+					s.noteTie(l, b)
 				}
 			}
-		})
+		},
+		func() { l.promised = r.Int() })
 	if l.held() {
 		s.deadlines.arm(l.timer, l.deadline)
 	}
@@ -203,7 +209,7 @@ func (s *State) loadWaiter(key string, r *wire.Reader, read func(...func())) {
 		func() { copy(w.caller.Session[:], r.Bin()) }, func() { w.caller.ID = r.Uint() },
 		func() { w.ttl = r.Uint() }, func() { w.deadline = r.Int() }, func() { w.since = r.Int() },
 		func() { w.bind = loadBinding(r) }, func() { w.meta = loadMetadata(r) },
-		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() })
+		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() }, func() { w.hash = r.Uint() })
 	w.timer = s.deadlines.timer(timeWaiter, key)
 	s.deadlines.arm(w.timer, w.deadline)
 }
@@ -315,6 +321,7 @@ func (s *State) linkWaiters() (err error) {
 			s.callers[w.caller] = seq
 		} else {
 			l.poll = seq
+			s.noteTie(l, w.bind)
 		}
 		return true
 	})

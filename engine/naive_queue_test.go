@@ -242,7 +242,8 @@ func (m *naive) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 		m.arrivals++
 		w := nWaiter{
 			seq: m.arrivals, owner: a.owner, ns: a.ns, alg: a.alg, locks: slices.Clone(a.locks),
-			token: a.token, own: a.token > 0, open: open, caller: cmd.Caller, epoch: cmd.Epoch, since: m.wall,
+			token: a.token, own: a.token > 0, open: open, caller: cmd.Caller, req: *req,
+			epoch: cmd.Epoch, since: m.wall,
 		}
 		if !w.own && a.fencedWrite() {
 			held, keeps := m.heldToken(a)
@@ -263,6 +264,9 @@ func (m *naive) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 	}
 	entry.ttl, entry.releases = req.TTLMillis, slices.Clone(req.Releases)
 	entry.bind, entry.meta = bindOf(cmd), string(cmd.Meta)
+	if !open {
+		entry.adrift = false
+	}
 	entry.deadline = m.now + queueMillis(req)
 	res = v.result()
 	res.Token, res.Namespace, res.Position = entry.token, a.ns, m.position(entry)
@@ -386,13 +390,19 @@ func (m *naive) settleOne() bool {
 			minted = 0
 		}
 		ttl, bind := w.ttl, w.bind
+		spent := uint64(0)
 		if w.adrift && bind != nil { // as if it were cut off now; a lease that is there is not
 			ttl = min(ttl, uint64(bind.grace))
 			if m.lease(w.owner, w.ns) != nil {
 				bind = nil
+			} else if spent = bind.epoch + 1; w.open {
+				spent = w.epoch + 1
 			}
 		}
 		token := m.take(&a, minted, ttl, w.releases, w.meta, bind)
+		if l := m.lease(w.owner, w.ns); l != nil && spent > 0 {
+			l.spent = spent
+		}
 		m.granted(&w, token, a.by)
 		if w.open {
 			m.leavePoll(w.owner, w.ns)

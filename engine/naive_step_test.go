@@ -63,6 +63,9 @@ func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 	}
 	for i := range m.waiters {
 		if w := &m.waiters[i]; w.open && w.caller == cmd.Caller {
+			if !reflect.DeepEqual(w.req, *cmd.Req) {
+				return wire.Result{Code: wire.InvalidArgument}
+			}
 			return m.reattach(cmd, w)
 		}
 	}
@@ -319,11 +322,17 @@ func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
 	return res
 }
 
-// hangWaits hangs the leases that open calls of a session will bring its owner on a connection.
+// hangWaits hangs the leases that open calls of a session will bring its owner on a connection, and
+// those of polled places that hang on an earlier one.
 func (m *naive) hangWaits(cmd *engine.Command, b *nBind) {
 	for i := range m.waiters {
-		if w := &m.waiters[i]; w.open && w.owner == cmd.Req.Owner && w.caller.Session == cmd.Caller.Session {
+		switch w := &m.waiters[i]; {
+		case w.owner != cmd.Req.Owner:
+		case w.open && w.caller.Session == cmd.Caller.Session:
 			w.bind = b
+		case w.open || w.bind == nil || w.bind.session != cmd.Caller.Session:
+		case b == nil || b.epoch > w.bind.epoch || b.epoch == w.bind.epoch && !w.adrift:
+			w.bind, w.adrift = b, false
 		}
 	}
 }
@@ -373,18 +382,29 @@ func (l *nLease) cut(s engine.Session) {
 }
 
 // detach shrinks the leases that are tied to a connection, or to an earlier one of
-// its session, and to no other session's, to their grace; with none they end at once.
+// its session, and to no other session's, to their grace; with none they end at once. The grace
+// of a connection that ended before is left to it. What polled places tied to it are granted from
+// now on lasts for the grace.
 func (m *naive) detach(cmd *engine.Command) {
+	for i := range m.waiters {
+		w := &m.waiters[i]
+		if b := w.bind; !w.open && b != nil && b.session == cmd.Caller.Session && b.epoch <= cmd.Epoch {
+			w.adrift = true
+		}
+	}
 	for _, old := range slices.Clone(m.leases) {
 		l := m.lease(old.owner, old.ns)
 		b := l.tieOf(cmd.Caller.Session)
+		if b == nil || b.epoch > cmd.Epoch || b == l.bind && l.spent > cmd.Epoch {
+			continue
+		}
+		l.promised = max(l.promised, m.now+b.grace)
 		switch {
-		case b == nil || b.epoch > cmd.Epoch || b == l.bind && l.spent > cmd.Epoch:
 		case len(l.also) > 0:
 			l.cut(cmd.Caller.Session)
 		default:
 			l.spent = cmd.Epoch + 1
-			l.deadline = min(l.deadline, m.now+b.grace)
+			l.deadline = min(l.deadline, l.promised)
 			m.runOut(old.owner, old.ns)
 		}
 	}

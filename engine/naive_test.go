@@ -60,6 +60,7 @@ type nHold struct {
 type nLease struct {
 	owner, ns        string
 	deadline, revoke int64
+	promised         int64 // the latest end of a grace that began with the end of a connection
 	bind             *nBind
 	also             []*nBind // of other sessions whose connections stand
 	spent            uint64   // one above the connection for whose end it was shrunk
@@ -81,8 +82,9 @@ type nWaiter struct {
 	own       bool  // token is the caller's own
 	open      bool
 	caller    engine.Caller
-	epoch     uint64 // connection of the caller's session
-	adrift    bool   // that connection is gone
+	req       wire.Request // that came first
+	epoch     uint64       // connection of the caller's session
+	adrift    bool         // that connection is gone; of a polled place: the one it is tied to
 	ttl       uint64
 	deadline  int64
 	since     int64

@@ -264,7 +264,7 @@ func (m *machine) drawRepeat(t *rapid.T) *ask {
 }
 
 // drawAgain is a request that a session asks a second time, on a later connection
-// perhaps.
+// perhaps; or another one under the id of one that waits.
 func (m *machine) drawAgain(t *rapid.T) *ask {
 	if len(m.asked) == 0 {
 		return m.drawAcquire(t)
@@ -272,6 +272,11 @@ func (m *machine) drawAgain(t *rapid.T) *ask {
 	cmd := m.asked[rapid.IntRange(0, len(m.asked)-1).Draw(t, "again")]
 	cmd.again = true
 	cmd.Epoch += uint64(rapid.IntRange(0, 1).Draw(t, "later"))
+	waits := slices.ContainsFunc(m.model.waiters, func(w nWaiter) bool { return w.open && w.caller == cmd.Caller })
+	if waits && oneIn(t, 4, "another") {
+		other := m.drawAcquire(t)
+		cmd.Req, cmd.NS, cmd.Meta = other.Req, other.NS, other.Meta
+	}
 	return &cmd
 }
 
@@ -332,12 +337,19 @@ func (m *machine) drawCancel(t *rapid.T) *ask {
 	return cmd
 }
 
-// drawDetach closes a connection that a lease is tied to, or the one before it.
+// drawDetach closes a connection that a lease is tied to, or is to be, or the one before it.
 func (m *machine) drawDetach(t *rapid.T) *ask {
 	cmd := m.bound(t, newAsk(&wire.Request{Op: wire.OpDetach}, ""))
-	tied := slices.DeleteFunc(slices.Clone(m.model.leases), func(l nLease) bool { return l.bind == nil })
-	if len(tied) > 0 {
-		b := rapid.SampledFrom(tied).Draw(t, "tied").bind
+	var ties []*nBind
+	for _, l := range m.model.leases {
+		ties = append(ties, l.bind)
+	}
+	for _, w := range m.model.waiters {
+		ties = append(ties, w.bind)
+	}
+	ties = slices.DeleteFunc(ties, func(b *nBind) bool { return b == nil })
+	if len(ties) > 0 {
+		b := rapid.SampledFrom(ties).Draw(t, "tied")
 		cmd.Caller.Session, cmd.Epoch = b.session, b.epoch-uint64(rapid.IntRange(0, 1).Draw(t, "earlier"))
 	}
 	return cmd

@@ -30,8 +30,9 @@ type waiter struct {
 	own      bool  // token is the caller's own
 	open     bool  // a call waits for the answer
 	caller   Caller
+	hash     uint64 // of the request of an open call
 	epoch    uint64 // connection of the caller's session that the call is on
-	adrift   bool   // that connection is gone, and a grace runs
+	adrift   bool   // that connection is gone, and a grace runs; of a polled entry: the one it is tied to
 	ttl      uint64 // of the lease it will get, ms
 	deadline int64  // when it leaves the queue, ms of the lease clock
 	since    int64  // wall time of its arrival, Unix ms
@@ -124,6 +125,14 @@ func (s *State) earliest(key string, write, recursive bool, owner string, from, 
 	return seq, at
 }
 
+// polled is the owner's polled entry, nil if it has none.
+func (s *State) polled(l *lease) *waiter {
+	if l.poll == 0 {
+		return nil
+	}
+	return s.waiter(l.poll)
+}
+
 // pollFor answers the owner's polled entry if it asks for what a asks for, and
 // then gives a its place in the queue.
 func (s *State) pollFor(a *asking) *waiter {
@@ -190,7 +199,7 @@ func (s *State) enqueue(cmd *Command, a *asking, entry *waiter, v verdict) wire.
 	w.ttl = req.TTLMillis
 	w.releases = ownReleases(req.Releases)
 	s.weigh(w)
-	w.bind = a.l.bound(cmd)
+	s.hang(a.l, w, a.l.bound(cmd))
 	w.meta = s.metaFor(a.l, grantOf(cmd))
 	w.deadline = s.after(s.queueMillis(req.QueueTTLMillis))
 	s.deadlines.arm(w.timer, w.deadline)
@@ -214,7 +223,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 		s.addPlace(w, a.l, &w.wants[i], seqKey)
 	}
 	if open {
-		w.open, w.caller, w.epoch = true, cmd.Caller, cmd.Epoch
+		w.open, w.caller, w.hash, w.epoch = true, cmd.Caller, hashOf(cmd.Req), cmd.Epoch
 		s.callers[w.caller] = s.seq
 	} else {
 		a.l.poll = s.seq
@@ -374,6 +383,7 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 	}
 	if l.poll == seq {
 		l.poll = 0
+		s.noteTie(l, w.bind)
 	}
 	s.bury(tableWaiter, w.timer.key, w.born)
 	s.waiters.Remove(s.w, w.timer.key)
@@ -401,7 +411,7 @@ func (s *State) quietMark(ns string) {
 func (s *State) answer(w *waiter, res wire.Result) {
 	if w.open {
 		left := w.adrift && (res.Code == wire.Cancelled || res.Code == wire.DeadlineExceeded)
-		s.out.Answers = append(s.out.Answers, Answer{w.caller, res, left})
+		s.out.Answers = append(s.out.Answers, Answer{w.caller, res, left, w.ns})
 	}
 }
 

@@ -146,20 +146,29 @@ func appendBinding(dst []byte, b *binding) []byte {
 		return wire.AppendNil(dst)
 	}
 	n := 3
-	if b.spent != 0 {
+	switch {
+	case b.loose:
+		n = 5
+	case b.spent != 0:
 		n = 4
 	}
 	dst = wire.AppendBin(wire.AppendArray(dst, n), b.session[:])
 	dst = wire.AppendInt(wire.AppendUint(dst, b.epoch), b.grace)
-	if b.spent != 0 {
+	if n > 3 {
 		dst = wire.AppendUint(dst, b.spent)
+	}
+	if n > 4 {
+		dst = wire.AppendBool(dst, b.loose)
 	}
 	return dst
 }
 
 func (l *lease) row(dst []byte) []byte {
 	n := 4
-	if len(l.also) > 0 {
+	switch {
+	case l.promised != 0:
+		n = 6
+	case len(l.also) > 0:
 		n = 5
 	}
 	dst = wire.AppendArray(dst, n)
@@ -173,11 +182,14 @@ func (l *lease) row(dst []byte) []byte {
 			dst = appendBinding(dst, b)
 		}
 	}
+	if n > 5 {
+		dst = wire.AppendInt(dst, l.promised)
+	}
 	return dst
 }
 
 func (w *waiter) row(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 17)
+	dst = wire.AppendArray(dst, 18)
 	dst = wire.AppendStr(dst, w.owner)
 	dst = wire.AppendStr(dst, w.ns)
 	dst = wire.AppendUint(dst, uint64(w.alg))
@@ -204,7 +216,7 @@ func (w *waiter) row(dst []byte) []byte {
 	dst = appendBinding(dst, w.bind)
 	dst = appendMeta(dst, w.meta)
 	dst = wire.AppendUint(dst, w.epoch)
-	return wire.AppendBool(dst, w.adrift)
+	return wire.AppendUint(wire.AppendBool(dst, w.adrift), w.hash)
 }
 
 func (p *policy) row(dst []byte) []byte {

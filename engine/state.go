@@ -69,6 +69,7 @@ type lease struct {
 	owner    string
 	ns       string
 	deadline int64               // ms of the lease clock; 0 while nothing is held
+	promised int64               // until then it lasts for connections it was tied to, and that ended; 0: none
 	revoke   int64               // until when an OK renew reports that a revoke was asked for
 	holds    trie.Tree[struct{}] // path key for writes, path key 0 'R' or 'S' else
 	waits    trie.Tree[struct{}] // the queue's keys of its waiters
@@ -92,6 +93,7 @@ type binding struct {
 	epoch   uint64
 	grace   int64  // ms
 	spent   uint64 // one above the connection for whose end the lease was shrunk, 0: none
+	loose   bool   // it is to no connection, and never ends: it stands for more ties than a lease keeps
 }
 
 // Session names a client across its connections.
@@ -116,7 +118,8 @@ type Event struct {
 type Answer struct {
 	Caller Caller
 	Result wire.Result
-	Left   bool // it was refused after the call's connection was gone: its session may ask anew
+	Left   bool   // it was refused after the call's connection was gone: its session may ask anew
+	NS     string // the namespace that it waited in
 }
 
 // Output collects what a step says beside its results.
@@ -170,7 +173,7 @@ type State struct {
 	deadlines deadlines
 	callers   map[Caller]uint64                // open calls to their waiter's arrival number
 	asking    map[uint64][]string              // keys of the kept answers that tell of a waiter
-	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session
+	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session, or that are to be
 	queued    map[string]int                   // how many paths waiters count for, by owner
 	waited    int                              // and all together
 

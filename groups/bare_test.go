@@ -87,7 +87,7 @@ func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
 	w.reset()
 	for _, a := range asks {
 		p := &part{
-			call: &a.Call, op: a.Op, nargs: a.NArgs, body: a.Body, session: a.Session, id: a.ID, settled: a.Settled,
+			call: &a.Call, log: b.m.driver, op: a.Op, nargs: a.NArgs, body: a.Body, session: a.Session, id: a.ID, settled: a.Settled,
 			tried: a.tried, bound: a.Bound, grace: a.Grace,
 		}
 		switch {

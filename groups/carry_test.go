@@ -54,3 +54,38 @@ func testKeysMove(t *testing.T, r *rig) {
 		}
 	}
 }
+
+// TestReleasesOfAnAcquireMove: nor is an acquire with a key that takes nothing and has paths to
+// release alone.
+func TestReleasesOfAnAcquireMove(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	const path = "h:/a/b/x"
+	lets := func() *wire.Request {
+		return &wire.Request{
+			Op: wire.OpAcquire, Owner: "o", TTLMillis: 3_600_000, Key: "k", Releases: []wire.ReleaseRequest{{Path: path}},
+		}
+	}
+	repeated := func(when string) {
+		t.Helper()
+		c.must(write("o", path, time.Hour))
+		c.must(lets())
+		if owner := c.inspect(path).Owner; owner != "o" {
+			t.Errorf("%s a repeat lets go of what was taken since", when)
+		}
+		c.must(release("o", path))
+	}
+	c.must(write("o", path, time.Hour))
+	c.must(lets())
+	if owner := c.inspect(path).Owner; owner != "" {
+		t.Fatalf("held by %q", owner)
+	}
+	repeated("before a move")
+	c.must(setPolicy("h:/a/b", wire.RecursiveRW))
+	if r.node.groupOf("h:/a/b") == r.node.groupOf("h:/a") {
+		t.Fatal("it stays in its group: choose another path")
+	}
+	repeated("after a move")
+	c.must(deletePolicy("h:/a/b"))
+	repeated("after it moved back")
+}

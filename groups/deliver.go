@@ -19,7 +19,7 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	}
 	if p.waits {
 		if waits {
-			p.open = true
+			p.open, p.in = true, res.Namespace
 			p.queued(res, to)
 			if p.from != nil && p.from.closed.Load() && n.waits.take(p.caller(), p) {
 				n.leftAlone(p)

@@ -30,7 +30,8 @@ type part struct {
 	grace   uint64
 	waits   bool          // a QUEUED answer leaves the call open
 	hasty   bool          // its caller is not to be kept waiting, for a leader neither
-	open    bool          // it was QUEUED: a grant may answer it. Of the machine alone
+	open    bool          // it was QUEUED: a grant may answer it. Of the machine of its log alone
+	in      string        // namespace that it waits in while it is open. Likewise
 	since   time.Duration // when its call came, by the monotonic clock
 	counted bool          // it is one of those under way in its group (admit)
 	until   time.Duration // when a wait is over for its caller, though nobody was heard of; of this node's own

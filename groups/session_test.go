@@ -376,3 +376,62 @@ func (g *guests) request(c *guest) *wire.Request {
 	}
 	return write(c.owner, path, time.Second)
 }
+
+// TestAnotherUnderTheIDOfAWait: what comes under the id of a wait on the session's next
+// connection, and is not what waits there, is refused: what the wait is granted is no answer to
+// it. The request itself, asked again, has its place.
+func TestAnotherUnderTheIDOfAWait(t *testing.T) {
+	ask := func() *wire.Request { return waiting(write("w", "h:/a/x", time.Hour)) }
+	for name, change := range map[string]func(*wire.Request){
+		"another path":    func(req *wire.Request) { req.Locks[0].Path = "h:/a/other" },
+		"another mode":    func(req *wire.Request) { req.Locks[0].Mode = wire.ModeRead },
+		"another owner":   func(req *wire.Request) { req.Owner = "v" },
+		"more to release": func(req *wire.Request) { req.Releases = []wire.ReleaseRequest{{Path: "h:/a/y"}} },
+		"does not wait":   func(req *wire.Request) { req.Flags = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBare(t, firstLogShard, defaultLimits())
+			holder, s := bareSession(1), bareSession(2)
+			b.one(bareAsk(holder, 1, write("holder", "h:/a/x", time.Hour)))
+			b.one(bareAsk(s, 7, ask()))
+			b.reload()
+			other := ask()
+			change(other)
+			if res := b.one(bareAsk(later(s), 7, other)); res.Code != wire.InvalidArgument {
+				t.Errorf("it is answered %+v", res)
+			}
+			again := bareAsk(later(s), 7, ask())
+			if res := b.one(again); res.Code != wire.OK || res.Status != wire.StatusQueued || res.Position != 1 {
+				t.Errorf("the request that waits is answered %+v", res)
+			}
+			b.one(bareAsk(holder, 2, release("holder", "h:/a/x")))
+			if len(again.res) != 1 || again.res[0].Code != wire.OK || again.res[0].Status != wire.StatusOK {
+				t.Errorf("it is answered %+v when it is granted", again.res)
+			}
+		})
+	}
+}
+
+// TestGrantOfAnotherGroup: what comes under the id of a wait on the session's next connection and
+// goes to another group waits for what it asks for: the grant of the first is no answer to it.
+func TestGrantOfAnotherGroup(t *testing.T) {
+	r := newRig(t, nil)
+	holder, c := r.session(), r.session()
+	const first, second = "h:/a/x", "h:/c/y"
+	if r.node.groupOf("h:/a") == r.node.groupOf("h:/c") {
+		t.Fatal("one group: choose another path")
+	}
+	holder.must(write("holder", first, time.Hour))
+	holder.must(write("holder", second, time.Hour))
+	id := r.next.Add(1)
+	<-c.start(id, waiting(write("w", first, time.Hour))).queued
+	c.session = later(c.session)
+	o := c.start(id, waiting(write("w", second, time.Hour)))
+	<-o.queued
+	holder.must(release("holder", first))
+	eventually(t, "the first is granted", func() bool { return r.session().inspect(first).Owner == "w" })
+	holder.must(release("holder", second))
+	if res := o.get(t, "the second"); res.Code == wire.OK && res.Namespace != "h:/c" {
+		t.Errorf("it is answered %+v", res)
+	}
+}

@@ -127,7 +127,7 @@ func reuse[T any](list []T) []T {
 type Hello struct {
 	MinVersion uint64 // lowest protocol version the client speaks
 	MaxVersion uint64 // highest
-	Session    []byte // 16 bytes to name or resume a session; empty: the server makes one
+	Session    []byte // 16 bytes, not all 0, to name or resume a session; empty: the server makes one
 	Epoch      uint64 // counts the connections of a session, from 1
 	Credential string // reserved for authentication
 	Client     string // name and version, for people

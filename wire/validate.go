@@ -328,6 +328,8 @@ func checkHello(h *Hello) *Error {
 			h.MinVersion, h.MaxVersion, MinProtocol, MaxProtocol).By(CauseVersion)
 	case len(h.Session) != 0 && len(h.Session) != SessionBytes:
 		return Errorf(InvalidArgument, "hello: session: is %d bytes long, must be %d or empty", len(h.Session), SessionBytes)
+	case len(h.Session) == SessionBytes && [SessionBytes]byte(h.Session) == [SessionBytes]byte{}:
+		return Errorf(InvalidArgument, "hello: session: is all zero, which names nobody; send none to be given one")
 	case len(h.Client) > MaxOwnerBytes:
 		return Errorf(InvalidArgument, "hello: client: is %d bytes long, at most %d are allowed", len(h.Client), MaxOwnerBytes)
 	case h.Credential != "":

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -382,13 +383,14 @@ func ruleHello(add addRule) {
 	add("hello: speaks only 0", hello(func(h *Hello) { h.MinVersion, h.MaxVersion = 0, 0 }), "versions 0 to 0", "this server 1 to 1")
 	for _, n := range []int{0, 1, 15, 16, 17} {
 		name := fmt.Sprintf("hello: session of %d bytes", n)
-		req := hello(func(h *Hello) { h.Session = make([]byte, n) })
+		req := hello(func(h *Hello) { h.Session = bytes.Repeat([]byte{1}, n) })
 		if n == 0 || n == 16 {
 			add(name, req)
 		} else {
 			add(name, req, "hello: session", fmt.Sprintf("%d bytes", n), "must be 16 or empty")
 		}
 	}
+	add("hello: session all zero", hello(func(h *Hello) { h.Session = make([]byte, SessionBytes) }), "hello: session", "all zero")
 	add("hello: client of 1024 bytes", hello(func(h *Hello) { h.Client = strings.Repeat("c", 1024) }))
 	add("hello: client of 1025 bytes", hello(func(h *Hello) { h.Client = strings.Repeat("c", 1025) }), "hello: client", "1025 bytes", "at most 1024")
 	add("hello: client not UTF-8", hello(func(h *Hello) { h.Client = "\xff" }), "hello: client", "UTF-8")
