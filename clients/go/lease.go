@@ -324,8 +324,8 @@ func (l *lease) heard(e Event) {
 		l.end(ErrKilled, wire.ReasonUnspecified, nil, &todo)
 	default:
 		// A gap; or an end that may be that of an earlier lease of the same name, taken
-		// again just before: the server knows.
-		l.doubt = l.doubt || e.Kind == wire.EventKilled
+		// again just before, by another client maybe: the server knows.
+		l.doubt = true
 		l.turns++
 		l.renewAt = now
 		l.k.fix(l)

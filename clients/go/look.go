@@ -5,8 +5,8 @@ import "github.com/pathlockd/pathlockd/wire"
 // A renewal says that the owner has a lease in the namespace, and not that this is still
 // the lease that all its locks were taken under. If that ended, killed say, and the owner
 // took something since, it is another one, in which the earlier locks are not. So when a
-// lock has come to a lease, or its owner was killed, the server is asked what the owner
-// holds. Until that is told no renewal counts, and until one was sent and answered after
+// lock has come to a lease, or its owner was killed or may have been, the server is asked what
+// the owner holds. Until that is told no renewal counts, and until one was sent and answered after
 // it, what had come lasts no longer than by the request that took it.
 
 // look is such a question.
