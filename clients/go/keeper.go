@@ -48,7 +48,7 @@ const (
 	watchAfter = time.Second
 	// maxWatched is how many leases are watched so at once, or half of the
 	// subscriptions a server takes if that is less. The others hear of it when they
-	// are renewed.
+	// are renewed, and of owners that the program names it is asked then what they hold.
 	maxWatched = 128
 	// minRenewRetry and maxRenewRetry bound the pauses between attempts to renew.
 	minRenewRetry = 20 * time.Millisecond

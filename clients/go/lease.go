@@ -33,9 +33,13 @@ type lease struct {
 	watchAt time.Duration // 0: it is watched, or will not be
 
 	joined    int           // how many locks it has had
+	shared    bool          // the program named the owner: another client may use it
+	watched   bool          // the owner's events are told
 	doubt     bool          // it need not be the lease that the first of them were taken under
 	looking   bool          // what the owner holds is to be told first
-	lookAgain bool          // that was refused
+	stale     bool          // what will be told may be older than the doubt
+	lookAgain bool          // it was, or that was refused
+	told      bool          // it was told, and no renewal has counted since
 	looked    int           // number of the last lock of which it was told
 	known     int           // and of the last of which a renewal says something since
 	fresh     time.Duration // until when the later ones are sure, 0: there are none
@@ -98,6 +102,8 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.locks = append(l.locks, lk)
 	l.joined++
 	lk.lease, lk.number = l, l.joined
+	l.shared = l.shared || !lk.alone
+	l.doubt = l.doubt || l.shared && !l.watched || l.joined > 1
 	l.ttl, l.granted = max(l.ttl, lk.ttl), now
 	lk.sure = by.sent + lk.ttl - margin(lk.ttl)
 	curbed := lk.curbs.later(by)
@@ -112,7 +118,6 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 			l.hang(t)
 		}
 	} else {
-		l.doubt = true
 		if l.fresh == 0 || lk.sure < l.fresh {
 			l.fresh = lk.sure
 		}
@@ -186,7 +191,7 @@ func (l *lease) renew(todo *chores) {
 	})
 	c.urgent, c.timed = true, true
 	todo.calls = append(todo.calls, c)
-	if l.lookAgain || l.doubt && !l.looking && l.looked == l.known {
+	if l.lookAgain || l.doubt && !l.looking && !l.told {
 		l.look(todo)
 	}
 }
@@ -242,7 +247,8 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		if len(l.ties) > 1 || l.ties[0] != t || sure > l.sure { // else nothing has shortened it
 			l.sure = sure
 		}
-		l.known = l.askedOf
+		l.known, l.told = l.askedOf, false
+		l.doubt = l.doubt || l.shared && !l.watched // for the next one
 		if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
 			l.renewAt = now
 		}
@@ -295,20 +301,22 @@ const watchedKinds uint64 = 1<<wire.EventKilled | 1<<wire.EventRevoke | 1<<wire.
 // subscribe begins to watch the lease.
 func (l *lease) subscribe() {
 	l.k.c.subs.start(l.sub, l.heard, func(err error) {
-		if err == nil {
+		l.k.mu.Lock()
+		defer l.k.mu.Unlock()
+		if l.watched = err == nil; l.watched && l.place >= 0 {
 			l.recheck() // something may have happened before
 		}
 	})
 }
 
-// recheck renews the lease now.
+// recheck renews the lease now, whatever is under way.
 func (l *lease) recheck() {
-	l.k.mu.Lock()
-	defer l.k.mu.Unlock()
-	if l.place >= 0 && !l.asking {
-		l.renewAt = l.k.c.now()
-		l.k.fix(l)
+	if l.shared {
+		l.suspect()
 	}
+	l.turns++
+	l.renewAt = l.k.c.now()
+	l.k.fix(l)
 }
 
 // heard takes an event of the lease's owner.
@@ -325,7 +333,7 @@ func (l *lease) heard(e Event) {
 	default:
 		// A gap; or an end that may be that of an earlier lease of the same name, taken
 		// again just before, by another client maybe: the server knows.
-		l.doubt = true
+		l.suspect()
 		l.turns++
 		l.renewAt = now
 		l.k.fix(l)

@@ -4,10 +4,16 @@ import "github.com/pathlockd/pathlockd/wire"
 
 // A renewal says that the owner has a lease in the namespace, and not that this is still
 // the lease that all its locks were taken under. If that ended, killed say, and the owner
-// took something since, it is another one, in which the earlier locks are not. So when a
-// lock has come to a lease, or its owner was killed or may have been, the server is asked what
-// the owner holds. Until that is told no renewal counts, and until one was sent and answered after
-// it, what had come lasts no longer than by the request that took it.
+// took something since, by another client maybe, it is another one, in which the earlier
+// locks are not. So the server is asked what the owner holds:
+//
+//   - when a lock has come to a lease;
+//   - when the owner was killed, or may have been: events were missed;
+//   - of an owner that the program names, when its events begin to be told, and at each
+//     renewal while they are not.
+//
+// Until that is told no renewal counts, and until one was sent and answered after it, what
+// had come lasts no longer than by the request that took it.
 
 // look is such a question.
 type look struct {
@@ -17,7 +23,7 @@ type look struct {
 
 // look asks what the owner holds in the namespace.
 func (l *lease) look(todo *chores) {
-	l.doubt, l.looking, l.lookAgain = false, true, false
+	l.doubt, l.looking, l.stale, l.lookAgain, l.told = false, true, false, false, false
 	c := newCall(&look{l, l.joined})
 	c.set(&wire.Request{Op: wire.OpListLocks, Owner: l.name.owner, Domains: l.domains[:]})
 	c.urgent = true
@@ -39,11 +45,14 @@ func (q *look) land(c *call, r *reply) {
 	var todo chores
 	l.k.mu.Lock()
 	if l.place >= 0 {
-		if err != nil {
+		switch {
+		case err != nil:
 			l.lookAgain = true
 			l.failed(err)
-		} else {
-			l.looking = false
+		case l.stale:
+			l.lookAgain, l.renewAt = true, l.k.c.now()
+		default:
+			l.looking, l.told = false, true
 			l.seen(held, q.upTo, &todo)
 		}
 		if l.place >= 0 {
@@ -53,6 +62,10 @@ func (q *look) land(c *call, r *reply) {
 	l.k.mu.Unlock()
 	todo.do(l.k.c)
 }
+
+// suspect takes note that the lease may be another one than its locks were taken under. What
+// is asked of that already may have been answered before.
+func (l *lease) suspect() { l.doubt, l.stale, l.told = true, true, false }
 
 // seen takes note of what the owner holds: of the locks that were asked for, those that
 // are not among it are lost.

@@ -16,6 +16,7 @@ func TestGapIsLookedInto(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		c, p := f.client()
+		p.lists = true
 		var killed atomic.Bool // a:/b/c is somebody else's, and "me" has a:/b/d by another client
 		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
 			if a.req.Op != wire.OpListLocks {
@@ -35,6 +36,98 @@ func TestGapIsLookedInto(t *testing.T) {
 		var lost *LostError
 		if !errors.As(l.Err(), &lost) || !errors.Is(lost, ErrExpired) || lost.Path != "a:/b/c" {
 			t.Fatalf("after the gap: %v", l.Err())
+		}
+	})
+}
+
+// TestKilledOwnerOfTwoClients: what was taken away from an owner is lost to the client that had it,
+// also if that was not told yet, and another client has taken something for it in the namespace
+// since, so that renewals find a lease.
+func TestKilledOwnerOfTwoClients(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, patience)
+	first, second, other := dial(t, server(t)), dial(t, server(t)), dial(t, server(t))
+	p, owner := path(t, "/a/p"), Owner(t.Name())
+	l, err := first.Lock(ctx, p, owner, TTL(time.Hour))
+	mustLock(t, l, err)
+	must(t, other.ForceRelease(ctx, t.Name(), "")) // before the client hears of events
+	more, err := second.Lock(ctx, path(t, "/a/q"), owner)
+	mustLock(t, more, err)
+	taken, err := other.TryLock(ctx, p)
+	mustLock(t, taken, err)
+	if lost := lostBy(t, l, ErrExpired); lost.Path != p {
+		t.Fatalf("lost is %v", lost)
+	}
+	must(t, more.Err())
+}
+
+// TestUnwatchedOwnerIsLookedAt: while no events are told of an owner that the program names, as there
+// are too many, a renewal counts once the server has said what the owner holds.
+func TestUnwatchedOwnerIsLookedAt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		peers := make(chan *peer, 1)
+		go func() {
+			p := f.accept()
+			limits := testLimits
+			limits.Subscriptions = 0
+			p.welcome(limits)
+			peers <- p
+		}()
+		c := dial(t, f.addr, WithDialer(f.dial), WithGrace(longGrace))
+		p := <-peers
+		p.lists = true
+		var killed atomic.Bool
+		looks, renewals := 0, 0
+		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
+			switch a.req.Op {
+			case wire.OpSubscribe:
+				t.Error("the owner is watched")
+			case wire.OpRenew:
+				renewals++
+			case wire.OpListLocks:
+				if looks++; killed.Load() {
+					return holding("a:/b/d"), true
+				}
+				return holding("a:/b/d", "a:/b/c"), true
+			}
+			return nil, false
+		}, Owner("me"))
+		pass(5 * time.Minute)
+		must(t, l.Err())
+		if least := int(5 * time.Minute / (DefaultTTL / renewAt)); looks < least || renewals > 2*looks+1 {
+			t.Fatalf("looked %d times and renewed %d times, want at least %d looks, and twice as many renewals", looks, renewals, least)
+		}
+		killed.Store(true)
+		pass(DefaultTTL/renewAt + time.Second)
+		if err := l.Err(); !errors.Is(err, ErrExpired) {
+			t.Fatalf("held by somebody else, and %v", err)
+		}
+	})
+}
+
+// TestKillDuringALook: what the server is telling when the owner is killed may be older.
+func TestKillDuringALook(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client()
+		p.lists = true
+		looks := 0
+		var l *Lock
+		l = held(t, c, p, func(a *asked) (*wire.Result, bool) {
+			if a.req.Op != wire.OpListLocks {
+				return nil, false
+			}
+			if looks++; looks > 1 {
+				return holding("a:/b/d"), true
+			}
+			gap := wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: 1})
+			p.send(append(gap, wire.AppendReply(nil, a.id, a.req.Op, holding("a:/b/c"))...))
+			return nil, true
+		}, Owner("me"))
+		pass(watchAfter + time.Second)
+		if err := l.Err(); looks != 2 || !errors.Is(err, ErrExpired) {
+			t.Fatalf("looked %d times: %v", looks, err)
 		}
 	})
 }

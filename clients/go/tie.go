@@ -105,6 +105,7 @@ func (k *keeper) detached(t *tie, excused bool, unsure map[string]struct{}) {
 	defer k.mu.Unlock()
 	t.live, t.excused, t.unsure = false, excused, unsure
 	for _, le := range k.mu.due {
+		le.watched = le.watched && t.lane != k.c.home
 		if t.holds(le) {
 			le.hang(t)
 		}
