@@ -40,6 +40,7 @@ type lease struct {
 	stale     bool          // what will be told may be older than the doubt
 	lookAgain bool          // it was, or that was refused
 	told      bool          // it was told, and no renewal has counted since
+	page      uint32        // how much of that is told at once, 0: all
 	looked    int           // number of the last lock of which it was told
 	known     int           // and of the last of which a renewal says something since
 	fresh     time.Duration // until when the later ones are sure, 0: there are none

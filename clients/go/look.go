@@ -1,6 +1,10 @@
 package pathlockd
 
-import "github.com/pathlockd/pathlockd/wire"
+import (
+	"strings"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
 
 // A renewal says that the owner has a lease in the namespace, and not that this is still
 // the lease that all its locks were taken under. If that ended, killed say, and the owner
@@ -15,17 +19,27 @@ import "github.com/pathlockd/pathlockd/wire"
 // Until that is told no renewal counts, and until one was sent and answered after it, what
 // had come lasts no longer than by the request that took it.
 
-// look is such a question.
+// look is such a question. Who holds more than fits into an answer is told page by page: what
+// is held all the time is on one of them.
 type look struct {
 	l    *lease
-	upTo int // number of the last lock that it is about: a later one may have missed it
+	upTo int                          // number of the last lock that it is about: a later one may have missed it
+	held map[wire.ReleaseRequest]bool // told so far: a path and its mode
 }
 
 // look asks what the owner holds in the namespace.
 func (l *lease) look(todo *chores) {
 	l.doubt, l.looking, l.stale, l.lookAgain, l.told = false, true, false, false, false
-	c := newCall(&look{l, l.joined})
-	c.set(&wire.Request{Op: wire.OpListLocks, Owner: l.name.owner, Domains: l.domains[:]})
+	q := &look{l: l, upTo: l.joined, held: make(map[wire.ReleaseRequest]bool)}
+	q.ask(nil, todo)
+}
+
+// ask asks for what comes after a cursor.
+func (q *look) ask(after []byte, todo *chores) {
+	c := newCall(q)
+	c.set(&wire.Request{
+		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
+	})
 	c.urgent = true
 	todo.calls = append(todo.calls, c)
 }
@@ -35,25 +49,31 @@ func (q *look) land(c *call, r *reply) {
 	res := &r.scratch
 	err := r.decode(c, res)
 	c.free()
-	held := make(map[wire.ReleaseRequest]bool) // a path and its mode
+	var told wire.List
 	if err == nil {
-		for _, info := range list(res).Infos {
-			held[wire.ReleaseRequest{Path: info.Path, Mode: info.Mode}] = true
-		}
+		told = *list(res)
+	}
+	for _, info := range told.Infos {
+		q.held[wire.ReleaseRequest{Path: strings.Clone(info.Path), Mode: info.Mode}] = true
 	}
 	l := q.l
 	var todo chores
 	l.k.mu.Lock()
 	if l.place >= 0 {
 		switch {
+		case codeOf(err) == wire.ResourceExhausted && l.page == 0:
+			l.page = wire.MaxDumpPage
+			q.ask(nil, &todo)
 		case err != nil:
 			l.lookAgain = true
 			l.failed(err)
 		case l.stale:
 			l.lookAgain, l.renewAt = true, l.k.c.now()
+		case !res.Done && len(told.Cursor) > 0:
+			q.ask(told.Cursor, &todo)
 		default:
 			l.looking, l.told = false, true
-			l.seen(held, q.upTo, &todo)
+			l.seen(q.held, q.upTo, &todo)
 		}
 		if l.place >= 0 {
 			l.k.fix(l)

@@ -132,6 +132,51 @@ func TestKillDuringALook(t *testing.T) {
 	})
 }
 
+// TestOwnerOfManyLocks: an owner that holds more than is told in one answer keeps its locks, and
+// loses those that are on no page.
+func TestOwnerOfManyLocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client()
+		p.lists = true
+		pages := [][]string{{"a:/b/a", "a:/b/b"}, {"a:/b/c"}, {"a:/b/e"}}
+		paged, whole := 0, 0
+		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
+			switch {
+			case a.req.Op != wire.OpListLocks:
+				return nil, false
+			case a.req.Page == 0:
+				whole++
+				return &wire.Result{Code: wire.ResourceExhausted, Message: "ask for fewer entries"}, true
+			}
+			at := 0
+			if len(a.req.Cursor) > 0 {
+				at = int(a.req.Cursor[0])
+			} else {
+				paged++
+			}
+			res := holding(pages[at]...)
+			if res.Done = at == len(pages)-1; !res.Done {
+				res.List.Cursor = []byte{byte(at + 1)}
+			}
+			return res, true
+		}, Owner("me"))
+		more, err := c.Lock(t.Context(), "a:/b/e", Owner("me"))
+		mustLock(t, more, err)
+		gone, err := c.Lock(t.Context(), "a:/b/d", Owner("me"))
+		mustLock(t, gone, err)
+		pass(2 * DefaultTTL)
+		must(t, l.Err())
+		must(t, more.Err())
+		if err := gone.Err(); !errors.Is(err, ErrExpired) {
+			t.Errorf("a lock that is on no page: %v", err)
+		}
+		if whole != 1 || paged == 0 {
+			t.Errorf("all was asked for at once %d times, and in pages %d times", whole, paged)
+		}
+	})
+}
+
 // holding is an answer that says what an owner holds.
 func holding(paths ...string) *wire.Result {
 	res := &wire.Result{Flag: len(paths) > 0, Done: true, List: new(wire.List)}
