@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,7 @@ type leaseName struct{ owner, namespace string }
 type lease struct {
 	k       *keeper
 	name    leaseName
-	domains [1]string // of its renewals
+	domains [1]string // of its renewals, and of what its owner holds
 	ttl     time.Duration
 	locks   []*Lock
 	one     [1]*Lock // memory of locks
@@ -56,6 +57,16 @@ type lease struct {
 
 	at    time.Duration // when it needs something: place in the heap
 	place int           // -1: not kept
+}
+
+// domainOf answers what a request names that is about one namespace alone. A bare handler would
+// stand for all its namespaces, and its root path stands for the one it lies in: that is the
+// bare one as long as anything is held there, as a change of that is refused.
+func domainOf(namespace string) string {
+	if strings.IndexByte(namespace, ':') < 0 {
+		return namespace + ":/"
+	}
+	return namespace
 }
 
 // deadline is until when the lease surely lasts.
@@ -98,7 +109,7 @@ func (l *lease) next() time.Duration {
 // join adds a lock.
 func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	if l.locks == nil {
-		l.locks, l.domains[0] = l.one[:0], l.name.namespace
+		l.locks, l.domains[0] = l.one[:0], domainOf(l.name.namespace)
 	}
 	l.locks = append(l.locks, lk)
 	l.joined++
