@@ -14,7 +14,8 @@ import (
 // call asks req and answers its result.
 func (c *Client) call(ctx context.Context, req *wire.Request) (*wire.Result, error) {
 	w := newWaiter(c)
-	if w.urgent = c.keeper.shortens(req); w.urgent {
+	if shortening(req) {
+		w.urgent = c.keeper.shortens(req)
 		defer c.keeper.shortens(req) // what kept the locks meanwhile may have come before it
 	}
 	a, err := w.ask(ctx, req)

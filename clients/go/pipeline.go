@@ -58,12 +58,27 @@ func (c *Client) async(req *wire.Request, done func(*wire.Result, error)) (*call
 	one := newCall(to)
 	one.set(req)
 	one.async = true
-	one.urgent = c.keeper.shortens(req)
+	if shortening(req) {
+		one.urgent = c.keeper.shortens(req)
+		one.to = &shortened{&c.keeper, to}
+	}
 	if err := c.fitsFrame(one); err != nil {
 		one.free()
 		return nil, err
 	}
 	return one, nil
+}
+
+// shortened is the receiver of a renewal that may shorten leases.
+type shortened struct {
+	k    *keeper
+	then receiver
+}
+
+// land implements receiver: what kept the locks meanwhile may have come before the renewal.
+func (s *shortened) land(c *call, r *reply) {
+	s.k.shortens(c.request())
+	s.then.land(c, r)
 }
 
 // Batch is requests that are sent together, in one write as far as the window

@@ -163,13 +163,15 @@ func (k *keeper) forget(l *lane) {
 	k.mu.lanes = slices.DeleteFunc(k.mu.lanes, func(other *lane) bool { return other == l })
 }
 
-// shortens takes note, before it is sent, of a renewal of the program's own that may
-// leave its owner's leases less time than they have: those of its locks among them. Then
-// it is to go in the order of the renewals that keep those.
-func (k *keeper) shortens(req *wire.Request) bool {
-	if req.Op != wire.OpRenew || req.Flags&wire.FlagExtend != 0 {
-		return false
-	}
+// shortening says that a request of the program's own may leave leases less time than they have.
+func shortening(req *wire.Request) bool {
+	return req.Op == wire.OpRenew && req.Flags&wire.FlagExtend == 0
+}
+
+// shortens takes note of such a renewal of an owner's leases, those of its locks among them:
+// before it is sent, and when there is an answer. If there are any it is to go in the order of
+// the renewals that keep those.
+func (k *keeper) shortens(req *wire.Request) (kept bool) {
 	return k.curb(req.Owner, time.Duration(min(req.TTLMillis, wire.MaxTTLMillis))*time.Millisecond, 0)
 }
 
