@@ -23,7 +23,8 @@ type keeper struct {
 	mu   struct {
 		sync.Mutex
 		leases   map[leaseName]*lease
-		asked    map[string][]*Lock // for which somebody waits, by the owner that the program names
+		asked    map[string][]*Lock         // for which somebody waits, by the owner that the program names
+		shorter  map[string][]time.Duration // TTLs of what shortens an owner's leases and is under way
 		due      leaseHeap
 		asleep   time.Duration // until when run sleeps
 		lanes    []*lane       // that had a connection

@@ -117,14 +117,15 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.shared = l.shared || !lk.alone
 	l.doubt = l.doubt || l.shared && !l.watched || l.joined > 1
 	l.ttl, l.granted = max(l.ttl, lk.ttl), now
-	lk.sure = by.sent + lk.ttl - margin(lk.ttl)
+	ttl := l.k.lasting(lk.owner, lk.ttl)
+	lk.sure = by.sent + ttl - margin(ttl)
 	curbed := lk.curbs.later(by)
 	if curbed {
 		lk.sure = min(lk.sure, lk.curbs.sure)
 	}
 	if l.joined == 1 {
 		l.looked, l.known = 1, 1
-		l.sure, l.renewAt = lk.sure, l.renewal(by.sent, lk.ttl)
+		l.sure, l.renewAt = lk.sure, l.renewal(by.sent, ttl)
 		l.ties = append(l.oneTie[:0], by.tie)
 		for _, t := range l.k.stray(l, by.tie) {
 			l.hang(t)
@@ -243,7 +244,8 @@ func (l *lease) land(c *call, r *reply) {
 // confirmed takes note of a renewal that was first sent at a time and answered on a
 // connection, maybe after it was sent on others.
 func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
-	sure, now := sent+l.askedTTL-margin(l.askedTTL), l.k.c.now()
+	ttl := l.k.lasting(l.name.owner, l.askedTTL)
+	sure, now := sent+ttl-margin(ttl), l.k.c.now()
 	l.fails, l.lastFail = 0, nil
 	if resent || l.turns != l.asked {
 		// The answer may be that of the first time, on an earlier connection; or what has
@@ -252,7 +254,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		l.renewAt = now
 		return
 	}
-	l.renewAt = l.renewal(sent, l.askedTTL)
+	l.renewAt = l.renewal(sent, ttl)
 	if l.looking {
 		l.sure = min(l.sure, sure)
 	} else {
