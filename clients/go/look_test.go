@@ -78,15 +78,15 @@ func TestUnwatchedOwnerIsLookedAt(t *testing.T) {
 		p := <-peers
 		p.lists = true
 		var killed atomic.Bool
-		looks, renewals := 0, 0
+		var looks, renewals atomic.Int64
 		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
 			switch a.req.Op {
 			case wire.OpSubscribe:
 				t.Error("the owner is watched")
 			case wire.OpRenew:
-				renewals++
+				renewals.Add(1)
 			case wire.OpListLocks:
-				if looks++; killed.Load() {
+				if looks.Add(1); killed.Load() {
 					return holding("a:/b/d"), true
 				}
 				return holding("a:/b/d", "a:/b/c"), true
@@ -95,8 +95,9 @@ func TestUnwatchedOwnerIsLookedAt(t *testing.T) {
 		}, Owner("me"))
 		pass(5 * time.Minute)
 		must(t, l.Err())
-		if least := int(5 * time.Minute / (DefaultTTL / renewAt)); looks < least || renewals > 2*looks+1 {
-			t.Fatalf("looked %d times and renewed %d times, want at least %d looks, and twice as many renewals", looks, renewals, least)
+		const least = int64(5 * time.Minute / (DefaultTTL / renewAt))
+		if n, r := looks.Load(), renewals.Load(); n < least || r > 2*n+1 {
+			t.Fatalf("looked %d times and renewed %d times, want at least %d looks, and twice as many renewals", n, r, least)
 		}
 		killed.Store(true)
 		pass(DefaultTTL/renewAt + time.Second)
@@ -112,13 +113,12 @@ func TestKillDuringALook(t *testing.T) {
 		f := newFake(t)
 		c, p := f.client()
 		p.lists = true
-		looks := 0
-		var l *Lock
-		l = held(t, c, p, func(a *asked) (*wire.Result, bool) {
+		var looks atomic.Int64
+		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
 			if a.req.Op != wire.OpListLocks {
 				return nil, false
 			}
-			if looks++; looks > 1 {
+			if looks.Add(1) > 1 {
 				return holding("a:/b/d"), true
 			}
 			gap := wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: 1})
@@ -126,8 +126,8 @@ func TestKillDuringALook(t *testing.T) {
 			return nil, true
 		}, Owner("me"))
 		pass(watchAfter + time.Second)
-		if err := l.Err(); looks != 2 || !errors.Is(err, ErrExpired) {
-			t.Fatalf("looked %d times: %v", looks, err)
+		if err, n := l.Err(), looks.Load(); n != 2 || !errors.Is(err, ErrExpired) {
+			t.Fatalf("looked %d times: %v", n, err)
 		}
 	})
 }
@@ -140,20 +140,20 @@ func TestOwnerOfManyLocks(t *testing.T) {
 		c, p := f.client()
 		p.lists = true
 		pages := [][]string{{"a:/b/a", "a:/b/b"}, {"a:/b/c"}, {"a:/b/e"}}
-		paged, whole := 0, 0
+		var paged, whole atomic.Int64
 		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
 			switch {
 			case a.req.Op != wire.OpListLocks:
 				return nil, false
 			case a.req.Page == 0:
-				whole++
+				whole.Add(1)
 				return &wire.Result{Code: wire.ResourceExhausted, Message: "ask for fewer entries"}, true
 			}
 			at := 0
 			if len(a.req.Cursor) > 0 {
 				at = int(a.req.Cursor[0])
 			} else {
-				paged++
+				paged.Add(1)
 			}
 			res := holding(pages[at]...)
 			if res.Done = at == len(pages)-1; !res.Done {
@@ -171,8 +171,8 @@ func TestOwnerOfManyLocks(t *testing.T) {
 		if err := gone.Err(); !errors.Is(err, ErrExpired) {
 			t.Errorf("a lock that is on no page: %v", err)
 		}
-		if whole != 1 || paged == 0 {
-			t.Errorf("all was asked for at once %d times, and in pages %d times", whole, paged)
+		if w, p := whole.Load(), paged.Load(); w != 1 || p == 0 {
+			t.Errorf("all was asked for at once %d times, and in pages %d times", w, p)
 		}
 	})
 }
