@@ -202,7 +202,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 // the lease hangs.
 func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, err error) {
 	req := &wire.Request{
-		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{l.namespace}, Flags: keepFlags,
+		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{domainOf(l.namespace)}, Flags: keepFlags,
 	}
 	for {
 		w := newWaiter(c)

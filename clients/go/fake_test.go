@@ -17,6 +17,7 @@ type fake struct {
 	t     testing.TB
 	addr  string
 	conns chan *peer
+	taken taken
 	// dial is for WithDialer.
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -54,7 +55,7 @@ func newSocketFake(t testing.TB) *fake {
 
 // greet reads a connection's hello.
 func (f *fake) greet(c net.Conn, addr string) {
-	p := &peer{Conn: c, t: f.t, addr: addr, topology: new(wire.Topology)}
+	p := &peer{Conn: c, t: f.t, addr: addr, topology: new(wire.Topology), taken: &f.taken}
 	a, err := p.read()
 	for err == nil && a.req.Op == wire.OpPing { // whether anybody is there
 		p.refuse(a, wire.FailedPrecondition)

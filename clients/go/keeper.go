@@ -23,7 +23,8 @@ type keeper struct {
 	mu   struct {
 		sync.Mutex
 		leases   map[leaseName]*lease
-		asked    map[string][]*Lock // for which somebody waits, by the owner that the program names
+		asked    map[string][]*Lock         // for which somebody waits, by the owner that the program names
+		shorter  map[string][]time.Duration // TTLs of what shortens an owner's leases and is under way
 		due      leaseHeap
 		asleep   time.Duration // until when run sleeps
 		lanes    []*lane       // that had a connection
@@ -48,7 +49,7 @@ const (
 	watchAfter = time.Second
 	// maxWatched is how many leases are watched so at once, or half of the
 	// subscriptions a server takes if that is less. The others hear of it when they
-	// are renewed.
+	// are renewed, and of owners that the program names it is asked then what they hold.
 	maxWatched = 128
 	// minRenewRetry and maxRenewRetry bound the pauses between attempts to renew.
 	minRenewRetry = 20 * time.Millisecond

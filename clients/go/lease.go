@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,7 @@ type leaseName struct{ owner, namespace string }
 type lease struct {
 	k       *keeper
 	name    leaseName
-	domains [1]string // of its renewals
+	domains [1]string // of its renewals, and of what its owner holds
 	ttl     time.Duration
 	locks   []*Lock
 	one     [1]*Lock // memory of locks
@@ -33,9 +34,14 @@ type lease struct {
 	watchAt time.Duration // 0: it is watched, or will not be
 
 	joined    int           // how many locks it has had
+	shared    bool          // the program named the owner: another client may use it
+	watched   bool          // the owner's events are told
 	doubt     bool          // it need not be the lease that the first of them were taken under
 	looking   bool          // what the owner holds is to be told first
-	lookAgain bool          // that was refused
+	stale     bool          // what will be told may be older than the doubt
+	lookAgain bool          // it was, or that was refused
+	told      bool          // it was told, and no renewal has counted since
+	page      uint32        // how much of that is told at once, 0: all
 	looked    int           // number of the last lock of which it was told
 	known     int           // and of the last of which a renewal says something since
 	fresh     time.Duration // until when the later ones are sure, 0: there are none
@@ -51,6 +57,16 @@ type lease struct {
 
 	at    time.Duration // when it needs something: place in the heap
 	place int           // -1: not kept
+}
+
+// domainOf answers what a request names that is about one namespace alone. A bare handler would
+// stand for all its namespaces, and its root path stands for the one it lies in: that is the
+// bare one as long as anything is held there, as a change of that is refused.
+func domainOf(namespace string) string {
+	if strings.IndexByte(namespace, ':') < 0 {
+		return namespace + ":/"
+	}
+	return namespace
 }
 
 // deadline is until when the lease surely lasts.
@@ -93,26 +109,28 @@ func (l *lease) next() time.Duration {
 // join adds a lock.
 func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	if l.locks == nil {
-		l.locks, l.domains[0] = l.one[:0], l.name.namespace
+		l.locks, l.domains[0] = l.one[:0], domainOf(l.name.namespace)
 	}
 	l.locks = append(l.locks, lk)
 	l.joined++
 	lk.lease, lk.number = l, l.joined
+	l.shared = l.shared || !lk.alone
+	l.doubt = l.doubt || l.shared && !l.watched || l.joined > 1
 	l.ttl, l.granted = max(l.ttl, lk.ttl), now
-	lk.sure = by.sent + lk.ttl - margin(lk.ttl)
+	ttl := l.k.lasting(lk.owner, lk.ttl)
+	lk.sure = by.sent + ttl - margin(ttl)
 	curbed := lk.curbs.later(by)
 	if curbed {
 		lk.sure = min(lk.sure, lk.curbs.sure)
 	}
 	if l.joined == 1 {
 		l.looked, l.known = 1, 1
-		l.sure, l.renewAt = lk.sure, l.renewal(by.sent, lk.ttl)
+		l.sure, l.renewAt = lk.sure, l.renewal(by.sent, ttl)
 		l.ties = append(l.oneTie[:0], by.tie)
 		for _, t := range l.k.stray(l, by.tie) {
 			l.hang(t)
 		}
 	} else {
-		l.doubt = true
 		if l.fresh == 0 || lk.sure < l.fresh {
 			l.fresh = lk.sure
 		}
@@ -186,7 +204,7 @@ func (l *lease) renew(todo *chores) {
 	})
 	c.urgent, c.timed = true, true
 	todo.calls = append(todo.calls, c)
-	if l.lookAgain || l.doubt && !l.looking && l.looked == l.known {
+	if l.lookAgain || l.doubt && !l.looking && !l.told {
 		l.look(todo)
 	}
 }
@@ -226,7 +244,8 @@ func (l *lease) land(c *call, r *reply) {
 // confirmed takes note of a renewal that was first sent at a time and answered on a
 // connection, maybe after it was sent on others.
 func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
-	sure, now := sent+l.askedTTL-margin(l.askedTTL), l.k.c.now()
+	ttl := l.k.lasting(l.name.owner, l.askedTTL)
+	sure, now := sent+ttl-margin(ttl), l.k.c.now()
 	l.fails, l.lastFail = 0, nil
 	if resent || l.turns != l.asked {
 		// The answer may be that of the first time, on an earlier connection; or what has
@@ -235,14 +254,15 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		l.renewAt = now
 		return
 	}
-	l.renewAt = l.renewal(sent, l.askedTTL)
+	l.renewAt = l.renewal(sent, ttl)
 	if l.looking {
 		l.sure = min(l.sure, sure)
 	} else {
 		if len(l.ties) > 1 || l.ties[0] != t || sure > l.sure { // else nothing has shortened it
 			l.sure = sure
 		}
-		l.known = l.askedOf
+		l.known, l.told = l.askedOf, false
+		l.doubt = l.doubt || l.shared && !l.watched // for the next one
 		if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
 			l.renewAt = now
 		}
@@ -295,20 +315,22 @@ const watchedKinds uint64 = 1<<wire.EventKilled | 1<<wire.EventRevoke | 1<<wire.
 // subscribe begins to watch the lease.
 func (l *lease) subscribe() {
 	l.k.c.subs.start(l.sub, l.heard, func(err error) {
-		if err == nil {
+		l.k.mu.Lock()
+		defer l.k.mu.Unlock()
+		if l.watched = err == nil; l.watched && l.place >= 0 {
 			l.recheck() // something may have happened before
 		}
 	})
 }
 
-// recheck renews the lease now.
+// recheck renews the lease now, whatever is under way.
 func (l *lease) recheck() {
-	l.k.mu.Lock()
-	defer l.k.mu.Unlock()
-	if l.place >= 0 && !l.asking {
-		l.renewAt = l.k.c.now()
-		l.k.fix(l)
+	if l.shared {
+		l.suspect()
 	}
+	l.turns++
+	l.renewAt = l.k.c.now()
+	l.k.fix(l)
 }
 
 // heard takes an event of the lease's owner.
@@ -324,8 +346,8 @@ func (l *lease) heard(e Event) {
 		l.end(ErrKilled, wire.ReasonUnspecified, nil, &todo)
 	default:
 		// A gap; or an end that may be that of an earlier lease of the same name, taken
-		// again just before: the server knows.
-		l.doubt = l.doubt || e.Kind == wire.EventKilled
+		// again just before, by another client maybe: the server knows.
+		l.suspect()
 		l.turns++
 		l.renewAt = now
 		l.k.fix(l)

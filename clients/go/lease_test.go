@@ -243,3 +243,71 @@ func TestARenewalOfOnesOwnBesideAnAcquire(t *testing.T) {
 		})
 	}
 }
+
+// TestARenewalOfOnesOwnIsCarriedOutLate: one that names no domain is in no order with what takes
+// and keeps locks. Until it is answered, and as long after that as nothing else was, they are believed
+// in for no longer than it says, however it was asked for.
+func TestARenewalOfOnesOwnIsCarriedOutLate(t *testing.T) {
+	const short = 3 * time.Second
+	asks := map[string]func(c *Client, req *wire.Request, done func(*wire.Result, error)){
+		"Renew": func(c *Client, req *wire.Request, done func(*wire.Result, error)) {
+			go func() { done(c.Renew(context.Background(), req.Owner, short, "", 0)) }()
+		},
+		"Go": (*Client).Go,
+		"Go, and nobody waits": func(c *Client, req *wire.Request, done func(*wire.Result, error)) {
+			c.Go(req, nil)
+			done(nil, nil)
+		},
+		"Batch": func(c *Client, req *wire.Request, done func(*wire.Result, error)) {
+			b := c.Batch()
+			if err := b.Add(req, done); err != nil {
+				done(nil, err)
+			}
+			if err := b.Send(context.Background()); err != nil {
+				done(nil, err)
+			}
+		},
+	}
+	for name, ask := range asks {
+		for _, before := range []bool{false, true} {
+			when := map[bool]string{false: "after", true: "before"}[before]
+			t.Run(name+", "+when+" the lock is taken", func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					f := newFake(t)
+					c, p := f.client(WithKeepAlive(time.Hour))
+					var l *Lock
+					if !before {
+						l = lockWith(t, c, p, Owner("o"), TTL(5*time.Minute))
+					}
+					done := make(chan error, 1)
+					req := &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: millis(short)}
+					ask(c, req, func(_ *wire.Result, err error) { done <- err })
+					late := p.want(wire.OpRenew) // it asks every log, and one of them is slow
+					if before {
+						l = lockWith(t, c, p, Owner("o"), TTL(5*time.Minute))
+					}
+					for range 20 {
+						p.ok(p.next()) // what keeps the lock, and comes before it or after
+						if d := pastNow(l); d > short {
+							t.Fatalf("sure for %v while it is renewed for %v", d, short)
+						}
+					}
+					p.ok(late)
+					must(t, <-done)
+					if d := pastNow(l); d > short {
+						t.Errorf("sure for %v after it was renewed for %v", d, short)
+					}
+					for pastNow(l) < time.Minute {
+						p.ok(p.next())
+					}
+				})
+			})
+		}
+	}
+}
+
+// pastNow is for how long a lock is believed in, once what is under way has come.
+func pastNow(l *Lock) time.Duration {
+	pass(0)
+	return time.Until(l.Deadline())
+}

@@ -1,25 +1,45 @@
 package pathlockd
 
-import "github.com/pathlockd/pathlockd/wire"
+import (
+	"strings"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
 
 // A renewal says that the owner has a lease in the namespace, and not that this is still
 // the lease that all its locks were taken under. If that ended, killed say, and the owner
-// took something since, it is another one, in which the earlier locks are not. So when a
-// lock has come to a lease, or its owner was killed, the server is asked what the owner
-// holds. Until that is told no renewal counts, and until one was sent and answered after
-// it, what had come lasts no longer than by the request that took it.
+// took something since, by another client maybe, it is another one, in which the earlier
+// locks are not. So the server is asked what the owner holds:
+//
+//   - when a lock has come to a lease;
+//   - when the owner was killed, or may have been: events were missed;
+//   - of an owner that the program names, when its events begin to be told, and at each
+//     renewal while they are not.
+//
+// Until that is told no renewal counts, and until one was sent and answered after it, what
+// had come lasts no longer than by the request that took it.
 
-// look is such a question.
+// look is such a question. Who holds more than fits into an answer is told page by page: what
+// is held all the time is on one of them.
 type look struct {
 	l    *lease
-	upTo int // number of the last lock that it is about: a later one may have missed it
+	upTo int                          // number of the last lock that it is about: a later one may have missed it
+	held map[wire.ReleaseRequest]bool // told so far: a path and its mode
 }
 
 // look asks what the owner holds in the namespace.
 func (l *lease) look(todo *chores) {
-	l.doubt, l.looking, l.lookAgain = false, true, false
-	c := newCall(&look{l, l.joined})
-	c.set(&wire.Request{Op: wire.OpListLocks, Owner: l.name.owner, Domains: l.domains[:]})
+	l.doubt, l.looking, l.stale, l.lookAgain, l.told = false, true, false, false, false
+	q := &look{l: l, upTo: l.joined, held: make(map[wire.ReleaseRequest]bool)}
+	q.ask(nil, todo)
+}
+
+// ask asks for what comes after a cursor.
+func (q *look) ask(after []byte, todo *chores) {
+	c := newCall(q)
+	c.set(&wire.Request{
+		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
+	})
 	c.urgent = true
 	todo.calls = append(todo.calls, c)
 }
@@ -29,22 +49,31 @@ func (q *look) land(c *call, r *reply) {
 	res := &r.scratch
 	err := r.decode(c, res)
 	c.free()
-	held := make(map[wire.ReleaseRequest]bool) // a path and its mode
+	var told wire.List
 	if err == nil {
-		for _, info := range list(res).Infos {
-			held[wire.ReleaseRequest{Path: info.Path, Mode: info.Mode}] = true
-		}
+		told = *list(res)
+	}
+	for _, info := range told.Infos {
+		q.held[wire.ReleaseRequest{Path: strings.Clone(info.Path), Mode: info.Mode}] = true
 	}
 	l := q.l
 	var todo chores
 	l.k.mu.Lock()
 	if l.place >= 0 {
-		if err != nil {
+		switch {
+		case codeOf(err) == wire.ResourceExhausted && l.page == 0:
+			l.page = wire.MaxDumpPage
+			q.ask(nil, &todo)
+		case err != nil:
 			l.lookAgain = true
 			l.failed(err)
-		} else {
-			l.looking = false
-			l.seen(held, q.upTo, &todo)
+		case l.stale:
+			l.lookAgain, l.renewAt = true, l.k.c.now()
+		case !res.Done && len(told.Cursor) > 0:
+			q.ask(told.Cursor, &todo)
+		default:
+			l.looking, l.told = false, true
+			l.seen(q.held, q.upTo, &todo)
 		}
 		if l.place >= 0 {
 			l.k.fix(l)
@@ -53,6 +82,10 @@ func (q *look) land(c *call, r *reply) {
 	l.k.mu.Unlock()
 	todo.do(l.k.c)
 }
+
+// suspect takes note that the lease may be another one than its locks were taken under. What
+// is asked of that already may have been answered before.
+func (l *lease) suspect() { l.doubt, l.stale, l.told = true, true, false }
 
 // seen takes note of what the owner holds: of the locks that were asked for, those that
 // are not among it are lost.

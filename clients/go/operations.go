@@ -14,8 +14,9 @@ import (
 // call asks req and answers its result.
 func (c *Client) call(ctx context.Context, req *wire.Request) (*wire.Result, error) {
 	w := newWaiter(c)
-	if w.urgent = c.keeper.shortens(req); w.urgent {
-		defer c.keeper.shortens(req) // what kept the locks meanwhile may have come before it
+	if s := c.keeper.shortens(req); s != nil {
+		w.urgent = s.begin()
+		defer s.end()
 	}
 	a, err := w.ask(ctx, req)
 	if err != nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +24,11 @@ type peer struct {
 	hello *wire.Hello
 	id    uint64 // of the hello
 	buf   []byte
+
+	// lists has the test see the client's own questions for what an owner holds. Unless set,
+	// they are answered with everything that it ever asked for.
+	lists bool
+	taken *taken
 
 	// topology is what it answers to the client's own question for it, nil to have
 	// the test see the question. An empty one unless set.
@@ -74,8 +81,38 @@ func (p *peer) read() (*asked, error) {
 			p.reply(a.id, a.req.Op, &wire.Result{List: &wire.List{Topology: p.topology}})
 			continue
 		}
+		if a.req.Op == wire.OpAcquire {
+			p.taken.add(a.req)
+		}
+		if a.req.Op == wire.OpListLocks && !p.lists {
+			p.reply(a.id, a.req.Op, p.taken.of(a.req.Owner))
+			continue
+		}
 		return a, nil
 	}
+}
+
+// taken is what was asked for at a fake server, by owner.
+type taken struct {
+	mu    sync.Mutex
+	locks map[string][]wire.LockInfo
+}
+
+func (k *taken) add(req *wire.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.locks == nil {
+		k.locks = make(map[string][]wire.LockInfo)
+	}
+	for _, l := range req.Locks {
+		k.locks[req.Owner] = append(k.locks[req.Owner], wire.LockInfo{Owner: req.Owner, Path: l.Path, Mode: l.Mode})
+	}
+}
+
+func (k *taken) of(owner string) *wire.Result {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return &wire.Result{Flag: true, Done: true, List: &wire.List{Infos: slices.Clone(k.locks[owner])}}
 }
 
 // next reads one request, which must come; pings are answered on the way.

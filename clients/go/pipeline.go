@@ -36,10 +36,11 @@ func (f doneFunc) land(c *call, r *reply) {
 func (c *Client) Go(req *wire.Request, done func(res *wire.Result, err error)) {
 	one, err := c.async(req, done)
 	if err == nil {
+		one.begin()
 		if err = c.submit(one, req); err == nil {
 			return
 		}
-		one.free()
+		one.drop()
 	}
 	if done != nil {
 		done(nil, err)
@@ -58,12 +59,41 @@ func (c *Client) async(req *wire.Request, done func(*wire.Result, error)) (*call
 	one := newCall(to)
 	one.set(req)
 	one.async = true
-	one.urgent = c.keeper.shortens(req)
+	if s := c.keeper.shortens(req); s != nil {
+		one.to = &shortened{s, to}
+	}
 	if err := c.fitsFrame(one); err != nil {
 		one.free()
 		return nil, err
 	}
 	return one, nil
+}
+
+// shortened is the receiver of a renewal that may shorten leases.
+type shortened struct {
+	*shortening
+	then receiver
+}
+
+// land implements receiver.
+func (s *shortened) land(c *call, r *reply) {
+	s.end()
+	s.then.land(c, r)
+}
+
+// begin is called before a call of Go or Batch is sent.
+func (c *call) begin() {
+	if s, ok := c.to.(*shortened); ok {
+		c.urgent = s.begin()
+	}
+}
+
+// drop takes a call back that was not sent.
+func (c *call) drop() {
+	if s, ok := c.to.(*shortened); ok {
+		s.end()
+	}
+	c.free()
 }
 
 // Batch is requests that are sent together, in one write as far as the window
@@ -103,6 +133,7 @@ func (b *Batch) Send(ctx context.Context) error {
 	var f flusher
 	for i, one := range b.calls {
 		one.pressed = true // they all go, or none does
+		one.begin()
 		mine, err := b.c.put(one, b.look(one))
 		if err != nil { // the client is closed: who is sent already is told by that
 			b.calls = b.calls[i:]

@@ -105,6 +105,7 @@ func (k *keeper) detached(t *tie, excused bool, unsure map[string]struct{}) {
 	defer k.mu.Unlock()
 	t.live, t.excused, t.unsure = false, excused, unsure
 	for _, le := range k.mu.due {
+		le.watched = le.watched && t.lane != k.c.home
 		if t.holds(le) {
 			le.hang(t)
 		}
@@ -162,14 +163,56 @@ func (k *keeper) forget(l *lane) {
 	k.mu.lanes = slices.DeleteFunc(k.mu.lanes, func(other *lane) bool { return other == l })
 }
 
-// shortens takes note, before it is sent, of a renewal of the program's own that may
-// leave its owner's leases less time than they have: those of its locks among them. Then
-// it is to go in the order of the renewals that keep those.
-func (k *keeper) shortens(req *wire.Request) bool {
+// shortening is a renewal of the program's own that may leave the leases of an owner
+// less time than they have. From when it is sent until it is answered it may be carried out, also
+// after what takes and keeps locks: by that these last no longer than the renewal says.
+type shortening struct {
+	k     *keeper
+	owner string
+	ttl   time.Duration
+}
+
+// shortens answers what a request shortens, nil for nothing.
+func (k *keeper) shortens(req *wire.Request) *shortening {
 	if req.Op != wire.OpRenew || req.Flags&wire.FlagExtend != 0 {
-		return false
+		return nil
 	}
-	return k.curb(req.Owner, time.Duration(min(req.TTLMillis, wire.MaxTTLMillis))*time.Millisecond, 0)
+	ttl := time.Duration(min(req.TTLMillis, wire.MaxTTLMillis)) * time.Millisecond
+	return &shortening{k, strings.Clone(req.Owner), ttl}
+}
+
+// begin is called before it is sent. If it answers true it is to go in the order of the renewals
+// that keep the owner's locks: there are some.
+func (s *shortening) begin() (kept bool) {
+	s.k.mu.Lock()
+	if s.k.mu.shorter == nil {
+		s.k.mu.shorter = make(map[string][]time.Duration)
+	}
+	s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.ttl)
+	s.k.mu.Unlock()
+	return s.k.curb(s.owner, s.ttl, 0)
+}
+
+// end is called when there is an answer: what is answered by now may have come before it.
+func (s *shortening) end() {
+	s.k.curb(s.owner, s.ttl, 0)
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
+	all := s.k.mu.shorter[s.owner]
+	i := slices.Index(all, s.ttl)
+	if all = slices.Delete(all, i, i+1); len(all) == 0 {
+		delete(s.k.mu.shorter, s.owner)
+		return
+	}
+	s.k.mu.shorter[s.owner] = all
+}
+
+// lasting is for how long an owner's lease lasts for certain that was taken or renewed for a ttl.
+func (k *keeper) lasting(owner string, ttl time.Duration) time.Duration {
+	for _, other := range k.mu.shorter[owner] {
+		ttl = min(ttl, other)
+	}
+	return ttl
 }
 
 // curb lowers what is believed of an owner's leases to a ttl from now on, and to a grace of
