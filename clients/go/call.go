@@ -91,7 +91,7 @@ func (r *reply) decode(c *call, res *wire.Result) error {
 		return r.broken
 	}
 	if res.Code != wire.OK {
-		return &refusal{c.op, wire.Error{Code: res.Code, Message: string([]byte(res.Message))}}
+		return &refusal{c.op, wire.Error{Code: res.Code, Message: string([]byte(res.Message)), Cause: res.Cause}}
 	}
 	return nil
 }
