@@ -218,7 +218,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 // forgo gives back what an acquire may have taken that nobody repeats under its id any
 // more.
 func (w *waiter) forgo(err error) {
-	if w.undo && w.call.id != 0 && w.call.unknown(err) {
+	if w.call.undo && w.call.id != 0 && w.call.unknown(err) {
 		req := w.call.request()
 		b := undoing(w.call, req)
 		b.owner = strings.Clone(b.owner) // releaseLater does the same with the paths
