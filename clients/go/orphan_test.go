@@ -144,3 +144,62 @@ func TestUnlockAfterTheLaneIsOver(t *testing.T) {
 		}
 	})
 }
+
+// TestUnlockAfterTheSessionWasForgotten: a lock that was lost to an outage for which servers do
+// not remember a session is given back by its token, as no session knows its request any more;
+// but no read whose owner somebody else may be too.
+func TestUnlockAfterTheSessionWasForgotten(t *testing.T) {
+	for name, during := range map[string]bool{"in the outage": true, "after it": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p, way := onLine(f, WithKeepAlive(time.Hour))
+				write := lockWith(t, c, p, TTL(time.Hour))
+				reads := make(chan *Lock, 1)
+				go func() {
+					l, err := c.RLock(t.Context(), "a:/b/d", TTL(time.Hour), Owner("me"))
+					reads <- mustLock(t, l, err)
+				}()
+				p.ok(p.want(wire.OpAcquire))
+				read, old := <-reads, string(p.hello.Session)
+				way.cut(errUnreachable)
+				lostBy(t, write, ErrUncertain)
+				lostBy(t, read, ErrUncertain)
+				unlock := func() {
+					for _, l := range []*Lock{read, write} {
+						if err := l.Unlock(); !errors.Is(err, ErrUncertain) {
+							t.Error(err)
+						}
+					}
+				}
+				pass(time.Duration(testLimits.RepeatMillis)*time.Millisecond - releaseLaterWithin/2)
+				if during {
+					unlock()
+				}
+				pass(releaseLaterWithin - time.Second)
+				way.mend()
+				if p = f.open(); string(p.hello.Session) == old {
+					t.Fatal("the session was not forgotten")
+				}
+				if !during {
+					unlock()
+				}
+				if a := p.wantPast(wire.OpRelease); a.req.Owner != write.Owner() || a.req.Token != write.Token() || a.req.Target != 0 {
+					t.Fatalf("given back: %+v", a.req)
+				} else {
+					p.ok(a)
+				}
+				go p.serve(func(a *asked) *wire.Result {
+					if a.req.Op == wire.OpRelease {
+						t.Errorf("given back too: %+v", a.req)
+					}
+					return granted(a.req)
+				})
+				pass(releaseLaterWithin)
+				if c.gates.shut.Load() != 0 {
+					t.Fatal("a gate is shut")
+				}
+			})
+		})
+	}
+}
