@@ -67,7 +67,7 @@ type acquired struct {
 
 // acquire takes the lock and tells so.
 func (l *locking) acquire(ctx context.Context, paths []string) error {
-	owner, known := l.owner.owner, true
+	owner := l.owner.owner
 	switch env := l.a.env(envOwner); {
 	case l.owner.given():
 	case env != "":
@@ -76,7 +76,7 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 			return err
 		}
 	default:
-		owner, known = newOwner(), false
+		owner = newOwner()
 	}
 	meta, err := l.meta()
 	if err != nil {
@@ -95,7 +95,7 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 	}
 	defer c.Close()
 	began := time.Now()
-	res, waited, err := l.take(ctx, c, req, known)
+	res, waited, err := l.take(ctx, c, req)
 	if err != nil {
 		return err
 	}
@@ -119,8 +119,8 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 }
 
 // take asks for the lock; at first without waiting, to tell why it takes a while.
-// It answers whether it waited. known says that the owner may hold something already.
-func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Request, known bool) (res *wire.Result, waited bool, err error) {
+// It answers whether it waited.
+func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Request) (res *wire.Result, waited bool, err error) {
 	began := time.Now()
 	flags := req.Flags
 	req.Flags = flags | wire.FlagNoQueue
@@ -136,13 +136,6 @@ func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Reque
 	case l.wait == 0 || !waitable(res.Reason):
 		return nil, false, e
 	}
-	var before map[hold]pathlockd.LockInfo
-	paths := pathsOf(req)
-	if known {
-		if before, err = holds(first, c, req.Owner, paths); err != nil {
-			return nil, false, err
-		}
-	}
 	l.tellWaiting(ctx, c, e, 0)
 	queued, stop := l.waiting(ctx)
 	defer stop()
@@ -151,7 +144,7 @@ func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Reque
 	switch {
 	case err == nil && res.Status != wire.StatusOK:
 		return nil, true, conflictOf(res)
-	case err == nil && ctx.Err() == nil:
+	case err == nil: // also when somebody gave up just then: only who is told can give it back
 		return res, true, nil
 	case queued.Err() == nil:
 		return nil, true, err
@@ -160,7 +153,7 @@ func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Reque
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if gone := l.abandon(c, req.Owner, paths, before); gone != nil && ctx.Err() == nil {
+	if gone := abandon(c, req.Owner); gone != nil && ctx.Err() == nil {
 		err = fmt.Errorf("the server went away during the wait: %w", gone)
 	}
 	return nil, true, err
@@ -181,14 +174,6 @@ func (l *locking) queue(ctx context.Context, c *pathlockd.Client, req *wire.Requ
 // conflictOf is a result that is not OK as an error.
 func conflictOf(res *wire.Result) *pathlockd.ConflictError {
 	return &pathlockd.ConflictError{Path: res.Path, Owner: res.Owner, Reason: res.Reason, CurrentToken: res.Current}
-}
-
-func pathsOf(req *wire.Request) []string {
-	paths := make([]string, len(req.Locks))
-	for i := range req.Locks {
-		paths[i] = req.Locks[i].Path
-	}
-	return paths
 }
 
 // leaseEnd asks until when the locks are held at least.

@@ -108,6 +108,35 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
+// TestGivingUpTakesNothing: who stops waiting gives back what the wait was granted, and not what
+// another process of the owner has taken meanwhile.
+func TestGivingUpTakesNothing(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"acquire", "run"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			con := newConsole(t)
+			owner, held, free := "both-"+how, "taken-"+how+":/a/held", "taken-"+how+":/a/free"
+			con.run(ExitOK, "acquire", held, "--owner", "other")
+			args := []string{how, held, free, "--owner", owner, "--wait", "forever"}
+			if how == "run" {
+				args = append(args, "--", "true")
+			}
+			ended, stop := con.background(args...)
+			con.waiters(held, 1)
+			con.run(ExitOK, "acquire", free, "--owner", owner)
+			stop(&signalError{syscall.SIGINT})
+			if r := <-ended; r.code != 130 {
+				t.Fatalf("exit code %d: %s", r.code, r.stderr)
+			}
+			con.waiters(held, 0)
+			if h := con.holder(free); h != owner {
+				t.Errorf("%s, which its owner took in another process meanwhile, is held by %q", free, h)
+			}
+		})
+	}
+}
+
 // TestGrantedWhileGivingUp: a grant that is faster than the cancel is given back.
 func TestGrantedWhileGivingUp(t *testing.T) {
 	t.Parallel()
