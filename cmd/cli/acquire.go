@@ -103,14 +103,13 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 	over := began.Add(l.ttl)
 	if waited {
 		took = time.Since(began)
-		// It waited: the lease began at the grant, and nobody here knows when that was.
-		if over, err = l.leaseEnd(ctx, c, owner, paths); err != nil {
+		if over, err = l.leaseEnd(ctx, c, req, res, began); err != nil {
 			return err
 		}
 	}
 	data := &acquired{
 		Owner: owner, Namespace: res.Namespace, FencingToken: res.Token, TTLMillis: l.ttl.Milliseconds(),
-		ExpiresInMillis: time.Until(over).Milliseconds(), ExpiresAt: stamp(over), WaitedMillis: took.Milliseconds(),
+		ExpiresInMillis: max(time.Until(over), 0).Milliseconds(), ExpiresAt: stamp(over), WaitedMillis: took.Milliseconds(),
 	}
 	for _, p := range paths {
 		data.Paths = append(data.Paths, pathMode{p, modeName(l.mode())})
@@ -176,23 +175,27 @@ func conflictOf(res *wire.Result) *pathlockd.ConflictError {
 	return &pathlockd.ConflictError{Path: res.Path, Owner: res.Owner, Reason: res.Reason, CurrentToken: res.Current}
 }
 
-// leaseEnd asks until when the locks are held at least.
-func (l *locking) leaseEnd(ctx context.Context, c *pathlockd.Client, owner string, paths []string) (time.Time, error) {
+// leaseEnd answers until when the locks are held at least, that were granted at a time that
+// nobody here knows. Whatever becomes of the question, they are held: so only a lease that the
+// server says is over is an error.
+func (l *locking) leaseEnd(ctx context.Context, c *pathlockd.Client, req *wire.Request, res *wire.Result, asked time.Time) (time.Time, error) {
 	ctx, cancel := l.a.limited(ctx)
 	defer cancel()
-	asked := time.Now()
-	held, err := holds(ctx, c, owner, paths[:1])
-	if err != nil {
-		return asked, err
-	}
-	info, ok := held[hold{paths[0], l.mode()}]
-	if !ok {
+	renewed := time.Now()
+	held, err := c.Renew(ctx, req.Owner, l.ttl, "", wire.FlagExtend, res.Namespace)
+	switch {
+	case err != nil:
+		if !l.a.json {
+			l.a.note("acquired, but until when it is held was not answered: %s", plain(err))
+		}
+		return asked.Add(l.ttl), nil // the lease began later than that
+	case held.Status != wire.StatusOK:
 		return asked, &failure{
 			exit: ExitFailed, code: codeLost,
-			message: fmt.Sprintf("%s was acquired and lost again within moments: its lease is over, or somebody took it away", paths[0]),
+			message: fmt.Sprintf("%s was acquired and lost again within moments: its lease is over, or somebody took it away", req.Locks[0].Path),
 		}
 	}
-	return asked.Add(time.Duration(info.ExpiresInMillis) * time.Millisecond), nil
+	return renewed.Add(l.ttl), nil
 }
 
 // show tells people what they have, and what to do with it.
