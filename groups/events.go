@@ -132,7 +132,7 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 	old := at.Index <= h.logs[at.Log].old
 	for _, l := range h.subs.by[e.Owner] {
 		switch {
-		case old && l.sub.From == nil:
+		case old && !l.resumes:
 		case !l.replays:
 			hand(l.sub, e, at)
 		case len(l.later) < h.keep:

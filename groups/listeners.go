@@ -1,6 +1,11 @@
 package groups
 
-import "github.com/pathlockd/pathlockd/wire"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
 
 // listeners is the subscriptions of a node. All that is done for one event, and to come and
 // go, costs what it touches, however many there are; what is told to all of them is told to
@@ -21,6 +26,7 @@ type listener struct {
 	own  int     // in listeners.by
 	gaps uint64  // as many of the hub's as it was told of
 
+	resumes bool          // it began with a cursor
 	replays bool          // what came before is being told to it, without the lock
 	later   []recentEvent // that it is to be told after that
 	lost    bool          // they were too many
@@ -130,7 +136,7 @@ func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
 		return from
 	}
 	again, gap := h.replay(sub)
-	l.replays = true
+	l.resumes, l.replays = sub.From != nil, true
 	h.mu.Unlock()
 	if gap {
 		sub.Sink.Gap(sub, from)
@@ -173,10 +179,25 @@ func (h *hub) caughtUp(l *listener) (again []recentEvent, more bool) {
 		l.later, l.lost, l.gaps = nil, false, h.gaps-1
 	}
 	if again, l.later = l.later, nil; len(again) == 0 {
-		l.replays = false
+		l.replays, l.sub.From = false, h.ahead(l.sub.From)
 		h.tellGap(l, h.cursor())
 	}
 	return again, l.replays
+}
+
+// ahead answers what is left of a cursor to look at once what came before was told: where this
+// node is not as far yet as the one that told it.
+func (h *hub) ahead(cursor []wire.Position) (left []wire.Position) {
+	for _, p := range cursor {
+		if s := h.logs[p.Log]; p == h.mark || s != nil && !after(p, s.at) {
+			continue
+		}
+		left = append(left, p)
+	}
+	slices.SortFunc(left, func(a, b wire.Position) int { // of each log the last place counts, which is to come first
+		return cmp.Or(cmp.Compare(a.Log, b.Log), cmp.Compare(b.Index, a.Index), cmp.Compare(b.Ordinal, a.Ordinal))
+	})
+	return slices.Clone(slices.CompactFunc(left, func(a, b wire.Position) bool { return a.Log == b.Log }))
 }
 
 // unsubscribe ends a subscription.

@@ -107,6 +107,42 @@ func TestRecentByOwner(t *testing.T) {
 	}
 }
 
+// TestCursorThatIsKept: of where a subscription began that is kept alone which this node has not
+// reached yet, so that nothing is told again; and what happens again after a start of the node is
+// told to who comes with a cursor, however little of it is kept.
+func TestCursorThatIsKept(t *testing.T) {
+	h, e := newHub(10), new(ear)
+	h.opened(2, 5)
+	h.opened(3, 5)
+	h.began(3, 9)
+	sub := &wire.Subscription{Owner: "o", Sink: e, From: []wire.Position{
+		h.mark, {Log: 2, Index: 5}, {Log: 3, Index: 5}, {Log: 4, Index: 6}, {Log: 4, Index: 7}, {Log: 4, Index: 7},
+	}}
+	h.subscribe(sub)
+	if want := (wire.Position{Log: 4, Index: 7}); len(sub.From) != 1 || sub.From[0] != want {
+		t.Errorf("%v is kept, want %v", sub.From, want)
+	}
+	h.publish(3, 8, granted("o"))
+	h.publish(4, 7, nil)
+	h.publish(2, 6, granted("o"))
+	if got, gaps := e.heard(); len(got) != 2 || gaps != 0 {
+		t.Errorf("heard %q and of %d gaps, want two events", got, gaps)
+	}
+	told := new(ear)
+	h.subscribe(&wire.Subscription{Owner: "o", Sink: told, From: []wire.Position{
+		h.mark, {Log: 2, Index: 6, Ordinal: 1}, {Log: 3, Index: 8, Ordinal: 1}, {Log: 4, Index: 8, Ordinal: 1},
+	}})
+	h.publish(4, 8, granted("o")) // told by a node that was further
+	h.publish(4, 9, granted("o"))
+	if got, _ := told.heard(); len(got) != 1 {
+		t.Errorf("heard %q, want the last event alone", got)
+	}
+	all := &wire.Subscription{Owner: "o", Sink: new(ear), From: h.cursor()}
+	if h.subscribe(all); all.From != nil {
+		t.Errorf("%v is kept, and the node has reached all", all.From)
+	}
+}
+
 // TestGapComesFirst: who missed events hears of that before any later one, and once.
 func TestGapComesFirst(t *testing.T) {
 	h := newHub(10)

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -16,7 +17,9 @@ type bond struct {
 	off   bool   // it was an unbind
 }
 
-// bind takes note of a bind or an unbind that is about to be handed over.
+// bind takes note of a bind or an unbind that is about to be handed over. Its owner stands in
+// the memory of a whole read, and a map takes over the key it is given, also for one that it
+// has: so each gets one of its own.
 func (s *session) bind(id uint64, req *wire.Request) *wire.Error {
 	bonds, bound := s.bound[req.Owner]
 	said := slices.ContainsFunc(bonds, func(b bond) bool { return b.id == id })
@@ -24,7 +27,7 @@ func (s *session) bind(id uint64, req *wire.Request) *wire.Error {
 	case said: // a repeat
 		return nil
 	case req.Op == wire.OpUnbind && bound:
-		s.bound[req.Owner] = append(bonds, bond{id: id, off: true})
+		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, off: true})
 	case req.Op == wire.OpBind:
 		if !bound && len(s.bound) >= s.srv.opt.BoundOwners {
 			return wire.Errorf(wire.ResourceExhausted,
@@ -33,7 +36,7 @@ func (s *session) bind(id uint64, req *wire.Request) *wire.Error {
 		if s.bound == nil {
 			s.bound = make(map[string][]bond)
 		}
-		s.bound[string([]byte(req.Owner))] = append(bonds, bond{id: id, grace: req.GraceMillis})
+		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, grace: req.GraceMillis})
 	}
 	return nil
 }
@@ -67,5 +70,5 @@ func (s *session) bondAnswered(owner string, id uint64, code wire.Code, again bo
 		delete(s.bound, owner)
 		return
 	}
-	s.bound[owner] = bonds
+	s.bound[strings.Clone(owner)] = bonds
 }

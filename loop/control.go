@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"crypto/rand"
+	"unsafe"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -22,7 +23,7 @@ func (s *session) control(id uint64, req *wire.Request) {
 		err = s.subscribe(req, &res)
 	case wire.OpUnsubscribe:
 		if sub := s.subs[req.Target]; sub != nil {
-			s.srv.handler.Unsubscribe(&sub.Subscription)
+			s.unsubscribe(sub)
 			delete(s.subs, req.Target)
 		}
 	case wire.OpTopology:
@@ -71,6 +72,9 @@ func (s *session) subscribe(req *wire.Request, res *wire.Result) *wire.Error {
 	if len(s.subs) >= s.srv.opt.Subscriptions {
 		return wire.Errorf(wire.ResourceExhausted, "%d subscriptions are on this connection, at most %d are taken", len(s.subs), s.srv.opt.Subscriptions)
 	}
+	if err := s.affords(int64(len(req.Positions)) * positionBytes); err != nil {
+		return err
+	}
 	s.lastSub++
 	sub := &subscribed{Subscription: wire.Subscription{
 		Owner: string([]byte(req.Owner)), Kinds: req.Kinds, Number: s.lastSub, Sink: &sink{s: s}, Conn: s,
@@ -87,10 +91,25 @@ func (s *session) subscribe(req *wire.Request, res *wire.Result) *wire.Error {
 		delete(s.subs, sub.Number)
 		return err
 	}
+	if n := cap(sub.From); n > 0 {
+		sub.kept = s.hold(int64(n) * positionBytes)
+		sub.kept.calls++
+	}
 	// Progress that is on its way from before leads past what was just delivered again.
 	s.r.post(item{do: func() { sub.live = true }})
 	res.Count, res.List = sub.Number, &wire.List{Positions: cursor}
 	return nil
+}
+
+// positionBytes is the memory of one place of a cursor.
+const positionBytes = int64(unsafe.Sizeof(wire.Position{}))
+
+// unsubscribe ends a subscription.
+func (s *session) unsubscribe(sub *subscribed) {
+	s.srv.handler.Unsubscribe(&sub.Subscription)
+	if sub.kept != nil {
+		s.drop(sub.kept)
+	}
 }
 
 func (s *session) topology(watch bool, res *wire.Result) {

@@ -282,6 +282,12 @@ func (s *session) admit(waits bool, size int) *wire.Error {
 	case s.chunk == nil:
 		more = s.read
 	}
+	return s.affords(more)
+}
+
+// affords says why so much more memory is too much.
+func (s *session) affords(more int64) *wire.Error {
+	o := &s.srv.opt
 	if total := s.srv.held.Load() + more; more > 0 && total > o.Held && s.held+more > fairShare {
 		return wire.Errorf(wire.ResourceExhausted,
 			"the server would hold %d bytes of requests that are not answered yet, at most %d are taken", total, o.Held)

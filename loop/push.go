@@ -36,7 +36,8 @@ func (k *sink) Gap(sub *wire.Subscription, cursor []wire.Position) {
 // subscribed is a subscription of a session.
 type subscribed struct {
 	wire.Subscription
-	live bool // what it asked to have again is on its way
+	live bool   // what it asked to have again is on its way
+	kept *chunk // memory of what is left of its cursor, nil: nothing
 }
 
 // Progress implements wire.ProgressSink, for all subscriptions of the session.

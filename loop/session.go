@@ -36,7 +36,7 @@ type session struct {
 	began   time.Time
 	read    int64  // bytes of the frames being taken
 	chunk   *chunk // theirs, once a call stands in it
-	held    int64  // memory of requests not answered, as counted in the server's
+	held    int64  // memory of requests not answered, and of cursors, as counted in the server's
 
 	out     []byte // to be written by flush
 	queued  bool   // in the reactor's dirty list
@@ -79,7 +79,7 @@ func (s *session) gone() {
 		s.out = nil
 	}
 	for _, sub := range s.subs {
-		s.srv.handler.Unsubscribe(&sub.Subscription)
+		s.unsubscribe(sub)
 	}
 	s.subs = nil
 	if s.unwatch != nil {

@@ -106,7 +106,7 @@ type Session struct {
 type Subscription struct {
 	Owner  string
 	Kinds  uint64     // bit 1<<kind each; 0 is DefaultEvents
-	From   []Position // nil: from now on
+	From   []Position // nil: from now on; the handler keeps what it still needs of it
 	Number uint64     // the subscriber's own name for it
 	Sink   EventSink
 	Conn   ProgressSink // told progress in place of Sink, once for all that share it; nil: none

@@ -180,7 +180,7 @@ func (c *Client) queueTTL(ctx context.Context) (ms uint64, limited bool) {
 // may have shortened it, or has given no sign of life for long.
 func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *answer) (held bool, err error) {
 	l.token, l.namespace = res.Token, res.Namespace
-	l.by, l.in = ans.id, &ans.tie.lane.session
+	l.by, l.in, l.as = ans.id, &ans.tie.lane.session, ans.tie.as
 	doubtful := ans.resent || c.keeper.curbed(l, ans)
 	if now := c.now(); doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.opt.grace/probes {
 		if ans, held, err = c.confirm(ctx, l); !held {

@@ -39,16 +39,17 @@ type call struct {
 	gate     *gate // to be left when nothing of it is under way any more
 
 	// Where it goes by.
-	repeats bool     // its caller may ask it again under its id
-	kept    bool     // as it may now: its answer is not settled; under the session's lock
-	fixed   bool     // it goes by its session, whatever way there is
-	session *session // that it was given to last; nil while its way holds it back
-	way     *way     // that it was given to; of whoever submits it
-	held    bool     // its way holds it back; under the way's lock, and not the session's
-	counts  *way     // that counts it; nil: none does
-	settled bool     // that knows what became of it
-	loose   bool     // it is to be counted once requests go by ways
-	pressed bool     // its turn to wait for room is over
+	repeats bool      // its caller may ask it again under its id
+	kept    bool      // as it may now: its answer is not settled; under the session's lock
+	fixed   bool      // it goes by its session, whatever way there is
+	as      sessionID // with fixed: what that is called, and if it no longer is, the call is refused
+	session *session  // that it was given to last; nil while its way holds it back
+	way     *way      // that it was given to; of whoever submits it
+	held    bool      // its way holds it back; under the way's lock, and not the session's
+	counts  *way      // that counts it; nil: none does
+	settled bool      // that knows what became of it
+	loose   bool      // it is to be counted once requests go by ways
+	pressed bool      // its turn to wait for room is over
 }
 
 // settle answers the way that is to be told that the order is settled as far as the
@@ -91,7 +92,7 @@ func (r *reply) decode(c *call, res *wire.Result) error {
 		return r.broken
 	}
 	if res.Code != wire.OK {
-		return &refusal{c.op, wire.Error{Code: res.Code, Message: string([]byte(res.Message))}}
+		return &refusal{c.op, wire.Error{Code: res.Code, Message: string([]byte(res.Message)), Cause: res.Cause}}
 	}
 	return nil
 }

@@ -86,6 +86,54 @@ func TestCloseDoesNotWaitForTheDeaf(t *testing.T) {
 	}
 }
 
+// TestCloseAtADrainingNode: a release that is refused as surely not done is asked again, and of
+// another server when that one goes, or goes on refusing.
+func TestCloseAtADrainingNode(t *testing.T) {
+	for name, goodbye := range map[string]bool{"that goes": true, "that stays": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				f.addr = "fake:1,fake:2"
+				c, p := f.client()
+				l := lockWith(t, c, p, TTL(time.Hour))
+				released := make(chan *asked, 1)
+				f.serveNext(func(a *asked) *wire.Result {
+					if a.req.Op == wire.OpRelease {
+						released <- a
+					}
+					return granted(a.req)
+				})
+				closed := make(chan struct{})
+				began := time.Now()
+				go func() {
+					_ = c.Close()
+					close(closed)
+				}()
+				refused := p.want(wire.OpRelease)
+				p.refuse(refused, wire.Unavailable)
+				if goodbye {
+					p.send(wire.AppendGoodbye(nil, wire.Errorf(wire.Unavailable, "the node is shutting down")))
+					p.Close()
+				} else {
+					go p.serve(func(*asked) *wire.Result { return &wire.Result{Code: wire.Unavailable, Message: "it drains"} })
+				}
+				<-closed
+				if d := time.Since(began); d >= closeWithin {
+					t.Errorf("Close took %v", d)
+				}
+				select {
+				case a := <-released:
+					if a.id == refused.id || a.req.Owner != l.Owner() || a.req.Token != l.Token() {
+						t.Errorf("asked as %d after %d: %+v", a.id, refused.id, a.req)
+					}
+				default:
+					t.Error("nobody gives the lock back")
+				}
+			})
+		})
+	}
+}
+
 // TestASuspensionCounts: what the machine slept through is gone of every lease.
 func TestASuspensionCounts(t *testing.T) {
 	bubble(t, func(t *testing.T) {

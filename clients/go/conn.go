@@ -147,7 +147,7 @@ func (c *Client) recognize(cn *conn) error {
 func (cn *conn) hello() error {
 	id, epoch, request, unknown := cn.l.session.hello(time.Duration(cn.l.heard.Load()))
 	cn.c.fail(unknown, ErrOutcomeUnknown)
-	cn.tie = &tie{number: cn.c.connections.Add(1), lane: cn.l}
+	cn.tie = &tie{number: cn.c.connections.Add(1), lane: cn.l, as: id}
 	cn.tie.prove(cn.c.now())
 	frame := wire.AppendRequest(nil, request, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
 		MinVersion: wire.MinProtocol, MaxVersion: wire.MaxProtocol, Session: id[:], Epoch: epoch,

@@ -9,7 +9,7 @@ import (
 
 // Error is how a server refuses a request. errors.As finds it in what the
 // methods of a Client answer. Nothing was changed by a refused request, unless its
-// code is wire.DeadlineExceeded.
+// code is wire.DeadlineExceeded and its cause is not wire.CauseWaitOver.
 type Error = wire.Error
 
 // refusalCode is a sentinel: any refusal with its code is it.

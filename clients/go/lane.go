@@ -185,9 +185,19 @@ func (l *lane) refused(cn *conn) {
 	switch {
 	case cn.refusing == 0:
 		cn.refusing = now
-	case now-cn.refusing >= elsewhereAfter && len(l.c.router.addresses()) > 1:
+	case now-cn.refusing >= l.c.refusable() && len(l.c.router.addresses()) > 1:
 		l.move.Store(true)
 		cn.giveUp(errRefusing)
+	}
+}
+
+// refusable is for how long a server may.
+func (c *Client) refusable() time.Duration {
+	select {
+	case <-c.leaving:
+		return closeElsewhere
+	default:
+		return elsewhereAfter
 	}
 }
 

@@ -19,8 +19,9 @@ type Lock struct {
 	namespace string
 	paths     []Path
 	token     int64
-	by        uint64   // the request that took it,
-	in        *session // of this session
+	by        uint64    // the request that took it,
+	in        *session  // of this session,
+	as        sessionID // which was called so
 	ttl       time.Duration
 	parent    context.Context // that it was taken with
 	bound     bool            // Context ends with parent
@@ -243,7 +244,7 @@ func (l *Lock) free(ctx context.Context, lost error) error {
 
 // undoing is what gives back what the lock took, if nobody has asked for it since.
 func (l *Lock) undoing() *giveBack {
-	return &giveBack{owner: l.owner, paths: l.releases(), by: l.by, in: l.in, other: l.otherwise()}
+	return &giveBack{owner: l.owner, paths: l.releases(), by: l.by, in: l.in, as: l.as, other: l.otherwise()}
 }
 
 // otherwise is what does so when the session that took the lock is over: a write is known by

@@ -30,12 +30,13 @@ type giveBack struct {
 	token int64     // under which its writes are held; 0: it has none
 	by    uint64    // the acquire that took them, as its session numbers it; 0: any
 	in    *session  // that one
+	as    sessionID // and what it was called then
 	other *giveBack // what does when that session is over; nil: nothing, and the lease ends by itself
 }
 
 // undoing is what gives back what an acquire took.
 func undoing(one *call, req *wire.Request) *giveBack {
-	return &giveBack{owner: req.Owner, paths: releasesOf(req.Locks), by: one.id, in: one.session}
+	return &giveBack{owner: req.Owner, paths: releasesOf(req.Locks), by: one.id, in: one.session, as: one.session.named()}
 }
 
 // orphaned takes a call back whose caller has gone. What it took is released.
@@ -45,7 +46,7 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 	unknown := errors.Is(err, ErrOutcomeUnknown)
 	switch {
 	case one.must && (unknown || codeOf(err) == wire.Unavailable):
-		rest := &giveBack{owner: req.Owner, paths: slices.Clone(req.Releases), token: req.Token, by: req.Target, in: one.session}
+		rest := &giveBack{owner: req.Owner, paths: slices.Clone(req.Releases), token: req.Token, by: req.Target, in: one.session, as: one.as}
 		c.releaseLater(rest, one.gate)
 	case one.undo && err == nil && ans.result.Status == wire.StatusOK:
 		c.releaseLater(undoing(one, req), one.gate)
@@ -110,15 +111,17 @@ func (c *Client) release(ctx context.Context, b *giveBack, later bool, g *gate) 
 		w.must = later // it is sent, and sent again, even if ctx ends
 		w.gate = g.enter()
 		if b.by != 0 {
-			w.in = b.in // which alone knows what it names
+			w.in, w.as = b.in, b.as // which alone knows what it names
 		}
 		_, err := w.ask(ctx, &wire.Request{Op: wire.OpRelease, Owner: b.owner, Releases: b.paths[:n], Token: b.token, Target: b.by})
-		if errors.Is(err, errRetired) && b.other != nil {
-			b = b.other
-			continue
-		}
-		if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil && b.by == 0 {
-			continue // to release twice does no harm
+		if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil { // to release twice does no harm
+			if b.by == 0 {
+				continue
+			}
+			if b.other != nil { // the session is over, or forgotten
+				b = b.other
+				continue
+			}
 		}
 		if err != nil {
 			if code := codeOf(err); code != wire.Unavailable && code != wire.DeadlineExceeded {

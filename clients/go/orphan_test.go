@@ -13,47 +13,56 @@ import (
 
 // TestARepeatThatIsRefusedSaysNothingOfTheFirstTime: an acquire whose connection broke may
 // have been carried out, whatever its repeats are answered. When its caller goes, before
-// an answer or between two repeats, what it may have taken is given back.
+// an answer or between two repeats, what it may have taken is given back: of a lock, and of
+// any acquire that waits.
 func TestARepeatThatIsRefusedSaysNothingOfTheFirstTime(t *testing.T) {
-	for _, open := range []bool{true, false} {
-		name := map[bool]string{true: "a repeat is under way", false: "the next repeat is still to come"}[open]
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFake(t)
-				c, p := f.client()
-				ctx, cancel := context.WithCancel(context.Background())
-				left := make(chan error, 1)
-				go func() {
-					_, err := c.TryLock(ctx, "a:/b/c", TTL(5*time.Minute))
-					left <- err
-				}()
-				first := p.want(wire.OpAcquire) // carried out: the path is held now
-				p.Close()
-				p = f.open()
-				var a *asked
-				for try := range 12 { // until the pauses are long ones
-					if a = p.want(wire.OpAcquire); a.id != first.id {
-						t.Fatalf("repeated as %d, want %d", a.id, first.id)
+	for what, ask := range map[string]func(ctx context.Context, c *Client) error{
+		"a lock": func(ctx context.Context, c *Client) error {
+			_, err := c.TryLock(ctx, "a:/b/c", TTL(5*time.Minute))
+			return err
+		},
+		"a wait": func(ctx context.Context, c *Client) error {
+			_, err := c.Do(ctx, waiting(time.Hour))
+			return err
+		},
+	} {
+		for _, open := range []bool{true, false} {
+			name := map[bool]string{true: "a repeat is under way", false: "the next repeat is still to come"}[open]
+			t.Run(what+", "+name, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					f := newFake(t)
+					c, p := f.client(WithKeepAlive(time.Hour))
+					ctx, cancel := context.WithCancel(context.Background())
+					left := make(chan error, 1)
+					go func() { left <- ask(ctx, c) }()
+					first := p.want(wire.OpAcquire) // carried out: the path is held now
+					p.Close()
+					p = f.open()
+					var a *asked
+					for try := range 12 { // until the pauses are long ones
+						if a = p.want(wire.OpAcquire); a.id != first.id {
+							t.Fatalf("repeated as %d, want %d", a.id, first.id)
+						}
+						if try < 11 || !open {
+							p.refuse(a, wire.Unavailable)
+						}
 					}
-					if try < 11 || !open {
+					pass(maxRetry / 10)
+					cancel()
+					if err := <-left; !errors.Is(err, context.Canceled) {
+						t.Fatal(err)
+					}
+					if open {
 						p.refuse(a, wire.Unavailable)
 					}
-				}
-				pass(maxRetry / 10)
-				cancel()
-				if err := <-left; !errors.Is(err, context.Canceled) {
-					t.Fatal(err)
-				}
-				if open {
-					p.refuse(a, wire.Unavailable)
-				}
-				if r := p.want(wire.OpRelease); r.req.Target != first.id || len(r.req.Releases) != 1 {
-					t.Fatalf("given back: %+v, want what %d took", r.req, first.id)
-				} else {
-					p.ok(r)
-				}
+					if r := p.wantPast(wire.OpRelease); r.req.Target != first.id || len(r.req.Releases) != 1 {
+						t.Fatalf("given back: %+v, want what %d took", r.req, first.id)
+					} else {
+						p.ok(r)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -134,4 +143,63 @@ func TestUnlockAfterTheLaneIsOver(t *testing.T) {
 			t.Fatal("a gate is shut")
 		}
 	})
+}
+
+// TestUnlockAfterTheSessionWasForgotten: a lock that was lost to an outage for which servers do
+// not remember a session is given back by its token, as no session knows its request any more;
+// but no read whose owner somebody else may be too.
+func TestUnlockAfterTheSessionWasForgotten(t *testing.T) {
+	for name, during := range map[string]bool{"in the outage": true, "after it": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p, way := onLine(f, WithKeepAlive(time.Hour))
+				write := lockWith(t, c, p, TTL(time.Hour))
+				reads := make(chan *Lock, 1)
+				go func() {
+					l, err := c.RLock(t.Context(), "a:/b/d", TTL(time.Hour), Owner("me"))
+					reads <- mustLock(t, l, err)
+				}()
+				p.ok(p.want(wire.OpAcquire))
+				read, old := <-reads, string(p.hello.Session)
+				way.cut(errUnreachable)
+				lostBy(t, write, ErrUncertain)
+				lostBy(t, read, ErrUncertain)
+				unlock := func() {
+					for _, l := range []*Lock{read, write} {
+						if err := l.Unlock(); !errors.Is(err, ErrUncertain) {
+							t.Error(err)
+						}
+					}
+				}
+				pass(time.Duration(testLimits.RepeatMillis)*time.Millisecond - releaseLaterWithin/2)
+				if during {
+					unlock()
+				}
+				pass(releaseLaterWithin - time.Second)
+				way.mend()
+				if p = f.open(); string(p.hello.Session) == old {
+					t.Fatal("the session was not forgotten")
+				}
+				if !during {
+					unlock()
+				}
+				if a := p.wantPast(wire.OpRelease); a.req.Owner != write.Owner() || a.req.Token != write.Token() || a.req.Target != 0 {
+					t.Fatalf("given back: %+v", a.req)
+				} else {
+					p.ok(a)
+				}
+				go p.serve(func(a *asked) *wire.Result {
+					if a.req.Op == wire.OpRelease {
+						t.Errorf("given back too: %+v", a.req)
+					}
+					return granted(a.req)
+				})
+				pass(releaseLaterWithin)
+				if c.gates.shut.Load() != 0 {
+					t.Fatal("a gate is shut")
+				}
+			})
+		})
+	}
 }

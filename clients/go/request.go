@@ -87,6 +87,7 @@ type waiter struct {
 	urgent, undo, must, forever bool          // of the call
 	owner                       string        // of the request
 	in                          *session      // that it is to go by; nil: any
+	as                          sessionID     // what that is to be called
 	gate                        *gate         // to be left once nothing of it is under way
 	inQueue                     time.Duration // how long a waiting acquire may be in the queue
 	ans                         *answer
@@ -174,7 +175,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
 	w.call.undo, w.call.must = w.undo || w.call.waits, w.must
 	if w.in != nil {
-		w.call.session, w.call.fixed = w.in, true
+		w.call.session, w.call.fixed, w.call.as = w.in, true, w.as
 	}
 	w.call.repeats = true
 	w.owner, w.inQueue = req.Owner, queueTime(req)
@@ -218,7 +219,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 // forgo gives back what an acquire may have taken that nobody repeats under its id any
 // more.
 func (w *waiter) forgo(err error) {
-	if w.undo && w.call.id != 0 && w.call.unknown(err) {
+	if w.call.undo && w.call.id != 0 && w.call.unknown(err) {
 		req := w.call.request()
 		b := undoing(w.call, req)
 		b.owner = strings.Clone(b.owner) // releaseLater does the same with the paths

@@ -68,7 +68,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{
 
 // hello answers what to say at the next hello, and the calls whose outcome nobody
 // will know because the server has forgotten the session since.
-func (s *session) hello(heard time.Duration) (id [wire.SessionBytes]byte, epoch, request uint64, unknown []*call) {
+func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint64, unknown []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := s.mu.away
@@ -85,7 +85,7 @@ func (s *session) hello(heard time.Duration) (id [wire.SessionBytes]byte, epoch,
 }
 
 // renounce begins a new session. Reads are asked anew; what may have changed
-// something is given up.
+// something is given up, and so is what names a request of the old session.
 func (s *session) renounce() (unknown []*call) {
 	s.begin()
 	var reads []*call
@@ -102,6 +102,10 @@ func (s *session) renounce() (unknown []*call) {
 	s.mu.unheard, s.mu.away = 0, 0
 	for c := s.mu.normal.first; c != nil; c = s.mu.normal.first {
 		s.mu.normal.remove(c)
+		if c.fixed {
+			unknown = append(unknown, c)
+			continue
+		}
 		reads = append(reads, c)
 	}
 	for _, c := range reads {

@@ -1,12 +1,21 @@
 package pathlockd
 
-import "time"
+import (
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
 
 const (
 	// closeWithin is how long Close waits for the servers to hear what is given back.
 	closeWithin = time.Second
 	// closeLooks is how often it looks whether they have.
 	closeLooks = time.Millisecond
+	// closeElsewhere is how long a server may take nothing then before another address is
+	// tried: one that is about to stop need not say so in time.
+	closeElsewhere = closeWithin / 4
+	// closeRetry is the longest pause before a release is asked again that was not taken.
+	closeRetry = closeWithin / 10
 )
 
 // retreat gives back what the client holds and waits for. Nobody believes in any of it
@@ -16,8 +25,9 @@ func (c *Client) retreat() {
 	rels := c.keeper.leave() // and nothing is kept from here on
 	g := c.gates.close("")
 	for _, req := range rels {
-		one := newCall(released{g.enter()})
+		one := newCall(&released{c: c, gate: g.enter()})
 		one.set(req)
+		one.repeats = true
 		if c.submit(one, req) != nil {
 			one.free()
 			g.leave()
@@ -28,7 +38,8 @@ func (c *Client) retreat() {
 	defer late.Stop()
 	look := time.NewTicker(closeLooks)
 	defer look.Stop()
-	for c.retreating() {
+	// A server that goes meanwhile may have been about to: there may be another one.
+	for up := c.connected(); up && c.retreating(); {
 		select {
 		case <-look.C:
 		case <-late.C:
@@ -37,24 +48,60 @@ func (c *Client) retreat() {
 	}
 }
 
-// retreating says that a server has to hear of something yet, and may.
+// connected says that there is a server to hear of something.
+func (c *Client) connected() (up bool) {
+	for _, l := range c.router.all() {
+		l.session.mu.Lock()
+		up = up || l.session.mu.conn != nil
+		l.session.mu.Unlock()
+	}
+	return up
+}
+
+// retreating says that a server has to hear of something yet.
 func (c *Client) retreating() bool {
-	open, up := c.gates.shut.Load() > 0, false
+	open := c.gates.shut.Load() > 0
 	for _, l := range c.router.all() {
 		l.session.mu.Lock()
 		for _, one := range l.session.mu.sent.sorted() {
 			open = open || one.waits && !one.async
 		}
-		up = up || l.session.mu.conn != nil
 		l.session.mu.Unlock()
 	}
-	return open && up
+	return open
 }
 
-// released is the receiver of a release of retreat.
-type released struct{ gate *gate }
+// released is the receiver of a release of retreat, which is asked again if it was not taken.
+type released struct {
+	c     *Client
+	gate  *gate
+	tries int
+}
 
-func (r released) land(c *call, _ *reply) {
-	c.free()
+func (r *released) land(one *call, rep *reply) {
+	if rep.err != nil || rep.code != wire.Unavailable && rep.code != wire.DeadlineExceeded {
+		r.over(one)
+		return
+	}
+	resent := one.resent || rep.code == wire.DeadlineExceeded
+	pause := backoff(r.tries, minRetry, closeRetry)
+	r.tries++
+	time.AfterFunc(pause, func() { // not here: land must not block
+		if resent { // it may have been carried out: then it is not to be again
+			one.resent = true
+		} else {
+			one.forgoes()
+			one.id, one.on = 0, 0
+		}
+		if r.c.submit(one, nil) != nil { // the client is closed
+			r.over(one)
+		}
+	})
+}
+
+// over is called when nobody asks a release again.
+func (r *released) over(one *call) {
+	one.forgoes()
+	one.free()
 	r.gate.leave()
 }

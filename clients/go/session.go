@@ -21,7 +21,7 @@ type session struct {
 	l  *lane
 	mu struct {
 		sync.Mutex
-		id     [wire.SessionBytes]byte
+		id     sessionID
 		epoch  uint64 // of the last hello
 		lastID uint64
 		conn   *conn // nil while there is none
@@ -52,6 +52,9 @@ type session struct {
 		kept    map[uint64]struct{} // answered calls that may be asked again under their ids
 	}
 }
+
+// sessionID names a session to the servers.
+type sessionID [wire.SessionBytes]byte
 
 // What a session answers to those who come with a call.
 var (
@@ -95,6 +98,13 @@ func (s *session) begin() {
 	s.mu.epoch = 0
 }
 
+// named is what the session is called now.
+func (s *session) named() sessionID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.id
+}
+
 // submit takes a call and sends it as soon as it may be.
 func (s *session) submit(c *call) error {
 	f, err := s.put(c)
@@ -109,6 +119,8 @@ func (s *session) put(c *call) (f flusher, err error) {
 	switch {
 	case s.mu.closed != nil:
 		return f, s.mu.closed
+	case c.fixed && c.as != s.mu.id:
+		return f, errRetired // it was forgotten, and is another one now
 	case c.loose && s.mu.routed:
 		return f, errRouted
 	case c.async && !c.pressed && s.mu.backlog >= s.c.opt.backlog:

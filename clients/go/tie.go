@@ -23,6 +23,7 @@ import (
 type tie struct {
 	number uint64 // counts the client's connections, from 1
 	lane   *lane
+	as     sessionID    // what its session is called on it
 	proved atomic.Int64 // when the last request that was answered on it was sent (Client.now)
 
 	// Under the keeper's lock.

@@ -161,6 +161,27 @@ func TestWaitEndsWithItsTimeInTheQueue(t *testing.T) {
 	})
 }
 
+// TestAWaitThatIsOverGotNothing: the server says so by the cause, and nobody gives anything back.
+func TestAWaitThatIsOverGotNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client(WithKeepAlive(time.Hour))
+		done := doing(context.Background(), c, waiting(10*time.Second))
+		a := p.want(wire.OpAcquire)
+		pass(10 * time.Second)
+		p.reply(a.id, a.req.Op, &wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver, Message: "it took too long"})
+		err := (<-done).err
+		var refused *Error
+		if !errors.As(err, &refused) || refused.Code != wire.DeadlineExceeded || refused.Cause != wire.CauseWaitOver {
+			t.Fatalf("got %v", err)
+		}
+		if errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("%v: is said to be of unknown outcome", err)
+		}
+		p.quiet(time.Minute)
+	})
+}
+
 func TestLockWaitsForever(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

@@ -67,7 +67,7 @@ type acquired struct {
 
 // acquire takes the lock and tells so.
 func (l *locking) acquire(ctx context.Context, paths []string) error {
-	owner, known := l.owner.owner, true
+	owner := l.owner.owner
 	switch env := l.a.env(envOwner); {
 	case l.owner.given():
 	case env != "":
@@ -76,7 +76,7 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 			return err
 		}
 	default:
-		owner, known = newOwner(), false
+		owner = newOwner()
 	}
 	meta, err := l.meta()
 	if err != nil {
@@ -95,7 +95,7 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 	}
 	defer c.Close()
 	began := time.Now()
-	res, waited, err := l.take(ctx, c, req, known)
+	res, waited, err := l.take(ctx, c, req)
 	if err != nil {
 		return err
 	}
@@ -103,14 +103,13 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 	over := began.Add(l.ttl)
 	if waited {
 		took = time.Since(began)
-		// It waited: the lease began at the grant, and nobody here knows when that was.
-		if over, err = l.leaseEnd(ctx, c, owner, paths); err != nil {
+		if over, err = l.leaseEnd(ctx, c, req, res, began); err != nil {
 			return err
 		}
 	}
 	data := &acquired{
 		Owner: owner, Namespace: res.Namespace, FencingToken: res.Token, TTLMillis: l.ttl.Milliseconds(),
-		ExpiresInMillis: time.Until(over).Milliseconds(), ExpiresAt: stamp(over), WaitedMillis: took.Milliseconds(),
+		ExpiresInMillis: max(time.Until(over), 0).Milliseconds(), ExpiresAt: stamp(over), WaitedMillis: took.Milliseconds(),
 	}
 	for _, p := range paths {
 		data.Paths = append(data.Paths, pathMode{p, modeName(l.mode())})
@@ -119,8 +118,8 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 }
 
 // take asks for the lock; at first without waiting, to tell why it takes a while.
-// It answers whether it waited. known says that the owner may hold something already.
-func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Request, known bool) (res *wire.Result, waited bool, err error) {
+// It answers whether it waited.
+func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Request) (res *wire.Result, waited bool, err error) {
 	began := time.Now()
 	flags := req.Flags
 	req.Flags = flags | wire.FlagNoQueue
@@ -136,13 +135,6 @@ func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Reque
 	case l.wait == 0 || !waitable(res.Reason):
 		return nil, false, e
 	}
-	var before map[hold]pathlockd.LockInfo
-	paths := pathsOf(req)
-	if known {
-		if before, err = holds(first, c, req.Owner, paths); err != nil {
-			return nil, false, err
-		}
-	}
 	l.tellWaiting(ctx, c, e, 0)
 	queued, stop := l.waiting(ctx)
 	defer stop()
@@ -151,7 +143,7 @@ func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Reque
 	switch {
 	case err == nil && res.Status != wire.StatusOK:
 		return nil, true, conflictOf(res)
-	case err == nil && ctx.Err() == nil:
+	case err == nil: // also when somebody gave up just then: only who is told can give it back
 		return res, true, nil
 	case queued.Err() == nil:
 		return nil, true, err
@@ -160,7 +152,7 @@ func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Reque
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if gone := l.abandon(c, req.Owner, paths, before); gone != nil && ctx.Err() == nil {
+	if gone := abandon(c, req.Owner); gone != nil && ctx.Err() == nil {
 		err = fmt.Errorf("the server went away during the wait: %w", gone)
 	}
 	return nil, true, err
@@ -183,31 +175,27 @@ func conflictOf(res *wire.Result) *pathlockd.ConflictError {
 	return &pathlockd.ConflictError{Path: res.Path, Owner: res.Owner, Reason: res.Reason, CurrentToken: res.Current}
 }
 
-func pathsOf(req *wire.Request) []string {
-	paths := make([]string, len(req.Locks))
-	for i := range req.Locks {
-		paths[i] = req.Locks[i].Path
-	}
-	return paths
-}
-
-// leaseEnd asks until when the locks are held at least.
-func (l *locking) leaseEnd(ctx context.Context, c *pathlockd.Client, owner string, paths []string) (time.Time, error) {
+// leaseEnd answers until when the locks are held at least, that were granted at a time that
+// nobody here knows. Whatever becomes of the question, they are held: so only a lease that the
+// server says is over is an error.
+func (l *locking) leaseEnd(ctx context.Context, c *pathlockd.Client, req *wire.Request, res *wire.Result, asked time.Time) (time.Time, error) {
 	ctx, cancel := l.a.limited(ctx)
 	defer cancel()
-	asked := time.Now()
-	held, err := holds(ctx, c, owner, paths[:1])
-	if err != nil {
-		return asked, err
-	}
-	info, ok := held[hold{paths[0], l.mode()}]
-	if !ok {
+	renewed := time.Now()
+	held, err := c.Renew(ctx, req.Owner, l.ttl, "", wire.FlagExtend, res.Namespace)
+	switch {
+	case err != nil:
+		if !l.a.json {
+			l.a.note("acquired, but until when it is held was not answered: %s", plain(err))
+		}
+		return asked.Add(l.ttl), nil // the lease began later than that
+	case held.Status != wire.StatusOK:
 		return asked, &failure{
 			exit: ExitFailed, code: codeLost,
-			message: fmt.Sprintf("%s was acquired and lost again within moments: its lease is over, or somebody took it away", paths[0]),
+			message: fmt.Sprintf("%s was acquired and lost again within moments: its lease is over, or somebody took it away", req.Locks[0].Path),
 		}
 	}
-	return asked.Add(time.Duration(info.ExpiresInMillis) * time.Millisecond), nil
+	return renewed.Add(l.ttl), nil
 }
 
 // show tells people what they have, and what to do with it.

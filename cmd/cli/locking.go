@@ -84,10 +84,8 @@ var errWaited = errors.New("the wait is over")
 // spare is how much longer than the wait a request may stay in the queue.
 const spare = 5 * time.Second
 
-// waiting ends when the wait for the lock is over. It has no deadline on purpose: the
-// client would tell it to the server, and when the server ends a wait, the client gives
-// back all paths of the request, also those that the owner held before. A wait that is
-// cancelled takes nothing.
+// waiting ends when the wait for the lock is over. It is not told to the server, so that it
+// is this command that ends the wait, and says why.
 func (l *locking) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }
@@ -124,19 +122,15 @@ func holds(ctx context.Context, c *pathlockd.Client, owner string, paths []strin
 // abandonWithin bounds the clean-up after a wait that was given up.
 const abandonWithin = 3 * time.Second
 
-// abandon makes sure that nothing is left of a wait that was given up: the client
-// cancelled it, and if the grant was faster, this gives it back; but not what the
-// owner held before.
-func (l *locking) abandon(c *pathlockd.Client, owner string, paths []string, before map[hold]pathlockd.LockInfo) error {
+// abandon waits until nothing is left of a wait that was given up. The client cancels it, and
+// if the grant was faster takes that back, which it tells from all that the owner holds
+// otherwise: from before, or in another process since. It lets the owner acquire again only
+// after that, be it nothing.
+func abandon(c *pathlockd.Client, owner string) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), abandonWithin, errNoAnswer)
 	defer cancel()
-	var rels []wire.ReleaseRequest
-	for _, p := range paths {
-		if _, had := before[hold{p, l.mode()}]; !had {
-			rels = append(rels, wire.ReleaseRequest{Path: p, Mode: l.mode()})
-		}
-	}
-	return release(ctx, c, owner, rels)
+	_, err := c.Acquire(ctx, &wire.Request{Owner: owner, TTLMillis: uint64(minTTL.Milliseconds())})
+	return err
 }
 
 // release gives paths back, as many at once as the server takes.

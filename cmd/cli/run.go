@@ -157,15 +157,6 @@ func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string, p
 		defer cancel()
 		return c.TryLockAll(ctx, all, opts...)
 	}
-	var before map[hold]pathlockd.LockInfo
-	if r.owner.given() {
-		ctx, cancel := r.a.limited(ctx)
-		defer cancel()
-		var err error
-		if before, err = holds(ctx, c, owner, paths); err != nil {
-			return nil, err
-		}
-	}
 	waited, stop := r.waiting(ctx)
 	defer stop()
 	lock, err := c.LockAll(waited, all, opts...)
@@ -176,7 +167,7 @@ func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string, p
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if gone := r.abandon(c, owner, paths, before); gone != nil && ctx.Err() == nil {
+	if gone := abandon(c, owner); gone != nil && ctx.Err() == nil {
 		err = fmt.Errorf("the server went away during the wait: %w", gone)
 	}
 	return nil, err

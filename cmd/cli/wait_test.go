@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -103,6 +104,35 @@ func TestGivingUp(t *testing.T) {
 			}
 			if h := con.holder(mine); h != "patient" {
 				t.Errorf("%q holds %s", h, mine)
+			}
+		})
+	}
+}
+
+// TestGivingUpTakesNothing: who stops waiting gives back what the wait was granted, and not what
+// another process of the owner has taken meanwhile.
+func TestGivingUpTakesNothing(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"acquire", "run"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			con := newConsole(t)
+			owner, held, free := "both-"+how, "taken-"+how+":/a/held", "taken-"+how+":/a/free"
+			con.run(ExitOK, "acquire", held, "--owner", "other")
+			args := []string{how, held, free, "--owner", owner, "--wait", "forever"}
+			if how == "run" {
+				args = append(args, "--", "true")
+			}
+			ended, stop := con.background(args...)
+			con.waiters(held, 1)
+			con.run(ExitOK, "acquire", free, "--owner", owner)
+			stop(&signalError{syscall.SIGINT})
+			if r := <-ended; r.code != 130 {
+				t.Fatalf("exit code %d: %s", r.code, r.stderr)
+			}
+			con.waiters(held, 0)
+			if h := con.holder(free); h != owner {
+				t.Errorf("%s, which its owner took in another process meanwhile, is held by %q", free, h)
 			}
 		})
 	}
@@ -226,6 +256,50 @@ func TestDeadlock(t *testing.T) {
 	}
 	for _, o := range owners { // with their edges, for the next run
 		c.run(ExitOK, "kill", o)
+	}
+}
+
+// TestAcquireOfManyPaths: who waited for locks is told that they were granted, however long a
+// listing of them is.
+func TestAcquireOfManyPaths(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	const paths = 1500
+	path := func(i int) string { return "longlist:/a/" + strconv.Itoa(i) }
+	c.run(ExitOK, "acquire", path(0), "--owner", "other")
+	args := []string{"acquire", "--ttl", "30m", "--wait", "1h", "--json", "--label", "why=" + strings.Repeat("y", 3500)}
+	for i := range paths {
+		args = append(args, path(i))
+	}
+	ended, _ := c.background(args...)
+	c.waiters(path(0), 1)
+	c.run(ExitOK, "release", path(0), "--owner", "other")
+	r := <-ended
+	var e struct{ Data acquired }
+	if err := json.Unmarshal([]byte(r.stdout), &e); err != nil || r.code != ExitOK {
+		t.Fatalf("exit code %d: %.200s%.200s: %v", r.code, r.stderr, r.stdout, err)
+	}
+	left := time.Duration(e.Data.ExpiresInMillis) * time.Millisecond
+	if h := c.holder(path(paths - 1)); h != e.Data.Owner || left < 29*time.Minute || left > 30*time.Minute {
+		t.Errorf("it said that %q has it for %v; it is held by %q", e.Data.Owner, left, h)
+	}
+}
+
+// TestLeaseEndThatNobodyAnswers: what was granted is held, whatever becomes of later questions.
+func TestLeaseEndThatNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	a := &app{environ: newConsole(t).environ, timeout: defaultTimeout, stderr: &said}
+	a.addr = a.environ[0][len("PATHLOCK_ADDR="):]
+	client, err := a.dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = client.Close()
+	l, asked := &locking{a: a, ttl: time.Hour}, time.Now()
+	over, err := l.leaseEnd(t.Context(), client, &wire.Request{Owner: "o"}, &wire.Result{Namespace: "gone:/a"}, asked)
+	if err != nil || !over.Equal(asked.Add(time.Hour)) || !strings.Contains(said.String(), "the client is closed") {
+		t.Errorf("until %v, %v; said %q", over.Sub(asked), err, &said)
 	}
 }
 
