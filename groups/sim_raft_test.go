@@ -496,7 +496,7 @@ func (l *simLog) later(r *simRep, do func()) {
 		switch {
 		case r.node.life != life || r.m == nil:
 		case r.node.still():
-			l.w.after(10*time.Millisecond, try)
+			l.w.at(r.node.pause, try) // all of them at once, in their order
 		default:
 			do()
 		}

@@ -112,8 +112,11 @@ func flurry(rng *rand.Rand, s simStep) (around []simStep) {
 		x.at = s.at + time.Duration(rng.Int64N(int64(scale)))
 		if breaks { // before it, by the client whose connection it is, and tied to that more often
 			x.at, x.n[0] = s.at-time.Duration(rng.Int64N(int64(scale))), s.n[0]
-			if rng.IntN(2) == 0 {
+			switch rng.IntN(4) {
+			case 0, 1:
 				x.n[5] -= x.n[5] % 9
+			case 2: // a wait that is cancelled at once
+				x.kind, x.n[3], x.n[4] = stepAsk, 4*(9+rng.IntN(3))+x.n[3]%4, rng.IntN(5)
 			}
 		}
 		around = append(around, x)
