@@ -89,7 +89,7 @@ func (s *steps) names() (names []string) {
 
 // releaseAll gives everything of an owner back, or everything in the domains.
 func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
-	if err := s.caughtUpIn(); err != nil {
+	if err := s.resumed(s.caughtUpIn); err != nil {
 		return res, err
 	}
 	present, err := s.find(s.req.Owner)

@@ -6,7 +6,7 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// What is about an owner wherever it is, and asked again on a later connection.
+// What ends something of an owner wherever it is, and is asked again on a later connection.
 //
 // A log refuses what comes from an earlier connection of a session than the latest that it
 // has seen (session.go). A request that is one command goes to the same log when it is asked
@@ -16,16 +16,35 @@ import (
 // the answer: it would end locks that were taken since. So before such a request is carried
 // out on a connection that is not its session's first, every log that it may have to do with
 // is told of the connection, once.
+//
+// Renewals, binds and unbinds end nothing, are what a client asks first when it comes back, and
+// must not hang on logs that its owner has nothing in: what they are carried out in is told by
+// them.
 
-// resume tells the logs of the call's connection that do not know of it and may have to.
-func (s *steps) resume() *wire.Error {
+// resumed has this node's replicas catch up, and the logs know of the call's connection before
+// that, as far as it needs them to.
+func (s *steps) resumed(caughtUp func() *wire.Error) *wire.Error {
+	for {
+		if err := caughtUp(); err != nil {
+			return err
+		}
+		// With the routes that are known by now; what was looked up before does not count.
+		if told, err := s.resume(); err != nil || !told {
+			return err
+		}
+	}
+}
+
+// resume tells the logs of the call's connection that do not know of it and may have to, and
+// says whether there were any.
+func (s *steps) resume() (told bool, _ *wire.Error) {
 	switch s.c.Op {
-	case wire.OpReleaseAll, wire.OpRenew, wire.OpBind, wire.OpUnbind, wire.OpForceRelease, wire.OpRequestRevoke:
+	case wire.OpReleaseAll, wire.OpForceRelease, wire.OpRequestRevoke:
 	default:
-		return nil
+		return false, nil
 	}
 	if s.c.Session.Epoch <= 1 {
-		return nil
+		return false, nil
 	}
 	ln := lineOf(s.c.Session)
 	only := s.n.logsOf(s.domains())
@@ -38,7 +57,7 @@ func (s *steps) resume() *wire.Error {
 	}
 	ln.mu.Unlock()
 	if len(logs) == 0 {
-		return nil
+		return false, nil
 	}
 	var mu sync.Mutex
 	var first *wire.Error
@@ -53,7 +72,9 @@ func (s *steps) resume() *wire.Error {
 				defer all.done()
 				mu.Lock()
 				defer mu.Unlock()
-				if err := res.Err(); err != nil {
+				// One that has no room for a session more goes without: the copy is refused there as well,
+				// while that lasts.
+				if err := res.Err(); err != nil && err.Code != wire.ResourceExhausted {
 					first = err
 				}
 			},
@@ -64,7 +85,7 @@ func (s *steps) resume() *wire.Error {
 	mu.Lock()
 	defer mu.Unlock()
 	if first != nil {
-		return first
+		return false, first
 	}
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -74,5 +95,5 @@ func (s *steps) resume() *wire.Error {
 	for _, l := range logs {
 		ln.resumed[l.shard] = true
 	}
-	return nil
+	return true, nil
 }

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,7 +18,6 @@ func TestCopyLeftBehind(t *testing.T) {
 		{Op: wire.OpForceRelease, Owner: "o"},
 		{Op: wire.OpReleaseAll, Owner: "o"},
 		{Op: wire.OpReleaseAll, Owner: "o", Domains: []string{"h:/a"}},
-		{Op: wire.OpRenew, Owner: "o", TTLMillis: 1},
 	} {
 		c := r.session()
 		first := c.session
@@ -31,10 +31,62 @@ func TestCopyLeftBehind(t *testing.T) {
 		if res := c.start(id, req).get(t, "the copy"); res.Code != wire.Aborted {
 			t.Errorf("the copy of %v is answered %+v", req.Op, res)
 		}
-		time.Sleep(20 * time.Millisecond) // longer than the lease that a late renewal would leave
 		if res := holder.must(write("o", "h:/a/x", time.Hour)); res.Token != token {
 			t.Errorf("%v ended a lock that was taken after it was answered", req.Op)
 		}
 		holder.must(&wire.Request{Op: wire.OpReleaseAll, Owner: "o"})
+	}
+}
+
+// TestRenewBesideAFullLog: a client that comes back renews its lock though another log, with
+// which neither it nor its owner has anything to do, remembers as many sessions as it may.
+func TestRenewBesideAFullLog(t *testing.T) {
+	r := newRig(t, nil)
+	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/b%d", i) })
+	m := r.node.logOf(r.node.groupOf(there)).local.Load()
+	m.mu.Lock()
+	m.limits.MaxSessions = 3
+	m.mu.Unlock()
+	for i := range 3 {
+		r.session().must(write(fmt.Sprint("other", i), fmt.Sprintf("%s/x%d", there, i), time.Hour))
+	}
+	c := r.session()
+	token := c.must(write("o", here+"/x", time.Hour)).Token
+	c.must(&wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 1000}) // on its first connection it may
+	c.session = &wire.Session{ID: c.session.ID, Epoch: 2, Window: 256}
+	for _, req := range []*wire.Request{
+		{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000, Flags: wire.FlagBind},
+		{Op: wire.OpBind, Owner: "o", TTLMillis: 3_600_000, GraceMillis: 1000},
+	} {
+		if res := c.ask(req); res.Code != wire.OK || res.Status != wire.StatusOK {
+			t.Errorf("%v on the next connection is answered %v %q", req.Op, res.Code, res.Message)
+		}
+	}
+	time.Sleep(1500 * time.Millisecond)
+	if res := r.session().ask(write("thief", here+"/x", time.Hour)); res.Status == wire.StatusOK {
+		t.Errorf("the lock of token %d went to another owner, token %d", token, res.Token)
+	}
+}
+
+// TestRenewBesideAStuckLog: a client that comes back renews its lock though another log, with
+// which it has nothing to do and which can be read, carries nothing out.
+func TestRenewBesideAStuckLog(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.RequestTimeout = 3 * time.Second })
+	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/b%d", i) })
+	c := r.session()
+	c.must(write("o", here+"/x", time.Hour))
+	stuck := r.node.logOf(r.node.groupOf(there))
+	stuck.drive.Lock() // it proposes nothing
+	defer func() { stuck.drive.Unlock(); stuck.kick() }()
+	renew := &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000, Flags: wire.FlagBind}
+	c.must(renew) // on its first connection it may
+	c.session = &wire.Session{ID: c.session.ID, Epoch: 2, Window: 256}
+	select {
+	case res := <-c.start(r.next.Add(1), renew).done:
+		if res.Code != wire.OK {
+			t.Errorf("renew on the next connection is answered %v %q", res.Code, res.Message)
+		}
+	case <-time.After(2 * time.Second):
+		t.Error("a renewal on the next connection waits for a log with which it has nothing to do")
 	}
 }

@@ -75,9 +75,6 @@ func (s *steps) once() (wire.Result, *wire.Error) {
 	if administers(s.c.Op) {
 		return s.administer()
 	}
-	if err := s.resume(); err != nil {
-		return wire.Result{}, err
-	}
 	switch s.c.Op {
 	case wire.OpRelease:
 		return s.release()
@@ -166,9 +163,10 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 }
 
 // push queues parts. What ties a lease to a connection is queued before the end of the
-// connection is told, or not at all: nobody tells it again.
+// connection is told, or not at all: nobody tells it again. Nor is a renewal of a connection that
+// ended: its client has gone on, and may have renewed for longer since.
 func (s *steps) push(parts []*part, logs *touched) {
-	if s.c.Bound {
+	if s.c.Bound || s.c.Op == wire.OpRenew {
 		ln := lineOf(s.c.Session)
 		ln.mu.Lock()
 		defer ln.mu.Unlock()
@@ -248,7 +246,7 @@ func (s *steps) everywhere(req *wire.Request) *wire.Error {
 
 // present answers the groups in which the call's owner has a standing, in order.
 func (s *steps) present() ([]uint16, *wire.Error) {
-	if err := s.caughtUp(); err != nil {
+	if err := s.resumed(s.caughtUp); err != nil {
 		return nil, err
 	}
 	return s.find(s.req.Owner)
