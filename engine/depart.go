@@ -88,7 +88,12 @@ func (s *State) shrink(id Session, key string, d *departure, budget int) int {
 // ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other, but
 // not to less than was promised to those that ended before.
 func (s *State) ends(l *lease, b *binding, d *departure) {
-	l.promised = max(l.promised, s.since(d.at, b.grace))
+	switch until := s.since(d.at, b.grace); {
+	case l.promised <= d.at || l.pledgee == b.session: // its own earlier one went when it tied the lease anew
+		l.promised, l.pledgee = until, b.session
+	default:
+		l.promised, l.pledgee = max(l.promised, until), Session{}
+	}
 	if len(l.also) > 0 {
 		s.cut(l, b)
 		return

@@ -135,3 +135,32 @@ func BenchmarkDeparture(b *testing.B) {
 		}
 	}
 }
+
+// TestGraceOfTheLaterConnection: the lease of a session that came back and tied it anew, with a
+// shorter grace, ends with that grace when its later connection ends, whatever the grace was that
+// the earlier one had: nobody else ever tied it.
+func TestGraceOfTheLaterConnection(t *testing.T) {
+	const hour = 3_600_000
+	s, id := New(DefaultConfig(), nil, nil), Session{1}
+	var out Output
+	do := func(now int64, epoch uint64, grace int64, req *wire.Request) wire.Result {
+		out.Reset()
+		cmd := &Command{NS: "h:/a", Caller: Caller{Session: id, ID: uint64(now)}, Epoch: epoch, Bound: grace >= 0, Grace: max(grace, 0), Req: req}
+		res := s.Apply(Clock{Now: now}, cmd, &out)
+		if err := res.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	acquire := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: hour, Locks: []wire.LockRequest{{Path: "h:/a/x"}}}
+	detach := &wire.Request{Op: wire.OpDetach}
+	do(1, 1, hour/2, acquire)
+	do(1000, 1, -1, detach) // half an hour to come back in
+	// It does, and ties its lease with a grace of a second from now on.
+	do(2000, 2, 1000, &wire.Request{Op: wire.OpBind, Owner: "o", TTLMillis: hour, GraceMillis: 1000})
+	do(3000, 2, -1, detach) // and dies
+	s.ExpireSome(Clock{Now: 60_000}, &out, 100)
+	if l := s.leases.Get(s.leaseKey("o", "h:/a")); l != nil && l.held() {
+		t.Errorf("the lease lasts until %d s, and its connection, whose grace is 1 s, ended at 3 s", l.deadline/1000)
+	}
+}

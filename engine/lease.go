@@ -295,7 +295,7 @@ func (s *State) endQuietly(l *lease) {
 // tie go, and queued requests that rely on a hold can never succeed.
 func (s *State) lapse(l *lease) {
 	s.untie(l)
-	l.deadline, l.promised, l.revoke, l.quiet = 0, 0, 0, false
+	l.deadline, l.promised, l.pledgee, l.revoke, l.quiet = 0, 0, Session{}, 0, false
 	s.deadlines.disarm(l.timer)
 	s.dropRelying(l)
 	s.leaveIfIdle(l)

@@ -156,7 +156,8 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 				}
 			}
 		},
-		func() { l.promised = r.Int() })
+		func() { l.promised = r.Int() },
+		func() { copy(l.pledgee[:], r.Bin()) })
 	if l.held() {
 		s.deadlines.arm(l.timer, l.deadline)
 	}

@@ -398,7 +398,12 @@ func (m *naive) detach(cmd *engine.Command) {
 		if b == nil || b.epoch > cmd.Epoch || b == l.bind && l.spent > cmd.Epoch {
 			continue
 		}
-		l.promised = max(l.promised, m.now+b.grace)
+		switch until := m.now + b.grace; {
+		case l.promised <= m.now || l.pledgee == b.session:
+			l.promised, l.pledgee = until, b.session
+		default:
+			l.promised, l.pledgee = max(l.promised, until), engine.Session{}
+		}
 		switch {
 		case len(l.also) > 0:
 			l.cut(cmd.Caller.Session)

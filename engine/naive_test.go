@@ -61,6 +61,7 @@ type nLease struct {
 	owner, ns        string
 	deadline, revoke int64
 	promised         int64 // the latest end of a grace that began with the end of a connection
+	pledgee          engine.Session
 	bind             *nBind
 	also             []*nBind // of other sessions whose connections stand
 	spent            uint64   // one above the connection for whose end it was shrunk

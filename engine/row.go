@@ -167,7 +167,7 @@ func (l *lease) row(dst []byte) []byte {
 	n := 4
 	switch {
 	case l.promised != 0:
-		n = 6
+		n = 7
 	case len(l.also) > 0:
 		n = 5
 	}
@@ -184,6 +184,7 @@ func (l *lease) row(dst []byte) []byte {
 	}
 	if n > 5 {
 		dst = wire.AppendInt(dst, l.promised)
+		dst = wire.AppendBin(dst, l.pledgee[:])
 	}
 	return dst
 }

@@ -70,6 +70,7 @@ type lease struct {
 	ns       string
 	deadline int64               // ms of the lease clock; 0 while nothing is held
 	promised int64               // until then it lasts for connections it was tied to, and that ended; 0: none
+	pledgee  Session             // whose connections promised is for; zero for those of several, or none
 	revoke   int64               // until when an OK renew reports that a revoke was asked for
 	holds    trie.Tree[struct{}] // path key for writes, path key 0 'R' or 'S' else
 	waits    trie.Tree[struct{}] // the queue's keys of its waiters
