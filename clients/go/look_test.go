@@ -125,8 +125,8 @@ func TestKillDuringALook(t *testing.T) {
 			p.send(append(gap, wire.AppendReply(nil, a.id, a.req.Op, holding("a:/b/c"))...))
 			return nil, true
 		}, Owner("me"))
-		pass(watchAfter + time.Second)
-		if err, n := l.Err(), looks.Load(); n != 2 || !errors.Is(err, ErrExpired) {
+		pass(watchAfter + DefaultTTL/renewAt + time.Second) // the gap may be heard after the answer
+		if err, n := l.Err(), looks.Load(); n < 2 || !errors.Is(err, ErrExpired) {
 			t.Fatalf("looked %d times: %v", n, err)
 		}
 	})
