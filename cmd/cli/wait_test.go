@@ -283,6 +283,7 @@ func TestAcquireOfManyPaths(t *testing.T) {
 	if h := c.holder(path(paths - 1)); h != e.Data.Owner || left < 29*time.Minute || left > 30*time.Minute {
 		t.Errorf("it said that %q has it for %v; it is held by %q", e.Data.Owner, left, h)
 	}
+	c.run(ExitOK, "kill", e.Data.Owner) // for the next run
 }
 
 // TestLeaseEndThatNobodyAnswers: what was granted is held, whatever becomes of later questions.
