@@ -70,13 +70,26 @@ func (c *Client) Describe(ctx context.Context, path string, maxWaiters uint32) (
 }
 
 // ListOwnerLocks lists what an owner holds, everywhere or in the domains, and says
-// whether it has a lease at all.
+// whether it has a lease at all. It is of one instant in each namespace, unless it does not
+// fit into one answer (about 4 MiB): then it is asked for page by page, and what changes
+// meanwhile may be seen or not.
 func (c *Client) ListOwnerLocks(ctx context.Context, owner string, domains ...string) (locks []LockInfo, alive bool, err error) {
-	res, err := c.call(ctx, &wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: domains})
-	if err != nil {
+	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: domains}
+	res, err := c.call(ctx, &req)
+	switch {
+	case err == nil:
+		return list(res).Infos, res.Flag, nil
+	case codeOf(err) != wire.ResourceExhausted:
 		return nil, false, err
 	}
-	return list(res).Infos, res.Flag, nil
+	req.Page = wire.MaxDumpPage
+	for info, err := range c.pages(ctx, req) {
+		if err != nil {
+			return nil, false, err
+		}
+		locks = append(locks, info)
+	}
+	return locks, len(locks) > 0, nil
 }
 
 // ScanLocks goes through the locks held at and below a path or namespace; all of

@@ -283,7 +283,13 @@ func TestAcquireOfManyPaths(t *testing.T) {
 	if h := c.holder(path(paths - 1)); h != e.Data.Owner || left < 29*time.Minute || left > 30*time.Minute {
 		t.Errorf("it said that %q has it for %v; it is held by %q", e.Data.Owner, left, h)
 	}
-	c.run(ExitOK, "kill", e.Data.Owner) // for the next run
+	// Whoever looks or takes it away is told of all of it.
+	if r := c.run(ExitOK, "locks", e.Data.Owner); strings.Count(r.stdout, "longlist:") != paths {
+		t.Errorf("%d of %d locks are listed", strings.Count(r.stdout, "longlist:"), paths)
+	}
+	if r := c.run(ExitOK, "kill", e.Data.Owner); !strings.Contains(r.stdout, "freed 1500 locks") {
+		t.Errorf("%.200s", r.stdout)
+	}
 }
 
 // TestLeaseEndThatNobodyAnswers: what was granted is held, whatever becomes of later questions.
