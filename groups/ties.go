@@ -14,6 +14,9 @@ import (
 // nobody would look for it. So a bind and an unbind wait until the acquires of their owner that
 // came before them on the connection are answered, or have a place in the queue: either way the
 // owner's standing is found then.
+//
+// What the owner has already a bind ties at once, before it waits: on a later connection its time
+// may be running out with the grace of the one before.
 
 // cameBefore is how much came in the order of its session before a call that waits for it.
 func cameBefore(c *wire.Call) uint64 {
@@ -29,10 +32,13 @@ func cameBefore(c *wire.Call) uint64 {
 // behindAcquires waits for the acquires that came before, as long as the connection stands and
 // the call has time.
 func (s *steps) behindAcquires() *wire.Error {
-	for s.came > 0 {
+	for tied := s.c.Op != wire.OpBind; s.came > 0; tied = true {
 		left := lineOf(s.c.Session).acquiring(s.req.Owner, s.came)
 		if left == nil {
 			break
+		}
+		if !tied {
+			_, _ = s.once() // what becomes of it is told when it is done again
 		}
 		switch s.n.tasks.wait(max(s.n.cfg.RequestTimeout-(s.n.clock.Mono()-s.since), 0), left, s.n.stop) {
 		case 1:

@@ -95,6 +95,36 @@ func TestBindMeetsAcquire(t *testing.T) {
 	}
 }
 
+// TestBindTiesAtOnce: a bind on a later connection keeps what its owner has, whatever it waits for.
+func TestBindTiesAtOnce(t *testing.T) {
+	h := newHalted(t, 10*time.Second)
+	c := h.session()
+	req := write("o", h.other, time.Hour)
+	req.Flags |= wire.FlagBind
+	c.must(req)
+	first := c.session
+	c.session = &wire.Session{ID: first.ID, Epoch: 2, Window: first.Window}
+	took := c.start(h.next.Add(1), write("o", h.in, time.Hour))
+	bound := h.bind(c, wire.OpBind, "o")
+	h.waits(bound)
+	m := h.node.logOf(h.node.groupOf(c.namespaceOf(h.other))).local.Load()
+	eventually(t, "the bind ties what there is", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.sessions.byID[first.ID].epoch == 2
+	})
+	h.node.Closed(first, true, false)
+	time.Sleep(5 * pause) // the grace is 100 ms
+	if owner := h.session().inspect(h.other).Owner; owner != "o" {
+		t.Errorf("while the bind waits for an acquire elsewhere, the lock is held by %q", owner)
+	}
+	h.proposes(true)
+	h.took(took)
+	if res := bound.get(t, "bind"); res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Errorf("%+v", res)
+	}
+}
+
 // TestBindMeetsWait: a bind ties what a waiting acquire takes that had no place in the queue yet.
 func TestBindMeetsWait(t *testing.T) {
 	h := newHalted(t, 10*time.Second)
