@@ -209,9 +209,7 @@ const longer = 3
 // how long every log took to serve from then on.
 func (e *episode) handBack(b *blow) error {
 	was := e.cluster.Leaders(e.ctx)
-	b.kind = isolate
 	e.weather(b, cluster.Weather{Block: true})
-	b.kind = handBack
 	e.pass(longer * b.lasts)
 	e.cluster.Calm()
 	began := time.Now()
@@ -324,7 +322,7 @@ func (e *episode) weather(b *blow, block cluster.Weather) {
 		}
 	}
 	switch b.kind {
-	case isolate, flap:
+	case isolate, flap, handBack:
 		each(func(from, to int) {
 			if from == b.node || to == b.node {
 				e.cluster.Between(from, to, block)
@@ -354,6 +352,7 @@ func (e *episode) weather(b *blow, block cluster.Weather) {
 				Drop: 0.05, Cut: 0.01, Duplicate: 0.1, Delay: 0.2, DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond,
 			})
 		})
-	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, join, leave, restore, rollOut, handBack, blowKinds:
+	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, join, leave,
+		restore, rollOut, blowKinds:
 	}
 }
