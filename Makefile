@@ -87,7 +87,7 @@ fuzz-short:
 
 .PHONY: long
 long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections, streams that stay open
-	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples|TestGrowAndShrink' ./engine ./groups ./loop ./bench/... ./examples
+	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples|TestGrowAndShrink' ./engine/... ./groups ./loop ./bench/... ./examples
 
 .PHONY: cluster
 cluster: build ## three nodes on this machine, with clients at work and a live view; Ctrl-C ends it (data in ./pathlockd-cluster)
@@ -112,7 +112,8 @@ torture: ## the fault laboratory: ten minutes of all faults on three nodes; ARGS
 
 .PHONY: planted
 planted: ## bugs, planted one after the other: tests, simulation and fault laboratory must find theirs, and nothing without one
-	go test -tags plant -count=1 -timeout 30m -run '^TestPlantedFor' ./engine ./groups
+	go test -tags plant -count=1 -timeout 30m -run '^TestPlantedFor' ./engine/... ./groups
+	go test -tags plant -count=1 -timeout 90m -v -run '^TestPlanted$$' ./clients/go
 	go test -tags plant -count=1 -timeout 180m -v -run '^TestSimulatePlanted$$' ./groups
 	go test -tags plant -count=1 -timeout 60m -v -run '^TestPlanted$$' ./bench/lab $(ARGS)
 

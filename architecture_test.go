@@ -22,6 +22,7 @@ var imports = map[string][]string{
 	"wire":            {},
 	"trie":            {},
 	"engine":          {"trie", "wire"},
+	"engine/naive":    {"engine", "wire"},
 	"groups":          {"engine", "groups/link", "groups/members", "groups/mesh", "groups/place", "groups/rows", "wire"},
 	"loop":            {"internal/tcp", "wire"},
 	"internal/tcp":    {},

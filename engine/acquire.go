@@ -91,7 +91,7 @@ func (s *State) tooShort(cmd *Command, chosen bool) *wire.Error {
 // next is above it, and must be a token that its holder can bring as its own (decision
 // 0018).
 func (s *State) tooFar(a *asking) *wire.Error {
-	if a.token <= wire.FreeToken || a.token-wire.TokenStride <= s.counter || !a.writesAny() {
+	if a.token <= wire.FreeToken || a.token-wire.TokenStride <= s.counter || !a.writesAny() || Planted == PlantAnyStride {
 		return nil
 	}
 	return wire.Errorf(wire.InvalidArgument,
@@ -169,6 +169,9 @@ func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 			b := g.binding(a.l)
 			s.extend(a.l, g.ttl)
 			s.tie(a.l, b)
+			if g.adrift() {
+				a.l.pledge(g.w.bind.session, s.now, s.after(g.w.bind.grace))
+			}
 		}
 	}
 	if ns == "" {
@@ -184,7 +187,7 @@ func (g *grant) binding(l *lease) *binding {
 	switch {
 	case g.w == nil:
 		return l.bound(g.cmd)
-	case !g.w.adrift || g.w.bind == nil:
+	case !g.adrift():
 		return g.w.bind
 	case l.held():
 		return nil
@@ -195,6 +198,10 @@ func (g *grant) binding(l *lease) *binding {
 	}
 	return &spent
 }
+
+// adrift says that it is for a waiter whose connection is gone, which was to tie the lease: it lasts for
+// the grace, whoever ties the lease then.
+func (g *grant) adrift() bool { return g.w != nil && g.w.adrift && g.w.bind != nil }
 
 // metaFor answers what the new holds tell people: shared with earlier ones when
 // it says the same.
@@ -398,7 +405,7 @@ func (s *State) release(cmd *Command) wire.Result {
 	if req.Target != 0 {
 		of := Caller{cmd.Caller.Session, req.Target}
 		by = of.mark()
-		if seq := s.callers[of]; seq != 0 {
+		if seq := s.callOf(of); seq != 0 {
 			if w := s.waiter(seq); w.owner == req.Owner && w.ns == cmd.NS { // nor is it to be granted later
 				s.abort(seq, wire.Errorf(wire.Cancelled, "a release took back what the request was to be granted"))
 			}

@@ -10,6 +10,9 @@ import (
 // come to. Who carries a routing change out reads them where the subtree is frozen
 // (View.Carries), finds where their paths will be, and brings them along with wire.OpOpen.
 //
+// Parts of a release that is claimed are not brought along: what is left of it on paths that moved
+// is nothing (groups/claims.go), and where they came to its part for other paths may be to come.
+//
 // Answers that stay behind are forgotten in their time. They say the same, and a later move
 // of the subtree back overwrites them.
 
@@ -27,9 +30,20 @@ type Carried struct {
 // carried says which answers are carried along: of an acquire that was granted, and of a
 // release. One that is queued ends with the move, and may be asked anew.
 func (k *kept) carried(key string) bool {
-	op := wire.Op(key[0])
-	return k.at != "" && k.status == wire.StatusOK && (op == wire.OpAcquire || op == wire.OpRelease)
+	if k.at == "" || k.status != wire.StatusOK {
+		return false
+	}
+	switch wire.Op(key[0]) {
+	case wire.OpAcquire:
+		return true
+	case wire.OpRelease:
+		return !isPart(keyOfRelease(key, namespaceOf(k.at)))
+	}
+	return false
 }
+
+// keyOfRelease is the idempotency key in the scope of a release (scopeOf).
+func keyOfRelease(scope, ns string) string { return scope[1 : len(scope)-1-len(ns)] }
 
 // Carries answers the kept answers about paths that a routing change at root moves, from the
 // one after key after on: about so many bytes of them, and where to go on, "" at the end.
@@ -49,7 +63,7 @@ func (v *View) Carries(root, after string, room int) (all []Carried, next string
 		}
 		c := Carried{Op: wire.Op(key[0]), Key: key[1:], Path: pathOf(k.at), NS: namespaceOf(k.at), Hash: k.hash, Token: k.token, Left: k.deadline - v.now}
 		if c.Op == wire.OpRelease {
-			c.Key = c.Key[:len(c.Key)-1-len(c.NS)]
+			c.Key = keyOfRelease(key, c.NS)
 		}
 		room -= len(c.Key) + len(c.Path) + len(c.NS)
 		all = append(all, c)

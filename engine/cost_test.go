@@ -47,6 +47,16 @@ var costs = []struct {
 		p.acq.Locks[0].Mode = wire.ModeWrite
 		return func() { p.refused("me", costMutex, wire.ReasonReadLocked) }
 	}},
+	{"a page of an owner's locks", func(p *costPlayer, n int) func() {
+		path := func(i int) string { return fmt.Sprintf("%s/a/d%02d/f%06d", costNS, i%64, i) }
+		p.each(n, func(i int) { p.take("me", path(i)) })
+		return p.page("me", path(n/2))
+	}},
+	{"a page of an owner's locks, each in a namespace of its own", func(p *costPlayer, n int) func() {
+		path := func(i int) string { return fmt.Sprintf("bench:/t%06d/a", i) }
+		p.each(n, func(i int) { p.takeIn(fmt.Sprintf("bench:/t%06d", i), "me", path(i)) })
+		return p.page("me", path(n/2))
+	}},
 	{"the hand-over of a mutex", func(p *costPlayer, n int) func() {
 		return p.handOver(n)
 	}},
@@ -186,6 +196,24 @@ func (p *costPlayer) ask(owner, path string, status wire.Status) wire.Result {
 }
 
 func (p *costPlayer) take(owner, path string) { p.ask(owner, path, wire.StatusOK) }
+
+// takeIn takes a path of another namespace.
+func (p *costPlayer) takeIn(ns, owner, path string) {
+	p.acq.Owner, p.acq.Locks[0].Path = owner, path
+	if res := p.apply(&Command{Req: &p.acq, NS: ns}); res.Code != wire.OK || res.Status != wire.StatusOK {
+		p.t.Fatalf("%s asked for %s: %+v", owner, path, res)
+	}
+}
+
+// page lists what comes after a path that an owner holds.
+func (p *costPlayer) page(owner, after string) (step func()) {
+	const locks = 8
+	return func() {
+		if got := p.s.View().Owned(owner, nil, Owned{Path: after}, locks); len(got) != locks {
+			p.t.Fatalf("%d locks after %s", len(got), after)
+		}
+	}
+}
 
 func (p *costPlayer) wait(owner, path string) {
 	p.acq.Flags = wire.FlagWait

@@ -16,7 +16,7 @@ type armed []*timer
 func (a *armed) add(t *timer) {
 	*a = append(*a, t)
 	slices.SortFunc(*a, func(x, y *timer) int {
-		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.kind, y.kind), cmp.Compare(x.key, y.key))
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.kind, y.kind), cmp.Compare(slotOf(x), slotOf(y)), cmp.Compare(x.key, y.key))
 	})
 }
 
@@ -28,7 +28,7 @@ func (a *armed) remove(t *timer) {
 // the instant that is being drained, as leases are that end while others do.
 func TestDeadlinesAgainstSortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var d deadlines
+		d := deadlines{small: rapid.SampledFrom([]int{0, 3}).Draw(t, "small bucket")}
 		var want armed
 		timers := make([]*timer, 12)
 		for i := range timers {

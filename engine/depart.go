@@ -32,7 +32,7 @@ func (d *departure) row(dst []byte) []byte {
 // alone.
 func (s *State) detach(cmd *Command) (res wire.Result) {
 	id := cmd.Caller.Session
-	if s.ties[id] == nil {
+	if s.ties[id] == nil && s.calls[id] == nil {
 		return res
 	}
 	d := s.departing.Edit(s.w, view(id[:]))
@@ -50,6 +50,11 @@ func (s *State) detach(cmd *Command) (res wire.Result) {
 
 // depart goes on with a departure, and answers what that cost, at least 1.
 func (s *State) depart(id string, budget int) (cost int) {
+	if d := s.departing.Get(id); d.after == "" { // its waits first, so that they are not granted what it held
+		if cost = s.leaveCalls(Session([]byte(id)), d, budget); cost >= budget {
+			return cost
+		}
+	}
 	ties := s.ties[Session([]byte(id))]
 	for cost < budget {
 		d := s.departing.Edit(s.w, id)
@@ -86,14 +91,9 @@ func (s *State) shrink(id Session, key string, d *departure, budget int) int {
 }
 
 // ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other, but
-// not to less than was promised to those that ended before.
+// not to less than was pledged to those that ended before.
 func (s *State) ends(l *lease, b *binding, d *departure) {
-	switch until := s.since(d.at, b.grace); {
-	case l.promised <= d.at || l.pledgee == b.session: // its own earlier one went when it tied the lease anew
-		l.promised, l.pledgee = until, b.session
-	default:
-		l.promised, l.pledgee = max(l.promised, until), Session{}
-	}
+	l.pledge(b.session, d.at, s.since(d.at, b.grace))
 	if len(l.also) > 0 {
 		s.cut(l, b)
 		return
@@ -101,7 +101,44 @@ func (s *State) ends(l *lease, b *binding, d *departure) {
 	spent := *b
 	spent.spent = d.epoch + 1
 	l.bind = &spent
-	s.shorten(l, l.promised)
+	s.shorten(l, l.pledged())
+}
+
+// pledge notes at an instant until when a lease is to last for a session whose connection ended.
+func (l *lease) pledge(to Session, now, until int64) {
+	kept := make([]pledge, 0, len(l.pledges)+1)
+	for _, p := range l.pledges {
+		switch {
+		case p.until <= now:
+		case p.of(to):
+			until = max(until, p.until)
+		default:
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) == maxTies {
+		kept[1] = pledge{until: max(kept[0].until, kept[1].until), several: true}
+		kept = kept[1:]
+	}
+	l.pledges = append(kept, pledge{session: to, until: until})
+}
+
+// redeem lets go of what was pledged to a session that ties the lease anew.
+func (l *lease) redeem(to Session) {
+	if slices.ContainsFunc(l.pledges, func(p pledge) bool { return p.of(to) }) {
+		l.pledges = slices.DeleteFunc(slices.Clone(l.pledges), func(p pledge) bool { return p.of(to) })
+	}
+}
+
+// of says that a pledge is to one session.
+func (p *pledge) of(id Session) bool { return !p.several && p.session == id }
+
+// pledged is the latest instant that was pledged.
+func (l *lease) pledged() (until int64) {
+	for i := range l.pledges {
+		until = max(until, l.pledges[i].until)
+	}
+	return until
 }
 
 // castOff notes for an owner's polled place that the connection it is tied to ended: what it is

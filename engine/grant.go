@@ -335,7 +335,7 @@ func (s *State) grant(seq uint64, w *waiter, a *asking) {
 		}
 	}
 	g := grant{ttl: w.ttl, releases: w.releases, w: w}
-	if w.adrift && w.bind != nil {
+	if g.adrift() {
 		g.ttl = min(g.ttl, uint64(w.bind.grace)) // its connection is gone already
 	}
 	res := s.take(a, minted, g)

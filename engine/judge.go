@@ -204,7 +204,7 @@ func (s *State) exempt(a *asking, w *want) bool {
 // waiters in its way has to be asked: who came before the first that waits for its holds
 // has its turn before.
 func (s *State) waitsFor(q *waiter, a *asking, w *want) bool {
-	if a.l == nil || w.mode != wire.ModeWrite || !a.alg.Recursive() || !s.holdsBelow(a.l, w.key) {
+	if a.l == nil || w.mode != wire.ModeWrite || !a.alg.Recursive() || !s.holdsBelow(a.l, w.key) || Planted == PlantOwnQueue {
 		return false
 	}
 	return slices.ContainsFunc(q.wants, func(o want) bool {

@@ -318,14 +318,17 @@ func (s *State) renewAgain(cmd *Command) wire.Result {
 // such call is open.
 func (s *State) Waiting(c Clock, cmd *Command, out *Output) (res wire.Result, ok bool) {
 	s.begin(c, out)
-	seq := s.callers[cmd.Caller]
-	if cmd.Req.Op != wire.OpAcquire || seq == 0 {
+	seq := s.callOf(cmd.Caller)
+	if seq == 0 {
 		return res, false
 	}
-	if w := s.waiter(seq); !s.late(w) && w.hash != hashOf(cmd.Req) {
+	if w := s.waiter(seq); !s.late(w) && (cmd.Req.Op != wire.OpAcquire || w.hash != hashOf(cmd.Req)) {
 		res.Fail(wire.Errorf(wire.InvalidArgument,
 			"request id %d: another request of this session waits under it; ids must grow", cmd.Caller.ID))
 		return res, true
+	}
+	if cmd.Req.Op != wire.OpAcquire {
+		return res, false
 	}
 	res, ok = s.reattach(cmd, seq)
 	s.settle() // leases that were met past their time
@@ -350,18 +353,21 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 		res.Fail(wire.Errorf(wire.Aborted, "a later call with the same idempotency_key took this one's place in the queue"))
 		s.answer(w, res)
 	}
-	if w.caller != cmd.Caller || w.epoch != cmd.Epoch || w.adrift {
-		w.deadline = s.now + s.queueMillis(cmd.Req.QueueTTLMillis)
+	anew := w.caller != cmd.Caller || w.epoch != cmd.Epoch || w.adrift
+	if anew {
+		w.deadline = s.after(s.queueMillis(cmd.Req.QueueTTLMillis))
 		s.deadlines.arm(w.timer, w.deadline)
 	}
-	delete(s.callers, w.caller)
+	s.closeCall(w.caller, seq)
 	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
-	s.callers[w.caller] = seq
+	s.openCall(w.caller, seq)
 	l := s.standing(w.owner, w.ns)
 	if s.waiter(seq) == nil {
 		return res, false
 	}
-	w.bind = l.bound(cmd)
+	if anew { // else a node asks again for the same connection, which may have been bound or unbound since
+		w.bind = l.bound(cmd)
+	}
 	a := asking{owner: w.owner, ns: w.ns, alg: w.alg, l: l, wants: w.wants, token: w.token, own: w.own, seq: seq}
 	v := s.waits(&a)
 	res = v.result()

@@ -117,7 +117,7 @@ func (s *State) shorten(l *lease, until int64) {
 // Several sessions may use an owner. Its lease is tied to the connections of all that tied it,
 // and is shrunk when the last of them has ended: nobody loses a lock whose connection stands
 // because somebody else of the same name has gone. Nor is the grace of one that ended before cut
-// short by that of the last (lease.promised).
+// short by that of the last (lease.pledges), unless its session came back and ties the lease anew.
 func (s *State) tie(l *lease, b *binding) {
 	if b == nil {
 		return
@@ -131,6 +131,7 @@ func (s *State) tie(l *lease, b *binding) {
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == was })
 	}
 	l.bind = b
+	l.redeem(b.session)
 	switch {
 	case old == nil || old.of(b.session):
 	case old.spent > old.epoch: // that connection is gone
@@ -147,7 +148,8 @@ func (s *State) tie(l *lease, b *binding) {
 }
 
 // maxTies is how many connections a lease hangs on beside the last. Over it the first are
-// replaced by one that never ends: it lasts for its time then.
+// replaced by one that never ends: it lasts for its time then. It is how many pledges a lease keeps
+// apart, too; over it the first two become one that lasts as long as either.
 const maxTies = 16
 
 func (s *State) looseTie(l *lease) {
@@ -295,7 +297,7 @@ func (s *State) endQuietly(l *lease) {
 // tie go, and queued requests that rely on a hold can never succeed.
 func (s *State) lapse(l *lease) {
 	s.untie(l)
-	l.deadline, l.promised, l.pledgee, l.revoke, l.quiet = 0, 0, Session{}, 0, false
+	l.deadline, l.pledges, l.revoke, l.quiet = 0, nil, 0, false
 	s.deadlines.disarm(l.timer)
 	s.dropRelying(l)
 	s.leaveIfIdle(l)

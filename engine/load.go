@@ -156,8 +156,24 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 				}
 			}
 		},
-		func() { l.promised = r.Int() },
-		func() { copy(l.pledgee[:], r.Bin()) })
+		func() {
+			for n := r.Array(); n > 0 && r.Err() == nil; n-- {
+				var p pledge
+				for i := range r.Array() {
+					switch i {
+					case 0:
+						copy(p.session[:], r.Bin())
+					case 1:
+						p.until = r.Int()
+					case 2:
+						p.several = r.Bool()
+					default:
+						r.Skip()
+					}
+				}
+				l.pledges = append(l.pledges, p)
+			}
+		})
 	if l.held() {
 		s.deadlines.arm(l.timer, l.deadline)
 	}
@@ -319,7 +335,7 @@ func (s *State) linkWaiters() (err error) {
 		}
 		s.weigh(w)
 		if w.open {
-			s.callers[w.caller] = seq
+			s.openCall(w.caller, seq)
 		} else {
 			l.poll = seq
 			s.noteTie(l, w.bind)

@@ -29,6 +29,13 @@ const (
 	PlantPolledPlace = "polled-place"  // a polled place stays when its owner is granted something else
 	PlantLoosePermit = "loose-permit"  // a semaphore counts one holder too few
 	PlantAnyToken    = "any-token"     // an assertion does not look at the token
+	PlantLateBound   = "late-bound"    // what a connection asked is sent on after its end
+	PlantEarlyBind   = "early-bind"    // a bind does not wait for the acquires that were sent before it
+	PlantAnyStride   = "any-stride"    // a caller's token may lead the others by any distance
+	PlantOwnQueue    = "own-queue"     // who widens its holds waits behind who waits for them
+	PlantInOneStep   = "in-one-step"   // all that ends with a connection ends in one step
+	PlantNoGap       = "no-gap"        // who listens is not told of events that a snapshot passed over
+	PlantBareRoot    = "bare-root"     // a namespace set on a bare handler has no effect below it
 )
 
 // plantedLag is how long an expired owner goes on, ms.

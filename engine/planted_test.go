@@ -12,15 +12,19 @@ import (
 // A build with planted bugs is told which one to have by its environment.
 func init() { Planted = os.Getenv("PATHLOCKD_PLANT") }
 
-// TestPlantedForTheModel: the naive model finds what is wrong with a state by itself, those
-// bugs too that clients have no eye for.
-func TestPlantedForTheModel(t *testing.T) {
-	for _, bug := range []string{"", PlantPolledPlace, PlantGivenUpRoot, PlantLoosePermit} {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestNaive$", "-rapid.checks=3000", "-rapid.steps=60", "-rapid.nofailfile")
-		cmd.Env = append(os.Environ(), "PATHLOCKD_PLANT="+bug)
-		out, err := cmd.CombinedOutput()
-		if failed := strings.Contains(string(out), "--- FAIL: TestNaive"); failed != (bug != "") || !failed && err != nil {
-			t.Errorf("TestNaive with %q planted: failed %v, %v:\n%s", bug, failed, err, out)
+// TestPlantedForTests: the tests of single rows fail when what they are about is broken.
+func TestPlantedForTests(t *testing.T) {
+	for bug, test := range map[string]string{
+		PlantInOneStep: "TestDepartureInSteps",
+	} {
+		for _, plant := range []string{"", bug} {
+			cmd := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v")
+			cmd.Env = append(os.Environ(), "PATHLOCKD_PLANT="+plant)
+			out, err := cmd.CombinedOutput()
+			failed := err != nil && strings.Contains(string(out), "--- FAIL: "+test)
+			if !strings.Contains(string(out), "=== RUN   "+test) || failed != (plant != "") || !failed && err != nil {
+				t.Errorf("%s with %q planted: failed %v, %v:\n%s", test, plant, failed, err, out)
+			}
 		}
 	}
 }

@@ -384,14 +384,16 @@ func (s *State) addFloor(root, ns string, token int64) {
 }
 
 // leave is the last step of a routing change: who waits for a path of the subtree
-// is told, and requests resolved with older routes are refused from now on.
+// is told, and requests resolved with older routes are refused from now on. The event names
+// the path, as what its owner holds it holds on.
 func (s *State) leave(cmd *Command) wire.Result {
 	root := cmd.Req.Namespace
 	var gone []uint64
+	inside := make(map[uint64]string) // the first path of each
 	s.eachInside(root, func(prefix string) bool {
 		s.queue.Sub(prefix).Ascend(func(key string, _ *place) bool {
-			if s.moves(root, key) {
-				gone = append(gone, seqOf(key))
+			if seq := seqOf(key); s.moves(root, key) && inside[seq] == "" {
+				gone, inside[seq] = append(gone, seq), owned(pathOf(key))
 			}
 			return true
 		})
@@ -399,14 +401,14 @@ func (s *State) leave(cmd *Command) wire.Result {
 	})
 	slices.Sort(gone)
 	told := make(map[string]bool)
-	for _, seq := range slices.Compact(gone) {
+	for _, seq := range gone {
 		w := s.waiter(seq)
 		if w == nil {
 			continue
 		}
 		if !told[w.owner] {
 			told[w.owner] = true
-			s.event(wire.EventKilled, w.owner, "", w.ns, 0)
+			s.event(wire.EventKilled, w.owner, inside[seq], w.ns, 0)
 		}
 		s.abort(seq, wire.Errorf(wire.Aborted, "namespace %s was moved while the request waited", wire.Quote(root)))
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -58,7 +57,16 @@ func (s *State) waiter(seq uint64) *waiter {
 
 // late says that a waiter's time in the queue is over, though it is still there:
 // it keeps nobody waiting and gets nothing.
-func (s *State) late(w *waiter) bool { return w.deadline <= s.now }
+func (s *State) late(w *waiter) bool {
+	if w.deadline <= s.now {
+		return true
+	}
+	if s.departing.Empty() || !w.open || w.bind != nil {
+		return false
+	}
+	d := s.departing.Get(view(w.caller.Session[:])) // its connection is gone, and the departure has not come to it
+	return d != nil && w.leftBehind(d)
+}
 
 // editWaiter is the same to be changed.
 func (s *State) editWaiter(seq uint64) *waiter {
@@ -224,7 +232,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 	}
 	if open {
 		w.open, w.caller, w.hash, w.epoch = true, cmd.Caller, hashOf(cmd.Req), cmd.Epoch
-		s.callers[w.caller] = s.seq
+		s.openCall(w.caller, s.seq)
 	} else {
 		a.l.poll = s.seq
 	}
@@ -379,7 +387,7 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 		delete(s.queued, w.owner)
 	}
 	if w.open {
-		delete(s.callers, w.caller)
+		s.closeCall(w.caller, seq)
 	}
 	if l.poll == seq {
 		l.poll = 0
@@ -427,6 +435,11 @@ func (s *State) abort(seq uint64, err *wire.Error) {
 // waiterOver ends a waiter whose time in the queue is over.
 func (s *State) waiterOver(seq uint64) {
 	if w := s.waiter(seq); w != nil {
+		if w.deadline > s.now { // its connection ended, and the departure has not come to it (late)
+			s.editWaiter(seq).adrift = true
+			s.abort(seq, wire.Errorf(wire.Cancelled, "the connection ended"))
+			return
+		}
 		s.abort(seq, wire.Errorf(wire.DeadlineExceeded, "waited for the lock until queue_ttl_ms was over").By(wire.CauseWaitOver))
 	}
 }
@@ -434,7 +447,7 @@ func (s *State) waiterOver(seq uint64) {
 // cancelWait ends the wait of a session's request, or leaves it a grace in which
 // the session may come back and ask again. It answers CANCELLED when it ended one.
 func (s *State) cancelWait(cmd *Command) (res wire.Result) {
-	seq := s.callers[Caller{cmd.Caller.Session, cmd.Req.Target}]
+	seq := s.callOf(Caller{cmd.Caller.Session, cmd.Req.Target})
 	if seq == 0 {
 		return res
 	}
@@ -487,10 +500,15 @@ type OpenCall struct {
 
 // OpenCalls lists the requests of waiters whose calls are open, in order of arrival.
 func (s *State) OpenCalls() []OpenCall {
-	calls := make([]OpenCall, 0, len(s.callers))
-	for _, seq := range slices.Sorted(maps.Values(s.callers)) {
-		w := s.waiter(seq)
-		calls = append(calls, OpenCall{w.caller, w.epoch})
+	var seqs []uint64
+	for _, of := range s.calls {
+		seqs = append(seqs, of.order...)
 	}
-	return calls
+	slices.Sort(seqs)
+	open := make([]OpenCall, len(seqs))
+	for i, seq := range seqs {
+		w := s.waiter(seq)
+		open[i] = OpenCall{w.caller, w.epoch}
+	}
+	return open
 }

@@ -166,8 +166,8 @@ func appendBinding(dst []byte, b *binding) []byte {
 func (l *lease) row(dst []byte) []byte {
 	n := 4
 	switch {
-	case l.promised != 0:
-		n = 7
+	case len(l.pledges) > 0:
+		n = 6
 	case len(l.also) > 0:
 		n = 5
 	}
@@ -183,8 +183,12 @@ func (l *lease) row(dst []byte) []byte {
 		}
 	}
 	if n > 5 {
-		dst = wire.AppendInt(dst, l.promised)
-		dst = wire.AppendBin(dst, l.pledgee[:])
+		dst = wire.AppendArray(dst, len(l.pledges))
+		for i := range l.pledges {
+			p := &l.pledges[i]
+			dst = wire.AppendInt(wire.AppendBin(wire.AppendArray(dst, 3), p.session[:]), p.until)
+			dst = wire.AppendBool(dst, p.several)
+		}
 	}
 	return dst
 }

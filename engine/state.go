@@ -69,8 +69,7 @@ type lease struct {
 	owner    string
 	ns       string
 	deadline int64               // ms of the lease clock; 0 while nothing is held
-	promised int64               // until then it lasts for connections it was tied to, and that ended; 0: none
-	pledgee  Session             // whose connections promised is for; zero for those of several, or none
+	pledges  []pledge            // until when it lasts for connections that ended; replaced, never changed
 	revoke   int64               // until when an OK renew reports that a revoke was asked for
 	holds    trie.Tree[struct{}] // path key for writes, path key 0 'R' or 'S' else
 	waits    trie.Tree[struct{}] // the queue's keys of its waiters
@@ -95,6 +94,14 @@ type binding struct {
 	grace   int64  // ms
 	spent   uint64 // one above the connection for whose end the lease was shrunk, 0: none
 	loose   bool   // it is to no connection, and never ends: it stands for more ties than a lease keeps
+}
+
+// pledge is until when a session whose connection ended may come back to a lease: others that
+// are tied to it do not shorten it to less.
+type pledge struct {
+	session Session
+	until   int64 // ms of the lease clock
+	several bool  // it is of several sessions: more than a lease keeps apart
 }
 
 // Session names a client across its connections.
@@ -172,7 +179,7 @@ type State struct {
 
 	// What follows is derived from the trees.
 	deadlines deadlines
-	callers   map[Caller]uint64                // open calls to their waiter's arrival number
+	calls     map[Session]*calls               // open calls
 	asking    map[uint64][]string              // keys of the kept answers that tell of a waiter
 	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session, or that are to be
 	queued    map[string]int                   // how many paths waiters count for, by owner
@@ -223,7 +230,7 @@ func New(cfg Config, fences Fences, owners OwnerWatch) *State {
 	}
 	return &State{
 		cfg: cfg, fences: fences, owners: owners, w: trie.NewWriter(1),
-		callers: make(map[Caller]uint64), asking: make(map[uint64][]string), queued: make(map[string]int), ties: make(map[Session]*trie.Tree[struct{}]),
+		calls: make(map[Session]*calls), asking: make(map[uint64][]string), queued: make(map[string]int), ties: make(map[Session]*trie.Tree[struct{}]),
 	}
 }
 

@@ -77,6 +77,11 @@ func NewSystem() *System {
 
 // Routes answers the routes in force. They are not changed afterwards.
 func (s *System) Routes(segments int) *wire.Routes {
+	if Planted == PlantBareRoot {
+		return wire.NewRoutes(s.version, segments, slices.DeleteFunc(sortedKeys(s.roots), func(root string) bool {
+			return strings.HasSuffix(root, ":/")
+		}))
+	}
 	return wire.NewRoutes(s.version, segments, sortedKeys(s.roots))
 }
 

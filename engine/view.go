@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/pathlockd/pathlockd/trie"
@@ -227,27 +226,6 @@ func (v *View) info(key string, h *hold) (i wire.LockInfo, ok bool) {
 		i.HasFence, i.Fence = true, h.token
 	}
 	return i, true
-}
-
-// List answers whether the owner is alive, and what it holds, in order of paths.
-func (v *View) List(owner string, domains []string) (alive bool, locks []wire.LockInfo) {
-	v.eachLease(owner, domains, func(l *lease) bool {
-		alive = true
-		l.holds.All().Ascend(func(hkey string, _ *struct{}) bool {
-			key := hkey
-			if n := len(hkey); n > 2 && hkey[n-2] == nul {
-				key += l.owner
-			}
-			if i, ok := v.info(key, v.holds.Get(key)); ok {
-				locks = append(locks, i)
-			}
-			return true
-		})
-		return true
-	})
-	// Each lease's are in order already; a nested namespace lies between its parent's.
-	slices.SortStableFunc(locks, func(a, b wire.LockInfo) int { return strings.Compare(a.Path, b.Path) })
-	return alive, locks
 }
 
 // Scan answers held locks in the order of their keys: at most max of them, whose

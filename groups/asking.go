@@ -137,22 +137,24 @@ func (s *steps) askAll(qs []*query) ([]wire.Result, *wire.Error) {
 	return results, nil
 }
 
-// askWhere asks a question of the groups where an owner is.
-func (s *steps) askWhere(what asked, owner string, domains []string) ([]wire.Result, *wire.Error) {
-	present, err := s.find(owner)
+// askWhere asks a question about an owner of the groups where that is.
+func (s *steps) askWhere(q *query) ([]wire.Result, *wire.Error) {
+	present, err := s.find(q.owner)
 	if err != nil {
 		return nil, err
 	}
 	qs := make([]*query, len(present))
 	for i, g := range present {
-		qs[i] = &query{what: what, group: g, version: s.version(), owner: owner, names: domains}
+		own := *q
+		own.group, own.version = g, s.version()
+		qs[i] = &own
 	}
 	return s.askAll(qs)
 }
 
 // any asks a question of the groups where an owner is, and whether one says yes.
 func (s *steps) any(what asked, owner string, domains []string) (bool, *wire.Error) {
-	results, err := s.askWhere(what, owner, domains)
+	results, err := s.askWhere(&query{what: what, owner: owner, names: domains})
 	return slices.ContainsFunc(results, func(res wire.Result) bool { return res.Flag }), err
 }
 

@@ -3,6 +3,8 @@ package groups
 import (
 	"encoding/binary"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -13,25 +15,30 @@ import (
 // it is done the claim says so. So a repeat does nothing once the first has answered, goes on
 // where one was cut short, and never reaches a group that its owner came to since. Where
 // namespaces are moved to meanwhile does not matter to it.
+//
+// A release of several paths is claimed also when they are in one namespace: at its repeat they may
+// be in several, or the other way round. Its claim notes the namespace of each path. A path that is
+// in another by now is not released any more: it was free when it came there, so what is held on it
+// was taken since.
 
 // claim is a keyed request on its way, or one without a key.
 type claim struct {
-	key    string   // of its parts, "" for none
-	groups []uint16 // that it goes to
-	done   bool     // it was answered before
+	key  string // of its parts, "" for none
+	plan []byte // what it is carried out on, as it was said first
+	done bool   // it was answered before
 }
 
-// claim has the call's key noted, if it has one, with the groups it goes to.
-func (s *steps) claim(groups []uint16) (c claim, err *wire.Error) {
+// claim has the call's key noted, if it has one, with what it is carried out on.
+func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.req.Key == "" {
-		return claim{groups: groups}, nil
+		return claim{plan: plan}, nil
 	}
-	res := s.propose([]command{s.claiming(engine.ClaimBegins, groupList(groups))})[0]
+	res := s.propose([]command{s.claiming(engine.ClaimBegins, plan)})[0]
 	if err := res.Err(); err != nil {
 		return c, err
 	}
 	if res.List != nil {
-		c.groups = groupsOfList(res.List.Cursor)
+		c.plan = res.List.Cursor
 	}
 	c.key, c.done = engine.PartKey(s.req.Key, res.Token), res.Status == wire.StatusOK
 	return c, nil
@@ -58,6 +65,20 @@ func (s *steps) claiming(kind uint64, plan []byte) command {
 	return command{group: wire.HomeOf(s.req.Key, s.n.cfg.GroupCount), sub: 1<<33 + kind, req: &wire.Request{
 		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind, Cursor: plan,
 	}}
+}
+
+// nsBytes is how much of a claim's plan says in which namespace a path is.
+const nsBytes = 8
+
+// appendNS adds a namespace to the plan of a release.
+func appendNS(plan []byte, ns string) []byte {
+	return binary.BigEndian.AppendUint64(plan, xxh3.HashString(ns))
+}
+
+// stays says that a path, the one at a place in the request, is in the namespace that it was in first.
+func (c *claim) stays(at int, ns string) bool {
+	plan := c.plan[min(at*nsBytes, len(c.plan)):]
+	return len(plan) >= nsBytes && binary.BigEndian.Uint64(plan) == xxh3.HashString(ns)
 }
 
 // groupList is groups as a claim has them.

@@ -164,14 +164,20 @@ func (c *fleetClient) ask(t *testing.T, req *wire.Request) wire.Result {
 	}
 }
 
-func (c *fleetClient) mustAcquire(t *testing.T, path, owner string) wire.Result {
+// insist asks again, under the same id as clients do, while the outcome is not known.
+func (c *fleetClient) insist(t *testing.T, req *wire.Request) wire.Result {
 	t.Helper()
-	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}}}
 	res := c.ask(t, req)
 	for tries := 0; res.Code == wire.DeadlineExceeded && tries < 5; tries++ {
-		c.next-- // its outcome is not known: it is asked again under its id, as clients do
+		c.next--
 		res = c.ask(t, req)
 	}
+	return res
+}
+
+func (c *fleetClient) mustAcquire(t *testing.T, path, owner string) wire.Result {
+	t.Helper()
+	res := c.insist(t, &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}}})
 	if res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Fatalf("acquire %s: %+v", path, res)
 	}

@@ -20,7 +20,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	}
 	if m.reader.group == everyGroup {
 		for _, g := range m.order {
-			g.state.Apply(c, cmd, &m.out)
+			g.apply(c, cmd)
 			g.stepped()
 		}
 		return wire.Result{}
@@ -38,7 +38,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 				return staleConnection
 			}
 		}
-		return g.state.Apply(c, cmd, &m.out)
+		return g.apply(c, cmd)
 	}
 	s, refused := m.session(c)
 	if s == nil {
@@ -48,10 +48,10 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.stands(s.highest) {
 		return m.repeat(c, g, s, old, hash)
 	}
-	if res, ok := g.state.Waiting(c, cmd, &m.out); ok {
+	if res, ok := g.waiting(c, cmd); ok {
 		return res
 	}
-	if m.told < len(m.out.Answers) { // its wait was over, and nobody had come to end it
+	if m.told < len(m.out.Answers) && engine.Planted != engine.PlantLateAnswers { // its wait was over, and nobody had come to end it
 		m.answers(c)
 		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.stands(s.highest) {
 			return m.repeat(c, g, s, old, hash)
@@ -64,7 +64,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if m.node.cfg.NoEngine {
 		res.Token, res.Namespace = int64(cmd.Caller.ID), cmd.NS
 	} else {
-		res = g.state.Apply(c, cmd, &m.out)
+		res = g.apply(c, cmd)
 	}
 	if remembered(cmd.Req, &res) {
 		m.sessions.changes(s)
@@ -181,7 +181,7 @@ func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, ha
 		return old.again(cmd.Req)
 	}
 	first := old.result()
-	res = g.state.Repeat(c, cmd, &first, &m.out)
+	res = g.repeat(c, cmd, &first)
 	now := m.answered(hash, &res)
 	if cmd.Req.Op == wire.OpAcquire && now.nothing() {
 		return res // it was granted or had a place, and is not to be taken for one that changed nothing

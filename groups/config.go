@@ -94,6 +94,7 @@ type seams struct {
 	peer    func(host string) peerConn
 	process uint64        // incarnation
 	limits  func(*limits) // what the node states other than its build's
+	beside  beside        // nil: nobody
 }
 
 // Defaults fills in what is not set, as contract.md section 14 says.

@@ -61,10 +61,12 @@ var numbers = map[string]string{
 	"queueSuffix": inFormat, "tableHold": inFormat, "tableFence": inFormat, "tableShared": inFormat,
 	"tableLease": inFormat, "tableWaiter": inFormat, "tablePolicy": inFormat, "tableEdge": inFormat,
 	"tableKept": inFormat, "tableDeparture": inFormat, "tableMark": inFormat, "tableMeta": inFormat, "rowRoot": inFormat, "rowIntent": inFormat,
-	"rowKept": inFormat, "rowMark": inFormat, "rowMeta": inFormat,
+	"bucketSlots": inFormat, "timerKinds": inFormat, "rowKept": inFormat, "rowMark": inFormat, "rowMeta": inFormat,
 
 	// How things are kept in memory, and the bugs of laboratory builds.
 	"timeLease": elsewher, "timeWaiter": elsewher, "timeEdge": elsewher, "timeKept": elsewher,
+	"smallBucket": elsewher, "PlantInOneStep": elsewher, "PlantBareRoot": elsewher, "PlantNoGap": elsewher,
+	"stepApply": elsewher, "stepWaits": elsewher, "stepRepeat": elsewher, "stepExpire": elsewher,
 	"spareTimers": elsewher, "slackTimes": elsewher, "noPlace": elsewher, "everything": elsewher,
 	"classWrite": elsewher, "classRead": elsewher, "classGhost": elsewher, "classWait": elsewher,
 	"Planted": elsewher, "plantedLag": elsewher, "PlantStaleRead": elsewher, "PlantTokenReuse": elsewher,
@@ -73,6 +75,7 @@ var numbers = map[string]string{
 	"PlantNodeLimits": elsewher, "PlantSessionRows": elsewher, "PlantLateAnswers": elsewher,
 	"PlantGivenUpRoot": elsewher, "PlantOutOfLine": elsewher, "PlantFoldedAway": elsewher, "PlantHeldForGood": elsewher,
 	"PlantUntied": elsewher, "PlantKeysStay": elsewher, "PlantFalseLost": elsewher, "PlantRevived": elsewher,
+	"PlantLateBound": elsewher, "PlantEarlyBind": elsewher, "PlantAnyStride": elsewher, "PlantOwnQueue": elsewher,
 	"PlantForgotten": elsewher, "PlantPolledPlace": elsewher, "PlantLoosePermit": elsewher, "PlantAnyToken": elsewher,
 	"carriedLook": elsewher, // of reads
 

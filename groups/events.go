@@ -71,6 +71,19 @@ func (h *hub) stream(log uint64) *stream {
 	return s
 }
 
+// behind is the ordinal of a place that is behind all events of its entry, however many these
+// are: of an entry whose events are not known here.
+const behind = 1<<32 - 1
+
+// whole says that a place is not in the middle of an entry's events: it is behind them, or there
+// were none.
+func whole(p wire.Position) bool { return p.Ordinal == 0 || p.Ordinal == behind }
+
+// passed says that who stands at a place of a log may have missed something before another one.
+func passed(at, before wire.Position) bool {
+	return after(before, at) && (at.Index < before.Index || !whole(at))
+}
+
 // after orders two places of one log.
 func after(a, b wire.Position) bool {
 	return a.Index > b.Index || a.Index == b.Index && a.Ordinal > b.Ordinal
@@ -84,8 +97,10 @@ func (h *hub) publish(log, index uint64, events []engine.Event) {
 	if index <= s.at.Index {
 		return // a new replica on its way to where another node's took us already
 	}
-	s.at = wire.Position{Log: log, Index: index}
 	h.moved = true
+	if len(events) == 0 {
+		s.at = wire.Position{Log: log, Index: index}
+	}
 	for i := range events {
 		at := wire.Position{Log: log, Index: index, Ordinal: uint64(i) + 1}
 		h.owed(events[i].Owner)
@@ -187,7 +202,7 @@ func (h *hub) open(log, index uint64) bool {
 	if index <= s.at.Index {
 		return false
 	}
-	s.at = wire.Position{Log: log, Index: index}
+	s.at = wire.Position{Log: log, Index: index, Ordinal: behind}
 	s.since, s.recent, s.owners = s.at, nil, make(map[string][]uint64)
 	return true
 }
@@ -197,7 +212,9 @@ func (h *hub) missed(log, index uint64) {
 	h.mu.Lock()
 	opened := h.open(log, index)
 	if opened {
-		h.gap()
+		if engine.Planted != engine.PlantNoGap {
+			h.gap()
+		}
 		h.logs[log].jump(log)
 	}
 	h.mu.Unlock()

@@ -100,11 +100,11 @@ func (f *fleet) writes(n *Node) {
 	for _, shard := range slices.Sorted(maps.Keys(f.paths())) {
 		path := f.paths()[shard]
 		c.mustAcquire(t, path, "o")
-		if res := c.ask(t, release("o", path)); res.Code != wire.OK {
+		if res := c.insist(t, release("o", path)); res.Code != wire.OK {
 			t.Errorf("release %s through %s: %+v", path, n.id.NodeID, res)
 		}
 	}
-	if res := c.ask(t, &wire.Request{Op: wire.OpIncrToken}); res.Code != wire.OK {
+	if res := c.insist(t, &wire.Request{Op: wire.OpIncrToken}); res.Code != wire.OK {
 		t.Errorf("a token through %s: %+v", n.id.NodeID, res)
 	}
 }
@@ -126,15 +126,18 @@ func TestShortOfDisk(t *testing.T) {
 	f.each(3, f.writes)
 	c := newFleetClient(full)
 	c.mustAcquire(t, strings.TrimSuffix(f.paths()[firstLogShard], "x")+"y", "renewer")
-	if res := c.ask(t, &wire.Request{Op: wire.OpRenew, Owner: "renewer", TTLMillis: 60_000}); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := c.insist(t, &wire.Request{Op: wire.OpRenew, Owner: "renewer", TTLMillis: 60_000}); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Errorf("a renewal through it, of what others lead: %+v", res)
 	}
 	f.rounds(3)
 	f.ledBy("the others lead, and go on", others...)
 
-	doc := f.rigOn(0).session().status()
 	want := full.id.NodeID + " has 42 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and others lead in its place: make room there"
-	if !doc.Healthy || !slices.Equal(doc.Problems, []string{want}) {
+	var doc *wire.ClusterStatus
+	if !within(fleetPatience, 100*time.Millisecond, func() bool { // a busy machine may have others for a moment
+		doc = f.rigOn(0).session().status()
+		return doc.Healthy && slices.Equal(doc.Problems, []string{want})
+	}) {
 		t.Errorf("healthy %v, problems %q, want %q", doc.Healthy, doc.Problems, want)
 	}
 	if ok, detail := full.Health(); ok || !strings.Contains(detail, "disk_reserve_bytes") {
@@ -179,7 +182,10 @@ func TestShortOfDisk(t *testing.T) {
 	f.until("it leads again", func() bool { return len(full.ledLogs()) > 0 })
 	f.settle(3)
 	f.each(3, f.writes)
-	if doc := f.rigOn(0).session().status(); len(doc.Problems) > 0 {
+	if !within(fleetPatience, 100*time.Millisecond, func() bool {
+		doc = f.rigOn(0).session().status()
+		return len(doc.Problems) == 0
+	}) {
 		t.Errorf("problems when there is room: %q", doc.Problems)
 	}
 }

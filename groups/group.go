@@ -1,6 +1,9 @@
 package groups
 
-import "github.com/pathlockd/pathlockd/engine"
+import (
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
 
 // group is one virtual group hosted by a log.
 type group struct {
@@ -54,6 +57,72 @@ func (g *group) OwnerWent(owner string) {
 	if len(p.groups) == 0 {
 		delete(g.m.owners, owner)
 	}
+}
+
+// beside is told of all that is done with a group's state, where tests want it: nil in a real node.
+type beside interface {
+	// did says that a step was taken, and what was said of it: first is what a repeat was answered
+	// before, cmd nil when things ended with time.
+	did(g *group, c engine.Clock, cmd *engine.Command, how step, first *wire.Result, res wire.Result, said *engine.Output)
+}
+
+// step is what is done with a command.
+type step uint8
+
+const (
+	stepApply  step = iota // it is carried out
+	stepWaits              // what it asked before waits still
+	stepRepeat             // it was answered before
+	stepExpire             // there is none
+)
+
+// said is how much a group's log has said in the entry in hand.
+type said struct{ events, answers int }
+
+func (g *group) said() said { return said{len(g.m.out.Events), len(g.m.out.Answers)} }
+
+// since is what was said after that.
+func (g *group) since(s said) *engine.Output {
+	return &engine.Output{Events: g.m.out.Events[s.events:], Answers: g.m.out.Answers[s.answers:]}
+}
+
+// apply carries a command out.
+func (g *group) apply(c engine.Clock, cmd *engine.Command) wire.Result {
+	since := g.said()
+	res := g.state.Apply(c, cmd, &g.m.out)
+	if b := g.m.beside; b != nil {
+		b.did(g, c, cmd, stepApply, nil, res, g.since(since))
+	}
+	return res
+}
+
+// waiting answers a command whose first asking waits still, ok false if it does not.
+func (g *group) waiting(c engine.Clock, cmd *engine.Command) (res wire.Result, ok bool) {
+	since := g.said()
+	if res, ok = g.state.Waiting(c, cmd, &g.m.out); ok && g.m.beside != nil {
+		g.m.beside.did(g, c, cmd, stepWaits, nil, res, g.since(since))
+	}
+	return res, ok
+}
+
+// repeat answers a command that was answered before.
+func (g *group) repeat(c engine.Clock, cmd *engine.Command, first *wire.Result) wire.Result {
+	since := g.said()
+	res := g.state.Repeat(c, cmd, first, &g.m.out)
+	if b := g.m.beside; b != nil {
+		b.did(g, c, cmd, stepRepeat, first, res, g.since(since))
+	}
+	return res
+}
+
+// expire ends about so many things with time, and answers how many.
+func (g *group) expire(c engine.Clock, budget int) int {
+	since := g.said()
+	cost := g.state.ExpireSome(c, &g.m.out, budget)
+	if b := g.m.beside; b != nil {
+		b.did(g, c, nil, stepExpire, nil, wire.Result{}, g.since(since))
+	}
+	return cost
 }
 
 // stepped takes note of a step of the group.

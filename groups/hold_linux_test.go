@@ -3,9 +3,10 @@ package groups
 import (
 	"fmt"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -54,10 +55,12 @@ func BenchmarkLongestHold(b *testing.B) {
 		f()
 		longest = max(longest, threadTime(b)-began)
 	}
+	most := make(map[string]time.Duration) // the leases are there once
 	during := func(what string, f func()) {
 		longest = 0
 		f()
-		b.ReportMetric(float64(longest.Microseconds())/1e3, what+"-ms")
+		most[what] = max(most[what], longest)
+		b.ReportMetric(float64(most[what].Microseconds())/1e3, what+"-ms")
 	}
 	encode := func(im *sessionImage) {
 		for whole := false; !whole; {
@@ -105,10 +108,9 @@ func BenchmarkLongestHold(b *testing.B) {
 // threadTime is what this thread took of the processor so far.
 func threadTime(b *testing.B) time.Duration {
 	b.Helper()
-	const thisThread = 1
-	var use syscall.Rusage
-	if err := syscall.Getrusage(thisThread, &use); err != nil {
+	var used unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used); err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+	return time.Duration(used.Nano())
 }

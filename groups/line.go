@@ -82,7 +82,7 @@ func errandOf(r *wire.Routes, req *wire.Request) (e errand, ok bool, err *wire.E
 		return errand{ns, len(ns)}, true, nil
 	case wire.OpRelease:
 		ns, one := oneNamespace(r, req.Releases)
-		return errand{ns, len(ns)}, one && !req.DelWait, nil
+		return errand{ns, len(ns)}, one && !req.DelWait && (req.Key == "" || len(req.Releases) == 1), nil // else claims.go
 	case wire.OpRenew:
 		if len(req.Domains) == 1 && strings.IndexByte(req.Domains[0], ':') >= 0 {
 			ns := r.Resolve(req.Domains[0])
@@ -229,7 +229,7 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 		return false
 	}
 	if _, over := n.waits.ended(p); p.waits && over {
-		*res = cancelledInMove
+		*res = cancelledInMove(p.session)
 		return false
 	}
 	if ln.stops(p.op) {
@@ -278,8 +278,17 @@ func (ln *line) acquires(p *part) bool {
 	return slices.ContainsFunc(ln.held, before)
 }
 
-// cancelledInMove answers a wait that was ended while it was held back.
-var cancelledInMove = wire.Result{Code: wire.Cancelled, Message: "the waiting acquire was cancelled"}
+// cancelledInMove answers a wait that was ended while it was held back. It took nothing on this
+// connection; what became of it on an earlier one of its session no log was asked.
+func cancelledInMove(s *wire.Session) (res wire.Result) {
+	if s.Epoch > 1 {
+		res.Fail(wire.Errorf(wire.DeadlineExceeded,
+			"the waiting acquire was cancelled while its namespace was being moved; what became of it on an earlier connection is not known"))
+		return res
+	}
+	res.Fail(wire.Errorf(wire.Cancelled, "the waiting acquire was cancelled"))
+	return res
+}
 
 // connectionOver answers what had not been sent on its way when its connection ended.
 var connectionOver = wire.Result{Code: wire.Cancelled, Message: "the connection ended; nothing was done"}
@@ -287,7 +296,9 @@ var connectionOver = wire.Result{Code: wire.Cancelled, Message: "the connection 
 // stops says that a request of a connection that ended is not sent on its way: whatever it took
 // would come after the end of the connection, which nobody tells again. It is called under the
 // lock, and the end is told after that (Node.Closed).
-func (ln *line) stops(op wire.Op) bool { return ln.over && op != wire.OpRelease }
+func (ln *line) stops(op wire.Op) bool {
+	return ln.over && op != wire.OpRelease && engine.Planted != engine.PlantLateBound
+}
 
 // end notes that the connection ended.
 func (ln *line) end() {

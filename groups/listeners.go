@@ -29,13 +29,61 @@ type listener struct {
 	resumes bool          // it began with a cursor
 	replays bool          // what came before is being told to it, without the lock
 	later   []recentEvent // that it is to be told after that
-	lost    bool          // they were too many
+	lost    bool          // they were too many, or there is a gap before them
 }
 
 // shared is a connection with subscriptions.
+//
+// Progress counts for all subscriptions of a connection. So it is told only when each of them
+// knows of every gap and was told what it asked to have again: who came back with that cursor
+// would never hear of it.
 type shared struct {
-	subs  int
-	round uint64 // in which it was told progress
+	subs    int
+	replays int    // of them, to which what came before is being told
+	gap     uint64 // the last of the hub's that one of them was told of
+	told    int    // how many were
+	round   uint64 // in which it was told progress
+}
+
+// ready says that the connection may be told progress.
+func (c *shared) ready(gaps uint64) bool {
+	return c.replays == 0 && c.gap == gaps && c.told == c.subs
+}
+
+// knows takes note that a listener was told of so many gaps.
+func (l *listener) knows(gaps uint64) {
+	if c := l.conn; c != nil {
+		if l.gaps == c.gap {
+			c.told--
+		}
+		if gaps > c.gap {
+			c.gap, c.told = gaps, 0
+		}
+		if gaps == c.gap {
+			c.told++
+		}
+	}
+	l.gaps = gaps
+}
+
+// forgets takes note that it is to be told of the last gap again.
+func (l *listener) forgets(gaps uint64) {
+	if c := l.conn; c != nil && l.gaps == c.gap {
+		c.told--
+	}
+	l.gaps = gaps - 1
+}
+
+// replaying takes note that what came before is being told to a listener, or is no more.
+func (l *listener) replaying(is bool) {
+	if l.conn != nil && is != l.replays {
+		if is {
+			l.conn.replays++
+		} else {
+			l.conn.replays--
+		}
+	}
+	l.replays = is
 }
 
 func newListeners() listeners {
@@ -48,11 +96,16 @@ func (s *listeners) add(sub *wire.Subscription, gaps uint64) *listener {
 	own := s.by[sub.Owner]
 	l := &listener{sub: sub, slot: len(s.all), own: len(own), gaps: gaps}
 	if sub.Conn != nil {
-		if l.conn = s.conns[sub.Conn]; l.conn == nil {
-			l.conn = new(shared)
-			s.conns[sub.Conn] = l.conn
+		c := s.conns[sub.Conn]
+		if c == nil {
+			c = &shared{gap: gaps}
+			s.conns[sub.Conn] = c
 		}
-		l.conn.subs++
+		if c.subs++; gaps > c.gap {
+			c.gap, c.told = gaps, 0
+		}
+		c.told++ // there is no later gap than those that it begins behind
+		l.conn = c
 	}
 	s.of[sub], s.all, s.by[sub.Owner] = l, append(s.all, l), append(own, l)
 	return l
@@ -80,9 +133,14 @@ func (s *listeners) remove(sub *wire.Subscription) {
 	if l.conn == nil {
 		return
 	}
+	l.replaying(false)
+	if l.gaps == l.conn.gap {
+		l.conn.told--
+	}
 	if l.conn.subs--; l.conn.subs == 0 {
 		delete(s.conns, sub.Conn)
 	}
+	l.conn = nil
 }
 
 // atOnce is how many listeners are told something under one hold of the hub's lock.
@@ -108,7 +166,7 @@ func (h *hub) each(f func(l *listener, cursor []wire.Position)) {
 // tellGap tells a listener of the gap that it was not told of yet.
 func (h *hub) tellGap(l *listener, cursor []wire.Position) {
 	if l.gaps != h.gaps && !l.replays {
-		l.gaps = h.gaps
+		l.knows(h.gaps)
 		l.sub.Sink.Gap(l.sub, cursor)
 	}
 }
@@ -116,10 +174,15 @@ func (h *hub) tellGap(l *listener, cursor []wire.Position) {
 // tellGaps tells everybody.
 func (h *hub) tellGaps() { h.each(h.tellGap) }
 
-// owed tells who is about to be told of an event what it has to know before.
+// owed tells who is about to be told of an event what it has to know before. To whom what came
+// before is being told still, hears of the gap after that, and of nothing else that came since.
 func (h *hub) owed(owner string) {
 	for _, l := range h.subs.by[owner] {
-		if l.gaps != h.gaps && !l.replays {
+		switch {
+		case l.gaps == h.gaps:
+		case l.replays:
+			l.lost = true
+		default:
 			h.tellGap(l, h.cursor())
 		}
 	}
@@ -136,7 +199,8 @@ func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
 		return from
 	}
 	again, gap := h.replay(sub)
-	l.resumes, l.replays = sub.From != nil, true
+	l.resumes = sub.From != nil
+	l.replaying(true)
 	h.mu.Unlock()
 	if gap {
 		sub.Sink.Gap(sub, from)
@@ -164,7 +228,7 @@ func (h *hub) replay(sub *wire.Subscription) (again []recentEvent, gap bool) {
 	}
 	for log, s := range h.logs {
 		p := from[log]
-		gap = gap || after(s.since, p) || after(p, s.at)
+		gap = gap || passed(p, s.since) || p.Index > s.at.Index
 		again = s.of(sub.Owner, p, again)
 	}
 	return again, gap
@@ -176,10 +240,12 @@ func (h *hub) caughtUp(l *listener) (again []recentEvent, more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l.lost {
-		l.later, l.lost, l.gaps = nil, false, h.gaps-1
+		l.later, l.lost = nil, false
+		l.forgets(h.gaps)
 	}
 	if again, l.later = l.later, nil; len(again) == 0 {
-		l.replays, l.sub.From = false, h.ahead(l.sub.From)
+		l.replaying(false)
+		l.sub.From = h.ahead(l.sub.From)
 		h.tellGap(l, h.cursor())
 	}
 	return again, l.replays
@@ -226,7 +292,10 @@ func (h *hub) progress() {
 		case l.replays:
 		case l.conn == nil:
 			l.sub.Sink.Progress(l.sub, cursor)
-		case l.conn.round != round:
+		case l.conn.round == round:
+		case !l.conn.ready(h.gaps):
+			h.moved = true // it is told the next time, if not by the last of its subscriptions
+		default:
 			l.conn.round = round
 			l.sub.Conn.Progress(cursor)
 		}

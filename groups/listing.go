@@ -3,12 +3,14 @@ package groups
 import (
 	"encoding/binary"
 	"slices"
-	"strings"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// list answers what an owner holds, in order of paths.
+// list answers what an owner holds, in the order of engine.Owned: a page of it, or all when no page
+// was asked for. Each group is asked for as much as a page takes, and for one lock more, which
+// says that there is another page.
 func (s *steps) list() (res wire.Result, err *wire.Error) {
 	after, err := decodeListCursor(s.req.Cursor)
 	if err != nil {
@@ -17,56 +19,50 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 	if err := s.caughtUpIn(); err != nil {
 		return res, err
 	}
-	results, err := s.askWhere(askList, s.req.Owner, s.names())
+	page := min(int(s.req.Page), wire.MaxDumpPage)
+	q := query{what: askList, owner: s.req.Owner, names: s.names(), after: string(after)}
+	if page > 0 {
+		q.page = page + 1
+	}
+	results, err := s.askWhere(&q)
 	res.List = new(wire.List)
 	for i := range results {
 		res.Flag = res.Flag || results[i].Flag
 		res.List.Infos = append(res.List.Infos, results[i].List.Infos...)
 	}
-	slices.SortFunc(res.List.Infos, byPath)
-	s.pageOf(&res, after)
+	slices.SortFunc(res.List.Infos, func(a, b wire.LockInfo) int { return engine.PlaceOf(&a).Compare(engine.PlaceOf(&b)) })
+	if res.Done = page == 0 || len(res.List.Infos) <= page; !res.Done {
+		res.List.Infos = res.List.Infos[:page]
+		res.List.Cursor = append([]byte{listCursorFormat}, appendPlace(nil, &res.List.Infos[page-1])...)
+	}
 	return res, err
 }
 
-func byPath(a, b wire.LockInfo) int {
-	if c := strings.Compare(a.Path, b.Path); c != 0 {
-		return c
-	}
-	return int(a.Mode) - int(b.Mode)
-}
-
-// pageOf leaves of an owner's locks those of the page that was asked for; all of them when
-// none was.
-func (s *steps) pageOf(res *wire.Result, after *wire.LockInfo) {
-	all := res.List.Infos
-	if after != nil {
-		i, found := slices.BinarySearchFunc(all, *after, byPath)
-		if found {
-			i++
-		}
-		all = all[i:]
-	}
-	page := min(int(s.req.Page), wire.MaxDumpPage)
-	if res.Done = page == 0 || len(all) <= page; !res.Done {
-		all = all[:page]
-		last := &all[page-1]
-		res.List.Cursor = append([]byte{listCursorFormat, byte(last.Mode)}, last.Path...)
-	}
-	res.List.Infos = all
-}
-
-// listCursorFormat is the first byte of the cursor of an owner's locks, which goes on with
-// mode and path of the last that was told.
+// listCursorFormat is the first byte of the cursor of an owner's locks, which goes on with the
+// place of the last that was told.
 const listCursorFormat = 2
 
-func decodeListCursor(b []byte) (*wire.LockInfo, *wire.Error) {
+func decodeListCursor(b []byte) ([]byte, *wire.Error) {
 	switch {
 	case len(b) == 0:
 		return nil, nil
 	case len(b) < 3 || b[0] != listCursorFormat:
 		return nil, wire.Errorf(wire.InvalidArgument, "cursor: is not one that list_owner_locks gave out")
 	}
-	return &wire.LockInfo{Mode: wire.Mode(b[1]), Path: string(b[2:])}, nil
+	return b[1:], nil
+}
+
+// appendPlace appends a lock's place among those of its owner: its mode and its path.
+func appendPlace(b []byte, i *wire.LockInfo) []byte {
+	return append(append(b, byte(i.Mode)), i.Path...)
+}
+
+// placeOf is the inverse of appendPlace; what is none comes before all locks.
+func placeOf(s string) engine.Owned {
+	if len(s) < 2 {
+		return engine.Owned{}
+	}
+	return engine.Owned{Mode: wire.Mode(s[0]), Path: s[1:]}
 }
 
 // cursorFormat is the first byte of a listing's cursor, which goes on with the

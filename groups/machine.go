@@ -47,7 +47,8 @@ type machine struct {
 	commands uint64 // since the last checkpoint
 	owners   map[string]*presence
 	out      engine.Output
-	told     int // of out.Answers, how many were given
+	beside   beside // nil, but in tests
+	told     int    // of out.Answers, how many were given
 	done     []engine.Done
 	reader   batchReader
 	flush    repliers
@@ -75,6 +76,9 @@ type machine struct {
 
 func newMachine(n *Node, shard, replica uint64) *machine {
 	m := &machine{node: n, shard: shard, replica: replica, store: n.store, log: n.log.With("log", shard), clock: n.clock, closed: make(chan struct{})}
+	if s := n.cfg.seams; s != nil {
+		m.beside = s.beside
+	}
 	m.empty()
 	return m
 }
@@ -251,7 +255,7 @@ func (m *machine) expire(c engine.Clock) {
 	for i := range m.order {
 		g := m.order[(int(m.number%uint64(len(m.order)))+i)%len(m.order)] // each has its turn
 		if budget > 0 && g.due != 0 && g.due <= c.Now {
-			budget -= g.state.ExpireSome(c, &m.out, budget)
+			budget -= g.expire(c, budget)
 			g.stepped()
 		}
 	}

@@ -202,6 +202,26 @@ func TestHeldBackInTime(t *testing.T) {
 	}
 }
 
+// TestCancelledInMove: a wait that is cancelled while its namespace is being moved got nothing, and
+// is answered so; unless it was asked on an earlier connection too, where it may have.
+func TestCancelledInMove(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	r.frozen("h:/a/b", "h:/a")
+	for i, want := range []wire.Code{wire.Cancelled, wire.DeadlineExceeded} {
+		epoch := uint64(i + 1)
+		c.session = &wire.Session{ID: c.session.ID, Epoch: epoch, Window: 16}
+		req, id := write("o", "h:/a/b/x", time.Hour), r.next.Add(1)
+		req.Flags = wire.FlagWait
+		call := c.start(id, req)
+		eventually(t, "it is held back", func() bool { return r.node.moves.count.Load() == 1 })
+		r.node.Cancel(c.session, id)
+		if res := call.get(t, "the wait"); res.Code != want || res.Cause != wire.CauseNone {
+			t.Errorf("on connection %d of its session the wait is answered %+v, want %v", epoch, res, want)
+		}
+	}
+}
+
 // TestNestedRootReads: reads in a namespace of its own inside a subtree that moves go on.
 func TestNestedRootReads(t *testing.T) {
 	r := newRig(t, nil)

@@ -10,18 +10,35 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// release gives back paths of several namespaces, or the owner's wait edge with
-// them.
+// release gives back paths of several namespaces, or several with a key, or the owner's wait edge
+// with them.
 func (s *steps) release() (res wire.Result, err *wire.Error) {
-	c, err := s.claim(nil)
+	if s.req.Key != "" {
+		// What its claim says of namespaces is said for good: by routes that know every one in
+		// which the owner took something before it asked.
+		s.only = map[uint64]bool{systemShard: true}
+		if err = s.caughtUp(); err != nil {
+			return res, err
+		}
+	}
+	s.routes = s.n.routes.Load()
+	var names []string
+	var plan []byte
+	for _, rel := range s.req.Releases {
+		names = append(names, s.routes.Resolve(rel.Path))
+		plan = appendNS(plan, names[len(names)-1])
+	}
+	c, err := s.claim(plan)
 	if err != nil || c.done {
 		return res, err
 	}
 	var cmds []command
 	at := make(map[string]int)
-	s.routes = s.n.routes.Load()
-	for _, rel := range s.req.Releases {
-		ns := s.routes.Resolve(rel.Path)
+	for place, rel := range s.req.Releases {
+		ns := names[place]
+		if !c.stays(place, ns) {
+			continue
+		}
 		i, ok := at[ns]
 		if !ok {
 			i = len(cmds)
@@ -96,13 +113,14 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
-	c, err := s.claim(present)
+	c, err := s.claim(groupList(present))
 	if err != nil || c.done {
 		return res, err
 	}
-	by := s.byGroup(s.domains(), c.groups)
+	groups := groupsOfList(c.plan)
+	by := s.byGroup(s.domains(), groups)
 	var cmds []command
-	for _, g := range c.groups {
+	for _, g := range groups {
 		if len(s.req.Domains) > 0 && by[g] == nil {
 			continue
 		}
@@ -194,11 +212,11 @@ func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
-	c, err := s.claim(present)
+	c, err := s.claim(groupList(present))
 	if err != nil || c.done {
 		return res, err
 	}
-	if err = s.each(c.groups, &wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: c.key}); err == nil {
+	if err = s.each(groupsOfList(c.plan), &wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: c.key}); err == nil {
 		err = s.home(&wire.Request{Op: wire.OpKillNotice, Owner: s.req.Owner, Key: c.key})
 	}
 	return res, s.ends(c, err)

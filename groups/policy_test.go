@@ -105,6 +105,34 @@ func testPolicies(t *testing.T, r *rig) {
 	}, wire.InvalidArgument)
 }
 
+// TestRootOfAHandler: a namespace that is set on a bare handler holds all of it.
+func TestRootOfAHandler(t *testing.T) { onBoth(t, testRootOfAHandler) }
+
+func testRootOfAHandler(t *testing.T, r *rig) {
+	c := r.session()
+	c.must(setPolicy("pool:/", wire.Semaphore))
+	for _, path := range []string{"pool:/db", "pool:/db/main", "pool:/x"} {
+		if ns := c.namespaceOf(path); ns != "pool:/" {
+			t.Errorf("%s is in %s", path, ns)
+		}
+	}
+	permit := func(owner, path string) *wire.Request {
+		req := write(owner, path, time.Hour)
+		req.Locks[0].Permits = 2
+		return req
+	}
+	for i, want := range []wire.Status{wire.StatusOK, wire.StatusOK, wire.StatusQueued} {
+		if res := c.ask(permit(fmt.Sprint("o", i), "pool:/db")); res.Code != wire.OK || res.Status != want || res.Namespace != "pool:/" {
+			t.Errorf("holder %d of two: %+v", i+1, res)
+		}
+	}
+	both := permit("b", "pool:/x")
+	both.Locks = append(both.Locks, permit("b", "pool:/y").Locks...)
+	if res := c.must(both); res.Namespace != "pool:/" {
+		t.Errorf("across top segments: %+v", res)
+	}
+}
+
 // TestMoveTellsWaiters says that who waits in a subtree that is moved is told.
 func TestMoveTellsWaiters(t *testing.T) {
 	r := newRig(t, nil)

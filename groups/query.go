@@ -55,7 +55,7 @@ type query struct {
 	ns      string
 	path    string
 	owner   string   // the blocker of askBlocking
-	after   string   // where askScan goes on
+	after   string   // where askScan and askList go on
 	names   []string // domains or paths
 }
 
@@ -166,7 +166,7 @@ func look(v *engine.View, q *query) (res wire.Result) {
 			return res
 		}
 		res.List = new(wire.List)
-		res.Flag, res.List.Infos = v.List(q.owner, q.names)
+		res.Flag, res.List.Infos = v.Alive(q.owner, q.names), v.Owned(q.owner, q.names, placeOf(q.after), q.page)
 	case askScan:
 		res.List = new(wire.List)
 		var last string

@@ -6,23 +6,25 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// What ends something of an owner wherever it is, and is asked again on a later connection.
+// What ends or ties something of an owner wherever it is, and is asked again on a later connection.
 //
 // A log refuses what comes from an earlier connection of a session than the latest that it
 // has seen (session.go). A request that is one command goes to the same log when it is asked
 // again, and so what became of the copy that was left behind is decided there. What is about
 // an owner is looked up first, by the copy and by the repeat; the repeat may find nothing to
 // do, and be answered, while the copy is looking still. What it found later it would do after
-// the answer: it would end locks that were taken since. So before such a request is carried
-// out on a connection that is not its session's first, every log that it may have to do with
-// is told of the connection, once.
+// the answer: it would end locks that were taken since, or tie them to a connection that is gone.
+// So before such a request is carried out that was asked on an earlier connection of its session,
+// every log is told of the connection, once: whichever namespaces it names, as they may have been
+// moved to where the copy looks.
 //
-// Renewals, binds and unbinds end nothing, are what a client asks first when it comes back, and
+// A bind ties what there is before that (ties.go), and those of a client that comes back are new ones.
+// Renewals and unbinds end nothing, are what a client asks first when it comes back, and
 // must not hang on logs that its owner has nothing in: what they are carried out in is told by
 // them.
 
 // resumed has this node's replicas catch up, and the logs know of the call's connection before
-// that, as far as it needs them to.
+// that, if it needs them to.
 func (s *steps) resumed(caughtUp func() *wire.Error) *wire.Error {
 	for {
 		if err := caughtUp(); err != nil {
@@ -39,19 +41,18 @@ func (s *steps) resumed(caughtUp func() *wire.Error) *wire.Error {
 // says whether there were any.
 func (s *steps) resume() (told bool, _ *wire.Error) {
 	switch s.c.Op {
-	case wire.OpReleaseAll, wire.OpForceRelease, wire.OpRequestRevoke:
+	case wire.OpReleaseAll, wire.OpForceRelease, wire.OpRequestRevoke, wire.OpBind:
 	default:
 		return false, nil
 	}
-	if s.c.Session.Epoch <= 1 {
-		return false, nil
+	if s.c.Session.Epoch <= 1 || s.c.Session.First != 0 && s.c.ID > s.c.Session.First {
+		return false, nil // it was asked on no other connection
 	}
 	ln := lineOf(s.c.Session)
-	only := s.n.logsOf(s.domains())
 	var logs []*shardLog
 	ln.mu.Lock()
 	for _, l := range s.n.ordered() {
-		if l.shard != systemShard && !ln.resumed[l.shard] && (only == nil || only[l.shard]) {
+		if l.shard != systemShard && !ln.resumed[l.shard] {
 			logs = append(logs, l)
 		}
 	}

@@ -90,3 +90,74 @@ func TestRenewBesideAStuckLog(t *testing.T) {
 		t.Error("a renewal on the next connection waits for a log with which it has nothing to do")
 	}
 }
+
+// TestCopyMeetsMove: nor is the copy carried out in the log to which the namespace that the request
+// names has been moved since.
+func TestCopyMeetsMove(t *testing.T) {
+	r := newRig(t, nil)
+	_, root := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/a%d/b", i) })
+	c, holder := r.session(), r.session()
+	first := c.session
+	all := &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Domains: []string{root}}
+	c.session = &wire.Session{ID: first.ID, Epoch: 2, Window: first.Window}
+	id := r.next.Add(1)
+	if res := c.start(id, all).get(t, "the repeat"); res.Code != wire.OK {
+		t.Fatalf("%+v", res)
+	}
+	holder.must(setPolicy(root, wire.RecursiveRW))
+	token := holder.must(write("o", root+"/x", time.Hour)).Token
+	c.session = first
+	if res := c.start(id, all).get(t, "the copy"); res.Code != wire.Aborted {
+		t.Errorf("the copy is answered %v %q", res.Code, res.Message)
+	}
+	if res := holder.must(write("o", root+"/x", time.Hour)); res.Token != token {
+		t.Errorf("it ended a lock that was taken after it was answered")
+	}
+}
+
+// TestNewOnALaterConnection: what was not asked on an earlier connection, and names its domains, does not
+// wait for a log that it has nothing to do with; a repeat does.
+func TestNewOnALaterConnection(t *testing.T) {
+	h := newHalted(t, 2*time.Second)
+	c := h.session()
+	asked := h.next.Add(1)
+	c.session = &wire.Session{ID: c.session.ID, Epoch: 2, First: h.next.Add(1), Window: 256}
+	all := func(id uint64) wire.Result {
+		req := &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Domains: []string{c.namespaceOf(h.other)}}
+		return c.start(id, req).get(t, "release_all")
+	}
+	c.must(write("o", h.other, time.Hour))
+	if res := all(h.next.Add(1)); res.Code != wire.OK {
+		t.Errorf("a new request is answered %v %q", res.Code, res.Message)
+	}
+	if owner := c.inspect(h.other).Owner; owner != "" {
+		t.Errorf("it is held by %q", owner)
+	}
+	if res := all(asked); res.Code != wire.Unavailable {
+		t.Errorf("a repeat is answered %v %q", res.Code, res.Message)
+	}
+}
+
+// TestCopyOfABind: nor does the copy of a bind tie to the connection that is gone what another session
+// of its owner took since.
+func TestCopyOfABind(t *testing.T) {
+	r := newRig(t, nil)
+	c, holder := r.session(), r.session()
+	first := c.session
+	bind := &wire.Request{Op: wire.OpBind, Owner: "o", GraceMillis: 100, Flags: wire.FlagBind}
+	c.session = &wire.Session{ID: first.ID, Epoch: 2, Window: first.Window}
+	id := r.next.Add(1)
+	if res := c.start(id, bind).get(t, "the repeat"); res.Code != wire.OK {
+		t.Fatalf("%+v", res)
+	}
+	token := holder.must(write("o", "h:/a/x", time.Hour)).Token
+	c.session = first
+	if res := c.start(id, bind).get(t, "the copy"); res.Code != wire.Aborted {
+		t.Errorf("the copy is answered %v %q", res.Code, res.Message)
+	}
+	r.node.Closed(first, true, false)
+	time.Sleep(5 * pause) // the grace is 100 ms
+	if res := holder.must(write("o", "h:/a/x", time.Hour)); res.Token != token {
+		t.Error("a lock that was taken after the repeat was answered ended with the connection of the copy")
+	}
+}

@@ -205,7 +205,8 @@ func (n *Node) Cancel(s *wire.Session, id uint64) {
 		w, ok = n.waits.end(engine.Caller{Session: engine.Session(s.ID), ID: id})
 	}
 	ln.mu.Unlock()
-	answerAll(held, &cancelledInMove)
+	res := cancelledInMove(s)
+	answerAll(held, &res)
 	if ok {
 		n.endWait(w)
 	}

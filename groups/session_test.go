@@ -388,6 +388,8 @@ func TestAnotherUnderTheIDOfAWait(t *testing.T) {
 		"another owner":   func(req *wire.Request) { req.Owner = "v" },
 		"more to release": func(req *wire.Request) { req.Releases = []wire.ReleaseRequest{{Path: "h:/a/y"}} },
 		"does not wait":   func(req *wire.Request) { req.Flags = 0 },
+		"a release":       func(req *wire.Request) { *req = *release("holder", "h:/a/x") },
+		"a renewal":       func(req *wire.Request) { *req = wire.Request{Op: wire.OpRenew, Owner: "holder", TTLMillis: 1} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBare(t, firstLogShard, defaultLimits())

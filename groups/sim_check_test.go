@@ -2,10 +2,13 @@ package groups
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -22,6 +25,7 @@ type checks struct {
 	counter int64                   // the highest of incr_fencing_token
 	counted map[int64]uint64        // by value, whose request it was
 	taken   map[string]int64        // by key, the token that it brought
+	told    toldEvents
 }
 
 type simDigest struct {
@@ -38,12 +42,30 @@ func (k *checks) applied(w *world, r *simRep) {
 		k.digests = make(map[[2]uint64]simDigest)
 	}
 	at := [2]uint64{r.log.shard, r.applied}
-	sum := r.m.digest().Sum
+	sum := r.m.digest().Sum + fencesOf(r.m, r.applied)
 	if was, ok := k.digests[at]; !ok {
 		k.digests[at] = simDigest{sum, r.node.index}
 	} else if was.sum != sum {
 		w.fail("log %d: nodes %d and %d differ at entry %d", r.log.shard, was.node, r.node.index, r.applied)
 	}
+}
+
+// fencesOf sums up what some paths' fences are, other ones at each index: a state's digest has
+// no fences of paths that nobody holds, as each replica may delete those that a floor stands
+// for when it likes. What is answered of them must not depend on it.
+func fencesOf(m *machine, index uint64) (sum uint64) {
+	path := simPath(int(index / digestEvery))
+	for _, g := range m.order { // all runs on one goroutine
+		view := m.view(g.number)
+		for _, ns := range append([]string{wire.PathHandler(path)}, simRoots...) {
+			if ns != wire.PathHandler(path) && path != ns && !strings.HasPrefix(path, ns+"/") {
+				continue
+			}
+			res := view.Inspect(ns, path)
+			sum += xxh3.HashString(fmt.Sprint(g.number, ns, path, res.Token, res.Flag))
+		}
+	}
+	return sum
 }
 
 // lateBy is how long after its time a call may be answered. The time of a wait is that of its
@@ -236,7 +258,10 @@ func (k *checks) final(w *world) {
 				k.compare(w, h, b, &res, "the end")
 			}
 			ended := c.dead && c.conn.told && c.conn.node.life == c.conn.life // and the node lived to tell it
-			if ended && h.mode == wire.ModeWrite && b.conn != nil && res.Owner == h.owner && len(b.open) == 0 && b.queued == 0 {
+			if ended {
+				k.outlived(w, c, h, &res)
+			}
+			if ended && !c.yokes(h.owner) && h.mode == wire.ModeWrite && b.conn != nil && res.Owner == h.owner && len(b.open) == 0 && b.queued == 0 {
 				w.fail("%s holds %s, tied to a connection that closed long ago", h.owner, h.path)
 			}
 		}

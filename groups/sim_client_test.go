@@ -29,6 +29,11 @@ type simClient struct {
 	grace uint64
 	keys  map[string]bool // of releases, by whether they are known to be done
 	let   uint64          // the last request that let go of what renewBehind took
+	subs  []*simSub
+	yoke  struct { // the last bind or unbind of its yoked owner
+		id   uint64
+		conn *simConn // it was a bind, which is carried out
+	}
 }
 
 // simConn is a connection of a client to a node, seen from both sides.
@@ -43,8 +48,10 @@ type simConn struct {
 	told     bool // the handler was told so
 	inflight int
 	tied     bool
-	arrives  time.Duration // of the last request
-	returns  time.Duration // of the last answer
+	bonds    map[string][]simBond // by owner
+	arrives  time.Duration        // of the last request
+	returns  time.Duration        // of the last answer
+	subs     []*wire.Subscription // at the node
 }
 
 // simCall is a request that is not answered.
@@ -67,9 +74,12 @@ type simCall struct {
 	asserted   holding // what an assertion is about
 	assertedBy uint64  // the request that it is known from, 0: not for certain
 
-	behind   *simCall // an acquire that was sent right before this renewal
-	follower *simCall // the renewal that was sent right behind this acquire
-	ok, lost bool     // what it was answered
+	behind   *simCall             // an acquire that was sent right before this renewal
+	follower *simCall             // the renewal that was sent right behind this acquire
+	ok, lost bool                 // what it was answered
+	then     func(taken *simCall) // it is granted
+	undoes   *simCall             // a wait whose outcome is not known, and which this takes back
+	yoked    bool                 // it was asked once, and its client's yoked owner was bound by then
 }
 
 // holding is an owner on a path, in a mode.
@@ -90,6 +100,8 @@ type belief struct {
 	queued uint64        // a request that took a polled place, 0: none
 	ns     string
 	conn   *simConn // the lease is tied to it
+
+	undoing uint64 // a wait that may be granted at any time, until it is taken back; 0: none
 }
 
 const never = 1 << 63
@@ -119,8 +131,9 @@ func (c *simClient) connect(n *simNode) {
 		c.drop(0)
 	}
 	c.epoch++
-	c.conn = &simConn{c: c, node: n, life: n.life, session: &wire.Session{ID: c.id, Epoch: c.epoch, Window: 256}}
+	c.conn = &simConn{c: c, node: n, life: n.life, session: &wire.Session{ID: c.id, Epoch: c.epoch, First: c.last + 1, Window: 256}}
 	w.note("client %d connects to node %d, epoch %d", c.index, n.index, c.epoch)
+	c.conn.subscribe()
 	for _, id := range slices.Sorted(maps.Keys(c.open)) {
 		call := c.open[id]
 		call.again, call.queued = true, false
@@ -146,17 +159,16 @@ func (c *simClient) drop(late time.Duration) {
 
 // close is the node's side of a connection that ends.
 func (conn *simConn) close() {
-	w := conn.c.w
-	switch {
-	case conn.closed || conn.node.life != conn.life || conn.node.node == nil:
+	conn.node.awake(func() {
+		if !conn.closed && conn.node.life == conn.life && conn.node.node != nil {
+			conn.closed = true
+			for _, sub := range conn.subs {
+				conn.node.node.Unsubscribe(sub)
+			}
+			conn.tell()
+		}
 		conn.closed = true
-		return
-	case conn.node.still():
-		w.at(conn.node.pause, conn.close)
-		return
-	}
-	conn.closed = true
-	conn.tell()
+	})
 }
 
 // tell tells the handler that the connection is gone, once its calls are answered.
@@ -277,6 +289,7 @@ func (c *simClient) send(call *simCall) {
 		return // it is sent with the next connection
 	}
 	call.conn, call.sent = conn, w.now
+	call.yoked = c.yoke.conn == conn && !call.again
 	call.settled = c.last + 1
 	for id := range c.open {
 		call.settled = min(call.settled, id)
@@ -287,21 +300,26 @@ func (c *simClient) send(call *simCall) {
 	}
 	call.limit += w.now + conn.node.cfg.RequestTimeout
 	w.note("client %d #%d %s", c.index, call.id, describe(call))
+	conn.forth(func() { conn.arrive(call) })
+}
+
+// forth brings something to the node, in order, unless that is another life of it or the
+// connection is closed by then.
+func (conn *simConn) forth(do func()) {
+	w := conn.c.w
 	conn.arrives = max(conn.arrives, w.now+w.between(20*time.Microsecond, 500*time.Microsecond))
-	w.at(conn.arrives, func() { conn.arrive(call) })
+	w.at(conn.arrives, func() {
+		conn.node.awake(func() {
+			if !conn.closed && conn.node.life == conn.life && conn.node.node != nil {
+				do()
+			}
+		})
+	})
 }
 
 // arrive hands a request to the node, with all else that arrives then.
 func (conn *simConn) arrive(call *simCall) {
 	w := conn.c.w
-	switch {
-	case conn.closed || conn.node.life != conn.life || conn.node.node == nil:
-		return
-	case conn.node.still():
-		conn.arrives = max(conn.arrives, conn.node.pause)
-		w.at(conn.node.pause, func() { conn.arrive(call) })
-		return
-	}
 	body, nargs := wire.AppendArgs(nil, call.req)
 	req := new(wire.Request)
 	if err := wire.DecodeArgs(call.req.Op, body, nargs, req); err != nil {
@@ -313,10 +331,13 @@ func (conn *simConn) arrive(call *simCall) {
 		return
 	}
 	wc := &wire.Call{ID: call.id, Op: req.Op, NArgs: nargs, Body: body, Req: req, Session: conn.session, To: conn, Ctx: call, Settled: call.settled}
-	if call.bound {
+	conn.bond(call)
+	if bonds := conn.bonds[req.Owner]; len(bonds) > 0 && !bonds[len(bonds)-1].off {
+		wc.Bound, wc.Grace = true, bonds[len(bonds)-1].grace
+	} else if call.bound {
 		wc.Bound, wc.Grace = true, conn.c.grace
-		conn.tied = true
 	}
+	conn.tied = conn.tied || wc.Bound
 	conn.inflight++
 	conn.node.node.Serve([]*wire.Call{wc})
 }
@@ -328,6 +349,7 @@ func (conn *simConn) Reply(wc *wire.Call) {
 	if !call.queued || call.conn != conn {
 		conn.inflight--
 	}
+	conn.bonded(call, res.Code)
 	conn.back(func() {
 		if c.open[call.id] != call {
 			c.w.fail("client %d #%d is answered twice: %s", c.index, call.id, answerOf(&res))
@@ -372,6 +394,37 @@ func uncertain(res *wire.Result) bool {
 	return res.Code == wire.DeadlineExceeded || res.Code == wire.Aborted || res.Code == wire.Cancelled
 }
 
+// tookNothing says that an answer ends a wait that got nothing, nor ever will: what was known before
+// it is known still.
+func tookNothing(req *wire.Request, res *wire.Result) bool {
+	return req.Flags&wire.FlagWait != 0 && req.Key == "" &&
+		(res.Code == wire.Cancelled || res.Code == wire.DeadlineExceeded && res.Cause == wire.CauseWaitOver)
+}
+
+// takeBack gives back what a wait may have taken, or may take yet, whose outcome is not known.
+func (c *simClient) takeBack(call *simCall, res *wire.Result) {
+	req := call.req
+	undone := call
+	switch {
+	case call.undoes != nil:
+		undone = call.undoes // it is tried again
+	case req.Flags&wire.FlagWait == 0 || req.Key != "" || !uncertain(res):
+		return
+	}
+	undo := &wire.Request{Op: wire.OpRelease, Owner: req.Owner, Target: undone.id}
+	for _, l := range undone.req.Locks {
+		undo.Releases = append(undo.Releases, wire.ReleaseRequest{Path: l.Path, Mode: l.Mode})
+		if b := c.belief(holding{req.Owner, l.Path, l.Mode}); b.dirty != never || b.undoing != 0 {
+			b.dirty, b.undoing = never, undone.id
+		}
+	}
+	c.w.after(100*time.Millisecond, func() {
+		if !c.dead {
+			c.ask(undo, false).undoes = undone
+		}
+	})
+}
+
 // answered takes an answer in.
 func (c *simClient) answered(call *simCall, res *wire.Result) {
 	w := c.w
@@ -382,19 +435,29 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	for h := range touched {
 		b := c.belief(h)
 		delete(b.open, call.id)
+		if tookNothing(req, res) && b.last == 0 && b.dirty == 0 {
+			b.last = call.id
+		}
 		if stepped(req.Op) && b.issued > call.id {
 			b.dirty = max(b.dirty, b.issued)
 		}
+	}
+	if tookNothing(req, res) {
+		return
 	}
 	if uncertain(res) || res.Code != wire.OK && (call.again || stepped(req.Op)) {
 		for h := range touched {
 			c.belief(h).dirty = max(c.belief(h).dirty, c.last)
 		}
 		w.disturb(req, true)
+		c.takeBack(call, res)
 		return
 	}
 	ok, sure := res.Code == wire.OK, false // sure: what was known before still is
 	call.ok, call.lost = ok && res.Status == wire.StatusOK, ok && res.Status == wire.RenewLost
+	if call.ok && call.then != nil {
+		call.then(call)
+	}
 	for _, r := range []*simCall{call, call.follower} {
 		if r != nil && r.behind != nil {
 			w.check.renewed(w, r)
@@ -426,8 +489,11 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 				}
 				b.held, b.token, b.ns = true, res.Token, res.Namespace
 				b.until = max(b.until, call.first+ttl) // its lease may have begun when it was asked first
-				if b.conn = nil; call.bound {
+				if b.conn = nil; call.bound || c.yokes(req.Owner) {
 					b.conn = call.conn
+				}
+				if c.yokes(req.Owner) && !call.yoked {
+					b.dirty = max(b.dirty, b.issued)
 				}
 			})
 		}
@@ -454,6 +520,12 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusLost:
 		for h := range touched {
 			c.belief(h).dirty = max(c.belief(h).dirty, c.last)
+		}
+	case call.undoes != nil && ok:
+		for h := range touched {
+			if b := c.belief(h); b.undoing == call.undoes.id {
+				b.undoing, b.dirty = 0, b.issued
+			}
 		}
 	case req.Op == wire.OpRelease && ok && !call.done:
 		if req.Key != "" {
@@ -495,6 +567,8 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 				w.fail("client %d #%d: renew of %s answers LOST, which holds %s until %v at least", c.index, call.id, req.Owner, h.path, b.until)
 			}
 		}
+	case req.Op == wire.OpBind && ok && c.yoke.id == call.id:
+		c.yoke.conn = call.conn
 	case req.Op == wire.OpForceRelease, req.Op == wire.OpSetPolicy, req.Op == wire.OpDeletePolicy:
 		w.disturb(req, false)
 	case req.Op == wire.OpInspectPath && ok:

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -27,6 +28,7 @@ type simNode struct {
 	node    *Node // nil while it is down
 	life    int   // grows with each crash
 	pause   time.Duration
+	asleep  []func() // what came while it stood still
 	witness bool
 	pipes   map[string]*simEnd // by host: the connection that this node dialed
 	rate    float64            // of its clock
@@ -36,6 +38,30 @@ type simNode struct {
 
 // still says that the machine stands still, as if stopped by a signal.
 func (n *simNode) still() bool { return n.w.now < n.pause }
+
+// awake has something come to the machine, once it does not stand still: in the order in which it
+// came, however often the machine is stopped.
+func (n *simNode) awake(do func()) {
+	if !n.still() && len(n.asleep) == 0 {
+		do()
+		return
+	}
+	if n.asleep = append(n.asleep, do); len(n.asleep) == 1 {
+		n.w.at(n.pause, n.wake)
+	}
+}
+
+func (n *simNode) wake() {
+	if n.still() {
+		n.w.at(n.pause, n.wake)
+		return
+	}
+	do := n.asleep[0]
+	if n.asleep = n.asleep[1:]; len(n.asleep) > 0 {
+		n.w.at(n.w.now, n.wake)
+	}
+	do()
+}
 
 // Mono and Wall make the machine its node's clock.
 func (n *simNode) Mono() time.Duration {
@@ -115,6 +141,9 @@ func (n *simNode) start() {
 		process: uint64(n.index+1)<<32 | uint64(n.life),
 		limits:  n.limits,
 	}
+	if n.witness {
+		cfg.seams.beside = w.models
+	}
 	node, err := Open(cfg)
 	if err != nil {
 		w.fail("node %d does not start: %v", n.index, err)
@@ -128,6 +157,7 @@ func (n *simNode) start() {
 		}
 	}
 	n.node = node
+	node.Tap(func(e engine.Event, at wire.Position) { w.check.tapped(w, n, e, at) }, func() {})
 	w.note("node %d starts, queue limit %d", n.index, cfg.MaxQueued)
 }
 
@@ -164,6 +194,15 @@ func (n *simNode) crash(lost bool) {
 		n.fs = kept
 	} else if err := db.close(); err != nil {
 		w.fail("close: %v", err)
+	}
+}
+
+// slowFor has the machine's replicas apply late for a while.
+func (n *simNode) slowFor(d time.Duration) {
+	for _, shard := range n.w.shards {
+		if r := n.w.logs[shard].reps[n.index]; r != nil {
+			r.slow = max(r.slow, n.w.now+d)
+		}
 	}
 }
 
@@ -264,20 +303,13 @@ func (e *simEnd) Send(frame []byte) bool {
 	e.unsent += len(f)
 	e.at = max(e.at, w.now+w.between(30*time.Microsecond, 2*time.Millisecond))
 	to := e.other
-	var arrive func()
-	arrive = func() {
-		if !to.alive() {
-			e.unsent -= len(f)
-			return
-		}
-		if to.node.still() {
-			w.at(to.node.pause, arrive)
-			return
-		}
-		e.unsent -= len(f)
-		to.node.node.forwarded(to, e.node.host, f)
-	}
-	w.at(e.at, arrive)
+	w.at(e.at, func() {
+		to.node.awake(func() {
+			if e.unsent -= len(f); to.alive() {
+				to.node.node.forwarded(to, e.node.host, f)
+			}
+		})
+	})
 	return true
 }
 
@@ -304,18 +336,14 @@ func (e *simEnd) cutPipe() {
 		if x == e {
 			late = 0
 		}
-		var gone func()
-		gone = func() {
-			if x.closed || x.node.life != x.life || x.node.node == nil {
-				return
-			}
-			if x.node.still() {
-				w.at(x.node.pause, gone)
-				return
-			}
-			x.closed = true
-			x.node.node.peerGone(x)
-		}
-		w.after(late, gone)
+		w.after(late, func() {
+			x.node.awake(func() {
+				if x.closed || x.node.life != x.life || x.node.node == nil {
+					return
+				}
+				x.closed = true
+				x.node.node.peerGone(x)
+			})
+		})
 	}
 }

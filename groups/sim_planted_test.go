@@ -20,7 +20,8 @@ func TestSimulatePlanted(t *testing.T) {
 		"", engine.PlantNodeLimits, engine.PlantSessionRows, engine.PlantLateAnswers, engine.PlantTokenReuse, engine.PlantLostWaiter,
 		engine.PlantStaleRead, engine.PlantExpiredOwner, engine.PlantGivenUpRoot, engine.PlantOutOfLine, engine.PlantFoldedAway,
 		engine.PlantHeldForGood, engine.PlantUntied, engine.PlantKeysStay, engine.PlantFalseLost, engine.PlantForgotten,
-		engine.PlantLoosePermit, engine.PlantAnyToken,
+		engine.PlantLoosePermit, engine.PlantAnyToken, engine.PlantEarlyBind, engine.PlantNoGap,
+		engine.PlantPolledPlace, engine.PlantOwnQueue,
 	}
 	for _, bug := range bugs {
 		t.Run(bug, func(t *testing.T) {
@@ -61,6 +62,8 @@ func TestPlantedForTests(t *testing.T) {
 		engine.PlantFalseLost:   "TestRenewWithOldRoutes",
 		engine.PlantSessionRows: "TestSessionsOutliveARestart",
 		engine.PlantForgotten:   "TestFullOfSessions",
+		engine.PlantLateBound:   "TestLateBind",
+		engine.PlantBareRoot:    "TestRootOfAHandler",
 	} {
 		for _, plant := range []string{"", bug} {
 			cmd := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v")

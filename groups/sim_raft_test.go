@@ -491,15 +491,12 @@ func (l *simLog) tell(r *simRep) {
 
 func (l *simLog) later(r *simRep, do func()) {
 	life := r.node.life
-	var try func()
-	try = func() {
-		switch {
-		case r.node.life != life || r.m == nil:
-		case r.node.still():
-			l.w.at(r.node.pause, try) // all of them at once, in their order
-		default:
-			do()
-		}
+	try := func() {
+		r.node.awake(func() {
+			if r.node.life == life && r.m != nil {
+				do()
+			}
+		})
 	}
 	r.heard = max(r.heard, l.w.now+l.w.between(0, 30*time.Millisecond)) // in order
 	l.w.at(r.heard, try)

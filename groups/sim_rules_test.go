@@ -26,7 +26,13 @@ func (c *simClient) more(n [6]int) {
 		return
 	}
 	owner, path := c.owner(n[1]), simPath(n[2])
-	switch x := n[3] % 26; {
+	switch x := n[3] % 32; {
+	case x >= 28:
+		c.bound(n)
+	case x >= 27:
+		c.cameBack(n)
+	case x >= 26:
+		c.overMove(n)
 	case x >= 23:
 		domain := simDomain(n[4])
 		if h, ok := c.certainly(owner); ok { // its namespace, whichever that is by now
@@ -74,18 +80,111 @@ func (c *simClient) renewBehind(n [6]int) {
 		c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
 		c.let = c.last
 	}
-	taken := c.ask(&wire.Request{
+	c.renew(owner, ns, c.take(owner, path))
+}
+
+// take takes a lock that lasts.
+func (c *simClient) take(owner, path string) *simCall {
+	return c.ask(&wire.Request{
 		Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagNoQueue,
 	}, false)
-	renewed := c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{ns}}, false)
+}
+
+// renew renews the lease of what was taken, or is being.
+func (c *simClient) renew(owner, domain string, taken *simCall) {
+	renewed := c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{domain}}, false)
 	renewed.behind, taken.follower = taken, renewed
+}
+
+// simMover is the root of a namespace that is made and unmade while each client takes a lock of
+// its own in it, renews it and lets go of it.
+const simMover = "m:/x/y"
+
+// overMove has a client make or unmake a namespace, and the others take locks in it within the
+// same milliseconds. Who has one renews it, at times at a node that hears of the move late.
+func (c *simClient) overMove(n [6]int) {
+	w := c.w
+	req := &wire.Request{Op: wire.OpSetPolicy, Namespace: simMover, Algorithm: wire.RecursiveRW}
+	if n[2]%2 == 0 {
+		req = &wire.Request{Op: wire.OpDeletePolicy, Namespace: simMover}
+	}
+	w.count.moves++
+	late := w.nodes[n[1]%(len(w.nodes)-1)]
+	late.slowFor(time.Duration(n[1]%1500) * time.Millisecond)
+	c.ask(req, false)
+	for i, o := range w.clients {
+		owner, path := fmt.Sprintf("o%dm", i), fmt.Sprintf("%s/%d", simMover, i)
+		renew := func(taken *simCall) {
+			if i%2 == n[3]/32%2 && !o.dead {
+				o.connect(late)
+			}
+			o.renew(owner, simMover, taken)
+		}
+		w.after(time.Duration(n[4]*(i+1)%30_000)*time.Microsecond, func() {
+			if !o.dead && len(o.open) < 40 {
+				o.take(owner, path).then = renew
+			}
+		})
+		w.after(time.Duration(100+n[5]*(i+1)%900)*time.Millisecond, func() {
+			if !o.dead {
+				o.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
+				o.let = o.last
+			}
+		})
+	}
+}
+
+// cameBack has a client wait for another's lock, and cancel the wait right before its connection
+// ends and it asks again; the other lets go meanwhile, and leaders change. What ended is not taken
+// up again.
+func (c *simClient) cameBack(n [6]int) {
+	w := c.w
+	other := w.clients[(c.index+1+n[1]%(len(w.clients)-1))%len(w.clients)]
+	if other.dead || len(other.open) > 40 {
+		return
+	}
+	path := fmt.Sprintf("w:/%d/%d", n[2]%4, c.index)
+	mine, theirs := fmt.Sprintf("o%dw", c.index), fmt.Sprintf("o%dv", other.index)
+	let := func(o *simClient, owner string) {
+		if !o.dead {
+			o.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
+		}
+	}
+	micros := func(n int) time.Duration { return time.Duration(n) * time.Microsecond }
+	other.take(theirs, path)
+	w.after(20*time.Millisecond, func() {
+		if c.dead {
+			return
+		}
+		call := c.ask(&wire.Request{
+			Op: wire.OpAcquire, Owner: mine, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagWait, QueueTTLMillis: 20_000,
+		}, false)
+		w.after(20*time.Millisecond, func() {
+			if n[0]/8%2 == 0 { // what is asked meanwhile meets in one entry of the next leader
+				w.logs[w.shards[n[0]/16%len(w.shards)]].elect(nil)
+			}
+			c.cancel(call)
+			w.after(micros(n[3]%4000), func() { let(other, theirs) })
+			w.after(micros(300+n[4]%2000), func() {
+				if !c.dead && c.conn != nil && !c.conn.gone && n[5]%4 != 0 {
+					c.connect(c.conn.node)
+				}
+			})
+		})
+	})
+	w.after(time.Duration(200+n[5]%300)*time.Millisecond, func() {
+		if !c.dead {
+			c.ask(&wire.Request{Op: wire.OpInspectPath, Path: path}, false)
+			let(c, mine)
+		}
+	})
 }
 
 // renewed fails when a renewal says that there is no lease, and what it came behind said that
 // there is one. Whichever is answered last looks.
 func (k *checks) renewed(w *world, call *simCall) {
 	taken := call.behind
-	if !taken.ok || !call.lost || taken.again || call.again || call.c.let > call.id { // it tells what is so when it is asked again between nodes
+	if !taken.ok || !call.lost || taken.again || call.again || call.c.let > taken.id { // it tells what is so when it is asked again between nodes
 		return
 	}
 	w.fail("client %d #%d: renew of %s in %s answers LOST, right behind #%d, which took a lock there", call.c.index, call.id, call.req.Owner, call.req.Domains[0], taken.id)

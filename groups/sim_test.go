@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/engine/naive"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -138,6 +139,7 @@ func simulate(p simPlan, dir string, trace func(string, ...any)) *world {
 		seed: p.seed, rng: rand.New(rand.NewPCG(p.seed, 2)), logs: make(map[uint64]*simLog), cut: make(map[[2]int]bool), dir: dir, trace: trace, details: os.Getenv("PATHLOCKD_SIM_DETAILS") != "",
 	}
 	defer w.close()
+	w.models = &simModels{w: w, of: make(map[*group]*naive.Model)}
 	for range p.birth.nodes {
 		w.addNode(p.birth, false)
 	}
@@ -162,12 +164,16 @@ func simulate(p simPlan, dir string, trace func(string, ...any)) *world {
 		n.start()
 	}
 	for _, shard := range w.shards {
+		w.models.add(w.logs[shard].reps[len(w.nodes)-1].m)
 		w.logs[shard].electAt = 0
 		w.logs[shard].lostAt = 0
 		w.logs[shard].tick()
 	}
 	for i := range 5 {
 		w.addClient()
+		if p.birth.nodes == 3 { // each has all logs
+			w.clients[i].listens()
+		}
 		w.clients[i].connect(w.nodes[i%p.birth.nodes])
 	}
 	w.run(time.Second)
@@ -251,6 +257,7 @@ func (w *world) finish() {
 	}
 	if w.broken == "" {
 		w.check.final(w)
+		w.check.unheard(w)
 	}
 }
 
@@ -344,11 +351,7 @@ func (w *world) do(s simStep) {
 		w.note("proposals are lost")
 		w.after(time.Duration(s.n[1]%3000)*time.Millisecond, func() { w.lossy = 0 })
 	case stepSlow:
-		for _, shard := range w.shards {
-			if r := w.logs[shard].reps[node.index]; r != nil {
-				r.slow = w.now + time.Duration(s.n[1]%6000)*time.Millisecond
-			}
-		}
+		node.slowFor(time.Duration(s.n[1]%6000) * time.Millisecond)
 	case stepPolicy:
 		w.count.moves++
 		root := simRoots[s.n[1]%len(simRoots)]

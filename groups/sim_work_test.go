@@ -97,9 +97,11 @@ func (c *simClient) cancel(call *simCall) {
 	c.w.note("client %d cancels #%d", c.index, call.id)
 	conn.arrives = max(conn.arrives, c.w.now+c.w.between(20*time.Microsecond, 500*time.Microsecond))
 	c.w.at(conn.arrives, func() {
-		if !conn.closed && conn.node.node != nil && conn.node.life == conn.life && !conn.node.still() {
-			conn.node.node.Cancel(conn.session, call.id)
-		}
+		conn.node.awake(func() {
+			if !conn.closed && conn.node.node != nil && conn.node.life == conn.life {
+				conn.node.node.Cancel(conn.session, call.id)
+			}
+		})
 	})
 }
 

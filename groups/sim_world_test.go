@@ -40,6 +40,8 @@ type world struct {
 	pool    bool            // there is a semaphore
 	lingers []*wire.Request // that disturb others' locks, and may be carried out yet, though nobody waits for it
 
+	models *simModels
+
 	broken  string // what went wrong first
 	trace   func(string, ...any)
 	details bool   // detail notes too
@@ -50,7 +52,7 @@ type world struct {
 
 // counts is what a run did.
 type counts struct {
-	ops, answers, entries, restarts, elections, moves, installs, events int
+	ops, answers, entries, restarts, elections, moves, installs, events, heard, modelled int
 }
 
 func (c *counts) add(d counts) {
@@ -62,6 +64,8 @@ func (c *counts) add(d counts) {
 	c.moves += d.moves
 	c.installs += d.installs
 	c.events += d.events
+	c.heard += d.heard
+	c.modelled += d.modelled
 }
 
 // event is something that happens at an instant; those of one instant in the order in
@@ -308,9 +312,7 @@ func (w *world) kill(n *simNode) {
 	for _, t := range w.tasks {
 		if t.node == n && !t.dead {
 			t.dead = true
-			if t.yield != nil {
-				t.stop()
-			}
+			t.stop()
 		}
 	}
 	w.tasks = deleteDead(w.tasks)

@@ -52,6 +52,7 @@ type steps struct {
 	routes *wire.Routes        // that the namespaces in hand were resolved with, nil for none
 	own    map[uint64]*machine // by log: the replicas that are up to date since caughtUp
 	only   map[uint64]bool     // the logs of groups that the call has to do with, nil for all
+	began  bool                // a group has carried a step of it out, or may have
 }
 
 // errMoved says that a move overtook the call: it is to be tried anew, with routes that are
@@ -61,14 +62,26 @@ var errMoved = wire.Errorf(wire.Unavailable, "a namespace of the request was mov
 // run carries the call out, until no move overtakes it. What it did before does no harm when it
 // is done again: it is known by its part of the request.
 func (s *steps) run() (res wire.Result, err *wire.Error) {
-	if err := s.behindAcquires(); err != nil {
-		return res, err
-	}
-	for {
-		if res, err = s.once(); err != errMoved {
-			return res, err
+	if err = s.behindAcquires(); err == nil {
+		for res, err = s.once(); err == errMoved; res, err = s.once() {
 		}
 	}
+	return res, s.partly(err)
+}
+
+// partly is why the call was not carried out, or not all of it. What has begun must not be
+// answered as if nothing had been done, whatever came in between.
+func (s *steps) partly(err *wire.Error) *wire.Error {
+	if !s.began || err == nil || err.Code != wire.Unavailable && err.Code != wire.ResourceExhausted {
+		return err
+	}
+	why := err.Message
+	for _, nothing := range [...]string{"; nothing was done", "; nothing was read"} {
+		why = strings.Replace(why, nothing, "", 1)
+	}
+	return wire.Errorf(wire.DeadlineExceeded,
+		"it was or may have been carried out in a part of the groups that it is about; of the others one says: %s; repeat it with the same idempotency_key or request id",
+		why)
 }
 
 func (s *steps) once() (wire.Result, *wire.Error) {
@@ -80,8 +93,10 @@ func (s *steps) once() (wire.Result, *wire.Error) {
 		return s.release()
 	case wire.OpReleaseAll:
 		return s.releaseAll()
-	case wire.OpRenew, wire.OpBind:
+	case wire.OpRenew:
 		return s.renew()
+	case wire.OpBind:
+		return s.bind()
 	case wire.OpUnbind:
 		return wire.Result{}, s.everywhere(&wire.Request{Op: wire.OpUnbind, Owner: s.req.Owner})
 	case wire.OpForceRelease:
@@ -159,7 +174,16 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 	all.waitFor(within)
 	mu.Lock()
 	defer mu.Unlock()
+	for i := range results {
+		s.began = s.began || begins(&results[i])
+	}
 	return slices.Clone(results)
+}
+
+// begins says that a command changed what its call is about, or may have; or that it claimed its
+// key: a repeat of the call is carried out on what there was then.
+func begins(res *wire.Result) bool {
+	return res.Code == wire.OK || res.Code == wire.DeadlineExceeded
 }
 
 // push queues parts. What ties a lease to a connection is queued before the end of the
@@ -199,27 +223,7 @@ func (s *steps) all(cmds []command) *wire.Error {
 // proposed is propose for commands none of which may be refused.
 func (s *steps) proposed(cmds []command) ([]wire.Result, *wire.Error) {
 	results := s.propose(cmds)
-	return results, partly(results, s.told(results))
-}
-
-// partly is why several requests were not all carried out. That some were must not be
-// answered as if nothing had been done.
-func partly(results []wire.Result, err *wire.Error) *wire.Error {
-	if err == nil || err == errMoved || err.Code != wire.Unavailable && err.Code != wire.ResourceExhausted {
-		return err
-	}
-	done := 0
-	for i := range results {
-		if results[i].Code == wire.OK {
-			done++
-		}
-	}
-	if done == 0 {
-		return err
-	}
-	return wire.Errorf(wire.DeadlineExceeded,
-		"carried out in %d of the %d groups that it is about; of the others one says: %s; repeat it with the same idempotency_key or request id",
-		done, len(results), strings.Replace(err.Message, "; nothing was done", "", 1))
+	return results, s.told(results)
 }
 
 // told answers why one of several requests was refused, nil when none was.

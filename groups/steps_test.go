@@ -144,6 +144,27 @@ func testCycles(t *testing.T, r *rig) {
 	check("a", 10, "NONE[]")
 }
 
+// TestAGroupListsNoMoreThanAPage: a page of an owner's locks is all that a group looks at and tells, which
+// may be asked over the link, and not everything from the first or to the last.
+func TestAGroupListsNoMoreThanAPage(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.session()
+	const locks, page = 20, 3
+	for i := range locks {
+		c.must(write("a", fmt.Sprintf("h:/n/%02d", i), time.Hour))
+	}
+	q := &query{what: askList, group: r.node.groupOf("h:/n"), version: anyVersion, owner: "a", page: page}
+	for _, after := range []int{-1, 0, 10, locks - page - 1} {
+		if q.after = ""; after >= 0 {
+			q.after = string(appendPlace(nil, &wire.LockInfo{Path: fmt.Sprintf("h:/n/%02d", after)}))
+		}
+		res := r.node.logOf(q.group).own().answer(q)
+		if !res.Flag || len(res.List.Infos) != page || res.List.Infos[0].Path != fmt.Sprintf("h:/n/%02d", after+1) {
+			t.Errorf("after lock %d: %+v", after, res.List.Infos)
+		}
+	}
+}
+
 // TestListPages: an owner's locks in pages are those in one answer, each once.
 func TestListPages(t *testing.T) {
 	r := newRig(t, nil)

@@ -3,6 +3,7 @@ package groups
 import (
 	"slices"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -38,7 +39,7 @@ func (s *steps) behindAcquires() *wire.Error {
 			break
 		}
 		if !tied {
-			_, _ = s.once() // what becomes of it is told when it is done again
+			_, _ = s.renew() // what becomes of it is told when it is done again
 		}
 		switch s.n.tasks.wait(max(s.n.cfg.RequestTimeout-(s.n.clock.Mono()-s.since), 0), left, s.n.stop) {
 		case 1:
@@ -49,6 +50,21 @@ func (s *steps) behindAcquires() *wire.Error {
 		}
 	}
 	return nil
+}
+
+// bind ties what its owner has, and has the logs know of a connection on which it is asked again: the
+// copy that an earlier one left behind would tie to that one what other sessions of the owner take
+// after this is answered. It ties first, as it must not hang on other logs; and once more what the
+// copy may have found until they know.
+func (s *steps) bind() (res wire.Result, err *wire.Error) {
+	if res, err = s.renew(); err != nil {
+		return res, err
+	}
+	told, err := s.resume()
+	if err != nil || !told {
+		return res, err
+	}
+	return s.renew()
 }
 
 // acquiring answers what is closed when there may be less under way of what an owner asked for
@@ -62,7 +78,7 @@ func (ln *line) acquiring(owner string, came uint64) <-chan struct{} {
 	for u := ln.under; u != nil && !found; u = u.prev {
 		found = asks(u)
 	}
-	if !found || ln.over {
+	if !found || ln.over || engine.Planted == engine.PlantEarlyBind {
 		return nil
 	}
 	if ln.left == nil {

@@ -16,7 +16,7 @@ func (s *session) control(id uint64, req *wire.Request) {
 	)
 	switch req.Op {
 	case wire.OpHello:
-		err = s.greet(req.Hello, &res)
+		err = s.greet(id, req.Hello, &res)
 	case wire.OpCancel:
 		s.srv.handler.Cancel(s.hello, req.Target)
 	case wire.OpSubscribe:
@@ -37,13 +37,13 @@ func (s *session) control(id uint64, req *wire.Request) {
 }
 
 // greet opens the session.
-func (s *session) greet(h *wire.Hello, res *wire.Result) *wire.Error {
+func (s *session) greet(id uint64, h *wire.Hello, res *wire.Result) *wire.Error {
 	if s.hello != nil {
 		return wire.Errorf(wire.FailedPrecondition, "hello: was said already").By(wire.CauseHelloOrder)
 	}
 	features := h.Features & wire.Features
 	ws := &wire.Session{
-		Epoch: max(h.Epoch, 1), Meta: bytes.Clone(h.Meta), Window: uint32(min(h.Window, uint64(s.srv.opt.InFlight))),
+		Epoch: max(h.Epoch, 1), First: id, Meta: bytes.Clone(h.Meta), Window: uint32(min(h.Window, uint64(s.srv.opt.InFlight))),
 		Redirect: features&wire.FeatureRedirect != 0,
 	}
 	if ws.Window == 0 {

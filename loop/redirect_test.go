@@ -11,19 +11,21 @@ import (
 type asks struct {
 	wire.Handler
 	redirect chan bool
+	first    chan uint64
 }
 
 func (h asks) Serve(calls []*wire.Call) {
 	for _, c := range calls {
 		h.redirect <- c.Session.Redirect
+		h.first <- c.ID - c.Session.First
 	}
 	h.Handler.Serve(calls)
 }
 
-// TestRedirectIsAskedForAtHello: the handler is told who wants redirects, and the
-// client which of the features that it named the server has.
+// TestRedirectIsAskedForAtHello: the handler is told who wants redirects, and under which id
+// hello was said, and the client which of the features that it named the server has.
 func TestRedirectIsAskedForAtHello(t *testing.T) {
-	h := asks{shared.get(t), make(chan bool, 1)}
+	h := asks{shared.get(t), make(chan bool, 1), make(chan uint64, 1)}
 	srv, err := loop.New(h, loop.Options{Log: quiet})
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +48,9 @@ func TestRedirectIsAskedForAtHello(t *testing.T) {
 		p.must(&wire.Request{Op: wire.OpInspectPath, Path: named("redirect") + ":/a"})
 		if got := <-h.redirect; got != (c.has&wire.FeatureRedirect != 0) {
 			t.Errorf("features %b: redirect is %v", c.asked, got)
+		}
+		if behind := <-h.first; behind != 1 {
+			t.Errorf("the first request has an id that is %d above that of the hello", behind)
 		}
 	}
 }

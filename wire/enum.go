@@ -145,7 +145,7 @@ type EventKind uint8
 
 // Event kinds.
 const (
-	EventKilled  EventKind = 1 // somebody took its locks away: ForceRelease, or a policy change
+	EventKilled  EventKind = 1 // somebody took its locks away, or ended its wait for a path: ForceRelease, or a policy change
 	EventRevoke  EventKind = 2 // somebody asks it to let go
 	EventGrant   EventKind = 3 // a queued request was granted
 	EventExpired EventKind = 4 // its lease in a namespace ran out

@@ -82,6 +82,7 @@ type Replier interface {
 type Session struct {
 	ID     [SessionBytes]byte
 	Epoch  uint64 // counts its connections
+	First  uint64 // id of this connection's hello: what has a lower one was asked on an earlier one; 0: not known
 	Window uint32 // most requests it keeps unanswered
 	Meta   []byte // holder metadata of acquires that bring none; immutable
 

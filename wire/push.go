@@ -49,7 +49,7 @@ type Event struct {
 	Number       uint64 // counts the events of the subscription, from 1
 	Kind         EventKind
 	Owner        string
-	Path         string // the path granted (the first of several), else ""
+	Path         string // the path granted, or that of a wait that was ended (the first of several), else ""
 	Namespace    string // "" when it is about all namespaces
 	Token        int64  // of a grant
 	At           Position

@@ -42,31 +42,46 @@ func TestDemoShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	t.Run("fencing", func(t *testing.T) {
-		v, err := run(ctx, short(t, bin, true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		v.print(t.Output())
-		if !v.clean() {
-			t.Error("the verdict is not clean")
-		}
-		if v.Acknowledged < 50 || v.Renames < 1 || v.Stale < 1 || v.Killed < 1 {
-			t.Error("too little was done to show anything")
-		}
+		shown(t, func() bool {
+			v, err := run(ctx, short(t, bin, true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.print(t.Output())
+			if !v.clean() {
+				t.Fatal("the verdict is not clean")
+			}
+			return v.Acknowledged >= 50 && v.Renames >= 1 && v.Stale >= 1 && v.Killed >= 1
+		})
 	})
 	t.Run("no fencing", func(t *testing.T) {
-		v, err := run(ctx, short(t, bin, false))
-		if err != nil {
-			t.Fatal(err)
-		}
-		v.print(t.Output())
-		if v.Lost == 0 || v.clean() {
-			t.Error("nothing was lost")
-		}
+		shown(t, func() bool {
+			v, err := run(ctx, short(t, bin, false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.print(t.Output())
+			if (v.Lost == 0) != v.clean() {
+				t.Fatalf("%d lost, clean %v", v.Lost, v.clean())
+			}
+			return v.Lost > 0
+		})
 	})
+}
+
+// shown runs the demo until there was enough to see: a busy machine may have no worker
+// that wrote what it read before its stop, in a run of seconds.
+func shown(t *testing.T, enough func() bool) {
+	t.Helper()
+	for range 6 {
+		if enough() {
+			return
+		}
+	}
+	t.Error("too little was done to show anything")
 }
 
 // TestInterrupt: Ctrl-C ends everything that was started.

@@ -130,7 +130,7 @@ func waitedOut(ctx context.Context) bool {
 // as what that took is given back. Any other error stays what it is.
 func ended(ctx context.Context, err error) error {
 	own := ctx.Err()
-	if own == nil || errors.Is(err, own) && !errors.Is(err, ErrOutcomeUnknown) {
+	if own == nil || planted == plantOtherErrors || errors.Is(err, own) && !errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, own) {
@@ -177,37 +177,56 @@ func (c *Client) queueTTL(ctx context.Context) (ms uint64, limited bool) {
 // waiter, whose lease starts at the grant. That is enough if little of it is over.
 // Otherwise the lease is renewed, and measured from that, before the lock is handed
 // out; also if the connection broke on the way, or the program renewed it for less, which
-// may have shortened it, or has given no sign of life for long.
+// may have shortened it, or has given no sign of life for long; or if another lock of its owner
+// on the path is given back meanwhile, which may take it along.
 func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *answer) (held bool, err error) {
 	l.token, l.namespace = res.Token, res.Namespace
 	l.by, l.in, l.as = ans.id, &ans.tie.lane.session, ans.tie.as
 	doubtful := ans.resent || c.keeper.curbed(l, ans)
-	if now := c.now(); doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.opt.grace/probes {
-		if ans, held, err = c.confirm(ctx, l); !held {
-			if err != nil {
-				c.releaseLater(l.undoing(), c.gates.close(l.owner))
+	now := c.now()
+	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.opt.grace/probes
+	for {
+		if c.keeper.uncross(l) || doubtful {
+			if ans, held, err = c.confirm(ctx, l); !held {
+				break
 			}
-			return false, err
+			doubtful = false
+		}
+		if err = c.keeper.hold(l, ans); err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, errCrossed) { // the client is being closed
+			break
 		}
 	}
-	if err := c.keeper.hold(l, ans); err != nil { // the client is being closed
+	if err != nil {
 		c.releaseLater(l.undoing(), c.gates.close(l.owner))
-		return false, err
 	}
-	return true, nil
+	return false, err
 }
 
 // confirm renews a lock's lease until one renewal is answered well before the
 // time it gives is over. One that was sent on two connections does not tell on which
-// the lease hangs.
+// the lease hangs. And of an owner that the program names it does not tell whether the lock
+// is in that lease: so what it holds is asked, behind the releases of its other locks.
 func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, err error) {
 	req := &wire.Request{
 		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{domainOf(l.namespace)}, Flags: keepFlags,
 	}
 	for {
+		if !l.alone {
+			if err := c.pass(ctx, l.owner); err != nil {
+				return nil, false, err
+			}
+		}
 		w := newWaiter(c)
 		w.urgent = true
 		ans, err := w.ask(ctx, req)
+		if err == nil && !l.alone && ans.result.Status == wire.StatusOK {
+			if held, err := c.has(ctx, l); !held {
+				return nil, false, err
+			}
+		}
 		switch {
 		case err != nil && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil:
 		case err != nil:
@@ -218,4 +237,18 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 			return ans, true, nil
 		}
 	}
+}
+
+// has says that a lock's owner holds all its paths.
+func (c *Client) has(ctx context.Context, l *Lock) (bool, error) {
+	locks, _, err := c.ListOwnerLocks(ctx, l.owner, domainOf(l.namespace))
+	if err != nil {
+		return false, err
+	}
+	held := make(map[wire.ReleaseRequest]bool, len(locks))
+	for i := range locks {
+		held[wire.ReleaseRequest{Path: locks[i].Path, Mode: locks[i].Mode}] = true
+	}
+	_, missing := l.missing(held)
+	return !missing, nil
 }

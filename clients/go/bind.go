@@ -104,10 +104,7 @@ func graceOf(req *wire.Request) time.Duration {
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
 	o, before := c.binds.begin(c, owner, req)
-	w := newWaiter(c)
-	w.urgent = c.keeper.curb(owner, ttl, graceOf(req)) // in the order of the renewals that keep its locks
-	a, err := w.ask(ctx, req)
-	c.keeper.curb(owner, ttl, graceOf(req)) // what kept its locks meanwhile may have come before it
+	a, err := c.shortly(ctx, &shortening{k: &c.keeper, owner: owner, ttl: ttl, grace: graceOf(req)}, req)
 	c.binds.end(c, owner, o, req, before, err)
 	if err != nil {
 		return false, err

@@ -190,3 +190,56 @@ func TestAnOwnerIsBoundToTheHomeLane(t *testing.T) {
 		})
 	}
 }
+
+// TestABindIsCarriedOutLate: a Bind with a TTL renews as a renewal of the program's own does, and
+// is in no order with those that keep the locks. Until it is answered they are believed in for
+// no longer than it says, also if its caller has gone.
+func TestABindIsCarriedOutLate(t *testing.T) {
+	const short = 3 * time.Second
+	for name, one := range map[string]struct{ before, goes bool }{
+		"after the lock is taken":  {},
+		"before the lock is taken": {before: true},
+		"and its caller goes":      {goes: true},
+		"before, and it goes, too": {before: true, goes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p := f.client(WithKeepAlive(time.Hour))
+				var l *Lock
+				if !one.before {
+					l = lockWith(t, c, p, Owner("o"), TTL(5*time.Minute))
+				}
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				done := make(chan error, 1)
+				go func() {
+					_, err := c.Bind(ctx, "o", longGrace, short)
+					done <- err
+				}()
+				late := p.want(wire.OpBind) // it asks every log, and one of them is slow
+				if one.goes {
+					cancel()
+					if err := <-done; !errors.Is(err, ErrOutcomeUnknown) {
+						t.Fatal(err)
+					}
+					done <- nil
+				}
+				if one.before {
+					l = lockWith(t, c, p, Owner("o"), TTL(5*time.Minute))
+				}
+				for range 20 {
+					p.ok(p.next())
+					if d := pastNow(l); d > short {
+						t.Fatalf("sure for %v while a Bind renews it for %v", d, short)
+					}
+				}
+				p.ok(late)
+				must(t, <-done)
+				for pastNow(l) < time.Minute {
+					p.ok(p.next())
+				}
+			})
+		})
+	}
+}

@@ -118,6 +118,9 @@ func ownerPrefix() string {
 	const most = 64
 	var b [16]byte
 	_, _ = crand.Read(b[:]) // never fails
+	if planted == plantShortOwners {
+		clear(b[4:])
+	}
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%.*s-%d-%x-", most, host, os.Getpid(), b)
 }

@@ -215,7 +215,13 @@ func TestMadeUpOwnersAreTheirClients(t *testing.T) {
 		all := strings.Split(ownerPrefix(), "-")
 		return all[len(all)-2]
 	}
-	if a, b := random(), random(); len(a) != 32 || len(b) != 32 || a == b {
-		t.Fatalf("%q and %q", a, b)
+	const many = 400_000 // of 32 bits, some twenty would be alike
+	seen := make(map[string]bool, many)
+	for range many {
+		s := random()
+		if seen[s] || len(s) != 32 {
+			t.Fatalf("%q after %d others", s, len(seen))
+		}
+		seen[s] = true
 	}
 }

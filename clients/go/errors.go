@@ -53,7 +53,8 @@ var (
 	// not have given the lock to somebody else.
 	ErrUncertain = errors.New("pathlockd: the lease could not be renewed in time")
 	// ErrExpired says that the server has ended the lease: it ran out, or the lock
-	// was taken away and nobody could tell by whom.
+	// was taken away and nobody could tell by whom. Or a path of the lock was given back:
+	// by another lock of its owner, or whoever else used its name.
 	ErrExpired = errors.New("pathlockd: the lease is over")
 	// ErrKilled says that somebody took the lock away.
 	ErrKilled = errors.New("pathlockd: the lock was taken away")
@@ -167,6 +168,12 @@ func (e *LostError) Error() string {
 		s += " (last attempt: " + trim(e.Last) + ")"
 	}
 	return s
+}
+
+// whole says that nothing is held any more of what the lock took: its owner has no lease, or
+// Close gave it back.
+func (e *LostError) whole() bool {
+	return e.Reason != wire.ReasonUnspecified || errors.Is(e.Cause, ErrClosed)
 }
 
 // trim is an error's text without the package's name, for use within another.

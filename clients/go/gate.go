@@ -26,6 +26,7 @@ type gate struct {
 	owner string
 	inner int           // what is under way, under the lock of all
 	open  chan struct{} // closed when nothing is any more
+	then  func()        // of one that keeps nobody back: called when its call is over, under any lock
 }
 
 // close shuts an owner's gate until leave is called.
@@ -60,6 +61,10 @@ func (g *gate) leave() {
 	if g == nil {
 		return
 	}
+	if g.then != nil {
+		g.then()
+		return
+	}
 	g.all.mu.Lock()
 	defer g.all.mu.Unlock()
 	if g.inner--; g.inner == 0 {
@@ -71,7 +76,7 @@ func (g *gate) leave() {
 
 // pass waits until an owner may acquire.
 func (c *Client) pass(ctx context.Context, owner string) error {
-	for c.gates.shut.Load() > 0 {
+	for c.gates.shut.Load() > 0 && planted != plantLateRelease {
 		c.gates.mu.Lock()
 		g := c.gates.mu.of[owner]
 		c.gates.mu.Unlock()

@@ -30,6 +30,7 @@ type keeper struct {
 		lanes    []*lane       // that had a connection
 		watching int           // leases that hear of events
 		watches  int           // how many may
+		held     uint64        // counts the locks that were kept
 		closed   bool
 	}
 }
@@ -62,7 +63,12 @@ const (
 )
 
 // margin is how much earlier a span of time is taken to be over.
-func margin(d time.Duration) time.Duration { return min(d/marginShare, maxMargin) + d/driftShare }
+func margin(d time.Duration) time.Duration {
+	if planted == plantThinMargin {
+		return min(d/marginShare, maxMargin)
+	}
+	return min(d/marginShare, maxMargin) + d/driftShare
+}
 
 func (k *keeper) init(c *Client) {
 	k.c, k.wake = c, make(chan struct{}, 1)
@@ -186,6 +192,9 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	if k.mu.closed {
 		return ErrClosed
 	}
+	if lk.crossed {
+		return errCrossed
+	}
 	name := leaseName{lk.owner, lk.namespace}
 	l := k.mu.leases[name]
 	now := k.c.now()
@@ -196,6 +205,8 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	if lk.curbs.later(by) {
 		l.grace = min(l.grace, lk.curbs.grace)
 	}
+	k.mu.held++
+	lk.order = k.mu.held
 	l.join(lk, by, now)
 	k.fix(l)
 	if l.grace < k.c.opt.grace {
@@ -233,14 +244,22 @@ func (k *keeper) over(lk *Lock) bool {
 	return true
 }
 
-// drop ends the keeping of a lock. What is left to do then is the caller's.
+// drop ends the keeping of a lock, and of those that its release takes along. What is left to
+// do then is the caller's.
 func (k *keeper) drop(lk *Lock) (todo chores) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := lk.lease
-	if l == nil || !l.part(lk) {
+	l, later := lk.lease, true
+	if l != nil {
+		k.cross(lk)
+	} else { // it is lost: what it gives back is no lock's that was taken since
+		l, later = k.mu.leases[leaseName{lk.owner, lk.namespace}], false
+	}
+	if l == nil {
 		return todo
 	}
+	l.part(lk)
+	l.along(lk, later, &todo)
 	if len(l.locks) == 0 {
 		l.forget(&todo)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -189,6 +190,32 @@ func TestALaneStaysForItsLeases(t *testing.T) {
 		pass(3 * idleLane)
 		if n := len(c.router.all()); n != 1 {
 			t.Fatalf("%d lanes after it was unlocked", n)
+		}
+	})
+}
+
+// TestASessionWaitsForRepeats: while a caller pauses before it repeats a request under its id, the session is not
+// over: in no other one is the request known.
+func TestASessionWaitsForRepeats(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.client(WithKeepAlive(time.Hour))
+		done := make(chan error, 1)
+		go func() { done <- c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: "a:/b"}}, false, "") }()
+		first := p.want(wire.OpRelease)
+		p.refuse(first, wire.DeadlineExceeded)
+		synctest.Wait() // no time goes by
+		if s := &c.home.session; s.empty() || s.retire() {
+			t.Fatal("the session is over while a request of it is about to be repeated")
+		}
+		again := p.want(wire.OpRelease)
+		if again.id != first.id {
+			t.Fatalf("repeated as %d, want %d", again.id, first.id)
+		}
+		p.ok(again)
+		must(t, <-done)
+		if !c.home.session.empty() {
+			t.Fatal("the session has calls")
 		}
 	})
 }

@@ -41,6 +41,8 @@ type lease struct {
 	stale     bool          // what will be told may be older than the doubt
 	lookAgain bool          // it was, or that was refused
 	told      bool          // it was told, and no renewal has counted since
+	checking  bool          // that is being asked though there is no doubt
+	checkAt   time.Duration // from when on it is to be
 	page      uint32        // how much of that is told at once, 0: all
 	looked    int           // number of the last lock of which it was told
 	known     int           // and of the last of which a renewal says something since
@@ -125,7 +127,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	}
 	if l.joined == 1 {
 		l.looked, l.known = 1, 1
-		l.sure, l.renewAt = lk.sure, l.renewal(by.sent, ttl)
+		l.sure, l.renewAt, l.checkAt = lk.sure, l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
 		l.ties = append(l.oneTie[:0], by.tie)
 		for _, t := range l.k.stray(l, by.tie) {
 			l.hang(t)
@@ -146,20 +148,47 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	}
 }
 
-// part removes a lock.
-func (l *lease) part(lk *Lock) bool {
-	i := slices.Index(l.locks, lk)
-	if i < 0 {
-		return false
+// part removes locks, which may have gone before.
+func (l *lease) part(gone ...*Lock) {
+	for _, lk := range gone {
+		if i := slices.Index(l.locks, lk); i >= 0 {
+			l.locks = slices.Delete(l.locks, i, i+1)
+			lk.lease = nil
+		}
 	}
-	l.locks = slices.Delete(l.locks, i, i+1)
-	lk.lease = nil
 	l.ttl = 0
 	for _, other := range l.locks {
 		l.ttl = max(l.ttl, other.ttl)
 	}
 	l.newcomers()
-	return true
+}
+
+// along declares the locks lost that go with what a lock gives back, before that is sent: to the
+// server all that an owner takes on one path is one lock. later says that those taken after it go as well. A write
+// stays that was taken under a later token since, as the release names its own.
+func (l *lease) along(lk *Lock, later bool, todo *chores) {
+	goes := func(p Path) bool { return p.Path == lk.paths[0].Path && p.Mode == lk.paths[0].Mode }
+	if len(lk.paths) > 1 && len(l.locks) > 0 {
+		all := make(map[wire.ReleaseRequest]bool, len(lk.paths))
+		for _, p := range lk.paths {
+			all[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] = true
+		}
+		goes = func(p Path) bool { return all[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] }
+	}
+	var gone []*Lock
+	for _, other := range l.locks {
+		if other.order > lk.order && !later {
+			continue
+		}
+		i := slices.IndexFunc(other.paths, func(p Path) bool {
+			return goes(p) && (p.Mode == Read || p.Permits > 0 || lk.token == 0 || other.token <= lk.token)
+		})
+		if i >= 0 {
+			other.ends(&LostError{Path: other.paths[i].Path, Cause: ErrExpired}, todo)
+			gone = append(gone, other)
+		}
+	}
+	l.part(gone...)
 }
 
 // renewal is when to renew a lease that was confirmed by a request sent at a time:
@@ -199,13 +228,20 @@ const keepFlags = wire.FlagBind | wire.FlagExtend
 func (l *lease) renew(todo *chores) {
 	l.asking, l.askedTTL, l.asked, l.askedOf = true, l.ttl, l.turns, l.looked
 	c := newCall(l)
-	c.set(&wire.Request{
+	req := &wire.Request{
 		Op: wire.OpRenew, Owner: l.name.owner, TTLMillis: millis(l.ttl), Domains: l.domains[:], Flags: keepFlags,
-	})
+	}
+	if planted == plantSharedLease {
+		req.TTLMillis, req.Flags = millis(l.locks[len(l.locks)-1].ttl), wire.FlagBind
+	}
+	c.set(req)
 	c.urgent, c.timed = true, true
 	todo.calls = append(todo.calls, c)
-	if l.lookAgain || l.doubt && !l.looking && !l.told {
+	switch {
+	case l.lookAgain || l.doubt && !l.looking && !l.told:
 		l.look(todo)
+	case l.divisible() && !l.looking && !l.checking && l.checkAt <= l.k.c.now():
+		l.check(todo)
 	}
 }
 
@@ -342,11 +378,11 @@ func (l *lease) heard(e Event) {
 	case l.place < 0 || e.Namespace != "" && e.Namespace != l.name.namespace:
 	case e.Kind == wire.EventRevoke:
 		todo.asked = append(todo.asked, l.locks...)
-	case e.Kind == wire.EventKilled && now-l.granted >= watchAfter:
+	case e.Kind == wire.EventKilled && e.Path == "" && now-l.granted >= watchAfter:
 		l.end(ErrKilled, wire.ReasonUnspecified, nil, &todo)
 	default:
 		// A gap; or an end that may be that of an earlier lease of the same name, taken
-		// again just before, by another client maybe: the server knows.
+		// again just before, by another client maybe; or that of a wait: the server knows.
 		l.suspect()
 		l.turns++
 		l.renewAt = now

@@ -204,6 +204,19 @@ func TestARenewalOfOnesOwnMayShortenALease(t *testing.T) {
 	})
 }
 
+// TestClocksDoNotRunAlike: a server whose clock is a thousandth faster than the client's ends no
+// lease that somebody believes in, however long it is.
+func TestClocksDoNotRunAlike(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ttl = 10 * time.Hour
+		f := newFake(t)
+		c, p := f.client(WithKeepAlive(time.Hour))
+		began := time.Now()
+		l := held(t, c, p, func(a *asked) (*wire.Result, bool) { return nil, a.req.Op == wire.OpRenew }, TTL(ttl))
+		lostAt(t, l, began.Add(ttl-ttl/1000-time.Second), ErrUncertain)
+	})
+}
+
 // TestARenewalOfOnesOwnBesideAnAcquire may be carried out after it, and shorten the lease.
 func TestARenewalOfOnesOwnBesideAnAcquire(t *testing.T) {
 	for _, first := range []wire.Op{wire.OpAcquire, wire.OpRenew} {
@@ -234,6 +247,7 @@ func TestARenewalOfOnesOwnBesideAnAcquire(t *testing.T) {
 					t.Fatalf("confirmed by %+v", confirm.req)
 				}
 				p.ok(confirm)
+				go p.read() // it asks whether the lock is in that lease
 				must(t, (<-got)())
 				if first == wire.OpAcquire { // it took that long
 					p.ok(renew)
@@ -252,6 +266,17 @@ func TestARenewalOfOnesOwnIsCarriedOutLate(t *testing.T) {
 	asks := map[string]func(c *Client, req *wire.Request, done func(*wire.Result, error)){
 		"Renew": func(c *Client, req *wire.Request, done func(*wire.Result, error)) {
 			go func() { done(c.Renew(context.Background(), req.Owner, short, "", 0)) }()
+		},
+		"Renew, and its caller goes": func(c *Client, req *wire.Request, done func(*wire.Result, error)) {
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				_, err := c.Renew(ctx, req.Owner, short, "", 0)
+				if errors.Is(err, ErrOutcomeUnknown) {
+					err = nil
+				}
+				done(nil, err)
+			}()
 		},
 		"Go": (*Client).Go,
 		"Go, and nobody waits": func(c *Client, req *wire.Request, done func(*wire.Result, error)) {

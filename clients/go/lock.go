@@ -28,8 +28,10 @@ type Lock struct {
 	onRevoke  func(*Lock)
 	lease     *lease        // under the keeper's lock; nil when it is not kept
 	number    int           // likewise; of the locks that the lease has had
+	order     uint64        // likewise; of those that the client has had
 	sure      time.Duration // likewise; until when it is by the request that took it
 	curbs     curbs         // likewise; while it is asked for
+	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
 	fate      *LostError    // likewise; why it was lost, before the lock itself knows
 
 	mu struct {
@@ -189,7 +191,8 @@ func (l *Lock) revoke() {
 // lock was taken with, and waits at most 5 s for the server; if that does not
 // answer, the release goes on in the background, and the lease ends by itself.
 //
-// A LostError says that the lock was lost before. Called again, Unlock answers the
+// A LostError says that the lock was lost before; what may be held of it still is given back
+// in the background. Called again, Unlock answers the
 // same.
 func (l *Lock) Unlock() error {
 	ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
@@ -221,25 +224,26 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 		}
 	}
 	l.mu.Unlock()
+	g := l.c.gates.close(l.owner) // what its owner asks for from here on comes behind the release
 	todo := l.c.keeper.drop(l)
 	todo.do(l.c)
-	l.mu.freeErr = l.free(ctx, lost)
+	l.mu.freeErr = l.free(ctx, lost, g)
 	close(l.mu.freed)
 	return l.mu.freeErr
 }
 
-// free releases what the lock took.
-func (l *Lock) free(ctx context.Context, lost error) error {
-	switch {
-	case lost == nil:
-	case errors.Is(lost, ErrUncertain): // it may be held still
-		l.c.releaseLater(l.undoing(), l.c.gates.close(l.owner))
-		return lost
-	default:
+// free releases what the lock took, and leaves the gate. Of one that is lost some may be held still.
+func (l *Lock) free(ctx context.Context, lost error, g *gate) error {
+	if lost != nil {
+		if why := new(LostError); !errors.As(lost, &why) || !why.whole() {
+			l.c.releaseLater(l.undoing(), g)
+		} else {
+			g.leave()
+		}
 		return lost
 	}
 	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token}
-	return l.c.release(ctx, b, true, l.c.gates.close(l.owner))
+	return l.c.release(ctx, b, true, g)
 }
 
 // undoing is what gives back what the lock took, if nobody has asked for it since.

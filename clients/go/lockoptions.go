@@ -54,9 +54,9 @@ const minTTL = 50 * time.Millisecond
 func TTL(d time.Duration) LockOption { return func(o *lockOptions) { o.ttl = d } }
 
 // Owner sets the lock's owner. An owner never excludes itself: two locks of the
-// same owner on the same path are one lock, which either of them gives back. Unless
-// set, each lock has an owner of its own, so that the goroutines of a process exclude
-// each other.
+// same owner on the same path are one lock, which either of them gives back: the other
+// is lost then, at once if it is this client's, and else within its TTL. Unless set, each
+// lock has an owner of its own, so that the goroutines of a process exclude each other.
 func Owner(owner string) LockOption { return func(o *lockOptions) { o.owner = owner } }
 
 // Token brings the lock's own fencing token instead of one that the server makes.

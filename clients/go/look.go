@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"strings"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -18,20 +19,51 @@ import (
 //
 // Until that is told no renewal counts, and until one was sent and answered after it, what
 // had come lasts no longer than by the request that took it.
+//
+// A release takes a part of what is held, and leaves the lease to what else there is. Nobody is
+// told of it. So where another client may share the lease, or a lock has several paths, the server
+// is asked about once in a TTL as well, beside the renewals, which count.
+
+// checkShare keeps that cheap for who holds very much: so many times as long as the last answer
+// took nothing is asked.
+const checkShare = 10
 
 // look is such a question. Who holds more than fits into an answer is told page by page: what
 // is held all the time is on one of them.
 type look struct {
-	l    *lease
-	upTo int                          // number of the last lock that it is about: a later one may have missed it
-	held map[wire.ReleaseRequest]bool // told so far: a path and its mode
+	l     *lease
+	aside bool                         // there is no doubt
+	asked time.Duration                // when it was asked
+	upTo  int                          // number of the last lock that it is about: a later one may have missed it
+	held  map[wire.ReleaseRequest]bool // told so far: a path and its mode
 }
 
-// look asks what the owner holds in the namespace.
+// look asks what the owner holds in the namespace, because of a doubt.
 func (l *lease) look(todo *chores) {
 	l.doubt, l.looking, l.stale, l.lookAgain, l.told = false, true, false, false, false
-	q := &look{l: l, upTo: l.joined, held: make(map[wire.ReleaseRequest]bool)}
+	l.question(false, todo)
+}
+
+// check asks so beside the renewals.
+func (l *lease) check(todo *chores) {
+	l.checking = true
+	l.question(true, todo)
+}
+
+func (l *lease) question(aside bool, todo *chores) {
+	q := &look{l: l, aside: aside, asked: l.k.c.now(), upTo: l.joined, held: make(map[wire.ReleaseRequest]bool)}
 	q.ask(nil, todo)
+}
+
+// divisible says that a part of what the lease stands for may go, and the lease stay.
+func (l *lease) divisible() bool {
+	return l.shared || len(l.locks) > 1 || len(l.locks[0].paths) > 1
+}
+
+// nextCheck is when the server is to be asked again that was asked at a time and took so long: with
+// the last renewal within a TTL.
+func (l *lease) nextCheck(asked, took time.Duration) time.Duration {
+	return asked + max(l.ttl-l.ttl/renewAt, checkShare*took)
 }
 
 // ask asks for what comes after a cursor.
@@ -64,16 +96,17 @@ func (q *look) land(c *call, r *reply) {
 		case codeOf(err) == wire.ResourceExhausted && l.page == 0:
 			l.page = wire.MaxDumpPage
 			q.ask(nil, &todo)
+		case err != nil && q.aside:
+			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
 		case err != nil:
 			l.lookAgain = true
 			l.failed(err)
-		case l.stale:
+		case l.stale && !q.aside:
 			l.lookAgain, l.renewAt = true, l.k.c.now()
 		case !res.Done && len(told.Cursor) > 0:
 			q.ask(told.Cursor, &todo)
 		default:
-			l.looking, l.told = false, true
-			l.seen(q.held, q.upTo, &todo)
+			q.seen(&todo)
 		}
 		if l.place >= 0 {
 			l.k.fix(l)
@@ -89,22 +122,28 @@ func (l *lease) suspect() { l.doubt, l.stale, l.told = true, true, false }
 
 // seen takes note of what the owner holds: of the locks that were asked for, those that
 // are not among it are lost.
-func (l *lease) seen(held map[wire.ReleaseRequest]bool, upTo int, todo *chores) {
+func (q *look) seen(todo *chores) {
+	l := q.l
 	var gone []*Lock
 	for _, lk := range l.locks {
-		if path, missing := lk.missing(held); missing && lk.number <= upTo {
+		if path, missing := lk.missing(q.held); missing && lk.number <= q.upTo {
 			lk.ends(&LostError{Path: path, Cause: ErrExpired}, todo)
 			gone = append(gone, lk)
 		}
 	}
-	for _, lk := range gone {
-		l.part(lk)
-	}
+	l.part(gone...)
 	if len(l.locks) == 0 {
 		l.forget(todo)
 		return
 	}
-	l.looked, l.renewAt = upTo, l.k.c.now()
+	now := l.k.c.now()
+	l.checkAt = l.nextCheck(q.asked, now-q.asked)
+	if q.aside {
+		l.checking = false
+		return
+	}
+	l.looking, l.told = false, true
+	l.looked, l.renewAt = q.upTo, now
 	l.turns++
 }
 

@@ -160,6 +160,44 @@ func TestPolicyChangeLosesLocks(t *testing.T) {
 	lostBy(t, l, ErrExpired)
 }
 
+// TestEndOfAWaitLosesNoLock: a namespace that is set on a subtree ends the waits for paths in it, and
+// tells their owners. What these hold elsewhere they hold on.
+func TestEndOfAWaitLosesNoLock(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, patience)
+	c, stranger := dial(t, server(t)), dial(t, server(t))
+	x, z, deep, me := path(t, "/a/x"), path(t, "/a/z"), path(t, "/a/b/c"), Owner(t.Name())
+	mine, err := c.Lock(ctx, x, me, TTL(time.Hour))
+	mustLock(t, mine, err)
+	theirs, err := stranger.Lock(ctx, z)
+	mustLock(t, theirs, err)
+	told, err := stranger.Subscribe(ctx, t.Name())
+	must(t, err)
+	queued, waited := make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := c.LockAll(ctx, []Path{{Path: z}, {Path: deep}}, me, OnQueued(func(Queued) { close(queued) }))
+		waited <- err
+	}()
+	<-queued
+	subscribed(t, c, mine)
+	time.Sleep(watchAfter) // what is told sooner after it was taken is looked into anyway
+	must(t, stranger.SetNamespacePolicy(ctx, path(t, "/a/b"), wire.PointWrite, ""))
+	if err := <-waited; !errors.Is(err, ErrAborted) {
+		t.Fatalf("the wait: %v", err)
+	}
+	if e := <-told.Events(); e.Kind != wire.EventKilled || e.Path != deep {
+		t.Errorf("told %+v, want KILLED of %s", e, deep)
+	}
+	more, err := c.Lock(ctx, path(t, "/a/y"), me) // what the client was told it has heard by then
+	mustLock(t, more, err)
+	must(t, mine.Err())
+	if seen, err := stranger.InspectPath(ctx, x); err != nil || seen.WriteOwner != t.Name() {
+		t.Errorf("held by %+v, %v", seen, err)
+	}
+	must(t, more.Unlock())
+	must(t, mine.Unlock())
+}
+
 func TestRevokeIsTold(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)

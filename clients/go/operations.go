@@ -13,16 +13,26 @@ import (
 
 // call asks req and answers its result.
 func (c *Client) call(ctx context.Context, req *wire.Request) (*wire.Result, error) {
-	w := newWaiter(c)
-	if s := c.keeper.shortens(req); s != nil {
-		w.urgent = s.begin()
-		defer s.end()
-	}
-	a, err := w.ask(ctx, req)
+	a, err := c.shortly(ctx, c.keeper.shortens(req), req)
 	if err != nil {
 		return nil, err
 	}
 	return &a.result, nil
+}
+
+// shortly asks req, which may shorten leases. If the caller goes first, it may do so until there
+// is an answer to it all the same.
+func (c *Client) shortly(ctx context.Context, s *shortening, req *wire.Request) (*answer, error) {
+	w := newWaiter(c)
+	if s == nil {
+		return w.ask(ctx, req)
+	}
+	w.urgent, w.gate = s.begin(), &gate{then: func() { go s.end() }}
+	a, left, err := w.tryAll(ctx, req)
+	if !left {
+		s.end()
+	}
+	return a, err
 }
 
 // list is the lists of a result, which may have none.

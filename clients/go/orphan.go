@@ -110,6 +110,9 @@ func (c *Client) release(ctx context.Context, b *giveBack, later bool, g *gate) 
 		w := newWaiter(c)
 		w.must = later // it is sent, and sent again, even if ctx ends
 		w.gate = g.enter()
+		if planted == plantLateRelease {
+			b.by, b.token = 0, 0
+		}
 		if b.by != 0 {
 			w.in, w.as = b.in, b.as // which alone knows what it names
 		}

@@ -61,7 +61,9 @@ func (c *Client) race(ctx context.Context, l *lane, all []address, patience time
 		case <-next.C:
 			if begun < len(all) {
 				begin()
-				next.Reset(headStart)
+				if planted != plantInTurn {
+					next.Reset(headStart)
+				}
 			}
 		case r := <-came:
 			ended++

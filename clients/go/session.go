@@ -162,7 +162,8 @@ func (s *session) queues() [4]*callQueue {
 	return [4]*callQueue{&s.mu.again, &s.mu.urgent, &s.mu.normal, &s.mu.aside}
 }
 
-// empty says that the session has no calls.
+// empty says that the session has no calls, nor any that may be asked again under their ids, as
+// after a pause.
 func (s *session) empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,10 +176,10 @@ func (s *session) vacant() bool {
 			return false
 		}
 	}
-	return s.mu.sent.n == 0
+	return s.mu.sent.n == 0 && len(s.mu.kept) == 0
 }
 
-// retire ends the session if it has no calls.
+// retire ends the session if it is empty.
 func (s *session) retire() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -192,6 +192,7 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller, Epoch: c.epoch}
 		s.state.Apply(at, cancel, &s.out)
 	case again:
+		cmd.NS = s.namespace(req)
 		res = s.state.Repeat(at, cmd, &first, &s.out)
 	default:
 		cmd.NS = s.namespace(req)

@@ -13,7 +13,7 @@ type Event struct {
 	Kind      wire.EventKind // 0 for a gap
 	Gap       bool           // events were missed: look at the state itself
 	Owner     string
-	Path      string // that was granted, the first of several; else ""
+	Path      string // that was granted, or a wait for it was ended (KILLED), the first of several; else ""
 	Namespace string // "" when it is about all namespaces
 	Token     int64  // of a grant
 }

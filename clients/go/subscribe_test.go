@@ -178,6 +178,8 @@ func watchedLock(t *testing.T, c *Client, p *peer, opts ...LockOption) *Lock {
 
 func TestEventsOfALock(t *testing.T) {
 	here := wire.Event{Kind: wire.EventKilled, Namespace: "a:/b", At: wire.Position{Log: 2, Index: 11}}
+	wait := here
+	wait.Path = "a:/b/d"
 	elsewhere := here
 	elsewhere.Namespace = "a:/other"
 	expired := here
@@ -188,6 +190,7 @@ func TestEventsOfALock(t *testing.T) {
 		renews bool
 	}{
 		"killed":           {wire.AppendEvent(nil, sub1(here)), ErrKilled, false},
+		"a wait is ended":  {wire.AppendEvent(nil, sub1(wait)), nil, true},
 		"killed elsewhere": {wire.AppendEvent(nil, sub1(elsewhere)), nil, false},
 		"expired":          {wire.AppendEvent(nil, sub1(expired)), nil, true}, // or one before it: the server knows
 		"gap":              {wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: 1}), nil, true},

@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -46,7 +47,12 @@ func (t *tie) prove(sent time.Duration) {
 func (t *tie) since() time.Duration { return time.Duration(t.proved.Load()) }
 
 // until is how long a lease with a grace lasts that hangs on the connection.
-func (t *tie) until(grace time.Duration) time.Duration { return t.since() + grace - margin(grace) }
+func (t *tie) until(grace time.Duration) time.Duration {
+	if planted == plantNoticed && t.live {
+		return unlimited
+	}
+	return t.since() + grace - margin(grace)
+}
 
 // attached is called before anything is sent on a new connection of a lane: every
 // lease that hangs on one that is gone is renewed, so that it hangs on one that lives.
@@ -104,7 +110,10 @@ func (k *keeper) tried(t *tie) {
 func (k *keeper) detached(t *tie, excused bool, unsure map[string]struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	t.live, t.excused, t.unsure = false, excused, unsure
+	if planted == plantNoticed {
+		t.prove(k.c.now())
+	}
+	t.live, t.excused, t.unsure = false, excused || planted == plantDeadProxy, unsure
 	for _, le := range k.mu.due {
 		le.watched = le.watched && t.lane != k.c.home
 		if t.holds(le) {
@@ -164,13 +173,14 @@ func (k *keeper) forget(l *lane) {
 	k.mu.lanes = slices.DeleteFunc(k.mu.lanes, func(other *lane) bool { return other == l })
 }
 
-// shortening is a renewal of the program's own that may leave the leases of an owner
+// shortening is a renewal of the program's own, or a Bind, that may leave the leases of an owner
 // less time than they have. From when it is sent until it is answered it may be carried out, also
 // after what takes and keeps locks: by that these last no longer than the renewal says.
 type shortening struct {
 	k     *keeper
 	owner string
-	ttl   time.Duration
+	ttl   time.Duration // 0: it leaves that
+	grace time.Duration // of the home lane's connection, for which a Bind ties them; 0: it ties none
 }
 
 // shortens answers what a request shortens, nil for nothing.
@@ -179,24 +189,29 @@ func (k *keeper) shortens(req *wire.Request) *shortening {
 		return nil
 	}
 	ttl := time.Duration(min(req.TTLMillis, wire.MaxTTLMillis)) * time.Millisecond
-	return &shortening{k, strings.Clone(req.Owner), ttl}
+	return &shortening{k: k, owner: strings.Clone(req.Owner), ttl: ttl}
 }
 
 // begin is called before it is sent. If it answers true it is to go in the order of the renewals
 // that keep the owner's locks: there are some.
 func (s *shortening) begin() (kept bool) {
-	s.k.mu.Lock()
-	if s.k.mu.shorter == nil {
-		s.k.mu.shorter = make(map[string][]time.Duration)
+	if s.ttl > 0 {
+		s.k.mu.Lock()
+		if s.k.mu.shorter == nil {
+			s.k.mu.shorter = make(map[string][]time.Duration)
+		}
+		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.ttl)
+		s.k.mu.Unlock()
 	}
-	s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.ttl)
-	s.k.mu.Unlock()
-	return s.k.curb(s.owner, s.ttl, 0)
+	return s.k.curb(s.owner, s.ttl, s.grace)
 }
 
 // end is called when there is an answer: what is answered by now may have come before it.
 func (s *shortening) end() {
-	s.k.curb(s.owner, s.ttl, 0)
+	s.k.curb(s.owner, s.ttl, s.grace)
+	if s.ttl <= 0 {
+		return
+	}
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
 	all := s.k.mu.shorter[s.owner]
@@ -294,6 +309,27 @@ func (k *keeper) expected(lk *Lock) {
 		return
 	}
 	k.mu.asked[lk.owner] = all
+}
+
+// errCrossed says that a lock may be given back already by another one of its owner.
+var errCrossed = errors.New("pathlockd: another lock of its owner gives the path back")
+
+// cross takes note that a lock is about to give its paths back: locks that are asked for on them are not
+// held by what was asked so far.
+func (k *keeper) cross(lk *Lock) {
+	for _, other := range k.mu.asked[lk.owner] {
+		other.crossed = other.crossed || slices.ContainsFunc(other.paths, func(p Path) bool {
+			return slices.ContainsFunc(lk.paths, func(q Path) bool { return p.Path == q.Path && p.Mode == q.Mode })
+		})
+	}
+}
+
+// uncross says that a lock's paths may have been given back since the last time.
+func (k *keeper) uncross(lk *Lock) (was bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was, lk.crossed = lk.crossed, false
+	return was
 }
 
 // curbed says that the lease of a lock may have been shortened since it was taken.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 func TestUnlock(t *testing.T) {
@@ -41,6 +43,82 @@ func TestUnlock(t *testing.T) {
 	}
 	again, err := c.Lock(within(t, patience), p) // it was sent all the same
 	mustLock(t, again, err)
+}
+
+// TestUnlockGivesBackWhatIsLeft: a lock of two paths of which one is gone is lost. Unlock gives the
+// other one back, which what else its owner holds would keep for good.
+func TestUnlockGivesBackWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, patience)
+	c, stranger := dial(t, server(t)), dial(t, server(t))
+	p, q, r, me := path(t, "/a/p"), path(t, "/a/q"), path(t, "/a/r"), Owner(t.Name())
+	both, err := c.LockAll(ctx, []Path{{Path: p}, {Path: q}}, me)
+	mustLock(t, both, err)
+	must(t, stranger.Release(ctx, t.Name(), []wire.ReleaseRequest{{Path: p}}, false, ""))
+	beside, err := c.Lock(ctx, r, me, TTL(time.Hour)) // the server is asked what the owner holds
+	mustLock(t, beside, err)
+	if lost := lostBy(t, both, ErrExpired); lost.Path != p {
+		t.Errorf("lost is %v", lost)
+	}
+	if err := both.Unlock(); !errors.Is(err, ErrExpired) {
+		t.Errorf("Unlock: %v", err)
+	}
+	l, err := stranger.Lock(ctx, q)
+	mustLock(t, l, err)
+	must(t, beside.Err())
+	must(t, l.Unlock())
+	must(t, beside.Unlock())
+}
+
+// TestUnlockOfALostLock gives back what the request took that took the lock, unless nothing can be held of that.
+func TestUnlockOfALostLock(t *testing.T) {
+	killed := wire.Event{Kind: wire.EventKilled, Namespace: "a:/b", At: wire.Position{Log: 2, Index: 11}}
+	lost := &wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingAlive}
+	for name, one := range map[string]struct {
+		cause    error
+		renewal  *wire.Result
+		event    []byte
+		releases bool
+	}{
+		"there is no lease":  {ErrExpired, lost, nil, false},
+		"it was taken away":  {ErrKilled, &wire.Result{}, wire.AppendEvent(nil, sub1(killed)), true},
+		"nobody can tell it": {ErrUncertain, nil, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p := f.client(WithKeepAlive(time.Hour))
+				var took uint64
+				released := make(chan *wire.Request, 9)
+				l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
+					switch a.req.Op {
+					case wire.OpAcquire:
+						took = a.id
+					case wire.OpRelease:
+						released <- a.req
+					case wire.OpRenew:
+						return one.renewal, true
+					}
+					return nil, false
+				})
+				pass(2 * watchAfter)
+				p.send(one.event)
+				pass(DefaultTTL)
+				if err := l.Unlock(); !errors.Is(err, one.cause) {
+					t.Fatalf("Unlock: %v", err)
+				}
+				pass(0)
+				if n := len(released); n > 1 || n == 1 != one.releases {
+					t.Fatalf("%d releases", n)
+				}
+				if one.releases {
+					if r := <-released; r.Target != took || len(r.Releases) != 1 || r.Releases[0].Path != "a:/b/c" {
+						t.Errorf("released by %+v", r)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestCancelledWaitLeavesNothing(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 type toOwner struct {
 	Owner string     `json:"owner"`
 	Held  []heldLock `json:"held"` // when it was asked
+	More  bool       `json:"more"` // it held more, maybe: that could not be told in time
 }
 
 // revokeCmd makes the command revoke.
@@ -50,20 +51,21 @@ func (a *app) ownerCmd(name, brief, long string, do func(ctx context.Context, c 
 			}
 			owner := args[0]
 			return a.asking(ctx, func(ctx context.Context, c *pathlockd.Client) error {
-				infos, _, err := c.ListOwnerLocks(ctx, owner) // for people: it may change meanwhile
-				if err != nil {
-					return err
-				}
+				infos, known := a.heldBefore(ctx, c, owner)
 				if err := do(ctx, c, owner); err != nil {
 					return err
 				}
-				data := &toOwner{Owner: owner, Held: []heldLock{}}
+				data := &toOwner{Owner: owner, Held: []heldLock{}, More: !known}
 				for i := range infos {
 					infos[i].Owner = owner
 					data.Held = append(data.Held, heldLockOf(&infos[i]))
 				}
 				return a.answer(data, func(b *bytes.Buffer) {
-					if len(data.Held) == 0 {
+					switch {
+					case data.More:
+						fmt.Fprintf(b, done+"; %s\n", visible(owner), "what it held", notTold)
+						return
+					case len(data.Held) == 0:
 						fmt.Fprintf(b, "%s held nothing\n", visible(owner))
 						return
 					}
@@ -75,4 +77,16 @@ func (a *app) ownerCmd(name, brief, long string, do func(ctx context.Context, c 
 			})
 		}),
 	}
+}
+
+// notTold is said instead of what an owner held.
+const notTold = "what that was could not be told in time"
+
+// heldBefore lists what an owner holds, for people: it may change meanwhile. What is to be done
+// is done whatever becomes of that, and has at least half of the time.
+func (a *app) heldBefore(ctx context.Context, c *pathlockd.Client, owner string) (infos []pathlockd.LockInfo, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout/2)
+	defer cancel()
+	infos, _, err := c.ListOwnerLocks(ctx, owner)
+	return infos, err == nil
 }

@@ -24,6 +24,7 @@ type released struct {
 	Owner    string     `json:"owner"`
 	Released []pathMode `json:"released"`
 	NotHeld  []string   `json:"not_held"`
+	More     bool       `json:"more"` // there may be more of both: what was held could not be told in time
 }
 
 // releaseCmd makes the command release.
@@ -76,14 +77,11 @@ func (a *app) releaseCmd() *cobra.Command {
 }
 
 func (a *app) releaseAll(ctx context.Context, c *pathlockd.Client, owner string) error {
-	held, _, err := c.ListOwnerLocks(ctx, owner)
-	if err != nil {
-		return err
-	}
+	held, known := a.heldBefore(ctx, c, owner)
 	if err := c.ReleaseAll(ctx, owner, true, ""); err != nil {
 		return err
 	}
-	data := &released{Owner: owner, Released: []pathMode{}, NotHeld: []string{}}
+	data := &released{Owner: owner, Released: []pathMode{}, NotHeld: []string{}, More: !known}
 	for _, h := range held {
 		data.Released = append(data.Released, pathMode{h.Path, modeName(h.Mode)})
 	}
@@ -93,11 +91,10 @@ func (a *app) releaseAll(ctx context.Context, c *pathlockd.Client, owner string)
 // release gives paths back in the named modes. What is held is looked up before, for
 // the answer alone.
 func (a *app) release(ctx context.Context, c *pathlockd.Client, owner string, paths []string, modes []wire.Mode) error {
-	held, err := holds(ctx, c, owner, paths)
-	if err != nil {
-		return err
-	}
-	data := &released{Owner: owner, Released: []pathMode{}, NotHeld: []string{}}
+	half, cancel := context.WithTimeout(ctx, a.timeout/2)
+	held, err := holds(half, c, owner, paths)
+	cancel()
+	data := &released{Owner: owner, Released: []pathMode{}, NotHeld: []string{}, More: err != nil}
 	var rels []wire.ReleaseRequest
 	for _, p := range paths {
 		before := len(data.Released)
@@ -107,7 +104,7 @@ func (a *app) release(ctx context.Context, c *pathlockd.Client, owner string, pa
 				data.Released = append(data.Released, pathMode{p, modeName(m)})
 			}
 		}
-		if len(data.Released) == before {
+		if len(data.Released) == before && !data.More {
 			data.NotHeld = append(data.NotHeld, p)
 		}
 	}
@@ -119,6 +116,10 @@ func (a *app) release(ctx context.Context, c *pathlockd.Client, owner string, pa
 
 // show tells people what was given back.
 func (d *released) show(b *bytes.Buffer) {
+	if d.More {
+		fmt.Fprintf(b, "released what %s held of it; %s\n", visible(d.Owner), notTold)
+		return
+	}
 	for _, r := range d.Released {
 		fmt.Fprintf(b, "released  %s (%s)\n", visible(r.Path), r.Mode)
 	}

@@ -106,7 +106,7 @@ func (r *running) run(ctx context.Context, paths, command []string) error {
 	err = r.supervise(lock, cmd)
 	var early *startError
 	if errors.As(err, &early) {
-		_ = lock.Unlock() // what ended the call is worth telling
+		_ = r.giveBack(c, lock) // what ended the call is worth telling
 		return early.error
 	}
 	r.a.stdout = r.a.stderr // the command's own
@@ -183,18 +183,23 @@ func (r *running) queued(ctx context.Context, c *pathlockd.Client, q *pathlockd.
 	}
 }
 
-// finish gives the lock back after the command has ended with err.
-func (r *running) finish(c *pathlockd.Client, lock *pathlockd.Lock, ended error) error {
-	unlocked := lock.Unlock()
+// giveBack gives the lock back. What else an owner that was named holds in the namespace shares
+// the lease, and must not end with this process.
+func (r *running) giveBack(c *pathlockd.Client, lock *pathlockd.Lock) error {
+	err := lock.Unlock()
 	if r.owner.given() {
-		// What else the owner holds in the namespace shares the lease, and must not end
-		// with this process.
 		ctx, cancel := context.WithTimeoutCause(context.Background(), abandonWithin, errNoAnswer)
 		defer cancel()
-		if err := c.Unbind(ctx, lock.Owner()); err != nil && unlocked == nil {
-			unlocked = err
+		if e := c.Unbind(ctx, lock.Owner()); err == nil {
+			err = e
 		}
 	}
+	return err
+}
+
+// finish gives the lock back after the command has ended with err.
+func (r *running) finish(c *pathlockd.Client, lock *pathlockd.Lock, ended error) error {
+	unlocked := r.giveBack(c, lock)
 	var code childExit
 	switch isCode := errors.As(ended, &code); {
 	case !isCode:

@@ -3051,7 +3051,7 @@ type Event struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          EventType              `protobuf:"varint,1,opt,name=type,proto3,enum=pathlockd.v1.EventType" json:"type,omitempty"`
 	OwnerId       string                 `protobuf:"bytes,2,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	Path          string                 `protobuf:"bytes,100,opt,name=path,proto3" json:"path,omitempty"`                                      // the path granted, the first of several
+	Path          string                 `protobuf:"bytes,100,opt,name=path,proto3" json:"path,omitempty"`                                      // the path granted, the first of several; with KILLED, of a wait that was ended
 	Namespace     string                 `protobuf:"bytes,101,opt,name=namespace,proto3" json:"namespace,omitempty"`                            // empty when it is about all namespaces
 	FencingToken  int64                  `protobuf:"varint,102,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"` // of a grant
 	Cursor        []byte                 `protobuf:"bytes,103,opt,name=cursor,proto3" json:"cursor,omitempty"`                                  // opaque: give it back to go on from here

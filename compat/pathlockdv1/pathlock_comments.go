@@ -41,7 +41,7 @@ var Comments = map[string]string{
 	"pathlockd.v1.Event.cursor":                          "opaque: give it back to go on from here",
 	"pathlockd.v1.Event.fencing_token":                   "of a grant",
 	"pathlockd.v1.Event.namespace":                       "empty when it is about all namespaces",
-	"pathlockd.v1.Event.path":                            "the path granted, the first of several",
+	"pathlockd.v1.Event.path":                            "the path granted, the first of several; with KILLED, of a wait that was ended",
 	"pathlockd.v1.GetNamespacePolicyResponse.explicit":   "false: there is no row, and algorithm is the default",
 	"pathlockd.v1.HealthResponse.detail":                 "\"ready\", or why not",
 	"pathlockd.v1.InspectPathResponse.claim_owner":       "always empty",

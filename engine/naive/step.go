@@ -1,6 +1,7 @@
-package engine_test
+package naive
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,16 +21,26 @@ type nKept struct {
 	seq      int // of the waiter that a QUEUED answer told of
 	deadline int64
 	by       engine.Caller // who may take back what it took
+	hash     uint64        // in place of req, of what was claimed or came along with a move
+	plan     string        // of a claim
 }
 
 // begin starts a step; told are the tokens of engine's grants in it.
-func (m *naive) begin(c engine.Clock, told []int64) {
+func (m *Model) begin(c engine.Clock, told []int64) {
 	m.now, m.wall, m.told = max(m.now, c.Now), c.Wall, told
 	m.events, m.answers, m.paths = nil, nil, nil
 }
 
+// after is the instant from which on so many ms have surely passed; none have at once.
+func (m *Model) after(ms int64) int64 {
+	if ms == 0 {
+		return m.now
+	}
+	return m.now + ms + m.cfg.Cut
+}
+
 // apply carries a command out, for the first time or again.
-func (m *naive) apply(cmd *engine.Command, again bool, first *wire.Result) (res wire.Result) {
+func (m *Model) apply(cmd *engine.Command, again bool, first *wire.Result) (res wire.Result) {
 	switch {
 	case again:
 		res = m.again(cmd, first)
@@ -40,11 +51,13 @@ func (m *naive) apply(cmd *engine.Command, again bool, first *wire.Result) (res 
 	return res
 }
 
-func (m *naive) ask(cmd *engine.Command) (res wire.Result) {
+func (m *Model) ask(cmd *engine.Command) (res wire.Result) {
 	away, moved := m.movedAway(cmd)
 	switch {
 	case moved:
 		return away
+	case cmd.Req.Op == wire.OpClaim:
+		res = m.claim(cmd)
 	case cmd.Req.Key != "":
 		res = m.keyed(cmd)
 	default:
@@ -57,7 +70,7 @@ func (m *naive) ask(cmd *engine.Command) (res wire.Result) {
 }
 
 // again answers a request that its session asks a second time.
-func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result) {
+func (m *Model) again(cmd *engine.Command, first *wire.Result) (res wire.Result) {
 	if cmd.Req.Op == wire.OpAcquire && first != nil && first.Status == wire.StatusOK {
 		return m.recheck(cmd, first.Token)
 	}
@@ -68,6 +81,10 @@ func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 			}
 			return m.reattach(cmd, w)
 		}
+	}
+	if first != nil && (cmd.Req.Op != wire.OpAcquire && cmd.Req.Op != wire.OpRenew && cmd.Req.Op != wire.OpBind ||
+		cmd.Req.Op == wire.OpAcquire && first.Status != wire.StatusQueued) {
+		return *first
 	}
 	if cmd.Req.Op != wire.OpAcquire && first != nil {
 		if away, moved := m.movedAway(cmd); moved && cmd.Req.Op == wire.OpRenew {
@@ -93,7 +110,7 @@ func (m *naive) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 	return m.ask(cmd)
 }
 
-func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
+func (m *Model) execute(cmd *engine.Command) (res wire.Result, seq int) {
 	req := cmd.Req
 	switch req.Op {
 	case wire.OpSetRow, wire.OpOpen, wire.OpFreeze, wire.OpThaw, wire.OpLeave:
@@ -161,13 +178,14 @@ func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
 	case wire.OpSetRow:
 		m.setRow(req)
 	case wire.OpOpen:
-		m.open(req)
+		m.open(cmd)
 	case wire.OpFreeze:
 		res = m.freeze(cmd)
 	case wire.OpThaw:
 		m.thaw(req.Namespace)
 	case wire.OpLeave:
 		m.leave(req.Namespace)
+		m.version = max(m.version, req.Target)
 	case wire.OpFold:
 		res = m.fold(cmd)
 	default:
@@ -177,7 +195,7 @@ func (m *naive) execute(cmd *engine.Command) (res wire.Result, seq int) {
 }
 
 // expire ends all that ends with time, in the order in which it does.
-func (m *naive) expire() {
+func (m *Model) expire() {
 	for m.expireOne() {
 	}
 	m.edges = slices.DeleteFunc(m.edges, func(e nEdge) bool { return e.deadline <= m.now })
@@ -186,7 +204,7 @@ func (m *naive) expire() {
 }
 
 // expireOne ends the lease or the waiter whose time is over first.
-func (m *naive) expireOne() bool {
+func (m *Model) expireOne() bool {
 	at := m.now + 1
 	end := func() {}
 	for _, w := range m.waiters {
@@ -204,7 +222,7 @@ func (m *naive) expireOne() bool {
 }
 
 // runOut ends a lease by itself, if its time is over.
-func (m *naive) runOut(owner, ns string) {
+func (m *Model) runOut(owner, ns string) {
 	if l := m.lease(owner, ns); l != nil && l.deadline <= m.now {
 		m.events = append(m.events, engine.Event{Kind: wire.EventExpired, Owner: owner, Namespace: ns})
 		m.dropAll(owner, ns)
@@ -212,7 +230,7 @@ func (m *naive) runOut(owner, ns string) {
 }
 
 // nextDeadline is when something ends with time next.
-func (m *naive) nextDeadline() (at int64, ok bool) {
+func (m *Model) nextDeadline() (at int64, ok bool) {
 	var all []int64
 	for _, l := range m.leases {
 		all = append(all, l.deadline)
@@ -233,25 +251,25 @@ func (m *naive) nextDeadline() (at int64, ok bool) {
 }
 
 // drop gives up one hold.
-func (m *naive) drop(owner, ns, path string, mode wire.Mode) {
+func (m *Model) drop(owner, ns, path string, mode wire.Mode) {
 	m.holds = slices.DeleteFunc(m.holds, func(h nHold) bool {
 		return h.owner == owner && h.ns == ns && h.path == path && h.mode == mode
 	})
 }
 
 // dropAll gives up all an owner holds in a namespace.
-func (m *naive) dropAll(owner, ns string) {
+func (m *Model) dropAll(owner, ns string) {
 	m.holds = slices.DeleteFunc(m.holds, func(h nHold) bool { return h.owner == owner && h.ns == ns })
 	m.lapse(owner, ns)
 }
 
-func (m *naive) holdsAny(owner, ns string) bool {
+func (m *Model) holdsAny(owner, ns string) bool {
 	return slices.ContainsFunc(m.holds, func(h nHold) bool { return h.owner == owner && h.ns == ns })
 }
 
 // lapse ends a lease with its last hold. Requests that rely on a hold of it can
 // never succeed: they leave the queue.
-func (m *naive) lapse(owner, ns string) {
+func (m *Model) lapse(owner, ns string) {
 	m.leases = slices.DeleteFunc(m.leases, func(l nLease) bool { return l.owner == owner && l.ns == ns })
 	for _, w := range slices.Clone(m.waiters) {
 		relies := slices.ContainsFunc(w.locks, func(l wire.LockRequest) bool { return l.State == wire.StateHeld })
@@ -273,7 +291,7 @@ func within(ns string, domains ...string) bool {
 	return false
 }
 
-func (m *naive) releaseAll(req *wire.Request) {
+func (m *Model) releaseAll(req *wire.Request) {
 	named := func(ns string) bool { return len(req.Domains) == 0 || within(ns, req.Domains...) }
 	for _, w := range slices.Clone(m.waiters) {
 		if w.owner == req.Owner && named(w.ns) && !w.open {
@@ -289,7 +307,7 @@ func (m *naive) releaseAll(req *wire.Request) {
 
 // renew extends the leases it names; those that are there also when it answers
 // that others are lost.
-func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
+func (m *Model) renew(cmd *engine.Command) (res wire.Result) {
 	req := cmd.Req
 	if req.Op == wire.OpBind && cmd.Bound {
 		m.hangWaits(cmd, bindOf(cmd))
@@ -302,7 +320,7 @@ func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
 		}
 		renewed = append(renewed, l.ns)
 		if req.TTLMillis > 0 { // Bind may leave the time as it is
-			until := m.now + int64(req.TTLMillis)
+			until := m.after(int64(req.TTLMillis))
 			if req.Flags&wire.FlagExtend != 0 {
 				until = max(until, l.deadline)
 			}
@@ -324,7 +342,7 @@ func (m *naive) renew(cmd *engine.Command) (res wire.Result) {
 
 // hangWaits hangs the leases that open calls of a session will bring its owner on a connection, and
 // those of polled places that hang on an earlier one.
-func (m *naive) hangWaits(cmd *engine.Command, b *nBind) {
+func (m *Model) hangWaits(cmd *engine.Command, b *nBind) {
 	for i := range m.waiters {
 		switch w := &m.waiters[i]; {
 		case w.owner != cmd.Req.Owner:
@@ -359,6 +377,15 @@ func (l *nLease) tie(b *nBind) {
 	}
 	l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *nBind) bool { return o.session == b.session })
 	l.bind = b
+	delete(l.pledges, b.session)
+}
+
+// pledge has a lease last until then for a session whose connection ended, whoever shares it.
+func (l *nLease) pledge(s engine.Session, until int64) {
+	if l.pledges == nil {
+		l.pledges = make(map[engine.Session]int64)
+	}
+	l.pledges[s] = max(l.pledges[s], until)
 }
 
 func (l *nLease) tieOf(s engine.Session) *nBind {
@@ -385,38 +412,53 @@ func (l *nLease) cut(s engine.Session) {
 // its session, and to no other session's, to their grace; with none they end at once. The grace
 // of a connection that ended before is left to it. What polled places tied to it are granted from
 // now on lasts for the grace.
-func (m *naive) detach(cmd *engine.Command) {
+func (m *Model) detach(cmd *engine.Command) {
 	for i := range m.waiters {
 		w := &m.waiters[i]
 		if b := w.bind; !w.open && b != nil && b.session == cmd.Caller.Session && b.epoch <= cmd.Epoch {
 			w.adrift = true
 		}
 	}
+	m.leaveCalls(cmd)
 	for _, old := range slices.Clone(m.leases) {
 		l := m.lease(old.owner, old.ns)
 		b := l.tieOf(cmd.Caller.Session)
 		if b == nil || b.epoch > cmd.Epoch || b == l.bind && l.spent > cmd.Epoch {
 			continue
 		}
-		switch until := m.now + b.grace; {
-		case l.promised <= m.now || l.pledgee == b.session:
-			l.promised, l.pledgee = until, b.session
-		default:
-			l.promised, l.pledgee = max(l.promised, until), engine.Session{}
-		}
+		l.pledge(b.session, m.after(b.grace))
 		switch {
 		case len(l.also) > 0:
 			l.cut(cmd.Caller.Session)
 		default:
 			l.spent = cmd.Epoch + 1
-			l.deadline = min(l.deadline, l.promised)
+			l.deadline = min(l.deadline, slices.Max(slices.Collect(maps.Values(l.pledges))))
 			m.runOut(old.owner, old.ns)
 		}
 	}
 }
 
+// leaveCalls ends the open waits of a session whose connection is gone, but for the grace of those
+// that are tied to it.
+func (m *Model) leaveCalls(cmd *engine.Command) {
+	var over []int
+	for i := range m.waiters {
+		w := &m.waiters[i]
+		switch {
+		case !w.open || w.adrift || w.caller.Session != cmd.Caller.Session || w.epoch > cmd.Epoch:
+		case w.bind == nil || w.bind.grace == 0:
+			over = append(over, w.seq)
+		default:
+			w.adrift, w.deadline = true, min(w.deadline, m.after(w.bind.grace))
+		}
+	}
+	for _, seq := range over {
+		m.end(seq, wire.Result{Code: wire.Cancelled})
+	}
+}
+
 // kill takes an owner's holds and waiters away, everywhere or in one namespace.
-func (m *naive) kill(owner, ns string) {
+func (m *Model) kill(owner, ns string) {
 	for _, w := range slices.Clone(m.waiters) {
 		if w.owner == owner && (ns == "" || w.ns == ns) {
 			m.end(w.seq, wire.Result{Code: wire.Aborted})
@@ -429,11 +471,11 @@ func (m *naive) kill(owner, ns string) {
 	}
 }
 
-func (m *naive) clearEdge(owner string) {
+func (m *Model) clearEdge(owner string) {
 	m.edges = slices.DeleteFunc(m.edges, func(e nEdge) bool { return e.owner == owner })
 }
 
-func (m *naive) setEdge(req *wire.Request) (res wire.Result) {
+func (m *Model) setEdge(req *wire.Request) (res wire.Result) {
 	known := slices.ContainsFunc(m.edges, func(e nEdge) bool { return e.owner == req.Owner })
 	if !known && len(m.edges) >= m.cfg.MaxEdges {
 		return wire.Result{Code: wire.ResourceExhausted}
@@ -445,7 +487,7 @@ func (m *naive) setEdge(req *wire.Request) (res wire.Result) {
 
 // cancel ends an open call, unless a later connection has it, or gives it a grace
 // to come back in.
-func (m *naive) cancel(cmd *engine.Command) {
+func (m *Model) cancel(cmd *engine.Command) {
 	for i := range m.waiters {
 		w := &m.waiters[i]
 		if !w.open || w.caller != (engine.Caller{Session: cmd.Caller.Session, ID: cmd.Req.Target}) {
@@ -455,7 +497,7 @@ func (m *naive) cancel(cmd *engine.Command) {
 			return
 		}
 		if grace := int64(cmd.Req.GraceMillis); grace > 0 {
-			w.adrift, w.deadline = true, min(w.deadline, m.now+grace)
+			w.adrift, w.deadline = true, min(w.deadline, m.after(grace))
 		} else {
 			m.end(w.seq, wire.Result{Code: wire.Cancelled})
 		}
@@ -465,7 +507,7 @@ func (m *naive) cancel(cmd *engine.Command) {
 
 // setRow sets or deletes a policy. A change of the algorithm in force clears the
 // namespace.
-func (m *naive) setRow(req *wire.Request) {
+func (m *Model) setRow(req *wire.Request) {
 	before, _ := m.algorithm(req.Namespace)
 	m.policies = slices.DeleteFunc(m.policies, func(p nPolicy) bool { return p.ns == req.Namespace })
 	if req.Explicit {
@@ -493,22 +535,68 @@ func (m *naive) setRow(req *wire.Request) {
 }
 
 // open takes a namespace over that was empty until now: the floor stands for the
-// fences of all its paths.
-func (m *naive) open(req *wire.Request) {
+// fences of all its paths. What was kept of requests about them comes along.
+func (m *Model) open(cmd *engine.Command) {
+	req := cmd.Req
+	all, err := engine.ReadCarried(req.Cursor)
+	if err != nil {
+		panic("naive: " + err.Error())
+	}
+	for _, c := range all {
+		of := &engine.Command{Req: &wire.Request{Op: c.Op, Key: c.Key}, NS: c.NS}
+		k := nKept{scope: scopeOf(of), hash: c.Hash, status: wire.StatusOK, token: c.Token, deadline: m.now + c.Left}
+		if at := m.keptAt(of); at >= 0 {
+			old := m.kept[at]
+			if old.hashed() != c.Hash {
+				continue
+			}
+			k.deadline = max(k.deadline, old.deadline)
+			m.kept[at] = k
+			continue
+		}
+		m.kept = append(m.kept, k)
+	}
 	m.counter = max(m.counter, req.Token)
 	if req.Token > 0 {
-		for _, path := range paths[req.Namespace] {
-			m.setFence(req.Namespace, path, req.Token)
-		}
+		m.folds = append(m.folds, nFold{cmd.NS, req.Namespace, req.Token})
 	}
 	if req.Explicit {
 		m.policies = append(m.policies, nPolicy{req.Namespace, req.Algorithm})
 	}
+	m.version = max(m.version, req.Target)
+}
+
+// claim notes a keyed request that goes to several groups, before it is carried out in any.
+func (m *Model) claim(cmd *engine.Command) wire.Result {
+	req := cmd.Req
+	scope := wire.Op(req.Target).String() + " " + req.Key
+	at := slices.IndexFunc(m.kept, func(k nKept) bool { return k.scope == scope })
+	switch {
+	case req.Kinds != engine.ClaimBegins && (at < 0 || m.kept[at].hashed() != req.Attempt):
+		return wire.Result{}
+	case req.Kinds == engine.ClaimDrops:
+		m.kept = slices.Delete(m.kept, at, at+1)
+		return wire.Result{}
+	case req.Kinds == engine.ClaimDone:
+		m.kept[at].status = wire.StatusOK
+		return wire.Result{}
+	case at >= 0 && m.kept[at].hashed() != req.Attempt:
+		return wire.Result{Code: wire.InvalidArgument}
+	case at < 0 && len(m.kept) >= m.cfg.MaxKept:
+		return wire.Result{Code: wire.ResourceExhausted}
+	case at < 0:
+		at = len(m.kept)
+		m.kept = append(m.kept, nKept{
+			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: m.now + int64(m.cfg.KeptMillis), plan: string(req.Cursor),
+		})
+	}
+	k := &m.kept[at]
+	return wire.Result{Status: k.status, Token: k.token, List: &wire.List{Cursor: []byte(k.plan)}}
 }
 
 // keyed is section 11. A release of paths in several namespaces is one command in
 // each, so the namespace is part of its scope.
-func (m *naive) keyed(cmd *engine.Command) wire.Result {
+func (m *Model) keyed(cmd *engine.Command) wire.Result {
 	scope, at := scopeOf(cmd), m.keptAt(cmd)
 	if at < 0 && len(m.kept) >= m.cfg.MaxKept {
 		return wire.Result{Code: wire.ResourceExhausted}
@@ -516,7 +604,7 @@ func (m *naive) keyed(cmd *engine.Command) wire.Result {
 	plain := *cmd.Req
 	if at >= 0 {
 		switch k := &m.kept[at]; {
-		case !reflect.DeepEqual(k.req, plain):
+		case !k.same(&plain) && !strings.Contains(plain.Key, "\x00"): // of a part the claim was compared
 			return wire.Result{Code: wire.InvalidArgument}
 		case plain.Op == wire.OpAcquire && k.status == wire.StatusOK:
 			res := m.recheck(cmd, k.token)
@@ -543,11 +631,29 @@ func (m *naive) keyed(cmd *engine.Command) wire.Result {
 	case res.Code != wire.OK || lost:
 		m.kept = slices.DeleteFunc(m.kept, func(k nKept) bool { return k.scope == scope })
 	case at < 0:
-		m.kept = append(m.kept, nKept{scope, plain, res.Status, res.Token, seq, m.now + engine.KeptMillis, asks(cmd.Caller)})
+		m.kept = append(m.kept, nKept{
+			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq, deadline: m.now + engine.KeptMillis, by: asks(cmd.Caller),
+		})
 	default:
 		m.kept[at].status, m.kept[at].token, m.kept[at].seq, m.kept[at].by = res.Status, res.Token, seq, asks(cmd.Caller)
 	}
 	return res
+}
+
+// same says that a request is the one whose answer is kept.
+func (k *nKept) same(req *wire.Request) bool {
+	if k.hash != 0 { // that is all there is of it
+		return k.hash == engine.HashOf(req)
+	}
+	return reflect.DeepEqual(k.req, *req)
+}
+
+// hashed tells it apart from others.
+func (k *nKept) hashed() uint64 {
+	if k.hash != 0 {
+		return k.hash
+	}
+	return engine.HashOf(&k.req)
 }
 
 func scopeOf(cmd *engine.Command) string {
@@ -559,11 +665,11 @@ func scopeOf(cmd *engine.Command) string {
 }
 
 // keptAt is where the answer to a command's key is, -1 when none is kept.
-func (m *naive) keptAt(cmd *engine.Command) int {
+func (m *Model) keptAt(cmd *engine.Command) int {
 	return slices.IndexFunc(m.kept, func(k nKept) bool { return k.scope == scopeOf(cmd) })
 }
 
-func (m *naive) waiter(seq int) *nWaiter {
+func (m *Model) waiter(seq int) *nWaiter {
 	for i := range m.waiters {
 		if m.waiters[i].seq == seq {
 			return &m.waiters[i]
@@ -574,7 +680,7 @@ func (m *naive) waiter(seq int) *nWaiter {
 
 // recheck answers a request that was answered OK: OK if all it asked for is still
 // held, else LOST, and it is never executed again.
-func (m *naive) recheck(cmd *engine.Command, token int64) wire.Result {
+func (m *Model) recheck(cmd *engine.Command, token int64) wire.Result {
 	a := nAsk{owner: cmd.Req.Owner, ns: cmd.NS, locks: slices.Clone(cmd.Req.Locks)}
 	a.alg, _ = m.algorithm(cmd.NS)
 	for i := range a.locks {
@@ -589,7 +695,7 @@ func (m *naive) recheck(cmd *engine.Command, token int64) wire.Result {
 	}
 	if l := m.lease(a.owner, a.ns); l != nil {
 		if bindOf(cmd) != nil {
-			l.deadline = max(l.deadline, m.now+int64(cmd.Req.TTLMillis))
+			l.deadline = max(l.deadline, m.after(int64(cmd.Req.TTLMillis)))
 		}
 		l.tie(bindOf(cmd))
 	}
@@ -597,19 +703,19 @@ func (m *naive) recheck(cmd *engine.Command, token int64) wire.Result {
 }
 
 // reattach gives a waiting acquire to the call that asks for it now.
-func (m *naive) reattach(cmd *engine.Command, w *nWaiter) wire.Result {
+func (m *Model) reattach(cmd *engine.Command, w *nWaiter) wire.Result {
 	if w.open && w.caller != cmd.Caller {
 		m.answers = append(m.answers, engine.Answer{Caller: w.caller, Result: wire.Result{Code: wire.Aborted}})
 	}
 	if w.caller != cmd.Caller || w.epoch != cmd.Epoch || w.adrift {
-		w.deadline = m.now + queueMillis(cmd.Req)
+		w.deadline = m.after(queueMillis(cmd.Req))
+		w.bind = bindOf(cmd)
 	}
 	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
-	w.bind = bindOf(cmd)
 	a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}
 	v, _ := m.waits(&a)
 	m.paths = v.paths
 	res := v.result()
-	res.Token, res.Namespace, res.Position = w.token, w.ns, m.position(w)
+	res.Status, res.Token, res.Namespace, res.Position = wire.StatusQueued, w.token, w.ns, m.position(w)
 	return res
 }

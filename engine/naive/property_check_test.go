@@ -1,4 +1,4 @@
-package engine_test
+package naive
 
 import (
 	"reflect"
@@ -107,6 +107,18 @@ func (m *machine) checkOwner(t *rapid.T, v *engine.View, owner string) {
 		}
 		if v.Alive(owner, domains) != a {
 			t.Fatalf("alive %s %v: want %v", owner, domains, a)
+		}
+		for max := 1; max <= 3; max++ {
+			var all []wire.LockInfo
+			for after := (engine.Owned{}); ; after = engine.PlaceOf(&all[len(all)-1]) {
+				page := v.Owned(owner, domains, after, max)
+				if all = append(all, page...); len(page) < max {
+					break
+				}
+			}
+			if !reflect.DeepEqual(all, l) {
+				t.Fatalf("list %s %v in pages of %d:\n got %+v\nwant %+v", owner, domains, max, all, l)
+			}
 		}
 	}
 	if got, want := v.Waits(owner), m.model.waiting(owner); got != want {

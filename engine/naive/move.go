@@ -1,9 +1,7 @@
-package engine_test
+package naive
 
 import (
 	"slices"
-
-	"pgregory.net/rapid"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -14,7 +12,7 @@ import (
 
 // moves says that a routing change at root moves a path: it lies there, and not in
 // a namespace of its own that somebody chose within.
-func (m *naive) moves(root, ns, path string) bool {
+func (m *Model) moves(root, ns, path string) bool {
 	inside := func(p string) bool { return p == root || above(root, p) || wire.PathHandler(p) == root }
 	_, chosen := m.algorithm(ns)
 	own := ns != root && chosen && inside(ns)
@@ -31,7 +29,7 @@ type nFrozen struct {
 func (f nFrozen) bars(version uint64) bool { return f.until == 0 || version < f.until }
 
 // involved says that a namespace gains or loses paths.
-func (m *naive) involved(f nFrozen, ns string) bool {
+func (m *Model) involved(f nFrozen, ns string) bool {
 	at := ns
 	if wire.PathHandler(ns) == ns {
 		at = ns + ":/"
@@ -39,19 +37,19 @@ func (m *naive) involved(f nFrozen, ns string) bool {
 	return ns == f.root || ns != "" && ns == f.above || m.moves(f.root, ns, at)
 }
 
-func (m *naive) isFrozen(ns, path string) bool {
+func (m *Model) isFrozen(ns, path string) bool {
 	return slices.ContainsFunc(m.frozen, func(f nFrozen) bool { return m.moves(f.root, ns, path) })
 }
 
 // overFrozen says that a new lock would be a recursive write above what is being moved.
-func (m *naive) overFrozen(alg wire.Algorithm, l wire.LockRequest) bool {
+func (m *Model) overFrozen(alg wire.Algorithm, l wire.LockRequest) bool {
 	return l.Mode == wire.ModeWrite && alg.Recursive() &&
 		slices.ContainsFunc(m.frozen, func(f nFrozen) bool { return above(l.Path, f.root) })
 }
 
 // movedAway says that a request is about a namespace that is being moved, or was resolved
 // before a move that the group knows of: who asked asks again later, or elsewhere.
-func (m *naive) movedAway(cmd *engine.Command) (res wire.Result, moved bool) {
+func (m *Model) movedAway(cmd *engine.Command) (res wire.Result, moved bool) {
 	named := slices.ContainsFunc(cmd.Req.Domains, func(d string) bool { return d[len(d)-1] != ':' })
 	switch op := cmd.Req.Op; {
 	case op == wire.OpAcquire || op == wire.OpRelease:
@@ -63,7 +61,7 @@ func (m *naive) movedAway(cmd *engine.Command) (res wire.Result, moved bool) {
 }
 
 // lostAway says that a renewal found nothing where something is being moved.
-func (m *naive) lostAway(cmd *engine.Command, found *wire.Result) (res wire.Result, moved bool) {
+func (m *Model) lostAway(cmd *engine.Command, found *wire.Result) (res wire.Result, moved bool) {
 	if cmd.Req.Op != wire.OpRenew || found.Code != wire.OK || found.Status != wire.RenewLost {
 		return res, false
 	}
@@ -72,7 +70,7 @@ func (m *naive) lostAway(cmd *engine.Command, found *wire.Result) (res wire.Resu
 
 // needs says which routes a request must be resolved with, if those that it was are too old
 // for the group or for what is done with one of the namespaces.
-func (m *naive) needs(cmd *engine.Command, moved bool, spaces []string) (wire.Result, bool) {
+func (m *Model) needs(cmd *engine.Command, moved bool, spaces []string) (wire.Result, bool) {
 	need := m.version
 	for _, f := range m.frozen {
 		if f.bars(cmd.Version) && slices.ContainsFunc(spaces, func(ns string) bool { return m.involved(f, ns) }) {
@@ -84,7 +82,7 @@ func (m *naive) needs(cmd *engine.Command, moved bool, spaces []string) (wire.Re
 
 // freeze is refused while there is a live lock inside or a recursive write above.
 // Which of them is named is open.
-func (m *naive) freeze(cmd *engine.Command) wire.Result {
+func (m *Model) freeze(cmd *engine.Command) wire.Result {
 	root := cmd.Req.Namespace
 	for _, h := range m.holds {
 		writes := h.mode == wire.ModeWrite && h.alg.Recursive()
@@ -102,42 +100,32 @@ func (m *naive) freeze(cmd *engine.Command) wire.Result {
 }
 
 // leave removes who waits inside, and tells each owner once.
-func (m *naive) leave(root string) {
+func (m *Model) leave(root string) {
 	var told []string
 	for _, w := range slices.Clone(m.waiters) {
-		if !slices.ContainsFunc(wishes(w.locks), func(l wire.LockRequest) bool { return m.moves(root, w.ns, l.Path) }) {
+		first := ""
+		for _, l := range wishes(w.locks) {
+			if m.moves(root, w.ns, l.Path) && (first == "" || l.Path < first) {
+				first = l.Path
+			}
+		}
+		if first == "" {
 			continue
 		}
 		if !slices.Contains(told, w.owner) {
 			told = append(told, w.owner)
-			m.events = append(m.events, engine.Event{Kind: wire.EventKilled, Owner: w.owner, Namespace: w.ns})
+			m.events = append(m.events, engine.Event{Kind: wire.EventKilled, Owner: w.owner, Path: first, Namespace: w.ns})
 		}
 		m.end(w.seq, wire.Result{Code: wire.Aborted})
 	}
 	m.thaw(root)
 }
 
-func (m *naive) thaw(root string) {
+func (m *Model) thaw(root string) {
 	for _, f := range m.frozen {
 		if f.root == root {
 			m.version = max(m.version, f.until)
 		}
 	}
 	m.frozen = slices.DeleteFunc(m.frozen, func(f nFrozen) bool { return f.root == root })
-}
-
-// drawMove begins a routing change, or ends the one that is going on.
-func (m *machine) drawMove(t *rapid.T) *ask {
-	attempt := m.model.attempt + pick[uint64](t, "attempt", 0, 0, 1)
-	if m.model.attempt > 0 && pick(t, "late", false, false, false, true) {
-		attempt = m.model.attempt - 1
-	}
-	if len(m.model.frozen) > 0 {
-		return newAsk(&wire.Request{
-			Op: pick(t, "end", wire.OpThaw, wire.OpThaw, wire.OpLeave), Namespace: m.model.frozen[0].root, Attempt: attempt,
-		}, "")
-	}
-	root := pick(t, "root", "h:/a/b", "h:/a", "h:/a/d", "h", "g", "h:/b")
-	until := pick[uint64](t, "until", 0, m.model.version+1, m.model.version+2)
-	return newAsk(&wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: attempt, Target: until}, pick(t, "above", "h:/a", "g", ""))
 }

@@ -1,4 +1,4 @@
-package engine_test
+package naive
 
 import (
 	"fmt"
@@ -81,7 +81,7 @@ func (m *machine) drawPath(t *rapid.T, ns string) string {
 }
 
 func drawSpace(t *rapid.T) string {
-	return pick(t, "ns", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "g", "g", "h:/a/n", "h:/", "h:/b")
+	return pick(t, "ns", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "g", "g", "h:/a/n", "h:/", "h:/b", "h:/a-1")
 }
 
 func drawKey(t *rapid.T) string {
@@ -417,4 +417,20 @@ func (m *machine) drawDisk(t *rapid.T) *ask {
 		panic(fmt.Sprintf("no such step: %s", op))
 	}
 	return nil
+}
+
+// drawMove begins a routing change, or ends the one that is going on.
+func (m *machine) drawMove(t *rapid.T) *ask {
+	attempt := m.model.attempt + pick[uint64](t, "attempt", 0, 0, 1)
+	if m.model.attempt > 0 && pick(t, "late", false, false, false, true) {
+		attempt = m.model.attempt - 1
+	}
+	if len(m.model.frozen) > 0 {
+		return newAsk(&wire.Request{
+			Op: pick(t, "end", wire.OpThaw, wire.OpThaw, wire.OpLeave), Namespace: m.model.frozen[0].root, Attempt: attempt,
+		}, "")
+	}
+	root := pick(t, "root", "h:/a/b", "h:/a", "h:/a/d", "h", "g", "h:/b")
+	until := pick[uint64](t, "until", 0, m.model.version+1, m.model.version+2)
+	return newAsk(&wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: attempt, Target: until}, pick(t, "above", "h:/a", "g", ""))
 }

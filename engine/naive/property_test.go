@@ -1,12 +1,10 @@
-package engine_test
+package naive
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -20,7 +18,7 @@ import (
 type machine struct {
 	cfg   engine.Config
 	clock engine.Clock
-	model *naive
+	model *Model
 	// One replica is written to disk, evicted, reloaded and restarted at random;
 	// the other never.
 	moved, plain *replica
@@ -60,13 +58,14 @@ func (a *ask) apply(s *engine.State, c engine.Clock, cmd *engine.Command, out *e
 // all: routes are not what is tested here.
 var (
 	owners = []string{"o", "ox", "p", "q"}
-	spaces = []string{"h:/a", "h:/a/n", "g", "h:/", "h:/b"}
+	spaces = []string{"h:/a", "h:/a/n", "g", "h:/", "h:/b", "h:/a-1"}
 	paths  = map[string][]string{
 		"h:/a":   {"h:/a/b", "h:/a/b/c", "h:/a", "h:/a/b/c/d", "h:/a/bc", "h:/a/d", "h:/a/b-", "h:/a/z"},
 		"h:/a/n": {"h:/a/n", "h:/a/n/b"},
 		"g":      {"g:/", "g:/a", "g:/a/b"},
 		"h:/":    {"h:/"},
 		"h:/b":   {"h:/b"},
+		"h:/a-1": {"h:/a-1/x"}, // before what is in h:/a
 	}
 	roots = []string{"h:/a/n", "g"}
 )
@@ -97,7 +96,7 @@ func TestMain(m *testing.M) {
 // TestNaive holds a group against the naive model. For more steps, checks × steps
 // of them for each algorithm:
 //
-//	go test ./engine -run TestNaive -rapid.checks=50000 -rapid.steps=200 -timeout 0
+//	go test ./engine/naive -run TestNaive -rapid.checks=50000 -rapid.steps=200 -timeout 0
 func TestNaive(t *testing.T) {
 	for _, alg := range algorithms {
 		t.Run(alg.String(), func(t *testing.T) {
@@ -122,7 +121,7 @@ func newMachine(t *rapid.T, cfg engine.Config) *machine {
 	start := pick[int64](t, "start", 1, 0)
 	m := &machine{
 		cfg: cfg, clock: engine.Clock{Now: start, Wall: 1_700_000_000_000},
-		model: &naive{cfg: cfg, now: start}, moved: newReplica(cfg), plain: newReplica(cfg),
+		model: &Model{cfg: cfg, now: start}, moved: newReplica(cfg), plain: newReplica(cfg),
 		hot: make(map[string][]string),
 	}
 	for _, ns := range spaces {
@@ -153,17 +152,12 @@ func (m *machine) step(t *rapid.T, ms int64, cmd *ask) {
 	m.model.begin(m.clock, grants(m.moved.out.Events))
 	m.model.answered = got.Token
 	want := m.model.apply(&cmd.Command, cmd.again, cmd.first)
-	if slices.Contains(m.model.paths, got.Path) {
-		want.Path = got.Path
-		if cmd.Req.Op == wire.OpFreeze {
-			want.Owner = got.Owner
-		}
-	}
+	m.model.leaves(&want, &cmd.Command, &got)
 	if !reflect.DeepEqual(got, plain) {
 		t.Fatalf("the replicas answer\n%+v\n%+v", got, plain)
 	}
-	if got.Message = ""; !reflect.DeepEqual(got, want) {
-		t.Fatalf("result:\n got %s\nwant %s", (*resultText)(&got), (*resultText)(&want))
+	if err := same(got, want); err != nil {
+		t.Fatal(err)
 	}
 	t.Logf("  %v%v", (*resultText)(&got), (*outputText)(&m.moved.out))
 	m.compareOutput(t)
@@ -212,97 +206,13 @@ func (m *machine) reset() {
 	m.plain.out.Reset()
 }
 
-// grants are the tokens of the grants among events.
-func grants(events []engine.Event) (tokens []int64) {
-	for _, e := range events {
-		if e.Kind == wire.EventGrant {
-			tokens = append(tokens, e.Token)
-		}
-	}
-	return tokens
-}
-
 // compareOutput compares events and answers: grants in their order, the rest in
 // any. Replicas must agree in the order of everything.
 func (m *machine) compareOutput(t *rapid.T) {
-	got, want := &m.moved.out, &engine.Output{Events: m.model.events, Answers: m.model.answers}
-	if !reflect.DeepEqual(got, &m.plain.out) {
-		t.Fatalf("the replicas say\n%s\n%s", (*outputText)(got), (*outputText)(&m.plain.out))
+	if !reflect.DeepEqual(&m.moved.out, &m.plain.out) {
+		t.Fatalf("the replicas say\n%s\n%s", (*outputText)(&m.moved.out), (*outputText)(&m.plain.out))
 	}
-	isGrant := func(e engine.Event) bool { return e.Kind == wire.EventGrant }
-	order := func(events []engine.Event) []engine.Event {
-		granted := slices.DeleteFunc(slices.Clone(events), func(e engine.Event) bool { return !isGrant(e) })
-		rest := slices.DeleteFunc(slices.Clone(events), isGrant)
-		slices.SortFunc(rest, func(a, b engine.Event) int { return strings.Compare(eventText(a), eventText(b)) })
-		return append(granted, rest...)
+	if err := m.model.said(&m.moved.out); err != nil {
+		t.Fatal(err)
 	}
-	answers := func(all []engine.Answer) map[engine.Caller]wire.Result {
-		byCaller := make(map[engine.Caller]wire.Result)
-		for _, a := range all {
-			if _, twice := byCaller[a.Caller]; twice {
-				t.Fatalf("call %d was answered twice", a.Caller.ID)
-			}
-			a.Result.Message = ""
-			byCaller[a.Caller] = a.Result
-		}
-		return byCaller
-	}
-	if !slices.Equal(order(got.Events), order(want.Events)) || !reflect.DeepEqual(answers(got.Answers), answers(want.Answers)) {
-		t.Fatalf("beside the result:\n got %s\nwant %s", (*outputText)(got), (*outputText)(want))
-	}
-}
-
-// Texts are made only of what is printed: steps are logged, and rapid drops the
-// log of a run that does not fail.
-type (
-	commandText engine.Command
-	resultText  wire.Result
-	outputText  engine.Output
-)
-
-func (c *commandText) String() string {
-	r := c.Req
-	s := fmt.Sprintf("%v %s ns=%s", r.Op, r.Owner+r.Namespace, c.NS)
-	for _, l := range r.Locks {
-		s += fmt.Sprintf(" %v:%v:%s", l.State, l.Mode, l.Path)
-		if l.Permits > 0 {
-			s += fmt.Sprintf(":%d", l.Permits)
-		}
-	}
-	for _, l := range r.Releases {
-		s += fmt.Sprintf(" -%v:%s", l.Mode, l.Path)
-	}
-	for _, f := range []struct {
-		name  string
-		value any
-	}{
-		{"domains", r.Domains}, {"token", r.Token}, {"ttl", r.TTLMillis}, {"queue_ttl", r.QueueTTLMillis}, {"flags", uint64(r.Flags)},
-		{"key", r.Key}, {"call", c.Caller.ID}, {"session", c.Caller.Session[0]}, {"epoch", c.Epoch}, {"bound", c.Bound},
-		{"grace", c.Grace}, {"target", r.Target}, {"in", r.GraceMillis}, {"algorithm", r.Algorithm}, {"chosen", r.Explicit},
-	} {
-		if v := reflect.ValueOf(f.value); !v.IsZero() {
-			s += fmt.Sprintf(" %s=%v", f.name, f.value)
-		}
-	}
-	return s
-}
-
-func (r *resultText) String() string {
-	return fmt.Sprintf("%v %v %v path=%s owner=%s ns=%s token=%d current=%d position=%d flag=%v",
-		r.Code, r.Status, r.Reason, r.Path, r.Owner, r.Namespace, r.Token, r.Current, r.Position, r.Flag)
-}
-
-func eventText(e engine.Event) string {
-	return fmt.Sprintf("%v %s %s ns=%s token=%d", e.Kind, e.Owner, e.Path, e.Namespace, e.Token)
-}
-
-func (o *outputText) String() string {
-	s := ""
-	for _, e := range o.Events {
-		s += "\n    " + eventText(e)
-	}
-	for i := range o.Answers {
-		s += fmt.Sprintf("\n    answer to %d: %v", o.Answers[i].Caller.ID, (*resultText)(&o.Answers[i].Result))
-	}
-	return s
 }

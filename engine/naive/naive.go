@@ -1,4 +1,4 @@
-package engine_test
+package naive
 
 import (
 	"slices"
@@ -8,13 +8,13 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// naive is a group as sections 4 to 12 of contract.md tell it, kept in lists. Every
+// Model is a group as sections 4 to 12 of contract.md tell it, kept in lists. Every
 // question is answered by looking at all of them, in the words of the tables, so
 // that it can be read beside the contract. It knows nothing of trees, cursors,
 // marks or rows.
 //
 // Whatever the contract leaves open is done as engine does it, and says so.
-type naive struct {
+type Model struct {
 	cfg      engine.Config
 	now      int64
 	wall     int64
@@ -60,8 +60,7 @@ type nHold struct {
 type nLease struct {
 	owner, ns        string
 	deadline, revoke int64
-	promised         int64 // the latest end of a grace that began with the end of a connection
-	pledgee          engine.Session
+	pledges          map[engine.Session]int64 // the latest end of a grace, of those that have not tied it anew
 	bind             *nBind
 	also             []*nBind // of other sessions whose connections stand
 	spent            uint64   // one above the connection for whose end it was shrunk
@@ -103,11 +102,12 @@ type nFence struct {
 	token    int64
 }
 
-// nFold is a token up to which the fences of a namespace are folded; or of a handler, or
-// of all, when ns is "".
+// nFold is a token up to which fences are folded: those of a namespace, or of any when ns is "",
+// at and below a root, a handler or everywhere when that is "". A namespace that was taken over begins
+// with one.
 type nFold struct {
-	ns, handler string
-	token       int64
+	ns, root string
+	token    int64
 }
 
 type nEdge struct {
@@ -160,7 +160,7 @@ func above(a, b string) bool {
 	return a != b && strings.HasPrefix(b, strings.TrimSuffix(a, "/")+"/")
 }
 
-func (m *naive) algorithm(ns string) (alg wire.Algorithm, chosen bool) {
+func (m *Model) algorithm(ns string) (alg wire.Algorithm, chosen bool) {
 	for _, p := range m.policies {
 		if p.ns == ns {
 			return p.alg, true
@@ -170,7 +170,7 @@ func (m *naive) algorithm(ns string) (alg wire.Algorithm, chosen bool) {
 }
 
 // own is what the writes on a path left behind, whatever was folded since.
-func (m *naive) own(ns, path string) (int64, bool) {
+func (m *Model) own(ns, path string) (int64, bool) {
 	for _, f := range m.fences {
 		if f.ns == ns && f.path == path {
 			return f.token, true
@@ -180,10 +180,10 @@ func (m *naive) own(ns, path string) (int64, bool) {
 }
 
 // bar is the fence that who does not hold a path finds: its own, or that of a fold.
-func (m *naive) bar(ns, path string) (int64, bool) {
+func (m *Model) bar(ns, path string) (int64, bool) {
 	token, ok := m.own(ns, path)
 	for _, f := range m.folds {
-		if f.token > token && (f.ns == ns || f.ns == "" && (f.handler == wire.PathHandler(path) || f.handler == "")) {
+		if f.token > token && f.of(ns) && f.holds(path) {
 			token, ok = f.token, true
 		}
 	}
@@ -191,7 +191,7 @@ func (m *naive) bar(ns, path string) (int64, bool) {
 }
 
 // fence is what anybody is told of a path: while it is held, its holder's.
-func (m *naive) fence(ns, path string) (int64, bool) {
+func (m *Model) fence(ns, path string) (int64, bool) {
 	for _, h := range m.holds {
 		if h.ns == ns && h.path == path && h.mode == wire.ModeWrite && h.alg != wire.Semaphore && m.live(h.owner, ns) {
 			return m.own(ns, path)
@@ -201,7 +201,7 @@ func (m *naive) fence(ns, path string) (int64, bool) {
 }
 
 // fold is a command that folds fences.
-func (m *naive) fold(cmd *engine.Command) (res wire.Result) {
+func (m *Model) fold(cmd *engine.Command) (res wire.Result) {
 	if cmd.Req.Token > m.counter {
 		res.Code = wire.InvalidArgument
 		return res
@@ -210,8 +210,32 @@ func (m *naive) fold(cmd *engine.Command) (res wire.Result) {
 	return res
 }
 
+// of says that the fold's paths may be in a namespace.
+func (f *nFold) of(ns string) bool { return f.ns == "" || f.ns == ns }
+
+// holds says that a path is one of the fold's.
+func (f *nFold) holds(path string) bool {
+	switch {
+	case f.root == "":
+		return true
+	case !strings.Contains(f.root, ":"):
+		return wire.PathHandler(path) == f.root
+	case strings.HasSuffix(f.root, ":/"):
+		return strings.HasPrefix(path, f.root)
+	}
+	return path == f.root || above(f.root, path)
+}
+
+// top is the highest path of the fold's.
+func (f *nFold) top() string {
+	if f.root != "" && !strings.Contains(f.root, ":") {
+		return f.root + ":/"
+	}
+	return f.root
+}
+
 // setFence raises a path's fence.
-func (m *naive) setFence(ns, path string, token int64) {
+func (m *Model) setFence(ns, path string, token int64) {
 	for i := range m.fences {
 		if f := &m.fences[i]; f.ns == ns && f.path == path {
 			f.token = max(f.token, token)
@@ -221,7 +245,7 @@ func (m *naive) setFence(ns, path string, token int64) {
 	m.fences = append(m.fences, nFence{ns, path, token})
 }
 
-func (m *naive) lease(owner, ns string) *nLease {
+func (m *Model) lease(owner, ns string) *nLease {
 	for i := range m.leases {
 		if l := &m.leases[i]; l.owner == owner && l.ns == ns {
 			return l
@@ -231,13 +255,13 @@ func (m *naive) lease(owner, ns string) *nLease {
 }
 
 // live says that the owner has a lease there whose time is not over.
-func (m *naive) live(owner, ns string) bool {
+func (m *Model) live(owner, ns string) bool {
 	l := m.lease(owner, ns)
 	return l != nil && l.deadline > m.now
 }
 
 // hold is the owner's own hold on a path.
-func (m *naive) hold(owner, ns, path string, mode wire.Mode) *nHold {
+func (m *Model) hold(owner, ns, path string, mode wire.Mode) *nHold {
 	for i := range m.holds {
 		if h := &m.holds[i]; h.owner == owner && h.ns == ns && h.path == path && h.mode == mode {
 			return h
@@ -247,7 +271,7 @@ func (m *naive) hold(owner, ns, path string, mode wire.Mode) *nHold {
 }
 
 // others are the live holds of other owners in the namespace, by path and owner.
-func (m *naive) others(a *nAsk) (hs []nHold) {
+func (m *Model) others(a *nAsk) (hs []nHold) {
 	for _, h := range m.holds {
 		if h.ns == a.ns && h.owner != a.owner && m.live(h.owner, h.ns) {
 			hs = append(hs, h)
@@ -261,7 +285,7 @@ func (m *naive) others(a *nAsk) (hs []nHold) {
 
 // capacity is how many may hold a semaphore's path, 0 while it has neither a
 // holder nor a waiter.
-func (m *naive) capacity(ns, path string) uint32 {
+func (m *Model) capacity(ns, path string) uint32 {
 	for _, h := range m.holds {
 		if h.ns == ns && h.path == path {
 			return h.permits
@@ -278,7 +302,7 @@ func (m *naive) capacity(ns, path string) uint32 {
 }
 
 // refused finds what no waiting can mend: section 5, rows 1, 3 and 9.
-func (m *naive) refused(a *nAsk) (v nVerdict, bad bool) {
+func (m *Model) refused(a *nAsk) (v nVerdict, bad bool) {
 	for _, l := range a.locks {
 		if l.State == wire.StateHeld {
 			continue
@@ -312,7 +336,7 @@ func (m *naive) refused(a *nAsk) (v nVerdict, bad bool) {
 }
 
 // lost finds what the request says it holds and does not: section 5, HELD.
-func (m *naive) lost(a *nAsk) (v nVerdict, bad bool) {
+func (m *Model) lost(a *nAsk) (v nVerdict, bad bool) {
 	for _, l := range a.locks {
 		if l.State == wire.StateNew {
 			continue
@@ -344,7 +368,7 @@ func (m *naive) lost(a *nAsk) (v nVerdict, bad bool) {
 
 // waits finds whom the request has to wait for: first, for all its paths, the
 // earlier waiters it yields to (section 7), then the holds of others (section 5).
-func (m *naive) waits(a *nAsk) (v nVerdict, must bool) {
+func (m *Model) waits(a *nAsk) (v nVerdict, must bool) {
 	for _, l := range a.locks {
 		if l.State == wire.StateHeld || m.exempt(a, l) {
 			continue
@@ -396,7 +420,7 @@ func overlaps(alg wire.Algorithm, x, y wire.LockRequest) bool {
 
 // waitsFor says that a waiter waits for what the owner of a holds below l, which it wants
 // to write: to widen that it yields neither to it nor to those behind it.
-func (m *naive) waitsFor(w nWaiter, a *nAsk, l wire.LockRequest) bool {
+func (m *Model) waitsFor(w nWaiter, a *nAsk, l wire.LockRequest) bool {
 	return l.Mode == wire.ModeWrite && a.alg.Recursive() && slices.ContainsFunc(m.holds, func(h nHold) bool {
 		held := wire.LockRequest{Path: h.path, Mode: h.mode}
 		return h.owner == a.owner && h.ns == a.ns && above(l.Path, h.path) &&
@@ -406,7 +430,7 @@ func (m *naive) waitsFor(w nWaiter, a *nAsk, l wire.LockRequest) bool {
 
 // exempt says that the request need not yield for l: its owner covers the path,
 // or is its only reader and wants to write.
-func (m *naive) exempt(a *nAsk, l wire.LockRequest) bool {
+func (m *Model) exempt(a *nAsk, l wire.LockRequest) bool {
 	if m.hold(a.owner, a.ns, l.Path, l.Mode) != nil || m.hold(a.owner, a.ns, l.Path, wire.ModeWrite) != nil {
 		return true
 	}
@@ -427,7 +451,7 @@ func (m *naive) exempt(a *nAsk, l wire.LockRequest) bool {
 }
 
 // blocked is section 5, rows 2 and 4 to 8.
-func (m *naive) blocked(a *nAsk, l wire.LockRequest) (v nVerdict, blocked bool) {
+func (m *Model) blocked(a *nAsk, l wire.LockRequest) (v nVerdict, blocked bool) {
 	found := func(reason wire.Reason, h nHold) (nVerdict, bool) {
 		return nVerdict{status: wire.StatusQueued, reason: reason, path: h.path, owner: h.owner}, true
 	}

@@ -1,4 +1,4 @@
-package engine_test
+package naive
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 // What anybody can see of a group: sections 6, 8, 9 and 10.
 
 // at are the live holds on exactly one path, writes first, then by owner.
-func (m *naive) at(ns, path string) (hs []nHold) {
+func (m *Model) at(ns, path string) (hs []nHold) {
 	for _, h := range m.holds {
 		if h.ns == ns && h.path == path && m.live(h.owner, ns) {
 			hs = append(hs, h)
@@ -25,7 +25,7 @@ func (m *naive) at(ns, path string) (hs []nHold) {
 	return hs
 }
 
-func (m *naive) inspect(ns, path string) wire.Result {
+func (m *Model) inspect(ns, path string) wire.Result {
 	res := wire.Result{List: new(wire.List)}
 	res.Token, res.Flag = m.fence(ns, path)
 	for _, h := range m.at(ns, path) {
@@ -41,7 +41,7 @@ func (m *naive) inspect(ns, path string) wire.Result {
 	return res
 }
 
-func (m *naive) info(h nHold) wire.LockInfo {
+func (m *Model) info(h nHold) wire.LockInfo {
 	i := wire.LockInfo{
 		Owner: h.owner, Path: h.path, Mode: h.mode, SinceUnixMillis: h.since, Algorithm: h.alg,
 		ExpiresInMillis: uint64(m.lease(h.owner, h.ns).deadline - m.now),
@@ -58,7 +58,7 @@ func (m *naive) info(h nHold) wire.LockInfo {
 }
 
 // describe is everything about one path.
-func (m *naive) describe(ns, path string) wire.Result {
+func (m *Model) describe(ns, path string) wire.Result {
 	list := new(wire.List)
 	res := wire.Result{Namespace: ns, List: list}
 	res.Algorithm, _ = m.algorithm(ns)
@@ -90,7 +90,7 @@ func (m *naive) describe(ns, path string) wire.Result {
 	return res
 }
 
-func (m *naive) waiterInfo(w *nWaiter, l wire.LockRequest, position uint64) wire.WaiterInfo {
+func (m *Model) waiterInfo(w *nWaiter, l wire.LockRequest, position uint64) wire.WaiterInfo {
 	i := wire.WaiterInfo{
 		Owner: w.owner, Path: l.Path, Mode: l.Mode, Token: w.token, SinceUnixMillis: w.since,
 		ExpiresInMillis: uint64(w.deadline - m.now), Position: position, Open: w.open,
@@ -105,7 +105,7 @@ func (m *naive) waiterInfo(w *nWaiter, l wire.LockRequest, position uint64) wire
 }
 
 // list answers whether an owner is alive and what it holds, by path.
-func (m *naive) list(owner string, domains []string) (alive bool, locks []wire.LockInfo) {
+func (m *Model) list(owner string, domains []string) (alive bool, locks []wire.LockInfo) {
 	for _, l := range m.leases {
 		if l.owner == owner && l.deadline > m.now && (len(domains) == 0 || within(l.ns, domains...)) {
 			alive = true
@@ -121,7 +121,7 @@ func (m *naive) list(owner string, domains []string) (alive bool, locks []wire.L
 
 // all is every live hold at and below a path, or in a handler; "h:/" is a
 // namespace of one path.
-func (m *naive) all(below string) (locks []wire.LockInfo) {
+func (m *Model) all(below string) (locks []wire.LockInfo) {
 	for _, h := range m.holds {
 		in := below == "" || h.path == below || wire.PathHandler(h.path) == below || above(below, h.path)
 		if in && m.live(h.owner, h.ns) {
@@ -144,11 +144,11 @@ func sortLocks(locks []wire.LockInfo) []wire.LockInfo {
 	return locks
 }
 
-func (m *naive) waiting(owner string) bool {
+func (m *Model) waiting(owner string) bool {
 	return slices.ContainsFunc(m.waiters, func(w nWaiter) bool { return w.owner == owner })
 }
 
-func (m *naive) assert(owner, ns, path string, token int64) wire.Result {
+func (m *Model) assert(owner, ns, path string, token int64) wire.Result {
 	h := m.hold(owner, ns, path, wire.ModeWrite)
 	fence, _ := m.fence(ns, path)
 	switch {
@@ -161,7 +161,7 @@ func (m *naive) assert(owner, ns, path string, token int64) wire.Result {
 }
 
 // blocking says that what an owner has is still in the way for a reason.
-func (m *naive) blocking(ns, path, owner string, reason wire.Reason) bool {
+func (m *Model) blocking(ns, path, owner string, reason wire.Reason) bool {
 	for _, h := range m.at(ns, path) {
 		if h.owner != owner {
 			continue
@@ -190,7 +190,7 @@ func (m *naive) blocking(ns, path, owner string, reason wire.Reason) bool {
 	})
 }
 
-func (m *naive) edge(owner string) (blocker, path string, reason wire.Reason, ok bool) {
+func (m *Model) edge(owner string) (blocker, path string, reason wire.Reason, ok bool) {
 	for _, e := range m.edges {
 		if e.owner == owner && e.deadline > m.now {
 			return e.blocker, e.path, e.reason, true
@@ -200,7 +200,7 @@ func (m *naive) edge(owner string) (blocker, path string, reason wire.Reason, ok
 }
 
 // standings is in how many namespaces an owner holds or waits for something.
-func (m *naive) standings(owner string) int {
+func (m *Model) standings(owner string) int {
 	var spaces []string
 	for _, l := range m.leases {
 		if l.owner == owner {

@@ -1,4 +1,4 @@
-package engine_test
+package naive
 
 import (
 	"math"
@@ -14,7 +14,7 @@ import (
 
 // acquire answers a request that just came, and the arrival number of the waiter
 // it left, 0 for none.
-func (m *naive) acquire(cmd *engine.Command) (res wire.Result, seq int) {
+func (m *Model) acquire(cmd *engine.Command) (res wire.Result, seq int) {
 	req := cmd.Req
 	alg, chosen := m.algorithm(cmd.NS)
 	for _, l := range req.Locks {
@@ -58,7 +58,7 @@ func (m *naive) acquire(cmd *engine.Command) (res wire.Result, seq int) {
 }
 
 // leavePoll ends the owner's polled entry, as every OK acquire of it does.
-func (m *naive) leavePoll(owner, ns string) {
+func (m *Model) leavePoll(owner, ns string) {
 	if w := m.entry(owner, ns); w != nil {
 		m.removeWaiter(w.seq)
 	}
@@ -72,7 +72,7 @@ func bindOf(cmd *engine.Command) *nBind {
 }
 
 // entry is the owner's polled entry in a namespace.
-func (m *naive) entry(owner, ns string) *nWaiter {
+func (m *Model) entry(owner, ns string) *nWaiter {
 	for i := range m.waiters {
 		if w := &m.waiters[i]; w.owner == owner && w.ns == ns && !w.open {
 			return w
@@ -116,7 +116,7 @@ func (a *nAsk) fencedWrite() bool {
 // heldToken is the token that a request without one keeps: that of its writes, if
 // the owner holds them all under one. For writes it only says that it holds, under
 // several, the contract names none; engine answers the highest.
-func (m *naive) heldToken(a *nAsk) (token int64, keeps bool) {
+func (m *Model) heldToken(a *nAsk) (token int64, keeps bool) {
 	one, asks := true, false
 	for _, l := range a.locks {
 		if l.Mode == wire.ModeRead {
@@ -133,7 +133,7 @@ func (m *naive) heldToken(a *nAsk) (token int64, keeps bool) {
 	return token, one || !asks
 }
 
-func (m *naive) mint() int64 {
+func (m *Model) mint() int64 {
 	m.counter++
 	return m.counter
 }
@@ -142,10 +142,15 @@ func (m *naive) mint() int64 {
 // least as high went to a path of it, or above or below one where writes are
 // recursive (not so for what it says it holds). On a path that its owner holds
 // under the very token it may stay.
-func (m *naive) stale(a *nAsk, minted int64) bool {
+func (m *Model) stale(a *nAsk, minted int64) bool {
 	for _, l := range wants(a.locks, wire.ModeWrite) {
 		if bar, _ := m.bar(a.ns, l.Path); bar >= minted && m.hold(a.owner, a.ns, l.Path, wire.ModeWrite) == nil {
 			return true
+		}
+		for _, f := range m.folds {
+			if f.token >= minted && f.of(a.ns) && l.State == wire.StateNew && f.root != "" && above(l.Path, f.top()) {
+				return true
+			}
 		}
 		for _, f := range m.fences {
 			if f.ns != a.ns || f.token < minted {
@@ -170,7 +175,7 @@ func wants(locks []wire.LockRequest, mode wire.Mode) []wire.LockRequest {
 
 // take gives a all it asks for, does its inline releases and sets its lease.
 // minted is the token it was promised when it was queued.
-func (m *naive) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseRequest, meta string, bind *nBind) int64 {
+func (m *Model) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseRequest, meta string, bind *nBind) int64 {
 	var token int64
 	keeps := true
 	switch held, all := m.heldToken(a); {
@@ -213,13 +218,13 @@ func (m *naive) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseR
 		m.leases = append(m.leases, nLease{owner: a.owner, ns: a.ns})
 	}
 	l := m.lease(a.owner, a.ns)
-	l.deadline = max(l.deadline, m.now+int64(ttl))
+	l.deadline = max(l.deadline, m.after(int64(ttl)))
 	l.tie(bind)
 	return token
 }
 
 // enqueue gives a request a place in the queue, or confirms the one it has.
-func (m *naive) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict) (res wire.Result, seq int) {
+func (m *Model) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict) (res wire.Result, seq int) {
 	req := cmd.Req
 	open := req.Flags&wire.FlagWait != 0
 	if entry == nil {
@@ -267,7 +272,7 @@ func (m *naive) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 	if !open {
 		entry.adrift = false
 	}
-	entry.deadline = m.now + queueMillis(req)
+	entry.deadline = m.after(queueMillis(req))
 	res = v.result()
 	res.Token, res.Namespace, res.Position = entry.token, a.ns, m.position(entry)
 	return res, entry.seq
@@ -282,7 +287,7 @@ func queueMillis(req *wire.Request) int64 {
 
 // full says that the queue has no room for so many more paths of an owner, which take the place
 // of old.
-func (m *naive) full(owner string, more int, old *nWaiter) bool {
+func (m *Model) full(owner string, more int, old *nWaiter) bool {
 	all, mine := 0, 0
 	for _, w := range m.waiters {
 		if old != nil && w.seq == old.seq {
@@ -316,7 +321,7 @@ func (w *nWaiter) counted() int { return counted(len(wishes(w.locks)), w.locks, 
 // position is not in the contract. To engine it is the place in the queue of that
 // one of its paths where the waiter is furthest back, from 1; waiters above and
 // below do not count.
-func (m *naive) position(w *nWaiter) uint64 {
+func (m *Model) position(w *nWaiter) uint64 {
 	most := 0
 	for _, l := range wishes(w.locks) {
 		ahead := 0
@@ -333,7 +338,7 @@ func (m *naive) position(w *nWaiter) uint64 {
 }
 
 // removeWaiter takes a waiter out and answers what it was.
-func (m *naive) removeWaiter(seq int) (w nWaiter) {
+func (m *Model) removeWaiter(seq int) (w nWaiter) {
 	m.waiters = slices.DeleteFunc(m.waiters, func(o nWaiter) bool {
 		if o.seq == seq {
 			w = o
@@ -344,14 +349,14 @@ func (m *naive) removeWaiter(seq int) (w nWaiter) {
 }
 
 // end takes a waiter out and answers its call, if one is open.
-func (m *naive) end(seq int, res wire.Result) {
+func (m *Model) end(seq int, res wire.Result) {
 	if w := m.removeWaiter(seq); w.open {
 		m.answers = append(m.answers, engine.Answer{Caller: w.caller, Result: res})
 	}
 }
 
 // settle grants whatever can be granted, in order of arrival.
-func (m *naive) settle() {
+func (m *Model) settle() {
 	for m.settleOne() {
 	}
 }
@@ -359,7 +364,7 @@ func (m *naive) settle() {
 // settleOne finds the first waiter that nothing stands in the way of. It is
 // granted, unless it can not be any more: its own token is stale, or what it says
 // it holds is gone.
-func (m *naive) settleOne() bool {
+func (m *Model) settleOne() bool {
 	for _, w := range m.waiters {
 		if slices.ContainsFunc(wishes(w.locks), func(l wire.LockRequest) bool {
 			return m.isFrozen(w.ns, l.Path) || m.overFrozen(w.alg, l)
@@ -400,8 +405,11 @@ func (m *naive) settleOne() bool {
 			}
 		}
 		token := m.take(&a, minted, ttl, w.releases, w.meta, bind)
-		if l := m.lease(w.owner, w.ns); l != nil && spent > 0 {
-			l.spent = spent
+		if l := m.lease(w.owner, w.ns); l != nil && w.adrift && w.bind != nil {
+			if spent > 0 {
+				l.spent = spent
+			}
+			l.pledge(w.bind.session, m.after(w.bind.grace))
 		}
 		m.granted(&w, token, a.by)
 		if w.open {
@@ -414,7 +422,7 @@ func (m *naive) settleOne() bool {
 }
 
 // granted tells that w was granted.
-func (m *naive) granted(w *nWaiter, token int64, by engine.Caller) {
+func (m *Model) granted(w *nWaiter, token int64, by engine.Caller) {
 	if len(m.told) > 0 {
 		m.told = m.told[1:]
 	}
@@ -435,7 +443,7 @@ func (m *naive) granted(w *nWaiter, token int64, by engine.Caller) {
 // renewed says that engine gave a waiter another token than it was promised. It
 // must when that is stale, and may when it is not: it looks less closely than the
 // model.
-func (m *naive) renewed(minted int64) bool {
+func (m *Model) renewed(minted int64) bool {
 	return len(m.told) > 0 && m.told[0] != minted
 }
 

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// calls is the open calls of one session: acquires that wait until they are granted.
+type calls struct {
+	waiting map[uint64]uint64 // arrival number by request id
+	order   []uint64          // the arrival numbers, ascending
+}
+
+// callOf is the arrival number of an open call, 0 when there is none.
+func (s *State) callOf(c Caller) uint64 {
+	if of := s.calls[c.Session]; of != nil {
+		return of.waiting[c.ID]
+	}
+	return 0
+}
+
+// openCall notes that a waiter has an open call.
+func (s *State) openCall(c Caller, seq uint64) {
+	of := s.calls[c.Session]
+	if of == nil {
+		of = &calls{waiting: make(map[uint64]uint64)}
+		s.calls[c.Session] = of
+	}
+	of.waiting[c.ID] = seq
+	if at, found := slices.BinarySearch(of.order, seq); !found {
+		of.order = slices.Insert(of.order, at, seq)
+	}
+}
+
+// closeCall notes that a waiter's call is not open any more.
+func (s *State) closeCall(c Caller, seq uint64) {
+	of := s.calls[c.Session]
+	if of == nil || of.waiting[c.ID] != seq {
+		return
+	}
+	delete(of.waiting, c.ID)
+	if at, found := slices.BinarySearch(of.order, seq); found {
+		of.order = slices.Delete(of.order, at, at+1)
+	}
+	if len(of.waiting) == 0 {
+		delete(s.calls, c.Session)
+	}
+}
+
+// leftBehind says that a waiter's call was asked on a connection that is gone, and by nobody
+// since: the node that its client asked last has not told the log of the call, nor of its end.
+func (w *waiter) leftBehind(d *departure) bool {
+	return w.open && !w.adrift && w.epoch <= d.epoch
+}
+
+// leaveCalls ends the waits of a session whose connection is gone, or leaves those that are tied
+// to it their grace, in which the session may come back and ask again. It answers what that cost.
+func (s *State) leaveCalls(id Session, d *departure, budget int) (cost int) {
+	of := s.calls[id]
+	if of == nil {
+		return 0
+	}
+	for _, seq := range slices.Clone(of.order) {
+		w := s.waiter(seq)
+		if w == nil || !w.leftBehind(d) {
+			continue
+		}
+		if cost >= budget {
+			return cost
+		}
+		cost++
+		w = s.editWaiter(seq)
+		w.adrift = true
+		if w.bind == nil || w.bind.grace == 0 {
+			s.abort(seq, wire.Errorf(wire.Cancelled, "the connection ended"))
+			continue
+		}
+		if at := s.since(d.at, w.bind.grace); at < w.deadline {
+			w.deadline = at
+			s.deadlines.arm(w.timer, w.deadline)
+		}
+	}
+	return cost
+}

@@ -1,0 +1,66 @@
+package groups
+
+import (
+	"strings"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/engine/naive"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// The naive model beside the simulation: whatever is done with the groups of the witness is done with a
+// model of each, which must answer the same. The witness applies every entry of every log once, in
+// order, unless it falls so far behind that it takes a snapshot: then there is no model any more.
+
+// simModels is a model of each group of the witness.
+type simModels struct {
+	w  *world
+	of map[*group]*naive.Model
+}
+
+// add begins with the groups of a log that is empty.
+func (s *simModels) add(m *machine) {
+	for _, g := range m.order {
+		s.of[g] = naive.New(m.engineConfig())
+	}
+}
+
+// did implements beside.
+func (s *simModels) did(g *group, c engine.Clock, cmd *engine.Command, how step, first *wire.Result, res wire.Result, said *engine.Output) {
+	model := s.of[g]
+	if model == nil || s.w.broken != "" {
+		return
+	}
+	if cmd != nil { // the reader's own memory is used again
+		body, nargs := wire.AppendArgs(nil, cmd.Req)
+		c, req := *cmd, new(wire.Request)
+		if err := wire.DecodeArgs(cmd.Req.Op, body, nargs, req); err != nil {
+			s.w.fail("a command does not come back: %v", err)
+			return
+		}
+		c.Req, c.NS = req, strings.Clone(cmd.NS)
+		cmd = &c
+	}
+	model.SetLimits(g.m.limits.Limits)
+	if at, ok := g.state.NextDeadline(); ok && at <= c.Now { // more is due than one step may end: a model has no such bound
+		for _, other := range g.m.order {
+			delete(s.of, other)
+		}
+		return
+	}
+	s.w.count.modelled++
+	var err error
+	switch how {
+	case stepApply:
+		err = model.Apply(c, cmd, res, said)
+	case stepWaits:
+		err = model.Again(c, cmd, nil, res, said)
+	case stepRepeat:
+		err = model.Again(c, cmd, first, res, said)
+	case stepExpire:
+		err = model.Expire(c, said)
+	}
+	if err != nil {
+		s.w.fail("log %d, entry %d, group %d: the naive model differs: %v", g.m.shard, g.m.applied+1, g.number, err)
+	}
+}
