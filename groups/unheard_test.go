@@ -37,8 +37,11 @@ func newUnheardWait(t *testing.T) *unheardWait {
 	return u
 }
 
-// silent has the log have no leader, heard has it have its own again.
+// silent has the log have no leader, heard has it have its own again. What drives the log is not
+// at work meanwhile: it looks at the leader once and then proposes all there is.
 func (u *unheardWait) silent() {
+	u.l.drive.Lock()
+	defer u.l.drive.Unlock()
 	u.was = *u.l.lead.Load()
 	u.l.leaderChanged(u.was.term, 0)
 }
