@@ -9,7 +9,7 @@ import (
 // What becomes of an acquire whose call ended before it was answered. Nobody will hear of
 // the grant if there is one, so it is taken back: by a release that names the request
 // (granted_by), which the log carries out after the request itself, ends its wait if it
-// still waits, and leaves alone what the owner has asked for again since.
+// still waits, and leaves alone what another request of the owner took or named.
 //
 // An acquire with an idempotency key is not: its client can ask again what became of it,
 // and is told. It leaves the queue, as any call that ends.
@@ -83,10 +83,9 @@ type taken struct {
 func takingOf(c *call) *taken {
 	waits := max(c.req.QueueTTLMillis, wire.DefaultQueueTTLMillis)
 	t := &taken{of: c.of, id: c.ID, owner: c.req.Owner, lasts: time.Duration(c.req.TTLMillis+waits) * time.Millisecond}
-	for i := range c.req.Locks {
-		if l := &c.req.Locks[i]; l.State == wire.StateNew {
-			t.releases = append(t.releases, wire.ReleaseRequest{Path: l.Path, Mode: l.Mode})
-		}
+	for i := range c.req.Locks { // also those it said it holds: it relies on them, and then no more
+		l := &c.req.Locks[i]
+		t.releases = append(t.releases, wire.ReleaseRequest{Path: l.Path, Mode: l.Mode})
 	}
 	if len(t.releases) == 0 {
 		return nil

@@ -304,7 +304,7 @@ func (s *State) outdated(a *asking, minted int64) bool {
 func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string) {
 	switch {
 	case w.state == wire.StateHeld && (w.mode == wire.ModeRead || a.alg == wire.Semaphore):
-		s.claim(a.l, w, a.by, 0)
+		s.rely(a.l, w, a.by)
 		return
 	case w.mode == wire.ModeRead:
 		s.share(a, w, readSuffix, meta)
@@ -314,7 +314,7 @@ func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string)
 		return
 	}
 	if a.l.writes(w.key) {
-		s.claim(a.l, w, a.by, 0)
+		s.rely(a.l, w, a.by)
 		if keep && meta == nil {
 			return
 		}
@@ -328,7 +328,7 @@ func (s *State) occupy(a *asking, w *want, token int64, keep bool, meta *string)
 		h.token, h.own = token, a.callers() > 0
 	} else {
 		key, h, _ := s.holds.Put(s.w, w.key, classWrite)
-		h.owner, h.token, h.since, h.meta, h.by = a.l.owner, token, s.wall, meta, a.by
+		h.owner, h.token, h.since, h.meta, h.relied = a.l.owner, token, s.wall, meta, relied{by: a.by}
 		h.born, h.mode, h.alg, h.own = s.w.Mark(), wire.ModeWrite, a.alg, a.callers() > 0
 		a.l.holds.Insert(s.w, key, classWrite, 0)
 	}
@@ -344,7 +344,7 @@ func (s *State) share(a *asking, w *want, suffix string, meta *string) {
 		class, permits = classWrite, w.permits
 	}
 	if h := s.shared(a.l, w.key, suffix); h != nil {
-		s.claim(a.l, w, a.by, 0)
+		s.rely(a.l, w, a.by)
 		if meta != nil {
 			s.holds.Edit(s.w, view(s.key2)).meta = meta
 		}
@@ -353,22 +353,24 @@ func (s *State) share(a *asking, w *want, suffix string, meta *string) {
 	key := string(s.key2)
 	h := s.holds.Insert(s.w, key, class, 0)
 	h.owner, h.since, h.meta, h.born = a.l.owner, s.wall, meta, s.w.Mark()
-	h.mode, h.alg, h.permits, h.by = w.mode, a.alg, permits, a.by
+	h.mode, h.alg, h.permits, h.relied = w.mode, a.alg, permits, relied{by: a.by}
 	a.l.holds.Insert(s.w, key[:len(w.key)+len(suffix)], class, 0)
 }
 
-// claim notes that request by relies on a hold that its owner has already, and who can take
-// it back from now on: to is 0 for nobody.
-func (s *State) claim(l *lease, w *want, by, to uint64) {
-	h, _ := s.holdOf(l, w)
-	if h == nil || h.by == 0 || h.by == by {
-		return
+// rely notes that a request relies on a hold that its owner has already.
+func (s *State) rely(l *lease, w *want, by uint64) {
+	if h, _ := s.holdOf(l, w); h != nil && h.by != 0 && !h.has(by) {
+		s.editHold(l, w).add(by)
 	}
+}
+
+// editHold is a hold that holdOf found just now, to change.
+func (s *State) editHold(l *lease, w *want) *hold {
 	key := w.key
 	if w.mode == wire.ModeRead || !l.writes(key) {
 		key = view(s.key2) // where holdOf found it
 	}
-	s.holds.Edit(s.w, key).by = to
+	return s.holds.Edit(s.w, key)
 }
 
 // mark names a request in the holds that it took, 0 for one of nobody. Two may share a name:
@@ -398,7 +400,7 @@ func (s *State) let(l *lease, key string, mode wire.Mode) {
 }
 
 // release gives paths of one namespace back: those that are held under the token that it
-// names, or were taken by the request that it names and nobody asked for since.
+// names, or that no request relies on any more but the one that it names.
 func (s *State) release(cmd *Command) wire.Result {
 	req := cmd.Req
 	by := uint64(0)
@@ -417,8 +419,9 @@ func (s *State) release(cmd *Command) wire.Result {
 	}
 	for i := range req.Releases {
 		s.key = appendKey(s.key[:0], cmd.NS, req.Releases[i].Path)
-		if s.meant(l, view(s.key), req.Releases[i].Mode, req.Token, by) {
-			s.let(l, view(s.key), req.Releases[i].Mode)
+		w := want{key: view(s.key), mode: req.Releases[i].Mode}
+		if s.meant(l, &w, req.Token, by) && s.forgo(l, &w, by) {
+			s.let(l, w.key, w.mode)
 		}
 	}
 	if l.holds.Empty() {
@@ -429,15 +432,28 @@ func (s *State) release(cmd *Command) wire.Result {
 
 // meant says that a hold is one that a release means: of a token if it names one, and of a
 // request, by, if it names one. Reads and permits have no token.
-func (s *State) meant(l *lease, key string, mode wire.Mode, token int64, by uint64) bool {
+func (s *State) meant(l *lease, w *want, token int64, by uint64) bool {
 	if token <= 0 && by == 0 {
 		return true
 	}
-	h, _ := s.holdOf(l, &want{key: key, mode: mode})
-	if h == nil || by != 0 && h.by != by {
+	h, _ := s.holdOf(l, w)
+	if h == nil || by != 0 && !h.has(by) {
 		return false
 	}
-	return token <= 0 || h.token == token || mode == wire.ModeRead || h.alg == wire.Semaphore
+	return token <= 0 || h.token == token || w.mode == wire.ModeRead || h.alg == wire.Semaphore
+}
+
+// forgo takes a request from those that rely on a hold, if a release names one, and says that the
+// hold goes: nobody else does.
+func (s *State) forgo(l *lease, w *want, by uint64) bool {
+	if by == 0 {
+		return true
+	}
+	if h, _ := s.holdOf(l, w); h.only(by) {
+		return true
+	}
+	s.editHold(l, w).remove(by)
+	return false
 }
 
 // releaseAll gives everything of an owner back, and its polled entries, in the

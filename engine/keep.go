@@ -366,7 +366,7 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 		return res, false
 	}
 	if anew { // else a node asks again for the same connection, which may have been bound or unbound since
-		w.bind = l.bound(cmd)
+		w.bind = l.awaited(cmd)
 	}
 	a := asking{owner: w.owner, ns: w.ns, alg: w.alg, l: l, wants: w.wants, token: w.token, own: w.own, seq: seq}
 	v := s.waits(&a)
@@ -385,8 +385,8 @@ func (s *State) handOn(cmd *Command, k *kept, res *wire.Result) {
 	l := s.standing(cmd.Req.Owner, cmd.NS)
 	wants := s.parse(cmd.NS, cmd.Req.Locks)
 	for i := range wants {
-		if h, _ := s.holdOf(l, &wants[i]); h != nil && h.by == k.by {
-			s.claim(l, &wants[i], 0, cmd.Caller.mark())
+		if h, _ := s.holdOf(l, &wants[i]); h != nil && h.has(k.by) && k.by != cmd.Caller.mark() {
+			s.editHold(l, &wants[i]).replace(k.by, cmd.Caller.mark())
 		}
 	}
 	k.by = cmd.Caller.mark()

@@ -243,6 +243,15 @@ func (l *lease) bound(cmd *Command) *binding {
 	return bindingOf(cmd)
 }
 
+// awaited answers the tie that a place in the queue is to bring. It shares the lease's when that says the
+// same, but not that its connection is gone: the lease which the place is granted may be another one.
+func (l *lease) awaited(cmd *Command) *binding {
+	if b := l.bound(cmd); b == nil || b.spent == 0 {
+		return b
+	}
+	return bindingOf(cmd)
+}
+
 // everything is a budget that is never used up.
 const everything = int(^uint(0) >> 1)
 
@@ -326,7 +335,7 @@ func (s *State) drop(l *lease, hkey string) {
 		h := s.holds.SetClass(s.w, hkey, classGhost)
 		f.recursive = h.alg.Recursive()
 		s.bury(tableHold, hkey, h.born)
-		h.owner, h.meta, h.since, h.born, h.by = "", nil, s.now, s.w.Mark(), 0
+		h.owner, h.meta, h.since, h.born, h.relied = "", nil, s.now, s.w.Mark(), relied{}
 	}
 	l.holds.Remove(s.w, hkey)
 	s.freed = append(s.freed, f)

@@ -84,11 +84,12 @@ func (s *State) loadHold(table byte, key string, r *wire.Reader, read func(...fu
 	case tableHold:
 		read(func() { h.owner = text(r) }, func() { h.token = r.Int() }, func() { h.since = r.Int() },
 			func() { h.alg = wire.Algorithm(r.Uint()) }, func() { h.meta = loadMetadata(r) },
-			func() { h.by = r.Uint() }, func() { h.own = r.Bool() })
+			func() { h.by = r.Uint() }, func() { h.own = r.Bool() }, func() { h.loadAlso(r) })
 	default:
 		read(func() { h.owner = text(r) }, func() { h.since = r.Int() },
 			func() { h.alg = wire.Algorithm(r.Uint()) }, func() { h.mode = wire.Mode(r.Uint()) },
-			func() { h.permits = uint32(r.Uint()) }, func() { h.meta = loadMetadata(r) }, func() { h.by = r.Uint() })
+			func() { h.permits = uint32(r.Uint()) }, func() { h.meta = loadMetadata(r) }, func() { h.by = r.Uint() },
+			func() { h.loadAlso(r) })
 		if h.mode == wire.ModeRead {
 			class = classRead
 		}

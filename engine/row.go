@@ -116,22 +116,22 @@ func each[V any](t trie.Tree[V], since uint32, val *[]byte, table byte,
 func (h *hold) row(dst []byte) (byte, []byte) {
 	switch {
 	case h.mode == wire.ModeRead || h.alg == wire.Semaphore:
-		dst = wire.AppendArray(dst, 7)
+		dst = wire.AppendArray(dst, 7+h.further())
 		dst = wire.AppendStr(dst, h.owner)
 		dst = wire.AppendInt(dst, h.since)
 		dst = wire.AppendUint(dst, uint64(h.alg))
 		dst = wire.AppendUint(dst, uint64(h.mode))
 		dst = wire.AppendUint(dst, uint64(h.permits))
-		return tableShared, wire.AppendUint(appendMeta(dst, h.meta), h.by)
+		return tableShared, h.appendAlso(wire.AppendUint(appendMeta(dst, h.meta), h.by))
 	case h.owner == "":
 		return tableFence, h.fenceRow(dst)
 	}
-	dst = wire.AppendArray(dst, 7)
+	dst = wire.AppendArray(dst, 7+h.further())
 	dst = wire.AppendStr(dst, h.owner)
 	dst = wire.AppendInt(dst, h.token)
 	dst = wire.AppendInt(dst, h.since)
 	dst = wire.AppendUint(dst, uint64(h.alg))
-	return tableHold, wire.AppendBool(wire.AppendUint(appendMeta(dst, h.meta), h.by), h.own)
+	return tableHold, h.appendAlso(wire.AppendBool(wire.AppendUint(appendMeta(dst, h.meta), h.by), h.own))
 }
 
 func appendMeta(dst []byte, m *string) []byte {

@@ -55,7 +55,7 @@ type hold struct {
 	token   int64   // the path's fence; 0 for reads and permits
 	since   int64   // wall time of the grant in Unix ms, for people; of a fence alone: lease clock when it was let go
 	meta    *string // holder metadata, shared by the holds of one acquire
-	by      uint64  // the request that took it (Caller.mark), 0 once another one has asked for it
+	relied          // the requests that rely on it
 	born    uint32  // modification mark under which the hold was taken
 	permits uint32
 	mode    wire.Mode

@@ -19,7 +19,7 @@ type Handler interface {
 	//
 	// Who does not want it any more takes it back with a release of the same paths in the
 	// same session whose granted_by (Request.Target) is id. It gives back what that request
-	// took and nobody asked for since, ends the wait if there still is one, and is carried
+	// took or named and no other request relies on, ends the wait if there still is one, and is carried
 	// out after the request whatever became of that. So it may be asked at any time, also
 	// in place of Cancel, and asked again.
 	Cancel(s *Session, id uint64)

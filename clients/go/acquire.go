@@ -85,6 +85,9 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	}
 	for {
 		ans, err := c.ask(ctx, req, o)
+		if err != nil && !l.alone {
+			c.keeper.raises(l.owner, req.Locks)
+		}
 		unknown := errors.Is(err, ErrOutcomeUnknown)
 		switch {
 		case err == nil:

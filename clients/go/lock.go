@@ -32,6 +32,7 @@ type Lock struct {
 	sure      time.Duration // likewise; until when it is by the request that took it
 	curbs     curbs         // likewise; while it is asked for
 	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
+	raised    bool          // likewise; what its owner asked for since may have raised its token, and is given back
 	fate      *LostError    // likewise; why it was lost, before the lock itself knows
 
 	mu struct {
@@ -243,7 +244,11 @@ func (l *Lock) free(ctx context.Context, lost error, g *gate) error {
 		return lost
 	}
 	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token}
-	return l.c.release(ctx, b, true, g)
+	if !l.c.keeper.raised(l) {
+		return l.c.release(ctx, b, true, g)
+	}
+	g.enter()
+	return errors.Join(l.c.release(ctx, b, true, g), l.c.release(ctx, l.undoing(), true, g))
 }
 
 // undoing is what gives back what the lock took, if nobody has asked for it since.

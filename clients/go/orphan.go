@@ -34,8 +34,9 @@ type giveBack struct {
 	other *giveBack // what does when that session is over; nil: nothing, and the lease ends by itself
 }
 
-// undoing is what gives back what an acquire took.
-func undoing(one *call, req *wire.Request) *giveBack {
+// undoing is what gives back what an acquire may have taken.
+func (c *Client) undoing(one *call, req *wire.Request) *giveBack {
+	c.keeper.raises(req.Owner, req.Locks)
 	return &giveBack{owner: req.Owner, paths: releasesOf(req.Locks), by: one.id, in: one.session, as: one.session.named()}
 }
 
@@ -48,10 +49,8 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 	case one.must && (unknown || codeOf(err) == wire.Unavailable):
 		rest := &giveBack{owner: req.Owner, paths: slices.Clone(req.Releases), token: req.Token, by: req.Target, in: one.session, as: one.as}
 		c.releaseLater(rest, one.gate)
-	case one.undo && err == nil && ans.result.Status == wire.StatusOK:
-		c.releaseLater(undoing(one, req), one.gate)
-	case one.undo && one.unknown(err): // its wait is over; or it was granted, and nobody knows
-		c.releaseLater(undoing(one, req), one.gate)
+	case one.undo && (err == nil && ans.result.Status == wire.StatusOK || one.unknown(err)): // granted, or nobody knows
+		c.releaseLater(c.undoing(one, req), one.gate)
 	default:
 		one.gate.leave()
 	}
@@ -72,13 +71,11 @@ func (c *call) unknown(err error) bool {
 	return false
 }
 
-// releasesOf lists what gives back what a request takes.
+// releasesOf lists what gives back what a request takes, and what it relies on beside that.
 func releasesOf(locks []wire.LockRequest) []wire.ReleaseRequest {
-	rels := make([]wire.ReleaseRequest, 0, len(locks))
-	for _, l := range locks {
-		if l.State == wire.StateNew {
-			rels = append(rels, wire.ReleaseRequest{Path: l.Path, Mode: l.Mode})
-		}
+	rels := make([]wire.ReleaseRequest, len(locks))
+	for i := range locks {
+		rels[i] = wire.ReleaseRequest{Path: locks[i].Path, Mode: locks[i].Mode}
 	}
 	return rels
 }

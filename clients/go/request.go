@@ -221,7 +221,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 func (w *waiter) forgo(err error) {
 	if w.call.undo && w.call.id != 0 && w.call.unknown(err) {
 		req := w.call.request()
-		b := undoing(w.call, req)
+		b := w.c.undoing(w.call, req)
 		b.owner = strings.Clone(b.owner) // releaseLater does the same with the paths
 		w.c.releaseLater(b, w.c.gates.close(b.owner))
 	}

@@ -316,12 +316,56 @@ var errCrossed = errors.New("pathlockd: another lock of its owner gives the path
 
 // cross takes note that a lock is about to give its paths back: locks that are asked for on them are not
 // held by what was asked so far.
+//
+// Nor may those know its token: a request for several paths that is granted meanwhile raises it.
 func (k *keeper) cross(lk *Lock) {
 	for _, other := range k.mu.asked[lk.owner] {
-		other.crossed = other.crossed || slices.ContainsFunc(other.paths, func(p Path) bool {
-			return slices.ContainsFunc(lk.paths, func(q Path) bool { return p.Path == q.Path && p.Mode == q.Mode })
-		})
+		if other.meets(lk.paths) {
+			other.crossed, lk.raised = true, true
+		}
 	}
+}
+
+// meets says that a lock has one of some paths.
+func (l *Lock) meets(paths []Path) bool {
+	return slices.ContainsFunc(l.paths, func(p Path) bool {
+		return slices.ContainsFunc(paths, func(q Path) bool { return p.Path == q.Path && p.Mode == q.Mode })
+	})
+}
+
+// raises takes note that a request for paths is taken back which may have been granted: then it
+// has raised the tokens of the locks that its owner has on some of them, and nobody knows how far.
+func (k *keeper) raises(owner string, paths []wire.LockRequest) {
+	all := make([]Path, len(paths))
+	for i := range paths {
+		all[i] = Path{Path: paths[i].Path, Mode: paths[i].Mode}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	note := func(namespace string) {
+		l := k.mu.leases[leaseName{owner, namespace}]
+		if l == nil {
+			return
+		}
+		for _, lk := range l.locks {
+			lk.raised = lk.raised || lk.meets(all)
+		}
+	}
+	path := paths[0].Path // whose namespace is one of those it begins with
+	for i := range path {
+		if path[i] == ':' || path[i] == '/' {
+			note(path[:i])
+			note(path[:i+1])
+		}
+	}
+	note(path)
+}
+
+// raised says that a lock may be held under a later token than it knows.
+func (k *keeper) raised(lk *Lock) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return lk.raised
 }
 
 // uncross says that a lock's paths may have been given back since the last time.

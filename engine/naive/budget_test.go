@@ -154,7 +154,7 @@ func (c *crowd) see(v *engine.View) {
 				m.counter = max(m.counter, d.Token)
 			}
 			for _, i := range d.List.Infos {
-				m.holds = append(m.holds, nHold{i.Owner, ns, path, i.Mode, i.Algorithm, i.Permits, i.SinceUnixMillis, string(i.Meta), engine.Caller{}})
+				m.holds = append(m.holds, nHold{i.Owner, ns, path, i.Mode, i.Algorithm, i.Permits, i.SinceUnixMillis, string(i.Meta), nil})
 				if m.lease(i.Owner, ns) == nil {
 					m.leases = append(m.leases, nLease{owner: i.Owner, ns: ns, deadline: m.now + int64(i.ExpiresInMillis)})
 				}

@@ -53,7 +53,7 @@ type nHold struct {
 	permits         uint32
 	since           int64
 	meta            string
-	by              engine.Caller // that took it, if no other request named it since
+	by              []engine.Caller // the requests that rely on it: that took it, or named it since
 }
 
 // nLease is there exactly while its owner holds something in the namespace.
@@ -134,11 +134,35 @@ func asks(c engine.Caller) engine.Caller {
 	return c
 }
 
-// claim notes that a request named a hold of its owner: who took it cannot take it back now.
-func (h *nHold) claim(by, now engine.Caller) {
-	if h.by != (engine.Caller{}) && h.by != by {
-		h.by = now
+// rely notes that a request named a hold of its owner. One without an id cannot be taken back, and
+// of more than four none can.
+func (h *nHold) rely(by engine.Caller) {
+	switch {
+	case slices.Contains(h.by, by) || len(h.by) == 0:
+	case by.ID == 0 || len(h.by) == 4:
+		h.by = nil
+	default:
+		h.by = append(slices.Clone(h.by), by)
 	}
+}
+
+// handOn puts a request in another one's place.
+func (h *nHold) handOn(by, to engine.Caller) {
+	if !slices.Contains(h.by, by) {
+		return
+	}
+	h.by = slices.DeleteFunc(slices.Clone(h.by), func(c engine.Caller) bool { return c == by || c == to })
+	if h.by = append(h.by, to); to.ID == 0 {
+		h.by = nil
+	}
+}
+
+// by is the list of one request, none for one without an id.
+func by(c engine.Caller) []engine.Caller {
+	if c.ID == 0 {
+		return nil
+	}
+	return []engine.Caller{c}
 }
 
 // nVerdict is what stands in a request's way.

@@ -298,7 +298,8 @@ func (m *machine) drawRelease(t *rapid.T) *ask {
 		cmd.Caller.Session = engine.Session{byte(rapid.IntRange(1, 2).Draw(t, "session"))}
 		req.Target = max(m.calls-min(m.calls, rapid.Uint64Range(0, 6).Draw(t, "ago")), 1)
 		if len(m.model.holds) > 0 && oneIn(t, 2, "of the hold") {
-			if by := rapid.SampledFrom(m.model.holds).Draw(t, "taken").by; by.ID != 0 {
+			if all := rapid.SampledFrom(m.model.holds).Draw(t, "taken").by; len(all) > 0 {
+				by := rapid.SampledFrom(all).Draw(t, "by")
 				cmd.Caller.Session, req.Target = by.Session, by.ID
 			}
 		}

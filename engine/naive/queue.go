@@ -194,11 +194,11 @@ func (m *Model) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseR
 	for _, l := range a.locks {
 		h := m.hold(a.owner, a.ns, l.Path, l.Mode)
 		if h != nil {
-			h.claim(a.by, engine.Caller{})
+			h.rely(a.by)
 		}
 		switch {
 		case h == nil:
-			m.holds = append(m.holds, nHold{a.owner, a.ns, l.Path, l.Mode, a.alg, l.Permits, m.wall, meta, a.by})
+			m.holds = append(m.holds, nHold{a.owner, a.ns, l.Path, l.Mode, a.alg, l.Permits, m.wall, meta, by(a.by)})
 		case l.State == wire.StateNew && meta != "":
 			h.meta = meta
 		}
@@ -405,6 +405,9 @@ func (m *Model) settleOne() bool {
 			}
 		}
 		token := m.take(&a, minted, ttl, w.releases, w.meta, bind)
+		if l := m.lease(w.owner, w.ns); l != nil && l.bind != nil && l.bind == bind && !w.adrift {
+			l.spent = 0 // of an earlier lease of the connection
+		}
 		if l := m.lease(w.owner, w.ns); l != nil && w.adrift && w.bind != nil {
 			if spent > 0 {
 				l.spent = spent

@@ -134,8 +134,10 @@ func (m *Model) execute(cmd *engine.Command) (res wire.Result, seq int) {
 			h := m.hold(req.Owner, cmd.NS, r.Path, r.Mode)
 			switch fence, _ := m.fence(cmd.NS, r.Path); {
 			case h == nil:
-			case req.Target != 0 && h.by != of:
+			case req.Target != 0 && !slices.Contains(h.by, of):
 			case req.Token > 0 && h.mode == wire.ModeWrite && h.alg != wire.Semaphore && fence != req.Token:
+			case req.Target != 0 && len(h.by) > 1:
+				h.by = slices.DeleteFunc(slices.Clone(h.by), func(c engine.Caller) bool { return c == of })
 			default:
 				m.drop(req.Owner, cmd.NS, r.Path, r.Mode)
 			}
@@ -610,9 +612,7 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 			res := m.recheck(cmd, k.token)
 			if res.Status == wire.StatusOK && k.by != (engine.Caller{}) {
 				for _, l := range plain.Locks {
-					if h := m.hold(plain.Owner, cmd.NS, l.Path, l.Mode); h.by == k.by {
-						h.by = asks(cmd.Caller)
-					}
+					m.hold(plain.Owner, cmd.NS, l.Path, l.Mode).handOn(k.by, asks(cmd.Caller))
 				}
 				k.by = asks(cmd.Caller)
 			}
