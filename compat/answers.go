@@ -3,8 +3,10 @@ package compat
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"google.golang.org/grpc"
 
@@ -26,7 +28,7 @@ import (
 
 const (
 	// answersKept is how many grants of a connection can be taken back, followFor for how
-	// long, and pathBytesKept how long all their paths are together. Over it the earliest
+	// long, and pathBytesKept how much memory their paths take together. Over it the earliest
 	// stand until their lease ends.
 	answersKept   = 1024
 	pathBytesKept = 256 << 10
@@ -40,6 +42,7 @@ type answers struct {
 	byStream map[uint32]*answer
 	given    []*answer // granted, the earliest first
 	bytes    int       // of the paths of these
+	ticking  bool      // forget is to be called
 }
 
 // answer is one call's.
@@ -76,16 +79,40 @@ func (w *answer) granted(bytes int, undo func()) {
 	defer a.mu.Unlock()
 	w.undo, w.bytes, w.at = undo, bytes, time.Now()
 	a.given, a.bytes = append(a.given, w), a.bytes+bytes
+	a.shed(w.at)
+	if !a.ticking && len(a.given) > 0 {
+		a.ticking = true
+		time.AfterFunc(followFor, a.forget)
+	}
+}
+
+// shed lets go of what is over the limits at a time. Its caller has the lock.
+func (a *answers) shed(now time.Time) {
 	drop := 0
 	for _, old := range a.given {
-		if len(a.given)-drop <= answersKept && a.bytes <= pathBytesKept && w.at.Sub(old.at) < followFor {
+		if len(a.given)-drop <= answersKept && a.bytes <= pathBytesKept && now.Sub(old.at) < followFor {
 			break
 		}
 		delete(a.byStream, old.stream)
 		a.bytes -= old.bytes
 		drop++
 	}
-	a.given = append(a.given[:0], a.given[drop:]...)
+	a.given = slices.Delete(a.given, 0, drop)
+	if len(a.given) == 0 {
+		a.given = nil
+	}
+}
+
+// forget lets go of what is too old, also of a connection that is granted nothing any more.
+func (a *answers) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if a.shed(now); len(a.given) == 0 {
+		a.ticking = false
+		return
+	}
+	time.AfterFunc(followFor-now.Sub(a.given[0].at), a.forget)
 }
 
 // none is told at the end of every call; of one that was not granted nothing is kept.
@@ -146,7 +173,7 @@ func (b *bridge) follow(ctx context.Context, c *call) {
 	if t == nil {
 		return
 	}
-	bytes := 0
+	bytes := len(t.releases) * int(unsafe.Sizeof(t.releases[0]))
 	for i := range t.releases {
 		bytes += len(t.releases[i].Path)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pathlockd/pathlockd/internal/near"
 )
 
 // Exit codes of pathlockd.
@@ -126,8 +128,8 @@ func flagError(err error) error {
 		return err
 	}
 	names := append([]string{"config", "health-check", "version", "help", "addr"}, keyNames()...)
-	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
-		return fmt.Errorf("%w: did you mean --%s?", err, near)
+	if meant := near.Name(unknown.GetSpecifiedName(), names); meant != "" {
+		return fmt.Errorf("%w: did you mean --%s?", err, meant)
 	}
 	return err
 }

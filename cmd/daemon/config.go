@@ -28,6 +28,7 @@ type Config struct {
 	WebZeroRTT   bool
 	WebEvents    int
 	WebJSON      string
+	WebUnknown   string
 	WebOrigins   []string
 
 	TLSClientCAPath string

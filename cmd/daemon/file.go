@@ -8,6 +8,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/pathlockd/pathlockd/internal/near"
 )
 
 // takeFile takes the keys of a TOML file: flat, one a line. Errors name the line.
@@ -46,8 +48,8 @@ func (c *Config) takeFile(name string, text []byte) (errs []error) {
 }
 
 func unknownKey(name, from string) error {
-	if near := nearest(name, keyNames()); near != "" {
-		return fmt.Errorf("%s: %s is no configuration key: did you mean %s?", from, name, near)
+	if meant := near.Name(name, keyNames()); meant != "" {
+		return fmt.Errorf("%s: %s is no configuration key: did you mean %s?", from, name, meant)
 	}
 	return fmt.Errorf("%s: %s is no configuration key (pathlockd --help lists them)", from, name)
 }

@@ -63,45 +63,6 @@ func tunedOthers(name string) bool {
 // variable is the environment variable of a key.
 func (k *key) variable() string { return envPrefix + strings.ToUpper(k.name) }
 
-// nearest answers the known name that is likely meant, "" when none is near.
-func nearest(name string, known []string) string {
-	best, least := "", 1+max(len(name), 6)/3
-	for _, k := range known {
-		if d := distance(name, k); d < least {
-			best, least = k, d
-		}
-	}
-	if best == "" && len(name) >= 4 {
-		for _, k := range known {
-			if strings.HasPrefix(k, name) || strings.HasSuffix(k, "_"+name) {
-				return k
-			}
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be changed, put in or left out to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
-}
-
 // keyNames lists every key, in the order of the table.
 func keyNames() []string {
 	names := make([]string, len(keys))

@@ -59,6 +59,8 @@ var keys = []key{
 		must: "a file", help: "Certificates in PEM: clients of every interface with TLS must show one that they signed."},
 	{name: "web_json", section: sFaces, kind: kChoice, def: "proto3", choices: []string{"proto3", "plain"}, field: func(c *Config) any { return &c.WebJSON },
 		help: "How JSON responses spell enums and 64-bit numbers: names and strings (proto3), or numbers (plain)."},
+	{name: "web_unknown_fields", section: sFaces, kind: kChoice, def: "refuse", choices: []string{"refuse", "ignore"}, field: func(c *Config) any { return &c.WebUnknown },
+		help: "JSON requests with a field that there is not: refuse them, or ignore the field, for clients that send more than a request has."},
 	{name: "web_zero_rtt", section: sFaces, kind: kBool, def: "true", field: func(c *Config) any { return &c.WebZeroRTT },
 		help: "Let HTTP/3 clients send reads before the handshake is over."},
 	{name: "web_event_log_capacity", section: sFaces, kind: kInt, def: "1024", least: 1, most: 1 << 20, field: func(c *Config) any { return &c.WebEvents },

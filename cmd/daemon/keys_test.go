@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pathlockd/pathlockd/internal/near"
 )
 
 // keyCases is, for each key, values it takes and values it does not, as the
@@ -34,6 +36,7 @@ var keyCases = map[string]struct {
 	"tls_cert_path":          {[]string{"c.pem"}, nil, ""},
 	"tls_key_path":           {[]string{"k.pem"}, nil, ""},
 	"web_json":               {[]string{"proto3", "plain"}, []string{"Plain", "json"}, "must be one of proto3, plain"},
+	"web_unknown_fields":     {[]string{"refuse", "ignore"}, []string{"Ignore", "allow"}, "must be one of refuse, ignore"},
 	"web_zero_rtt":           {[]string{"false", "on"}, []string{"-"}, "must be true or false"},
 	"web_event_log_capacity": {[]string{"1", "4096"}, []string{"0", "1.5"}, "must be a whole number from 1 to 1048576"},
 
@@ -124,7 +127,7 @@ func TestContractDefaults(t *testing.T) {
 		raft_max_inflight 256 · stability_window_secs 30 · eviction_window_secs 60 · leader_balance_interval_secs 60 ·
 		max_concurrent_reconciles 4 · group_gc_interval_secs 1 · group_gc_batch 1024 · log_level info · log_file – ·
 		web_listen – · h3_listen – · tls_cert_path – · tls_key_path – · web_zero_rtt true · web_event_log_capacity 1024 ·
-		web_json proto3 · listen_tls false · tls_client_ca_path – · web_cors_origins – · link_tls_cert_path – · link_tls_key_path – · link_tls_ca_path – · native_unix – · disk_reserve_bytes 134217728 · dev false`
+		web_json proto3 · web_unknown_fields refuse · listen_tls false · tls_client_ca_path – · web_cors_origins – · link_tls_cert_path – · link_tls_key_path – · link_tls_ca_path – · native_unix – · disk_reserve_bytes 134217728 · dev false`
 	var seen []string
 	for row := range strings.SplitSeq(want, "·") {
 		f := strings.Fields(row)
@@ -224,8 +227,8 @@ func TestNearest(t *testing.T) {
 		"grop_count": "group_count", "lisen": "listen", "datadir": "data_dir", "native": "native_listen",
 		"seed": "seed_nodes", "request_timeout": "request_timeout_ms", "zzzzzz": "", "x": "",
 	} {
-		if got := nearest(name, keyNames()); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", name, got, want)
+		if got := near.Name(name, keyNames()); got != want {
+			t.Errorf("near.Name(%q) = %q, want %q", name, got, want)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/pathlockd/pathlockd/internal/near"
 )
 
 const (
@@ -183,8 +185,8 @@ func (c *Config) notices() (warnings []string) {
 // suggested is the unknown variables, each with the one that is likely meant.
 func (c *Config) suggested() (list []string) {
 	for _, name := range c.unknown {
-		if near := nearest(strings.ToLower(strings.TrimPrefix(name, envPrefix)), keyNames()); near != "" {
-			name += " (did you mean " + keyNamed(near).variable() + "?)"
+		if meant := near.Name(strings.ToLower(strings.TrimPrefix(name, envPrefix)), keyNames()); meant != "" {
+			name += " (did you mean " + keyNamed(meant).variable() + "?)"
 		}
 		list = append(list, name)
 	}

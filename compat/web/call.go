@@ -142,7 +142,7 @@ func (x *exchange) decode(into any) error {
 	if len(x.body) == 0 {
 		return nil // of a length that was not told, and it was 0
 	}
-	err = decode(x.body, into.(proto.Message)) //nolint:forcetypeassert // generated code asks for messages
+	err = decode(x.body, into.(proto.Message), x.s.opt.IgnoreUnknown) //nolint:forcetypeassert // generated code asks for messages
 	if cap(x.body) > smallBody && x.stays || cap(x.body) > largeBody {
 		x.body = nil // the message has its own; this is not held until it is answered
 	}

@@ -82,12 +82,12 @@ func TestAltSvcIsToldOnceThereIsHTTP3(t *testing.T) {
 func TestH3Limits(t *testing.T) {
 	f := serve(t, nil)
 	c := h3Client(t, f)
-	pad := strings.Repeat("x", MaxBodyBytes-2000)
-	res := f.post(t, c, "health", `{"pad":"`+pad+`"}`)
+	pad := strings.Repeat(" ", MaxBodyBytes-2000)
+	res := f.post(t, c, "health", `{`+pad+`}`)
 	if res.StatusCode != 200 {
 		t.Errorf("a body just below the limit: %d %s", res.StatusCode, res.body)
 	}
-	res = f.post(t, c, "health", `{"pad":"`+pad+strings.Repeat("x", 4000)+`"}`)
+	res = f.post(t, c, "health", `{`+pad+strings.Repeat(" ", 4000)+`}`)
 	if res.StatusCode != 429 {
 		t.Errorf("a body over the limit: %d %s", res.StatusCode, res.body)
 	}

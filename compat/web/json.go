@@ -19,17 +19,19 @@ import (
 // message has three levels.
 const maxNesting = 32
 
-// Bodies are read as the JSON mapping of Protocol Buffers says, and fields that this
-// version does not know are ignored. But protojson then ignores unknown names of enum
-// values as well, and would take a misspelt MODE_READ for a write: so the first
-// attempt is strict, and what passes only the second is searched for them.
+// Bodies are read as the JSON mapping of Protocol Buffers says. Fields that a request does not
+// have are refused: a misspelt one would leave unsaid what it was to say, and "moed" take a write
+// for a read. Who asks for it (web_unknown_fields) has them ignored; but protojson then ignores unknown
+// names of enum values as well: so the first attempt is strict, and what passes only the
+// second is searched.
 var (
 	strict  = protojson.UnmarshalOptions{RecursionLimit: maxNesting}
 	lenient = protojson.UnmarshalOptions{RecursionLimit: maxNesting, DiscardUnknown: true}
 )
 
-// decode reads a body into a message. Its errors name the field, as the body does.
-func decode(body []byte, into proto.Message) error {
+// decode reads a body into a message. Its errors name the field, as the body does. With ignore,
+// what the message does not have is no error.
+func decode(body []byte, into proto.Message, ignore bool) error {
 	if len(body) > largeBody && values(body) > maxValues {
 		return &refusal{code: codes.InvalidArgument, why: fmt.Sprintf("body: has over %d values, which is more than a request may have", maxValues)}
 	}
@@ -42,6 +44,12 @@ func decode(body []byte, into proto.Message) error {
 	}
 	if bad, found := walk(md, body, unknownName); found {
 		return &refusal{code: codes.InvalidArgument, why: bad.rule()}
+	}
+	if ignore {
+		return nil
+	}
+	if bad, found := walk(md, body, unknownField); found {
+		return &refusal{code: codes.InvalidArgument, why: bad.stranger()}
 	}
 	return nil
 }

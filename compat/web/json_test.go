@@ -65,6 +65,12 @@ func TestBadInput(t *testing.T) {
 		{"content type: a form", acquire(`a=b`), []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "INVALID_ARGUMENT", `Content-Type "application/x-www-form-urlencoded": must be application/json, in UTF-8`},
 		{"content type: another charset", acquire(`{}`), []string{"Content-Type", "application/json; charset=latin1"}, 415, "INVALID_ARGUMENT", `Content-Type "application/json; charset=latin1": must be application/json, in UTF-8`},
 		{"content type: nonsense", acquire(`{}`), []string{"Content-Type", ";"}, 415, "INVALID_ARGUMENT", `Content-Type ";": must be application/json, in UTF-8`},
+		{"field: misspelt", acquire(`{"ownerId":"a","ttlMs":1,"requests":[{"path":"a:/b","moed":"MODE_READ"}]}`), nil, 400, "INVALID_ARGUMENT", `requests[0].moed: is no field of LockRequest: did you mean mode?`},
+		{"field: misspelt as the .proto has it", acquire(`{"owner":"a","queue_ttl":1}`), nil, 400, "INVALID_ARGUMENT", `owner: is no field of AcquireRequest: did you mean ownerId?`},
+		{"field: null, deep, in a map's place", acquire(`{"ownerId":"a","ttlMs":1,"metadata":{"labels":{"any":"b"},"zzzzzzzzz":null}}`), nil, 400, "INVALID_ARGUMENT", `metadata.zzzzzzzzz: is no field of Metadata: it has host, pid, startUnixMs, bootId, command, labels`},
+		{"field: of a small request", [3]string{"POST", "/v1/incrFencingToken", `{"owner":"a"}`}, nil, 400, "INVALID_ARGUMENT", `owner: is no field of IncrFencingTokenRequest: it has idempotencyKey`},
+		{"field: with a long name", acquire(`{"` + strings.Repeat("n", 1<<20) + `":1}`), nil, 400, "INVALID_ARGUMENT", strings.Repeat("n", 128) + `…: is no field of AcquireRequest: it has ownerId, ttlMs, requests, fencingToken, releaseRequests, idempotencyKey, queueTtlMs, metadata, noQueue`},
+		{"field: of a request without any", [3]string{"POST", "/v1/health", `{"a":1}`}, nil, 400, "INVALID_ARGUMENT", `a: is no field of HealthRequest: it has none`},
 		{"profile: unknown", acquire(`{}`), []string{"Accept", "application/json; profile=fancy"}, 400, "INVALID_ARGUMENT", `Accept: profile "fancy": must be proto3 or plain`},
 		{"too large", acquire(`{"ownerId":"` + strings.Repeat("a", MaxBodyBytes) + `"}`), nil, 429, "RESOURCE_EXHAUSTED", `body: is over 4194304 bytes, which is the most that is taken`},
 	} {
@@ -93,13 +99,22 @@ func TestGoodInput(t *testing.T) {
 	for _, body := range []string{
 		`{"ownerId":"good","ttlMs":3e4,"requests":[]}`,
 		`{"ownerId":"good","ttlMs":"30000","requests":null,"metadata":null,"fencingToken":"0"}`,
-		`{"owner_id":"good","ttl_ms":30000.0,"queueTtlMs":0,"unknown":{"deep":[{"er":null}]},"metadata":{"pid":"1","labels":{"a":"b"},"later":1}}`,
+		`{"owner_id":"good","ttl_ms":30000.0,"queueTtlMs":0,"metadata":{"pid":"1","labels":{"a":"b"}}}`,
 		"\n\t{ \"ownerId\" : \"\\u0067ood\" , \"ttlMs\" : 1 }\r\n",
 	} {
 		for _, content := range []string{"application/json", "Application/JSON; charset=UTF-8", ""} {
 			if got := f.post(t, c, "acquire", body, "Content-Type", content); got.StatusCode != 200 {
 				t.Errorf("%s as %q: %d %s", body, content, got.StatusCode, got.body)
 			}
+		}
+	}
+	old := serve(t, func(o *Options, _ *limits) { o.IgnoreUnknown = true })
+	for body, code := range map[string]int{
+		`{"ownerId":"good","ttlMs":1,"unknown":{"deep":[{"er":null}]},"metadata":{"pid":"1","later":1}}`: 200,
+		`{"ownerId":"good","ttlMs":1,"unknown":1,"requests":[{"path":"a:/b","mode":"READ"}]}`:            400, // no field, but a value
+	} {
+		if got := old.post(t, c, "acquire", body); got.StatusCode != code {
+			t.Errorf("web_unknown_fields = ignore: %s: %d %s, want %d", body, got.StatusCode, got.body, code)
 		}
 	}
 	if got := f.post(t, c, "incrFencingToken", ""); got.StatusCode != 200 || !strings.HasPrefix(got.body, `{"token":"`) {
@@ -127,7 +142,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if err := decode(body, new(pb.AcquireRequest)); err != nil {
+		if err := decode(body, new(pb.AcquireRequest), false); err != nil {
 			e, is := err.(*refusal) //nolint:errorlint // never wrapped
 			if !is || e.why == "" || strings.Contains(e.why, "\u00a0") || strings.HasPrefix(e.why, "proto") {
 				t.Fatalf("%q: %v", body, err)

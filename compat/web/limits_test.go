@@ -230,6 +230,7 @@ func TestWideBodies(t *testing.T) {
 		})
 	})
 	// What a request may have is not in the way: text of any kind.
+	f = serve(t, func(o *Options, _ *limits) { o.IgnoreUnknown = true })
 	if got := f.post(t, client(t, true), "acquire", `{"ownerId":"a","ttlMs":1,"x":"`+strings.Repeat(`,\",`, MaxBodyBytes/5)+`"}`); got.StatusCode != 200 {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}

@@ -162,7 +162,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var m pb.AcquireRequest
-		if err := decode(body, &m); err != nil {
+		if err := decode(body, &m, false); err != nil {
 			b.Fatal(err)
 		}
 	}

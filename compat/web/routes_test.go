@@ -90,7 +90,7 @@ func TestAcquireAndRelease(t *testing.T) {
 	f := serve(t, nil)
 	eachVersion(t, func(t *testing.T, c *http.Client) {
 		path := fmt.Sprintf("web:/routes/%p", c)
-		got := f.post(t, c, "acquire", `{"ownerId":"a","ttlMs":30000,"requests":[{"path":"`+path+`"}],"futureField":{"x":[1,2]}}`)
+		got := f.post(t, c, "acquire", `{"ownerId":"a","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`)
 		if got.StatusCode != 200 || !strings.HasPrefix(got.body, `{"status":"ACQUIRE_STATUS_OK","path":"","owner":"","reason":"REASON_CODE_UNSPECIFIED","fencingToken":"`) ||
 			!strings.HasSuffix(got.body, `","currentFencingToken":"0","namespace":"web:/routes","position":"0"}`) {
 			t.Fatalf("acquire: %d %s", got.StatusCode, got.body)

@@ -9,18 +9,22 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/pathlockd/pathlockd/internal/near"
 )
 
 // value is a value in a body, beside what the message has in its place.
 type value struct {
-	path   string                       // as the body names it: requests[0].mode
-	fd     protoreflect.FieldDescriptor // nil: the body itself, or what is not known
-	inside bool                         // it is an element of the field, which is a list or a map
-	text   string                       // as it is written; of an object or array, the bracket
-	end    int                          // offset behind the text
-	str    bool                         // it is a string:
-	plain  string                       // this one,
-	broken bool                         // with half a surrogate pair
+	path   string                         // as the body names it: requests[0].mode
+	fd     protoreflect.FieldDescriptor   // nil: the body itself, or what is not known
+	inside bool                           // it is an element of the field, which is a list or a map
+	of     protoreflect.MessageDescriptor // that has no field
+	name   string                         // of this name; nil: it has, or there is none
+	text   string                         // as it is written; of an object or array, the bracket
+	end    int                            // offset behind the text
+	str    bool                           // it is a string:
+	plain  string                         // this one,
+	broken bool                           // with half a surrogate pair
 }
 
 // walker goes through a body that is JSON. It is for messages about what is wrong with
@@ -36,20 +40,20 @@ type walker struct {
 func walk(md protoreflect.MessageDescriptor, body []byte, stop func(value) bool) (value, bool) {
 	w := walker{body: body, dec: json.NewDecoder(bytes.NewReader(body)), stop: stop}
 	w.dec.UseNumber()
-	found := w.value("", nil, md, false, 0)
+	found := w.value(value{}, md, 0)
 	return w.bad, found && w.bad.end > 0
 }
 
 // value goes through the next value. It answers true when the walk is over: what was
-// searched for is found, or the rest cannot be read.
-func (w *walker) value(path string, fd protoreflect.FieldDescriptor, md protoreflect.MessageDescriptor, inside bool, depth int) bool {
+// searched for is found, or the rest cannot be read. v says where it is.
+func (w *walker) value(v value, md protoreflect.MessageDescriptor, depth int) bool {
 	from := int(w.dec.InputOffset())
 	tok, err := w.dec.Token()
 	if err != nil || depth > maxNesting {
 		return true
 	}
 	end := int(w.dec.InputOffset())
-	v := value{path: path, fd: fd, inside: inside, text: strings.TrimLeft(string(w.body[from:end]), " \t\r\n,:"), end: end}
+	v.text, v.end = strings.TrimLeft(string(w.body[from:end]), " \t\r\n,:"), end
 	if s, is := tok.(string); is {
 		v.str, v.plain = true, s
 		v.broken = strings.ContainsRune(s, utf8.RuneError) && !strings.Contains(v.text, string(utf8.RuneError)) && !strings.Contains(strings.ToLower(v.text), `\ufffd`)
@@ -60,9 +64,9 @@ func (w *walker) value(path string, fd protoreflect.FieldDescriptor, md protoref
 	}
 	switch tok {
 	case json.Delim('{'):
-		return w.object(path, fd, md, depth)
+		return w.object(v.path, v.fd, md, depth)
 	case json.Delim('['):
-		return w.array(path, fd, md, inside, depth)
+		return w.array(v.path, v.fd, md, v.inside, depth)
 	}
 	return false
 }
@@ -78,20 +82,22 @@ func (w *walker) object(path string, fd protoreflect.FieldDescriptor, md protore
 		if path != "" {
 			at = path + "." + name
 		}
-		var inner protoreflect.FieldDescriptor
+		in := value{path: at, inside: fd != nil && fd.IsMap()}
 		var message protoreflect.MessageDescriptor
-		inside := fd != nil && fd.IsMap()
-		if inside {
-			inner = fd
+		if in.inside {
+			in.fd = fd
 		} else if md != nil {
-			if inner = md.Fields().ByJSONName(name); inner == nil {
-				inner = md.Fields().ByTextName(name)
+			if in.fd = md.Fields().ByJSONName(name); in.fd == nil {
+				in.fd = md.Fields().ByTextName(name)
 			}
-			if inner != nil && !inner.IsMap() {
-				message = inner.Message()
+			switch {
+			case in.fd == nil:
+				in.of, in.name = md, name
+			case !in.fd.IsMap():
+				message = in.fd.Message()
 			}
 		}
-		if w.value(at, inner, message, inside, depth+1) {
+		if w.value(in, message, depth+1) {
 			return true
 		}
 	}
@@ -104,7 +110,7 @@ func (w *walker) array(path string, fd protoreflect.FieldDescriptor, md protoref
 		fd, md = nil, nil
 	}
 	for i := 0; w.dec.More(); i++ {
-		if w.value(path+"["+strconv.Itoa(i)+"]", fd, md, true, depth+1) {
+		if w.value(value{path: path + "[" + strconv.Itoa(i) + "]", fd: fd, inside: true}, md, depth+1) {
 			return true
 		}
 	}
@@ -118,6 +124,30 @@ func unknownName(v value) bool {
 		return false
 	}
 	return v.fd.Enum().Values().ByName(protoreflect.Name(v.plain)) == nil
+}
+
+// unknownField is true of what stands under a name that its message does not have.
+func unknownField(v value) bool { return v.of != nil }
+
+// stranger says that there is no such field, and which is meant most likely.
+func (v value) stranger() string {
+	fields := v.of.Fields()
+	names := make([]string, fields.Len())
+	for i := range names {
+		if f := fields.Get(i); strings.Contains(v.name, "_") {
+			names[i] = string(f.Name())
+		} else {
+			names[i] = f.JSONName()
+		}
+	}
+	meant := "it has " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		meant = "it has none" // health
+	}
+	if one := near.Name(v.name, names); one != "" {
+		meant = "did you mean " + one + "?"
+	}
+	return fmt.Sprintf("%s: is no field of %s: %s", short(v.path), v.of.Name(), meant)
 }
 
 // rule says what a value must be, and is not.

@@ -23,10 +23,12 @@ type Options struct {
 	Service *compat.Service // what is called
 	TLS     *tls.Config     // has the certificates; each listener clones it and sets the protocols itself
 	Plain   bool            // web_json = "plain": the profile of answers when the client names none
-	Origins []string        // web_cors_origins: whose pages may call; "*": any; none: CORS is off
-	Hosts   []string        // names and addresses of this server besides those of its certificate and of loopback
-	ZeroRTT bool            // web_zero_rtt: HTTP/3 clients may read before the handshake is over
-	Events  *EventLog       // what event streams read
+	// IgnoreUnknown has fields that a request does not have ignored, not refused (web_unknown_fields = "ignore").
+	IgnoreUnknown bool
+	Origins       []string  // web_cors_origins: whose pages may call; "*": any; none: CORS is off
+	Hosts         []string  // names and addresses of this server besides those of its certificate and of loopback
+	ZeroRTT       bool      // web_zero_rtt: HTTP/3 clients may read before the handshake is over
+	Events        *EventLog // what event streams read
 	// InFlight is how many requests of a connection may be under way at once, besides
 	// event streams and waiting acquires; more wait their turn. 0: 256.
 	InFlight int
