@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -62,6 +64,9 @@ func (e *episode) strike() error {
 			if l := e.cluster.Leaders(e.ctx); b.log < len(l) && l[b.log] >= 0 {
 				b.node = l[b.log]
 			}
+		}
+		if b.kind == handBack {
+			b.lasts = e.apart(&b)
 		}
 		f := history.Fault{
 			Kind: b.kind.String(), What: fmt.Sprintf("%s for %v", e.cluster.NodeID(b.node), b.lasts.Round(time.Millisecond)),
@@ -202,15 +207,25 @@ func (e *episode) rollOut(b *blow) error {
 	return nil
 }
 
-// longer is how many times as long as others a node is isolated that gets its logs back.
-const longer = 3
+// shortestApart and longestApart are how long a node is isolated that gets its logs back, unless
+// Config.Apart says that it may be longer.
+const (
+	shortestApart = time.Second
+	longestApart  = 9 * time.Second
+)
+
+// apart is how long a node is isolated that gets its logs back: any order of magnitude is as likely.
+func (e *episode) apart(b *blow) time.Duration {
+	most := cmp.Or(e.cfg.Apart, longestApart)
+	return time.Duration(float64(shortestApart) * math.Pow(most.Seconds()/shortestApart.Seconds(), b.apart))
+}
 
 // handBack isolates a node, gives it back what it led once it is heard again, and takes down
 // how long every log took to serve from then on.
 func (e *episode) handBack(b *blow) error {
 	was := e.cluster.Leaders(e.ctx)
 	e.weather(b, cluster.Weather{Block: true})
-	e.pass(longer * b.lasts)
+	e.pass(b.lasts)
 	e.cluster.Calm()
 	began := time.Now()
 	for i, leader := range was {

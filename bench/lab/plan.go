@@ -168,9 +168,10 @@ type blow struct {
 	node2  int
 	by     time.Duration
 	rounds int
-	second bool // another node soon after
-	lost   bool // a node that leaves is not drained before
-	queued int  // max_queued_paths_per_group of the first node that is configured anew
+	second bool    // another node soon after
+	lost   bool    // a node that leaves is not drained before
+	apart  float64 // of a node that gets its logs back: 0 for the shortest time, 1 for the longest
+	queued int     // max_queued_paths_per_group of the first node that is configured anew
 }
 
 type blowKind uint8
@@ -260,5 +261,6 @@ func planBlow(seed uint64, episode, n int, kinds []blowKind, logs int) blow {
 	}
 	b.lost = rng.IntN(4) == 0
 	b.queued = 1 << (2 + rng.IntN(12))
+	b.apart = rng.Float64()
 	return b
 }

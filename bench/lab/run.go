@@ -24,6 +24,7 @@ type Config struct {
 	Seed     uint64
 	Duration time.Duration // of all episodes together
 	Episode  time.Duration // of one, without its end
+	Apart    time.Duration // for how long a node that gets its logs back is isolated at most; 0: 9 s
 	Clients  int
 	Faults   []string // kinds of blows; empty: all that the cluster can
 	Blows    int      // after which the run ends, 0: Duration says

@@ -52,6 +52,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.seeds, "seeds", 1, "how many seeds, one after the other, each on a new cluster")
 	f.DurationVar(&o.duration, "duration", 10*time.Minute, "of all seeds together")
 	f.DurationVar(&o.cfg.Episode, "episode", 30*time.Second, "of one episode under faults")
+	f.DurationVar(&o.cfg.Apart, "apart", time.Minute, "for how long a leader is isolated at most that gets its logs back")
 	f.IntVar(&o.cfg.Clients, "clients", 10, "how many clients")
 	f.IntVar(&o.cfg.Blows, "blows", 0, "end each seed after so many faults; 0: when its time is over")
 	f.IntVar(&o.cfg.Ballast, "ballast", lab.Ballast, "how many locks there are that no request must pay for; 0: what requests cost is not looked at")
@@ -67,6 +68,8 @@ func parse(args []string) (*options, error) {
 	switch {
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("%q is no flag", f.Arg(0))
+	case o.cfg.Apart < time.Second:
+		return nil, errors.New("apart must be at least 1s")
 	case o.cfg.Ballast < 0:
 		return nil, errors.New("ballast must be at least 0")
 	case o.nodes < 1 || o.seeds < 1 || o.cfg.Clients < 1:
