@@ -2,6 +2,7 @@ package compat
 
 import (
 	"crypto/rand"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,8 +23,12 @@ type session struct {
 	uses atomic.Int32  // who still has to put it back
 }
 
-// sessions is those without a request. The one used last is used next, so that there are
-// no more than there were requests at once.
+// spread is how many sessions take turns, however few requests there are at once: one session may
+// fill no more than a quarter of the tables that every client uses, and these are of many clients.
+const spread = 8
+
+// sessions is those without a request. Of the last eight the first is used next, so that there are hardly
+// more than there were requests at once.
 type sessions struct {
 	mu   sync.Mutex
 	idle []*session
@@ -34,10 +39,9 @@ type sessions struct {
 func (p *sessions) take() (*session, uint64) {
 	p.mu.Lock()
 	var s *session
-	if n := len(p.idle); n > 0 {
-		s = p.idle[n-1]
-		p.idle[n-1] = nil
-		p.idle = p.idle[:n-1]
+	if n := len(p.idle); n >= spread {
+		s = p.idle[n-spread]
+		p.idle = slices.Delete(p.idle, n-spread, n-spread+1)
 	}
 	p.mu.Unlock()
 	if s == nil {

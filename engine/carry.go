@@ -141,7 +141,7 @@ func (s *State) bring(carried []byte) (res wire.Result) {
 		until := s.now + c.Left
 		switch {
 		case k == nil:
-			k = s.keepNew(key)
+			k = s.keepNew(key, 0)
 			k.deadline = until
 		case k.hash != c.Hash:
 			continue

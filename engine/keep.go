@@ -19,6 +19,7 @@ type kept struct {
 	deadline int64  // ms of the lease clock
 	plan     string // of a claim: what the request is to be carried out on
 	by       uint64 // who may take back what it took: the last that was told of it, 0 for nobody
+	of       uint64 // the session that asked for it first (markOf), 0 for none
 	at       string // key of the first path that the request is about, if it is about paths
 	timer    *timer
 	born     uint32
@@ -84,11 +85,11 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		res.Fail(s.usedKey(req))
 		return res
 	case k == nil:
-		if err := s.roomForKey(); err != nil {
+		if err := s.roomForKey(cmd); err != nil {
 			res.Fail(err)
 			return res
 		}
-		k = s.keepNew(key)
+		k = s.keepNew(key, markOf(cmd.Caller.Session))
 		k.hash, k.status, k.token, k.plan = req.Attempt, wire.StatusQueued, s.now, string(req.Cursor)
 	}
 	return wire.Result{Status: k.status, Token: k.token, List: &wire.List{Cursor: []byte(k.plan)}}
@@ -101,19 +102,20 @@ func (s *State) usedKey(req *wire.Request) *wire.Error {
 }
 
 // roomForKey refuses a keyed request that there is no room for.
-func (s *State) roomForKey() *wire.Error {
+func (s *State) roomForKey(cmd *Command) *wire.Error {
 	if sum := s.kept.Sum(); int(sum.Count[0]) >= s.cfg.MaxKept {
 		return wire.Errorf(wire.ResourceExhausted,
 			"idempotency_key: this group keeps %d answers, at most %d are allowed; each is kept for %d s",
 			sum.Count[0], s.cfg.MaxKept, s.cfg.KeptMillis/1000)
 	}
-	return nil
+	return s.keepers.refuse(markOf(cmd.Caller.Session), s.cfg.MaxKept, "this group", s.cfg.KeptMillis)
 }
 
 // keepNew makes a kept answer, which ends with time.
-func (s *State) keepNew(key string) *kept {
+func (s *State) keepNew(key string, of uint64) *kept {
 	k := s.kept.Insert(s.w, key, 0, 0)
-	k.born = s.w.Mark()
+	k.born, k.of = s.w.Mark(), of
+	s.keepers.add(of, 1)
 	k.timer = s.deadlines.timer(timeKept, key)
 	k.deadline = s.now + int64(s.cfg.KeptMillis)
 	s.deadlines.arm(k.timer, k.deadline)
@@ -166,7 +168,7 @@ func (s *State) keyed(cmd *Command) wire.Result {
 		return wire.Result{}
 	}
 	if k == nil {
-		if err := s.roomForKey(); err != nil {
+		if err := s.roomForKey(cmd); err != nil {
 			var res wire.Result
 			res.Fail(err)
 			return res
@@ -200,7 +202,7 @@ func (s *State) keep(key string, hash uint64, cmd *Command, res *wire.Result) {
 	}
 	k := s.kept.Get(key)
 	if k == nil {
-		k = s.keepNew(key)
+		k = s.keepNew(key, markOf(cmd.Caller.Session))
 	} else {
 		k = s.kept.Edit(s.w, key)
 	}
@@ -234,6 +236,7 @@ func (s *State) forget(key string) {
 		return
 	}
 	s.follows(key, k, 0)
+	s.keepers.add(k.of, -1)
 	s.bury(tableKept, key, k.born)
 	s.deadlines.free(k.timer)
 	s.kept.Remove(s.w, key)

@@ -160,7 +160,7 @@ func (s *State) alone(key string, h *hold) (err error) {
 // that is under way goes on.
 func (s *System) Raise(base int64) {
 	s.counter = max(s.counter, base)
-	s.kept, s.aging, s.attempt = make(map[string]systemKept), nil, 0
+	s.kept, s.keepers, s.aging, s.attempt = make(map[string]systemKept), make(shares), nil, 0
 	clear(s.marks)
 }
 

@@ -239,6 +239,8 @@ func (e *edge) row(dst []byte) []byte {
 func (k *kept) row(dst []byte) []byte {
 	n := 5
 	switch {
+	case k.of != 0:
+		n = 9
 	case k.by != 0:
 		n = 8
 	case k.at != "":
@@ -260,6 +262,9 @@ func (k *kept) row(dst []byte) []byte {
 	}
 	if n > 7 {
 		dst = wire.AppendUint(dst, k.by)
+	}
+	if n > 8 {
+		dst = wire.AppendUint(dst, k.of)
 	}
 	return dst
 }

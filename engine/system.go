@@ -29,6 +29,7 @@ type System struct {
 	roots   map[string]bool // chosen namespaces
 	intents []Intent        // in order of arrival
 	kept    map[string]systemKept
+	keepers shares      // kept answers by session
 	aging   []keptUntil // every kept answer, in the order they end; some are gone
 	marks   map[string]wire.Drain
 	changed map[string]bool // rows to be written
@@ -57,7 +58,8 @@ type Intent struct {
 type systemKept struct {
 	hash     uint64
 	token    int64
-	pending  bool // a policy change not yet done
+	pending  bool   // a policy change not yet done
+	of       uint64 // the session that asked for it (markOf), 0 for none
 	deadline int64
 }
 
@@ -70,7 +72,7 @@ type Done struct {
 // NewSystem makes an empty system state.
 func NewSystem() *System {
 	return &System{
-		roots: make(map[string]bool), kept: make(map[string]systemKept), marks: make(map[string]wire.Drain), changed: make(map[string]bool),
+		roots: make(map[string]bool), kept: make(map[string]systemKept), keepers: make(shares), marks: make(map[string]wire.Drain), changed: make(map[string]bool),
 		limits: DefaultLimits(),
 	}
 }
@@ -174,14 +176,21 @@ func (s *System) expire() {
 		case k.pending:
 			s.keep(u.name, k)
 		default:
-			delete(s.kept, u.name)
-			s.changed[rowKept+u.name] = true
+			s.forget(u.name)
 		}
 	}
 }
 
+// forget drops a kept answer.
+func (s *System) forget(name string) {
+	s.keepers.add(s.kept[name].of, -1)
+	delete(s.kept, name)
+	s.changed[rowKept+name] = true
+}
+
 // first looks a keyed request up; found says that res answers it.
-func (s *System) first(req *wire.Request, hash uint64) (res wire.Result, found bool) {
+func (s *System) first(cmd *Command, hash uint64) (res wire.Result, found bool) {
+	req := cmd.Req
 	k, ok := s.kept[keptName(req)]
 	switch {
 	case req.Key == "":
@@ -192,6 +201,10 @@ func (s *System) first(req *wire.Request, hash uint64) (res wire.Result, found b
 			len(s.kept), s.limits.MaxSysKept, s.limits.KeptMillis/1000))
 		return res, true
 	case !ok:
+		if err := s.keepers.refuse(markOf(cmd.Caller.Session), s.limits.MaxSysKept, "the system group", s.limits.KeptMillis); err != nil {
+			res.Fail(err)
+			return res, true
+		}
 		return res, false
 	case k.hash != hash:
 		res.Fail(wire.Errorf(wire.InvalidArgument,
@@ -211,6 +224,11 @@ func keptName(req *wire.Request) string { return string(byte(req.Op)) + req.Key 
 
 func (s *System) keep(name string, k systemKept) {
 	k.deadline = s.now + int64(s.limits.KeptMillis)
+	if old, ok := s.kept[name]; ok {
+		k.of = old.of
+	} else {
+		s.keepers.add(k.of, 1)
+	}
 	s.kept[name] = k
 	s.aging = append(s.aging, keptUntil{k.deadline, name})
 	s.changed[rowKept+name] = true
@@ -218,13 +236,13 @@ func (s *System) keep(name string, k systemKept) {
 
 func (s *System) incr(cmd *Command) wire.Result {
 	hash := hashOf(cmd.Req)
-	if res, found := s.first(cmd.Req, hash); found {
+	if res, found := s.first(cmd, hash); found {
 		return res
 	}
 	s.counter++
 	s.changed[rowMeta] = true
 	if cmd.Req.Key != "" {
-		s.keep(keptName(cmd.Req), systemKept{hash: hash, token: s.counter})
+		s.keep(keptName(cmd.Req), systemKept{hash: hash, token: s.counter, of: markOf(cmd.Caller.Session)})
 	}
 	return wire.Result{Token: s.counter}
 }
@@ -237,7 +255,7 @@ func (s *System) intend(cmd *Command) wire.Result {
 			return wire.Result{Status: wire.StatusQueued, Count: i.ID}
 		}
 	}
-	res, found := s.first(req, hash)
+	res, found := s.first(cmd, hash)
 	if found {
 		return res
 	}
@@ -259,7 +277,7 @@ func (s *System) intend(cmd *Command) wire.Result {
 	s.intents = append(s.intents, i)
 	s.changed[rowMeta], s.changed[intentRow(i.ID)] = true, true
 	if i.Key != "" {
-		s.keep(keptName(req), systemKept{hash: hash, pending: true})
+		s.keep(keptName(req), systemKept{hash: hash, pending: true, of: markOf(cmd.Caller.Session)})
 	}
 	return wire.Result{Status: wire.StatusQueued, Count: i.ID}
 }
@@ -346,8 +364,7 @@ func (s *System) finish(id uint64, detail string, done *[]Done) wire.Result {
 		s.freezes = false
 		s.changed[rowMeta] = true
 		res.Fail(&wire.Error{Code: wire.FailedPrecondition, Message: owned(detail)})
-		delete(s.kept, name)
-		s.changed[rowKept+name] = true
+		s.forget(name)
 	} else if i.Key != "" {
 		s.keep(name, systemKept{hash: i.Hash})
 	}
@@ -424,10 +441,10 @@ func (s *System) row(row string) []byte {
 		}
 	case rowKept:
 		if k, ok := s.kept[name]; ok {
-			dst := wire.AppendUint(wire.AppendArray(nil, 4), k.hash)
+			dst := wire.AppendUint(wire.AppendArray(nil, 5), k.hash)
 			dst = wire.AppendInt(dst, k.token)
 			dst = wire.AppendBool(dst, k.pending)
-			return wire.AppendInt(dst, k.deadline)
+			return wire.AppendUint(wire.AppendInt(dst, k.deadline), k.of)
 		}
 	case rowMark:
 		if d := s.marks[name]; d != wire.DrainNone {
@@ -488,8 +505,9 @@ func (s *System) Load(row, val []byte) error {
 	case rowKept:
 		var k systemKept
 		read(func() { k.hash = r.Uint() }, func() { k.token = r.Int() },
-			func() { k.pending = r.Bool() }, func() { k.deadline = r.Int() })
+			func() { k.pending = r.Bool() }, func() { k.deadline = r.Int() }, func() { k.of = r.Uint() })
 		s.kept[name] = k
+		s.keepers.add(k.of, 1)
 		s.aging = append(s.aging, keptUntil{k.deadline, name})
 	case rowMark:
 		read(func() { s.marks[name] = wire.Drain(r.Uint()) })

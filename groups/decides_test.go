@@ -55,8 +55,9 @@ var numbers = map[string]string{
 	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat,
 	"minuteMillis": inFormat,                                // of a fence's row
 	"pathCost":     inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
-	"maxTies": inFormat, // connections that a lease hangs on, from the beginning on
-	"Moved":   inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
+	"maxTies":   inFormat, // connections that a lease hangs on, from the beginning on
+	"maxRelied": inFormat, // requests that a hold notes
+	"Moved":     inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
 	"writeQueue": inFormat, "readQueue": inFormat, "nul": inFormat, "keyHead": inFormat, "slash": inFormat,
 	"queueSuffix": inFormat, "tableHold": inFormat, "tableFence": inFormat, "tableShared": inFormat,
 	"tableLease": inFormat, "tableWaiter": inFormat, "tablePolicy": inFormat, "tableEdge": inFormat,

@@ -20,9 +20,10 @@ type nKept struct {
 	token    int64
 	seq      int // of the waiter that a QUEUED answer told of
 	deadline int64
-	by       engine.Caller // who may take back what it took
-	hash     uint64        // in place of req, of what was claimed or came along with a move
-	plan     string        // of a claim
+	by       engine.Caller  // who may take back what it took
+	of       engine.Session // that asked for it first
+	hash     uint64         // in place of req, of what was claimed or came along with a move
+	plan     string         // of a claim
 }
 
 // begin starts a step; told are the tokens of engine's grants in it.
@@ -552,7 +553,7 @@ func (m *Model) open(cmd *engine.Command) {
 			if old.hashed() != c.Hash {
 				continue
 			}
-			k.deadline = max(k.deadline, old.deadline)
+			k.deadline, k.of = max(k.deadline, old.deadline), old.of
 			m.kept[at] = k
 			continue
 		}
@@ -584,23 +585,34 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		return wire.Result{}
 	case at >= 0 && m.kept[at].hashed() != req.Attempt:
 		return wire.Result{Code: wire.InvalidArgument}
-	case at < 0 && len(m.kept) >= m.cfg.MaxKept:
+	case at < 0 && !m.roomForKey(cmd):
 		return wire.Result{Code: wire.ResourceExhausted}
 	case at < 0:
 		at = len(m.kept)
 		m.kept = append(m.kept, nKept{
-			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: m.now + int64(m.cfg.KeptMillis), plan: string(req.Cursor),
+			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: m.now + int64(m.cfg.KeptMillis), plan: string(req.Cursor), of: cmd.Caller.Session,
 		})
 	}
 	k := &m.kept[at]
 	return wire.Result{Status: k.status, Token: k.token, List: &wire.List{Cursor: []byte(k.plan)}}
 }
 
+// roomForKey says that one more answer can be kept: of all, and a quarter of them of one session.
+func (m *Model) roomForKey(cmd *engine.Command) bool {
+	mine := 0
+	for _, k := range m.kept {
+		if k.of == cmd.Caller.Session && k.of != (engine.Session{}) {
+			mine++
+		}
+	}
+	return len(m.kept) < m.cfg.MaxKept && mine < max(m.cfg.MaxKept/4, 1)
+}
+
 // keyed is section 11. A release of paths in several namespaces is one command in
 // each, so the namespace is part of its scope.
 func (m *Model) keyed(cmd *engine.Command) wire.Result {
 	scope, at := scopeOf(cmd), m.keptAt(cmd)
-	if at < 0 && len(m.kept) >= m.cfg.MaxKept {
+	if at < 0 && !m.roomForKey(cmd) {
 		return wire.Result{Code: wire.ResourceExhausted}
 	}
 	plain := *cmd.Req
@@ -633,6 +645,7 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 	case at < 0:
 		m.kept = append(m.kept, nKept{
 			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq, deadline: m.now + engine.KeptMillis, by: asks(cmd.Caller),
+			of: cmd.Caller.Session,
 		})
 	default:
 		m.kept[at].status, m.kept[at].token, m.kept[at].seq, m.kept[at].by = res.Status, res.Token, seq, asks(cmd.Caller)
