@@ -78,6 +78,9 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	if !l.alone {
 		c.keeper.expect(l)
 		defer c.keeper.expected(l)
+		if len(paths) > 1 || req.Token > 0 {
+			c.acquaint(ctx, req)
+		}
 	}
 	req.Flags |= wire.FlagNoQueue
 	if wait {
@@ -242,16 +245,24 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 	}
 }
 
-// has says that a lock's owner holds all its paths.
+// has says that a lock's owner holds all its paths, by this lock.
 func (c *Client) has(ctx context.Context, l *Lock) (bool, error) {
-	locks, _, err := c.ListOwnerLocks(ctx, l.owner, domainOf(l.namespace))
+	held, err := c.heldBy(ctx, l.owner, l.namespace)
 	if err != nil {
 		return false, err
 	}
-	held := make(map[wire.ReleaseRequest]bool, len(locks))
-	for i := range locks {
-		held[wire.ReleaseRequest{Path: locks[i].Path, Mode: locks[i].Mode}] = true
-	}
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
 	_, missing := l.missing(held)
 	return !missing, nil
+}
+
+// heldBy answers what an owner holds in a namespace.
+func (c *Client) heldBy(ctx context.Context, owner, namespace string) (holds, error) {
+	locks, _, err := c.ListOwnerLocks(ctx, owner, domainOf(namespace))
+	held := make(holds, len(locks))
+	for i := range locks {
+		held.add(&locks[i])
+	}
+	return held, err
 }

@@ -70,6 +70,11 @@ func TestAdv8LostLockOfSeveralPathsHoldsNothing(t *testing.T) {
 	first, err := c.TryLock(ctx, p, Owner("me"))
 	mustLock(t, first, err)
 
+	eventually(t, "that it is known since when the path is held", func() bool {
+		c.keeper.mu.Lock()
+		defer c.keeper.mu.Unlock()
+		return first.since != nil
+	})
 	line.held.Lock()
 	second, freed := make(chan takenLock, 1), make(chan error, 1)
 	go func() {

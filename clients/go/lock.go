@@ -33,6 +33,7 @@ type Lock struct {
 	curbs     curbs         // likewise; while it is asked for
 	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
 	raised    bool          // likewise; what its owner asked for since may have raised its token, and is given back
+	since     []int64       // likewise; since when each path is held, as the server told at a look (heldPath)
 	fate      *LostError    // likewise; why it was lost, before the lock itself knows
 
 	mu struct {

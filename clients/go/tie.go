@@ -340,18 +340,25 @@ func (k *keeper) raises(owner string, paths []wire.LockRequest) {
 	for i := range paths {
 		all[i] = Path{Path: paths[i].Path, Mode: paths[i].Mode}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	note := func(namespace string) {
-		l := k.mu.leases[leaseName{owner, namespace}]
-		if l == nil {
-			return
-		}
+	for _, l := range k.near(owner, paths[0].Path) {
+		k.mu.Lock()
 		for _, lk := range l.locks {
 			lk.raised = lk.raised || lk.meets(all)
 		}
+		k.mu.Unlock()
 	}
-	path := paths[0].Path // whose namespace is one of those it begins with
+}
+
+// near answers an owner's leases in the namespaces that a path may lie in: each is one of those that it
+// begins with.
+func (k *keeper) near(owner, path string) (all []*lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	note := func(namespace string) {
+		if l := k.mu.leases[leaseName{owner, namespace}]; l != nil {
+			all = append(all, l)
+		}
+	}
 	for i := range path {
 		if path[i] == ':' || path[i] == '/' {
 			note(path[:i])
@@ -359,6 +366,7 @@ func (k *keeper) raises(owner string, paths []wire.LockRequest) {
 		}
 	}
 	note(path)
+	return all
 }
 
 // raised says that a lock may be held under a later token than it knows.
