@@ -89,7 +89,7 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	for {
 		ans, err := c.ask(ctx, req, o)
 		if err != nil && !l.alone {
-			c.keeper.raises(l.owner, req.Locks)
+			c.keeper.raises(l.owner, l.paths)
 		}
 		unknown := errors.Is(err, ErrOutcomeUnknown)
 		switch {
@@ -114,7 +114,9 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 			if err != nil {
 				return nil, ended(ctx, err)
 			}
-		case wire.StatusLost: // taken, and lost before we heard of it
+		case wire.StatusLost: // taken, and lost before we heard of it; maybe in part
+			l.took(res, ans)
+			c.undone(l)
 		default:
 			return nil, &ConflictError{Path: res.Path, Owner: res.Owner, Reason: res.Reason, CurrentToken: res.Current}
 		}
@@ -186,8 +188,7 @@ func (c *Client) queueTTL(ctx context.Context) (ms uint64, limited bool) {
 // may have shortened it, or has given no sign of life for long; or if another lock of its owner
 // on the path is given back meanwhile, which may take it along.
 func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *answer) (held bool, err error) {
-	l.token, l.namespace = res.Token, res.Namespace
-	l.by, l.in, l.as = ans.id, &ans.tie.lane.session, ans.tie.as
+	l.took(res, ans)
 	doubtful := ans.resent || c.keeper.curbed(l, ans)
 	now := c.now()
 	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.opt.grace/probes
@@ -205,10 +206,21 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 			break
 		}
 	}
-	if err != nil {
-		c.releaseLater(l.undoing(), c.gates.close(l.owner))
-	}
+	c.undone(l) // some of it may be
 	return false, err
+}
+
+// took takes note of what asked for the lock, and was granted.
+func (l *Lock) took(res *wire.Result, ans *answer) {
+	l.token, l.namespace = res.Token, res.Namespace
+	l.by, l.in, l.as = ans.id, &ans.tie.lane.session, ans.tie.as
+	l.since = nil // what was told is of an earlier request
+}
+
+// undone gives back what is left of a lock that is not held as a whole, before it is asked for anew.
+func (c *Client) undone(l *Lock) {
+	c.keeper.raises(l.owner, l.paths)
+	c.releaseLater(l.undoing(), c.gates.close(l.owner))
 }
 
 // confirm renews a lock's lease until one renewal is answered well before the

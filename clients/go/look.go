@@ -170,7 +170,8 @@ type heldPath struct {
 }
 
 func (h holds) add(info *LockInfo) {
-	h[wire.ReleaseRequest{Path: strings.Clone(info.Path), Mode: info.Mode}] = heldPath{info.HasFence, info.Fence, info.SinceUnixMillis}
+	of := wire.ReleaseRequest{Path: strings.Clone(info.Path), Mode: info.Mode}
+	h[of] = heldPath{info.HasFence, info.Fence, info.SinceUnixMillis}
 }
 
 // missing answers a path of the lock that is not held, or is held anew. Called under the keeper's lock.

@@ -44,8 +44,8 @@ func TestASupersededLockIsLost(t *testing.T) {
 	}
 }
 
-// TestALateGrantHasTheTokenItIsHeldUnder: a grant is told late, when its lease is over, a stranger has had the path, and
-// another client of the owner has it now. That the owner holds the path does not say that it is by this grant.
+// TestALateGrantHasTheTokenItIsHeldUnder: a grant is told late, when its lease is over, a stranger has had the path,
+// and another client of the owner has it now. That the owner holds the path does not say that it is by this grant.
 func TestALateGrantHasTheTokenItIsHeldUnder(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)

@@ -335,15 +335,11 @@ func (l *Lock) meets(paths []Path) bool {
 
 // raises takes note that a request for paths is taken back which may have been granted: then it
 // has raised the tokens of the locks that its owner has on some of them, and nobody knows how far.
-func (k *keeper) raises(owner string, paths []wire.LockRequest) {
-	all := make([]Path, len(paths))
-	for i := range paths {
-		all[i] = Path{Path: paths[i].Path, Mode: paths[i].Mode}
-	}
+func (k *keeper) raises(owner string, paths []Path) {
 	for _, l := range k.near(owner, paths[0].Path) {
 		k.mu.Lock()
 		for _, lk := range l.locks {
-			lk.raised = lk.raised || lk.meets(all)
+			lk.raised = lk.raised || lk.meets(paths)
 		}
 		k.mu.Unlock()
 	}

@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// adv8Lossy is a dialer on whose connections nothing comes to the client while it is held; cut ends them, and what was
-// on its way is lost.
-type adv8Lossy struct {
+// lossyLine is a dialer on whose connections nothing comes to the client while it is held; cut ends them,
+// and what was on its way is lost.
+type lossyLine struct {
 	held sync.RWMutex
 	mu   sync.Mutex
-	made []*adv8LossyConn
+	made []*lossyConn
 }
 
-type adv8LossyConn struct {
+type lossyConn struct {
 	net.Conn
-	l    *adv8Lossy
+	l    *lossyLine
 	gone bool // under held
 }
 
-func (l *adv8Lossy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (l *lossyLine) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	c := &adv8LossyConn{Conn: nc, l: l}
+	c := &lossyConn{Conn: nc, l: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.made = append(l.made, c)
 	return c, nil
 }
 
-func (c *adv8LossyConn) Read(b []byte) (int, error) {
+func (c *lossyConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.l.held.RLock()
 	defer c.l.held.RUnlock()
@@ -46,7 +46,7 @@ func (c *adv8LossyConn) Read(b []byte) (int, error) {
 }
 
 // cut is called while it is held.
-func (l *adv8Lossy) cut() {
+func (l *lossyLine) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.made {
@@ -56,14 +56,19 @@ func (l *adv8Lossy) cut() {
 	l.made = nil
 }
 
-// TestAdv8LostLockOfSeveralPathsHoldsNothing: the answer to an acquire of two paths is lost with its connection, and one of them was
-// given back meanwhile by another lock of its owner. Its repeat is answered LOST, which says that not all is held any more; the client
-// takes that for nothing, asks anew, and is refused: the caller gets a ConflictError, and the other path stays locked for the grace, or for as
-// long as its owner holds anything else there, with nobody who knows of it. That breaks LockAll's and PROTOCOL.md's "takes all the paths or none".
-func TestAdv8LostLockOfSeveralPathsHoldsNothing(t *testing.T) {
+// TestALockThatIsLostInPartHoldsNothing: while a lock of two paths is asked for, another lock of its owner gives one of
+// them back, and somebody else takes that. It is granted, or the answer to that is lost and its repeat says LOST.
+// The client asks anew, and is refused: the other path is not held then.
+func TestALockThatIsLostInPartHoldsNothing(t *testing.T) {
+	for name, cut := range map[string]bool{"granted": false, "lost": true} {
+		t.Run(name, func(t *testing.T) { loseAPart(t, cut) })
+	}
+}
+
+func loseAPart(t *testing.T, cut bool) {
 	t.Parallel()
 	ctx := within(t, patience)
-	line := new(adv8Lossy)
+	line := new(lossyLine)
 	c, other := dial(t, server(t), WithDialer(line.dial), WithGrace(patience)), dial(t, server(t))
 	p, q := path(t, "/a/p"), path(t, "/a/q")
 	const ttl = time.Hour
@@ -89,7 +94,9 @@ func TestAdv8LostLockOfSeveralPathsHoldsNothing(t *testing.T) {
 	go func() { freed <- first.Unlock() }()
 	theirs, err := other.Lock(ctx, p) // once the release was carried out
 	mustLock(t, theirs, err)
-	line.cut()
+	if cut {
+		line.cut()
+	}
 	line.held.Unlock()
 
 	must(t, <-freed)
@@ -104,10 +111,7 @@ func TestAdv8LostLockOfSeveralPathsHoldsNothing(t *testing.T) {
 			return
 		}
 		if time.Since(began) > 3*time.Second {
-			locks, _, err := other.ListOwnerLocks(ctx, "me")
-			must(t, err)
-			t.Fatalf("the caller was told %q, and %v later %s is held by %v for %v more", mine.err, time.Since(began).Round(time.Second), q,
-				i.ReadOwners, time.Duration(locks[0].ExpiresInMillis)*time.Millisecond)
+			t.Fatalf("the caller was told %q, and %s is held by %v", mine.err, q, i.ReadOwners)
 		}
 	}
 }
