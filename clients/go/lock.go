@@ -206,6 +206,7 @@ func (l *Lock) Unlock() error {
 // UnlockContext is Unlock that waits for the server until ctx ends. The release is
 // sent in any case, also if ctx has ended before.
 func (l *Lock) UnlockContext(ctx context.Context) error {
+	_ = l.Err() // which looks at the clock: nobody else may have since the machine was suspended
 	l.mu.Lock()
 	was := l.mu.state
 	if was == lockUnlocked {
