@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// adv8Proxy leads to a server; while it is held, nothing that the server says arrives.
-type adv8Proxy struct {
+// mutedProxy leads to a server; while it is held, nothing that the server says arrives.
+type mutedProxy struct {
 	addr string
 	held sync.RWMutex
 }
 
-func newAdv8Proxy(t *testing.T, to string) *adv8Proxy {
+func newMutedProxy(t *testing.T, to string) *mutedProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	p := &adv8Proxy{addr: l.Addr().String()}
+	p := &mutedProxy{addr: l.Addr().String()}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -55,17 +55,15 @@ func newAdv8Proxy(t *testing.T, to string) *adv8Proxy {
 	return p
 }
 
-// TestAdv8GivenUpRunLeavesOtherLocks: run waits for a lock in the name of an owner that holds another one for an hour. The grant
-// crosses the end of the wait: it is taken back, everything is answered, and run says "not acquired". But the grant had
-// tied the owner's lease to run's connection, which run unties only when it got the lock: 15 s later the owner's other lock is gone.
-// That breaks giveBack's "what else an owner that was named holds in the namespace shares the lease, and must not end with this
-// process", abandon's "nothing is left of a wait that was given up", and design.md's promise 5 (no lease ends early): what was given up changed what was held.
-func TestAdv8GivenUpRunLeavesOtherLocks(t *testing.T) {
+// TestGivenUpRunLeavesOtherLocks: run waits for a lock in the name of an owner that holds another one for an hour. The
+// grant crosses the end of the wait, and is taken back. The other lock does not end with run's connection, to which
+// the grant had tied the owner's lease.
+func TestGivenUpRunLeavesOtherLocks(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	p := newAdv8Proxy(t, sharedDaemon(t).Addr())
+	p := newMutedProxy(t, sharedDaemon(t).Addr())
 	far := &console{t, []string{"PATHLOCK_ADDR=" + p.addr}}
-	const kept, x = "adv8givenup:/me/kept", "adv8givenup:/me/x"
+	const kept, x = "givenup:/me/kept", "givenup:/me/x"
 	c.run(ExitOK, "acquire", kept, "--owner", "me", "--ttl", "1h")
 	c.run(ExitOK, "acquire", x, "--owner", "blocker", "--ttl", "1h")
 
