@@ -78,6 +78,9 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	if !l.alone {
 		c.keeper.expect(l)
 		defer c.keeper.expected(l)
+		if len(paths) > 1 || req.Token > 0 {
+			c.acquaint(ctx, req)
+		}
 	}
 	req.Flags |= wire.FlagNoQueue
 	if wait {
@@ -86,7 +89,7 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	for {
 		ans, err := c.ask(ctx, req, o)
 		if err != nil && !l.alone {
-			c.keeper.raises(l.owner, req.Locks)
+			c.keeper.raises(l.owner, l.paths)
 		}
 		unknown := errors.Is(err, ErrOutcomeUnknown)
 		switch {
@@ -111,7 +114,9 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 			if err != nil {
 				return nil, ended(ctx, err)
 			}
-		case wire.StatusLost: // taken, and lost before we heard of it
+		case wire.StatusLost: // taken, and lost before we heard of it; maybe in part
+			l.took(res, ans)
+			c.undone(l)
 		default:
 			return nil, &ConflictError{Path: res.Path, Owner: res.Owner, Reason: res.Reason, CurrentToken: res.Current}
 		}
@@ -183,8 +188,7 @@ func (c *Client) queueTTL(ctx context.Context) (ms uint64, limited bool) {
 // may have shortened it, or has given no sign of life for long; or if another lock of its owner
 // on the path is given back meanwhile, which may take it along.
 func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *answer) (held bool, err error) {
-	l.token, l.namespace = res.Token, res.Namespace
-	l.by, l.in, l.as = ans.id, &ans.tie.lane.session, ans.tie.as
+	l.took(res, ans)
 	doubtful := ans.resent || c.keeper.curbed(l, ans)
 	now := c.now()
 	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.opt.grace/probes
@@ -202,10 +206,21 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 			break
 		}
 	}
-	if err != nil {
-		c.releaseLater(l.undoing(), c.gates.close(l.owner))
-	}
+	c.undone(l) // some of it may be
 	return false, err
+}
+
+// took takes note of what asked for the lock, and was granted.
+func (l *Lock) took(res *wire.Result, ans *answer) {
+	l.token, l.namespace = res.Token, res.Namespace
+	l.by, l.in, l.as = ans.id, &ans.tie.lane.session, ans.tie.as
+	l.since = nil // what was told is of an earlier request
+}
+
+// undone gives back what is left of a lock that is not held as a whole, before it is asked for anew.
+func (c *Client) undone(l *Lock) {
+	c.keeper.raises(l.owner, l.paths)
+	c.releaseLater(l.undoing(), c.gates.close(l.owner))
 }
 
 // confirm renews a lock's lease until one renewal is answered well before the
@@ -242,16 +257,24 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 	}
 }
 
-// has says that a lock's owner holds all its paths.
+// has says that a lock's owner holds all its paths, by this lock.
 func (c *Client) has(ctx context.Context, l *Lock) (bool, error) {
-	locks, _, err := c.ListOwnerLocks(ctx, l.owner, domainOf(l.namespace))
+	held, err := c.heldBy(ctx, l.owner, l.namespace)
 	if err != nil {
 		return false, err
 	}
-	held := make(map[wire.ReleaseRequest]bool, len(locks))
-	for i := range locks {
-		held[wire.ReleaseRequest{Path: locks[i].Path, Mode: locks[i].Mode}] = true
-	}
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
 	_, missing := l.missing(held)
 	return !missing, nil
+}
+
+// heldBy answers what an owner holds in a namespace.
+func (c *Client) heldBy(ctx context.Context, owner, namespace string) (holds, error) {
+	locks, _, err := c.ListOwnerLocks(ctx, owner, domainOf(namespace))
+	held := make(holds, len(locks))
+	for i := range locks {
+		held.add(&locks[i])
+	}
+	return held, err
 }

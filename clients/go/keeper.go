@@ -266,6 +266,17 @@ func (k *keeper) drop(lk *Lock) (todo chores) {
 	return todo
 }
 
+// succeeded says that a later lock of its owner has one of a lock's paths, or may have.
+func (k *keeper) succeeded(lk *Lock) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := k.mu.asked[lk.owner]
+	if l := k.mu.leases[leaseName{lk.owner, lk.namespace}]; l != nil {
+		all = slices.Concat(all, l.locks)
+	}
+	return slices.ContainsFunc(all, func(other *Lock) bool { return other != lk && other.meets(lk.paths) })
+}
+
 // leave declares everything lost, and answers requests that give it back.
 func (k *keeper) leave() (rels []*wire.Request) {
 	k.mu.Lock()

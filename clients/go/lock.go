@@ -33,6 +33,7 @@ type Lock struct {
 	curbs     curbs         // likewise; while it is asked for
 	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
 	raised    bool          // likewise; what its owner asked for since may have raised its token, and is given back
+	since     []int64       // likewise; since when each path is held, as the server told at a look (heldPath)
 	fate      *LostError    // likewise; why it was lost, before the lock itself knows
 
 	mu struct {
@@ -193,8 +194,9 @@ func (l *Lock) revoke() {
 // answer, the release goes on in the background, and the lease ends by itself.
 //
 // A LostError says that the lock was lost before; what may be held of it still is given back
-// in the background. Called again, Unlock answers the
-// same.
+// in the background. Of an owner that the program names (Owner) that is so for as long as servers
+// remember the client's session, a minute; after that it ends with the lease. Called again, Unlock
+// answers the same.
 func (l *Lock) Unlock() error {
 	ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
 	defer cancel()
@@ -204,6 +206,7 @@ func (l *Lock) Unlock() error {
 // UnlockContext is Unlock that waits for the server until ctx ends. The release is
 // sent in any case, also if ctx has ended before.
 func (l *Lock) UnlockContext(ctx context.Context) error {
+	_ = l.Err() // which looks at the clock: nobody else may have since the machine was suspended
 	l.mu.Lock()
 	was := l.mu.state
 	if was == lockUnlocked {
@@ -256,17 +259,14 @@ func (l *Lock) undoing() *giveBack {
 	return &giveBack{owner: l.owner, paths: l.releases(), by: l.by, in: l.in, as: l.as, other: l.otherwise()}
 }
 
-// otherwise is what does so when the session that took the lock is over: a write is known by
-// its token, and the rest by the owner, if that is the lock's own.
+// otherwise is what does so when the session that took the lock is over: what is held is known by the
+// owner then, if that is the lock's own. A token does not tell a lock from a later one, as an owner that
+// takes a path again which it writes already keeps the token.
 func (l *Lock) otherwise() *giveBack {
-	rels := l.releases()
-	if !l.alone {
-		rels = slices.DeleteFunc(rels, func(r wire.ReleaseRequest) bool { return l.token == 0 || r.Mode != Write })
-	}
-	if len(rels) == 0 {
+	if !l.alone || l.c.keeper.succeeded(l) {
 		return nil
 	}
-	return &giveBack{owner: l.owner, paths: rels, token: l.token}
+	return &giveBack{owner: l.owner, paths: l.releases(), token: l.token}
 }
 
 func (l *Lock) releases() []wire.ReleaseRequest {

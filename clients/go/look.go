@@ -1,6 +1,8 @@
 package pathlockd
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,10 +34,10 @@ const checkShare = 10
 // is held all the time is on one of them.
 type look struct {
 	l     *lease
-	aside bool                         // there is no doubt
-	asked time.Duration                // when it was asked
-	upTo  int                          // number of the last lock that it is about: a later one may have missed it
-	held  map[wire.ReleaseRequest]bool // told so far: a path and its mode
+	aside bool          // there is no doubt
+	asked time.Duration // when it was asked
+	upTo  int           // number of the last lock that it is about: a later one may have missed it
+	held  holds         // told so far
 }
 
 // look asks what the owner holds in the namespace, because of a doubt.
@@ -51,7 +53,7 @@ func (l *lease) check(todo *chores) {
 }
 
 func (l *lease) question(aside bool, todo *chores) {
-	q := &look{l: l, aside: aside, asked: l.k.c.now(), upTo: l.joined, held: make(map[wire.ReleaseRequest]bool)}
+	q := &look{l: l, aside: aside, asked: l.k.c.now(), upTo: l.joined, held: make(holds)}
 	q.ask(nil, todo)
 }
 
@@ -86,7 +88,7 @@ func (q *look) land(c *call, r *reply) {
 		told = *list(res)
 	}
 	for _, info := range told.Infos {
-		q.held[wire.ReleaseRequest{Path: strings.Clone(info.Path), Mode: info.Mode}] = true
+		q.held.add(&info)
 	}
 	l := q.l
 	var todo chores
@@ -157,12 +159,86 @@ func (l *lease) newcomers() {
 	}
 }
 
-// missing answers a path of the lock that is not held.
-func (l *Lock) missing(held map[wire.ReleaseRequest]bool) (path string, missing bool) {
-	for _, p := range l.paths {
-		if !held[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] {
+// holds is what an owner was told to hold: a path and its mode, and what tells a hold from an earlier one.
+type holds map[wire.ReleaseRequest]heldPath
+
+// heldPath is one of them.
+type heldPath struct {
+	fenced bool
+	token  int64 // under which it is held, if it is fenced
+	since  int64 // when the owner got it, by the wall clock of the servers in milliseconds; 0: that was not told
+}
+
+func (h holds) add(info *LockInfo) {
+	of := wire.ReleaseRequest{Path: strings.Clone(info.Path), Mode: info.Mode}
+	h[of] = heldPath{info.HasFence, info.Fence, info.SinceUnixMillis}
+}
+
+// missing answers a path of the lock that is not held, or is held anew. Called under the keeper's lock.
+func (l *Lock) missing(held holds) (path string, missing bool) {
+	for i, p := range l.paths {
+		if h, ok := held[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}]; !ok || !l.same(i, h) {
 			return p.Path, true
 		}
 	}
 	return "", false
+}
+
+// same says that what is held on a path of the lock is what the lock took, and not what its owner took
+// later, when somebody else may have had the path between. A token tells that: but a request of the owner for
+// further paths raises it, and leaves since when the path is held. So that is kept from when the token was
+// seen; and what has no token goes by it alone.
+func (l *Lock) same(i int, h heldPath) bool {
+	if l.since == nil {
+		l.since = make([]int64, len(l.paths))
+	}
+	switch fenced := l.paths[i].Mode == Write && h.fenced; {
+	case fenced && h.token == l.token:
+	case l.since[i] != 0:
+		return h.since == l.since[i]
+	case fenced:
+		return false
+	}
+	l.since[i] = h.since
+	return true
+}
+
+// known says that of what a lock has of some paths it was told since when that is held.
+func (l *Lock) known(paths holds) bool {
+	for i, p := range l.paths {
+		if _, of := paths[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}]; of && (l.since == nil || l.since[i] == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// acquaint asks since when an owner's locks are held whose tokens a request of its is about to raise:
+// after that those do not tell them any more.
+func (c *Client) acquaint(ctx context.Context, req *wire.Request) {
+	leases := c.keeper.near(req.Owner, req.Locks[0].Path)
+	if len(leases) == 0 {
+		return
+	}
+	raised := make(holds, len(req.Locks))
+	for _, p := range req.Locks {
+		raised[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] = heldPath{}
+	}
+	for _, le := range leases {
+		c.keeper.mu.Lock()
+		some := slices.DeleteFunc(slices.Clone(le.locks), func(lk *Lock) bool { return lk.known(raised) })
+		c.keeper.mu.Unlock()
+		if len(some) == 0 {
+			continue
+		}
+		held, err := c.heldBy(ctx, req.Owner, le.name.namespace)
+		if err != nil {
+			continue // then they count as lost when they are looked at
+		}
+		c.keeper.mu.Lock()
+		for _, lk := range some {
+			lk.missing(held)
+		}
+		c.keeper.mu.Unlock()
+	}
 }

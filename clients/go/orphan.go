@@ -36,7 +36,11 @@ type giveBack struct {
 
 // undoing is what gives back what an acquire may have taken.
 func (c *Client) undoing(one *call, req *wire.Request) *giveBack {
-	c.keeper.raises(req.Owner, req.Locks)
+	all := make([]Path, len(req.Locks))
+	for i, p := range req.Locks {
+		all[i] = Path{Path: p.Path, Mode: p.Mode}
+	}
+	c.keeper.raises(req.Owner, all)
 	return &giveBack{owner: req.Owner, paths: releasesOf(req.Locks), by: one.id, in: one.session, as: one.session.named()}
 }
 

@@ -96,7 +96,8 @@ func (s *simServer) note(format string, args ...any) {
 
 // clock is the lease clock.
 func (s *simServer) clock() engine.Clock {
-	return engine.Clock{Now: int64(float64(time.Since(s.start).Microseconds()) * s.rate / 1000), Wall: 1}
+	now := int64(float64(time.Since(s.start).Microseconds()) * s.rate / 1000)
+	return engine.Clock{Now: now, Wall: 1 + now}
 }
 
 // tick ends what ends with time. Called under the lock.

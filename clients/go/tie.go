@@ -335,23 +335,26 @@ func (l *Lock) meets(paths []Path) bool {
 
 // raises takes note that a request for paths is taken back which may have been granted: then it
 // has raised the tokens of the locks that its owner has on some of them, and nobody knows how far.
-func (k *keeper) raises(owner string, paths []wire.LockRequest) {
-	all := make([]Path, len(paths))
-	for i := range paths {
-		all[i] = Path{Path: paths[i].Path, Mode: paths[i].Mode}
+func (k *keeper) raises(owner string, paths []Path) {
+	for _, l := range k.near(owner, paths[0].Path) {
+		k.mu.Lock()
+		for _, lk := range l.locks {
+			lk.raised = lk.raised || lk.meets(paths)
+		}
+		k.mu.Unlock()
 	}
+}
+
+// near answers an owner's leases in the namespaces that a path may lie in: each is one of those that it
+// begins with.
+func (k *keeper) near(owner, path string) (all []*lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	note := func(namespace string) {
-		l := k.mu.leases[leaseName{owner, namespace}]
-		if l == nil {
-			return
-		}
-		for _, lk := range l.locks {
-			lk.raised = lk.raised || lk.meets(all)
+		if l := k.mu.leases[leaseName{owner, namespace}]; l != nil {
+			all = append(all, l)
 		}
 	}
-	path := paths[0].Path // whose namespace is one of those it begins with
 	for i := range path {
 		if path[i] == ':' || path[i] == '/' {
 			note(path[:i])
@@ -359,6 +362,7 @@ func (k *keeper) raises(owner string, paths []wire.LockRequest) {
 		}
 	}
 	note(path)
+	return all
 }
 
 // raised says that a lock may be held under a later token than it knows.

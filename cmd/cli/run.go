@@ -167,7 +167,11 @@ func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string, p
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if gone := abandon(c, owner); gone != nil && ctx.Err() == nil {
+	gone := abandon(c, owner)
+	if gone == nil {
+		_ = r.untie(c, owner) // a grant that was taken back has tied what else the owner holds
+	}
+	if gone != nil && ctx.Err() == nil {
 		err = fmt.Errorf("the server went away during the wait: %w", gone)
 	}
 	return nil, err
@@ -183,18 +187,24 @@ func (r *running) queued(ctx context.Context, c *pathlockd.Client, q *pathlockd.
 	}
 }
 
-// giveBack gives the lock back. What else an owner that was named holds in the namespace shares
-// the lease, and must not end with this process.
+// giveBack gives the lock back.
 func (r *running) giveBack(c *pathlockd.Client, lock *pathlockd.Lock) error {
 	err := lock.Unlock()
-	if r.owner.given() {
-		ctx, cancel := context.WithTimeoutCause(context.Background(), abandonWithin, errNoAnswer)
-		defer cancel()
-		if e := c.Unbind(ctx, lock.Owner()); err == nil {
-			err = e
-		}
+	if e := r.untie(c, lock.Owner()); err == nil {
+		err = e
 	}
 	return err
+}
+
+// untie takes care of what else an owner that was named holds: in the namespace it shares the lease, and
+// must not end with this process.
+func (r *running) untie(c *pathlockd.Client, owner string) error {
+	if !r.owner.given() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), abandonWithin, errNoAnswer)
+	defer cancel()
+	return c.Unbind(ctx, owner)
 }
 
 // finish gives the lock back after the command has ended with err.
