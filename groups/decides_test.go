@@ -55,8 +55,9 @@ var numbers = map[string]string{
 	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat,
 	"minuteMillis": inFormat,                                // of a fence's row
 	"pathCost":     inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
-	"maxTies": inFormat, // connections that a lease hangs on, from the beginning on
-	"Moved":   inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
+	"maxTies":   inFormat, // connections that a lease hangs on, from the beginning on
+	"maxRelied": inFormat, // requests that a hold notes, from the beginning on
+	"Moved":     inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
 	"writeQueue": inFormat, "readQueue": inFormat, "nul": inFormat, "keyHead": inFormat, "slash": inFormat,
 	"queueSuffix": inFormat, "tableHold": inFormat, "tableFence": inFormat, "tableShared": inFormat,
 	"tableLease": inFormat, "tableWaiter": inFormat, "tablePolicy": inFormat, "tableEdge": inFormat,
@@ -85,6 +86,7 @@ var numbers = map[string]string{
 	"cut":         inFormat, // what stamps lack is the same as long as they are whole ms
 	"systemGroup": inFormat, "everyGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat,
+	"wholeSub":   inFormat, // of a part's number, in entries and rows
 	"sessionRow": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
 	"maxLimit": inFormat, // an entry that states more is malformed

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -22,6 +23,46 @@ import (
 // Renewals and unbinds end nothing, are what a client asks first when it comes back, and
 // must not hang on logs that its owner has nothing in: what they are carried out in is told by
 // them.
+//
+// What ends or marks something of an owner is not carried out again either where that has come
+// since it was answered. A group that it was not carried out in knows nothing of it; so
+// a log that it was carried out in, the last one, is told that with this all of it is (wholeSub).
+// A repeat asks every log for that, once they know of its connection: from then on no copy says so.
+// One that was cut short is carried out anew, wherever the owner is by then.
+
+// askedEarlier says that a call may have been asked on an earlier connection of its session.
+func askedEarlier(c *wire.Call) bool {
+	return c.Session.Epoch > 1 && (c.Session.First == 0 || c.ID <= c.Session.First)
+}
+
+// repeats says that the call may have been asked before.
+func (s *steps) repeats() bool { return s.c.Again || askedEarlier(s.c) }
+
+// wasDone says that all of the call was carried out when it was asked before. It is asked once the
+// replicas are up to date.
+func (s *steps) wasDone() (bool, *wire.Error) {
+	if s.req.Key != "" || !s.repeats() {
+		return false, nil // a claim says so
+	}
+	q := &query{what: askWhole, owner: string(s.c.Session.ID[:]), token: int64(s.c.ID)}
+	if s.c.Again {
+		q.page = 1
+	}
+	results := s.askLogs(q)
+	if slices.ContainsFunc(results, func(res wire.Result) bool { return res.Code == wire.OK && res.Flag }) {
+		return true, nil
+	}
+	return false, s.told(results)
+}
+
+// whole notes that all of the call is carried out, in the log of a group that it has to do with.
+func (s *steps) whole(group uint16) *wire.Error {
+	res := s.propose([]command{{group: group, sub: wholeSub, req: &wire.Request{Op: wire.OpResume}}})[0]
+	if res.Code == wire.ResourceExhausted {
+		return nil // it has no room for a session more, and so goes without
+	}
+	return s.told([]wire.Result{res})
+}
 
 // resumed has this node's replicas catch up, and the logs know of the call's connection before
 // that, if it needs them to.
@@ -45,8 +86,8 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 	default:
 		return false, nil
 	}
-	if s.c.Session.Epoch <= 1 || s.c.Session.First != 0 && s.c.ID > s.c.Session.First {
-		return false, nil // it was asked on no other connection
+	if !askedEarlier(s.c) {
+		return false, nil
 	}
 	ln := lineOf(s.c.Session)
 	var logs []*shardLog
