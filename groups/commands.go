@@ -160,15 +160,16 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 		if s, refused = m.session(c); s == nil {
 			return refused
 		}
-		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && !old.another(cmd.Req.Op, hash) {
-			return old.result()
-		} else if old == nil && s.forgot(cmd.Caller.ID, m.reader.again) && !m.system.Waits(cmd.Caller) {
-			return forgotten
+		if !m.system.Waits(cmd.Caller) { // else it joins the change that is under way
+			if res, ok := m.systemRepeat(cmd, s, hash); ok {
+				return res
+			}
 		}
 	}
 	m.done = m.done[:0]
 	res := m.system.Apply(c, cmd, &m.done)
-	if s != nil && cmd.Req.Op == wire.OpIncrToken && res.Code == wire.OK {
+	spec, _ := cmd.Req.Op.Spec()
+	if s != nil && spec.Kind != wire.KindInternal && res.Status != wire.StatusQueued && remembered(cmd.Req, &res) {
 		m.sessions.changes(s)
 		s.add(m.answered(hash, &res), &m.limits)
 	}
@@ -183,16 +184,38 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 		d := &m.done[i]
 		if s := m.sessions.byID[d.Caller.Session]; s != nil {
 			m.sessions.waits(s, m.system.Waiting(s.id), c.Now)
-			if d.Result.Code == wire.OK {
-				m.sessions.changes(s)
-				s.add(answered{id: d.Caller.ID, op: d.Op}, &m.limits)
-			}
+			m.sessions.changes(s)
+			s.add(answered{id: d.Caller.ID, op: d.Op, code: d.Result.Code}, &m.limits)
 		}
 		for _, p := range m.node.changes.take(d.ID) {
 			p.answer(&d.Result, &m.flush)
 		}
 	}
 	m.node.policyWork()
+	return res
+}
+
+// systemRepeat answers a command of the system group that its session asked before, ok false if it is to
+// be carried out.
+func (m *machine) systemRepeat(cmd *engine.Command, s *session, hash uint32) (res wire.Result, ok bool) {
+	switch old := s.find(cmd.Caller.ID, m.reader.sub); {
+	case old == nil:
+		return forgotten, s.forgot(cmd.Caller.ID, m.reader.again)
+	case !old.stands(s.highest):
+		return res, false
+	case old.another(cmd.Req.Op, hash):
+		return usedID(cmd), true
+	case old.nothing():
+		return old.again(cmd.Req), true
+	default:
+		return old.result(), true
+	}
+}
+
+// usedID answers a command whose id its session used for another one.
+func usedID(cmd *engine.Command) (res wire.Result) {
+	res.Fail(wire.Errorf(wire.InvalidArgument,
+		"request id %d: was used for another request of this session; ids must grow", cmd.Caller.ID))
 	return res
 }
 
@@ -207,9 +230,7 @@ func (m *machine) publishRoutes() {
 func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, hash uint32) (res wire.Result) {
 	cmd := &m.reader.cmd
 	if old.another(cmd.Req.Op, hash) {
-		res.Fail(wire.Errorf(wire.InvalidArgument,
-			"request id %d: was used for another request of this session; ids must grow", cmd.Caller.ID))
-		return res
+		return usedID(cmd)
 	}
 	if old.nothing() {
 		return old.again(cmd.Req)
