@@ -6,8 +6,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRefusedChangeIsNoNewOne: a policy change that was refused is answered so again when its session has asked more
-// since, and is not taken for a new one that would undo that. The latest of a session is carried out anew.
+// TestRefusedChangeIsNoNewOne: a policy change that was refused is answered so again when its session has asked
+// more since, and is not taken for a new one that would undo that. The latest of a session is carried out anew.
 func TestRefusedChangeIsNoNewOne(t *testing.T) {
 	b := newBare(t, systemShard, defaultLimits())
 	s := bareSession(2)

@@ -3,6 +3,7 @@ package groups
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -104,24 +105,18 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 	var mu sync.Mutex
 	var first *wire.Error
 	all := newTogether(s.n.tasks)
-	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpResume})
 	for _, l := range logs {
-		s.n.inflight[s.n.slot(everyGroup)].Add(1)
 		all.add()
-		l.push(&part{
-			group: everyGroup, op: wire.OpResume, nargs: nargs, body: body, session: s.c.Session, id: s.c.ID, since: s.since, counted: true,
-			done: func(_ *part, res *wire.Result) {
-				defer all.done()
-				mu.Lock()
-				defer mu.Unlock()
-				// One that has no room for a session more goes without: the copy is refused there as well,
-				// while that lasts.
-				if err := res.Err(); err != nil && err.Code != wire.ResourceExhausted {
-					first = err
-				}
-			},
+		s.n.tellResumed(l, s.c.Session, s.c.ID, s.since, func(_ *part, res *wire.Result) {
+			defer all.done()
+			mu.Lock()
+			defer mu.Unlock()
+			// One that has no room for a session more goes without: the copy is refused there as well,
+			// while that lasts.
+			if err := res.Err(); err != nil && err.Code != wire.ResourceExhausted {
+				first = err
+			}
 		})
-		l.start()
 	}
 	all.wait()
 	mu.Lock()
@@ -138,4 +133,14 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 		ln.resumed[l.shard] = true
 	}
 	return true, nil
+}
+
+// tellResumed tells a log of a connection, because of a request.
+func (n *Node) tellResumed(l *shardLog, s *wire.Session, id uint64, since time.Duration, done func(*part, *wire.Result)) {
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpResume})
+	n.inflight[n.slot(everyGroup)].Add(1)
+	l.push(&part{
+		group: everyGroup, op: wire.OpResume, nargs: nargs, body: body, session: s, id: id, since: since, counted: true, done: done,
+	})
+	l.start()
 }

@@ -7,11 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAdv8CancelBehindHeld: a wait that has its place in the queue is asked again on the next connection of its session, and
-// stands there behind a call that a move holds back; its cancel takes the repeat out of the line and tells the log nothing.
-// So the place of the earlier connection goes on waiting after the cancel was answered, and is granted to nobody: PROTOCOL
-// cancel, "it does not wait any more"; contract.md section 7, "it ends with its call: cancelled, connection lost, or deadline".
-func TestAdv8CancelBehindHeld(t *testing.T) {
+// TestCancelOfAHeldRepeat: a wait that has its place in the queue is asked again on the next connection of its
+// session, and is held back there by a move. Its cancel ends the place, too: nothing is granted after it was answered.
+func TestCancelOfAHeldRepeat(t *testing.T) {
 	r := newRig(t, nil)
 	holder, c := r.session(), r.session()
 	holder.must(write("holder", "h:/a/x", time.Hour))
