@@ -20,6 +20,9 @@ func (s *State) callOf(c Caller) uint64 {
 	return 0
 }
 
+// Awaits says that a request has an open call.
+func (s *State) Awaits(c Caller) bool { return s.callOf(c) != 0 }
+
 // openCall notes that a waiter has an open call.
 func (s *State) openCall(c Caller, seq uint64) {
 	of := s.calls[c.Session]

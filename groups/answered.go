@@ -12,7 +12,7 @@ import (
 // answered is the answer to one request.
 type answered struct {
 	id     uint64
-	sub    uint64 // which part of the request, when it was carried out in several
+	sub    uint64 // which part of the request, when it was carried out in several; see wholeSub
 	hash   uint32 // of what was asked, 0: not known
 	op     wire.Op
 	status wire.Status
@@ -21,6 +21,13 @@ type answered struct {
 	end    ending      // of an acquire that waited
 	token  int64
 }
+
+// wholeSub is a bit of a part's number. It says that with this part all of its request is carried out,
+// and is no part of its name: in a repeat another part may be the last.
+const wholeSub = 1 << 62
+
+// is says that it is the answer to a part.
+func (a *answered) is(sub uint64) bool { return a.sub&^wholeSub == sub&^wholeSub }
 
 // ending is how a wait was over, 0 of what did not wait.
 type ending byte

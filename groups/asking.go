@@ -165,33 +165,35 @@ func (s *steps) find(owner string) ([]uint16, *wire.Error) {
 
 // groupsOf asks every log of groups that the call has to do with for some of its groups.
 func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
-	var (
-		wait  = newTogether(s.n.tasks)
-		mu    sync.Mutex
-		all   []uint16
-		first *wire.Error
-	)
-	take := func(res wire.Result) {
-		mu.Lock()
-		defer mu.Unlock()
+	var all []uint16
+	var first *wire.Error
+	for _, res := range s.askLogs(q) {
 		if err := res.Err(); err != nil {
 			first = err
 		}
 		all = append(all, groupsIn(&res)...)
 	}
-	for _, shard := range s.n.id.shards() {
+	slices.Sort(all)
+	return all, first
+}
+
+// askLogs asks every log of groups that the call has to do with.
+func (s *steps) askLogs(q *query) []wire.Result {
+	wait := newTogether(s.n.tasks)
+	shards := s.n.id.shards()
+	results := make([]wire.Result, len(shards))
+	for i, shard := range shards {
 		l := s.n.logs[shard]
 		switch {
 		case shard == systemShard || !s.asks(shard):
 		case s.own[shard] != nil:
-			take(s.own[shard].answer(q))
+			results[i] = s.own[shard].answer(q)
 		default:
-			wait.run(func() { take(s.n.askLeader(l, q, s.since)) })
+			wait.run(func() { results[i] = s.n.askLeader(l, q, s.since) })
 		}
 	}
 	wait.wait()
-	slices.Sort(all)
-	return all, first
+	return results
 }
 
 // assert checks paths of several namespaces; the first that fails decides.

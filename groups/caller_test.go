@@ -51,6 +51,12 @@ func (c *caller) Flush() {}
 // start asks and does not wait.
 func (c *caller) start(id uint64, req *wire.Request) *outcome {
 	c.r.t.Helper()
+	return c.startAs(id, req, nil)
+}
+
+// startAs is start, with a call that say changes.
+func (c *caller) startAs(id uint64, req *wire.Request, say func(*wire.Call)) *outcome {
+	c.r.t.Helper()
 	if err := req.Validate(); err != nil {
 		c.r.t.Error(err)
 	}
@@ -58,6 +64,9 @@ func (c *caller) start(id uint64, req *wire.Request) *outcome {
 	call.Body, call.NArgs = wire.AppendArgs(nil, req)
 	call.Bound = req.Flags&wire.FlagBind != 0
 	call.Grace = 100
+	if say != nil {
+		say(call)
+	}
 	o := &outcome{queued: make(chan wire.Result, 1), done: make(chan wire.Result, 1)}
 	c.mu.Lock()
 	c.open[call] = o

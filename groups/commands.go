@@ -15,7 +15,11 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		return m.systemCommand(c, cmd)
 	}
 	if cmd.Req.Op == wire.OpResume {
-		_, refused := m.session(c)
+		s, refused := m.session(c)
+		if s != nil && m.reader.sub != 0 {
+			m.sessions.changes(s)
+			s.add(m.answered(0, &refused), &m.limits)
+		}
 		return refused
 	}
 	if m.reader.group == everyGroup {
@@ -34,9 +38,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	ref := m.reader.session
 	if spec, _ := cmd.Req.Op.Spec(); ref == nil || spec.Kind == wire.KindInternal {
 		if notice := cmd.Req.Op == wire.OpKillNotice || cmd.Req.Op == wire.OpRevokeNotice; notice && ref != nil {
-			if s := m.sessions.byID[ref.id]; s != nil && ref.epoch < s.epoch {
-				return staleConnection
-			}
+			return m.notice(c, g)
 		}
 		return g.apply(c, cmd)
 	}
@@ -71,6 +73,38 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		s.add(m.answered(hash, &res), &m.limits)
 	} else if res.Code == wire.OK {
 		m.sessions.waits(s, s.waits+1, c.Now)
+	}
+	return res
+}
+
+// notice carries out the command in hand, which tells an owner of what was done to it, once. It goes
+// without a session where there is no room for one more.
+func (m *machine) notice(c engine.Clock, g *group) wire.Result {
+	cmd := &m.reader.cmd
+	s, refused := m.session(c)
+	switch {
+	case s == nil && refused.Code != wire.ResourceExhausted:
+		return refused
+	case s != nil && s.find(cmd.Caller.ID, m.reader.sub) != nil:
+		return wire.Result{}
+	}
+	res := g.apply(c, cmd)
+	if s != nil && res.Code == wire.OK {
+		m.sessions.changes(s)
+		s.add(m.answered(0, &res), &m.limits)
+	}
+	return res
+}
+
+// carriedOut says that all of a request was, as far as this log was told. What was told may be
+// forgotten.
+func (m *machine) carriedOut(id engine.Session, request uint64, again bool) (res wire.Result) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.sessions.byID[id]; s != nil {
+		if res.Flag = s.whole(request); !res.Flag && s.forgot(request, again) {
+			return forgotten
+		}
 	}
 	return res
 }
@@ -126,15 +160,16 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 		if s, refused = m.session(c); s == nil {
 			return refused
 		}
-		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && !old.another(cmd.Req.Op, hash) {
-			return old.result()
-		} else if old == nil && s.forgot(cmd.Caller.ID, m.reader.again) && !m.system.Waits(cmd.Caller) {
-			return forgotten
+		if !m.system.Waits(cmd.Caller) { // else it joins the change that is under way
+			if res, ok := m.systemRepeat(cmd, s, hash); ok {
+				return res
+			}
 		}
 	}
 	m.done = m.done[:0]
 	res := m.system.Apply(c, cmd, &m.done)
-	if s != nil && cmd.Req.Op == wire.OpIncrToken && res.Code == wire.OK {
+	spec, _ := cmd.Req.Op.Spec()
+	if s != nil && spec.Kind != wire.KindInternal && res.Status != wire.StatusQueued && remembered(cmd.Req, &res) {
 		m.sessions.changes(s)
 		s.add(m.answered(hash, &res), &m.limits)
 	}
@@ -149,16 +184,38 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 		d := &m.done[i]
 		if s := m.sessions.byID[d.Caller.Session]; s != nil {
 			m.sessions.waits(s, m.system.Waiting(s.id), c.Now)
-			if d.Result.Code == wire.OK {
-				m.sessions.changes(s)
-				s.add(answered{id: d.Caller.ID, op: d.Op}, &m.limits)
-			}
+			m.sessions.changes(s)
+			s.add(answered{id: d.Caller.ID, op: d.Op, code: d.Result.Code}, &m.limits)
 		}
 		for _, p := range m.node.changes.take(d.ID) {
 			p.answer(&d.Result, &m.flush)
 		}
 	}
 	m.node.policyWork()
+	return res
+}
+
+// systemRepeat answers a command of the system group that its session asked before, ok false if it is to
+// be carried out.
+func (m *machine) systemRepeat(cmd *engine.Command, s *session, hash uint32) (res wire.Result, ok bool) {
+	switch old := s.find(cmd.Caller.ID, m.reader.sub); {
+	case old == nil:
+		return forgotten, s.forgot(cmd.Caller.ID, m.reader.again)
+	case !old.stands(s.highest):
+		return res, false
+	case old.another(cmd.Req.Op, hash):
+		return usedID(cmd), true
+	case old.nothing():
+		return old.again(cmd.Req), true
+	default:
+		return old.result(), true
+	}
+}
+
+// usedID answers a command whose id its session used for another one.
+func usedID(cmd *engine.Command) (res wire.Result) {
+	res.Fail(wire.Errorf(wire.InvalidArgument,
+		"request id %d: was used for another request of this session; ids must grow", cmd.Caller.ID))
 	return res
 }
 
@@ -173,9 +230,7 @@ func (m *machine) publishRoutes() {
 func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, hash uint32) (res wire.Result) {
 	cmd := &m.reader.cmd
 	if old.another(cmd.Req.Op, hash) {
-		res.Fail(wire.Errorf(wire.InvalidArgument,
-			"request id %d: was used for another request of this session; ids must grow", cmd.Caller.ID))
-		return res
+		return usedID(cmd)
 	}
 	if old.nothing() {
 		return old.again(cmd.Req)
@@ -195,9 +250,12 @@ func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, ha
 
 // answered is what is remembered of the answer to the command in hand.
 func (m *machine) answered(hash uint32, res *wire.Result) answered {
-	cmd := &m.reader.cmd
+	cmd, sub := &m.reader.cmd, m.reader.sub
+	if res.Code != wire.OK {
+		sub &^= wholeSub
+	}
 	return answered{
-		id: cmd.Caller.ID, sub: m.reader.sub, hash: hash, op: cmd.Req.Op, status: res.Status, code: res.Code,
+		id: cmd.Caller.ID, sub: sub, hash: hash, op: cmd.Req.Op, status: res.Status, code: res.Code,
 		reason: res.Reason, token: res.Token,
 	}
 }

@@ -111,6 +111,46 @@ func (n *Node) pushEnd(w wait, p *part) (asked, told bool) {
 	return false, false
 }
 
+// cancelHeld ends a wait that was held back by a move. One that was asked before may have its place
+// of then, which nobody else ends before its connection's grace is over: so the logs where that can be
+// are told, and the call is answered when they have heard it. No copy comes after that.
+func (n *Node) cancelHeld(p *part) {
+	res := cancelledInMove(p)
+	if !p.askedBefore() {
+		answerAll([]*part{p}, &res)
+		return
+	}
+	w := wait{group: n.groupOf(p.ns), session: p.session, id: p.id, cancel: true}
+	if before, ok := n.waits.end(p.caller()); ok { // on an earlier connection, to this node
+		w.asked = before.asked
+	}
+	groups := []uint16{w.group}
+	req := new(wire.Request)
+	if err := wire.DecodeArgs(p.op, p.call.Body, p.call.NArgs, req); err == nil {
+		if now := n.groupOf(n.routes.Load().Resolve(subjectOf(req))); now != w.group {
+			groups = append(groups, now)
+		}
+	}
+	told := newTogether(n.tasks)
+	for _, w.group = range groups {
+		end := n.ending(w)
+		told.add()
+		n.tellResumed(end.log, p.session, p.id, end.since, func(*part, *wire.Result) { told.done() })
+		heard := end.done
+		told.add()
+		end.done = func(e *part, res *wire.Result) {
+			heard(e, res)
+			told.done()
+		}
+		end.log.push(end)
+		end.log.start()
+	}
+	n.tasks.run(func() {
+		told.wait()
+		answerAll([]*part{p}, &res)
+	})
+}
+
 // ending is the command that ends a wait.
 func (n *Node) ending(w wait) *part {
 	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: w.id, GraceMillis: w.grace, Explicit: w.cancel})

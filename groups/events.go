@@ -36,6 +36,8 @@ type stream struct {
 	at     wire.Position       // of the last event or entry
 	since  wire.Position       // events after this one are all in recent
 	old    uint64              // last entry that was in the log when this run of the node began
+	past   uint64              // last entry that was in the log when this run began to be fed
+	passed bool                // taps were told that some of those up to past were not told
 	recent []recentEvent       // in order
 	first  uint64              // number of the first of them, of all events of the log that were told here
 	owners map[string][]uint64 // numbers of the events in recent, by owner
@@ -142,12 +144,16 @@ func (s *stream) of(owner string, from wire.Position, dst []recentEvent) []recen
 
 // deliver hands an event on. Those of entries that are as old as an earlier run of
 // the node, and are applied again, are for subscribers that go on from a cursor alone:
-// nobody is told twice.
+// nobody is told twice. So are those that were there when a node began to be fed; but somebody
+// may have subscribed before they were: who would be told of them has a gap.
 func (h *hub) deliver(e *engine.Event, at wire.Position) {
-	old := at.Index <= h.logs[at.Log].old
+	s := h.logs[at.Log]
+	old, past := at.Index <= s.old, at.Index <= s.past
 	for _, l := range h.subs.by[e.Owner] {
 		switch {
 		case old && !l.resumes:
+		case past && !l.resumes:
+			h.passOver(l, at.Log)
 		case !l.replays:
 			hand(l.sub, e, at)
 		case len(l.later) < h.keep:
@@ -156,11 +162,43 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 			l.lost = true
 		}
 	}
-	if old {
+	switch {
+	case old:
 		return
+	case past && !s.passed:
+		s.passed = true
+		for _, t := range h.all {
+			t.missed()
+		}
 	}
 	for _, t := range h.all {
-		t.event(*e, at)
+		if !past {
+			t.event(*e, at)
+		}
+	}
+}
+
+// passOver tells a listener, once of each log, that it may have missed something in it.
+func (h *hub) passOver(l *listener, log uint64) {
+	switch {
+	case l.past == log:
+		return
+	case l.replays:
+		l.lost = true
+	default:
+		l.forgets(h.gaps)
+		h.tellGap(l, h.cursor())
+	}
+	l.past = log
+}
+
+// fedFrom says up to which entry there was a log already when this node, which knows nothing of it,
+// began to be fed.
+func (h *hub) fedFrom(log, index uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.stream(log); s.at.Index == 0 && s.past == 0 {
+		s.past = index
 	}
 }
 

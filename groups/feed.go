@@ -28,6 +28,7 @@ const (
 const (
 	jumped = 1 << iota // those up to the index are not known
 	silent             // the log has had no leader for so long that there may be more
+	past               // what comes up to the index was before the feed began
 )
 
 // maxCaughtUp bounds what is sent at once to who begins to be fed. If there is more to
@@ -171,6 +172,8 @@ func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
 			c.n.hub.missed(shard, index)
 		case flags&silent != 0:
 			c.n.hub.gapped()
+		case flags&past != 0:
+			c.n.hub.fedFrom(shard, index)
 		default:
 			c.n.hub.publish(shard, index, events)
 		}
@@ -191,6 +194,9 @@ func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
 	s := h.stream(from.Log)
 	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
 	s.feeds = append(s.feeds, conn)
+	if from.Index == 0 {
+		conn.Send(appendEvents(from.Log, s.at.Index, past, nil))
+	}
 	if after(s.since, from) {
 		// What is kept begins later. Nothing is known to whom nothing was told yet.
 		conn.Send(appendEvents(from.Log, s.since.Index, jumped, nil))

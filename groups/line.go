@@ -229,7 +229,7 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 		return false
 	}
 	if _, over := n.waits.ended(p); p.waits && over {
-		*res = cancelledInMove(p.session)
+		*res = cancelledInMove(p)
 		return false
 	}
 	if ln.stops(p.op) {
@@ -279,11 +279,11 @@ func (ln *line) acquires(p *part) bool {
 }
 
 // cancelledInMove answers a wait that was ended while it was held back. It took nothing on this
-// connection; what became of it on an earlier one of its session no log was asked.
-func cancelledInMove(s *wire.Session) (res wire.Result) {
-	if s.Epoch > 1 {
+// connection; what became of it when it was asked before no log was asked.
+func cancelledInMove(p *part) (res wire.Result) {
+	if p.askedBefore() {
 		res.Fail(wire.Errorf(wire.DeadlineExceeded,
-			"the waiting acquire was cancelled while its namespace was being moved; what became of it on an earlier connection is not known"))
+			"the waiting acquire was cancelled while its namespace was being moved; what became of it when it was asked before is not known"))
 		return res
 	}
 	res.Fail(wire.Errorf(wire.Cancelled, "the waiting acquire was cancelled"))

@@ -25,6 +25,7 @@ type listener struct {
 	slot int     // in listeners.all
 	own  int     // in listeners.by
 	gaps uint64  // as many of the hub's as it was told of
+	past uint64  // log of whose past it was told of a gap last
 
 	resumes bool          // it began with a cursor
 	replays bool          // what came before is being told to it, without the lock

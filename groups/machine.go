@@ -3,6 +3,7 @@ package groups
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -304,6 +305,9 @@ func (m *machine) remember(a *engine.Answer, now int64) {
 	m.sessions.waits(s, max(0, s.waits-1), now)
 	m.sessions.changes(s)
 	m.sessions.heard(s, now)
+	if m.placedAnew(s, a) {
+		return
+	}
 	end := ended
 	if a.Left {
 		end = left
@@ -312,6 +316,19 @@ func (m *machine) remember(a *engine.Answer, now int64) {
 		id: a.Caller.ID, op: wire.OpAcquire, status: a.Result.Status, code: a.Result.Code, reason: a.Result.Reason,
 		token: a.Result.Token, end: end,
 	}, &m.limits)
+}
+
+// placedAnew says that a wait which came to nothing is one that a move left behind: its request was asked
+// again in the namespace that its paths came to, in another group of the log, and was granted
+// there, or waits. What became of it is told by that.
+func (m *machine) placedAnew(s *session, a *engine.Answer) bool {
+	if a.Result.Code == wire.OK && a.Result.Status == wire.StatusOK {
+		return false
+	}
+	if old := s.find(a.Caller.ID, 0); old != nil && !old.nothing() {
+		return true
+	}
+	return s.waits > 0 && slices.ContainsFunc(m.order, func(g *group) bool { return g.state.Awaits(a.Caller) })
 }
 
 // Lookup implements statemachine.IOnDiskStateMachine. Reads take views instead,

@@ -44,7 +44,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 			i = len(cmds)
 			at[ns] = i
 			cmds = append(cmds, command{
-				group: s.n.groupOf(ns), ns: ns, sub: xxh3.HashString(ns) >> 1,
+				group: s.n.groupOf(ns), ns: ns, sub: xxh3.HashString(ns) >> 2,
 				req: &wire.Request{
 					Op: wire.OpRelease, Owner: s.req.Owner, Key: c.key, Token: s.req.Token, Target: s.req.Target,
 				},
@@ -106,7 +106,14 @@ func (s *steps) names() (names []string) {
 
 // releaseAll gives everything of an owner back, or everything in the domains.
 func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
-	if err := s.resumed(s.caughtUpIn); err != nil {
+	upToDate := s.caughtUpIn
+	if s.repeats() {
+		upToDate = s.caughtUp // what its domains were in then may be in other logs now
+	}
+	if err := s.resumed(upToDate); err != nil {
+		return res, err
+	}
+	if done, err := s.wasDone(); done || err != nil {
 		return res, err
 	}
 	present, err := s.find(s.req.Owner)
@@ -127,13 +134,34 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 		req := &wire.Request{Op: wire.OpReleaseAll, Owner: s.req.Owner, Key: c.key, Domains: by[g]}
 		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
+	noted := s.req.DelWait || c.key != ""
+	if len(cmds) == 1 && !noted {
+		cmds[0].sub |= wholeSub
+		noted = true
+	}
 	if err := s.all(cmds); err != nil {
 		return res, err
 	}
-	if s.req.DelWait {
+	switch {
+	case s.req.DelWait:
 		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: c.key})
+	case !noted:
+		err = s.whole(s.groupToTell(cmds))
 	}
 	return res, s.ends(c, err)
+}
+
+// groupToTell is a group that a call has to do with, and whose log is told that all of it is carried
+// out: a new one must not hang on another log.
+func (s *steps) groupToTell(cmds []command) uint16 {
+	ds := s.domains()
+	switch {
+	case len(cmds) > 0:
+		return cmds[0].group
+	case s.n.logsOf(ds) != nil:
+		return s.n.groupOf(ds[0].name)
+	}
+	return s.homeGroup()
 }
 
 // renew renews an owner's leases everywhere, or in the domains; and ties them to
@@ -208,8 +236,8 @@ func (s *steps) renewed() (res wire.Result, err *wire.Error) {
 
 // forceRelease takes everything of an owner away, and then tells it.
 func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
-	present, err := s.present()
-	if err != nil {
+	present, done, err := s.present()
+	if done || err != nil {
 		return res, err
 	}
 	c, err := s.claim(groupList(present))
@@ -224,8 +252,11 @@ func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
 
 // revoke marks an owner's leases, and then tells it.
 func (s *steps) revoke() (res wire.Result, err *wire.Error) {
-	err = s.everywhere(&wire.Request{Op: wire.OpRequestRevoke, Owner: s.req.Owner})
-	if err == nil {
+	present, done, err := s.present()
+	if done || err != nil {
+		return res, err
+	}
+	if err = s.each(present, &wire.Request{Op: wire.OpRequestRevoke, Owner: s.req.Owner}); err == nil {
 		err = s.home(&wire.Request{Op: wire.OpRevokeNotice, Owner: s.req.Owner})
 	}
 	return res, err

@@ -74,6 +74,9 @@ func (p *part) repeats() bool {
 	return p.tried || p.again || p.call != nil && p.call.Again
 }
 
+// askedBefore says that the part, which is a call of this node's own, may have been asked before by its client.
+func (p *part) askedBefore() bool { return p.call.Again || askedEarlier(p.call) }
+
 // late says that the part's caller is not kept waiting for its answer any longer: of one
 // that has its place in the queue, when that is over; of any other after a timeout.
 func (p *part) late(now, timeout time.Duration) bool {

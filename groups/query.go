@@ -37,7 +37,9 @@ const (
 
 	askKept // of one group: answers that move with a subtree
 
-	lastAsked = askKept
+	askWhole // of a log: whether all of a session's request was carried out
+
+	lastAsked = askWhole
 )
 
 // anyVersion is for reads that a routing change may overtake.
@@ -50,11 +52,11 @@ type query struct {
 	reason  wire.Reason
 	group   uint16
 	version uint64 // of the routes that paths were resolved with
-	token   int64
-	page    int
+	token   int64  // the request of askWhole
+	page    int    // whether askWhole is about what was asked again on the same connection
 	ns      string
 	path    string
-	owner   string   // the blocker of askBlocking
+	owner   string   // the blocker of askBlocking, the session of askWhole
 	after   string   // where askScan and askList go on
 	names   []string // domains or paths
 }
@@ -116,6 +118,10 @@ func (m *machine) answer(q *query) (res wire.Result) {
 		return res
 	case askRoute, askLater:
 		return m.routes(q.version)
+	case askWhole:
+		var id engine.Session
+		copy(id[:], q.owner)
+		return m.carriedOut(id, uint64(q.token), q.page != 0)
 	}
 	at := m.installs.Load()
 	res = look(m.view(q.group), q)

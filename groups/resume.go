@@ -1,7 +1,9 @@
 package groups
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -22,6 +24,46 @@ import (
 // Renewals and unbinds end nothing, are what a client asks first when it comes back, and
 // must not hang on logs that its owner has nothing in: what they are carried out in is told by
 // them.
+//
+// What ends or marks something of an owner is not carried out again either where that has come
+// since it was answered. A group that it was not carried out in knows nothing of it; so
+// a log that it was carried out in, the last one, is told that with this all of it is (wholeSub).
+// A repeat asks every log for that, once they know of its connection: from then on no copy says so.
+// One that was cut short is carried out anew, wherever the owner is by then.
+
+// askedEarlier says that a call may have been asked on an earlier connection of its session.
+func askedEarlier(c *wire.Call) bool {
+	return c.Session.Epoch > 1 && (c.Session.First == 0 || c.ID <= c.Session.First)
+}
+
+// repeats says that the call may have been asked before.
+func (s *steps) repeats() bool { return s.c.Again || askedEarlier(s.c) }
+
+// wasDone says that all of the call was carried out when it was asked before. It is asked once the
+// replicas are up to date.
+func (s *steps) wasDone() (bool, *wire.Error) {
+	if s.req.Key != "" || !s.repeats() {
+		return false, nil // a claim says so
+	}
+	q := &query{what: askWhole, owner: string(s.c.Session.ID[:]), token: int64(s.c.ID)}
+	if s.c.Again {
+		q.page = 1
+	}
+	results := s.askLogs(q)
+	if slices.ContainsFunc(results, func(res wire.Result) bool { return res.Code == wire.OK && res.Flag }) {
+		return true, nil
+	}
+	return false, s.told(results)
+}
+
+// whole notes that all of the call is carried out, in the log of a group that it has to do with.
+func (s *steps) whole(group uint16) *wire.Error {
+	res := s.propose([]command{{group: group, sub: wholeSub, req: &wire.Request{Op: wire.OpResume}}})[0]
+	if res.Code == wire.ResourceExhausted {
+		return nil // it has no room for a session more, and so goes without
+	}
+	return s.told([]wire.Result{res})
+}
 
 // resumed has this node's replicas catch up, and the logs know of the call's connection before
 // that, if it needs them to.
@@ -45,8 +87,8 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 	default:
 		return false, nil
 	}
-	if s.c.Session.Epoch <= 1 || s.c.Session.First != 0 && s.c.ID > s.c.Session.First {
-		return false, nil // it was asked on no other connection
+	if !askedEarlier(s.c) {
+		return false, nil
 	}
 	ln := lineOf(s.c.Session)
 	var logs []*shardLog
@@ -63,24 +105,18 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 	var mu sync.Mutex
 	var first *wire.Error
 	all := newTogether(s.n.tasks)
-	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpResume})
 	for _, l := range logs {
-		s.n.inflight[s.n.slot(everyGroup)].Add(1)
 		all.add()
-		l.push(&part{
-			group: everyGroup, op: wire.OpResume, nargs: nargs, body: body, session: s.c.Session, id: s.c.ID, since: s.since, counted: true,
-			done: func(_ *part, res *wire.Result) {
-				defer all.done()
-				mu.Lock()
-				defer mu.Unlock()
-				// One that has no room for a session more goes without: the copy is refused there as well,
-				// while that lasts.
-				if err := res.Err(); err != nil && err.Code != wire.ResourceExhausted {
-					first = err
-				}
-			},
+		s.n.tellResumed(l, s.c.Session, s.c.ID, s.since, func(_ *part, res *wire.Result) {
+			defer all.done()
+			mu.Lock()
+			defer mu.Unlock()
+			// One that has no room for a session more goes without: the copy is refused there as well,
+			// while that lasts.
+			if err := res.Err(); err != nil && err.Code != wire.ResourceExhausted {
+				first = err
+			}
 		})
-		l.start()
 	}
 	all.wait()
 	mu.Lock()
@@ -97,4 +133,14 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 		ln.resumed[l.shard] = true
 	}
 	return true, nil
+}
+
+// tellResumed tells a log of a connection, because of a request.
+func (n *Node) tellResumed(l *shardLog, s *wire.Session, id uint64, since time.Duration, done func(*part, *wire.Result)) {
+	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpResume})
+	n.inflight[n.slot(everyGroup)].Add(1)
+	l.push(&part{
+		group: everyGroup, op: wire.OpResume, nargs: nargs, body: body, session: s, id: id, since: since, counted: true, done: done,
+	})
+	l.start()
 }

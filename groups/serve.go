@@ -205,8 +205,9 @@ func (n *Node) Cancel(s *wire.Session, id uint64) {
 		w, ok = n.waits.end(engine.Caller{Session: engine.Session(s.ID), ID: id})
 	}
 	ln.mu.Unlock()
-	res := cancelledInMove(s)
-	answerAll(held, &res)
+	for _, p := range held {
+		n.cancelHeld(p)
+	}
 	if ok {
 		n.endWait(w)
 	}

@@ -99,17 +99,27 @@ func (s *session) find(id, sub uint64) *answered {
 		if r.id != id {
 			continue
 		}
-		if r.sub == sub {
+		if r.is(sub) {
 			return &r.answered
 		}
 		for i := range r.more {
-			if r.more[i].sub == sub {
+			if r.more[i].is(sub) {
 				return &r.more[i]
 			}
 		}
 		return nil
 	}
 	return nil
+}
+
+// whole says that all of request id was carried out here and elsewhere.
+func (s *session) whole(id uint64) bool {
+	for _, r := range s.kept() {
+		if r.id == id && id >= s.settled {
+			return r.sub&wholeSub != 0 || slices.ContainsFunc(r.more, func(a answered) bool { return a.sub&wholeSub != 0 })
+		}
+	}
+	return false
 }
 
 // forgot says that a request to which no answer is known may have had one. again says that
@@ -121,6 +131,7 @@ func (s *session) forgot(id uint64, again bool) bool {
 // add remembers an answer, over the one it has for that id if there is one.
 func (s *session) add(a answered, l *limits) {
 	if old := s.find(a.id, a.sub); old != nil {
+		a.sub |= old.sub & wholeSub
 		*old = a
 		return
 	}

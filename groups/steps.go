@@ -241,19 +241,27 @@ func (s *steps) told(results []wire.Result) *wire.Error {
 
 // everywhere sends a request to every group in which its owner has a standing.
 func (s *steps) everywhere(req *wire.Request) *wire.Error {
-	present, err := s.present()
+	if err := s.caughtUp(); err != nil {
+		return err
+	}
+	present, err := s.find(s.req.Owner)
 	if err != nil {
 		return err
 	}
 	return s.each(present, req)
 }
 
-// present answers the groups in which the call's owner has a standing, in order.
-func (s *steps) present() ([]uint16, *wire.Error) {
+// present answers the groups in which the call's owner has a standing, in order; or that all of the
+// call was carried out when it was asked before.
+func (s *steps) present() (groups []uint16, done bool, err *wire.Error) {
 	if err := s.resumed(s.caughtUp); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return s.find(s.req.Owner)
+	if done, err := s.wasDone(); done || err != nil {
+		return nil, done, err
+	}
+	groups, err = s.find(s.req.Owner)
+	return groups, false, err
 }
 
 // each sends a request to groups.
@@ -265,11 +273,13 @@ func (s *steps) each(groups []uint16, req *wire.Request) *wire.Error {
 	return s.all(cmds)
 }
 
-// home sends a request to the group that looks after its owner.
+// home sends a request, the last of the call, to the group that looks after its owner.
 func (s *steps) home(req *wire.Request) *wire.Error {
-	g := wire.HomeOf(req.Owner, s.n.cfg.GroupCount)
-	return s.all([]command{{group: g, sub: 1 << 32, req: req}})
+	return s.all([]command{{group: s.homeGroup(), sub: 1<<32 | wholeSub, req: req}})
 }
+
+// homeGroup is the group that looks after the call's owner.
+func (s *steps) homeGroup() uint16 { return wire.HomeOf(s.req.Owner, s.n.cfg.GroupCount) }
 
 // moved says that a routing change overtook the call, which should be tried again: this node
 // knows the new routes by now.

@@ -68,7 +68,7 @@ const (
 
 	OpClaim Op = 77 // a keyed request that goes to several groups begins, is done, or came to nothing
 
-	OpResume Op = 78 // a session goes on on a connection: what it asked on earlier ones is refused from now on
+	OpResume Op = 78 // a session goes on on a connection: what it asked on earlier ones is refused from now on; or all of a request is carried out
 
 	numOps = 79
 )

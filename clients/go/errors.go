@@ -63,8 +63,10 @@ var (
 )
 
 // IsUnavailable says that a server could not take a request, which surely was not
-// carried out.
-func IsUnavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
+// carried out. When it was a repeat that no server took, the error is [ErrOutcomeUnknown].
+func IsUnavailable(err error) bool {
+	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrOutcomeUnknown)
+}
 
 // IsConflict says that another owner is in the way.
 func IsConflict(err error) bool { return errors.Is(err, ErrConflict) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -184,6 +185,17 @@ func TestUnknownOutcomeIsRepeatedWhileTheServerRemembers(t *testing.T) {
 			t.Fatalf("repeated for %v, want nearly the minute that the server remembers", d)
 		}
 	})
+}
+
+// TestUnavailableRepeatIsUnknown: what is UNAVAILABLE when it is repeated is not taken for surely not done.
+func TestUnavailableRepeatIsUnknown(t *testing.T) {
+	not := &refusal{op: wire.OpAcquire, err: wire.Error{Code: wire.Unavailable}}
+	if !IsUnavailable(not) || errors.Is(not, ErrOutcomeUnknown) {
+		t.Error("what was sent once is not taken for surely not done")
+	}
+	if err := fmt.Errorf("%w: %w", ErrOutcomeUnknown, not); IsUnavailable(err) {
+		t.Errorf("%v is taken for surely not done", err)
+	}
 }
 
 func TestRefusalIsAnError(t *testing.T) {
