@@ -274,7 +274,8 @@ func (k *keeper) succeeded(lk *Lock) bool {
 	if l := k.mu.leases[leaseName{lk.owner, lk.namespace}]; l != nil {
 		all = slices.Concat(all, l.locks)
 	}
-	return slices.ContainsFunc(all, func(other *Lock) bool { return other != lk && other.meets(lk.paths) })
+	some := on(lk.paths)
+	return slices.ContainsFunc(all, func(other *Lock) bool { return other != lk && other.meets(some) })
 }
 
 // leave declares everything lost, and answers requests that give it back.

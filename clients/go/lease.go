@@ -167,14 +167,10 @@ func (l *lease) part(gone ...*Lock) {
 // server all that an owner takes on one path is one lock. later says that those taken after it go as well. A write
 // stays that was taken under a later token since, as the release names its own.
 func (l *lease) along(lk *Lock, later bool, todo *chores) {
-	goes := func(p Path) bool { return p.Path == lk.paths[0].Path && p.Mode == lk.paths[0].Mode }
-	if len(lk.paths) > 1 && len(l.locks) > 0 {
-		all := make(map[wire.ReleaseRequest]bool, len(lk.paths))
-		for _, p := range lk.paths {
-			all[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] = true
-		}
-		goes = func(p Path) bool { return all[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] }
+	if len(l.locks) == 0 {
+		return
 	}
+	goes := on(lk.paths)
 	var gone []*Lock
 	for _, other := range l.locks {
 		if other.order > lk.order && !later {

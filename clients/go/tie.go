@@ -319,29 +319,50 @@ var errCrossed = errors.New("pathlockd: another lock of its owner gives the path
 //
 // Nor may those know its token: a request for several paths that is granted meanwhile raises it.
 func (k *keeper) cross(lk *Lock) {
-	for _, other := range k.mu.asked[lk.owner] {
-		if other.meets(lk.paths) {
+	asked := k.mu.asked[lk.owner]
+	if len(asked) == 0 {
+		return
+	}
+	some := on(lk.paths)
+	for _, other := range asked {
+		if other.meets(some) {
 			other.crossed, lk.raised = true, true
 		}
 	}
 }
 
 // meets says that a lock has one of some paths.
-func (l *Lock) meets(paths []Path) bool {
-	return slices.ContainsFunc(l.paths, func(p Path) bool {
-		return slices.ContainsFunc(paths, func(q Path) bool { return p.Path == q.Path && p.Mode == q.Mode })
-	})
+func (l *Lock) meets(some func(Path) bool) bool { return slices.ContainsFunc(l.paths, some) }
+
+// on says of a path, in its mode, whether it is one of some. There may be 65 536, on either side.
+func on(paths []Path) func(Path) bool {
+	const few = 8
+	if len(paths) <= few {
+		return func(p Path) bool {
+			return slices.ContainsFunc(paths, func(q Path) bool { return p.Path == q.Path && p.Mode == q.Mode })
+		}
+	}
+	all := make(map[wire.ReleaseRequest]bool, len(paths))
+	for _, p := range paths {
+		all[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] = true
+	}
+	return func(p Path) bool { return all[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] }
 }
 
 // raises takes note that a request for paths is taken back which may have been granted: then it
 // has raised the tokens of the locks that its owner has on some of them, and nobody knows how far.
 func (k *keeper) raises(owner string, paths []Path) {
-	for _, l := range k.near(owner, paths[0].Path) {
-		k.mu.Lock()
+	near := k.near(owner, paths[0].Path)
+	if len(near) == 0 {
+		return
+	}
+	some := on(paths)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range near {
 		for _, lk := range l.locks {
-			lk.raised = lk.raised || lk.meets(paths)
+			lk.raised = lk.raised || lk.meets(some)
 		}
-		k.mu.Unlock()
 	}
 }
 
