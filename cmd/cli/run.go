@@ -153,9 +153,13 @@ func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string, p
 		all[i] = pathlockd.Path{Path: p, Mode: r.mode(), Permits: r.permits}
 	}
 	if r.wait == 0 {
-		ctx, cancel := r.a.limited(ctx)
+		limited, cancel := r.a.limited(ctx)
 		defer cancel()
-		return c.TryLockAll(ctx, all, opts...)
+		lock, err := c.TryLockAll(limited, all, opts...)
+		if err != nil && limited.Err() != nil && abandon(c, owner) == nil {
+			_ = r.untie(c, owner) // it may have been granted, as below
+		}
+		return lock, err
 	}
 	waited, stop := r.waiting(ctx)
 	defer stop()
