@@ -51,8 +51,19 @@ type Intent struct {
 	Committed bool   // the routes have it; what is left is to tell the groups
 	Key       string // idempotency key, "" for none
 	Hash      uint64
-	Caller    Caller // the request of a session it came from
+	Caller    Caller   // the request of a session it came from
+	Joined    []Caller // those that came with its key while it was under way; replaced, never changed
 }
+
+// maxJoined is how many requests may join a change with its key. A client repeats one that it lost the
+// answer to: more of them at once are refused until it is done.
+const maxJoined = 8
+
+// Of answers the requests that the change is for.
+func (i *Intent) Of() []Caller { return append([]Caller{i.Caller}, i.Joined...) }
+
+// has says that a request is one of them.
+func (i *Intent) has(c Caller) bool { return i.Caller == c || slices.Contains(i.Joined, c) }
 
 // systemKept is the answer to a keyed request.
 type systemKept struct {
@@ -89,14 +100,16 @@ func (s *System) Routes(segments int) *wire.Routes {
 
 // Waits says that a request's policy change is under way.
 func (s *System) Waits(c Caller) bool {
-	return slices.ContainsFunc(s.intents, func(i Intent) bool { return i.Caller == c })
+	return slices.ContainsFunc(s.intents, func(i Intent) bool { return i.has(c) })
 }
 
 // Waiting is how many policy changes of a session are under way.
 func (s *System) Waiting(id Session) (n int) {
 	for i := range s.intents {
-		if s.intents[i].Caller.Session == id {
-			n++
+		for _, c := range s.intents[i].Of() {
+			if c.Session == id {
+				n++
+			}
 		}
 	}
 	return n
@@ -105,7 +118,9 @@ func (s *System) Waiting(id Session) (n int) {
 // Callers answers the sessions whose policy changes are under way, once for each.
 func (s *System) Callers() (all []Session) {
 	for i := range s.intents {
-		all = append(all, s.intents[i].Caller.Session)
+		for _, c := range s.intents[i].Of() {
+			all = append(all, c.Session)
+		}
 	}
 	return all
 }
@@ -211,13 +226,29 @@ func (s *System) first(cmd *Command, hash uint64) (res wire.Result, found bool) 
 			"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key), s.limits.KeptMillis/1000))
 		return res, true
 	case k.pending:
-		for _, i := range s.intents {
-			if i.Op == req.Op && i.Key == req.Key {
-				return wire.Result{Status: wire.StatusQueued, Count: i.ID}, true
+		for n := range s.intents {
+			if i := &s.intents[n]; i.Op == req.Op && i.Key == req.Key {
+				return s.join(i, cmd.Caller), true
 			}
 		}
 	}
 	return wire.Result{Token: k.token}, true
+}
+
+// join has a request wait for a change that is under way.
+func (s *System) join(i *Intent, c Caller) (res wire.Result) {
+	switch {
+	case c == (Caller{}) || i.has(c):
+	case len(i.Joined) == maxJoined:
+		res.Fail(wire.Errorf(wire.ResourceExhausted,
+			"idempotency_key %s: %d more requests wait for the policy change with this key, at most %d are allowed",
+			wire.Quote(i.Key), len(i.Joined), maxJoined))
+		return res
+	default:
+		i.Joined = append(slices.Clone(i.Joined), c)
+		s.changed[intentRow(i.ID)] = true
+	}
+	return wire.Result{Status: wire.StatusQueued, Count: i.ID}
 }
 
 func keptName(req *wire.Request) string { return string(byte(req.Op)) + req.Key }
@@ -251,7 +282,7 @@ func (s *System) incr(cmd *Command) wire.Result {
 func (s *System) intend(cmd *Command) wire.Result {
 	req, hash := cmd.Req, hashOf(cmd.Req)
 	for _, i := range s.intents {
-		if cmd.Caller != (Caller{}) && i.Caller == cmd.Caller {
+		if cmd.Caller != (Caller{}) && i.has(cmd.Caller) {
 			return wire.Result{Status: wire.StatusQueued, Count: i.ID}
 		}
 	}
@@ -429,14 +460,16 @@ func (s *System) row(row string) []byte {
 	case rowIntent:
 		for _, i := range s.intents {
 			if intentRow(i.ID) == row {
-				dst := wire.AppendUint(wire.AppendArray(nil, 8), uint64(i.Op))
+				dst := wire.AppendUint(wire.AppendArray(nil, 8+2*len(i.Joined)), uint64(i.Op))
 				dst = wire.AppendStr(dst, i.Root)
 				dst = wire.AppendUint(dst, uint64(i.Algorithm))
 				dst = wire.AppendBool(dst, i.Committed)
 				dst = wire.AppendStr(dst, i.Key)
 				dst = wire.AppendUint(dst, i.Hash)
-				dst = wire.AppendBin(dst, i.Caller.Session[:])
-				return wire.AppendUint(dst, i.Caller.ID)
+				for _, c := range i.Of() {
+					dst = wire.AppendUint(wire.AppendBin(dst, c.Session[:]), c.ID)
+				}
+				return dst
 			}
 		}
 	case rowKept:
@@ -497,10 +530,18 @@ func (s *System) Load(row, val []byte) error {
 		s.roots[name] = true
 	case rowIntent:
 		i := Intent{ID: binary.BigEndian.Uint64(row[1:])}
-		read(func() { i.Op = wire.Op(r.Uint()) }, func() { i.Root = text(&r) },
+		fields := []func(){func() { i.Op = wire.Op(r.Uint()) }, func() { i.Root = text(&r) },
 			func() { i.Algorithm = wire.Algorithm(r.Uint()) }, func() { i.Committed = r.Bool() },
 			func() { i.Key = text(&r) }, func() { i.Hash = r.Uint() },
-			func() { copy(i.Caller.Session[:], r.Bin()) }, func() { i.Caller.ID = r.Uint() })
+			func() { copy(i.Caller.Session[:], r.Bin()) }, func() { i.Caller.ID = r.Uint() }}
+		for range maxJoined {
+			fields = append(fields, func() {
+				var c Caller
+				copy(c.Session[:], r.Bin())
+				i.Joined = append(i.Joined, c)
+			}, func() { i.Joined[len(i.Joined)-1].ID = r.Uint() })
+		}
+		read(fields...)
 		s.intents = append(s.intents, i)
 	case rowKept:
 		var k systemKept

@@ -182,10 +182,12 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 	}
 	for i := range m.done {
 		d := &m.done[i]
-		if s := m.sessions.byID[d.Caller.Session]; s != nil {
-			m.sessions.waits(s, m.system.Waiting(s.id), c.Now)
-			m.sessions.changes(s)
-			s.add(answered{id: d.Caller.ID, op: d.Op, code: d.Result.Code}, &m.limits)
+		for _, of := range d.Of() {
+			if s := m.sessions.byID[of.Session]; s != nil {
+				m.sessions.waits(s, m.system.Waiting(s.id), c.Now)
+				m.sessions.changes(s)
+				s.add(answered{id: of.ID, op: d.Op, code: d.Result.Code}, &m.limits)
+			}
 		}
 		for _, p := range m.node.changes.take(d.ID) {
 			p.answer(&d.Result, &m.flush)

@@ -194,8 +194,8 @@ func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
 	s := h.stream(from.Log)
 	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
 	s.feeds = append(s.feeds, conn)
-	if from.Index == 0 {
-		conn.Send(appendEvents(from.Log, s.at.Index, past, nil))
+	if from.Index == 0 { // what this run of the node applies again is the past, too
+		conn.Send(appendEvents(from.Log, max(s.at.Index, s.old), past, nil))
 	}
 	if after(s.since, from) {
 		// What is kept begins later. Nothing is known to whom nothing was told yet.
