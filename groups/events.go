@@ -181,7 +181,7 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 // passOver tells a listener, once of each log, that it may have missed something in it.
 func (h *hub) passOver(l *listener, log uint64) {
 	switch {
-	case l.past == log:
+	case slices.Contains(l.past, log):
 		return
 	case l.replays:
 		l.lost = true
@@ -189,7 +189,7 @@ func (h *hub) passOver(l *listener, log uint64) {
 		l.forgets(h.gaps)
 		h.tellGap(l, h.cursor())
 	}
-	l.past = log
+	l.past = append(l.past, log)
 }
 
 // fedFrom says up to which entry there was a log already when this node, which knows nothing of it,

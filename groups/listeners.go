@@ -21,11 +21,11 @@ type listeners struct {
 // listener is one subscription.
 type listener struct {
 	sub  *wire.Subscription
-	conn *shared // nil when its sink is its own
-	slot int     // in listeners.all
-	own  int     // in listeners.by
-	gaps uint64  // as many of the hub's as it was told of
-	past uint64  // log of whose past it was told of a gap last
+	conn *shared  // nil when its sink is its own
+	slot int      // in listeners.all
+	own  int      // in listeners.by
+	gaps uint64   // as many of the hub's as it was told of
+	past []uint64 // logs of whose past it was told of a gap
 
 	resumes bool          // it began with a cursor
 	replays bool          // what came before is being told to it, without the lock

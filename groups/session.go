@@ -135,7 +135,7 @@ func (s *session) add(a answered, l *limits) {
 		*old = a
 		return
 	}
-	if a.sub != 0 && a.id <= s.highest {
+	if a.id <= s.highest { // what was carried out in parts may come whole when it is asked again, after a routing change
 		kept := s.kept()
 		for i := range kept {
 			if kept[i].id == a.id {

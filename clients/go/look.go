@@ -128,7 +128,10 @@ func (q *look) seen(todo *chores) {
 	l := q.l
 	var gone []*Lock
 	for _, lk := range l.locks {
-		if path, missing := lk.missing(q.held); missing && lk.number <= q.upTo {
+		if lk.number > q.upTo { // what is told may be of before it, and of a hold of then
+			continue
+		}
+		if path, missing := lk.missing(q.held); missing {
 			lk.ends(&LostError{Path: path, Cause: ErrExpired}, todo)
 			gone = append(gone, lk)
 		}

@@ -353,12 +353,16 @@ func on(paths []Path) func(Path) bool {
 // has raised the tokens of the locks that its owner has on some of them, and nobody knows how far.
 func (k *keeper) raises(owner string, paths []Path) {
 	near := k.near(owner, paths[0].Path)
-	if len(near) == 0 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	asked := k.mu.asked[owner] // of these some may be granted, and not be kept yet
+	if len(near)+len(asked) == 0 {
 		return
 	}
 	some := on(paths)
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	for _, lk := range asked {
+		lk.raised = lk.raised || lk.meets(some)
+	}
 	for _, l := range near {
 		for _, lk := range l.locks {
 			lk.raised = lk.raised || lk.meets(some)

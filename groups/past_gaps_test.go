@@ -1,0 +1,30 @@
+package groups
+
+import (
+	"testing"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestOneGapForEachLog: a node that begins to be fed two logs at a time tells a subscriber once of each that it may have
+// missed something, not with each event of the past.
+func TestOneGapForEachLog(t *testing.T) {
+	h := newHub(8192)
+	e := new(ear)
+	if h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e}); len(h.subs.all) != 1 {
+		t.Fatal("it has not subscribed")
+	}
+	const events = 1000
+	for _, log := range []uint64{firstLogShard, firstLogShard + 1} {
+		h.fedFrom(log, events)
+	}
+	for i := range uint64(events) { // as the frames of two connections come
+		for _, log := range []uint64{firstLogShard, firstLogShard + 1} {
+			h.publish(log, i+1, []engine.Event{{Owner: "o", Kind: wire.EventGrant, Path: "h:/a/x"}})
+		}
+	}
+	if got, gaps := e.heard(); len(got) > 0 || gaps > 2 || gaps == 0 {
+		t.Errorf("%d old events of each of two logs: it is told %d events, and %d times of a gap, want at most 2", events, len(got), gaps)
+	}
+}
