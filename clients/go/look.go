@@ -198,7 +198,9 @@ func (l *Lock) same(i int, h heldPath) bool {
 	switch fenced := l.paths[i].Mode == Write && h.fenced; {
 	case fenced && h.token == l.token:
 	case l.since[i] != 0:
-		return h.since == l.since[i]
+		same := h.since == l.since[i]
+		l.raised = l.raised || same && fenced // by another client of its owner
+		return same
 	case fenced:
 		return false
 	}
