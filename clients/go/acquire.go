@@ -79,7 +79,7 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 		c.keeper.expect(l)
 		defer c.keeper.expected(l)
 		if len(paths) > 1 || req.Token > 0 {
-			c.acquaint(ctx, req)
+			c.acquaint(ctx, l.owner, l.paths)
 		}
 	}
 	req.Flags |= wire.FlagNoQueue

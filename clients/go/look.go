@@ -209,41 +209,41 @@ func (l *Lock) same(i int, h heldPath) bool {
 }
 
 // known says that of what a lock has of some paths it was told since when that is held.
-func (l *Lock) known(paths holds) bool {
+func (l *Lock) known(some func(Path) bool) bool {
 	for i, p := range l.paths {
-		if _, of := paths[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}]; of && (l.since == nil || l.since[i] == 0) {
+		if (l.since == nil || l.since[i] == 0) && some(p) {
 			return false
 		}
 	}
 	return true
 }
 
-// acquaint asks since when an owner's locks are held whose tokens a request of its is about to raise:
+// acquaint asks since when an owner's locks are held whose tokens a request for paths is about to raise:
 // after that those do not tell them any more.
-func (c *Client) acquaint(ctx context.Context, req *wire.Request) {
-	leases := c.keeper.near(req.Owner, req.Locks[0].Path)
+func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) {
+	k := &c.keeper
+	k.mu.Lock()
+	leases := k.near(owner, paths[0].Path)
+	k.mu.Unlock()
 	if len(leases) == 0 {
 		return
 	}
-	raised := make(holds, len(req.Locks))
-	for _, p := range req.Locks {
-		raised[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] = heldPath{}
-	}
+	raised := on(paths)
 	for _, le := range leases {
-		c.keeper.mu.Lock()
+		k.mu.Lock()
 		some := slices.DeleteFunc(slices.Clone(le.locks), func(lk *Lock) bool { return lk.known(raised) })
-		c.keeper.mu.Unlock()
+		k.mu.Unlock()
 		if len(some) == 0 {
 			continue
 		}
-		held, err := c.heldBy(ctx, req.Owner, le.name.namespace)
+		held, err := c.heldBy(ctx, owner, le.name.namespace)
 		if err != nil {
 			continue // then they count as lost when they are looked at
 		}
-		c.keeper.mu.Lock()
+		k.mu.Lock()
 		for _, lk := range some {
 			lk.missing(held)
 		}
-		c.keeper.mu.Unlock()
+		k.mu.Unlock()
 	}
 }

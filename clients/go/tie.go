@@ -352,9 +352,12 @@ func on(paths []Path) func(Path) bool {
 // raises takes note that a request for paths is taken back which may have been granted: then it
 // has raised the tokens of the locks that its owner has on some of them, and nobody knows how far.
 func (k *keeper) raises(owner string, paths []Path) {
-	near := k.near(owner, paths[0].Path)
+	if len(paths) == 0 {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	near := k.near(owner, paths[0].Path)
 	asked := k.mu.asked[owner] // of these some may be granted, and not be kept yet
 	if len(near)+len(asked) == 0 {
 		return
@@ -371,10 +374,8 @@ func (k *keeper) raises(owner string, paths []Path) {
 }
 
 // near answers an owner's leases in the namespaces that a path may lie in: each is one of those that it
-// begins with.
+// begins with. The caller has the keeper's lock.
 func (k *keeper) near(owner, path string) (all []*lease) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	note := func(namespace string) {
 		if l := k.mu.leases[leaseName{owner, namespace}]; l != nil {
 			all = append(all, l)
