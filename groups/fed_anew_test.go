@@ -9,29 +9,52 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestFedAnewHearsNoPast: a node that is fed starts anew, and the first feed brings all that its source keeps, however
-// old. Who subscribed from now on is told none of that, nor is a tap, which heard it of the earlier run of the node; but
-// of a gap, as it may have happened since. Who goes on from a cursor is told what came after that.
-func TestFedAnewHearsNoPast(t *testing.T) {
-	t.Parallel()
+// refed is two nodes, of which the first feeds the second. That was started anew after something happened to the
+// owner "waiter", and is not fed again before it is joined: with luck it would be within feedEvery.
+type refed struct {
+	*fleet
+	c     *caller
+	shard uint64 // where the owner is told of its end
+	again *Node
+	join  func()
+}
+
+// startedAnew answers them. The owner has a path, and op happened to it.
+func startedAnew(t *testing.T, path string, op wire.Op) *refed {
+	t.Helper()
 	w := new(network)
 	f := apart(t, func(_ int, c *Config) {
 		c.Faults = w
 		c.ElectionMin, c.Heartbeat = 30*time.Second, time.Second // a log without a leader is no gap so soon
 	})
-	c := f.rigOn(0).session()
-	path := "h:/stale/x"
-	c.must(write("waiter", path, time.Hour))
-	shard := f.nodes[0].logOf(wire.HomeOf("waiter", f.nodes[0].cfg.GroupCount)).shard // where it is told of its end
-	first := f.listen(1, 0, shard)
-	c.must(&wire.Request{Op: wire.OpForceRelease, Owner: "waiter"}) // KILLED
+	r := &refed{fleet: f, c: f.rigOn(0).session(), join: func() { w.set("n-1", false) }}
+	r.c.must(write("waiter", path, time.Hour))
+	r.shard = f.nodes[0].logOf(wire.HomeOf("waiter", f.nodes[0].cfg.GroupCount)).shard
+	first := f.listen(1, 0, r.shard)
+	r.c.must(&wire.Request{Op: op, Owner: "waiter"})
 	f.until("the first run of the node hears of it", func() bool { got, _ := first.heard(); return len(got) == 1 })
-
 	if err := f.nodes[1].Close(0); err != nil {
 		t.Fatal(err)
 	}
-	w.set("n-1", true) // so that it is not fed before somebody listens: with luck it is so within feedEvery anyhow
-	n := f.start(1)
+	w.set("n-1", true)
+	r.again = f.start(1)
+	return r
+}
+
+// fed waits until the node that was started anew is fed again.
+func (r *refed) fed() {
+	r.join()
+	r.until("the node is fed", func() bool { return r.again.hub.where(r.shard).Index > 0 })
+}
+
+// TestFedAnewHearsNoPast: a node that is fed starts anew, and the first feed brings all that its source keeps, however
+// old. Who subscribed from now on is told none of that, nor is a tap, which heard it of the earlier run of the node; but
+// of a gap, as it may have happened since. Who goes on from a cursor is told what came after that.
+func TestFedAnewHearsNoPast(t *testing.T) {
+	t.Parallel()
+	path := "h:/stale/x"
+	f := startedAnew(t, path, wire.OpForceRelease) // KILLED
+	c, n := f.c, f.again
 	var mu sync.Mutex
 	tapped, missed := 0, 0
 	untap := n.Tap(func(engine.Event, wire.Position) {
@@ -54,8 +77,7 @@ func TestFedAnewHearsNoPast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.set("n-1", false)
-	f.until("the node is fed", func() bool { return n.hub.where(shard).Index > 0 })
+	f.fed()
 	if got, _ := back.heard(); len(got) != 1 {
 		t.Fatalf("who goes on from a cursor is told %q", got)
 	}

@@ -58,9 +58,5 @@ func TestRaisedBeforeItWasKept(t *testing.T) {
 	mustLock(t, mine.l, mine.err)
 	must(t, mine.l.Err())
 	must(t, mine.l.Unlock())
-	for began := time.Now(); owns(p) != ""; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 3*time.Second {
-			t.Fatalf("3 s after Unlock answered nil %s is locked by %q still, for the rest of an hour", p, owns(p))
-		}
-	}
+	eventually(t, "that the path is free", func() bool { return owns(p) == "" })
 }
