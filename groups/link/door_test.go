@@ -100,7 +100,7 @@ func TestDoorRefusals(t *testing.T) {
 	}{
 		"another cluster": {"node-2", func(c *Config) { c.Cluster = clusterB }, true, "wrong seed_nodes, address or data_dir"},
 		"newer formats":   {"node-2", formats(5, 9), true, "formats 5 to 9 of shared data, node node-2 with 3 to 4: upgrade one step at a time"},
-		"older formats":   {"node-2", formats(1, 2), true, "upgrade one step at a time"},
+		"older formats":   {"node-2", formats(1, 2), true, "formats 1 to 2 of shared data, node node-2 with 3 to 4: upgrade one step at a time"},
 		"another node":    {"node-3", formats(3, 4), false, "looks for node node-3 at"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ type end struct {
 }
 
 func quick(c *Config) {
-	c.timing = timing{handshake: 5 * time.Second, alive: 50 * time.Millisecond, silence: patience, stall: time.Second, logEvery: time.Millisecond}
+	c.timing = timing{handshake: 5 * time.Second, alive: 50 * time.Millisecond, silence: patience, stall: time.Second, logEvery: 1}
 }
 
 // silent makes an end give up on a silent peer soon.
