@@ -399,8 +399,7 @@ func (s *State) let(l *lease, key string, mode wire.Mode) {
 	}
 }
 
-// release gives paths of one namespace back: those that are held under the token that it
-// names, or that no request relies on any more but the one that it names.
+// release gives paths of one namespace back (meant).
 func (s *State) release(cmd *Command) wire.Result {
 	req := cmd.Req
 	by := uint64(0)
@@ -420,7 +419,7 @@ func (s *State) release(cmd *Command) wire.Result {
 	for i := range req.Releases {
 		s.key = appendKey(s.key[:0], cmd.NS, req.Releases[i].Path)
 		w := want{key: view(s.key), mode: req.Releases[i].Mode}
-		if s.meant(l, &w, req.Token, by) && s.forgo(l, &w, by) {
+		if s.meant(l, &w, req.Token, by) {
 			s.let(l, w.key, w.mode)
 		}
 	}
@@ -430,26 +429,22 @@ func (s *State) release(cmd *Command) wire.Result {
 	return wire.Result{}
 }
 
-// meant says that a hold is one that a release means: of a token if it names one, and of a
-// request, by, if it names one. Reads and permits have no token.
+// meant says that a hold goes by a release. If that names a token, a hold of that goes; reads and permits
+// have none, and go. If it names a request, by, one goes that no other relies on any more: of those it is
+// taken in any case. If it names both either does.
 func (s *State) meant(l *lease, w *want, token int64, by uint64) bool {
 	if token <= 0 && by == 0 {
 		return true
 	}
 	h, _ := s.holdOf(l, w)
-	if h == nil || by != 0 && !h.has(by) {
+	switch {
+	case h == nil:
 		return false
-	}
-	return token <= 0 || h.token == token || w.mode == wire.ModeRead || h.alg == wire.Semaphore
-}
-
-// forgo takes a request from those that rely on a hold, if a release names one, and says that the
-// hold goes: nobody else does.
-func (s *State) forgo(l *lease, w *want, by uint64) bool {
-	if by == 0 {
+	case token > 0 && (h.token == token || w.mode == wire.ModeRead || h.alg == wire.Semaphore):
 		return true
-	}
-	if h, _ := s.holdOf(l, w); h.only(by) {
+	case !h.has(by):
+		return false
+	case h.only(by):
 		return true
 	}
 	s.editHold(l, w).remove(by)

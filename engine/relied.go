@@ -17,7 +17,7 @@ type relied struct {
 // maxRelied is how many requests a hold notes that rely on it. Programs that share an owner and ask
 // for one path at a time are few; of more, no request takes the hold back, and it is given back by
 // its path or ends with its lease.
-const maxRelied = 4
+const maxRelied = 16
 
 // each calls f for the requests until it answers false.
 func (r *relied) each(f func(by uint64) bool) {

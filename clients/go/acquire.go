@@ -75,6 +75,8 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	if err != nil {
 		return nil, err
 	}
+	c.taking.Add(1) // Close waits: what is granted meanwhile is given back
+	defer c.taking.Add(-1)
 	if !l.alone {
 		c.keeper.expect(l)
 		defer c.keeper.expected(l)
@@ -88,9 +90,6 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	}
 	for {
 		ans, err := c.ask(ctx, req, o)
-		if err != nil && !l.alone {
-			c.keeper.raises(l.owner, l.paths)
-		}
 		unknown := errors.Is(err, ErrOutcomeUnknown)
 		switch {
 		case err == nil:
@@ -219,7 +218,6 @@ func (l *Lock) took(res *wire.Result, ans *answer) {
 
 // undone gives back what is left of a lock that is not held as a whole, before it is asked for anew.
 func (c *Client) undone(l *Lock) {
-	c.keeper.raises(l.owner, l.paths)
 	c.releaseLater(l.undoing(), c.gates.close(l.owner))
 }
 

@@ -26,6 +26,7 @@ type Client struct {
 	home    *lane
 	router  router
 	keeper  keeper
+	taking  atomic.Int64 // calls that take a lock and have not returned
 	subs    subscriptions
 	watch   topologyWatch
 	binds   binds

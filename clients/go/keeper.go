@@ -30,7 +30,6 @@ type keeper struct {
 		lanes    []*lane       // that had a connection
 		watching int           // leases that hear of events
 		watches  int           // how many may
-		held     uint64        // counts the locks that were kept
 		closed   bool
 	}
 }
@@ -205,8 +204,6 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	if lk.curbs.later(by) {
 		l.grace = min(l.grace, lk.curbs.grace)
 	}
-	k.mu.held++
-	lk.order = k.mu.held
 	l.join(lk, by, now)
 	k.fix(l)
 	if l.grace < k.c.opt.grace {
@@ -244,22 +241,18 @@ func (k *keeper) over(lk *Lock) bool {
 	return true
 }
 
-// drop ends the keeping of a lock, and of those that its release takes along. What is left to
-// do then is the caller's.
+// drop ends the keeping of a lock, and of those that go with it. What is left to do then is the
+// caller's.
 func (k *keeper) drop(lk *Lock) (todo chores) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l, later := lk.lease, true
-	if l != nil {
-		k.cross(lk)
-	} else { // it is lost: what it gives back is no lock's that was taken since
-		l, later = k.mu.leases[leaseName{lk.owner, lk.namespace}], false
-	}
-	if l == nil {
+	l := lk.lease
+	if l == nil { // it is lost: what it gives back is no other lock's
 		return todo
 	}
+	k.cross(lk)
 	l.part(lk)
-	l.along(lk, later, &todo)
+	l.along(lk, &todo)
 	if len(l.locks) == 0 {
 		l.forget(&todo)
 	}
@@ -278,15 +271,13 @@ func (k *keeper) succeeded(lk *Lock) bool {
 	return slices.ContainsFunc(all, func(other *Lock) bool { return other != lk && other.meets(some) })
 }
 
-// leave declares everything lost, and answers requests that give it back.
-func (k *keeper) leave() (rels []*wire.Request) {
+// leave declares everything lost, and answers what gives it back.
+func (k *keeper) leave() (rels []*giveBack) {
 	k.mu.Lock()
 	k.mu.closed = true
 	for _, l := range k.mu.leases {
 		for _, lk := range l.locks {
-			for some := range slices.Chunk(lk.releases(), wire.MaxPaths) {
-				rels = append(rels, &wire.Request{Op: wire.OpRelease, Owner: lk.owner, Releases: some, Token: lk.token})
-			}
+			rels = append(rels, lk.giveBack())
 		}
 	}
 	var todo chores

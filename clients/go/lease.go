@@ -53,6 +53,7 @@ type lease struct {
 	asking   bool          // it is under way
 	askedTTL time.Duration // for which time
 	askedOf  int           // looked at that time
+	askedAll int           // joined at that time
 	fails    int
 	lastFail error
 	sub      *Subscription
@@ -164,18 +165,14 @@ func (l *lease) part(gone ...*Lock) {
 }
 
 // along declares the locks lost that go with what a lock gives back, before that is sent: to the
-// server all that an owner takes on one path is one lock. later says that those taken after it go as well. A write
-// stays that was taken under a later token since, as the release names its own.
-func (l *lease) along(lk *Lock, later bool, todo *chores) {
+// owner they are one. A write stays that was taken under a later token since.
+func (l *lease) along(lk *Lock, todo *chores) {
 	if len(l.locks) == 0 {
 		return
 	}
 	goes := on(lk.paths)
 	var gone []*Lock
 	for _, other := range l.locks {
-		if other.order > lk.order && !later {
-			continue
-		}
 		i := slices.IndexFunc(other.paths, func(p Path) bool {
 			return goes(p) && (p.Mode == Read || p.Permits > 0 || lk.token == 0 || other.token <= lk.token)
 		})
@@ -222,7 +219,7 @@ const keepFlags = wire.FlagBind | wire.FlagExtend
 
 // renew asks for the lease's renewal.
 func (l *lease) renew(todo *chores) {
-	l.asking, l.askedTTL, l.asked, l.askedOf = true, l.ttl, l.turns, l.looked
+	l.asking, l.askedTTL, l.asked, l.askedOf, l.askedAll = true, l.ttl, l.turns, l.looked, l.joined
 	c := newCall(l)
 	req := &wire.Request{
 		Op: wire.OpRenew, Owner: l.name.owner, TTLMillis: millis(l.ttl), Domains: l.domains[:], Flags: keepFlags,
@@ -258,7 +255,7 @@ func (l *lease) land(c *call, r *reply) {
 		case err != nil:
 			l.failed(err)
 		case res.Status != wire.StatusOK:
-			l.end(ErrExpired, res.Reason, nil, &todo)
+			l.gone(res.Reason, &todo)
 		default:
 			l.confirmed(sent, r.tie, resent)
 			if res.Flag {
@@ -313,6 +310,24 @@ func (l *lease) failed(err error) {
 	l.lastFail = err
 	l.renewAt = l.k.c.now() + min(backoff(l.fails, minRenewRetry, maxRenewRetry), l.ttl/10)
 	l.fails++
+}
+
+// gone takes note of a renewal that found no lease. Locks that have come since it was asked for may have
+// been taken after it.
+func (l *lease) gone(reason wire.Reason, todo *chores) {
+	earlier := slices.DeleteFunc(slices.Clone(l.locks), func(lk *Lock) bool { return lk.number > l.askedAll })
+	if len(earlier) == len(l.locks) {
+		l.end(ErrExpired, reason, nil, todo)
+		return
+	}
+	for _, lk := range earlier {
+		lk.ends(&LostError{Path: lk.paths[0].Path, Cause: ErrExpired, Reason: reason}, todo)
+	}
+	l.looked, l.known = max(l.looked, l.askedAll), max(l.known, l.askedAll)
+	l.part(earlier...)
+	l.sure, l.renewAt = l.fresh, l.k.c.now()
+	l.suspect()
+	l.turns++
 }
 
 // end declares the lease's locks lost.

@@ -28,11 +28,9 @@ type Lock struct {
 	onRevoke  func(*Lock)
 	lease     *lease        // under the keeper's lock; nil when it is not kept
 	number    int           // likewise; of the locks that the lease has had
-	order     uint64        // likewise; of those that the client has had
 	sure      time.Duration // likewise; until when it is by the request that took it
 	curbs     curbs         // likewise; while it is asked for
 	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
-	raised    bool          // likewise; what its owner asked for since may have raised its token, and is given back
 	since     []int64       // likewise; since when each path is held, as the server told at a look (heldPath)
 	fate      *LostError    // likewise; why it was lost, before the lock itself knows
 
@@ -246,12 +244,19 @@ func (l *Lock) free(ctx context.Context, lost error, g *gate) error {
 		}
 		return lost
 	}
-	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token}
-	if !l.c.keeper.raised(l) {
-		return l.c.release(ctx, b, true, g)
+	return l.c.release(ctx, l.giveBack(), true, g)
+}
+
+// giveBack is what gives the lock back: by its token; and if others ask for things in its owner's name, which
+// raises that, by the request that took it as well, for as long as its session lasts.
+func (l *Lock) giveBack() *giveBack {
+	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token, alone: l.alone}
+	if l.alone || l.token == 0 {
+		return b
 	}
-	g.enter()
-	return errors.Join(l.c.release(ctx, b, true, g), l.c.release(ctx, l.undoing(), true, g))
+	both := *b
+	both.by, both.in, both.as, both.other = l.by, l.in, l.as, b
+	return &both
 }
 
 // undoing is what gives back what the lock took, if nobody has asked for it since.
@@ -266,7 +271,7 @@ func (l *Lock) otherwise() *giveBack {
 	if !l.alone || l.c.keeper.succeeded(l) {
 		return nil
 	}
-	return &giveBack{owner: l.owner, paths: l.releases(), token: l.token}
+	return &giveBack{owner: l.owner, paths: l.releases(), token: l.token, alone: true}
 }
 
 func (l *Lock) releases() []wire.ReleaseRequest {

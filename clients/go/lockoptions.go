@@ -56,7 +56,9 @@ func TTL(d time.Duration) LockOption { return func(o *lockOptions) { o.ttl = d }
 // Owner sets the lock's owner. An owner never excludes itself: two locks of the
 // same owner on the same path are one lock, which either of them gives back: the other
 // is lost then, at once if it is this client's, and else within its TTL. Unless set, each
-// lock has an owner of its own, so that the goroutines of a process exclude each other.
+// lock has an owner of its own, so that the goroutines of a process exclude each other. That
+// one is for looking at: who acquires or releases in its name elsewhere gives the lock away, and
+// nobody tells its holder. Name an owner that several are to share.
 func Owner(owner string) LockOption { return func(o *lockOptions) { o.owner = owner } }
 
 // Token brings the lock's own fencing token instead of one that the server makes.

@@ -198,9 +198,7 @@ func (l *Lock) same(i int, h heldPath) bool {
 	switch fenced := l.paths[i].Mode == Write && h.fenced; {
 	case fenced && h.token == l.token:
 	case l.since[i] != 0:
-		same := h.since == l.since[i]
-		l.raised = l.raised || same && fenced // by another client of its owner
-		return same
+		return h.since == l.since[i]
 	case fenced:
 		return false
 	}

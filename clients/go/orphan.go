@@ -32,15 +32,32 @@ type giveBack struct {
 	in    *session  // that one
 	as    sessionID // and what it was called then
 	other *giveBack // what does when that session is over; nil: nothing, and the lease ends by itself
+	alone bool      // its owner is one that the client made up: nobody else takes anything in its name
+}
+
+// again is what does when nobody knows whether a release was carried out, or its session is over; nil: nothing.
+// The token of a write tells it from what was taken since. Of reads and permits nothing does: those of an owner
+// that the program names are released a second time only if they were not, for certain.
+func (b *giveBack) again(unsent bool) *giveBack {
+	next := b
+	if b.by != 0 {
+		next = b.other
+	}
+	if next == nil || next.alone || unsent {
+		return next
+	}
+	rest := *next
+	rest.paths = slices.DeleteFunc(slices.Clone(next.paths), func(p wire.ReleaseRequest) bool {
+		return next.token == 0 || p.Mode == wire.ModeRead
+	})
+	if len(rest.paths) == 0 {
+		return nil
+	}
+	return &rest
 }
 
 // undoing is what gives back what an acquire may have taken.
 func (c *Client) undoing(one *call, req *wire.Request) *giveBack {
-	all := make([]Path, len(req.Locks))
-	for i, p := range req.Locks {
-		all[i] = Path{Path: p.Path, Mode: p.Mode}
-	}
-	c.keeper.raises(req.Owner, all)
 	return &giveBack{owner: req.Owner, paths: releasesOf(req.Locks), by: one.id, in: one.session, as: one.session.named()}
 }
 
@@ -118,12 +135,9 @@ func (c *Client) release(ctx context.Context, b *giveBack, later bool, g *gate) 
 			w.in, w.as = b.in, b.as // which alone knows what it names
 		}
 		_, err := w.ask(ctx, &wire.Request{Op: wire.OpRelease, Owner: b.owner, Releases: b.paths[:n], Token: b.token, Target: b.by})
-		if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil { // to release twice does no harm
-			if b.by == 0 {
-				continue
-			}
-			if b.other != nil { // the session is over, or forgotten
-				b = b.other
+		if errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil {
+			if next := b.again(errors.Is(err, errRetired)); next != nil {
+				b = next
 				continue
 			}
 		}

@@ -1,6 +1,8 @@
 package pathlockd
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -24,13 +26,9 @@ func (c *Client) retreat() {
 	close(c.leaving)         // those who wait take their requests back
 	rels := c.keeper.leave() // and nothing is kept from here on
 	g := c.gates.close("")
-	for _, req := range rels {
-		one := newCall(&released{c: c, gate: g.enter()})
-		one.set(req)
-		one.repeats = true
-		if c.submit(one, req) != nil {
-			one.free()
-			g.leave()
+	for _, b := range rels {
+		for some := range slices.Chunk(b.paths, wire.MaxPaths) {
+			c.retreatFrom(b, some, g.enter())
 		}
 	}
 	g.leave()
@@ -48,6 +46,28 @@ func (c *Client) retreat() {
 	}
 }
 
+// retreatFrom gives some paths back, by their session if that is not over.
+func (c *Client) retreatFrom(b *giveBack, some []wire.ReleaseRequest, g *gate) {
+	for ; b != nil; b = b.other {
+		req := &wire.Request{Op: wire.OpRelease, Owner: b.owner, Releases: some, Token: b.token, Target: b.by}
+		one := newCall(&released{c: c, gate: g})
+		one.set(req)
+		one.repeats = true
+		if b.by != 0 {
+			one.session, one.fixed, one.as = b.in, true, b.as
+		}
+		err := c.submit(one, req)
+		if err == nil {
+			return
+		}
+		one.free()
+		if !errors.Is(err, errRetired) {
+			break
+		}
+	}
+	g.leave()
+}
+
 // connected says that there is a server to hear of something.
 func (c *Client) connected() (up bool) {
 	for _, l := range c.router.all() {
@@ -60,7 +80,7 @@ func (c *Client) connected() (up bool) {
 
 // retreating says that a server has to hear of something yet.
 func (c *Client) retreating() bool {
-	open := c.gates.shut.Load() > 0
+	open := c.gates.shut.Load() > 0 || c.taking.Load() > 0
 	for _, l := range c.router.all() {
 		l.session.mu.Lock()
 		for _, one := range l.session.mu.sent.sorted() {

@@ -316,8 +316,6 @@ var errCrossed = errors.New("pathlockd: another lock of its owner gives the path
 
 // cross takes note that a lock is about to give its paths back: locks that are asked for on them are not
 // held by what was asked so far.
-//
-// Nor may those know its token: a request for several paths that is granted meanwhile raises it.
 func (k *keeper) cross(lk *Lock) {
 	asked := k.mu.asked[lk.owner]
 	if len(asked) == 0 {
@@ -326,7 +324,7 @@ func (k *keeper) cross(lk *Lock) {
 	some := on(lk.paths)
 	for _, other := range asked {
 		if other.meets(some) {
-			other.crossed, lk.raised = true, true
+			other.crossed = true
 		}
 	}
 }
@@ -349,30 +347,6 @@ func on(paths []Path) func(Path) bool {
 	return func(p Path) bool { return all[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}] }
 }
 
-// raises takes note that a request for paths is taken back which may have been granted: then it
-// has raised the tokens of the locks that its owner has on some of them, and nobody knows how far.
-func (k *keeper) raises(owner string, paths []Path) {
-	if len(paths) == 0 {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	near := k.near(owner, paths[0].Path)
-	asked := k.mu.asked[owner] // of these some may be granted, and not be kept yet
-	if len(near)+len(asked) == 0 {
-		return
-	}
-	some := on(paths)
-	for _, lk := range asked {
-		lk.raised = lk.raised || lk.meets(some)
-	}
-	for _, l := range near {
-		for _, lk := range l.locks {
-			lk.raised = lk.raised || lk.meets(some)
-		}
-	}
-}
-
 // near answers an owner's leases in the namespaces that a path may lie in: each is one of those that it
 // begins with. The caller has the keeper's lock.
 func (k *keeper) near(owner, path string) (all []*lease) {
@@ -389,13 +363,6 @@ func (k *keeper) near(owner, path string) (all []*lease) {
 	}
 	note(path)
 	return all
-}
-
-// raised says that a lock may be held under a later token than it knows.
-func (k *keeper) raised(lk *Lock) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return lk.raised
 }
 
 // uncross says that a lock's paths may have been given back since the last time.

@@ -156,7 +156,7 @@ func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string, p
 		limited, cancel := r.a.limited(ctx)
 		defer cancel()
 		lock, err := c.TryLockAll(limited, all, opts...)
-		if err != nil && limited.Err() != nil && abandon(c, owner) == nil {
+		if err != nil && (refused(err) || limited.Err() != nil && abandon(c, owner) == nil) {
 			_ = r.untie(c, owner) // it may have been granted, as below
 		}
 		return lock, err
@@ -165,6 +165,9 @@ func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string, p
 	defer stop()
 	lock, err := c.LockAll(waited, all, opts...)
 	if err == nil || waited.Err() == nil {
+		if refused(err) {
+			_ = r.untie(c, owner)
+		}
 		return lock, err
 	}
 	err = r.gaveUp(waited, err, r.last, began)
@@ -179,6 +182,13 @@ func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string, p
 		err = fmt.Errorf("the server went away during the wait: %w", gone)
 	}
 	return nil, err
+}
+
+// refused says that a server has said no: maybe after a grant that was superseded when it was told.
+func refused(err error) bool {
+	var conflict *pathlockd.ConflictError
+	var answer *pathlockd.Error
+	return errors.As(err, &conflict) || errors.As(err, &answer)
 }
 
 // queued is told the lock's place in the queue.

@@ -135,11 +135,11 @@ func asks(c engine.Caller) engine.Caller {
 }
 
 // rely notes that a request named a hold of its owner. One without an id cannot be taken back, and
-// of more than four none can.
+// of more than 16 none can.
 func (h *nHold) rely(by engine.Caller) {
 	switch {
 	case slices.Contains(h.by, by) || len(h.by) == 0:
-	case by.ID == 0 || len(h.by) == 4:
+	case by.ID == 0 || len(h.by) == 16:
 		h.by = nil
 	default:
 		h.by = append(slices.Clone(h.by), by)

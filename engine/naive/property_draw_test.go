@@ -303,6 +303,9 @@ func (m *machine) drawRelease(t *rapid.T) *ask {
 				cmd.Caller.Session, req.Target = by.Session, by.ID
 			}
 		}
+		if oneIn(t, 3, "and by token") {
+			req.Token = rapid.Int64Range(0, m.model.counter).Draw(t, "token")
+		}
 	}
 	return cmd
 }

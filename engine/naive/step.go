@@ -135,8 +135,10 @@ func (m *Model) execute(cmd *engine.Command) (res wire.Result, seq int) {
 			h := m.hold(req.Owner, cmd.NS, r.Path, r.Mode)
 			switch fence, _ := m.fence(cmd.NS, r.Path); {
 			case h == nil:
+			case req.Token > 0 && (h.mode == wire.ModeRead || h.alg == wire.Semaphore || fence == req.Token):
+				m.drop(req.Owner, cmd.NS, r.Path, r.Mode)
+			case req.Token > 0 && req.Target == 0:
 			case req.Target != 0 && !slices.Contains(h.by, of):
-			case req.Token > 0 && h.mode == wire.ModeWrite && h.alg != wire.Semaphore && fence != req.Token:
 			case req.Target != 0 && len(h.by) > 1:
 				h.by = slices.DeleteFunc(slices.Clone(h.by), func(c engine.Caller) bool { return c == of })
 			default:
