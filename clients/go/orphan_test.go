@@ -145,6 +145,44 @@ func TestUnlockAfterTheLaneIsOver(t *testing.T) {
 	})
 }
 
+// TestUnlockAfterTheLeaderMoved: a lock whose owner the program names is given back by token and request, on the lane that took
+// it, also when its leader is elsewhere by then; and when that lane is over by its token alone.
+func TestUnlockAfterTheLeaderMoved(t *testing.T) {
+	for name, over := range map[string]bool{"the lane is there": false, "the lane is over": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFleet(t, 3, 0, 1, 2, 0)
+				f.serve = func(_ *peer, a *asked) *wire.Result {
+					if a.req.Op == wire.OpListLocks {
+						return holding(in(1))
+					}
+					return granted(a.req)
+				}
+				c := f.client()
+				f.warm(c)
+				l, err := c.Lock(within(t, 10*time.Second), in(1), TTL(time.Minute), Owner("me"))
+				mustLock(t, l, err)
+				took := f.last(wire.OpAcquire)
+				f.lead(0, 2, 2, 0)
+				f.tell()
+				if over {
+					pass(time.Minute) // it is renewed elsewhere, and nothing goes by the lane
+				}
+				must(t, l.Unlock())
+				a := f.last(wire.OpRelease)
+				switch {
+				case took.node != "n1" || a.req.Owner != "me" || a.req.Token != l.Token():
+					t.Errorf("taken at %s, given back: %+v", took.node, a.req)
+				case over && (a.node != "n2" || a.req.Target != 0):
+					t.Errorf("given back at %s: %+v", a.node, a.req)
+				case !over && (a.node != "n1" || a.req.Target != took.id):
+					t.Errorf("given back at %s: %+v, it was taken by %d", a.node, a.req, took.id)
+				}
+			})
+		})
+	}
+}
+
 // TestUnlockAfterTheSessionWasForgotten: a lock that was lost to an outage for which servers do
 // not remember a session is given back by its token, as no session knows its request any more;
 // but no read whose owner somebody else may be too.
