@@ -180,16 +180,12 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 
 // passOver tells a listener, once of each log, that it may have missed something in it.
 func (h *hub) passOver(l *listener, log uint64) {
-	switch {
-	case slices.Contains(l.past, log):
+	if slices.Contains(l.past, log) {
 		return
-	case l.replays:
-		l.lost = true
-	default:
-		l.forgets(h.gaps)
-		h.tellGap(l, h.cursor())
 	}
 	l.past = append(l.past, log)
+	l.forgets(h.gaps)
+	h.tellGap(l, h.cursor())
 }
 
 // fedFrom says up to which entry there was a log already when this node, which knows nothing of it,

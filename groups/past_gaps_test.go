@@ -15,6 +15,8 @@ func TestOneGapForEachLog(t *testing.T) {
 	if h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e}); len(h.subs.all) != 1 {
 		t.Fatal("it has not subscribed")
 	}
+	missed := 0
+	defer h.tap(func(engine.Event, wire.Position) { t.Error("a tap is told of the past") }, func() { missed++ })()
 	const events = 1000
 	for _, log := range []uint64{firstLogShard, firstLogShard + 1} {
 		h.fedFrom(log, events)
@@ -26,5 +28,8 @@ func TestOneGapForEachLog(t *testing.T) {
 	}
 	if got, gaps := e.heard(); len(got) > 0 || gaps > 2 || gaps == 0 {
 		t.Errorf("%d old events of each of two logs: it is told %d events, and %d times of a gap, want at most 2", events, len(got), gaps)
+	}
+	if missed != 2 {
+		t.Errorf("a tap is told %d times that it missed something, want once of each log", missed)
 	}
 }
