@@ -54,10 +54,10 @@ func (l *shardLog) follow() {
 	l.mu.Unlock()
 }
 
-// withEndings lets each wait that was ended, as far as its caller is concerned, be ended
-// again once it is attached anew. It is called under the lock. One that ended with its connection may
-// have been over in the log, be asked for as if it were new, and granted at once: so the log is told again
-// that the connection to which it ties its lease is gone.
+// withEndings lets each wait that was ended, as far as its caller is concerned, be ended again: once it
+// is attached anew, or in its stead if its caller is gone (unqueue). It is called under the lock. One that
+// ended with its connection may have been over in the log, be asked for as if it were new, and granted at
+// once: so the log is told again that the connection to which it ties its lease is gone.
 func (l *shardLog) withEndings(parts []*part) []*part {
 	out := parts[:0:0]
 	type connection struct {
