@@ -29,6 +29,9 @@ const wholeSub = 1 << 62
 // is says that it is the answer to a part.
 func (a *answered) is(sub uint64) bool { return a.sub&^wholeSub == sub&^wholeSub }
 
+// subOf is the part of a release that is about the paths in a namespace.
+func subOf(ns string) uint64 { return xxh3.HashString(ns)>>2 | 1<<63 }
+
 // ending is how a wait was over, 0 of what did not wait.
 type ending byte
 
