@@ -113,3 +113,6 @@ func (r *entryReader) answered() (a answered) {
 
 // hashBody tells requests under one id apart.
 func hashBody(body []byte) uint32 { return uint32(xxh3.Hash(body)) }
+
+// hashChange does so for policy changes: when one is done, that of what it asked is known, and not its body.
+func hashChange(asked uint64) uint32 { return uint32(asked) }

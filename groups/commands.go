@@ -175,12 +175,18 @@ var staleConnection = wire.Result{Code: wire.Aborted, Message: "the session went
 func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result {
 	var s *session
 	hash := m.hashAsked()
+	if cmd.Req.Op == wire.OpSetPolicy || cmd.Req.Op == wire.OpDeletePolicy {
+		hash = hashChange(engine.HashOf(cmd.Req))
+	}
 	if m.reader.session != nil {
 		var refused wire.Result
 		if s, refused = m.session(c); s == nil {
 			return refused
 		}
-		if !m.system.Waits(cmd.Caller) { // else it joins the change that is under way
+		switch waits := m.system.Waits(cmd.Caller); {
+		case waits && !m.system.Asks(cmd):
+			return usedID(cmd)
+		case !waits: // else it joins the change that is under way
 			if res, ok := m.systemRepeat(cmd, s, hash); ok {
 				return res
 			}
@@ -206,7 +212,7 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 			if s := m.sessions.byID[of.Session]; s != nil {
 				m.sessions.waits(s, m.system.Waiting(s.id), c.Now)
 				m.sessions.changes(s)
-				s.add(answered{id: of.ID, op: d.Op, code: d.Result.Code}, &m.limits)
+				s.add(answered{id: of.ID, hash: hashChange(d.Hash), op: d.Op, code: d.Result.Code}, &m.limits)
 			}
 		}
 		for _, p := range m.node.changes.take(d.ID) {
