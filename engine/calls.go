@@ -23,6 +23,12 @@ func (s *State) callOf(c Caller) uint64 {
 // Awaits says that a request has an open call.
 func (s *State) Awaits(c Caller) bool { return s.callOf(c) != 0 }
 
+// Adrift says that a request has an open call whose connection is gone, and which keeps its place for a grace.
+func (s *State) Adrift(c Caller) bool {
+	seq := s.callOf(c)
+	return seq != 0 && s.waiter(seq).adrift
+}
+
 // openCall notes that a waiter has an open call.
 func (s *State) openCall(c Caller, seq uint64) {
 	of := s.calls[c.Session]

@@ -103,6 +103,13 @@ func (s *System) Waits(c Caller) bool {
 	return slices.ContainsFunc(s.intents, func(i Intent) bool { return i.has(c) })
 }
 
+// Asks says that a command asks for the policy change of its request that is under way, and for nothing else.
+func (s *System) Asks(cmd *Command) bool {
+	return slices.ContainsFunc(s.intents, func(i Intent) bool {
+		return i.has(cmd.Caller) && i.Op == cmd.Req.Op && i.Hash == hashOf(cmd.Req)
+	})
+}
+
 // Waiting is how many policy changes of a session are under way.
 func (s *System) Waiting(id Session) (n int) {
 	for i := range s.intents {

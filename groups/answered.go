@@ -29,6 +29,9 @@ const wholeSub = 1 << 62
 // is says that it is the answer to a part.
 func (a *answered) is(sub uint64) bool { return a.sub&^wholeSub == sub&^wholeSub }
 
+// subOf is the part of a release that is about the paths in a namespace.
+func subOf(ns string) uint64 { return xxh3.HashString(ns)>>2 | 1<<63 }
+
 // ending is how a wait was over, 0 of what did not wait.
 type ending byte
 
@@ -110,3 +113,6 @@ func (r *entryReader) answered() (a answered) {
 
 // hashBody tells requests under one id apart.
 func hashBody(body []byte) uint32 { return uint32(xxh3.Hash(body)) }
+
+// hashChange does so for policy changes: when one is done, that of what it asked is known, and not its body.
+func hashChange(asked uint64) uint32 { return uint32(asked) }

@@ -75,27 +75,27 @@ func (l *shardLog) sendAway(to peerConn, term uint64) bool {
 		l.mu.Unlock()
 		return false
 	}
-	w := &l.drive.writer
-	w.reset()
-	first, n := a.number+1, 0
-	for n < len(l.mu.queue) && !w.full() {
-		p := l.mu.queue[n]
-		w.add(p)
+	first := a.number + 1
+	parts, gone := l.unqueue()
+	for _, p := range parts {
 		a.number++
 		p.number = a.number
 		a.parts[p.number] = p
-		n++
 	}
-	rest := copy(l.mu.queue, l.mu.queue[n:])
-	clear(l.mu.queue[rest:])
-	l.mu.queue = l.mu.queue[:rest]
-	if a.conn == nil {
-		a.lane++
+	if len(parts) > 0 {
+		if a.conn == nil {
+			a.lane++
+		}
+		a.conn, a.term = to, term
 	}
-	a.conn, a.term = to, term
 	lane := a.lane
 	l.mu.Unlock()
+	l.node.settle(gone, &callerGone)
+	if len(parts) == 0 {
+		return false
+	}
 
+	w := &l.drive.writer
 	b := append(w.buf[:0], frameCommands)
 	for _, v := range [...]uint64{l.node.id.Starts, l.node.forwards.seqOf(to), l.shard, term, lane, first} {
 		b = binary.AppendUvarint(b, v)

@@ -47,7 +47,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		return refused
 	}
 	hash := m.hashAsked()
-	if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.stands(s.highest) {
+	if old := m.askedBefore(s); old != nil && old.stands(s.highest) {
 		return m.repeat(c, g, s, old, hash)
 	}
 	if res, ok := g.waiting(c, cmd); ok {
@@ -55,7 +55,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	}
 	if m.told < len(m.out.Answers) && engine.Planted != engine.PlantLateAnswers { // its wait was over, and nobody had come to end it
 		m.answers(c)
-		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil && old.stands(s.highest) {
+		if old := m.askedBefore(s); old != nil && old.stands(s.highest) {
 			return m.repeat(c, g, s, old, hash)
 		}
 	}
@@ -75,6 +75,26 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		m.sessions.waits(s, s.waits+1, c.Now)
 	}
 	return res
+}
+
+// askedBefore is what the command in hand was answered before, nil when that is not known. A release that was
+// one command goes in parts, or the other way round, when its paths have come to several namespaces since, or to
+// one. What was carried out as a whole is done in every part. And with the part for its namespace all of a
+// release is done: a path that has come there since was free then, so what is held on it was taken after that.
+func (m *machine) askedBefore(s *session) *answered {
+	cmd, sub := &m.reader.cmd, m.reader.sub
+	old := s.find(cmd.Caller.ID, sub)
+	if cmd.Req.Op != wire.OpRelease || old != nil && !old.nothing() {
+		return old
+	}
+	twin := uint64(0)
+	if sub == 0 {
+		twin = subOf(cmd.NS)
+	}
+	if other := s.find(cmd.Caller.ID, twin); other != nil && !other.nothing() {
+		return other
+	}
+	return old
 }
 
 // notice carries out the command in hand, which tells an owner of what was done to it, once. It goes
@@ -155,12 +175,18 @@ var staleConnection = wire.Result{Code: wire.Aborted, Message: "the session went
 func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result {
 	var s *session
 	hash := m.hashAsked()
+	if cmd.Req.Op == wire.OpSetPolicy || cmd.Req.Op == wire.OpDeletePolicy {
+		hash = hashChange(engine.HashOf(cmd.Req))
+	}
 	if m.reader.session != nil {
 		var refused wire.Result
 		if s, refused = m.session(c); s == nil {
 			return refused
 		}
-		if !m.system.Waits(cmd.Caller) { // else it joins the change that is under way
+		switch waits := m.system.Waits(cmd.Caller); {
+		case waits && !m.system.Asks(cmd):
+			return usedID(cmd)
+		case !waits: // else it joins the change that is under way
 			if res, ok := m.systemRepeat(cmd, s, hash); ok {
 				return res
 			}
@@ -186,7 +212,7 @@ func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result
 			if s := m.sessions.byID[of.Session]; s != nil {
 				m.sessions.waits(s, m.system.Waiting(s.id), c.Now)
 				m.sessions.changes(s)
-				s.add(answered{id: of.ID, op: d.Op, code: d.Result.Code}, &m.limits)
+				s.add(answered{id: of.ID, hash: hashChange(d.Hash), op: d.Op, code: d.Result.Code}, &m.limits)
 			}
 		}
 		for _, p := range m.node.changes.take(d.ID) {

@@ -78,18 +78,13 @@ func unheard(res *wire.Result) bool {
 
 // detach tells a log that a connection ended, to which leases may be tied.
 func (n *Node) detach(l *shardLog, s *wire.Session) {
-	l.push(n.detaching(l, s))
-	l.start()
-}
-
-// detaching is what tells it.
-func (n *Node) detaching(l *shardLog, s *wire.Session) *part {
 	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpDetach})
 	n.inflight[n.slot(everyGroup)].Add(1)
-	return &part{
-		log: l, done: n.ends(func() { n.detach(l, s) }), group: everyGroup, op: wire.OpDetach, nargs: nargs, body: body,
+	l.push(&part{
+		done: n.ends(func() { n.detach(l, s) }), group: everyGroup, op: wire.OpDetach, nargs: nargs, body: body,
 		session: s, since: n.clock.Mono(), counted: true,
-	}
+	})
+	l.start()
 }
 
 // endWait ends an open call's wait. It goes through the queue of the log that the acquire

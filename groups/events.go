@@ -189,7 +189,7 @@ func (h *hub) passOver(l *listener, log uint64) {
 }
 
 // fedFrom says up to which entry there was a log already when this node, which knows nothing of it,
-// began to be fed.
+// began to be fed, or was given a replica of it.
 func (h *hub) fedFrom(log, index uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -43,8 +43,11 @@ type order struct {
 // take moves the next batch's commands from the queue into a flight, nil when
 // there are none.
 func (l *shardLog) take(own office) *flight {
-	var over []*part
-	defer func() { l.node.bounce(over) }()
+	var over, gone []*part
+	defer func() {
+		l.node.bounce(over)
+		l.node.settle(gone, &callerGone)
+	}()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.suspect {
@@ -53,23 +56,38 @@ func (l *shardLog) take(own office) *flight {
 	if !l.settled(nil, own.term) {
 		return nil
 	}
-	l.drive.writer.reset()
-	n := 0
-	for n < len(l.mu.queue) && !l.drive.writer.full() {
-		l.drive.writer.add(l.mu.queue[n])
-		n++
-	}
-	if n == 0 {
+	f := &flight{office: own, number: l.drive.number + 1}
+	if f.parts, gone = l.unqueue(); len(f.parts) == 0 {
 		return nil
 	}
-	f := &flight{office: own, number: l.drive.number + 1}
-	f.parts = append(f.parts, l.mu.queue[:n]...)
-	rest := copy(l.mu.queue, l.mu.queue[n:])
-	clear(l.mu.queue[rest:])
-	l.mu.queue = l.mu.queue[:rest]
 	l.mu.flights[f.number] = f
 	return f
 }
+
+// unqueue moves as much of the queue as goes into one batch into the writer. A wait whose caller is gone
+// is not written, but the end of it that is queued behind it: if it has left the log's queue already,
+// the log would take it for a new one, and grant it to nobody. It is called under the lock.
+func (l *shardLog) unqueue() (written, gone []*part) {
+	w := &l.drive.writer
+	w.reset()
+	n := 0
+	for n < len(l.mu.queue) && !w.full() {
+		p := l.mu.queue[n]
+		if n++; p.gone.Load() {
+			gone = append(gone, p)
+			continue
+		}
+		w.add(p)
+		written = append(written, p)
+	}
+	rest := copy(l.mu.queue, l.mu.queue[n:])
+	clear(l.mu.queue[rest:])
+	l.mu.queue = l.mu.queue[:rest]
+	return written, gone
+}
+
+// callerGone answers a wait that is not asked for as its connection ended: nobody hears it.
+var callerGone = wire.Result{Code: wire.Cancelled, Message: "the connection ended"}
 
 // giveBack puts the commands of a flight that raft did not get to see back in front of
 // the queue, and takes its number back.

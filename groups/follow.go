@@ -3,8 +3,6 @@ package groups
 import (
 	"cmp"
 	"slices"
-
-	"github.com/pathlockd/pathlockd/engine"
 )
 
 // followed is what run last knew of who leads.
@@ -54,18 +52,10 @@ func (l *shardLog) follow() {
 	l.mu.Unlock()
 }
 
-// withEndings lets each wait that was ended, as far as its caller is concerned, be ended
-// again once it is attached anew. It is called under the lock. One that ended with its connection may
-// have been over in the log, be asked for as if it were new, and granted at once: so the log is told again
-// that the connection to which it ties its lease is gone.
+// withEndings lets each wait that was ended, as far as its caller is concerned, be ended again: once it
+// is attached anew, or in its stead if its caller is gone (unqueue). It is called under the lock.
 func (l *shardLog) withEndings(parts []*part) []*part {
 	out := parts[:0:0]
-	type connection struct {
-		id    engine.Session
-		epoch uint64
-	}
-	told := make(map[connection]bool)
-	var gone []*part
 	for _, p := range parts {
 		out = append(out, p)
 		if !p.waits {
@@ -74,12 +64,9 @@ func (l *shardLog) withEndings(parts []*part) []*part {
 		if over, ok := l.node.waits.ended(p); ok {
 			over.group, over.session = p.group, p.session
 			out = append(out, l.node.ending(over))
-			if c := (connection{p.session.ID, p.session.Epoch}); !over.cancel && p.bound && !told[c] {
-				told[c], gone = true, append(gone, l.node.detaching(l, p.session))
-			}
 		}
 	}
-	return append(out, gone...)
+	return out
 }
 
 // attached takes the open calls of a log that are and that this node would answer out of

@@ -180,9 +180,11 @@ func (n *Node) start() (err error) {
 	}
 	n.loading.Store(int32(len(n.id.Seats)) + 1)
 	for _, shard := range sortedShards(n.id.Seats) {
-		if err := n.startReplica(shard, n.id.Seats[shard], true); err != nil {
+		last, err := n.startReplica(shard, n.id.Seats[shard], true)
+		if err != nil {
 			return err
 		}
+		n.hub.began(shard, last) // nobody has subscribed yet
 	}
 	if err := n.began(); err != nil {
 		return err

@@ -115,10 +115,23 @@ func (n *Node) endOrphans() {
 	f.list = kept
 	f.mu.Unlock()
 	for _, o := range due {
-		if o.l.leads() && o.l.held.Load() == o.term {
+		if o.l.leads() && o.l.held.Load() == o.term && !o.adrift() {
 			n.endOrphan(o)
 		}
 	}
+}
+
+// adrift says that the log knows that the connection of the wait ended: its node does not ask for it any more,
+// and it ends with its grace.
+func (o *orphan) adrift() bool {
+	m := o.l.local.Load()
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.groups[o.group]
+	return g != nil && g.state.Adrift(o.caller)
 }
 
 // endOrphan ends a wait, unless somebody has asked for it. That nobody has is true of this office

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -44,7 +42,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 			i = len(cmds)
 			at[ns] = i
 			cmds = append(cmds, command{
-				group: s.n.groupOf(ns), ns: ns, sub: xxh3.HashString(ns) >> 2,
+				group: s.n.groupOf(ns), ns: ns, sub: subOf(ns),
 				req: &wire.Request{
 					Op: wire.OpRelease, Owner: s.req.Owner, Key: c.key, Token: s.req.Token, Target: s.req.Target,
 				},

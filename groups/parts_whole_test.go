@@ -2,14 +2,31 @@ package groups
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
+
+// part is one, but of a part of a call, about the paths in a namespace.
+func (b *bare) part(a *bareCall, ns string) wire.Result {
+	b.t.Helper()
+	b.now++
+	var w batchWriter
+	w.reset()
+	p := &part{
+		call: &a.Call, log: b.m.driver, op: a.Op, nargs: a.NArgs, body: a.Body, session: a.Session, id: a.ID,
+		nsLen: len(ns), sub: subOf(ns),
+	}
+	w.add(p)
+	b.number++
+	head := batchHead{format: rows.NewestFormat, office: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
+	b.m.driver.mu.flights[b.number] = &flight{office: b.own, number: b.number, parts: []*part{p}}
+	b.entry(bytes.Clone(w.entry(&head)))
+	return a.res[0]
+}
 
 // TestPartsThenWhole: a release of paths in two namespaces is carried out in parts; then one of the namespaces is given up,
 // so that its repeat is one command, under the same id. What was answered to that is remembered beside the parts, by a
@@ -21,25 +38,9 @@ func TestPartsThenWhole(t *testing.T) {
 	var owners [2]string
 	for replica := range owners {
 		b := newBare(t, firstLogShard, defaultLimits())
-		in := func(a *bareCall, sub uint64) wire.Result { // as bare.one, but a part of a call
-			t.Helper()
-			b.now++
-			var w batchWriter
-			w.reset()
-			p := &part{
-				call: &a.Call, log: b.m.driver, op: a.Op, nargs: a.NArgs, body: a.Body, session: a.Session, id: a.ID,
-				nsLen: len(ns), sub: sub,
-			}
-			w.add(p)
-			b.number++
-			head := batchHead{format: rows.NewestFormat, office: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
-			b.m.driver.mu.flights[b.number] = &flight{office: b.own, number: b.number, parts: []*part{p}}
-			b.entry(bytes.Clone(w.entry(&head)))
-			return a.res[0]
-		}
 		b.one(bareAsk(other, 1, write("o", "h:/a/x", time.Hour)))
 		// The first time, in parts (steps.release): this is the one in h:/a.
-		if res := in(bareAsk(s, 7, release("o", "h:/a/x")), xxh3.HashString(ns)>>2|1<<63); res.Code != wire.OK {
+		if res := b.part(bareAsk(s, 7, release("o", "h:/a/x")), ns); res.Code != wire.OK {
 			t.Fatalf("%+v", res)
 		}
 		// Asked again on the next connection, when all is in h:/a.
@@ -61,5 +62,81 @@ func TestPartsThenWhole(t *testing.T) {
 	}
 	if owners[0] != "o" {
 		t.Errorf("the release is carried out anew by a repeat of what was answered: h:/a/x is held by %q", owners[0])
+	}
+}
+
+// TestTakenBetween: a release is carried out as a whole and asked again in parts, or the other way round, as one of its
+// paths is in another namespace by then. What was taken in between is not given away, by a replica that was restarted
+// either.
+func TestTakenBetween(t *testing.T) {
+	const ns = "h:/a"
+	both := *release("o", "h:/a/x")
+	both.Releases = append(both.Releases, wire.ReleaseRequest{Path: "h:/a/b/y"})
+	ways := map[string]func(b *bare, s *wire.Session, first bool) wire.Result{
+		"whole, then parts": func(b *bare, s *wire.Session, first bool) wire.Result {
+			if first {
+				return b.one(bareAsk(s, 7, &both))
+			}
+			return b.part(bareAsk(s, 7, release("o", "h:/a/x")), ns)
+		},
+		"parts, then whole": func(b *bare, s *wire.Session, first bool) wire.Result {
+			if first {
+				return b.part(bareAsk(s, 7, release("o", "h:/a/x")), ns)
+			}
+			return b.one(bareAsk(s, 7, &both))
+		},
+	}
+	for way, ask := range ways {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %v", way, restarted), func(t *testing.T) {
+				b := newBare(t, firstLogShard, defaultLimits())
+				s, other := bareSession(1), bareSession(2)
+				b.one(bareAsk(other, 1, write("o", "h:/a/x", time.Hour)))
+				if res := ask(b, s, true); res.Code != wire.OK {
+					t.Fatalf("%+v", res)
+				}
+				if owner := b.m.view(0).Inspect(ns, "h:/a/x").Owner; owner != "" {
+					t.Fatalf("h:/a/x is held by %q", owner)
+				}
+				if restarted {
+					b.reload()
+				}
+				b.one(bareAsk(other, 2, write("o", "h:/a/x", time.Hour)))
+				for range 2 {
+					s = later(s)
+					if res := ask(b, s, false); res.Code != wire.OK {
+						t.Errorf("the repeat is answered %+v", res)
+					}
+					if restarted {
+						b.reload()
+					}
+					if owner := b.m.view(0).Inspect(ns, "h:/a/x").Owner; owner != "o" {
+						t.Errorf("h:/a/x was taken in between, and is held by %q after the repeat", owner)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestWholeThenParts: a release of two paths in one namespace is one command; then one of them is made a namespace of
+// its own, so that the repeat goes in parts. The part for the path that stays gives nothing away that was taken since.
+func TestWholeThenParts(t *testing.T) { onBoth(t, testWholeThenParts) }
+
+func testWholeThenParts(t *testing.T, r *rig) {
+	c, other := r.session(), r.session()
+	other.must(write("o", "h:/a/x", time.Hour))
+	id, rel := r.next.Add(1), release("o", "h:/a/x")
+	rel.Releases = append(rel.Releases, wire.ReleaseRequest{Path: "h:/a/b/y"})
+	if res := c.start(id, rel).get(t, "the release"); res.Code != wire.OK {
+		t.Fatalf("%+v", res)
+	}
+	// Its answer is lost with the connection.
+	other.must(setPolicy("h:/a/b", wire.RecursiveRW))
+	other.must(write("o", "h:/a/x", time.Hour))
+	c.session = later(c.session)
+	res := c.start(id, rel).get(t, "the repeat")
+	if owner := other.inspect("h:/a/x").Owner; owner != "o" {
+		t.Errorf("the repeat (answered %v %q) gives h:/a/x away: it is held by %q", res.Code, res.Message, owner)
 	}
 }

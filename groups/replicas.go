@@ -44,42 +44,42 @@ func (n *Node) hosted() []*machine {
 }
 
 // startReplica starts this node's replica of a log; the node's own start waits for
-// those that are awaited.
-func (n *Node) startReplica(shard uint64, s seat, awaited bool) error {
+// those that are awaited. It answers how far the log reaches here: some of that raft may have got since it
+// was started.
+func (n *Node) startReplica(shard uint64, s seat, awaited bool) (last uint64, err error) {
 	l, m := n.logs[shard], newMachine(n, shard, s.Replica)
 	m.driver, m.awaited = l, awaited
 	m.voting.Store(!s.Joined || s.Voter)
 	l.local.Store(m)
 	if err := l.raft.start(s, m); err != nil {
 		l.local.Store(nil)
-		return err
+		return 0, err
 	}
 	_, last, members, err := l.raft.bounds()
 	if err != nil {
-		return fmt.Errorf("look at log %d: %w", shard, err)
+		return 0, fmt.Errorf("look at log %d: %w", shard, err)
 	}
 	if _, voter := members.Nodes[s.Replica]; voter && s.Joined && !s.Voter {
 		return n.startVoter(shard, s, m)
 	}
-	n.hub.began(shard, last)
-	return nil
+	return last, nil
 }
 
 // startVoter starts a replica anew that was taken for a learner: the node ended between
 // a snapshot and taking note of what it says.
-func (n *Node) startVoter(shard uint64, s seat, learner *machine) error {
+func (n *Node) startVoter(shard uint64, s seat, learner *machine) (last uint64, err error) {
 	if err := n.logs[shard].raft.stop(s.Replica); err != nil {
-		return fmt.Errorf("stop log %d: %w", shard, err)
+		return 0, fmt.Errorf("stop log %d: %w", shard, err)
 	}
 	select {
 	case <-learner.closed:
 	case <-time.After(offload):
-		return fmt.Errorf("log %d did not stop within %v", shard, offload)
+		return 0, fmt.Errorf("log %d did not stop within %v", shard, offload)
 	}
 	s.Voter = true
 	n.id.Seats[shard] = s
 	if err := n.id.save(n.cfg.DataDir); err != nil {
-		return err
+		return 0, err
 	}
 	return n.startReplica(shard, s, learner.awaited && !learner.loaded.Load())
 }
@@ -138,7 +138,7 @@ func (n *Node) addReplica(shard, replica uint64) error {
 	case n.draining.Load():
 		return nil
 	case ok && s.Replica == replica && n.logs[shard].local.Load() == nil:
-		return n.startReplica(shard, s, false)
+		return n.joins(shard, s)
 	case ok || replica <= n.id.Dropped[shard]:
 		return nil
 	}
@@ -152,7 +152,17 @@ func (n *Node) addReplica(shard, replica uint64) error {
 		return err
 	}
 	n.log.Info("starting a replica", "log", shard, "replica", replica)
-	return n.startReplica(shard, s, false)
+	return n.joins(shard, s)
+}
+
+// joins starts a replica in the middle of the node's run. Somebody may have subscribed before: he is told of all that
+// comes after what this node was fed by then, or, if it was not fed, that he missed what is there.
+func (n *Node) joins(shard uint64, s seat) error {
+	last, err := n.startReplica(shard, s, false)
+	if err == nil {
+		n.hub.fedFrom(shard, last)
+	}
+	return err
 }
 
 // dropReplica stops and deletes this node's replica of a log, which is no member of it

@@ -57,6 +57,9 @@ func (w *openWaits) add(p *part) (was *part, ok bool) {
 	if was != nil && was.session.Epoch > p.session.Epoch {
 		return was, false
 	}
+	if was != nil && was.from == nil && was.session.Epoch < p.session.Epoch {
+		was.gone.Store(true)
+	}
 	w.asked++
 	p.asked = w.asked
 	of[c.ID] = openWait{part: p}
@@ -112,6 +115,9 @@ func (w *openWaits) note(c engine.Caller, grace uint64, cancel bool) wait {
 	p := w.calls[c.Session][c.ID].part
 	over := p.wait()
 	over.grace, over.cancel = grace, cancel
+	if !cancel {
+		p.gone.Store(true)
+	}
 	w.calls[c.Session][c.ID] = openWait{part: p, over: &over}
 	return over
 }

@@ -1,0 +1,61 @@
+package groups
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// joinerRaft is the raft of a replica that joins a log at work: by the time that start returns entries come, and so its
+// log reaches as far as the leader has sent.
+type joinerRaft struct {
+	raftLog
+	last uint64
+}
+
+func (*joinerRaft) start(seat, *machine) error { return nil }
+
+func (j *joinerRaft) bounds() (first, last uint64, m membership, err error) {
+	return 1, j.last, m, nil
+}
+
+// TestJoinerHearsOfNewEntries: a node is given a replica of a log in the middle of its run. Events of entries that raft
+// got before it was looked how far the log reaches are told to who subscribed before, as their feed has not told them;
+// or else, if there was none, that something was missed.
+func TestJoinerHearsOfNewEntries(t *testing.T) {
+	const shard = firstLogShard
+	for fed, want := range map[uint64]struct {
+		got  []string
+		gaps int
+	}{
+		120: {[]string{"GRANT h:/a/x 0", "GRANT h:/a/y 0"}, 0},
+		0:   {[]string{"GRANT h:/a/y 0"}, 1},
+	} {
+		b := newBare(t, shard, defaultLimits())
+		n := b.n
+		l := b.m.driver
+		l.raft = &joinerRaft{last: 121}
+		n.logs = map[uint64]*shardLog{shard: l}
+		n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
+		granted := func(path string) []engine.Event {
+			return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
+		}
+		for index := uint64(1); index <= fed; index++ {
+			n.hub.publish(shard, index, nil)
+		}
+		e := new(ear)
+		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.addReplica(shard, 2); err != nil {
+			t.Fatal(err)
+		}
+		n.hub.publish(shard, 121, granted("h:/a/x")) // was on its way to the replica already
+		n.hub.publish(shard, 122, granted("h:/a/y"))
+		if got, gaps := e.heard(); !slices.Equal(got, want.got) || gaps != want.gaps {
+			t.Errorf("fed up to %d, a subscriber is told %q and of %d gaps, want %q and %d", fed, got, gaps, want.got, want.gaps)
+		}
+	}
+}
