@@ -1,0 +1,72 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/loop"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestAdv11APermitWithATokenIsGivenBackTwice: as TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain, but of a permit that was taken with
+// Token. giveBack.again takes every path in mode Write for one that has a token, and sends the release again by it, but a server lets a
+// permit go whatever token a release names: the permit that another client of the owner took since goes, a stranger gets it, and both
+// believe in it (0022: "Reads and permits have no token: of an owner that a program names they are not released a second time when nobody
+// knows whether they were").
+func TestAdv11APermitWithATokenIsGivenBackTwice(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, patience)
+	addr := server(t)
+	short, err := loop.New(shared.n.node, loop.Options{ // remembers sessions for a second
+		NodeID: shared.n.node.NodeID(), ClusterID: shared.n.node.ClusterID(), RepeatMillis: 1000,
+	})
+	must(t, err)
+	t.Cleanup(func() { short.Close() })
+	at, err := short.Listen("tcp", freeAddr(t))
+	must(t, err)
+
+	way := new(lossyLine)
+	var down atomic.Bool
+	c := dial(t, at.String(), WithGrace(time.Hour), WithOneConnection(), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if down.Load() {
+			return nil, errors.New("there is no way")
+		}
+		return way.dial(ctx, network, addr)
+	}))
+	mate, stranger := dial(t, addr, WithGrace(time.Hour)), dial(t, addr)
+	p, me := path(t, "/a/p"), t.Name()
+	must(t, stranger.SetNamespacePolicy(ctx, path(t, "/a"), wire.Semaphore, ""))
+	holders := func() int {
+		i, err := stranger.InspectPath(ctx, p)
+		must(t, err)
+		return len(i.SemaphoreOwners)
+	}
+	mine, err := c.TrySemaphore(ctx, p, 1, Owner(me), TTL(time.Hour), Token(7))
+	mustLock(t, mine, err)
+
+	way.held.Lock()
+	down.Store(true)
+	freed := make(chan error, 1)
+	go func() { freed <- mine.UnlockContext(ctx) }()
+	eventually(t, "the release", func() bool { return holders() == 0 })
+	way.cut() // its answer is lost
+	way.held.Unlock()
+	later, err := mate.TrySemaphore(ctx, p, 1, Owner(me), TTL(time.Hour))
+	mustLock(t, later, err)
+	time.Sleep(2 * time.Second) // the session is forgotten
+	down.Store(false)
+
+	<-freed
+	for end := time.Now().Add(3 * watchAfter); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if theirs, err := stranger.TrySemaphore(ctx, p, 1); err == nil {
+			must(t, later.Err())
+			t.Fatalf("%s has the one permit of %s, and the other client's later lock is sure for %v more", theirs.Owner(), p,
+				time.Until(later.Deadline()).Round(time.Second))
+		}
+	}
+	must(t, later.Err())
+}
