@@ -158,9 +158,7 @@ func bareSession(n int) *wire.Session {
 
 // later is the session on its next connection.
 func later(s *wire.Session) *wire.Session {
-	next := *s
-	next.Epoch++
-	return &next
+	return &wire.Session{ID: s.ID, Epoch: s.Epoch + 1, First: s.First, Window: s.Window, Meta: s.Meta, Redirect: s.Redirect}
 }
 
 // session is what the machine remembers of one.

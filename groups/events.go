@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -189,11 +190,28 @@ func (h *hub) passOver(l *listener, log uint64) {
 }
 
 // fedFrom says up to which entry there was a log already when this node, which knows nothing of it,
-// began to be fed, or was given a replica of it.
+// began to be fed.
 func (h *hub) fedFrom(log, index uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s := h.stream(log); s.at.Index == 0 && s.past == 0 {
+		s.past = index
+	}
+}
+
+// joins is called when this node is about to be given a replica of a log. If it was told nothing of that
+// yet, all that comes is the past, until since says up to which entry there was a log then.
+func (h *hub) joins(log uint64) (since func(index uint64)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stream(log)
+	if s.at.Index != 0 || s.past != 0 {
+		return func(uint64) {}
+	}
+	s.past = math.MaxUint64
+	return func(index uint64) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		s.past = index
 	}
 }

@@ -66,14 +66,19 @@ func (l *shardLog) take(own office) *flight {
 
 // unqueue moves as much of the queue as goes into one batch into the writer. A wait whose caller is gone
 // is not written, but the end of it that is queued behind it: if it has left the log's queue already,
-// the log would take it for a new one, and grant it to nobody. It is called under the lock.
+// the log would take it for a new one, and grant it to nobody. Nor is what its connection asked behind it. It
+// is called under the lock.
 func (l *shardLog) unqueue() (written, gone []*part) {
 	w := &l.drive.writer
 	w.reset()
 	n := 0
 	for n < len(l.mu.queue) && !w.full() {
 		p := l.mu.queue[n]
-		if n++; p.gone.Load() {
+		n++
+		if p.gone.Load() && p.line != nil {
+			p.line.cuts(p.came)
+		}
+		if p.gone.Load() || p.behindCut() {
 			gone = append(gone, p)
 			continue
 		}
@@ -86,7 +91,7 @@ func (l *shardLog) unqueue() (written, gone []*part) {
 	return written, gone
 }
 
-// callerGone answers a wait that is not asked for as its connection ended: nobody hears it.
+// callerGone answers what is not proposed as its connection ended: nobody hears it.
 var callerGone = wire.Result{Code: wire.Cancelled, Message: "the connection ended"}
 
 // giveBack puts the commands of a flight that raft did not get to see back in front of

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -46,6 +47,30 @@ type line struct {
 	resumed map[uint64]bool // logs that know of the connection (resume.go)
 	left    chan struct{}   // closed when an acquire may be gone, or over is set; nil: nobody waits (ties.go)
 	over    bool            // the connection ended: nothing of it is sent on its way any more, but releases
+
+	// cut is when (part.came) the first acquire came that was dropped as the connection ended, 0 when none was.
+	// Nothing behind it is sent on its way: a release would find nothing, and be done before when the client asks
+	// both again, while the acquire is new.
+	cut atomic.Uint64
+}
+
+// cuts notes that an acquire of a connection that ended is dropped.
+func (ln *line) cuts(came uint64) {
+	for {
+		old := ln.cut.Load()
+		if old != 0 && old <= came || ln.cut.CompareAndSwap(old, came) {
+			return
+		}
+	}
+}
+
+// behindCut says that a part came behind such an acquire.
+func (p *part) behindCut() bool {
+	if p.line == nil {
+		return false
+	}
+	cut := p.line.cut.Load()
+	return cut != 0 && p.came > cut
 }
 
 // lineOf answers the line of a connection.
@@ -104,7 +129,7 @@ func (n *Node) inLine(c *wire.Call, since time.Duration, logs *touched) (ok bool
 	ln := lineOf(c.Session)
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	if ln.stops(c.Op) {
+	if ln.stops(c.Op, ln.came+1) {
 		return true, connectionOver.Err()
 	}
 	r := ln.look(n.routes.Load())
@@ -232,7 +257,7 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 		*res = cancelledInMove(p)
 		return false
 	}
-	if ln.stops(p.op) {
+	if ln.stops(p.op, p.came) {
 		*res = connectionOver
 		return false
 	}
@@ -295,9 +320,16 @@ var connectionOver = wire.Result{Code: wire.Cancelled, Message: "the connection 
 
 // stops says that a request of a connection that ended is not sent on its way: whatever it took
 // would come after the end of the connection, which nobody tells again. It is called under the
-// lock, and the end is told after that (Node.Closed).
-func (ln *line) stops(op wire.Op) bool {
-	return ln.over && op != wire.OpRelease && engine.Planted != engine.PlantLateBound
+// lock, and the end is told after that (Node.Closed). Releases are, unless an acquire before them was not.
+func (ln *line) stops(op wire.Op, came uint64) bool {
+	if !ln.over || engine.Planted == engine.PlantLateBound {
+		return false
+	}
+	if op == wire.OpAcquire {
+		ln.cuts(came)
+	}
+	cut := ln.cut.Load()
+	return op != wire.OpRelease || cut != 0 && came > cut
 }
 
 // end notes that the connection ended.
@@ -369,7 +401,7 @@ func (ln *line) behind(p *part, r *wire.Routes) bool {
 
 // sendOn sends a call on its way that was held back. It is called under the lock.
 func (n *Node) sendOn(ln *line, p *part, r *wire.Routes, logs *touched) *wire.Error {
-	if ln.stops(p.op) {
+	if ln.stops(p.op, p.came) {
 		return connectionOver.Err()
 	}
 	c, since := p.call, p.since

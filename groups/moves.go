@@ -215,7 +215,7 @@ func answerAll(parts []*part, res *wire.Result) {
 }
 
 // closedHeld ends what a session has held back that was asked on a connection that is gone, or
-// on one before it. Releases go on their way.
+// on one before it. Releases go on their way, but those behind an acquire that is ended so.
 func (n *Node) closedHeld(s *wire.Session) {
 	if n.moves.count.Load() == 0 {
 		return
@@ -225,7 +225,13 @@ func (n *Node) closedHeld(s *wire.Session) {
 	n.moves.mu.Unlock()
 	for _, ln := range lines {
 		answerAll(ln.take(n, func(p *part) bool {
-			return p.op != wire.OpRelease && p.session.ID == s.ID && p.session.Epoch <= s.Epoch
+			if p.session.ID != s.ID || p.session.Epoch > s.Epoch || p.op == wire.OpRelease && !p.behindCut() {
+				return false
+			}
+			if p.op == wire.OpAcquire {
+				ln.cuts(p.came)
+			}
+			return true
 		}), &connectionOver)
 	}
 }

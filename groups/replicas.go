@@ -158,10 +158,9 @@ func (n *Node) addReplica(shard, replica uint64) error {
 // joins starts a replica in the middle of the node's run. Somebody may have subscribed before: he is told of all that
 // comes after what this node was fed by then, or, if it was not fed, that he missed what is there.
 func (n *Node) joins(shard uint64, s seat) error {
+	since := n.hub.joins(shard)
 	last, err := n.startReplica(shard, s, false)
-	if err == nil {
-		n.hub.fedFrom(shard, last)
-	}
+	since(last) // 0 if it was not started
 	return err
 }
 

@@ -194,7 +194,7 @@ func (s *steps) push(parts []*part, logs *touched) {
 		ln := lineOf(s.c.Session)
 		ln.mu.Lock()
 		defer ln.mu.Unlock()
-		if ln.stops(s.c.Op) {
+		if ln.stops(s.c.Op, ln.came+1) {
 			s.n.settle(parts, &connectionOver)
 			return
 		}

@@ -36,7 +36,8 @@ type call struct {
 	asked    time.Duration // when it was sent last, if it waits
 	frame    []byte        // encoded, with room for the id
 	to       receiver
-	gate     *gate // to be left when nothing of it is under way any more
+	gate     *gate     // to be left when nothing of it is under way any more
+	back     *giveBack // what a release gives back; nil: it is the program's own
 
 	// Where it goes by.
 	repeats bool      // its caller may ask it again under its id

@@ -242,13 +242,13 @@ func (k *keeper) over(lk *Lock) bool {
 }
 
 // drop ends the keeping of a lock, and of those that go with it. What is left to do then is the
-// caller's.
-func (k *keeper) drop(lk *Lock) (todo chores) {
+// caller's. Of one that is lost it answers why.
+func (k *keeper) drop(lk *Lock) (todo chores, fate *LostError) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := lk.lease
 	if l == nil { // it is lost: what it gives back is no other lock's
-		return todo
+		return todo, lk.fate
 	}
 	k.cross(lk)
 	l.part(lk)
@@ -256,7 +256,7 @@ func (k *keeper) drop(lk *Lock) (todo chores) {
 	if len(l.locks) == 0 {
 		l.forget(&todo)
 	}
-	return todo
+	return todo, nil
 }
 
 // succeeded says that a later lock of its owner has one of a lock's paths, or may have.

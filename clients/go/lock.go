@@ -227,8 +227,14 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	g := l.c.gates.close(l.owner) // what its owner asks for from here on comes behind the release
-	todo := l.c.keeper.drop(l)
+	todo, fate := l.c.keeper.drop(l)
 	todo.do(l.c)
+	if lost == nil && fate != nil { // just now
+		lost = fate
+		l.mu.Lock()
+		l.mu.err = fate
+		l.mu.Unlock()
+	}
 	l.mu.freeErr = l.free(ctx, lost, g)
 	close(l.mu.freed)
 	return l.mu.freeErr
@@ -251,7 +257,10 @@ func (l *Lock) free(ctx context.Context, lost error, g *gate) error {
 // raises that, by the request that took it as well, for as long as its session lasts.
 func (l *Lock) giveBack() *giveBack {
 	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token, alone: l.alone}
-	if l.alone || l.token == 0 {
+	if slices.ContainsFunc(l.paths, func(p Path) bool { return p.Permits > 0 }) {
+		b.token = 0 // permits go under any
+	}
+	if l.alone || b.token == 0 {
 		return b
 	}
 	both := *b

@@ -43,13 +43,16 @@ func (b *giveBack) again(unsent bool) *giveBack {
 	if b.by != 0 {
 		next = b.other
 	}
-	if next == nil || next.alone || unsent {
-		return next
+	if next == nil {
+		return nil
 	}
 	rest := *next
-	rest.paths = slices.DeleteFunc(slices.Clone(next.paths), func(p wire.ReleaseRequest) bool {
-		return next.token == 0 || p.Mode == wire.ModeRead
-	})
+	rest.paths = slices.Clone(b.paths) // what is left of them
+	if !next.alone && !unsent {
+		rest.paths = slices.DeleteFunc(rest.paths, func(p wire.ReleaseRequest) bool {
+			return next.token == 0 || p.Mode == wire.ModeRead
+		})
+	}
 	if len(rest.paths) == 0 {
 		return nil
 	}
@@ -68,7 +71,14 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 	unknown := errors.Is(err, ErrOutcomeUnknown)
 	switch {
 	case one.must && (unknown || codeOf(err) == wire.Unavailable):
-		rest := &giveBack{owner: req.Owner, paths: slices.Clone(req.Releases), token: req.Token, by: req.Target, in: one.session, as: one.as}
+		rest := one.back
+		if unknown || one.resent {
+			rest = rest.again(errors.Is(err, errRetired))
+		}
+		if rest == nil {
+			one.gate.leave()
+			return
+		}
 		c.releaseLater(rest, one.gate)
 	case one.undo && (err == nil && ans.result.Status == wire.StatusOK || one.unknown(err)): // granted, or nobody knows
 		c.releaseLater(c.undoing(one, req), one.gate)
@@ -128,6 +138,9 @@ func (c *Client) release(ctx context.Context, b *giveBack, later bool, g *gate) 
 		w := newWaiter(c)
 		w.must = later // it is sent, and sent again, even if ctx ends
 		w.gate = g.enter()
+		some := *b
+		some.paths = slices.Clip(b.paths[:n])
+		w.back = &some
 		if planted == plantLateRelease {
 			b.by, b.token = 0, 0
 		}

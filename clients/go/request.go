@@ -89,6 +89,7 @@ type waiter struct {
 	in                          *session      // that it is to go by; nil: any
 	as                          sessionID     // what that is to be called
 	gate                        *gate         // to be left once nothing of it is under way
+	back                        *giveBack     // what a release gives back
 	inQueue                     time.Duration // how long a waiting acquire may be in the queue
 	ans                         *answer
 	err                         error
@@ -173,7 +174,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 	w.call = newCall(w)
 	w.call.set(req)
 	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
-	w.call.undo, w.call.must = w.undo || w.call.waits, w.must
+	w.call.undo, w.call.must, w.call.back = w.undo || w.call.waits, w.must, w.back
 	if w.in != nil {
 		w.call.session, w.call.fixed, w.call.as = w.in, true, w.as
 	}

@@ -11,12 +11,9 @@ import (
 	"github.com/pathlockd/pathlockd/loop"
 )
 
-// TestAdv11AnUnlockThatGaveUpLeavesThePathLocked: Unlock of a held lock whose owner the program names does not reach the server in its
-// time (5 s), and before the release in the background does, the session that took the lock is forgotten. What orphaned goes on with has
-// lost giveBack.other, so it does not fall back to the token, and nothing is ever sent: the path stays locked for its TTL, though the
-// client is connected and the lock was never lost (UnlockContext: "The release is sent in any case, also if ctx has ended before";
-// lock.go giveBack: by request "for as long as its session lasts", then by token).
-func TestAdv11AnUnlockThatGaveUpLeavesThePathLocked(t *testing.T) {
+// TestAnUnlockThatGaveUpGoesOn: Unlock of a held lock whose owner the program names does not reach the server in its time, and before
+// the release in the background does, the session that took the lock is forgotten. It goes by the token then.
+func TestAnUnlockThatGaveUpGoesOn(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
 	addr := server(t)

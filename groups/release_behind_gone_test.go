@@ -7,13 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAdv11ReleaseOvertakes: a client sends a waiting acquire of a free path and then, on the same connection, its release, and the
-// connection breaks before either is proposed. The acquire is taken out of the queue as its caller is gone (shardLog.unqueue), the
-// release is not, and finds nothing; so when the client asks both again in their order, the acquire is new and is granted, and the
-// release is "done before": the lock that its client was told to have released (OK) stays for all of its TTL. PROTOCOL.md,
-// Order: acquires and releases of one namespace "are carried out in the order they were sent"; section 3: "answers the rest
-// as it did before".
-func TestAdv11ReleaseOvertakes(t *testing.T) {
+// TestReleaseBehindAGoneWait: a client sends a waiting acquire of a free path and then, on the same connection, its release, and the
+// connection breaks before either is proposed. The acquire is not proposed any more, and so the release behind it is not: asked
+// again, in order, both are carried out.
+func TestReleaseBehindAGoneWait(t *testing.T) {
 	const path = "h:/a/x"
 	r := newRig(t, nil)
 	c, other := r.session(), r.session()

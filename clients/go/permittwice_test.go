@@ -12,12 +12,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAdv11APermitWithATokenIsGivenBackTwice: as TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain, but of a permit that was taken with
-// Token. giveBack.again takes every path in mode Write for one that has a token, and sends the release again by it, but a server lets a
-// permit go whatever token a release names: the permit that another client of the owner took since goes, a stranger gets it, and both
-// believe in it (0022: "Reads and permits have no token: of an owner that a program names they are not released a second time when nobody
-// knows whether they were").
-func TestAdv11APermitWithATokenIsGivenBackTwice(t *testing.T) {
+// TestAPermitWithATokenIsNotGivenBackTwice: as TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain, but of a permit that was taken with
+// Token. A server lets a permit go whatever token a release names, so that does not tell it from a later one.
+func TestAPermitWithATokenIsNotGivenBackTwice(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
 	addr := server(t)

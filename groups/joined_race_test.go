@@ -8,27 +8,24 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// adv11Joiner is the raft of a replica that joins: it applies its first entry before start returns, as its own goroutines may.
-type adv11Joiner struct {
+// hastyRaft is the raft of a replica that joins: it applies its first entry before start returns, as its own goroutines may.
+type hastyRaft struct {
 	joinerRaft
 	applies func()
 }
 
-func (j *adv11Joiner) start(seat, *machine) error {
+func (j *hastyRaft) start(seat, *machine) error {
 	j.applies()
 	return nil
 }
 
-// TestAdv11AppliedBeforeBounds: a node that was not fed a log is given a replica of it in the middle of its run, and the replica applies an
-// entry between raft's start and Node.joins. hub.fedFrom then does nothing (the stream is not at 0 any more), so everything that the log had
-// before is told to who subscribed without a cursor as if it happened now, and of what may have been missed he is told no gap (it is the
-// same as TestJoinerHearsOfNewEntries with no feed, where the past is withheld with a gap). PROTOCOL.md, subscribe: "delivers the owner's
-// events from now on".
-func TestAdv11AppliedBeforeBounds(t *testing.T) {
+// TestJoinerAppliesAtOnce: a node that was not fed a log is given a replica of it in the middle of its run, which applies an entry
+// before it was looked how far the log reaches. What the log had before is the past all the same: who subscribed is told of a gap.
+func TestJoinerAppliesAtOnce(t *testing.T) {
 	const shard = firstLogShard
 	b := newBare(t, shard, defaultLimits())
 	n, l := b.n, b.m.driver
-	l.raft = &adv11Joiner{joinerRaft{last: 121}, func() { n.hub.publish(shard, 1, nil) }}
+	l.raft = &hastyRaft{joinerRaft{last: 121}, func() { n.hub.publish(shard, 1, nil) }}
 	n.logs = map[uint64]*shardLog{shard: l}
 	n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
 	e := new(ear)
