@@ -399,7 +399,7 @@ func (s *State) let(l *lease, key string, mode wire.Mode) {
 	}
 }
 
-// release gives paths of one namespace back (meant).
+// release gives paths of one namespace back.
 func (s *State) release(cmd *Command) wire.Result {
 	req := cmd.Req
 	by := uint64(0)
@@ -419,7 +419,7 @@ func (s *State) release(cmd *Command) wire.Result {
 	for i := range req.Releases {
 		s.key = appendKey(s.key[:0], cmd.NS, req.Releases[i].Path)
 		w := want{key: view(s.key), mode: req.Releases[i].Mode}
-		if s.meant(l, &w, req.Token, by) {
+		if s.forgo(l, &w, req.Token, by) {
 			s.let(l, w.key, w.mode)
 		}
 	}
@@ -429,10 +429,10 @@ func (s *State) release(cmd *Command) wire.Result {
 	return wire.Result{}
 }
 
-// meant says that a hold goes by a release. If that names a token, a hold of that goes; reads and permits
-// have none, and go. If it names a request, by, one goes that no other relies on any more: of those it is
-// taken in any case. If it names both either does.
-func (s *State) meant(l *lease, w *want, token int64, by uint64) bool {
+// forgo does what a release asks of a hold, and says whether that goes. If the release names a token, a hold of
+// that goes; reads and permits have none, and go. If it names a request, by, that is taken from those that rely
+// on the hold, which goes when it was the last. If it names both either does.
+func (s *State) forgo(l *lease, w *want, token int64, by uint64) bool {
 	if token <= 0 && by == 0 {
 		return true
 	}

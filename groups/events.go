@@ -191,13 +191,7 @@ func (h *hub) passOver(l *listener, log uint64) {
 
 // fedFrom says up to which entry there was a log already when this node, which knows nothing of it,
 // began to be fed.
-func (h *hub) fedFrom(log, index uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s := h.stream(log); s.at.Index == 0 && s.past == 0 {
-		s.past = index
-	}
-}
+func (h *hub) fedFrom(log, index uint64) { h.joins(log)(index) }
 
 // joins is called when this node is about to be given a replica of a log. If it was told nothing of that
 // yet, all that comes is the past, until since says up to which entry there was a log then.

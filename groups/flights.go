@@ -74,11 +74,7 @@ func (l *shardLog) unqueue() (written, gone []*part) {
 	n := 0
 	for n < len(l.mu.queue) && !w.full() {
 		p := l.mu.queue[n]
-		n++
-		if p.gone.Load() && p.line != nil {
-			p.line.cuts(p.came)
-		}
-		if p.gone.Load() || p.behindCut() {
+		if n++; p.cutOff() {
 			gone = append(gone, p)
 			continue
 		}
@@ -89,6 +85,19 @@ func (l *shardLog) unqueue() (written, gone []*part) {
 	clear(l.mu.queue[rest:])
 	l.mu.queue = l.mu.queue[:rest]
 	return written, gone
+}
+
+// cutOff says that a part is not proposed: the connection of its caller is gone, and it is a wait, or came behind one.
+func (p *part) cutOff() bool {
+	gone := p.gone.Load()
+	switch {
+	case p.line == nil:
+	case gone:
+		p.line.cuts(p.came)
+	default:
+		return p.line.behindCut(p.came)
+	}
+	return gone
 }
 
 // callerGone answers what is not proposed as its connection ended: nobody hears it.

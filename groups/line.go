@@ -64,13 +64,10 @@ func (ln *line) cuts(came uint64) {
 	}
 }
 
-// behindCut says that a part came behind such an acquire.
-func (p *part) behindCut() bool {
-	if p.line == nil {
-		return false
-	}
-	cut := p.line.cut.Load()
-	return cut != 0 && p.came > cut
+// behindCut says that something came behind such an acquire.
+func (ln *line) behindCut(came uint64) bool {
+	cut := ln.cut.Load()
+	return cut != 0 && came > cut
 }
 
 // lineOf answers the line of a connection.
@@ -328,8 +325,7 @@ func (ln *line) stops(op wire.Op, came uint64) bool {
 	if op == wire.OpAcquire {
 		ln.cuts(came)
 	}
-	cut := ln.cut.Load()
-	return op != wire.OpRelease || cut != 0 && came > cut
+	return op != wire.OpRelease || ln.behindCut(came)
 }
 
 // end notes that the connection ended.

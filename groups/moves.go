@@ -225,7 +225,7 @@ func (n *Node) closedHeld(s *wire.Session) {
 	n.moves.mu.Unlock()
 	for _, ln := range lines {
 		answerAll(ln.take(n, func(p *part) bool {
-			if p.session.ID != s.ID || p.session.Epoch > s.Epoch || p.op == wire.OpRelease && !p.behindCut() {
+			if p.session.ID != s.ID || p.session.Epoch > s.Epoch || p.op == wire.OpRelease && !ln.behindCut(p.came) {
 				return false
 			}
 			if p.op == wire.OpAcquire {

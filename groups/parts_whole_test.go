@@ -28,8 +28,8 @@ func (b *bare) part(a *bareCall, ns string) wire.Result {
 	return a.res[0]
 }
 
-// TestPartsThenWhole: a release of paths in two namespaces is carried out in parts; then one of the namespaces is given up,
-// so that its repeat is one command, under the same id. What was answered to that is remembered beside the parts, by a
+// TestPartsThenWhole: of a release of paths in two namespaces one part is carried out; then its namespace is given up, so
+// that the repeat is one command, under the same id. What was answered to that is remembered beside the parts, by a
 // replica that was restarted too: the next repeat takes away nothing that was taken since.
 func TestPartsThenWhole(t *testing.T) {
 	const ns = "h:/a"
@@ -39,8 +39,8 @@ func TestPartsThenWhole(t *testing.T) {
 	for replica := range owners {
 		b := newBare(t, firstLogShard, defaultLimits())
 		b.one(bareAsk(other, 1, write("o", "h:/a/x", time.Hour)))
-		// The first time, in parts (steps.release): this is the one in h:/a.
-		if res := b.part(bareAsk(s, 7, release("o", "h:/a/x")), ns); res.Code != wire.OK {
+		// The first time, in parts (steps.release): this is the one in h:/a/b; that in h:/a came to nothing.
+		if res := b.part(bareAsk(s, 7, release("o", "h:/a/b/y")), "h:/a/b"); res.Code != wire.OK {
 			t.Fatalf("%+v", res)
 		}
 		// Asked again on the next connection, when all is in h:/a.

@@ -323,7 +323,6 @@ func (l *lease) gone(reason wire.Reason, todo *chores) {
 	for _, lk := range earlier {
 		lk.ends(&LostError{Path: lk.paths[0].Path, Cause: ErrExpired, Reason: reason}, todo)
 	}
-	l.looked, l.known = max(l.looked, l.askedAll), max(l.known, l.askedAll)
 	l.part(earlier...)
 	l.sure, l.renewAt = l.fresh, l.k.c.now()
 	l.suspect()

@@ -2,7 +2,6 @@ package pathlockd
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -218,32 +217,25 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 		}
 	}
 	l.mu.state, l.mu.freed = lockUnlocked, make(chan struct{})
-	lost := l.mu.err
-	if lost == nil {
-		l.mu.err = ErrUnlocked
-		if l.mu.cancel != nil {
-			l.mu.cancel(ErrUnlocked)
-		}
+	g := l.c.gates.close(l.owner) // what its owner asks for from here on comes behind the release
+	todo, lost := l.c.keeper.drop(l)
+	if l.mu.err = ErrUnlocked; lost != nil {
+		l.mu.err = lost
+	}
+	if l.mu.cancel != nil {
+		l.mu.cancel(l.mu.err)
 	}
 	l.mu.Unlock()
-	g := l.c.gates.close(l.owner) // what its owner asks for from here on comes behind the release
-	todo, fate := l.c.keeper.drop(l)
 	todo.do(l.c)
-	if lost == nil && fate != nil { // just now
-		lost = fate
-		l.mu.Lock()
-		l.mu.err = fate
-		l.mu.Unlock()
-	}
 	l.mu.freeErr = l.free(ctx, lost, g)
 	close(l.mu.freed)
 	return l.mu.freeErr
 }
 
 // free releases what the lock took, and leaves the gate. Of one that is lost some may be held still.
-func (l *Lock) free(ctx context.Context, lost error, g *gate) error {
+func (l *Lock) free(ctx context.Context, lost *LostError, g *gate) error {
 	if lost != nil {
-		if why := new(LostError); !errors.As(lost, &why) || !why.whole() {
+		if !lost.whole() {
 			l.c.releaseLater(l.undoing(), g)
 		} else {
 			g.leave()

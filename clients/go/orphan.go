@@ -72,7 +72,7 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 	switch {
 	case one.must && (unknown || codeOf(err) == wire.Unavailable):
 		rest := one.back
-		if unknown || one.resent {
+		if unknown || one.resent && rest.by == 0 { // one that names its request does no harm twice
 			rest = rest.again(errors.Is(err, errRetired))
 		}
 		if rest == nil {
