@@ -147,6 +147,25 @@ func eventually(t testing.TB, what string, f func() bool) {
 	}
 }
 
+// ownerOf answers who holds a path's write lock, as a server knows it, "" for nobody.
+func ownerOf(t testing.TB, c *Client, path string) string {
+	t.Helper()
+	i, err := c.InspectPath(within(t, patience), path)
+	must(t, err)
+	return i.WriteOwner
+}
+
+// isWatched waits until the client has looked at what a lock's owner holds and knows the lock among it.
+func isWatched(t testing.TB, c *Client, l *Lock) {
+	t.Helper()
+	eventually(t, "that the client has looked at what its owner holds", func() bool {
+		c.keeper.mu.Lock()
+		defer c.keeper.mu.Unlock()
+		le := l.lease
+		return le != nil && le.watched && !le.looking && !le.doubt && l.since != nil && l.since[0] != 0
+	})
+}
+
 // path answers a path that no other test locks.
 func path(t testing.TB, rest string) string {
 	t.Helper()
