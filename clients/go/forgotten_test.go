@@ -62,6 +62,9 @@ func TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain(t *testing.T) {
 	read := func(ctx context.Context, c *Client, p string, opts ...LockOption) (*Lock, error) {
 		return c.TryRLock(ctx, p, opts...)
 	}
+	both := func(ctx context.Context, c *Client, p string, opts ...LockOption) (*Lock, error) {
+		return c.TryLockAll(ctx, []Path{{Path: p, Mode: Read}, {Path: p + "/q"}}, opts...)
+	}
 	permit := func(ctx context.Context, c *Client, p string, opts ...LockOption) (*Lock, error) {
 		return c.TrySemaphore(ctx, p, 1, opts...)
 	}
@@ -72,6 +75,7 @@ func TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain(t *testing.T) {
 	}{
 		"a read":                         {read, nil, patience},
 		"a read whose Unlock gives up":   {read, nil, 500 * time.Millisecond}, // and goes on in the background
+		"a read beside a write":          {both, nil, patience},
 		"a permit taken with a token":    {permit, []LockOption{Token(7)}, patience},
 		"a permit whose Unlock gives up": {permit, []LockOption{Token(7)}, 500 * time.Millisecond},
 	} {
@@ -178,6 +182,9 @@ func TestUnlockOfALockOfAnEarlierSession(t *testing.T) {
 			must(t, second.Err())
 			if err := first.Unlock(); !IsLost(err) { // as a deferred one does
 				t.Fatalf("Unlock of the lost lock: %v", err)
+			}
+			if err := first.Err(); !IsLost(err) {
+				t.Fatalf("the lost lock: %v", err)
 			}
 			c.settled(t)
 			must(t, c.Ping(ctx))

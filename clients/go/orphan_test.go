@@ -148,7 +148,11 @@ func TestUnlockAfterTheLaneIsOver(t *testing.T) {
 // TestUnlockAfterTheLeaderMoved: a lock whose owner the program names is given back by token and request, on the lane that took
 // it, also when its leader is elsewhere by then; and when that lane is over by its token alone.
 func TestUnlockAfterTheLeaderMoved(t *testing.T) {
-	for name, over := range map[string]bool{"the lane is there": false, "the lane is over": true} {
+	for name, one := range map[string]struct{ over, closes bool }{
+		"the lane is there": {false, false}, "Close, and the lane is there": {false, true},
+		"the lane is over": {true, false}, "Close, and the lane is over": {true, true},
+	} {
+		over := one.over
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newFleet(t, 3, 0, 1, 2, 0)
@@ -168,8 +172,15 @@ func TestUnlockAfterTheLeaderMoved(t *testing.T) {
 				if over {
 					pass(time.Minute) // it is renewed elsewhere, and nothing goes by the lane
 				}
-				must(t, l.Unlock())
+				if one.closes {
+					must(t, c.Close())
+				} else {
+					must(t, l.Unlock())
+				}
 				a := f.last(wire.OpRelease)
+				if a.req == nil {
+					t.Fatal("nothing was given back")
+				}
 				switch {
 				case took.node != "n1" || a.req.Owner != "me" || a.req.Token != l.Token():
 					t.Errorf("taken at %s, given back: %+v", took.node, a.req)

@@ -1,7 +1,6 @@
 package pathlockd
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -56,14 +55,10 @@ func (c *Client) retreatFrom(b *giveBack, some []wire.ReleaseRequest, g *gate) {
 		if b.by != 0 {
 			one.session, one.fixed, one.as = b.in, true, b.as
 		}
-		err := c.submit(one, req)
-		if err == nil {
+		if c.submit(one, req) == nil {
 			return
 		}
 		one.free()
-		if !errors.Is(err, errRetired) {
-			break
-		}
 	}
 	g.leave()
 }
