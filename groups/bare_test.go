@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -166,4 +167,15 @@ func (b *bare) session(s *wire.Session) *session {
 	b.m.mu.Lock()
 	defer b.m.mu.Unlock()
 	return b.m.sessions.byID[engine.Session(s.ID)]
+}
+
+// pauses has a log propose nothing until it is called with false, as while its leadership is handed over.
+func (l *shardLog) pauses(does bool) {
+	l.drive.Lock()
+	l.drive.hold = 0
+	if does {
+		l.drive.hold = l.clock.Mono() + time.Hour
+	}
+	l.drive.Unlock()
+	l.kick()
 }

@@ -71,12 +71,7 @@ func (r *lossRig) held(req *wire.Request) *outcome {
 }
 
 // goOn ends that.
-func (r *lossRig) goOn() {
-	r.l.drive.Lock()
-	r.l.drive.hold = 0
-	r.l.drive.Unlock()
-	r.l.kick()
-}
+func (r *lossRig) goOn() { r.l.pauses(false) }
 
 func (r *lossRig) answer(o *outcome, what string) wire.Result {
 	r.t.Helper()

@@ -37,13 +37,7 @@ func TestForwardLimits(t *testing.T) {
 	leader := f.nodes[0]
 	group := leader.groupOf(leader.routes.Load().Resolve("h:/x"))
 	l := leader.logOf(group)
-	hold := func(until time.Duration) {
-		l.drive.Lock()
-		l.drive.hold = until
-		l.drive.Unlock()
-		l.kick()
-	}
-	hold(l.clock.Mono() + time.Minute)
+	l.pauses(true)
 	var row []*outcome
 	for range 3 * most {
 		row = append(row, c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "p", Releases: []wire.ReleaseRequest{{Path: "h:/x"}}}))
@@ -52,7 +46,7 @@ func TestForwardLimits(t *testing.T) {
 	if n := leader.inflight[group].Load(); n != most {
 		t.Errorf("%d are counted where they are carried out", n)
 	}
-	hold(0)
+	l.pauses(false)
 	done := 0
 	for _, o := range row {
 		switch res := <-o.done; {

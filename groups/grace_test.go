@@ -99,9 +99,7 @@ func TestPartlyDone(t *testing.T) {
 		t.Fatalf("all of %v are in one log", paths)
 	}
 	held := n.logOf(n.groupOf(n.routes.Load().Resolve(paths[0])))
-	held.drive.Lock() // it proposes nothing for longer than a request may take
-	held.drive.hold = held.clock.Mono() + time.Minute
-	held.drive.Unlock()
+	held.pauses(true) // for longer than a request may take
 	res := c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: "o"})
 	if res.Code != wire.DeadlineExceeded || strings.Contains(res.Message, "nothing was done") || !strings.Contains(res.Message, "carried out in") {
 		t.Errorf("answered %+v", res)

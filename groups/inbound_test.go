@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -89,16 +88,11 @@ func TestInboundOrder(t *testing.T) {
 	forwards(first, 1, term, 3)
 	counted("in a new lane", 1)
 
-	l.drive.Lock()
-	l.drive.hold = l.clock.Mono() + time.Hour
-	l.drive.Unlock()
+	l.pauses(true)
 	held = true
 	forwards(first, 1, term, 3) // waits in the queue
 	forwards(next, 2, term, 4)
-	l.drive.Lock()
-	l.drive.hold = 0
-	l.drive.Unlock()
-	l.kick()
+	l.pauses(false)
 	held = false
 	counted("queued, and asked again on a later connection", 1)
 	forwards(first, 1, term, 5)

@@ -52,7 +52,7 @@ func testKeyedReleaseOverMoves(t *testing.T, r *rig) {
 // the path that it did not come to, and not the one that has moved.
 func TestKeyedReleaseGoesOn(t *testing.T) {
 	h := newHalted(t, time.Second)
-	h.proposes(true)
+	h.l.pauses(false)
 	sub := ""
 	for i := 0; sub == ""; i++ {
 		if ns := fmt.Sprint("h:/a/b", i); h.node.logOf(h.node.groupOf(ns)) != h.l {
@@ -66,10 +66,10 @@ func TestKeyedReleaseGoesOn(t *testing.T) {
 	c.must(write("o", here, time.Hour))
 	c.must(write("o", there, time.Hour))
 	let := &wire.Request{Op: wire.OpRelease, Owner: "o", Key: key, Releases: []wire.ReleaseRequest{{Path: there}, {Path: here}}}
-	h.proposes(false)
+	h.l.pauses(true)
 	again := *let
 	begun(t, c.start(h.next.Add(1), &again).get(t, "release"))
-	h.proposes(true)
+	h.l.pauses(false)
 	if owner := c.inspect(there).Owner; owner != "" {
 		t.Fatalf("%s is held by %q", there, owner)
 	}

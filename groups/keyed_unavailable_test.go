@@ -16,9 +16,9 @@ func TestClaimOfNothing(t *testing.T) {
 			h := newHalted(t, time.Second)
 			c := h.session()
 			key := h.homed(h.node.logOf(h.node.groupOf(c.namespaceOf(h.other)))) // claimed in the log that proposes
-			h.proposes(true)
+			h.l.pauses(false)
 			c.must(write("o", h.in, time.Hour))
-			h.proposes(false)
+			h.l.pauses(true)
 			ask := func() *outcome {
 				return c.start(h.next.Add(1), &wire.Request{Op: op, Owner: "o", Key: key})
 			}
@@ -29,7 +29,7 @@ func TestClaimOfNothing(t *testing.T) {
 			default:
 				t.Fatalf("it is answered %v %q", res.Code, res.Message)
 			}
-			h.proposes(true)
+			h.l.pauses(false)
 			c.must(write("o", h.other, time.Hour))
 			if res := ask().get(t, op.String()); res.Code != wire.OK {
 				t.Fatalf("asked again it is answered %v %q", res.Code, res.Message)

@@ -18,13 +18,7 @@ func TestLeftTheQueueForGood(t *testing.T) {
 	holder.must(write("holder", path, time.Hour))
 	<-c.start(r.next.Add(1), waiting(write("gone", path, time.Hour))).queued
 	leads, l := f.nodes[0].logOf(f.nodes[0].groupOf("h:/a")), r.node.logOf(r.node.groupOf("h:/a"))
-	hold := func(until time.Duration) {
-		leads.drive.Lock()
-		leads.drive.hold = until
-		leads.drive.Unlock()
-		leads.kick()
-	}
-	hold(leads.clock.Mono() + time.Minute)
+	leads.pauses(true)
 	r.node.Closed(c.session, false, false)
 	eventually(t, "the leader is told of the end", func() bool {
 		leads.mu.Lock()
@@ -32,7 +26,7 @@ func TestLeftTheQueueForGood(t *testing.T) {
 		return len(leads.mu.queue) > 0 && leads.mu.queue[len(leads.mu.queue)-1].op == wire.OpCancelWait
 	})
 	l.mu.Lock() // its answers are not taken meanwhile
-	hold(0)
+	leads.pauses(false)
 	eventually(t, "the wait has left the queue", func() bool {
 		return len(holder.must(&wire.Request{Op: wire.OpDescribe, Path: path}).List.Waiters) == 0
 	})
@@ -74,16 +68,10 @@ func TestNotAskedOnceGone(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
 	l := r.node.logOf(r.node.groupOf("h:/a"))
-	hold := func(until time.Duration) {
-		l.drive.Lock()
-		l.drive.hold = until
-		l.drive.Unlock()
-		l.kick()
-	}
-	hold(l.clock.Mono() + time.Minute)
+	l.pauses(true)
 	o := c.start(r.next.Add(1), waiting(write("gone", path, time.Hour)))
 	r.node.Closed(c.session, false, false)
-	hold(0)
+	l.pauses(false)
 	if res := o.get(t, "the wait"); res.Code != wire.Cancelled {
 		t.Errorf("it is answered %+v", res)
 	}

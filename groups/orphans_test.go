@@ -170,9 +170,7 @@ func TestEndOfAnOrphanInItsOffice(t *testing.T) {
 			if another {
 				l.leaderChanged(was.term+1, 99)
 			} else {
-				l.drive.Lock()
-				l.drive.hold = r.clock.Mono() + time.Hour // nothing gets to raft
-				l.drive.Unlock()
+				l.pauses(true) // nothing gets to raft
 			}
 			n.endOrphan(found[0])
 			eventually(t, "its end was looked at", func() bool {
@@ -190,9 +188,7 @@ func TestEndOfAnOrphanInItsOffice(t *testing.T) {
 				eventually(t, "it is listed again", func() bool {
 					return slices.ContainsFunc(listed(), func(o orphan) bool { return o.due == mark })
 				})
-				l.drive.Lock()
-				l.drive.hold = 0
-				l.drive.Unlock()
+				l.pauses(false)
 			}
 			o := client.start(id, req)
 			if res := <-o.queued; res.Position != 1 {

@@ -79,9 +79,7 @@ func TestPartlyBeforeMove(t *testing.T) {
 	r.freed(freed)
 	for _, l := range r.node.ordered() { // the logs of groups take nothing any more, the one of routes does
 		if l.shard != systemShard {
-			l.drive.Lock()
-			l.drive.hold = r.clock.Mono() + time.Hour
-			l.drive.Unlock()
+			l.pauses(true)
 		}
 	}
 	n := r.node

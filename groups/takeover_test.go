@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestTakeoverOrders: a node stands for election because the leader that it knows asks
@@ -32,15 +31,11 @@ func TestTakeoverOrders(t *testing.T) {
 	refused("another replica", "no voter", from.id.HostID, func(o *orderedTakeover) { o.Replica += 100 })
 
 	l := s.l
-	l.drive.Lock()
-	l.drive.hold = l.clock.Mono() + time.Hour
-	l.drive.Unlock()
+	l.pauses(true)
 	if err := from.handOver(shard, heir.replica); !errors.Is(err, errLedOn) || !strings.Contains(err.Error(), "already") {
 		t.Errorf("handed over twice at once: %v", err)
 	}
-	l.drive.Lock()
-	l.drive.hold = 0
-	l.drive.Unlock()
+	l.pauses(false)
 
 	f.until("the leadership is handed over", func() bool { return to.logs[shard].leads() || from.handOver(shard, heir.replica) == nil })
 	l.drive.Lock()

@@ -23,18 +23,8 @@ func newHalted(t *testing.T, timeout time.Duration) *halted {
 			h.other = ns + "/x"
 		}
 	}
-	h.proposes(false)
+	h.l.pauses(true)
 	return h
-}
-
-func (h *halted) proposes(does bool) {
-	h.l.drive.Lock()
-	h.l.drive.hold = 0
-	if !does {
-		h.l.drive.hold = h.clock.Mono() + time.Hour
-	}
-	h.l.drive.Unlock()
-	h.l.kick()
 }
 
 // bind asks for a bind, or an unbind.
@@ -77,7 +67,7 @@ func TestBindMeetsAcquire(t *testing.T) {
 			took := c.start(h.next.Add(1), req)
 			bound := h.bind(c, op, "o")
 			h.waits(bound)
-			h.proposes(true)
+			h.l.pauses(false)
 			h.took(took)
 			if res := bound.get(t, op.String()); res.Code != wire.OK || res.Status != wire.StatusOK {
 				t.Fatalf("the owner has a lease: %+v", res)
@@ -118,7 +108,7 @@ func TestBindTiesAtOnce(t *testing.T) {
 	if owner := h.session().inspect(h.other).Owner; owner != "o" {
 		t.Errorf("while the bind waits for an acquire elsewhere, the lock is held by %q", owner)
 	}
-	h.proposes(true)
+	h.l.pauses(false)
 	h.took(took)
 	if res := bound.get(t, "bind"); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Errorf("%+v", res)
@@ -128,14 +118,14 @@ func TestBindTiesAtOnce(t *testing.T) {
 // TestBindMeetsWait: a bind ties what a waiting acquire takes that had no place in the queue yet.
 func TestBindMeetsWait(t *testing.T) {
 	h := newHalted(t, 10*time.Second)
-	h.proposes(true)
+	h.l.pauses(false)
 	holder, c := h.session(), h.session()
 	holder.must(write("holder", h.in, time.Hour))
-	h.proposes(false)
+	h.l.pauses(true)
 	o := c.start(h.next.Add(1), waiting(write("o", h.in, time.Hour)))
 	bound := h.bind(c, wire.OpBind, "o")
 	h.waits(bound)
-	h.proposes(true)
+	h.l.pauses(false)
 	if res := bound.get(t, "bind"); res.Code != wire.OK {
 		t.Fatalf("%+v", res)
 	}
@@ -187,7 +177,7 @@ func TestBindWaitsForNothingElse(t *testing.T) {
 			t.Errorf("nothing was proposed, and an acquire is answered %+v", <-o.done)
 		}
 	}
-	h.proposes(true)
+	h.l.pauses(false)
 	for _, o := range under {
 		h.took(o)
 	}
@@ -215,7 +205,7 @@ func TestBindWaitsNoLonger(t *testing.T) {
 		if res := bound.get(t, "bind"); res.Code != wire.Cancelled && res.Code != wire.OK {
 			t.Errorf("%+v", res)
 		}
-		h.proposes(true)
+		h.l.pauses(false)
 		h.took(took)
 	})
 }

@@ -13,8 +13,8 @@ import (
 func TestUnavailableRepeat(t *testing.T) {
 	for how, meets := range map[string]func(h *halted, c *caller) (over func()){
 		"nobody leads": func(h *halted, _ *caller) func() {
-			h.proposes(false)
-			return func() { h.proposes(true) }
+			h.l.pauses(true)
+			return func() { h.l.pauses(false) }
 		},
 		"behind a move": func(h *halted, c *caller) func() {
 			undo := h.frozen("h:/a/b", "h:/a")
@@ -25,7 +25,7 @@ func TestUnavailableRepeat(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			h := newHalted(t, 2*time.Second)
-			h.proposes(true)
+			h.l.pauses(false)
 			c := h.session()
 			h.next.Add(1) // the id of what is lost
 			id := h.next.Add(1)

@@ -218,7 +218,7 @@ func (l *Lock) took(res *wire.Result, ans *answer) {
 
 // undone gives back what is left of a lock that is not held as a whole, before it is asked for anew.
 func (c *Client) undone(l *Lock) {
-	c.releaseLater(l.undoing(), c.gates.close(l.owner))
+	c.give(l.undoing(), c.gates.close(l.owner)).leave()
 }
 
 // confirm renews a lock's lease until one renewal is answered well before the

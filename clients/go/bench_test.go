@@ -186,3 +186,22 @@ func BenchmarkLanes(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLock takes a lock and gives it back, of an owner of its own and of one that the program names.
+func BenchmarkLock(b *testing.B) {
+	for name, opts := range map[string][]LockOption{"own": nil, "named": {Owner("me")}} {
+		b.Run(name, func(b *testing.B) {
+			c, ctx := dial(b, echo(b)), context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				l, err := c.TryLock(ctx, "bench:/a/project/1", opts...)
+				if err == nil {
+					err = l.Unlock()
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -24,7 +24,6 @@ type call struct {
 	urgent   bool          // goes ahead of users' requests, into the reserve
 	async    bool          // counts as backlog while it is not sent
 	undo     bool          // an acquire to be released again if nobody is left who knows of it
-	must     bool          // to be carried out even if its caller goes
 	forever  bool          // waits without a limit: its time in the queue is to be armed again
 	forsaken bool          // its caller has gone
 	unheard  bool          // sent again, and nothing was heard of it since
@@ -36,8 +35,8 @@ type call struct {
 	asked    time.Duration // when it was sent last, if it waits
 	frame    []byte        // encoded, with room for the id
 	to       receiver
-	gate     *gate     // to be left when nothing of it is under way any more
-	back     *giveBack // what a release gives back; nil: it is the program's own
+	gate     *gate         // to be left when nothing of it is under way any more
+	until    time.Duration // it is not sent from then on (Client.now); 0: whenever
 
 	// Where it goes by.
 	repeats bool      // its caller may ask it again under its id

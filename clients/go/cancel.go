@@ -21,7 +21,7 @@ func (c *Client) forsake(one *call) (unsent bool) {
 func (s *session) forsake(c *call) (unsent bool) {
 	s.mu.Lock()
 	// One that was sent before is asked again only if that is to settle something.
-	if q := c.in; q != nil && !c.must && (c.id == 0 || !c.undo) {
+	if q := c.in; q != nil && (c.id == 0 || !c.undo) {
 		q.remove(c)
 		s.heardOf(c)
 		w := c.settle()

@@ -145,8 +145,9 @@ func (c *Client) recognize(cn *conn) error {
 
 // hello opens the connection for the client's session.
 func (cn *conn) hello() error {
-	id, epoch, request, unknown := cn.l.session.hello(time.Duration(cn.l.heard.Load()))
+	id, epoch, request, unknown, late := cn.l.session.hello(time.Duration(cn.l.heard.Load()))
 	cn.c.fail(unknown, ErrOutcomeUnknown)
+	cn.c.fail(late, errLate)
 	cn.tie = &tie{number: cn.c.connections.Add(1), lane: cn.l, as: id}
 	cn.tie.prove(cn.c.now())
 	frame := wire.AppendRequest(nil, request, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{

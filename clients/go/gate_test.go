@@ -134,10 +134,10 @@ func TestARequestThatIsDroppedLeavesItsGate(t *testing.T) {
 				p.wantPast(wire.OpRelease) // and no answer
 				if first == "its time" {
 					p.serveAll() // pings
-					pass(2 * releaseLaterWithin)
+					pass(2 * givesUp)
 				}
 				way.cut(errUnreachable)
-				pass(2 * releaseLaterWithin)
+				pass(2 * givesUp)
 				way.mend()
 				f.open().serveAll()
 				_, err := c.TryLock(within(t, time.Hour), "a:/b/c", Owner("o"))

@@ -19,8 +19,9 @@ type leaseName struct{ owner, namespace string }
 type lease struct {
 	k       *keeper
 	name    leaseName
-	domains [1]string // of its renewals, and of what its owner holds
-	ttl     time.Duration
+	domains [1]string     // of its renewals, and of what its owner holds
+	ttl     time.Duration // the longest of its locks
+	least   time.Duration // and the shortest
 	locks   []*Lock
 	one     [1]*Lock // memory of locks
 
@@ -119,7 +120,8 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	lk.lease, lk.number = l, l.joined
 	l.shared = l.shared || !lk.alone
 	l.doubt = l.doubt || l.shared && !l.watched || l.joined > 1
-	l.ttl, l.granted = max(l.ttl, lk.ttl), now
+	l.granted = now
+	l.lasts()
 	ttl := l.k.lasting(lk.owner, lk.ttl)
 	lk.sure = by.sent + ttl - margin(ttl)
 	curbed := lk.curbs.later(by)
@@ -140,6 +142,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 		if lk.sure < l.sure {
 			l.renewAt = now
 		}
+		l.renewAt, l.checkAt = min(l.renewAt, l.renewal(by.sent, ttl)), min(l.checkAt, l.nextCheck(by.sent, 0))
 		if !slices.Contains(l.ties, by.tie) {
 			l.hang(by.tie)
 		}
@@ -157,11 +160,18 @@ func (l *lease) part(gone ...*Lock) {
 			lk.lease = nil
 		}
 	}
-	l.ttl = 0
-	for _, other := range l.locks {
-		l.ttl = max(l.ttl, other.ttl)
-	}
+	l.lasts()
 	l.newcomers()
+}
+
+// lasts notes the TTLs of its locks.
+func (l *lease) lasts() {
+	l.ttl, l.least = 0, 0
+	for i, lk := range l.locks {
+		if l.ttl = max(l.ttl, lk.ttl); i == 0 || lk.ttl < l.least {
+			l.least = lk.ttl
+		}
+	}
 }
 
 // along declares the locks lost that go with what a lock gives back, before that is sent: to the
@@ -186,9 +196,10 @@ func (l *lease) along(lk *Lock, todo *chores) {
 
 // renewal is when to renew a lease that was confirmed by a request sent at a time:
 // at a third of the TTL, a little earlier by chance, so that locks taken together
-// are not renewed together for ever.
+// are not renewed together for ever. It goes by the shortest TTL, within which each of them
+// is looked at (nextCheck).
 func (l *lease) renewal(sent, ttl time.Duration) time.Duration {
-	third := ttl / renewAt
+	third := min(ttl, l.least) / renewAt
 	return sent + third - rand.N(third/10+1)
 }
 

@@ -218,7 +218,7 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 	}
 	l.mu.state, l.mu.freed = lockUnlocked, make(chan struct{})
 	g := l.c.gates.close(l.owner) // what its owner asks for from here on comes behind the release
-	todo, lost := l.c.keeper.drop(l)
+	todo, until, lost := l.c.keeper.drop(l)
 	if l.mu.err = ErrUnlocked; lost != nil {
 		l.mu.err = lost
 	}
@@ -227,32 +227,37 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	todo.do(l.c)
-	l.mu.freeErr = l.free(ctx, lost, g)
+	l.mu.freeErr = l.free(ctx, until, lost, g)
 	close(l.mu.freed)
 	return l.mu.freeErr
 }
 
 // free releases what the lock took, and leaves the gate. Of one that is lost some may be held still.
-func (l *Lock) free(ctx context.Context, lost *LostError, g *gate) error {
+func (l *Lock) free(ctx context.Context, until time.Duration, lost *LostError, g *gate) error {
 	if lost != nil {
 		if !lost.whole() {
-			l.c.releaseLater(l.undoing(), g)
+			l.c.give(l.undoing(), g).leave()
 		} else {
 			g.leave()
 		}
 		return lost
 	}
-	return l.c.release(ctx, l.giveBack(), true, g)
+	return l.c.release(ctx, l.giveBack(until), g)
 }
 
-// giveBack is what gives the lock back: by its token; and if others ask for things in its owner's name, which
-// raises that, by the request that took it as well, for as long as its session lasts.
-func (l *Lock) giveBack() *giveBack {
+// giveBack is what gives the lock back, which is surely held until a time: by its token; and if others ask for things
+// in its owner's name, which raises that, by the request that took it as well, for as long as its session lasts. What
+// no token tells from what others take goes by itself for as long as it surely is held, and by its request from then on.
+func (l *Lock) giveBack(until time.Duration) *giveBack {
 	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token, alone: l.alone}
-	if slices.ContainsFunc(l.paths, func(p Path) bool { return p.Permits > 0 }) {
-		b.token = 0 // permits go under any
+	if l.alone {
+		return b
 	}
-	if l.alone || b.token == 0 {
+	b.loose = slices.ContainsFunc(l.paths, func(p Path) bool { return p.Permits > 0 })
+	if slices.ContainsFunc(b.paths, b.loosely) {
+		b.late, b.until = &giveBack{owner: l.owner, by: l.by, in: l.in, as: l.as}, until
+	}
+	if b.loose || b.token == 0 {
 		return b
 	}
 	both := *b

@@ -63,9 +63,9 @@ func (l *lease) divisible() bool {
 }
 
 // nextCheck is when the server is to be asked again that was asked at a time and took so long: with
-// the last renewal within a TTL.
+// the last renewal within the shortest TTL.
 func (l *lease) nextCheck(asked, took time.Duration) time.Duration {
-	return asked + max(l.ttl-l.ttl/renewAt, checkShare*took)
+	return asked + max(l.least-l.least/renewAt, checkShare*took)
 }
 
 // ask asks for what comes after a cursor.

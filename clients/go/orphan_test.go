@@ -221,11 +221,11 @@ func TestUnlockAfterTheSessionWasForgotten(t *testing.T) {
 						}
 					}
 				}
-				pass(time.Duration(testLimits.RepeatMillis)*time.Millisecond - releaseLaterWithin/2)
+				pass(time.Duration(testLimits.RepeatMillis)*time.Millisecond - givesUp/2)
 				if during {
 					unlock()
 				}
-				pass(releaseLaterWithin/2 + time.Second) // which leaves it time to connect again
+				pass(givesUp/2 + time.Second) // which leaves it time to connect again
 				way.mend()
 				if p = f.open(); string(p.hello.Session) == old {
 					t.Fatal("the session was not forgotten")
@@ -244,7 +244,7 @@ func TestUnlockAfterTheSessionWasForgotten(t *testing.T) {
 					}
 					return granted(a.req)
 				})
-				pass(releaseLaterWithin)
+				pass(givesUp)
 				if c.gates.shut.Load() != 0 {
 					t.Fatal("a gate is shut")
 				}

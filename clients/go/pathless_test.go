@@ -22,6 +22,6 @@ func TestAcquireOfNothingIsGivenUp(t *testing.T) {
 		cancel()
 		<-done
 		p.reply(a.id, wire.OpAcquire, &wire.Result{})
-		pass(releaseLaterWithin)
+		pass(givesUp)
 	})
 }

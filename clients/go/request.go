@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -78,21 +77,18 @@ type answer struct {
 
 // waiter is a caller of Do and its call.
 type waiter struct {
-	c                           *Client
-	call                        *call
-	state                       atomic.Uint32 // waiting, then answered or left: whichever comes first
-	done                        chan struct{}
-	tell                        chan wire.Result // places in the queue; nil: not wanted
-	place                       func(*wire.Result)
-	urgent, undo, must, forever bool          // of the call
-	owner                       string        // of the request
-	in                          *session      // that it is to go by; nil: any
-	as                          sessionID     // what that is to be called
-	gate                        *gate         // to be left once nothing of it is under way
-	back                        *giveBack     // what a release gives back
-	inQueue                     time.Duration // how long a waiting acquire may be in the queue
-	ans                         *answer
-	err                         error
+	c                     *Client
+	call                  *call
+	state                 atomic.Uint32 // waiting, then answered or left: whichever comes first
+	done                  chan struct{}
+	tell                  chan wire.Result // places in the queue; nil: not wanted
+	place                 func(*wire.Result)
+	urgent, undo, forever bool          // of the call
+	owner                 string        // of the request
+	gate                  *gate         // to be left once nothing of it is under way
+	inQueue               time.Duration // how long a waiting acquire may be in the queue
+	ans                   *answer
+	err                   error
 }
 
 const (
@@ -174,17 +170,14 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 	w.call = newCall(w)
 	w.call.set(req)
 	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
-	w.call.undo, w.call.must, w.call.back = w.undo || w.call.waits, w.must, w.back
-	if w.in != nil {
-		w.call.session, w.call.fixed, w.call.as = w.in, true, w.as
-	}
+	w.call.undo = w.undo || w.call.waits
 	w.call.repeats = true
 	w.owner, w.inQueue = req.Owner, queueTime(req)
 	if err := w.c.fitsFrame(w.call); err != nil {
 		w.free()
 		return nil, false, err
 	}
-	if ctx.Err() != nil && !w.must {
+	if ctx.Err() != nil {
 		w.free()
 		return nil, false, fmt.Errorf("%s: not sent: %w", req.Op, context.Cause(ctx))
 	}
@@ -223,8 +216,7 @@ func (w *waiter) forgo(err error) {
 	if w.call.undo && w.call.id != 0 && w.call.unknown(err) {
 		req := w.call.request()
 		b := w.c.undoing(w.call, req)
-		b.owner = strings.Clone(b.owner) // releaseLater does the same with the paths
-		w.c.releaseLater(b, w.c.gates.close(b.owner))
+		w.c.give(b, w.c.gates.close(b.owner)).leave()
 	}
 }
 

@@ -47,7 +47,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{
 				unsure = ownerSet(unsure, req.Owner)
 			}
 		}
-		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo && !c.must {
+		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo {
 			if w := c.settle(); w != nil {
 				dropped = append(dropped, w)
 			}
@@ -66,9 +66,9 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{
 	return unsure, dropped
 }
 
-// hello answers what to say at the next hello, and the calls whose outcome nobody
-// will know because the server has forgotten the session since.
-func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint64, unknown []*call) {
+// hello answers what to say at the next hello, the calls whose outcome nobody
+// will know because the server has forgotten the session since, and those that are not to be sent any more.
+func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint64, unknown, late []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := s.mu.away
@@ -79,9 +79,20 @@ func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint6
 	if repeat := s.mu.limits.repeat; s.mu.epoch > 0 && s.c.now()-since >= repeat-repeat/10 {
 		unknown = s.renounce()
 	}
+	now := s.c.now()
+	for _, q := range s.queues() {
+		for c := q.first; c != nil; {
+			one := c
+			if c = c.next; one.until != 0 && now >= one.until {
+				q.remove(one)
+				s.heardOf(one)
+				late = append(late, one)
+			}
+		}
+	}
 	s.mu.epoch++
 	s.mu.lastID++
-	return s.mu.id, s.mu.epoch, s.mu.lastID, unknown
+	return s.mu.id, s.mu.epoch, s.mu.lastID, unknown, late
 }
 
 // renounce begins a new session. Reads are asked anew; what may have changed

@@ -1,10 +1,7 @@
 package pathlockd
 
 import (
-	"slices"
 	"time"
-
-	"github.com/pathlockd/pathlockd/wire"
 )
 
 const (
@@ -26,9 +23,7 @@ func (c *Client) retreat() {
 	rels := c.keeper.leave() // and nothing is kept from here on
 	g := c.gates.close("")
 	for _, b := range rels {
-		for some := range slices.Chunk(b.paths, wire.MaxPaths) {
-			c.retreatFrom(b, some, g.enter())
-		}
+		c.give(b, g.enter())
 	}
 	g.leave()
 	late := time.NewTimer(closeWithin)
@@ -43,24 +38,6 @@ func (c *Client) retreat() {
 			return
 		}
 	}
-}
-
-// retreatFrom gives some paths back, by their session if that is not over.
-func (c *Client) retreatFrom(b *giveBack, some []wire.ReleaseRequest, g *gate) {
-	for ; b != nil; b = b.other {
-		req := &wire.Request{Op: wire.OpRelease, Owner: b.owner, Releases: some, Token: b.token, Target: b.by}
-		one := newCall(&released{c: c, gate: g})
-		one.set(req)
-		one.repeats = true
-		if b.by != 0 {
-			one.session, one.fixed, one.as = b.in, true, b.as
-		}
-		if c.submit(one, req) == nil {
-			return
-		}
-		one.free()
-	}
-	g.leave()
 }
 
 // connected says that there is a server to hear of something.
@@ -84,39 +61,4 @@ func (c *Client) retreating() bool {
 		l.session.mu.Unlock()
 	}
 	return open
-}
-
-// released is the receiver of a release of retreat, which is asked again if it was not taken.
-type released struct {
-	c     *Client
-	gate  *gate
-	tries int
-}
-
-func (r *released) land(one *call, rep *reply) {
-	if rep.err != nil || rep.code != wire.Unavailable && rep.code != wire.DeadlineExceeded {
-		r.over(one)
-		return
-	}
-	resent := one.resent || rep.code == wire.DeadlineExceeded
-	pause := backoff(r.tries, minRetry, closeRetry)
-	r.tries++
-	time.AfterFunc(pause, func() { // not here: land must not block
-		if resent { // it may have been carried out: then it is not to be again
-			one.resent = true
-		} else {
-			one.forgoes()
-			one.id, one.on = 0, 0
-		}
-		if r.c.submit(one, nil) != nil { // the client is closed
-			r.over(one)
-		}
-	})
-}
-
-// over is called when nobody asks a release again.
-func (r *released) over(one *call) {
-	one.forgoes()
-	one.free()
-	r.gate.leave()
 }

@@ -60,6 +60,7 @@ type sessionID [wire.SessionBytes]byte
 var (
 	errRouted  = errors.New("pathlockd: the call goes another way")
 	errRetired = errors.New("pathlockd: the session is over")
+	errLate    = errors.New("pathlockd: the request came to be sent too late")
 )
 
 // windows is how many calls may be unanswered on a connection.
@@ -119,8 +120,10 @@ func (s *session) put(c *call) (f flusher, err error) {
 	switch {
 	case s.mu.closed != nil:
 		return f, s.mu.closed
-	case c.fixed && c.as != s.mu.id:
+	case (c.fixed || c.id != 0) && c.as != s.mu.id:
 		return f, errRetired // it was forgotten, and is another one now
+	case c.until != 0 && s.c.now() >= c.until:
+		return f, errLate
 	case c.loose && s.mu.routed:
 		return f, errRouted
 	case c.async && !c.pressed && s.mu.backlog >= s.c.opt.backlog:
@@ -275,6 +278,7 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	if c.id == 0 {
 		s.mu.lastID++
 		c.number(s.mu.lastID)
+		c.as = s.mu.id
 	}
 	if c.timed && c.sent == 0 {
 		c.sent = s.c.now()

@@ -135,10 +135,6 @@ func (w *way) forsake(one *call) (unsent bool) {
 		return s.forsake(one)
 	}
 	defer w.mu.Unlock()
-	if one.must {
-		one.forsaken = true
-		return false
-	}
 	w.let(one)
 	return true
 }
