@@ -2,6 +2,7 @@ package groups
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -74,7 +75,22 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	} else if res.Code == wire.OK {
 		m.sessions.waits(s, s.waits+1, c.Now)
 	}
+	if t := cmd.Req.Target; t != 0 && t < cmd.Caller.ID && cmd.Req.Op == wire.OpRelease && res.Code == wire.OK {
+		m.takenBack(s, t)
+	}
 	return res
+}
+
+// takenBack notes that an acquire of a session is given back which this log knows nothing of: its node may have
+// answered it without asking any log, as one that was cancelled while a move held it back. Asked
+// again, it comes before a release that was carried out already, and must not take anything.
+func (m *machine) takenBack(s *session, acquire uint64) {
+	caller := engine.Caller{Session: s.id, ID: acquire}
+	if s.find(acquire, 0) != nil || s.forgot(acquire, true) ||
+		s.waits > 0 && slices.ContainsFunc(m.order, func(g *group) bool { return g.state.Awaits(caller) }) {
+		return
+	}
+	s.add(answered{id: acquire, op: wire.OpAcquire, code: wire.Cancelled, end: ended}, &m.limits)
 }
 
 // askedBefore is what the command in hand was answered before, nil when that is not known. A release that was

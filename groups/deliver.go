@@ -19,7 +19,12 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	}
 	if p.waits {
 		if waits {
-			p.open, p.in = true, res.Namespace
+			if instead, ok := n.waits.opens(p, res.Namespace); !ok {
+				if p.from == nil { // else it was answered when it was replaced (attach)
+					p.answer(instead, to)
+				}
+				return
+			}
 			p.queued(res, to)
 			if p.from != nil && p.from.closed.Load() && n.waits.take(p.caller(), p) {
 				n.leftAlone(p)

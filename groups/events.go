@@ -38,6 +38,7 @@ type stream struct {
 	since  wire.Position       // events after this one are all in recent
 	old    uint64              // last entry that was in the log when this run of the node began
 	past   uint64              // last entry that was in the log when this run began to be fed
+	fed    uint64              // likewise, told while a replica of the log is begun
 	passed bool                // taps were told that some of those up to past were not told
 	recent []recentEvent       // in order
 	first  uint64              // number of the first of them, of all events of the log that were told here
@@ -191,10 +192,20 @@ func (h *hub) passOver(l *listener, log uint64) {
 
 // fedFrom says up to which entry there was a log already when this node, which knows nothing of it,
 // began to be fed.
-func (h *hub) fedFrom(log, index uint64) { h.joins(log)(index) }
+func (h *hub) fedFrom(log, index uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch s := h.stream(log); {
+	case s.past == math.MaxUint64:
+		s.fed = index
+	case s.at.Index == 0 && s.past == 0:
+		s.past = index
+	}
+}
 
 // joins is called when this node is about to be given a replica of a log. If it was told nothing of that
-// yet, all that comes is the past, until since says up to which entry there was a log then.
+// yet, all that comes is the past, until since says up to which entry there was a log then; or its feed does, if that is
+// further.
 func (h *hub) joins(log uint64) (since func(index uint64)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,11 +213,11 @@ func (h *hub) joins(log uint64) (since func(index uint64)) {
 	if s.at.Index != 0 || s.past != 0 {
 		return func(uint64) {}
 	}
-	s.past = math.MaxUint64
+	s.past, s.fed = math.MaxUint64, 0
 	return func(index uint64) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s.past = index
+		s.past = max(index, s.fed)
 	}
 }
 

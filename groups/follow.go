@@ -81,8 +81,7 @@ func (n *Node) attached(l *shardLog, are func(*part) bool) (parts []*part) {
 		defer m.mu.Unlock()
 	}
 	for _, p := range mine {
-		if n.waits.get(p.caller()) == p && p.open {
-			p.open, p.tried = false, true
+		if n.waits.reopens(p) {
 			parts = append(parts, p)
 		}
 	}

@@ -188,7 +188,9 @@ func (l *shardLog) turn() (wait time.Duration, under []pending) {
 
 // pause is how long run has nothing to do.
 func (l *shardLog) pause() time.Duration {
-	d := min(l.timeout/4, waitSlack)
+	// From the last look for those that waited too long (expire), whatever has woken run since: else one
+	// could come twice as late.
+	d := max(l.looked+min(l.timeout/4, waitSlack)-l.clock.Mono(), 0)
 	if l.mine() != 0 { // else nobody clears them, and nothing waits for them
 		for _, at := range []time.Duration{l.drive.retryAt, l.drive.hold} {
 			if at != 0 {

@@ -21,6 +21,38 @@ type openWaits struct {
 	asked uint64                                 // how many were added
 }
 
+// opens notes that p's call has its place in the queue of a namespace. It answers false when another one has
+// taken its place here, and with what it is to be answered then.
+func (w *openWaits) opens(p *part, ns string) (instead *wire.Result, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := p.caller()
+	if now := w.calls[c.Session][c.ID].part; now != p {
+		return p.replaced(now), false
+	}
+	p.open, p.in = true, ns
+	return nil, true
+}
+
+// replaced is what a call is answered whose request was asked again by another one.
+func (p *part) replaced(by *part) *wire.Result {
+	if by != nil && by.session.Epoch == p.session.Epoch {
+		return &askedTwice
+	}
+	return &superseded
+}
+
+// reopens takes an open call's part out of the hands of who would answer it, to be asked anew.
+func (w *openWaits) reopens(p *part) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := p.caller(); w.calls[c.Session][c.ID].part != p || !p.open {
+		return false
+	}
+	p.open, p.tried = false, true
+	return true
+}
+
 // openWait is one open call.
 type openWait struct {
 	part *part
@@ -39,7 +71,7 @@ type wait struct {
 }
 
 // add notes that p's call is open. It takes the place of an earlier call of the
-// same request, whose connection is gone, and answers that. A call on an earlier
+// same request, whose connection is gone, and answers that if nobody else does. A call on an earlier
 // connection of its session than the one that is open does not: ok is false.
 func (w *openWaits) add(p *part) (was *part, ok bool) {
 	w.mu.Lock()
@@ -55,14 +87,23 @@ func (w *openWaits) add(p *part) (was *part, ok bool) {
 	}
 	was = of[c.ID].part
 	if was != nil && was.session.Epoch > p.session.Epoch {
-		return was, false
-	}
-	if was != nil && was.from == nil && was.session.Epoch < p.session.Epoch {
-		was.gone.Store(true)
+		return nil, false
 	}
 	w.asked++
 	p.asked = w.asked
 	of[c.ID] = openWait{part: p}
+	switch {
+	case was == nil || was == p:
+		return nil, true
+	case was.from != nil:
+		return was, true
+	case was.session.Epoch < p.session.Epoch:
+		was.gone.Store(true)
+	}
+	if !was.open {
+		return nil, true // its own answer does, when it comes (deliver)
+	}
+	was.open = false
 	return was, true
 }
 
@@ -168,14 +209,26 @@ func byCaller(a, b *part) int {
 // paused asks for a wait as it knew it, while the client goes on elsewhere.
 func (n *Node) attach(p *part, to *repliers) bool {
 	was, ok := n.waits.add(p)
-	if ok && was != nil && was != p && was.from != nil {
-		was.answer(&superseded, to)
+	if was == nil {
+		return ok
 	}
+	if c := was.call; c != nil { // the call is used again, while others may look at the part still, to find that it is open no more
+		c.Ctl, c.Res = nil, *was.replaced(p)
+		to.add(c.To)
+		c.To.Reply(c)
+		return ok
+	}
+	was.answer(&superseded, to)
 	return ok
 }
 
 // superseded answers a call whose request was asked again on a later connection.
 var superseded = wire.Result{Code: wire.Aborted, Message: "the request was asked again on a later connection of its session"}
+
+// askedTwice answers a call whose request was asked again on the same connection.
+var askedTwice = wire.Result{
+	Code: wire.DeadlineExceeded, Message: "the request was asked again on its connection while it waited: what becomes of it is told there",
+}
 
 // changeCalls is the calls of policy changes that are under way, by their number.
 type changeCalls struct {
