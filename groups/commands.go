@@ -48,17 +48,14 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		return refused
 	}
 	hash := m.hashAsked()
-	if old := m.askedBefore(s); old != nil && old.stands(s.highest) {
-		return m.repeat(c, g, s, old, hash)
-	}
-	if res, ok := g.waiting(c, cmd); ok {
+	if res, ok := g.waiting(c, cmd); ok { // whatever it was answered when it was asked before, and had no place
 		return res
 	}
 	if m.told < len(m.out.Answers) && engine.Planted != engine.PlantLateAnswers { // its wait was over, and nobody had come to end it
 		m.answers(c)
-		if old := m.askedBefore(s); old != nil && old.stands(s.highest) {
-			return m.repeat(c, g, s, old, hash)
-		}
+	}
+	if old := m.askedBefore(s); old != nil && old.stands(s.highest) {
+		return m.repeat(c, g, s, old, hash)
 	}
 	if s.find(cmd.Caller.ID, m.reader.sub) == nil && s.forgot(cmd.Caller.ID, m.reader.again) {
 		return forgotten

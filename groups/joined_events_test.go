@@ -59,3 +59,50 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 		}
 	}
 }
+
+// hastyRaft is the raft of a replica that joins: something happens before start returns, as its own goroutines may have it.
+type hastyRaft struct {
+	joinerRaft
+	meanwhile func()
+}
+
+func (j *hastyRaft) start(seat, *machine) error {
+	j.meanwhile()
+	return nil
+}
+
+// TestJoinerHearsOfThePast: a node that was not fed a log is given a replica of it in the middle of its run. The replica applies
+// an entry, or the feed begins, before it was looked how far the log reaches. What the log had before is the past all the
+// same: who subscribed is told of a gap.
+func TestJoinerHearsOfThePast(t *testing.T) {
+	const shard = firstLogShard
+	for name, one := range map[string]struct {
+		last      uint64 // which the replica has when it is looked
+		meanwhile func(h *hub)
+	}{
+		"it applies at once":     {121, func(h *hub) { h.publish(shard, 1, nil) }},
+		"the feed begins":        {0, func(h *hub) { h.fedFrom(shard, 121) }},
+		"the feed is not as far": {121, func(h *hub) { h.fedFrom(shard, 40) }},
+	} {
+		b := newBare(t, shard, defaultLimits())
+		n, l := b.n, b.m.driver
+		l.raft = &hastyRaft{joinerRaft{last: one.last}, func() { one.meanwhile(n.hub) }}
+		n.logs = map[uint64]*shardLog{shard: l}
+		n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
+		e := new(ear)
+		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.addReplica(shard, 2); err != nil {
+			t.Fatal(err)
+		}
+		granted := func(path string) []engine.Event {
+			return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
+		}
+		n.hub.publish(shard, 50, granted("h:/a/old")) // was in the log when the replica joined
+		n.hub.publish(shard, 122, granted("h:/a/new"))
+		if got, gaps := e.heard(); gaps != 1 || !slices.Equal(got, []string{"GRANT h:/a/new 0"}) {
+			t.Errorf("%s: a subscriber without a cursor is told %q and of %d gaps", name, got, gaps)
+		}
+	}
+}

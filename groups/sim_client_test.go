@@ -638,7 +638,7 @@ func describe(call *simCall) string {
 		v    any
 		has  bool
 	}{
-		{"ttl", r.TTLMillis, r.TTLMillis != 0}, {"queue", r.QueueTTLMillis, r.QueueTTLMillis != 0}, {"token", r.Token, r.Token != 0},
+		{"ttl", r.TTLMillis, r.TTLMillis != 0}, {"queue", r.QueueTTLMillis, r.QueueTTLMillis != 0}, {"token", r.Token, r.Token != 0}, {"target", r.Target, r.Target != 0},
 		{"flags", r.Flags, r.Flags != 0}, {"key", r.Key, r.Key != ""}, {"ns", r.Namespace, r.Namespace != ""},
 		{"path", r.Path, r.Path != ""}, {"paths", r.Paths, len(r.Paths) > 0}, {"domains", r.Domains, len(r.Domains) > 0}, {"bound", true, call.bound}, {"again", true, call.again},
 	} {
