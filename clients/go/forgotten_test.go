@@ -20,9 +20,14 @@ type away struct {
 	on   atomic.Int64 // ns that its clock is ahead
 }
 
-func newAway(t *testing.T) *away {
+// newAway dials the shared node, which may be staged.
+func newAway(t *testing.T, releases ...func(c *wire.Call) bool) *away {
 	server(t)
-	short, err := loop.New(shared.n.node, loop.Options{
+	var handler wire.Handler = shared.n.node
+	for _, f := range releases {
+		handler = staged{shared.n.node, f}
+	}
+	short, err := loop.New(handler, loop.Options{
 		NodeID: shared.n.node.NodeID(), ClusterID: shared.n.node.ClusterID(), RepeatMillis: 1000,
 	})
 	must(t, err)

@@ -235,6 +235,118 @@ func TestAReleaseThatComesAfterItsLease(t *testing.T) {
 	}
 }
 
+// TestAReleaseThatIsTakenTooLate: a server does not take the release of a read until its lease has ended and another client of the
+// owner has the path: that lock stays.
+func TestAReleaseThatIsTakenTooLate(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, patience)
+	var n atomic.Int32
+	var leads atomic.Bool
+	addr := stage(t, func(c *wire.Call) bool {
+		if n.Add(1); !leads.Load() {
+			answers(c, wire.Unavailable)
+			return true
+		}
+		return false
+	})
+	c, mate, other := dial(t, addr, WithGrace(time.Hour), WithOneConnection()), dial(t, server(t), WithGrace(time.Hour)), dial(t, server(t))
+	p, me := path(t, "/a/p"), t.Name()
+	mine, err := c.TryRLock(ctx, p, Owner(me), TTL(time.Second))
+	mustLock(t, mine, err)
+	gaveUp(t, mine)
+	eventually(t, "the end of the lease", func() bool { return holders(t, other, p) == 0 })
+	later, err := mate.TryRLock(ctx, p, Owner(me), TTL(time.Hour))
+	mustLock(t, later, err)
+	was := n.Load()
+	leads.Store(true)
+	eventually(t, "that what gives back is over", func() bool { return c.gates.shut.Load() == 0 })
+	if holders(t, other, p) != 1 || n.Load() == was {
+		t.Errorf("asked %d times since, %s was given back, and the later lock is sure for %v more", n.Load()-was, p,
+			time.Until(later.Deadline()).Round(time.Second))
+	}
+	must(t, later.Err())
+}
+
+// TestAReleaseBetweenTwoSessions: a read is released, but nobody can tell what became of that. In the pause before it is asked
+// again the client comes to a new session, which knows nothing of it: it is not asked again there, and the read that another
+// client of the owner took since stays.
+func TestAReleaseBetweenTwoSessions(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, patience)
+	const many = 9 // so that the pause is 256 ms at least
+	var n atomic.Int32
+	paused := make(chan struct{})
+	c := newAway(t, func(c *wire.Call) bool {
+		switch i := n.Add(1); {
+		case i == 1:
+			c.To = instead{c.To, wire.DeadlineExceeded}
+			return false // carried out
+		case i == many:
+			close(paused)
+		case i > many:
+			return false
+		}
+		answers(c, wire.Unavailable)
+		return true
+	})
+	mate, other := dial(t, server(t), WithGrace(time.Hour)), dial(t, server(t))
+	p, me := path(t, "/a/p"), t.Name()
+	mine, err := c.TryRLock(ctx, p, Owner(me), TTL(time.Hour))
+	mustLock(t, mine, err)
+	freed := make(chan error, 1)
+	go func() { freed <- mine.UnlockContext(ctx) }()
+	<-paused
+	later, err := mate.TryRLock(ctx, p, Owner(me), TTL(time.Hour))
+	mustLock(t, later, err)
+	was := c.home.session.named()
+	c.held.Lock()
+	c.cut()
+	c.forgotten()
+	c.held.Unlock()
+	if err := <-freed; !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("Unlock: %v", err)
+	}
+	if c.home.session.named() == was {
+		t.Error("the session goes on")
+	}
+	c.settled(t)
+	if holders(t, other, p) != 1 {
+		t.Errorf("%s was given back, and the later lock is sure for %v more", p, time.Until(later.Deadline()).Round(time.Second))
+	}
+	must(t, later.Err())
+}
+
+// TestAReleaseIsGivenUp: a release that finds no connection for a minute is given up, so that its owner may acquire again, and is not
+// sent any more.
+func TestAReleaseIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p, way := onLine(f, WithKeepAlive(time.Hour))
+		l := lockWith(t, c, p, TTL(time.Hour))
+		way.cut(errUnreachable)
+		if err := l.Unlock(); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Fatalf("Unlock: %v", err)
+		}
+		pass(givesUp - time.Second)
+		if c.gates.shut.Load() == 0 {
+			t.Error("it is given up at once")
+		}
+		pass(2 * time.Second)
+		if c.gates.shut.Load() != 0 {
+			t.Error("it is not given up")
+		}
+		way.mend()
+		p = f.open()
+		go p.serve(func(a *asked) *wire.Result {
+			if a.req.Op == wire.OpRelease {
+				t.Errorf("given back: %+v", a.req)
+			}
+			return granted(a.req)
+		})
+		pass(time.Minute)
+	})
+}
+
 // TestReadsOfAReleaseThatWasNeverSent: a lock that writes and reads is unlocked without a connection, or while the first of several
 // parts of its release is under way, and its session is forgotten. What was not sent for certain is released all the
 // same, reads too.

@@ -142,7 +142,6 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 		if lk.sure < l.sure {
 			l.renewAt = now
 		}
-		l.renewAt, l.checkAt = min(l.renewAt, l.renewal(by.sent, ttl)), min(l.checkAt, l.nextCheck(by.sent, 0))
 		if !slices.Contains(l.ties, by.tie) {
 			l.hang(by.tie)
 		}
