@@ -201,7 +201,7 @@ func (l *Lock) Unlock() error {
 }
 
 // UnlockContext is Unlock that waits for the server until ctx ends. The release is
-// sent in any case, also if ctx has ended before.
+// tried in any case, also if ctx has ended before, and for a minute after that.
 func (l *Lock) UnlockContext(ctx context.Context) error {
 	_ = l.Err() // which looks at the clock: nobody else may have since the machine was suspended
 	l.mu.Lock()
