@@ -317,13 +317,16 @@ func (l *shardLog) untaken() string {
 }
 
 // waitsOver takes those that have a place in the queue out of the late, and names their
-// waits: who was told that the time is over must not be granted anything later.
+// waits: who was told that the time is over must not be granted anything later. Nor must who was told that nothing is
+// known, and may have gone: if it asks again, it waits again.
 func (l *shardLog) waitsOver(late *[]*part) (over []*part, ended []wait) {
 	*late = slices.DeleteFunc(*late, func(p *part) bool {
+		if p.waits {
+			ended = append(ended, p.wait())
+		}
 		told := p.told.Load()
 		if told {
 			over = append(over, p)
-			ended = append(ended, p.wait())
 		}
 		return told
 	})
