@@ -291,7 +291,7 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 // acquires says that the session asked for locks in the namespace of a renewal before it, and
 // has no answer. It is called under the lock.
 func (ln *line) acquires(p *part) bool {
-	before := func(q *part) bool { return q.op == wire.OpAcquire && q.came < p.came && q.ns == p.ns }
+	before := func(q *part) bool { return q.op == wire.OpAcquire && q.came < p.came && meet(q.ns, p.ns) }
 	for u := ln.under; u != nil; u = u.prev {
 		if before(u) {
 			return true
@@ -357,14 +357,16 @@ func (ln *line) advance(n *Node, now time.Duration, logs *touched) (over []unhel
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	r := ln.look(n.routes.Load())
-	stays := make(map[string]bool) // namespaces of those that are held on
+	var stays []string // namespaces of those that are held on
 	kept := ln.held[:0]
 	for _, p := range ln.held {
 		switch {
 		case now-p.since >= n.cfg.RequestTimeout && engine.Planted != engine.PlantHeldForGood:
 			over = append(over, unheld{p, tooLongInMove})
-		case p.need > r.Version || stays[p.ns] || ln.behind(p, r):
-			stays[p.ns] = true
+		case p.need > r.Version || ln.behind(p, r) || slices.ContainsFunc(stays, func(ns string) bool { return meet(ns, p.ns) }):
+			if !slices.Contains(stays, p.ns) {
+				stays = append(stays, p.ns)
+			}
 			kept = append(kept, p)
 		default:
 			if err := n.sendOn(ln, p, r, logs); err != nil {
@@ -388,11 +390,19 @@ func (ln *line) advance(n *Node, now time.Duration, logs *touched) (over []unhel
 // earlier routes, is not answered. It is called under the lock.
 func (ln *line) behind(p *part, r *wire.Routes) bool {
 	for u := ln.under; ln.older > 0 && u != nil; u = u.prev {
-		if u.came < p.came && u.routes != r && u.ns == p.ns {
+		if u.came < p.came && u.routes != r && meet(u.ns, p.ns) {
 			return true
 		}
 	}
 	return false
+}
+
+// meet says that two namespaces, which may be of different routes, may be about the same path: one lies in the other.
+func meet(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return a == b || a != "" && strings.HasPrefix(b, a) && (a[len(a)-1] == '/' || b[len(a)] == '/' || b[len(a)] == ':')
 }
 
 // sendOn sends a call on its way that was held back. It is called under the lock.
