@@ -19,7 +19,7 @@ type answered struct {
 	code   wire.Code   // of a refusal
 	reason wire.Reason // of an acquire that got nothing
 	end    ending      // of an acquire that waited
-	token  int64
+	token  int64       // of an acquire; of a release the acquire that it names (session.tookBack)
 }
 
 // wholeSub is a bit of a part's number. It says that with this part all of its request is carried out,
@@ -44,7 +44,12 @@ const (
 )
 
 // result is the answer as a result, to be brought up to date by the engine.
-func (a *answered) result() wire.Result { return wire.Result{Status: a.status, Token: a.token} }
+func (a *answered) result() (res wire.Result) {
+	if res.Status = a.status; a.op != wire.OpRelease {
+		res.Token = a.token
+	}
+	return res
+}
 
 // nothing says that the request changed nothing. It may be carried out anew as long as
 // its session has asked nothing since: after that, it would be out of order.

@@ -7,12 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAdv12CancelledWhileHeldBack: a client gives up a waiting acquire that is held back by a move, with a cancel and a release that
-// names it, as PROTOCOL.md says. It is answered CANCELLED by its node alone (Node.cancelHeld: no log hears of it), and the release is
-// carried out when the move is over. The connection breaks before any answer came. On the next one the client asks for all again, in
-// the old order: the acquire is new, and takes the lock; the cancel finds no wait; the release is done before. PROTOCOL.md, section 3:
-// "one whose wait was ended by a kill, a cancel, a policy or its time is answered so again".
-func TestAdv12CancelledWhileHeldBack(t *testing.T) {
+// TestCancelledWhileHeldBack: a client gives up a waiting acquire that is held back by a move, with a cancel and a release that
+// names it. Its node answers it, no log hears of it, and the release is carried out after the move. The connection breaks
+// before any answer came. Asked again in the old order, the acquire does not take what the release is not carried out for again.
+func TestCancelledWhileHeldBack(t *testing.T) {
 	const path = "h:/a/b/x"
 	r := newRig(t, nil)
 	c, other := r.session(), r.session()

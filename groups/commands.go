@@ -2,7 +2,6 @@ package groups
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -60,6 +59,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if s.find(cmd.Caller.ID, m.reader.sub) == nil && s.forgot(cmd.Caller.ID, m.reader.again) {
 		return forgotten
 	}
+	if cmd.Req.Op == wire.OpAcquire && s.tookBack(cmd.Caller.ID) {
+		return takenBack
+	}
 	var res wire.Result
 	if m.node.cfg.NoEngine {
 		res.Token, res.Namespace = int64(cmd.Caller.ID), cmd.NS
@@ -72,23 +74,11 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	} else if res.Code == wire.OK {
 		m.sessions.waits(s, s.waits+1, c.Now)
 	}
-	if t := cmd.Req.Target; t != 0 && t < cmd.Caller.ID && cmd.Req.Op == wire.OpRelease && res.Code == wire.OK {
-		m.takenBack(s, t)
-	}
 	return res
 }
 
-// takenBack notes that an acquire of a session is given back which this log knows nothing of: its node may have
-// answered it without asking any log, as one that was cancelled while a move held it back. Asked
-// again, it comes before a release that was carried out already, and must not take anything.
-func (m *machine) takenBack(s *session, acquire uint64) {
-	caller := engine.Caller{Session: s.id, ID: acquire}
-	if s.find(acquire, 0) != nil || s.forgot(acquire, true) ||
-		s.waits > 0 && slices.ContainsFunc(m.order, func(g *group) bool { return g.state.Awaits(caller) }) {
-		return
-	}
-	s.add(answered{id: acquire, op: wire.OpAcquire, code: wire.Cancelled, end: ended}, &m.limits)
-}
+// takenBack answers an acquire that its session has given back already.
+var takenBack = wire.Result{Code: wire.Cancelled, Message: "acquire: a release took it back that was carried out before; nothing was done"}
 
 // askedBefore is what the command in hand was answered before, nil when that is not known. A release that was
 // one command goes in parts, or the other way round, when its paths have come to several namespaces since, or to
@@ -295,10 +285,14 @@ func (m *machine) answered(hash uint32, res *wire.Result) answered {
 	if res.Code != wire.OK {
 		sub &^= wholeSub
 	}
-	return answered{
+	a := answered{
 		id: cmd.Caller.ID, sub: sub, hash: hash, op: cmd.Req.Op, status: res.Status, code: res.Code,
 		reason: res.Reason, token: res.Token,
 	}
+	if a.op == wire.OpRelease && a.code == wire.OK {
+		a.token = int64(cmd.Req.Target) // see tookBack
+	}
+	return a
 }
 
 // remembered says that an answer is kept for a repeat of its request. A waiting acquire is

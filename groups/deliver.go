@@ -19,13 +19,12 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	}
 	if p.waits {
 		if waits {
-			if instead, ok := n.waits.opens(p, res.Namespace); !ok {
+			if instead, ok := n.waits.opens(p, res, to); !ok {
 				if p.from == nil { // else it was answered when it was replaced (attach)
 					p.answer(instead, to)
 				}
 				return
 			}
-			p.queued(res, to)
 			if p.from != nil && p.from.closed.Load() && n.waits.take(p.caller(), p) {
 				n.leftAlone(p)
 			}

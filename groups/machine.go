@@ -283,17 +283,10 @@ func (m *machine) answers(clock engine.Clock) {
 		if m.driver == nil {
 			continue
 		}
-		if p := m.node.waits.get(a.Caller); p != nil && m.ends(p, a) && m.node.waits.take(a.Caller, p) {
+		if p := m.node.waits.answers(m.driver, a); p != nil {
 			p.answer(&a.Result, &m.flush)
 		}
 	}
-}
-
-// ends says that a wait's answer is that of an open call. A repeat that is still on its way here
-// is answered when it arrives: its part is in a batch, and must not be used for another call
-// before that landed. What a client asked under the same id elsewhere is no repeat.
-func (m *machine) ends(p *part, a *engine.Answer) bool {
-	return p.log == m.driver && p.open && p.in == a.NS
 }
 
 // remember keeps the answer to a wait that is over, for a repeat of its request.

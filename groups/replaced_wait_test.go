@@ -7,10 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAdv12ReplacedWaitIsAnswered: a tied wait is asked again on the next connection of its session, within its grace. The call of the
-// connection before has no place any more where its answer would find it (openWaits.add), and attach answers it only when it is a
-// peer's: so it is never answered, and who serves the connection never lets go of what it holds for it (loop/adv12_replaced_wait_test.go).
-func TestAdv12ReplacedWaitIsAnswered(t *testing.T) {
+// TestReplacedWaitIsAnswered: a tied wait is asked again on the next connection of its session, within its grace. The call of the
+// connection before is answered too, though nobody hears it: who serves the connection lets go of its memory then.
+func TestReplacedWaitIsAnswered(t *testing.T) {
 	const path = "h:/a/x"
 	r := newRig(t, nil)
 	holder, c := r.session(), r.session()

@@ -112,6 +112,16 @@ func (s *session) find(id, sub uint64) *answered {
 	return nil
 }
 
+// tookBack says that a release was carried out which names an acquire that was not, or has left the queue: its node may have
+// answered that without asking any log, as one that was cancelled while a move held it back. Asked again, both of them, it
+// must not take anything, as the release is not carried out again.
+func (s *session) tookBack(acquire uint64) bool {
+	took := func(a *answered) bool { return a.op == wire.OpRelease && a.token != 0 && uint64(a.token) == acquire }
+	return acquire <= s.highest && slices.ContainsFunc(s.kept(), func(r request) bool {
+		return took(&r.answered) || slices.ContainsFunc(r.more, func(a answered) bool { return took(&a) })
+	})
+}
+
 // whole says that all of request id was carried out here and elsewhere.
 func (s *session) whole(id uint64) bool {
 	for _, r := range s.kept() {

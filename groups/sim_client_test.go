@@ -65,6 +65,7 @@ type simCall struct {
 	conn    *simConn
 	again   bool // it was asked more than once
 	queued  bool
+	placed  time.Duration // when it was told so
 	limit   time.Duration // when it must be answered
 	highest map[string]int64
 	held    map[holding]uint64 // what a read looked at, and as of which request that is known
@@ -98,6 +99,7 @@ type belief struct {
 	token  int64
 	until  time.Duration // the lease lasts at least as long
 	queued uint64        // a request that took a polled place, 0: none
+	placed time.Duration // when it was told so
 	ns     string
 	conn   *simConn // the lease is tied to it
 
@@ -515,7 +517,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusQueued:
 		for h := range touched {
 			b := c.belief(h)
-			b.queued, b.ns = call.id, res.Namespace
+			b.queued, b.ns, b.placed = call.id, res.Namespace, w.now
 		}
 	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusLost:
 		for h := range touched {
@@ -542,7 +544,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 				continue
 			}
 			know(h, func(b *belief) { b.held = false })
-			if b := c.belief(h); b.queued != 0 && b.queued < call.id {
+			if b := c.belief(h); b.queued != 0 && b.placed < call.first { // else the order of the two is not promised
 				b.queued = 0
 			}
 		}

@@ -21,16 +21,17 @@ type openWaits struct {
 	asked uint64                                 // how many were added
 }
 
-// opens notes that p's call has its place in the queue of a namespace. It answers false when another one has
-// taken its place here, and with what it is to be answered then.
-func (w *openWaits) opens(p *part, ns string) (instead *wire.Result, ok bool) {
+// opens notes that p's call has its place in the queue of a namespace, and tells it, while nobody else may answer it. It answers
+// false when another one has taken its place here, and with what it is to be answered then.
+func (w *openWaits) opens(p *part, res *wire.Result, to *repliers) (instead *wire.Result, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := p.caller()
 	if now := w.calls[c.Session][c.ID].part; now != p {
 		return p.replaced(now), false
 	}
-	p.open, p.in = true, ns
+	p.open, p.in = true, res.Namespace
+	p.queued(res, to)
 	return nil, true
 }
 
@@ -40,6 +41,23 @@ func (p *part) replaced(by *part) *wire.Result {
 		return &askedTwice
 	}
 	return &superseded
+}
+
+// answers takes the open call that the answer to a wait is for, nil when there is none. A repeat that is still on its way
+// to its log is answered when it arrives: its part is in a batch, and must not be used for another call before that landed.
+// What a client asked under the same id elsewhere is no repeat.
+func (w *openWaits) answers(l *shardLog, a *engine.Answer) *part {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.calls[a.Caller.Session]
+	p := of[a.Caller.ID].part
+	if p == nil || p.log != l || !p.open || p.in != a.NS {
+		return nil
+	}
+	if delete(of, a.Caller.ID); len(of) == 0 {
+		delete(w.calls, a.Caller.Session)
+	}
+	return p
 }
 
 // reopens takes an open call's part out of the hands of who would answer it, to be asked anew.

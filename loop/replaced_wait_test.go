@@ -8,11 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAdv12AskedAnewIsCountedOnce: a client waits with a tied acquire, its connection breaks, and it comes back within the grace, with
-// the next epoch, and asks again, as PROTOCOL.md says. The call on the connection before is never answered by the node then
-// (Node.attach answers those of peers alone), so what the server counted as its memory (loop.session.hold) is counted for good: after
-// some reconnects of a few clients the server refuses with code 8 what it has room for, until it is restarted.
-func TestAdv12AskedAnewIsCountedOnce(t *testing.T) {
+// TestAskedAnewIsCountedOnce: a client waits with a tied acquire, its connection breaks, and it comes back within the grace and
+// asks again. What the server counts as the memory of the first call is let go of: it refuses nothing for want of memory that it has.
+func TestAskedAnewIsCountedOnce(t *testing.T) {
 	const limit = 1 << 20
 	for _, how := range []string{"its connection ended before", "the next hello ends its connection"} {
 		t.Run(how, func(t *testing.T) {
