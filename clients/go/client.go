@@ -209,8 +209,15 @@ func (c *Client) Close() error {
 // fail answers calls with an error.
 func (c *Client) fail(calls []*call, err error) {
 	for _, one := range calls {
-		w := one.settle()
-		one.to.land(one, &reply{err: err})
+		c.failEach([]failedCall{{one, err}})
+	}
+}
+
+// failEach is fail, each with an error of its own.
+func (c *Client) failEach(calls []failedCall) {
+	for _, f := range calls {
+		w := f.one.settle()
+		f.one.to.land(f.one, &reply{err: f.err})
 		if w != nil {
 			w.settled()
 		}

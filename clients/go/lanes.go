@@ -108,7 +108,7 @@ func (r *router) tend(now time.Duration) time.Duration {
 	}
 	idle := func(l *lane) bool {
 		switch {
-		case tied[l] || used[l] || !l.session.empty():
+		case tied[&l.session] || used[l] || !l.session.empty():
 			l.idle = 0
 		case l.idle == 0:
 			l.idle = now

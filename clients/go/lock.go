@@ -257,7 +257,7 @@ func (l *Lock) giveBack(until time.Duration) *giveBack {
 	if slices.ContainsFunc(b.paths, b.loosely) {
 		b.late, b.until = &giveBack{owner: l.owner, by: l.by, in: l.in, as: l.as}, until
 	}
-	if b.loose || b.token == 0 {
+	if b.token == 0 {
 		return b
 	}
 	both := *b

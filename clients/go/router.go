@@ -38,7 +38,7 @@ type router struct {
 		bound    bool // owners are bound: everything goes by the home lane
 		closed   bool
 		flush    []flusher // for unlock
-		failed   []*call
+		failed   []failedCall
 	}
 }
 
@@ -50,7 +50,7 @@ func (r *router) unlock() {
 	for _, f := range flush {
 		f.flush()
 	}
-	r.c.fail(failed, ErrClosed)
+	r.c.failEach(failed)
 }
 
 const (
@@ -59,8 +59,9 @@ const (
 	maxLanes = 64
 	// maxNodes is how many nodes of a topology are taken as addresses to connect to.
 	maxNodes = 256
-	// idleLane is how long a lane stays by which nothing goes any more.
-	idleLane = 10 * time.Second
+	// idleLane is how long a lane stays by which nothing goes any more: longer than servers remember its session, as
+	// what it took is given back by it.
+	idleLane = 70 * time.Second
 	// maxReopen bounds the pauses between attempts to open a lane.
 	maxReopen = 30 * time.Second
 )

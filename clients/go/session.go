@@ -216,11 +216,13 @@ func (s *session) pump() (mine bool) {
 	if cn == nil {
 		return false
 	}
+	s.late(&s.mu.again)
 	for c := s.mu.again.first; c != nil; c = s.mu.again.first {
 		if !s.fits(c, s.mu.limits.all) {
 			return s.claim()
 		}
 		s.send(cn, &s.mu.again, c)
+		s.late(&s.mu.again)
 	}
 	for c := s.mu.urgent.first; c != nil; c = s.mu.urgent.first {
 		if c.only != 0 && c.only != cn.tie.number {
@@ -236,9 +238,11 @@ func (s *session) pump() (mine bool) {
 	for c := s.mu.aside.first; c != nil && s.fits(c, 0); c = s.mu.aside.first {
 		s.send(cn, &s.mu.aside, c)
 	}
+	s.late(&s.mu.normal)
 	for c := s.mu.normal.first; c != nil; c = s.mu.normal.first {
 		if s.fits(c, s.mu.limits.users) {
 			s.send(cn, &s.mu.normal, c)
+			s.late(&s.mu.normal)
 			continue
 		}
 		if !c.waits {
@@ -247,6 +251,7 @@ func (s *session) pump() (mine bool) {
 		// Those behind it may be what ends the waits that are in its way.
 		s.mu.normal.remove(c)
 		s.mu.aside.push(c)
+		s.late(&s.mu.normal)
 	}
 	if len(s.mu.room) > 0 && s.mu.backlog < s.c.opt.backlog {
 		for _, ready := range s.mu.room {
@@ -255,6 +260,15 @@ func (s *session) pump() (mine bool) {
 		s.mu.room = nil
 	}
 	return s.claim()
+}
+
+// late takes calls out of a queue's front that are not to be sent any more, to be told so.
+func (s *session) late(q *callQueue) {
+	for c := q.first; c != nil && c.until != 0 && s.c.now() >= c.until; c = q.first {
+		q.remove(c)
+		s.heardOf(c)
+		go s.c.fail([]*call{c}, errLate) // not here, under the lock
+	}
 }
 
 // fits says that a call may be sent, when so many that do not wait may be

@@ -146,14 +146,19 @@ func (k *keeper) stray(le *lease, confirmed *tie) (ties []*tie) {
 	return ties
 }
 
-// tied says on which lanes leases hang.
-func (k *keeper) tied() map[*lane]bool {
+// tied says of which lanes leases hang on a connection, or there are locks that are given back by the request which took them.
+func (k *keeper) tied() map[*session]bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	on := make(map[*lane]bool)
+	on := make(map[*session]bool)
 	for _, le := range k.mu.due {
 		for _, t := range le.ties {
-			on[t.lane] = true
+			on[&t.lane.session] = true
+		}
+		for _, lk := range le.locks {
+			if !lk.alone {
+				on[lk.in] = true
+			}
 		}
 	}
 	return on

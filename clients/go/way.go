@@ -79,7 +79,7 @@ func (w *way) settled() {
 	last := w.mu.open == 0
 	w.mu.Unlock()
 	f.flush()
-	w.c.fail(failed, ErrClosed)
+	w.c.failEach(failed)
 	if last && w.then != nil {
 		w.then()
 	}
@@ -87,25 +87,32 @@ func (w *way) settled() {
 
 // moveTo makes a lane the way's, now or as soon as that keeps the order. The caller
 // is to flush, and to fail the calls that are answered.
-func (w *way) moveTo(l *lane) (f flusher, failed []*call) {
+func (w *way) moveTo(l *lane) (f flusher, failed []failedCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.next = l
 	return w.turn()
 }
 
+// failedCall is a call that was not taken, and why.
+type failedCall struct {
+	one *call
+	err error
+}
+
 // turn changes the lane, if that is to be and can be, and sends what was held back.
 // Called under the lock.
-func (w *way) turn() (f flusher, failed []*call) {
+func (w *way) turn() (f flusher, failed []failedCall) {
 	if w.mu.next == nil || w.mu.next != w.mu.lane && w.mu.open > 0 {
 		return f, nil
 	}
 	w.mu.lane, w.mu.next = w.mu.next, nil
 	for one := w.mu.held.first; one != nil; one = w.mu.held.first {
 		w.let(one)
+		one.pressed = true // it had room here
 		mine, err := w.send(one)
 		if err != nil {
-			failed = append(failed, one)
+			failed = append(failed, failedCall{one, err})
 		} else if mine.cn != nil {
 			f = mine
 		}
