@@ -289,6 +289,11 @@ func (l *shardLog) expire() {
 	}
 	l.mu.Unlock()
 	over, ended := l.waitsOver(&unknown)
+	for _, p := range undone {
+		if p.waits && p.from == nil && p.askedBefore() { // it may have the place that it had then
+			ended = append(ended, p.wait())
+		}
+	}
 	l.node.settle(undone, &wire.Result{Code: wire.Unavailable, Message: l.untaken()})
 	if len(unled) > 0 {
 		l.node.settle(unled, &wire.Result{Code: none.Code, Message: none.Message})

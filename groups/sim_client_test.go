@@ -65,7 +65,6 @@ type simCall struct {
 	conn    *simConn
 	again   bool // it was asked more than once
 	queued  bool
-	placed  time.Duration // when it was told so
 	limit   time.Duration // when it must be answered
 	highest map[string]int64
 	held    map[holding]uint64 // what a read looked at, and as of which request that is known
@@ -410,7 +409,7 @@ func (c *simClient) takeBack(call *simCall, res *wire.Result) {
 	switch {
 	case call.undoes != nil:
 		undone = call.undoes // it is tried again
-	case req.Flags&wire.FlagWait == 0 || req.Key != "" || !uncertain(res):
+	case req.Flags&wire.FlagWait == 0 || req.Key != "" || !uncertain(res) && !(call.again && res.Code == wire.Unavailable):
 		return
 	}
 	undo := &wire.Request{Op: wire.OpRelease, Owner: req.Owner, Target: undone.id}

@@ -15,7 +15,7 @@ func TestTakenBackAfterItLeft(t *testing.T) {
 	r := newRig(t, nil)
 	holder, c := r.session(), r.session()
 	l := r.node.logOf(r.node.groupOf("h:/a"))
-	owner := ""
+	var owner string
 	for i := 0; ; i++ { // whose home is in another log
 		owner = string(rune('a' + i))
 		if r.node.logOf(wire.HomeOf(owner, r.node.cfg.GroupCount)) != l {
@@ -27,7 +27,7 @@ func TestTakenBackAfterItLeft(t *testing.T) {
 	take, give := r.next.Add(1), r.next.Add(1)
 	<-c.start(take, waiting(write(owner, path, time.Hour))).queued
 	back := release(owner, path)
-	back.Target, back.DelWait, back.Key = take, true, "adv13"
+	back.Target, back.DelWait, back.Key = take, true, "take back"
 	home.pauses(true) // it is slow just now
 	b := c.start(give, back)
 	r.node.Closed(c.session, false, false)
@@ -35,7 +35,7 @@ func TestTakenBackAfterItLeft(t *testing.T) {
 		m := l.own()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		s := m.sessions.byID[[16]byte(c.session.ID)]
+		s := m.sessions.byID[c.session.ID]
 		return s != nil && s.waits == 0
 	})
 	home.pauses(false)
