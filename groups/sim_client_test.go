@@ -409,7 +409,9 @@ func (c *simClient) takeBack(call *simCall, res *wire.Result) {
 	switch {
 	case call.undoes != nil:
 		undone = call.undoes // it is tried again
-	case req.Flags&wire.FlagWait == 0 || req.Key != "" || !uncertain(res) && !(call.again && res.Code == wire.Unavailable):
+	case req.Flags&wire.FlagWait == 0 || req.Key != "":
+		return
+	case !uncertain(res) && (!call.again || res.Code != wire.Unavailable):
 		return
 	}
 	undo := &wire.Request{Op: wire.OpRelease, Owner: req.Owner, Target: undone.id}
