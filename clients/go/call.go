@@ -36,7 +36,7 @@ type call struct {
 	frame    []byte        // encoded, with room for the id
 	to       receiver
 	gate     *gate         // to be left when nothing of it is under way any more
-	until    time.Duration // it is not sent from then on (Client.now); 0: whenever
+	until    time.Duration // it is not sent from then on (Client.now), nor on a later connection; 0: whenever
 
 	// Where it goes by.
 	repeats bool      // its caller may ask it again under its id

@@ -187,7 +187,7 @@ func (r *giving) ask() {
 		one.set(req)
 		one.timed, one.repeats = true, true
 		if b.late != nil {
-			one.until = b.until
+			one.until = b.until // and on this connection alone
 		}
 		if b.by != 0 { // its session alone knows what it names
 			one.session, one.fixed, one.as = b.in, true, b.as
@@ -214,7 +214,8 @@ func (r *giving) instead(others ...*giveBack) {
 // refused takes note that the first part was not taken, for good; or that nobody can tell.
 func (r *giving) refused(err error, unsent bool) {
 	switch {
-	case errors.Is(err, errLate): // as will be seen
+	case errors.Is(err, errLate):
+		r.late()
 		return
 	case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, errRetired):
 		r.unknown(unsent)
@@ -252,13 +253,13 @@ func (r *giving) land(one *call, rep *reply) {
 	case err == nil:
 		r.instead()
 	case rep.err == nil && code == wire.Unavailable && !one.resent: // it was not carried out
-		one.forgoes()
-		one.id, one.on, one.sent = 0, 0, 0
-		r.later(one)
+		r.late()
+		r.drop(one)
+		r.after(r.pause(), r.ask)
 		return
 	case rep.err == nil && (code == wire.Unavailable || code == wire.DeadlineExceeded) && r.c.remembered(one):
 		one.resent = true // whatever is answered next may be about that time alone
-		r.later(one)
+		r.again(one)
 		return
 	case rep.err == nil && (code == wire.Unavailable || code == wire.DeadlineExceeded):
 		r.unknown(false)
@@ -270,36 +271,47 @@ func (r *giving) land(one *call, rep *reply) {
 		r.close()
 		return
 	}
-	time.AfterFunc(0, func() { // not here: land must not block
-		r.mu.Lock()
-		defer r.mu.Unlock()
+	r.after(0, r.ask) // not here: land must not block
+}
+
+// late has the first part go about otherwise from now on, if no token tells what it gives back from what is taken later: it was
+// not taken when it was to be, and what its owner holds may end in many ways until it is asked again.
+func (r *giving) late() { r.parts[0].until = 0 }
+
+// again asks the same call again, after a pause.
+func (r *giving) again(one *call) {
+	r.after(r.pause(), func() {
+		if !r.ends {
+			err := r.c.submit(one, nil)
+			if err == nil {
+				return
+			}
+			r.refused(err, false)
+		}
+		r.drop(one)
 		r.ask()
 	})
 }
 
-// later asks the same call again after a pause.
-func (r *giving) later(one *call) {
+// after calls f after a pause.
+func (r *giving) after(d time.Duration, f func()) {
+	time.AfterFunc(d, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		f()
+	})
+}
+
+// pause is how long to wait before the next try.
+func (r *giving) pause() time.Duration {
 	most := maxRetry
 	select {
 	case <-r.c.leaving:
 		most = closeRetry
 	default:
 	}
-	pause := backoff(r.tries, minRetry, most)
 	r.tries++
-	time.AfterFunc(pause, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !r.ends {
-			err := r.c.submit(one, nil)
-			if err == nil {
-				return
-			}
-			r.refused(err, one.id == 0)
-		}
-		r.drop(one)
-		r.ask()
-	})
+	return backoff(r.tries-1, minRetry, most)
 }
 
 // drop lets go of a call that has come back.

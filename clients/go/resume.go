@@ -79,11 +79,10 @@ func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint6
 	if repeat := s.mu.limits.repeat; s.mu.epoch > 0 && s.c.now()-since >= repeat-repeat/10 {
 		unknown = s.renounce()
 	}
-	now := s.c.now()
 	for _, q := range s.queues() {
 		for c := q.first; c != nil; {
 			one := c
-			if c = c.next; one.until != 0 && now >= one.until {
+			if c = c.next; one.until != 0 {
 				q.remove(one)
 				s.heardOf(one)
 				late = append(late, one)
