@@ -97,7 +97,7 @@ func leaveAfterAGrant(t *testing.T, granted bool) {
 	s = later(s)
 	again := one(bareAsk(s, 7, req), 1, root, 1)
 	if !granted {
-		if len(a.res) != 0 || len(again.res) != 0 {
+		if len(a.res) != 1 || a.res[0].Code != wire.Aborted || len(again.res) != 0 { // a has been asked again
 			t.Fatalf("it waits, and is answered %+v and %+v", a.res, again.res)
 		}
 		one(bareAsk(bareSession(4), 2, release("faster", root+"/x")), 1, root, 1)
