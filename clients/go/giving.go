@@ -249,19 +249,21 @@ func (r *giving) land(one *call, rep *reply) {
 	err := rep.decode(one, &rep.scratch)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch code := codeOf(err); {
+	code := codeOf(err)
+	busy := rep.err == nil && (code == wire.Unavailable || code == wire.ResourceExhausted) // it was not carried out now
+	switch {
 	case err == nil:
 		r.instead()
-	case rep.err == nil && code == wire.Unavailable && !one.resent: // it was not carried out
+	case busy && !one.resent: // or before
 		r.late()
 		r.drop(one)
 		r.after(r.pause(), r.ask)
 		return
-	case rep.err == nil && (code == wire.Unavailable || code == wire.DeadlineExceeded) && r.c.remembered(one):
+	case (busy || rep.err == nil && code == wire.DeadlineExceeded) && r.c.remembered(one):
 		one.resent = true // whatever is answered next may be about that time alone
 		r.again(one)
 		return
-	case rep.err == nil && (code == wire.Unavailable || code == wire.DeadlineExceeded):
+	case busy || rep.err == nil && code == wire.DeadlineExceeded:
 		r.unknown(false)
 	default:
 		r.refused(err, one.id == 0)

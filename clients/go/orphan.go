@@ -39,13 +39,14 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 }
 
 // unknown says that an error leaves it open whether an acquire took what it names: of one
-// that was sent before, UNAVAILABLE says nothing about the first time.
+// that was sent before, what a node says of its own says nothing about the first time. It may be too busy now; or the
+// paths have come to several namespaces since.
 func (c *call) unknown(err error) bool {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return true
 	}
 	switch codeOf(err) {
-	case wire.Unavailable:
+	case wire.Unavailable, wire.ResourceExhausted, wire.InvalidArgument, wire.FailedPrecondition, wire.PermissionDenied:
 		return c.resent
 	case wire.DeadlineExceeded:
 		return !c.waits // else its wait is over

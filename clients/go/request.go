@@ -242,10 +242,13 @@ func (w *waiter) once(ctx context.Context, req *wire.Request) (again, error) {
 	if err := w.wait(ctx); err != nil {
 		return gone, err
 	}
-	switch codeOf(w.err) {
-	case wire.Unavailable:
+	switch code := codeOf(w.err); code {
+	case wire.Unavailable, wire.ResourceExhausted:
 		// Of a repeat it says nothing about the first time.
 		if !w.call.resent || !w.call.mutates() {
+			if code == wire.ResourceExhausted {
+				return never, w.err
+			}
 			return anew, w.err
 		}
 		if w.call.waits || w.c.remembered(w.call) {
