@@ -191,6 +191,17 @@ func (q *callQueue) push(c *call) {
 	q.last = c
 }
 
+// unshift puts a call before all others.
+func (q *callQueue) unshift(c *call) {
+	c.in, c.prev, c.next = q, nil, q.first
+	if q.first == nil {
+		q.last = c
+	} else {
+		q.first.prev = c
+	}
+	q.first = c
+}
+
 func (q *callQueue) remove(c *call) {
 	if c.prev == nil {
 		q.first = c.next

@@ -18,33 +18,36 @@ func (c *Client) forsake(one *call) (unsent bool) {
 }
 
 // forsake is the session's part of it.
-func (s *session) forsake(c *call) (unsent bool) {
+func (s *session) forsake(c *call) (unsent bool) { return s.forsakes(c)() }
+
+// forsakes takes note of it, and answers what is to be done then without a lock.
+func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	// One that was sent before is asked again only if that is to settle something.
 	if q := c.in; q != nil && (c.id == 0 || !c.undo) {
 		q.remove(c)
 		s.heardOf(c)
 		w := c.settle()
-		s.mu.Unlock()
-		if w != nil {
-			w.settled()
+		return func() bool {
+			if w != nil {
+				w.settled()
+			}
+			if c.id != 0 {
+				c.gate.leave() // nobody else will: it does not land
+			}
+			return c.id == 0
 		}
-		if c.id != 0 {
-			c.gate.leave() // nobody else will: it does not land
-		}
-		return c.id == 0
 	}
 	c.forsaken = true
-	waiting := c.waits && c.in == nil && s.mu.sent.get(c.id) == c
-	if !waiting {
-		s.mu.Unlock()
-		return false
+	if id := c.id; c.waits && c.in == nil && s.mu.sent.get(id) == c {
+		s.mu.leaving++
+		return func() bool {
+			s.cancel(id)
+			return false
+		}
 	}
-	s.mu.leaving++
-	id := c.id
-	s.mu.Unlock()
-	s.cancel(id)
-	return false
+	return func() bool { return false }
 }
 
 // cancel asks the server to end a waiting acquire.

@@ -21,7 +21,7 @@ type giveBack struct {
 	in    *session      // that one
 	as    sessionID     // and what it was called then
 	other *giveBack     // what does when that session is over; nil: nothing, and the lease ends by itself
-	late  *giveBack     // what does from until on for what no token tells from what is taken later; nil: it never is
+	late  []*giveBack   // what does from until on for what no token tells from what is taken later; none: it never is late
 	until time.Duration // that is surely held so long (Client.now)
 	alone bool          // its owner is one that the client made up: nobody else takes anything in its name
 	loose bool          // it is permits, which no token tells from later ones, as reads
@@ -63,7 +63,7 @@ func (b *giveBack) again(unsent bool) *giveBack {
 // parts is what is released in one request each. What no token tells from what is taken later goes by what
 // does from until on.
 func (b *giveBack) parts(now time.Duration) (all []*giveBack) {
-	if b.late != nil && now >= b.until {
+	if b.isLate(now) {
 		var loose, other []wire.ReleaseRequest
 		for _, p := range b.paths {
 			if b.loosely(p) {
@@ -72,7 +72,10 @@ func (b *giveBack) parts(now time.Duration) (all []*giveBack) {
 				other = append(other, p)
 			}
 		}
-		if all = b.late.some(loose).parts(now); len(other) == 0 {
+		for _, late := range b.late {
+			all = append(all, late.some(loose).parts(now)...)
+		}
+		if len(other) == 0 {
 			return all
 		}
 		b = b.some(other)
@@ -85,7 +88,10 @@ func (b *giveBack) parts(now time.Duration) (all []*giveBack) {
 }
 
 // isLate says that it has to be gone about otherwise by now.
-func (b *giveBack) isLate(now time.Duration) bool { return b.late != nil && now >= b.until }
+func (b *giveBack) isLate(now time.Duration) bool { return b.isLoose() && now >= b.until }
+
+// isLoose says that no token tells some of it from what is taken later, but what does once it is late.
+func (b *giveBack) isLoose() bool { return len(b.late) > 0 }
 
 // giving is a release under way. It is asked until it is answered, or nobody can tell any more whether it was
 // carried out: under its id for as long as servers know that, whether somebody waits for it or not. What waits for
@@ -186,7 +192,7 @@ func (r *giving) ask() {
 		one := newCall(r)
 		one.set(req)
 		one.timed, one.repeats = true, true
-		if b.late != nil {
+		if b.isLoose() {
 			one.until = b.until // and on this connection alone
 		}
 		if b.by != 0 { // its session alone knows what it names
@@ -254,7 +260,8 @@ func (r *giving) land(one *call, rep *reply) {
 	switch {
 	case err == nil:
 		r.instead()
-	case busy && !one.resent: // or before
+	case busy && !one.resent, (busy || rep.err == nil && code == wire.DeadlineExceeded) && r.parts[0].isLoose():
+		// Not before, or nobody knows: what was carried out is not there for what it goes by from now on.
 		r.late()
 		r.drop(one)
 		r.after(r.pause(), r.ask)

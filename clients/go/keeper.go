@@ -242,22 +242,22 @@ func (k *keeper) over(lk *Lock) bool {
 }
 
 // drop ends the keeping of a lock, and of those that go with it. What is left to do then is the
-// caller's. It answers until when the lock surely is held (Client.now); of one that is lost why.
-func (k *keeper) drop(lk *Lock) (todo chores, until time.Duration, fate *LostError) {
+// caller's. It answers which do, and until when the lock surely is held (Client.now); of one that is lost why.
+func (k *keeper) drop(lk *Lock) (todo chores, gone []*Lock, until time.Duration, fate *LostError) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := lk.lease
 	if l == nil { // it is lost: what it gives back is no other lock's
-		return todo, 0, lk.fate
+		return todo, nil, 0, lk.fate
 	}
 	k.cross(lk)
 	until = l.deadline()
 	l.part(lk)
-	l.along(lk, &todo)
+	gone = l.along(lk, &todo)
 	if len(l.locks) == 0 {
 		l.forget(&todo)
 	}
-	return todo, until, nil
+	return todo, gone, until, nil
 }
 
 // succeeded says that a later lock of its owner has one of a lock's paths, or may have.
@@ -278,7 +278,7 @@ func (k *keeper) leave() (rels []*giveBack) {
 	k.mu.closed = true
 	for _, l := range k.mu.leases {
 		for _, lk := range l.locks {
-			rels = append(rels, lk.giveBack(l.deadline()))
+			rels = append(rels, lk.giveBack(l.deadline(), nil))
 		}
 	}
 	var todo chores

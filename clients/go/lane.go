@@ -28,6 +28,7 @@ type lane struct {
 	heard atomic.Int64 // when the last bytes of the last connection came (Client.now)
 	tries atomic.Int32 // rounds of connecting since a server last answered
 	move  atomic.Bool  // the next connection should go elsewhere
+	sent  atomic.Bool  // elsewhere by its last server, and has no connection yet
 
 	nextStale time.Duration // of the keeper: when to look for those that waited long
 
@@ -77,6 +78,7 @@ func (l *lane) attach(cn *conn) {
 	l.link.Lock()
 	l.link.server, l.link.err, l.link.up = cn.server, nil, true
 	l.link.Unlock()
+	l.sent.Store(false)
 	w := windowsOf(&cn.limits, c.opt.window)
 	if l == c.home {
 		c.frame.Store(int64(w.frame))
@@ -114,6 +116,7 @@ func (l *lane) detach(cn *conn) {
 	var bye *goodbye
 	if errors.As(err, &bye) {
 		l.move.Store(true)
+		l.sent.Store(true)
 	}
 	// A server on its way out ends no lease with its connections, and says so.
 	c.keeper.detached(cn.tie, bye != nil && bye.err.Code == wire.Unavailable, unsure)
@@ -188,6 +191,20 @@ func (l *lane) refused(cn *conn) {
 	case now-cn.refusing >= l.c.refusable() && len(l.c.router.addresses()) > 1:
 		l.move.Store(true)
 		cn.giveUp(errRefusing)
+	}
+}
+
+// errSlow says why a connection was given up whose server does not answer what another one is to be asked behind.
+var errSlow = errors.New("another server leads, and this one does not answer what it was asked")
+
+// elsewhere has the lane go on at another server, if there is one.
+func (l *lane) elsewhere(err error) {
+	l.session.mu.Lock()
+	cn := l.session.mu.conn
+	l.session.mu.Unlock()
+	if cn != nil && len(l.c.router.addresses()) > 1 {
+		l.move.Store(true)
+		cn.giveUp(err)
 	}
 }
 

@@ -97,13 +97,16 @@ func (r *router) tend(now time.Duration) time.Duration {
 		return now + aDay
 	}
 	tied := r.c.keeper.tied()
-	var over []*lane
+	var over, stuck []*lane
 	r.mu.Lock()
 	some := len(r.mu.lanes)+len(r.mu.strays) > 0
 	used := make(map[*lane]bool)
 	for i := range r.ways {
 		if w := r.ways[i].Load(); w != nil {
 			w.use(used)
+			if l := w.stuck(now); l != nil {
+				stuck = append(stuck, l)
+			}
 		}
 	}
 	idle := func(l *lane) bool {
@@ -125,6 +128,9 @@ func (r *router) tend(now time.Duration) time.Duration {
 		}
 	}
 	r.mu.Unlock()
+	for _, l := range stuck {
+		l.elsewhere(errSlow)
+	}
 	for _, l := range over {
 		l.close(errRetired)
 		r.c.keeper.forget(l)

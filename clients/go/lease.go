@@ -175,12 +175,11 @@ func (l *lease) lasts() {
 
 // along declares the locks lost that go with what a lock gives back, before that is sent: to the
 // owner they are one. A write stays that was taken under a later token since.
-func (l *lease) along(lk *Lock, todo *chores) {
+func (l *lease) along(lk *Lock, todo *chores) (gone []*Lock) {
 	if len(l.locks) == 0 {
-		return
+		return nil
 	}
 	goes := on(lk.paths)
-	var gone []*Lock
 	for _, other := range l.locks {
 		i := slices.IndexFunc(other.paths, func(p Path) bool {
 			return goes(p) && (p.Mode == Read || p.Permits > 0 || lk.token == 0 || other.token <= lk.token)
@@ -191,6 +190,7 @@ func (l *lease) along(lk *Lock, todo *chores) {
 		}
 	}
 	l.part(gone...)
+	return gone
 }
 
 // renewal is when to renew a lease that was confirmed by a request sent at a time:

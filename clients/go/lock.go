@@ -218,7 +218,7 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 	}
 	l.mu.state, l.mu.freed = lockUnlocked, make(chan struct{})
 	g := l.c.gates.close(l.owner) // what its owner asks for from here on comes behind the release
-	todo, until, lost := l.c.keeper.drop(l)
+	todo, gone, until, lost := l.c.keeper.drop(l)
 	if l.mu.err = ErrUnlocked; lost != nil {
 		l.mu.err = lost
 	}
@@ -227,13 +227,13 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	todo.do(l.c)
-	l.mu.freeErr = l.free(ctx, until, lost, g)
+	l.mu.freeErr = l.free(ctx, until, gone, lost, g)
 	close(l.mu.freed)
 	return l.mu.freeErr
 }
 
 // free releases what the lock took, and leaves the gate. Of one that is lost some may be held still.
-func (l *Lock) free(ctx context.Context, until time.Duration, lost *LostError, g *gate) error {
+func (l *Lock) free(ctx context.Context, until time.Duration, gone []*Lock, lost *LostError, g *gate) error {
 	if lost != nil {
 		if !lost.whole() {
 			l.c.give(l.undoing(), g).leave()
@@ -242,20 +242,24 @@ func (l *Lock) free(ctx context.Context, until time.Duration, lost *LostError, g
 		}
 		return lost
 	}
-	return l.c.release(ctx, l.giveBack(until), g)
+	return l.c.release(ctx, l.giveBack(until, gone), g)
 }
 
 // giveBack is what gives the lock back, which is surely held until a time: by its token; and if others ask for things
 // in its owner's name, which raises that, by the request that took it as well, for as long as its session lasts. What
-// no token tells from what others take goes by itself for as long as it surely is held, and by its request from then on.
-func (l *Lock) giveBack(until time.Duration) *giveBack {
+// no token tells from what others take goes by itself for as long as it surely is held, and by its request from then on,
+// and by those of its owner's locks that have gone along.
+func (l *Lock) giveBack(until time.Duration, gone []*Lock) *giveBack {
 	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token, alone: l.alone}
 	if l.alone {
 		return b
 	}
 	b.loose = slices.ContainsFunc(l.paths, func(p Path) bool { return p.Permits > 0 })
 	if slices.ContainsFunc(b.paths, b.loosely) {
-		b.late, b.until = &giveBack{owner: l.owner, by: l.by, in: l.in, as: l.as}, until
+		b.until = until
+		for _, one := range append([]*Lock{l}, gone...) {
+			b.late = append(b.late, &giveBack{owner: l.owner, by: one.by, in: one.in, as: one.as})
+		}
 	}
 	if b.token == 0 {
 		return b

@@ -40,11 +40,11 @@ func (c *Client) retreat() {
 	}
 }
 
-// connected says that there is a server to hear of something.
+// connected says that there is a server to hear of something, or that one has sent the client elsewhere.
 func (c *Client) connected() (up bool) {
 	for _, l := range c.router.all() {
 		l.session.mu.Lock()
-		up = up || l.session.mu.conn != nil
+		up = up || l.session.mu.conn != nil || l.sent.Load()
 		l.session.mu.Unlock()
 	}
 	return up

@@ -253,13 +253,40 @@ func (s *session) pump() (mine bool) {
 		s.mu.aside.push(c)
 		s.late(&s.mu.normal)
 	}
-	if len(s.mu.room) > 0 && s.mu.backlog < s.c.opt.backlog {
-		for _, ready := range s.mu.room {
-			close(ready)
-		}
-		s.mu.room = nil
-	}
+	s.takesMore()
 	return s.claim()
+}
+
+// takesMore tells who waits for the backlog to shrink that it has. Called under the lock.
+func (s *session) takesMore() {
+	if len(s.mu.room) == 0 || s.mu.backlog >= s.c.opt.backlog {
+		return
+	}
+	for _, ready := range s.mu.room {
+		close(ready)
+	}
+	s.mu.room = nil
+}
+
+// recall takes calls of a way back that were never sent, in the order in which they would have been.
+func (s *session) recall(w *way) (calls []*call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range [...]*callQueue{&s.mu.urgent, &s.mu.aside, &s.mu.normal} {
+		for c := q.first; c != nil; {
+			one := c
+			if c = c.next; one.way != w || one.counts != w || one.settled {
+				continue // or it came before there were ways
+			}
+			if q.remove(one); one.async {
+				s.mu.backlog--
+			}
+			one.session = nil
+			calls = append(calls, one)
+		}
+	}
+	s.takesMore()
+	return calls
 }
 
 // late takes calls out of a queue's front that are not to be sent any more, to be told so.

@@ -1,6 +1,9 @@
 package pathlockd
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // way is by which lane the requests about the namespaces of one group go.
 //
@@ -18,8 +21,10 @@ type way struct {
 	mu   struct {
 		sync.Mutex
 		lane  *lane
-		next  *lane // it is about to change to; nil: it is not
-		open  int   // requests sent by lane that are not settled
+		next  *lane         // it is about to change to; nil: it is not
+		since time.Duration // when that was tried first, or lane last given up (Client.now)
+		slow  time.Duration // how long it takes lane to answer, before that is given up the next time
+		open  int           // requests sent by lane that are not settled
 		held  callQueue
 		count int // of held
 	}
@@ -90,8 +95,42 @@ func (w *way) settled() {
 func (w *way) moveTo(l *lane) (f flusher, failed []failedCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.next = l
+	if w.mu.next == nil {
+		w.mu.since, w.mu.slow = w.c.now(), slowWay
+	}
+	if w.mu.next = l; l != w.mu.lane {
+		w.recall()
+	}
 	return w.turn()
+}
+
+// slowWay is how long a node may take to answer what is under way to it once another one leads. After that it is asked
+// for through another node: one that is cut off from its peers, and not from the client, answers pings.
+const slowWay = 2 * time.Second
+
+// stuck answers the lane that the way cannot leave, as its node does not answer; nil when there is none.
+func (w *way) stuck(now time.Duration) *lane {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.next == nil || w.mu.next == w.mu.lane || w.mu.open == 0 || now-w.mu.since < w.mu.slow {
+		return nil
+	}
+	w.mu.since, w.mu.slow = now, 2*w.mu.slow
+	return w.mu.lane
+}
+
+// recall holds back what the lane has not sent yet: it may wait there for what has nothing to do with the way, as
+// for room in the window. Called under the lock.
+func (w *way) recall() {
+	unsent := w.mu.lane.session.recall(w)
+	for i := len(unsent) - 1; i >= 0; i-- { // before what came later
+		one := unsent[i]
+		one.counts = nil
+		w.mu.open--
+		one.held = true
+		w.mu.held.unshift(one)
+		w.mu.count++
+	}
 }
 
 // failedCall is a call that was not taken, and why.
@@ -133,17 +172,18 @@ func (w *way) use(used map[*lane]bool) {
 // forsake is called for a call of the way whose caller has gone, as session.forsake.
 func (w *way) forsake(one *call) (unsent bool) {
 	w.mu.Lock()
-	if !one.held {
-		s := one.session
-		w.mu.Unlock()
-		if s == nil {
-			return false // the client is being closed, and it is told so
-		}
-		return s.forsake(one)
+	if one.held {
+		defer w.mu.Unlock()
+		w.let(one)
+		return true
 	}
-	defer w.mu.Unlock()
-	w.let(one)
-	return true
+	if one.session == nil {
+		w.mu.Unlock()
+		return false // the client is being closed, and it is told so
+	}
+	then := one.session.forsakes(one) // before the way recalls it
+	w.mu.Unlock()
+	return then()
 }
 
 // hold holds a call back, and let lets it go. Called under the lock.
