@@ -33,6 +33,10 @@ func (n *Node) takeAnswers(c peerConn, from *entryReader) {
 			n.land(p)
 			p.queued(&res, &to)
 			l.stays(number, p)
+		case p.waits && res.Code == wire.DeadlineExceeded && res.Cause != wire.CauseWaitOver && n.waits.take(p.caller(), p):
+			// Nobody knows, and its client may have gone: it is not to be granted to nobody (waitsOver).
+			n.endWait(p.wait())
+			n.deliver(p, &res, &to)
 		default:
 			n.deliver(p, &res, &to)
 		}

@@ -39,6 +39,7 @@ type stream struct {
 	old    uint64              // last entry that was in the log when this run of the node began
 	past   uint64              // last entry that was in the log when this run began to be fed
 	fed    uint64              // likewise, told while a replica of the log is begun
+	over   uint64              // the last entry of which something was passed over meanwhile
 	passed bool                // taps were told that some of those up to past were not told
 	recent []recentEvent       // in order
 	first  uint64              // number of the first of them, of all events of the log that were told here
@@ -155,6 +156,7 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 		switch {
 		case old && !l.resumes:
 		case past && !l.resumes:
+			s.over = at.Index
 			h.passOver(l, at.Log)
 		case !l.replays:
 			hand(l.sub, e, at)
@@ -213,11 +215,23 @@ func (h *hub) joins(log uint64) (since func(index uint64)) {
 	if s.at.Index != 0 || s.past != 0 {
 		return func(uint64) {}
 	}
-	s.past, s.fed = math.MaxUint64, 0
+	s.past, s.fed, s.over = math.MaxUint64, 0, 0
 	return func(index uint64) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s.past = max(index, s.fed)
+		if s.past = max(index, s.fed); s.over <= s.past {
+			return
+		}
+		// Some of what was passed over came to be meanwhile: who was told of a gap before it has looked already.
+		for _, l := range h.subs.all {
+			if i := slices.Index(l.past, log); i >= 0 {
+				l.past = slices.Delete(l.past, i, i+1)
+				h.passOver(l, log)
+			}
+		}
+		for _, t := range h.all {
+			t.missed()
+		}
 	}
 }
 

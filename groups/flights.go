@@ -326,7 +326,7 @@ func (l *shardLog) untaken() string {
 // known, and may have gone: if it asks again, it waits again.
 func (l *shardLog) waitsOver(late *[]*part) (over []*part, ended []wait) {
 	*late = slices.DeleteFunc(*late, func(p *part) bool {
-		if p.waits {
+		if p.waits && p.from == nil { // a peer's may have been asked elsewhere since, which that peer alone knows
 			ended = append(ended, p.wait())
 		}
 		told := p.told.Load()

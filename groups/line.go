@@ -130,20 +130,27 @@ func (n *Node) inLine(c *wire.Call, since time.Duration, logs *touched) (ok bool
 		return true, connectionOver.Err()
 	}
 	r := ln.look(n.routes.Load())
+	e, ok, err := errandOf(r, c.Req)
 	if c.Op != wire.OpRenew && engine.Planted != engine.PlantOutOfLine {
 		for i := len(ln.held) - 1; i >= 0; i-- {
 			if h := ln.held[i]; h.op != wire.OpRenew && touches(c.Req, h.routes, h.ns) {
-				return true, n.standBehind(ln, c, h, since)
+				if ok && err == nil {
+					return true, n.standBehind(ln, c, e.ns, r, since)
+				}
+				return true, n.standBehind(ln, c, h.ns, h.routes, since)
 			}
 		}
 		for u := ln.under; ln.older > 0 && u != nil; u = u.prev {
 			if u.routes != r && u.op != wire.OpRenew && touches(c.Req, u.routes, u.ns) {
-				r = u.routes
+				then, same, no := errandOf(u.routes, c.Req)
+				if ok && err == nil && (!same || no != nil) { // it spanned namespaces then, and spans none now
+					return true, n.standBehind(ln, c, e.ns, r, since)
+				}
+				r, e, ok, err = u.routes, then, same, no
 				break
 			}
 		}
 	}
-	e, ok, err := errandOf(r, c.Req)
 	if !ok || err != nil {
 		return false, err
 	}
@@ -171,8 +178,9 @@ func (ln *line) look(r *wire.Routes) *wire.Routes {
 	return r
 }
 
-// standBehind holds a call back that comes after one that is. It is called under the lock.
-func (n *Node) standBehind(ln *line, c *wire.Call, h *part, since time.Duration) *wire.Error {
+// standBehind holds a call back that is about a namespace of routes, and comes after one that is held back or was resolved
+// with earlier routes. It is called under the lock.
+func (n *Node) standBehind(ln *line, c *wire.Call, ns string, r *wire.Routes, since time.Duration) *wire.Error {
 	if err := n.moves.room(); err != nil {
 		return err
 	}
@@ -180,7 +188,7 @@ func (n *Node) standBehind(ln *line, c *wire.Call, h *part, since time.Duration)
 	p := partOf(c)
 	*p = part{
 		call: c, op: c.Op, session: c.Session, id: c.ID, since: since, waits: c.Req.Flags&wire.FlagWait != 0 && c.Op == wire.OpAcquire,
-		line: ln, ns: h.ns, routes: h.routes, came: ln.came,
+		line: ln, ns: ns, routes: r, came: ln.came,
 	}
 	if c.Op == wire.OpAcquire {
 		p.owner = c.Req.Owner
@@ -291,7 +299,9 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 // acquires says that the session asked for locks in the namespace of a renewal before it, and
 // has no answer. It is called under the lock.
 func (ln *line) acquires(p *part) bool {
-	before := func(q *part) bool { return q.op == wire.OpAcquire && q.came < p.came && meet(q.ns, p.ns) }
+	before := func(q *part) bool {
+		return q.op == wire.OpAcquire && q.came < p.came && (q.ns == p.ns || q.routes != p.routes && meet(q.ns, p.ns))
+	}
 	for u := ln.under; u != nil; u = u.prev {
 		if before(u) {
 			return true
@@ -363,7 +373,8 @@ func (ln *line) advance(n *Node, now time.Duration, logs *touched) (over []unhel
 		switch {
 		case now-p.since >= n.cfg.RequestTimeout && engine.Planted != engine.PlantHeldForGood:
 			over = append(over, unheld{p, tooLongInMove})
-		case p.need > r.Version || ln.behind(p, r) || slices.ContainsFunc(stays, func(ns string) bool { return meet(ns, p.ns) }):
+		case p.need > r.Version || ln.behind(p, r) || p.op == wire.OpRenew && p.need == 0 && ln.acquires(p),
+			slices.ContainsFunc(stays, func(ns string) bool { return meet(ns, p.ns) }):
 			if !slices.Contains(stays, p.ns) {
 				stays = append(stays, p.ns)
 			}
@@ -419,9 +430,13 @@ func (n *Node) sendOn(ln *line, p *part, r *wire.Routes, logs *touched) *wire.Er
 	switch {
 	case err != nil:
 		return err
-	case !ok: // it spans namespaces now
-		p.line = nil
-		return n.stepped(c, since)
+	case !ok: // it spans namespaces now: what came after it is held back until it is answered
+		ln.enter(p)
+		err := n.steppedThen(c, since, func() { ln.leave(n, p) })
+		if err != nil {
+			ln.drop(p)
+		}
+		return err
 	}
 	return n.queue(c, e, r, since, ln, p.came, logs)
 }

@@ -20,6 +20,11 @@ const maxStepped = 4096
 
 // stepped carries a call out in steps.
 func (n *Node) stepped(c *wire.Call, since time.Duration) *wire.Error {
+	return n.steppedThen(c, since, func() {})
+}
+
+// steppedThen is stepped, and calls then before the call is answered.
+func (n *Node) steppedThen(c *wire.Call, since time.Duration, then func()) *wire.Error {
 	select {
 	case n.slow <- struct{}{}:
 	default:
@@ -37,6 +42,7 @@ func (n *Node) stepped(c *wire.Call, since time.Duration) *wire.Error {
 		if err != nil {
 			res.Fail(err)
 		}
+		then()
 		finish(c, &res)
 	})
 	return nil
