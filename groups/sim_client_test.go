@@ -70,6 +70,8 @@ type simCall struct {
 	held    map[holding]uint64 // what a read looked at, and as of which request that is known
 	settled uint64             // the ids below it are answered
 	done    bool               // its key is known to be done: it changes nothing
+	spans   bool               // a release that its node knew to be about several namespaces, which is in no order
+	ended   bool               // its client has cancelled it
 
 	asserted   holding // what an assertion is about
 	assertedBy uint64  // the request that it is known from, 0: not for certain
@@ -140,7 +142,7 @@ func (c *simClient) connect(n *simNode) {
 		call.again, call.queued = true, false
 		for h := range c.touched(call) {
 			b := c.belief(h)
-			if len(b.open) > 1 || stepped(call.req.Op) { // what of the others was carried out first is not known
+			if len(b.open) > 1 || call.stepped() { // what of the others was carried out first is not known
 				b.dirty = max(b.dirty, c.last)
 			}
 		}
@@ -258,7 +260,7 @@ func (c *simClient) touched(call *simCall) map[holding]bool {
 // their turn before or after any other.
 func (c *simClient) stepping(owner string) bool {
 	for _, call := range c.open {
-		if stepped(call.req.Op) && call.req.Owner == owner {
+		if call.stepped() && call.req.Owner == owner {
 			return true
 		}
 	}
@@ -280,6 +282,25 @@ func inDomains(domains []string, path string) bool {
 // are not answered.
 func stepped(op wire.Op) bool {
 	return op == wire.OpReleaseAll || op == wire.OpRenew || op == wire.OpForceRelease
+}
+
+// stepped is that of the request, or of a release that spans namespaces.
+func (call *simCall) stepped() bool { return call.spans || stepped(call.req.Op) }
+
+// span takes note, as a release comes to a node, that it is about several namespaces there.
+func (call *simCall) span(n *Node, req *wire.Request) {
+	if req.Op != wire.OpRelease || len(req.Releases) < 2 {
+		return
+	}
+	if _, one := oneNamespace(n.routes.Load(), req.Releases); one {
+		return
+	}
+	call.spans = true
+	for h := range call.c.touched(call) {
+		if b := call.c.belief(h); len(b.open) > 1 {
+			b.dirty = max(b.dirty, call.c.last)
+		}
+	}
 }
 
 // send sends a request on the connection, if there is one.
@@ -340,6 +361,7 @@ func (conn *simConn) arrive(call *simCall) {
 	}
 	conn.tied = conn.tied || wc.Bound
 	conn.inflight++
+	call.span(conn.node.node, req)
 	conn.node.node.Serve([]*wire.Call{wc})
 }
 
@@ -441,9 +463,12 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 		if tookNothing(req, res) && b.last == 0 && b.dirty == 0 {
 			b.last = call.id
 		}
-		if stepped(req.Op) && b.issued > call.id {
+		if call.stepped() && b.issued > call.id {
 			b.dirty = max(b.dirty, b.issued)
 		}
+	}
+	if res.Code == wire.Cancelled && !call.ended {
+		w.fail("client %d #%d is answered %s, and nobody has cancelled it", c.index, call.id, answerOf(res))
 	}
 	if tookNothing(req, res) {
 		return

@@ -113,6 +113,10 @@ func (c *simClient) overMove(n [6]int) {
 	late.slowFor(time.Duration(n[1]%1500) * time.Millisecond)
 	c.ask(req, false)
 	for i, o := range w.clients {
+		if n[5]/8%2 == 0 {
+			o.pair(late, time.Duration(n[4]*(i+1)%30_000)*time.Microsecond, n[5]/16+i)
+			continue
+		}
 		owner, path := fmt.Sprintf("o%dm", i), fmt.Sprintf("%s/%d", simMover, i)
 		renew := func(taken *simCall) {
 			if i%2 == n[3]/32%2 && !o.dead {
@@ -132,6 +136,49 @@ func (c *simClient) overMove(n [6]int) {
 			}
 		})
 	}
+}
+
+// pair has a client let go of two locks with one request, and take one of them, in one write: in either order, while the
+// namespace of that one is made or unmade.
+func (c *simClient) pair(late *simNode, after time.Duration, n int) {
+	owner, stays, moves := fmt.Sprintf("o%ds", c.index), fmt.Sprintf("m:/x/s/%d", c.index), fmt.Sprintf("%s/s/%d", simMover, c.index)
+	let := func(paths ...string) {
+		req := &wire.Request{Op: wire.OpRelease, Owner: owner}
+		for _, p := range paths {
+			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: p})
+		}
+		c.ask(req, false)
+	}
+	busy := func() bool { return c.dead || len(c.open) > 40 }
+	if n%2 == 0 {
+		c.w.after(after/2, func() {
+			if !busy() && n/2%2 == 0 {
+				c.connect(late)
+			}
+		})
+	}
+	c.w.after(after, func() {
+		if busy() {
+			return
+		}
+		if n/4%2 == 0 {
+			let(stays, moves)
+			c.take(owner, moves)
+		} else {
+			c.take(owner, moves)
+			if n/8%2 == 0 {
+				c.take(owner, stays)
+			}
+			c.w.after(time.Duration(n/16%8)*time.Millisecond, func() { let(stays, moves) })
+		}
+	})
+	c.w.after(after+time.Duration(500+n%1000)*time.Millisecond, func() {
+		if !busy() {
+			c.ask(&wire.Request{Op: wire.OpInspectPath, Path: moves}, false)
+			c.take(owner, moves) // that the next pair has something to let go of
+			c.take(owner, stays)
+		}
+	})
 }
 
 // cameBack has a client wait for another's lock, and cancel the wait right before its connection

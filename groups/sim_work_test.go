@@ -95,6 +95,7 @@ func (c *simClient) cancel(call *simCall) {
 		return
 	}
 	c.w.note("client %d cancels #%d", c.index, call.id)
+	call.ended = true
 	conn.arrives = max(conn.arrives, c.w.now+c.w.between(20*time.Microsecond, 500*time.Microsecond))
 	c.w.at(conn.arrives, func() {
 		conn.node.awake(func() {
