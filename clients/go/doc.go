@@ -97,7 +97,9 @@ hop between the nodes and nothing else, so no request waits for a lane.
 
 The order of requests about one namespace is kept as on one connection. When its leader
 changes, what is asked goes by the new lane only after what went by the old one has its
-answer, or its place in the queue: for that moment, a round trip, it is held back. What
+answer, or its place in the queue: for that moment, a round trip, it is held back. A node
+that takes longer than two seconds is left for another, where its session goes on: it may
+be cut off from its peers and not from the client. What
 waits in the queue stays on the lane that it was sent by, as does its cancel. A lock
 belongs to no lane: renewals and releases go where its namespace leads at the time, and
 each renewal ties the lease to the connection that it goes by. When a lane loses its
@@ -120,8 +122,8 @@ goes on in the background:
   - What has an unknown outcome is repeated under its id, which the cluster knows for as
     long as it remembers the session, so that nothing is done twice: when a connection
     broke, at once on the next, and when a server could not tell what became of it, after
-    such a pause. UNAVAILABLE in answer to a repeat says nothing of the first time, and
-    is repeated likewise. After that the error is [ErrOutcomeUnknown].
+    such a pause. UNAVAILABLE or RESOURCE_EXHAUSTED in answer to a repeat says nothing of the
+    first time, and is repeated likewise. After that the error is [ErrOutcomeUnknown].
   - Connections are made anew at once, at whichever address answers first, where each has a
     fifth of a second before the next is tried as well; after that in rounds with
     a pause of 50 ms that doubles up to 2 s, drawn likewise.
