@@ -29,6 +29,8 @@ func (c *simClient) more(n [6]int) {
 	switch x := n[3] % 32; {
 	case x >= 28:
 		c.bound(n)
+	case x >= 27 && n[4]/8%4 == 0:
+		c.cutOff(n)
 	case x >= 27:
 		c.cameBack(n)
 	case x >= 26:
@@ -224,6 +226,51 @@ func (c *simClient) cameBack(n [6]int) {
 			c.ask(&wire.Request{Op: wire.OpInspectPath, Path: path}, false)
 			let(c, mine)
 		}
+	})
+}
+
+// cutOff has a client wait for another's lock through a node that does not lead, and the leader is cut off while it is asked. It is
+// back when it has given up what was under way to it; the other lets go after that.
+func (c *simClient) cutOff(n [6]int) {
+	w := c.w
+	other := w.clients[(c.index+1+n[1]%(len(w.clients)-1))%len(w.clients)]
+	if other.dead || len(other.open) > 40 {
+		return
+	}
+	path := fmt.Sprintf("w:/%d/c%d", n[2]%4, c.index)
+	mine, theirs := fmt.Sprintf("o%dc", c.index), fmt.Sprintf("o%de", other.index)
+	let := func(o *simClient, owner string) {
+		if !o.dead {
+			o.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
+		}
+	}
+	witness := w.nodes[len(w.nodes)-1].node
+	l := w.logs[witness.homes[witness.groupOf(witness.routes.Load().Resolve(path))]]
+	other.take(theirs, path)
+	w.after(30*time.Millisecond, func() {
+		if c.dead || !l.valid() || len(w.cut) > 0 {
+			return
+		}
+		leader := l.leader
+		if c.conn == nil || c.conn.gone || c.conn.node == leader {
+			for _, node := range w.nodes {
+				if node != leader && !node.witness && node.node != nil {
+					c.connect(node)
+				}
+			}
+		}
+		c.ask(&wire.Request{
+			Op: wire.OpAcquire, Owner: mine, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagWait, QueueTTLMillis: 20_000,
+		}, false)
+		w.after(time.Duration(50+n[3]/32%2000)*time.Microsecond, func() { w.split(1 << leader.index) })
+		w.after(time.Duration(9000+n[5]%5000)*time.Millisecond, w.heal)
+		w.after(time.Duration(13_000+n[4]/32%5000)*time.Millisecond, func() { let(other, theirs) })
+		w.after(22*time.Second, func() {
+			if !c.dead {
+				c.ask(&wire.Request{Op: wire.OpInspectPath, Path: path}, false)
+				let(c, mine)
+			}
+		})
 	})
 }
 
