@@ -20,6 +20,7 @@ type answered struct {
 	reason wire.Reason // of an acquire that got nothing
 	end    ending      // of an acquire that waited
 	token  int64       // of an acquire; of a release the acquire that it names (session.tookBack)
+	marks  marks
 }
 
 // wholeSub is a bit of a part's number. It says that with this part all of its request is carried out,
@@ -102,17 +103,20 @@ func (a *answered) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, a.sub)
 	dst = binary.BigEndian.AppendUint32(dst, a.hash)
 	dst = append(dst, byte(a.op), byte(a.status), byte(a.code), byte(a.reason), byte(a.end))
-	return binary.AppendVarint(dst, a.token)
+	return a.marks.append(binary.AppendVarint(dst, a.token))
 }
 
-// answered reads what append appends.
-func (r *entryReader) answered() (a answered) {
+// answered reads what append appends, or what it did before there were marks.
+func (r *entryReader) answered(marked bool) (a answered) {
 	a.id, a.sub = r.uvarint(), r.uvarint()
 	if b := r.bytes(4); b != nil {
 		a.hash = binary.BigEndian.Uint32(b)
 	}
 	a.op, a.status, a.code = wire.Op(r.byte()), wire.Status(r.byte()), wire.Code(r.byte())
 	a.reason, a.end, a.token = wire.Reason(r.byte()), ending(r.byte()), r.varint()
+	if marked {
+		a.marks = r.marks()
+	}
 	return a
 }
 

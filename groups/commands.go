@@ -59,8 +59,13 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if s.find(cmd.Caller.ID, m.reader.sub) == nil && s.forgot(cmd.Caller.ID, m.reader.again) {
 		return forgotten
 	}
-	if cmd.Req.Op == wire.OpAcquire && s.tookBack(cmd.Caller.ID) {
-		return takenBack
+	switch id := cmd.Caller.ID; cmd.Req.Op {
+	case wire.OpAcquire:
+		if s.tookBack(id) || s.gaveBack(id, cmd.Req) {
+			return takenBack
+		}
+	case wire.OpRelease:
+		s.tookAnew(id, cmd.Req)
 	}
 	var res wire.Result
 	if m.node.cfg.NoEngine {
@@ -288,6 +293,9 @@ func (m *machine) answered(hash uint32, res *wire.Result) answered {
 	a := answered{
 		id: cmd.Caller.ID, sub: sub, hash: hash, op: cmd.Req.Op, status: res.Status, code: res.Code,
 		reason: res.Reason, token: res.Token,
+	}
+	if a.code == wire.OK && a.status == wire.StatusOK {
+		a.marks = marksOf(cmd.Req)
 	}
 	if a.op == wire.OpRelease && a.code == wire.OK {
 		a.token = int64(cmd.Req.Target) // see tookBack

@@ -291,7 +291,7 @@ func (l *shardLog) expire() {
 	over, ended := l.waitsOver(&unknown)
 	for _, p := range undone {
 		if p.waits && p.from == nil && p.askedBefore() { // it may have the place that it had then
-			ended = append(ended, p.wait())
+			ended = append(ended, p.unheardWait())
 		}
 	}
 	l.node.settle(undone, &wire.Result{Code: wire.Unavailable, Message: l.untaken()})
@@ -327,7 +327,7 @@ func (l *shardLog) untaken() string {
 func (l *shardLog) waitsOver(late *[]*part) (over []*part, ended []wait) {
 	*late = slices.DeleteFunc(*late, func(p *part) bool {
 		if p.waits && p.from == nil { // a peer's may have been asked elsewhere since, which that peer alone knows
-			ended = append(ended, p.wait())
+			ended = append(ended, p.unheardWait())
 		}
 		told := p.told.Load()
 		if told {

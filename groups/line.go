@@ -140,15 +140,24 @@ func (n *Node) inLine(c *wire.Call, since time.Duration, logs *touched) (ok bool
 				return true, n.standBehind(ln, c, h.ns, h.routes, since)
 			}
 		}
+		before := r
 		for u := ln.under; ln.older > 0 && u != nil; u = u.prev {
-			if u.routes != r && u.op != wire.OpRenew && touches(c.Req, u.routes, u.ns) {
-				then, same, no := errandOf(u.routes, c.Req)
-				if ok && err == nil && (!same || no != nil) { // it spanned namespaces then, and spans none now
-					return true, n.standBehind(ln, c, e.ns, r, since)
-				}
-				r, e, ok, err = u.routes, then, same, no
-				break
+			if u.routes == before || u.op == wire.OpRenew || !touches(c.Req, u.routes, u.ns) {
+				continue
 			}
+			_, same, no := errandOf(u.routes, c.Req)
+			switch {
+			case before != r && ok && err == nil: // they are of several routes
+				return true, n.standBehind(ln, c, e.ns, r, since)
+			case ok && err == nil && (!same || no != nil): // it spanned namespaces then, and spans none now
+				return true, n.standBehind(ln, c, e.ns, r, since)
+			case before == r:
+				before = u.routes
+			}
+		}
+		if before != r {
+			r = before
+			e, ok, err = errandOf(r, c.Req)
 		}
 	}
 	if !ok || err != nil {
@@ -257,6 +266,9 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 		return false
 	case !moved && !ln.acquires(p):
 		return false
+	}
+	if ln.over && p.op == wire.OpAcquire {
+		ln.cuts(p.came)
 	}
 	if _, over := n.waits.ended(p); p.waits && over {
 		*res = cancelledInMove(p)
@@ -373,7 +385,7 @@ func (ln *line) advance(n *Node, now time.Duration, logs *touched) (over []unhel
 		switch {
 		case now-p.since >= n.cfg.RequestTimeout && engine.Planted != engine.PlantHeldForGood:
 			over = append(over, unheld{p, tooLongInMove})
-		case p.need > r.Version || ln.behind(p, r) || p.op == wire.OpRenew && p.need == 0 && ln.acquires(p),
+		case p.need > r.Version || ln.behind(p, r) || p.op == wire.OpRenew && (p.need == 0 || r.Resolve(p.ns) != p.ns) && ln.acquires(p),
 			slices.ContainsFunc(stays, func(ns string) bool { return meet(ns, p.ns) }):
 			if !slices.Contains(stays, p.ns) {
 				stays = append(stays, p.ns)

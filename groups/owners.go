@@ -34,7 +34,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 	at := make(map[string]int)
 	for place, rel := range s.req.Releases {
 		ns := names[place]
-		if !c.stays(place, ns) {
+		if !c.stays(place, ns) || c.key == "" && s.gave[rel] {
 			continue
 		}
 		i, ok := at[ns]
@@ -42,7 +42,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 			i = len(cmds)
 			at[ns] = i
 			cmds = append(cmds, command{
-				group: s.n.groupOf(ns), ns: ns, sub: subOf(ns),
+				group: s.n.groupOf(ns), ns: ns, sub: subOf(ns + s.tried[ns]),
 				req: &wire.Request{
 					Op: wire.OpRelease, Owner: s.req.Owner, Key: c.key, Token: s.req.Token, Target: s.req.Target,
 				},
@@ -50,10 +50,28 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 		}
 		cmds[i].req.Releases = append(cmds[i].req.Releases, rel)
 	}
-	if err = s.all(cmds); err == nil && s.req.DelWait {
+	results, err := s.proposed(cmds)
+	for i := range results {
+		if cmd := &cmds[i]; results[i].Code == wire.OK {
+			s.given(cmd.ns, cmd.req.Releases)
+		}
+	}
+	if err == nil && s.req.DelWait {
 		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: c.key})
 	}
 	return res, s.ends(c, err)
+}
+
+// given notes that a part of a release was carried out. When a move overtakes another part, the whole is resolved anew; what
+// comes to the namespace then is another part of it.
+func (s *steps) given(ns string, paths []wire.ReleaseRequest) {
+	if s.gave == nil {
+		s.gave, s.tried = make(map[wire.ReleaseRequest]bool), make(map[string]string)
+	}
+	s.tried[ns] += "\x00"
+	for _, p := range paths {
+		s.gave[p] = true
+	}
 }
 
 // domain is one of a request's domains, resolved.

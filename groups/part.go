@@ -66,6 +66,20 @@ func (p *part) caller() engine.Caller {
 // wait names the part's wait.
 func (p *part) wait() wait { return wait{group: p.group, session: p.session, id: p.id, asked: p.asked} }
 
+// unheardWait is its wait, to be ended unless its client asks again, who is told that nobody knows what became of it, or that
+// nobody took it now.
+func (p *part) unheardWait() wait {
+	w := p.wait()
+	switch {
+	case p.told.Load(): // it was told that its time is over
+	case p.bound:
+		w.grace = p.grace
+	default:
+		w.grace = uint64(reattachGrace.Milliseconds())
+	}
+	return w
+}
+
 // ofOneTerm says that the part may be proposed under the office of its term alone.
 func (p *part) ofOneTerm() bool { return p.from != nil || p.term != 0 }
 

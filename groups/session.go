@@ -235,7 +235,10 @@ func (s *session) sweep() {
 
 // sessionRow is the first byte of a session's row. Rows of earlier builds begin with an even
 // one, as they begin with a time.
-const sessionRow = 1
+const (
+	sessionRow  = 3
+	unmarkedRow = 1 // without the paths of answers (marks.go)
+)
 
 // row is the session as it is kept on disk: all that decides what becomes of its requests.
 func (s *session) row() []byte {
@@ -257,7 +260,7 @@ func (s *session) row() []byte {
 
 // sessionOf reads what row answers.
 func sessionOf(id engine.Session, row []byte, l *limits) (*session, error) {
-	if len(row) == 0 || row[0] != sessionRow {
+	if len(row) == 0 || row[0] != sessionRow && row[0] != unmarkedRow {
 		return earlierSession(id, row, l)
 	}
 	r := entryReader{buf: row[1:]}
@@ -273,7 +276,7 @@ func sessionOf(id engine.Session, row []byte, l *limits) (*session, error) {
 	}
 	s.ring = make([]request, 0, n)
 	for ; n > 0 && r.err == nil; n-- {
-		a := r.answered()
+		a := r.answered(row[0] == sessionRow)
 		if at := len(s.ring) - 1; at >= 0 && s.ring[at].id == a.id {
 			s.ring[at].more = append(s.ring[at].more, a)
 			s.more++

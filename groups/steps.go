@@ -59,6 +59,10 @@ type steps struct {
 	own    map[uint64]*machine // by log: the replicas that are up to date since caughtUp
 	only   map[uint64]bool     // the logs of groups that the call has to do with, nil for all
 	began  bool                // a group has carried a step of it out, or may have
+
+	// Of a release:
+	gave  map[wire.ReleaseRequest]bool // what was given back
+	tried map[string]string            // by namespace: what tells a part from those before
 }
 
 // errMoved says that a move overtook the call: it is to be tried anew, with routes that are

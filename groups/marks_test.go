@@ -1,0 +1,87 @@
+package groups
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestComesTooLate: a session's acquire and its release come to their log in another order than the client sent them in. What
+// comes too late changes nothing that the other has settled.
+func TestComesTooLate(t *testing.T) {
+	for _, paths := range []int{1, 2, maxMarks, maxMarks + 1} {
+		t.Run(fmt.Sprint(paths), func(t *testing.T) {
+			b := newBare(t, firstLogShard, defaultLimits())
+			s := bareSession(1)
+			take, give := write("o", "h:/a/p0", time.Hour), release("o", "h:/a/p0")
+			for i := 1; i < paths; i++ {
+				p := fmt.Sprint("h:/a/p", i)
+				take.Locks, give.Releases = append(take.Locks, wire.LockRequest{Path: p}), append(give.Releases, wire.ReleaseRequest{Path: p})
+			}
+			holder := func() string { return b.m.view(0).Inspect("h:/a", "h:/a/p0").Owner }
+			if res := b.one(bareAsk(s, 11, give)); res.Code != wire.OK {
+				t.Fatalf("%+v", res)
+			}
+			b.reload()
+			if res := b.one(bareAsk(s, 10, take)); res.Code != wire.Cancelled || holder() != "" {
+				t.Errorf("an acquire behind a later release is answered %+v, and %q holds the path", res, holder())
+			}
+			other := write("o", "h:/a/else", time.Hour) // nobody has given that back
+			if res := b.one(bareAsk(s, 9, other)); (res.Code == wire.OK) != (paths <= maxMarks) {
+				t.Errorf("an acquire of another path is answered %+v", res)
+			}
+			if res := b.one(bareAsk(s, 21, take)); res.Code != wire.OK || res.Status != wire.StatusOK {
+				t.Fatalf("%+v", res)
+			}
+			b.reload()
+			if res := b.one(bareAsk(s, 20, give)); res.Code != wire.OK || (holder() == "o") != (paths <= maxMarks) {
+				t.Errorf("a release behind a later acquire is answered %+v, and %q holds the path", res, holder())
+			}
+			if res := b.one(bareAsk(s, 22, give)); res.Code != wire.OK || holder() != "" {
+				t.Errorf("a release in order is answered %+v, and %q holds the path", res, holder())
+			}
+		})
+	}
+}
+
+// TestNotTooLate: what says itself what it gives back is in no order, nor is what another owner asks for.
+func TestNotTooLate(t *testing.T) {
+	for name, give := range map[string]func(r *wire.Request){
+		"a token":       func(r *wire.Request) { r.Token = 7 },
+		"a request":     func(r *wire.Request) { r.Target = 5 },
+		"another owner": func(r *wire.Request) { r.Owner = "p" },
+		"another mode":  func(r *wire.Request) { r.Releases[0].Mode = wire.ModeRead },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBare(t, firstLogShard, defaultLimits())
+			s := bareSession(1)
+			req := release("o", "h:/a/x")
+			give(req)
+			if res := b.one(bareAsk(s, 11, req)); res.Code != wire.OK {
+				t.Fatalf("%+v", res)
+			}
+			if res := b.one(bareAsk(s, 10, write("o", "h:/a/x", time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+				t.Errorf("%+v", res)
+			}
+		})
+	}
+}
+
+// TestSessionRowsWithoutMarks: a session's row of a build before marks is read.
+func TestSessionRowsWithoutMarks(t *testing.T) {
+	l := defaultLimits()
+	s := &session{id: engine.Session{1}, last: 5, highest: 9, window: 8}
+	s.ring = []request{{answered: answered{id: 9, op: wire.OpRelease, token: 3}}}
+	row := s.row()
+	old := append([]byte{unmarkedRow}, row[1:len(row)-1]...) // without its marks, of which there are none
+	got, err := sessionOf(s.id, old, &l)
+	if err != nil || len(got.kept()) != 1 || got.kept()[0].answered != s.ring[0].answered {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if string(got.row()) != string(row) {
+		t.Errorf("it is written as %x, not %x", got.row(), row)
+	}
+}
