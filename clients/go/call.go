@@ -32,7 +32,7 @@ type call struct {
 	resent   bool          // it was sent more than once
 	timed    bool          // sent is wanted
 	sent     time.Duration // when it was sent for the first time (Client.now)
-	asked    time.Duration // when it was sent last, if it waits
+	asked    time.Duration // when it was sent last, or its caller went, if it waits or is fixed
 	frame    []byte        // encoded, with room for the id
 	to       receiver
 	gate     *gate         // to be left when nothing of it is under way any more

@@ -42,8 +42,10 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 	c.forsaken = true
 	if id := c.id; c.waits && c.in == nil && s.mu.sent.get(id) == c {
 		s.mu.leaving++
+		c.asked = s.c.now()
 		return func() bool {
 			s.cancel(id)
+			s.c.keeper.nudge() // which looks whether it is answered
 			return false
 		}
 	}

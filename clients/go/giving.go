@@ -203,7 +203,9 @@ func (r *giving) ask() {
 			err = r.c.submit(one, req)
 		}
 		if err == nil {
-			r.call = one
+			if r.call = one; one.fixed {
+				r.c.keeper.nudge() // which looks whether it is answered
+			}
 			return
 		}
 		one.free()

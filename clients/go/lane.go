@@ -30,7 +30,9 @@ type lane struct {
 	move  atomic.Bool  // the next connection should go elsewhere
 	sent  atomic.Bool  // elsewhere by its last server, and has no connection yet
 
-	nextStale time.Duration // of the keeper: when to look for those that waited long
+	// Of the keeper:
+	nextStale time.Duration // when to look for those that waited long
+	patience  time.Duration // how long its node may take to answer what only its session may ask; 0: slowWay
 
 	ctx  context.Context // ends with the lane
 	end  context.CancelFunc

@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -98,15 +99,27 @@ func (r *router) tend(now time.Duration) time.Duration {
 	}
 	tied := r.c.keeper.tied()
 	var over, stuck []*lane
+	next := now + aDay
+	for _, l := range r.all() {
+		slow, open := r.tardy(l, now)
+		if open {
+			next = min(next, now+slowWay)
+		}
+		if slow {
+			stuck = append(stuck, l)
+		}
+	}
 	r.mu.Lock()
 	some := len(r.mu.lanes)+len(r.mu.strays) > 0
 	used := make(map[*lane]bool)
 	for i := range r.ways {
 		if w := r.ways[i].Load(); w != nil {
 			w.use(used)
-			if l := w.stuck(now); l != nil {
+			l, again := w.stuck(now)
+			if l != nil {
 				stuck = append(stuck, l)
 			}
+			next = min(next, again)
 		}
 	}
 	idle := func(l *lane) bool {
@@ -136,9 +149,45 @@ func (r *router) tend(now time.Duration) time.Duration {
 		r.c.keeper.forget(l)
 	}
 	if some {
-		return now + idleLane/2
+		next = min(next, now+idleLane/2)
 	}
-	return now + aDay
+	return next
+}
+
+// hasRoom waits until no way holds back as much as the backlog takes, or more.
+func (r *router) hasRoom(ctx context.Context) error {
+	if r.table.Load() == nil {
+		return nil
+	}
+	for i := range r.ways {
+		if w := r.ways[i].Load(); w != nil {
+			if err := w.hasRoom(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tardy says that a lane's node does not answer what only that lane's session may ask, and which is about a namespace that
+// goes by another one; and that such requests are open.
+func (r *router) tardy(l *lane, now time.Duration) (slow, open bool) {
+	t := r.table.Load()
+	paths, open := l.session.tardy(now, max(l.patience, slowWay))
+	for _, path := range paths {
+		ns := ""
+		if t.same(&ns, path) {
+			w := r.ways[t.group(ns)].Load()
+			slow = slow || w != nil && !w.goesBy(l)
+		}
+	}
+	switch {
+	case slow:
+		l.patience = 2 * max(l.patience, slowWay)
+	case !open:
+		l.patience = 0
+	}
+	return slow, open
 }
 
 // close ends all lanes but the home lane, and answers what was held back.

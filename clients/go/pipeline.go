@@ -130,6 +130,9 @@ func (b *Batch) Send(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.c.router.hasRoom(ctx); err != nil {
+		return err
+	}
 	var f flusher
 	for i, one := range b.calls {
 		one.pressed = true // they all go, or none does

@@ -106,7 +106,9 @@ func (s *session) renounce() (unknown []*call) {
 			unknown = append(unknown, c)
 			continue
 		}
-		c.id, c.on, c.resent = 0, 0, false
+		if c.id, c.on, c.resent = 0, 0, false; c.async {
+			s.mu.backlog++
+		}
 		reads = append(reads, c)
 	}
 	s.mu.unheard, s.mu.away = 0, 0

@@ -39,14 +39,18 @@ type router struct {
 		closed   bool
 		flush    []flusher // for unlock
 		failed   []failedCall
+		turning  bool // some way is about to change its lane
 	}
 }
 
 // unlock lets go of the router and sends what became free to be sent under the lock.
 func (r *router) unlock() {
-	flush, failed := r.mu.flush, r.mu.failed
-	r.mu.flush, r.mu.failed = nil, nil
+	flush, failed, turning := r.mu.flush, r.mu.failed, r.mu.turning
+	r.mu.flush, r.mu.failed, r.mu.turning = nil, nil, false
 	r.mu.Unlock()
+	if turning { // the keeper looks whether that takes too long
+		r.c.keeper.nudge()
+	}
 	for _, f := range flush {
 		f.flush()
 	}
@@ -150,6 +154,7 @@ func (r *router) settle() {
 		}
 		f, failed := w.moveTo(r.choose(group, w))
 		r.mu.flush, r.mu.failed = append(r.mu.flush, f), append(r.mu.failed, failed...)
+		r.mu.turning = r.mu.turning || w.pending()
 	}
 }
 

@@ -161,6 +161,37 @@ func (s *session) route(w *way) (n int) {
 	return n
 }
 
+// tardy answers paths of requests that only this session may ask, and which were not answered for some time: what gives
+// back what it took, and waits whose callers have gone. open says that there are any.
+func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.conn == nil {
+		return nil, false
+	}
+	look := func(c *call) {
+		if c == nil || !c.fixed && !(c.waits && c.forsaken) {
+			return
+		}
+		if open = true; now-c.asked < most {
+			return
+		}
+		switch req := c.request(); {
+		case len(req.Locks) > 0:
+			paths = append(paths, req.Locks[0].Path)
+		case len(req.Releases) > 0:
+			paths = append(paths, req.Releases[0].Path)
+		}
+	}
+	for _, c := range s.mu.sent.ring {
+		look(c)
+	}
+	for _, c := range s.mu.sent.late {
+		look(c)
+	}
+	return paths, open
+}
+
 func (s *session) queues() [4]*callQueue {
 	return [4]*callQueue{&s.mu.again, &s.mu.urgent, &s.mu.normal, &s.mu.aside}
 }
@@ -313,10 +344,10 @@ func (s *session) fits(c *call, most int) bool {
 // send moves a call from its queue to the connection's output.
 func (s *session) send(cn *conn, q *callQueue, c *call) {
 	q.remove(c)
-	if c.async {
-		s.mu.backlog--
-	}
 	if c.id == 0 {
+		if c.async { // what is sent again was counted out before
+			s.mu.backlog--
+		}
 		s.mu.lastID++
 		c.number(s.mu.lastID)
 		c.as = s.mu.id
@@ -332,7 +363,9 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	s.mu.sent.put(c)
 	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)
 	if !c.waits {
-		s.mu.flying++
+		if s.mu.flying++; c.fixed {
+			c.asked = s.c.now()
+		}
 		return
 	}
 	s.mu.waits++

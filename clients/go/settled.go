@@ -42,7 +42,7 @@ func (s *session) lowest() uint64 {
 // keep notes that a call was answered so that its caller may ask it again. Called under
 // the lock.
 func (s *session) keep(c *call, code wire.Code) {
-	if !c.repeats || code != wire.Unavailable && code != wire.DeadlineExceeded {
+	if !c.repeats || code != wire.Unavailable && code != wire.DeadlineExceeded && code != wire.ResourceExhausted {
 		return
 	}
 	c.kept = true

@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -26,7 +27,8 @@ type way struct {
 		slow  time.Duration // how long it takes lane to answer, before that is given up the next time
 		open  int           // requests sent by lane that are not settled
 		held  callQueue
-		count int // of held
+		count int             // of held
+		room  []chan struct{} // who waits for it to shrink
 	}
 }
 
@@ -108,15 +110,57 @@ func (w *way) moveTo(l *lane) (f flusher, failed []failedCall) {
 // for through another node: one that is cut off from its peers, and not from the client, answers pings.
 const slowWay = 2 * time.Second
 
-// stuck answers the lane that the way cannot leave, as its node does not answer; nil when there is none.
-func (w *way) stuck(now time.Duration) *lane {
+// turning says that the way is about to change its lane. Called under the lock.
+func (w *way) turning() bool { return w.mu.next != nil && w.mu.next != w.mu.lane && w.mu.open > 0 }
+
+// stuck answers the lane that the way cannot leave, as its node does not answer; nil when there is none, and when to
+// look again.
+func (w *way) stuck(now time.Duration) (l *lane, again time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.mu.next == nil || w.mu.next == w.mu.lane || w.mu.open == 0 || now-w.mu.since < w.mu.slow {
-		return nil
+	if !w.turning() {
+		return nil, now + aDay
 	}
-	w.mu.since, w.mu.slow = now, 2*w.mu.slow
-	return w.mu.lane
+	if now-w.mu.since >= w.mu.slow {
+		w.mu.since, w.mu.slow = now, 2*w.mu.slow
+		l = w.mu.lane
+	}
+	return l, w.mu.since + w.mu.slow
+}
+
+// pending is turning, called without the lock.
+func (w *way) pending() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.turning()
+}
+
+// goesBy says that a lane is the way's, or about to be.
+func (w *way) goesBy(l *lane) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.lane == l && w.mu.next == nil || w.mu.next == l
+}
+
+// hasRoom waits until the way holds less back than the backlog takes.
+func (w *way) hasRoom(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		if w.mu.next == nil || w.mu.count < w.c.opt.backlog {
+			w.mu.Unlock()
+			return nil
+		}
+		ready := make(chan struct{})
+		w.mu.room = append(w.mu.room, ready)
+		w.mu.Unlock()
+		select {
+		case <-ready:
+		case <-w.c.ctx.Done():
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // recall holds back what the lane has not sent yet: it may wait there for what has nothing to do with the way, as
@@ -196,7 +240,12 @@ func (w *way) hold(one *call) {
 func (w *way) let(one *call) {
 	one.held = false
 	w.mu.held.remove(one)
-	w.mu.count--
+	if w.mu.count--; w.mu.count < w.c.opt.backlog {
+		for _, ready := range w.mu.room {
+			close(ready)
+		}
+		w.mu.room = nil
+	}
 }
 
 // shut answers what the way holds back, to be told that the client is closed.
