@@ -36,7 +36,7 @@ func TestAReleaseThatItsWayHoldsBack(t *testing.T) {
 					}
 					return granted(a.req)
 				}
-				l, err := c.TryLockAll(context.Background(), paths, Owner("me"), TTL(3*time.Second))
+				l, err := c.TryLockAll(context.Background(), paths, Owner("me"), TTL(slowWay/2))
 				mustLock(t, l, err)
 				by := f.last(wire.OpAcquire).id
 
@@ -47,7 +47,7 @@ func TestAReleaseThatItsWayHoldsBack(t *testing.T) {
 				pass(0)
 				freed := make(chan error, 1)
 				go func() { freed <- l.UnlockContext(context.Background()) }()
-				pass(4 * time.Second) // the old leader takes its time
+				pass(slowWay * 3 / 4) // the old leader takes its time
 				at.ok(open)
 				pass(time.Second)
 
