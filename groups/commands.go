@@ -53,15 +53,19 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if m.told < len(m.out.Answers) && engine.Planted != engine.PlantLateAnswers { // its wait was over, and nobody had come to end it
 		m.answers(c)
 	}
-	if old := m.askedBefore(s); old != nil && old.stands(s.highest) {
-		return m.repeat(c, g, s, old, hash)
+	asked := cmd.Req.Releases
+	old := m.askedBefore(s)
+	if old != nil && old.stands(s.highest) {
+		if old.another(cmd.Req.Op, hash) || !s.owes(cmd.Caller.ID, cmd.Req) {
+			return m.repeat(c, g, s, old, hash)
+		}
 	}
 	if s.find(cmd.Caller.ID, m.reader.sub) == nil && s.forgot(cmd.Caller.ID, m.reader.again) {
 		return forgotten
 	}
 	switch id := cmd.Caller.ID; cmd.Req.Op {
 	case wire.OpAcquire:
-		if s.tookBack(id) || s.gaveBack(id, cmd.Req) {
+		if s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req) { // else it had come before that, and waits again
 			return takenBack
 		}
 	case wire.OpRelease:
@@ -73,6 +77,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	} else {
 		res = g.apply(c, cmd)
 	}
+	cmd.Req.Releases = asked // what is left of it is done, too
 	if remembered(cmd.Req, &res) {
 		m.sessions.changes(s)
 		s.add(m.answered(hash, &res), &m.limits)

@@ -88,7 +88,7 @@ var numbers = map[string]string{
 	"systemGroup": inFormat, "everyGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat,
 	"wholeSub":   inFormat, // of a part's number, in entries and rows
-	"sessionRow": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
+	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
 	"maxLimit": inFormat, // an entry that states more is malformed
 
@@ -101,7 +101,7 @@ var numbers = map[string]string{
 // applying is the files of this package that apply entries, and keep what that makes.
 var applying = []string{
 	"answered.go", "batch.go", "checkpoint.go", "clock.go", "commands.go", "digests.go", "entry.go", "group.go",
-	"image.go", "install.go", "limits.go", "machine.go", "session.go", "snapshot.go", "store.go",
+	"image.go", "install.go", "limits.go", "machine.go", "marks.go", "session.go", "snapshot.go", "store.go",
 }
 
 // parsed calls f with the syntax of each file that applies entries.

@@ -133,11 +133,41 @@ func (r *entryReader) marks() (k marks) {
 
 // later calls f for what the session asked after a request and was carried out, until it answers true.
 func (s *session) later(id uint64, op wire.Op, f func(*marks) bool) bool {
-	is := func(a *answered) bool {
+	return id < s.highest && s.any(func(a *answered) bool {
 		return a.id > id && a.op == op && a.code == wire.OK && a.status == wire.StatusOK && f(&a.marks)
+	})
+}
+
+// owes says that something of a release that was carried out in parts is left to be done, and takes all else out of it: what no
+// part in this log was about, and the session took in it before. As when a part was carried out, the acquire before it was not, and all
+// its paths are in the namespace of that part when both are asked again.
+func (s *session) owes(id uint64, req *wire.Request) bool {
+	if req.Op != wire.OpRelease || req.Token != 0 || req.Target != 0 {
+		return false
 	}
-	return id < s.highest && slices.ContainsFunc(s.kept(), func(r request) bool {
-		return is(&r.answered) || slices.ContainsFunc(r.more, func(a answered) bool { return is(&a) })
+	var left []wire.ReleaseRequest
+	for _, r := range req.Releases {
+		gave := func(a *answered) bool {
+			return a.id == id && (a.marks.one == 0 || a.marks.has(req.Owner, r.Path, r.Mode, false))
+		}
+		took := func(a *answered) bool {
+			return a.id < id && a.op == wire.OpAcquire && a.status == wire.StatusOK && a.marks.has(req.Owner, r.Path, r.Mode, true)
+		}
+		if s.any(took) && !s.any(gave) {
+			left = append(left, r)
+		}
+	}
+	if len(left) == 0 {
+		return false
+	}
+	req.Releases = left
+	return true
+}
+
+// any says that one of the answers is what f says.
+func (s *session) any(f func(*answered) bool) bool {
+	return slices.ContainsFunc(s.kept(), func(r request) bool {
+		return f(&r.answered) || slices.ContainsFunc(r.more, func(a answered) bool { return f(&a) })
 	})
 }
 
@@ -153,7 +183,10 @@ func (s *session) tookAnew(id uint64, req *wire.Request) {
 	if id >= s.highest || req.Token != 0 || req.Target != 0 {
 		return
 	}
-	req.Releases = slices.DeleteFunc(req.Releases, func(r wire.ReleaseRequest) bool {
+	anew := func(r wire.ReleaseRequest) bool {
 		return s.later(id, wire.OpAcquire, func(k *marks) bool { return k.has(req.Owner, r.Path, r.Mode, true) })
-	})
+	}
+	if slices.ContainsFunc(req.Releases, anew) {
+		req.Releases = slices.DeleteFunc(slices.Clone(req.Releases), anew)
+	}
 }

@@ -47,6 +47,42 @@ func TestComesTooLate(t *testing.T) {
 	}
 }
 
+// TestPartOfARelease: a part of a release was carried out, and not the acquire before it. Asked again, both are about one namespace: what the
+// acquire takes now is given back, and what was given back already is not given back again.
+func TestPartOfARelease(t *testing.T) {
+	const here, there = "h:/a/here", "h:/a/there" // which was in another namespace when the release was asked first
+	b := newBare(t, firstLogShard, defaultLimits())
+	s := bareSession(1)
+	holder := func(path string) string { return b.m.view(0).Inspect("h:/a", path).Owner }
+	give := func(paths ...string) *wire.Request {
+		req := &wire.Request{Op: wire.OpRelease, Owner: "o"}
+		for _, p := range paths {
+			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: p})
+		}
+		return req
+	}
+	if res := b.part(bareAsk(s, 11, give(here)), "h:/a"); res.Code != wire.OK {
+		t.Fatalf("%+v", res)
+	}
+	b.reload()
+	if res := b.one(bareAsk(s, 10, write("o", there, time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Fatalf("%+v", res)
+	}
+	if res := b.one(bareAsk(bareSession(2), 1, write("o", here, time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK { // another client of the owner
+		t.Fatalf("%+v", res)
+	}
+	if res := b.one(bareAsk(later(s), 11, give(here, there))); res.Code != wire.OK || holder(there) != "" || holder(here) != "o" {
+		t.Fatalf("the release is answered %+v; %q holds what its acquire took, %q what another client took since", res, holder(there), holder(here))
+	}
+	b.reload()
+	if res := b.one(bareAsk(bareSession(2), 2, write("o", there, time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Fatalf("%+v", res)
+	}
+	if res := b.one(bareAsk(later(s), 11, give(here, there))); res.Code != wire.OK || holder(there) != "o" {
+		t.Fatalf("once more it is answered %+v, and %q holds what another client took since", res, holder(there))
+	}
+}
+
 // TestNotTooLate: what says itself what it gives back is in no order, nor is what another owner asks for.
 func TestNotTooLate(t *testing.T) {
 	for name, give := range map[string]func(r *wire.Request){
