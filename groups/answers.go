@@ -35,7 +35,9 @@ func (n *Node) takeAnswers(c peerConn, from *entryReader) {
 			l.stays(number, p)
 		case p.waits && res.Code == wire.DeadlineExceeded && res.Cause != wire.CauseWaitOver && n.waits.take(p.caller(), p):
 			// Nobody knows, and its client may have gone: it is not to be granted to nobody (waitsOver).
-			n.endWait(p.unheardWait())
+			w := p.unheardWait()
+			n.waits.grace(w, n.clock.Mono())
+			n.endWait(w)
 			n.deliver(p, &res, &to)
 		default:
 			n.deliver(p, &res, &to)

@@ -63,14 +63,11 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if s.find(cmd.Caller.ID, m.reader.sub) == nil && s.forgot(cmd.Caller.ID, m.reader.again) {
 		return forgotten
 	}
-	switch id := cmd.Caller.ID; cmd.Req.Op {
-	case wire.OpAcquire:
-		if s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req) { // else it had come before that, and waits again
-			return takenBack
-		}
-	case wire.OpRelease:
-		s.tookAnew(id, cmd.Req)
+	id := cmd.Caller.ID
+	if cmd.Req.Op == wire.OpAcquire && (s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req)) { // else it had come before that, and waits again
+		return takenBack
 	}
+	s.tookAnew(id, cmd.Req)
 	var res wire.Result
 	if m.node.cfg.NoEngine {
 		res.Token, res.Namespace = int64(cmd.Caller.ID), cmd.NS

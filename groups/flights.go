@@ -294,6 +294,9 @@ func (l *shardLog) expire() {
 			ended = append(ended, p.unheardWait())
 		}
 	}
+	for _, w := range ended { // before their connections end on what they are told
+		l.node.waits.grace(w, now)
+	}
 	l.node.settle(undone, &wire.Result{Code: wire.Unavailable, Message: l.untaken()})
 	if len(unled) > 0 {
 		l.node.settle(unled, &wire.Result{Code: none.Code, Message: none.Message})

@@ -18,47 +18,111 @@ import (
 // too late changes nothing that what came after it in the session's order has settled: an acquire takes nothing that a
 // later release gave back, and a release does not give back what a later acquire took. Ids say what is later.
 //
-// A release that names a token or a request tells itself what it gives back, and is not counted here.
+// What is not counted: a release that names a token or a request says itself what it gives back; what has a key is known by
+// that; a wait that is granted later is in no order with what was asked meanwhile; and what is about more than maxMarks paths.
 
-// marks is the paths that an answer is about, as far as they are few.
+// marks is the paths that an answer is about, each as a name: that it was taken, or given back. There are none if they are many.
 type marks struct {
-	one  uint64
+	one  uint64                // 0: none
 	more *[maxMarks - 1]uint64 // the others, 0 for no further one; nil for none
-	many bool                  // they are more: one is of the owner alone
 }
 
-// maxMarks is how many paths are told apart. Of more, any path of the owner counts as one of them where nothing is lost by that.
+// maxMarks is how many paths an answer tells apart.
 const maxMarks = 8
 
-// markOf names a path of an owner in a mode.
-func markOf(owner, path string, mode wire.Mode) uint64 {
+// The two things that happen to a path.
+const (
+	markTook byte = iota
+	markGave
+)
+
+// markOf names what happened to a path of an owner in a mode.
+func markOf(what byte, owner, path string, mode wire.Mode) uint64 {
 	var b [64]byte
-	name := append(b[:0], owner...)
-	name = append(append(append(name, 0), path...), byte(mode))
+	name := append(b[:0], what, byte(mode))
+	name = append(append(append(name, owner...), 0), path...)
 	return max(xxh3.Hash(name), 1)
 }
 
-// marksOf is what the answer to a request is about; none for what is in no order.
-func marksOf(req *wire.Request) (k marks) {
-	n := 0
-	switch req.Op {
-	case wire.OpAcquire:
-		n = len(req.Locks)
-	case wire.OpRelease:
-		if req.Token != 0 || req.Target != 0 {
-			return k
+// names calls f with the names of what a request takes, if that is asked for, and of what it gives back.
+func names(req *wire.Request, f func(name uint64)) {
+	if req.Op == wire.OpAcquire {
+		for i := range req.Locks {
+			if l := &req.Locks[i]; l.State != wire.StateHeld { // which is only looked for
+				f(markOf(markTook, req.Owner, l.Path, l.Mode))
+			}
 		}
-		n = len(req.Releases)
 	}
+	for i := range req.Releases {
+		f(markOf(markGave, req.Owner, req.Releases[i].Path, req.Releases[i].Mode))
+	}
+}
+
+// inOrder says that a request has its place in the order of ids.
+func inOrder(req *wire.Request) bool {
+	return req.Key == "" && (req.Op == wire.OpAcquire || req.Op == wire.OpRelease && req.Token == 0 && req.Target == 0)
+}
+
+// marksOf is what the answer to a request that was carried out is about.
+func marksOf(req *wire.Request) (k marks) {
+	if !inOrder(req) || len(req.Locks)+len(req.Releases) > maxMarks {
+		return k
+	}
+	n := 0
+	names(req, func(name uint64) {
+		switch {
+		case n == 0:
+			k.one = name
+		case n == 1:
+			k.more = new([maxMarks - 1]uint64)
+			fallthrough
+		default:
+			k.more[n-1] = name
+		}
+		n++
+	})
+	return k
+}
+
+// each calls f with the names.
+func (k *marks) each(f func(name uint64)) {
+	if k.one == 0 {
+		return
+	}
+	f(k.one)
+	if k.more == nil {
+		return
+	}
+	for _, name := range k.more {
+		if name == 0 {
+			return
+		}
+		f(name)
+	}
+}
+
+// append appends them to a row.
+func (k *marks) append(dst []byte) []byte {
+	at := len(dst)
+	dst = append(dst, 0)
+	k.each(func(name uint64) {
+		dst[at]++
+		dst = binary.BigEndian.AppendUint64(dst, name)
+	})
+	return dst
+}
+
+// marks reads what append appends.
+func (r *entryReader) marks() (k marks) {
+	n := int(r.byte())
 	if n > maxMarks {
-		return marks{one: markOf(req.Owner, "", 0), many: true}
+		r.err = errEntry
+		return k
 	}
 	for i := range n {
-		var name uint64
-		if req.Op == wire.OpAcquire {
-			name = markOf(req.Owner, req.Locks[i].Path, req.Locks[i].Mode)
-		} else {
-			name = markOf(req.Owner, req.Releases[i].Path, req.Releases[i].Mode)
+		name := uint64(0)
+		if b := r.bytes(8); b != nil {
+			name = binary.BigEndian.Uint64(b)
 		}
 		switch {
 		case i == 0:
@@ -73,87 +137,83 @@ func marksOf(req *wire.Request) (k marks) {
 	return k
 }
 
-// has says that a path is among them; sure that it is not only of an owner with many.
-func (k *marks) has(owner, path string, mode wire.Mode, sure bool) bool {
-	if k.one == 0 {
+// each calls f with the answers that are kept.
+func (s *session) each(f func(*answered)) {
+	kept := s.kept()
+	for i := range kept {
+		f(&kept[i].answered)
+		for j := range kept[i].more {
+			f(&kept[i].more[j])
+		}
+	}
+}
+
+// marked is the names in answers that are.
+func (s *session) marked(are func(*answered) bool) map[uint64]bool {
+	found := make(map[uint64]bool)
+	s.each(func(a *answered) {
+		if a.code == wire.OK && a.status == wire.StatusOK && are(a) {
+			a.marks.each(func(name uint64) { found[name] = true })
+		}
+	})
+	return found
+}
+
+// late says that the session has asked something after a request, of which there are answers: what the request does may be
+// in their order.
+func (s *session) late(id uint64, req *wire.Request) bool { return id < s.highest && inOrder(req) }
+
+// gaveBack says that something was carried out that the session asked later, and which gives back what an acquire would take.
+func (s *session) gaveBack(id uint64, req *wire.Request) bool {
+	if !s.late(id, req) {
 		return false
 	}
-	if k.many {
-		return !sure && k.one == markOf(owner, "", 0)
-	}
-	name := markOf(owner, path, mode)
-	return k.one == name || k.more != nil && slices.Contains(k.more[:], name)
-}
-
-// append appends them to a row.
-func (k *marks) append(dst []byte) []byte {
-	var all []uint64
-	switch {
-	case k.one == 0:
-		return append(dst, 0)
-	case k.many:
-		dst = append(dst, maxMarks+1)
-		return binary.BigEndian.AppendUint64(dst, k.one)
-	case k.more != nil:
-		all = k.more[:]
-		if i := slices.Index(all, 0); i >= 0 {
-			all = all[:i]
-		}
-	}
-	dst = binary.BigEndian.AppendUint64(append(dst, byte(1+len(all))), k.one)
-	for _, name := range all {
-		dst = binary.BigEndian.AppendUint64(dst, name)
-	}
-	return dst
-}
-
-// marks reads what append appends.
-func (r *entryReader) marks() (k marks) {
-	n := int(r.byte())
-	name := func() uint64 {
-		if b := r.bytes(8); b != nil {
-			return binary.BigEndian.Uint64(b)
-		}
-		return 0
-	}
-	switch {
-	case n == 0:
-		return k
-	case n > maxMarks:
-		return marks{one: name(), many: true}
-	}
-	if k.one = name(); n > 1 {
-		k.more = new([maxMarks - 1]uint64)
-		for i := range n - 1 {
-			k.more[i] = name()
-		}
-	}
-	return k
-}
-
-// later calls f for what the session asked after a request and was carried out, until it answers true.
-func (s *session) later(id uint64, op wire.Op, f func(*marks) bool) bool {
-	return id < s.highest && s.any(func(a *answered) bool {
-		return a.id > id && a.op == op && a.code == wire.OK && a.status == wire.StatusOK && f(&a.marks)
+	gave := s.marked(func(a *answered) bool { return a.id > id })
+	return len(gave) > 0 && slices.ContainsFunc(req.Locks, func(l wire.LockRequest) bool {
+		return l.State != wire.StateHeld && gave[markOf(markGave, req.Owner, l.Path, l.Mode)]
 	})
+}
+
+// tookAnew takes what the session took later, and has not taken back, out of what a request gives back.
+func (s *session) tookAnew(id uint64, req *wire.Request) {
+	if len(req.Releases) == 0 || !s.late(id, req) {
+		return
+	}
+	back := make(map[uint64]bool) // acquires that were taken back
+	s.each(func(a *answered) {
+		if a.op == wire.OpRelease && a.code == wire.OK {
+			back[uint64(a.token)] = true
+		}
+	})
+	took := s.marked(func(a *answered) bool { return a.id > id && a.op == wire.OpAcquire && !back[a.id] })
+	if len(took) == 0 {
+		return
+	}
+	anew := func(r wire.ReleaseRequest) bool { return took[markOf(markTook, req.Owner, r.Path, r.Mode)] }
+	if slices.ContainsFunc(req.Releases, anew) {
+		req.Releases = slices.DeleteFunc(slices.Clone(req.Releases), anew)
+	}
 }
 
 // owes says that something of a release that was carried out in parts is left to be done, and takes all else out of it: what no
 // part in this log was about, and the session took in it before. As when a part was carried out, the acquire before it was not, and all
 // its paths are in the namespace of that part when both are asked again.
 func (s *session) owes(id uint64, req *wire.Request) bool {
-	if req.Op != wire.OpRelease || req.Token != 0 || req.Target != 0 {
+	if req.Op != wire.OpRelease || !s.late(id-1, req) {
 		return false
 	}
+	all := false // there is no telling what was given back
+	gave := s.marked(func(a *answered) bool {
+		all = all || a.id == id && a.marks.one == 0
+		return a.id == id
+	})
+	if all {
+		return false
+	}
+	took := s.marked(func(a *answered) bool { return a.id < id && a.op == wire.OpAcquire })
 	var left []wire.ReleaseRequest
 	for _, r := range req.Releases {
-		gave := func(a *answered) bool {
-			return a.id == id && (a.marks.one == 0 || a.marks.has(req.Owner, r.Path, r.Mode, false))
-		}
-		took := func(a *answered) bool {
-			return a.id < id && a.op == wire.OpAcquire && a.status == wire.StatusOK && a.marks.has(req.Owner, r.Path, r.Mode, true)
-		}
-		if s.any(took) && !s.any(gave) {
+		if !gave[markOf(markGave, req.Owner, r.Path, r.Mode)] && took[markOf(markTook, req.Owner, r.Path, r.Mode)] {
 			left = append(left, r)
 		}
 	}
@@ -162,31 +222,4 @@ func (s *session) owes(id uint64, req *wire.Request) bool {
 	}
 	req.Releases = left
 	return true
-}
-
-// any says that one of the answers is what f says.
-func (s *session) any(f func(*answered) bool) bool {
-	return slices.ContainsFunc(s.kept(), func(r request) bool {
-		return f(&r.answered) || slices.ContainsFunc(r.more, func(a answered) bool { return f(&a) })
-	})
-}
-
-// gaveBack says that a later release of the session was carried out that gives back what an acquire would take.
-func (s *session) gaveBack(id uint64, req *wire.Request) bool {
-	return s.later(id, wire.OpRelease, func(k *marks) bool {
-		return slices.ContainsFunc(req.Locks, func(l wire.LockRequest) bool { return k.has(req.Owner, l.Path, l.Mode, false) })
-	})
-}
-
-// tookAnew takes what later acquires of the session took out of what a release gives back.
-func (s *session) tookAnew(id uint64, req *wire.Request) {
-	if id >= s.highest || req.Token != 0 || req.Target != 0 {
-		return
-	}
-	anew := func(r wire.ReleaseRequest) bool {
-		return s.later(id, wire.OpAcquire, func(k *marks) bool { return k.has(req.Owner, r.Path, r.Mode, true) })
-	}
-	if slices.ContainsFunc(req.Releases, anew) {
-		req.Releases = slices.DeleteFunc(slices.Clone(req.Releases), anew)
-	}
 }

@@ -236,6 +236,12 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 		}
 		return grace, true
 	})
+	for _, w := range n.waits.left(s) {
+		if w.grace = 0; resumed {
+			w.grace = uint64(reattachGrace.Milliseconds())
+		}
+		ended = append(ended, w)
+	}
 	for _, w := range ended {
 		n.endWait(w)
 	}

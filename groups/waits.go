@@ -19,6 +19,51 @@ type openWaits struct {
 	mu    sync.Mutex
 	calls map[engine.Session]map[uint64]openWait // by request id
 	asked uint64                                 // how many were added
+
+	// Waits that have a grace to be asked again, as their clients were told that nobody knows: they end with their connections.
+	graced map[engine.Session][]gracedWait
+}
+
+// gracedWait is a wait that ends when its grace is over.
+type gracedWait struct {
+	wait
+	until time.Duration
+}
+
+// grace notes such a wait, which is ended with a grace.
+func (w *openWaits) grace(of wait, now time.Duration) {
+	if of.grace == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.graced == nil {
+		w.graced = make(map[engine.Session][]gracedWait)
+	}
+	id := engine.Session(of.session.ID)
+	all := slices.DeleteFunc(w.graced[id], func(g gracedWait) bool { return g.until <= now })
+	w.graced[id] = append(all, gracedWait{of, now + time.Duration(of.grace)*time.Millisecond})
+}
+
+// left takes those of a connection that ended out, to be ended without that grace.
+func (w *openWaits) left(s *wire.Session) (ended []wait) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := engine.Session(s.ID)
+	if len(w.graced[id]) == 0 {
+		return nil
+	}
+	all := slices.DeleteFunc(w.graced[id], func(g gracedWait) bool {
+		of := g.session.Epoch == s.Epoch
+		if of {
+			ended = append(ended, g.wait)
+		}
+		return of
+	})
+	if w.graced[id] = all; len(all) == 0 {
+		delete(w.graced, id)
+	}
+	return ended
 }
 
 // opens notes that p's call has its place in the queue of a namespace, and tells it, while nobody else may answer it. It answers
