@@ -70,18 +70,22 @@ func marksOf(req *wire.Request) (k marks) {
 	}
 	n := 0
 	names(req, func(name uint64) {
-		switch {
-		case n == 0:
-			k.one = name
-		case n == 1:
-			k.more = new([maxMarks - 1]uint64)
-			fallthrough
-		default:
-			k.more[n-1] = name
-		}
+		k.set(n, name)
 		n++
 	})
 	return k
+}
+
+// set makes a name the n-th.
+func (k *marks) set(n int, name uint64) {
+	if n == 0 {
+		k.one = name
+		return
+	}
+	if k.more == nil {
+		k.more = new([maxMarks - 1]uint64)
+	}
+	k.more[n-1] = name
 }
 
 // each calls f with the names.
@@ -124,15 +128,7 @@ func (r *entryReader) marks() (k marks) {
 		if b := r.bytes(8); b != nil {
 			name = binary.BigEndian.Uint64(b)
 		}
-		switch {
-		case i == 0:
-			k.one = name
-		case i == 1:
-			k.more = new([maxMarks - 1]uint64)
-			fallthrough
-		default:
-			k.more[i-1] = name
-		}
+		k.set(i, name)
 	}
 	return k
 }

@@ -262,8 +262,13 @@ func (r *giving) land(one *call, rep *reply) {
 	switch {
 	case err == nil:
 		r.instead()
-	case busy && !one.resent, (busy || rep.err == nil && code == wire.DeadlineExceeded) && r.parts[0].isLoose():
-		// Not before, or nobody knows: what was carried out is not there for what it goes by from now on.
+	case busy && !one.resent: // nor before
+		r.late()
+		r.drop(one)
+		r.after(r.pause(), r.ask)
+		return
+	case (busy || rep.err == nil && code == wire.DeadlineExceeded) && r.parts[0].isLoose():
+		// Nobody knows: what was carried out is not there for what it goes by from now on.
 		r.late()
 		r.drop(one)
 		r.after(r.pause(), r.ask)

@@ -30,6 +30,8 @@ type lane struct {
 	move  atomic.Bool  // the next connection should go elsewhere
 	sent  atomic.Bool  // elsewhere by its last server, and has no connection yet
 
+	upSince atomic.Int64 // when it got its last connection (Client.now)
+
 	// Of the keeper:
 	nextStale time.Duration // when to look for those that waited long
 	patience  time.Duration // how long its node may take to answer what only its session may ask; 0: slowWay
@@ -81,6 +83,7 @@ func (l *lane) attach(cn *conn) {
 	l.link.server, l.link.err, l.link.up = cn.server, nil, true
 	l.link.Unlock()
 	l.sent.Store(false)
+	l.upSince.Store(int64(c.now()))
 	w := windowsOf(&cn.limits, c.opt.window)
 	if l == c.home {
 		c.frame.Store(int64(w.frame))

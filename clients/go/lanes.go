@@ -154,6 +154,15 @@ func (r *router) tend(now time.Duration) time.Duration {
 	return next
 }
 
+// led says that somebody leads a group, as far as is known.
+func (r *router) led(group int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.mu.topology
+	log := t.LogOf[group]
+	return log < uint64(len(t.Leaders)) && t.Leaders[log] != ""
+}
+
 // hasRoom waits until no way holds back as much as the backlog takes, or more.
 func (r *router) hasRoom(ctx context.Context) error {
 	if r.table.Load() == nil {
@@ -177,8 +186,9 @@ func (r *router) tardy(l *lane, now time.Duration) (slow, open bool) {
 	for _, path := range paths {
 		ns := ""
 		if t.same(&ns, path) {
-			w := r.ways[t.group(ns)].Load()
-			slow = slow || w != nil && !w.goesBy(l)
+			group := t.group(ns)
+			w := r.ways[group].Load()
+			slow = slow || w != nil && !w.goesBy(l) && r.led(group)
 		}
 	}
 	switch {

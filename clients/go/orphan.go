@@ -45,11 +45,18 @@ func (c *call) unknown(err error) bool {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return true
 	}
+	if codeOf(err) == wire.DeadlineExceeded {
+		return !c.waits // else its wait is over
+	}
+	return c.refusedAgain(err)
+}
+
+// refusedAgain says that an error is what a node says of its own to a repeat of what may have been carried out: it says nothing
+// about the first time.
+func (c *call) refusedAgain(err error) bool {
 	switch codeOf(err) {
 	case wire.Unavailable, wire.ResourceExhausted, wire.InvalidArgument, wire.FailedPrecondition, wire.PermissionDenied:
-		return c.resent
-	case wire.DeadlineExceeded:
-		return !c.waits // else its wait is over
+		return c.resent && c.mutates()
 	}
 	return false
 }

@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -12,6 +13,9 @@ type doneFunc func(res *wire.Result, err error)
 
 func (f doneFunc) land(c *call, r *reply) {
 	err := r.decode(c, &r.scratch)
+	if c.refusedAgain(err) {
+		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
 	c.free()
 	if err != nil {
 		f(nil, err)

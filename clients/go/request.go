@@ -260,6 +260,9 @@ func (w *waiter) once(ctx context.Context, req *wire.Request) (again, error) {
 			return repeated, w.err
 		}
 	}
+	if !w.call.undo && w.call.refusedAgain(w.err) { // what a lock took is given back
+		return never, fmt.Errorf("%w: %w", ErrOutcomeUnknown, w.err)
+	}
 	return never, w.err
 }
 

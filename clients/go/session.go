@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"crypto/rand"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -170,7 +171,10 @@ func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
 		return nil, false
 	}
 	look := func(c *call) {
-		if c == nil || !c.fixed && !(c.waits && c.forsaken) {
+		if c == nil {
+			return
+		}
+		if given := c.waits && c.forsaken; !c.fixed && !given {
 			return
 		}
 		if open = true; now-c.asked < most {
@@ -178,9 +182,9 @@ func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
 		}
 		switch req := c.request(); {
 		case len(req.Locks) > 0:
-			paths = append(paths, req.Locks[0].Path)
+			paths = append(paths, strings.Clone(req.Locks[0].Path)) // which is of the call's frame
 		case len(req.Releases) > 0:
-			paths = append(paths, req.Releases[0].Path)
+			paths = append(paths, strings.Clone(req.Releases[0].Path))
 		}
 	}
 	for _, c := range s.mu.sent.ring {

@@ -121,11 +121,12 @@ func (w *way) stuck(now time.Duration) (l *lane, again time.Duration) {
 	if !w.turning() {
 		return nil, now + aDay
 	}
-	if now-w.mu.since >= w.mu.slow {
+	since := max(w.mu.since, time.Duration(w.mu.lane.upSince.Load()))
+	if now-since >= w.mu.slow {
 		w.mu.since, w.mu.slow = now, 2*w.mu.slow
-		l = w.mu.lane
+		l, since = w.mu.lane, now
 	}
-	return l, w.mu.since + w.mu.slow
+	return l, since + w.mu.slow
 }
 
 // pending is turning, called without the lock.
