@@ -9,7 +9,20 @@ import (
 // calls is the open calls of one session: acquires that wait until they are granted.
 type calls struct {
 	waiting map[uint64]uint64 // arrival number by request id
-	order   []uint64          // the arrival numbers, ascending
+	order   []uint64          // the arrival numbers, ascending; some may be of calls that are not open any more
+}
+
+// tidy lets go of calls that are not open any more once these are the most. To take each out when it is answered
+// made a hand-over move 800 kB in a session with 100 000 that wait.
+func (of *calls) tidy() {
+	if len(of.order) <= 2*len(of.waiting)+16 {
+		return
+	}
+	of.order = of.order[:0]
+	for _, seq := range of.waiting {
+		of.order = append(of.order, seq)
+	}
+	slices.Sort(of.order)
 }
 
 // callOf is the arrival number of an open call, 0 when there is none.
@@ -49,12 +62,11 @@ func (s *State) closeCall(c Caller, seq uint64) {
 		return
 	}
 	delete(of.waiting, c.ID)
-	if at, found := slices.BinarySearch(of.order, seq); found {
-		of.order = slices.Delete(of.order, at, at+1)
-	}
 	if len(of.waiting) == 0 {
 		delete(s.calls, c.Session)
+		return
 	}
+	of.tidy()
 }
 
 // leftBehind says that a waiter's call was asked on a connection that is gone, and by nobody
@@ -72,8 +84,8 @@ func (s *State) leaveCalls(id Session, d *departure, budget int) (cost int) {
 	}
 	for _, seq := range slices.Clone(of.order) {
 		w := s.waiter(seq)
-		if w == nil || !w.leftBehind(d) {
-			continue
+		if w == nil || w.caller.Session != id || of.waiting[w.caller.ID] != seq || !w.leftBehind(d) {
+			continue // it is not open, or another session's by now
 		}
 		if cost >= budget {
 			return cost

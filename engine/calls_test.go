@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -42,5 +44,36 @@ func TestWaitsOfAGoneConnection(t *testing.T) {
 		if len(s.OpenCalls()) > 0 || len(s.calls) > 0 || !s.waiters.Empty() {
 			t.Errorf("with a grace of %d, %d calls are open after it", grace, len(s.OpenCalls()))
 		}
+	}
+}
+
+// TestCallsAreTidied: what a session's calls take follows from how many are open, however many were answered since the oldest
+// of them was asked; they are told in their order.
+func TestCallsAreTidied(t *testing.T) {
+	s := &State{calls: make(map[Session]*calls)}
+	id := Session{1}
+	const all, left = 10_000, 7
+	for i := range uint64(all) {
+		s.openCall(Caller{id, i + 1}, i+1)
+	}
+	for i := range uint64(all) {
+		if i%(all/left) != 0 {
+			s.closeCall(Caller{id, i + 1}, i+1)
+		}
+	}
+	of := s.calls[id]
+	if n := len(of.waiting); len(of.order) > 2*n+16 || !slices.IsSorted(of.order) {
+		t.Errorf("%d calls are open, of %d numbers", n, len(of.order))
+	}
+	for seq := range maps.Values(of.waiting) {
+		if !slices.Contains(of.order, seq) {
+			t.Errorf("call %d has no place", seq)
+		}
+	}
+	for id, seq := range maps.Clone(of.waiting) {
+		s.closeCall(Caller{Session{1}, id}, seq)
+	}
+	if len(s.calls) != 0 {
+		t.Errorf("%d sessions have no open call and are kept", len(s.calls))
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -502,7 +503,7 @@ type OpenCall struct {
 func (s *State) OpenCalls() []OpenCall {
 	var seqs []uint64
 	for _, of := range s.calls {
-		seqs = append(seqs, of.order...)
+		seqs = slices.AppendSeq(seqs, maps.Values(of.waiting))
 	}
 	slices.Sort(seqs)
 	open := make([]OpenCall, len(seqs))
