@@ -36,7 +36,7 @@ func (n *Node) takeAnswers(c peerConn, from *entryReader) {
 		case p.waits && res.Code == wire.DeadlineExceeded && res.Cause != wire.CauseWaitOver && n.waits.take(p.caller(), p):
 			// Nobody knows, and its client may have gone: it is not to be granted to nobody (waitsOver).
 			w := p.unheardWait()
-			n.waits.grace(w, n.clock.Mono())
+			n.waits.gives(w, n.clock.Mono())
 			n.endWait(w)
 			n.deliver(p, &res, &to)
 		default:

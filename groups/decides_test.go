@@ -88,7 +88,7 @@ var numbers = map[string]string{
 	"systemGroup": inFormat, "everyGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat,
 	"wholeSub":   inFormat, // of a part's number, in entries and rows
-	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "markTook": inFormat, "markGave": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
+	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "markTook": inFormat, "markGave": inFormat, "markBack": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
 	"maxLimit": inFormat, // an entry that states more is malformed
 

@@ -295,7 +295,7 @@ func (l *shardLog) expire() {
 		}
 	}
 	for _, w := range ended { // before their connections end on what they are told
-		l.node.waits.grace(w, now)
+		l.node.waits.gives(w, now)
 	}
 	l.node.settle(undone, &wire.Result{Code: wire.Unavailable, Message: l.untaken()})
 	if len(unled) > 0 {
@@ -329,8 +329,12 @@ func (l *shardLog) untaken() string {
 // known, and may have gone: if it asks again, it waits again.
 func (l *shardLog) waitsOver(late *[]*part) (over []*part, ended []wait) {
 	*late = slices.DeleteFunc(*late, func(p *part) bool {
-		if p.waits && p.from == nil { // a peer's may have been asked elsewhere since, which that peer alone knows
+		switch {
+		case !p.waits:
+		case p.from == nil:
 			ended = append(ended, p.unheardWait())
+		default: // it may have been asked elsewhere since, which its own node alone knows
+			l.node.leftAlone(p)
 		}
 		told := p.told.Load()
 		if told {

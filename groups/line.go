@@ -350,6 +350,13 @@ func (ln *line) stops(op wire.Op, came uint64) bool {
 	return op != wire.OpRelease || ln.behindCut(came)
 }
 
+// isOver says that the connection ended.
+func (ln *line) isOver() bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.over
+}
+
 // end notes that the connection ended.
 func (ln *line) end() {
 	ln.mu.Lock()

@@ -34,6 +34,7 @@ const maxMarks = 8
 const (
 	markTook byte = iota
 	markGave
+	markBack // by a release that names the acquire
 )
 
 // markOf names what happened to a path of an owner in a mode.
@@ -53,8 +54,12 @@ func names(req *wire.Request, f func(name uint64)) {
 			}
 		}
 	}
+	gave := markGave
+	if req.Target != 0 {
+		gave = markBack
+	}
 	for i := range req.Releases {
-		f(markOf(markGave, req.Owner, req.Releases[i].Path, req.Releases[i].Mode))
+		f(markOf(gave, req.Owner, req.Releases[i].Path, req.Releases[i].Mode))
 	}
 }
 
@@ -65,7 +70,7 @@ func inOrder(req *wire.Request) bool {
 
 // marksOf is what the answer to a request that was carried out is about.
 func marksOf(req *wire.Request) (k marks) {
-	if !inOrder(req) || len(req.Locks)+len(req.Releases) > maxMarks {
+	if !inOrder(req) && req.Target == 0 || len(req.Locks)+len(req.Releases) > maxMarks {
 		return k
 	}
 	n := 0
@@ -133,10 +138,13 @@ func (r *entryReader) marks() (k marks) {
 	return k
 }
 
-// each calls f with the answers that are kept.
+// each calls f with the answers that are kept and not settled: when those that are go, each replica has for itself.
 func (s *session) each(f func(*answered)) {
 	kept := s.kept()
 	for i := range kept {
+		if kept[i].id < s.settled {
+			continue
+		}
 		f(&kept[i].answered)
 		for j := range kept[i].more {
 			f(&kept[i].more[j])
@@ -144,72 +152,112 @@ func (s *session) each(f func(*answered)) {
 	}
 }
 
-// marked is the names in answers that are.
-func (s *session) marked(are func(*answered) bool) map[uint64]bool {
-	found := make(map[uint64]bool)
-	s.each(func(a *answered) {
-		if a.code == wire.OK && a.status == wire.StatusOK && are(a) {
-			a.marks.each(func(name uint64) { found[name] = true })
-		}
-	})
-	return found
-}
-
 // late says that the session has asked something after a request, of which there are answers: what the request does may be
 // in their order.
 func (s *session) late(id uint64, req *wire.Request) bool { return id < s.highest && inOrder(req) }
 
-// gaveBack says that something was carried out that the session asked later, and which gives back what an acquire would take.
-func (s *session) gaveBack(id uint64, req *wire.Request) bool {
-	if !s.late(id, req) {
-		return false
-	}
-	gave := s.marked(func(a *answered) bool { return a.id > id })
-	return len(gave) > 0 && slices.ContainsFunc(req.Locks, func(l wire.LockRequest) bool {
-		return l.State != wire.StateHeld && gave[markOf(markGave, req.Owner, l.Path, l.Mode)]
-	})
-}
+// done says that an answer is of something that was carried out.
+func (a *answered) done() bool { return a.code == wire.OK && a.status == wire.StatusOK }
 
-// tookAnew takes what the session took later, and has not taken back, out of what a request gives back.
-func (s *session) tookAnew(id uint64, req *wire.Request) {
-	if len(req.Releases) == 0 || !s.late(id, req) {
-		return
+// lasts is the highest ids of answers about each of some names, in their order; 0 for none.
+func (s *session) lasts(looked []uint64, are func(*answered) bool) []uint64 {
+	last := make([]uint64, len(looked))
+	at := make(map[uint64]int, len(looked))
+	for i, name := range looked {
+		at[name] = i
 	}
-	back := make(map[uint64]bool) // acquires that were taken back
 	s.each(func(a *answered) {
-		if a.op == wire.OpRelease && a.code == wire.OK {
-			back[uint64(a.token)] = true
+		if a.done() && are(a) {
+			a.marks.each(func(name uint64) {
+				if i, ok := at[name]; ok {
+					last[i] = max(last[i], a.id)
+				}
+			})
 		}
 	})
-	took := s.marked(func(a *answered) bool { return a.id > id && a.op == wire.OpAcquire && !back[a.id] })
-	if len(took) == 0 {
+	return last
+}
+
+// any says that there is an answer to what the session asked later, and was carried out.
+func (s *session) any(id uint64, op wire.Op) (found bool) {
+	s.each(func(a *answered) {
+		found = found || a.id > id && (op == 0 || a.op == op) && a.marks.one != 0 && a.done()
+	})
+	return found
+}
+
+// gaveBack says that something was carried out that the session asked later, and which gives back what an acquire would take.
+func (s *session) gaveBack(id uint64, req *wire.Request) bool {
+	if !s.late(id, req) || !s.any(id, 0) {
+		return false
+	}
+	var gives []uint64
+	for i := range req.Locks {
+		if l := &req.Locks[i]; l.State != wire.StateHeld {
+			gives = append(gives, markOf(markGave, req.Owner, l.Path, l.Mode))
+		}
+	}
+	return slices.Max(append(s.lasts(gives, func(a *answered) bool { return a.id > id }), 0)) > 0
+}
+
+// tookAnew takes what the session took later, and has not given back since, out of what a release gives back.
+func (s *session) tookAnew(id uint64, req *wire.Request) {
+	if req.Op != wire.OpRelease || !s.late(id, req) || !s.any(id, wire.OpAcquire) {
 		return
 	}
-	anew := func(r wire.ReleaseRequest) bool { return took[markOf(markTook, req.Owner, r.Path, r.Mode)] }
-	if slices.ContainsFunc(req.Releases, anew) {
-		req.Releases = slices.DeleteFunc(slices.Clone(req.Releases), anew)
+	n := len(req.Releases)
+	looked := make([]uint64, 0, 2*n)
+	for _, what := range [...]byte{markTook, markGave} {
+		for _, r := range req.Releases {
+			looked = append(looked, markOf(what, req.Owner, r.Path, r.Mode))
+		}
 	}
+	last := s.lasts(looked, func(a *answered) bool { return a.id > id })
+	var left []wire.ReleaseRequest
+	for i, r := range req.Releases {
+		if took := last[i]; took <= last[n+i] || s.tookBackOf(took, markOf(markBack, req.Owner, r.Path, r.Mode)) {
+			left = append(left, r)
+		}
+	}
+	if len(left) < n {
+		req.Releases = left
+	}
+}
+
+// tookBackOf says that an acquire was taken back, as far as a path is concerned.
+func (s *session) tookBackOf(acquire, name uint64) (back bool) {
+	s.each(func(a *answered) {
+		if a.op == wire.OpRelease && a.done() && uint64(a.token) == acquire {
+			a.marks.each(func(of uint64) { back = back || of == name })
+			back = back || a.marks.one == 0 // of more than are told apart
+		}
+	})
+	return back
 }
 
 // owes says that something of a release that was carried out in parts is left to be done, and takes all else out of it: what no
 // part in this log was about, and the session took in it before. As when a part was carried out, the acquire before it was not, and all
 // its paths are in the namespace of that part when both are asked again.
 func (s *session) owes(id uint64, req *wire.Request) bool {
-	if req.Op != wire.OpRelease || !s.late(id-1, req) {
+	if req.Op != wire.OpRelease || !inOrder(req) {
 		return false
 	}
 	all := false // there is no telling what was given back
-	gave := s.marked(func(a *answered) bool {
-		all = all || a.id == id && a.marks.one == 0
-		return a.id == id
-	})
+	s.each(func(a *answered) { all = all || a.id == id && a.marks.one == 0 })
 	if all {
 		return false
 	}
-	took := s.marked(func(a *answered) bool { return a.id < id && a.op == wire.OpAcquire })
+	n := len(req.Releases)
+	looked := make([]uint64, 0, 2*n)
+	for _, what := range [...]byte{markTook, markGave} {
+		for _, r := range req.Releases {
+			looked = append(looked, markOf(what, req.Owner, r.Path, r.Mode))
+		}
+	}
+	last := s.lasts(looked, func(a *answered) bool { return a.id == id || a.id < id && a.op == wire.OpAcquire })
 	var left []wire.ReleaseRequest
-	for _, r := range req.Releases {
-		if !gave[markOf(markGave, req.Owner, r.Path, r.Mode)] && took[markOf(markTook, req.Owner, r.Path, r.Mode)] {
+	for i, r := range req.Releases {
+		if last[i] > 0 && last[n+i] < last[i] {
 			left = append(left, r)
 		}
 	}

@@ -73,7 +73,7 @@ func (p *part) unheardWait() wait {
 	switch {
 	case p.told.Load(): // it was told that its time is over
 	case p.bound:
-		w.grace = p.grace
+		w.grace, w.bound = p.grace, true
 	default:
 		w.grace = uint64(reattachGrace.Milliseconds())
 	}

@@ -237,8 +237,11 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 		return grace, true
 	})
 	for _, w := range n.waits.left(s) {
-		if w.grace = 0; resumed {
+		switch {
+		case resumed:
 			w.grace = uint64(reattachGrace.Milliseconds())
+		case !w.bound:
+			w.grace = 0
 		}
 		ended = append(ended, w)
 	}

@@ -116,10 +116,13 @@ func (s *session) find(id, sub uint64) *answered {
 // answered that without asking any log, as one that was cancelled while a move held it back. Asked again, both of them, it
 // must not take anything, as the release is not carried out again.
 func (s *session) tookBack(acquire uint64) bool {
-	took := func(a *answered) bool { return a.op == wire.OpRelease && a.token != 0 && uint64(a.token) == acquire }
-	return acquire <= s.highest && slices.ContainsFunc(s.kept(), func(r request) bool {
-		return took(&r.answered) || slices.ContainsFunc(r.more, func(a answered) bool { return took(&a) })
-	})
+	back := false
+	if acquire <= s.highest {
+		s.each(func(a *answered) {
+			back = back || a.op == wire.OpRelease && a.token != 0 && uint64(a.token) == acquire
+		})
+	}
+	return back
 }
 
 // whole says that all of request id was carried out here and elsewhere.

@@ -22,6 +22,7 @@ type openWaits struct {
 
 	// Waits that have a grace to be asked again, as their clients were told that nobody knows: they end with their connections.
 	graced map[engine.Session][]gracedWait
+	swept  time.Duration // when those were let go of last whose grace is over
 }
 
 // gracedWait is a wait that ends when its grace is over.
@@ -30,19 +31,28 @@ type gracedWait struct {
 	until time.Duration
 }
 
-// grace notes such a wait, which is ended with a grace.
-func (w *openWaits) grace(of wait, now time.Duration) {
-	if of.grace == 0 {
+// gives notes such a wait, which is ended with a grace. The end of a connection that ended before was told.
+func (w *openWaits) gives(of wait, now time.Duration) {
+	if of.grace == 0 || lineOf(of.session).isOver() {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if now-w.swept >= reattachGrace {
+		w.swept = now
+		for id, all := range w.graced {
+			if all = slices.DeleteFunc(all, func(g gracedWait) bool { return g.until <= now }); len(all) == 0 {
+				delete(w.graced, id)
+			} else {
+				w.graced[id] = all
+			}
+		}
+	}
 	if w.graced == nil {
 		w.graced = make(map[engine.Session][]gracedWait)
 	}
 	id := engine.Session(of.session.ID)
-	all := slices.DeleteFunc(w.graced[id], func(g gracedWait) bool { return g.until <= now })
-	w.graced[id] = append(all, gracedWait{of, now + time.Duration(of.grace)*time.Millisecond})
+	w.graced[id] = append(w.graced[id], gracedWait{of, now + time.Duration(of.grace)*time.Millisecond})
 }
 
 // left takes those of a connection that ended out, to be ended without that grace.
@@ -130,6 +140,7 @@ type wait struct {
 	id      uint64
 	asked   uint64 // tells it from what its client asked for under the same id since; 0: from all that is open
 	grace   uint64
+	bound   bool // that is the grace of its connection
 	cancel  bool // its client gave it up, and did not only go
 }
 

@@ -1,0 +1,63 @@
+package groups
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestDeadPeersWait: a client waits for a lock through a node that forwards to the log's leader. The leader has proposed the acquire, and is slow: its disk stands for a few
+// seconds. Meanwhile that node dies, and its client with it. (Too late: just after the request's time was over at the leader.) Nobody asks for the wait again: it is ended reattachGrace later.
+func TestDeadPeersWait(t *testing.T) {
+	const path = "h:/a/x"
+	for name, late := range map[string]bool{"in time": false, "too late": true} {
+		t.Run(name, func(t *testing.T) {
+			f := apart(t, func(i int, c *Config) {
+				if i == 0 {
+					c.RequestTimeout = 3 * time.Second
+				}
+			})
+			r, holder := f.rigOn(1), f.rigOn(0).session()
+			leader := f.nodes[0]
+			holder.must(write("holder", path, time.Hour))
+			l := leader.logOf(leader.groupOf("h:/a"))
+			c := r.session()
+			req := waiting(write("gone", path, time.Hour))
+			req.QueueTTLMillis = 3_600_000
+			time.Sleep(3 * time.Second) // the leader has looked for what it found when it took office
+			l.local.Load().mu.Lock()
+			c.start(r.next.Add(1), req)
+			f.until("the leader has proposed it", func() bool {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				for _, fl := range l.mu.flights {
+					for _, p := range fl.left() {
+						if p.waits {
+							return true
+						}
+					}
+				}
+				return false
+			})
+			if late {
+				time.Sleep(4500 * time.Millisecond) // its time is over at the leader
+			}
+			dead := f.nodes[1]
+			f.nodes[1] = nil
+			if err := dead.Close(0); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(500 * time.Millisecond)
+			l.local.Load().mu.Unlock()
+			time.Sleep(reattachGrace + 8*time.Second)
+			if w := holder.must(&wire.Request{Op: wire.OpDescribe, Path: path}).List.Waiters; len(w) > 0 {
+				t.Errorf("%v later somebody who is gone waits: %+v", reattachGrace+8*time.Second, w)
+			}
+			holder.must(release("holder", path))
+			if owner := holder.inspect(path).Owner; owner != "" {
+				t.Errorf("%s is held by %q, whose connection and node are gone, for an hour", path, owner)
+			}
+		})
+	}
+}
