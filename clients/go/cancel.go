@@ -45,7 +45,7 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 		c.asked = s.c.now()
 		return func() bool {
 			s.cancel(id)
-			s.c.keeper.nudge() // which looks whether it is answered
+			s.c.keeper.heed()
 			return false
 		}
 	}

@@ -204,7 +204,7 @@ func (r *giving) ask() {
 		}
 		if err == nil {
 			if r.call = one; one.fixed {
-				r.c.keeper.nudge() // which looks whether it is answered
+				r.c.keeper.heed()
 			}
 			return
 		}
