@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -154,7 +155,9 @@ func (s *session) each(f func(*answered)) {
 
 // late says that the session has asked something after a request, of which there are answers: what the request does may be
 // in their order.
-func (s *session) late(id uint64, req *wire.Request) bool { return id < s.highest && inOrder(req) }
+func (s *session) late(id uint64, req *wire.Request) bool {
+	return id < s.highest && inOrder(req) && engine.Planted != engine.PlantOutOfLine
+}
 
 // done says that an answer is of something that was carried out.
 func (a *answered) done() bool { return a.code == wire.OK && a.status == wire.StatusOK }
