@@ -31,7 +31,7 @@ type marks struct {
 // maxMarks is how many paths an answer tells apart.
 const maxMarks = 8
 
-// The two things that happen to a path.
+// What happens to a path.
 const (
 	markTook byte = iota
 	markGave
@@ -178,6 +178,9 @@ func (s *session) lasts(looked []uint64, are func(*answered) bool) []uint64 {
 			})
 		}
 	})
+	for i, name := range looked { // some may stand there twice
+		last[i] = last[at[name]]
+	}
 	return last
 }
 

@@ -47,6 +47,23 @@ func TestComesTooLate(t *testing.T) {
 	}
 }
 
+// TestTooLateTwice: a release may name a path twice.
+func TestTooLateTwice(t *testing.T) {
+	b := newBare(t, firstLogShard, defaultLimits())
+	s := bareSession(1)
+	if res := b.one(bareAsk(s, 11, write("o", "h:/a/x", time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Fatalf("%+v", res)
+	}
+	give := release("o", "h:/a/x")
+	give.Releases = append(give.Releases, give.Releases[0])
+	if res := b.one(bareAsk(s, 10, give)); res.Code != wire.OK {
+		t.Fatalf("%+v", res)
+	}
+	if owner := b.m.view(0).Inspect("h:/a", "h:/a/x").Owner; owner != "o" {
+		t.Errorf("%q holds what a later acquire took", owner)
+	}
+}
+
 // TestPartOfARelease: a part of a release was carried out, and not the acquire before it. Asked again, both are about one namespace: what the
 // acquire takes now is given back, and what was given back already is not given back again.
 func TestPartOfARelease(t *testing.T) {
