@@ -33,18 +33,26 @@ func (n *Node) takeAnswers(c peerConn, from *entryReader) {
 			n.land(p)
 			p.queued(&res, &to)
 			l.stays(number, p)
-		case p.waits && res.Code == wire.DeadlineExceeded && res.Cause != wire.CauseWaitOver && n.waits.take(p.caller(), p):
-			// Nobody knows, and its client may have gone: it is not to be granted to nobody (waitsOver).
-			w := p.unheardWait()
-			n.waits.gives(w, n.clock.Mono())
-			n.endWait(w)
-			n.deliver(p, &res, &to)
 		default:
+			if p.waits && res.Code == wire.DeadlineExceeded && res.Cause != wire.CauseWaitOver {
+				n.endUnheard(p)
+			}
 			n.deliver(p, &res, &to)
 		}
 	}
 	from.err = r.err
 	to.flush()
+}
+
+// endUnheard ends the wait of a part of which nobody knows what became, as its client may have gone: it is not to be granted to
+// nobody. That it has a grace is noted while the call is open: when its connection ends before, the call is found, and after
+// that this.
+func (n *Node) endUnheard(p *part) {
+	w := p.unheardWait()
+	n.waits.gives(w, n.clock.Mono())
+	if n.waits.take(p.caller(), p) {
+		n.endWait(w)
+	}
 }
 
 // cameBack takes a part out of what is away. One that is queued stays until stays.

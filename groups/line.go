@@ -146,12 +146,11 @@ func (n *Node) inLine(c *wire.Call, since time.Duration, logs *touched) (ok bool
 				continue
 			}
 			_, same, no := errandOf(u.routes, c.Req)
-			switch {
-			case before != r && ok && err == nil: // they are of several routes
+			// What it comes behind is of several routes, or it spanned namespaces by those and spans none now.
+			if ok && err == nil && (before != r || !same || no != nil) {
 				return true, n.standBehind(ln, c, e.ns, r, since)
-			case ok && err == nil && (!same || no != nil): // it spanned namespaces then, and spans none now
-				return true, n.standBehind(ln, c, e.ns, r, since)
-			case before == r:
+			}
+			if before == r {
 				before = u.routes
 			}
 		}

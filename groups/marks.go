@@ -162,6 +162,17 @@ func (s *session) late(id uint64, req *wire.Request) bool {
 // done says that an answer is of something that was carried out.
 func (a *answered) done() bool { return a.code == wire.OK && a.status == wire.StatusOK }
 
+// history is the highest ids of answers by which a release's paths were taken, and given back, in their order; 0 for none.
+func (s *session) history(req *wire.Request, are func(*answered) bool) (took, gave []uint64) {
+	n := len(req.Releases)
+	looked := make([]uint64, 2*n)
+	for i, r := range req.Releases {
+		looked[i], looked[n+i] = markOf(markTook, req.Owner, r.Path, r.Mode), markOf(markGave, req.Owner, r.Path, r.Mode)
+	}
+	last := s.lasts(looked, are)
+	return last[:n], last[n:]
+}
+
 // lasts is the highest ids of answers about each of some names, in their order; 0 for none.
 func (s *session) lasts(looked []uint64, are func(*answered) bool) []uint64 {
 	last := make([]uint64, len(looked))
@@ -211,23 +222,14 @@ func (s *session) tookAnew(id uint64, req *wire.Request) {
 	if req.Op != wire.OpRelease || !s.late(id, req) || !s.any(id, wire.OpAcquire) {
 		return
 	}
-	n := len(req.Releases)
-	looked := make([]uint64, 0, 2*n)
-	for _, what := range [...]byte{markTook, markGave} {
-		for _, r := range req.Releases {
-			looked = append(looked, markOf(what, req.Owner, r.Path, r.Mode))
-		}
-	}
-	last := s.lasts(looked, func(a *answered) bool { return a.id > id })
+	took, gave := s.history(req, func(a *answered) bool { return a.id > id })
 	var left []wire.ReleaseRequest
 	for i, r := range req.Releases {
-		if took := last[i]; took <= last[n+i] || s.tookBackOf(took, markOf(markBack, req.Owner, r.Path, r.Mode)) {
+		if took[i] <= gave[i] || s.tookBackOf(took[i], markOf(markBack, req.Owner, r.Path, r.Mode)) {
 			left = append(left, r)
 		}
 	}
-	if len(left) < n {
-		req.Releases = left
-	}
+	req.Releases = left
 }
 
 // tookBackOf says that an acquire was taken back, as far as a path is concerned.
@@ -253,17 +255,10 @@ func (s *session) owes(id uint64, req *wire.Request) bool {
 	if all {
 		return false
 	}
-	n := len(req.Releases)
-	looked := make([]uint64, 0, 2*n)
-	for _, what := range [...]byte{markTook, markGave} {
-		for _, r := range req.Releases {
-			looked = append(looked, markOf(what, req.Owner, r.Path, r.Mode))
-		}
-	}
-	last := s.lasts(looked, func(a *answered) bool { return a.id == id || a.id < id && a.op == wire.OpAcquire })
+	took, gave := s.history(req, func(a *answered) bool { return a.id == id || a.id < id && a.op == wire.OpAcquire })
 	var left []wire.ReleaseRequest
 	for i, r := range req.Releases {
-		if last[i] > 0 && last[n+i] < last[i] {
+		if took[i] > gave[i] {
 			left = append(left, r)
 		}
 	}

@@ -259,25 +259,21 @@ func (r *giving) land(one *call, rep *reply) {
 	defer r.mu.Unlock()
 	code := codeOf(err)
 	busy := rep.err == nil && (code == wire.Unavailable || code == wire.ResourceExhausted) // it was not carried out now
+	unheard := busy || rep.err == nil && code == wire.DeadlineExceeded
 	switch {
 	case err == nil:
 		r.instead()
-	case busy && !one.resent: // nor before
+	case busy && !one.resent, unheard && r.parts[0].isLoose():
+		// Not before either; or nobody knows, and what was carried out is not there for what it goes by from now on.
 		r.late()
 		r.drop(one)
 		r.after(r.pause(), r.ask)
 		return
-	case (busy || rep.err == nil && code == wire.DeadlineExceeded) && r.parts[0].isLoose():
-		// Nobody knows: what was carried out is not there for what it goes by from now on.
-		r.late()
-		r.drop(one)
-		r.after(r.pause(), r.ask)
-		return
-	case (busy || rep.err == nil && code == wire.DeadlineExceeded) && r.c.remembered(one):
+	case unheard && r.c.remembered(one):
 		one.resent = true // whatever is answered next may be about that time alone
 		r.again(one)
 		return
-	case busy || rep.err == nil && code == wire.DeadlineExceeded:
+	case unheard:
 		r.unknown(false)
 	default:
 		r.refused(err, one.id == 0)

@@ -28,7 +28,7 @@ type lane struct {
 	heard atomic.Int64 // when the last bytes of the last connection came (Client.now)
 	tries atomic.Int32 // rounds of connecting since a server last answered
 	move  atomic.Bool  // the next connection should go elsewhere
-	sent  atomic.Bool  // elsewhere by its last server, and has no connection yet
+	moved atomic.Bool  // its last server sent it elsewhere, and it has no connection yet
 
 	upSince atomic.Int64 // when it got its last connection (Client.now)
 
@@ -82,7 +82,7 @@ func (l *lane) attach(cn *conn) {
 	l.link.Lock()
 	l.link.server, l.link.err, l.link.up = cn.server, nil, true
 	l.link.Unlock()
-	l.sent.Store(false)
+	l.moved.Store(false)
 	l.upSince.Store(int64(c.now()))
 	w := windowsOf(&cn.limits, c.opt.window)
 	if l == c.home {
@@ -121,7 +121,7 @@ func (l *lane) detach(cn *conn) {
 	var bye *goodbye
 	if errors.As(err, &bye) {
 		l.move.Store(true)
-		l.sent.Store(true)
+		l.moved.Store(true)
 	}
 	// A server on its way out ends no lease with its connections, and says so.
 	c.keeper.detached(cn.tie, bye != nil && bye.err.Code == wire.Unavailable, unsure)

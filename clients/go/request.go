@@ -244,17 +244,14 @@ func (w *waiter) once(ctx context.Context, req *wire.Request) (again, error) {
 	}
 	switch code := codeOf(w.err); code {
 	case wire.Unavailable, wire.ResourceExhausted:
-		// Of a repeat it says nothing about the first time.
-		if !w.call.resent || !w.call.mutates() {
-			if code == wire.ResourceExhausted {
-				return never, w.err
-			}
+		switch repeat := w.call.refusedAgain(w.err); {
+		case repeat && (w.call.waits || w.c.remembered(w.call)):
+			return repeated, w.err
+		case repeat:
+			return never, fmt.Errorf("%w: %w", ErrOutcomeUnknown, w.err)
+		case code == wire.Unavailable:
 			return anew, w.err
 		}
-		if w.call.waits || w.c.remembered(w.call) {
-			return repeated, w.err
-		}
-		return never, fmt.Errorf("%w: %w", ErrOutcomeUnknown, w.err)
 	case wire.DeadlineExceeded:
 		if w.waitsOn() || !w.call.waits && w.call.mutates() && w.c.remembered(w.call) {
 			return repeated, w.err

@@ -44,7 +44,7 @@ func (c *Client) retreat() {
 func (c *Client) connected() (up bool) {
 	for _, l := range c.router.all() {
 		l.session.mu.Lock()
-		up = up || l.session.mu.conn != nil || l.sent.Load()
+		up = up || l.session.mu.conn != nil || l.moved.Load()
 		l.session.mu.Unlock()
 	}
 	return up

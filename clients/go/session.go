@@ -171,10 +171,11 @@ func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
 		return nil, false
 	}
 	look := func(c *call) {
-		if c == nil {
+		switch {
+		case c == nil:
 			return
-		}
-		if given := c.waits && c.forsaken; !c.fixed && !given {
+		case c.fixed, c.waits && c.forsaken:
+		default:
 			return
 		}
 		if open = true; now-c.asked < most {
