@@ -237,6 +237,7 @@ func (f *fleet) placed(nodes int) {
 }
 
 func TestFleetGrows(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3, nil)
 	f.settle(3)
 }

@@ -7,14 +7,18 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestDeadPeersWait: a client waits for a lock through a node that forwards to the log's leader. The leader has proposed the acquire, and is slow: its disk stands for a few
-// seconds. Meanwhile that node dies, and its client with it. (Too late: just after the request's time was over at the leader.) Nobody asks for the wait again: it is ended reattachGrace later.
+// TestDeadPeersWait: a client waits for a lock through a node that forwards to the log's leader. The leader has proposed the
+// acquire, and is slow: its disk stands for a few seconds. Meanwhile that node dies, and its client with it. (Too late: just
+// after the request's time was over at the leader.) Nobody asks for the wait again: it is ended reattachGrace later.
 func TestDeadPeersWait(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
 	for name, late := range map[string]bool{"in time": false, "too late": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := &testClock{start: time.Now()}
 			f := apart(t, func(i int, c *Config) {
-				if i == 0 {
+				if c.Clock = clock; i == 0 {
 					c.RequestTimeout = 3 * time.Second
 				}
 			})
@@ -25,7 +29,7 @@ func TestDeadPeersWait(t *testing.T) {
 			c := r.session()
 			req := waiting(write("gone", path, time.Hour))
 			req.QueueTTLMillis = 3_600_000
-			time.Sleep(3 * time.Second) // the leader has looked for what it found when it took office
+			clock.hurry(3 * time.Second) // the leader has looked for what it found when it took office
 			l.local.Load().mu.Lock()
 			c.start(r.next.Add(1), req)
 			f.until("the leader has proposed it", func() bool {
@@ -41,16 +45,15 @@ func TestDeadPeersWait(t *testing.T) {
 				return false
 			})
 			if late {
-				time.Sleep(4500 * time.Millisecond) // its time is over at the leader
+				clock.hurry(4500 * time.Millisecond) // its time is over at the leader
 			}
 			dead := f.nodes[1]
 			f.nodes[1] = nil
 			if err := dead.Close(0); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(500 * time.Millisecond)
 			l.local.Load().mu.Unlock()
-			time.Sleep(reattachGrace + 8*time.Second)
+			clock.hurry(reattachGrace + 8*time.Second)
 			if w := holder.must(&wire.Request{Op: wire.OpDescribe, Path: path}).List.Waiters; len(w) > 0 {
 				t.Errorf("%v later somebody who is gone waits: %+v", reattachGrace+8*time.Second, w)
 			}

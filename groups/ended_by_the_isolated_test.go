@@ -34,6 +34,7 @@ func (w *cutOff) set(node string, all bool) {
 // nothing from then on. When the former leader is back, request_timeout_ms later, the wait goes on, and is granted when its turn comes:
 // nobody but its client or its client's node ends it.
 func TestIsolatedLeaderEndsAWait(t *testing.T) {
+	t.Parallel()
 	const path = "h:/cut/x"
 	w := new(cutOff)
 	f := newFleet(t, 3, func(_ int, c *Config) {
@@ -76,7 +77,7 @@ func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	select {
 	case res := <-o.done:
 		t.Fatalf("nobody cancelled it, its place was told, its time in the queue is an hour, the lock is held; it is answered %v %q", res.Code, res.Message)
-	case <-time.After(5 * time.Second):
+	case <-time.After(3 * pause):
 	}
 	holder.must(release("holder", path))
 	if res := o.get(t, "the wait"); res.Code != wire.OK || res.Status != wire.StatusOK {

@@ -23,6 +23,7 @@ func (r *rig) freed(path string) {
 // TestEndMeetsSendingOn: a wait that was held back by a move, and is sent on its way while it is
 // cancelled or its connection ends, ends all the same. The line's own lock makes the two meet.
 func TestEndMeetsSendingOn(t *testing.T) {
+	t.Parallel()
 	for how, end := range map[string]func(r *rig, c *caller, id uint64){
 		"cancelled":         func(r *rig, c *caller, id uint64) { r.node.Cancel(c.session, id) },
 		"connection closed": func(r *rig, c *caller, _ uint64) { r.node.Closed(c.session, true, false) },
@@ -110,6 +111,7 @@ func TestLateBind(t *testing.T) {
 // TestEndWhileCutOff: the end of a connection, and of a wait, that a node cannot tell the log's
 // leader within request_timeout_ms, is told once it can.
 func TestEndWhileCutOff(t *testing.T) {
+	t.Parallel()
 	w := new(network)
 	f := newFleet(t, 3, func(_ int, c *Config) {
 		c.Faults, c.EvictionWindow, c.LogCount, c.RequestTimeout = w, time.Hour, 1, time.Second
@@ -154,6 +156,7 @@ func TestEndWhileCutOff(t *testing.T) {
 // TestTiesOfTwoSessions: a lease that two sessions of one owner tied outlives the end of the one,
 // and ends with that of the other, in whatever order.
 func TestTiesOfTwoSessions(t *testing.T) {
+	t.Parallel()
 	for first := range 2 {
 		t.Run(fmt.Sprint("the first that ends is ", first), func(t *testing.T) {
 			r := newRig(t, nil)
@@ -182,6 +185,7 @@ func TestTiesOfTwoSessions(t *testing.T) {
 // TestRepeatsKeepTheirTimes: of two tied acquires that are asked again after their connection
 // ended, each is told that it has its own time, and has it, though the first left a shorter one.
 func TestRepeatsKeepTheirTimes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.session()
 	var asked []func() *outcome
@@ -214,6 +218,7 @@ func TestRepeatsKeepTheirTimes(t *testing.T) {
 
 // TestBindReachesWaits: a bind ties what its session waits for, and an unbind unties it.
 func TestBindReachesWaits(t *testing.T) {
+	t.Parallel()
 	for _, unbinds := range []bool{true, false} {
 		t.Run(fmt.Sprint("unbinds ", unbinds), func(t *testing.T) {
 			r := newRig(t, nil)

@@ -11,6 +11,7 @@ import (
 // next one. The time of the first acquire is over just before the log has a leader; nobody hears that. The first release is not carried out
 // without it: else it is done before the acquire that was asked again.
 func TestExpiredOfAGoneConnection(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
 	for name, late := range map[string]bool{"both in time": false, "the acquire too late": true} {
 		t.Run(name, func(t *testing.T) {
@@ -22,7 +23,7 @@ func TestExpiredOfAGoneConnection(t *testing.T) {
 			l.pauses(true)
 			take, give := r.next.Add(1), r.next.Add(1)
 			a := c.start(take, write("o", path, time.Hour))
-			time.Sleep(2 * time.Second)
+			r.clock.hurry(2 * time.Second)
 			o := c.start(give, release("o", path))
 			before := c.session
 			c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}

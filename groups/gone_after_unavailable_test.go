@@ -11,6 +11,7 @@ import (
 // ends as well, for good: a waiting acquire leaves the queue when its connection closes, at once. So it is when the wait that was asked again had
 // its place by then; and when it was answered UNAVAILABLE before, as the log had no leader, and the client ended (or gave up) on that.
 func TestGoneAfterUnavailable(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
 	for name, takes := range map[string]bool{"with a leader": true, "without a leader": false} {
 		t.Run(name, func(t *testing.T) {
@@ -25,7 +26,7 @@ func TestGoneAfterUnavailable(t *testing.T) {
 			before := c.session
 			c.session = &wire.Session{ID: before.ID, Epoch: 2, Window: before.Window, First: r.next.Add(1)}
 			r.node.Closed(before, false, true)
-			time.Sleep(100 * time.Millisecond)
+			later.must(release("nobody", "h:/a/n")) // behind what that brings about
 			if takes {
 				<-c.start(id, waiting(write("first", path, time.Hour))).queued
 			} else {
@@ -36,7 +37,7 @@ func TestGoneAfterUnavailable(t *testing.T) {
 				l.pauses(false)
 			}
 			r.node.Closed(c.session, false, false) // the client is gone, and says so
-			time.Sleep(500 * time.Millisecond)
+			later.must(release("nobody", "h:/a/n")) // behind that
 			holder.must(release("holder", path))
 			select {
 			case res := <-behind.done:

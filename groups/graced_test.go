@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestGracedGoes: clients whose connections end while the log has no leader, before their waits that they had asked again are answered. They do not come back. Nothing
-// of them stays in the node when the grace of their waits is over.
+// TestGracedGoes: clients whose connections end while the log has no leader, before their waits that they had asked again are
+// answered. They do not come back. Nothing of them stays in the node when the grace of their waits is over.
 func TestGracedGoes(t *testing.T) {
+	t.Parallel()
 	const clients = 20
 	r := newRig(t, func(c *Config) { c.RequestTimeout = time.Second })
 	holder := r.session()
@@ -28,7 +29,7 @@ func TestGracedGoes(t *testing.T) {
 		o.get(t, "a wait, which nobody hears")
 	}
 	l.pauses(false)
-	time.Sleep(reattachGrace + 3*time.Second)
+	r.clock.hurry(reattachGrace + 3*time.Second)
 	holder.must(write("holder", "h:/a/y", time.Hour))
 	r.node.waits.mu.Lock()
 	defer r.node.waits.mu.Unlock()
@@ -40,6 +41,7 @@ func TestGracedGoes(t *testing.T) {
 // TestBoundKeepsItsGrace: a wait whose lease is to be tied keeps its place for the grace when its connection closes (PROTOCOL.md, section 3), so also one that was
 // asked again and answered UNAVAILABLE just before.
 func TestBoundKeepsItsGrace(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
 	for name, refused := range map[string]bool{"its place was told": false, "answered UNAVAILABLE": true} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +62,7 @@ func TestBoundKeepsItsGrace(t *testing.T) {
 			before := c.session
 			c.session = &wire.Session{ID: before.ID, Epoch: 2, Window: before.Window, First: r.next.Add(1)}
 			r.node.Closed(before, true, true)
-			time.Sleep(100 * time.Millisecond)
+			later.must(release("nobody", "h:/a/n")) // behind what that brings about
 			if !refused {
 				<-c.startAs(id, ask(), grace).queued
 			} else {
@@ -72,12 +74,11 @@ func TestBoundKeepsItsGrace(t *testing.T) {
 			}
 			before = c.session
 			r.node.Closed(before, true, false) // it breaks
-			time.Sleep(500 * time.Millisecond)
+			later.must(release("nobody", "h:/a/n")) // behind that
 			c.session = &wire.Session{ID: before.ID, Epoch: 3, Window: before.Window, First: r.next.Add(1)}
 			o := c.startAs(id, ask(), grace) // it is back within its grace
 			<-o.queued
 			holder.must(release("holder", path))
-			time.Sleep(500 * time.Millisecond)
 			if owner := holder.inspect(path).Owner; owner != "first" {
 				t.Errorf("it came back half a second later, with a grace of 60 s, and %q, which came behind it, was granted %s", owner, path)
 			}

@@ -14,6 +14,7 @@ import (
 // TestGrantedWhileAskedAgain: a wait is granted while it is asked again on the next connection: each call is answered once, and
 // (with -race) nobody looks at what another one writes.
 func TestGrantedWhileAskedAgain(t *testing.T) {
+	t.Parallel()
 	b := newBare(t, firstLogShard, defaultLimits())
 	b.one(bareAsk(bareSession(0), 1, write("holder", "h:/a/x", time.Hour)))
 	s := bareSession(1)

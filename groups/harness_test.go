@@ -81,6 +81,17 @@ func (c *testClock) advance(d time.Duration) {
 	c.at += d
 }
 
+// hurry has d pass in an eighth of it, in steps that the logs' clocks follow (maxStep).
+func (c *testClock) hurry(d time.Duration) {
+	const step = 200 * time.Millisecond
+	for ; d > 0; d -= step {
+		time.Sleep(step / 8)
+		c.mu.Lock()
+		c.ahead += step - step/8
+		c.mu.Unlock()
+	}
+}
+
 func (c *testClock) stepWall(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 // PROTOCOL.md has it (section 3, "Code 14 is about the time that it answers"), on the connection that stands. It never gave its place up,
 // and its time in the queue is an hour: the other one does not pass it.
 func TestUnavailableKeepsThePlace(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
 	for name, takes := range map[string]bool{"with a leader": true, "without a leader": false} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +32,7 @@ func TestUnavailableKeepsThePlace(t *testing.T) {
 			before := c.session
 			c.session = &wire.Session{ID: before.ID, Epoch: 2, Window: before.Window, First: r.next.Add(1)}
 			r.node.Closed(before, false, true)
-			time.Sleep(100 * time.Millisecond)
+			later.must(release("nobody", "h:/a/n")) // behind what that brings about
 			var again *outcome
 			if takes {
 				again = c.start(id, wait("first"))
@@ -41,7 +42,7 @@ func TestUnavailableKeepsThePlace(t *testing.T) {
 					t.Fatalf("it is answered %+v", res)
 				}
 				l.pauses(false)
-				time.Sleep(100 * time.Millisecond)
+				later.must(release("nobody", "h:/a/n")) // behind what that brings about
 				again = c.start(id, wait("first"))
 			}
 			<-again.queued

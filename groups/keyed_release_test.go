@@ -51,6 +51,7 @@ func testKeyedReleaseOverMoves(t *testing.T, r *rig) {
 // TestKeyedReleaseGoesOn: one that was cut short before the change goes on with what is left of it:
 // the path that it did not come to, and not the one that has moved.
 func TestKeyedReleaseGoesOn(t *testing.T) {
+	t.Parallel()
 	h := newHalted(t, time.Second)
 	h.l.pauses(false)
 	sub := ""

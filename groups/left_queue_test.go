@@ -11,6 +11,7 @@ import (
 // the answer to that does not reach the node of the connection, which loses its own to the leader. It does not ask anew
 // for the wait that it knows to have ended: the log would take it for a new one, and grant it at once to nobody.
 func TestLeftTheQueueForGood(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
 	f := apart(t, nil)
 	r := f.rigOn(1)

@@ -129,6 +129,7 @@ func (f *fleet) handOver(shard uint64, to int) {
 // TestNodesOfDifferentLimits: replicas of nodes that are configured otherwise apply the same,
 // by the limits of who leads; and the others say so, once.
 func TestNodesOfDifferentLimits(t *testing.T) {
+	t.Parallel()
 	queued := [3]int{8, 65_536, 16}
 	var logs [3]warnings
 	f := newFleet(t, 3, func(i int, c *Config) {

@@ -1,24 +1,21 @@
 package groups
 
 import (
-	"bytes"
-	"log"
+	"flag"
 	"os"
+	"runtime"
 	"testing"
 )
 
-// TestMain leaves out of the output what dragonboat's pebble says of a disk in memory, which
-// cannot tell its size: hundreds of lines, that hide what failed.
+// TestMain has four tests run at once where fewer would, unless -parallel says how many: most of their time they wait, for elections, deadlines and graces.
 func TestMain(m *testing.M) {
-	log.SetOutput(unsized{})
-	os.Exit(m.Run())
-}
-
-type unsized struct{}
-
-func (unsized) Write(b []byte) (int, error) {
-	if bytes.HasSuffix(bytes.TrimSpace(b), []byte("vfs: not supported")) {
-		return len(b), nil
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked && runtime.GOMAXPROCS(0) < 4 {
+		if err := flag.Set("test.parallel", "4"); err != nil {
+			panic(err)
+		}
 	}
-	return os.Stderr.Write(b)
+	os.Exit(m.Run())
 }

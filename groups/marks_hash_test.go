@@ -11,6 +11,7 @@ import (
 // code 14, as the group is full. Meanwhile another thread of it takes p again (a higher id). The wait is asked again and QUEUED. Then the connection breaks, and
 // it is asked again once more: a true repeat, the same bytes under the same id.
 func TestWaitWithLessToGiveBack(t *testing.T) {
+	t.Parallel()
 	for name, again := range map[string]bool{"nothing taken meanwhile": false, "taken meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, fewGroups)
@@ -45,7 +46,6 @@ func TestWaitWithLessToGiveBack(t *testing.T) {
 				t.Errorf("the true repeat is answered %+v", res)
 			}
 			other.must(release("b", "h:/a/x"))
-			time.Sleep(300 * time.Millisecond)
 			if owner := other.inspect("h:/a/x").Owner; owner == "o" && t.Failed() {
 				t.Errorf("and x is held by %q for an hour, and nobody is told", owner)
 			}

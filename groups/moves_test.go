@@ -177,6 +177,7 @@ func TestHeldBackCostsNothing(t *testing.T) {
 // TestHeldBackInTime: what is held back, and a read that meets a move, are answered when their
 // time is over; what comes behind goes on then.
 func TestHeldBackInTime(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 2 * time.Second })
 	c := r.session()
 	r.frozen("h:/a/b", "h:/a")
@@ -254,6 +255,7 @@ func (r *rig) inLogs(first, second func(i int) string) (a, b string) {
 // else waiting: neither requests in healthy logs, nor changes in other handlers, nor its own
 // caller. It is carried out when the log does.
 func TestStuckMove(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 4 * time.Second })
 	c := r.session()
 	parent, root := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/a%d/b", i) })

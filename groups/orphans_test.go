@@ -13,6 +13,7 @@ import (
 // the log before another node leads, does not end the wait of a client that came back there, and
 // was told its place.
 func TestLateEndOfAnOrphan(t *testing.T) {
+	t.Parallel()
 	for round, there := 0, false; !there; round++ {
 		if round == 4 {
 			t.Fatal("each time another node led before the wait could be given up")
@@ -132,6 +133,7 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 // another office than that under which this was found out, and is looked at anew when it was not
 // heard: who asks for the wait after all, on the same connection too, keeps it.
 func TestEndOfAnOrphanInItsOffice(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
 	for _, another := range []bool{true, false} {
 		t.Run(fmt.Sprint("another office ", another), func(t *testing.T) {

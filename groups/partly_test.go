@@ -30,6 +30,7 @@ func begun(t *testing.T, res wire.Result) {
 // TestPartlyBound: a bind that tied what its owner has, and then waited for acquires that were sent
 // before it until its time was over, does not say that nothing was done.
 func TestPartlyBound(t *testing.T) {
+	t.Parallel()
 	h := newHalted(t, time.Second)
 	c := h.session()
 	c.must(write("o", h.other, time.Hour))
@@ -69,6 +70,7 @@ func TestPartlyWithHome(t *testing.T) {
 // TestPartlyBeforeMove: nor does what was carried out in one namespace before a move had it begin anew,
 // and is then not heard in time.
 func TestPartlyBeforeMove(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 2 * time.Second })
 	c := r.session()
 	const freed, moving = "h:/a/x", "h:/c/y"
@@ -94,6 +96,7 @@ func TestPartlyBeforeMove(t *testing.T) {
 
 // TestNotBegun: a call whose key could not be claimed was surely not carried out, and says so.
 func TestNotBegun(t *testing.T) {
+	t.Parallel()
 	h := newHalted(t, time.Second)
 	c := h.session()
 	key := h.homed(h.l)

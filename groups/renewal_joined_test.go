@@ -32,7 +32,7 @@ func TestRenewalOfAJoinedNamespace(t *testing.T) {
 		defer lB.mu.Unlock()
 		return len(lB.mu.queue) > 0
 	})
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(pause)
 	passesB()
 	if res := take.get(t, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Fatalf("the acquire is answered %+v", res)

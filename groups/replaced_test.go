@@ -15,6 +15,7 @@ import (
 // TestReplacedDisk has a node come back with nothing, where it was: what it had is given up,
 // and it gets replicas of its own anew, without a wait for the disk that it had.
 func TestReplacedDisk(t *testing.T) {
+	t.Parallel()
 	w := new(network)
 	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.settle(3)

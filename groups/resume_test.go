@@ -41,6 +41,7 @@ func TestCopyLeftBehind(t *testing.T) {
 // TestRenewBesideAFullLog: a client that comes back renews its lock though another log, with
 // which neither it nor its owner has anything to do, remembers as many sessions as it may.
 func TestRenewBesideAFullLog(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/b%d", i) })
 	m := r.node.logOf(r.node.groupOf(there)).local.Load()
@@ -118,6 +119,7 @@ func TestCopyMeetsMove(t *testing.T) {
 // TestNewOnALaterConnection: what was not asked on an earlier connection, and names its domains, does not
 // wait for a log that it has nothing to do with; a repeat does.
 func TestNewOnALaterConnection(t *testing.T) {
+	t.Parallel()
 	h := newHalted(t, 2*time.Second)
 	c := h.session()
 	asked := h.next.Add(1)
@@ -141,6 +143,7 @@ func TestNewOnALaterConnection(t *testing.T) {
 // TestCopyOfABind: nor does the copy of a bind tie to the connection that is gone what another session
 // of its owner took since.
 func TestCopyOfABind(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c, holder := r.session(), r.session()
 	first := c.session

@@ -50,6 +50,7 @@ func askAnew(t *testing.T, r *rig, c *caller, l *shardLog) {
 // for the waits of the log. What it tells of the earlier connection's wait does not end what is tied to the session: "the
 // ties hang on its new connection from the hello on" (PROTOCOL.md, section 3).
 func TestResumedIsNotGone(t *testing.T) {
+	t.Parallel()
 	r, c, l := takenOver(t)
 	time.Sleep(500 * time.Millisecond) // five graces
 	alive := func() bool {

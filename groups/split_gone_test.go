@@ -12,6 +12,7 @@ import (
 // the connection breaks. The acquire waits, so it is not sent any more; and so is the release behind it: else it would be done before when the client asks
 // both again, while the acquire is new.
 func TestSplitReleaseOfAGoneConnection(t *testing.T) {
+	t.Parallel()
 	for name, stays := range map[string]string{"one path": "", "two paths": "h:/a/y"} {
 		t.Run(name, func(t *testing.T) {
 			f := apart(t, nil)
@@ -36,7 +37,7 @@ func TestSplitReleaseOfAGoneConnection(t *testing.T) {
 			other.must(setPolicy(nested, wire.RecursiveRW))
 			passesB()
 			queuedAre(f, lA, 2)
-			time.Sleep(300 * time.Millisecond) // the other part of the release is carried out
+			time.Sleep(pause) // the other part of the release is carried out
 			r.node.Closed(c.session, false, false)
 			passesA()
 			o.get(t, "the release") // its answer is lost with the connection

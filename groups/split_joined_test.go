@@ -11,6 +11,7 @@ import (
 // makes the path's part a namespace of its own, while they are on their way; both are sent on, and before the acquire is carried out that policy is deleted again. They were about
 // one namespace when they were sent, and are about one namespace when they are answered: nothing is held after that.
 func TestSplitAndJoined(t *testing.T) {
+	t.Parallel()
 	for name, stays := range map[string]string{"one path": "", "two paths": "h:/a/y"} {
 		t.Run(name, func(t *testing.T) {
 			f := apart(t, nil)
@@ -35,7 +36,7 @@ func TestSplitAndJoined(t *testing.T) {
 				defer lA.mu.Unlock()
 				return len(lA.mu.queue) == 2
 			})
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(pause)
 			other.must(deletePolicy(nested))
 			passesA()
 			if res := take.get(t, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {

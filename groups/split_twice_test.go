@@ -33,6 +33,7 @@ func (n *Node) learnsLater() (learns func()) {
 // the path's part a namespace of its own, and before the acquire is carried out there another policy makes a part of that one. The release is
 // carried out behind the acquire all the same. Another client has a request in that namespace as well.
 func TestSplitTwice(t *testing.T) {
+	t.Parallel()
 	f := apart(t, nil)
 	r := f.rigOn(1)
 	c, first, other := r.session(), r.session(), f.rigOn(0).session()
@@ -51,7 +52,7 @@ func TestSplitTwice(t *testing.T) {
 	first.start(r.next.Add(1), write("p", deeper+"/z", time.Hour))
 	passesB()
 	queuedAre(f, lA, 3)
-	time.Sleep(300 * time.Millisecond) // the other part of the release is carried out
+	time.Sleep(pause) // the other part of the release is carried out
 	other.must(setPolicy(deeper, wire.RecursiveRW))
 	learns := n.learnsLater()
 	passesA()

@@ -46,7 +46,7 @@ func TestTakenBackAfterItLeft(t *testing.T) {
 	if res := b.get(t, "the release, asked again"); res.Code != wire.OK {
 		t.Fatalf("the release is answered %+v", res)
 	}
-	time.Sleep(300 * time.Millisecond)
+	holder.must(release("nobody", "h:/a/n")) // behind both
 	holder.must(release("holder", path))
 	res := a.get(t, "the acquire, asked again")
 	if got := r.session().inspect(path).Owner; got != "" {

@@ -56,6 +56,7 @@ func (h *halted) took(o *outcome) {
 // TestBindMeetsAcquire: a bind ties what an acquire takes that was sent before it, and an unbind
 // unties it, also when that is carried out later.
 func TestBindMeetsAcquire(t *testing.T) {
+	t.Parallel()
 	for _, op := range []wire.Op{wire.OpBind, wire.OpUnbind} {
 		t.Run(op.String(), func(t *testing.T) {
 			h := newHalted(t, 10*time.Second)
@@ -87,6 +88,7 @@ func TestBindMeetsAcquire(t *testing.T) {
 
 // TestBindTiesAtOnce: a bind on a later connection keeps what its owner has, whatever it waits for.
 func TestBindTiesAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHalted(t, 10*time.Second)
 	c := h.session()
 	req := write("o", h.other, time.Hour)
@@ -186,6 +188,7 @@ func TestBindWaitsForNothingElse(t *testing.T) {
 // TestBindWaitsNoLonger: a bind that waits for what was sent before it is answered when its time is
 // over, or its connection has ended.
 func TestBindWaitsNoLonger(t *testing.T) {
+	t.Parallel()
 	t.Run("late", func(t *testing.T) {
 		h := newHalted(t, time.Second)
 		c := h.session()

@@ -27,6 +27,7 @@ func nestedBelow(n *Node, above string, not ...*shardLog) string {
 // nothing to do with any of it, and the client gives the first lock back: the release is carried out behind the acquire, as it is
 // without the last change.
 func TestTwoChangesOnTheWay(t *testing.T) {
+	t.Parallel()
 	for _, unrelated := range []bool{false, true} {
 		t.Run(fmt.Sprint("unrelated change ", unrelated), func(t *testing.T) {
 			f := apart(t, nil)
@@ -58,7 +59,7 @@ func TestTwoChangesOnTheWay(t *testing.T) {
 			if res := second.get(t, "the second acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
 				t.Fatalf("the second acquire is answered %+v", res)
 			}
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(pause)
 			passesA()
 			if res := take.get(t, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
 				t.Fatalf("the acquire is answered %+v", res)

@@ -11,6 +11,7 @@ import (
 // again while the log takes nothing. UNAVAILABLE says nothing of the first time then: asked once more under its id, it
 // is answered as it was.
 func TestUnavailableRepeat(t *testing.T) {
+	t.Parallel()
 	for how, meets := range map[string]func(h *halted, c *caller) (over func()){
 		"nobody leads": func(h *halted, _ *caller) func() {
 			h.l.pauses(true)

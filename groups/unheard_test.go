@@ -140,6 +140,7 @@ func (u *unheardWait) nobody() {
 // asked for anew under the same id, on the same connection, before it is told again. It makes no
 // difference whether the wait's time was over for its caller, or it was cancelled too.
 func TestUnheardEndMeetsRepeat(t *testing.T) {
+	t.Parallel()
 	for _, cancelled := range []bool{false, true} {
 		t.Run(fmt.Sprint("cancelled ", cancelled), func(t *testing.T) {
 			u := newUnheardWait(t)
@@ -186,6 +187,7 @@ func TestRepeatBehindUnheardEnd(t *testing.T) {
 
 // TestUnheardEndOfARepeat: what ends the repeat itself, and was not heard, ends it.
 func TestUnheardEndOfARepeat(t *testing.T) {
+	t.Parallel()
 	for how, end := range map[string]func(u *unheardWait){
 		"cancelled":         func(u *unheardWait) { u.r.node.Cancel(u.client.session, u.id) },
 		"connection closed": func(u *unheardWait) { u.r.node.Closed(u.client.session, false, false) },
@@ -227,6 +229,7 @@ func TestUnheardEndOfARepeat(t *testing.T) {
 // TestUnheardEndAfterARepeat: the end of a wait is told after all when what its client asked for
 // anew has not got to the log: nobody would hear of the grant.
 func TestUnheardEndAfterARepeat(t *testing.T) {
+	t.Parallel()
 	u := newUnheardWait(t)
 	u.over()
 	u.unheard(1)

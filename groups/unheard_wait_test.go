@@ -11,6 +11,7 @@ import (
 // it, as the leader was later than request_timeout_ms. It may have a place in the queue all the same; if its client does
 // not come back, it is not granted to nobody for its TTL.
 func TestUnheardWaitLeavesTheQueue(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
 	f := apart(t, func(i int, c *Config) {
 		if i == 1 {
