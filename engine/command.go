@@ -17,6 +17,19 @@ type Command struct {
 	Bound   bool          // the lease follows the connection,
 	Grace   int64         // with this many ms of grace
 	Meta    []byte        // holder metadata
+
+	// Asked is what its session asked to give back, where Req leaves out what it took later; else nil.
+	Asked []wire.ReleaseRequest
+}
+
+// hash tells what was asked apart.
+func (c *Command) hash() uint64 {
+	if c.Asked == nil {
+		return hashOf(c.Req)
+	}
+	req := *c.Req
+	req.Releases = c.Asked
+	return hashOf(&req)
 }
 
 // Moved is the Result.Position of an UNAVAILABLE result that says: resolve the

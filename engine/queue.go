@@ -232,7 +232,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 		s.addPlace(w, a.l, &w.wants[i], seqKey)
 	}
 	if open {
-		w.open, w.caller, w.hash, w.epoch = true, cmd.Caller, hashOf(cmd.Req), cmd.Epoch
+		w.open, w.caller, w.hash, w.epoch = true, cmd.Caller, cmd.hash(), cmd.Epoch
 		s.openCall(w.caller, s.seq)
 	} else {
 		a.l.poll = s.seq

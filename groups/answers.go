@@ -48,6 +48,9 @@ func (n *Node) takeAnswers(c peerConn, from *entryReader) {
 // nobody. That it has a grace is noted while the call is open: when its connection ends before, the call is found, and after
 // that this.
 func (n *Node) endUnheard(p *part) {
+	if n.waits.get(p.caller()) != p { // its client asked again
+		return
+	}
 	w := p.unheardWait()
 	n.waits.gives(w, n.clock.Mono())
 	if n.waits.take(p.caller(), p) {

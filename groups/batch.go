@@ -16,6 +16,7 @@ const (
 	hasSub
 	hasSettled
 	isAgain
+	isTried
 )
 
 // Limits of a batch. Larger ones stall on dragonboat's own back-pressure.
@@ -73,6 +74,9 @@ func (w *batchWriter) add(p *part) {
 	}
 	if p.repeats() {
 		flags |= isAgain
+	}
+	if p.tried {
+		flags |= isTried
 	}
 	b := binary.AppendUvarint(w.commands, uint64(p.group))
 	b = append(b, byte(p.op), flags)
@@ -175,6 +179,7 @@ type batchReader struct {
 	sub      uint64      // which part of its request it is
 	settled  uint64      // below it all of the session are, 0: it does not say
 	again    bool        // it was asked before on the same connection, or by a node that does not know what became of it
+	tried    bool        // by a node
 	nargs    int
 	nsLen    int
 	body     []byte
@@ -215,7 +220,8 @@ func (b *batchReader) next() bool {
 	op, flags := wire.Op(b.byte()), b.byte()
 	b.cmd = engine.Command{Req: &b.req, Version: b.uvarint()}
 	nsLen := int(b.uvarint())
-	b.session, b.sub, b.settled, b.again, b.nsLen = nil, 0, 0, flags&isAgain != 0, nsLen
+	b.session, b.sub, b.settled, b.nsLen = nil, 0, 0, nsLen
+	b.again, b.tried = flags&isAgain != 0, flags&isTried != 0
 	if flags&hasSession != 0 {
 		if i := b.uvarint(); i < uint64(len(b.sessions)) {
 			b.session, b.which = &b.sessions[i], int(i)

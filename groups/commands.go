@@ -67,7 +67,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if cmd.Req.Op == wire.OpAcquire && (s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req)) { // else it had come before that, and waits again
 		return takenBack
 	}
-	s.tookAnew(id, cmd.Req)
+	if s.tookAnew(id, cmd.Req); len(cmd.Req.Releases) < len(asked) {
+		cmd.Asked = asked
+	}
 	var res wire.Result
 	if m.node.cfg.NoEngine {
 		res.Token, res.Namespace = int64(cmd.Caller.ID), cmd.NS

@@ -92,9 +92,10 @@ type seams struct {
 	raft    func(*Node) raft
 	tasks   tasks
 	peer    func(host string) peerConn
-	process uint64        // incarnation
-	limits  func(*limits) // what the node states other than its build's
-	beside  beside        // nil: nobody
+	cutOff  func() map[string]bool // see cluster.cutOff
+	process uint64                 // incarnation
+	limits  func(*limits)          // what the node states other than its build's
+	beside  beside                 // nil: nobody
 }
 
 // Defaults fills in what is not set, as contract.md section 14 says.

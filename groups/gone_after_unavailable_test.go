@@ -36,7 +36,7 @@ func TestGoneAfterUnavailable(t *testing.T) {
 				}
 				l.pauses(false)
 			}
-			r.node.Closed(c.session, false, false) // the client is gone, and says so
+			r.node.Closed(c.session, false, false)  // the client is gone, and says so
 			later.must(release("nobody", "h:/a/n")) // behind that
 			holder.must(release("holder", path))
 			select {

@@ -73,7 +73,7 @@ func TestBoundKeepsItsGrace(t *testing.T) {
 				l.pauses(false)
 			}
 			before = c.session
-			r.node.Closed(before, true, false) // it breaks
+			r.node.Closed(before, true, false)      // it breaks
 			later.must(release("nobody", "h:/a/n")) // behind that
 			c.session = &wire.Session{ID: before.ID, Epoch: 3, Window: before.Window, First: r.next.Add(1)}
 			o := c.startAs(id, ask(), grace) // it is back within its grace

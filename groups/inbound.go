@@ -149,7 +149,7 @@ func (n *Node) takeCommands(in *inbound, from *entryReader) {
 			in.refuse(p)
 			continue
 		}
-		if err := n.takes(in, p); err != nil {
+		if err := n.takes(in, p, r.tried); err != nil {
 			var res wire.Result
 			res.Fail(err)
 			in.reply(p, &res)
@@ -183,22 +183,23 @@ func (n *Node) logOfAny(group uint16, all *shardLog) *shardLog {
 	return n.logOf(group)
 }
 
-// takes counts a peer's part in, or says why it is not taken.
-func (n *Node) takes(in *inbound, p *part) *wire.Error {
-	if spec, _ := p.op.Spec(); spec.Kind != wire.KindInternal {
+// takes counts a peer's part in, or says why it is not taken. One that may have been carried out (tried), or has its place in a
+// queue, was taken before: to refuse it would say that nothing was done.
+func (n *Node) takes(in *inbound, p *part, tried bool) *wire.Error {
+	if spec, _ := p.op.Spec(); spec.Kind != wire.KindInternal && !tried {
 		if err := n.refusesWrite(p.op); err != nil {
 			return err
 		}
 	}
 	size := len(p.body) + len(p.meta) + commandBytes
-	if now := in.bytes.Add(int64(size)); now > maxPeerBytes {
+	if now := in.bytes.Add(int64(size)); now > maxPeerBytes && !tried {
 		in.bytes.Add(int64(-size))
 		return wire.Errorf(wire.Unavailable,
 			"the node that leads has %d bytes of requests under way that were forwarded from the same node, at most %d are taken; nothing was done, try again",
 			now, maxPeerBytes)
 	}
 	p.bytes = size
-	if p.group == everyGroup || p.op == wire.OpCancelWait {
+	if p.group == everyGroup || p.op == wire.OpCancelWait || tried {
 		n.inflight[n.slot(p.group)].Add(1) // as where they come from: they are never refused
 	} else if err := n.admit(p.group); err != nil {
 		in.release(p)

@@ -217,9 +217,9 @@ func (s *session) gaveBack(id uint64, req *wire.Request) bool {
 	return slices.Max(append(s.lasts(gives, func(a *answered) bool { return a.id > id }), 0)) > 0
 }
 
-// tookAnew takes what the session took later, and has not given back since, out of what a release gives back.
+// tookAnew takes what the session took later, and has not given back since, out of what a request gives back.
 func (s *session) tookAnew(id uint64, req *wire.Request) {
-	if req.Op != wire.OpRelease || !s.late(id, req) || !s.any(id, wire.OpAcquire) {
+	if len(req.Releases) == 0 || !s.late(id, req) || !s.any(id, wire.OpAcquire) {
 		return
 	}
 	took, gave := s.history(req, func(a *answered) bool { return a.id > id })

@@ -15,7 +15,7 @@ import (
 // and so do clients whose node is gone; what nobody has asked for again after
 // reattachGrace is ended. But a node that is cut off cannot ask, and its clients may not
 // know: while one that may have the caller is not reached, the wait keeps its place
-// (cluster.mayCome), until its own time is over.
+// (cluster.cutOff), until its own time is over.
 
 // orphansEvery is how often the node looks for waits that nobody asks for.
 const orphansEvery = time.Second
@@ -36,6 +36,41 @@ type orphan struct {
 type orphanage struct {
 	mu   sync.Mutex
 	list []orphan
+	at   map[orphaned]int // where in list
+}
+
+// orphaned names a wait.
+type orphaned struct {
+	group  uint16
+	caller engine.Caller
+}
+
+// add notes a wait, in place of what was noted of it before. Called under the lock.
+func (h *orphanage) add(o orphan) {
+	name := orphaned{o.group, o.caller}
+	if i, ok := h.at[name]; ok {
+		h.list[i] = o
+		return
+	}
+	if h.at == nil {
+		h.at = make(map[orphaned]int)
+	}
+	h.at[name] = len(h.list)
+	h.list = append(h.list, o)
+}
+
+// keep lets go of all others than those that are. Called under the lock.
+func (h *orphanage) keep(are func(*orphan) bool) {
+	kept := h.list[:0]
+	clear(h.at)
+	for i := range h.list {
+		if o := h.list[i]; are(&o) {
+			h.at[orphaned{o.group, o.caller}] = len(kept)
+			kept = append(kept, o)
+		}
+	}
+	clear(h.list[len(kept):])
+	h.list = kept
 }
 
 // leftAlone takes note that a peer's call is gone, and not its wait.
@@ -43,7 +78,7 @@ func (n *Node) leftAlone(p *part) {
 	f := &n.forwards.left
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.list = append(f.list, orphan{
+	f.add(orphan{
 		l: p.log, group: p.group, caller: p.caller(), epoch: p.session.Epoch, term: p.term,
 		due: n.clock.Mono() + reattachGrace, host: p.from.host,
 	})
@@ -85,7 +120,9 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 	f := &n.forwards.left
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.list = append(f.list, found...)
+	for _, o := range found {
+		f.add(o)
+	}
 }
 
 // endOrphans ends the waits whose time to be asked for again is over.
@@ -101,18 +138,16 @@ func (n *Node) endOrphans() {
 	cutOff := n.cutOff()
 	var due []orphan
 	f.mu.Lock()
-	kept := f.list[:0]
-	for _, o := range f.list {
+	f.keep(func(o *orphan) bool {
 		switch waits := o.host == "" && len(cutOff) > 0 || cutOff[o.host]; {
 		case o.l.held.Load() != o.term: // it is another leader's now
+			return false
 		case o.due > now || waits:
-			kept = append(kept, o)
-		default:
-			due = append(due, o)
+			return true
 		}
-	}
-	clear(f.list[len(kept):])
-	f.list = kept
+		due = append(due, *o)
+		return false
+	})
 	f.mu.Unlock()
 	for _, o := range due {
 		if o.l.leads() && o.l.held.Load() == o.term && !o.adrift() {
@@ -146,7 +181,7 @@ func (n *Node) endOrphan(o orphan) {
 			f := &n.forwards.left
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.list = append(f.list, o)
+			f.add(o)
 		}
 	}
 	n.pushEnd(w, p)
@@ -155,7 +190,10 @@ func (n *Node) endOrphan(o orphan) {
 // cutOff is the nodes, by raft host id, that may have callers which they cannot tell of:
 // this one does not reach them, or has not for reattachGrace.
 func (n *Node) cutOff() map[string]bool {
-	if n.cluster == nil {
+	switch s := n.cfg.seams; {
+	case s != nil:
+		return s.cutOff()
+	case n.cluster == nil:
 		return nil
 	}
 	return n.cluster.cutOff()

@@ -52,6 +52,7 @@ type simConn struct {
 	arrives  time.Duration        // of the last request
 	returns  time.Duration        // of the last answer
 	subs     []*wire.Subscription // at the node
+	came     uint64               // highest id that arrived
 }
 
 // simCall is a request that is not answered.
@@ -82,6 +83,7 @@ type simCall struct {
 	then     func(taken *simCall) // it is granted
 	undoes   *simCall             // a wait whose outcome is not known, and which this takes back
 	yoked    bool                 // it was asked once, and its client's yoked owner was bound by then
+	tries    int                  // times that it was asked again on its connection
 }
 
 // holding is an owner on a path, in a mode.
@@ -363,6 +365,7 @@ func (conn *simConn) arrive(call *simCall) {
 		return
 	}
 	wc := &wire.Call{ID: call.id, Op: req.Op, NArgs: nargs, Body: body, Req: req, Session: conn.session, To: conn, Ctx: call, Settled: call.settled}
+	wc.Again, conn.came = call.id <= conn.came, max(conn.came, call.id)
 	conn.bond(call)
 	if bonds := conn.bonds[req.Owner]; len(bonds) > 0 && !bonds[len(bonds)-1].off {
 		wc.Bound, wc.Grace = true, bonds[len(bonds)-1].grace
@@ -388,12 +391,45 @@ func (conn *simConn) Reply(wc *wire.Call) {
 			c.w.fail("client %d #%d is answered twice: %s", c.index, call.id, answerOf(&res))
 			return
 		}
+		if c.retries(call, &res) {
+			return
+		}
 		delete(c.open, call.id)
 		c.answered(call, &res)
 	})
 	if conn.closed {
 		conn.c.w.after(0, conn.tell)
 	}
+}
+
+// retries asks once more, on the same connection, what is not known or was not done.
+func (c *simClient) retries(call *simCall, res *wire.Result) bool {
+	w := c.w
+	if call.tries > 6 || c.dead || call.undoes != nil || c.index%2 != 0 {
+		return false
+	}
+	if res.Code != wire.Unavailable && (res.Code != wire.DeadlineExceeded || res.Cause == wire.CauseWaitOver) {
+		return false
+	}
+	if call.req.Op != wire.OpAcquire && call.req.Op != wire.OpRelease || call.ended {
+		return false
+	}
+	call.tries++
+	w.note("client %d #%d answered %s, is asked again", c.index, call.id, answerOf(res))
+	call.again, call.queued = true, false
+	conn := call.conn
+	for h := range c.touched(call) {
+		b := c.belief(h)
+		if call.stepped() {
+			b.dirty = max(b.dirty, c.last)
+		}
+	}
+	w.after(w.between(10*time.Microsecond, 30*time.Millisecond), func() {
+		if c.open[call.id] == call && c.conn == conn && !conn.gone && !c.dead {
+			c.send(call)
+		}
+	})
+	return true
 }
 
 // Queued implements wire.Replier.

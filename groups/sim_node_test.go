@@ -26,7 +26,8 @@ type simNode struct {
 	cfg     Config
 	fs      *vfs.MemFS
 	node    *Node // nil while it is down
-	life    int   // grows with each crash
+	began   time.Duration
+	life    int // grows with each crash
 	pause   time.Duration
 	asleep  []func() // what came while it stood still
 	witness bool
@@ -92,6 +93,9 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 		},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
+	if w.seed%4 == 0 && !witness { // few are taken at once, so that nodes refuse each other's
+		n.cfg.MaxInflight = 3
+	}
 	if b.sessions > 0 {
 		n.limits = func(l *limits) { l.MaxSessions = b.sessions }
 	}
@@ -138,6 +142,7 @@ func (n *simNode) start() {
 		raft:    func(*Node) raft { return &simRaft{w: w, node: n, life: life, by: make(map[uint64]*simRaftLog)} },
 		tasks:   &simTasks{w, n, life},
 		peer:    func(host string) peerConn { return n.dial(host) },
+		cutOff:  n.cutOff,
 		process: uint64(n.index+1)<<32 | uint64(n.life),
 		limits:  n.limits,
 	}
@@ -156,7 +161,7 @@ func (n *simNode) start() {
 			}
 		}
 	}
-	n.node = node
+	n.node, n.began = node, w.now
 	node.Tap(func(e engine.Event, at wire.Position) { w.check.tapped(w, n, e, at) }, func() {})
 	w.note("node %d starts, queue limit %d", n.index, cfg.MaxQueued)
 }
@@ -246,7 +251,26 @@ func (w *world) cutPipes(are func(a, b *simNode) bool) {
 	}
 }
 
+// cutOff is the nodes that may have callers which the node does not know of, as it does not reach them, or has not for long.
+func (n *simNode) cutOff() map[string]bool {
+	w := n.w
+	off := make(map[string]bool)
+	for _, o := range w.nodes {
+		if o == n || o.witness || o.node == nil {
+			continue
+		}
+		since, apart := w.apart[pairOf(n.index, o.index)]
+		if !w.reach(n, o) || apart && w.now-since < reattachGrace || w.now-o.began < reattachGrace {
+			off[o.host] = true
+		}
+	}
+	return off
+}
+
 func (w *world) heal() {
+	for pair := range w.cut {
+		w.apart[pair] = w.now
+	}
 	if len(w.cut) > 0 {
 		w.note("network heals")
 	}

@@ -171,7 +171,11 @@ func (c *simClient) pair(late *simNode, after time.Duration, n int) {
 			if n/8%2 == 0 {
 				c.take(owner, stays)
 			}
-			c.w.after(time.Duration(n/16%8)*time.Millisecond, func() { let(stays, moves) })
+			c.w.after(time.Duration(n/16%8)*time.Millisecond, func() {
+				if !c.dead {
+					let(stays, moves)
+				}
+			})
 		}
 	})
 	c.w.after(after+time.Duration(500+n%1000)*time.Millisecond, func() {

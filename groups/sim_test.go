@@ -136,7 +136,8 @@ func flurry(rng *rand.Rand, s simStep) (around []simStep) {
 // simulate carries a plan out and returns the world at its end.
 func simulate(p simPlan, dir string, trace func(string, ...any)) *world {
 	w := &world{
-		seed: p.seed, rng: rand.New(rand.NewPCG(p.seed, 2)), logs: make(map[uint64]*simLog), cut: make(map[[2]int]bool), dir: dir, trace: trace, details: os.Getenv("PATHLOCKD_SIM_DETAILS") != "",
+		seed: p.seed, rng: rand.New(rand.NewPCG(p.seed, 2)), logs: make(map[uint64]*simLog), cut: make(map[[2]int]bool),
+		apart: make(map[[2]int]time.Duration), dir: dir, trace: trace, details: os.Getenv("PATHLOCKD_SIM_DETAILS") != "",
 	}
 	defer w.close()
 	w.models = &simModels{w: w, of: make(map[*group]*naive.Model)}

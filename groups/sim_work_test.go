@@ -112,6 +112,10 @@ func (c *simClient) pipeline(n [6]int) {
 		return
 	}
 	owner, path := c.owner(n[1]), simPath(n[2])
+	if n[5]%2 == 0 {
+		c.swaps(owner, n)
+		return
+	}
 	for i := range 1 + n[3]%3 {
 		c.ask(&wire.Request{
 			Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagNoQueue,
@@ -132,5 +136,31 @@ func (c *simClient) crowd(n [6]int) {
 			Op: wire.OpAcquire, Owner: fmt.Sprint("crowd", i), TTLMillis: 3000,
 			Locks: []wire.LockRequest{{Path: fmt.Sprintf("crowd:/%d/%d", i%7, i)}}, Flags: wire.FlagNoQueue,
 		}, false)
+	}
+}
+
+// swaps takes and gives back a few paths of one namespace in acquires with releases, one behind the other.
+func (c *simClient) swaps(owner string, n [6]int) {
+	top := simTops[n[2]%len(simTops)]
+	x := n[4]
+	for range 2 + n[3]%5 {
+		one, two := top+simBelow[x%4*2], top+simBelow[x/4%4*2+1]
+		if x/16%2 == 0 {
+			one, two = two, one
+		}
+		switch x / 32 % 4 {
+		case 0:
+			c.take(owner, one)
+		case 1:
+			c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: one}}}, false)
+		case 2:
+			c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: one}, {Path: two}}}, false)
+		default:
+			c.ask(&wire.Request{
+				Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: one}}, Flags: wire.FlagNoQueue,
+				Releases: []wire.ReleaseRequest{{Path: two}},
+			}, false)
+		}
+		x = (x*48271 + 7) & 0x7fffffff
 	}
 }

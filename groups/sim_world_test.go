@@ -34,11 +34,12 @@ type world struct {
 	logs    map[uint64]*simLog
 	shards  []uint64
 	clients []*simClient
-	cut     map[[2]int]bool // pairs of nodes that do not reach each other
-	lossy   float64         // share of proposals that is lost
-	dir     string          // for data directories
-	pool    bool            // there is a semaphore
-	lingers []*wire.Request // that disturb others' locks, and may be carried out yet, though nobody waits for it
+	cut     map[[2]int]bool          // pairs of nodes that do not reach each other
+	apart   map[[2]int]time.Duration // until when others did not
+	lossy   float64                  // share of proposals that is lost
+	dir     string                   // for data directories
+	pool    bool                     // there is a semaphore
+	lingers []*wire.Request          // that disturb others' locks, and may be carried out yet, though nobody waits for it
 
 	models *simModels
 

@@ -292,7 +292,7 @@ func (n *Node) attach(p *part, to *repliers) bool {
 		c.To.Reply(c)
 		return ok
 	}
-	was.answer(&superseded, to)
+	was.answer(was.replaced(p), to)
 	return ok
 }
 

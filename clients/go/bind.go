@@ -10,7 +10,8 @@ import (
 )
 
 // binds is the owners that hang on the client's connection as a whole (Bind). They
-// are bound again on each new connection.
+// are bound again on each new connection. The router's and the keeper's locks are taken
+// before this one, and never under it.
 type binds struct {
 	mu    sync.Mutex
 	owned map[string]*bound
@@ -21,13 +22,18 @@ type binds struct {
 type bound struct {
 	req   *wire.Request // that binds it on the next connection, nil: none
 	grace time.Duration // the lowest that its leases may be given on this one
-	under int           // how many Bind and Unbind are under way
+
+	under   int      // how many Bind and Unbind are under way
+	again   *rebound // that is under way as well; nil: none
+	crossed bool     // several were at once, which are carried out in any order
+	unknown bool     // nobody knows what became of one on this connection
 }
 
 // begin notes that something is asked for that changes how an owner is bound: req from
 // now on, as the connection may break right after the answer, and on this one with the
 // lower of what was and will be.
 func (b *binds) begin(c *Client, owner string, req *wire.Request) (o *bound, before *wire.Request) {
+	defer c.router.bind()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o = b.owned[owner]
@@ -42,24 +48,30 @@ func (b *binds) begin(c *Client, owner string, req *wire.Request) (o *bound, bef
 	if req != nil {
 		o.grace = min(o.grace, graceOf(req))
 	}
+	o.crossed = o.under > 0 || o.again != nil
 	o.under++
-	c.router.bind(b.any())
 	return o, before
 }
 
 // end notes what became of it. An error says nothing of this connection, but that the
 // owner is bound on the next one as before.
 func (b *binds) end(c *Client, owner string, o *bound, req, before *wire.Request, err error) {
+	defer c.router.bind()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o.under--
 	if err != nil && req != nil && o.req == req { // and nobody else has changed it since
 		o.req = before
 	}
-	if o.under == 0 && (err == nil || untouched(err)) {
+	b.answered(c, owner, o, err)
+}
+
+// answered notes what became of a Bind or Unbind, and what is known of the owner now. Called under the lock.
+func (b *binds) answered(c *Client, owner string, o *bound, err error) {
+	o.unknown = o.unknown || err != nil && !untouched(err)
+	if o.under == 0 && o.again == nil && !o.crossed && !o.unknown {
 		b.know(c, owner, o)
 	}
-	c.router.bind(b.any())
 }
 
 // untouched says that a request which failed was not looked at by any server, or refused
@@ -80,6 +92,8 @@ func (b *binds) know(c *Client, owner string, o *bound) {
 
 // any says that an owner is to be bound.
 func (b *binds) any() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, o := range b.owned {
 		if o.req != nil {
 			return true
@@ -100,7 +114,7 @@ func graceOf(req *wire.Request) time.Duration {
 //
 // While an owner is bound, the client sends everything over one connection. Until it is
 // known what became of a Bind or Unbind, at the latest on the next connection, the lower of
-// the two graces counts.
+// the two graces counts. Of several at once for an owner that is known after a later one.
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
 	o, before := c.binds.begin(c, owner, req)
@@ -156,13 +170,16 @@ func (b *binds) resume(c *Client, on uint64) {
 	defer b.mu.Unlock()
 	for owner, o := range b.owned {
 		req := o.req
+		o.again, o.unknown = nil, false
 		if o.under == 0 { // what was under way is asked again, or never was
+			o.crossed = false
 			b.know(c, owner, o)
 		}
 		if req == nil {
 			continue
 		}
 		r := &rebound{c: c, req: req, on: on}
+		o.again, o.crossed = r, o.under > 0
 		r.ask(&wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: req.GraceMillis})
 		if req.TTLMillis > 0 {
 			r.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: req.TTLMillis, Flags: wire.FlagExtend})
@@ -195,7 +212,13 @@ func (r *rebound) land(c *call, answer *reply) {
 	part := *c.request()
 	part.Owner = r.req.Owner // in memory that stays
 	c.free()
+	b := &r.c.binds
 	if err == nil {
+		if part.Op == wire.OpBind {
+			b.mu.Lock()
+			r.over(part.Owner, nil)
+			b.mu.Unlock()
+		}
 		return
 	}
 	d := backoff(r.tries, minRenewRetry, maxRenewRetry)
@@ -204,11 +227,21 @@ func (r *rebound) land(c *call, answer *reply) {
 		if !r.c.pause(d) {
 			return
 		}
-		b := &r.c.binds
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if o := b.owned[part.Owner]; o != nil && o.req == r.req {
 			r.ask(&part)
+		} else if part.Op == wire.OpBind {
+			r.over(part.Owner, err)
 		}
 	})
+}
+
+// over notes that the owner is bound again, or is not any more. Called under the lock of binds.
+func (r *rebound) over(owner string, err error) {
+	b := &r.c.binds
+	if o := b.owned[owner]; o != nil && o.again == r {
+		o.again = nil
+		b.answered(r.c, owner, o, err)
+	}
 }

@@ -26,6 +26,7 @@ type call struct {
 	undo     bool          // an acquire to be released again if nobody is left who knows of it
 	forever  bool          // waits without a limit: its time in the queue is to be armed again
 	forsaken bool          // its caller has gone
+	cancels  bool          // and its cancel is under way
 	unheard  bool          // sent again, and nothing was heard of it since
 	on       uint64        // connection it was last sent on, 0: none
 	only     uint64        // connection it is about, and is dropped without; 0: any

@@ -42,7 +42,7 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 	c.forsaken = true
 	if id := c.id; c.waits && c.in == nil && s.mu.sent.get(id) == c {
 		s.mu.leaving++
-		c.asked = s.c.now()
+		c.asked, c.cancels = s.c.now(), true
 		return func() bool {
 			s.cancel(id)
 			s.c.keeper.heed()
@@ -54,13 +54,14 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 
 // cancel asks the server to end a waiting acquire.
 func (s *session) cancel(id uint64) {
-	if c := cancelOf(id); s.submit(c) != nil {
+	if c := s.cancelOf(id); s.submit(c) != nil {
 		c.free()
 	}
 }
 
-func cancelOf(id uint64) *call {
-	c := newCall(ignored{})
+// cancelOf makes the call that does so.
+func (s *session) cancelOf(id uint64) *call {
+	c := newCall((*cancels)(s))
 	c.set(&wire.Request{Op: wire.OpCancel, Target: id})
 	c.urgent = true
 	return c
@@ -69,7 +70,7 @@ func cancelOf(id uint64) *call {
 // overdue answers the waiting acquires that should have ended by now, as they were
 // cancelled: a cancel that overtakes its acquire inside the server ends nothing. It
 // also says whether some wait so long that they need to be asked again to keep their
-// places.
+// places. One whose cancel is on its way is not among them: a server may stand still.
 func (s *session) overdue(now time.Duration) (cancelled []uint64, stale bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,12 +80,29 @@ func (s *session) overdue(now time.Duration) (cancelled []uint64, stale bool) {
 	for _, c := range s.mu.sent.sorted() {
 		switch {
 		case c.waits && c.forsaken:
-			cancelled = append(cancelled, c.id)
+			if !c.cancels {
+				c.cancels = true
+				cancelled = append(cancelled, c.id)
+			}
 		case c.forever && now-c.asked >= s.c.longestQueue/2:
 			stale = true
 		}
 	}
 	return cancelled, stale
+}
+
+// cancels is the session as the receiver of cancels.
+type cancels session
+
+// land implements receiver: what is not ended by it is to be cancelled again.
+func (s *cancels) land(c *call, _ *reply) {
+	target := c.request().Target
+	c.free()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of := s.mu.sent.get(target); of != nil {
+		of.cancels = false
+	}
 }
 
 // ignored is the receiver of what nobody waits for.

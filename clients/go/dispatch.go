@@ -137,9 +137,11 @@ func (cn *conn) take(f *landed) error {
 	if f.push != 0 {
 		return cn.pushed(f)
 	}
-	if f.code == wire.Unavailable {
+	switch {
+	case f.code == wire.Unavailable:
 		cn.l.refused(cn)
-	} else {
+	case f.call.probe: // which says nothing of what else it takes
+	default:
 		if cn.l.tries.Load() != 0 { // callers use what lies beside it
 			cn.l.tries.Store(0)
 		}

@@ -21,7 +21,6 @@ func TestPermitsWhereThereAreNoneRaised(t *testing.T) {
 	giveUp(t, mate, line, me, p, q)
 	must(t, mine.Err())
 	must(t, mine.Unlock())
-	time.Sleep(200 * time.Millisecond)
 	if owner := ownerOf(t, other, p); owner != "" {
 		t.Errorf("Unlock answered nil, and %s is held by %q still", p, owner)
 	}

@@ -34,14 +34,23 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{
 	all := s.mu.sent.sorted()
 	s.mu.sent.clear()
 	s.mu.flying, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, false
-	for c := s.mu.again.first; c != nil; c = s.mu.again.first {
-		s.mu.again.remove(c)
-		all = append(all, c)
+	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.anew} {
+		for c := q.first; c != nil; c = q.first {
+			q.remove(c)
+			all = append(all, c)
+		}
+	}
+	for c := s.mu.urgent.first; c != nil; {
+		one := c
+		if c = c.next; one.op == wire.OpCancel { // send cancels what is asked again
+			s.mu.urgent.remove(one)
+			one.free()
+		}
 	}
 	slices.SortFunc(all, func(a, b *call) int { return cmp.Compare(a.id, b.id) })
 	s.mu.unheard = 0
 	for _, c := range all {
-		c.unheard = false
+		c.unheard, c.cancels = false, false
 		if c.op == wire.OpAcquire || c.op == wire.OpRenew || c.op == wire.OpBind {
 			if req := c.request(); c.op == wire.OpBind || req.Flags&wire.FlagBind != 0 {
 				unsure = ownerSet(unsure, req.Owner)
@@ -79,6 +88,7 @@ func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint6
 	if repeat := s.mu.limits.repeat; s.mu.epoch > 0 && s.c.now()-since >= repeat-repeat/10 {
 		unknown = s.renounce()
 	}
+	unknown = append(unknown, s.forgotten()...)
 	for _, q := range s.queues() {
 		for c := q.first; c != nil; {
 			one := c
@@ -92,6 +102,21 @@ func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint6
 	s.mu.epoch++
 	s.mu.lastID++
 	return s.mu.id, s.mu.epoch, s.mu.lastID, unknown, late
+}
+
+// forgotten takes out what may have changed something and was sent so long ago that its log may have forgotten the session,
+// whatever else went on since: logs count from what came to them.
+func (s *session) forgotten() (unknown []*call) {
+	repeat := s.mu.limits.repeat
+	for c := s.mu.again.first; c != nil; {
+		one := c
+		if c = c.next; one.mutates() && !one.waits && s.c.now()-one.sent >= repeat-repeat/10 {
+			s.mu.again.remove(one)
+			s.heardOf(one)
+			unknown = append(unknown, one)
+		}
+	}
+	return unknown
 }
 
 // renounce begins a new session. Reads are asked anew; what may have changed

@@ -68,7 +68,7 @@ func (t *table) namespace(req *wire.Request) (ns string) {
 				return ""
 			}
 		}
-	case wire.OpRenew:
+	case wire.OpRenew, wire.OpListLocks:
 		if len(req.Domains) == 1 && t.same(&ns, req.Domains[0]) && ns != req.Domains[0] {
 			return ""
 		}

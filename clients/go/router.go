@@ -19,8 +19,8 @@ import (
 // leader: with one node, or one address for all, a request costs what it costs
 // without it.
 //
-// Locks are taken in this order: router, way, session. The keeper's is taken while
-// none of them is held.
+// Locks are taken in this order: router, way, session; and router, binds. The keeper's is
+// taken while none of them is held, and that of binds under it.
 type router struct {
 	c     *Client
 	table atomic.Pointer[table] // nil: everything goes by the home lane
@@ -127,12 +127,12 @@ func (r *router) attached(l *lane) {
 	r.settle()
 }
 
-// bind has everything go by the home lane from now on, or not any more. A lease of a
-// bound owner follows one connection: so there is to be one.
-func (r *router) bind(bound bool) {
+// bind has everything go by the home lane from now on while owners are bound, and no
+// longer. A lease of a bound owner follows one connection: so there is to be one.
+func (r *router) bind() {
 	r.mu.Lock()
 	defer r.unlock()
-	r.mu.bound = bound
+	r.mu.bound = r.c.binds.any()
 	r.settle()
 }
 

@@ -29,9 +29,11 @@ type session struct {
 		limits windows
 
 		// Calls go from a queue to sent, and from sent to their receivers. again
-		// goes first, and nothing new is sent before it is empty.
+		// goes first, and nothing new is sent before it is empty, but for pings.
 		again  callQueue // sent before, on a connection that broke
-		urgent callQueue // renewals, pings, cancels
+		anew   callQueue // of those the acquires over the limit on waiting ones
+		probes callQueue // pings: a server that takes nothing else answers them
+		urgent callQueue // renewals, cancels
 		normal callQueue
 		aside  callQueue // acquires over the limit on waiting ones
 		sent   sentCalls
@@ -197,8 +199,8 @@ func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
 	return paths, open
 }
 
-func (s *session) queues() [4]*callQueue {
-	return [4]*callQueue{&s.mu.again, &s.mu.urgent, &s.mu.normal, &s.mu.aside}
+func (s *session) queues() [6]*callQueue {
+	return [6]*callQueue{&s.mu.again, &s.mu.anew, &s.mu.probes, &s.mu.urgent, &s.mu.normal, &s.mu.aside}
 }
 
 // empty says that the session has no calls, nor any that may be asked again under their ids, as
@@ -238,6 +240,8 @@ func (s *session) enqueue(c *call) {
 	case c.id != 0:
 		s.unkeep(c)
 		s.mu.again.push(c)
+	case c.probe:
+		s.mu.probes.push(c)
 	case c.urgent:
 		s.mu.urgent.push(c)
 	default:
@@ -253,11 +257,19 @@ func (s *session) pump() (mine bool) {
 		return false
 	}
 	s.late(&s.mu.again)
+	for c := s.mu.probes.first; c != nil; c = s.mu.probes.first {
+		s.send(cn, &s.mu.probes, c)
+	}
 	for c := s.mu.again.first; c != nil; c = s.mu.again.first {
-		if !s.fits(c, s.mu.limits.all) {
+		switch {
+		case s.fits(c, s.mu.limits.all):
+			s.send(cn, &s.mu.again, c)
+		case c.waits: // those aside took its place meanwhile
+			s.mu.again.remove(c)
+			s.mu.anew.push(c)
+		default:
 			return s.claim()
 		}
-		s.send(cn, &s.mu.again, c)
 		s.late(&s.mu.again)
 	}
 	for c := s.mu.urgent.first; c != nil; c = s.mu.urgent.first {
@@ -271,8 +283,10 @@ func (s *session) pump() (mine bool) {
 		}
 		s.send(cn, &s.mu.urgent, c)
 	}
-	for c := s.mu.aside.first; c != nil && s.fits(c, 0); c = s.mu.aside.first {
-		s.send(cn, &s.mu.aside, c)
+	for _, q := range [...]*callQueue{&s.mu.anew, &s.mu.aside} {
+		for c := q.first; c != nil && s.fits(c, 0); c = q.first {
+			s.send(cn, q, c)
+		}
 	}
 	s.late(&s.mu.normal)
 	for c := s.mu.normal.first; c != nil; c = s.mu.normal.first {
@@ -377,7 +391,8 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	c.asked = s.c.now()
 	if c.forsaken { // it was cancelled, but who knows whether that arrived
 		s.mu.leaving++
-		s.enqueue(cancelOf(c.id))
+		c.cancels = true
+		s.enqueue(s.cancelOf(c.id))
 	}
 }
 

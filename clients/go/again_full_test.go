@@ -1,0 +1,81 @@
+package pathlockd
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestARepeatedWaitOverTheLimit: more callers wait for a lock than the server takes waits of a connection
+// (limits.waiting), so that some wait aside. The server does not know what became of one (code 4, as when a log was
+// without a leader): its place is taken by one of those aside, and it is asked again. It has to wait for a place; what
+// ends the waits, the release of the lock that they wait for, has not. (New waits go aside for that.)
+func TestARepeatedWaitOverTheLimit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		limits := testLimits
+		limits.Waiting = 2 // 16 384 of a real one
+		f := newFake(t)
+		released, renewed := time.Time{}, 0
+		var waits []*asked
+		serve := func(p *peer) {
+			p.serve(func(a *asked) *wire.Result {
+				switch {
+				case a.req.Op == wire.OpAcquire && a.req.Flags&wire.FlagWait != 0:
+					waits = append(waits, a)
+					return nil
+				case a.req.Op == wire.OpRelease:
+					released = time.Now()
+				case a.req.Op == wire.OpRenew:
+					renewed++
+				}
+				return granted(a.req)
+			})
+		}
+		conns := make(chan *peer, 64)
+		over := t.Context().Done()
+		go func() {
+			for {
+				select {
+				case p := <-f.conns:
+					p.welcome(limits)
+					conns <- p
+					go serve(p)
+				case <-over:
+					return
+				}
+			}
+		}()
+		c := dial(t, f.addr, WithDialer(f.dial))
+		p := <-conns
+		l, err := c.TryLock(context.Background(), "a:/n/p")
+		mustLock(t, l, err)
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		for range 3 {
+			go func() { _, _ = c.Lock(ctx, "a:/n/p") }()
+			pass(time.Millisecond)
+		}
+		if len(waits) != 2 {
+			t.Fatalf("%d waits came", len(waits))
+		}
+		p.reply(waits[0].id, wire.OpAcquire, &wire.Result{Code: wire.DeadlineExceeded, Message: "the outcome is not known"})
+		pass(100 * time.Millisecond)
+		if len(waits) != 3 {
+			t.Fatalf("%d waits came", len(waits))
+		}
+		pass(45 * time.Second) // of a TTL of 30 s
+		if err := l.Err(); err != nil {
+			t.Errorf("after 45 s, and %d renewals: %v; connections: %d", renewed, err, len(conns)+1)
+		}
+		err = l.Unlock()
+		pass(time.Minute)
+		if err != nil || released.IsZero() {
+			t.Errorf("Unlock: %v; a release came: %v", err, !released.IsZero())
+		}
+		leave()
+		pass(time.Minute)
+		must(t, c.Close())
+	})
+}
