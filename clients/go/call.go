@@ -31,7 +31,7 @@ type call struct {
 	on       uint64        // connection it was last sent on, 0: none
 	only     uint64        // connection it is about, and is dropped without; 0: any
 	resent   bool          // it was sent more than once
-	timed    bool          // sent is wanted
+	timed    bool          // sent is wanted as it is, and not a little earlier
 	sent     time.Duration // when it was sent for the first time (Client.now)
 	asked    time.Duration // when it was sent last, or its caller went, if it waits or is fixed
 	frame    []byte        // encoded, with room for the id

@@ -62,7 +62,7 @@ func (c *Client) async(req *wire.Request, done func(*wire.Result, error)) (*call
 	}
 	one := newCall(to)
 	one.set(req)
-	one.async, one.timed = true, one.mutates()
+	one.async = true
 	if s := c.keeper.shortens(req); s != nil {
 		one.to = &shortened{s, to}
 	}

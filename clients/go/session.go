@@ -371,7 +371,11 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 		c.number(s.mu.lastID)
 		c.as = s.mu.id
 	}
-	if c.timed && c.sent == 0 {
+	switch {
+	case c.sent != 0:
+	case c.async && s.mu.corked:
+		c.sent = time.Duration(cn.heard.Load()) // just now: to ask the clock costs a fifth of such a call
+	case c.timed || c.async:
 		c.sent = s.c.now()
 	}
 	c.resent = c.resent || c.on != 0 && c.on != cn.tie.number
