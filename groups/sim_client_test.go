@@ -402,10 +402,13 @@ func (conn *simConn) Reply(wc *wire.Call) {
 	}
 }
 
+// simTries is how many times a call is asked again on its connection.
+const simTries = 6
+
 // retries asks once more, on the same connection, what is not known or was not done.
 func (c *simClient) retries(call *simCall, res *wire.Result) bool {
 	w := c.w
-	if call.tries > 6 || c.dead || call.undoes != nil || c.index%2 != 0 {
+	if call.tries >= simTries || c.dead || call.undoes != nil || c.index%2 != 0 {
 		return false
 	}
 	if res.Code != wire.Unavailable && (res.Code != wire.DeadlineExceeded || res.Cause == wire.CauseWaitOver) {
@@ -463,11 +466,17 @@ func uncertain(res *wire.Result) bool {
 	return res.Code == wire.DeadlineExceeded || res.Code == wire.Aborted || res.Code == wire.Cancelled
 }
 
-// tookNothing says that an answer ends a wait that got nothing, nor ever will: what was known before
-// it is known still.
-func tookNothing(req *wire.Request, res *wire.Result) bool {
-	return req.Flags&wire.FlagWait != 0 && req.Key == "" &&
-		(res.Code == wire.Cancelled || res.Code == wire.DeadlineExceeded && res.Cause == wire.CauseWaitOver)
+// tookNothing says that an answer is to an acquire that got nothing, nor ever will, as its wait is over, or as it was
+// asked once and not taken: what was known before it is known still.
+func (call *simCall) tookNothing(res *wire.Result) bool {
+	req := call.req
+	switch {
+	case req.Op != wire.OpAcquire || req.Key != "":
+		return false
+	case res.Code == wire.Unavailable:
+		return !call.again
+	}
+	return req.Flags&wire.FlagWait != 0 && (res.Code == wire.Cancelled || res.Code == wire.DeadlineExceeded && res.Cause == wire.CauseWaitOver)
 }
 
 // takeBack gives back what a wait may have taken, or may take yet, whose outcome is not known.
@@ -506,7 +515,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	for h := range touched {
 		b := c.belief(h)
 		delete(b.open, call.id)
-		if tookNothing(req, res) && b.last == 0 && b.dirty == 0 {
+		if call.tookNothing(res) && b.last == 0 && b.dirty == 0 && len(b.open) == 0 {
 			b.last = call.id
 		}
 		if call.stepped() && b.issued > call.id {
@@ -516,7 +525,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	if res.Code == wire.Cancelled && !call.ended && !c.overtaken(call) {
 		w.fail("client %d #%d is answered %s, and nobody has cancelled it", c.index, call.id, answerOf(res))
 	}
-	if tookNothing(req, res) {
+	if call.tookNothing(res) {
 		return
 	}
 	if uncertain(res) || res.Code != wire.OK && (call.again || stepped(req.Op)) {

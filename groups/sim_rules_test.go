@@ -31,6 +31,8 @@ func (c *simClient) more(n [6]int) {
 		c.bound(n)
 	case x >= 27 && n[4]/8%4 == 0:
 		c.cutOff(n)
+	case x >= 27 && n[4]/8%4 == 1:
+		c.throng(n)
 	case x >= 27:
 		c.cameBack(n)
 	case x >= 26:
@@ -275,6 +277,97 @@ func (c *simClient) cutOff(n [6]int) {
 				let(c, mine)
 			}
 		})
+	})
+}
+
+// throng has a client wait for another's lock through a node that does not lead, for more owners than a group takes
+// requests of at once where few are taken; and ask for locks beside that in one write. Then another node leads, or the
+// connection between the two nodes breaks. The other lets go, and what each has is looked at.
+func (c *simClient) throng(n [6]int) {
+	w := c.w
+	other := w.clients[(c.index+1+n[1]%(len(w.clients)-1))%len(w.clients)]
+	if other.dead || len(other.open) > 40 {
+		return
+	}
+	path := fmt.Sprintf("w:/%d/t%d", n[2]%4, c.index)
+	theirs, waits, beside := fmt.Sprintf("o%df", other.index), 4+n[2]/4%4, n[2]/16%4
+	asked, took := make([]*simCall, waits), make([]*simCall, beside)
+	mine := func(i int) string { return fmt.Sprintf("o%dt%d", c.index, i) }
+	also := func(i int) string { return fmt.Sprint(path, "-", i) }
+	ask := func(after time.Duration, o *simClient, what func()) {
+		w.after(after, func() {
+			if !o.dead && len(o.open) < 60 {
+				what()
+			}
+		})
+	}
+	let := func(o *simClient, owner, path string) {
+		o.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
+	}
+	witness := w.nodes[len(w.nodes)-1].node
+	l := w.logs[witness.homes[witness.groupOf(witness.routes.Load().Resolve(path))]]
+	other.take(theirs, path)
+	w.after(30*time.Millisecond, func() {
+		if c.dead || !l.valid() {
+			return
+		}
+		leader := l.leader
+		if c.conn == nil || c.conn.gone || c.conn.node == leader {
+			for _, node := range w.nodes {
+				if node != leader && !node.witness && node.node != nil {
+					c.connect(node)
+				}
+			}
+		}
+		for i := range waits {
+			ask(time.Duration(i)*8*time.Millisecond, c, func() {
+				asked[i] = c.ask(&wire.Request{
+					Op: wire.OpAcquire, Owner: mine(i), TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagWait,
+					QueueTTLMillis: 20_000,
+				}, false)
+				asked[i].tries = simTries
+			})
+		}
+		then := time.Duration(waits)*8*time.Millisecond + 10*time.Millisecond
+		for i := range beside {
+			ask(then, c, func() {
+				took[i] = c.take(mine(i), also(i))
+				took[i].tries = simTries
+			})
+		}
+		w.after(then+time.Duration(n[3]/32%3000)*time.Microsecond, func() {
+			if c.conn == nil || n[4]/32%2 == 0 && !l.valid() {
+				return
+			}
+			at := c.conn.node
+			if n[4]/32%2 != 0 {
+				w.cutPipes(func(a, b *simNode) bool { return a == at && b == leader || a == leader && b == at })
+				return
+			}
+			for _, node := range w.nodes {
+				if node != leader && node != at && l.reps[node.index] != nil && node.node != nil && !node.witness && w.reach(l.leader, node) {
+					l.elect(node)
+					return
+				}
+			}
+		})
+		ask(2*time.Second, other, func() { let(other, theirs, path) })
+		for i := range waits { // who was refused has nothing to give back
+			ask(time.Duration(3000+i*200)*time.Millisecond, c, func() {
+				if asked[i] != nil && (asked[i].ok || c.open[asked[i].id] != nil) {
+					c.ask(&wire.Request{Op: wire.OpInspectPath, Path: path}, false)
+					let(c, mine(i), path)
+				}
+			})
+		}
+		for i := range beside {
+			ask(3*time.Second, c, func() {
+				if took[i] != nil && took[i].ok {
+					c.ask(&wire.Request{Op: wire.OpInspectPath, Path: also(i)}, false)
+					let(c, mine(i), also(i))
+				}
+			})
+		}
 	})
 }
 
