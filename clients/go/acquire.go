@@ -89,12 +89,18 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 		req.Flags ^= wire.FlagNoQueue | wire.FlagWait
 	}
 	for {
-		ans, err := c.ask(ctx, req, o)
+		ans, err := c.ask(ctx, req, o, l.alone)
 		unknown := errors.Is(err, ErrOutcomeUnknown)
 		switch {
 		case err == nil:
 		case wait && codeOf(err) == wire.DeadlineExceeded && waitedOut(ctx):
 			return nil, ended(ctx, err)
+		case wait && isWaitOver(err): // the server's clock is ahead of this one
+			pauseFor(ctx, maxRetry)
+			if ctx.Err() != nil {
+				return nil, ended(ctx, err)
+			}
+			continue
 		case ctx.Err() != nil && (unknown || codeOf(err) == wire.Unavailable || codeOf(err) == wire.Cancelled || errors.Is(err, context.Cause(ctx))):
 			return nil, ended(ctx, err)
 		case errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil, wait && codeOf(err) == wire.Cancelled:
@@ -133,6 +139,16 @@ func waitedOut(ctx context.Context) bool {
 	return true
 }
 
+// pauseFor waits so long, or until ctx ends.
+func pauseFor(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
 // ended is the error of a caller whose context has ended: its own, and that of no request,
 // as what that took is given back. Any other error stays what it is.
 func ended(ctx context.Context, err error) error {
@@ -147,12 +163,12 @@ func ended(ctx context.Context, err error) error {
 }
 
 // ask asks for a lock once.
-func (c *Client) ask(ctx context.Context, req *wire.Request, o *lockOptions) (*answer, error) {
+func (c *Client) ask(ctx context.Context, req *wire.Request, o *lockOptions, alone bool) (*answer, error) {
 	if err := c.pass(ctx, req.Owner); err != nil {
 		return nil, err
 	}
 	w := newWaiter(c)
-	w.undo = true
+	w.undo, w.alone = true, alone
 	if req.Flags&wire.FlagWait != 0 {
 		var limited bool
 		req.QueueTTLMillis, limited = c.queueTTL(ctx)

@@ -24,6 +24,7 @@ type call struct {
 	urgent   bool          // goes ahead of users' requests, into the reserve
 	async    bool          // counts as backlog while it is not sent
 	undo     bool          // an acquire to be released again if nobody is left who knows of it
+	alone    bool          // its owner is one that the client made up for it
 	forever  bool          // waits without a limit: its time in the queue is to be armed again
 	forsaken bool          // its caller has gone
 	cancels  bool          // and its cancel is under way

@@ -100,6 +100,12 @@ func (e *refusal) unknown() bool {
 	return e.err.Code == wire.DeadlineExceeded && e.err.Cause != wire.CauseWaitOver && spec.Kind == wire.KindWrite
 }
 
+// isWaitOver says that an error is that a wait's time in the queue is over: it got nothing.
+func isWaitOver(err error) bool {
+	var e *refusal
+	return errors.As(err, &e) && e.err.Code == wire.DeadlineExceeded && e.err.Cause == wire.CauseWaitOver
+}
+
 // codeOf is the code of a refusal, wire.OK for any other error and for none.
 func codeOf(err error) wire.Code {
 	if err == nil {

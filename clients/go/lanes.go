@@ -97,7 +97,6 @@ func (r *router) tend(now time.Duration) time.Duration {
 	if r.table.Load() == nil {
 		return now + aDay
 	}
-	tied := r.c.keeper.tied()
 	var over, stuck []*lane
 	next := now + aDay
 	for _, l := range r.all() {
@@ -109,6 +108,7 @@ func (r *router) tend(now time.Duration) time.Duration {
 			stuck = append(stuck, l)
 		}
 	}
+	tied := r.tied()
 	r.mu.Lock()
 	some := len(r.mu.lanes)+len(r.mu.strays) > 0
 	used := make(map[*lane]bool)
@@ -124,7 +124,7 @@ func (r *router) tend(now time.Duration) time.Duration {
 	}
 	idle := func(l *lane) bool {
 		switch {
-		case tied[&l.session] || used[l] || !l.session.empty():
+		case tied == nil || tied[&l.session] || used[l] || !l.session.empty():
 			l.idle = 0
 		case l.idle == 0:
 			l.idle = now
@@ -152,6 +152,25 @@ func (r *router) tend(now time.Duration) time.Duration {
 		next = min(next, now+idleLane/2)
 	}
 	return next
+}
+
+// tied says of which lanes that look idle leases hang, or locks. To look at all leases costs too much to be done for lanes
+// that are at work.
+func (r *router) tied() map[*session]bool {
+	r.mu.Lock()
+	used := make(map[*lane]bool)
+	for i := range r.ways {
+		if w := r.ways[i].Load(); w != nil {
+			w.use(used)
+		}
+	}
+	r.mu.Unlock()
+	for _, l := range r.all() {
+		if l != r.c.home && !used[l] && l.session.empty() {
+			return r.c.keeper.tied()
+		}
+	}
+	return nil
 }
 
 // led says that somebody leads a group, as far as is known.

@@ -104,12 +104,24 @@ func (c *Client) DumpLocks(ctx context.Context) iter.Seq2[LockInfo, error] {
 	return c.pages(ctx, wire.Request{Op: wire.OpDumpLocks, Page: wire.MaxDumpPage})
 }
 
+// smallerPage is the page to ask for when one of so many entries, 0 for all, does not fit into an answer.
+func smallerPage(entries uint32) uint32 {
+	if entries == 0 {
+		return wire.MaxDumpPage
+	}
+	return max(entries/2, 1)
+}
+
 // pages goes through a listing page by page.
 func (c *Client) pages(ctx context.Context, req wire.Request) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		req.Cursor = nil
 		for {
 			res, err := c.call(ctx, &req)
+			if codeOf(err) == wire.ResourceExhausted && req.Page > 1 {
+				req.Page = smallerPage(req.Page)
+				continue
+			}
 			if err != nil {
 				yield(LockInfo{}, err)
 				return

@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ type look struct {
 	asked time.Duration // when it was asked
 	upTo  int           // number of the last lock that it is about: a later one may have missed it
 	held  holds         // told so far
+	after []byte        // cursor of the page asked for
 }
 
 // look asks what the owner holds in the namespace, because of a doubt.
@@ -70,6 +72,7 @@ func (l *lease) nextCheck(asked, took time.Duration) time.Duration {
 
 // ask asks for what comes after a cursor.
 func (q *look) ask(after []byte, todo *chores) {
+	q.after = bytes.Clone(after)
 	c := newCall(q)
 	c.set(&wire.Request{
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
@@ -95,9 +98,9 @@ func (q *look) land(c *call, r *reply) {
 	l.k.mu.Lock()
 	if l.place >= 0 {
 		switch {
-		case codeOf(err) == wire.ResourceExhausted && l.page == 0:
-			l.page = wire.MaxDumpPage
-			q.ask(nil, &todo)
+		case codeOf(err) == wire.ResourceExhausted && l.page != 1: // what does not fit into one answer
+			l.page = smallerPage(l.page)
+			q.ask(q.after, &todo)
 		case err != nil && q.aside:
 			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
 		case err != nil:

@@ -84,6 +84,7 @@ type waiter struct {
 	tell                  chan wire.Result // places in the queue; nil: not wanted
 	place                 func(*wire.Result)
 	urgent, undo, forever bool          // of the call
+	alone                 bool          // likewise
 	owner                 string        // of the request
 	gate                  *gate         // to be left once nothing of it is under way
 	inQueue               time.Duration // how long a waiting acquire may be in the queue
@@ -170,7 +171,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 	w.call = newCall(w)
 	w.call.set(req)
 	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
-	w.call.undo = w.undo || w.call.waits
+	w.call.undo, w.call.alone = w.undo || w.call.waits, w.alone
 	w.call.repeats = true
 	w.owner, w.inQueue = req.Owner, queueTime(req)
 	if err := w.c.fitsFrame(w.call); err != nil {
@@ -253,6 +254,12 @@ func (w *waiter) once(ctx context.Context, req *wire.Request) (again, error) {
 			return anew, w.err
 		}
 	case wire.DeadlineExceeded:
+		switch {
+		case isWaitOver(w.err) && w.forever:
+			return anew, w.err
+		case isWaitOver(w.err):
+			return never, w.err
+		}
 		if w.waitsOn() || !w.call.waits && w.call.mutates() && w.c.remembered(w.call) {
 			return repeated, w.err
 		}
