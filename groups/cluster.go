@@ -45,7 +45,11 @@ type cluster struct {
 	listen string                  // link_addr
 	open   map[*mesh.Conn]struct{} // dialed
 	reach  map[string]reach        // by raft host id
-	ended  map[endedFeed]bool
+
+	accepted map[*mesh.Conn]struct{}
+	heard    map[string]reach // over those, likewise
+
+	ended map[endedFeed]bool
 
 	busy   chan struct{} // a token for each question that is being answered
 	up     chan struct{} // closed when the node takes frames, or is on its way out
@@ -69,7 +73,8 @@ const (
 func (n *Node) openCluster() error {
 	c := &cluster{
 		n: n, byHost: make(map[string]members.Sighting), byNode: make(map[string]members.Sighting),
-		open: make(map[*mesh.Conn]struct{}), reach: make(map[string]reach), ended: make(map[endedFeed]bool), busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
+		open: make(map[*mesh.Conn]struct{}), accepted: make(map[*mesh.Conn]struct{}), reach: make(map[string]reach), heard: make(map[string]reach),
+		ended: make(map[endedFeed]bool), busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
 	}
 	if err := c.known.load(n.cfg.DataDir); err != nil {
 		return err

@@ -85,9 +85,9 @@ type reach struct {
 	since time.Duration
 }
 
-// reached says that there is a connection to a node. Caller holds mu.
-func (c *cluster) reached(host string) bool {
-	for conn := range c.open {
+// reached says that one of some connections is to a node. Caller holds mu.
+func reached(host string, conns map[*mesh.Conn]struct{}) bool {
+	for conn := range conns {
 		if conn.Peer().Host == host {
 			return true
 		}
@@ -95,41 +95,73 @@ func (c *cluster) reached(host string) bool {
 	return false
 }
 
-// cutOff is the other nodes that are not reached, or not for reattachGrace yet. One that
-// left, or whose process ended, has no callers, and one that is away for longer than
-// EvictionWindow is given up.
+// cutOff is the other nodes that are not reached or do not reach this one, or not for reattachGrace yet: what they ask
+// comes on the connections that they make. One that left, or whose process ended, has no callers, and one that is away
+// for longer than EvictionWindow is given up; so is one that is known from before the start and was not seen since.
 func (c *cluster) cutOff() map[string]bool {
 	out := make(map[string]bool)
 	now := c.n.clock.Mono()
-	for _, s := range c.sightings() {
-		if s.HostID == c.n.id.HostID || !s.Alive && s.State == members.Leaving {
-			continue
-		}
+	for host, addr := range c.listeners() {
 		c.mu.Lock()
-		r := c.reach[s.HostID]
+		r := c.reach[host]
+		both := r.with(c.heard[host])
 		c.mu.Unlock()
 		switch {
-		case r.open:
-			if now-r.since < reattachGrace {
-				out[s.HostID] = true
+		case both.open:
+			if now-both.since < reattachGrace {
+				out[host] = true
 			}
-		case r.dead || now-r.since >= c.n.cfg.EvictionWindow:
-		case refuses(s.LinkAddr) && c.n.died(s.LinkAddr):
+		case r.dead || now-both.since >= c.n.cfg.EvictionWindow:
+		case !r.open && refuses(addr) && c.n.died(addr):
 			c.mu.Lock()
-			if c.reach[s.HostID] == r {
-				c.reach[s.HostID] = reach{dead: true, since: r.since}
+			if c.reach[host] == r {
+				c.reach[host] = reach{dead: true, since: r.since}
 			}
 			c.mu.Unlock()
 		default:
-			out[s.HostID] = true
+			out[host] = true
 		}
 	}
 	return out
 }
 
+// with is since when two ways to a node are both there, or one of them is not any more.
+func (r reach) with(other reach) reach {
+	switch {
+	case r.open == other.open:
+		return reach{open: r.open, since: max(r.since, other.since)}
+	case r.open:
+		return other
+	}
+	return r
+}
+
+// listeners is where the processes of the other nodes listen that may have callers, by raft host id.
+func (c *cluster) listeners() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := make(map[string]string)
+	for host, p := range c.known.by {
+		if p.Gossip != "" {
+			at[host] = p.Gossip
+		}
+	}
+	for host, s := range c.byHost {
+		if at[host] = s.LinkAddr; !s.Alive && s.State == members.Leaving {
+			delete(at, host)
+		}
+	}
+	delete(at, c.n.id.HostID)
+	return at
+}
+
 // opened tells a node that can be reached now what this one leads.
 func (c *cluster) opened(conn *mesh.Conn) {
 	if !conn.Dialed() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.accepted[conn] = struct{}{}
+		c.heard[conn.Peer().Host] = reach{open: true, since: c.n.clock.Mono()}
 		return
 	}
 	c.mu.Lock()
@@ -154,8 +186,12 @@ func (c *cluster) opened(conn *mesh.Conn) {
 func (c *cluster) closed(conn *mesh.Conn, _ error) {
 	c.mu.Lock()
 	delete(c.open, conn)
-	if host := conn.Peer().Host; conn.Dialed() && !c.reached(host) {
+	delete(c.accepted, conn)
+	switch host := conn.Peer().Host; {
+	case conn.Dialed() && !reached(host, c.open):
 		c.reach[host] = reach{since: c.n.clock.Mono()}
+	case !conn.Dialed() && !reached(host, c.accepted):
+		c.heard[host] = reach{since: c.n.clock.Mono()}
 	}
 	for e := range c.ended {
 		if e.conn == conn {

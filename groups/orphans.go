@@ -181,7 +181,9 @@ func (n *Node) endOrphan(o orphan) {
 			f := &n.forwards.left
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.add(o)
+			if _, known := f.at[orphaned{o.group, o.caller}]; !known { // that is newer
+				f.add(o)
+			}
 		}
 	}
 	n.pushEnd(w, p)

@@ -133,7 +133,7 @@ func (c *simClient) crowd(n [6]int) {
 	}
 	for i := range 100 + n[1]%900 {
 		c.ask(&wire.Request{
-			Op: wire.OpAcquire, Owner: fmt.Sprint("crowd", i), TTLMillis: 3000,
+			Op: wire.OpAcquire, Owner: fmt.Sprintf("crowd%d.%d", c.index, i), TTLMillis: 3000,
 			Locks: []wire.LockRequest{{Path: fmt.Sprintf("crowd:/%d/%d", i%7, i)}}, Flags: wire.FlagNoQueue,
 		}, false)
 	}
