@@ -1,15 +1,17 @@
 package groups
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestDeadPeersWait: a client waits for a lock through a node that forwards to the log's leader. The leader has proposed the
-// acquire, and is slow: its disk stands for a few seconds. Meanwhile that node dies, and its client with it. (Too late: just
-// after the request's time was over at the leader.) Nobody asks for the wait again: it is ended reattachGrace later.
+// TestDeadPeersWait: a client waits for a lock through a node that forwards to the log's leader. The leader has
+// proposed the acquire, and is slow: its disk stands for a few seconds. Meanwhile that node dies, and its client with
+// it. (Too late: just after the request's time was over at the leader.) Nobody asks for the wait again: it is ended
+// reattachGrace later.
 func TestDeadPeersWait(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"
@@ -32,20 +34,17 @@ func TestDeadPeersWait(t *testing.T) {
 			clock.hurry(3 * time.Second) // the leader has looked for what it found when it took office
 			l.local.Load().mu.Lock()
 			c.start(r.next.Add(1), req)
-			f.until("the leader has proposed it", func() bool {
+			proposed := func() (is bool) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				for _, fl := range l.mu.flights {
-					for _, p := range fl.left() {
-						if p.waits {
-							return true
-						}
-					}
+					is = is || slices.ContainsFunc(fl.left(), func(p *part) bool { return p.waits })
 				}
-				return false
-			})
+				return is
+			}
+			f.until("the leader has proposed it", proposed)
 			if late {
-				clock.hurry(4500 * time.Millisecond) // its time is over at the leader
+				clock.hurry(4500 * time.Millisecond) // its time is over at the leader, which says so once its disk is there
 			}
 			dead := f.nodes[1]
 			f.nodes[1] = nil
@@ -62,5 +61,23 @@ func TestDeadPeersWait(t *testing.T) {
 				t.Errorf("%s is held by %q, whose connection and node are gone, for an hour", path, owner)
 			}
 		})
+	}
+}
+
+// TestLatePeersWait: a leader that gives a peer's wait up, as its time is over, keeps in mind that it may have a place:
+// its own node asks for it again, or it is ended.
+func TestLatePeersWait(t *testing.T) {
+	r := newRig(t, nil)
+	l := r.node.logOf(r.node.groupOf("h:/a"))
+	p := &part{log: l, group: r.node.groupOf("h:/a"), waits: true, session: r.session().session, id: 7, from: &inbound{n: r.node, host: "away"}}
+	late := []*part{p}
+	if over, ended := l.waitsOver(&late); len(over)+len(ended) > 0 || len(late) != 1 {
+		t.Errorf("over %d, ended %d, late %d: it is its own node's to end", len(over), len(ended), len(late))
+	}
+	left := &r.node.forwards.left
+	left.mu.Lock()
+	defer left.mu.Unlock()
+	if len(left.list) != 1 || left.list[0].caller != p.caller() || left.list[0].host != "away" {
+		t.Errorf("kept in mind: %+v", left.list)
 	}
 }

@@ -143,3 +143,52 @@ func TestSessionRowsWithoutMarks(t *testing.T) {
 		t.Errorf("it is written as %x, not %x", got.row(), row)
 	}
 }
+
+// TestLeftOutIsDone: a release that comes late leaves to a later acquire what that took, and is done all the same: an acquire of
+// before it takes nothing, however that later one's lock ended.
+func TestLeftOutIsDone(t *testing.T) {
+	const x, y = "h:/a/x", "h:/a/y"
+	b := newBare(t, firstLogShard, defaultLimits())
+	s := bareSession(1)
+	took := b.one(bareAsk(s, 12, write("o", x, time.Hour)))
+	if took.Code != wire.OK || took.Status != wire.StatusOK {
+		t.Fatalf("%+v", took)
+	}
+	late := release("o", x)
+	late.Releases = append(late.Releases, wire.ReleaseRequest{Path: y})
+	if res := b.one(bareAsk(s, 11, late)); res.Code != wire.OK || b.m.view(0).Inspect("h:/a", x).Owner != "o" {
+		t.Fatalf("%+v; it gives back what a later acquire took", res)
+	}
+	over := release("o", x)
+	over.Token = took.Token
+	if res := b.one(bareAsk(s, 13, over)); res.Code != wire.OK || b.m.view(0).Inspect("h:/a", x).Owner != "" {
+		t.Fatalf("%+v", res)
+	}
+	res := b.one(bareAsk(s, 10, write("o", x, time.Hour)))
+	if owner := b.m.view(0).Inspect("h:/a", x).Owner; owner != "" {
+		t.Errorf("an acquire whose release was answered OK is answered %v %v, and its path is held by %q", res.Code, res.Status, owner)
+	}
+}
+
+// TestPartOfManyOfARelease: of a release of more paths than answers tell apart a part was carried out. Asked again as a whole it
+// does not give back what another client of its owner has taken since.
+func TestPartOfManyOfARelease(t *testing.T) {
+	b := newBare(t, firstLogShard, defaultLimits())
+	s := bareSession(1)
+	give := &wire.Request{Op: wire.OpRelease, Owner: "o"}
+	for i := range maxMarks + 1 {
+		give.Releases = append(give.Releases, wire.ReleaseRequest{Path: fmt.Sprint("h:/a/", i)})
+	}
+	path := give.Releases[0].Path
+	for _, res := range []wire.Result{
+		b.one(bareAsk(s, 9, write("o", path, time.Hour))), b.part(bareAsk(s, 11, give), "h:/a"),
+		b.one(bareAsk(bareSession(2), 1, write("o", path, time.Hour))), b.one(bareAsk(later(s), 11, give)),
+	} {
+		if res.Code != wire.OK || res.Status != wire.StatusOK {
+			t.Fatalf("%+v", res)
+		}
+	}
+	if owner := b.m.view(0).Inspect("h:/a", path).Owner; owner != "o" {
+		t.Errorf("%s is held by %q: a repeat gave back what was taken since", path, owner)
+	}
+}

@@ -14,6 +14,12 @@ import (
 // surely not done, and may be asked anew under another id, or left: nobody would give the lock back.
 func TestRefusedAfterTried(t *testing.T) {
 	t.Parallel()
+	for name, full := range map[string]bool{"too many are under way": false, "its disk is nearly full": true} {
+		t.Run(name, func(t *testing.T) { refusedAfterTried(t, full) })
+	}
+}
+
+func refusedAfterTried(t *testing.T, full bool) {
 	const path, most = "h:/x", 3
 	f := apart(t, func(i int, c *Config) {
 		if i == 0 {
@@ -42,6 +48,9 @@ func TestRefusedAfterTried(t *testing.T) {
 	l := leader.logOf(leader.groupOf(leader.routes.Load().Resolve(path)))
 	l.pauses(true)
 	var fillers []*outcome
+	if full {
+		leader.refusal.Store(wire.Errorf(wire.Unavailable, "the disk is nearly full"))
+	}
 	for i := range most {
 		fillers = append(fillers, look.start(there.next.Add(1), release("p", fmt.Sprint(path, "/", i))))
 	}
