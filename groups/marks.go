@@ -241,7 +241,7 @@ func (s *session) overBefore(later, id, name uint64) (over bool) {
 		switch {
 		case a.op != wire.OpAcquire || !a.done() || a.marks.one != name || a.marks.more != nil:
 		case a.id == later:
-			token, seen, over = a.token, true, false
+			token, seen = a.token, true
 		case seen && a.id < id:
 			over = over || a.token != token
 		}

@@ -132,3 +132,19 @@ func TestBrokenLinkOverTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestTakesWhatWasTaken: nor is it refused for what its node has under way here by then.
+func TestTakesWhatWasTaken(t *testing.T) {
+	r := newRig(t, nil)
+	in := &inbound{n: r.node}
+	in.bytes.Store(maxPeerBytes)
+	for _, tried := range []bool{false, true} {
+		p := &part{op: wire.OpRelease, group: r.node.groupOf("h:/a"), body: []byte("x")}
+		if err := r.node.takes(in, p, tried); (err == nil) != tried {
+			t.Errorf("tried %v: %v", tried, err)
+		}
+		if p.counted {
+			r.node.landed(p.group)
+		}
+	}
+}
