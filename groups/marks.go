@@ -225,28 +225,11 @@ func (s *session) tookAnew(id uint64, req *wire.Request) {
 	took, gave := s.history(req, func(a *answered) bool { return a.id > id })
 	var left []wire.ReleaseRequest
 	for i, r := range req.Releases {
-		if took[i] <= gave[i] || s.tookBackOf(took[i], markOf(markBack, req.Owner, r.Path, r.Mode)) ||
-			r.Mode == wire.ModeWrite && s.overBefore(took[i], id, markOf(markTook, req.Owner, r.Path, r.Mode)) {
+		if took[i] <= gave[i] || s.tookBackOf(took[i], markOf(markBack, req.Owner, r.Path, r.Mode)) {
 			left = append(left, r)
 		}
 	}
 	req.Releases = left
-}
-
-// overBefore says that what a later acquire took, by itself, was over when an earlier one took it: that has another token, and
-// what is held is its. An owner that takes a write again which it has keeps its token.
-func (s *session) overBefore(later, id, name uint64) (over bool) {
-	token, seen := int64(0), false
-	s.each(func(a *answered) { // in the order in which they were carried out
-		switch {
-		case a.op != wire.OpAcquire || !a.done() || a.marks.one != name || a.marks.more != nil:
-		case a.id == later:
-			token, seen = a.token, true
-		case seen && a.id < id:
-			over = over || a.token != token
-		}
-	})
-	return over
 }
 
 // tookBackOf says that an acquire was taken back, as far as a path is concerned.

@@ -29,7 +29,8 @@ type simNode struct {
 	began   time.Duration
 	life    int // grows with each crash
 	pause   time.Duration
-	asleep  []func() // what came while it stood still
+	slept   time.Duration // since when it stands still, or stood still last
+	asleep  []func()      // what came while it stood still
 	witness bool
 	pipes   map[string]*simEnd // by host: the connection that this node dialed
 	rate    float64            // of its clock
@@ -251,6 +252,12 @@ func (w *world) cutPipes(are func(a, b *simNode) bool) {
 	}
 }
 
+// silent says that the machine stands still for so long, or did until a while ago, that its peers closed their connections.
+func (n *simNode) silent() bool {
+	const silence = 4 * time.Second // mesh's
+	return n.pause > 0 && min(n.w.now, n.pause)-n.slept >= silence && n.w.now-n.pause < reattachGrace
+}
+
 // cutOff is the nodes that may have callers which the node does not know of, as it does not reach them, or has not for long.
 func (n *simNode) cutOff() map[string]bool {
 	w := n.w
@@ -260,7 +267,7 @@ func (n *simNode) cutOff() map[string]bool {
 			continue
 		}
 		since, apart := w.apart[pairOf(n.index, o.index)]
-		if !w.reach(n, o) || apart && w.now-since < reattachGrace || w.now-o.began < reattachGrace {
+		if n.silent() || o.silent() || !w.reach(n, o) || apart && w.now-since < reattachGrace || w.now-o.began < reattachGrace {
 			off[o.host] = true
 		}
 	}

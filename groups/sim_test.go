@@ -333,6 +333,9 @@ func (w *world) do(s simStep) {
 	case stepPause:
 		d := time.Duration(100+s.n[1]%12000) * time.Millisecond
 		w.note("node %d stands still for %v", node.index, d)
+		if !node.still() {
+			node.slept = w.now
+		}
 		node.pause = max(node.pause, w.now+d)
 		w.at(node.pause, nil)
 	case stepSplit:

@@ -21,6 +21,7 @@ type binds struct {
 // whose answer did not come, or which was refused on its way.
 type bound struct {
 	req   *wire.Request // that binds it on the next connection, nil: none
+	sure  *wire.Request // that was answered last, likewise
 	grace time.Duration // the lowest that its leases may be given on this one
 
 	under   int      // how many Bind and Unbind are under way
@@ -32,11 +33,11 @@ type bound struct {
 // begin notes that something is asked for that changes how an owner is bound: req from
 // now on, as the connection may break right after the answer, and on this one with the
 // lower of what was and will be.
-func (b *binds) begin(c *Client, owner string, req *wire.Request) (o *bound, before *wire.Request) {
+func (b *binds) begin(c *Client, owner string, req *wire.Request) *bound {
 	defer c.router.bind()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o = b.owned[owner]
+	o := b.owned[owner]
 	if o == nil {
 		if b.owned == nil {
 			b.owned = make(map[string]*bound)
@@ -44,24 +45,26 @@ func (b *binds) begin(c *Client, owner string, req *wire.Request) (o *bound, bef
 		o = &bound{grace: c.opt.grace}
 		b.owned[owner] = o
 	}
-	before, o.req = o.req, req
-	if req != nil {
+	if o.req = req; req != nil {
 		o.grace = min(o.grace, graceOf(req))
 	}
 	o.crossed = o.under > 0 || o.again != nil
 	o.under++
-	return o, before
+	return o
 }
 
 // end notes what became of it. An error says nothing of this connection, but that the
 // owner is bound on the next one as before.
-func (b *binds) end(c *Client, owner string, o *bound, req, before *wire.Request, err error) {
+func (b *binds) end(c *Client, owner string, o *bound, req *wire.Request, err error) {
 	defer c.router.bind()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o.under--
-	if err != nil && req != nil && o.req == req { // and nobody else has changed it since
-		o.req = before
+	switch {
+	case err == nil:
+		o.sure = req
+	case req != nil && o.req == req: // and nobody else has changed it since
+		o.req = o.sure
 	}
 	b.answered(c, owner, o, err)
 }
@@ -74,11 +77,10 @@ func (b *binds) answered(c *Client, owner string, o *bound, err error) {
 	}
 }
 
-// untouched says that a request which failed was not looked at by any server, or refused
-// for what it says.
+// untouched says that a request which failed was not looked at by any server, or refused, which changes nothing.
 func untouched(err error) bool {
 	code := codeOf(err)
-	return code == wire.InvalidArgument || code == wire.OK && !errors.Is(err, ErrOutcomeUnknown)
+	return code != wire.DeadlineExceeded && code != wire.Forgotten && !errors.Is(err, ErrOutcomeUnknown)
 }
 
 // know takes note that an owner is bound as it is to be, on this connection.
@@ -117,9 +119,9 @@ func graceOf(req *wire.Request) time.Duration {
 // the two graces counts. Of several at once for an owner that is known after a later one.
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
-	o, before := c.binds.begin(c, owner, req)
+	o := c.binds.begin(c, owner, req)
 	a, err := c.shortly(ctx, &shortening{k: &c.keeper, owner: owner, ttl: ttl, grace: graceOf(req)}, req)
-	c.binds.end(c, owner, o, req, before, err)
+	c.binds.end(c, owner, o, req, err)
 	if err != nil {
 		return false, err
 	}
@@ -129,9 +131,9 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 // Unbind ends what Bind began.
 func (c *Client) Unbind(ctx context.Context, owner string) error {
 	c.keeper.curb(owner, 0, c.binds.grace(owner, c.opt.grace)) // for what is asked for already
-	o, before := c.binds.begin(c, owner, nil)
+	o := c.binds.begin(c, owner, nil)
 	_, err := newWaiter(c).ask(ctx, &wire.Request{Op: wire.OpUnbind, Owner: owner})
-	c.binds.end(c, owner, o, nil, before, err)
+	c.binds.end(c, owner, o, nil, err)
 	return err
 }
 

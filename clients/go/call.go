@@ -23,6 +23,7 @@ type call struct {
 	probe    bool          // asks for a sign of life, in a full window too
 	urgent   bool          // goes ahead of users' requests, into the reserve
 	async    bool          // counts as backlog while it is not sent
+	insists  bool          // it is asked again though its caller has gone: it may leave leases less time
 	undo     bool          // an acquire to be released again if nobody is left who knows of it
 	alone    bool          // its owner is one that the client made up for it
 	forever  bool          // waits without a limit: its time in the queue is to be armed again

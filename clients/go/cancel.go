@@ -25,7 +25,7 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// One that was sent before is asked again only if that is to settle something.
-	if q := c.in; q != nil && (c.id == 0 || !c.undo) {
+	if q := c.in; q != nil && (c.id == 0 || !c.undo && !c.insists || q == &s.mu.anew) {
 		q.remove(c)
 		s.heardOf(c)
 		w := c.settle()
@@ -33,7 +33,10 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 			if w != nil {
 				w.settled()
 			}
-			if c.id != 0 {
+			switch {
+			case q == &s.mu.anew: // there may be no room for it for as long as others wait: what it took is given back
+				s.c.orphaned(c, nil, ErrOutcomeUnknown)
+			case c.id != 0:
 				c.gate.leave() // nobody else will: it does not land
 			}
 			return c.id == 0

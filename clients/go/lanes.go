@@ -177,9 +177,7 @@ func (r *router) tied() map[*session]bool {
 func (r *router) led(group int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.mu.topology
-	log := t.LogOf[group]
-	return log < uint64(len(t.Leaders)) && t.Leaders[log] != ""
+	return leaderOf(r.mu.topology, group) != ""
 }
 
 // hasRoom waits until no way holds back as much as the backlog takes, or more.

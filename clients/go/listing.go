@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -104,22 +105,46 @@ func (c *Client) DumpLocks(ctx context.Context) iter.Seq2[LockInfo, error] {
 	return c.pages(ctx, wire.Request{Op: wire.OpDumpLocks, Page: wire.MaxDumpPage})
 }
 
-// smallerPage is the page to ask for when one of so many entries, 0 for all, does not fit into an answer.
-func smallerPage(entries uint32) uint32 {
-	if entries == 0 {
-		return wire.MaxDumpPage
-	}
-	return max(entries/2, 1)
+// pages finds how many entries to ask for at once, of a listing that does not fit into one answer: fewer when it is refused with
+// code 8, and more again when some were answered, as a server that has too much to do refuses it so as well.
+type pages struct {
+	refused int // in a row
+	told    int // since
 }
+
+// less makes the number lower, 0 being all, and says whether to ask again at once.
+func (p *pages) less(entries *uint32) (now bool) {
+	if *entries == 0 {
+		*entries = 2 * wire.MaxDumpPage
+	}
+	*entries = max(*entries/2, 1)
+	p.told = 0
+	p.refused++
+	return p.refused <= 2
+}
+
+// more takes note that so many were answered.
+func (p *pages) more(entries *uint32) {
+	p.refused = 0
+	if p.told++; p.told%2 == 0 && *entries > 0 {
+		*entries = min(2**entries, wire.MaxDumpPage)
+	}
+}
+
+// pause is how long to wait before it is asked for again.
+func (p *pages) pause() time.Duration { return backoff(p.refused-2, minRenewRetry, maxRenewRetry) }
 
 // pages goes through a listing page by page.
 func (c *Client) pages(ctx context.Context, req wire.Request) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
 		req.Cursor = nil
+		var size pages
 		for {
 			res, err := c.call(ctx, &req)
 			if codeOf(err) == wire.ResourceExhausted && req.Page > 1 {
-				req.Page = smallerPage(req.Page)
+				if !size.less(&req.Page) {
+					pauseFor(ctx, size.pause())
+				}
 				continue
 			}
 			if err != nil {
@@ -136,6 +161,7 @@ func (c *Client) pages(ctx context.Context, req wire.Request) iter.Seq2[LockInfo
 				return
 			}
 			req.Cursor = l.Cursor
+			size.more(&req.Page)
 		}
 	}
 }

@@ -40,6 +40,7 @@ type look struct {
 	upTo  int           // number of the last lock that it is about: a later one may have missed it
 	held  holds         // told so far
 	after []byte        // cursor of the page asked for
+	pages pages
 }
 
 // look asks what the owner holds in the namespace, because of a doubt.
@@ -98,9 +99,13 @@ func (q *look) land(c *call, r *reply) {
 	l.k.mu.Lock()
 	if l.place >= 0 {
 		switch {
-		case codeOf(err) == wire.ResourceExhausted && l.page != 1: // what does not fit into one answer
-			l.page = smallerPage(l.page)
-			q.ask(q.after, &todo)
+		case codeOf(err) == wire.ResourceExhausted && l.page != 1:
+			if q.pages.less(&l.page) {
+				q.ask(q.after, &todo)
+			} else {
+				l.lastFail = err
+				q.later()
+			}
 		case err != nil && q.aside:
 			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
 		case err != nil:
@@ -109,6 +114,7 @@ func (q *look) land(c *call, r *reply) {
 		case l.stale && !q.aside:
 			l.lookAgain, l.renewAt = true, l.k.c.now()
 		case !res.Done && len(told.Cursor) > 0:
+			q.pages.more(&l.page)
 			q.ask(told.Cursor, &todo)
 		default:
 			q.seen(&todo)
@@ -119,6 +125,24 @@ func (q *look) land(c *call, r *reply) {
 	}
 	l.k.mu.Unlock()
 	todo.do(l.k.c)
+}
+
+// later asks for the page once more, after a pause.
+func (q *look) later() {
+	l := q.l
+	d := q.pages.pause()
+	l.k.c.spawn(func() {
+		if !l.k.c.pause(d) {
+			return
+		}
+		var todo chores
+		l.k.mu.Lock()
+		if l.place >= 0 {
+			q.ask(q.after, &todo)
+		}
+		l.k.mu.Unlock()
+		todo.do(l.k.c)
+	})
 }
 
 // suspect takes note that the lease may be another one than its locks were taken under. What

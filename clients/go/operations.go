@@ -27,6 +27,7 @@ func (c *Client) shortly(ctx context.Context, s *shortening, req *wire.Request) 
 	if s == nil {
 		return w.ask(ctx, req)
 	}
+	w.insists = s.ttl > 0
 	w.urgent, w.gate = s.begin(), &gate{then: func() { go s.end() }}
 	a, left, err := w.tryAll(ctx, req)
 	if !left {

@@ -84,7 +84,7 @@ type waiter struct {
 	tell                  chan wire.Result // places in the queue; nil: not wanted
 	place                 func(*wire.Result)
 	urgent, undo, forever bool          // of the call
-	alone                 bool          // likewise
+	alone, insists        bool          // likewise
 	owner                 string        // of the request
 	gate                  *gate         // to be left once nothing of it is under way
 	inQueue               time.Duration // how long a waiting acquire may be in the queue
@@ -172,6 +172,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 	w.call.set(req)
 	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
 	w.call.undo, w.call.alone = w.undo || w.call.waits, w.alone
+	w.call.insists = w.insists
 	w.call.repeats = true
 	w.owner, w.inQueue = req.Owner, queueTime(req)
 	if err := w.c.fitsFrame(w.call); err != nil {

@@ -56,7 +56,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{
 				unsure = ownerSet(unsure, req.Owner)
 			}
 		}
-		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo {
+		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo && !c.insists {
 			if w := c.settle(); w != nil {
 				dropped = append(dropped, w)
 			}

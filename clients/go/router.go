@@ -202,6 +202,14 @@ func (r *router) addressOf(node string) (a address) {
 	return a
 }
 
+// leaderOf is the node that leads a group; "" when nobody does, or the cluster was founded anew with fewer groups.
+func leaderOf(t *wire.Topology, group int) string {
+	if group < len(t.LogOf) && t.LogOf[group] < uint64(len(t.Leaders)) {
+		return t.Leaders[t.LogOf[group]]
+	}
+	return ""
+}
+
 // choose answers the lane that a group's requests should go by; w is its way, nil
 // when it has none yet.
 func (r *router) choose(group int, w *way) *lane {
@@ -210,10 +218,7 @@ func (r *router) choose(group int, w *way) *lane {
 	if r.mu.bound || !r.mu.settled {
 		return home
 	}
-	leader := ""
-	if log := t.LogOf[group]; log < uint64(len(t.Leaders)) {
-		leader = t.Leaders[log]
-	}
+	leader := leaderOf(t, group)
 	if leader == "" && w != nil { // nobody, for the moment
 		if l := w.lane(); !l.stray {
 			return l
