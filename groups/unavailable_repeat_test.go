@@ -25,7 +25,7 @@ func TestUnavailableRepeat(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
-			h := newHalted(t, 2*time.Second)
+			h := newHalted(t, 5*time.Second)
 			h.l.pauses(false)
 			c := h.session()
 			h.next.Add(1) // the id of what is lost
