@@ -67,3 +67,21 @@ func TestAHomeThatIsSlow(t *testing.T) {
 		})
 	}
 }
+
+// TestAHomeThatTakesNothing: the node of the home lane answers pings, and refuses everything else after request_timeout_ms. What is
+// in no namespace goes by it. Pings say nothing of that: it is left for the other node when it has refused twice.
+func TestAHomeThatTakesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 2, 1, 1, 1, 1)
+		c := f.client()
+		f.warm(c)
+		l, err := c.TryLock(context.Background(), in(0), TTL(time.Hour)) // so that it asks for signs of life
+		mustLock(t, l, err)
+		pass(2 * time.Second)
+		f.slow("n0", wire.Unavailable, grants)()
+		if err := c.ReleaseAll(within(t, 2*time.Minute), "somebody", false, ""); err != nil {
+			t.Errorf("two minutes later: %v", err)
+		}
+		must(t, l.Unlock())
+	})
+}
