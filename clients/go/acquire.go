@@ -95,7 +95,7 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 		case err == nil:
 		case wait && codeOf(err) == wire.DeadlineExceeded && waitedOut(ctx):
 			return nil, ended(ctx, err)
-		case wait && isWaitOver(err): // the server's clock is ahead of this one
+		case wait && isWaitOver(err): // the server's clock is ahead of this one, or it lets nobody wait for so long
 			pauseFor(ctx, maxRetry)
 			if ctx.Err() != nil {
 				return nil, ended(ctx, err)

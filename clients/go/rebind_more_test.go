@@ -65,6 +65,7 @@ func TestABindOfUnknownOutcomeIsKnownLater(t *testing.T) {
 		p = f.open()
 		p.ok(p.want(wire.OpBind))
 		pass(time.Millisecond)
+		bind(t, c, p, "o", short, 0)
 		bind(t, c, p, "o", time.Minute, 0)
 		if o := c.binds.owned["o"]; o.grace != DefaultGrace {
 			t.Errorf("its leases count with a grace of %v", o.grace)

@@ -255,10 +255,7 @@ func (w *waiter) once(ctx context.Context, req *wire.Request) (again, error) {
 			return anew, w.err
 		}
 	case wire.DeadlineExceeded:
-		switch {
-		case isWaitOver(w.err) && w.forever:
-			return anew, w.err
-		case isWaitOver(w.err):
+		if isWaitOver(w.err) { // asked again under its id it would be answered so again
 			return never, w.err
 		}
 		if w.waitsOn() || !w.call.waits && w.call.mutates() && w.c.remembered(w.call) {
