@@ -224,6 +224,9 @@ func pairOf(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
 
 // split cuts the machines into two parts by bits of which.
 func (w *world) split(which int) {
+	if w.healed {
+		return
+	}
 	var parts [2][]string
 	for _, n := range w.nodes {
 		if !n.witness {

@@ -210,6 +210,7 @@ func (w *world) finish() {
 	}
 	w.note("everything heals")
 	w.heal()
+	w.healed = true
 	w.lossy = 0
 	for _, n := range w.nodes {
 		if n.node == nil {

@@ -34,6 +34,7 @@ type world struct {
 	logs    map[uint64]*simLog
 	shards  []uint64
 	clients []*simClient
+	healed  bool                     // nothing splits any more: the run is about to end
 	cut     map[[2]int]bool          // pairs of nodes that do not reach each other
 	apart   map[[2]int]time.Duration // until when others did not
 	lossy   float64                  // share of proposals that is lost
