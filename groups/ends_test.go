@@ -20,6 +20,16 @@ func (r *rig) freed(path string) {
 	eventually(r.t, path+" is free", func() bool { return c.inspect(path).Owner == "" })
 }
 
+// passes has so much time pass, in the log of h:/a and others too: what is due by then has ended.
+func (r *rig) passes(d time.Duration) {
+	r.t.Helper()
+	c := r.session()
+	r.clock.hurry(d)
+	for _, path := range []string{"h:/a/n", "h:/b/n", "h:/n/n"} {
+		c.must(release("nobody", path)) // an entry says what time it is
+	}
+}
+
 // TestEndMeetsSendingOn: a wait that was held back by a move, and is sent on its way while it is
 // cancelled or its connection ends, ends all the same. The line's own lock makes the two meet.
 func TestEndMeetsSendingOn(t *testing.T) {
@@ -140,7 +150,11 @@ func TestEndWhileCutOff(t *testing.T) {
 	f.until("it knows of no leader", func() bool { return n.logs[firstLogShard].leaderless() })
 	n.Closed(dead.session, true, false) // its client crashed
 	n.Cancel(alive.session, cancelled)
-	time.Sleep(2 * n.cfg.RequestTimeout) // what was told is given up
+	f.until("what was told is given up", func() bool {
+		n.unheard.mu.Lock()
+		defer n.unheard.mu.Unlock()
+		return len(n.unheard.list) >= 2
+	})
 	w.set(n.id.NodeID, false)
 	f.until("the tied lease is over", func() bool { return other.inspect(held).Owner == "" })
 	if res := o.get(t, "the wait that was cancelled"); res.Code != wire.Cancelled && res.Code != wire.DeadlineExceeded {
@@ -167,7 +181,7 @@ func TestTiesOfTwoSessions(t *testing.T) {
 				c.must(req)
 			}
 			r.node.Closed(both[first].session, true, false)
-			time.Sleep(5 * pause) // the grace is 100 ms
+			r.passes(time.Second) // the grace is 100 ms
 			if owner := r.session().inspect("h:/n/x0").Owner; owner != "svc" {
 				t.Fatalf("a session of the owner is connected, and its lock is held by %q", owner)
 			}
@@ -210,7 +224,7 @@ func TestRepeatsKeepTheirTimes(t *testing.T) {
 			t.Fatalf("%+v", res)
 		}
 	}
-	time.Sleep(1200 * time.Millisecond) // the shorter time is over
+	r.passes(1200 * time.Millisecond) // the shorter time is over
 	if owner := r.session().inspect("h:/a/1").Owner; owner != "o" {
 		t.Errorf("a lock that a repeat said is held for an hour is held by %q", owner)
 	}
@@ -244,7 +258,7 @@ func TestBindReachesWaits(t *testing.T) {
 				r.freed("h:/a/x")
 				return
 			}
-			time.Sleep(5 * pause)
+			r.passes(time.Second)
 			if owner := r.session().inspect("h:/a/x").Owner; owner != "o" {
 				t.Errorf("the lease is not tied, and the path is held by %q after the connection closed", owner)
 			}
