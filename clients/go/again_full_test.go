@@ -18,9 +18,11 @@ func TestARepeatedWaitOverTheLimit(t *testing.T) {
 		limits.Waiting = 2 // 16 384 of a real one
 		f := newFake(t)
 		released, renewed := time.Time{}, 0
+		settled := uint64(0)
 		var waits []*asked
 		serve := func(p *peer) {
 			p.serve(func(a *asked) *wire.Result {
+				settled = max(settled, a.req.Settled)
 				switch {
 				case a.req.Op == wire.OpAcquire && a.req.Flags&wire.FlagWait != 0:
 					waits = append(waits, a)
@@ -64,6 +66,12 @@ func TestARepeatedWaitOverTheLimit(t *testing.T) {
 		pass(100 * time.Millisecond)
 		if len(waits) != 3 {
 			t.Fatalf("%d waits came", len(waits))
+		}
+		for range 2 * settledEvery {
+			must(t, c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: "a:/n/q"}}, false, ""))
+		}
+		if settled > waits[0].id {
+			t.Errorf("the server may forget all below %d, and %d is to be asked again", settled, waits[0].id)
 		}
 		pass(45 * time.Second) // of a TTL of 30 s
 		if err := l.Err(); err != nil {

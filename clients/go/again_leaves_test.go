@@ -17,14 +17,7 @@ func TestARepeatedWaitOverTheLimitWhoseCallerGoes(t *testing.T) {
 		limits := testLimits
 		limits.Waiting = 1 // 16 384 of a real one
 		f := newFake(t)
-		first := make(chan *peer, 1)
-		go func() {
-			p := f.accept()
-			p.welcome(limits)
-			first <- p
-		}()
-		c := dial(t, f.addr, WithDialer(f.dial))
-		p := <-first
+		c, p := f.limited(limits)
 		var waits []*asked
 		var released time.Time
 		go p.serve(func(a *asked) *wire.Result {
@@ -69,7 +62,7 @@ func TestARepeatedWaitOverTheLimitWhoseCallerGoes(t *testing.T) {
 			t.Errorf("another lock of the owner, on a free path: %v", err)
 		}
 		if released.IsZero() {
-			t.Errorf("%v after the caller went nothing was released: the server has granted it a:/n/mine for an hour", time.Since(left))
+			t.Errorf("%v after the caller went nothing was released: it was granted a:/n/mine for an hour", time.Since(left))
 		}
 	})
 }

@@ -21,14 +21,7 @@ func TestCancelsOfAServerThatStandsStill(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newFake(t)
-				first := make(chan *peer, 1)
-				go func() {
-					p := f.accept()
-					p.welcome(limits)
-					first <- p
-				}()
-				c := dial(t, f.addr, WithDialer(f.dial))
-				p := <-first
+				c, p := f.limited(limits)
 				var still atomic.Bool
 				go p.serve(func(a *asked) *wire.Result {
 					switch {
@@ -45,7 +38,8 @@ func TestCancelsOfAServerThatStandsStill(t *testing.T) {
 				still.Store(true)
 				for i := range n {
 					wg.Go(func() {
-						ctx, cancel := context.WithTimeout(context.Background(), time.Second+time.Duration(i)*7*time.Second/time.Duration(n))
+						after := time.Second + time.Duration(i)*7*time.Second/time.Duration(n)
+						ctx, cancel := context.WithTimeout(context.Background(), after)
 						defer cancel()
 						if _, err := c.Lock(ctx, fmt.Sprintf("a:/n/%d", i)); err == nil {
 							t.Error("granted")
@@ -87,7 +81,8 @@ func TestCancelsOfAServerThatStandsStill(t *testing.T) {
 				must(t, c.Close())
 				all := <-told
 				if cancels > 4*n || all > n+n/10 {
-					t.Errorf("%d waits given up: %d cancels wait to be sent, %d MiB more in use, %d cancels told", n, cancels, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>20, all)
+					more := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20
+					t.Errorf("%d waits given up: %d cancels wait to be sent, %d MiB more in use, %d cancels told", n, cancels, more, all)
 				}
 			})
 		})

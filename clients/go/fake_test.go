@@ -141,6 +141,18 @@ func (f *fake) clientOf(cluster string, opts ...Option) (*Client, *peer) {
 	return dial(f.t, f.addr, append([]Option{WithDialer(f.dial), WithGrace(longGrace)}, opts...)...), <-first
 }
 
+// limited is a client of a server with limits of its own, and its first connection.
+func (f *fake) limited(limits wire.Limits) (*Client, *peer) {
+	f.t.Helper()
+	first := make(chan *peer, 1)
+	go func() {
+		p := f.accept()
+		p.welcome(limits)
+		first <- p
+	}()
+	return dial(f.t, f.addr, WithDialer(f.dial)), <-first
+}
+
 // bubble runs a test on a clock of its own, which moves only while everybody waits:
 // for the other side of a pipe, a channel or a timer.
 func bubble(t *testing.T, f func(t *testing.T)) {
