@@ -73,7 +73,8 @@ const (
 func (n *Node) openCluster() error {
 	c := &cluster{
 		n: n, byHost: make(map[string]members.Sighting), byNode: make(map[string]members.Sighting),
-		open: make(map[*mesh.Conn]struct{}), accepted: make(map[*mesh.Conn]struct{}), reach: make(map[string]reach), heard: make(map[string]reach),
+		open: make(map[*mesh.Conn]struct{}), accepted: make(map[*mesh.Conn]struct{}),
+		reach: make(map[string]reach), heard: make(map[string]reach),
 		ended: make(map[endedFeed]bool), busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
 	}
 	if err := c.known.load(n.cfg.DataDir); err != nil {

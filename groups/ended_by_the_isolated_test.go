@@ -29,10 +29,10 @@ func (w *cutOff) set(node string, all bool) {
 	w.node, w.all = node, all
 }
 
-// TestIsolatedLeaderEndsAWait: a client waits for a lock through a node that forwards to the log's leader. The leader has proposed the
-// acquire, and is cut off from everybody. Another node leads, the client's node asks it for the wait, and the client is told its place. It does
-// nothing from then on. When the former leader is back, request_timeout_ms later, the wait goes on, and is granted when its turn comes:
-// nobody but its client or its client's node ends it.
+// TestIsolatedLeaderEndsAWait: a client waits for a lock through a node that forwards to the log's leader. The leader
+// has proposed the acquire, and is cut off from everybody. Another node leads, the client's node asks it for the wait,
+// and the client is told its place. It does nothing from then on. When the former leader is back, request_timeout_ms
+// later, the wait goes on, and is granted when its turn comes: nobody but its client or its client's node ends it.
 func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	t.Parallel()
 	const path = "h:/cut/x"

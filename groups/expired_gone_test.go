@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestExpiredOfAGoneConnection: a client sends an acquire and a little later its release, while the log has no leader. The connection breaks, and it asks both again, in the old order, on the
-// next one. The time of the first acquire is over just before the log has a leader; nobody hears that. The first release is not carried out
-// without it: else it is done before the acquire that was asked again.
+// TestExpiredOfAGoneConnection: a client sends an acquire and a little later its release, while the log has no leader.
+// The connection breaks, and it asks both again, in the old order, on the next one. The time of the first acquire is
+// over just before the log has a leader; nobody hears that. The first release is not carried out without it: else it is
+// done before the acquire that was asked again.
 func TestExpiredOfAGoneConnection(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"

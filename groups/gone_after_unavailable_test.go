@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestGoneAfterUnavailable: a client waits for a lock, another one behind it. Its connection breaks, it comes back and asks for the wait again. Then that connection
-// ends as well, for good: a waiting acquire leaves the queue when its connection closes, at once. So it is when the wait that was asked again had
-// its place by then; and when it was answered UNAVAILABLE before, as the log had no leader, and the client ended (or gave up) on that.
+// TestGoneAfterUnavailable: a client waits for a lock, another one behind it. Its connection breaks, it comes back and
+// asks for the wait again. Then that connection ends as well, for good: a waiting acquire leaves the queue when its
+// connection closes, at once. So it is when the wait that was asked again had its place by then; and when it was
+// answered UNAVAILABLE before, as the log had no leader, and the client ended (or gave up) on that.
 func TestGoneAfterUnavailable(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"

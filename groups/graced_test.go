@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestGracedGoes: clients whose connections end while the log has no leader, before their waits that they had asked again are
-// answered. They do not come back. Nothing of them stays in the node when the grace of their waits is over.
+// TestGracedGoes: clients whose connections end while the log has no leader, before their waits that they had asked
+// again are answered. They do not come back. Nothing of them stays in the node when the grace of their waits is over.
 func TestGracedGoes(t *testing.T) {
 	t.Parallel()
 	const clients = 20
@@ -38,8 +38,8 @@ func TestGracedGoes(t *testing.T) {
 	}
 }
 
-// TestBoundKeepsItsGrace: a wait whose lease is to be tied keeps its place for the grace when its connection closes (PROTOCOL.md, section 3), so also one that was
-// asked again and answered UNAVAILABLE just before.
+// TestBoundKeepsItsGrace: a wait whose lease is to be tied keeps its place for the grace when its connection closes
+// (PROTOCOL.md, section 3), so also one that was asked again and answered UNAVAILABLE just before.
 func TestBoundKeepsItsGrace(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"

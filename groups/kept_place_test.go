@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestUnavailableKeepsThePlace: a client waits for a lock, first in the queue, and another one behind it. Its connection breaks, and it comes back within the second; it
-// asks for the wait again. The log has no leader just then, for request_timeout_ms: it is answered UNAVAILABLE, and asks once more with the same id, as
-// PROTOCOL.md has it (section 3, "Code 14 is about the time that it answers"), on the connection that stands. It never gave its place up,
+// TestUnavailableKeepsThePlace: a client waits for a lock, first in the queue, and another one behind it. Its
+// connection breaks, and it comes back within the second; it asks for the wait again. The log has no leader just then,
+// for request_timeout_ms: it is answered UNAVAILABLE, and asks once more with the same id, as PROTOCOL.md has it
+// (section 3, "Code 14 is about the time that it answers"), on the connection that stands. It never gave its place up,
 // and its time in the queue is an hour: the other one does not pass it.
 func TestUnavailableKeepsThePlace(t *testing.T) {
 	t.Parallel()

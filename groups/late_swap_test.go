@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,39 +19,48 @@ func TestLateSwap(t *testing.T) {
 		req.Releases = []wire.ReleaseRequest{{Path: x}}
 		return req
 	}
-	for name, late := range map[string]func() *wire.Request{"release": func() *wire.Request { return release("o", x) }, "acquire with release_requests": swap} {
+	release := func() *wire.Request { return release("o", x) }
+	for name, late := range map[string]func() *wire.Request{"release": release, "acquire with release_requests": swap} {
 		for _, anew := range []bool{false, true} {
 			for _, held := range []bool{false, true} {
-				t.Run(name+map[bool]string{true: ", next connection", false: ", same connection"}[anew]+map[bool]string{true: ", held before", false: ", not held before"}[held], func(t *testing.T) {
-					r := newRig(t, fewGroups)
-					c, other := r.session(), r.session()
-					if held {
-						if res := c.start(r.next.Add(1), write("o", x, time.Hour)).get(t, "the acquire of x"); res.Code != wire.OK || res.Status != wire.StatusOK {
-							t.Fatalf("%+v", res)
-						}
-					}
-					first, second := r.next.Add(1), r.next.Add(1)
-					fullOf(t, r, "h:/a", func() {
-						if res := c.start(first, late()).get(t, "the first"); res.Code != wire.Unavailable {
-							t.Fatalf("%+v", res)
-						}
-					})
-					if res := c.start(second, write("o", x, time.Hour)).get(t, "the second"); res.Code != wire.OK || res.Status != wire.StatusOK {
-						t.Fatalf("%+v", res)
-					}
-					var again wire.Result
-					if anew {
-						r.node.Closed(c.session, false, false)
-						c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window, First: r.next.Add(1)}
-						again = c.start(first, late()).get(t, "the first, asked again")
-					} else {
-						again = askAgain(c, first, late()).get(t, "the first, asked again")
-					}
-					if owner := other.inspect(x).Owner; owner != "o" {
-						t.Errorf("the session was told that it has x, by a request behind the first; that is answered %v %v now, and x is held by %q", again.Code, again.Status, owner)
-					}
+				t.Run(fmt.Sprintf("%s, next connection %v, held before %v", name, anew, held), func(t *testing.T) {
+					lateSwap(t, late, anew, held)
 				})
 			}
 		}
+	}
+}
+
+// lateSwap has late give x back, refused first and asked again once the session took x: on its next connection if it is anew.
+func lateSwap(t *testing.T, late func() *wire.Request, anew, held bool) {
+	const x = "h:/a/x"
+	r := newRig(t, fewGroups)
+	c, other := r.session(), r.session()
+	takes := func(id uint64) {
+		t.Helper()
+		if res := c.start(id, write("o", x, time.Hour)).get(t, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
+			t.Fatalf("%+v", res)
+		}
+	}
+	if held {
+		takes(r.next.Add(1))
+	}
+	first, second := r.next.Add(1), r.next.Add(1)
+	fullOf(t, r, "h:/a", func() {
+		if res := c.start(first, late()).get(t, "the first"); res.Code != wire.Unavailable {
+			t.Fatalf("%+v", res)
+		}
+	})
+	takes(second)
+	ask := askAgain
+	if anew {
+		before := c.session
+		r.node.Closed(before, false, false)
+		c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
+		ask = (*caller).start
+	}
+	again := ask(c, first, late()).get(t, "the first, asked again")
+	if owner := other.inspect(x).Owner; owner != "o" {
+		t.Errorf("the session has x by a later request; the first is answered %v %v now, and x is held by %q", again.Code, again.Status, owner)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestReleaseBehindACheck: an owner has a lock. Its release is refused with code 14, as the group is full. Another thread of the owner asks whether the lock is still held (state HELD, which
-// takes nothing). Then the release is asked again and answered OK: the lock is free.
+// TestReleaseBehindACheck: an owner has a lock. Its release is refused with code 14, as the group is full. Another
+// thread of the owner asks whether the lock is still held (state HELD, which takes nothing). Then the release is asked
+// again and answered OK: the lock is free.
 func TestReleaseBehindACheck(t *testing.T) {
 	const path = "h:/a/x"
 	for name, checks := range map[string]bool{"no check": false, "a check": true} {

@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestWaitWithLessToGiveBack: an owner holds p. It asks for x, giving p back (release_requests), and waits if it has to: refused with
-// code 14, as the group is full. Meanwhile another thread of it takes p again (a higher id). The wait is asked again and QUEUED. Then the connection breaks, and
-// it is asked again once more: a true repeat, the same bytes under the same id.
+// TestWaitWithLessToGiveBack: an owner holds p. It asks for x, giving p back (release_requests), and waits if it has
+// to: refused with code 14, as the group is full. Meanwhile another thread of it takes p again (a higher id). The wait
+// is asked again and QUEUED. Then the connection breaks, and it is asked again once more: a true repeat, the same bytes
+// under the same id.
 func TestWaitWithLessToGiveBack(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"nothing taken meanwhile": false, "taken meanwhile": true} {

@@ -7,8 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestKeyedRelease: a keyed release is carried out, and its answer is lost with the connection. A policy change moves the path to another log, its owner takes it again there.
-// Then the release is asked again. "A key makes a repeat safe then: the first answer to (operation, key) is kept for 300 s and answered again."
+// TestKeyedRelease: a keyed release is carried out, and its answer is lost with the connection. A policy change moves
+// the path to another log, its owner takes it again there. Then the release is asked again. "A key makes a repeat safe
+// then: the first answer to (operation, key) is kept for 300 s and answered again."
 func TestKeyedRelease(t *testing.T) {
 	for name, takes := range map[string]bool{"not taken again": false, "taken again": true} {
 		t.Run(name, func(t *testing.T) {

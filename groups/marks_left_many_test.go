@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestWaitThatLeftBehindMany: a client waits for a lock. Meanwhile its owner gives back nine locks in another namespace of the same log, which the wait has nothing to do with.
-// Then its connection breaks, and it asks for the wait again.
+// TestWaitThatLeftBehindMany: a client waits for a lock. Meanwhile its owner gives back nine locks in another namespace
+// of the same log, which the wait has nothing to do with. Then its connection breaks, and it asks for the wait again.
 func TestWaitThatLeftBehindMany(t *testing.T) {
 	for _, paths := range []int{maxMarks, maxMarks + 1} {
 		t.Run(fmt.Sprint(paths, " paths"), func(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestWaitThatLeft: an owner holds x and waits for x and y. Meanwhile it gives x back: it goes on waiting. Then its connection
-// breaks, and it asks for the wait again: "one that left the queue with its connection goes to the end" (PROTOCOL.md, section 3).
+// TestWaitThatLeft: an owner holds x and waits for x and y. Meanwhile it gives x back: it goes on waiting. Then its
+// connection breaks, and it asks for the wait again: "one that left the queue with its connection goes to the end"
+// (PROTOCOL.md, section 3).
 func TestWaitThatLeft(t *testing.T) {
 	for name, breaks := range map[string]bool{"the connection stands": false, "the connection breaks": true} {
 		t.Run(name, func(t *testing.T) {

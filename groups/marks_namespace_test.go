@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAnotherNamespace: an acquire whose namespace is being moved is held back by its node. Meanwhile the same owner gives back locks in another namespace,
-// that lives in the same log. Nothing orders them, nobody cancels the acquire, nothing is repeated: it is carried out when the move is over.
+// TestAnotherNamespace: an acquire whose namespace is being moved is held back by its node. Meanwhile the same owner
+// gives back locks in another namespace, that lives in the same log. Nothing orders them, nobody cancels the acquire,
+// nothing is repeated: it is carried out when the move is over.
 func TestAnotherNamespace(t *testing.T) {
 	for _, paths := range []int{maxMarks, maxMarks + 1} {
 		t.Run(fmt.Sprint(paths, " paths"), func(t *testing.T) {

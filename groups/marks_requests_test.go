@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestReleaseRequests: a client pipelines an acquire of x, which is refused as its group is full, and what gives x back. The connection breaks before it has read an answer.
-// It asks both again, in the old order. The second is done already: so the first takes nothing, whether that is a release
-// or an acquire with release_requests.
+// TestReleaseRequests: a client pipelines an acquire of x, which is refused as its group is full, and what gives x
+// back. The connection breaks before it has read an answer. It asks both again, in the old order. The second is done
+// already: so the first takes nothing, whether that is a release or an acquire with release_requests.
 func TestReleaseRequests(t *testing.T) {
 	const path = "h:/a/x"
 	for name, swap := range map[string]bool{"release": false, "acquire with release_requests": true} {

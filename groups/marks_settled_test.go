@@ -7,8 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestOwesWhatIsSettled: as TestPartOfARelease, but the client has the answer of the acquire when it asks for the release again, and says so (settled), as a client
-// does: and one of two replicas writes a checkpoint meanwhile. Both have to decide alike: that it stays, for there is no telling any more what the acquire took.
+// TestOwesWhatIsSettled: as TestPartOfARelease, but the client has the answer of the acquire when it asks for the
+// release again, and says so (settled), as a client does: and one of two replicas writes a checkpoint meanwhile. Both
+// have to decide alike: that it stays, for there is no telling any more what the acquire took.
 func TestOwesWhatIsSettled(t *testing.T) {
 	const here, there = "h:/a/here", "h:/a/there"
 	var owner [2]string
@@ -29,7 +30,8 @@ func TestOwesWhatIsSettled(t *testing.T) {
 		if res := b.one(bareAsk(s, 10, write("o", there, time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
 			t.Fatalf("%+v", res)
 		}
-		// The release, asked again, was answered UNAVAILABLE (another session's requests fill the group); the client goes on.
+		// The release, asked again, was answered UNAVAILABLE (another session's requests fill the group); the client
+		// goes on.
 		next := bareAsk(s, 12, write("o", "h:/a/else", time.Hour))
 		next.Settled = 11 // it has the answers to all below
 		if res := b.one(next); res.Code != wire.OK || res.Status != wire.StatusOK {
@@ -52,7 +54,8 @@ func TestOwesWhatIsSettled(t *testing.T) {
 	}
 }
 
-// TestTakenBackBySettled: a client that lies (a release that names an acquire of a higher id) must not make replicas differ.
+// TestTakenBackBySettled: a client that lies (a release that names an acquire of a higher id) must not make replicas
+// differ.
 func TestTakenBackBySettled(t *testing.T) {
 	var owner [2]string
 	for replica := range owner {

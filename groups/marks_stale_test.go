@@ -7,8 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTookAndGaveBack: an owner sends an acquire of p with a key and the release of it in one write; both are refused with code 14, as the group is full. Another
-// thread of it takes p and gives it back meanwhile. Then both are asked again, in the old order, and answered OK: nobody believes in the lock.
+// TestTookAndGaveBack: an owner sends an acquire of p with a key and the release of it in one write; both are refused
+// with code 14, as the group is full. Another thread of it takes p and gives it back meanwhile. Then both are asked
+// again, in the old order, and answered OK: nobody believes in the lock.
 func TestTookAndGaveBack(t *testing.T) {
 	const path = "h:/a/p"
 	for name, meanwhile := range map[string]bool{"nothing meanwhile": false, "taken and given back meanwhile": true} {
@@ -46,8 +47,9 @@ func TestTookAndGaveBack(t *testing.T) {
 	}
 }
 
-// TestPartTakenBack: an owner holds p. Its release is refused with code 14. Meanwhile another thread takes p and q (OK), and gives q alone back, with
-// token and granted_by, as PROTOCOL.md has it. The release is asked again: it does not give p back, which an acquire of a higher id took at once before it came.
+// TestPartTakenBack: an owner holds p. Its release is refused with code 14. Meanwhile another thread takes p and q
+// (OK), and gives q alone back, with token and granted_by, as PROTOCOL.md has it. The release is asked again: it does
+// not give p back, which an acquire of a higher id took at once before it came.
 func TestPartTakenBack(t *testing.T) {
 	const p, q = "h:/a/p", "h:/a/q"
 	for name, part := range map[string]bool{"nothing given back": false, "the other path given back": true} {

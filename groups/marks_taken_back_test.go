@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestReleaseBehindOneTakenBack: an owner has a lock (1). Its release (2) is refused with code 14, as the group is full. It takes the lock anew (3, OK), and takes that
-// back by its id (4): the lock stays, as (1) has it. Then the release (2) is asked again and answered OK. Nobody believes in the lock:
-// in the order of the ids, as in that in which they came, nothing of it is left.
+// TestReleaseBehindOneTakenBack: an owner has a lock (1). Its release (2) is refused with code 14, as the group is
+// full. It takes the lock anew (3, OK), and takes that back by its id (4): the lock stays, as (1) has it. Then the
+// release (2) is asked again and answered OK. Nobody believes in the lock: in the order of the ids, as in that in which
+// they came, nothing of it is left.
 func TestReleaseBehindOneTakenBack(t *testing.T) {
 	const path = "h:/a/x"
 	r := newRig(t, fewGroups)

@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestComesTooLate: a session's acquire and its release come to their log in another order than the client sent them in. What
-// comes too late changes nothing that the other has settled.
+// TestComesTooLate: a session's acquire and its release come to their log in another order than the client sent them
+// in. What comes too late changes nothing that the other has settled.
 func TestComesTooLate(t *testing.T) {
 	for _, paths := range []int{1, 2, maxMarks} {
 		t.Run(fmt.Sprint(paths), func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestTooLateTwice(t *testing.T) {
 	}
 }
 
-// TestPartOfARelease: a part of a release was carried out, and not the acquire before it. Asked again, both are about one namespace: what the
-// acquire takes now is given back, and what was given back already is not given back again.
+// TestPartOfARelease: a part of a release was carried out, and not the acquire before it. Asked again, both are about
+// one namespace: what the acquire takes now is given back, and what was given back already is not given back again.
 func TestPartOfARelease(t *testing.T) {
 	const here, there = "h:/a/here", "h:/a/there" // which was in another namespace when the release was asked first
 	b := newBare(t, firstLogShard, defaultLimits())
@@ -144,8 +144,8 @@ func TestSessionRowsWithoutMarks(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsDone: a release that comes late leaves to a later acquire what that took, and is done all the same: an acquire of
-// before it takes nothing, however that later one's lock ended.
+// TestLeftOutIsDone: a release that comes late leaves to a later acquire what that took, and is done all the same: an
+// acquire of before it takes nothing, however that later one's lock ended.
 func TestLeftOutIsDone(t *testing.T) {
 	const x, y = "h:/a/x", "h:/a/y"
 	b := newBare(t, firstLogShard, defaultLimits())
@@ -170,8 +170,8 @@ func TestLeftOutIsDone(t *testing.T) {
 	}
 }
 
-// TestPartOfManyOfARelease: of a release of more paths than answers tell apart a part was carried out. Asked again as a whole it
-// does not give back what another client of its owner has taken since.
+// TestPartOfManyOfARelease: of a release of more paths than answers tell apart a part was carried out. Asked again as a
+// whole it does not give back what another client of its owner has taken since.
 func TestPartOfManyOfARelease(t *testing.T) {
 	b := newBare(t, firstLogShard, defaultLimits())
 	s := bareSession(1)

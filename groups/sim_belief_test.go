@@ -138,7 +138,8 @@ func (call *simCall) tookNothing(res *wire.Result) bool {
 	case res.Code == wire.Unavailable:
 		return !call.again
 	}
-	return req.Flags&wire.FlagWait != 0 && (res.Code == wire.Cancelled || res.Code == wire.DeadlineExceeded && res.Cause == wire.CauseWaitOver)
+	over := res.Code == wire.Cancelled || res.Code == wire.DeadlineExceeded && res.Cause == wire.CauseWaitOver
+	return req.Flags&wire.FlagWait != 0 && over
 }
 
 // takeBack gives back what a wait may have taken, or may take yet, whose outcome is not known.

@@ -7,10 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestSplitReleaseOfAGoneConnection: in one write a client sends an acquire of a path of h:/a and a release of that, or of that and another one
-// of h:/a. A policy makes the path's part a namespace of its own; the two are sent on there, and have not left the client's node when
-// the connection breaks. The acquire waits, so it is not sent any more; and so is the release behind it: else it would be done before when the client asks
-// both again, while the acquire is new.
+// TestSplitReleaseOfAGoneConnection: in one write a client sends an acquire of a path of h:/a and a release of that, or
+// of that and another one of h:/a. A policy makes the path's part a namespace of its own; the two are sent on there,
+// and have not left the client's node when the connection breaks. The acquire waits, so it is not sent any more; and so
+// is the release behind it: else it would be done before when the client asks both again, while the acquire is new.
 func TestSplitReleaseOfAGoneConnection(t *testing.T) {
 	t.Parallel()
 	for name, stays := range map[string]string{"one path": "", "two paths": "h:/a/y"} {

@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestSplitAndJoined: in one write a client sends an acquire of a path of h:/a and a release of that and another one of h:/a. A policy
-// makes the path's part a namespace of its own, while they are on their way; both are sent on, and before the acquire is carried out that policy is deleted again. They were about
-// one namespace when they were sent, and are about one namespace when they are answered: nothing is held after that.
+// TestSplitAndJoined: in one write a client sends an acquire of a path of h:/a and a release of that and another one of
+// h:/a. A policy makes the path's part a namespace of its own, while they are on their way; both are sent on, and
+// before the acquire is carried out that policy is deleted again. They were about one namespace when they were sent,
+// and are about one namespace when they are answered: nothing is held after that.
 func TestSplitAndJoined(t *testing.T) {
 	t.Parallel()
 	for name, stays := range map[string]string{"one path": "", "two paths": "h:/a/y"} {

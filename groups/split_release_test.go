@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestReleaseSplitByAMove: in one write a client sends a release of two paths of a namespace and the next acquire of one of them. Both are
-// held back by a move, which makes that path a namespace of its own. They were about one namespace when they were sent, and are
-// carried out in that order: who is answered OK has the lock.
+// TestReleaseSplitByAMove: in one write a client sends a release of two paths of a namespace and the next acquire of
+// one of them. Both are held back by a move, which makes that path a namespace of its own. They were about one
+// namespace when they were sent, and are carried out in that order: who is answered OK has the lock.
 func TestReleaseSplitByAMove(t *testing.T) {
 	const stays, moves = "h:/a/y", "h:/a/b/x"
 	f := apart(t, nil)

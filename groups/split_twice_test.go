@@ -17,7 +17,8 @@ func queuedAre(f *fleet, l *shardLog, many int) {
 	})
 }
 
-// learnsLater has a node wait for the answer of the system log's leader, of which routes are next, until it is called what is answered.
+// learnsLater has a node wait for the answer of the system log's leader, of which routes are next, until it is called
+// what is answered.
 func (n *Node) learnsLater() (learns func()) {
 	set := func(learning bool) {
 		n.moves.mu.Lock()
@@ -29,9 +30,10 @@ func (n *Node) learnsLater() (learns func()) {
 	return func() { set(false) }
 }
 
-// TestSplitTwice: in one write a client sends an acquire of a path of h:/a and a release of that and another one of h:/a. A policy makes
-// the path's part a namespace of its own, and before the acquire is carried out there another policy makes a part of that one. The release is
-// carried out behind the acquire all the same. Another client has a request in that namespace as well.
+// TestSplitTwice: in one write a client sends an acquire of a path of h:/a and a release of that and another one of
+// h:/a. A policy makes the path's part a namespace of its own, and before the acquire is carried out there another
+// policy makes a part of that one. The release is carried out behind the acquire all the same. Another client has a
+// request in that namespace as well.
 func TestSplitTwice(t *testing.T) {
 	t.Parallel()
 	f := apart(t, nil)

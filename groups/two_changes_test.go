@@ -22,10 +22,10 @@ func nestedBelow(n *Node, above string, not ...*shardLog) string {
 	}
 }
 
-// TestTwoChangesOnTheWay: a client asks for a lock in h:/a/b, a namespace of its own, and it is not at its log yet. The policy of
-// h:/a/b is deleted, and the client, whose node knows, asks for another lock in h:/a, which is not at its log either. Then a policy changes that has
-// nothing to do with any of it, and the client gives the first lock back: the release is carried out behind the acquire, as it is
-// without the last change.
+// TestTwoChangesOnTheWay: a client asks for a lock in h:/a/b, a namespace of its own, and it is not at its log yet. The
+// policy of h:/a/b is deleted, and the client, whose node knows, asks for another lock in h:/a, which is not at its log
+// either. Then a policy changes that has nothing to do with any of it, and the client gives the first lock back: the
+// release is carried out behind the acquire, as it is without the last change.
 func TestTwoChangesOnTheWay(t *testing.T) {
 	t.Parallel()
 	for _, unrelated := range []bool{false, true} {

@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestLeaderDoesNotKnow: a wait goes through a node that forwards, and the leader answers that nobody knows what became of it. Its
-// client, which may go on that, is not to be granted the lock: a wait that was told its place ends; one that was not has a grace,
-// which is over when its connection ends.
+// TestLeaderDoesNotKnow: a wait goes through a node that forwards, and the leader answers that nobody knows what became
+// of it. Its client, which may go on that, is not to be granted the lock: a wait that was told its place ends; one that
+// was not has a grace, which is over when its connection ends.
 func TestLeaderDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"

@@ -59,7 +59,7 @@ func TestAHomeThatIsSlow(t *testing.T) {
 				for i := range 120 {
 					pass(time.Second)
 					if err := l.Err(); err != nil {
-						t.Fatalf("%d s later, and after %d renewals that its leader took (the other node was asked %d times): %v", i+1, renewed, tried, err)
+						t.Fatalf("%d s later, after %d renewals that its leader took, and %d questions to the other: %v", i+1, renewed, tried, err)
 					}
 				}
 				must(t, l.Unlock())
@@ -68,8 +68,9 @@ func TestAHomeThatIsSlow(t *testing.T) {
 	}
 }
 
-// TestAHomeThatTakesNothing: the node of the home lane answers pings, and refuses everything else after request_timeout_ms. What is
-// in no namespace goes by it. Pings say nothing of that: it is left for the other node when it has refused twice.
+// TestAHomeThatTakesNothing: the node of the home lane answers pings, and refuses everything else after
+// request_timeout_ms. What is in no namespace goes by it. Pings say nothing of that: it is left for the other node when
+// it has refused twice.
 func TestAHomeThatTakesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 2, 1, 1, 1, 1)

@@ -6,7 +6,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestPages: fewer entries are asked for when an answer is refused, at once the first times; and more again when some were told.
+// TestPages: fewer entries are asked for when an answer is refused, at once the first times; and more again when some
+// were told.
 func TestPages(t *testing.T) {
 	var p pages
 	entries := uint32(0)

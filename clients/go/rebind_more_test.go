@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTwoBindsAtOnce: of two Binds of an owner at once nobody knows which the server carries out last. Until a later one is answered
-// the lower grace counts, though both are.
+// TestTwoBindsAtOnce: of two Binds of an owner at once nobody knows which the server carries out last. Until a later
+// one is answered the lower grace counts, though both are.
 func TestTwoBindsAtOnce(t *testing.T) {
 	const short = 200 * time.Millisecond
 	bubble(t, func(t *testing.T) {
@@ -42,8 +42,8 @@ func TestTwoBindsAtOnce(t *testing.T) {
 	})
 }
 
-// TestABindOfUnknownOutcomeIsKnownLater: nobody knows what became of a second Bind. On the next connection the owner is bound as
-// before, and once that is answered, and a third Bind, its grace is that one's.
+// TestABindOfUnknownOutcomeIsKnownLater: nobody knows what became of a second Bind. On the next connection the owner is
+// bound as before, and once that is answered, and a third Bind, its grace is that one's.
 func TestABindOfUnknownOutcomeIsKnownLater(t *testing.T) {
 	const short = 200 * time.Millisecond
 	bubble(t, func(t *testing.T) {

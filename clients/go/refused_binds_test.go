@@ -37,7 +37,7 @@ func TestRefusedBindsAreForgotten(t *testing.T) {
 		n := len(c.binds.owned)
 		c.binds.mu.Unlock()
 		if least := c.binds.least(c.opt.grace); n > 0 || least < c.opt.grace {
-			t.Errorf("nobody is bound, and everything is answered: the client keeps %d owners, and gives leases a grace of %v instead of %v", n, least, c.opt.grace)
+			t.Errorf("nobody is bound: the client keeps %d owners, and gives leases a grace of %v instead of %v", n, least, c.opt.grace)
 		}
 	})
 }

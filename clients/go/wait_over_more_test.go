@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAWaitIsOverTooEarly: the server says that a wait's time is over, and its caller waits on, without a limit or for an hour more,
-// as when a server's clock is ahead. It is asked for anew: under its old id the answer would be the same.
+// TestAWaitIsOverTooEarly: the server says that a wait's time is over, and its caller waits on, without a limit or for
+// an hour more, as when a server's clock is ahead. It is asked for anew: under its old id the answer would be the same.
 func TestAWaitIsOverTooEarly(t *testing.T) {
 	for name, limit := range map[string]time.Duration{"no limit": 0, "an hour": time.Hour} {
 		t.Run(name, func(t *testing.T) {
