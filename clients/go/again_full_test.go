@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,11 +18,14 @@ func TestARepeatedWaitOverTheLimit(t *testing.T) {
 		limits := testLimits
 		limits.Waiting = 2 // 16 384 of a real one
 		f := newFake(t)
+		var mu sync.Mutex // of what follows: requests come until the end
 		released, renewed := time.Time{}, 0
 		settled := uint64(0)
 		var waits []*asked
 		serve := func(p *peer) {
 			p.serve(func(a *asked) *wire.Result {
+				mu.Lock()
+				defer mu.Unlock()
 				settled = max(settled, a.req.Settled)
 				switch {
 				case a.req.Op == wire.OpAcquire && a.req.Flags&wire.FlagWait != 0:
@@ -59,29 +63,37 @@ func TestARepeatedWaitOverTheLimit(t *testing.T) {
 			go func() { _, _ = c.Lock(ctx, "a:/n/p") }()
 			pass(time.Millisecond)
 		}
-		if len(waits) != 2 {
-			t.Fatalf("%d waits came", len(waits))
+		came := func() []*asked { mu.Lock(); defer mu.Unlock(); return waits }
+		if n := len(came()); n != 2 {
+			t.Fatalf("%d waits came", n)
 		}
-		p.reply(waits[0].id, wire.OpAcquire, &wire.Result{Code: wire.DeadlineExceeded, Message: "the outcome is not known"})
+		first := came()[0].id
+		p.reply(first, wire.OpAcquire, &wire.Result{Code: wire.DeadlineExceeded, Message: "the outcome is not known"})
 		pass(100 * time.Millisecond)
-		if len(waits) != 3 {
-			t.Fatalf("%d waits came", len(waits))
+		if n := len(came()); n != 3 {
+			t.Fatalf("%d waits came", n)
 		}
 		for range 2 * settledEvery {
 			must(t, c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: "a:/n/q"}}, false, ""))
 		}
-		if settled > waits[0].id {
-			t.Errorf("the server may forget all below %d, and %d is to be asked again", settled, waits[0].id)
+		mu.Lock()
+		if settled > first {
+			t.Errorf("the server may forget all below %d, and %d is to be asked again", settled, first)
 		}
+		mu.Unlock()
 		pass(45 * time.Second) // of a TTL of 30 s
 		if err := l.Err(); err != nil {
+			mu.Lock()
 			t.Errorf("after 45 s, and %d renewals: %v; connections: %d", renewed, err, len(conns)+1)
+			mu.Unlock()
 		}
 		err = l.Unlock()
 		pass(time.Minute)
+		mu.Lock()
 		if err != nil || released.IsZero() {
 			t.Errorf("Unlock: %v; a release came: %v", err, !released.IsZero())
 		}
+		mu.Unlock()
 		leave()
 		pass(time.Minute)
 		must(t, c.Close())
