@@ -16,7 +16,7 @@ import (
 func TestARepeatedWaitOverTheLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limits := testLimits
-		limits.Waiting = 2 // 16 384 of a real one
+		limits.Waiting, limits.Answers = 2, 1024 // 16 384 waits of a real one
 		f := newFake(t)
 		var mu sync.Mutex // of what follows: requests come until the end
 		released, renewed := time.Time{}, 0
