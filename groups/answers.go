@@ -34,7 +34,7 @@ func (n *Node) takeAnswers(c peerConn, from *entryReader) {
 			p.queued(&res, &to)
 			l.stays(number, p)
 		default:
-			if p.waits && res.Code == wire.DeadlineExceeded && res.Cause != wire.CauseWaitOver {
+			if p.waits && leavesOpen(p, &res) {
 				n.endUnheard(p)
 			}
 			n.deliver(p, &res, &to)
@@ -44,9 +44,21 @@ func (n *Node) takeAnswers(c peerConn, from *entryReader) {
 	to.flush()
 }
 
-// endUnheard ends the wait of a part of which nobody knows what became, as its client may have gone: it is not to be granted to
-// nobody. That it has a grace is noted while the call is open: when its connection ends before, the call is found, and after
-// that this.
+// leavesOpen says that an answer leaves it open whether a wait has a place: one that is refused without a look, as when
+// the leader has too much under way, may have the one that it got when it was asked before.
+func leavesOpen(p *part, res *wire.Result) bool {
+	switch res.Code {
+	case wire.DeadlineExceeded:
+		return res.Cause != wire.CauseWaitOver
+	case wire.Unavailable, wire.ResourceExhausted:
+		return p.askedBefore()
+	}
+	return false
+}
+
+// endUnheard ends the wait of a part of which nobody knows what became, as its client may have gone: it is not to be
+// granted to nobody. That it has a grace is noted while the call is open: when its connection ends before, the call is
+// found, and after that this.
 func (n *Node) endUnheard(p *part) {
 	if n.waits.get(p.caller()) != p { // its client asked again
 		return

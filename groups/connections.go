@@ -162,6 +162,9 @@ func (c *cluster) opened(conn *mesh.Conn) {
 		defer c.mu.Unlock()
 		c.accepted[conn] = struct{}{}
 		c.heard[conn.Peer().Host] = reach{open: true, since: c.n.clock.Mono()}
+		if r := c.reach[conn.Peer().Host]; r.dead { // it lives again
+			c.reach[conn.Peer().Host] = reach{since: c.n.clock.Mono()}
+		}
 		return
 	}
 	c.mu.Lock()

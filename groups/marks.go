@@ -19,10 +19,12 @@ import (
 // too late changes nothing that what came after it in the session's order has settled: an acquire takes nothing that a
 // later release gave back, and a release does not give back what a later acquire took. Ids say what is later.
 //
-// What is not counted: a release that names a token or a request says itself what it gives back; what has a key is known by
-// that; a wait that is granted later is in no order with what was asked meanwhile; and what is about more than maxMarks paths.
+// What is not counted: a release that names a token or a request says itself what it gives back; what has a key is
+// known by that; a wait that is granted later is in no order with what was asked meanwhile; and what is about more than
+// maxMarks paths.
 
-// marks is the paths that an answer is about, each as a name: that it was taken, or given back. There are none if they are many.
+// marks is the paths that an answer is about, each as a name: that it was taken, or given back. There are none if they
+// are many.
 type marks struct {
 	one  uint64                // 0: none
 	more *[maxMarks - 1]uint64 // the others, 0 for no further one; nil for none
@@ -163,7 +165,7 @@ func (s *session) late(id uint64, req *wire.Request) bool {
 func (a *answered) done() bool { return a.code == wire.OK && a.status == wire.StatusOK }
 
 // history is the highest ids of answers by which a release's paths were taken, and given back, in their order; 0 for none.
-func (s *session) history(req *wire.Request, are func(*answered) bool) (took, gave []uint64) {
+func (s *session) history(req *wire.Request, are func(a *answered, name uint64) bool) (took, gave []uint64) {
 	n := len(req.Releases)
 	looked := make([]uint64, 2*n)
 	for i, r := range req.Releases {
@@ -173,21 +175,23 @@ func (s *session) history(req *wire.Request, are func(*answered) bool) (took, ga
 	return last[:n], last[n:]
 }
 
-// lasts is the highest ids of answers about each of some names, in their order; 0 for none.
-func (s *session) lasts(looked []uint64, are func(*answered) bool) []uint64 {
+// lasts is the highest ids of answers about each of some names, of those that are what is looked for; in their order, 0
+// for none.
+func (s *session) lasts(looked []uint64, are func(a *answered, name uint64) bool) []uint64 {
 	last := make([]uint64, len(looked))
 	at := make(map[uint64]int, len(looked))
 	for i, name := range looked {
 		at[name] = i
 	}
 	s.each(func(a *answered) {
-		if a.done() && are(a) {
-			a.marks.each(func(name uint64) {
-				if i, ok := at[name]; ok {
-					last[i] = max(last[i], a.id)
-				}
-			})
+		if !a.done() {
+			return
 		}
+		a.marks.each(func(name uint64) {
+			if i, ok := at[name]; ok && are(a, name) {
+				last[i] = max(last[i], a.id)
+			}
+		})
 	})
 	for i, name := range looked { // some may stand there twice
 		last[i] = last[at[name]]
@@ -203,7 +207,8 @@ func (s *session) any(id uint64, op wire.Op) (found bool) {
 	return found
 }
 
-// gaveBack says that something was carried out that the session asked later, and which gives back what an acquire would take.
+// gaveBack says that something was carried out that the session asked later, and which gives back what an acquire would
+// take.
 func (s *session) gaveBack(id uint64, req *wire.Request) bool {
 	if !s.late(id, req) || !s.any(id, 0) {
 		return false
@@ -214,7 +219,7 @@ func (s *session) gaveBack(id uint64, req *wire.Request) bool {
 			gives = append(gives, markOf(markGave, req.Owner, l.Path, l.Mode))
 		}
 	}
-	return slices.Max(append(s.lasts(gives, func(a *answered) bool { return a.id > id }), 0)) > 0
+	return slices.Max(append(s.lasts(gives, func(a *answered, _ uint64) bool { return a.id > id }), 0)) > 0
 }
 
 // tookAnew takes what the session took later, and has not given back since, out of what a request gives back.
@@ -222,30 +227,46 @@ func (s *session) tookAnew(id uint64, req *wire.Request) {
 	if len(req.Releases) == 0 || !s.late(id, req) || !s.any(id, wire.OpAcquire) {
 		return
 	}
-	took, gave := s.history(req, func(a *answered) bool { return a.id > id })
+	back := s.takenBack(req)
+	took, gave := s.history(req, func(a *answered, name uint64) bool { return a.id > id && !back(a, name) })
 	var left []wire.ReleaseRequest
 	for i, r := range req.Releases {
-		if took[i] <= gave[i] || s.tookBackOf(took[i], markOf(markBack, req.Owner, r.Path, r.Mode)) {
+		if took[i] <= gave[i] {
 			left = append(left, r)
 		}
 	}
 	req.Releases = left
 }
 
-// tookBackOf says that an acquire was taken back, as far as a path is concerned.
-func (s *session) tookBackOf(acquire, name uint64) (back bool) {
+// takenBack finds the releases that name an acquire. What it returns says that such a one gave back what an acquire
+// took, which has a name among what req gives back.
+func (s *session) takenBack(req *wire.Request) func(acquire *answered, took uint64) bool {
+	type part struct{ acquire, name uint64 } // name 0: all of it, as more was given back than is told apart
+	parts := make(map[part]bool)
 	s.each(func(a *answered) {
-		if a.op == wire.OpRelease && a.done() && uint64(a.token) == acquire {
-			a.marks.each(func(of uint64) { back = back || of == name })
-			back = back || a.marks.one == 0 // of more than are told apart
+		if a.op != wire.OpRelease || a.token == 0 || !a.done() {
+			return
+		}
+		a.marks.each(func(name uint64) { parts[part{uint64(a.token), name}] = true })
+		if a.marks.one == 0 {
+			parts[part{uint64(a.token), 0}] = true
 		}
 	})
-	return back
+	if len(parts) == 0 {
+		return func(*answered, uint64) bool { return false }
+	}
+	gave := make(map[uint64]uint64)
+	for _, r := range req.Releases {
+		gave[markOf(markTook, req.Owner, r.Path, r.Mode)] = markOf(markBack, req.Owner, r.Path, r.Mode)
+	}
+	return func(acquire *answered, took uint64) bool {
+		return parts[part{acquire.id, gave[took]}] || parts[part{acquire.id, 0}]
+	}
 }
 
-// owes says that something of a release that was carried out in parts is left to be done, and takes all else out of it: what no
-// part in this log was about, and the session took in it before. As when a part was carried out, the acquire before it was not, and all
-// its paths are in the namespace of that part when both are asked again.
+// owes says that something of a release that was carried out in parts is left to be done, and takes all else out of it:
+// what no part in this log was about, and the session took in it before. As when a part was carried out, the acquire
+// before it was not, and all its paths are in the namespace of that part when both are asked again.
 func (s *session) owes(id uint64, req *wire.Request) bool {
 	if req.Op != wire.OpRelease || !inOrder(req) {
 		return false
@@ -255,7 +276,7 @@ func (s *session) owes(id uint64, req *wire.Request) bool {
 	if all {
 		return false
 	}
-	took, gave := s.history(req, func(a *answered) bool { return a.id == id || a.id < id && a.op == wire.OpAcquire })
+	took, gave := s.history(req, func(a *answered, _ uint64) bool { return a.id == id || a.id < id && a.op == wire.OpAcquire })
 	var left []wire.ReleaseRequest
 	for i, r := range req.Releases {
 		if took[i] > gave[i] {

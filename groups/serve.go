@@ -202,7 +202,9 @@ func (n *Node) Cancel(s *wire.Session, id uint64) {
 	var w wait
 	var ok bool
 	if len(held) == 0 {
-		w, ok = n.waits.end(engine.Caller{Session: engine.Session(s.ID), ID: id})
+		if w, ok = n.waits.end(engine.Caller{Session: engine.Session(s.ID), ID: id}); !ok {
+			w, ok = n.waits.givenUp(s, id)
+		}
 	}
 	ln.mu.Unlock()
 	for _, p := range held {

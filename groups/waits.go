@@ -20,7 +20,8 @@ type openWaits struct {
 	calls map[engine.Session]map[uint64]openWait // by request id
 	asked uint64                                 // how many were added
 
-	// Waits that have a grace to be asked again, as their clients were told that nobody knows: they end with their connections.
+	// Waits that have a grace to be asked again, as their clients were told that nobody knows: they end with their
+	// connections.
 	graced map[engine.Session][]gracedWait
 	swept  time.Duration // when those were let go of last whose grace is over
 }
@@ -57,6 +58,19 @@ func (w *openWaits) gives(of wait, now time.Duration) {
 
 // left takes those of a connection that ended out, to be ended without that grace.
 func (w *openWaits) left(s *wire.Session) (ended []wait) {
+	return w.notGraced(s, func(of *wait) bool { return of.session.Epoch == s.Epoch })
+}
+
+// givenUp takes the one of a request out that is cancelled, to be ended likewise.
+func (w *openWaits) givenUp(s *wire.Session, id uint64) (over wait, ok bool) {
+	for _, over = range w.notGraced(s, func(of *wait) bool { return of.id == id }) {
+		over.grace, over.cancel, ok = 0, true, true // once, if its client was told several times
+	}
+	return over, ok
+}
+
+// notGraced takes those of a session out that are.
+func (w *openWaits) notGraced(s *wire.Session, are func(*wait) bool) (out []wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id := engine.Session(s.ID)
@@ -64,20 +78,20 @@ func (w *openWaits) left(s *wire.Session) (ended []wait) {
 		return nil
 	}
 	all := slices.DeleteFunc(w.graced[id], func(g gracedWait) bool {
-		of := g.session.Epoch == s.Epoch
-		if of {
-			ended = append(ended, g.wait)
+		yes := are(&g.wait)
+		if yes {
+			out = append(out, g.wait)
 		}
-		return of
+		return yes
 	})
 	if w.graced[id] = all; len(all) == 0 {
 		delete(w.graced, id)
 	}
-	return ended
+	return out
 }
 
-// opens notes that p's call has its place in the queue of a namespace, and tells it, while nobody else may answer it. It answers
-// false when another one has taken its place here, and with what it is to be answered then.
+// opens notes that p's call has its place in the queue of a namespace, and tells it, while nobody else may answer it.
+// It answers false when another one has taken its place here, and with what it is to be answered then.
 func (w *openWaits) opens(p *part, res *wire.Result, to *repliers) (instead *wire.Result, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 type binds struct {
 	mu    sync.Mutex
 	owned map[string]*bound
+	on    uint64 // the number of the connection that they were bound on last
 }
 
 // bound is an owner that is bound, or may be: nobody knows what became of a request
@@ -22,6 +23,7 @@ type binds struct {
 type bound struct {
 	req   *wire.Request // that binds it on the next connection, nil: none
 	sure  *wire.Request // that was answered last, likewise
+	fell  bool          // req is sure, as what was asked for since has failed
 	grace time.Duration // the lowest that its leases may be given on this one
 
 	under   int      // how many Bind and Unbind are under way
@@ -49,6 +51,7 @@ func (b *binds) begin(c *Client, owner string, req *wire.Request) *bound {
 		o.grace = min(o.grace, graceOf(req))
 	}
 	o.crossed = o.under > 0 || o.again != nil
+	o.fell = false
 	o.under++
 	return o
 }
@@ -62,11 +65,28 @@ func (b *binds) end(c *Client, owner string, o *bound, req *wire.Request, err er
 	o.under--
 	switch {
 	case err == nil:
-		o.sure = req
+		if o.sure = req; o.fell {
+			o.req = req
+		}
 	case req != nil && o.req == req: // and nobody else has changed it since
-		o.req = o.sure
+		o.req, o.fell = o.sure, true
 	}
 	b.answered(c, owner, o, err)
+}
+
+// lingers counts a Bind as under way until what it returns is called as well: one that may shorten leases is asked
+// again on the next connection also when its caller has gone, and binds the owner there. An error says that it has.
+func (b *binds) lingers(c *Client, owner string, o *bound) (ended func(error)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o.under++
+	return func(err error) {
+		defer c.router.bind()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		o.under--
+		b.answered(c, owner, o, err)
+	}
 }
 
 // answered notes what became of a Bind or Unbind, and what is known of the owner now. Called under the lock.
@@ -120,7 +140,11 @@ func graceOf(req *wire.Request) time.Duration {
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
 	o := c.binds.begin(c, owner, req)
-	a, err := c.shortly(ctx, &shortening{k: &c.keeper, owner: owner, ttl: ttl, grace: graceOf(req)}, req)
+	s := &shortening{k: &c.keeper, owner: owner, ttl: ttl, grace: graceOf(req)}
+	if ttl > 0 {
+		s.ended = c.binds.lingers(c, owner, o)
+	}
+	a, err := c.shortly(ctx, s, req)
 	c.binds.end(c, owner, o, req, err)
 	if err != nil {
 		return false, err
@@ -170,22 +194,29 @@ func (b *binds) least(otherwise time.Duration) time.Duration {
 func (b *binds) resume(c *Client, on uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.on = on
 	for owner, o := range b.owned {
-		req := o.req
 		o.again, o.unknown = nil, false
 		if o.under == 0 { // what was under way is asked again, or never was
 			o.crossed = false
 			b.know(c, owner, o)
 		}
-		if req == nil {
+		if o.req == nil {
 			continue
 		}
-		r := &rebound{c: c, req: req, on: on}
-		o.again, o.crossed = r, o.under > 0
-		r.ask(&wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: req.GraceMillis})
-		if req.TTLMillis > 0 {
-			r.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: req.TTLMillis, Flags: wire.FlagExtend})
-		}
+		o.crossed = o.under > 0
+		c.rebind(owner, o, on)
+	}
+}
+
+// rebind binds an owner on a connection as it is to be bound. Called under the lock of binds.
+func (c *Client) rebind(owner string, o *bound, on uint64) {
+	req := o.req
+	r := &rebound{c: c, req: req, on: on}
+	o.again = r
+	r.ask(&wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: req.GraceMillis})
+	if req.TTLMillis > 0 {
+		r.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: req.TTLMillis, Flags: wire.FlagExtend})
 	}
 }
 
@@ -194,7 +225,8 @@ type rebound struct {
 	c     *Client
 	req   *wire.Request // that of Bind
 	on    uint64
-	tries int // that failed; of the reader
+	tries int  // that failed; of the reader
+	over  bool // another one was asked for in its place; under the lock of binds
 }
 
 // ask asks for a part of it.
@@ -218,7 +250,7 @@ func (r *rebound) land(c *call, answer *reply) {
 	if err == nil {
 		if part.Op == wire.OpBind {
 			b.mu.Lock()
-			r.over(part.Owner, nil)
+			r.ended(part.Owner, nil)
 			b.mu.Unlock()
 		}
 		return
@@ -231,16 +263,21 @@ func (r *rebound) land(c *call, answer *reply) {
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if o := b.owned[part.Owner]; o != nil && o.req == r.req {
+		switch o := b.owned[part.Owner]; {
+		case r.over || r.on != b.on:
+		case o != nil && o.req == r.req:
 			r.ask(&part)
-		} else if part.Op == wire.OpBind {
-			r.over(part.Owner, err)
+		case o != nil && o.req != nil && (o.again == r || o.again == nil): // as what it asks for has failed
+			r.over = true
+			r.c.rebind(part.Owner, o, r.on)
+		case part.Op == wire.OpBind:
+			r.ended(part.Owner, err)
 		}
 	})
 }
 
-// over notes that the owner is bound again, or is not any more. Called under the lock of binds.
-func (r *rebound) over(owner string, err error) {
+// ended notes that the owner is bound again, or is not any more. Called under the lock of binds.
+func (r *rebound) ended(owner string, err error) {
 	b := &r.c.binds
 	if o := b.owned[owner]; o != nil && o.again == r {
 		o.again = nil

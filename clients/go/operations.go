@@ -28,10 +28,10 @@ func (c *Client) shortly(ctx context.Context, s *shortening, req *wire.Request) 
 		return w.ask(ctx, req)
 	}
 	w.insists = s.ttl > 0
-	w.urgent, w.gate = s.begin(), &gate{then: func() { go s.end() }}
+	w.urgent, w.gate = s.begin(), &gate{then: func() { go s.end(ErrOutcomeUnknown) }}
 	a, left, err := w.tryAll(ctx, req)
 	if !left {
-		s.end()
+		s.end(nil)
 	}
 	return a, err
 }

@@ -34,11 +34,16 @@ func (c *Client) undoing(one *call, req *wire.Request) *giveBack {
 // orphaned takes a call back whose caller has gone. What it took is released.
 func (c *Client) orphaned(one *call, ans *answer, err error) {
 	one.forgoes()
-	if one.undo && (err == nil && ans.result.Status == wire.StatusOK || one.unknown(err)) { // granted, or nobody knows
+	if one.undo && (err == nil && ans.held() || one.unknown(err)) {
 		c.give(c.undoing(one, one.request()), one.gate).leave()
 		return
 	}
 	one.gate.leave()
+}
+
+// held says that an acquire was granted all of its paths, and holds at least some of them.
+func (a *answer) held() bool {
+	return a.result.Status == wire.StatusOK || a.result.Status == wire.StatusLost
 }
 
 // unknown says that an error leaves it open whether an acquire took what it names: of one
@@ -54,8 +59,8 @@ func (c *call) unknown(err error) bool {
 	return c.refusedAgain(err)
 }
 
-// refusedAgain says that an error is what a node says of its own to a repeat of what may have been carried out: it says nothing
-// about the first time.
+// refusedAgain says that an error is what a node says of its own to a repeat of what may have been carried out: it says
+// nothing about the first time.
 func (c *call) refusedAgain(err error) bool {
 	switch codeOf(err) {
 	case wire.Unavailable, wire.ResourceExhausted, wire.InvalidArgument, wire.FailedPrecondition, wire.PermissionDenied:

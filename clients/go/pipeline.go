@@ -81,7 +81,7 @@ type shortened struct {
 
 // land implements receiver.
 func (s *shortened) land(c *call, r *reply) {
-	s.end()
+	s.end(nil)
 	s.then.land(c, r)
 }
 
@@ -95,7 +95,7 @@ func (c *call) begin() {
 // drop takes a call back that was not sent.
 func (c *call) drop() {
 	if s, ok := c.to.(*shortened); ok {
-		s.end()
+		s.end(nil)
 	}
 	c.free()
 }

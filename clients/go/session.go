@@ -266,6 +266,11 @@ func (s *session) pump() (mine bool) {
 			s.send(cn, &s.mu.again, c)
 		case c.waits: // those aside took its place meanwhile
 			s.mu.again.remove(c)
+			if c.forsaken { // there may be no room for it for as long as they wait: what it took is given back
+				s.heardOf(c)
+				go s.c.fail([]*call{c}, ErrOutcomeUnknown) // not here, under the lock
+				break
+			}
 			s.mu.anew.push(c)
 		default:
 			return s.claim()

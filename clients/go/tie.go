@@ -146,7 +146,8 @@ func (k *keeper) stray(le *lease, confirmed *tie) (ties []*tie) {
 	return ties
 }
 
-// tied says of which lanes leases hang on a connection, or there are locks that are given back by the request which took them.
+// tied says of which lanes leases hang on a connection, or there are locks that are given back by the request which
+// took them.
 func (k *keeper) tied() map[*session]bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,6 +187,7 @@ type shortening struct {
 	owner string
 	ttl   time.Duration // 0: it leaves that
 	grace time.Duration // of the home lane's connection, for which a Bind ties them; 0: it ties none
+	ended func(error)   // called at its end, nil: nothing; with an error when its caller has gone before
 }
 
 // shortens answers what a request shortens, nil for nothing.
@@ -211,9 +213,13 @@ func (s *shortening) begin() (kept bool) {
 	return s.k.curb(s.owner, s.ttl, s.grace)
 }
 
-// end is called when there is an answer: what is answered by now may have come before it.
-func (s *shortening) end() {
+// end is called when there is an answer: what is answered by now may have come before it. An error says that nobody
+// looks at it.
+func (s *shortening) end(err error) {
 	s.k.curb(s.owner, s.ttl, s.grace)
+	if s.ended != nil {
+		s.ended(err)
+	}
 	if s.ttl <= 0 {
 		return
 	}

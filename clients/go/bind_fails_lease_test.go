@@ -1,0 +1,59 @@
+package pathlockd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestABoundOwnerKeepsItsLease: TestABindBesideOneThatFails at a server. The owner's lease has an hour; its connection
+// breaks and the client connects again at once.
+func TestABoundOwnerKeepsItsLease(t *testing.T) {
+	const grace = 4 * time.Second // the machine may be slow to connect again
+	for name, beside := range map[string]bool{"one Bind": false, "another one fails": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := within(t, patience)
+			line := new(lossyLine)
+			addr := server(t)
+			c, other := dial(t, addr, WithDialer(line.dial)), dial(t, addr)
+			p := path(t, "/a/p")
+			res, err := c.Acquire(ctx, &wire.Request{Owner: "me", TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: p}}})
+			if must(t, err); res.Status != wire.StatusOK {
+				t.Fatal(res.Status)
+			}
+			line.held.Lock()
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := c.Bind(ctx, "me", grace, time.Hour)
+				first <- err
+			}()
+			time.Sleep(50 * time.Millisecond)
+			if beside {
+				short, leave := context.WithTimeout(ctx, 100*time.Millisecond)
+				defer leave()
+				go func() {
+					_, err := c.Bind(short, "me", grace, time.Hour)
+					second <- err
+				}()
+				if err := <-second; !errors.Is(err, ErrOutcomeUnknown) {
+					t.Fatal(err)
+				}
+			}
+			line.held.Unlock()
+			must(t, <-first)
+			time.Sleep(100 * time.Millisecond)
+			line.held.Lock()
+			line.cut()
+			line.held.Unlock()
+			must(t, c.Ping(ctx))
+			time.Sleep(grace + grace/2)
+			if o := ownerOf(t, other, p); o != "me" {
+				t.Errorf("Bind was answered, the client is connected again, and the lock of an hour is %q's", o)
+			}
+		})
+	}
+}
