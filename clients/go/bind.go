@@ -112,16 +112,11 @@ func (b *binds) know(c *Client, owner string, o *bound) {
 	o.grace = min(c.opt.grace, graceOf(o.req))
 }
 
-// any says that an owner is to be bound.
+// any says that an owner is bound, or may be.
 func (b *binds) any() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, o := range b.owned {
-		if o.req != nil {
-			return true
-		}
-	}
-	return false
+	return len(b.owned) > 0
 }
 
 // graceOf is the grace of a Bind: with none a lease would not be sure at all.
@@ -134,7 +129,7 @@ func graceOf(req *wire.Request) time.Duration {
 // too, which may shorten them, and on each further connection extends them to it. It
 // answers whether the owner has a lease now. The locks of Lock and the like need no Bind.
 //
-// While an owner is bound, the client sends everything over one connection. Until it is
+// While an owner is bound, or may be, the client sends everything over one connection. Until it is
 // known what became of a Bind or Unbind, at the latest on the next connection, the lower of
 // the two graces counts. Of several at once for an owner that is known after a later one.
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {

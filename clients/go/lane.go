@@ -101,6 +101,9 @@ func (l *lane) attach(cn *conn) {
 	}
 	c.keeper.nudge()
 	c.router.attached(l)
+	if l == c.home {
+		c.router.bind() // of some it is known now that they are not
+	}
 }
 
 // detach takes note that cn is gone.

@@ -32,6 +32,7 @@ type simServer struct {
 	leaders  []string // by log
 	slow     time.Duration
 	refusing bool // no log takes anything
+	unsure   bool // some requests are answered that nobody knows what became of them
 	notes    []string
 }
 
@@ -45,17 +46,19 @@ type simSession struct {
 
 // simNode is one server.
 type simNode struct {
-	s     *simServer
-	name  string
-	up    bool
-	conns map[*simConn]struct{}
-	on    map[engine.Session]*simConn
+	s      *simServer
+	name   string
+	up     bool
+	limits wire.Limits // of each connection
+	conns  map[*simConn]struct{}
+	on     map[engine.Session]*simConn
 }
 
 const (
-	simLogs   = 4
-	simRepeat = 60_000
-	simSilent = 30 * time.Second // after so long without an acknowledgement a client is given up
+	simLogs    = 4
+	simRepeat  = 60_000
+	simUnheard = 10_000           // ms for which a wait keeps its place of which its client was told that nobody knows
+	simSilent  = 30 * time.Second // after so long without an acknowledgement a client is given up
 )
 
 var simLimits = wire.Limits{
@@ -69,11 +72,24 @@ func newSimServer(rnd *rand.Rand, nodes int) *simServer {
 	}
 	for i := range nodes {
 		s.nodes = append(s.nodes, &simNode{
-			s: s, name: fmt.Sprintf("n%d", i), up: true, conns: make(map[*simConn]struct{}), on: make(map[engine.Session]*simConn),
+			s: s, name: fmt.Sprintf("n%d", i), up: true, limits: s.drawLimits(),
+			conns: make(map[*simConn]struct{}), on: make(map[engine.Session]*simConn),
 		})
 	}
 	s.elect()
 	return s
+}
+
+// drawLimits draws what a node takes of a connection, which configuration says and a restart may change.
+func (s *simServer) drawLimits() wire.Limits {
+	l := simLimits
+	if s.rnd.IntN(3) == 0 {
+		l.Waiting = 1 + s.rnd.Uint64N(2)
+	}
+	if s.rnd.IntN(4) == 0 {
+		l.InFlight = 8
+	}
+	return l
 }
 
 // elect draws who leads what.
@@ -118,6 +134,7 @@ func (s *simServer) told() {
 		s.keep(a.Caller, &a.Result)
 		s.note("%x/%d: its wait ends: %v %v", a.Caller.Session[:2], a.Caller.ID, a.Result.Code, a.Result.Status)
 		if c != nil {
+			delete(c.open, a.Caller.ID)
 			c.say(wire.AppendReply(nil, a.Caller.ID, wire.OpAcquire, &a.Result))
 		}
 	}
@@ -164,7 +181,12 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	defer s.mu.Unlock()
 	at := s.tick()
 	if s.refusing && req.Op != wire.OpCancel {
-		return wire.AppendReply(nil, id, req.Op, &wire.Result{Code: wire.Unavailable, Message: "no leader"})
+		return c.answer(id, req, &wire.Result{Code: wire.Unavailable, Message: "no leader"})
+	}
+	unsure := s.unsure && req.Op != wire.OpCancel && req.Op != wire.OpListLocks && s.rnd.IntN(3) == 0
+	if unsure && s.rnd.IntN(2) == 0 { // and it came to nothing
+		s.note("%x/%d of %s on %s: %v %q: lost", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner)
+		return c.answer(id, req, &outcomeUnheard)
 	}
 	sess := s.use(c, at.Now)
 	if sess == nil {
@@ -178,6 +200,9 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	if cmd.Bound = req.Flags&wire.FlagBind != 0; cmd.Bound {
 		cmd.Grace = int64(c.hello.Grace)
 	}
+	if b, ok := c.boundBy(req.Owner); ok {
+		cmd.Bound, cmd.Grace = true, int64(b)
+	}
 	waits := req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
 	if waits {
 		s.open[cmd.Caller] = c
@@ -188,7 +213,7 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	case req.Op == wire.OpListLocks:
 		alive, locks := s.state.View().List(req.Owner, req.Domains)
 		res = wire.Result{Flag: alive, Done: true, List: &wire.List{Infos: locks}}
-		return wire.AppendReply(nil, id, req.Op, &res)
+		return c.answer(id, req, &res)
 	case req.Op == wire.OpCancel:
 		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller, Epoch: c.epoch}
 		s.state.Apply(at, cancel, &s.out)
@@ -207,12 +232,71 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	}
 	s.note("%x/%d of %s on %s: %v %q %v: %v %v", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner, cmd.NS, res.Code, res.Status)
 	s.told()
-	if waits && res.Code == wire.OK && res.Status == wire.StatusQueued {
+	queued := waits && res.Code == wire.OK && res.Status == wire.StatusQueued
+	if queued && !unsure {
 		return wire.AppendQueued(nil, &wire.Queued{ID: id, Result: res})
 	}
 	delete(s.open, cmd.Caller)
-	s.keep(cmd.Caller, &res)
-	return wire.AppendReply(nil, id, req.Op, &res)
+	if queued { // it keeps its place for a while, as its client may ask for it again
+		s.state.Apply(at, &engine.Command{
+			Req: &wire.Request{Op: wire.OpCancelWait, Target: id, GraceMillis: simUnheard}, Caller: cmd.Caller, Epoch: c.epoch,
+		}, &s.out)
+	} else {
+		s.keep(cmd.Caller, &res)
+	}
+	if unsure {
+		s.note("%x/%d: and nobody hears of that", c.session[:2], id)
+		res = outcomeUnheard
+	}
+	return c.answer(id, req, &res)
+}
+
+// outcomeUnheard is what a node says of what it has not heard of in time.
+var outcomeUnheard = wire.Result{Code: wire.DeadlineExceeded, Message: "the outcome is not known"}
+
+// answer is the reply to a request, and takes note of it. Called under the lock.
+func (c *simConn) answer(id uint64, req *wire.Request, res *wire.Result) []byte {
+	delete(c.open, id)
+	c.bondAnswered(req.Owner, id, res.Code)
+	return wire.AppendReply(nil, id, req.Op, res)
+}
+
+// bond is what a bind or an unbind says of an owner, from when it is asked.
+type simBond struct {
+	id    uint64
+	grace uint64
+	off   bool // it was an unbind
+}
+
+// bind takes note of one. Called under the lock.
+func (c *simConn) bind(id uint64, req *wire.Request) {
+	if slices.ContainsFunc(c.bound[req.Owner], func(b simBond) bool { return b.id == id }) {
+		return
+	}
+	c.bound[req.Owner] = append(c.bound[req.Owner], simBond{id, req.GraceMillis, req.Op == wire.OpUnbind})
+}
+
+// boundBy is the grace of an owner that hangs on the connection.
+func (c *simConn) boundBy(owner string) (grace uint64, ok bool) {
+	all := c.bound[owner]
+	if len(all) == 0 {
+		return 0, false
+	}
+	last := all[len(all)-1]
+	return last.grace, !last.off
+}
+
+// bondAnswered takes note of what became of it: the last that was carried out is kept, and what came later.
+func (c *simConn) bondAnswered(owner string, id uint64, code wire.Code) {
+	all := c.bound[owner]
+	i := slices.IndexFunc(all, func(b simBond) bool { return b.id == id })
+	switch {
+	case i < 0:
+	case code == wire.OK || code == wire.DeadlineExceeded:
+		c.bound[owner] = all[i:]
+	default:
+		c.bound[owner] = slices.Delete(all, i, i+1)
+	}
 }
 
 // namespace is that of a request's paths.
@@ -259,8 +343,12 @@ type simConn struct {
 	hello   *wire.Hello
 	session engine.Session
 	epoch   uint64
+	limits  wire.Limits
 	todo    chan func()
 	waits   map[uint64]bool // acquires that were asked on it to wait, and whether their lease is tied
+
+	open  map[uint64]bool      // what is not answered, and whether it waits; under the server's lock, as
+	bound map[string][]simBond // by owner
 
 	mu     sync.Mutex
 	out    [][]byte
@@ -271,7 +359,8 @@ type simConn struct {
 
 // accept serves a connection until it ends.
 func (n *simNode) accept(nc net.Conn) {
-	c := &simConn{n: n, nc: nc, todo: make(chan func(), 1024), wake: make(chan struct{}, 1), waits: make(map[uint64]bool)}
+	c := &simConn{n: n, nc: nc, todo: make(chan func(), 1024), wake: make(chan struct{}, 1), waits: make(map[uint64]bool),
+		open: make(map[uint64]bool), bound: make(map[string][]simBond)}
 	go c.write()
 	go c.work()
 	c.read()
@@ -394,6 +483,7 @@ func (c *simConn) take(id uint64, req *wire.Request) bool {
 		c.n.s.mu.Unlock()
 		reply(&wire.Result{List: &wire.List{Topology: top}})
 	default:
+		c.counts(id, req)
 		c.todo <- func() {
 			if req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0 {
 				c.waits[id] = req.Flags&wire.FlagBind != 0
@@ -404,6 +494,28 @@ func (c *simConn) take(id uint64, req *wire.Request) bool {
 		}
 	}
 	return true
+}
+
+// counts takes note of a request that is asked, of which there may not be more than the limits say.
+func (c *simConn) counts(id uint64, req *wire.Request) {
+	c.n.s.mu.Lock()
+	defer c.n.s.mu.Unlock()
+	if req.Op == wire.OpBind || req.Op == wire.OpUnbind {
+		c.bind(id, req)
+	}
+	c.open[id] = req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
+	waits, others := 0, 0
+	for _, yes := range c.open {
+		if yes {
+			waits++
+		} else {
+			others++
+		}
+	}
+	if waits > int(c.limits.Waiting) || others > int(c.limits.InFlight) {
+		panic(fmt.Sprintf("%s has %d waits and %d other requests under way, at most %d and %d are taken", c.hello.Client, waits, others,
+			c.limits.Waiting, c.limits.InFlight))
+	}
 }
 
 // topology is what the node says of the cluster. Called under the lock.
@@ -424,7 +536,7 @@ func (c *simConn) enter(id uint64, h *wire.Hello) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	copy(c.session[:], h.Session)
-	c.hello, c.epoch = h, h.Epoch
+	c.hello, c.epoch, c.limits = h, h.Epoch, n.limits
 	if old := n.on[c.session]; old != nil {
 		if old.epoch >= c.epoch {
 			c.hello = nil
@@ -439,7 +551,7 @@ func (c *simConn) enter(id uint64, h *wire.Hello) bool {
 	n.on[c.session], n.conns[c] = c, struct{}{}
 	s.note("%x: connection %d of %s to %s", c.session[:2], c.epoch, h.Client, n.name)
 	c.say(wire.AppendReply(nil, id, wire.OpHello, &wire.Result{List: &wire.List{Welcome: &wire.Welcome{
-		Version: 1, NodeID: n.name, ClusterID: "sim", Session: append([]byte(nil), h.Session...), Epoch: h.Epoch, Limits: simLimits,
+		Version: 1, NodeID: n.name, ClusterID: "sim", Session: append([]byte(nil), h.Session...), Epoch: h.Epoch, Limits: n.limits,
 	}}}))
 	return true
 }
@@ -488,7 +600,7 @@ func (n *simNode) leave(how string) (all []*simConn) {
 func (n *simNode) restart() {
 	n.s.mu.Lock()
 	defer n.s.mu.Unlock()
-	n.up = true
+	n.up, n.limits = true, n.s.drawLimits()
 	n.s.note("%s is back", n.name)
 }
 

@@ -26,6 +26,8 @@ const (
 	// after it.
 	simSpan = 40 * time.Second
 	simCalm = 40 * time.Second
+	// simLeft is how long after its end something may be left of what was given back.
+	simLeft = 40 * time.Second
 )
 
 func TestBeliefInSimulation(t *testing.T) {
@@ -72,6 +74,7 @@ type simRun struct {
 
 	mu      sync.Mutex
 	beliefs map[*belief]struct{}
+	bonds   map[string]*simBound // by owner
 	taken   int
 	actors  sync.WaitGroup
 }
@@ -85,7 +88,7 @@ var (
 
 func simulate(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	r := &simRun{t: t, seed: seed, s: newSimServer(rnd, 1+rnd.IntN(3)), beliefs: make(map[*belief]struct{})}
+	r := &simRun{t: t, seed: seed, s: newSimServer(rnd, 1+rnd.IntN(3)), beliefs: make(map[*belief]struct{}), bonds: make(map[string]*simBound)}
 	ctx, calm := context.WithTimeout(context.Background(), simSpan)
 	defer calm()
 	over, end := context.WithTimeout(context.Background(), simSpan+simCalm)
@@ -115,9 +118,14 @@ func simulate(t *testing.T, seed uint64) {
 	r.actors.Go(func() { r.upheaval(ctx, rand.New(rand.NewPCG(seed, 1))) })
 	r.watch(over)
 	r.actors.Wait()
+	time.Sleep(simLeft)
+	r.nothingLeft("all was given back")
+	r.stillBound()
+	r.nobodyStuck(clients)
 	for _, c := range clients {
 		must(t, c.Close())
 	}
+	r.nothingLeft("the clients are closed")
 	r.s.mu.Lock()
 	nodes := r.s.nodes
 	r.s.mu.Unlock()
@@ -164,11 +172,12 @@ func (r *simRun) upheaval(ctx context.Context, rnd *rand.Rand) {
 			r.s.announce()
 		case 3:
 			r.s.mu.Lock()
-			r.s.refusing, r.s.slow = rnd.IntN(2) == 0, time.Duration(rnd.IntN(300))*time.Millisecond
+			r.s.refusing, r.s.unsure = rnd.IntN(2) == 0, rnd.IntN(2) == 0
+			r.s.slow = time.Duration(rnd.IntN(300)) * time.Millisecond
 			r.s.mu.Unlock()
 			time.Sleep(time.Duration(rnd.Int64N(int64(2 * time.Second))))
 			r.s.mu.Lock()
-			r.s.refusing, r.s.slow = false, 0
+			r.s.refusing, r.s.unsure, r.s.slow = false, false, 0
 			r.s.mu.Unlock()
 		}
 	}
@@ -224,6 +233,8 @@ func (a *actor) run(ctx context.Context) {
 		switch n := a.rnd.IntN(10); {
 		case n < 5 && len(a.held) < 2:
 			a.take(ctx)
+		case n < 6 && a.owner != "" && a.rnd.IntN(3) == 0:
+			a.tie(ctx)
 		case n < 8:
 			time.Sleep(a.draw([]time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[a.rnd.IntN(3)]))
 		case len(a.held) > 0:
@@ -239,8 +250,10 @@ func (a *actor) run(ctx context.Context) {
 func (a *actor) take(ctx context.Context) {
 	path := simPaths[a.rnd.IntN(len(simPaths))]
 	for _, b := range a.held {
-		if strings.HasPrefix(path, b.l.paths[0].Path) || strings.HasPrefix(b.l.paths[0].Path, path) {
-			return
+		for _, p := range b.l.paths {
+			if strings.HasPrefix(path, p.Path) || strings.HasPrefix(p.Path, path) {
+				return
+			}
 		}
 	}
 	opts := []LockOption{TTL(simTTLs[a.rnd.IntN(len(simTTLs))])}
@@ -252,11 +265,15 @@ func (a *actor) take(ctx context.Context) {
 	defer cancel()
 	var l *Lock
 	var err error
-	switch a.rnd.IntN(4) {
+	switch a.rnd.IntN(6) {
 	case 0:
 		l, err = a.c.TryLock(short, path, opts...)
 	case 1:
 		l, err = a.c.RLock(short, path, opts...)
+	case 2:
+		l, err = a.c.LockAll(short, a.several(), opts...)
+	case 3:
+		l, err = a.c.TryLockAll(short, a.several(), opts...)
 	default:
 		l, err = a.c.Lock(short, path, opts...)
 	}
