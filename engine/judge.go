@@ -161,10 +161,18 @@ func (s *State) holdOf(l *lease, w *want) (h *hold, missing wire.Reason) {
 	if h := s.shared(l, w.key, permSuffix); h != nil {
 		return h, 0
 	}
-	if a, _ := s.algorithm(l.ns); a == wire.Semaphore {
-		return nil, wire.ReasonMissingSemaphore
+	return nil, s.missingIn(l.ns, w.mode)
+}
+
+// missingIn is the reason that says that a hold is missing in a namespace.
+func (s *State) missingIn(ns string, mode wire.Mode) wire.Reason {
+	if mode == wire.ModeRead {
+		return wire.ReasonMissingRead
 	}
-	return nil, wire.ReasonMissingWrite
+	if a, _ := s.algorithm(ns); a == wire.Semaphore {
+		return wire.ReasonMissingSemaphore
+	}
+	return wire.ReasonMissingWrite
 }
 
 // shared is the owner's read hold or permit on a path, nil when it has none.

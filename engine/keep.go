@@ -156,7 +156,7 @@ func (s *State) keyed(cmd *Command) wire.Result {
 		res.Fail(s.usedKey(cmd.Req))
 		return res
 	case cmd.Req.Op == wire.OpAcquire && k.status == wire.StatusOK:
-		res := s.recheck(cmd, k.token)
+		res := s.recheck(cmd, k.token, k.by)
 		s.handOn(cmd, s.kept.Edit(s.w, key), &res)
 		return res
 	case cmd.Req.Op == wire.OpAcquire:
@@ -263,7 +263,11 @@ func (s *State) Repeat(c Clock, cmd *Command, first *wire.Result, out *Output) w
 		res = s.renewAgain(cmd)
 	case cmd.Req.Op != wire.OpAcquire:
 	case first.Status == wire.StatusOK:
-		res = s.recheck(cmd, first.Token)
+		by := []uint64{cmd.Caller.mark()}
+		if s.remembers(cmd) { // which another one may have been told since
+			by = append(by, s.kept.Get(s.keptKey(cmd)).by)
+		}
+		res = s.recheck(cmd, first.Token, by...)
 	case first.Status == wire.StatusQueued:
 		res = s.queuedAgain(cmd, first.Token)
 	}
@@ -282,7 +286,7 @@ func (s *State) queuedAgain(cmd *Command, token int64) wire.Result {
 	if res, moved := s.moved(cmd); moved {
 		return res
 	}
-	return s.recheck(cmd, token)
+	return s.recheck(cmd, token) // whoever asked for the place last
 }
 
 // remembers says that an answer is kept for the command's key.
@@ -396,14 +400,23 @@ func (s *State) handOn(cmd *Command, k *kept, res *wire.Result) {
 }
 
 // recheck answers a repeated acquire that was answered OK with token: OK if what
-// it took is still held, else LOST; never a second time.
-func (s *State) recheck(cmd *Command, token int64) wire.Result {
+// it took is still held, else LOST; never a second time. What is held may be what its owner took
+// later, and for less time: so a hold is to be one that one of some requests relies on (Caller.mark), where
+// it says which do; without any, it may be anyone's.
+func (s *State) recheck(cmd *Command, token int64, by ...uint64) wire.Result {
 	l := s.standing(cmd.Req.Owner, cmd.NS)
 	a := asking{owner: cmd.Req.Owner, ns: cmd.NS, l: l, wants: s.parse(cmd.NS, cmd.Req.Locks)}
 	a.alg, _ = s.algorithm(cmd.NS)
 	for i := range a.wants {
 		w := &a.wants[i]
 		if v := s.checkHeld(&a, w); v.status != wire.StatusOK {
+			return v.result()
+		}
+	}
+	for i := range a.wants {
+		w := &a.wants[i]
+		if h, _ := s.holdOf(a.l, w); w.state != wire.StateHeld && !h.of(by) {
+			v := refused(wire.StatusLost, s.missingIn(cmd.NS, w.mode), w)
 			return v.result()
 		}
 	}

@@ -38,6 +38,11 @@ func (r *relied) has(by uint64) bool {
 	return by != 0 && (r.by == by || r.also != nil && slices.Contains(r.also[:], by))
 }
 
+// of says that one of some requests relies on the hold, or that it may: it does not say which do, or they have no names.
+func (r *relied) of(some []uint64) bool {
+	return r.by == 0 || len(some) == 0 || slices.ContainsFunc(some, func(by uint64) bool { return by == 0 || r.has(by) })
+}
+
 // only says that nobody else relies on the hold.
 func (r *relied) only(by uint64) bool { return r.by == by && r.also == nil }
 

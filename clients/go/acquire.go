@@ -206,7 +206,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 	l.took(res, ans)
 	doubtful := ans.resent || c.keeper.curbed(l, ans)
 	now := c.now()
-	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.opt.grace/probes
+	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.binds.grace(l.owner, c.opt.grace)/probes
 	for {
 		if c.keeper.uncross(l) || doubtful {
 			if ans, held, err = c.confirm(ctx, l); !held {
@@ -251,6 +251,7 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 				return nil, false, err
 			}
 		}
+		c.keeper.uncurb(l)
 		w := newWaiter(c)
 		w.urgent = true
 		ans, err := w.ask(ctx, req)

@@ -25,6 +25,7 @@ type bound struct {
 	sure  *wire.Request // that was answered last, likewise
 	fell  bool          // req is sure, as what was asked for since has failed
 	grace time.Duration // the lowest that its leases may be given on this one
+	began time.Duration // when the first was sent that ties it to this one, or to one before (Client.now)
 
 	under   int      // how many Bind and Unbind are under way
 	again   *rebound // that is under way as well; nil: none
@@ -44,7 +45,7 @@ func (b *binds) begin(c *Client, owner string, req *wire.Request) *bound {
 		if b.owned == nil {
 			b.owned = make(map[string]*bound)
 		}
-		o = &bound{grace: c.opt.grace}
+		o = &bound{grace: c.opt.grace, began: c.now()}
 		b.owned[owner] = o
 	}
 	if o.req = req; req != nil {
@@ -144,15 +145,19 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 	if err != nil {
 		return false, err
 	}
+	c.keeper.widen(owner)
 	return a.result.Status == wire.StatusOK, nil
 }
 
 // Unbind ends what Bind began.
 func (c *Client) Unbind(ctx context.Context, owner string) error {
-	c.keeper.curb(owner, 0, c.binds.grace(owner, c.opt.grace)) // for what is asked for already
+	if began, bound := c.binds.since(owner); bound {
+		c.keeper.curb(owner, 0, c.binds.grace(owner, c.opt.grace), began) // for what is asked for already
+	}
 	o := c.binds.begin(c, owner, nil)
 	_, err := newWaiter(c).ask(ctx, &wire.Request{Op: wire.OpUnbind, Owner: owner})
 	c.binds.end(c, owner, o, nil, err)
+	c.keeper.widen(owner)
 	return err
 }
 
@@ -166,11 +171,14 @@ func (b *binds) grace(owner string, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// has says that an owner is bound, or may be.
-func (b *binds) has(owner string) bool {
+// since says whether an owner is bound, or may be, and when the first of what binds it was sent.
+func (b *binds) since(owner string) (began time.Duration, bound bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.owned[owner] != nil
+	if o := b.owned[owner]; o != nil {
+		return o.began, true
+	}
+	return 0, false
 }
 
 // least is the lowest grace that leases have, none of which has more than otherwise.

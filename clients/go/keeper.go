@@ -26,10 +26,11 @@ type keeper struct {
 		asked    map[string][]*Lock         // for which somebody waits, by the owner that the program names
 		shorter  map[string][]time.Duration // TTLs of what shortens an owner's leases and is under way
 		due      leaseHeap
-		asleep   time.Duration // until when run sleeps
-		lanes    []*lane       // that had a connection
-		watching int           // leases that hear of events
-		watches  int           // how many may
+		low      map[*lease]struct{} // of due, those with a lower grace than the client's own
+		asleep   time.Duration       // until when run sleeps
+		lanes    []*lane             // that had a connection
+		watching int                 // leases that hear of events
+		watches  int                 // how many may
 		closed   bool
 	}
 }
@@ -206,17 +207,15 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	l := k.mu.leases[name]
 	now := k.c.now()
 	if l == nil {
-		l = &lease{k: k, name: name, place: -1, watchAt: now + watchAfter, grace: k.c.binds.grace(lk.owner, k.c.opt.grace)}
+		l = &lease{k: k, name: name, place: -1, watchAt: now + watchAfter, grace: unlimited}
 		k.mu.leases[name] = l
+		l.graced(k.c.binds.grace(lk.owner, k.c.opt.grace))
 	}
 	if lk.curbs.later(by) {
-		l.grace = min(l.grace, lk.curbs.grace)
+		l.graced(min(l.grace, lk.curbs.grace))
 	}
 	l.join(lk, by, now)
 	k.fix(l)
-	if l.grace < k.c.opt.grace {
-		k.rouse(0) // signs of life are wanted more often
-	}
 	return nil
 }
 

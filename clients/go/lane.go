@@ -268,7 +268,7 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	every, proved := c.opt.keepAlive, cn.tie.since()
 	heard, keeps := time.Duration(cn.heard.Load()), c.keeper.keeps()
 	if keeps {
-		every = min(every, max(c.binds.least(c.opt.grace), minGrace)/probes)
+		every = min(every, max(c.binds.least(c.keeper.leastGrace()), minGrace)/probes)
 	}
 	switch {
 	case now-proved >= 2*every && cn.pinged > proved && now-cn.pinged >= every && (keeps || now-heard >= every):

@@ -29,6 +29,9 @@ type lease struct {
 	ties    []*tie              // and connections that it may hang on
 	oneTie  [1]*tie             // memory of ties
 	grace   time.Duration       // which it has when one of them is gone
+	wide    time.Duration       // which it has as long as nothing sent since from counts, 0: the same
+	from    time.Duration       // when what gives it the lower one was sent (Client.now)
+	boundTo *tie                // that it hangs on by nothing sent before, nil: none
 	sent    atomic.Pointer[tie] // that its renewal was sent on; nil: none is under way
 	granted time.Duration       // when the last of its locks was taken
 	renewAt time.Duration
@@ -49,15 +52,16 @@ type lease struct {
 	known     int           // and of the last of which a renewal says something since
 	fresh     time.Duration // until when the later ones are sure, 0: there are none
 
-	turns    int           // counts what an answer to an earlier renewal says nothing about
-	asked    int           // turns when the last renewal was asked for
-	asking   bool          // it is under way
-	askedTTL time.Duration // for which time
-	askedOf  int           // looked at that time
-	askedAll int           // joined at that time
-	fails    int
-	lastFail error
-	sub      *Subscription
+	turns      int           // counts what an answer to an earlier renewal says nothing about
+	asked      int           // turns when the last renewal was asked for
+	asking     bool          // it is under way
+	askedTTL   time.Duration // for which time
+	askedGrace time.Duration // with the least that it may get
+	askedOf    int           // looked at that time
+	askedAll   int           // joined at that time
+	fails      int
+	lastFail   error
+	sub        *Subscription
 
 	at    time.Duration // when it needs something: place in the heap
 	place int           // -1: not kept
@@ -81,13 +85,65 @@ func (l *lease) deadline() time.Duration {
 	}
 	for _, t := range l.ties {
 		if !t.excused {
-			at = min(at, t.until(l.grace))
+			at = min(at, l.until(t))
 		}
 	}
 	if t := l.sent.Load(); t != nil && !t.excused {
-		at = min(at, t.until(l.grace))
+		at = min(at, l.until(t))
 	}
 	return at
+}
+
+// until is how long it lasts on a connection: by the lower grace from what was answered on it, or from when what gives
+// it was sent, as that is carried out while the connection is whole, or never.
+func (l *lease) until(t *tie) time.Duration {
+	lower := t.until(l.grace)
+	if l.wide == 0 || t.since() >= l.from {
+		return lower
+	}
+	lower = l.from + l.grace - margin(l.grace)
+	if t == l.boundTo {
+		return lower
+	}
+	return min(lower, t.until(l.wide))
+}
+
+// curb gives it a lower grace, if it is one, by something that was sent at a time, and which may tie it to a connection.
+func (l *lease) curb(grace, sent time.Duration, t *tie) {
+	if grace < l.grace {
+		if l.wide == 0 || !slices.ContainsFunc(l.ties, func(t *tie) bool { return t.since() < l.from }) {
+			l.wide, l.from, l.boundTo = l.grace, sent, nil
+		} // else as if this had come when the one before did
+		l.graced(grace)
+	}
+	l.bindTo(t, sent)
+}
+
+// bindTo takes note that it may hang on one more connection by something that was sent at a time, and is carried out
+// while that is whole, or never.
+func (l *lease) bindTo(t *tie, sent time.Duration) {
+	if !slices.Contains(l.ties, t) {
+		if l.wide == 0 {
+			l.wide, l.from = l.grace, sent
+		}
+		l.from, l.boundTo = min(l.from, sent), t
+	}
+	l.hang(t)
+}
+
+// graced gives it a grace.
+func (l *lease) graced(grace time.Duration) {
+	k := l.k
+	l.grace = grace
+	if grace >= k.c.opt.grace {
+		delete(k.mu.low, l)
+		return
+	}
+	if k.mu.low == nil {
+		k.mu.low = make(map[*lease]struct{})
+	}
+	k.mu.low[l] = struct{}{}
+	k.rouse(0) // signs of life are wanted more often
 }
 
 // hang takes note that the lease may hang on one more connection from now on.
@@ -132,9 +188,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 		l.looked, l.known = 1, 1
 		l.sure, l.renewAt, l.checkAt = lk.sure, l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
 		l.ties = append(l.oneTie[:0], by.tie)
-		for _, t := range l.k.stray(l, by.tie) {
-			l.hang(t)
-		}
+		l.k.stray(l, by.tie)
 	} else {
 		if l.fresh == 0 || lk.sure < l.fresh {
 			l.fresh = lk.sure
@@ -230,6 +284,7 @@ const keepFlags = wire.FlagBind | wire.FlagExtend
 // renew asks for the lease's renewal.
 func (l *lease) renew(todo *chores) {
 	l.asking, l.askedTTL, l.asked, l.askedOf, l.askedAll = true, l.ttl, l.turns, l.looked, l.joined
+	l.askedGrace = l.k.c.binds.grace(l.name.owner, l.k.c.opt.grace)
 	c := newCall(l)
 	req := &wire.Request{
 		Op: wire.OpRenew, Owner: l.name.owner, TTLMillis: millis(l.ttl), Domains: l.domains[:], Flags: keepFlags,
@@ -307,8 +362,12 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		}
 	}
 	l.ties = append(l.oneTie[:0], t)
-	for _, other := range l.k.stray(l, t) {
-		l.hang(other)
+	l.k.stray(l, t)
+	if len(l.ties) == 1 { // it was renewed with that
+		l.wide, l.boundTo = 0, nil
+		if l.grace != l.askedGrace {
+			l.graced(l.askedGrace)
+		}
 	}
 	if !t.live {
 		l.renewAt = now
@@ -359,6 +418,7 @@ func (l *lease) forget(todo *chores) {
 	k := l.k
 	k.mu.due.remove(l)
 	delete(k.mu.leases, l.name)
+	delete(k.mu.low, l)
 	if l.sub != nil {
 		k.mu.watching--
 		todo.leave = append(todo.leave, l.sub)

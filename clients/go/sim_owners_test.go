@@ -46,7 +46,18 @@ func (a *actor) tie(ctx context.Context) {
 		_, err := a.c.Bind(short, a.owner, simGraces[a.rnd.IntN(len(simGraces))], ttl)
 		a.r.bond(a.owner, func(*simBound) { b.sure = b.sure || err == nil && b.unbinds == before })
 	}
+	a.r.inTime(short, "Renew, Bind or Unbind")
 }
+
+// inTime says that what a context bounds has come back with it.
+func (r *simRun) inTime(ctx context.Context, what string) {
+	if at, _ := ctx.Deadline(); time.Since(at) > 10*time.Millisecond {
+		r.wrong("%s came back %v after its context ended", what, time.Since(at))
+	}
+}
+
+// quiet says that no lock is to be lost any more: there has been no trouble for longer than its effects last.
+func (r *simRun) quiet() bool { return time.Since(r.calm) > simCalm/2 }
 
 // bond looks at what is known of an owner.
 func (r *simRun) bond(owner string, f func(*simBound)) *simBound {

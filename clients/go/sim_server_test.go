@@ -230,7 +230,7 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 			res = s.state.Apply(at, cmd, &s.out)
 		}
 	}
-	s.note("%x/%d of %s on %s: %v %q %v: %v %v", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner, cmd.NS, res.Code, res.Status)
+	s.note("%x/%d of %s on %s: %v %q %v%s: %v %v", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner, cmd.NS, about(req), res.Code, res.Status)
 	s.told()
 	queued := waits && res.Code == wire.OK && res.Status == wire.StatusQueued
 	if queued && !unsure {
@@ -613,4 +613,18 @@ func (s *simServer) announce() {
 			c.say(wire.AppendTopology(nil, n.topology()))
 		}
 	}
+}
+
+// about says what a request takes and gives back, and by which request that was taken.
+func about(req *wire.Request) (s string) {
+	for _, l := range req.Locks {
+		s += fmt.Sprintf(" +%s %v", l.Path, l.Mode)
+	}
+	for _, r := range req.Releases {
+		s += fmt.Sprintf(" -%s %v", r.Path, r.Mode)
+	}
+	if req.Target != 0 {
+		s += fmt.Sprintf(" of %d", req.Target)
+	}
+	return s
 }

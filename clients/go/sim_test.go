@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -58,9 +59,11 @@ func simNumber(t *testing.T, name string, otherwise int) int {
 
 // belief is a lock that somebody has, and may believe in.
 type belief struct {
-	who string
-	l   *Lock
-	ctx context.Context
+	who    string
+	l      *Lock
+	ctx    context.Context
+	giving bool // it is being given back; under the lock of the run, as
+	lost   bool // that it is not believed in was seen
 }
 
 // believed says that its holder goes on.
@@ -77,6 +80,7 @@ type simRun struct {
 	bonds   map[string]*simBound // by owner
 	taken   int
 	actors  sync.WaitGroup
+	calm    time.Time // from when on there is no trouble
 }
 
 // simGraces and simTTLs are what is drawn from.
@@ -93,6 +97,7 @@ func simulate(t *testing.T, seed uint64) {
 	defer calm()
 	over, end := context.WithTimeout(context.Background(), simSpan+simCalm)
 	defer end()
+	r.calm = time.Now().Add(simSpan)
 	var clients []*Client
 	for i := range 3 {
 		p := &simProxy{
@@ -190,6 +195,10 @@ func (r *simRun) watch(ctx context.Context) {
 		r.mu.Lock()
 		for b := range r.beliefs {
 			if !b.believed() {
+				if r.quiet() && !b.giving && !b.lost && (r.seed%2 == 1 || !errors.Is(b.l.Err(), ErrExpired)) { // else another one gave it back
+					r.wrong("nothing is wrong for long, and %s has lost %v of %s (TTL %v): %v", b.who, b.l.paths, b.l.owner, b.l.ttl, b.l.Err())
+				}
+				b.lost = true
 				continue
 			}
 			for _, p := range b.l.paths {
@@ -249,12 +258,9 @@ func (a *actor) run(ctx context.Context) {
 // take takes one more lock, on a path that does not touch what it has.
 func (a *actor) take(ctx context.Context) {
 	path := simPaths[a.rnd.IntN(len(simPaths))]
-	for _, b := range a.held {
-		for _, p := range b.l.paths {
-			if strings.HasPrefix(path, p.Path) || strings.HasPrefix(p.Path, path) {
-				return
-			}
-		}
+	several := a.several()
+	if a.touches(path) || a.touches(several[0].Path) || a.touches(several[1].Path) {
+		return
 	}
 	opts := []LockOption{TTL(simTTLs[a.rnd.IntN(len(simTTLs))])}
 	if a.owner != "" {
@@ -271,12 +277,13 @@ func (a *actor) take(ctx context.Context) {
 	case 1:
 		l, err = a.c.RLock(short, path, opts...)
 	case 2:
-		l, err = a.c.LockAll(short, a.several(), opts...)
+		l, err = a.c.LockAll(short, several, opts...)
 	case 3:
-		l, err = a.c.TryLockAll(short, a.several(), opts...)
+		l, err = a.c.TryLockAll(short, several, opts...)
 	default:
 		l, err = a.c.Lock(short, path, opts...)
 	}
+	a.r.inTime(short, "a lock")
 	if err != nil {
 		return
 	}
@@ -288,16 +295,32 @@ func (a *actor) take(ctx context.Context) {
 	a.r.mu.Unlock()
 }
 
+// touches says that a path lies over or under one that the actor has.
+func (a *actor) touches(path string) bool {
+	for _, b := range a.held {
+		for _, p := range b.l.paths {
+			if strings.HasPrefix(path, p.Path) || strings.HasPrefix(p.Path, path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // give gives a lock back.
 func (a *actor) give(i int) {
 	b := a.held[i]
 	a.held = append(a.held[:i], a.held[i+1:]...)
+	a.r.mu.Lock()
+	b.giving = true
+	a.r.mu.Unlock()
 	short, cancel := context.WithTimeout(context.Background(), a.draw(200*time.Millisecond))
 	defer cancel()
 	if a.rnd.IntN(2) == 0 {
 		_ = b.l.Unlock()
 	} else {
 		_ = b.l.UnlockContext(short)
+		a.r.inTime(short, "UnlockContext")
 	}
 	a.r.mu.Lock()
 	delete(a.r.beliefs, b)

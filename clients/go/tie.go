@@ -131,19 +131,20 @@ func (t *tie) holds(le *lease) bool {
 	return unsure && !t.live
 }
 
-// stray lists the connections that a lease may hang on although a later one confirmed
+// stray hangs a lease on the connections that it may hang on although a later one confirmed
 // it: what tied it to them is unanswered, and may be carried out yet. A bound owner's is
 // tied to that of the home lane, whoever takes it.
-func (k *keeper) stray(le *lease, confirmed *tie) (ties []*tie) {
+func (k *keeper) stray(le *lease, confirmed *tie) {
 	for _, l := range k.mu.lanes {
 		if t := l.tie; t != confirmed && t.holds(le) {
-			ties = append(ties, t)
+			le.hang(t)
 		}
 	}
-	if t := k.c.home.tie; t != confirmed && !slices.Contains(ties, t) && k.c.binds.has(le.name.owner) {
-		ties = append(ties, t)
+	t := k.c.home.tie
+	began, bound := k.c.binds.since(le.name.owner)
+	if bound && !slices.Contains(le.ties, t) {
+		le.bindTo(t, began)
 	}
-	return ties
 }
 
 // tied says of which lanes leases hang on a connection, or there are locks that are given back by the request which
@@ -172,6 +173,30 @@ func (k *keeper) keeps() bool {
 	return len(k.mu.due) > 0
 }
 
+// leastGrace is the lowest grace that one has.
+func (k *keeper) leastGrace() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	grace := k.c.opt.grace
+	for le := range k.mu.low {
+		grace = min(grace, le.grace)
+	}
+	return grace
+}
+
+// widen renews an owner's leases that may have a longer grace by now.
+func (k *keeper) widen(owner string) {
+	grace, now := k.c.binds.grace(owner, k.c.opt.grace), k.c.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for le := range k.mu.low {
+		if le.name.owner == owner && le.grace < grace {
+			le.renewAt = now
+			k.fix(le)
+		}
+	}
+}
+
 // forget is called when a lane is over.
 func (k *keeper) forget(l *lane) {
 	k.mu.Lock()
@@ -187,6 +212,7 @@ type shortening struct {
 	owner string
 	ttl   time.Duration // 0: it leaves that
 	grace time.Duration // of the home lane's connection, for which a Bind ties them; 0: it ties none
+	began time.Duration // when it was sent (Client.now)
 	ended func(error)   // called at its end, nil: nothing; with an error when its caller has gone before
 }
 
@@ -210,13 +236,14 @@ func (s *shortening) begin() (kept bool) {
 		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.ttl)
 		s.k.mu.Unlock()
 	}
-	return s.k.curb(s.owner, s.ttl, s.grace)
+	s.began = s.k.c.now()
+	return s.k.curb(s.owner, s.ttl, s.grace, s.began)
 }
 
 // end is called when there is an answer: what is answered by now may have come before it. An error says that nobody
 // looks at it.
 func (s *shortening) end(err error) {
-	s.k.curb(s.owner, s.ttl, s.grace)
+	s.k.curb(s.owner, s.ttl, s.grace, s.began)
 	if s.ended != nil {
 		s.ended(err)
 	}
@@ -242,10 +269,10 @@ func (k *keeper) lasting(owner string, ttl time.Duration) time.Duration {
 	return ttl
 }
 
-// curb lowers what is believed of an owner's leases to a ttl from now on, and to a grace of
-// the home lane's connection too; 0 leaves them; and likewise of those that locks will have which are asked for. It answers
-// whether there are any.
-func (k *keeper) curb(owner string, ttl, grace time.Duration) (kept bool) {
+// curb lowers what is believed of an owner's leases to a ttl from now on, and to a grace of the home lane's connection
+// too, by what was sent at a time; 0 leaves them; and likewise of those that locks will have which are asked for. It
+// answers whether there are any.
+func (k *keeper) curb(owner string, ttl, grace, sent time.Duration) (kept bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.c.now()
@@ -260,9 +287,7 @@ func (k *keeper) curb(owner string, ttl, grace time.Duration) (kept bool) {
 			le.renewAt = min(le.renewAt, now+ttl/renewAt)
 		}
 		if grace > 0 {
-			le.grace = min(le.grace, grace)
-			le.hang(k.c.home.tie)
-			k.rouse(0) // signs of life are wanted more often
+			le.curb(grace, sent, k.c.home.tie)
 		}
 		k.fix(le)
 	}
@@ -291,6 +316,14 @@ func (s *curbs) add(now, ttl, grace time.Duration) {
 	if grace > 0 {
 		s.grace = min(s.grace, grace)
 	}
+}
+
+// uncurb is called before the lease of a lock that is asked for is renewed: what is over by then, that renewal makes
+// good. What is under way shortens it again when it is answered.
+func (k *keeper) uncurb(lk *Lock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lk.curbs = curbs{}
 }
 
 // unlimited is longer than anything lasts.

@@ -370,15 +370,8 @@ func (m *Model) lost(a *nAsk) (v nVerdict, bad bool) {
 		}
 		v = nVerdict{status: wire.StatusLost, path: l.Path}
 		h := m.hold(a.owner, a.ns, l.Path, l.Mode)
-		switch {
-		case h == nil && l.Mode == wire.ModeRead:
-			v.reason = wire.ReasonMissingRead
-			return v, true
-		case h == nil && a.alg == wire.Semaphore:
-			v.reason = wire.ReasonMissingSemaphore
-			return v, true
-		case h == nil:
-			v.reason = wire.ReasonMissingWrite
+		if h == nil {
+			v.reason = missing(l.Mode, a.alg)
 			return v, true
 		}
 		fence, _ := m.fence(a.ns, l.Path)
@@ -388,6 +381,17 @@ func (m *Model) lost(a *nAsk) (v nVerdict, bad bool) {
 		}
 	}
 	return v, false
+}
+
+// missing is the reason that says so of a hold.
+func missing(mode wire.Mode, alg wire.Algorithm) wire.Reason {
+	switch {
+	case mode == wire.ModeRead:
+		return wire.ReasonMissingRead
+	case alg == wire.Semaphore:
+		return wire.ReasonMissingSemaphore
+	}
+	return wire.ReasonMissingWrite
 }
 
 // waits finds whom the request has to wait for: first, for all its paths, the

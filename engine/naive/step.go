@@ -73,7 +73,11 @@ func (m *Model) ask(cmd *engine.Command) (res wire.Result) {
 // again answers a request that its session asks a second time.
 func (m *Model) again(cmd *engine.Command, first *wire.Result) (res wire.Result) {
 	if cmd.Req.Op == wire.OpAcquire && first != nil && first.Status == wire.StatusOK {
-		return m.recheck(cmd, first.Token)
+		by := []engine.Caller{asks(cmd.Caller)}
+		if at := m.keptAt(cmd); cmd.Req.Key != "" && at >= 0 {
+			by = append(by, m.kept[at].by)
+		}
+		return m.recheck(cmd, first.Token, by...)
 	}
 	for i := range m.waiters {
 		if w := &m.waiters[i]; w.open && w.caller == cmd.Caller {
@@ -623,7 +627,7 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 		case !k.same(&plain) && !strings.Contains(plain.Key, "\x00"): // of a part the claim was compared
 			return wire.Result{Code: wire.InvalidArgument}
 		case plain.Op == wire.OpAcquire && k.status == wire.StatusOK:
-			res := m.recheck(cmd, k.token)
+			res := m.recheck(cmd, k.token, k.by)
 			if res.Status == wire.StatusOK && k.by != (engine.Caller{}) {
 				for _, l := range plain.Locks {
 					m.hold(plain.Owner, cmd.NS, l.Path, l.Mode).handOn(k.by, asks(cmd.Caller))
@@ -694,8 +698,8 @@ func (m *Model) waiter(seq int) *nWaiter {
 }
 
 // recheck answers a request that was answered OK: OK if all it asked for is still
-// held, else LOST, and it is never executed again.
-func (m *Model) recheck(cmd *engine.Command, token int64) wire.Result {
+// held by what one of some requests took or named, where that is known of all; else LOST. It is never executed again.
+func (m *Model) recheck(cmd *engine.Command, token int64, by ...engine.Caller) wire.Result {
 	a := nAsk{owner: cmd.Req.Owner, ns: cmd.NS, locks: slices.Clone(cmd.Req.Locks)}
 	a.alg, _ = m.algorithm(cmd.NS)
 	for i := range a.locks {
@@ -703,6 +707,16 @@ func (m *Model) recheck(cmd *engine.Command, token int64) wire.Result {
 	}
 	if v, bad := m.lost(&a); bad {
 		return v.result()
+	}
+	for _, l := range cmd.Req.Locks {
+		h := m.hold(a.owner, a.ns, l.Path, l.Mode)
+		if l.State == wire.StateHeld || len(h.by) == 0 || len(by) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(by, func(c engine.Caller) bool { return c.ID == 0 || slices.Contains(h.by, c) }) {
+			v := nVerdict{status: wire.StatusLost, path: l.Path, reason: missing(l.Mode, a.alg)}
+			return v.result()
+		}
 	}
 	a.locks = cmd.Req.Locks
 	if held, keeps := m.heldToken(&a); keeps && a.fencedWrite() {
