@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,12 @@ import (
 // release (2) is asked again and answered OK. Nobody believes in the lock: in the order of the ids, as in that in which
 // they came, nothing of it is left.
 func TestReleaseBehindOneTakenBack(t *testing.T) {
+	for name, others := range map[string]int{"alone": 0, "with more than are told apart": maxMarks} {
+		t.Run(name, func(t *testing.T) { releaseBehindOneTakenBack(t, others) })
+	}
+}
+
+func releaseBehindOneTakenBack(t *testing.T, others int) {
 	const path = "h:/a/x"
 	r := newRig(t, fewGroups)
 	c := r.session()
@@ -26,6 +33,9 @@ func TestReleaseBehindOneTakenBack(t *testing.T) {
 		t.Fatalf("%+v", res)
 	}
 	req := release("o", path)
+	for i := range others {
+		req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprint("h:/a/y", i)})
+	}
 	req.Target = take
 	if res := c.start(back, req).get(t, "the release that takes it back"); res.Code != wire.OK {
 		t.Fatalf("%+v", res)
