@@ -147,7 +147,7 @@ func (s *State) bring(carried []byte) (res wire.Result) {
 			continue
 		}
 		s.follows(key, k, 0)
-		k.by = 0 // nothing is held of what it took
+		k.by = ofNobody // nothing is held of what it took
 		k.hash, k.status, k.token, k.at = c.Hash, wire.StatusOK, c.Token, string(appendKey(nil, c.NS, c.Path))
 		k.deadline = max(k.deadline, until)
 		s.deadlines.arm(k.timer, k.deadline)

@@ -285,7 +285,10 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 	}
 	a := asking{
 		owner: w.owner, ns: w.ns, alg: w.alg, l: s.standing(w.owner, w.ns), wants: w.wants,
-		token: w.token, own: w.own, seq: seq, by: w.caller.mark(),
+		token: w.token, own: w.own, seq: seq,
+	}
+	if w.open { // several may have asked for a polled place: what it is granted nobody takes back alone
+		a.by = w.caller.mark()
 	}
 	now := s.waiter(seq)
 	if now == nil { // it relied on a lease that had run out

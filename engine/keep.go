@@ -263,11 +263,7 @@ func (s *State) Repeat(c Clock, cmd *Command, first *wire.Result, out *Output) w
 		res = s.renewAgain(cmd)
 	case cmd.Req.Op != wire.OpAcquire:
 	case first.Status == wire.StatusOK:
-		by := []uint64{cmd.Caller.mark()}
-		if s.remembers(cmd) { // which another one may have been told since
-			by = append(by, s.kept.Get(s.keptKey(cmd)).by)
-		}
-		res = s.recheck(cmd, first.Token, by...)
+		res = s.recheck(cmd, first.Token, s.mayHave(cmd)...)
 	case first.Status == wire.StatusQueued:
 		res = s.queuedAgain(cmd, first.Token)
 	}
@@ -286,7 +282,17 @@ func (s *State) queuedAgain(cmd *Command, token int64) wire.Result {
 	if res, moved := s.moved(cmd); moved {
 		return res
 	}
-	return s.recheck(cmd, token) // whoever asked for the place last
+	return s.recheck(cmd, token, s.mayHave(cmd)...)
+}
+
+// mayHave is the requests that may rely on what a repeated acquire took: itself, and by its key another one that was
+// told since.
+func (s *State) mayHave(cmd *Command) []uint64 {
+	by := []uint64{cmd.Caller.mark()}
+	if s.remembers(cmd) {
+		by = append(by, s.kept.Get(s.keptKey(cmd)).by)
+	}
+	return by
 }
 
 // remembers says that an answer is kept for the command's key.

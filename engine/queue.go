@@ -205,9 +205,6 @@ func (s *State) enqueue(cmd *Command, a *asking, entry *waiter, v verdict) wire.
 	if a.own && a.token > w.token {
 		w.token, w.own = a.token, true
 	}
-	if !open { // who asked last takes what it is granted back
-		w.caller = cmd.Caller
-	}
 	w.ttl = req.TTLMillis
 	w.releases = ownReleases(req.Releases)
 	s.weigh(w)

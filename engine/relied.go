@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -13,6 +14,9 @@ type relied struct {
 	by   uint64                 // the first; 0: it is nobody's to take back, for more rely on it than are noted, or one without a name
 	also *[maxRelied - 1]uint64 // the others, nil for none; 0 for no further one
 }
+
+// ofNobody is in the place of a request that nothing relies on any more. (That a request is named so is not to be feared.)
+const ofNobody = math.MaxUint64
 
 // maxRelied is how many requests a hold notes that rely on it. Programs that share an owner and ask
 // for one path at a time are few; of more, no request takes the hold back, and it is given back by

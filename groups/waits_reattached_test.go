@@ -33,7 +33,9 @@ func waitsReattached(t *testing.T, most, many int) {
 	waits := make([]*outcome, many)
 	told := 0
 	for i := range many {
-		waits[i] = c.start(r.next.Add(1), waiting(write(fmt.Sprint("w", i), path, time.Hour)))
+		req := waiting(write(fmt.Sprint("w", i), path, time.Hour))
+		req.QueueTTLMillis = 3_600_000 // a loaded machine takes more than a minute
+		waits[i] = c.start(r.next.Add(1), req)
 		if most == 0 && (i+1)%chunk != 0 {
 			continue
 		}

@@ -208,7 +208,11 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 	now := c.now()
 	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.binds.grace(l.owner, c.opt.grace)/probes
 	for {
-		if c.keeper.uncross(l) || doubtful {
+		crossed, untold := c.keeper.uncross(l)
+		if untold { // nothing that the server says tells whose it is
+			break
+		}
+		if crossed || doubtful {
 			if ans, held, err = c.confirm(ctx, l); !held {
 				break
 			}

@@ -69,7 +69,9 @@ func (b *binds) end(c *Client, owner string, o *bound, req *wire.Request, err er
 		if o.sure = req; o.fell {
 			o.req = req
 		}
-	case req != nil && o.req == req: // and nobody else has changed it since
+	case req == nil:
+		o.unknown = true // on this connection it is bound as before, if it was
+	case o.req == req: // and nobody else has changed it since
 		o.req, o.fell = o.sure, true
 	}
 	b.answered(c, owner, o, err)
@@ -136,7 +138,8 @@ func graceOf(req *wire.Request) time.Duration {
 func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duration) (alive bool, err error) {
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
 	o := c.binds.begin(c, owner, req)
-	s := &shortening{k: &c.keeper, owner: owner, ttl: ttl, grace: graceOf(req)}
+	// A renewal that is under way may be carried out last, with the grace that it was asked for with.
+	s := &shortening{k: &c.keeper, owner: owner, ttl: ttl, grace: c.binds.grace(owner, c.opt.grace)}
 	if ttl > 0 {
 		s.ended = c.binds.lingers(c, owner, o)
 	}
@@ -154,10 +157,11 @@ func (c *Client) Unbind(ctx context.Context, owner string) error {
 	if began, bound := c.binds.since(owner); bound {
 		c.keeper.curb(owner, 0, c.binds.grace(owner, c.opt.grace), began) // for what is asked for already
 	}
-	o := c.binds.begin(c, owner, nil)
+	o, began := c.binds.begin(c, owner, nil), c.now()
+	c.keeper.unbound(owner, began)
 	_, err := newWaiter(c).ask(ctx, &wire.Request{Op: wire.OpUnbind, Owner: owner})
 	c.binds.end(c, owner, o, nil, err)
-	c.keeper.widen(owner)
+	c.keeper.unbound(owner, began) // it may have been carried out at any time
 	return err
 }
 

@@ -31,7 +31,7 @@ type lease struct {
 	grace   time.Duration       // which it has when one of them is gone
 	wide    time.Duration       // which it has as long as nothing sent since from counts, 0: the same
 	from    time.Duration       // when what gives it the lower one was sent (Client.now)
-	boundTo *tie                // that it hangs on by nothing sent before, nil: none
+	bound   []*tie              // those of ties that it hangs on by nothing sent before
 	sent    atomic.Pointer[tie] // that its renewal was sent on; nil: none is under way
 	granted time.Duration       // when the last of its locks was taken
 	renewAt time.Duration
@@ -102,7 +102,7 @@ func (l *lease) until(t *tie) time.Duration {
 		return lower
 	}
 	lower = l.from + l.grace - margin(l.grace)
-	if t == l.boundTo {
+	if slices.Contains(l.bound, t) {
 		return lower
 	}
 	return min(lower, t.until(l.wide))
@@ -112,7 +112,7 @@ func (l *lease) until(t *tie) time.Duration {
 func (l *lease) curb(grace, sent time.Duration, t *tie) {
 	if grace < l.grace {
 		if l.wide == 0 || !slices.ContainsFunc(l.ties, func(t *tie) bool { return t.since() < l.from }) {
-			l.wide, l.from, l.boundTo = l.grace, sent, nil
+			l.wide, l.from, l.bound = l.grace, sent, nil
 		} // else as if this had come when the one before did
 		l.graced(grace)
 	}
@@ -126,7 +126,7 @@ func (l *lease) bindTo(t *tie, sent time.Duration) {
 		if l.wide == 0 {
 			l.wide, l.from = l.grace, sent
 		}
-		l.from, l.boundTo = min(l.from, sent), t
+		l.from, l.bound = min(l.from, sent), append(l.bound, t)
 	}
 	l.hang(t)
 }
@@ -364,7 +364,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 	l.ties = append(l.oneTie[:0], t)
 	l.k.stray(l, t)
 	if len(l.ties) == 1 { // it was renewed with that
-		l.wide, l.boundTo = 0, nil
+		l.wide, l.bound = 0, nil
 		if l.grace != l.askedGrace {
 			l.graced(l.askedGrace)
 		}

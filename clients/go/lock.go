@@ -30,6 +30,7 @@ type Lock struct {
 	sure      time.Duration // likewise; until when it is by the request that took it
 	curbs     curbs         // likewise; while it is asked for
 	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
+	untold    bool          // likewise; a path without a token, which may be held by another request of its owner by now
 	since     []int64       // likewise; since when each path is held, as the server told at a look (heldPath)
 	fate      *LostError    // likewise; why it was lost, before the lock itself knows
 

@@ -179,6 +179,10 @@ var faults = []struct {
 	do   func(p *simProxy)
 }{
 	{"cuts its connections", func(p *simProxy) { p.each(func(l *simLink) { l.end(true, true) }) }},
+	{"cuts one", func(p *simProxy) { p.one(func(l *simLink) { l.end(true, true) }) }},
+	{"drops the servers' side of one", func(p *simProxy) { p.one(func(l *simLink) { l.lose(toServer, toClient); l.end(true, false) }) }},
+	{"drops the client's side of one", func(p *simProxy) { p.one(func(l *simLink) { l.lose(toServer, toClient); l.end(false, true) }) }},
+	{"swallows all of one", func(p *simProxy) { p.one(func(l *simLink) { l.lose(toServer, toClient) }) }},
 	{"drops the servers' side alone", func(p *simProxy) {
 		p.each(func(l *simLink) { l.lose(toServer, toClient); l.end(true, false) })
 	}},
@@ -246,4 +250,21 @@ func (p *simProxy) trouble(ctx context.Context, pace time.Duration) {
 		p.s.mu.Unlock()
 		f.do(p)
 	}
+}
+
+// one calls f with one of the links.
+func (p *simProxy) one(f func(*simLink)) {
+	p.mu.Lock()
+	var all []*simLink
+	for l := range p.links {
+		all = append(all, l)
+	}
+	if len(all) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	l := all[p.rnd.IntN(len(all))]
+	delete(p.links, l)
+	p.mu.Unlock()
+	f(l)
 }

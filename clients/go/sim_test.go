@@ -242,7 +242,7 @@ func (a *actor) run(ctx context.Context) {
 		switch n := a.rnd.IntN(10); {
 		case n < 5 && len(a.held) < 2:
 			a.take(ctx)
-		case n < 6 && a.owner != "" && a.rnd.IntN(3) == 0:
+		case n < 7 && a.owner != "" && a.rnd.IntN(2) == 0:
 			a.tie(ctx)
 		case n < 8:
 			time.Sleep(a.draw([]time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[a.rnd.IntN(3)]))

@@ -184,6 +184,24 @@ func (k *keeper) leastGrace() time.Duration {
 	return grace
 }
 
+// unbound takes note that an owner's leases may hang by what was sent at a time on the connections alone that they were
+// tied to beside the home lane's: those that are whole then, as of others no tie is left. It is renewed to know one.
+func (k *keeper) unbound(owner string, sent time.Duration) {
+	now := k.c.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, le := range k.mu.leases {
+		if name.owner != owner {
+			continue
+		}
+		for _, l := range k.mu.lanes {
+			le.bindTo(l.tie, sent)
+		}
+		le.renewAt = now
+		k.fix(le)
+	}
+}
+
 // widen renews an owner's leases that may have a longer grace by now.
 func (k *keeper) widen(owner string) {
 	grace, now := k.c.binds.grace(owner, k.c.opt.grace), k.c.now()
@@ -369,6 +387,7 @@ func (k *keeper) cross(lk *Lock) {
 	for _, other := range asked {
 		if other.meets(some) {
 			other.crossed = true
+			other.untold = other.untold || other.meets(func(p Path) bool { return some(p) && (p.Mode == Read || p.Permits > 0) })
 		}
 	}
 }
@@ -410,11 +429,11 @@ func (k *keeper) near(owner, path string) (all []*lease) {
 }
 
 // uncross says that a lock's paths may have been given back since the last time.
-func (k *keeper) uncross(lk *Lock) (was bool) {
+func (k *keeper) uncross(lk *Lock) (was, untold bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	was, lk.crossed = lk.crossed, false
-	return was
+	was, untold, lk.crossed, lk.untold = lk.crossed, lk.untold, false, false
+	return was, untold
 }
 
 // curbed says that the lease of a lock may have been shortened since it was taken.

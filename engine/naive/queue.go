@@ -270,7 +270,7 @@ func (m *Model) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 	entry.ttl, entry.releases = req.TTLMillis, slices.Clone(req.Releases)
 	entry.bind, entry.meta = bindOf(cmd), string(cmd.Meta)
 	if !open {
-		entry.adrift, entry.caller = false, cmd.Caller
+		entry.adrift = false
 	}
 	entry.deadline = m.after(queueMillis(req))
 	res = v.result()
@@ -371,7 +371,10 @@ func (m *Model) settleOne() bool {
 		}) {
 			continue
 		}
-		a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq, by: asks(w.caller)}
+		a := nAsk{owner: w.owner, ns: w.ns, alg: w.alg, locks: w.locks, seq: w.seq}
+		if w.open {
+			a.by = w.caller
+		}
 		if w.own {
 			a.token = w.token
 		}

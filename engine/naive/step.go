@@ -109,7 +109,7 @@ func (m *Model) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 			if away, moved := m.movedAway(cmd); moved {
 				return away
 			}
-			return m.recheck(cmd, first.Token)
+			return m.recheck(cmd, first.Token, asks(cmd.Caller))
 		}
 	}
 	return m.ask(cmd)
