@@ -210,6 +210,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 	for {
 		crossed, untold := c.keeper.uncross(l)
 		if untold { // nothing that the server says tells whose it is
+			err = nil
 			break
 		}
 		if crossed || doubtful {

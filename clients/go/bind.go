@@ -31,6 +31,8 @@ type bound struct {
 	again   *rebound // that is under way as well; nil: none
 	crossed bool     // several were at once, which are carried out in any order
 	unknown bool     // nobody knows what became of one on this connection
+	stays   bool     // an Unbind surely came to nothing: on this connection it is bound as before
+	unbinds int      // how many Unbind are under way, or nobody knows what became of
 }
 
 // begin notes that something is asked for that changes how an owner is bound: req from
@@ -54,6 +56,9 @@ func (b *binds) begin(c *Client, owner string, req *wire.Request) *bound {
 	o.crossed = o.under > 0 || o.again != nil
 	o.fell = false
 	o.under++
+	if req == nil {
+		o.unbinds++
+	}
 	return o
 }
 
@@ -64,13 +69,16 @@ func (b *binds) end(c *Client, owner string, o *bound, req *wire.Request, err er
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o.under--
+	if req == nil && (err == nil || untouched(err)) {
+		o.unbinds--
+	}
 	switch {
 	case err == nil:
-		if o.sure = req; o.fell {
+		if o.sure, o.stays = req, false; o.fell {
 			o.req = req
 		}
 	case req == nil:
-		o.unknown = true // on this connection it is bound as before, if it was
+		o.stays = true
 	case o.req == req: // and nobody else has changed it since
 		o.req, o.fell = o.sure, true
 	}
@@ -95,7 +103,7 @@ func (b *binds) lingers(c *Client, owner string, o *bound) (ended func(error)) {
 // answered notes what became of a Bind or Unbind, and what is known of the owner now. Called under the lock.
 func (b *binds) answered(c *Client, owner string, o *bound, err error) {
 	o.unknown = o.unknown || err != nil && !untouched(err)
-	if o.under == 0 && o.again == nil && !o.crossed && !o.unknown {
+	if o.under == 0 && o.again == nil && !o.crossed && !o.unknown && !o.stays {
 		b.know(c, owner, o)
 	}
 }
@@ -154,7 +162,7 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 
 // Unbind ends what Bind began.
 func (c *Client) Unbind(ctx context.Context, owner string) error {
-	if began, bound := c.binds.since(owner); bound {
+	if began, bound, _ := c.binds.since(owner); bound {
 		c.keeper.curb(owner, 0, c.binds.grace(owner, c.opt.grace), began) // for what is asked for already
 	}
 	o, began := c.binds.begin(c, owner, nil), c.now()
@@ -175,14 +183,15 @@ func (b *binds) grace(owner string, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// since says whether an owner is bound, or may be, and when the first of what binds it was sent.
-func (b *binds) since(owner string) (began time.Duration, bound bool) {
+// since says whether an owner is bound, or may be, and when the first of what binds it was sent; and whether that may
+// be ended by what is under way.
+func (b *binds) since(owner string) (began time.Duration, bound, ends bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o := b.owned[owner]; o != nil {
-		return o.began, true
+		return o.began, true, o.unbinds > 0
 	}
-	return 0, false
+	return 0, false, false
 }
 
 // least is the lowest grace that leases have, none of which has more than otherwise.
@@ -203,9 +212,9 @@ func (b *binds) resume(c *Client, on uint64) {
 	defer b.mu.Unlock()
 	b.on = on
 	for owner, o := range b.owned {
-		o.again, o.unknown = nil, false
+		o.again, o.unknown, o.stays = nil, false, false
 		if o.under == 0 { // what was under way is asked again, or never was
-			o.crossed = false
+			o.crossed, o.unbinds = false, 0
 			b.know(c, owner, o)
 		}
 		if o.req == nil {

@@ -57,6 +57,8 @@ func TestBindingCostsNoLock(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				must(t, c.Close())
+				pass(time.Second)
 			})
 		})
 	}
@@ -79,5 +81,7 @@ func TestABoundOwnerGetsWhatItWaitsFor(t *testing.T) {
 		mustLock(t, l, err)
 		pass(time.Minute)
 		must(t, l.Err())
+		must(t, c.Close())
+		pass(4 * time.Second)
 	})
 }

@@ -188,7 +188,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 		l.looked, l.known = 1, 1
 		l.sure, l.renewAt, l.checkAt = lk.sure, l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
 		l.ties = append(l.oneTie[:0], by.tie)
-		l.k.stray(l, by.tie)
+		l.k.stray(l, by.tie, by.sent)
 	} else {
 		if l.fresh == 0 || lk.sure < l.fresh {
 			l.fresh = lk.sure
@@ -362,15 +362,16 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		}
 	}
 	l.ties = append(l.oneTie[:0], t)
-	l.k.stray(l, t)
-	if len(l.ties) == 1 { // it was renewed with that
-		l.wide, l.bound = 0, nil
-		if l.grace != l.askedGrace {
-			l.graced(l.askedGrace)
-		}
+	l.wide, l.bound = 0, nil // what gave it a lower grace counts from now on
+	l.k.stray(l, t, sent)
+	if len(l.ties) == 1 && l.grace != l.askedGrace { // which it was renewed with
+		l.graced(l.askedGrace)
 	}
-	if !t.live {
+	switch {
+	case !t.live:
 		l.renewAt = now
+	case len(l.bound) > 0: // of which some may be gone: they are sure for the grace alone
+		l.renewAt = min(l.renewAt, sent+l.grace/renewAt)
 	}
 }
 

@@ -31,8 +31,9 @@ type simServer struct {
 	version  uint64
 	leaders  []string // by log
 	slow     time.Duration
-	refusing bool // no log takes anything
-	unsure   bool // some requests are answered that nobody knows what became of them
+	refusing bool          // no log takes anything
+	unsure   bool          // some requests are answered that nobody knows what became of them
+	unbinds  time.Duration // how much longer an Unbind takes than what comes after it, which is not ordered behind it
 	notes    []string
 }
 
@@ -484,6 +485,18 @@ func (c *simConn) take(id uint64, req *wire.Request) bool {
 		reply(&wire.Result{List: &wire.List{Topology: top}})
 	default:
 		c.counts(id, req)
+		c.n.s.mu.Lock()
+		longer := c.n.s.unbinds
+		c.n.s.mu.Unlock()
+		if longer > 0 && req.Op == wire.OpUnbind {
+			go func() {
+				time.Sleep(longer)
+				if frame := c.n.s.apply(c, id, req); frame != nil {
+					c.say(frame)
+				}
+			}()
+			return true
+		}
 		c.todo <- func() {
 			if req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0 {
 				c.waits[id] = req.Flags&wire.FlagBind != 0

@@ -178,11 +178,11 @@ func (r *simRun) upheaval(ctx context.Context, rnd *rand.Rand) {
 		case 3:
 			r.s.mu.Lock()
 			r.s.refusing, r.s.unsure = rnd.IntN(2) == 0, rnd.IntN(2) == 0
-			r.s.slow = time.Duration(rnd.IntN(300)) * time.Millisecond
+			r.s.slow, r.s.unbinds = time.Duration(rnd.IntN(300))*time.Millisecond, time.Duration(rnd.IntN(2)*rnd.IntN(1000))*time.Millisecond
 			r.s.mu.Unlock()
 			time.Sleep(time.Duration(rnd.Int64N(int64(2 * time.Second))))
 			r.s.mu.Lock()
-			r.s.refusing, r.s.unsure, r.s.slow = false, false, 0
+			r.s.refusing, r.s.unsure, r.s.slow, r.s.unbinds = false, false, 0, 0
 			r.s.mu.Unlock()
 		}
 	}

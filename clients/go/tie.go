@@ -131,19 +131,24 @@ func (t *tie) holds(le *lease) bool {
 	return unsure && !t.live
 }
 
-// stray hangs a lease on the connections that it may hang on although a later one confirmed
-// it: what tied it to them is unanswered, and may be carried out yet. A bound owner's is
-// tied to that of the home lane, whoever takes it.
-func (k *keeper) stray(le *lease, confirmed *tie) {
+// stray hangs a lease on the connections that it may hang on although a later one confirmed it: what tied it to them is
+// unanswered, and may be carried out yet. A bound owner's is tied to that of the home lane, whoever takes it; until an
+// Unbind cuts that, and leaves what it hangs on beside it, which is whole then: later than what confirmed it was sent.
+func (k *keeper) stray(le *lease, confirmed *tie, sent time.Duration) {
 	for _, l := range k.mu.lanes {
 		if t := l.tie; t != confirmed && t.holds(le) {
 			le.hang(t)
 		}
 	}
 	t := k.c.home.tie
-	began, bound := k.c.binds.since(le.name.owner)
+	began, bound, ends := k.c.binds.since(le.name.owner)
 	if bound && !slices.Contains(le.ties, t) {
 		le.bindTo(t, began)
+	}
+	for _, l := range k.mu.lanes {
+		if ends && !slices.Contains(le.ties, l.tie) {
+			le.bindTo(l.tie, sent)
+		}
 	}
 }
 
@@ -199,6 +204,9 @@ func (k *keeper) unbound(owner string, sent time.Duration) {
 		}
 		le.renewAt = now
 		k.fix(le)
+	}
+	for _, lk := range k.mu.asked[owner] { // which may be tied to nothing
+		lk.curbs.add(now, 0, k.c.opt.grace)
 	}
 }
 
