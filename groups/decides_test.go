@@ -56,7 +56,7 @@ var numbers = map[string]string{
 	"minuteMillis": inFormat,                                // of a fence's row
 	"pathCost":     inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
 	"maxTies":   inFormat, // connections that a lease hangs on, from the beginning on
-	"maxRelied": inFormat, // requests that a hold notes
+	"maxRelied": inFormat, "ofNobody": inFormat, // requests that a hold notes
 	"maxJoined": inFormat, // requests with the key of a policy change
 	"Moved":     inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
 	"writeQueue": inFormat, "readQueue": inFormat, "nul": inFormat, "keyHead": inFormat, "slash": inFormat,

@@ -1,7 +1,6 @@
 package pathlockd
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
