@@ -193,6 +193,12 @@ var cases = []struct {
 	{name: "after its place was over", ops: []op{got("a", 1, 1), queued("b", 2, 2, "a", queueTTL(1)), let("a", 3.1), got("c", 3.5, 3)}},
 	{name: "lost its place", breaks: 6, ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), queued("b", 3, 4, "a")}},
 	{name: "was cleared before it was told that it holds", ops: []op{got("a", 1, 1, until(1.5)), clear1("a", 1.2, until(1.4)), asserted("a", 2, 1, lost)}},
+	{name: "was released before it was cleared", ops: []op{
+		got("a", 1, 1), let("a", 2, until(2.5)), got("b", 2.1, 2, until(2.2)), clear1("a", 2.4, until(4)),
+	}},
+	{name: "was not released before it was cleared", breaks: 1, ops: []op{
+		got("a", 1, 1), let("a", 2, until(2.5)), got("b", 1.8, 2, until(1.9)), clear1("a", 2.4, until(4)),
+	}},
 	{name: "was taken out", ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), clear1("b", 2.5), queued("b", 3, 4, "a")}},
 	{name: "is being taken out", ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), clear1("b", 3.005, until(4)), queued("b", 3, 4, "a", until(3.5))}},
 	{name: "not in the queue any more", breaks: 2, ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), seen("a", 3, 1)}},

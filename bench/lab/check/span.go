@@ -39,7 +39,11 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			list *[]span
 		}{{&hold, &holds}, {&place, &places}} {
 			if *s.of != nil {
-				shut(s.of, s.list, c.disturbed(cl, (*s.of).asked, op.Return))
+				at := c.disturbed(cl, (*s.of).asked, op.Return)
+				if at != never && op.Kind == history.Release {
+					at = min(at, op.Call) // which may have been carried out before
+				}
+				shut(s.of, s.list, at)
 			}
 		}
 		switch op.Kind {
