@@ -11,11 +11,13 @@ import (
 // owner that named it since. A request that is taken back (granted_by, PROTOCOL.md) gives the hold
 // back once it is the last of them. It never changes but as a whole: holds are copied.
 type relied struct {
-	by   uint64                 // the first; 0: it is nobody's to take back, for more rely on it than are noted, or one without a name
+	// by is the first; 0: it is nobody's to take back, for more rely on it than are noted, or one without a name.
+	by   uint64
 	also *[maxRelied - 1]uint64 // the others, nil for none; 0 for no further one
 }
 
-// ofNobody is in the place of a request that nothing relies on any more. (That a request is named so is not to be feared.)
+// ofNobody is in the place of a request that nothing relies on any more. (That a request is named so is not to be
+// feared.)
 const ofNobody = math.MaxUint64
 
 // maxRelied is how many requests a hold notes that rely on it. Programs that share an owner and ask
@@ -42,9 +44,11 @@ func (r *relied) has(by uint64) bool {
 	return by != 0 && (r.by == by || r.also != nil && slices.Contains(r.also[:], by))
 }
 
-// of says that one of some requests relies on the hold, or that it may: it does not say which do, or they have no names.
+// of says that one of some requests relies on the hold, or that it may: it does not say which do, or they have no
+// names.
 func (r *relied) of(some []uint64) bool {
-	return r.by == 0 || len(some) == 0 || slices.ContainsFunc(some, func(by uint64) bool { return by == 0 || r.has(by) })
+	return r.by == 0 || len(some) == 0 ||
+		slices.ContainsFunc(some, func(by uint64) bool { return by == 0 || r.has(by) })
 }
 
 // only says that nobody else relies on the hold.

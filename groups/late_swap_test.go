@@ -31,7 +31,8 @@ func TestLateSwap(t *testing.T) {
 	}
 }
 
-// lateSwap has late give x back, refused first and asked again once the session took x: on its next connection if it is anew.
+// lateSwap has late give x back, refused first and asked again once the session took x: on its next connection if it is
+// anew.
 func lateSwap(t *testing.T, late func() *wire.Request, anew, held bool) {
 	const x = "h:/a/x"
 	r := newRig(t, fewGroups)

@@ -155,8 +155,8 @@ func (s *session) each(f func(*answered)) {
 	}
 }
 
-// late says that the session has asked something after a request, of which there are answers: what the request does may be
-// in their order.
+// late says that the session has asked something after a request, of which there are answers: what the request does may
+// be in their order.
 func (s *session) late(id uint64, req *wire.Request) bool {
 	return id < s.highest && inOrder(req) && engine.Planted != engine.PlantOutOfLine
 }
@@ -164,7 +164,8 @@ func (s *session) late(id uint64, req *wire.Request) bool {
 // done says that an answer is of something that was carried out.
 func (a *answered) done() bool { return a.code == wire.OK && a.status == wire.StatusOK }
 
-// history is the highest ids of answers by which a release's paths were taken, and given back, in their order; 0 for none.
+// history is the highest ids of answers by which a release's paths were taken, and given back, in their order; 0 for
+// none.
 func (s *session) history(req *wire.Request, are func(a *answered, name uint64) bool) (took, gave []uint64) {
 	n := len(req.Releases)
 	looked := make([]uint64, 2*n)
@@ -241,15 +242,15 @@ func (s *session) tookAnew(id uint64, req *wire.Request) {
 // takenBack finds the releases that name an acquire. What it returns says that such a one gave back what an acquire
 // took, which has a name among what req gives back.
 func (s *session) takenBack(req *wire.Request) func(acquire *answered, took uint64) bool {
-	type part struct{ acquire, name uint64 } // name 0: all of it, as more was given back than is told apart
-	parts := make(map[part]bool)
+	type given struct{ acquire, name uint64 } // name 0: all of it, as more was given back than is told apart
+	parts := make(map[given]bool)
 	s.each(func(a *answered) {
 		if a.op != wire.OpRelease || a.token == 0 || !a.done() {
 			return
 		}
-		a.marks.each(func(name uint64) { parts[part{uint64(a.token), name}] = true })
+		a.marks.each(func(name uint64) { parts[given{uint64(a.token), name}] = true })
 		if a.marks.one == 0 {
-			parts[part{uint64(a.token), 0}] = true
+			parts[given{uint64(a.token), 0}] = true
 		}
 	})
 	if len(parts) == 0 {
@@ -260,7 +261,7 @@ func (s *session) takenBack(req *wire.Request) func(acquire *answered, took uint
 		gave[markOf(markTook, req.Owner, r.Path, r.Mode)] = markOf(markBack, req.Owner, r.Path, r.Mode)
 	}
 	return func(acquire *answered, took uint64) bool {
-		return parts[part{acquire.id, gave[took]}] || parts[part{acquire.id, 0}]
+		return parts[given{acquire.id, gave[took]}] || parts[given{acquire.id, 0}]
 	}
 }
 
@@ -276,7 +277,9 @@ func (s *session) owes(id uint64, req *wire.Request) bool {
 	if all {
 		return false
 	}
-	took, gave := s.history(req, func(a *answered, _ uint64) bool { return a.id == id || a.id < id && a.op == wire.OpAcquire })
+	took, gave := s.history(req, func(a *answered, _ uint64) bool {
+		return a.id == id || a.id < id && a.op == wire.OpAcquire
+	})
 	var left []wire.ReleaseRequest
 	for i, r := range req.Releases {
 		if took[i] > gave[i] {

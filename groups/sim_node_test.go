@@ -255,13 +255,15 @@ func (w *world) cutPipes(are func(a, b *simNode) bool) {
 	}
 }
 
-// silent says that the machine stands still for so long, or did until a while ago, that its peers closed their connections.
+// silent says that the machine stands still for so long, or did until a while ago, that its peers closed their
+// connections.
 func (n *simNode) silent() bool {
 	const silence = 4 * time.Second // mesh's
 	return n.pause > 0 && min(n.w.now, n.pause)-n.slept >= silence && n.w.now-n.pause < reattachGrace
 }
 
-// cutOff is the nodes that may have callers which the node does not know of, as it does not reach them, or has not for long.
+// cutOff is the nodes that may have callers which the node does not know of, as it does not reach them, or has not for
+// long.
 func (n *simNode) cutOff() map[string]bool {
 	w := n.w
 	off := make(map[string]bool)

@@ -51,8 +51,8 @@ func (c *simClient) overMove(n [6]int) {
 	}
 }
 
-// pair has a client let go of two locks with one request, and take one of them, in one write: in either order, while the
-// namespace of that one is made or unmade.
+// pair has a client let go of two locks with one request, and take one of them, in one write: in either order, while
+// the namespace of that one is made or unmade.
 func (c *simClient) pair(late *simNode, after time.Duration, n int) {
 	owner, stays, moves := fmt.Sprintf("o%ds", c.index), fmt.Sprintf("m:/x/s/%d", c.index), fmt.Sprintf("%s/s/%d", simMover, c.index)
 	let := func(paths ...string) {

@@ -112,9 +112,9 @@ func (p *part) replaced(by *part) *wire.Result {
 	return &superseded
 }
 
-// answers takes the open call that the answer to a wait is for, nil when there is none. A repeat that is still on its way
-// to its log is answered when it arrives: its part is in a batch, and must not be used for another call before that landed.
-// What a client asked under the same id elsewhere is no repeat.
+// answers takes the open call that the answer to a wait is for, nil when there is none. A repeat that is still on its
+// way to its log is answered when it arrives: its part is in a batch, and must not be used for another call before that
+// landed. What a client asked under the same id elsewhere is no repeat.
 func (w *openWaits) answers(l *shardLog, a *engine.Answer) *part {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -206,7 +206,8 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 	l.took(res, ans)
 	doubtful := ans.resent || c.keeper.curbed(l, ans)
 	now := c.now()
-	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-ans.tie.since() > c.binds.grace(l.owner, c.opt.grace)/probes
+	doubtful = doubtful || now-ans.sent > l.ttl/renewAt ||
+		now-ans.tie.since() > c.binds.grace(l.owner, c.opt.grace)/probes
 	for {
 		crossed, untold := c.keeper.uncross(l)
 		if untold { // nothing that the server says tells whose it is

@@ -31,7 +31,7 @@ func TestABoundOwnerKeepsItsLease(t *testing.T) {
 				_, err := c.Bind(ctx, "me", grace, time.Hour)
 				first <- err
 			}()
-			time.Sleep(50 * time.Millisecond)
+			eventually(t, "that it is asked for", func() bool { return c.underway("me") > 0 })
 			if beside {
 				short, leave := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer leave()
@@ -45,15 +45,25 @@ func TestABoundOwnerKeepsItsLease(t *testing.T) {
 			}
 			line.held.Unlock()
 			must(t, <-first)
-			time.Sleep(100 * time.Millisecond)
+			eventually(t, "that it is over", func() bool { return c.underway("me") == 0 })
 			line.held.Lock()
 			line.cut()
 			line.held.Unlock()
 			must(t, c.Ping(ctx))
-			time.Sleep(grace + grace/2)
+			time.Sleep(grace + grace/2) // nothing is to happen
 			if o := ownerOf(t, other, p); o != "me" {
 				t.Errorf("Bind was answered, the client is connected again, and the lock of an hour is %q's", o)
 			}
 		})
 	}
+}
+
+// underway is how many Bind and Unbind of an owner are under way.
+func (c *Client) underway(owner string) int {
+	c.binds.mu.Lock()
+	defer c.binds.mu.Unlock()
+	if o := c.binds.owned[owner]; o != nil {
+		return o.under
+	}
+	return 0
 }

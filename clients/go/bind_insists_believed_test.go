@@ -30,11 +30,10 @@ func TestTwoBelieveInALock(t *testing.T) {
 	}
 	line.cut()
 	line.held.Unlock()
-	must(t, c.Ping(ctx))               // on the next connection
-	time.Sleep(300 * time.Millisecond) // and the Bind is answered there: locks asked for before that take it into account
+	must(t, c.Ping(ctx)) // on the next connection, where the Bind is answered: locks asked for before that know of it
+	eventually(t, "that the Bind is answered", func() bool { return c.underway("me") == 0 })
 	mine, err := c.Lock(ctx, p, Owner("me"))
 	mustLock(t, mine, err)
-	time.Sleep(300 * time.Millisecond)
 	line.held.Lock() // the client hears nothing from here on
 	defer line.held.Unlock()
 	line.mu.Lock()
@@ -47,6 +46,7 @@ func TestTwoBelieveInALock(t *testing.T) {
 		t.Fatalf("the server has not ended it, and this shows nothing: %v", err)
 	}
 	if err := mine.Err(); err == nil {
-		t.Errorf("two hold %s: one of them for %v yet, the other under token %d", p, time.Until(mine.Deadline()), theirs.Token())
+		t.Errorf("two hold %s: one of them for %v yet, the other under token %d",
+			p, time.Until(mine.Deadline()), theirs.Token())
 	}
 }

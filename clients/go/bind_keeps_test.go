@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestBindingCostsNoLock: a client holds a lock, and its connection is whole. Whatever the program binds the lock's owner
-// with, again, or not any more: nothing ends the lock.
+// TestBindingCostsNoLock: a client holds a lock, and its connection is whole. Whatever the program binds the lock's
+// owner with, again, or not any more: nothing ends the lock.
 func TestBindingCostsNoLock(t *testing.T) {
 	const short = 300 * time.Millisecond
 	bg := context.Background()
@@ -64,8 +64,8 @@ func TestBindingCostsNoLock(t *testing.T) {
 	}
 }
 
-// TestABoundOwnerGetsWhatItWaitsFor: the lock is granted long after the last sign of life that an owner's grace of this length
-// would need.
+// TestABoundOwnerGetsWhatItWaitsFor: the lock is granted long after the last sign of life that an owner's grace of this
+// length would need.
 func TestABoundOwnerGetsWhatItWaitsFor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

@@ -10,8 +10,8 @@ import (
 
 // TestARenewalBehindABindForMore: an owner is bound with a short grace. A lock of its is granted after a long wait, and
 // renewed before it is handed out. While that renewal is under way the owner is bound with a longer grace, which is
-// answered. Renewals and Binds are in no order (PROTOCOL.md, Order): the renewal, which was asked for while the short grace
-// counted, may be carried out last, and then the lease has that.
+// answered. Renewals and Binds are in no order (PROTOCOL.md, Order): the renewal, which was asked for while the short
+// grace counted, may be carried out last, and then the lease has that.
 func TestARenewalBehindABindForMore(t *testing.T) {
 	const short = 300 * time.Millisecond
 	bubble(t, func(t *testing.T) {

@@ -185,8 +185,8 @@ func (k *keeper) nudge() {
 	k.mu.Unlock()
 }
 
-// heed has run look whether something is answered in time (router.tardy), if it does not do so every second for the locks
-// that there are: to look at all of them for each release would cost more than the release.
+// heed has run look whether something is answered in time (router.tardy), if it does not do so every second for the
+// locks that there are: to look at all of them for each release would cost more than the release.
 func (k *keeper) heed() {
 	if !k.keeps() {
 		k.nudge()

@@ -108,7 +108,8 @@ func (l *lease) until(t *tie) time.Duration {
 	return min(lower, t.until(l.wide))
 }
 
-// curb gives it a lower grace, if it is one, by something that was sent at a time, and which may tie it to a connection.
+// curb gives it a lower grace, if it is one, by something that was sent at a time, and which may tie it to a
+// connection.
 func (l *lease) curb(grace, sent time.Duration, t *tie) {
 	if grace < l.grace {
 		if l.wide == 0 || !slices.ContainsFunc(l.ties, func(t *tie) bool { return t.since() < l.from }) {

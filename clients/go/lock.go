@@ -248,8 +248,8 @@ func (l *Lock) free(ctx context.Context, until time.Duration, gone []*Lock, lost
 
 // giveBack is what gives the lock back, which is surely held until a time: by its token; and if others ask for things
 // in its owner's name, which raises that, by the request that took it as well, for as long as its session lasts. What
-// no token tells from what others take goes by itself for as long as it surely is held, and by its request from then on,
-// and by those of its owner's locks that have gone along.
+// no token tells from what others take goes by itself for as long as it surely is held, and by its request from then
+// on, and by those of its owner's locks that have gone along.
 func (l *Lock) giveBack(until time.Duration, gone []*Lock) *giveBack {
 	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token, alone: l.alone}
 	if l.alone {

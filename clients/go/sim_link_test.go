@@ -180,8 +180,12 @@ var faults = []struct {
 }{
 	{"cuts its connections", func(p *simProxy) { p.each(func(l *simLink) { l.end(true, true) }) }},
 	{"cuts one", func(p *simProxy) { p.one(func(l *simLink) { l.end(true, true) }) }},
-	{"drops the servers' side of one", func(p *simProxy) { p.one(func(l *simLink) { l.lose(toServer, toClient); l.end(true, false) }) }},
-	{"drops the client's side of one", func(p *simProxy) { p.one(func(l *simLink) { l.lose(toServer, toClient); l.end(false, true) }) }},
+	{"drops the servers' side of one", func(p *simProxy) {
+		p.one(func(l *simLink) { l.lose(toServer, toClient); l.end(true, false) })
+	}},
+	{"drops the client's side of one", func(p *simProxy) {
+		p.one(func(l *simLink) { l.lose(toServer, toClient); l.end(false, true) })
+	}},
 	{"swallows all of one", func(p *simProxy) { p.one(func(l *simLink) { l.lose(toServer, toClient) }) }},
 	{"drops the servers' side alone", func(p *simProxy) {
 		p.each(func(l *simLink) { l.lose(toServer, toClient); l.end(true, false) })

@@ -231,7 +231,8 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 			res = s.state.Apply(at, cmd, &s.out)
 		}
 	}
-	s.note("%x/%d of %s on %s: %v %q %v%s: %v %v", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner, cmd.NS, about(req), res.Code, res.Status)
+	s.note("%x/%d of %s on %s: %v %q %v%s: %v %v", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner, cmd.NS,
+		about(req), res.Code, res.Status)
 	s.told()
 	queued := waits && res.Code == wire.OK && res.Status == wire.StatusQueued
 	if queued && !unsure {

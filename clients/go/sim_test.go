@@ -177,7 +177,8 @@ func (r *simRun) upheaval(ctx context.Context, rnd *rand.Rand) {
 		case 3:
 			r.s.mu.Lock()
 			r.s.refusing, r.s.unsure = rnd.IntN(2) == 0, rnd.IntN(2) == 0
-			r.s.slow, r.s.unbinds = time.Duration(rnd.IntN(300))*time.Millisecond, time.Duration(rnd.IntN(2)*rnd.IntN(1000))*time.Millisecond
+			r.s.slow = time.Duration(rnd.IntN(300)) * time.Millisecond
+			r.s.unbinds = time.Duration(rnd.IntN(2)*rnd.IntN(1000)) * time.Millisecond
 			r.s.mu.Unlock()
 			time.Sleep(time.Duration(rnd.Int64N(int64(2 * time.Second))))
 			r.s.mu.Lock()
@@ -195,7 +196,8 @@ func (r *simRun) watch(ctx context.Context) {
 		for b := range r.beliefs {
 			if !b.believed() {
 				if r.quiet() && !b.giving && !b.lost && r.seed%2 == 1 { // else another one of its owner may have given it back
-					r.wrong("nothing is wrong for long, and %s has lost %v of %s (TTL %v): %v", b.who, b.l.paths, b.l.owner, b.l.ttl, b.l.Err())
+					r.wrong("nothing is wrong for long, and %s has lost %v of %s (TTL %v): %v",
+						b.who, b.l.paths, b.l.owner, b.l.ttl, b.l.Err())
 				}
 				b.lost = true
 				continue

@@ -395,7 +395,9 @@ func (k *keeper) cross(lk *Lock) {
 	for _, other := range asked {
 		if other.meets(some) {
 			other.crossed = true
-			other.untold = other.untold || other.meets(func(p Path) bool { return some(p) && (p.Mode == Read || p.Permits > 0) })
+			other.untold = other.untold || other.meets(func(p Path) bool {
+				return some(p) && (p.Mode == Read || p.Permits > 0)
+			})
 		}
 	}
 }

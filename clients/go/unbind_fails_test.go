@@ -18,10 +18,10 @@ func Ends(line *lossyLine) {
 	}
 }
 
-// TestAnUnbindThatIsNotSent: an owner is bound with a short grace. The program unbinds it, with a context that has ended
-// before: the error says that nothing was sent, so the owner is bound as before ("Until it is known what became of a Bind
-// or Unbind, at the latest on the next connection, the lower of the two graces counts"). A lock is taken after that. Then
-// a proxy loses the server's side of the connection alone.
+// TestAnUnbindThatIsNotSent: an owner is bound with a short grace. The program unbinds it, with a context that has
+// ended before: the error says that nothing was sent, so the owner is bound as before ("Until it is known what became
+// of a Bind or Unbind, at the latest on the next connection, the lower of the two graces counts"). A lock is taken
+// after that. Then a proxy loses the server's side of the connection alone.
 func TestAnUnbindThatIsNotSent(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
@@ -50,8 +50,8 @@ func TestAnUnbindThatIsNotSent(t *testing.T) {
 	}
 }
 
-// TestAnUnbindThatIsRefused: likewise, while no server takes an Unbind (UNAVAILABLE, as while a log has no leader)
-// for as long as its context lasts. The owner is bound on that connection as before, and so are the graces of its leases,
+// TestAnUnbindThatIsRefused: likewise, while no server takes an Unbind (UNAVAILABLE, as while a log has no leader) for
+// as long as its context lasts. The owner is bound on that connection as before, and so are the graces of its leases,
 // also of one that it has had all along.
 func TestAnUnbindThatIsRefused(t *testing.T) {
 	const short = 200 * time.Millisecond

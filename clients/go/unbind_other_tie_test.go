@@ -20,74 +20,103 @@ func TestAnUnbindLeavesAnotherTie(t *testing.T) {
 func unbindLeavesAnotherTie(t *testing.T, refused bool) {
 	bubble(t, func(t *testing.T) {
 		defer pass(2 * simSilent)
-		ctx := context.Background()
-		s := newSimServer(rand.New(rand.NewPCG(1, 1)), 2)
-		s.rate = 1
-		for _, n := range s.nodes {
-			n.limits = simLimits
-		}
-		s.leaders = []string{"n0", "n1", "n0", "n0"}
-		p := &simProxy{
-			s: s, name: "c", rnd: rand.New(rand.NewPCG(2, 2)), mute: make(map[string]bool), links: make(map[*simLink]struct{}),
-		}
-		c := dial(t, "n0:1", WithDialer(p.dial), WithName("c"))
-		for range 3 { // it opens its lanes when it first has a use for them
-			l, err := c.Lock(ctx, in(1)+"/warm")
-			mustLock(t, l, err)
-			must(t, l.Unlock())
-			pass(time.Second)
-		}
-		l, err := c.Lock(ctx, in(1), Owner("o"), TTL(5*time.Minute))
-		mustLock(t, l, err)
-		if l.in == &c.home.session {
-			t.Fatal("it was asked at the home lane, and this shows nothing")
-		}
-		_, err = c.Bind(ctx, "o", DefaultGrace, 0)
-		must(t, err)
-		pass(105 * time.Second) // it is renewed at a third of its TTL
-		must(t, l.Err())
-		must(t, c.Unbind(ctx, "o"))
-		s.mu.Lock()
-		s.refusing = refused
-		s.mu.Unlock()
+		w := tieTwice(t)
+		must(t, w.c.Unbind(context.Background(), "o"))
+		w.s.mu.Lock()
+		w.s.refusing = refused
+		w.s.mu.Unlock()
 		pass(time.Second)
-		must(t, l.Err())
-		s.mu.Lock()
-		var far []*simConn
-		for one := range s.nodes[1].conns {
-			if one.hello.Client == c.opt.name {
-				far = append(far, one)
-			}
-		}
-		s.mu.Unlock()
-		if len(far) != 1 {
-			t.Fatalf("%d connections to n1", len(far))
-		}
-		far[0].stop() // both sides see that
-		t.Logf("unbound: the lock counts as held for %v more", time.Until(l.Deadline()))
-		pass(5 * time.Second)
-		s.mu.Lock()
-		t.Logf("%d connections to n1, %q", len(s.nodes[1].conns), s.notes[max(0, len(s.notes)-12):])
-		s.mu.Unlock()
-		for range 400 {
-			pass(100 * time.Millisecond)
-			if s.holds("o", Path{Path: in(1)}) {
-				continue
-			}
-			if err := l.Err(); err == nil {
-				t.Errorf("%s is nobody's, and counts as held for %v yet", in(1), time.Until(l.Deadline()))
+		must(t, w.l.Err())
+		if w.breakFar(t) {
+			if err := w.l.Err(); err == nil {
+				t.Errorf("%s is nobody's, and counts as held for %v yet", in(1), time.Until(w.l.Deadline()))
 			} else if !refused {
 				t.Errorf("one of two connections broke, and the client has lost a lock: %v", err)
 			}
-			break
 		}
-		s.mu.Lock()
-		s.refusing = false
-		s.mu.Unlock()
-		_ = l.Unlock()
-		must(t, c.Close())
-		for _, n := range s.nodes {
-			n.crash()
-		}
+		w.s.mu.Lock()
+		w.s.refusing = false
+		w.s.mu.Unlock()
+		w.end(t)
 	})
+}
+
+// twoTies is a lock of owner o on in(1) whose lease hangs on two connections: that of the lane by which it was taken,
+// to n1, and the home lane's, to n0, as its owner is bound. It was renewed since, by the home lane as everything is.
+type twoTies struct {
+	s *simServer
+	c *Client
+	l *Lock
+}
+
+func tieTwice(t *testing.T) *twoTies {
+	t.Helper()
+	ctx := context.Background()
+	s := newSimServer(rand.New(rand.NewPCG(1, 1)), 2)
+	s.rate = 1
+	for _, n := range s.nodes {
+		n.limits = simLimits
+	}
+	s.leaders = []string{"n0", "n1", "n0", "n0"}
+	w := &twoTies{s: s}
+	w.c = w.client(t, "c", 2)
+	for range 3 { // it opens its lanes when it first has a use for them
+		l, err := w.c.Lock(ctx, in(1)+"/warm")
+		mustLock(t, l, err)
+		must(t, l.Unlock())
+		pass(time.Second)
+	}
+	l, err := w.c.Lock(ctx, in(1), Owner("o"), TTL(5*time.Minute))
+	mustLock(t, l, err)
+	if w.l = l; l.in == &w.c.home.session {
+		t.Fatal("it was asked at the home lane, and this shows nothing")
+	}
+	_, err = w.c.Bind(ctx, "o", DefaultGrace, 0)
+	must(t, err)
+	pass(105 * time.Second) // it is renewed at a third of its TTL
+	must(t, l.Err())
+	return w
+}
+
+func (w *twoTies) client(t *testing.T, name string, seed uint64) *Client {
+	p := &simProxy{s: w.s, name: name, rnd: rand.New(rand.NewPCG(seed, seed))}
+	p.mute, p.links = make(map[string]bool), make(map[*simLink]struct{})
+	return dial(t, "n0:1", WithDialer(p.dial), WithName(name))
+}
+
+// breakFar ends the connection that the lock was taken by, which both sides see, and waits until the lock is nobody's
+// at the servers. It says whether that came to pass.
+func (w *twoTies) breakFar(t *testing.T) bool {
+	t.Helper()
+	w.s.mu.Lock()
+	var far []*simConn
+	for one := range w.s.nodes[1].conns {
+		if one.hello.Client == w.c.opt.name {
+			far = append(far, one)
+		}
+	}
+	w.s.mu.Unlock()
+	if len(far) != 1 {
+		t.Fatalf("%d connections to n1", len(far))
+	}
+	far[0].stop()
+	for range 450 {
+		pass(100 * time.Millisecond)
+		if !w.s.holds("o", Path{Path: in(1)}) {
+			return true
+		}
+	}
+	return false
+}
+
+// end gives everything back.
+func (w *twoTies) end(t *testing.T, clients ...*Client) {
+	t.Helper()
+	_ = w.l.Unlock()
+	for _, c := range append(clients, w.c) {
+		must(t, c.Close())
+	}
+	for _, n := range w.s.nodes {
+		n.crash()
+	}
 }

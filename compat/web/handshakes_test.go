@@ -68,7 +68,8 @@ func (f *face) bystander(t testing.TB, addr string) time.Duration {
 	defer cancel()
 	conn, err := quic.DialAddr(ctx, addr, conf, &quic.Config{HandshakeIdleTimeout: patience / 2})
 	for refused := new(quic.TransportError); errors.As(err, &refused) && refused.ErrorCode == quic.ConnectionRefused; {
-		// The library keeps 32 that the server has not accepted yet, which a slow machine is behind with. Clients try again.
+		// The library keeps 32 that the server has not accepted yet, which a slow machine is behind with. Clients try
+		// again.
 		time.Sleep(20 * time.Millisecond)
 		conn, err = quic.DialAddr(ctx, addr, conf, &quic.Config{HandshakeIdleTimeout: patience / 2})
 	}
