@@ -196,18 +196,20 @@ func (c *Client) queueTTL(ctx context.Context) (ms uint64, limited bool) {
 // settle makes a lock of a granted acquire. It answers false without an error when
 // it turns out not to be held any more.
 //
-// A lease lasts at least until ttl after its acquire was first sent, also that of a
-// waiter, whose lease starts at the grant. That is enough if little of it is over.
-// Otherwise the lease is renewed, and measured from that, before the lock is handed
-// out; also if the connection broke on the way, or the program renewed it for less, which
-// may have shortened it, or has given no sign of life for long; or if another lock of its owner
-// on the path is given back meanwhile, which may take it along.
+// A lease lasts at least until ttl after its acquire was first sent, also that of a waiter, whose lease starts at the
+// grant. That is enough if little of it is over. Otherwise the lease is renewed, and measured from that, before the
+// lock is handed out; also if the connection broke on the way, or the program renewed it for less, which may have
+// shortened it, or has given no sign of life for long, or its owner is being unbound for as long; or if another lock of
+// its owner on the path is given back meanwhile, which may take it along.
 func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *answer) (held bool, err error) {
 	l.took(res, ans)
 	doubtful := ans.resent || c.keeper.curbed(l, ans)
 	now := c.now()
-	doubtful = doubtful || now-ans.sent > l.ttl/renewAt ||
-		now-ans.tie.since() > c.binds.grace(l.owner, c.opt.grace)/probes
+	sure := ans.tie.since()
+	if _, _, ends := c.binds.since(l.owner); ends { // it may hang on other connections since it was sent (keeper.stray)
+		sure = ans.sent
+	}
+	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-sure > c.binds.grace(l.owner, c.opt.grace)/probes
 	for {
 		crossed, untold := c.keeper.uncross(l)
 		if untold { // nothing that the server says tells whose it is

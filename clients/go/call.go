@@ -36,6 +36,7 @@ type call struct {
 	timed    bool          // sent is wanted as it is, and not a little earlier
 	sent     time.Duration // when it was sent for the first time (Client.now)
 	asked    time.Duration // when it was sent last, or its caller went, if it waits or is fixed
+	crowded  time.Duration // since when it is not heard of, if there is no room to ask it again; 0: there is
 	frame    []byte        // encoded, with room for the id
 	to       receiver
 	gate     *gate         // to be left when nothing of it is under way any more

@@ -36,7 +36,8 @@ type conn struct {
 	// Under the session's lock.
 	out, spare []byte // out is to be written next; the other is being written, or none
 	writing    bool
-	failed     error // why it was given up, nil: it was not
+	failed     error         // why it was given up, nil: it was not
+	trip       time.Duration // how long a sign of life takes, of the last ones the longest
 
 	pinged time.Duration // of the keeper: when it asked for a sign of life
 
@@ -212,7 +213,9 @@ func (cn *conn) welcome(request uint64, payload []byte) (done bool, err error) {
 		Address: cn.addr.String(), NodeID: strings.Clone(w.NodeID),
 		ClusterID: strings.Clone(w.ClusterID), Version: strings.Clone(w.ServerVersion),
 	}
-	cn.heard.Store(int64(cn.c.now()))
+	now := cn.c.now()
+	cn.heard.Store(int64(now))
+	cn.trip = now - cn.tie.since()
 	return true, nil
 }
 

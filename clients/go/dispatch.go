@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"strings"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -103,6 +104,9 @@ func (cn *conn) sort(payload []byte) error {
 		if f.call = s.answered(id); f.call != nil {
 			if f.call.timed && !f.call.resent {
 				cn.tie.prove(f.call.sent)
+				if f.call.probe {
+					cn.trip = max(time.Duration(cn.heard.Load())-f.call.sent, cn.trip-cn.trip/8)
+				}
 			}
 			f.way = f.call.settle()
 			s.keep(f.call, f.code)

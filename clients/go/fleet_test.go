@@ -19,6 +19,7 @@ type fleet struct {
 	nodes int
 
 	foreign string                               // a node that is of another cluster
+	waiting map[string]uint64                    // how many waits of a connection a node takes; none: testLimits
 	serve   func(p *peer, a *asked) *wire.Result // nil result: no answer
 
 	mu      sync.Mutex
@@ -86,7 +87,11 @@ func (f *fleet) run(stop chan struct{}) {
 		p.topology = nil
 		f.mu.Unlock()
 		go func() {
-			p.welcome(testLimits)
+			limits := testLimits
+			if n := f.waiting[p.node]; n > 0 {
+				limits.Waiting = n
+			}
+			p.welcome(limits)
 			p.serve(func(a *asked) *wire.Result {
 				if a.req.Op == wire.OpTopology {
 					f.mu.Lock()

@@ -26,7 +26,7 @@ type gate struct {
 	owner string
 	inner int           // what is under way, under the lock of all
 	open  chan struct{} // closed when nothing is any more
-	then  func()        // of one that keeps nobody back: called when its call is over, under any lock
+	then  func(error)   // of one that keeps nobody back: called with what its call ended with, under any lock
 }
 
 // close shuts an owner's gate until leave is called.
@@ -57,12 +57,15 @@ func (g *gate) enter() *gate {
 }
 
 // leave opens the gate again, once everybody has left.
-func (g *gate) leave() {
+func (g *gate) leave() { g.over(ErrOutcomeUnknown) }
+
+// over is leave, with what the call ended with.
+func (g *gate) over(err error) {
 	if g == nil {
 		return
 	}
 	if g.then != nil {
-		g.then()
+		g.then(err)
 		return
 	}
 	g.all.mu.Lock()

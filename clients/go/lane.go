@@ -259,19 +259,26 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	l.session.mu.Lock()
 	cn := l.session.mu.conn
 	leaving := l.session.mu.leaving
-	l.session.mu.Unlock()
 	if cn == nil {
+		l.session.mu.Unlock()
 		return now + aDay // attached wakes the keeper
 	}
+	trip := cn.trip
+	l.session.mu.Unlock()
 	// What counts for leases is when the server took something last: that bytes come from
 	// it does not say that it still hears.
 	every, proved := c.opt.keepAlive, cn.tie.since()
 	heard, keeps := time.Duration(cn.heard.Load()), c.keeper.keeps()
+	silent := every // for so long, and again for so long after it was asked, it is given up
 	if keeps {
-		every = min(every, max(c.binds.least(c.keeper.leastGrace()), minGrace)/probes)
+		least := c.keeper.leastGrace()
+		every = min(every, max(c.binds.least(least), minGrace)/probes)
+		// Another one saves no lease that has less left than it takes to make it, and costs the others: nor for an
+		// owner that is bound, of whose leases the client keeps none.
+		silent = min(silent, max(least/probes, minGrace, 2*trip))
 	}
 	switch {
-	case now-proved >= 2*every && cn.pinged > proved && now-cn.pinged >= every && (keeps || now-heard >= every):
+	case now-proved >= 2*silent && cn.pinged > proved && now-cn.pinged >= silent && (keeps || now-heard >= silent):
 		cn.giveUp(errSilent)
 		return now + aDay
 	case now-proved >= every && cn.pinged <= proved:
@@ -292,14 +299,14 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		}
 	}
 	if cn.pinged > proved {
-		return min(max(proved+2*every, cn.pinged+every, now+every/probes), l.nextStale)
+		return min(max(proved+2*silent, cn.pinged+silent, now+every/probes), l.nextStale)
 	}
 	return min(proved+every, l.nextStale)
 }
 
-// probes is how many times a server is asked for a sign of life within the grace of the
-// leases that hang on the connection. One such time before the grace is over the
-// connection is given up, so that the next one may save them.
+// probes is how many times a server is asked for a sign of life within the grace of the leases that hang on the
+// connection. One such time before the grace is over the connection is given up, so that the next one may save them;
+// but not before two signs of life would have come, on a long way.
 const probes = 3
 
 // errSilent says why a connection was given up on which nothing came any more.

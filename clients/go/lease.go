@@ -108,6 +108,17 @@ func (l *lease) until(t *tie) time.Duration {
 	return min(lower, t.until(l.wide))
 }
 
+// shorten lowers until when it lasts for certain, and each of its locks, as another lease may be found to be theirs.
+func (l *lease) shorten(sure time.Duration) {
+	l.sure = min(l.sure, sure)
+	if l.fresh != 0 {
+		l.fresh = min(l.fresh, sure)
+	}
+	for _, lk := range l.locks {
+		lk.sure = min(lk.sure, sure)
+	}
+}
+
 // curb gives it a lower grace, if it is one, by something that was sent at a time, and which may tie it to a
 // connection.
 func (l *lease) curb(grace, sent time.Duration, t *tie) {

@@ -28,10 +28,10 @@ func (c *Client) shortly(ctx context.Context, s *shortening, req *wire.Request) 
 		return w.ask(ctx, req)
 	}
 	w.insists = s.ttl > 0
-	w.urgent, w.gate = s.begin(), &gate{then: func() { go s.end(ErrOutcomeUnknown) }}
+	w.urgent, w.gate = s.begin(), &gate{then: func(err error) { go s.end(err, ErrOutcomeUnknown) }}
 	a, left, err := w.tryAll(ctx, req)
 	if !left {
-		s.end(nil)
+		s.end(err, nil)
 	}
 	return a, err
 }

@@ -38,7 +38,10 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 		c.give(c.undoing(one, one.request()), one.gate).leave()
 		return
 	}
-	one.gate.leave()
+	if one.unknown(err) {
+		err = ErrOutcomeUnknown
+	}
+	one.gate.over(err)
 }
 
 // held says that an acquire was granted all of its paths, and holds at least some of them.

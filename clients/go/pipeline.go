@@ -81,7 +81,14 @@ type shortened struct {
 
 // land implements receiver.
 func (s *shortened) land(c *call, r *reply) {
-	s.end(nil)
+	err := r.err
+	if err == nil && r.code != wire.OK {
+		err = &refusal{c.op, wire.Error{Code: r.code}}
+	}
+	if c.unknown(err) {
+		err = ErrOutcomeUnknown
+	}
+	s.end(err, nil)
 	s.then.land(c, r)
 }
 
@@ -95,7 +102,7 @@ func (c *call) begin() {
 // drop takes a call back that was not sent.
 func (c *call) drop() {
 	if s, ok := c.to.(*shortened); ok {
-		s.end(nil)
+		s.end(nil, nil)
 	}
 	c.free()
 }

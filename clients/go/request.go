@@ -319,7 +319,7 @@ func (w *waiter) leave(cause error) error {
 	}
 	unsent := w.c.forsake(w.call)
 	if unsent {
-		g.leave()
+		g.over(cause)
 	}
 	link := w.c.home.linkError()
 	switch {

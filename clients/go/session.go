@@ -109,6 +109,13 @@ func (s *session) named() sessionID {
 	return s.mu.id
 }
 
+// repeats is how long the server remembers the session, 0 before it said so.
+func (s *session) repeats() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.limits.repeat
+}
+
 // submit takes a call and sends it as soon as it may be.
 func (s *session) submit(c *call) error {
 	f, err := s.put(c)
@@ -266,12 +273,7 @@ func (s *session) pump() (mine bool) {
 			s.send(cn, &s.mu.again, c)
 		case c.waits: // those aside took its place meanwhile
 			s.mu.again.remove(c)
-			if c.forsaken { // there may be no room for it for as long as they wait: what it took is given back
-				s.heardOf(c)
-				go s.c.fail([]*call{c}, ErrOutcomeUnknown) // not here, under the lock
-				break
-			}
-			s.mu.anew.push(c)
+			s.crowded(c)
 		default:
 			return s.claim()
 		}
@@ -290,6 +292,11 @@ func (s *session) pump() (mine bool) {
 	}
 	for _, q := range [...]*callQueue{&s.mu.anew, &s.mu.aside} {
 		for c := q.first; c != nil && s.fits(c, 0); c = q.first {
+			if s.outdated(c) {
+				q.remove(c)
+				s.abandon(c)
+				continue
+			}
 			s.send(cn, q, c)
 		}
 	}
@@ -310,6 +317,39 @@ func (s *session) pump() (mine bool) {
 	}
 	s.takesMore()
 	return s.claim()
+}
+
+// crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place, or
+// the server takes fewer. That may be for as long as they wait, so nothing is held up by it: neither what comes behind it
+// on its way, which may be what ends them, nor the session, which is heard of by them.
+func (s *session) crowded(c *call) {
+	if c.crowded == 0 {
+		if c.crowded = s.mu.away; c.crowded == 0 {
+			c.crowded = s.c.now()
+		}
+	}
+	if c.forsaken || s.outdated(c) { // what it took is given back
+		s.abandon(c)
+		return
+	}
+	s.heardOf(c)
+	if w := c.settle(); w != nil {
+		go w.settled() // not here, under the lock
+	} else {
+		c.settled = true // for when it gets one
+	}
+	s.mu.anew.push(c)
+}
+
+// outdated says that a call has been without room for so long that its log may have forgotten it.
+func (s *session) outdated(c *call) bool {
+	return c.crowded != 0 && s.c.now()-c.crowded >= s.mu.limits.repeat-s.mu.limits.repeat/10
+}
+
+// abandon answers a call that was taken out of its queue, and of which nobody will know what became.
+func (s *session) abandon(c *call) {
+	s.heardOf(c)
+	go s.c.fail([]*call{c}, ErrOutcomeUnknown) // not here, under the lock
 }
 
 // takesMore tells who waits for the backlog to shrink that it has. Called under the lock.
@@ -397,7 +437,7 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 		return
 	}
 	s.mu.waits++
-	c.asked = s.c.now()
+	c.asked, c.crowded = s.c.now(), 0
 	if c.forsaken { // it was cancelled, but who knows whether that arrived
 		s.mu.leaving++
 		c.cancels = true

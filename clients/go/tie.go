@@ -257,40 +257,85 @@ func (s *shortening) begin() (kept bool) {
 	if s.ttl > 0 {
 		s.k.mu.Lock()
 		if s.k.mu.shorter == nil {
-			s.k.mu.shorter = make(map[string][]time.Duration)
+			s.k.mu.shorter = make(map[string][]shorter)
 		}
-		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.ttl)
+		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], shorter{ttl: s.ttl})
 		s.k.mu.Unlock()
 	}
 	s.began = s.k.c.now()
 	return s.k.curb(s.owner, s.ttl, s.grace, s.began)
 }
 
-// end is called when there is an answer: what is answered by now may have come before it. An error says that nobody
-// looks at it.
-func (s *shortening) end(err error) {
+// end is called when it is over: what is answered by now may have come before it. An error may leave it open whether it
+// has come to an end in the cluster. Then it counts for as long as a log may take it. told is what ended is called with.
+func (s *shortening) end(err, told error) {
 	s.k.curb(s.owner, s.ttl, s.grace, s.began)
 	if s.ended != nil {
-		s.ended(err)
+		s.ended(told)
 	}
 	if s.ttl <= 0 {
 		return
 	}
+	var late time.Duration
+	if err != nil && !untouched(err) {
+		late = s.k.c.home.session.repeats()
+	}
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	all := s.k.mu.shorter[s.owner]
-	i := slices.Index(all, s.ttl)
+	s.k.lapse(s.owner, shorter{ttl: s.ttl})
+	if late > 0 {
+		s.k.linger(s.owner, s.ttl, late)
+	}
+}
+
+// shorter is a TTL that an owner's leases may get yet.
+type shorter struct {
+	ttl   time.Duration
+	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
+}
+
+// lapse takes out what shortens leases no more.
+func (k *keeper) lapse(owner string, one shorter) {
+	all := k.mu.shorter[owner]
+	i := slices.Index(all, one)
 	if all = slices.Delete(all, i, i+1); len(all) == 0 {
-		delete(s.k.mu.shorter, s.owner)
+		delete(k.mu.shorter, owner)
 		return
 	}
-	s.k.mu.shorter[s.owner] = all
+	k.mu.shorter[owner] = all
+}
+
+// linger has leases count as shortened for some more time by what nobody answers any more.
+func (k *keeper) linger(owner string, ttl, late time.Duration) {
+	until := k.c.now() + late
+	all := k.mu.shorter[owner]
+	if i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl }); i >= 0 {
+		all[i].until = until // and the one before sees to it
+		return
+	}
+	if k.mu.shorter == nil {
+		k.mu.shorter = make(map[string][]shorter)
+	}
+	k.mu.shorter[owner] = append(all, shorter{ttl, until})
+	var look func()
+	look = func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		all := k.mu.shorter[owner]
+		i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl })
+		if left := all[i].until - k.c.now(); left > 0 {
+			time.AfterFunc(left, look)
+			return
+		}
+		k.lapse(owner, all[i])
+	}
+	time.AfterFunc(late, look)
 }
 
 // lasting is for how long an owner's lease lasts for certain that was taken or renewed for a ttl.
 func (k *keeper) lasting(owner string, ttl time.Duration) time.Duration {
 	for _, other := range k.mu.shorter[owner] {
-		ttl = min(ttl, other)
+		ttl = min(ttl, other.ttl)
 	}
 	return ttl
 }
@@ -309,7 +354,7 @@ func (k *keeper) curb(owner string, ttl, grace, sent time.Duration) (kept bool) 
 		kept = true
 		le.turns++
 		if ttl > 0 {
-			le.sure = min(le.sure, now+ttl-margin(ttl))
+			le.shorten(now + ttl - margin(ttl))
 			le.renewAt = min(le.renewAt, now+ttl/renewAt)
 		}
 		if grace > 0 {
