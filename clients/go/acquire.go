@@ -209,7 +209,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 	if _, _, ends := c.binds.since(l.owner); ends { // it may hang on other connections since it was sent (keeper.stray)
 		sure = ans.sent
 	}
-	doubtful = doubtful || now-ans.sent > l.ttl/renewAt || now-sure > c.binds.grace(l.owner, c.opt.grace)/probes
+	doubtful = doubtful || now-ans.sent > c.keeper.lasts(l)/renewAt || now-sure > c.binds.grace(l.owner, c.opt.grace)/probes
 	for {
 		crossed, untold := c.keeper.uncross(l)
 		if untold { // nothing that the server says tells whose it is
@@ -274,7 +274,7 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 			return nil, false, err
 		case ans.result.Status != wire.StatusOK:
 			return nil, false, nil
-		case !ans.resent && c.now()-ans.sent <= l.ttl*2/renewAt:
+		case !ans.resent && c.now()-ans.sent <= c.keeper.lasts(l)*2/renewAt:
 			return ans, true, nil
 		}
 	}

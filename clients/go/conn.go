@@ -115,7 +115,6 @@ func (cn *conn) open(ctx context.Context) error {
 	}
 	if err != nil {
 		cn.nc.Close()
-		cn.c.keeper.tried(cn.tie)
 		return fmt.Errorf("pathlockd: hello to %s: %w", cn.addr, err)
 	}
 	return nil
@@ -151,6 +150,7 @@ func (cn *conn) hello() error {
 	cn.c.fail(late, errLate)
 	cn.tie = &tie{number: cn.c.connections.Add(1), lane: cn.l, as: id}
 	cn.tie.prove(cn.c.now())
+	cn.c.keeper.tries(cn.tie)
 	frame := wire.AppendRequest(nil, request, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
 		MinVersion: wire.MinProtocol, MaxVersion: wire.MaxProtocol, Session: id[:], Epoch: epoch,
 		Client: cn.c.opt.name, Window: uint64(cn.c.opt.window), Meta: cn.c.meta, Grace: uint64(cn.c.opt.grace.Milliseconds()),

@@ -204,3 +204,20 @@ func TestLockOfAnEarlierConnection(t *testing.T) {
 		}
 	})
 }
+
+// TestAHelloThatIsNotAnswered: a server says goodbye, so a lease keeps its TTL. The client says hello to the next one,
+// which hears it: from then on the lease hangs on that connection. A proxy loses the server's side of it, and the client
+// waits for its welcome.
+func TestAHelloThatIsNotAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const grace = time.Second
+		f := newFake(t)
+		c, p := f.client(WithGrace(grace), WithDialTimeout(10*time.Second))
+		l := lockWith(t, c, p, TTL(time.Hour))
+		p.send(wire.AppendGoodbye(nil, wire.Errorf(wire.Unavailable, "the server stops")))
+		p.Close()
+		f.accept() // which reads the hello
+		said := time.Now()
+		lostAt(t, l, said.Add(grace-margin(grace)), ErrUncertain)
+	})
+}

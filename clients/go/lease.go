@@ -28,10 +28,9 @@ type lease struct {
 	sure    time.Duration       // until when it lasts by what the server confirmed
 	ties    []*tie              // and connections that it may hang on
 	oneTie  [1]*tie             // memory of ties
-	grace   time.Duration       // which it has when one of them is gone
-	wide    time.Duration       // which it has as long as nothing sent since from counts, 0: the same
-	from    time.Duration       // when what gives it the lower one was sent (Client.now)
-	bound   []*tie              // those of ties that it hangs on by nothing sent before
+	grace   time.Duration       // the lowest that it may have when one of them is gone
+	graces  []graceFrom         // all that it may have, from higher to lower and from earlier to later, nil: it alone
+	hung    []tieFrom           // those of ties that it hangs on from a time on
 	sent    atomic.Pointer[tie] // that its renewal was sent on; nil: none is under way
 	granted time.Duration       // when the last of its locks was taken
 	renewAt time.Duration
@@ -94,18 +93,38 @@ func (l *lease) deadline() time.Duration {
 	return at
 }
 
-// until is how long it lasts on a connection: by the lower grace from what was answered on it, or from when what gives
-// it was sent, as that is carried out while the connection is whole, or never.
+// graceFrom is a grace that a lease has from when what gives it was carried out, which was sent at a time.
+type graceFrom struct{ grace, from time.Duration }
+
+// tieFrom is a connection that a lease hangs on from when what ties it was carried out, likewise.
+type tieFrom struct {
+	t    *tie
+	from time.Duration
+}
+
+// maxGraces is how many graces of a lease are told apart.
+const maxGraces = 4
+
+// until is how long it lasts on a connection: by each grace from what was answered on it, or from when what gives the
+// grace, or ties it to the connection, was sent, as that is carried out while the connection is whole, or never.
 func (l *lease) until(t *tie) time.Duration {
-	lower := t.until(l.grace)
-	if l.wide == 0 || t.since() >= l.from {
-		return lower
+	var from time.Duration
+	if i := l.hangs(t); i >= 0 {
+		from = l.hung[i].from
 	}
-	lower = l.from + l.grace - margin(l.grace)
-	if slices.Contains(l.bound, t) {
-		return lower
+	if l.graces == nil {
+		return t.until(l.grace, from)
 	}
-	return min(lower, t.until(l.wide))
+	at := unlimited
+	for _, g := range l.graces {
+		at = min(at, t.until(g.grace, max(from, g.from)))
+	}
+	return at
+}
+
+// hangs finds a connection among those that it hangs on from a time on.
+func (l *lease) hangs(t *tie) int {
+	return slices.IndexFunc(l.hung, func(h tieFrom) bool { return h.t == t })
 }
 
 // shorten lowers until when it lasts for certain, and each of its locks, as another lease may be found to be theirs.
@@ -123,9 +142,15 @@ func (l *lease) shorten(sure time.Duration) {
 // connection.
 func (l *lease) curb(grace, sent time.Duration, t *tie) {
 	if grace < l.grace {
-		if l.wide == 0 || !slices.ContainsFunc(l.ties, func(t *tie) bool { return t.since() < l.from }) {
-			l.wide, l.from, l.bound = l.grace, sent, nil
-		} // else as if this had come when the one before did
+		if l.graces == nil {
+			l.graces = []graceFrom{{grace: l.grace}}
+		}
+		last := len(l.graces) - 1
+		for ; last > 0 && (l.graces[last].from >= sent || last+2 > maxGraces); last-- {
+			sent = min(sent, l.graces[last].from) // this one is lower
+		}
+		l.graces = append(l.graces[:last+1], graceFrom{grace, sent})
+		l.renewAt = min(l.renewAt, l.k.c.now()+grace/renewAt)
 		l.graced(grace)
 	}
 	l.bindTo(t, sent)
@@ -134,13 +159,12 @@ func (l *lease) curb(grace, sent time.Duration, t *tie) {
 // bindTo takes note that it may hang on one more connection by something that was sent at a time, and is carried out
 // while that is whole, or never.
 func (l *lease) bindTo(t *tie, sent time.Duration) {
-	if !slices.Contains(l.ties, t) {
-		if l.wide == 0 {
-			l.wide, l.from = l.grace, sent
-		}
-		l.from, l.bound = min(l.from, sent), append(l.bound, t)
+	l.turns++
+	if i := l.hangs(t); i >= 0 {
+		l.hung[i].from = min(l.hung[i].from, sent)
+	} else if !slices.Contains(l.ties, t) {
+		l.ties, l.hung = append(l.ties, t), append(l.hung, tieFrom{t, sent})
 	}
-	l.hang(t)
 }
 
 // graced gives it a grace.
@@ -158,9 +182,12 @@ func (l *lease) graced(grace time.Duration) {
 	k.rouse(0) // signs of life are wanted more often
 }
 
-// hang takes note that the lease may hang on one more connection from now on.
+// hang takes note that the lease may hang on one more connection, for as long as that is whole.
 func (l *lease) hang(t *tie) {
 	l.turns++
+	if i := l.hangs(t); i >= 0 {
+		l.hung = slices.Delete(l.hung, i, i+1)
+	}
 	if !slices.Contains(l.ties, t) {
 		l.ties = append(l.ties, t)
 	}
@@ -374,7 +401,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		}
 	}
 	l.ties = append(l.oneTie[:0], t)
-	l.wide, l.bound = 0, nil // what gave it a lower grace counts from now on
+	l.graces, l.hung = nil, nil // what gave it a lower grace counts from now on
 	l.k.stray(l, t, sent)
 	if len(l.ties) == 1 && l.grace != l.askedGrace { // which it was renewed with
 		l.graced(l.askedGrace)
@@ -382,7 +409,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 	switch {
 	case !t.live:
 		l.renewAt = now
-	case len(l.bound) > 0: // of which some may be gone: they are sure for the grace alone
+	case len(l.hung) > 0: // of which some may be gone: they are sure for the grace alone
 		l.renewAt = min(l.renewAt, sent+l.grace/renewAt)
 	}
 }

@@ -46,12 +46,12 @@ func (t *tie) prove(sent time.Duration) {
 // since is when the connection was whole for certain, at last.
 func (t *tie) since() time.Duration { return time.Duration(t.proved.Load()) }
 
-// until is how long a lease with a grace lasts that hangs on the connection.
-func (t *tie) until(grace time.Duration) time.Duration {
+// until is how long a lease with a grace lasts that hangs on the connection from a time on.
+func (t *tie) until(grace, from time.Duration) time.Duration {
 	if planted == plantNoticed && t.live {
 		return unlimited
 	}
-	return t.since() + grace - margin(grace)
+	return max(t.since(), from) + grace - margin(grace)
 }
 
 // attached is called before anything is sent on a new connection of a lane: every
@@ -94,8 +94,9 @@ func (l *lease) follow(t *tie) {
 	}
 }
 
-// tried is called when a connection failed on which hello was said, and nothing else.
-func (k *keeper) tried(t *tie) {
+// tries is called before hello is said on a connection: the server may hear it, and see the connection's end, long
+// before the client knows that it came to nothing.
+func (k *keeper) tries(t *tie) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, le := range k.mu.due {
@@ -338,6 +339,13 @@ func (k *keeper) lasting(owner string, ttl time.Duration) time.Duration {
 		ttl = min(ttl, other.ttl)
 	}
 	return ttl
+}
+
+// lasts is lasting for a lock that is asked for.
+func (k *keeper) lasts(lk *Lock) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lasting(lk.owner, lk.ttl)
 }
 
 // curb lowers what is believed of an owner's leases to a ttl from now on, and to a grace of the home lane's connection
