@@ -2,7 +2,6 @@ package pathlockd
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -29,13 +28,8 @@ func TestABindForNothingCostsOthers(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				defer pass(2 * simSilent)
 				ctx := context.Background()
-				s := newSimServer(rand.New(rand.NewPCG(1, 1)), 1)
-				s.rate = 1
-				s.nodes[0].limits = simLimits
-				p := &simProxy{
-					s: s, name: "c", rnd: rand.New(rand.NewPCG(2, 2)), mute: make(map[string]bool), links: make(map[*simLink]struct{}),
-					delay: tc.way,
-				}
+				s, p := aNode()
+				p.late(tc.way)
 				c := dial(t, "n0:1", WithDialer(p.dial), WithName("c"))
 				l, err := c.Lock(ctx, "a:/0/x", TTL(5*time.Minute))
 				mustLock(t, l, err)
@@ -83,12 +77,7 @@ func TestAHiccupEndsWhatABindTies(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		defer pass(2 * simSilent)
 		ctx := context.Background()
-		s := newSimServer(rand.New(rand.NewPCG(1, 1)), 1)
-		s.rate = 1
-		s.nodes[0].limits = simLimits
-		p := &simProxy{
-			s: s, name: "c", rnd: rand.New(rand.NewPCG(2, 2)), mute: make(map[string]bool), links: make(map[*simLink]struct{}),
-		}
+		s, p := aNode()
 		c := dial(t, "n0:1", WithDialer(p.dial), WithName("c"))
 		_, err := c.Bind(ctx, "job", 0, 0)
 		must(t, err)
@@ -103,13 +92,9 @@ func TestAHiccupEndsWhatABindTies(t *testing.T) {
 		if !s.holds("job", Path{Path: "a:/1/x"}) {
 			t.Fatal("it is lost before")
 		}
-		p.mu.Lock()
-		p.delay = 75 * time.Millisecond
-		p.mu.Unlock()
+		p.late(75 * time.Millisecond)
 		pass(150 * time.Millisecond)
-		p.mu.Lock()
-		p.delay = 0
-		p.mu.Unlock()
+		p.late(0)
 		pass(5 * time.Second)
 		if !s.holds("job", Path{Path: "a:/1/x"}) {
 			t.Errorf("no connection broke, and the client has ended the lease of an hour of an owner that it binds")

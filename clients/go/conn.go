@@ -37,7 +37,7 @@ type conn struct {
 	out, spare []byte // out is to be written next; the other is being written, or none
 	writing    bool
 	failed     error         // why it was given up, nil: it was not
-	trip       time.Duration // how long a sign of life takes, of the last ones the longest
+	trip       time.Duration // how long a sign of life takes: of the last ones the shortest
 
 	pinged time.Duration // of the keeper: when it asked for a sign of life
 

@@ -105,7 +105,7 @@ func (cn *conn) sort(payload []byte) error {
 			if f.call.timed && !f.call.resent {
 				cn.tie.prove(f.call.sent)
 				if f.call.probe {
-					cn.trip = max(time.Duration(cn.heard.Load())-f.call.sent, cn.trip-cn.trip/8)
+					cn.trip = min(time.Duration(cn.heard.Load())-f.call.sent, cn.trip+cn.trip/8+time.Millisecond)
 				}
 			}
 			f.way = f.call.settle()

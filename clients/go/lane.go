@@ -273,8 +273,9 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	if keeps {
 		least := c.keeper.leastGrace()
 		every = min(every, max(c.binds.least(least), minGrace)/probes)
-		// Another one saves no lease that has less left than it takes to make it, and costs the others: nor for an
-		// owner that is bound, of whose leases the client keeps none.
+		// Another one saves no lease that has less left than it takes to make it, and costs the others. An owner that
+		// is bound for less than a moment, of whose leases the client keeps none, is not to be saved from one.
+		least = min(least, max(c.binds.least(least), aMoment))
 		silent = min(silent, max(least/probes, minGrace, 2*trip))
 	}
 	switch {
@@ -299,7 +300,11 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		}
 	}
 	if cn.pinged > proved {
-		return min(max(proved+2*silent, cn.pinged+silent, now+every/probes), l.nextStale)
+		next := max(proved+2*silent, cn.pinged+silent, now+every/probes)
+		if due := cn.pinged + every; due > now { // the next one is, if this one is answered
+			next = min(next, due)
+		}
+		return min(next, l.nextStale)
 	}
 	return min(proved+every, l.nextStale)
 }
@@ -308,6 +313,9 @@ func (l *lane) tend(now time.Duration) time.Duration {
 // connection. One such time before the grace is over the connection is given up, so that the next one may save them;
 // but not before two signs of life would have come, on a long way.
 const probes = 3
+
+// aMoment is how long a server, or the way to it, may be slow with nothing wrong.
+const aMoment = 3 * time.Second
 
 // errSilent says why a connection was given up on which nothing came any more.
 var errSilent = errors.New("the server is silent")

@@ -272,3 +272,25 @@ func (p *simProxy) one(f func(*simLink)) {
 	p.mu.Unlock()
 	f(l)
 }
+
+// aNode is one node that is ready at once, and a proxy to it for a client c.
+func aNode() (*simServer, *simProxy) {
+	s := newSimServer(rand.New(rand.NewPCG(1, 1)), 1)
+	s.rate = 1
+	s.nodes[0].limits = simLimits
+	return s, newSimProxy(s, "c", 2)
+}
+
+// newSimProxy makes the proxy of a client.
+func newSimProxy(s *simServer, name string, seed uint64) *simProxy {
+	p := &simProxy{s: s, name: name, rnd: rand.New(rand.NewPCG(seed, seed))}
+	p.mute, p.links = make(map[string]bool), make(map[*simLink]struct{})
+	return p
+}
+
+// late has all that goes through the proxy take so long from now on.
+func (p *simProxy) late(d time.Duration) {
+	p.mu.Lock()
+	p.delay = d
+	p.mu.Unlock()
+}

@@ -268,7 +268,8 @@ func (s *shortening) begin() (kept bool) {
 }
 
 // end is called when it is over: what is answered by now may have come before it. An error may leave it open whether it
-// has come to an end in the cluster. Then it counts for as long as a log may take it. told is what ended is called with.
+// has come to an end in the cluster. Then it counts for as long as a log may take it. told is what ended is called
+// with.
 func (s *shortening) end(err, told error) {
 	s.k.curb(s.owner, s.ttl, s.grace, s.began)
 	if s.ended != nil {
@@ -311,7 +312,7 @@ func (k *keeper) linger(owner string, ttl, late time.Duration) {
 	until := k.c.now() + late
 	all := k.mu.shorter[owner]
 	if i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl }); i >= 0 {
-		all[i].until = until // and the one before sees to it
+		all[i].until = max(all[i].until, until) // and the one before sees to it
 		return
 	}
 	if k.mu.shorter == nil {

@@ -79,9 +79,7 @@ func tieTwice(t *testing.T) *twoTies {
 }
 
 func (w *twoTies) client(t *testing.T, name string, seed uint64) *Client {
-	p := &simProxy{s: w.s, name: name, rnd: rand.New(rand.NewPCG(seed, seed))}
-	p.mute, p.links = make(map[string]bool), make(map[*simLink]struct{})
-	return dial(t, "n0:1", WithDialer(p.dial), WithName(name))
+	return dial(t, "n0:1", WithDialer(newSimProxy(w.s, name, seed).dial), WithName(name))
 }
 
 // breakFar ends the connection that the lock was taken by, which both sides see, and waits until the lock is nobody's
