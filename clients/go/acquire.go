@@ -253,7 +253,7 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 	req := &wire.Request{
 		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{domainOf(l.namespace)}, Flags: keepFlags,
 	}
-	for {
+	for try := 1; ; try++ {
 		if !l.alone {
 			if err := c.pass(ctx, l.owner); err != nil {
 				return nil, false, err
@@ -263,10 +263,13 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 		w := newWaiter(c)
 		w.urgent = true
 		ans, err := w.ask(ctx, req)
+		lasts := c.keeper.lasts(l)
+		quick := err == nil && !ans.resent && c.now()-ans.sent <= lasts*2/renewAt
 		if err == nil && !l.alone && ans.result.Status == wire.StatusOK {
 			if held, err := c.has(ctx, l); !held {
 				return nil, false, err
 			}
+			quick = quick && c.now()-ans.sent < lasts-margin(lasts)
 		}
 		switch {
 		case err != nil && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil:
@@ -274,11 +277,17 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 			return nil, false, err
 		case ans.result.Status != wire.StatusOK:
 			return nil, false, nil
-		case !ans.resent && c.now()-ans.sent <= c.keeper.lasts(l)*2/renewAt:
+		case quick:
 			return ans, true, nil
+		case !ans.resent && try >= confirmTries:
+			return nil, false, fmt.Errorf("acquire: a lease of %v: %w", lasts, ErrUncertain)
 		}
 	}
 }
+
+// confirmTries is how often a lease is renewed that a lock is to be handed out with, until too little of it is over when
+// that is answered: the way may be too long for it.
+const confirmTries = 8
 
 // has says that a lock's owner holds all its paths, by this lock.
 func (c *Client) has(ctx context.Context, l *Lock) (bool, error) {

@@ -104,7 +104,7 @@ func (cn *conn) sort(payload []byte) error {
 		if f.call = s.answered(id); f.call != nil {
 			if f.call.timed && !f.call.resent {
 				cn.tie.prove(f.call.sent)
-				if f.call.probe {
+				if !f.call.waits {
 					cn.trip = min(time.Duration(cn.heard.Load())-f.call.sent, cn.trip+cn.trip/8+time.Millisecond)
 				}
 			}
