@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -66,12 +67,12 @@ func (f *face) bystander(t testing.TB, addr string) time.Duration {
 	conf := &tls.Config{RootCAs: pool, NextProtos: []string{"h3"}}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	conn, err := quic.DialAddr(ctx, addr, conf, &quic.Config{HandshakeIdleTimeout: patience / 2})
+	conn, err := hears(ctx, addr, conf)
 	for refused := new(quic.TransportError); errors.As(err, &refused) && refused.ErrorCode == quic.ConnectionRefused; {
 		// The library keeps 32 that the server has not accepted yet, which a slow machine is behind with. Clients try
 		// again.
 		time.Sleep(20 * time.Millisecond)
-		conn, err = quic.DialAddr(ctx, addr, conf, &quic.Config{HandshakeIdleTimeout: patience / 2})
+		conn, err = hears(ctx, addr, conf)
 	}
 	if err != nil {
 		t.Fatalf("a bystander: %v", err)
@@ -80,6 +81,24 @@ func (f *face) bystander(t testing.TB, addr string) time.Duration {
 	v := &visit{t: t, conn: conn}
 	v.want("a bystander", v.begin(http.MethodGet, "/v1/health", ""), 200, `"ok":true`)
 	return time.Since(start)
+}
+
+// hears connects, and waits until something is answered: a server refuses connections also once the handshake is over.
+func hears(ctx context.Context, addr string, conf *tls.Config) (*quic.Conn, error) {
+	conn, err := quic.DialAddr(ctx, addr, conf, &quic.Config{HandshakeIdleTimeout: patience / 2})
+	if err != nil {
+		return nil, err
+	}
+	s, err := conn.OpenStream()
+	if err == nil {
+		_, err = s.Write(h3Request(http.MethodGet, "/v1/health", ""))
+	}
+	if err == nil {
+		_ = s.Close()
+		_ = s.SetReadDeadline(time.Now().Add(patience))
+		_, err = io.ReadAll(s)
+	}
+	return conn, err
 }
 
 // TestHandshakeFlood has clients begin handshakes by the thousand and go no further:
