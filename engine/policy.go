@@ -278,6 +278,10 @@ func (s *State) moved(cmd *Command) (res wire.Result, moved bool) {
 	return res, moved
 }
 
+// Overtaken is what a command is refused with whose routes are older than what its group knows, without carrying
+// anything out.
+func (s *State) Overtaken(cmd *Command) (res wire.Result, overtaken bool) { return s.moved(cmd) }
+
 // moving says that a request is about namespaces that the routes were asked for.
 func moving(req *wire.Request) bool {
 	switch req.Op {

@@ -65,6 +65,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	}
 	id := cmd.Caller.ID
 	if cmd.Req.Op == wire.OpAcquire && (s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req)) { // else it had come before that, and waits again
+		if res, moved := g.state.Overtaken(cmd); moved { // it may wait where its paths are by now
+			return res
+		}
 		return takenBack
 	}
 	if s.tookAnew(id, cmd.Req); len(cmd.Req.Releases) < len(asked) {

@@ -27,6 +27,7 @@ type belief struct {
 	until  time.Duration // the lease lasts at least as long
 	queued uint64        // a request that took a polled place, 0: none
 	placed time.Duration // when it was told so
+	keyed  uint64        // the last request with a key that touches it
 	ns     string
 	conn   *simConn // the lease is tied to it
 
@@ -113,6 +114,11 @@ func stepped(op wire.Op) bool {
 // stepped is that of the request, or of a release that spans namespaces.
 func (call *simCall) stepped() bool { return call.spans || stepped(call.req.Op) }
 
+// polls says that the request may take a place that it is to ask for again.
+func (call *simCall) polls() bool {
+	return call.req.Op == wire.OpAcquire && call.req.Flags&wire.FlagWait == 0 && call.req.QueueTTLMillis > 0
+}
+
 // overtaken says that the client has asked for a release since that gives back something of what an acquire takes.
 func (c *simClient) overtaken(call *simCall) bool {
 	for h := range c.touched(call) {
@@ -184,6 +190,9 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 		if call.stepped() && b.issued > call.id {
 			b.dirty = max(b.dirty, b.issued)
 		}
+		if call.again && (req.Key != "" && b.issued > call.id || b.keyed > call.id) { // a log does not compare their ids
+			b.dirty = max(b.dirty, b.issued)
+		}
 	}
 	if res.Code == wire.Cancelled && !call.ended && !c.overtaken(call) {
 		w.fail("client %d #%d is answered %s, and nobody has cancelled it", c.index, call.id, answerOf(res))
@@ -194,6 +203,9 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	if uncertain(res) || res.Code != wire.OK && (call.again || stepped(req.Op)) {
 		for h := range touched {
 			c.belief(h).dirty = max(c.belief(h).dirty, c.last)
+			if call.polls() { // it may have a place that no release of the path takes from it
+				c.belief(h).queued = call.id
+			}
 		}
 		w.disturb(req, true)
 		c.takeBack(call, res)
@@ -224,7 +236,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusOK:
 		w.check.token(w, call, res)
 		for h := range touched {
-			if b := c.belief(h); req.Flags&wire.FlagWait != 0 && call.id != b.issued {
+			if b := c.belief(h); call.id != b.issued && (req.Flags&wire.FlagWait != 0 || call.polls() && call.again) {
 				b.dirty = max(b.dirty, b.issued) // its turn came after that of later ones
 			}
 		}

@@ -178,6 +178,9 @@ func (c *simClient) ask(req *wire.Request, bound bool) *simCall {
 			b.dirty = max(b.dirty, call.id) // the order of the two is not promised
 		}
 		b.open[call.id], b.issued = true, call.id
+		if req.Key != "" {
+			b.keyed = call.id
+		}
 	}
 	if req.Op == wire.OpInspectPath {
 		call.held = w.check.certainOn(w, req.Path)

@@ -265,8 +265,8 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	}
 	trip := cn.trip
 	l.session.mu.Unlock()
-	// What counts for leases is when the server took something last: that bytes come from
-	// it does not say that it still hears.
+	// What counts for leases that hang on the connection is when the server took something last: that bytes come from
+	// it does not say that it still hears. Where none does, the answer to the ping may be behind a long one.
 	every, proved := c.opt.keepAlive, cn.tie.since()
 	heard, keeps := time.Duration(cn.heard.Load()), c.keeper.keeps()
 	silent := every // for so long, and again for so long after it was asked, it is given up
@@ -279,7 +279,8 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		silent = min(silent, max(least/probes, minGrace, 2*trip))
 	}
 	switch {
-	case now-proved >= 2*silent && cn.pinged > proved && now-cn.pinged >= silent && (keeps || now-heard >= silent):
+	case now-proved >= 2*silent && cn.pinged > proved && now-cn.pinged >= silent &&
+		(now-heard >= silent || c.keeper.keepsOn(cn.tie)):
 		cn.giveUp(errSilent)
 		return now + aDay
 	case now-proved >= every && cn.pinged <= proved:

@@ -179,6 +179,13 @@ func (k *keeper) keeps() bool {
 	return len(k.mu.due) > 0
 }
 
+// keepsOn says that there are leases to be kept that hang on a connection. It looks at all that there are.
+func (k *keeper) keepsOn(t *tie) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.mu.due, func(le *lease) bool { return slices.Contains(le.ties, t) })
+}
+
 // leastGrace is the lowest grace that one has.
 func (k *keeper) leastGrace() time.Duration {
 	k.mu.Lock()
