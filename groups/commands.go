@@ -56,7 +56,13 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	asked := cmd.Req.Releases
 	old := m.askedBefore(s)
 	if old != nil && old.stands(s.highest) {
-		if old.another(cmd.Req.Op, hash) || !s.owes(cmd.Caller.ID, cmd.Req) {
+		another := old.another(cmd.Req.Op, hash)
+		if cmd.Req.Op == wire.OpRelease && !another {
+			if res, moved := g.state.Overtaken(cmd); moved { // an acquire before it is sent on, and it comes behind that
+				return res
+			}
+		}
+		if another || !s.owes(cmd.Caller.ID, cmd.Req) {
 			return m.repeat(c, g, s, old, hash)
 		}
 	}

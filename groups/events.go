@@ -44,6 +44,7 @@ type stream struct {
 	recent []recentEvent       // in order
 	first  uint64              // number of the first of them, of all events of the log that were told here
 	owners map[string][]uint64 // numbers of the events in recent, by owner
+	parted bool                // further events of the entry that at is in are to come
 	feeds  []*mesh.Conn        // of nodes that have no replica of the log and hear of it from here
 }
 
@@ -84,6 +85,14 @@ const behind = 1<<32 - 1
 // were none.
 func whole(p wire.Position) bool { return p.Ordinal == 0 || p.Ordinal == behind }
 
+// done is the last entry whose events were all told.
+func (s *stream) done() uint64 {
+	if s.parted {
+		return s.at.Index - 1
+	}
+	return s.at.Index
+}
+
 // passed says that who stands at a place of a log may have missed something before another one.
 func passed(at, before wire.Position) bool {
 	return after(before, at) && (at.Index < before.Index || !whole(at))
@@ -94,26 +103,29 @@ func after(a, b wire.Position) bool {
 	return a.Index > b.Index || a.Index == b.Index && a.Ordinal > b.Ordinal
 }
 
-// publish takes the events of one entry.
-func (h *hub) publish(log, index uint64, events []engine.Event) {
+// publish takes the events of one entry, or those that it has so far: then it is called again with all of them.
+func (h *hub) publish(log, index uint64, events []engine.Event, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stream(log)
-	if index <= s.at.Index {
+	if index < s.at.Index || index == s.at.Index && (whole(s.at) || len(events) == 0) {
 		return // a new replica on its way to where another node's took us already
 	}
-	h.moved = true
+	h.moved, s.parted = true, !all
 	if len(events) == 0 {
 		s.at = wire.Position{Log: log, Index: index}
 	}
 	for i := range events {
 		at := wire.Position{Log: log, Index: index, Ordinal: uint64(i) + 1}
+		if !after(at, s.at) {
+			continue // it was told before
+		}
 		h.owed(events[i].Owner)
 		s.at = at
 		s.remember(recentEvent{at, events[i]}, h.keep)
 		h.deliver(&events[i], at)
 	}
-	if len(events) > 0 && len(s.feeds) > 0 {
+	if all && len(events) > 0 && len(s.feeds) > 0 {
 		s.tell(log, index, events)
 	}
 }

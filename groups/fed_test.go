@@ -123,7 +123,7 @@ func TestPublishedOnce(t *testing.T) {
 	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e})
 	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
 	for _, index := range []uint64{4, 5, 4, 5, 6} {
-		h.publish(2, index, event)
+		h.publish(2, index, event, true)
 	}
 	if got, gaps := e.heard(); len(got) != 3 || gaps != 0 {
 		t.Errorf("heard %q and of %d gaps, want three events", got, gaps)

@@ -175,7 +175,7 @@ func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
 		case flags&past != 0:
 			c.n.hub.fedFrom(shard, index)
 		default:
-			c.n.hub.publish(shard, index, events)
+			c.n.hub.publish(shard, index, events, true)
 		}
 	}
 }
@@ -195,11 +195,11 @@ func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
 	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
 	s.feeds = append(s.feeds, conn)
 	if from.Index == 0 { // what this run of the node applies again is the past, too
-		conn.Send(appendEvents(from.Log, max(s.at.Index, s.old), past, nil))
+		conn.Send(appendEvents(from.Log, max(s.done(), s.old), past, nil))
 	}
 	if after(s.since, from) {
 		// What is kept begins later. Nothing is known to whom nothing was told yet.
-		conn.Send(appendEvents(from.Log, s.since.Index, jumped, nil))
+		conn.Send(appendEvents(from.Log, min(s.since.Index, s.done()), jumped, nil))
 		from = s.since
 	}
 	// Whole entries: what of the first is known there already is passed over there.
@@ -211,21 +211,21 @@ func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
 		for ; k < len(s.recent) && s.recent[k].at.Index == at.Index; k++ {
 			events = append(events, s.recent[k].Event)
 		}
-		if at.Index > from.Index {
+		if at.Index > from.Index && at.Index <= s.done() { // one that is being told goes to all who are fed
 			frames = append(frames, appendEvents(from.Log, at.Index, 0, events))
 			bytes += len(frames[len(frames)-1])
 		}
 		i = k
 	}
 	if bytes > maxCaughtUp {
-		conn.Send(appendEvents(from.Log, s.at.Index, jumped, nil))
+		conn.Send(appendEvents(from.Log, s.done(), jumped, nil))
 		return
 	}
 	for _, frame := range frames {
 		conn.Send(frame)
 	}
-	if s.at.Index > from.Index {
-		conn.Send(appendEvents(from.Log, s.at.Index, 0, nil))
+	if s.done() > from.Index {
+		conn.Send(appendEvents(from.Log, s.done(), 0, nil))
 	}
 }
 
@@ -283,7 +283,7 @@ func (s *stream) spread(frame []byte) {
 func (h *hub) tellProgress() {
 	for log, s := range h.logs {
 		if len(s.feeds) > 0 {
-			s.tell(log, s.at.Index, nil)
+			s.tell(log, s.done(), nil)
 		}
 	}
 }

@@ -239,10 +239,40 @@ func TestCursorAhead(t *testing.T) {
 	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{{Log: 2, Index: 5, Ordinal: 1}}})
 	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
 	for index := uint64(4); index <= 6; index++ {
-		h.publish(2, index, event)
+		h.publish(2, index, event, true)
 	}
-	h.publish(3, 1, event) // of a log that the cursor does not name
+	h.publish(3, 1, event, true) // of a log that the cursor does not name
 	if got, gaps := e.heard(); len(got) != 2 || gaps != 1 {
 		t.Errorf("heard %q and of %d gaps, want entry 6 of log 2, log 3, and one gap", got, gaps)
+	}
+}
+
+// TestFedWhileAnEntryIsTold: a node begins to be fed, and is told of progress, between two events of one entry. It hears
+// each of them once.
+func TestFedWhileAnEntryIsTold(t *testing.T) {
+	t.Parallel()
+	const shard = firstLogShard
+	f := apart(t, nil)
+	e := f.listen(1, 0, shard)
+	a, b := f.nodes[0], f.nodes[1]
+	before, _ := e.heard()
+	at := a.hub.where(shard).Index + 1
+	two := []engine.Event{
+		{Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/first"}, {Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/second"},
+	}
+	a.hub.publish(shard, at, two[:1], false)
+	a.hub.mu.Lock()
+	a.hub.tellProgress()
+	a.hub.mu.Unlock()
+	a.hub.feed(a.cluster.conn(b.id.HostID), b.hub.where(shard))
+	a.hub.publish(shard, at, two, true)
+	f.until("it hears of both", func() bool { got, _ := e.heard(); return len(got) >= len(before)+2 })
+	a.hub.publish(shard, at+1, two[:1], true)
+	f.until("it hears of the next entry", func() bool {
+		got, _ := e.heard()
+		return len(got) > len(before)+2
+	})
+	if got, gaps := e.heard(); len(got) != len(before)+3 || gaps > 0 {
+		t.Errorf("it hears %q, and of %d gaps", got[len(before):], gaps)
 	}
 }

@@ -43,7 +43,7 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 			return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
 		}
 		for index := uint64(1); index <= fed; index++ {
-			n.hub.publish(shard, index, nil)
+			n.hub.publish(shard, index, nil, true)
 		}
 		e := new(ear)
 		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
@@ -52,8 +52,8 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 		if err := n.addReplica(shard, 2); err != nil {
 			t.Fatal(err)
 		}
-		n.hub.publish(shard, 121, granted("h:/a/x")) // was on its way to the replica already
-		n.hub.publish(shard, 122, granted("h:/a/y"))
+		n.hub.publish(shard, 121, granted("h:/a/x"), true) // was on its way to the replica already
+		n.hub.publish(shard, 122, granted("h:/a/y"), true)
 		if got, gaps := e.heard(); !slices.Equal(got, want.got) || gaps != want.gaps {
 			t.Errorf("fed up to %d, a subscriber is told %q and of %d gaps, want %q and %d", fed, got, gaps, want.got, want.gaps)
 		}
@@ -80,7 +80,7 @@ func TestJoinerHearsOfThePast(t *testing.T) {
 		last      uint64 // which the replica has when it is looked
 		meanwhile func(h *hub)
 	}{
-		"it applies at once":     {121, func(h *hub) { h.publish(shard, 1, nil) }},
+		"it applies at once":     {121, func(h *hub) { h.publish(shard, 1, nil, true) }},
 		"the feed begins":        {0, func(h *hub) { h.fedFrom(shard, 121) }},
 		"the feed is not as far": {121, func(h *hub) { h.fedFrom(shard, 40) }},
 	} {
@@ -99,8 +99,8 @@ func TestJoinerHearsOfThePast(t *testing.T) {
 		granted := func(path string) []engine.Event {
 			return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
 		}
-		n.hub.publish(shard, 50, granted("h:/a/old")) // was in the log when the replica joined
-		n.hub.publish(shard, 122, granted("h:/a/new"))
+		n.hub.publish(shard, 50, granted("h:/a/old"), true) // was in the log when the replica joined
+		n.hub.publish(shard, 122, granted("h:/a/new"), true)
 		if got, gaps := e.heard(); gaps != 1 || !slices.Equal(got, []string{"GRANT h:/a/new 0"}) {
 			t.Errorf("%s: a subscriber without a cursor is told %q and of %d gaps", name, got, gaps)
 		}

@@ -21,11 +21,11 @@ func TestNewEventWhileItJoins(t *testing.T) {
 	}
 	l.raft = &hastyRaft{joinerRaft{last: 0}, func() {
 		n.hub.fedFrom(shard, 121)
-		n.hub.publish(shard, 50, granted("h:/a/old"))
+		n.hub.publish(shard, 50, granted("h:/a/old"), true)
 		if _, gaps := e.heard(); gaps != 1 {
 			t.Fatalf("told of %d gaps, not of one", gaps)
 		}
-		n.hub.publish(shard, 122, granted("h:/a/new")) // comes to be now
+		n.hub.publish(shard, 122, granted("h:/a/new"), true) // comes to be now
 	}}
 	n.logs = map[uint64]*shardLog{shard: l}
 	n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
@@ -35,7 +35,7 @@ func TestNewEventWhileItJoins(t *testing.T) {
 	if err := n.addReplica(shard, 2); err != nil {
 		t.Fatal(err)
 	}
-	n.hub.publish(shard, 123, granted("h:/a/newer"))
+	n.hub.publish(shard, 123, granted("h:/a/newer"), true)
 	if got, gaps := e.heard(); gaps < 2 && !slices.Contains(got, "GRANT h:/a/new 0") {
 		t.Errorf("told of %d gap, before h:/a/new was granted, and of %q", gaps, got)
 	}

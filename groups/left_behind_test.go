@@ -77,7 +77,6 @@ func leaveAfterAGrant(t *testing.T, granted bool) {
 			t.Fatalf("%v is answered %+v", r.Op, res)
 		}
 		b.m.answers(clock)
-		b.m.deliverRest()
 		b.m.groups[number].stepped()
 	}
 	step(1, &wire.Request{Op: wire.OpFreeze}, "")

@@ -51,7 +51,7 @@ type machine struct {
 	beside   beside // nil, but in tests
 	told     int    // of out.Answers, how many were given
 
-	undelivered []undelivered // of the entry in hand, behind its first event
+	published int // of out.Events, how many were told already
 
 	done   []engine.Done
 	reader batchReader
@@ -226,68 +226,32 @@ func (m *machine) batch(index uint64) {
 	clock := engine.Clock{Now: m.advance(h.office, h.stamp), Wall: h.wall}
 	m.sessions.expire(clock.Now, &m.limits)
 	m.out.Reset()
-	m.told = 0
+	m.told, m.published = 0, 0
 	m.expire(clock)
 	m.answers(clock)
 	for i := 0; m.reader.next(); i++ {
 		res := m.command(clock)
 		m.commands++
 		if f != nil && f.parts[i] != nil {
-			m.deliver(f.parts[i], &res)
+			m.tellEvents()
+			m.node.deliver(f.parts[i], &res, &m.flush)
 		}
 		if engine.Planted != engine.PlantLateAnswers {
 			m.answers(clock)
 		}
 	}
 	m.answers(clock)
-	m.node.hub.publish(m.shard, index, m.out.Events)
-	m.deliverRest()
+	m.node.hub.publish(m.shard, index, m.out.Events, true)
 	m.arm()
 }
 
-// undelivered is what an entry answers behind its first event: a command that was carried out, or a wait that is over.
-type undelivered struct {
-	p   *part
-	res wire.Result
-	end *engine.Answer // of a wait; p and res are not set
-}
-
-// deliver answers a command of the entry. Whoever is answered may subscribe at once, and is told only of what comes
-// from then on: so once the entry has events, its answers wait until those are out.
-func (m *machine) deliver(p *part, res *wire.Result) {
-	if len(m.out.Events) > 0 {
-		m.undelivered = append(m.undelivered, undelivered{p: p, res: *res})
-		return
+// tellEvents publishes the events of the entry in hand so far. Whoever is answered may subscribe at once, and is told
+// only of what comes from then on: so what a command did is published before its answer.
+func (m *machine) tellEvents() {
+	if n := len(m.out.Events); n > m.published {
+		m.published = n
+		m.node.hub.publish(m.shard, m.applied, m.out.Events, false)
 	}
-	m.node.deliver(p, res, &m.flush)
-}
-
-// deliverEnd answers the open call of a wait that is over, as deliver does.
-func (m *machine) deliverEnd(end *engine.Answer) {
-	if len(m.out.Events) > 0 {
-		m.undelivered = append(m.undelivered, undelivered{end: end})
-		return
-	}
-	m.ended(end)
-}
-
-func (m *machine) ended(end *engine.Answer) {
-	if p := m.node.waits.answers(m.driver, end); p != nil {
-		p.answer(&end.Result, &m.flush)
-	}
-}
-
-// deliverRest answers what waited for the entry's events, in the order in which it was carried out.
-func (m *machine) deliverRest() {
-	for i := range m.undelivered {
-		if u := &m.undelivered[i]; u.end != nil {
-			m.ended(u.end)
-		} else {
-			m.node.deliver(u.p, &u.res, &m.flush)
-		}
-	}
-	clear(m.undelivered)
-	m.undelivered = m.undelivered[:0]
 }
 
 func (m *machine) advance(o office, stamp int64) int64 {
@@ -329,8 +293,12 @@ func (m *machine) answers(clock engine.Clock) {
 	for ; m.told < len(m.out.Answers); m.told++ {
 		a := &m.out.Answers[m.told]
 		m.remember(a, clock.Now)
-		if m.driver != nil {
-			m.deliverEnd(a)
+		if m.driver == nil {
+			continue
+		}
+		m.tellEvents()
+		if p := m.node.waits.answers(m.driver, a); p != nil {
+			p.answer(&a.Result, &m.flush)
 		}
 	}
 }

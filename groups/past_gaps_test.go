@@ -23,7 +23,7 @@ func TestOneGapForEachLog(t *testing.T) {
 	}
 	for i := range uint64(events) { // as the frames of two connections come
 		for _, log := range []uint64{firstLogShard, firstLogShard + 1} {
-			h.publish(log, i+1, []engine.Event{{Owner: "o", Kind: wire.EventGrant, Path: "h:/a/x"}})
+			h.publish(log, i+1, []engine.Event{{Owner: "o", Kind: wire.EventGrant, Path: "h:/a/x"}}, true)
 		}
 	}
 	if got, gaps := e.heard(); len(got) > 0 || gaps > 2 || gaps == 0 {

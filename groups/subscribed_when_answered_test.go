@@ -1,6 +1,8 @@
 package groups
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,6 +50,45 @@ func TestSubscribedWhenAnswered(t *testing.T) {
 			}
 			if got, _ := heard.heard(); len(got) > 0 {
 				t.Errorf("it is told of what was before: %q", got)
+			}
+		})
+	}
+}
+
+// tellsAll notes in which order an owner is told of answers and of events.
+type tellsAll struct {
+	*ear
+	told []string
+}
+
+func (a *tellsAll) Deliver(_ *wire.Subscription, kind wire.EventKind, path, _ string, _ int64, _ wire.Position) {
+	a.told = append(a.told, fmt.Sprint(kind, " ", path))
+}
+
+// TestQueuedBeforeItsGrant: an owner that has subscribed to GRANT polls for a lock, gets a place in the queue, and is
+// granted it by what comes behind it in the same entry. It is told so in that order, whatever others did in the entry
+// before: a client may wait for the next GRANT once it is queued.
+func TestQueuedBeforeItsGrant(t *testing.T) {
+	for name, busy := range map[string]bool{"alone in the entry": false, "behind another's event": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBare(t, firstLogShard, defaultLimits())
+			for i, path := range []string{"h:/a/x", "h:/a/y"} {
+				if res := b.one(bareAsk(bareSession(1), uint64(i)+1, write("holder", path, time.Hour))); res.Code != wire.OK {
+					t.Fatalf("%+v", res)
+				}
+			}
+			b.one(bareAsk(bareSession(2), 1, waiting(write("other", "h:/a/y", time.Hour))))
+			all := &tellsAll{ear: new(ear)}
+			b.n.hub.subscribe(&wire.Subscription{Owner: "o", Sink: all})
+			polls := bareAsk(bareSession(3), 1, write("o", "h:/a/x", time.Hour))
+			polls.To = onReply{polls, func() { all.told = append(all.told, polls.Res.Status.String()) }}
+			entry := []*bareCall{polls, bareAsk(bareSession(1), 4, release("holder", "h:/a/x"))}
+			if busy {
+				entry = append([]*bareCall{bareAsk(bareSession(1), 3, release("holder", "h:/a/y"))}, entry...)
+			}
+			b.do(1, entry...)
+			if want := []string{wire.StatusQueued.String(), "GRANT h:/a/x"}; !slices.Equal(all.told, want) {
+				t.Errorf("it is told %q, want %q", all.told, want)
 			}
 		})
 	}
