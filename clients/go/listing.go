@@ -71,26 +71,18 @@ func (c *Client) Describe(ctx context.Context, path string, maxWaiters uint32) (
 }
 
 // ListOwnerLocks lists what an owner holds, everywhere or in the domains, and says
-// whether it has a lease at all. It is of one instant in each namespace, unless it does not
-// fit into one answer (about 4 MiB): then it is asked for page by page, and what changes
-// meanwhile may be seen or not.
+// whether it has a lease at all. It is of one instant in each namespace if the owner holds no more
+// than 512 locks. More are asked for page by page, as what the program holds itself is renewed on the same
+// connection and must not wait for a long answer; what changes meanwhile may be seen or not.
 func (c *Client) ListOwnerLocks(ctx context.Context, owner string, domains ...string) (locks []LockInfo, alive bool, err error) {
-	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: domains}
-	res, err := c.call(ctx, &req)
-	switch {
-	case err == nil:
-		return list(res).Infos, res.Flag, nil
-	case codeOf(err) != wire.ResourceExhausted:
-		return nil, false, err
-	}
-	req.Page = wire.MaxDumpPage
-	for info, err := range c.pages(ctx, req) {
+	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: domains, Page: wire.MaxDumpPage}
+	for l, err := range c.lists(ctx, req) {
 		if err != nil {
 			return nil, false, err
 		}
-		locks = append(locks, info)
+		locks, alive = append(locks, list(l).Infos...), alive || l.Flag
 	}
-	return locks, len(locks) > 0, nil
+	return locks, alive, nil
 }
 
 // ScanLocks goes through the locks held at and below a path or namespace; all of
@@ -134,9 +126,26 @@ func (p *pages) more(entries *uint32) {
 // pause is how long to wait before it is asked for again.
 func (p *pages) pause() time.Duration { return backoff(p.refused-2, minRenewRetry, maxRenewRetry) }
 
-// pages goes through a listing page by page.
+// pages goes through the entries of a listing, whose pages are asked for one after the other. An error ends it.
 func (c *Client) pages(ctx context.Context, req wire.Request) iter.Seq2[LockInfo, error] {
 	return func(yield func(LockInfo, error) bool) {
+		for res, err := range c.lists(ctx, req) {
+			if err != nil {
+				yield(LockInfo{}, err)
+				return
+			}
+			for _, info := range list(res).Infos {
+				if !yield(info, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lists asks for a listing, page by page.
+func (c *Client) lists(ctx context.Context, req wire.Request) iter.Seq2[*wire.Result, error] {
+	return func(yield func(*wire.Result, error) bool) {
 		req.Cursor = nil
 		var size pages
 		for {
@@ -148,16 +157,11 @@ func (c *Client) pages(ctx context.Context, req wire.Request) iter.Seq2[LockInfo
 				continue
 			}
 			if err != nil {
-				yield(LockInfo{}, err)
+				yield(nil, err)
 				return
 			}
 			l := list(res)
-			for _, info := range l.Infos {
-				if !yield(info, nil) {
-					return
-				}
-			}
-			if res.Done || len(l.Cursor) == 0 {
+			if !yield(res, nil) || res.Done || len(l.Cursor) == 0 {
 				return
 			}
 			req.Cursor = l.Cursor

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -214,6 +216,7 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	case req.Op == wire.OpListLocks:
 		alive, locks := s.state.View().List(req.Owner, req.Domains)
 		res = wire.Result{Flag: alive, Done: true, List: &wire.List{Infos: locks}}
+		pageOf(req, &res)
 		return c.answer(id, req, &res)
 	case req.Op == wire.OpCancel:
 		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller, Epoch: c.epoch}
@@ -641,4 +644,16 @@ func about(req *wire.Request) (s string) {
 		s += fmt.Sprintf(" of %d", req.Target)
 	}
 	return s
+}
+
+// pageOf leaves of a listing the page that is asked for. Its cursor is how many were listed before.
+func pageOf(req *wire.Request, res *wire.Result) {
+	l := res.List
+	slices.SortFunc(l.Infos, func(a, b wire.LockInfo) int { return strings.Compare(a.Path, b.Path) })
+	from, _ := strconv.Atoi(string(req.Cursor))
+	l.Infos = l.Infos[min(from, len(l.Infos)):]
+	if req.Page > 0 && len(l.Infos) > int(req.Page) {
+		l.Infos = l.Infos[:req.Page]
+		res.Done, l.Cursor = false, []byte(strconv.Itoa(from+len(l.Infos)))
+	}
 }

@@ -183,7 +183,7 @@ func (k *keeper) keeps() bool {
 func (k *keeper) keepsOn(t *tie) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.ContainsFunc(k.mu.due, func(le *lease) bool { return slices.Contains(le.ties, t) })
+	return slices.ContainsFunc(k.mu.due, func(le *lease) bool { return le.sent.Load() == t || slices.Contains(le.ties, t) })
 }
 
 // leastGrace is the lowest grace that one has.
