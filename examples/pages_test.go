@@ -84,11 +84,21 @@ func differ(got, want []byte) (line int, _, _ []byte) {
 
 // settle takes out of a line what passes.
 func settle(line []byte) []byte {
-	return passing.ReplaceAll(bytes.Replace(line, hungUp, timedOut, 1), []byte("$1$2*"))
+	for _, other := range hungUp {
+		line = bytes.Replace(line, other, timedOut, 1)
+	}
+	return passing.ReplaceAll(line, []byte("$1$2*"))
 }
 
-// A stream's deadline passes at both ends, and grpcurl says which of them noticed first.
-var hungUp, timedOut = []byte("stream terminated by RST_STREAM with error code: CANCEL"), []byte("context deadline exceeded")
+// A stream's deadline passes at both ends, and grpcurl says which of them noticed first: itself, or the server, whose
+// answer or whose end of the stream may be what is read.
+var (
+	timedOut = []byte("context deadline exceeded")
+	hungUp   = [][]byte{
+		[]byte("stream terminated by RST_STREAM with error code: CANCEL"),
+		[]byte("the caller's deadline passed before the answer; it may have been carried out: repeat it with the same idempotency_key"),
+	}
+)
 
 // pageRun runs the blocks of one page: commands in one shell, in whose folder is
 // pathlockd-data, and programs in the repository's root.
