@@ -24,15 +24,23 @@ func (s *Server) Listen(network, addr string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s %s: %w", network, addr, err)
 	}
+	if err := s.Serve(l); err != nil {
+		return nil, err
+	}
+	return l.Addr(), nil
+}
+
+// Serve serves connections of a listener, which is the server's from then on, also if there is an error.
+func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errors.Join(net.ErrClosed, l.Close())
+		return errors.Join(net.ErrClosed, l.Close())
 	}
 	s.listeners = append(s.listeners, l)
 	s.running.Add(1)
 	go s.accept(l)
-	return l.Addr(), nil
+	return nil
 }
 
 // removeStale removes a Unix socket that nobody listens on.

@@ -121,11 +121,13 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 	if d.server, err = loop.New(d.node, opt); err != nil {
 		return err
 	}
-	if d.addr != "" {
-		d.reserved.release()
-		if _, err := d.server.Listen("tcp", d.addr); err != nil {
-			return fmt.Errorf("native_listen: %w", err)
-		}
+	if l := d.reserved.hand(); l != nil {
+		err = d.server.Serve(l)
+	} else if d.addr != "" {
+		_, err = d.server.Listen("tcp", d.addr)
+	}
+	if err != nil {
+		return fmt.Errorf("native_listen: %w", err)
 	}
 	if c.NativeUnix != "" {
 		if _, err := d.server.Listen("unix", c.NativeUnix); err != nil {
@@ -154,7 +156,7 @@ func (d *Daemon) abandon() {
 func (d *Daemon) chooseAddrs() (err error) {
 	c := &d.cfg
 	if c.NativeListen != "" {
-		d.addr, err = d.choose("native_listen", c.NativeListen, free)
+		d.addr, err = d.choose("native_listen", c.NativeListen, d.reserved.free)
 		if errors.Is(err, syscall.EADDRINUSE) && !c.Dev && !c.given("native_listen") {
 			d.addr, err = "", nil
 			d.log.Warn("the native protocol over TCP is off: its default port is taken; set native_listen to serve it", "native_listen", c.NativeListen)
@@ -186,9 +188,6 @@ func (d *Daemon) chooseAddrs() (err error) {
 		}
 	}
 	c.RaftAddr, err = d.choose("raft_addr", c.RaftAddr, free)
-	if err == nil && d.addr != "" && c.NativeListen != d.addr {
-		return d.reserved.take(d.addr)
-	}
 	return err
 }
 
@@ -196,11 +195,22 @@ func (d *Daemon) chooseAddrs() (err error) {
 // told of before it is served, from being given to somebody else meanwhile.
 type reserved struct{ l net.Listener }
 
-func (r *reserved) take(addr string) (err error) {
-	if r.l, err = net.Listen("tcp", addr); err != nil {
-		return fmt.Errorf("native_listen: %w", err)
+// free is free, but keeps the port if it is chosen here.
+func (r *reserved) free(addr string) (chosen string, err error) {
+	if anyPort(addr) != addr {
+		return free(addr)
 	}
-	return nil
+	if r.l, err = net.Listen("tcp", addr); err != nil {
+		return "", err
+	}
+	return withPortOf(addr, r.l.Addr())
+}
+
+// hand hands the listener over, nil if there is none.
+func (r *reserved) hand() net.Listener {
+	l := r.l
+	r.l = nil
+	return l
 }
 
 func (r *reserved) release() {
@@ -245,9 +255,14 @@ func free(addr string) (string, error) {
 		return "", err
 	}
 	defer l.Close()
+	return withPortOf(addr, l.Addr())
+}
+
+// withPortOf answers addr, with the port that is listened on if it has none.
+func withPortOf(addr string, on net.Addr) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err == nil && port == "0" {
-		_, port, err = net.SplitHostPort(l.Addr().String())
+		_, port, err = net.SplitHostPort(on.String())
 	}
 	return net.JoinHostPort(host, port), err
 }

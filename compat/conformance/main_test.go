@@ -3,6 +3,7 @@
 package conformance_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/compat"
 	"github.com/pathlockd/pathlockd/compat/certs"
+	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
 	"github.com/pathlockd/pathlockd/compat/web"
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups"
@@ -153,6 +155,34 @@ func (n *node) front(t testing.TB, c groups.Config) (err error) {
 	}
 	if !n.node.WaitReady(90 * time.Second) {
 		return errors.New("the node in front is not ready")
+	}
+	return n.fed()
+}
+
+// fed waits until the node in front, which hosts no log, is told of events of each: until then subscribers may miss
+// some, and are told that they did.
+func (n *node) fed() error {
+	heard := make(chan string, 1024)
+	defer n.node.Tap(func(e engine.Event, _ wire.Position) {
+		select {
+		case heard <- e.Owner:
+		default:
+		}
+	}, func() {})()
+	svc := compat.NewService(n.node, compat.Options{})
+	late := time.After(90 * time.Second)
+	for i := range 8 { // their notices are in different logs
+		for owner, at := fmt.Sprint("fed-", i), ""; at != owner; {
+			if _, err := svc.ForceRelease(context.Background(), &pb.ForceReleaseRequest{VictimId: owner}); err != nil {
+				return err
+			}
+			select {
+			case at = <-heard:
+			case <-time.After(50 * time.Millisecond):
+			case <-late:
+				return errors.New("the node in front is told of no events")
+			}
+		}
 	}
 	return nil
 }
