@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -18,6 +19,13 @@ type dragon struct {
 	id   *identity
 	wire *wiring
 	logs map[uint64]*dragonLog // of every log; not changed once made
+
+	// closing is held for reading while the host is asked for something by who the node does not wait for
+	// when it ends: reads, and connections that end. A host that is closed under a call panics.
+	closing struct {
+		sync.RWMutex
+		done bool
+	}
 }
 
 // newDragon starts dragonboat in dir.
@@ -48,7 +56,22 @@ func (d *dragon) replicas() (all []replicaInfo) {
 
 func (d *dragon) campaign(shard, replica uint64) { d.wire.campaign(shard, replica) }
 
-func (d *dragon) close() { d.host.Close() }
+func (d *dragon) close() {
+	d.closing.Lock()
+	d.closing.done = true
+	d.closing.Unlock()
+	d.host.Close()
+}
+
+// ask has the host asked for something that does not block, unless it is closed.
+func (d *dragon) ask(f func() (*dragonboat.RequestState, error)) (pending, error) {
+	d.closing.RLock()
+	defer d.closing.RUnlock()
+	if d.closing.done {
+		return nil, errNoReplica
+	}
+	return dragonPendingOf(f())
+}
 
 // dragonLog is one log of it.
 type dragonLog struct {
@@ -76,11 +99,11 @@ func (l *dragonLog) remove(ctx context.Context, replica uint64) error {
 }
 
 func (l *dragonLog) propose(entry []byte, within time.Duration) (pending, error) {
-	return dragonPendingOf(l.host.Propose(l.session, entry, within))
+	return l.ask(func() (*dragonboat.RequestState, error) { return l.host.Propose(l.session, entry, within) })
 }
 
 func (l *dragonLog) readIndex(within time.Duration) (pending, error) {
-	return dragonPendingOf(l.host.ReadIndex(l.shard, within))
+	return l.ask(func() (*dragonboat.RequestState, error) { return l.host.ReadIndex(l.shard, within) })
 }
 
 // awaited is how many answers await can wait for at once.

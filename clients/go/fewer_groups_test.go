@@ -17,9 +17,7 @@ func TestAClusterWithFewerGroups(t *testing.T) {
 		f := newFleet(t, 2, 0, 0, 1, 1)
 		c := f.client()
 		pass(0)
-		if n := f.goes(c, 2); n != "n0" { // while there is no lane; the ways of other groups are not there yet
-			t.Fatalf("went to %s", n)
-		}
+		f.goes(c, 2) // by whichever node: it opens the lane to n1, and the ways of other groups are not there yet
 		pass(0)
 		if n := f.goes(c, 2); n != "n1" {
 			t.Fatalf("went to %s", n)

@@ -13,9 +13,7 @@ func TestRequestsGoToTheLeader(t *testing.T) {
 		f := newFleet(t, 3, 0, 1, 2, -1)
 		c := f.client()
 		for g := range groupsOfFleet {
-			if n := f.goes(c, g); n != "n0" { // while there are no other lanes
-				t.Fatalf("the first request for group %d went to %s", g, n)
-			}
+			f.goes(c, g) // by whichever node: the lanes are being opened
 		}
 		pass(0)
 		for g, want := range []string{"n0", "n1", "n2", "n0"} {
