@@ -36,6 +36,14 @@ func (s *State) callOf(c Caller) uint64 {
 // Awaits says that a request has an open call.
 func (s *State) Awaits(c Caller) bool { return s.callOf(c) != 0 }
 
+// CallsOf is how many open calls a session has.
+func (s *State) CallsOf(id Session) int {
+	if of := s.calls[id]; of != nil {
+		return len(of.waiting)
+	}
+	return 0
+}
+
 // Adrift says that a request has an open call whose connection is gone, and which keeps its place for a grace.
 func (s *State) Adrift(c Caller) bool {
 	seq := s.callOf(c)

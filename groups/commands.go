@@ -164,11 +164,15 @@ func (m *machine) hashAsked() uint32 {
 func (m *machine) session(c engine.Clock) (s *session, refused wire.Result) {
 	ref := m.reader.session
 	if ref.state == nil {
+		known := m.sessions.byID[ref.id]
 		if ref.state = m.sessions.use(ref, c.Now, &m.limits); ref.state == nil {
 			refused.Fail(wire.Errorf(wire.ResourceExhausted,
 				"session: this log remembers %d that asked or waited for something in the last %d s, at most %d are allowed; nothing was done",
 				len(m.sessions.byID), m.limits.RepeatMillis/1000, m.limits.MaxSessions))
 			return nil, refused
+		}
+		if ref.state != known { // a backup has its waits, and no sessions
+			m.sessions.waits(ref.state, m.waitsOf(ref.id), c.Now)
 		}
 	}
 	s = ref.state
@@ -180,6 +184,17 @@ func (m *machine) session(c engine.Clock) (s *session, refused wire.Result) {
 		s.settle(m.reader.settled)
 	}
 	return s, refused
+}
+
+// waitsOf is how many answers a session waits for.
+func (m *machine) waitsOf(id engine.Session) (n int) {
+	for _, g := range m.order {
+		n += g.state.CallsOf(id)
+	}
+	if m.system != nil {
+		n += m.system.Waiting(id)
+	}
+	return n
 }
 
 // forgotten answers what may be a repeat of a request whose answer is not kept.
