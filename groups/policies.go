@@ -314,9 +314,14 @@ func (c *change) each(groups []uint16, req *wire.Request) error {
 	for i, g := range groups {
 		cmds[i] = command{group: g, req: req}
 	}
+	return c.send(cmds)
+}
+
+// send sends commands, each to its group.
+func (c *change) send(cmds []command) error {
 	for i, res := range c.proposeWithin(cmds, c.limit()) {
 		if err := res.Err(); err != nil {
-			return fmt.Errorf("%v in log %d: %w", req.Op, c.n.logOf(groups[i]).shard, err)
+			return fmt.Errorf("%v in log %d: %w", cmds[i].req.Op, c.n.logOf(cmds[i].group).shard, err)
 		}
 	}
 	return nil
@@ -451,7 +456,7 @@ func (c *change) move() error {
 			}
 			opens = append(opens, command{group: g, ns: into, req: req})
 		}
-		if err := c.all(opens); err != nil {
+		if err := c.send(opens); err != nil {
 			return err
 		}
 	}
