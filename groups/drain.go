@@ -81,6 +81,8 @@ func (n *Node) shut() error {
 		if n.raft != nil {
 			n.raft.close()
 		}
+		n.endMoves() // what has met a move since
+		answerAll(n.changes.all(), &changeHeldUp)
 		if n.store != nil {
 			for _, m := range n.hosted() {
 				if m.appliedIndex() > 0 {
