@@ -2,6 +2,7 @@ package groups
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -40,5 +41,44 @@ func TestAskedWhileItCloses(t *testing.T) {
 	}
 	if _, err := l.readIndex(time.Second); !errors.Is(err, errNoReplica) {
 		t.Errorf("read from a closed log: %v", err)
+	}
+}
+
+// brokenRaft is raft whose replicas do not start.
+type brokenRaft struct{ raft }
+
+func (b brokenRaft) log(shard uint64) raftLog { return brokenLog{b.raft.log(shard)} }
+
+type brokenLog struct{ raftLog }
+
+var errBroken = errors.New("broken")
+
+func (brokenLog) start(seat, *machine) error { return errBroken }
+
+// TestFailedStartEnds: a node whose replica does not start says so, and does not wait for what was not begun.
+func TestFailedStartEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.close()
+	cfg := r.cfg
+	cfg.seams = &seams{tasks: goroutines{}, process: newIncarnation(), raft: func(n *Node) raft {
+		d, err := n.newDragon(filepath.Join(cfg.DataDir, "raft"))
+		if err != nil {
+			t.Error(err)
+		}
+		return brokenRaft{d}
+	}}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Open(cfg)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errBroken) {
+			t.Errorf("open: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
 	}
 }

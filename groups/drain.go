@@ -9,14 +9,13 @@ import (
 // those under way are finished within the given time, and what is in memory is written
 // to disk.
 func (n *Node) Close(within time.Duration) error {
-	deadline := time.Now().Add(within)
 	n.handAway(within)
 	n.draining.Store(true)
 	if within > 0 {
 		n.goodbye()
 	}
-	for n.busy() && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
+	for waited := time.Duration(0); n.busy() && waited < within; waited += time.Millisecond {
+		n.tasks.wait(time.Millisecond)
 	}
 	return n.shut()
 }
@@ -72,6 +71,7 @@ func (n *Node) shut() error {
 			err = n.cluster.close()
 		}
 		n.backups.close()
+		n.loops.wait()
 		n.running.Wait()
 		for _, l := range n.logs {
 			if l.raft != nil {

@@ -43,6 +43,7 @@ type shardLog struct {
 	wake chan struct{}
 	stop chan struct{}
 	done chan struct{}
+	runs bool // run was begun, which closes done; not changed once the node has started
 	lead atomic.Pointer[leadership]
 	held atomic.Uint64 // term of the office this process holds, 0 for none
 
@@ -254,7 +255,9 @@ func (l *shardLog) idle() bool {
 // close refuses what is queued and stops run.
 func (l *shardLog) close() {
 	close(l.stop)
-	<-l.done
+	if l.runs {
+		l.node.tasks.wait(forever, l.done)
+	}
 	l.mu.Lock()
 	l.mu.closed = true
 	var queued, unknown []*part

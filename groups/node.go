@@ -83,6 +83,7 @@ type Node struct {
 	soon     chan struct{} // checkpointSoon
 	stop     chan struct{}
 	stopOnce sync.Once
+	loops    *together // what start began and stop ends
 	running  sync.WaitGroup
 }
 
@@ -129,6 +130,7 @@ func newNode(cfg Config, id *identity) *Node {
 	if s := cfg.seams; s != nil {
 		n.tasks, n.process, n.forwards.dial = s.tasks, s.process, s.peer
 	}
+	n.loops = newTogether(n.tasks)
 	n.moves.wake = make(chan struct{}, 1)
 	n.hub.mark.Index = id.mark()
 	n.formats.begin(id.Format)
@@ -191,6 +193,7 @@ func (n *Node) start() (err error) {
 	}
 	n.loadedOne() // a node without a replica is ready to forward
 	for _, l := range n.ordered() {
+		l.runs = true
 		n.tasks.run(l.run)
 	}
 	if err := n.joinCluster(); err != nil {
@@ -199,7 +202,7 @@ func (n *Node) start() (err error) {
 	for _, f := range []func(){
 		n.checkpointLoop, n.policyLoop, n.movesLoop, n.progressLoop, n.diskLoop, n.orphanLoop, n.loneLoop, n.settleLoop, n.foldLoop, n.endLoop,
 	} {
-		n.background(f)
+		n.loops.run(f)
 	}
 	return nil
 }

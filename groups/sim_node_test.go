@@ -27,7 +27,8 @@ type simNode struct {
 	fs      *vfs.MemFS
 	node    *Node // nil while it is down
 	began   time.Duration
-	life    int // grows with each crash
+	life    int  // grows with each crash
+	halting bool // its node is being stopped
 	pause   time.Duration
 	slept   time.Duration // since when it stands still, or stood still last
 	asleep  []func()      // what came while it stood still
@@ -174,8 +175,79 @@ func (n *simNode) crash(lost bool) {
 		return
 	}
 	w.note("node %d crashes, its disk keeps what was not synced: %v", n.index, !lost)
+	db := n.node.store
+	n.fall()
+	if lost {
+		kept := n.fs.CrashClone(vfs.CrashCloneCfg{})
+		_ = db.close()
+		n.fs = kept
+	} else if err := db.close(); err != nil {
+		w.fail("close: %v", err)
+	}
+}
+
+// halt stops the machine's node as an operator does: its leaderships go to others, its clients are told and go
+// elsewhere, what is under way is finished within a time, and then the process ends. Meanwhile anything may happen.
+func (n *simNode) halt(within time.Duration, then func()) {
+	w, life := n.w, n.life
+	if n.node == nil || n.halting {
+		return
+	}
+	w.note("node %d is stopped within %v", n.index, within)
+	n.halting = true
+	ends := func() bool { return n.life == life && n.node != nil }
+	for _, shard := range w.shards {
+		w.after(w.between(0, 100*time.Millisecond), func() {
+			if l := w.logs[shard]; ends() && l.leader == n && l.valid() {
+				for _, r := range l.reps {
+					if r != nil && r.node != n && r.voter && r.m != nil && w.chance(0.7) {
+						l.elect(r.node)
+						return
+					}
+				}
+			}
+		})
+	}
+	for _, c := range w.clients {
+		w.after(w.between(0, within), func() {
+			if ends() && !c.dead && c.conn != nil && c.conn.node == n && !c.conn.gone {
+				c.connect(w.nodes[w.rng.IntN(len(w.nodes)-1)])
+			}
+		})
+	}
+	(&simTasks{w, n, life}).run(func() {
+		err := n.node.Close(within)
+		w.after(0, func() {
+			if !ends() {
+				return // it crashed meanwhile
+			}
+			if err != nil {
+				w.fail("node %d stops: %v", n.index, err)
+			}
+			w.note("node %d has stopped", n.index)
+			n.fall()
+			then()
+		})
+	})
+}
+
+// fall takes the machine's node away, whatever it was doing.
+func (n *simNode) fall() {
+	w := n.w
 	w.kill(n)
 	n.life++
+	n.halting = false
+	n.unraft()
+	n.node = nil
+	w.cutPipes(func(a, b *simNode) bool { return a == n || b == n })
+	for _, c := range w.clients {
+		c.nodeGone(n)
+	}
+}
+
+// unraft ends the machine's replicas as raft sees them.
+func (n *simNode) unraft() {
+	w := n.w
 	for _, shard := range w.shards {
 		l := w.logs[shard]
 		if l.leader == n { // it does not lead the same term again
@@ -187,19 +259,6 @@ func (n *simNode) crash(lost bool) {
 		if r := l.reps[n.index]; r != nil {
 			r.m, r.reads, r.pumping = nil, nil, false
 		}
-	}
-	db := n.node.store
-	n.node = nil
-	w.cutPipes(func(a, b *simNode) bool { return a == n || b == n })
-	for _, c := range w.clients {
-		c.nodeGone(n)
-	}
-	if lost {
-		kept := n.fs.CrashClone(vfs.CrashCloneCfg{})
-		_ = db.close()
-		n.fs = kept
-	} else if err := db.close(); err != nil {
-		w.fail("close: %v", err)
 	}
 }
 

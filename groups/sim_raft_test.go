@@ -111,7 +111,7 @@ func (r *simRaft) replicas() (all []replicaInfo) {
 }
 
 func (r *simRaft) campaign(uint64, uint64) {}
-func (r *simRaft) close()                  {}
+func (r *simRaft) close()                  { r.node.unraft() }
 
 // simRaftLog is one log as a node sees it.
 type simRaftLog struct {

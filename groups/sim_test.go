@@ -42,12 +42,13 @@ const (
 	stepWall
 	stepCrowd
 	stepMore
+	stepHalt
 	stepKinds
 )
 
 var simWeights = [stepKinds]int{
 	stepAsk: 600, stepPipeline: 40, stepReconnect: 25, stepDrop: 15, stepDie: 3, stepCrash: 8, stepPause: 6, stepSplit: 5, stepHeal: 5,
-	stepElect: 10, stepLossy: 4, stepSlow: 5, stepPolicy: 12, stepPipes: 5, stepCompact: 6, stepWall: 1, stepCrowd: 1, stepMore: 300,
+	stepElect: 10, stepLossy: 4, stepSlow: 5, stepPolicy: 12, stepPipes: 5, stepCompact: 6, stepWall: 1, stepCrowd: 1, stepMore: 300, stepHalt: 5,
 }
 
 // simPlan is all of a run: what happens in it follows from it.
@@ -70,7 +71,7 @@ func planOf(seed uint64) simPlan {
 	// soon after each other is not met by a mix that is the same in all.
 	weights, all := simWeights, 0
 	for kind := range weights {
-		if kind > stepPipeline && kind < stepCrowd {
+		if kind > stepPipeline && kind < stepCrowd || kind == stepHalt {
 			weights[kind] *= []int{0, 1, 1, 1, 4}[rng.IntN(5)]
 		}
 		all += weights[kind]
@@ -90,7 +91,7 @@ func planOf(seed uint64) simPlan {
 			s.n[i] = rng.IntN(1 << 20)
 		}
 		p.steps = append(p.steps, s)
-		if s.kind > stepPipeline && s.kind < stepWall && rng.IntN(2) == 0 {
+		if (s.kind > stepPipeline && s.kind < stepWall || s.kind == stepHalt) && rng.IntN(2) == 0 {
 			p.steps = append(p.steps, flurry(rng, s)...)
 		}
 	}
@@ -123,7 +124,7 @@ func flurry(rng *rand.Rand, s simStep) (around []simStep) {
 		around = append(around, x)
 	}
 	if !breaks && rng.IntN(3) == 0 {
-		x := simStep{kind: []int{stepCrash, stepPause, stepSplit, stepSplit, stepElect, stepPipes, stepReconnect, stepDrop}[rng.IntN(8)]}
+		x := simStep{kind: []int{stepCrash, stepPause, stepSplit, stepSplit, stepElect, stepPipes, stepReconnect, stepDrop, stepHalt}[rng.IntN(9)]}
 		for i := range x.n {
 			x.n[i] = rng.IntN(1 << 20)
 		}
@@ -207,6 +208,11 @@ func (w *world) finish() {
 	}
 	for _, n := range w.nodes { // who stands still goes on by itself
 		w.run(n.pause)
+	}
+	for _, n := range w.nodes { // and who is being stopped ends
+		for n.halting && w.broken == "" {
+			w.run(w.now + 100*time.Millisecond)
+		}
 	}
 	w.note("everything heals")
 	w.heal()
@@ -323,14 +329,10 @@ func (w *world) do(s simStep) {
 	case stepCrash:
 		w.count.restarts++
 		node.crash(s.n[1]%2 == 0)
-		w.after(time.Duration(s.n[2]%8000)*time.Millisecond, func() {
-			if node.node == nil {
-				if s.n[3]%3 == 0 && os.Getenv("PATHLOCKD_SIM_SAMELIMIT") == "" {
-					node.cfg.MaxQueued = []int{64, 8, 4, 1000}[s.n[3]/3%4]
-				}
-				node.start()
-			}
-		})
+		node.startsAgain(s.n)
+	case stepHalt:
+		w.count.halts++
+		node.halt(time.Duration(s.n[1]%3)*time.Duration(s.n[1]%4000)*time.Millisecond, func() { node.startsAgain(s.n) })
 	case stepPause:
 		d := time.Duration(100+s.n[1]%12000) * time.Millisecond
 		w.note("node %d stands still for %v", node.index, d)
@@ -385,6 +387,18 @@ func (w *world) do(s simStep) {
 	case stepMore:
 		client.more(s.n)
 	}
+}
+
+// startsAgain has a machine's node start after a while, at times with another limit.
+func (n *simNode) startsAgain(by [6]int) {
+	n.w.after(time.Duration(by[2]%8000)*time.Millisecond, func() {
+		if n.node == nil {
+			if by[3]%3 == 0 && os.Getenv("PATHLOCKD_SIM_SAMELIMIT") == "" {
+				n.cfg.MaxQueued = []int{64, 8, 4, 1000}[by[3]/3%4]
+			}
+			n.start()
+		}
+	})
 }
 
 // compact has a replica drop entries, so that who is behind needs a snapshot.

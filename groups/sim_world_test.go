@@ -54,7 +54,7 @@ type world struct {
 
 // counts is what a run did.
 type counts struct {
-	ops, answers, entries, restarts, elections, moves, installs, events, heard, modelled int
+	ops, answers, entries, restarts, halts, elections, moves, installs, events, heard, modelled int
 }
 
 func (c *counts) add(d counts) {
@@ -62,6 +62,7 @@ func (c *counts) add(d counts) {
 	c.answers += d.answers
 	c.entries += d.entries
 	c.restarts += d.restarts
+	c.halts += d.halts
 	c.elections += d.elections
 	c.moves += d.moves
 	c.installs += d.installs

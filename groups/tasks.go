@@ -50,15 +50,6 @@ func (n *Node) every(d time.Duration, f func()) {
 	}
 }
 
-// background runs f, whose end the node waits for when it is closed.
-func (n *Node) background(f func()) {
-	n.running.Add(1)
-	n.tasks.run(func() {
-		defer n.running.Done()
-		f()
-	})
-}
-
 // together is a wait for several things that are under way.
 type together struct {
 	tasks tasks
@@ -96,5 +87,9 @@ func (w *together) wait() { w.waitFor(forever) }
 // waitFor is wait, but for no longer than d.
 func (w *together) waitFor(d time.Duration) {
 	w.done()
-	w.tasks.wait(d, w.over)
+	select {
+	case <-w.over:
+	default:
+		w.tasks.wait(d, w.over)
+	}
 }
