@@ -236,8 +236,10 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusOK:
 		w.check.token(w, call, res)
 		for h := range touched {
-			if b := c.belief(h); call.id != b.issued && (req.Flags&wire.FlagWait != 0 || call.polls() && call.again) {
-				b.dirty = max(b.dirty, b.issued) // its turn came after that of later ones
+			// Its turn came after that of later ones; and an earlier release that comes yet takes it back (PROTOCOL 4:
+			// what an acquire took at once is left).
+			if b := c.belief(h); (call.id != b.issued || len(b.open) > 0) && (req.Flags&wire.FlagWait != 0 || call.polls() && call.again) {
+				b.dirty = max(b.dirty, b.issued)
 			}
 		}
 		for _, l := range req.Locks {

@@ -35,6 +35,8 @@ type simLog struct {
 	last    time.Duration // when the last entry is committed, for order
 	limbo   []simLimbo    // proposed to who could not commit
 	written time.Duration // when the last entry was committed
+	lastID  uint64        // of a replica
+	moving  bool          // a replica is being moved
 }
 
 // simRep is a node's replica of a log.
@@ -50,6 +52,7 @@ type simRep struct {
 	heard   time.Duration // when it hears the last that it was told
 	pumping bool
 	slow    time.Duration // until then it is slow
+	removed bool          // it is no member any more, and its node has not heard of that
 	reads   []*simRead
 }
 
@@ -121,9 +124,9 @@ type simRaftLog struct {
 
 func (r *simRaftLog) rep() *simRep { return r.l.reps[r.node.index] }
 
-func (r *simRaftLog) start(_ seat, m *machine) error {
+func (r *simRaftLog) start(s seat, m *machine) error {
 	rep := r.rep()
-	if rep == nil {
+	if rep == nil || rep.id != s.Replica {
 		return errNoReplica
 	}
 	index, err := m.Open(nil)
@@ -138,8 +141,23 @@ func (r *simRaftLog) start(_ seat, m *machine) error {
 	return nil
 }
 
-func (r *simRaftLog) stop(uint64) error                    { return nil }
-func (r *simRaftLog) remove(context.Context, uint64) error { return nil }
+func (r *simRaftLog) stop(replica uint64) error {
+	rep := r.rep()
+	if rep == nil || rep.m == nil || rep.id != replica {
+		return errNoReplica
+	}
+	m := rep.m
+	rep.m, rep.reads, rep.pumping = nil, nil, false
+	return m.Close()
+}
+
+func (r *simRaftLog) remove(_ context.Context, replica uint64) error {
+	if rep := r.rep(); rep != nil && rep.id == replica {
+		r.l.reps[r.node.index] = nil
+	}
+	return nil
+}
+
 func (r *simRaftLog) bounds() (first, last uint64, m membership, err error) {
 	rep := r.rep()
 	if rep == nil {
@@ -180,6 +198,9 @@ func (r *simRaftLog) propose(entry []byte, within time.Duration) (pending, error
 	}
 	leads := l.leader == r.node
 	switch {
+	case rep.removed:
+		lost()
+		return p, nil
 	case !leads && (l.leader == nil || !l.valid() || !w.reach(r.node, l.leader)), leads && !l.valid():
 		if len(l.limbo) < 64 {
 			l.limbo = append(l.limbo, simLimbo{entry, r.node, r.life, p})
@@ -244,7 +265,7 @@ func (r *simRaftLog) readIndex(within time.Duration) (pending, error) {
 	p := new(simPending)
 	w.detail("node %d asks for a read index of log %d", r.node.index, l.shard)
 	w.after(within, func() { p.tell(false) })
-	if l.leader != nil && l.valid() && w.reach(r.node, l.leader) && !w.chance(0.02) {
+	if l.leader != nil && l.valid() && w.reach(r.node, l.leader) && !rep.removed && !w.chance(0.02) {
 		rep.reads = append(rep.reads, &simRead{uint64(len(l.entries)), p})
 		w.after(w.between(50*time.Microsecond, 3*time.Millisecond), func() { l.reached(rep) })
 	}
@@ -301,7 +322,7 @@ func (l *simLog) commit(entry []byte) {
 // pump has a replica apply what it can get, a while later.
 func (l *simLog) pump(r *simRep) {
 	w := l.w
-	if r.pumping || r.m == nil || r.applied >= uint64(len(l.entries)) {
+	if r.pumping || r.m == nil || r.removed || r.applied >= uint64(len(l.entries)) {
 		return
 	}
 	r.pumping = true
@@ -314,7 +335,7 @@ func (l *simLog) pump(r *simRep) {
 	}
 	life := r.node.life
 	w.after(d, func() {
-		if r.node.life != life {
+		if r.node.life != life || l.reps[r.node.index] != r {
 			return
 		}
 		r.pumping = false
@@ -425,7 +446,7 @@ func (l *simLog) tick() {
 		l.elect(nil)
 	}
 	for _, r := range l.reps {
-		if r == nil || r.m == nil || r.node.still() {
+		if r == nil || r.m == nil || r.removed || r.node.still() {
 			continue
 		}
 		switch {

@@ -43,12 +43,13 @@ const (
 	stepCrowd
 	stepMore
 	stepHalt
+	stepMove
 	stepKinds
 )
 
 var simWeights = [stepKinds]int{
 	stepAsk: 600, stepPipeline: 40, stepReconnect: 25, stepDrop: 15, stepDie: 3, stepCrash: 8, stepPause: 6, stepSplit: 5, stepHeal: 5,
-	stepElect: 10, stepLossy: 4, stepSlow: 5, stepPolicy: 12, stepPipes: 5, stepCompact: 6, stepWall: 1, stepCrowd: 1, stepMore: 300, stepHalt: 5,
+	stepElect: 10, stepLossy: 4, stepSlow: 5, stepPolicy: 12, stepPipes: 5, stepCompact: 6, stepWall: 1, stepCrowd: 1, stepMore: 300, stepHalt: 5, stepMove: 6,
 }
 
 // simPlan is all of a run: what happens in it follows from it.
@@ -71,7 +72,7 @@ func planOf(seed uint64) simPlan {
 	// soon after each other is not met by a mix that is the same in all.
 	weights, all := simWeights, 0
 	for kind := range weights {
-		if kind > stepPipeline && kind < stepCrowd || kind == stepHalt {
+		if kind > stepPipeline && kind < stepCrowd || kind >= stepHalt {
 			weights[kind] *= []int{0, 1, 1, 1, 4}[rng.IntN(5)]
 		}
 		all += weights[kind]
@@ -91,7 +92,7 @@ func planOf(seed uint64) simPlan {
 			s.n[i] = rng.IntN(1 << 20)
 		}
 		p.steps = append(p.steps, s)
-		if (s.kind > stepPipeline && s.kind < stepWall || s.kind == stepHalt) && rng.IntN(2) == 0 {
+		if (s.kind > stepPipeline && s.kind < stepWall || s.kind >= stepHalt) && rng.IntN(2) == 0 {
 			p.steps = append(p.steps, flurry(rng, s)...)
 		}
 	}
@@ -148,7 +149,7 @@ func simulate(p simPlan, dir string, trace func(string, ...any)) *world {
 	w.addNode(p.birth, true)
 	w.shards = (&identity{LogCount: p.birth.logs}).shards()
 	for i, shard := range w.shards {
-		l := &simLog{w: w, shard: shard, lostAt: -1, term: 1}
+		l := &simLog{w: w, shard: shard, lostAt: -1, term: 1, lastID: uint64(len(w.nodes))}
 		l.reps = make([]*simRep, len(w.nodes))
 		for j := range min(3, p.birth.nodes) {
 			n := w.nodes[(i+j)%p.birth.nodes]
@@ -333,6 +334,14 @@ func (w *world) do(s simStep) {
 	case stepHalt:
 		w.count.halts++
 		node.halt(time.Duration(s.n[1]%3)*time.Duration(s.n[1]%4000)*time.Millisecond, func() { node.startsAgain(s.n) })
+	case stepMove:
+		l := w.logs[w.shards[s.n[1]%len(w.shards)]]
+		for _, to := range nodes {
+			if len(nodes) > 3 && l.reps[to.index] == nil || to == node && s.n[2]%3 == 0 { // of three each has all logs
+				l.moves(node, to)
+				break
+			}
+		}
 	case stepPause:
 		d := time.Duration(100+s.n[1]%12000) * time.Millisecond
 		w.note("node %d stands still for %v", node.index, d)

@@ -54,7 +54,7 @@ type world struct {
 
 // counts is what a run did.
 type counts struct {
-	ops, answers, entries, restarts, halts, elections, moves, installs, events, heard, modelled int
+	ops, answers, entries, restarts, halts, elections, moves, installs, joins, events, heard, modelled int
 }
 
 func (c *counts) add(d counts) {
@@ -66,6 +66,7 @@ func (c *counts) add(d counts) {
 	c.elections += d.elections
 	c.moves += d.moves
 	c.installs += d.installs
+	c.joins += d.joins
 	c.events += d.events
 	c.heard += d.heard
 	c.modelled += d.modelled
