@@ -49,8 +49,6 @@ type cluster struct {
 	accepted map[*mesh.Conn]struct{}
 	heard    map[string]reach // over those, likewise
 
-	ended map[endedFeed]bool
-
 	busy   chan struct{} // a token for each question that is being answered
 	up     chan struct{} // closed when the node takes frames, or is on its way out
 	upOnce sync.Once
@@ -75,7 +73,7 @@ func (n *Node) openCluster() error {
 		n: n, byHost: make(map[string]members.Sighting), byNode: make(map[string]members.Sighting),
 		open: make(map[*mesh.Conn]struct{}), accepted: make(map[*mesh.Conn]struct{}),
 		reach: make(map[string]reach), heard: make(map[string]reach),
-		ended: make(map[endedFeed]bool), busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
+		busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
 	}
 	if err := c.known.load(n.cfg.DataDir); err != nil {
 		return err
@@ -207,7 +205,7 @@ func (c *cluster) frame(conn *mesh.Conn, frame []byte) {
 	case frameAsk:
 		c.answerText(conn, &r)
 	case frameFeed, frameEvents, frameFeedEnd:
-		c.feedFrame(conn, frame[0], &r)
+		c.n.feedFrame(conn, frame[0], &r)
 	case frameApplied, frameJudged, frameTold:
 		c.asks.answer(conn, r.uvarint(), r.buf)
 	}

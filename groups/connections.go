@@ -196,14 +196,8 @@ func (c *cluster) closed(conn *mesh.Conn, _ error) {
 	case !conn.Dialed() && !reached(host, c.accepted):
 		c.heard[host] = reach{since: c.n.clock.Mono()}
 	}
-	for e := range c.ended {
-		if e.conn == conn {
-			delete(c.ended, e)
-		}
-	}
 	c.mu.Unlock()
 	c.asks.lost(conn)
-	c.n.hub.lost(conn)
 	if conn.Dialed() && !c.n.leaving() {
 		c.n.running.Go(func() { c.n.fallen(conn.Peer().Host) })
 	}

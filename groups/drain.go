@@ -73,8 +73,8 @@ func (n *Node) shut() error {
 		n.backups.close()
 		n.loops.wait()
 		n.running.Wait()
-		for _, l := range n.logs {
-			if l.raft != nil {
+		for _, l := range n.ordered() {
+			if l != nil && l.raft != nil {
 				l.close()
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/engine"
-	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -45,7 +44,7 @@ type stream struct {
 	first  uint64              // number of the first of them, of all events of the log that were told here
 	owners map[string][]uint64 // numbers of the events in recent, by owner
 	parted bool                // further events of the entry that at is in are to come
-	feeds  []*mesh.Conn        // of nodes that have no replica of the log and hear of it from here
+	feeds  []peerConn          // of nodes that have no replica of the log and hear of it from here
 }
 
 type recentEvent struct {

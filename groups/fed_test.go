@@ -84,9 +84,9 @@ func TestFeedEnds(t *testing.T) {
 	a, b := f.nodes[0], f.nodes[1]
 	ended := func(n *Node, conn *mesh.Conn) func() bool {
 		return func() bool {
-			n.cluster.mu.Lock()
-			defer n.cluster.mu.Unlock()
-			return n.cluster.ended[endedFeed{conn, shard}]
+			n.feeding.mu.Lock()
+			defer n.feeding.mu.Unlock()
+			return n.feeding.ended[endedFeed{conn, shard}]
 		}
 	}
 	gap := func(what string, do func()) {

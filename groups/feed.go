@@ -2,7 +2,9 @@ package groups
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -38,29 +40,38 @@ const maxCaughtUp = mesh.MaxFrameBytes
 // feedEvery is how often a node looks whether it is fed all that it needs.
 const feedEvery = 200 * time.Millisecond
 
-// feeds is where the logs that this node does not host are fed from.
-type feeds map[uint64]*mesh.Conn
+// feeding is where the logs that this node does not host are fed from.
+type feeding struct {
+	mu    sync.Mutex
+	from  map[uint64]source // by log
+	ended map[endedFeed]bool
+}
+
+// source is who a log is fed from.
+type source struct {
+	conn peerConn
+	host string
+}
+
+// endedFeed is a feed that its source has ended.
+type endedFeed struct {
+	conn  peerConn
+	shard uint64
+}
 
 // feedLoop sees that every log is either hosted or fed, and tells subscribers when a
 // log has had no leader for so long that its events must be thought late or lost.
 func (n *Node) feedLoop() {
-	t := time.NewTicker(feedEvery)
-	defer t.Stop()
-	from := make(feeds)
 	quiet := make(map[uint64]time.Duration) // since when a log has no leader
-	for {
-		select {
-		case <-n.stop:
-			return
-		case <-t.C:
-		}
+	n.every(feedEvery, func() {
 		n.lookForVotes()
 		now := n.clock.Mono()
-		for shard, l := range n.logs {
-			n.feedFrom(from, shard)
+		for _, l := range n.ordered() {
+			shard := l.shard
+			n.feedFrom(shard)
 			led := l.lead.Load().leader != 0
 			if l.local.Load() == nil {
-				led = from[shard] != nil
+				led = n.feeding.of(shard).conn != nil
 			}
 			since, was := quiet[shard]
 			switch {
@@ -73,70 +84,90 @@ func (n *Node) feedLoop() {
 				n.hub.silence(shard)
 			}
 		}
-	}
+	})
 }
 
 // feedFrom asks for a log's events where they can be had, unless they come already. They
 // are had from the leader: another node may be cut off from it, and know nothing new.
-func (n *Node) feedFrom(from feeds, shard uint64) {
+func (n *Node) feedFrom(shard uint64) {
 	m := n.logs[shard].local.Load()
-	n.cluster.mu.Lock()
-	conn := from[shard]
-	if conn != nil {
-		_, open := n.cluster.open[conn]
-		if !open || n.cluster.ended[endedFeed{conn, shard}] {
-			conn = nil
-		}
-	}
-	n.cluster.mu.Unlock()
+	now := n.feeding.of(shard)
 	if m != nil && m.loaded.Load() && m.appliedIndex() >= n.hub.where(shard).Index {
-		from.end(shard, conn) // its own replica has come far enough
+		n.feeding.end(shard, now.conn) // its own replica has come far enough
 		return
 	}
 	host, _ := n.leaderOf(shard)
-	if conn != nil && (conn.Peer().Host == host || host == "" || host == n.id.HostID) {
+	if now.conn != nil && (now.host == host || host == "" || host == n.id.HostID) {
 		return
 	}
-	next := (*mesh.Conn)(nil)
-	if host != "" && host != n.id.HostID {
-		next = n.cluster.conn(host)
-	}
+	next := n.peer(host)
 	if next == nil {
-		if conn == nil {
-			delete(from, shard)
-		}
 		return
 	}
-	from.end(shard, conn)
-	n.cluster.mu.Lock()
-	delete(n.cluster.ended, endedFeed{next, shard})
-	n.cluster.mu.Unlock()
+	n.feeding.end(shard, now.conn)
+	n.feeding.begin(shard, source{next, host})
 	at := n.hub.where(shard)
 	frame := binary.AppendUvarint([]byte{frameFeed}, shard)
 	frame = binary.AppendUvarint(binary.AppendUvarint(frame, at.Index), at.Ordinal)
-	if next.Send(frame) {
-		from[shard] = next
+	if !next.Send(frame) {
+		n.feeding.gone(next)
 	}
 }
 
+// of is who feeds a log, and has not ended that.
+func (f *feeding) of(shard uint64) source {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.from[shard]; s.conn != nil && !f.ended[endedFeed{s.conn, shard}] {
+		return s
+	}
+	delete(f.from, shard)
+	return source{}
+}
+
+// begin takes note of who is about to be asked for a log.
+func (f *feeding) begin(shard uint64, s source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.from == nil {
+		f.from, f.ended = make(map[uint64]source), make(map[endedFeed]bool)
+	}
+	delete(f.ended, endedFeed{s.conn, shard})
+	f.from[shard] = s
+}
+
 // end tells the node that a log was fed from, if it still is, that it need not.
-func (f feeds) end(shard uint64, conn *mesh.Conn) {
-	delete(f, shard)
+func (f *feeding) end(shard uint64, conn peerConn) {
+	f.mu.Lock()
+	delete(f.from, shard)
+	f.mu.Unlock()
 	if conn != nil {
 		conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, shard))
 	}
 }
 
-// endedFeed is a feed that its source has ended.
-type endedFeed struct {
-	conn  *mesh.Conn
-	shard uint64
+// over takes note that a source has ended a feed.
+func (f *feeding) over(shard uint64, conn peerConn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended == nil {
+		f.from, f.ended = make(map[uint64]source), make(map[endedFeed]bool)
+	}
+	f.ended[endedFeed{conn, shard}] = true
+}
+
+// gone forgets a connection that is closed.
+func (f *feeding) gone(conn peerConn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.from, func(_ uint64, s source) bool { return s.conn == conn })
+	maps.DeleteFunc(f.ended, func(e endedFeed, _ bool) bool { return e.conn == conn })
 }
 
 // feedFrame takes what concerns feeds.
-func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
+func (n *Node) feedFrame(conn peerConn, kind byte, r *entryReader) {
 	shard := r.uvarint()
-	l := c.n.logs[shard]
+	l := n.logs[shard]
 	if r.err != nil || l == nil {
 		return
 	}
@@ -144,18 +175,14 @@ func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
 	case frameFeed:
 		from := wire.Position{Log: shard, Index: r.uvarint(), Ordinal: r.uvarint()}
 		if m := l.local.Load(); r.err == nil && m != nil && m.loaded.Load() {
-			c.n.hub.feed(conn, from)
+			n.hub.feed(conn, from)
 		} else {
 			conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, shard))
 		}
 	case frameFeedEnd:
-		if !conn.Dialed() {
-			c.n.hub.unfeed(conn, shard)
-			return
+		if !n.hub.unfeed(conn, shard) {
+			n.feeding.over(shard, conn)
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.ended[endedFeed{conn, shard}] = true
 	case frameEvents:
 		index, flags := r.uvarint(), r.uvarint()
 		var events []engine.Event
@@ -169,13 +196,13 @@ func (c *cluster) feedFrame(conn *mesh.Conn, kind byte, r *entryReader) {
 		}
 		switch {
 		case flags&jumped != 0:
-			c.n.hub.missed(shard, index)
+			n.hub.missed(shard, index)
 		case flags&silent != 0:
-			c.n.hub.gapped()
+			n.hub.gapped()
 		case flags&past != 0:
-			c.n.hub.fedFrom(shard, index)
+			n.hub.fedFrom(shard, index)
 		default:
-			c.n.hub.publish(shard, index, events, true)
+			n.hub.publish(shard, index, events, true)
 		}
 	}
 }
@@ -188,11 +215,11 @@ func (h *hub) where(log uint64) wire.Position {
 }
 
 // feed begins to feed a node, after a place.
-func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
+func (h *hub) feed(conn peerConn, from wire.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stream(from.Log)
-	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
+	s.feeds = slices.DeleteFunc(s.feeds, func(c peerConn) bool { return c == conn })
 	s.feeds = append(s.feeds, conn)
 	if from.Index == 0 { // what this run of the node applies again is the past, too
 		conn.Send(appendEvents(from.Log, max(s.done(), s.old), past, nil))
@@ -229,20 +256,22 @@ func (h *hub) feed(conn *mesh.Conn, from wire.Position) {
 	}
 }
 
-// unfeed ends the feeding of a node with a log, which it asked for.
-func (h *hub) unfeed(conn *mesh.Conn, log uint64) {
+// unfeed ends the feeding of a node with a log, which it asked for. It reports whether it was fed.
+func (h *hub) unfeed(conn peerConn, log uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stream(log)
-	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
+	was := len(s.feeds)
+	s.feeds = slices.DeleteFunc(s.feeds, func(c peerConn) bool { return c == conn })
+	return len(s.feeds) < was
 }
 
 // lost ends all feeding over a connection that is gone.
-func (h *hub) lost(conn *mesh.Conn) {
+func (h *hub) lost(conn peerConn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.logs {
-		s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return c == conn })
+		s.feeds = slices.DeleteFunc(s.feeds, func(c peerConn) bool { return c == conn })
 	}
 }
 
@@ -275,14 +304,14 @@ func (s *stream) jump(log uint64) { s.spread(appendEvents(log, s.at.Index, jumpe
 
 // spread sends a frame to those who are fed, and forgets whom it cannot be sent to.
 func (s *stream) spread(frame []byte) {
-	s.feeds = slices.DeleteFunc(s.feeds, func(c *mesh.Conn) bool { return !c.Send(frame) })
+	s.feeds = slices.DeleteFunc(s.feeds, func(c peerConn) bool { return !c.Send(frame) })
 }
 
 // tellProgress passes on where the logs are, so that who is fed can go on elsewhere
 // without asking for what concerned nobody.
 func (h *hub) tellProgress() {
-	for log, s := range h.logs {
-		if len(s.feeds) > 0 {
+	for _, log := range sortedShards(h.logs) {
+		if s := h.logs[log]; len(s.feeds) > 0 {
 			s.tell(log, s.done(), nil)
 		}
 	}

@@ -129,7 +129,7 @@ func TestFleetFeedsFromLeaders(t *testing.T) {
 			n.hub.mu.Lock()
 			if s := n.hub.logs[shard]; s != nil {
 				for _, conn := range s.feeds {
-					if conn.Peer().Host == to.id.HostID {
+					if conn.(*mesh.Conn).Peer().Host == to.id.HostID {
 						sources = append(sources, n.id.NodeID)
 					}
 				}

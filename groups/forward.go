@@ -155,6 +155,8 @@ func (n *Node) forwarded(c peerConn, host string, frame []byte) {
 // peerGone has what is away on a connection, dialed or accepted, asked again, and drops
 // what came on it.
 func (n *Node) peerGone(c peerConn) {
+	n.feeding.gone(c)
+	n.hub.lost(c)
 	f := &n.forwards
 	f.mu.Lock()
 	in := f.in[c]

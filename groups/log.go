@@ -2,6 +2,8 @@ package groups
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -272,13 +274,14 @@ func (l *shardLog) close() {
 		}
 	}
 	l.mu.queue = nil
-	for _, p := range l.mu.away.parts {
-		if p != nil && !p.told.Load() {
+	for _, number := range slices.Sorted(maps.Keys(l.mu.away.parts)) {
+		if p := l.mu.away.parts[number]; p != nil && !p.told.Load() {
 			unknown = append(unknown, p)
 		}
 	}
 	clear(l.mu.away.parts)
-	for _, f := range l.mu.flights {
+	for _, number := range slices.Sorted(maps.Keys(l.mu.flights)) {
+		f := l.mu.flights[number]
 		// A peer asks again elsewhere for what it has no answer to.
 		unknown = append(unknown, f.forget(func(p *part) bool { return p.from == nil && !p.told.Load() })...)
 	}

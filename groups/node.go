@@ -83,6 +83,7 @@ type Node struct {
 	soon     chan struct{} // checkpointSoon
 	stop     chan struct{}
 	stopOnce sync.Once
+	feeding  feeding
 	loops    *together // what start began and stop ends
 	running  sync.WaitGroup
 }
@@ -198,6 +199,9 @@ func (n *Node) start() (err error) {
 	}
 	if err := n.joinCluster(); err != nil {
 		return err
+	}
+	if n.cfg.seams != nil {
+		n.loops.run(n.feedLoop)
 	}
 	for _, f := range []func(){
 		n.checkpointLoop, n.policyLoop, n.movesLoop, n.progressLoop, n.diskLoop, n.orphanLoop, n.loneLoop, n.settleLoop, n.foldLoop, n.endLoop,

@@ -12,10 +12,8 @@ import (
 
 // Subscriptions of the simulation: clients hear of owners' events, and go on from their cursors at
 // other nodes, as PROTOCOL.md has clients do. Every event of a log is the same on every node, and
-// reaches everybody who asked for it, or a gap says that it may not have.
-//
-// Nodes here are not fed logs that they have no replica of, so subscriptions are for runs in
-// which each has all.
+// reaches everybody who asked for it, or a gap says that it may not have. A node that has no replica of a log is fed
+// its events by another.
 
 // toldEvents is what some node told of each log, by place.
 type toldEvents map[wire.Position]engine.Event

@@ -84,7 +84,6 @@ func (l *simLog) promote(r *simRep) bool {
 	}
 	l.w.note("log %d: replica %d on node %d votes", l.shard, r.id, r.node.index)
 	r.voter = true
-	r.node.node.lookForVotes()
 	return true
 }
 

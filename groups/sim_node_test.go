@@ -400,9 +400,14 @@ func (e *simEnd) Send(frame []byte) bool {
 	to := e.other
 	w.at(e.at, func() {
 		to.node.awake(func() {
-			if e.unsent -= len(f); to.alive() {
-				to.node.node.forwarded(to, e.node.host, f)
+			if e.unsent -= len(f); !to.alive() {
+				return
 			}
+			if f[0] < firstForward {
+				to.node.node.feedFrame(to, f[0], &entryReader{buf: f[1:]})
+				return
+			}
+			to.node.node.forwarded(to, e.node.host, f)
 		})
 	})
 	return true

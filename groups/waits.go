@@ -345,8 +345,8 @@ func (c *changeCalls) take(id uint64) []*part {
 func (c *changeCalls) all() (parts []*part) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, ps := range c.calls {
-		parts = append(parts, ps...)
+	for _, id := range slices.Sorted(maps.Keys(c.calls)) {
+		parts = append(parts, c.calls[id]...)
 	}
 	clear(c.calls)
 	return parts
