@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestClosedUnderAChange: a node is closed while a policy change that it was asked for is held up. Its caller is told that
-// it is, as when its time is over: a closed node owes nobody an answer (PROTOCOL.md, requests and replies).
+// TestClosedUnderAChange: a node is closed while a policy change that it was asked for is held up. Its caller is told
+// that it is, as when its time is over: a closed node owes nobody an answer (PROTOCOL.md, requests and replies).
 func TestClosedUnderAChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -26,13 +26,15 @@ func (s *stuckFrozen) did(
 
 // TestStuckBehindFreeze: the log that is to take a subtree over takes nothing any more right after the freeze. The
 // attempt gives up when its step has had its time, as it does when a freeze is not answered (TestStuckMove), and not
-// only after request_timeout_ms: by then all that was asked in the healthy log meanwhile is refused (docs/decisions/0020:
-// a step has 2 to 5 s, and what it froze is undone when one does not come).
+// only after request_timeout_ms: by then all that was asked in the healthy log meanwhile is refused
+// (docs/decisions/0020: a step has 2 to 5 s, and what it froze is undone when one does not come).
 func TestStuckBehindFreeze(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	c := r.session()
-	parent, root := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/a%d/b", i) })
+	parent, root := r.inLogs(
+		func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/a%d/b", i) },
+	)
 	stuck := r.node.logOf(r.node.groupOf(root))
 	m := stuck.local.Load()
 	m.mu.Lock()
