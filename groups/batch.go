@@ -75,7 +75,7 @@ func (w *batchWriter) add(p *part) {
 	if p.repeats() {
 		flags |= isAgain
 	}
-	if p.tried {
+	if p.tried || p.twice {
 		flags |= isTried
 	}
 	b := binary.AppendUvarint(w.commands, uint64(p.group))

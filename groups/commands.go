@@ -57,7 +57,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	old := m.askedBefore(s)
 	if old != nil && old.stands(s.highest) {
 		another := old.another(cmd.Req.Op, hash)
-		if cmd.Req.Op == wire.OpRelease && !another {
+		if cmd.Req.Op == wire.OpRelease && !another && !m.sentTwice(s) {
 			if res, moved := g.state.Overtaken(cmd); moved { // an acquire before it is sent on, and it comes behind that
 				return res
 			}
@@ -93,6 +93,12 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		m.sessions.waits(s, s.waits+1, c.Now)
 	}
 	return res
+}
+
+// sentTwice says that the command in hand, which was answered before, is repeated by a node alone, as far as is known: its
+// client has asked for it on the latest connection first, and so for all that came before it there.
+func (m *machine) sentTwice(s *session) bool {
+	return m.reader.tried && m.reader.cmd.Caller.ID > s.mark
 }
 
 // takenBack answers an acquire that its session has given back already.

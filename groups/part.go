@@ -54,6 +54,7 @@ type part struct {
 	bytes  int         // what it counts for, of what its peer may have here
 	tried  bool        // it may have been applied
 	again  bool        // its client asked it before, or it may have been applied, as who sent it here says
+	twice  bool        // it may have been applied, as who sent it here says
 	told   atomic.Bool // its caller heard that it is queued
 	gone   atomic.Bool // it waits, and the connection of its caller ended: nobody asks for it any more
 }
