@@ -445,6 +445,18 @@ func (s *State) waiterOver(seq uint64) {
 	}
 }
 
+// GraceOfTie is the grace of a wait whose connection ended (wire.OpCancelWait, Request.Kinds): that of what its lease
+// is to be tied to. Whoever tells it does not know that: the owner may have been bound, or unbound, since it waits.
+const GraceOfTie = 1
+
+// tieGrace is how long the waiter outlives its connection, ms.
+func (w *waiter) tieGrace() int64 {
+	if w.bind == nil {
+		return 0
+	}
+	return w.bind.grace
+}
+
 // cancelWait ends the wait of a session's request, or leaves it a grace in which
 // the session may come back and ask again. It answers CANCELLED when it ended one.
 func (s *State) cancelWait(cmd *Command) (res wire.Result) {
@@ -455,7 +467,11 @@ func (s *State) cancelWait(cmd *Command) (res wire.Result) {
 	if s.waiter(seq).epoch > cmd.Epoch {
 		return res // the session came back and asked again
 	}
-	if grace := int64(cmd.Req.GraceMillis); grace > 0 {
+	grace := int64(cmd.Req.GraceMillis)
+	if cmd.Req.Kinds == GraceOfTie {
+		grace = s.waiter(seq).tieGrace()
+	}
+	if grace > 0 {
 		w := s.editWaiter(seq)
 		w.adrift = true
 		if at := s.after(grace); at < w.deadline {

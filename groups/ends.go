@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -153,7 +154,11 @@ func (n *Node) cancelHeld(p *part) {
 
 // ending is the command that ends a wait.
 func (n *Node) ending(w wait) *part {
-	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpCancelWait, Target: w.id, GraceMillis: w.grace, Explicit: w.cancel})
+	req := &wire.Request{Op: wire.OpCancelWait, Target: w.id, GraceMillis: w.grace, Explicit: w.cancel}
+	if w.grace == graceOfTie {
+		req.GraceMillis, req.Kinds = 0, engine.GraceOfTie
+	}
+	body, nargs := wire.AppendArgs(nil, req)
 	n.inflight[n.slot(w.group)].Add(1)
 	return &part{
 		done: n.ends(func() { n.endWait(w) }), log: n.logOf(w.group), group: w.group, op: wire.OpCancelWait,

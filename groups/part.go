@@ -74,7 +74,7 @@ func (p *part) unheardWait() wait {
 	switch {
 	case p.told.Load(): // it was told that its time is over
 	case p.bound:
-		w.grace, w.bound = p.grace, true
+		w.grace = p.grace
 	default:
 		w.grace = uint64(reattachGrace.Milliseconds())
 	}

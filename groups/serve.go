@@ -232,18 +232,13 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 		case p.from != nil:
 			return 0, false // and on another node
 		case resumed:
-			grace = uint64(reattachGrace.Milliseconds())
-		case p.bound:
-			grace = p.grace
+			return uint64(reattachGrace.Milliseconds()), true
 		}
-		return grace, true
+		return graceOfTie, true
 	})
 	for _, w := range n.waits.left(s) {
-		switch {
-		case resumed:
+		if w.grace = graceOfTie; resumed {
 			w.grace = uint64(reattachGrace.Milliseconds())
-		case !w.bound:
-			w.grace = 0
 		}
 		ended = append(ended, w)
 	}

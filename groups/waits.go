@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -154,9 +155,11 @@ type wait struct {
 	id      uint64
 	asked   uint64 // tells it from what its client asked for under the same id since; 0: from all that is open
 	grace   uint64
-	bound   bool // that is the grace of its connection
 	cancel  bool // its client gave it up, and did not only go
 }
+
+// graceOfTie is the grace of a wait whose connection ended: the log knows it.
+const graceOfTie = math.MaxUint64
 
 // add notes that p's call is open. It takes the place of an earlier call of the
 // same request, whose connection is gone, and answers that if nobody else does. A call on an earlier

@@ -251,7 +251,7 @@ var specs = [numOps]Spec{
 		[]Field{{sRows, "rows"}, {sCursor, "next_cursor"}, {sDone, "done"}}},
 	OpBackupClose: {"backup_close", KindRead, []Field{{sTarget, "backup_id"}}, nil},
 
-	OpCancelWait:  {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}, explicit}, nil},
+	OpCancelWait:  {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}, explicit, {sKinds, "grace"}}, nil},
 	OpDetach:      {"detach", KindInternal, nil, nil},
 	OpSetRow:      {"set_row", KindInternal, []Field{namespace, algorithm, explicit, attempt}, nil},
 	OpFreeze:      {"freeze", KindInternal, []Field{namespace, attempt, target}, []Field{status, token, path, {sOwner, "owner"}}},

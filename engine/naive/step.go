@@ -505,7 +505,13 @@ func (m *Model) cancel(cmd *engine.Command) {
 		if w.epoch > cmd.Epoch {
 			return
 		}
-		if grace := int64(cmd.Req.GraceMillis); grace > 0 {
+		grace := int64(cmd.Req.GraceMillis)
+		if cmd.Req.Kinds == engine.GraceOfTie {
+			if grace = 0; w.bind != nil {
+				grace = w.bind.grace
+			}
+		}
+		if grace > 0 {
 			w.adrift, w.deadline = true, min(w.deadline, m.after(grace))
 		} else {
 			m.end(w.seq, wire.Result{Code: wire.Cancelled})
