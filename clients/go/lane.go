@@ -23,7 +23,8 @@ type lane struct {
 	c       *Client
 	node    string // that it was opened for; "" of the home lane
 	session session
-	tie     *tie // of its last connection; under the keeper's lock
+	tie     *tie // of its last connection; under the keeper's lock, as
+	greeted *tie // of the last on which hello was said, or is about to be
 
 	heard atomic.Int64 // when the last bytes of the last connection came (Client.now)
 	tries atomic.Int32 // rounds of connecting since a server last answered

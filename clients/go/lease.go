@@ -239,6 +239,9 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 			l.hang(by.tie)
 		}
 	}
+	for t := by.tie.next; t != nil; t = t.next { // hello was said since it was granted
+		l.follow(t)
+	}
 	if curbed || len(l.ties) > 1 || !by.tie.live { // a renewal tells which it hangs on
 		l.renewAt = now
 	}

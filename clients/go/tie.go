@@ -30,6 +30,7 @@ type tie struct {
 	// Under the keeper's lock.
 	live    bool
 	excused bool                // its server said that no lease ends with it
+	next    *tie                // on which the lane said hello after it
 	unsure  map[string]struct{} // owners whose leases may hang on it, as what asked for that is unanswered
 }
 
@@ -99,6 +100,10 @@ func (l *lease) follow(t *tie) {
 func (k *keeper) tries(t *tie) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if last := t.lane.greeted; last != nil {
+		last.next = t
+	}
+	t.lane.greeted = t
 	for _, le := range k.mu.due {
 		le.follow(t)
 	}
