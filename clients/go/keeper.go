@@ -230,22 +230,28 @@ func (k *keeper) fix(l *lease) {
 	k.rouse(k.mu.due[0].at)
 }
 
-// over says that a lock is not kept, or that its time is over: then all that hang on its
-// lease are lost.
+// over says that a lock is not kept, or that its time is over: then it is lost, and what else is over with it.
 func (k *keeper) over(lk *Lock) bool {
 	k.mu.Lock()
-	l := lk.lease
-	if l != nil && l.deadline() > k.c.now() {
-		k.mu.Unlock()
-		return false
-	}
 	var todo chores
-	if l != nil {
-		l.end(ErrUncertain, wire.ReasonUnspecified, l.lastFail, &todo)
+	if lk.lease != nil {
+		k.expire(lk.lease, &todo)
 	}
+	over := lk.lease == nil
 	k.mu.Unlock()
 	todo.do(k.c)
-	return true
+	return over
+}
+
+// expire ends what is over of a lease by now, which run may not have noticed yet, as after a suspension.
+func (k *keeper) expire(l *lease, todo *chores) {
+	now := k.c.now()
+	if l.deadline() > now {
+		return
+	}
+	if l.expire(now, todo); l.place >= 0 {
+		k.fix(l)
+	}
 }
 
 // drop ends the keeping of a lock, and of those that go with it. What is left to do then is the

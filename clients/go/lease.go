@@ -76,12 +76,18 @@ func domainOf(namespace string) string {
 	return namespace
 }
 
-// deadline is until when the lease surely lasts.
+// deadline is until when the lease surely lasts for all of its locks.
 func (l *lease) deadline() time.Duration {
-	at := l.sure
+	at := l.lasting()
 	if l.fresh != 0 {
 		at = min(at, l.fresh)
 	}
+	return at
+}
+
+// lasting is until when it does for those of which a renewal says something.
+func (l *lease) lasting() time.Duration {
+	at := l.sure
 	for _, t := range l.ties {
 		if !t.excused {
 			at = min(at, l.until(t))
@@ -303,8 +309,9 @@ func (l *lease) attend(now time.Duration, todo *chores) {
 	k := l.k
 	switch {
 	case l.deadline() <= now:
-		l.end(ErrUncertain, wire.ReasonUnspecified, l.lastFail, todo)
-		return
+		if l.expire(now, todo); l.place < 0 {
+			return
+		}
 	case l.watchAt != 0 && l.watchAt <= now:
 		l.watchAt = 0
 		if k.mu.watching < k.mu.watches {
@@ -439,6 +446,25 @@ func (l *lease) gone(reason wire.Reason, todo *chores) {
 	l.sure, l.renewAt = l.fresh, l.k.c.now()
 	l.suspect()
 	l.turns++
+}
+
+// expire declares those of its locks lost whose time is over: a later one may last for less than the lease.
+func (l *lease) expire(now time.Duration, todo *chores) {
+	if l.lasting() <= now {
+		l.end(ErrUncertain, wire.ReasonUnspecified, l.lastFail, todo)
+		return
+	}
+	var gone []*Lock
+	for _, lk := range l.locks {
+		if lk.number > l.known && lk.sure <= now {
+			lk.ends(&LostError{Path: lk.paths[0].Path, Cause: ErrUncertain, Last: l.lastFail}, todo)
+			gone = append(gone, lk)
+		}
+	}
+	l.part(gone...)
+	if len(l.locks) == 0 {
+		l.forget(todo)
+	}
 }
 
 // end declares the lease's locks lost.
