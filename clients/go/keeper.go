@@ -195,6 +195,8 @@ func (k *keeper) heed() {
 
 // hold begins to keep the lock that a request took, or confirmed.
 func (k *keeper) hold(lk *Lock, by *answer) error {
+	var todo chores
+	defer func() { todo.do(k.c) }()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.mu.closed {
@@ -204,6 +206,9 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 		return errCrossed
 	}
 	name := leaseName{lk.owner, lk.namespace}
+	if l := k.mu.leases[name]; l != nil { // of which the lock may be no part
+		k.expire(l, &todo)
+	}
 	l := k.mu.leases[name]
 	now := k.c.now()
 	if l == nil {
