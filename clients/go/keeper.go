@@ -212,7 +212,7 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	l := k.mu.leases[name]
 	now := k.c.now()
 	if l == nil {
-		l = &lease{k: k, name: name, place: -1, watchAt: now + watchAfter, grace: unlimited}
+		l = &lease{k: k, name: name, place: -1, watchAt: now + watchAfter, grace: unlimited, page: wire.MaxDumpPage}
 		k.mu.leases[name] = l
 		l.graced(k.c.binds.grace(lk.owner, k.c.opt.grace))
 	}

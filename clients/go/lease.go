@@ -46,7 +46,7 @@ type lease struct {
 	told      bool          // it was told, and no renewal has counted since
 	checking  bool          // that is being asked though there is no doubt
 	checkAt   time.Duration // from when on it is to be
-	page      uint32        // how much of that is told at once, 0: all
+	page      uint32        // how much of that is told at once: a long answer would be in the way of renewals
 	looked    int           // number of the last lock of which it was told
 	known     int           // and of the last of which a renewal says something since
 	fresh     time.Duration // until when the later ones are sure, 0: there are none

@@ -104,11 +104,8 @@ type pages struct {
 	told    int // since
 }
 
-// less makes the number lower, 0 being all, and says whether to ask again at once.
+// less makes the number lower, and says whether to ask again at once.
 func (p *pages) less(entries *uint32) (now bool) {
-	if *entries == 0 {
-		*entries = 2 * wire.MaxDumpPage
-	}
 	*entries = max(*entries/2, 1)
 	p.told = 0
 	p.refused++
@@ -118,7 +115,7 @@ func (p *pages) less(entries *uint32) (now bool) {
 // more takes note that so many were answered.
 func (p *pages) more(entries *uint32) {
 	p.refused = 0
-	if p.told++; p.told%2 == 0 && *entries > 0 {
+	if p.told++; p.told%2 == 0 {
 		*entries = min(2**entries, wire.MaxDumpPage)
 	}
 }

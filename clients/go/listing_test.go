@@ -10,7 +10,7 @@ import (
 // were told.
 func TestPages(t *testing.T) {
 	var p pages
-	entries := uint32(0)
+	entries := uint32(2 * wire.MaxDumpPage)
 	for i, want := range []uint32{wire.MaxDumpPage, wire.MaxDumpPage / 2, wire.MaxDumpPage / 4, wire.MaxDumpPage / 8} {
 		if now := p.less(&entries); entries != want || now != (i < 2) {
 			t.Errorf("refused %d times: %d entries are asked for, at once %v", i+1, entries, now)

@@ -31,7 +31,7 @@ import (
 // took nothing is asked.
 const checkShare = 10
 
-// look is such a question. Who holds more than fits into an answer is told page by page: what
+// look is such a question. Who holds very much is told page by page, as renewals wait behind an answer: what
 // is held all the time is on one of them.
 type look struct {
 	l     *lease
