@@ -76,7 +76,7 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 			return err
 		}
 	default:
-		owner = newOwner()
+		owner, l.alone = newOwner(), true
 	}
 	meta, err := l.meta()
 	if err != nil {
@@ -126,6 +126,9 @@ func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Reque
 	first, cancel := l.a.limited(ctx)
 	defer cancel()
 	if res, err = c.Acquire(first, req); err != nil {
+		if l.alone && errors.Is(err, pathlockd.ErrOutcomeUnknown) {
+			takeBack(c, req)
+		}
 		return nil, false, err
 	}
 	e := conflictOf(res)

@@ -29,6 +29,7 @@ type locking struct {
 	a       *app
 	cmd     *cobra.Command
 	owner   ownerFlag
+	alone   bool // the owner is made up, for this lock alone
 	read    bool
 	ttl     time.Duration
 	wait    time.Duration
@@ -131,6 +132,18 @@ func abandon(c *pathlockd.Client, owner string) error {
 	defer cancel()
 	_, err := c.Acquire(ctx, &wire.Request{Owner: owner, TTLMillis: uint64(minTTL.Milliseconds())})
 	return err
+}
+
+// takeBack gives back what a request may have taken in the name of an owner that nobody is told, so that nobody else
+// can. It is carried out behind that.
+func takeBack(c *pathlockd.Client, req *wire.Request) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), abandonWithin, errNoAnswer)
+	defer cancel()
+	rels := make([]wire.ReleaseRequest, len(req.Locks))
+	for i, l := range req.Locks {
+		rels[i] = wire.ReleaseRequest{Path: l.Path, Mode: l.Mode}
+	}
+	_ = release(ctx, c, req.Owner, rels) // what ended the call is worth telling
 }
 
 // release gives paths back, as many at once as the server takes.
