@@ -46,6 +46,7 @@ type simConn struct {
 	cut      bool // nothing passes any more
 	closed   bool // the node's side of it is closed
 	told     bool // the handler was told so
+	owes     bool // it is to be told again once its calls are answered
 	inflight int
 	tied     bool
 	bonds    map[string][]simBond // by owner
@@ -142,10 +143,10 @@ func (conn *simConn) close() {
 	})
 }
 
-// tell tells the handler that the connection is gone, once its calls are answered.
+// tell tells the handler that the connection is gone, and again once its calls are answered.
 func (conn *simConn) tell() {
-	if conn.closed && !conn.told && conn.inflight == 0 && conn.node.life == conn.life && conn.node.node != nil {
-		conn.told = true
+	if conn.closed && (!conn.told || conn.owes && conn.inflight == 0) && conn.node.life == conn.life && conn.node.node != nil {
+		conn.told, conn.owes = true, conn.inflight > 0
 		c := conn.c
 		resumed := c.conn != conn && c.conn != nil && c.conn.node == conn.node && c.conn.life == conn.life
 		if resumed && conn.tied {

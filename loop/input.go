@@ -327,7 +327,8 @@ func (s *session) answered(c *wire.Call) {
 	if !s.closed {
 		s.reply(c.ID, c.Op, &c.Res)
 		s.resume()
-	} else if s.inflight == 0 {
+	} else if s.owes && s.inflight == 0 {
+		s.owes = false
 		s.leave()
 	}
 	s.r.free(c)

@@ -44,7 +44,7 @@ type session struct {
 	closing bool   // to be closed once out is written
 	broken  bool   // and out cannot be
 	closed  bool   // the connection is gone
-	told    bool   // the handler knows
+	owes    bool   // the handler is to be told of that again once inflight is 0
 	opened  time.Time
 
 	pushed  atomic.Int64 // bytes of pushes on their way to the loop
@@ -86,18 +86,16 @@ func (s *session) gone() {
 		s.unwatch()
 		s.unwatch = nil
 	}
-	if s.inflight == 0 {
-		s.leave()
-	}
+	s.owes = s.inflight > 0
+	s.leave()
 }
 
-// leave tells the handler, once nothing but waits is left. A server that stops
+// leave tells the handler, and again once nothing but waits is left. A server that stops
 // itself takes nothing from its clients: what they hold and wait for stays theirs.
 func (s *session) leave() {
-	if s.hello == nil || s.told {
+	if s.hello == nil {
 		return
 	}
-	s.told = true
 	resumed := s.srv.exit(s)
 	if !s.srv.stopping.Load() {
 		// What an earlier connection tied is this one's now, wherever that one was.

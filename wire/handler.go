@@ -24,11 +24,11 @@ type Handler interface {
 	// in place of Cancel, and asked again.
 	Cancel(s *Session, id uint64)
 
-	// Closed says that the connection of s is gone, and that all its calls but
-	// those that wait are answered. What it waits for is cancelled: after its grace
-	// if it is bound, or later if the session went on on another connection, which
+	// Closed says that the connection of s is gone. What it waits for is cancelled: after its
+	// grace if it is bound, or later if the session went on on another connection, which
 	// will ask again (resumed). Leases tied to the connection, if there can be any
-	// (tied), shrink to their grace.
+	// (tied), shrink to their grace. Where calls other than waits are not answered by then, it is
+	// said again when they are: what they tied may have come after the first time.
 	Closed(s *Session, tied, resumed bool)
 
 	// Subscribe starts to deliver the events of sub.Owner after sub.From, or from
