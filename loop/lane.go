@@ -131,7 +131,7 @@ func (l *lane) write() {
 				l.tell(l.lost)
 				return
 			}
-			if low := int64(o.Outbound / 2); left == 0 || left <= low && left+int64(n) > low {
+			if most := int64(o.Outbound); left == 0 || left <= most && left+int64(n) > most {
 				l.tell(l.written)
 			}
 		}
@@ -184,6 +184,18 @@ func (l *lane) allow() {
 	if s := l.s; !l.reading && !l.home && len(s.later) == 0 && s.room() && !s.closing && !s.closed {
 		l.reading = true
 		l.more <- struct{}{}
+	}
+}
+
+// flushed is called when the writer has all output there is. If that leaves room, the writer may have
+// nothing more to tell: it tells when there comes to be room, and when everything is written.
+func (l *lane) flushed() {
+	switch s := l.s; {
+	case !s.room():
+	case len(s.later) > 0:
+		l.tell(l.written)
+	default:
+		l.allow()
 	}
 }
 

@@ -121,6 +121,9 @@ func (s *session) flush() {
 	case s.r.reading != s:
 		_ = s.r.loop.Close(s.conn) // it may be gone already
 	}
+	if s.lane != nil && !s.closed {
+		s.lane.flushed()
+	}
 }
 
 // send writes the output. What the peer has no room for is left to a lane.
