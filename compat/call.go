@@ -155,21 +155,24 @@ func (b *bridge) do(ctx context.Context, c *call) (wire.Result, error) {
 	}
 	select {
 	case <-c.done:
-		if ctx.Err() != nil {
-			return wire.Result{}, b.tooLate(ctx, c)
-		}
-		b.follow(ctx, c)
-		return b.result(c)
 	case <-ctx.Done():
 		return wire.Result{}, b.leave(ctx, c)
 	case <-b.leaving:
-		return b.stay(c)
+		if err := b.stay(ctx, c); err != nil {
+			return wire.Result{}, err
+		}
 	}
+	if ctx.Err() != nil {
+		return wire.Result{}, b.tooLate(ctx, c)
+	}
+	b.follow(ctx, c)
+	return b.result(c)
 }
 
 // stay is for a call that is under way when the node stops. What waits leaves the
 // queue, as its call ends; anything else is answered by the node before it is gone.
-func (b *bridge) stay(c *call) (wire.Result, error) {
+// Without an error the call is answered.
+func (b *bridge) stay(ctx context.Context, c *call) error {
 	waits := c.req.Flags&wire.FlagWait != 0
 	if waits {
 		b.handler.Cancel(c.request())
@@ -180,12 +183,14 @@ func (b *bridge) stay(c *call) (wire.Result, error) {
 	case <-c.done:
 		if waits && c.Res.Code == wire.Cancelled {
 			b.end(c)
-			return wire.Result{}, errStopping
+			return errStopping
 		}
-		return b.result(c)
+		return nil
+	case <-ctx.Done():
+		return b.leave(ctx, c)
 	case <-late.C:
 		b.sessions.put(c.of)
-		return wire.Result{}, status.Error(codes.DeadlineExceeded, "the node is shutting down and did not answer; the request may have been carried out: repeat it with the same idempotency_key")
+		return status.Error(codes.DeadlineExceeded, "the node is shutting down and did not answer; the request may have been carried out: repeat it with the same idempotency_key")
 	}
 }
 

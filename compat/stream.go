@@ -163,11 +163,10 @@ func (s *Service) AcquireWatch(in *pb.AcquireRequest, stream grpc.ServerStreamin
 		case <-ctx.Done():
 			return s.leaveWatch(ctx, c, nil)
 		case <-s.b.leaving:
-			res, err := s.b.stay(c)
-			if err != nil {
+			if err := s.b.stay(ctx, c); err != nil {
 				return err
 			}
-			return stream.Send(acquired(&res))
+			return s.endWatch(stream, c, queued)
 		}
 	}
 }
