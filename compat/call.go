@@ -21,6 +21,8 @@ type bridge struct {
 	lastSub  atomic.Uint64 // number of the last subscription
 	calls    sync.Pool     // *call
 	leaving  chan struct{} // closed when the node stops
+	mostHeld int64
+	held     atomic.Int64 // bytes of requests that are not answered yet, of all connections
 
 	mu struct {
 		sync.Mutex
@@ -75,8 +77,8 @@ func (b *bridge) endWait() {
 	}
 }
 
-func newBridge(h wire.Handler) *bridge {
-	b := &bridge{handler: h, leaving: make(chan struct{})}
+func newBridge(h wire.Handler, mostHeld int64) *bridge {
+	b := &bridge{handler: h, leaving: make(chan struct{}), mostHeld: mostHeld}
 	b.calls.New = func() any { return &call{bridge: b, done: make(chan struct{}, 1)} }
 	return b
 }
@@ -92,6 +94,35 @@ type call struct {
 	done   chan struct{}     // told once, by Reply
 	queued chan *wire.Result // of a watched wait: told at most once, by Queued
 	aside  bool              // its session is another call's, which gives it back
+	held   int64             // bytes, as counted in the bridge's
+}
+
+const (
+	// maxHeld bounds the bytes of requests that are not answered yet, unless the options say
+	// otherwise. Connections bound how many these are, and one may be 4 MiB long.
+	maxHeld = 256 << 20
+	// fairRequest is what a request may have of them when there are too many: who is not the
+	// cause of it goes on.
+	fairRequest = 64 << 10
+)
+
+// hold counts a request in until it is answered, unless that is too much.
+func (b *bridge) hold(c *call) *wire.Error {
+	n := 2 * int64(len(c.Body)) // it is kept as it was decoded, too
+	if total := b.held.Add(n); total > b.mostHeld && n > fairRequest {
+		b.held.Add(-n)
+		return wire.Errorf(wire.ResourceExhausted,
+			"the server would hold %d bytes of requests that are not answered yet, at most %d are taken; nothing was done",
+			total, b.mostHeld)
+	}
+	c.held = n
+	return nil
+}
+
+// drop counts it out.
+func (c *call) drop() {
+	c.bridge.held.Add(-c.held)
+	c.held = 0
 }
 
 // begin answers a call whose request is to be filled in.
@@ -121,6 +152,10 @@ func (b *bridge) start(c *call) *wire.Error {
 	of, id := b.sessions.take()
 	c.of = of
 	c.name(id)
+	if err := b.hold(c); err != nil {
+		b.sessions.put(of) // as its answer would have
+		return err
+	}
 	b.handler.Serve(c.list)
 	return nil
 }
@@ -241,6 +276,7 @@ func (c *call) request() (*wire.Session, uint64) { return &c.of.Session, c.ID }
 
 // Reply implements wire.Replier.
 func (c *call) Reply(*wire.Call) {
+	c.drop()
 	if !c.aside {
 		c.bridge.sessions.put(c.of)
 	}

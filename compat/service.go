@@ -29,6 +29,9 @@ type Options struct {
 	// EventBacklog is how many events a subscriber may leave unread before it is cut
 	// off; 0: 1024.
 	EventBacklog int
+	// Held is how many bytes of requests that are not answered yet all connections together may
+	// make the server hold; 0: 256 MiB. Over it requests over 32 KiB are refused.
+	Held int64
 }
 
 // NewService makes the service of a handler.
@@ -36,7 +39,10 @@ func NewService(h wire.Handler, opt Options) *Service {
 	if opt.EventBacklog <= 0 {
 		opt.EventBacklog = 1024
 	}
-	return &Service{b: newBridge(h), opt: opt}
+	if opt.Held <= 0 {
+		opt.Held = maxHeld
+	}
+	return &Service{b: newBridge(h, opt.Held), opt: opt}
 }
 
 // Leave ends the calls that would stay open, with UNAVAILABLE, and waits until the

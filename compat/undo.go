@@ -102,6 +102,9 @@ func (b *bridge) takeBack(t *taken, c *call) {
 	r.req.Owner, r.req.Target = t.owner, t.id
 	r.req.Releases = append(r.req.Releases, t.releases...)
 	r.name(t.of.last.Add(1))
+	bytes := 2 * int64(len(r.Body)) // not refused: it is what is given back that would be held
+	b.held.Add(bytes)
+	defer b.held.Add(-bytes)
 	ends := time.Now().Add(t.lasts)
 	answered := c == nil
 	released := false
