@@ -82,6 +82,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, rt *route) {
 }
 
 func (x *exchange) call(rt *route, as profile) error {
+	ctx := x.r.Context()
 	if x.stays {
 		shut, err := x.s.open(x.r)
 		if err != nil {
@@ -91,14 +92,17 @@ func (x *exchange) call(rt *route, as profile) error {
 		if err := writeSide(x.w, time.Time{}); err != nil {
 			return fmt.Errorf("take the write deadline off: %w", err)
 		}
+		var stop context.CancelFunc
+		ctx, stop = whileThere(x.r)
+		defer stop()
 	} else {
-		turn, err := callsOf(x.r).Enter(x.r.Context(), rt.trait&reserved != 0)
+		turn, err := callsOf(x.r).Enter(ctx, rt.trait&reserved != 0)
 		if err != nil {
 			return unread(err)
 		}
 		defer turn.Leave()
 	}
-	res, err := rt.rpc.Handler(x.s.opt.Service, x.r.Context(), x.dec, nil)
+	res, err := rt.rpc.Handler(x.s.opt.Service, ctx, x.dec, nil)
 	if err != nil {
 		return err
 	}

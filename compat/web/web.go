@@ -184,7 +184,7 @@ func (s *Server) Listen(addr string) (string, error) {
 		MaxHeaderBytes:               readHeaderBytes,
 		DisableGeneralOptionsHandler: true,
 		ConnState:                    func(c net.Conn, st http.ConnState) { l.conns.State(c, st) },
-		ConnContext:                  func(ctx context.Context, _ net.Conn) context.Context { return s.connContext(ctx) },
+		ConnContext:                  s.connWith,
 		ErrorLog:                     slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          s.streams(),
@@ -247,6 +247,11 @@ type callsKey struct{}
 // connContext is the context of a new connection's requests.
 func (s *Server) connContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, callsKey{}, compat.NewCalls(s.opt.InFlight, openCalls, s.lim.turn))
+}
+
+// connWith is connContext for one over TCP.
+func (s *Server) connWith(ctx context.Context, c net.Conn) context.Context {
+	return withConn(s.connContext(ctx), c)
 }
 
 // callsOf answers what a request's connection has under way.

@@ -1,0 +1,24 @@
+package tcp
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ended says that the peer has closed its side of a connection, or that it broke, also while
+// there is something to read that nobody reads.
+func Ended(c net.Conn) (ended bool) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	if raw, err := tcp.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			look := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+			n, err := unix.Poll(look, 0)
+			ended = err == nil && n > 0
+		})
+	}
+	return ended
+}
