@@ -227,8 +227,8 @@ func (h *hub) replay(sub *wire.Subscription) (again []recentEvent, gap bool) {
 		sub.From = nil
 		return nil, true
 	}
-	for log, s := range h.logs {
-		p := from[log]
+	for _, log := range sortedShards(h.logs) {
+		s, p := h.logs[log], from[log]
 		gap = gap || passed(p, s.since) || p.Index > s.at.Index
 		again = s.of(sub.Owner, p, again)
 	}
