@@ -29,8 +29,8 @@ test: lint generated-check build fuzz-short deploy-check examples-tools race ## 
 
 .PHONY: race
 race: ## every test under the race detector, the conformance scenarios also with every request forwarded
-	PATHLOCKD_FORWARDED=1 go test -race -timeout 5m ./compat/conformance
-	go test -race -timeout 18m ./...
+	PATHLOCKD_FORWARDED=1 go test -race -timeout 15m ./compat/conformance
+	go test -race -timeout 45m ./...
 
 .PHONY: unit
 unit: ## every test without the race detector: the quick look
@@ -38,7 +38,7 @@ unit: ## every test without the race detector: the quick look
 
 .PHONY: deploy-check
 deploy-check: ## what deploy/ ships, against the schemas of those who read it; a module of its own
-	cd deploy/check && go vet . && go test -count=1 -timeout 5m .
+	cd deploy/check && go vet . && go test -count=1 -timeout 15m .
 
 .PHONY: examples-tools
 examples-tools: ## what the examples need and this machine lacks, if anything (examples/install.sh)

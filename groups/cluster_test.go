@@ -218,8 +218,25 @@ func (f *fleet) settle(voters int) {
 		return all
 	})
 	if !settled {
-		f.t.Fatalf("the logs are not where they belong:\n%s", last)
+		f.t.Fatalf("the logs are not where they belong:\n%s%s", last, f.leaders())
 	}
+}
+
+// leaders is what each node knows of who leads which log.
+func (f *fleet) leaders() (all string) {
+	for _, n := range f.nodes {
+		if n == nil {
+			continue
+		}
+		for _, l := range n.ordered() {
+			all += fmt.Sprintf("%s, log %d: %+v, office of term %d", n.id.NodeID, l.shard, *l.lead.Load(), l.held.Load())
+			if m := l.local.Load(); m != nil {
+				all += fmt.Sprintf(", replica %d, applied %d, votes %v", m.replica, m.appliedIndex(), m.voting.Load())
+			}
+			all += fmt.Sprintf(", takes no writes since %v\n", l.stalled())
+		}
+	}
+	return all
 }
 
 // placed waits until every node counts that many, and every log has as many voters on some
