@@ -72,7 +72,9 @@ func (e *episode) strike() error {
 			Kind: b.kind.String(), What: fmt.Sprintf("%s for %v", e.cluster.NodeID(b.node), b.lasts.Round(time.Millisecond)),
 			From: e.rec.Now(), Serving: b.kind == stepClock || b.kind == save,
 		}
+		e.calmed = 0
 		err := e.blow(&b)
+		e.beating.calmed = append(e.beating.calmed, cmp.Or(e.calmed, e.rec.Now()))
 		if err == nil {
 			ready, cancel := context.WithTimeout(e.ctx, healWithin)
 			if err = e.cluster.Ready(ready); err != nil {
@@ -227,6 +229,7 @@ func (e *episode) handBack(b *blow) error {
 	e.weather(b, cluster.Weather{Block: true})
 	e.pass(b.lasts)
 	e.cluster.Calm()
+	e.calmed = e.rec.Now()
 	began := time.Now()
 	for i, leader := range was {
 		if leader == b.node {

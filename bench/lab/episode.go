@@ -31,6 +31,8 @@ type episode struct {
 	struck   int          // blows
 	beats    atomic.Int64 // pulses
 	resumed  []Resumed
+	beating  beating
+	calmed   time.Duration // when what the blow under way did was taken back, 0: not yet
 	listener *listener
 	ballast  *ballast // nil: there is none
 }
@@ -86,7 +88,13 @@ func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, b *ballast,
 	if b != nil {
 		clients.Go(e.probe)
 	}
+	seen, stop := context.WithCancel(ctx)
+	defer stop()
+	var beats sync.WaitGroup
+	beats.Go(func() { e.beat(seen) })
 	err := e.strike()
+	stop()
+	beats.Wait()
 	if err != nil {
 		cancel()
 		clients.Wait()

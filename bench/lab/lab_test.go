@@ -143,6 +143,28 @@ func TestClocks(t *testing.T) {
 	run(ctx, t, c, s, "clock step", "transfer", "isolate")
 }
 
+// writable holds that every log was written to, took writes again soon after each isolation and pause, and so it did
+// when a node said that the cluster is healthy.
+func writable(t *testing.T, r *lab.Report) {
+	t.Helper()
+	most := make(map[string]time.Duration)
+	for _, x := range r.Silences {
+		most[x.Kind] = max(most[x.Kind], x.Healed)
+		if bound := 2*r.Election + busyMachine; x.Healed > bound && slices.Contains([]string{"isolate", "pause", "hand back"}, x.Kind) {
+			t.Errorf("log %d took no write for %v once a fault (%s) was over, longer than %v", x.Log, x.Healed, x.Kind, bound)
+		}
+	}
+	for _, took := range r.Unfounded {
+		if took > 2*r.Election+busyMachine {
+			t.Errorf("a log took no write for %v after a node had said that the cluster is healthy", took)
+		}
+	}
+	if len(r.Silences) == 0 || r.Healthy == 0 {
+		t.Errorf("nothing was seen of the logs: %d silences, %d times healthy", len(r.Silences), r.Healthy)
+	}
+	t.Logf("at most without a write once healed: %v; %d times healthy, %d times longer than %v after that", most, r.Healthy, len(r.Unfounded), 2*r.Election)
+}
+
 func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64, faults ...string) {
 	t.Helper()
 	enough := func(r *lab.Report) bool {
@@ -159,6 +181,9 @@ func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64, faults 
 	}
 	if err == nil && len(r.Violations) == 0 && !enough(r) {
 		t.Errorf("that is too little to show anything: %d granted, %d told to wait, %d accesses, %d kinds of blows", r.Granted, r.Queued, r.Accesses, len(r.Blows))
+	}
+	if err == nil {
+		writable(t, r)
 	}
 	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d accesses, %d digests, blows %v",
 		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Accesses, r.Compared, r.Blows)

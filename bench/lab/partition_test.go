@@ -14,7 +14,7 @@ import (
 const (
 	// electionMax is the longest election timeout of nodes in this process (cluster: a second,
 	// of which raft draws one to two times).
-	electionMax = 2 * time.Second
+	electionMax = cluster.ElectionMost
 	// busyMachine is what a machine that does much else may add.
 	busyMachine = 20 * time.Second
 	// refusedWithin is a node's request timeout, and what it may take beyond that.

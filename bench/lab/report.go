@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"runtime"
@@ -58,6 +59,7 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 	}
 	fmt.Fprintf(&b, "\nSubscribers that went from node to node heard %d events, and %d times that they had missed some.\n", heard, gaps)
 	b.WriteString(resumption(reports))
+	b.WriteString(silence(reports))
 	b.WriteString(costs(reports))
 	b.WriteString("\n\"Unknown\" is what clients never learned the outcome of; \"undecided\" counts namespaces of an episode whose\nlinearizability could not be decided in time.\n")
 	for _, r := range reports {
@@ -112,6 +114,43 @@ func resumption(reports []*Report) string {
 		fmt.Fprintf(&b, "\nAfter %d × %s of a node that led a log, something was acknowledged in every log after %v (p50), %v (p90), %v (max).\n",
 			len(t), k, at(.5), at(.9), at(1))
 	}
+	return b.String()
+}
+
+// silence is how long logs took no writes: a row for each kind of fault, over all its faults and
+// all logs.
+func silence(reports []*Report) string {
+	kinds, healthy, unfounded, election := make(map[string][]Silence), 0, 0, time.Duration(0)
+	for _, r := range reports {
+		for _, x := range r.Silences {
+			kinds[x.Kind] = append(kinds[x.Kind], x)
+		}
+		healthy, unfounded, election = healthy+r.Healthy, unfounded+len(r.Unfounded), r.Election
+	}
+	if len(kinds) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nThe longest time without a write to a log, from the fault on until the next one, and of that from when the fault was\n" +
+		"taken back on:\n\n| fault | faults × logs | p50 | p90 | p99 | max | once healed p50 | p90 | p99 | max | above two election timeouts |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		s, late := kinds[k], 0
+		fmt.Fprintf(&b, "| %s | %d |", k, len(s))
+		for _, of := range []func(Silence) time.Duration{func(x Silence) time.Duration { return x.All }, func(x Silence) time.Duration { return x.Healed }} {
+			slices.SortFunc(s, func(x, y Silence) int { return cmp.Compare(of(x), of(y)) })
+			for _, p := range []float64{.5, .9, .99, 1} {
+				fmt.Fprintf(&b, " %v |", of(s[int(p*float64(len(s)-1))]).Round(time.Millisecond))
+			}
+		}
+		for _, x := range s {
+			if x.Healed > 2*election {
+				late++
+			}
+		}
+		fmt.Fprintf(&b, " %d |\n", late)
+	}
+	fmt.Fprintf(&b, "\nNodes said %d times that the cluster is healthy; %d times a log took no write within two election timeouts (%v) after that,\n"+
+		"though nothing was done to the cluster.\n", healthy, unfounded, 2*election)
 	return b.String()
 }
 

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -25,6 +26,7 @@ type Config struct {
 	Duration time.Duration // of all episodes together
 	Episode  time.Duration // of one, without its end
 	Apart    time.Duration // for how long a node that gets its logs back is isolated at most; 0: 9 s
+	Election time.Duration // the longest election timeout of the nodes; 0: 3 s, as configured by default
 	Clients  int
 	Faults   []string // kinds of blows; empty: all that the cluster can
 	Blows    int      // after which the run ends, 0: Duration says
@@ -59,6 +61,10 @@ type Report struct {
 	Costs      []history.Cost
 	Blows      map[string]int
 	Resumed    []Resumed
+	Silences   []Silence
+	Election   time.Duration   // as configured
+	Healthy    int             // times that a node said that the cluster is healthy
+	Unfounded  []time.Duration // how long a log took no write after that, where that was longer than two election timeouts
 	Violations []check.Violation
 	Undecided  int
 	Weighed    map[string]int // verdicts of what a kind of request costs
@@ -71,7 +77,7 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	if cfg.Logf == nil {
 		cfg.Logf = func(string, ...any) {}
 	}
-	r := &Report{Seed: cfg.Seed, Ballast: cfg.Ballast, Blows: make(map[string]int), Weighed: make(map[string]int)}
+	r := &Report{Seed: cfg.Seed, Ballast: cfg.Ballast, Election: cmp.Or(cfg.Election, electionMost), Blows: make(map[string]int), Weighed: make(map[string]int)}
 	began := time.Now()
 	defer func() { r.Took = time.Since(began) }()
 	b := newBallast(&cfg, c)
@@ -93,6 +99,7 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 		}
 		struck = e.struck
 		r.Resumed = append(r.Resumed, e.resumed...)
+		r.heard(&e.beating, h)
 		r.count(h, e.blows)
 		h.Costs = merged(few, h.Costs)
 		result := judge(h)
@@ -142,6 +149,17 @@ func (r *Report) count(h *history.History, blows map[string]int) {
 	for k, n := range blows {
 		r.Blows[k] += n
 	}
+}
+
+// heard takes down what was seen of the logs while faults struck.
+func (r *Report) heard(b *beating, h *history.History) {
+	end := h.Settled
+	if end == 0 {
+		return // it was cut short, and says nothing
+	}
+	r.Silences = append(r.Silences, b.silences(h.Faults, end)...)
+	r.Healthy += len(b.healthy)
+	r.Unfounded = append(r.Unfounded, b.unfounded(h.Faults, end, 2*r.Election)...)
 }
 
 // verdicts counts the kinds that there were enough pairs of, and answers the others.

@@ -25,6 +25,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
+// ElectionMost is the longest election timeout of nodes in this process: raft draws one to two times electionMin.
+const ElectionMost = 2 * electionMin
+
 // Times of nodes in this process: short, so that a run sees many elections.
 const (
 	electionMin = time.Second

@@ -23,7 +23,7 @@ func (d *direct) Hear(e session.Ear) { d.subs.ear = e }
 
 // control says that a connection answers an operation by itself.
 func control(op wire.Op) bool {
-	return op == wire.OpPing || op == wire.OpSubscribe || op == wire.OpUnsubscribe
+	return op == wire.OpPing || op == wire.OpSubscribe || op == wire.OpUnsubscribe || op == wire.OpTopology
 }
 
 // control carries out what the server would that has the connection.
@@ -58,6 +58,9 @@ func (d *direct) control(req *wire.Request, done chan<- wire.Result) {
 		if sub != nil {
 			d.node.Unsubscribe(sub)
 		}
+	case wire.OpTopology:
+		now, _ := d.node.Topology(nil)
+		res.List = &wire.List{Topology: now}
 	default:
 	}
 	done <- res

@@ -78,6 +78,9 @@ func parse(args []string) (*options, error) {
 		return nil, fmt.Errorf("cluster %q must be nodes or processes", o.kind)
 	}
 	o.cfg.Sit = true
+	if o.kind == "nodes" {
+		o.cfg.Election = cluster.ElectionMost
+	}
 	if err := o.cfg.CheckFaults(); err != nil {
 		return nil, err
 	}
