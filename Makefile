@@ -86,8 +86,8 @@ fuzz-short:
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=5000x
 
 .PHONY: long
-long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections, streams that stay open
-	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples|TestGrowAndShrink' ./engine/... ./groups ./loop ./bench/... ./examples
+long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections, ten days of new paths, streams that stay open
+	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples|TestGrowAndShrink|TestNewPaths' ./engine/... ./groups ./loop ./bench/... ./examples
 
 .PHONY: cluster
 cluster: build ## three nodes on this machine, with clients at work and a live view; Ctrl-C ends it (data in ./pathlockd-cluster)
@@ -136,6 +136,7 @@ bench-cluster: ## three nodes beside one: rates, forwarded requests, fail-over, 
 .PHONY: bench-micro
 bench-micro: ## the micro benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem ./wire ./trie ./engine
+	go test -run '^$$' -bench LongestHold -benchtime 3x -timeout 30m ./groups # how long anybody is held up, at most
 
 .PHONY: clean
 clean: ## remove what was built (never data)
