@@ -24,8 +24,12 @@ const (
 	// stuckAfter is how long who waits may wait once nothing is broken and nobody begins
 	// anything new: leases of clients that went away, and places in the queue, run out.
 	stuckAfter = time.Minute
-	breath     = 25 * time.Millisecond
-	reconnect  = 40 * time.Millisecond
+	// movesAfter is how long an open call of a client that moves about waits at one node, so many times: less
+	// than most pauses of a node.
+	movesAfter  = time.Second
+	movesAtMost = 4
+	breath      = 25 * time.Millisecond
+	reconnect   = 40 * time.Millisecond
 )
 
 // client is one client of the cluster.
@@ -345,6 +349,10 @@ func (c *client) ask(id uint64, req *wire.Request, o *history.Op) (*wire.Result,
 	if o.Open {
 		cancel()
 		ctx, cancel = context.WithCancel(c.e.ctx)
+		if c.turn.hops && o.Asks < movesAtMost { // its session goes on elsewhere, whatever its node does meanwhile
+			cancel()
+			ctx, cancel = context.WithTimeout(c.e.ctx, movesAfter)
+		}
 		stop := context.AfterFunc(c.e.drained, cancel)
 		defer stop()
 	}
