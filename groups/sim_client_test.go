@@ -48,6 +48,7 @@ type simConn struct {
 	told     bool // the handler was told so
 	owes     bool // it is to be told again once its calls are answered
 	inflight int
+	waits    map[uint64]bool // calls that have their place, by id: not among those
 	tied     bool
 	bonds    map[string][]simBond // by owner
 	arrives  time.Duration        // of the last request
@@ -65,8 +66,7 @@ type simCall struct {
 	first   time.Duration // when it was sent first
 	sent    time.Duration // when it was sent last
 	conn    *simConn
-	again   bool // it was asked more than once
-	queued  bool
+	again   bool          // it was asked more than once
 	limit   time.Duration // when it must be answered
 	highest map[string]int64
 	held    map[holding]uint64 // what a read looked at, and as of which request that is known
@@ -108,7 +108,7 @@ func (c *simClient) connect(n *simNode) {
 	c.conn.subscribe()
 	for _, id := range slices.Sorted(maps.Keys(c.open)) {
 		call := c.open[id]
-		call.again, call.queued = true, false
+		call.again = true
 		for h := range c.touched(call) {
 			b := c.belief(h)
 			if call.stepped() { // what of the others was carried out first is not known
@@ -273,9 +273,10 @@ func (conn *simConn) arrive(call *simCall) {
 func (conn *simConn) Reply(wc *wire.Call) {
 	call, res := wc.Ctx.(*simCall), wc.Res
 	c := conn.c
-	if !call.queued || call.conn != conn {
+	if !conn.waits[wc.ID] {
 		conn.inflight--
 	}
+	delete(conn.waits, wc.ID)
 	conn.bonded(call, res.Code)
 	conn.back(func() {
 		if c.open[call.id] != call {
@@ -310,7 +311,7 @@ func (c *simClient) retries(call *simCall, res *wire.Result) bool {
 	}
 	call.tries++
 	w.note("client %d #%d answered %s, is asked again", c.index, call.id, answerOf(res))
-	call.again, call.queued = true, false
+	call.again = true
 	conn := call.conn
 	for h := range c.touched(call) {
 		b := c.belief(h)
@@ -327,10 +328,12 @@ func (c *simClient) retries(call *simCall, res *wire.Result) bool {
 }
 
 // Queued implements wire.Replier.
-func (conn *simConn) Queued(wc *wire.Call, res *wire.Result) {
-	call := wc.Ctx.(*simCall)
-	if call.conn == conn && !call.queued {
-		call.queued = true
+func (conn *simConn) Queued(wc *wire.Call, _ *wire.Result) {
+	if !conn.waits[wc.ID] { // though its client has gone on on a later connection
+		if conn.waits == nil {
+			conn.waits = make(map[uint64]bool)
+		}
+		conn.waits[wc.ID] = true
 		conn.inflight--
 		if conn.closed {
 			conn.c.w.after(0, conn.tell)

@@ -258,6 +258,9 @@ func (w *world) finish() {
 		}
 	}
 	w.run(healed + 45*time.Second)
+	for range 1 + simTries { // who is told that the outcome is not known asks again
+		w.run(w.lastWait())
+	}
 	for range 50 { // what nodes do by themselves, as folding, may be under way
 		if w.idle() {
 			break
@@ -268,6 +271,19 @@ func (w *world) finish() {
 		w.check.final(w)
 		w.check.unheard(w)
 	}
+}
+
+// lastWait is until when who still waits is to be answered: some wait for minutes.
+func (w *world) lastWait() time.Duration {
+	until := w.now
+	for _, c := range w.clients {
+		for _, call := range c.open {
+			if call.req.Flags&wire.FlagWait != 0 && !c.dead {
+				until = max(until, call.limit+waitLateBy)
+			}
+		}
+	}
+	return until
 }
 
 // idle says that nothing is under way on any node.

@@ -54,6 +54,9 @@ func (c *simClient) some(n [6]int) {
 	case x < 12: // wait
 		acquire.Flags = acquire.Flags&^wire.FlagNoQueue | wire.FlagWait
 		acquire.QueueTTLMillis = uint64(500 + n[5]%20_000)
+		if n[5]/20_000%8 == 0 { // minutes
+			acquire.QueueTTLMillis *= 12
+		}
 		call := c.ask(acquire, bound)
 		if n[4]/5%3 == 0 {
 			w.after(time.Duration(n[4]%3000)*time.Millisecond, func() { c.cancel(call) })
@@ -131,7 +134,11 @@ func (c *simClient) crowd(n [6]int) {
 	if c.dead {
 		return
 	}
-	for i := range 100 + n[1]%900 {
+	many := 100 + n[1]%900
+	if n[2]%32 == 0 {
+		many = 10_000
+	}
+	for i := range many {
 		c.ask(&wire.Request{
 			Op: wire.OpAcquire, Owner: fmt.Sprintf("crowd%d.%d", c.index, i), TTLMillis: 3000,
 			Locks: []wire.LockRequest{{Path: fmt.Sprintf("crowd:/%d/%d", i%7, i)}}, Flags: wire.FlagNoQueue,
