@@ -12,12 +12,19 @@ type edge struct {
 	deadline int64 // ms of the lease clock
 	timer    *timer
 	born     uint32
+	of       uint64 // the session that set it last (markOf), 0 for none
 }
 
 // setEdge sets the owner's one wait edge.
 func (s *State) setEdge(cmd *Command) (res wire.Result) {
-	req := cmd.Req
-	if s.edges.Get(req.Owner) == nil {
+	req, of := cmd.Req, markOf(cmd.Caller.Session)
+	old := s.edges.Get(req.Owner)
+	if n := s.edgers[of]; of != 0 && n >= share(s.cfg.MaxEdges) && (old == nil || old.of != of) {
+		res.Fail(wire.Errorf(wire.ResourceExhausted,
+			"wait edge: this session has %d in this group, at most %d are allowed, a quarter of all", n, share(s.cfg.MaxEdges)))
+		return res
+	}
+	if old == nil {
 		if sum := s.edges.Sum(); int(sum.Count[0]) >= s.cfg.MaxEdges {
 			res.Fail(wire.Errorf(wire.ResourceExhausted,
 				"wait edge: this group holds %d, at most %d are allowed", sum.Count[0], s.cfg.MaxEdges))
@@ -28,6 +35,9 @@ func (s *State) setEdge(cmd *Command) (res wire.Result) {
 		e.timer, e.born = s.deadlines.timer(timeEdge, key), s.w.Mark()
 	}
 	e := s.edges.Edit(s.w, req.Owner)
+	s.edgers.add(e.of, -1)
+	s.edgers.add(of, 1)
+	e.of = of
 	e.blocker, e.path, e.reason = owned(req.Blocker), owned(req.Path), req.Reason
 	e.deadline = s.now + int64(req.TTLMillis)
 	s.deadlines.arm(e.timer, e.deadline)
@@ -39,6 +49,7 @@ func (s *State) clearEdge(owner string) wire.Result {
 	if e := s.edges.Get(owner); e != nil {
 		s.bury(tableEdge, owner, e.born)
 		s.deadlines.free(e.timer)
+		s.edgers.add(e.of, -1)
 		s.edges.Remove(s.w, owner)
 	}
 	return wire.Result{}

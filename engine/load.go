@@ -41,7 +41,9 @@ func (s *State) Load(row, val []byte) error {
 	case tableEdge:
 		e := s.edges.Insert(s.w, key, 0, 0)
 		read(func() { e.blocker = text(&r) }, func() { e.path = text(&r) },
-			func() { e.reason = wire.Reason(r.Uint()) }, func() { e.deadline = r.Int() })
+			func() { e.reason = wire.Reason(r.Uint()) }, func() { e.deadline = r.Int() },
+			func() { e.of = r.Uint() })
+		s.edgers.add(e.of, 1)
 		e.timer = s.deadlines.timer(timeEdge, key)
 		s.deadlines.arm(e.timer, e.deadline)
 	case tableKept:

@@ -229,11 +229,19 @@ func (p *policy) row(dst []byte) []byte {
 }
 
 func (e *edge) row(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 4)
+	n := 4
+	if e.of != 0 {
+		n = 5
+	}
+	dst = wire.AppendArray(dst, n)
 	dst = wire.AppendStr(dst, e.blocker)
 	dst = wire.AppendStr(dst, e.path)
 	dst = wire.AppendUint(dst, uint64(e.reason))
-	return wire.AppendInt(dst, e.deadline)
+	dst = wire.AppendInt(dst, e.deadline)
+	if e.of != 0 {
+		dst = wire.AppendUint(dst, e.of)
+	}
+	return dst
 }
 
 func (k *kept) row(dst []byte) []byte {

@@ -114,6 +114,7 @@ type nEdge struct {
 	owner, blocker, path string
 	reason               wire.Reason
 	deadline             int64
+	of                   engine.Session // that set it last
 }
 
 // nAsk is a request as it is judged.

@@ -179,7 +179,7 @@ func (m *Model) execute(cmd *engine.Command) (res wire.Result, seq int) {
 	case wire.OpRevokeNotice:
 		m.events = append(m.events, engine.Event{Kind: wire.EventRevoke, Owner: req.Owner})
 	case wire.OpSetWaitEdge:
-		res = m.setEdge(req)
+		res = m.setEdge(cmd)
 	case wire.OpClearWaitEdge:
 		m.clearEdge(req.Owner)
 	case wire.OpCancelWait:
@@ -484,13 +484,23 @@ func (m *Model) clearEdge(owner string) {
 	m.edges = slices.DeleteFunc(m.edges, func(e nEdge) bool { return e.owner == owner })
 }
 
-func (m *Model) setEdge(req *wire.Request) (res wire.Result) {
+func (m *Model) setEdge(cmd *engine.Command) (res wire.Result) {
+	req, of, its, own := cmd.Req, cmd.Caller.Session, 0, false
+	for _, e := range m.edges {
+		if e.of == of && of != (engine.Session{}) {
+			its++
+			own = own || e.owner == req.Owner
+		}
+	}
+	if its >= max(m.cfg.MaxEdges/4, 1) && !own {
+		return wire.Result{Code: wire.ResourceExhausted}
+	}
 	known := slices.ContainsFunc(m.edges, func(e nEdge) bool { return e.owner == req.Owner })
 	if !known && len(m.edges) >= m.cfg.MaxEdges {
 		return wire.Result{Code: wire.ResourceExhausted}
 	}
 	m.clearEdge(req.Owner)
-	m.edges = append(m.edges, nEdge{req.Owner, req.Blocker, req.Path, req.Reason, m.now + int64(req.TTLMillis)})
+	m.edges = append(m.edges, nEdge{req.Owner, req.Blocker, req.Path, req.Reason, m.now + int64(req.TTLMillis), of})
 	return res
 }
 
