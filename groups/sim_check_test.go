@@ -267,7 +267,7 @@ func (k *checks) final(w *world) {
 			}
 		}
 	}
-	ticks := len(w.shards) * int(w.now/time.Second) // one a second, while anything is to end
+	ticks := len(w.shards) * int(w.now/time.Second)                   // one a second, while anything is to end
 	if most := 3*w.count.ops + 1000 + ticks; w.count.entries > most { // as when something is asked again and again
 		w.fail("%d entries for %d requests, %d at most were to be expected", w.count.entries, w.count.ops, most)
 	}
