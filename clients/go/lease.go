@@ -86,8 +86,11 @@ func (l *lease) deadline() time.Duration {
 }
 
 // lasting is until when it does for those of which a renewal says something.
-func (l *lease) lasting() time.Duration {
-	at := l.sure
+func (l *lease) lasting() time.Duration { return min(l.sure, l.tied()) }
+
+// tied is until when no connection that it may hang on ends it.
+func (l *lease) tied() time.Duration {
+	at := unlimited
 	for _, t := range l.ties {
 		if !t.excused {
 			at = min(at, l.until(t))
@@ -448,22 +451,27 @@ func (l *lease) gone(reason wire.Reason, todo *chores) {
 	l.turns++
 }
 
-// expire declares those of its locks lost whose time is over: a later one may last for less than the lease.
+// expire declares those of its locks lost whose time is over: a later one may last for less than those of which a
+// renewal says something, or for longer.
 func (l *lease) expire(now time.Duration, todo *chores) {
-	if l.lasting() <= now {
-		l.end(ErrUncertain, wire.ReasonUnspecified, l.lastFail, todo)
-		return
-	}
+	tied := l.tied()
 	var gone []*Lock
 	for _, lk := range l.locks {
-		if lk.number > l.known && lk.sure <= now {
+		sure := l.sure
+		if lk.number > l.known {
+			sure = lk.sure
+		}
+		if min(sure, tied) <= now {
 			lk.ends(&LostError{Path: lk.paths[0].Path, Cause: ErrUncertain, Last: l.lastFail}, todo)
 			gone = append(gone, lk)
 		}
 	}
 	l.part(gone...)
-	if len(l.locks) == 0 {
+	switch {
+	case len(l.locks) == 0:
 		l.forget(todo)
+	case l.sure <= now: // only later ones are left
+		l.sure, l.renewAt = l.fresh, now
 	}
 }
 
