@@ -29,7 +29,7 @@ type simBound struct {
 func (a *actor) tie(ctx context.Context) {
 	short, cancel := context.WithTimeout(ctx, a.draw([]time.Duration{20 * time.Millisecond, time.Second, 10 * time.Second}[a.rnd.IntN(3)]))
 	defer cancel()
-	ttl := simTTLs[a.rnd.IntN(len(simTTLs))]
+	ttl := a.r.ttl(a.rnd)
 	switch a.rnd.IntN(4) {
 	case 0:
 		_, _ = a.c.Renew(short, a.owner, ttl, "", wire.Flags(a.rnd.IntN(2))*wire.FlagExtend)
@@ -101,9 +101,9 @@ func (r *simRun) nothingLeft(when string) {
 }
 
 // stillBound says that who is to be bound is, on a connection that there is.
-func (r *simRun) stillBound() {
+func (r *simRun) stillBound(clients []*simClient) {
 	for owner, b := range r.bonds {
-		if !b.sure {
+		if !b.sure || !slices.ContainsFunc(clients, func(c *simClient) bool { return c.owner() == owner }) {
 			continue
 		}
 		r.s.mu.Lock()
@@ -123,10 +123,10 @@ func (r *simRun) stillBound() {
 }
 
 // nobodyStuck says that each owner can take a lock.
-func (r *simRun) nobodyStuck(clients []*Client) {
+func (r *simRun) nobodyStuck(clients []*simClient) {
 	for i, c := range clients {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		l, err := c.TryLock(ctx, fmt.Sprintf("a:/%d/free", i), Owner(fmt.Sprintf("me-c%d", i)))
+		l, err := c.c.TryLock(ctx, fmt.Sprintf("a:/%d/free", i), Owner(c.owner()))
 		cancel()
 		if err != nil {
 			r.wrong("when all is quiet, client %d: %v", i, err)

@@ -5,9 +5,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -35,6 +34,8 @@ type simServer struct {
 	slow     time.Duration
 	refusing bool          // no log takes anything
 	unsure   bool          // some requests are answered that nobody knows what became of them
+	page     int           // most that is listed at once; 0: as much as is asked for
+	slept    atomic.Int64  // for how long all clients' machines have, while the servers went on
 	unbinds  time.Duration // how much longer an Unbind takes than what comes after it, which is not ordered behind it
 	notes    []string
 }
@@ -115,7 +116,8 @@ func (s *simServer) note(format string, args ...any) {
 
 // clock is the lease clock.
 func (s *simServer) clock() engine.Clock {
-	now := int64(float64(time.Since(s.start).Microseconds()) * s.rate / 1000)
+	past := time.Since(s.start) + time.Duration(s.slept.Load())
+	now := int64(float64(past.Microseconds()) * s.rate / 1000)
 	return engine.Clock{Now: now, Wall: 1 + now}
 }
 
@@ -214,9 +216,7 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	first, again := sess.answers[id]
 	switch {
 	case req.Op == wire.OpListLocks:
-		alive, locks := s.state.View().List(req.Owner, req.Domains)
-		res = wire.Result{Flag: alive, Done: true, List: &wire.List{Infos: locks}}
-		pageOf(req, &res)
+		res = s.list(req)
 		return c.answer(id, req, &res)
 	case req.Op == wire.OpCancel:
 		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller, Epoch: c.epoch}
@@ -646,14 +646,22 @@ func about(req *wire.Request) (s string) {
 	return s
 }
 
-// pageOf leaves of a listing the page that is asked for. Its cursor is how many were listed before.
-func pageOf(req *wire.Request, res *wire.Result) {
-	l := res.List
-	slices.SortFunc(l.Infos, func(a, b wire.LockInfo) int { return strings.Compare(a.Path, b.Path) })
-	from, _ := strconv.Atoi(string(req.Cursor))
-	l.Infos = l.Infos[min(from, len(l.Infos)):]
-	if req.Page > 0 && len(l.Infos) > int(req.Page) {
-		l.Infos = l.Infos[:req.Page]
-		res.Done, l.Cursor = false, []byte(strconv.Itoa(from+len(l.Infos)))
+// list answers the page of a listing that is asked for. Its cursor is the place of the last that was told.
+func (s *simServer) list(req *wire.Request) wire.Result {
+	var after engine.Owned
+	if len(req.Cursor) > 0 {
+		after = engine.Owned{Mode: wire.Mode(req.Cursor[0]), Path: string(req.Cursor[1:])}
 	}
+	page := int(req.Page)
+	if s.page > 0 && page > 0 {
+		page = min(page, s.page)
+	}
+	v := s.state.View()
+	all := v.Owned(req.Owner, req.Domains, after, 0)
+	res := wire.Result{Flag: v.Alive(req.Owner, req.Domains), Done: page == 0 || len(all) <= page, List: &wire.List{Infos: all}}
+	if !res.Done {
+		last := &all[page-1]
+		res.List.Infos, res.List.Cursor = all[:page], append([]byte{byte(last.Mode)}, last.Path...)
+	}
+	return res
 }

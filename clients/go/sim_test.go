@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -64,6 +65,9 @@ type belief struct {
 	ctx    context.Context
 	giving bool // it is being given back; under the lock of the run, as
 	lost   bool // that it is not believed in was seen
+
+	c    *Client
+	sure time.Duration // until when nothing but somebody else may take it away (Client.now); 0: that is not known
 }
 
 // believed says that its holder goes on.
@@ -80,7 +84,8 @@ type simRun struct {
 	bonds   map[string]*simBound // by owner
 	taken   int
 	actors  sync.WaitGroup
-	calm    time.Time // from when on there is no trouble
+	calm    time.Time    // from when on there is no trouble
+	woke    atomic.Int64 // when the clients' machines did last, after the start
 }
 
 // simGraces and simTTLs are what is drawn from.
@@ -98,24 +103,35 @@ func simulate(t *testing.T, seed uint64) {
 	over, end := context.WithTimeout(context.Background(), simSpan+simCalm)
 	defer end()
 	r.calm = time.Now().Add(simSpan)
-	var clients []*Client
+	if rnd.IntN(2) == 0 {
+		r.s.page = 1 + rnd.IntN(2)
+	}
+	clock := func() time.Duration { return time.Since(r.s.start) + time.Hour + time.Duration(r.s.slept.Load()) }
+	var clients []*simClient
 	for i := range 3 {
 		p := &simProxy{
 			s: r.s, name: fmt.Sprintf("c%d", i), rnd: rand.New(rand.NewPCG(seed, uint64(100+i))),
 			mute: make(map[string]bool), links: make(map[*simLink]struct{}),
 		}
 		opts := []Option{
-			WithDialer(p.dial), WithGrace(simGraces[p.pick(len(simGraces))]), WithName(p.name),
-			WithKeepAlive(5 * time.Second), WithDialTimeout(2 * time.Second),
+			WithDialer(p.dial), WithGrace(r.grace(p)), WithName(p.name),
+			WithKeepAlive(5 * time.Second), WithDialTimeout(2 * time.Second), withClock(clock),
 		}
-		c := dial(t, r.addresses(), opts...)
+		c := &simClient{name: p.name, opts: opts, c: dial(t, r.addresses(), opts...)}
 		clients = append(clients, c)
+		if r.ends() {
+			ends := rand.New(rand.NewPCG(seed, uint64(300+i)))
+			r.actors.Go(func() { c.begin(ctx, r, ends) })
+		}
 		pace := []time.Duration{time.Second, 4 * time.Second, 20 * time.Second}[p.pick(3)]
 		r.actors.Go(func() { p.trouble(ctx, pace) })
 		for k := range 2 {
-			a := &actor{r: r, c: c, rnd: rand.New(rand.NewPCG(seed, uint64(200+10*i+k))), name: fmt.Sprintf("c%d.%d", i, k)}
+			a := &actor{r: r, of: c, c: c.c, rnd: rand.New(rand.NewPCG(seed, uint64(200+10*i+k))), name: fmt.Sprintf("c%d.%d", i, k)}
 			if k == 0 || seed%2 == 0 { // they share one in every second run
-				a.owner = "me-" + p.name
+				a.owner = c.owner()
+			} else if r.unbound() {
+				a.suffix = "-own"
+				a.owner = c.owner() + a.suffix
 			}
 			r.actors.Go(func() { a.run(over) })
 		}
@@ -125,10 +141,10 @@ func simulate(t *testing.T, seed uint64) {
 	r.actors.Wait()
 	time.Sleep(simLeft)
 	r.nothingLeft("all was given back")
-	r.stillBound()
+	r.stillBound(clients)
 	r.nobodyStuck(clients)
 	for _, c := range clients {
-		must(t, c.Close())
+		must(t, c.c.Close())
 	}
 	r.nothingLeft("the clients are closed")
 	r.s.mu.Lock()
@@ -161,7 +177,11 @@ func (r *simRun) upheaval(ctx context.Context, rnd *rand.Rand) {
 			return
 		}
 		n := r.s.nodes[rnd.IntN(len(r.s.nodes))]
-		switch rnd.IntN(4) {
+		what := rnd.IntN(5)
+		if r.unbound() && rnd.IntN(2) == 0 {
+			what = 3 + rnd.IntN(2)
+		}
+		switch what {
 		case 0:
 			n.crash()
 			time.Sleep(time.Duration(rnd.Int64N(int64(3 * time.Second))))
@@ -178,13 +198,20 @@ func (r *simRun) upheaval(ctx context.Context, rnd *rand.Rand) {
 		case 3:
 			r.s.mu.Lock()
 			r.s.refusing, r.s.unsure = rnd.IntN(2) == 0, rnd.IntN(2) == 0
-			r.s.slow = time.Duration(rnd.IntN(300)) * time.Millisecond
+			r.s.slow = time.Duration(rnd.IntN([]int{300, 2000}[rnd.IntN(2)])) * time.Millisecond
 			r.s.unbinds = time.Duration(rnd.IntN(2)*rnd.IntN(1000)) * time.Millisecond
 			r.s.mu.Unlock()
 			time.Sleep(time.Duration(rnd.Int64N(int64(2 * time.Second))))
 			r.s.mu.Lock()
 			r.s.refusing, r.s.unsure, r.s.slow, r.s.unbinds = false, false, 0, 0
 			r.s.mu.Unlock()
+		case 4: // the clients' machines sleep
+			d := time.Duration(rnd.Int64N(int64([]time.Duration{time.Second, 20 * time.Second}[rnd.IntN(2)])))
+			r.s.mu.Lock()
+			r.s.note("the machines sleep for %v", d)
+			r.s.slept.Add(int64(d))
+			r.s.mu.Unlock()
+			r.woke.Store(int64(time.Since(r.s.start)))
 		}
 	}
 }
@@ -193,6 +220,9 @@ func (r *simRun) upheaval(ctx context.Context, rnd *rand.Rand) {
 func (r *simRun) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
+		if now := time.Since(r.s.start); now > lookEvery && now-time.Duration(r.woke.Load()) < lookEvery/2 {
+			continue // nobody has asked yet what was slept through
+		}
 		r.mu.Lock()
 		for b := range r.beliefs {
 			if !b.believed() {
@@ -201,6 +231,10 @@ func (r *simRun) watch(ctx context.Context) {
 				if r.quiet() && !b.giving && !b.lost && alone {
 					r.wrong("nothing is wrong for long, and %s has lost %v of %s (TTL %v): %v",
 						b.who, b.l.paths, b.l.owner, b.l.ttl, b.l.Err())
+				}
+				if left := b.sure - b.c.now(); errors.Is(b.l.Err(), ErrUncertain) && !b.giving && !b.lost && left > 0 {
+					r.wrong("%s has lost %v of %s (TTL %v), which lasts for %v more by the request that took it: %v",
+						b.who, b.l.paths, b.l.owner, b.l.ttl, left, b.l.Err())
 				}
 				b.lost = true
 				continue
@@ -229,12 +263,14 @@ func (r *simRun) fail(b *belief, p Path) {
 
 // actor is a program's goroutine that takes locks and gives them back.
 type actor struct {
-	r     *simRun
-	c     *Client
-	rnd   *rand.Rand
-	name  string
-	owner string // "": one for each lock
-	held  []*belief
+	r      *simRun
+	of     *simClient
+	c      *Client // of it, as far as it has noticed
+	rnd    *rand.Rand
+	name   string
+	owner  string // "": one for each lock
+	suffix string // of it
+	held   []*belief
 }
 
 func (a *actor) draw(most time.Duration) time.Duration {
@@ -243,10 +279,11 @@ func (a *actor) draw(most time.Duration) time.Duration {
 
 func (a *actor) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		a.follow()
 		switch n := a.rnd.IntN(10); {
-		case n < 5 && len(a.held) < 2:
+		case n < 5 && len(a.held) < 2, n < 6 && len(a.held) < 4 && a.r.unbound():
 			a.take(ctx)
-		case n < 7 && a.owner != "" && a.rnd.IntN(2) == 0:
+		case n < 7 && a.owner != "" && a.rnd.IntN(2) == 0 && !a.r.unbound():
 			a.tie(ctx)
 		case n < 8:
 			time.Sleep(a.draw([]time.Duration{10 * time.Millisecond, time.Second, 4 * time.Second}[a.rnd.IntN(3)]))
@@ -262,17 +299,24 @@ func (a *actor) run(ctx context.Context) {
 // take takes one more lock, on a path that does not touch what it has.
 func (a *actor) take(ctx context.Context) {
 	path := simPaths[a.rnd.IntN(len(simPaths))]
+	if a.r.unbound() && a.rnd.IntN(2) == 0 { // that nobody else wants: its owner has several locks more often
+		path = fmt.Sprintf("a:/0/%s-%d", a.name, a.rnd.IntN(3))
+	}
 	several := a.several()
 	if a.touches(path) || a.touches(several[0].Path) || a.touches(several[1].Path) {
 		return
 	}
-	opts := []LockOption{TTL(simTTLs[a.rnd.IntN(len(simTTLs))])}
+	ttl, began := a.r.ttl(a.rnd), a.c.now()
+	opts := []LockOption{TTL(ttl)}
 	if a.owner != "" {
 		opts = append(opts, Owner(a.owner))
 	}
 	waits := []time.Duration{20 * time.Millisecond, time.Second, 10 * time.Second}
 	short, cancel := context.WithTimeout(ctx, a.draw(waits[a.rnd.IntN(len(waits))]))
 	defer cancel()
+	if a.rnd.IntN(3) == 0 { // and takes long to tell somebody that it waits
+		opts = append(opts, OnQueued(func(Queued) { pauseFor(short, a.draw(3*time.Second)) }))
+	}
 	var l *Lock
 	var err error
 	switch a.rnd.IntN(6) {
@@ -291,7 +335,10 @@ func (a *actor) take(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	b := &belief{who: a.name, l: l, ctx: l.Context()}
+	b := &belief{who: a.name, l: l, ctx: l.Context(), c: a.c}
+	if a.r.unbound() && ttl <= DefaultGrace/3 { // a grace ends none before its time
+		b.sure = began + ttl - margin(ttl)
+	}
 	a.held = append(a.held, b)
 	a.r.mu.Lock()
 	a.r.beliefs[b] = struct{}{}
