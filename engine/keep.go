@@ -379,7 +379,7 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 		return res, false
 	}
 	if anew { // else a node asks again for the same connection, which may have been bound or unbound since
-		w.bind = l.awaited(cmd)
+		w.bind = l.bound(cmd)
 	}
 	a := asking{owner: w.owner, ns: w.ns, alg: w.alg, l: l, wants: w.wants, token: w.token, own: w.own, seq: seq}
 	v := s.waits(&a)

@@ -232,21 +232,14 @@ func bindingOf(cmd *Command) *binding {
 	return &binding{session: cmd.Caller.Session, epoch: cmd.Epoch, grace: cmd.Grace}
 }
 
-// bound answers the tie to keep: the old one when it says the same.
+// bound answers the tie to keep: the old one when it says the same, but not that the lease was shrunk for it.
+// Its connection may stand all the same, when the lease came of a wait that was left its grace there; and what is
+// tied anew ends with it.
 func (l *lease) bound(cmd *Command) *binding {
 	if !cmd.Bound {
 		return nil
 	}
-	if b := l.bind; b != nil && b.of(cmd.Caller.Session) && b.epoch == cmd.Epoch && b.grace == cmd.Grace {
-		return b
-	}
-	return bindingOf(cmd)
-}
-
-// awaited answers the tie that a place in the queue is to bring. It shares the lease's when that says the
-// same, but not that its connection is gone: the lease which the place is granted may be another one.
-func (l *lease) awaited(cmd *Command) *binding {
-	if b := l.bound(cmd); b == nil || b.spent == 0 {
+	if b := l.bind; b != nil && b.of(cmd.Caller.Session) && b.epoch == cmd.Epoch && b.grace == cmd.Grace && b.spent == 0 {
 		return b
 	}
 	return bindingOf(cmd)

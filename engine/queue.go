@@ -208,7 +208,7 @@ func (s *State) enqueue(cmd *Command, a *asking, entry *waiter, v verdict) wire.
 	w.ttl = req.TTLMillis
 	w.releases = ownReleases(req.Releases)
 	s.weigh(w)
-	s.hang(a.l, w, a.l.awaited(cmd))
+	s.hang(a.l, w, a.l.bound(cmd))
 	w.meta = s.metaFor(a.l, grantOf(cmd))
 	w.deadline = s.after(s.queueMillis(req.QueueTTLMillis))
 	s.deadlines.arm(w.timer, w.deadline)

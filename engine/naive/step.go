@@ -373,17 +373,10 @@ func (l *nLease) tie(b *nBind) {
 	if was := l.tieOf(b.session); was != nil && was.epoch > b.epoch {
 		return
 	}
-	switch {
-	case l.bind == nil || l.bind.session == b.session:
-		if l.bind == nil || l.bind.epoch != b.epoch || l.bind.grace != b.grace {
-			l.spent = 0
-		}
-	case l.spent > l.bind.epoch:
-		l.spent = 0
-	default:
+	if l.bind != nil && l.bind.session != b.session && l.spent <= l.bind.epoch {
 		l.also = append(slices.Clone(l.also), l.bind)
-		l.spent = 0
 	}
+	l.spent = 0
 	l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *nBind) bool { return o.session == b.session })
 	l.bind = b
 	delete(l.pledges, b.session)
