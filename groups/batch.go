@@ -17,6 +17,7 @@ const (
 	hasSettled
 	isAgain
 	isTried
+	isInsisted
 )
 
 // Limits of a batch. Larger ones stall on dragonboat's own back-pressure.
@@ -77,6 +78,9 @@ func (w *batchWriter) add(p *part) {
 	}
 	if p.tried || p.twice {
 		flags |= isTried
+	}
+	if p.insisted() {
+		flags |= isInsisted
 	}
 	b := binary.AppendUvarint(w.commands, uint64(p.group))
 	b = append(b, byte(p.op), flags)
@@ -180,6 +184,7 @@ type batchReader struct {
 	settled  uint64      // below it all of the session are, 0: it does not say
 	again    bool        // it was asked before on the same connection, or by a node that does not know what became of it
 	tried    bool        // by a node
+	insists  bool        // by its client
 	nargs    int
 	nsLen    int
 	body     []byte
@@ -221,7 +226,7 @@ func (b *batchReader) next() bool {
 	b.cmd = engine.Command{Req: &b.req, Version: b.uvarint()}
 	nsLen := int(b.uvarint())
 	b.session, b.sub, b.settled, b.nsLen = nil, 0, 0, nsLen
-	b.again, b.tried = flags&isAgain != 0, flags&isTried != 0
+	b.again, b.tried, b.insists = flags&isAgain != 0, flags&isTried != 0, flags&isInsisted != 0
 	if flags&hasSession != 0 {
 		if i := b.uvarint(); i < uint64(len(b.sessions)) {
 			b.session, b.which = &b.sessions[i], int(i)

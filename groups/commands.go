@@ -96,9 +96,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 }
 
 // sentTwice says that the command in hand, which was answered before, is repeated by a node alone, as far as is known: its
-// client has asked for it on the latest connection first, and so for all that came before it there.
+// client has asked for it on the latest connection first, and once, and so for all that came before it there.
 func (m *machine) sentTwice(s *session) bool {
-	return m.reader.tried && m.reader.cmd.Caller.ID > s.mark
+	return m.reader.tried && !m.reader.insists && m.reader.cmd.Caller.ID > s.mark
 }
 
 // takenBack answers an acquire that its session has given back already.

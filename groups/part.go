@@ -55,6 +55,7 @@ type part struct {
 	tried  bool        // it may have been applied
 	again  bool        // its client asked it before, or it may have been applied, as who sent it here says
 	twice  bool        // it may have been applied, as who sent it here says
+	asks   bool        // its client asked it before on the same connection, as who sent it here says
 	told   atomic.Bool // its caller heard that it is queued
 	gone   atomic.Bool // it waits, and the connection of its caller ended: nobody asks for it any more
 }
@@ -88,6 +89,11 @@ func (p *part) ofOneTerm() bool { return p.from != nil || p.term != 0 }
 // or by a node.
 func (p *part) repeats() bool {
 	return p.tried || p.again || p.call != nil && p.call.Again
+}
+
+// insisted says that the part was asked before by its client on the same connection, whatever nodes did.
+func (p *part) insisted() bool {
+	return p.asks || p.from == nil && p.again || p.call != nil && p.call.Again
 }
 
 // askedBefore says that the part, which is a call of this node's own, may have been asked before by its client.
