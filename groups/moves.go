@@ -236,7 +236,7 @@ func (n *Node) closedHeld(s *wire.Session) {
 	}
 }
 
-// endMoves answers what waits for routes when the node is shut.
+// endMoves answers what waits for routes when the node is shut. It is called again for what is held back after that.
 func (n *Node) endMoves() {
 	m := &n.moves
 	m.mu.Lock()
@@ -244,6 +244,9 @@ func (n *Node) endMoves() {
 	m.awaits = nil
 	lines := m.lines
 	m.lines = nil
+	for _, ln := range lines {
+		ln.listed = false
+	}
 	m.mu.Unlock()
 	for _, a := range awaits {
 		a.then(true)
