@@ -6,10 +6,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTiedAgainOnTheSameConnection: a client that waits with flag 8 is told that nobody knows what became of it, as its log
-// had no leader; its wait has its grace to be asked again, and is granted within that. The connection stands. The client
-// renews on it with flag 8, and so ties the lease to it; later it crashes. The lease ends after the grace (PROTOCOL.md,
-// leases that follow the connection), and does not stay for the whole of its TTL.
+// TestTiedAgainOnTheSameConnection: a client that waits with flag 8 is told that nobody knows what became of it, as its
+// log had no leader; its wait has its grace to be asked again, and is granted within that. The connection stands. The
+// client renews on it with flag 8, and so ties the lease to it; later it crashes. The lease ends after the grace
+// (PROTOCOL.md, leases that follow the connection), and does not stay for the whole of its TTL.
 func TestTiedAgainOnTheSameConnection(t *testing.T) {
 	g := newGraces(t)
 	g.do(1, 2, 1, -1, takes("other", "h:/a/x"))

@@ -42,10 +42,8 @@ func (n *Node) busy() bool {
 			return true
 		}
 	}
-	for _, r := range n.readers {
-		if r.reading() {
-			return true
-		}
+	if n.reads() {
+		return true
 	}
 	for _, l := range n.logs {
 		if !l.idle() {
@@ -54,6 +52,27 @@ func (n *Node) busy() bool {
 	}
 	return false
 }
+
+// reads says that some log is read.
+func (n *Node) reads() bool {
+	for _, r := range n.readers {
+		if r.reading() {
+			return true
+		}
+	}
+	return false
+}
+
+// endReads waits for what looks at the state still, and so may ask the database: one that is closed ends the process.
+// Nothing that it waits for itself comes any more, and it is told so.
+func (n *Node) endReads() {
+	for waited := time.Duration(0); (n.reads() || len(n.slow) > 0) && waited < endReadsWithin; waited += time.Millisecond {
+		n.tasks.wait(time.Millisecond)
+	}
+}
+
+// endReadsWithin bounds it.
+const endReadsWithin = 5 * time.Second
 
 // reading says that reads are not answered yet.
 func (r *reader) reading() bool {
@@ -83,6 +102,7 @@ func (n *Node) shut() error {
 		}
 		n.endMoves() // what has met a move since
 		answerAll(n.changes.all(), &changeHeldUp)
+		n.endReads()
 		if n.store != nil {
 			for _, m := range n.hosted() {
 				if m.appliedIndex() > 0 {

@@ -7,11 +7,12 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestReleaseRepeatedByBothAcrossAMove: a client repeats an acquire and its release on the connection that it asked them
-// on, as it was told of both that nobody knows what became of them. Its node resolves them by the routes from before a move
-// of their path and forwards them; the link breaks, and it forwards them again. The acquire meets the move, and is carried
-// out on the path where that is now. The release, which the client has repeated behind it, comes behind it there, too
-// (PROTOCOL.md, sessions and repeats): else the lock stays with an owner who was told that it is given back.
+// TestReleaseRepeatedByBothAcrossAMove: a client repeats an acquire and its release on the connection that it asked
+// them on, as it was told of both that nobody knows what became of them. Its node resolves them by the routes from
+// before a move of their path and forwards them; the link breaks, and it forwards them again. The acquire, which was
+// not carried out before, meets the move, and is carried out on the path where that is now. The release, which the
+// client has repeated behind it, comes behind it there, too (PROTOCOL.md, sessions and repeats): else the lock stays
+// with an owner who was told that it is given back.
 func TestReleaseRepeatedByBothAcrossAMove(t *testing.T) {
 	t.Parallel()
 	f := apart(t, nil)
