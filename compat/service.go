@@ -32,6 +32,9 @@ type Options struct {
 	// Held is how many bytes of requests that are not answered yet all connections together may
 	// make the server hold; 0: 256 MiB. Over it requests over 32 KiB are refused.
 	Held int64
+	// NewSession names a session for requests that come in here, so that the handler knows that what waits
+	// in it ends with this process; nil: random names.
+	NewSession func() [wire.SessionBytes]byte
 }
 
 // NewService makes the service of a handler.
@@ -42,7 +45,11 @@ func NewService(h wire.Handler, opt Options) *Service {
 	if opt.Held <= 0 {
 		opt.Held = maxHeld
 	}
-	return &Service{b: newBridge(h, opt.Held), opt: opt}
+	s := &Service{b: newBridge(h, opt.Held), opt: opt}
+	if opt.NewSession != nil {
+		s.b.sessions.name = opt.NewSession
+	}
+	return s
 }
 
 // Leave ends the calls that would stay open, with UNAVAILABLE, and waits until the

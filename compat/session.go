@@ -32,6 +32,15 @@ const spread = 8
 type sessions struct {
 	mu   sync.Mutex
 	idle []*session
+	name func() [wire.SessionBytes]byte // of a new one
+}
+
+// randomName names a session of a handler that does not name them itself.
+func randomName() (id [wire.SessionBytes]byte) {
+	if _, err := rand.Read(id[:]); err != nil {
+		panic(err) // crypto/rand never fails on supported systems
+	}
+	return id
 }
 
 // take answers a session for one request, and the request's id. It is put back twice: when
@@ -45,10 +54,7 @@ func (p *sessions) take() (*session, uint64) {
 	}
 	p.mu.Unlock()
 	if s == nil {
-		s = &session{Session: wire.Session{Epoch: 1, Window: 4}}
-		if _, err := rand.Read(s.ID[:]); err != nil {
-			panic(err) // crypto/rand never fails on supported systems
-		}
+		s = &session{Session: wire.Session{ID: p.name(), Epoch: 1, Window: 4}}
 	}
 	s.uses.Store(2)
 	return s, s.last.Add(1)

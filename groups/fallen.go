@@ -41,7 +41,11 @@ func (n *Node) fallen(host string) {
 		}
 	}
 	s, known := n.cluster.sighting(host)
-	if len(led) == 0 || !known || !n.died(s.LinkAddr) {
+	if !known || !n.died(s.LinkAddr) {
+		return
+	}
+	n.processOver(host, s.Incarnation)
+	if len(led) == 0 {
 		return
 	}
 	n.log.Warn("a node's process has died, standing in for what it led", "node", s.NodeID, "logs", len(led))

@@ -142,9 +142,15 @@ func (l *shardLog) requeue(lost []*flight, tried bool) (unsure []*part) {
 	return unsure
 }
 
-// inFront queues parts before all others. It is called under the lock.
+// inFront queues parts before all others, but for those that come first. It is called under the lock.
 func (l *shardLog) inFront(parts []*part) {
-	l.mu.queue = append(append(make([]*part, 0, len(parts)+len(l.mu.queue)), parts...), l.mu.queue...)
+	first := 0
+	if len(parts) > 0 && !parts[0].first {
+		for first < len(l.mu.queue) && l.mu.queue[first].first {
+			first++
+		}
+	}
+	l.mu.queue = slices.Insert(l.mu.queue, first, parts...)
 }
 
 // flying answers the flights that are. It is called under the lock.
@@ -195,11 +201,12 @@ func (l *shardLog) mended(own office, number uint64) {
 
 // officeTaken is called when an office is applied. Batches of an earlier one that
 // have not been applied never will be: this process's are proposed anew, or
-// refused if it no longer leads.
-func (l *shardLog) officeTaken(o office) {
+// refused if it no longer leads. Over is the waits that the log has of processes that are over.
+func (l *shardLog) officeTaken(o office, over []orphan) {
 	l.mu.Lock()
 	l.requeue(l.flying(func(f *flight) bool { return f.office.term < o.term }), false)
 	if l.isOwn(o.node) && o.incarnation == l.process {
+		l.endFirst(over)
 		l.held.Store(o.term) // from now on what is queued is proposed: not before what was lost is
 		defer l.node.led(l.shard, o.term)
 	} else {

@@ -76,6 +76,9 @@ func (in *inbound) latest(order [2]uint64) bool {
 	if was.in != nil && was.in != in {
 		was.in.shut()
 	}
+	if order[0] > 0 {
+		in.n.processOver(in.host, order[0]-1) // before what the later process asks
+	}
 	return true
 }
 

@@ -125,6 +125,13 @@ func (m *machine) stamp(own office, mono time.Duration) int64 {
 	return m.time.clock.stamp(own, mono)
 }
 
+// standing is the time by which nothing more has passed than at what was applied last.
+func (m *machine) standing() int64 {
+	m.time.Lock()
+	defer m.time.Unlock()
+	return m.time.clock.now
+}
+
 // nextDeadline is when something in the log ends with time, by the monotonic clock and by
 // the lease clock; 0 when nothing does.
 func (m *machine) nextDeadline() (at time.Duration, deadline int64) {
@@ -194,7 +201,11 @@ func (m *machine) takeOffice(o office, l limits, stated bool) {
 		}
 	}
 	if m.driver != nil {
-		m.driver.officeTaken(o)
+		var over []orphan
+		if o.incarnation == m.driver.process {
+			over = m.callsOver(o.term)
+		}
+		m.driver.officeTaken(o, over)
 	}
 	if m.system != nil {
 		m.node.policyWork()

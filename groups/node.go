@@ -35,21 +35,22 @@ type Node struct {
 	raft    raft
 	tasks   tasks
 
-	logs     map[uint64]*shardLog // by shard; never changed once started
-	readers  map[uint64]*reader
-	homes    []uint64 // shard of each group: where a group lives is looked up here
-	routes   atomic.Pointer[wire.Routes]
-	inflight []atomic.Int32 // by group, the system group last
-	cache    groupCache
-	hub      *hub
-	waits    openWaits
-	unheard  unheardEnds
-	changes  changeCalls
-	moves    moves
-	forwards forwarding
-	backups  exports
-	strange  strange
-	slow     chan struct{} // a token for each call that is carried out in steps
+	logs      map[uint64]*shardLog // by shard; never changed once started
+	readers   map[uint64]*reader
+	homes     []uint64 // shard of each group: where a group lives is looked up here
+	routes    atomic.Pointer[wire.Routes]
+	inflight  []atomic.Int32 // by group, the system group last
+	cache     groupCache
+	hub       *hub
+	waits     openWaits
+	unheard   unheardEnds
+	processes processes
+	changes   changeCalls
+	moves     moves
+	forwards  forwarding
+	backups   exports
+	strange   strange
+	slow      chan struct{} // a token for each call that is carried out in steps
 
 	draining atomic.Bool
 	formats  formats
@@ -153,6 +154,7 @@ func (n *Node) start() (err error) {
 	if err := n.id.save(dir); err != nil {
 		return err
 	}
+	n.processes.note(n.id.HostID, n.id.Starts-1)
 	n.lookAtDisk() // before the first request
 	if n.store, err = openStore(state, n.cfg.FS, n.log, n.failed); err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 // the grant is told from. When a node takes office it does not know which of the waits
 // that it finds still have a caller. Those that were forwarded come again on their own,
 // and so do clients whose node is gone; what nobody has asked for again after
-// reattachGrace is ended. But a node that is cut off cannot ask, and its clients may not
+// reattachGrace is ended. Waits of calls that ended with their process are ended at once
+// (processes.go). But a node that is cut off cannot ask, and its clients may not
 // know: while one that may have the caller is not reached, the wait keeps its place
 // (cluster.cutOff), until its own time is over.
 
@@ -75,13 +76,18 @@ func (h *orphanage) keep(are func(*orphan) bool) {
 
 // leftAlone takes note that a peer's call is gone, and not its wait.
 func (n *Node) leftAlone(p *part) {
+	o := orphan{
+		l: p.log, group: p.group, caller: p.caller(), epoch: p.session.Epoch, term: p.term,
+		due: n.clock.Mono() + reattachGrace, host: p.from.host,
+	}
+	if n.processes.over(o.caller.Session) {
+		n.endOver(p.log, []orphan{o})
+		return
+	}
 	f := &n.forwards.left
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.add(orphan{
-		l: p.log, group: p.group, caller: p.caller(), epoch: p.session.Epoch, term: p.term,
-		due: n.clock.Mono() + reattachGrace, host: p.from.host,
-	})
+	f.add(o)
 }
 
 // orphanLoop ends waits that nobody asks for.
@@ -108,12 +114,11 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 	if m == nil {
 		return
 	}
-	due := n.clock.Mono() + reattachGrace
 	var found []orphan
 	m.mu.Lock()
 	for _, g := range m.order {
 		for _, c := range g.state.OpenCalls() {
-			found = append(found, orphan{l: l, group: g.number, caller: c.Caller, epoch: c.Epoch, term: term, due: due})
+			found = append(found, n.found(l, g.number, c, term))
 		}
 	}
 	m.mu.Unlock()
@@ -123,6 +128,26 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 	for _, o := range found {
 		f.add(o)
 	}
+}
+
+// found is a wait that was found in a log under an office.
+func (n *Node) found(l *shardLog, group uint16, c engine.OpenCall, term uint64) orphan {
+	return orphan{
+		l: l, group: group, caller: c.Caller, epoch: c.Epoch, term: term,
+		due: n.clock.Mono() + reattachGrace, host: n.processes.host(c.Session),
+	}
+}
+
+// those lists the waits that are.
+func (h *orphanage) those(are func(*orphan) bool) (out []orphan) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.list {
+		if are(&h.list[i]) {
+			out = append(out, h.list[i])
+		}
+	}
+	return out
 }
 
 // endOrphans ends the waits whose time to be asked for again is over.
@@ -139,7 +164,8 @@ func (n *Node) endOrphans() {
 	var due []orphan
 	f.mu.Lock()
 	f.keep(func(o *orphan) bool {
-		switch waits := o.host == "" && len(cutOff) > 0 || cutOff[o.host]; {
+		away := o.host == "" && len(cutOff) > 0 || cutOff[o.host]
+		switch waits := away && !n.processes.over(o.caller.Session); {
 		case o.l.held.Load() != o.term: // it is another leader's now
 			return false
 		case o.due > now || waits:
@@ -173,6 +199,11 @@ func (o *orphan) adrift() bool {
 // alone: under a later one it may have been asked for, on the same connection too. So the end is
 // not proposed beyond it, nor passed on, and what was not heard of it is looked at anew.
 func (n *Node) endOrphan(o orphan) {
+	n.pushEnd(n.orphanEnd(o))
+}
+
+// orphanEnd is the command for that.
+func (n *Node) orphanEnd(o orphan) (wait, *part) {
 	w := wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID}
 	p := n.ending(w)
 	p.term = o.term
@@ -186,7 +217,7 @@ func (n *Node) endOrphan(o orphan) {
 			}
 		}
 	}
-	n.pushEnd(w, p)
+	return w, p
 }
 
 // cutOff is the nodes, by raft host id, that may have callers which they cannot tell of:

@@ -58,6 +58,7 @@ type part struct {
 	asks   bool        // its client asked it before on the same connection, as who sent it here says
 	told   atomic.Bool // its caller heard that it is queued
 	gone   atomic.Bool // it waits, and the connection of its caller ended: nobody asks for it any more
+	first  bool        // it is proposed before all others
 }
 
 // caller names the part's request.

@@ -111,6 +111,9 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 	mono := l.clock.Mono()
 	l.drive.number++
 	stamp := m.stamp(own, mono) + l.planted()
+	if l.untimed() {
+		stamp = m.standing()
+	}
 	head := batchHead{
 		format: l.node.formats.written(), office: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
 	}

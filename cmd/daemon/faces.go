@@ -35,7 +35,9 @@ type faces struct {
 // openFaces makes what the configuration asks for, and listens.
 func (d *Daemon) openFaces() error {
 	c, f := &d.cfg, &d.faces
-	f.svc = compat.NewService(d.node, compat.Options{NodeID: d.node.NodeID(), ClusterID: d.node.ClusterID()})
+	f.svc = compat.NewService(d.node, compat.Options{
+		NodeID: d.node.NodeID(), ClusterID: d.node.ClusterID(), NewSession: d.node.NewSession,
+	})
 	if err := d.openCerts(); err != nil {
 		return err
 	}

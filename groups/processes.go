@@ -1,0 +1,180 @@
+package groups
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// Sessions of processes.
+//
+// A client of the native protocol has a session, and comes back with it when the process is gone that it
+// waited at: so its wait has a grace. Calls of gRPC and HTTP have none that could come back. The server makes
+// sessions for them, and a wait in one of these ends with the process: what is granted to it later is granted
+// to nobody. So the ids of such sessions say which process they are of, and who leads a log ends the waits of a
+// process that is over:
+//
+//   - those that it finds when it takes office, before anything else is carried out in that office, and before
+//     time goes on in it (officeTaken, untimed): else they would be granted what is released, or runs out, first;
+//   - those in the logs that it leads when it gets to know that a process is over, before what it takes from a
+//     later process of that node.
+//
+// A process is over when a later one of its node is known, or when nobody listens any more where it did. While
+// nothing of this is known, it may be cut off, and have its callers: its waits have the grace that others have.
+//
+//	id = node(5) starts(3) random(8)
+//
+// A client may name its own session so: it may lose its waits earlier, and nobody else does. The random part
+// keeps it from naming one that the server made.
+
+// manyStarts is what stands in the id for this many starts of a node and more: of those it is not told which is the
+// earlier.
+const manyStarts = 1<<24 - 1
+
+// nodeMark is what stands in a session's id for the node.
+type nodeMark [5]byte
+
+func nodeMarkOf(host string) (m nodeMark) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], xxh3.HashString(host))
+	copy(m[:], b[:])
+	return m
+}
+
+// startsOf is the process that a session's id says, by its node's count of starts.
+func startsOf(id engine.Session) uint64 {
+	return uint64(id[5])<<16 | uint64(id[6])<<8 | uint64(id[7])
+}
+
+// NewSession answers the id of a new session whose waits end with this process.
+func (n *Node) NewSession() [wire.SessionBytes]byte { return newSessionOf(n.id.HostID, n.id.Starts) }
+
+// newSessionOf answers the id of a new session of a node's process.
+func newSessionOf(host string, starts uint64) (id [wire.SessionBytes]byte) {
+	starts = min(starts, manyStarts)
+	mark := nodeMarkOf(host)
+	binary.BigEndian.PutUint64(id[:], starts)
+	copy(id[:], mark[:])
+	if _, err := rand.Read(id[8:]); err != nil {
+		panic(err) // crypto/rand never fails on supported systems
+	}
+	return id
+}
+
+// processes is what is known of the processes of nodes, this one too.
+type processes struct {
+	mu sync.Mutex
+	of map[nodeMark]processesOf
+}
+
+type processesOf struct {
+	host string
+	over uint64 // its processes up to this one are
+}
+
+// note takes note that the processes of a node up to one are over, and says whether that is news.
+func (p *processes) note(host string, over uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = make(map[nodeMark]processesOf)
+	}
+	m := nodeMarkOf(host)
+	was, known := p.of[m]
+	if known && was.over >= over {
+		return false
+	}
+	p.of[m] = processesOf{host, over}
+	return over > 0
+}
+
+// host is the node that has the callers of a session, by raft host id; "" for a client's own session.
+func (p *processes) host(id engine.Session) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of[nodeMark(id[:5])].host
+}
+
+// over says that the process is that a session is of.
+func (p *processes) over(id engine.Session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of, known := p.of[nodeMark(id[:5])]
+	starts := startsOf(id)
+	return known && starts <= of.over && starts < manyStarts
+}
+
+// processOver takes note that the processes of a node up to one are over, by its count of starts. What waits in
+// them ends, before anything that is queued from now on.
+func (n *Node) processOver(host string, upTo uint64) {
+	if !n.processes.note(host, upTo) {
+		return
+	}
+	for _, l := range n.ordered() {
+		m, term := l.local.Load(), l.held.Load()
+		if m == nil || !l.leads() {
+			continue
+		}
+		m.mu.Lock()
+		over := m.callsOver(term)
+		m.mu.Unlock()
+		left := n.forwards.left.those(func(o *orphan) bool { return o.l == l && n.processes.over(o.caller.Session) })
+		n.endOver(l, append(over, left...)) // those may be under way yet
+	}
+}
+
+// callsOver lists the open calls of processes that are over. It is called under the lock.
+func (m *machine) callsOver(term uint64) (over []orphan) {
+	for _, g := range m.order {
+		for _, c := range g.state.OpenCalls() {
+			if n := m.node; n.processes.over(c.Session) {
+				over = append(over, n.found(m.driver, g.number, c, term))
+			}
+		}
+	}
+	return over
+}
+
+// endOver ends waits of processes that are over, before what is queued.
+func (n *Node) endOver(l *shardLog, over []orphan) {
+	if len(over) == 0 {
+		return
+	}
+	l.mu.Lock()
+	l.endFirst(over)
+	l.mu.Unlock()
+	l.kick()
+}
+
+// endFirst is called under the lock. A log that is closed ends nothing.
+func (l *shardLog) endFirst(over []orphan) {
+	if len(over) == 0 || l.mu.closed {
+		return
+	}
+	ends := make([]*part, len(over))
+	for i, o := range over {
+		_, ends[i] = l.node.orphanEnd(o)
+		ends[i].first = true
+		l.mu.suspect = l.mu.suspect || o.term != l.mine()
+	}
+	l.inFront(ends)
+}
+
+// untimed says that no time goes on with the next entry: ends of waits are under way that come first, and what runs
+// out before them would be granted to these. What is held up so counts with the entry after them. An office
+// has no other entries before them than such that mend the order.
+func (l *shardLog) untimed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.mu.flights {
+		if p := f.parts[0]; p != nil && p.first {
+			return true
+		}
+	}
+	return len(l.mu.queue) > 0 && l.mu.queue[0].first
+}
