@@ -78,7 +78,7 @@ func (b *bridge) endWait() {
 }
 
 func newBridge(h wire.Handler, mostHeld int64) *bridge {
-	b := &bridge{handler: h, leaving: make(chan struct{}), mostHeld: mostHeld, sessions: sessions{name: randomName}}
+	b := &bridge{handler: h, leaving: make(chan struct{}), mostHeld: mostHeld}
 	b.calls.New = func() any { return &call{bridge: b, done: make(chan struct{}, 1)} }
 	return b
 }

@@ -46,9 +46,7 @@ func NewService(h wire.Handler, opt Options) *Service {
 		opt.Held = maxHeld
 	}
 	s := &Service{b: newBridge(h, opt.Held), opt: opt}
-	if opt.NewSession != nil {
-		s.b.sessions.name = opt.NewSession
-	}
+	s.b.sessions.name = opt.NewSession
 	return s
 }
 

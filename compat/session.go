@@ -32,7 +32,14 @@ const spread = 8
 type sessions struct {
 	mu   sync.Mutex
 	idle []*session
-	name func() [wire.SessionBytes]byte // of a new one
+	name func() [wire.SessionBytes]byte // of a new one; nil: randomName
+}
+
+func (p *sessions) named() [wire.SessionBytes]byte {
+	if p.name == nil {
+		return randomName()
+	}
+	return p.name()
 }
 
 // randomName names a session of a handler that does not name them itself.
@@ -54,7 +61,7 @@ func (p *sessions) take() (*session, uint64) {
 	}
 	p.mu.Unlock()
 	if s == nil {
-		s = &session{Session: wire.Session{ID: p.name(), Epoch: 1, Window: 4}}
+		s = &session{Session: wire.Session{ID: p.named(), Epoch: 1, Window: 4}}
 	}
 	s.uses.Store(2)
 	return s, s.last.Add(1)

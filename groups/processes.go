@@ -160,6 +160,7 @@ func (l *shardLog) endFirst(over []orphan) {
 	for i, o := range over {
 		_, ends[i] = l.node.orphanEnd(o)
 		ends[i].first = true
+		l.node.land(ends[i]) // they take nobody's place: there may be more of them than of requests at once
 		l.mu.suspect = l.mu.suspect || o.term != l.mine()
 	}
 	l.inFront(ends)
