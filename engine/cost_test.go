@@ -273,3 +273,28 @@ func (p *costPlayer) checkpoint() (rows int) {
 	p.s.Written(v.Mark())
 	return rows
 }
+
+// TestEndsOfManyWaitsOfOne: an owner waits very many times for what another one has, and gives that up. The end of a wait
+// costs no more for those of its owner behind it: they lack what it lacked.
+func TestEndsOfManyWaitsOfOne(t *testing.T) {
+	const some, more, trials = 200, 1600, 50
+	measure := func(n int) (least time.Duration) {
+		p := newCostPlayer(t)
+		p.take("other", costMutex)
+		first := p.calls + 1
+		p.each(n, func(int) { p.wait("me", costMutex) })
+		least = time.Hour
+		for i := range trials {
+			p.out.Reset()
+			began := time.Now()
+			p.cancel(first + uint64(i))
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	t1, t2 := measure(some), measure(more)
+	t.Logf("%v with %d, %v with %d", t1, some, t2, more)
+	if t2 > costlier*t1 {
+		t.Errorf("%v with %d, and %v with %d", t1, some, t2, more)
+	}
+}

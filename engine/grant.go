@@ -21,7 +21,9 @@ import (
 // where nobody further back can be granted:
 //
 //   - A write was granted: it blocks all others on the path. So does a write that
-//     stays blocked, except for requests of its own owner.
+//     stays blocked, except for requests of its own owner, and for these too if it is
+//     blocked for this path: by whatever blocks it, so are they. (One that lacks another
+//     path does not block its owner's next.)
 //   - A read stays blocked on this path or above it: what blocks it blocks all
 //     later reads. A request that lacks another path, or also wants to write this
 //     one and lacks that, does not.
@@ -261,6 +263,8 @@ func (s *State) advance(c cursor) {
 	case gone && writes && alg != wire.Semaphore:
 		return
 	case gone:
+	case writes && v.want.mode == wire.ModeWrite && v.want.key == c.prefix[:len(c.prefix)-len(writeQueue)]:
+		return
 	case writes:
 		c.only = owner
 	case v.want.mode == wire.ModeRead && v.want.key == c.prefix[:len(c.prefix)-len(readQueue)]:
