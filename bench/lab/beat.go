@@ -97,7 +97,10 @@ func (e *episode) beatAt(ctx context.Context, node, log int, ns string) {
 		within, cancel := context.WithTimeout(ctx, beatWithin)
 		var err error
 		if conn == nil && node < e.cluster.Nodes() {
-			conn, err = e.cluster.Dial(within, node, s)
+			var dialed cluster.Conn // no nil interface where there is an error
+			if dialed, err = e.cluster.Dial(within, node, s); err == nil {
+				conn = dialed
+			}
 		}
 		if err == nil && conn != nil {
 			var res *wire.Result
