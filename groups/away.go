@@ -76,7 +76,7 @@ func (l *shardLog) sendAway(to peerConn, term uint64) bool {
 		return false
 	}
 	first := a.number + 1
-	parts, gone := l.unqueue()
+	parts, gone := l.unqueue(true)
 	for _, p := range parts {
 		a.number++
 		p.number = a.number

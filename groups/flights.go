@@ -53,11 +53,10 @@ func (l *shardLog) take(own office) *flight {
 	if l.mu.suspect {
 		over = l.weed()
 	}
-	if !l.settled(nil, own.term) {
-		return nil
-	}
+	// What is away holds up what is in order, and not what comes first: time stands still until that is carried out.
+	all := l.settled(nil, own.term)
 	f := &flight{office: own, number: l.drive.number + 1}
-	if f.parts, gone = l.unqueue(); len(f.parts) == 0 {
+	if f.parts, gone = l.unqueue(all); len(f.parts) == 0 {
 		return nil
 	}
 	l.mu.flights[f.number] = f
@@ -67,12 +66,12 @@ func (l *shardLog) take(own office) *flight {
 // unqueue moves as much of the queue as goes into one batch into the writer. A wait whose caller is gone
 // is not written, but the end of it that is queued behind it: if it has left the log's queue already,
 // the log would take it for a new one, and grant it to nobody. Nor is what its connection asked behind it. It
-// is called under the lock.
-func (l *shardLog) unqueue() (written, gone []*part) {
+// is called under the lock. Unless all may go, only what comes first does.
+func (l *shardLog) unqueue(all bool) (written, gone []*part) {
 	w := &l.drive.writer
 	w.reset()
 	n := 0
-	for n < len(l.mu.queue) && !w.full() {
+	for n < len(l.mu.queue) && !w.full() && (all || l.mu.queue[n].first) {
 		p := l.mu.queue[n]
 		if n++; p.cutOff() {
 			gone = append(gone, p)

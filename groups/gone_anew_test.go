@@ -37,7 +37,7 @@ func TestAskedAnewAfterItsConnection(t *testing.T) {
 	l.drive.Lock()
 	l.mu.Lock()
 	l.inFront(l.withEndings([]*part{one, untied, two, stands, given}))
-	out, gone := l.unqueue()
+	out, gone := l.unqueue(true)
 	l.mu.Unlock()
 	l.drive.Unlock()
 	var ops []wire.Op
