@@ -141,15 +141,26 @@ func (l *shardLog) requeue(lost []*flight, tried bool) (unsure []*part) {
 	return unsure
 }
 
-// inFront queues parts before all others, but for those that come first. It is called under the lock.
+// inFront queues parts before all others, but for those that come first: these stay before what does not, also
+// when they come back behind it. It is called under the lock.
 func (l *shardLog) inFront(parts []*part) {
-	first := 0
-	if len(parts) > 0 && !parts[0].first {
-		for first < len(l.mu.queue) && l.mu.queue[first].first {
-			first++
+	var ends []*part
+	if slices.ContainsFunc(parts, func(p *part) bool { return p.first }) {
+		var rest []*part
+		for _, p := range parts {
+			if p.first {
+				ends = append(ends, p)
+			} else {
+				rest = append(rest, p)
+			}
 		}
+		parts = rest
 	}
-	l.mu.queue = slices.Insert(l.mu.queue, first, parts...)
+	first := 0
+	for first < len(l.mu.queue) && l.mu.queue[first].first {
+		first++
+	}
+	l.mu.queue = slices.Insert(slices.Insert(l.mu.queue, first, parts...), 0, ends...)
 }
 
 // flying answers the flights that are. It is called under the lock.
