@@ -116,12 +116,16 @@ func (n *Node) processOver(host string, upTo uint64) {
 		return
 	}
 	for _, l := range n.ordered() {
-		m, term := l.local.Load(), l.held.Load()
-		if m == nil || !l.leads() {
+		m := l.local.Load()
+		if m == nil {
 			continue
 		}
-		m.mu.Lock()
-		over := m.callsOver(term)
+		m.mu.Lock() // an office that is being applied is held after this, and may not know of the process
+		if !l.leads() {
+			m.mu.Unlock()
+			continue
+		}
+		over := m.callsOver(l.held.Load())
 		m.mu.Unlock()
 		left := n.forwards.left.those(func(o *orphan) bool { return o.l == l && n.processes.over(o.caller.Session) })
 		n.endOver(l, append(over, left...)) // those may be under way yet
