@@ -68,6 +68,8 @@ func newSessionOf(host string, starts uint64) (id [wire.SessionBytes]byte) {
 
 // processes is what is known of the processes of nodes, this one too.
 type processes struct {
+	ending sync.Mutex // what is news to one goroutine is not to another before its ends are queued
+
 	mu sync.Mutex
 	of map[nodeMark]processesOf
 }
@@ -112,6 +114,8 @@ func (p *processes) over(id engine.Session) bool {
 // processOver takes note that the processes of a node up to one are over, by its count of starts. What waits in
 // them ends, before anything that is queued from now on.
 func (n *Node) processOver(host string, upTo uint64) {
+	n.processes.ending.Lock()
+	defer n.processes.ending.Unlock()
 	if !n.processes.note(host, upTo) {
 		return
 	}
