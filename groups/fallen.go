@@ -15,7 +15,8 @@ import (
 // and those that are short of disk space last.
 //
 // What is not certain is left to raft: a host that is gone or cut off refuses nothing, it
-// is only silent. And a mistake costs an election, never more: votes are counted by raft.
+// is only silent. And a mistake costs an election: votes are counted by raft. Waits of its calls end only if its
+// connections to here are gone as well (processes.go).
 
 const (
 	// fallenWithin is how long a dead process's host may take to say so.
@@ -44,7 +45,12 @@ func (n *Node) fallen(host string) {
 	if !known || !n.died(s.LinkAddr) {
 		return
 	}
-	n.processOver(host, s.Incarnation)
+	n.cluster.mu.Lock()
+	asks := reached(host, n.cluster.accepted)
+	n.cluster.mu.Unlock()
+	if !asks { // else it lives: what is in front of its address does not
+		n.processOver(host, s.Incarnation)
+	}
 	if len(led) == 0 {
 		return
 	}

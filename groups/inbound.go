@@ -78,6 +78,7 @@ func (in *inbound) latest(order [2]uint64) bool {
 	}
 	if order[0] > 0 {
 		in.n.processOver(in.host, order[0]-1) // before what the later process asks
+		in.n.processes.alive(in.host, order[0])
 	}
 	return true
 }

@@ -102,6 +102,16 @@ func (p *processes) host(id engine.Session) string {
 	return p.of[nodeMark(id[:5])].host
 }
 
+// alive takes note that a process is not over: it asks, whatever was thought of it.
+func (p *processes) alive(host string, starts uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := nodeMarkOf(host)
+	if of := p.of[m]; starts > 0 && of.over == starts {
+		p.of[m] = processesOf{host, starts - 1}
+	}
+}
+
 // over says that the process is that a session is of.
 func (p *processes) over(id engine.Session) bool {
 	p.mu.Lock()
