@@ -87,6 +87,7 @@ var numbers = map[string]string{
 	"cut":         inFormat, // what stamps lack is the same as long as they are whole ms
 	"systemGroup": inFormat, "everyGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat, "isTried": inFormat,
+	"isInsisted": inFormat, "GraceOfTie": inFormat,
 	"wholeSub":   inFormat, // of a part's number, in entries and rows
 	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "markTook": inFormat, "markGave": inFormat, "markBack": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
