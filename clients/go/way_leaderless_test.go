@@ -20,11 +20,14 @@ func TestALogWithoutALeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newFleet(t, 4, 3, 0, 0, 0)
-				var gone atomic.Bool
+				var gone, taken atomic.Bool
 				c := f.client(WithGrace(300*time.Millisecond), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 					if gone.Load() && (addr == "n1:1" || addr == "n2:1") {
 						<-ctx.Done()
 						return nil, ctx.Err()
+					}
+					if addr == "n3:1" && !taken.Load() {
+						time.Sleep(time.Millisecond) // the first request does not find the lane that it has opened
 					}
 					return f.dial(ctx, network, addr)
 				}))
@@ -34,6 +37,8 @@ func TestALogWithoutALeader(t *testing.T) {
 				if at := f.last(wire.OpAcquire).node; at != "n0" {
 					t.Fatalf("it was taken by way of %s", at)
 				}
+				taken.Store(true)
+				pass(10 * time.Millisecond)
 				f.warm(c)
 				if at := f.goes(c, 0); at != "n3" {
 					t.Fatalf("group 0 goes by %s", at)
