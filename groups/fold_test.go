@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -221,6 +222,9 @@ func TestNewPaths(t *testing.T) {
 	perStep, span := 4, 24*time.Hour
 	if os.Getenv("PATHLOCKD_LONG") != "" {
 		perStep, span = 40, 10*span
+	}
+	if rate, _ := strconv.Atoi(os.Getenv("PATHLOCKD_NEW_PATHS")); rate > 0 { // a second: 1000 take a core 25 minutes a day
+		perStep = 2 * rate
 	}
 	const tick, every = 2 * time.Second, 150 // a checkpoint every 5 minutes
 	bounds := foldBounds{age: time.Hour, many: 500 * perStep, most: 1 << 20, slice: 2048}
