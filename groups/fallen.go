@@ -21,26 +21,22 @@ import (
 const (
 	// fallenWithin is how long a dead process's host may take to say so.
 	fallenWithin = 250 * time.Millisecond
-	// fallenLooks is how often it is asked, fallenPause how long after the last time: a
-	// process that starts anew may be caught between two runs, and one that ends before
-	// its port is closed.
-	fallenLooks = 6
+	// fallenLooks is how often it is asked, fallenPause how long after the first time, twice as long
+	// after each other one (1.3 s in all): a process that starts anew may be caught between two runs, and
+	// one that ends before its port is closed.
+	fallenLooks = 7
 	fallenPause = 20 * time.Millisecond
 	// standApart is how long each voter waits for those before it to be elected.
 	standApart = 150 * time.Millisecond
-	// standTimes is how often each stands before it is left to raft's own timeouts.
-	standTimes = 3
+	// standTimes is how often each stands, each time after a longer pause, before it is left to raft's own
+	// timeouts: two that stand at once on a busy host elect nobody.
+	standTimes = 8
 )
 
 // fallen is told that the connection to a node has ended. If its process has died, the
 // logs that it led are led by others soon.
 func (n *Node) fallen(host string) {
-	var led []uint64
-	for _, m := range n.hosted() {
-		if leader, _ := n.leaderOf(m.shard); leader == host && m.voting.Load() {
-			led = append(led, m.shard)
-		}
-	}
+	led := n.ledBy(host)
 	s, known := n.cluster.sighting(host)
 	if !known || !n.died(s.LinkAddr) {
 		return
@@ -51,6 +47,11 @@ func (n *Node) fallen(host string) {
 	if !asks { // else it lives: what is in front of its address does not
 		n.processOver(host, s.Incarnation)
 	}
+	for _, shard := range n.ledBy(host) { // also what was heard meanwhile: a leadership may have gone there last
+		if !slices.Contains(led, shard) {
+			led = append(led, shard)
+		}
+	}
 	if len(led) == 0 {
 		return
 	}
@@ -60,10 +61,20 @@ func (n *Node) fallen(host string) {
 	}
 }
 
+// ledBy lists the logs with a voter here that a node leads, or nobody that is known.
+func (n *Node) ledBy(host string) (led []uint64) {
+	for _, m := range n.hosted() {
+		if leader, _ := n.leaderOf(m.shard); (leader == host || leader == "") && m.voting.Load() {
+			led = append(led, m.shard)
+		}
+	}
+	return led
+}
+
 // died says that the process that listened at an address is gone: it refuses twice in a
 // row. One that is about to be gone may still be connected to at first.
 func (n *Node) died(addr string) bool {
-	refused := 0
+	refused, pause := 0, fallenPause
 	for range fallenLooks {
 		if refuses(addr) {
 			if refused++; refused == 2 {
@@ -75,7 +86,10 @@ func (n *Node) died(addr string) bool {
 		select {
 		case <-n.stop:
 			return false
-		case <-time.After(fallenPause):
+		case <-time.After(pause):
+		}
+		if refused == 0 {
+			pause *= 2
 		}
 	}
 	return false
@@ -103,7 +117,7 @@ func (n *Node) stand(shard uint64, host, dead string) {
 		turn = len(order)
 	}
 	pause := time.Duration(turn) * standApart
-	for range standTimes {
+	for at := range time.Duration(standTimes) {
 		select {
 		case <-n.stop:
 			return
@@ -114,6 +128,6 @@ func (n *Node) stand(shard uint64, host, dead string) {
 			return
 		}
 		n.raft.campaign(shard, m.replica)
-		pause = time.Duration(len(order)+1) * standApart
+		pause = (at + 1) * time.Duration(len(order)+1) * standApart
 	}
 }
