@@ -21,7 +21,7 @@ func TestMembership(t *testing.T) { wander(t, 2, "leave") }
 // wander has so many faults happen to three nodes that are not the same three afterwards.
 func wander(t *testing.T, blows int, faults ...string) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	s := seedOf(t)
 	c, err := cluster.NewNodes(ctx, t.TempDir(), 3, s)

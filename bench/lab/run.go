@@ -88,7 +88,7 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	var few []history.Cost // pairs of earlier episodes that were too few for a verdict
 	for n, more := 0, 0; ; n++ {
 		if n > 0 && (time.Since(began)+cfg.Episode/2 >= cfg.Duration || cfg.Blows > 0 && struck >= cfg.Blows) {
-			if cfg.Enough == nil || more == moreEpisodes || cfg.Enough(r) {
+			if cfg.Enough == nil || more == moreEpisodes || struck >= cfg.Blows && cfg.Enough(r) {
 				return r, nil
 			}
 			more++
