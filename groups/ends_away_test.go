@@ -27,7 +27,7 @@ func TestEndsDoNotWaitForWhatIsAway(t *testing.T) {
 	r.node.processOver(r.node.id.HostID, r.node.id.Starts)
 	select {
 	case res := <-o.done:
-		if res.Code != wire.Cancelled {
+		if res.Code != wire.DeadlineExceeded {
 			t.Errorf("the wait is answered %+v", res)
 		}
 	case <-time.After(10 * time.Second):

@@ -48,17 +48,20 @@ func (l *shardLog) take(own office) *flight {
 		l.node.bounce(over)
 		l.node.settle(gone, &callerGone)
 	}()
+	held := l.heldUp(own)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.suspect {
 		over = l.weed()
 	}
-	// What is away holds up what is in order, and not what comes first: time stands still until that is carried out.
-	all := l.settled(nil, own.term)
+	// What is away holds up what is in order, and not what comes first. That holds up all else: no time goes on with it, and
+	// what is granted, or lasts for a time, must not begin before it was asked for.
+	all := l.settled(nil, own.term) && !held && !l.endsFirst()
 	f := &flight{office: own, number: l.drive.number + 1}
 	if f.parts, gone = l.unqueue(all); len(f.parts) == 0 {
 		return nil
 	}
+	f.untimed = f.parts[0].first
 	l.mu.flights[f.number] = f
 	return f
 }

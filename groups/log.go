@@ -77,6 +77,8 @@ type shardLog struct {
 		stamped  int64 // the last stamp proposed
 		retryAt  time.Duration
 		hold     time.Duration // nothing is proposed before: the leadership is being handed over
+		ends     bool          // ends that come first were under way when it was last looked
+		until    int64         // of the lease clock: then what they ended last is over
 	}
 }
 

@@ -199,12 +199,12 @@ func (o *orphan) adrift() bool {
 // alone: under a later one it may have been asked for, on the same connection too. So the end is
 // not proposed beyond it, nor passed on, and what was not heard of it is looked at anew.
 func (n *Node) endOrphan(o orphan) {
-	n.pushEnd(n.orphanEnd(o))
+	n.pushEnd(n.orphanEnd(o, 0))
 }
 
-// orphanEnd is the command for that.
-func (n *Node) orphanEnd(o orphan) (wait, *part) {
-	w := wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID}
+// orphanEnd is the command for that, with a grace in ms.
+func (n *Node) orphanEnd(o orphan, grace uint64) (wait, *part) {
+	w := wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID, grace: grace}
 	p := n.ending(w)
 	p.term = o.term
 	p.done = func(_ *part, res *wire.Result) {

@@ -35,7 +35,7 @@ func TestProcessOverAsOfficeIsTaken(t *testing.T) {
 	<-known
 	select {
 	case res := <-o.done:
-		if res.Code != wire.Cancelled {
+		if res.Code != wire.DeadlineExceeded {
 			t.Errorf("the wait is answered %+v", res)
 		}
 	case <-time.After(10 * time.Second):

@@ -114,6 +114,8 @@ type flight struct {
 	office office
 	number uint64
 	parts  []*part // nil for those that were told that the outcome is not known
+
+	untimed bool // no time goes on with it
 }
 
 // forget lets go of the parts that are.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"sync"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -20,7 +21,7 @@ import (
 // process that is over:
 //
 //   - those that it finds when it takes office, before anything else is carried out in that office, and before
-//     time goes on in it (officeTaken, untimed): else they would be granted what is released, or runs out, first;
+//     time goes on in it (officeTaken, heldUp): else they would be granted what is released, or runs out, first;
 //   - those in the logs that it leads when it gets to know that a process is over, before what it takes from a
 //     later process of that node.
 //
@@ -31,6 +32,11 @@ import (
 //
 // A client may name its own session so: it may lose its waits earlier, and nobody else does. The random part
 // keeps it from naming one that the server made.
+
+// endWithin is the grace of a wait whose process is over, ms. With it the wait is over in the next entry with which
+// time goes on, before anything can be granted to it. Were it over at once, what was granted then to who waits
+// behind it would last from when time stands.
+const endWithin = 1
 
 // manyStarts is what stands in the id for this many starts of a node and more: of those it is not told which is the
 // earlier.
@@ -176,7 +182,7 @@ func (l *shardLog) endFirst(over []orphan) {
 	}
 	ends := make([]*part, len(over))
 	for i, o := range over {
-		_, ends[i] = l.node.orphanEnd(o)
+		_, ends[i] = l.node.orphanEnd(o, endWithin)
 		ends[i].first = true
 		l.node.land(ends[i]) // they take nobody's place: there may be more of them than of requests at once
 		l.mu.suspect = l.mu.suspect || o.term != l.mine()
@@ -184,12 +190,32 @@ func (l *shardLog) endFirst(over []orphan) {
 	l.inFront(ends)
 }
 
-// untimed says that no time goes on with the next entry: ends of waits are under way that come first, and what runs
-// out before them would be granted to these. What is held up so counts with the entry after them. An office
-// has no other entries before them than such that mend the order.
-func (l *shardLog) untimed() bool {
+// heldUp says that no time goes on, and nothing is proposed but ends that come first: such are under way, or what they
+// end is not over yet. What runs out before that would be granted to it. An office has no other entries before
+// them than such that mend the order. It is called with drive held.
+func (l *shardLog) heldUp(own office) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	ends := l.endsFirst()
+	l.mu.Unlock()
+	m := l.local.Load()
+	was := l.drive.ends
+	if l.drive.ends = ends; ends {
+		return true
+	}
+	if was { // time stood still since they were carried out
+		l.drive.until = m.standing() + endWithin + cut
+	}
+	mono := l.clock.Mono()
+	left := l.drive.until - m.stamp(own, mono)
+	if left <= 0 {
+		return false
+	}
+	l.drive.retryAt = max(l.drive.retryAt, mono+time.Duration(left)*time.Millisecond)
+	return true
+}
+
+// endsFirst says that ends that come first are queued or under way. It is called under the lock.
+func (l *shardLog) endsFirst() bool {
 	for _, f := range l.mu.flights {
 		if p := f.parts[0]; p != nil && p.first {
 			return true

@@ -87,7 +87,7 @@ func TestNothingRunsOutBeforeEnds(t *testing.T) {
 	r.clock.advance(time.Second)
 	r.node.processOver(r.node.id.HostID, r.node.id.Starts)
 	l.pauses(false)
-	if res := <-o.done; res.Code != wire.Cancelled {
+	if res := <-o.done; res.Code != wire.DeadlineExceeded {
 		t.Errorf("the wait is answered %+v", res)
 	}
 	r.clock.run()

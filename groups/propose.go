@@ -52,7 +52,7 @@ func (l *shardLog) work() {
 		f := l.take(own)
 		if f == nil {
 			due, ok := l.tickDue()
-			if !ok || l.clock.Mono() < due {
+			if !ok || l.clock.Mono() < due || l.heldUp(own) {
 				return
 			}
 		}
@@ -111,7 +111,7 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 	mono := l.clock.Mono()
 	l.drive.number++
 	stamp := m.stamp(own, mono) + l.planted()
-	if l.untimed() {
+	if f != nil && f.untimed || f == nil && l.heldUp(own) {
 		stamp = m.standing()
 	}
 	head := batchHead{
