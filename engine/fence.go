@@ -118,7 +118,7 @@ func (s *State) outdate(ns, key string, token int64, recursive bool) {
 // with the arrival numbers, so the first tells.
 func (s *State) overtakes(key string, token int64, recursive bool) bool {
 	for from, n := uint64(1), 0; n < s.cfg.OvertakeLook; n++ {
-		seq, _ := s.earliest(key, true, recursive, "", from, ^uint64(0))
+		seq, _ := s.earliest(key, true, recursive, nil, from, ^uint64(0))
 		if seq == 0 {
 			return false
 		}

@@ -28,6 +28,8 @@ import (
 //     later reads. A request that lacks another path, or also wants to write this
 //     one and lacks that, does not.
 //   - A permit was granted: the next may fit too.
+//   - What was freed is the place of a waiter, and a write of its owner waits there: it did not yield to that place,
+//     so it lacks what it lacked, and blocks all others on the path.
 //
 // Three kinds of waiter need not yield to those before them, so a cursor could end
 // before it reaches them: those whose owner covers the path, a sole reader that wants
@@ -41,6 +43,7 @@ type freed struct {
 	write     bool   // a write or a permit, else a read
 	recursive bool   // it covered what lies below, if a write
 	since     uint64 // arrival number of the waiter it was, 0 for a hold
+	by        string // and its owner, whose other requests did not yield to it
 	subtree   bool   // a routing change is over: everything at and below, and writes above
 }
 
@@ -49,19 +52,43 @@ type cursor struct {
 	seq    uint64 // where it stands
 	prefix string // of the queue's keys; "" for a single waiter
 	only   string // when not "": only this owner's requests can be granted
+	not    string // when not "": this owner's lack what they lacked
 }
 
 type cursorHeap []cursor
 
-func (h cursorHeap) Len() int           { return len(h) }
-func (h cursorHeap) Less(i, j int) bool { return h[i].seq < h[j].seq }
-func (h cursorHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *cursorHeap) Push(x any)        { *h = append(*h, x.(cursor)) }
+func (h cursorHeap) Len() int      { return len(h) }
+func (h cursorHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *cursorHeap) Push(x any)   { *h = append(*h, x.(cursor)) }
+func (h cursorHeap) Less(i, j int) bool {
+	return h[i].seq < h[j].seq || h[i].seq == h[j].seq && h[i].prefix < h[j].prefix
+}
 func (h *cursorHeap) Pop() any {
 	old := *h
 	x := old[len(old)-1]
 	*h = old[:len(old)-1]
 	return x
+}
+
+// next takes the cursor out that comes first, and those that have come to the same place as it: they would look
+// at the same waiters. Where very many places were freed in a queue, each would be moved on for each of them.
+func (h *cursorHeap) next() cursor {
+	c := heap.Pop(h).(cursor)
+	for len(*h) > 0 && c.meets(&(*h)[0]) {
+		o := heap.Pop(h).(cursor)
+		if c.only != o.only {
+			c.only = ""
+		}
+		if c.not != o.not {
+			c.not = ""
+		}
+	}
+	return c
+}
+
+// meets says that one cursor can look at what both would.
+func (c *cursor) meets(o *cursor) bool {
+	return c.seq == o.seq && c.prefix == o.prefix && (c.only == o.only || c.only == "" || o.only == "")
 }
 
 // settle grants what the step freed. It ends every step.
@@ -80,7 +107,7 @@ func (s *State) settle() {
 		if len(s.cursors) == 0 {
 			return
 		}
-		s.advance(heap.Pop(&s.cursors).(cursor))
+		s.advance(s.cursors.next())
 	}
 }
 
@@ -111,52 +138,52 @@ func (s *State) follow(f freed) {
 		if f.recursive && isBoundary(f.key, n) {
 			above := f.key[:n]
 			if first := st.Sub(s.suffixed(above, writeQueue)).First(); first != 0 {
-				heap.Push(&s.cursors, cursor{seq: first, prefix: above + writeQueue})
-				s.lastThere(above, true)
+				heap.Push(&s.cursors, cursor{seq: first, prefix: above + writeQueue, not: f.by})
+				s.lastThere(above, true, f.by)
 			}
 		}
 		return true
 	})
-	s.pushPath(f.key, f.write, f.since)
+	s.pushPath(f.key, f.write, &f)
 	if !f.write || f.since != 0 {
-		s.lastThere(f.key, f.recursive)
+		s.lastThere(f.key, f.recursive, f.by)
 	}
 	if f.write && f.recursive {
-		s.pushBelow(f.key, f.since)
+		s.pushBelow(f.key, &f)
 	}
 }
 
-// pushPath starts cursors over those who wait for a path since an arrival number.
-func (s *State) pushPath(key string, reads bool, since uint64) {
-	heap.Push(&s.cursors, cursor{seq: since + 1, prefix: key + writeQueue})
+// pushPath starts cursors over those who wait for a path since f came.
+func (s *State) pushPath(key string, reads bool, f *freed) {
+	heap.Push(&s.cursors, cursor{seq: f.since + 1, prefix: key + writeQueue, not: f.by})
 	if reads {
-		heap.Push(&s.cursors, cursor{seq: since + 1, prefix: key + readQueue})
+		heap.Push(&s.cursors, cursor{seq: f.since + 1, prefix: key + readQueue, not: f.by})
 	}
 }
 
 // pushBelow starts cursors over every path below key that somebody waits for
-// since an arrival number.
-func (s *State) pushBelow(key string, since uint64) {
+// since f came.
+func (s *State) pushBelow(key string, f *freed) {
 	prefix := key + "/"
 	for from := prefix; ; {
-		found, _, ok := s.queue.Ceiling(prefix, from, since)
+		found, _, ok := s.queue.Ceiling(prefix, from, f.since)
 		if !ok {
 			return
 		}
 		path := found[:len(found)-queueSuffix]
-		s.pushPath(path, true, since)
+		s.pushPath(path, true, f)
 		from = path + "\x01" // past this path's queue
 	}
 }
 
 // lastThere looks at what a path's last reader waits for there, and, where writes are
-// recursive, who alone holds anything at or below the path.
-func (s *State) lastThere(key string, recursive bool) {
+// recursive, who alone holds anything at or below the path; not at what one owner does.
+func (s *State) lastThere(key string, recursive bool, not string) {
 	owner := s.soleReader(key)
 	if owner == "" && recursive {
 		owner = s.soleHolder(key)
 	}
-	if owner == "" {
+	if owner == "" || owner == not {
 		return
 	}
 	s.pushOwn(s.leases.Get(s.leaseKey(owner, namespaceOf(key))), key, false)
@@ -256,9 +283,17 @@ func (s *State) advance(c cursor) {
 	if c.only != "" && p.owner != c.only {
 		return
 	}
+	writes := strings.HasSuffix(c.prefix, writeQueue)
+	if p.owner == c.not && !s.late(s.waiter(c.seq)) {
+		if !writes { // else it blocks all others on the path
+			c.seq++
+			heap.Push(&s.cursors, c)
+		}
+		return
+	}
 	owner := p.owner
 	v, alg, gone := s.tryGrant(c.seq)
-	switch writes := strings.HasSuffix(c.prefix, writeQueue); {
+	switch {
 	case gone && v.status != wire.StatusOK: // refused: as if it had never waited
 	case gone && writes && alg != wire.Semaphore:
 		return

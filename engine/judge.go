@@ -114,7 +114,7 @@ func (s *State) waits(a *asking) verdict {
 	if !s.queue.Empty() {
 		for i := range a.wants {
 			if w := &a.wants[i]; w.state == wire.StateNew && !s.exempt(a, w) {
-				seq, key := s.earliest(w.key, w.mode == wire.ModeWrite, a.alg.Recursive(), a.owner, 1, a.seq)
+				seq, key := s.earliest(w.key, w.mode == wire.ModeWrite, a.alg.Recursive(), a.l, 1, a.seq)
 				if seq != 0 && !s.waitsFor(s.waiter(seq), a, w) {
 					return blockedBy(wire.ReasonQueued, key, s.queue.Get(key).owner, w)
 				}

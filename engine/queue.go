@@ -75,16 +75,17 @@ func (s *State) editWaiter(seq uint64) *waiter {
 	return s.waiters.Edit(s.w, view(appendSeq(b[:0], seq)))
 }
 
-// earliest finds the first waiter of another owner (of any, with owner ""), with an
+// earliest finds the first waiter of another owner than l's (of any, with l nil), with an
 // arrival number in [from, before), that a request for a path conflicts with
 // (contract.md section 7): on the path unless both read, above it or below it if
 // the upper one is a recursive write. It answers 0 when there is none. Who waited
 // too long already does not count.
-func (s *State) earliest(key string, write, recursive bool, owner string, from, before uint64) (seq uint64, at string) {
+func (s *State) earliest(key string, write, recursive bool, l *lease, from, before uint64) (seq uint64, at string) {
 	overdue := s.overdue()
+	own := l != nil && !l.waits.Empty() // very many, maybe: they are not looked at one by one where nobody else waits
 	found := func(k string, p *place) bool {
 		rank := seqOf(k)
-		if p.owner == owner || overdue && s.late(s.waiter(rank)) {
+		if l != nil && p.owner == l.owner || overdue && s.late(s.waiter(rank)) {
 			return false
 		}
 		seq, at, before = rank, k, rank
@@ -94,6 +95,12 @@ func (s *State) earliest(key string, write, recursive bool, owner string, from, 
 		prefix := s.suffixed(path, suffix)
 		if first := st.Sub(prefix).First(); first == 0 || first >= before {
 			return
+		}
+		if own {
+			s.keys2 = appendSeq(append(s.keys2[:0], prefix...), before)
+			if last := view(s.keys2); s.queue.Before(prefix, last, classWait) == l.waits.Before(prefix, last, classWait) {
+				return
+			}
 		}
 		for next := from; ; {
 			s.keys2 = appendSeq(append(s.keys2[:0], prefix...), next)
@@ -106,6 +113,9 @@ func (s *State) earliest(key string, write, recursive bool, owner string, from, 
 	}
 	below := func(sub trie.Sub[place]) {
 		if first := sub.First(); first == 0 || first >= before {
+			return
+		}
+		if own && sub.Count(classWait) == l.waits.Sub(s.suffixed(key, "/")).Count(classWait) {
 			return
 		}
 		for it := sub.ByRank(from); ; {
@@ -379,7 +389,7 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 			at := len(key) - queueSuffix
 			s.freed = append(s.freed, freed{
 				key: key[:at], write: key[at:at+len(writeQueue)] == writeQueue,
-				recursive: w.alg.Recursive(), since: seq,
+				recursive: w.alg.Recursive(), since: seq, by: w.owner,
 			})
 		}
 	}
