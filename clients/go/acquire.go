@@ -217,7 +217,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 			break
 		}
 		if crossed || doubtful {
-			if ans, held, err = c.confirm(ctx, l); !held {
+			if ans, held, err = c.confirm(ctx, l, crossed); !held {
 				break
 			}
 			doubtful = false
@@ -248,8 +248,9 @@ func (c *Client) undone(l *Lock) {
 // confirm renews a lock's lease until one renewal is answered well before the
 // time it gives is over. One that was sent on two connections does not tell on which
 // the lease hangs. And of an owner that the program names it does not tell whether the lock
-// is in that lease: so what it holds is asked, behind the releases of its other locks.
-func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, err error) {
+// is in that lease: so what it holds is asked, behind the releases of its other locks. One path tells that, but if one of
+// those crossed it.
+func (c *Client) confirm(ctx context.Context, l *Lock, crossed bool) (ans *answer, held bool, err error) {
 	req := &wire.Request{
 		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{domainOf(l.namespace)}, Flags: keepFlags,
 	}
@@ -266,7 +267,7 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 		lasts := c.keeper.lasts(l)
 		quick := err == nil && !ans.resent && c.now()-ans.sent <= lasts*2/renewAt
 		if err == nil && !l.alone && ans.result.Status == wire.StatusOK {
-			if held, err := c.has(ctx, l); !held {
+			if held, err := c.has(ctx, l, crossed); !held {
 				return nil, false, err
 			}
 			quick = quick && c.now()-ans.sent < lasts-margin(lasts)
@@ -289,14 +290,26 @@ func (c *Client) confirm(ctx context.Context, l *Lock) (ans *answer, held bool, 
 // that is answered: the way may be too long for it.
 const confirmTries = 8
 
-// has says that a lock's owner holds all its paths, by this lock.
-func (c *Client) has(ctx context.Context, l *Lock) (bool, error) {
-	held, err := c.heldBy(ctx, l.owner, l.namespace)
-	if err != nil {
-		return false, err
+// has says that a lock's owner holds all its paths, by this lock. If not all are asked about, and there are more than a
+// page tells, it is enough that it surely holds one.
+func (c *Client) has(ctx context.Context, l *Lock, all bool) (bool, error) {
+	k := &c.keeper
+	held := make(holds)
+	req := wire.Request{Op: wire.OpListLocks, Owner: l.owner, Domains: []string{domainOf(l.namespace)}, Page: wire.MaxDumpPage}
+	for res, err := range c.lists(ctx, req) {
+		if err != nil {
+			return false, err
+		}
+		held.addAll(list(res).Infos)
+		k.mu.Lock()
+		enough := !all && !res.Done && l.on(held)
+		k.mu.Unlock()
+		if enough {
+			return true, nil
+		}
 	}
-	c.keeper.mu.Lock()
-	defer c.keeper.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	_, missing := l.missing(held)
 	return !missing, nil
 }
@@ -305,8 +318,6 @@ func (c *Client) has(ctx context.Context, l *Lock) (bool, error) {
 func (c *Client) heldBy(ctx context.Context, owner, namespace string) (holds, error) {
 	locks, _, err := c.ListOwnerLocks(ctx, owner, domainOf(namespace))
 	held := make(holds, len(locks))
-	for i := range locks {
-		held.add(&locks[i])
-	}
+	held.addAll(locks)
 	return held, err
 }

@@ -228,6 +228,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.lasts()
 	ttl := l.k.lasting(lk.owner, lk.ttl)
 	lk.sure = by.sent + ttl - margin(ttl)
+	lk.taken, lk.lived = now, by.sent
 	curbed := lk.curbs.later(by)
 	if curbed {
 		lk.sure = min(lk.sure, lk.curbs.sure)

@@ -28,6 +28,8 @@ type Lock struct {
 	lease     *lease        // under the keeper's lock; nil when it is not kept
 	number    int           // likewise; of the locks that the lease has had
 	sure      time.Duration // likewise; until when it is by the request that took it
+	taken     time.Duration // likewise; when it was taken already (Client.now)
+	lived     time.Duration // likewise; when it was held yet, or later
 	curbs     curbs         // likewise; while it is asked for
 	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
 	untold    bool          // likewise; a path without a token, which may be held by another request of its owner by now

@@ -21,7 +21,10 @@ import (
 //     renewal while they are not.
 //
 // Until that is told no renewal counts, and until one was sent and answered after it, what
-// had come lasts no longer than by the request that took it.
+// had come lasts no longer than by the request that took it. Who holds very much is told page by page, which on a
+// long way takes longer than a lease lasts. But a lease ends with all that is held under it: one path of a lock that is
+// held as it was taken says that the lease has lasted since, for what came to it later as well (proves). What is on the
+// other pages is no matter of the doubt.
 //
 // A release takes a part of what is held, and leaves the lease to what else there is. Nobody is
 // told of it. So where another client may share the lease, or a lock has several paths, the server
@@ -41,6 +44,7 @@ type look struct {
 	held  holds         // told so far
 	after []byte        // cursor of the page asked for
 	pages pages
+	told  int // how many pages were
 }
 
 // look asks what the owner holds in the namespace, because of a doubt.
@@ -91,9 +95,7 @@ func (q *look) land(c *call, r *reply) {
 	if err == nil {
 		told = *list(res)
 	}
-	for _, info := range told.Infos {
-		q.held.add(&info)
-	}
+	q.held.addAll(told.Infos)
 	l := q.l
 	var todo chores
 	l.k.mu.Lock()
@@ -115,7 +117,9 @@ func (q *look) land(c *call, r *reply) {
 			l.lookAgain, l.renewAt = true, l.k.c.now()
 		case !res.Done && len(told.Cursor) > 0:
 			q.pages.more(&l.page)
-			q.ask(told.Cursor, &todo)
+			if q.settles() {
+				q.ask(told.Cursor, &todo)
+			}
 		default:
 			q.seen(&todo)
 		}
@@ -168,15 +172,75 @@ func (q *look) seen(todo *chores) {
 		l.forget(todo)
 		return
 	}
-	now := l.k.c.now()
-	l.checkAt = l.nextCheck(q.asked, now-q.asked)
+	l.checkAt = l.nextCheck(q.asked, l.k.c.now()-q.asked)
 	if q.aside {
 		l.checking = false
+		q.lived()
 		return
 	}
+	q.clears()
+}
+
+// clears takes note that the lease is the one that its locks were taken under.
+func (q *look) clears() {
+	l := q.l
 	l.looking, l.told = false, true
-	l.looked, l.renewAt = q.upTo, now
+	l.looked, l.renewAt = q.upTo, l.k.c.now()
 	l.turns++
+	q.lived()
+}
+
+// lived takes note of when the locks that it is about were held.
+func (q *look) lived() {
+	for _, lk := range q.l.locks {
+		if lk.number <= q.upTo {
+			lk.lived = q.asked
+		}
+	}
+}
+
+// settles takes note of a page that others follow, and says whether these are to be asked for: if there is a doubt yet,
+// or all of a lock was not told yet, or it is time for that again: the rest of it is a look beside the renewals.
+func (q *look) settles() (more bool) {
+	l := q.l
+	q.told++
+	if q.aside || q.told&(q.told-1) != 0 || !q.proves() { // it may go through all that is locked: not for each page
+		return true
+	}
+	q.clears()
+	if l.checking || l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
+		return false
+	}
+	q.aside, l.checking = true, true
+	return true
+}
+
+// strange says that nothing was told of the lock's paths so far.
+func (l *Lock) strange() bool { return l.since == nil }
+
+// proves says that what was told so far leaves no doubt of the lease: of each lock a path is told that is held as it was
+// taken, or it was held when one of which that is so had been taken already: then it has been under the same lease.
+func (q *look) proves() bool {
+	since := unlimited
+	for _, lk := range q.l.locks {
+		if lk.number <= q.upTo && lk.taken < since && lk.on(q.held) {
+			since = lk.taken
+		}
+	}
+	return !slices.ContainsFunc(q.l.locks, func(lk *Lock) bool {
+		return lk.number <= q.upTo && lk.lived < since && !lk.on(q.held)
+	})
+}
+
+// on says that one of the lock's paths is held, and surely as the lock took it. Called under the keeper's lock.
+func (l *Lock) on(held holds) bool {
+	for i, p := range l.paths {
+		h, ok := held[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}]
+		if ok && (p.Mode == Write && h.fenced && h.token == l.token || l.since != nil && l.since[i] != 0 && l.since[i] == h.since) {
+			return true
+		}
+	}
+	return false
 }
 
 // newcomers works out until when those locks are sure of which no renewal says anything.
@@ -199,9 +263,12 @@ type heldPath struct {
 	since  int64 // when the owner got it, by the wall clock of the servers in milliseconds; 0: that was not told
 }
 
-func (h holds) add(info *LockInfo) {
-	of := wire.ReleaseRequest{Path: strings.Clone(info.Path), Mode: info.Mode}
-	h[of] = heldPath{info.HasFence, info.Fence, info.SinceUnixMillis}
+func (h holds) addAll(told []LockInfo) {
+	for i := range told {
+		info := &told[i]
+		of := wire.ReleaseRequest{Path: strings.Clone(info.Path), Mode: info.Mode}
+		h[of] = heldPath{info.HasFence, info.Fence, info.SinceUnixMillis}
+	}
 }
 
 // missing answers a path of the lock that is not held, or is held anew. Called under the keeper's lock.
