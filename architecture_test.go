@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"internal/near":   {},
 	"internal/tcp":    {},
 	"clients/go":      {"wire"},
-	"compat":          {"compat/pathlockdv1", "wire"},
+	"compat":          {"compat/pathlockdv1", "internal/tcp", "wire"},
 	"compat/web":      {"compat", "compat/pathlockdv1", "compat/proto", "internal/near", "internal/tcp", "wire"},
 	"compat/certs":    {},
 	"cmd/daemon":      {"groups/members", "compat", "compat/certs", "compat/pathlockdv1", "compat/web", "engine", "groups", "internal/near", "loop", "wire"},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
+	"github.com/pathlockd/pathlockd/internal/tcp"
 )
 
 // Limits of one connection and of one message.
@@ -42,8 +42,9 @@ const (
 	// handshakeWithin is how long a new connection may take to say what it speaks.
 	handshakeWithin = 10 * time.Second
 	// pingAfter is the silence after which a client is asked whether it lives, and
-	// pingWithin how long it may take to answer. Its open calls end when it does not.
-	pingAfter, pingWithin = 30 * time.Second, 20 * time.Second
+	// pingWithin how long it may take to answer, and to acknowledge anything else: together
+	// tcp.GoneWithin. Its open calls end when it does not.
+	pingAfter, pingWithin = tcp.GoneWithin - pingWithin, 20 * time.Second
 	// pingsAtMost is how often clients may ping, with or without open calls
 	// (contract.md section 14: every 30 s must do no harm).
 	pingsAtMost = time.Second
@@ -118,7 +119,7 @@ func NewServer(svc *Service, opt ServerOptions) *Server {
 
 // Listen serves at an address, host:port, and answers where that is.
 func (s *Server) Listen(addr string) (string, error) {
-	l, err := net.Listen("tcp", addr)
+	l, err := tcp.Listen(addr)
 	if err != nil {
 		return "", err
 	}

@@ -109,15 +109,10 @@ func (s *Server) accept(l net.Listener) {
 // errNotOpened says that gnet took a connection and could not watch it.
 var errNotOpened = errors.New("the event loop did not take it")
 
-// unackedWithin is how long a client may acknowledge nothing of what was sent to it. One
-// that vanished without a word, its host or the network with it, is noticed by then, and
-// what is tied to its connection goes on to others.
-const unackedWithin = 30 * time.Second
-
 // enroll moves a connection onto an event loop.
 func (s *Server) enroll(c net.Conn) error {
 	plainZones(c)
-	tcp.ExpireUnacked(c, unackedWithin)
+	tcp.ExpireUnacked(c, tcp.GoneWithin)
 	conn := &session{srv: s, opened: time.Now()}
 	if _, err := s.client.EnrollContext(c, conn); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pathlockd/pathlockd/internal/tcp"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -57,7 +58,7 @@ func (o Options) defaults() Options {
 		}
 	}
 	if o.Stall == 0 {
-		o.Stall = unackedWithin
+		o.Stall = tcp.GoneWithin
 	}
 	if o.HelloWithin == 0 {
 		o.HelloWithin = 10 * time.Second

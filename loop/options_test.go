@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pathlockd/pathlockd/internal/tcp"
 )
 
 // TestProtocolPage holds what wire/PROTOCOL.md tells of a server's limits against
@@ -21,7 +23,7 @@ func TestProtocolPage(t *testing.T) {
 		fmt.Sprintf("no hello within %.0f s", o.HelloWithin.Seconds()),
 		fmt.Sprintf("frame begun and not finished within %.0f s", o.FrameWithin.Seconds()),
 		fmt.Sprintf("nothing taken for %.0f s", o.Stall.Seconds()),
-		fmt.Sprintf("has acknowledged nothing of what was sent to it for %.0f s", unackedWithin.Seconds()),
+		fmt.Sprintf("has acknowledged nothing of what was sent to it for %.0f s", tcp.GoneWithin.Seconds()),
 		fmt.Sprintf("more than %d MiB of pushes unread", o.Pushes>>20),
 		fmt.Sprintf("more than %d MiB of events and other pushes unread", o.Pushes>>20),
 		fmt.Sprintf("would leave more than %d MiB unread", mostUnread>>20),

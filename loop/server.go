@@ -12,6 +12,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 
+	"github.com/pathlockd/pathlockd/internal/tcp"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -58,7 +59,7 @@ func New(handler wire.Handler, opt Options) (*Server, error) {
 	}
 	var err error
 	s.client, err = gnet.NewClient(&events{s: s}, gnet.WithNumEventLoop(loops), gnet.WithTCPNoDelay(gnet.TCPNoDelay),
-		gnet.WithTCPKeepAlive(15*time.Second), gnet.WithLogger(gnetLogger{s}), gnet.WithLogLevel(logging.WarnLevel))
+		gnet.WithTCPKeepAlive(tcp.GoneWithin/2), gnet.WithLogger(gnetLogger{s}), gnet.WithLogLevel(logging.WarnLevel))
 	if err == nil {
 		err = s.client.Start()
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	"github.com/quic-go/quic-go/qlogwriter"
+
+	"github.com/pathlockd/pathlockd/internal/tcp"
 )
 
 const (
@@ -23,9 +25,10 @@ const (
 	// quicConnWindow and quicStreamWindow bound what an HTTP/3 connection, and one
 	// request on it, may send ahead of being read, bytes.
 	quicConnWindow, quicStreamWindow = 256 << 10, 64 << 10
-	// quicIdle is the silence after which a peer counts as gone. It is asked whether it
-	// lives every quicPing, so a connection with an open request lasts.
-	quicIdle, quicPing = time.Minute, 20 * time.Second
+	// quicIdle is how long a peer may leave what was sent to it without an answer. It is asked
+	// whether it lives every quicPing, so a connection with an open request lasts, and one
+	// that says nothing counts as gone after tcp.GoneWithin.
+	quicIdle, quicPing = tcp.GoneWithin - quicPing, 10 * time.Second
 	// partWithin is how long clients may take to leave when the last request was
 	// answered and they know that they should.
 	partWithin = 500 * time.Millisecond

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pathlockd/pathlockd/compat"
+	"github.com/pathlockd/pathlockd/internal/tcp"
 )
 
 // Options is what a server is made with.
@@ -85,8 +86,8 @@ const (
 	// it, may send ahead of being read, bytes.
 	connWindow, streamWindow = 256 << 10, 64 << 10
 	// pingAfter is the silence after which an HTTP/2 client is asked whether it lives,
-	// and pingWithin how long it may take to answer.
-	pingAfter, pingWithin = 30 * time.Second, 20 * time.Second
+	// and pingWithin how long it may take to answer: together tcp.GoneWithin.
+	pingAfter, pingWithin = tcp.GoneWithin - pingWithin, 20 * time.Second
 )
 
 // Server serves the interface over as many listeners as it is told to.
@@ -168,7 +169,7 @@ func (s *Server) Listen(addr string) (string, error) {
 	if s.opt.TLS == nil {
 		return "", errors.New("no TLS certificates are configured")
 	}
-	tcp, err := net.Listen("tcp", addr)
+	on, err := tcp.Listen(addr)
 	if err != nil {
 		return "", err
 	}
@@ -196,9 +197,9 @@ func (s *Server) Listen(addr string) (string, error) {
 		},
 	}
 	s.add(l)
-	at := tcp.Addr().String()
+	at := on.Addr().String()
 	s.wg.Go(func() {
-		if err := l.http.ServeTLS(tcp, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := l.http.ServeTLS(on, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.opt.Log.Error("HTTP is not served any more", "web_listen", at, "error", err)
 		}
 	})
