@@ -227,10 +227,11 @@ func (s *State) loadWaiter(key string, r *wire.Reader, read func(...func())) {
 			}
 		},
 		func() { w.token = r.Int() }, func() { w.own = r.Bool() }, func() { w.open = r.Bool() },
-		func() { copy(w.caller.Session[:], r.Bin()) }, func() { w.caller.ID = r.Uint() },
+		func() { copy(w.caller.Session[:], r.Bin()); w.of = markOf(w.caller.Session) }, func() { w.caller.ID = r.Uint() },
 		func() { w.ttl = r.Uint() }, func() { w.deadline = r.Int() }, func() { w.since = r.Int() },
 		func() { w.bind = loadBinding(r) }, func() { w.meta = loadMetadata(r) },
-		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() }, func() { w.hash = r.Uint() })
+		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() }, func() { w.hash = r.Uint() },
+		func() { w.of = r.Uint() })
 	w.timer = s.deadlines.timer(timeWaiter, key)
 	s.deadlines.arm(w.timer, w.deadline)
 }

@@ -25,6 +25,7 @@ type waiter struct {
 	wants    []want   // keys are the state's own; never changed in place
 	places   []string // keys in the queue, of the wants that are new
 	counts   int      // how many paths it counts for: weight
+	of       uint64   // the session that queued it (markOf), 0 for none
 	releases []wire.ReleaseRequest
 	token    int64 // what it will hold: its own, or minted; 0 when it needs none
 	own      bool  // token is the caller's own
@@ -192,7 +193,7 @@ func sameWants(a, b []want) bool {
 func (s *State) enqueue(cmd *Command, a *asking, entry *waiter, v verdict) wire.Result {
 	req := cmd.Req
 	open := req.Flags&wire.FlagWait != 0
-	if err := s.room(req, a, entry, open); err != nil {
+	if err := s.room(cmd, a, entry); err != nil {
 		var res wire.Result
 		res.Fail(err)
 		return res
@@ -235,6 +236,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 	seqKey := string(appendSeq(b[:0], s.seq))
 	w := s.waiters.Insert(s.w, seqKey, trie.None, 0)
 	w.owner, w.ns, w.alg, w.since, w.born = a.l.owner, a.l.ns, a.alg, s.wall, s.w.Mark()
+	w.of = markOf(cmd.Caller.Session)
 	w.timer = s.deadlines.timer(timeWaiter, seqKey)
 	w.wants = make([]want, len(a.wants))
 	for i, ask := range a.wants {
@@ -315,11 +317,14 @@ func (s *State) weigh(w *waiter) {
 	w.counts = weight(len(w.places), w.wants, w.releases)
 	s.waited += w.counts - was
 	s.queued[w.owner] += w.counts - was
+	s.queuers.add(w.of, w.counts-was)
 }
 
-// room refuses a waiter, or what an entry is to become, that the queue has no room for.
-func (s *State) room(req *wire.Request, a *asking, entry *waiter, open bool) *wire.Error {
-	paths, leaving := 0, 0
+// room refuses a waiter, or what an entry is to become, that the queue has no room for. An entry that another session
+// confirms stays with the one that queued it.
+func (s *State) room(cmd *Command, a *asking, entry *waiter) *wire.Error {
+	req, of := cmd.Req, markOf(cmd.Caller.Session)
+	paths, leaving, its := 0, 0, 0 // its: what leaves of the session's
 	for i := range a.wants {
 		if a.wants[i].state == wire.StateNew {
 			paths++
@@ -327,9 +332,12 @@ func (s *State) room(req *wire.Request, a *asking, entry *waiter, open bool) *wi
 	}
 	switch {
 	case entry != nil:
-		paths, leaving = len(entry.places), entry.counts
-	case a.l != nil && a.l.poll != 0 && !open:
-		leaving = s.waiter(a.l.poll).counts
+		paths, leaving, its, of = len(entry.places), entry.counts, entry.counts, entry.of
+	case a.l != nil && a.l.poll != 0 && req.Flags&wire.FlagWait == 0:
+		old := s.waiter(a.l.poll)
+		if leaving = old.counts; old.of == of {
+			its = leaving
+		}
 	}
 	n := weight(paths, a.wants, req.Releases)
 	if entry != nil && n <= leaving {
@@ -344,6 +352,11 @@ func (s *State) room(req *wire.Request, a *asking, entry *waiter, open bool) *wi
 		return wire.Errorf(wire.ResourceExhausted,
 			"owner_id: waits for %d paths in this group and asked for %d more, at most %d are allowed (a quarter of max_queued_paths_per_group)",
 			mine, n, s.cfg.MaxQueued/4)
+	}
+	if mine, most := s.queuers[of], share(s.cfg.MaxQueued); of != 0 && mine+n-its > most {
+		return wire.Errorf(wire.ResourceExhausted,
+			"session: waits for %d paths in this group and asked for %d more, at most %d are allowed (a quarter of max_queued_paths_per_group)",
+			mine, n, most)
 	}
 	return nil
 }
@@ -394,6 +407,7 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 		}
 	}
 	s.waited -= w.counts
+	s.queuers.add(w.of, -w.counts)
 	if s.queued[w.owner] -= w.counts; s.queued[w.owner] <= 0 {
 		delete(s.queued, w.owner)
 	}

@@ -194,7 +194,11 @@ func (l *lease) row(dst []byte) []byte {
 }
 
 func (w *waiter) row(dst []byte) []byte {
-	dst = wire.AppendArray(dst, 18)
+	n := 18
+	if w.of != markOf(w.caller.Session) { // a polled entry has no caller
+		n = 19
+	}
+	dst = wire.AppendArray(dst, n)
 	dst = wire.AppendStr(dst, w.owner)
 	dst = wire.AppendStr(dst, w.ns)
 	dst = wire.AppendUint(dst, uint64(w.alg))
@@ -221,7 +225,11 @@ func (w *waiter) row(dst []byte) []byte {
 	dst = appendBinding(dst, w.bind)
 	dst = appendMeta(dst, w.meta)
 	dst = wire.AppendUint(dst, w.epoch)
-	return wire.AppendUint(wire.AppendBool(dst, w.adrift), w.hash)
+	dst = wire.AppendUint(wire.AppendBool(dst, w.adrift), w.hash)
+	if n > 18 {
+		dst = wire.AppendUint(dst, w.of)
+	}
+	return dst
 }
 
 func (p *policy) row(dst []byte) []byte {

@@ -6,6 +6,14 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
+// Shares.
+//
+// What is counted for a session is what it has put into a table that everybody uses. Clients of the native protocol
+// have one for as long as they like. Calls of gRPC and HTTP have no client that could be told from another: each has
+// a session of the server's for as long as it is under way, and these take turns (compat/session.go). So an open wait
+// of such a call is alone in its session, and polled places and wait edges are spread over many; what bounds them all
+// is the table, and what bounds one is its owner.
+
 // share is how much of a table that everybody uses one session may fill: a quarter.
 func share(most int) int { return max(most/4, 1) }
 

@@ -185,6 +185,7 @@ type State struct {
 	asking    map[uint64][]string              // keys of the kept answers that tell of a waiter
 	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session, or that are to be
 	queued    map[string]int                   // how many paths waiters count for, by owner
+	queuers   shares                           // the same by the session that queued them
 	waited    int                              // and all together
 
 	// Scratch of the step in hand.
@@ -232,7 +233,7 @@ func New(cfg Config, fences Fences, owners OwnerWatch) *State {
 	}
 	return &State{
 		cfg: cfg, fences: fences, owners: owners, w: trie.NewWriter(1),
-		calls: make(map[Session]*calls), asking: make(map[uint64][]string), keepers: make(shares), edgers: make(shares), queued: make(map[string]int), ties: make(map[Session]*trie.Tree[struct{}]),
+		calls: make(map[Session]*calls), asking: make(map[uint64][]string), keepers: make(shares), edgers: make(shares), queued: make(map[string]int), queuers: make(shares), ties: make(map[Session]*trie.Tree[struct{}]),
 	}
 }
 

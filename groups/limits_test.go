@@ -18,7 +18,7 @@ func (c *caller) stand(owners int) (waits []*outcome, refused int) {
 	for i := range owners {
 		req := waiting(write(fmt.Sprintf("w%d", i), "h:/a/x", time.Hour))
 		req.Locks = append(req.Locks, wire.LockRequest{Path: fmt.Sprintf("h:/a/y%d", i)})
-		o := c.start(c.r.next.Add(1), req)
+		o := c.r.session().start(c.r.next.Add(1), req) // each its own: a session has a share, as an owner has
 		select {
 		case <-o.queued:
 			waits = append(waits, o)

@@ -16,13 +16,19 @@ import (
 
 // nativeFace is a client of the native protocol, written from wire/PROTOCOL.md.
 type nativeFace struct {
-	addr string
-	conn *nativeConn
+	addr  string
+	conn  *nativeConn
+	turns []*nativeConn // what is polled for takes turns: a session may have but a share of the queue
+	next  int
 }
 
 func newNative(t testing.TB, addr string) *nativeFace {
 	t.Helper()
-	return &nativeFace{addr: addr, conn: dialNative(t, addr)}
+	n := &nativeFace{addr: addr, conn: dialNative(t, addr)}
+	for range 8 {
+		n.turns = append(n.turns, dialNative(t, addr))
+	}
+	return n
 }
 
 func (n *nativeFace) has(rpc string) bool {
@@ -33,6 +39,10 @@ func (n *nativeFace) has(rpc string) bool {
 func (n *nativeFace) full() bool { return true }
 
 func (n *nativeFace) call(ctx context.Context, rpc string, req message) (message, *refusal) {
+	if rpc == "Acquire" {
+		n.next++
+		return n.turns[n.next%len(n.turns)].call(ctx, rpc, req)
+	}
 	return n.conn.call(ctx, rpc, req)
 }
 

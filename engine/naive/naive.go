@@ -82,9 +82,10 @@ type nWaiter struct {
 	own       bool  // token is the caller's own
 	open      bool
 	caller    engine.Caller
-	req       wire.Request // that came first
-	epoch     uint64       // connection of the caller's session
-	adrift    bool         // that connection is gone; of a polled place: the one it is tied to
+	of        engine.Session // that queued it
+	req       wire.Request   // that came first
+	epoch     uint64         // connection of the caller's session
+	adrift    bool           // that connection is gone; of a polled place: the one it is tied to
 	ttl       uint64
 	deadline  int64
 	since     int64

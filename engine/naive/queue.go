@@ -238,7 +238,7 @@ func (m *Model) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 				news++
 			}
 		}
-		if m.full(a.owner, counted(news, a.locks, req.Releases), old) {
+		if m.full(a.owner, cmd.Caller.Session, counted(news, a.locks, req.Releases), old) {
 			return wire.Result{Code: wire.ResourceExhausted}, 0
 		}
 		if old != nil {
@@ -247,7 +247,7 @@ func (m *Model) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 		m.arrivals++
 		w := nWaiter{
 			seq: m.arrivals, owner: a.owner, ns: a.ns, alg: a.alg, locks: slices.Clone(a.locks),
-			token: a.token, own: a.token > 0, open: open, caller: cmd.Caller, req: *req,
+			token: a.token, own: a.token > 0, open: open, caller: cmd.Caller, of: cmd.Caller.Session, req: *req,
 			epoch: cmd.Epoch, since: m.wall,
 		}
 		if !w.own && a.fencedWrite() {
@@ -260,7 +260,7 @@ func (m *Model) enqueue(cmd *engine.Command, a *nAsk, entry *nWaiter, v nVerdict
 		entry = &m.waiters[len(m.waiters)-1]
 	} else {
 		now := counted(len(wishes(entry.locks)), a.locks, req.Releases)
-		if now > entry.counted() && m.full(a.owner, now, entry) {
+		if now > entry.counted() && m.full(a.owner, entry.of, now, entry) {
 			return wire.Result{Code: wire.ResourceExhausted}, 0
 		}
 	}
@@ -285,10 +285,10 @@ func queueMillis(req *wire.Request) int64 {
 	return int64(req.QueueTTLMillis)
 }
 
-// full says that the queue has no room for so many more paths of an owner, which take the place
-// of old.
-func (m *Model) full(owner string, more int, old *nWaiter) bool {
-	all, mine := 0, 0
+// full says that the queue has no room for so many more paths of an owner and a session, which take
+// the place of old.
+func (m *Model) full(owner string, of engine.Session, more int, old *nWaiter) bool {
+	all, mine, its := 0, 0, 0
 	for _, w := range m.waiters {
 		if old != nil && w.seq == old.seq {
 			continue
@@ -298,8 +298,12 @@ func (m *Model) full(owner string, more int, old *nWaiter) bool {
 		if w.owner == owner {
 			mine += n
 		}
+		if w.of == of {
+			its += n
+		}
 	}
-	return all+more > m.cfg.MaxQueued || mine+more > m.cfg.MaxQueued/4
+	tooMany := of != engine.Session{} && its+more > max(m.cfg.MaxQueued/4, 1)
+	return all+more > m.cfg.MaxQueued || mine+more > m.cfg.MaxQueued/4 || tooMany
 }
 
 // counted is how many paths a request counts for: those that it waits for, and at least one for
