@@ -1,8 +1,10 @@
 package groups
 
 import (
+	"errors"
 	"log/slog"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,7 +18,26 @@ func lastWord(log *slog.Logger, err error) { new(Config).lastWord(log, err) }
 
 // lastWord ends the process, or what Fatal ends instead.
 func (c *Config) lastWord(log *slog.Logger, err error) {
-	c.end(log, 3, "storage failed, nothing more can be made durable; acknowledged state is safe, fix the cause and start again", err)
+	c.end(log, 3, StorageFailed(err), err)
+}
+
+// StorageFailed is what is said last when storage failed, with what to do about it.
+func StorageFailed(err error) string {
+	todo := "fix the cause and start again"
+	if FullDisk(err) {
+		todo = "make room in data_dir and start again"
+	}
+	return "storage failed, nothing more can be made durable; acknowledged state is safe, " + todo
+}
+
+// FullDisk says that something failed for want of room on a disk.
+func FullDisk(err error) bool {
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) { // the log's library tells it as a text
+			return true
+		}
+	}
+	return false
 }
 
 // end ends the process with an exit code, or what Fatal ends instead.

@@ -17,7 +17,7 @@ const (
 	ExitOK      = 0
 	ExitFailed  = 1 // the start or the run failed, or --health-check found it unhealthy
 	ExitUsage   = 2 // the command line is not understood (and Go's own, for a crash)
-	ExitStorage = 3 // storage failed while running: groups ends the process (groups/disk.go)
+	ExitStorage = 3 // storage failed: groups ends the process (groups/disk.go), or a start found the disk full
 )
 
 // usageError is a command line that is not understood.
@@ -32,7 +32,7 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return ExitOK
 	case errors.As(err, &reported):
-		return ExitFailed
+		return reported.code
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "pathlockd: %v\nTry 'pathlockd --help'.\n", usage.error)
 		return ExitUsage
@@ -49,7 +49,10 @@ func printError(w io.Writer, err error) {
 }
 
 // reportedError is an error that was told already.
-type reportedError struct{ error }
+type reportedError struct {
+	error
+	code int // that the process ends with
+}
 
 // options are the flags that are no configuration keys.
 type options struct {

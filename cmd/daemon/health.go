@@ -48,7 +48,7 @@ func checkHealth(src sources, addr string, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "ok: %s: %s: %s (%v)\n", at, h.NodeID, h.Detail, time.Since(began).Round(time.Millisecond))
 		return nil
 	}
-	return reportedError{errUnhealthy}
+	return reportedError{errUnhealthy, ExitFailed}
 }
 
 // Target is an interface of a node that can be asked for its health.

@@ -54,7 +54,7 @@ Flags:
   --help                            this text
 
 Exit codes: 0 stopped as asked; 1 the start or the run failed; 2 the command line is not
-understood; 3 storage failed while running (acknowledged state is safe).
+understood; 3 storage failed, or the disk is full (acknowledged state is safe).
 `
 
 // help is what --help prints.
@@ -158,5 +158,5 @@ Between keys: ` + "`raft_election_timeout_min_ms`" + ` is at most ` + "`raft_ele
 | 0 | stopped as asked (SIGTERM, SIGINT), after a drain; or healthy |
 | 1 | the start or the run failed, or a second signal cut the drain short; or not healthy |
 | 2 | the command line is not understood; also what a crash exits with, such as a replicated log that cannot be written: the last lines say why |
-| 3 | storage failed while running; acknowledged state is safe: fix the cause and start again |
+| 3 | storage failed, or the disk was full at a start; acknowledged state is safe: fix the cause and start again |
 `

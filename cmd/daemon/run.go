@@ -69,15 +69,20 @@ func run(src sources, stdout, stderr io.Writer) error {
 }
 
 // report tells why the daemon does not run, where it will be looked for: in the
-// log, and in plain words on a terminal or beside a log file.
+// log, and in plain words on a terminal or beside a log file. A disk without room ends a
+// start as it ends a run (decision 0010).
 func report(log *slog.Logger, cfg *Config, stderr io.Writer, err error) error {
+	what, code := "pathlockd failed", ExitFailed
+	if groups.FullDisk(err) {
+		what, code = "stopping: "+groups.StorageFailed(err), ExitStorage
+	}
 	if cfg.LogFile != "" || !isTerminal(stderr) {
-		log.Error("pathlockd failed", "error", err)
+		log.Error(what, "error", err)
 	}
 	if cfg.LogFile != "" || isTerminal(stderr) {
-		printError(stderr, err)
+		printError(stderr, fmt.Errorf("%s: %w", what, err))
 	}
-	return reportedError{err}
+	return reportedError{err, code}
 }
 
 // hangup is what SIGHUP does.
