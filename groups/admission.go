@@ -6,13 +6,13 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// refuses says why an operation is not taken now: none but health is while the node
-// drains.
-func (n *Node) refuses(op wire.Op) *wire.Error {
-	if n.draining.Load() && op != wire.OpHealth {
-		return wire.Errorf(wire.Unavailable, "the node is draining; nothing was done, ask another one")
+// refuses says why a request is not taken now. While the node drains none is, but for its health, and for what takes
+// an earlier acquire back: that is carried out yet if it is under way, and nobody may hear of it.
+func (n *Node) refuses(c *wire.Call) *wire.Error {
+	if !n.draining.Load() || c.Op == wire.OpHealth || c.Op == wire.OpRelease && c.Req.Target != 0 {
+		return nil
 	}
-	return nil
+	return wire.Errorf(wire.Unavailable, "the node is draining; nothing was done, ask another one")
 }
 
 // refusesIn says why an operation in a log, or in any for nil, is not taken now: none

@@ -56,7 +56,7 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.
 	if administers(c.Op) {
 		return n.stepped(c, since)
 	}
-	if err := n.refuses(c.Op); err != nil {
+	if err := n.refuses(c); err != nil {
 		return err
 	}
 	r := n.routes.Load()
