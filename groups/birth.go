@@ -166,6 +166,7 @@ func (c *Config) join(a *members.Answer) (*identity, error) {
 		Format: rows.OldestFormat, ClusterID: a.ClusterID, NodeID: c.NodeID, HostID: uuid.NewString(), Joined: true,
 		Algorithm: a.Settings[keyAlgorithm], Seats: make(map[uint64]seat), Dropped: make(map[uint64]uint64),
 	}
+	id.Earlier = rows.EarlierStarts(id.HostID)
 	for _, n := range []struct {
 		key string
 		to  *int

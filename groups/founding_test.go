@@ -69,7 +69,7 @@ func TestFirstStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n.Starts() != 2 || again.Starts != 2 || !again.Began || n.ClusterID() != id.ClusterID {
-		t.Errorf("after one that did not: %d starts, %+v", n.Starts(), again)
+	if n.Run() != 2 || again.Starts != 2 || !again.Began || n.ClusterID() != id.ClusterID {
+		t.Errorf("after one that did not: %d starts, %+v", n.Run(), again)
 	}
 }

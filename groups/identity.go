@@ -29,11 +29,12 @@ type identity struct {
 	Segments    int    `json:"routing_prefix_segments"`
 	Algorithm   string `json:"default_lock_algorithm"`
 	Replication int    `json:"replication_factor"`
-	Starts      uint64 `json:"starts"`            // of the node on this directory, this one too
-	Joined      bool   `json:"joined"`            // it joined a cluster that somebody else founded
-	Adopted     bool   `json:"adopted,omitempty"` // and was taken in by a member of it
-	Began       bool   `json:"began,omitempty"`   // its replicas have started: their raft logs are on disk
-	Marked      bool   `json:"marked,omitempty"`  // the state database says whose it is (parts.go)
+	Starts      uint64 `json:"starts"`                   // of the node on this directory, this one too
+	Earlier     uint64 `json:"earlier_starts,omitempty"` // on others before it (rows.EarlierStarts); 0 for a founder
+	Joined      bool   `json:"joined"`                   // it joined a cluster that somebody else founded
+	Adopted     bool   `json:"adopted,omitempty"`        // and was taken in by a member of it
+	Began       bool   `json:"began,omitempty"`          // its replicas have started: their raft logs are on disk
+	Marked      bool   `json:"marked,omitempty"`         // the state database says whose it is (parts.go)
 
 	// Restored says that the logs began anew over a state from a backup, and that what
 	// they began with is not compacted yet (restored.go).
@@ -192,6 +193,7 @@ func (n *Node) NodeID() string { return n.id.NodeID }
 // ClusterID tells the cluster from every other.
 func (n *Node) ClusterID() string { return n.id.ClusterID }
 
-// Starts is how often the node was started on its data directory, this time too. It
-// grows with each start, before anybody can see anything of the new run.
-func (n *Node) Starts() uint64 { return n.id.Starts }
+// Run counts how often the node was started on its data directory, this time too: from 1 for a founder, for others from
+// where other directories of the node have hardly been. It grows with each start, before anybody can see anything of
+// the new run.
+func (n *Node) Run() uint64 { return n.id.Earlier + n.id.Starts }

@@ -62,6 +62,9 @@ func TestRestoreIsTheBackup(t *testing.T) {
 	if other.node.ClusterID() == r.node.ClusterID() || other.node.ClusterID() != made.ClusterID {
 		t.Errorf("the new cluster is %s, the old one was %s", other.node.ClusterID(), r.node.ClusterID())
 	}
+	if other.node.Run() == r.node.Run() {
+		t.Errorf("both count their runs from %d: event ids of the old cluster are given again", r.node.Run())
+	}
 	c = other.session()
 	fails := func(owner, path string, token int64, why wire.Reason) {
 		t.Helper()

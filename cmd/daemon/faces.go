@@ -104,19 +104,19 @@ const (
 	maxSeats  = 1 << 10 // nodes that are told apart for certain if their names differ in the number alone
 )
 
-// runOf tells the runs of all nodes of a cluster apart. The first run of pathlockd-0 is
+// runOf tells the runs of all nodes of a cluster apart, by the node's count of them. The first run of pathlockd-0 is
 // number 0.
-func runOf(node string, starts uint64) uint64 {
+func runOf(node string, run uint64) uint64 {
 	name := strings.TrimRight(node, "0123456789")
 	number, _ := strconv.ParseUint(node[len(name):], 10, 64)
 	seat := (number ^ xxh3.HashString(name) ^ xxh3.HashString("pathlockd-")) % maxSeats
-	return (starts-1)%maxStarts*maxSeats + seat
+	return (run-1)%maxStarts*maxSeats + seat
 }
 
 // openEvents makes the log of events that streams are read from, and has it filled.
 // Numbers go on behind all that earlier runs of the node can have given.
 func (d *Daemon) openEvents() *web.EventLog {
-	before := runOf(d.node.NodeID(), d.node.Starts())
+	before := runOf(d.node.NodeID(), d.node.Run())
 	log := web.NewEventLog(d.cfg.WebEvents, before<<32)
 	d.faces.untap = d.node.Tap(func(e engine.Event, _ wire.Position) {
 		if wire.DefaultEvents&(1<<e.Kind) != 0 {

@@ -205,6 +205,7 @@ type identity struct {
 	Algorithm   string          `json:"default_lock_algorithm"`
 	Replication int             `json:"replication_factor"`
 	Starts      uint64          `json:"starts"`
+	Earlier     uint64          `json:"earlier_starts"`
 	Restored    bool            `json:"restored"`
 	Seats       map[uint64]seat `json:"seats"`
 }
@@ -224,6 +225,7 @@ func (m *Manifest) writeIdentity(o *Options, cluster string) error {
 	for _, log := range LogsOf(m.LogCount) {
 		id.Seats[log] = seat{Replica: 1}
 	}
+	id.Earlier = rows.EarlierStarts(id.HostID)
 	b, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return err
