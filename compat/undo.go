@@ -18,6 +18,8 @@ const (
 	// undoAgain is how long the release of an acquire waits before it is asked again, when
 	// it was not carried out, at first and at most.
 	undoAgain, undoAgainAtMost = time.Second, 30 * time.Second
+	// undoLeaving is how long it waits while the node stops, which leaves it leaveAtMost.
+	undoLeaving = 20 * time.Millisecond
 	// maxUndone is how many acquires are being taken back at once. Over it one leaves the
 	// queue, and what it is granted stands until its lease ends.
 	maxUndone = 16_384
@@ -107,7 +109,7 @@ func (b *bridge) takeBack(t *taken, c *call) {
 	defer b.held.Add(-bytes)
 	ends := time.Now().Add(t.lasts)
 	answered := c == nil
-	released := false
+	released, leaves := false, false
 	for pause := undoAgain; ; pause = min(2*pause, undoAgainAtMost) {
 		switch {
 		case !released: // again under its id: it is carried out once
@@ -140,8 +142,18 @@ func (b *bridge) takeBack(t *taken, c *call) {
 		case time.Now().After(ends):
 			return
 		case answered && b.sleeps(pause):
-		case b.left():
+		case !b.left():
+		case released:
 			return
+		case !leaves: // it may be refused for what else is under way, which the node finishes
+			leaves = true
+			if last := time.Now().Add(leaveAtMost); last.Before(ends) {
+				ends = last
+			}
+			fallthrough
+		default:
+			time.Sleep(undoLeaving)
+			pause = undoLeaving / 2
 		}
 	}
 }
