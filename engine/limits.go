@@ -31,7 +31,7 @@ const (
 	DefaultMaxQueued  = 65_536
 	DefaultMaxKept    = 262_144
 	DefaultMaxEdges   = 65_536
-	DefaultReapBudget = 400
+	DefaultReapBudget = 200
 
 	// KeptMillis is how long the answer to a keyed request is kept.
 	KeptMillis = 300_000

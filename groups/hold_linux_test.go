@@ -13,9 +13,10 @@ import (
 
 // BenchmarkLongestHold says for how long a log with 300 000 leases tied to one session, 50 000
 // sessions and 100 000 waits holds the lock that entries are applied under, at most: at the end
-// of that session's connection, by checkpoints, and by snapshots.
+// of that session's connection, by checkpoints, and by snapshots. Of several passes the lowest counts, as others run
+// here too; it fails when that is more than holdAtMost.
 func BenchmarkLongestHold(b *testing.B) {
-	const leases, guests, waits = 300_000, 50_000, 100_000
+	const leases, guests, waits, passes = 300_000, 50_000, 100_000, 3
 	l := defaultLimits()
 	l.MaxQueued = 8 * waits
 	m := newBare(b, firstLogShard, l)
@@ -28,12 +29,16 @@ func BenchmarkLongestHold(b *testing.B) {
 			}
 		}
 	}
-	crowd := bareSession(0)
-	fill(leases, func(i int) *bareCall {
-		a := bareAsk(crowd, uint64(i)+1, write(fmt.Sprintf("o%d", i), fmt.Sprintf("h:/a/%d", i), time.Hour))
-		a.Bound, a.Grace = true, 500
-		return a
-	})
+	crowd, asked := bareSession(0), uint64(0)
+	gather := func() {
+		fill(leases, func(i int) *bareCall {
+			asked++
+			a := bareAsk(crowd, asked, write(fmt.Sprintf("o%d", i), fmt.Sprintf("h:/a/%d", i), time.Hour))
+			a.Bound, a.Grace = true, 500
+			return a
+		})
+	}
+	gather()
 	fill(waits, func(i int) *bareCall {
 		req := waiting(write(fmt.Sprintf("w%d", i), "h:/a/0", time.Hour))
 		req.QueueTTLMillis = 3_600_000
@@ -55,12 +60,14 @@ func BenchmarkLongestHold(b *testing.B) {
 		f()
 		longest = max(longest, threadTime(b)-began)
 	}
-	most := make(map[string]time.Duration) // the leases are there once
+	lowest := make(map[string]time.Duration)
 	during := func(what string, f func()) {
 		longest = 0
 		f()
-		most[what] = max(most[what], longest)
-		b.ReportMetric(float64(most[what].Microseconds())/1e3, what+"-ms")
+		if was, known := lowest[what]; !known || longest < was {
+			lowest[what] = longest
+		}
+		b.ReportMetric(float64(lowest[what].Microseconds())/1e3, what+"-ms")
 	}
 	encode := func(im *sessionImage) {
 		for whole := false; !whole; {
@@ -75,7 +82,13 @@ func BenchmarkLongestHold(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	b.ResetTimer()
-	for range b.N {
+	for pass := range b.N * passes {
+		if pass > 0 { // what the last pass ended is there again, but for what is waited for
+			b.StopTimer()
+			crowd.Epoch++
+			gather()
+			b.StartTimer()
+		}
 		during("checkpoint", func() {
 			var im *image
 			hold(func() { im = m.m.capture() })
@@ -103,7 +116,15 @@ func BenchmarkLongestHold(b *testing.B) {
 			ends()
 		})
 	}
+	for what, took := range lowest {
+		if took > holdAtMost {
+			b.Errorf("%s: somebody waits for %v, which is to be at most %v", what, took, holdAtMost)
+		}
+	}
 }
+
+// holdAtMost is for how long nobody has to wait for the lock that entries are applied under.
+const holdAtMost = 5 * time.Millisecond
 
 // threadTime is what this thread took of the processor so far.
 func threadTime(b *testing.B) time.Duration {
