@@ -127,7 +127,8 @@ func unlimited(fd int) (wrong []string) {
 	if on := get(unix.SOL_SOCKET, unix.SO_KEEPALIVE); on == 0 {
 		wrong = append(wrong, "keep-alive is off")
 	}
-	idle, every, count := get(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE), get(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL), get(unix.IPPROTO_TCP, unix.TCP_KEEPCNT)
+	idle, count := get(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE), get(unix.IPPROTO_TCP, unix.TCP_KEEPCNT)
+	every := get(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL)
 	if idle+every*count > limit {
 		wrong = append(wrong, fmt.Sprintf("silence is noticed after %d+%d×%d s", idle, every, count))
 	}
@@ -199,7 +200,8 @@ func TestVanishedClients(t *testing.T) {
 			if owner == "HTTP/3" {
 				at = d.H3Addr()
 			}
-			if res, err := (&http.Client{Transport: via}).Post("https://"+at+"/v1/acquireWait", "application/json", strings.NewReader(body)); err == nil {
+			url := "https://" + at + "/v1/acquireWait"
+			if res, err := (&http.Client{Transport: via}).Post(url, "application/json", strings.NewReader(body)); err == nil {
 				res.Body.Close()
 			}
 		}()
@@ -228,13 +230,14 @@ func TestVanishedClients(t *testing.T) {
 	}
 	t.Cleanup(func() { udp.Close() })
 	from := &quic.Transport{Conn: udp}
-	post("HTTP/3", &http3.Transport{TLSClientConfig: trust.Clone(), Dial: func(ctx context.Context, addr string, conf *tls.Config, q *quic.Config) (*quic.Conn, error) {
+	early := func(ctx context.Context, addr string, conf *tls.Config, q *quic.Config) (*quic.Conn, error) {
 		at, err := net.ResolveUDPAddr("udp", addr)
 		if err != nil {
 			return nil, err
 		}
 		return from.DialEarly(ctx, at, conf, q)
-	}})
+	}
+	post("HTTP/3", &http3.Transport{TLSClientConfig: trust.Clone(), Dial: early})
 	overGRPC, err := grpc.NewClient("passthrough:///"+d.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialed(ctx, "tcp", addr) }))
 	if err != nil {
