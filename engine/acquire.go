@@ -1,10 +1,7 @@
 package engine
 
 import (
-	"encoding/binary"
 	"strconv"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -379,10 +376,7 @@ func (c Caller) mark() uint64 {
 	if c.ID == 0 {
 		return 0
 	}
-	var b [wire.SessionBytes + 8]byte
-	copy(b[:], c.Session[:])
-	binary.BigEndian.PutUint64(b[wire.SessionBytes:], c.ID)
-	return max(xxh3.Hash(b[:]), 1)
+	return wire.AcquireMark(c.Session, c.ID)
 }
 
 // let releases one path of an owner. What is not held, or in the other mode, is
@@ -485,5 +479,6 @@ func (s *State) evict(l *lease) {
 			return
 		}
 	}
+	s.tell(l, wire.EventKilled)
 	s.endQuietly(l)
 }

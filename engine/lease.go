@@ -265,6 +265,9 @@ func (s *State) leaseOver(key string, budget int) int {
 // endLease frees up to budget of the holds of a lease that is over. While some
 // are left the lease stays due, and whoever meets them finishes the work.
 func (s *State) endLease(l *lease, budget int) (cost int) {
+	if !l.quiet && budget > 0 { // each step says of what it frees: others may have that after it
+		s.tell(l, wire.EventExpired)
+	}
 	for cost < budget {
 		hkey, ok := firstKey(&l.holds)
 		if !ok {
@@ -410,11 +413,12 @@ func (w *waiter) rehangs(of Session, b *binding) bool {
 	return b == nil || b.epoch > w.bind.epoch || b.epoch == w.bind.epoch && !w.adrift // else that connection is gone
 }
 
-// revoke marks the owner's leases, so that its next renewals tell it.
+// revoke marks the owner's leases, so that its next renewals tell it, and tells the sessions that they are tied to.
 func (s *State) revoke(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
 		if l.held() {
 			l.revoke = s.now + int64(s.cfg.RevokeMillis)
+			s.tell(l, wire.EventRevoke)
 		}
 	})
 	return wire.Result{}

@@ -63,6 +63,7 @@ func (s *State) clear(ns string) {
 			}
 		}
 		if l != nil {
+			s.tell(l, wire.EventKilled)
 			s.endQuietly(l)
 		}
 		s.event(wire.EventKilled, o, "", space, 0)

@@ -130,17 +130,25 @@ type Answer struct {
 	NS     string // the namespace that it waited in
 }
 
+// Told is what a session is told of a lease that is tied to it.
+type Told struct {
+	Session Session
+	wire.LeaseEvent
+}
+
 // Output collects what a step says beside its results.
 type Output struct {
 	Events  []Event
 	Answers []Answer
+	Told    []Told
 }
 
 // Reset empties o and keeps its memory.
 func (o *Output) Reset() {
 	clear(o.Events)
 	clear(o.Answers)
-	o.Events, o.Answers = o.Events[:0], o.Answers[:0]
+	clear(o.Told)
+	o.Events, o.Answers, o.Told = o.Events[:0], o.Answers[:0], o.Told[:0]
 }
 
 // State is one virtual group. Its methods are called by one goroutine at a time;

@@ -204,7 +204,7 @@ func (c *cluster) frame(conn *mesh.Conn, frame []byte) {
 		c.judge(conn, &r)
 	case frameAsk:
 		c.answerText(conn, &r)
-	case frameFeed, frameEvents, frameFeedEnd:
+	case frameFeed, frameEvents, frameFeedEnd, frameLeases:
 		c.n.feedFrame(conn, frame[0], &r)
 	case frameApplied, frameJudged, frameTold:
 		c.asks.answer(conn, r.uvarint(), r.buf)

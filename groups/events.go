@@ -29,6 +29,9 @@ type hub struct {
 	gaps  uint64 // how often events were missed
 	moved bool   // some log went on since progress was last told
 	round uint64 // how often it was told
+
+	leases  map[peerConn]bool // nodes that are fed and take frames of leases
+	tellers tellers
 }
 
 // stream is the recent events of one log.
@@ -63,7 +66,7 @@ type tap struct {
 }
 
 func newHub(keep int) *hub {
-	return &hub{keep: keep, logs: make(map[uint64]*stream), subs: newListeners()}
+	return &hub{keep: keep, logs: make(map[uint64]*stream), subs: newListeners(), leases: make(map[peerConn]bool)}
 }
 
 // stream answers a log's stream.
@@ -274,8 +277,11 @@ func hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
 // seen; what came before is not known, unless another node has told.
 func (h *hub) opened(log, index uint64) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.open(log, index)
+	opened := h.open(log, index)
+	h.mu.Unlock()
+	if opened {
+		h.tellers.missed()
+	}
 }
 
 // open is opened under the lock. It answers whether events can have been missed.
@@ -302,6 +308,7 @@ func (h *hub) missed(log, index uint64) {
 	h.mu.Unlock()
 	if opened {
 		h.tellGaps()
+		h.tellers.missed()
 	}
 }
 

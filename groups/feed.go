@@ -16,7 +16,7 @@ import (
 // be fed from where it stands, is told what came after that and then of everything that
 // comes, and asks another node when the first cannot go on.
 //
-//	feed   = 8 log index ordinal          feed me from there
+//	feed   = 8 log index ordinal leases?  feed me from there; and I take frames of leases (tells.go)
 //	events = 9 log index flags [owner kind path namespace token]…
 //	end    = 10 log                       I have no replica of it, or no longer; or, from
 //	                                      who is fed: I do not need it any more
@@ -108,7 +108,7 @@ func (n *Node) feedFrom(shard uint64) {
 	n.feeding.begin(shard, source{next, host})
 	at := n.hub.where(shard)
 	frame := binary.AppendUvarint([]byte{frameFeed}, shard)
-	frame = binary.AppendUvarint(binary.AppendUvarint(frame, at.Index), at.Ordinal)
+	frame = append(binary.AppendUvarint(binary.AppendUvarint(frame, at.Index), at.Ordinal), tellsLeases)
 	if !next.Send(frame) {
 		n.feeding.gone(next)
 	}
@@ -176,6 +176,9 @@ func (n *Node) feedFrame(conn peerConn, kind byte, r *entryReader) {
 		from := wire.Position{Log: shard, Index: r.uvarint(), Ordinal: r.uvarint()}
 		if m := l.local.Load(); r.err == nil && m != nil && m.loaded.Load() {
 			n.hub.feed(conn, from)
+			if len(r.buf) > 0 {
+				n.hub.feedLeases(conn, shard)
+			}
 		} else {
 			conn.Send(binary.AppendUvarint([]byte{frameFeedEnd}, shard))
 		}
@@ -183,6 +186,8 @@ func (n *Node) feedFrame(conn peerConn, kind byte, r *entryReader) {
 		if !n.hub.unfeed(conn, shard) {
 			n.feeding.over(shard, conn)
 		}
+	case frameLeases:
+		n.hub.leaseFrame(r)
 	case frameEvents:
 		index, flags := r.uvarint(), r.uvarint()
 		var events []engine.Event
@@ -270,6 +275,7 @@ func (h *hub) unfeed(conn peerConn, log uint64) bool {
 func (h *hub) lost(conn peerConn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	delete(h.leases, conn)
 	for _, s := range h.logs {
 		s.feeds = slices.DeleteFunc(s.feeds, func(c peerConn) bool { return c == conn })
 	}

@@ -52,6 +52,7 @@ type machine struct {
 	told     int    // of out.Answers, how many were given
 
 	published int // of out.Events, how many were told already
+	leases    int // and of out.Told
 
 	done   []engine.Done
 	reader batchReader
@@ -237,7 +238,7 @@ func (m *machine) batch(index uint64) {
 	clock := engine.Clock{Now: m.advance(h.office, h.stamp), Wall: h.wall}
 	m.sessions.expire(clock.Now, &m.limits)
 	m.out.Reset()
-	m.told, m.published = 0, 0
+	m.told, m.published, m.leases = 0, 0, 0
 	m.expire(clock)
 	m.answers(clock)
 	for i := 0; m.reader.next(); i++ {
@@ -252,6 +253,7 @@ func (m *machine) batch(index uint64) {
 		}
 	}
 	m.answers(clock)
+	m.tellLeases()
 	m.node.hub.publish(m.shard, index, m.out.Events, true)
 	m.arm()
 }
@@ -259,9 +261,18 @@ func (m *machine) batch(index uint64) {
 // tellEvents publishes the events of the entry in hand so far. Whoever is answered may subscribe at once, and is told
 // only of what comes from then on: so what a command did is published before its answer.
 func (m *machine) tellEvents() {
+	m.tellLeases()
 	if n := len(m.out.Events); n > m.published {
 		m.published = n
 		m.node.hub.publish(m.shard, m.applied, m.out.Events, false)
+	}
+}
+
+// tellLeases tells what the entry in hand says of leases so far.
+func (m *machine) tellLeases() {
+	if told := m.out.Told[m.leases:]; len(told) > 0 {
+		m.leases = len(m.out.Told)
+		m.node.hub.tellLeases(m.shard, told)
 	}
 }
 

@@ -54,6 +54,7 @@ type simConn struct {
 	arrives  time.Duration        // of the last request
 	returns  time.Duration        // of the last answer
 	subs     []*wire.Subscription // at the node
+	deaf     func()               // ends that it is told of leases
 	came     uint64               // highest id that arrived
 }
 
@@ -106,6 +107,7 @@ func (c *simClient) connect(n *simNode) {
 	c.conn = &simConn{c: c, node: n, life: n.life, session: &wire.Session{ID: c.id, Epoch: c.epoch, First: c.last + 1, Window: 256}}
 	w.note("client %d connects to node %d, epoch %d", c.index, n.index, c.epoch)
 	c.conn.subscribe()
+	c.conn.hears()
 	for _, id := range slices.Sorted(maps.Keys(c.open)) {
 		call := c.open[id]
 		call.again = true
@@ -137,6 +139,7 @@ func (conn *simConn) close() {
 			for _, sub := range conn.subs {
 				conn.node.node.Unsubscribe(sub)
 			}
+			conn.deaf()
 			conn.tell()
 		}
 		conn.closed = true

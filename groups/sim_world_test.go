@@ -54,7 +54,7 @@ type world struct {
 
 // counts is what a run did.
 type counts struct {
-	ops, answers, entries, restarts, halts, elections, moves, installs, joins, events, heard, modelled int
+	ops, answers, entries, restarts, halts, elections, moves, installs, joins, events, heard, told, modelled int
 }
 
 func (c *counts) add(d counts) {
@@ -69,6 +69,7 @@ func (c *counts) add(d counts) {
 	c.joins += d.joins
 	c.events += d.events
 	c.heard += d.heard
+	c.told += d.told
 	c.modelled += d.modelled
 }
 

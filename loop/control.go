@@ -60,6 +60,9 @@ func (s *session) greet(id uint64, h *wire.Hello, res *wire.Result) *wire.Error 
 		return err
 	}
 	s.hello, s.grace = ws, h.Grace
+	if features&wire.FeatureLeases != 0 {
+		s.untell = s.srv.handler.Tell(ws.ID, s.tell)
+	}
 	o := &s.srv.opt
 	res.List = &wire.List{Welcome: &wire.Welcome{
 		Version: min(h.MaxVersion, wire.MaxProtocol), NodeID: o.NodeID, ClusterID: o.ClusterID,

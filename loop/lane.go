@@ -223,6 +223,7 @@ func (l *lane) written() {
 		l.pushes = 0
 	}
 	s.count()
+	s.tellLeftOut()
 	s.resume()
 	l.move()
 }

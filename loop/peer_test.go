@@ -39,6 +39,7 @@ type push struct {
 	progress wire.Progress
 	topology *wire.Topology
 	goodbye  *wire.Error
+	lease    wire.LeaseEvent
 }
 
 // dial connects and says nothing.
@@ -252,6 +253,9 @@ func (p *peer) file(payload []byte) error {
 			err = got.progress.Decode(&r, n)
 		case wire.PushTopology:
 			got.topology, err = wire.DecodeTopology(&r, n)
+		case wire.PushLease:
+			err = got.lease.Decode(&r, n)
+			got.lease.Owner, got.lease.Namespace = strings.Clone(got.lease.Owner), strings.Clone(got.lease.Namespace)
 		case wire.PushGoodbye:
 			got.goodbye, err = wire.DecodeGoodbye(&r, n)
 		default:

@@ -80,3 +80,50 @@ func (s *session) pushOut(frame []byte) {
 		}
 	}
 }
+
+// maxTelling bounds what is told of a session's leases and the loop has not taken yet, bytes.
+const maxTelling = 1 << 20
+
+// tell tells of a lease of the session, from any goroutine. What there is no room for is left out, and
+// the client told so instead: it can ask. So a change that ends all leases of a client at once does not
+// end its connection, on which others may hang.
+func (s *session) tell(e *wire.LeaseEvent) {
+	var frame []byte
+	if e.Kind != 0 {
+		frame = wire.AppendLeaseEvent(nil, e)
+	}
+	if frame == nil || s.telling.Add(int64(len(frame))) > maxTelling {
+		s.telling.Add(int64(-len(frame)))
+		if !s.untold.Swap(true) {
+			s.r.post(item{do: s.leaveOut})
+		}
+		return
+	}
+	s.r.post(item{do: func() { s.told(frame) }})
+}
+
+// told writes what tell sent, on the loop.
+func (s *session) told(frame []byte) {
+	s.telling.Add(int64(-len(frame)))
+	if !s.room() {
+		s.untold.Store(true)
+		s.leaveOut()
+		return
+	}
+	s.write(frame)
+}
+
+// leaveOut takes note that something was left out.
+func (s *session) leaveOut() {
+	s.leftOut = true
+	s.tellLeftOut()
+}
+
+// tellLeftOut tells the client that something was left out, once there is room.
+func (s *session) tellLeftOut() {
+	if s.leftOut && s.room() {
+		s.leftOut = false
+		s.untold.Store(false) // first: what is left out from now on is told of again
+		s.write(wire.AppendLeaseEvent(nil, &wire.LeaseEvent{}))
+	}
+}

@@ -28,6 +28,7 @@ type session struct {
 	subs     map[uint64]*subscribed
 	lastSub  uint64
 	unwatch  func()
+	untell   func() // ends what Tell began, nil: the client did not ask to be told of its leases
 
 	in      []byte // an unfinished frame
 	later   []byte // whole frames before it, for which there is no room yet
@@ -49,6 +50,9 @@ type session struct {
 
 	pushed  atomic.Int64 // bytes of pushes on their way to the loop
 	overrun atomic.Bool  // they are too many
+	telling atomic.Int64 // bytes of what is told of leases, on its way to the loop
+	untold  atomic.Bool  // some was left out, and the client will be told so
+	leftOut bool         // likewise, once the loop knows: as soon as there is room
 }
 
 // sweep closes the connection if it keeps the server waiting.
@@ -85,6 +89,10 @@ func (s *session) gone() {
 	if s.unwatch != nil {
 		s.unwatch()
 		s.unwatch = nil
+	}
+	if s.untell != nil {
+		s.untell()
+		s.untell = nil
 	}
 	s.owes = s.inflight > 0
 	s.leave()

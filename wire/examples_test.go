@@ -66,6 +66,8 @@ func examples() []example {
 			request(9, &Request{Op: OpAcquire, Owner: "alice", TTLMillis: 30_000, Locks: []LockRequest{{Path: "db:/mail/"}}})},
 		{"is refused with code 3", "<", reply(9, OpAcquire, &Result{Code: InvalidArgument,
 			Message: CheckPath("requests", "db:/mail/").Message})},
+		{"push lease, with feature 2, to who tied alice's lease in db:/mail: it was KILLED (kind 1), with what request 2 got", "<", AppendLeaseEvent(nil, &LeaseEvent{Kind: EventKilled, Owner: "alice", Namespace: "db:/mail",
+			Acquires: []uint64{AcquireMark([SessionBytes]byte(sessionBytes), 2)}})},
 		{"push goodbye: the server is about to stop", "<",
 			AppendGoodbye(nil, &Error{Code: Unavailable, Message: "the server stops"})},
 	}

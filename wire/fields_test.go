@@ -269,7 +269,7 @@ func topologyFields(t *Topology) fields {
 // Pushes, by the names PROTOCOL.md section 6 gives them.
 var pushNames = map[PushKind]string{
 	PushQueued: "queued", PushEvent: "event", PushProgress: "progress",
-	PushGap: "gap", PushTopology: "topology", PushGoodbye: "goodbye",
+	PushGap: "gap", PushTopology: "topology", PushGoodbye: "goodbye", PushLease: "lease",
 }
 
 // push is a decoded push of any kind.
@@ -280,6 +280,7 @@ type push struct {
 	progress Progress
 	topology *Topology
 	goodbye  *Error
+	lease    LeaseEvent
 }
 
 // decodePush reads a push after its head; known is false for a kind to be ignored.
@@ -296,6 +297,8 @@ func decodePush(kind PushKind, r *Reader, n int) (p push, known bool, err error)
 		p.topology, err = DecodeTopology(r, n)
 	case PushGoodbye:
 		p.goodbye, err = DecodeGoodbye(r, n)
+	case PushLease:
+		err = p.lease.Decode(r, n)
 	default:
 		return p, false, nil
 	}
@@ -313,6 +316,8 @@ func (p *push) frame() []byte {
 		return AppendProgress(nil, p.kind, &p.progress)
 	case PushTopology:
 		return AppendTopology(nil, p.topology)
+	case PushLease:
+		return AppendLeaseEvent(nil, &p.lease)
 	}
 	return AppendGoodbye(nil, p.goodbye)
 }
@@ -331,6 +336,12 @@ func (p *push) fields() fields {
 		return fields{"subscription": p.progress.Subscription, "cursor": cursorFields(p.progress.Cursor)}
 	case PushTopology:
 		return fields{"topology": topologyFields(p.topology)}
+	case PushLease:
+		marks := []string{}
+		for _, mark := range p.lease.Acquires {
+			marks = append(marks, strconv.FormatUint(mark, 10))
+		}
+		return fields{"kind": uint8(p.lease.Kind), "owner": p.lease.Owner, "namespace": p.lease.Namespace, "acquires": marks}
 	}
 	return fields{"code": uint8(p.goodbye.Code), "message": p.goodbye.Message}
 }

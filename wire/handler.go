@@ -39,6 +39,11 @@ type Handler interface {
 	// Unsubscribe ends it: Sink is not called again once this returned.
 	Unsubscribe(sub *Subscription)
 
+	// Tell has tell called with what happens to the leases that are tied to a session, whichever node
+	// caused it, until the returned function is called, and not again once that returned. tell must
+	// not block, nor keep what it is called with.
+	Tell(id [SessionBytes]byte, tell func(*LeaseEvent)) (stop func())
+
 	// Topology answers who leads what. When watch is not nil it is called, without
 	// blocking, with each later topology, until the returned function is called.
 	Topology(watch func(*Topology)) (*Topology, func())

@@ -357,6 +357,8 @@ func TestProtocolLimits(t *testing.T) {
 		{MaxCursorBytes, `\| cursor, next_cursor \|.*At most %s bytes`},
 		{MaxTopologyRoots, "is empty when there are more than %s"},
 		{FeatureRedirect, `\| %s \| redirect \|`},
+		{FeatureLeases, `\| %s \| leases \|`},
+		{MaxLeaseAcquires, `held; at most %s of them are told`},
 		{MaxPositions, `\| cursor \| subscribe \|.*at most %s positions`},
 		{DefaultEvents, `\| kinds \|.*0 is %s:`},
 		{MaxNodeBytes, `\| node \|.*1 to %s letters`},

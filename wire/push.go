@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"encoding/binary"
+
+	"github.com/zeebo/xxh3"
+)
+
 // PushKind is what a frame is about that answers no request: [0, kind, …].
 type PushKind uint8
 
@@ -11,6 +17,7 @@ const (
 	PushGap      PushKind = 4 // a subscription missed events
 	PushTopology PushKind = 5 // the topology changed, for those who watch it
 	PushGoodbye  PushKind = 6 // the server is about to close the connection
+	PushLease    PushKind = 7 // something happened to a lease that is tied to the session, for those who want it
 )
 
 // Queued tells where a waiting acquire stands: once, when it is enqueued.
@@ -172,4 +179,67 @@ func DecodeGoodbye(r *Reader, fields int) (*Error, error) {
 		e.Message = r.Str()
 	}
 	return e, r.err
+}
+
+// LeaseEvent is what happened to a lease that is tied to a session: KILLED or EXPIRED when it ended
+// without its owner's doing, REVOKE when its owner is asked to let go.
+type LeaseEvent struct {
+	Kind      EventKind // 0: some may have been missed, of any lease of the session
+	Owner     string
+	Namespace string
+	// Acquires are the marks (AcquireMark) of those that took or named what was held: all of them
+	// when they are no more than MaxLeaseAcquires. Who knows an acquire by its mark knows that this
+	// is about what it got, and not about what the owner has taken since.
+	Acquires []uint64
+}
+
+// MaxLeaseAcquires is how many acquires a LeaseEvent names.
+const MaxLeaseAcquires = 64
+
+// AcquireMark names an acquire of a session for all who share its owner.
+func AcquireMark(session [SessionBytes]byte, id uint64) uint64 {
+	var b [SessionBytes + 8]byte
+	copy(b[:], session[:])
+	binary.BigEndian.PutUint64(b[SessionBytes:], id)
+	return max(xxh3.Hash(b[:]), 1)
+}
+
+// AppendLeaseEvent appends a PushLease frame.
+func AppendLeaseEvent(dst []byte, e *LeaseEvent) []byte {
+	dst, from := beginFrame(dst)
+	dst = AppendArray(dst, 6)
+	dst = AppendUint(dst, 0)
+	dst = AppendUint(dst, uint64(PushLease))
+	dst = AppendUint(dst, uint64(e.Kind))
+	dst = AppendStr(dst, e.Owner)
+	dst = AppendStr(dst, e.Namespace)
+	dst = AppendArray(dst, len(e.Acquires))
+	for _, mark := range e.Acquires {
+		dst = AppendUint(dst, mark)
+	}
+	return endFrame(dst, from)
+}
+
+// Decode reads a PushLease after its head. Acquires beyond MaxLeaseAcquires are passed over.
+func (e *LeaseEvent) Decode(r *Reader, fields int) error {
+	*e = LeaseEvent{}
+	for i := range fields {
+		switch i {
+		case 0:
+			e.Kind = EventKind(r.enum())
+		case 1:
+			e.Owner = r.Str()
+		case 2:
+			e.Namespace = r.Str()
+		case 3:
+			for n := r.Array(); n > 0 && r.err == nil; n-- {
+				if mark := r.Uint(); len(e.Acquires) < MaxLeaseAcquires {
+					e.Acquires = append(e.Acquires, mark)
+				}
+			}
+		default:
+			r.Skip()
+		}
+	}
+	return r.err
 }

@@ -176,8 +176,12 @@ const (
 	// answered Redirect instead of forwarded (Session.Redirect).
 	FeatureRedirect uint64 = 1 << 0
 
+	// FeatureLeases: what happens to leases that are tied to the session is pushed without a
+	// subscription (LeaseEvent).
+	FeatureLeases uint64 = 1 << 1
+
 	// Features is all that this build has.
-	Features = FeatureRedirect
+	Features = FeatureRedirect | FeatureLeases
 )
 
 // SessionBytes is the length of a session id.

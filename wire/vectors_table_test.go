@@ -126,6 +126,8 @@ func canonicalRequests() (all []vector) {
 	return append(all,
 		requestVector("request_revoke: the highest id is settled below", MaxRequestID,
 			&Request{Op: OpRequestRevoke, Owner: "bob", Settled: MaxRequestID}),
+		requestVector("hello: wants to be told of its leases", 1, &Request{Op: OpHello,
+			Hello: &Hello{MinVersion: 1, MaxVersion: 1, Epoch: 1, Client: "vectors/1.0", Features: FeatureLeases}}),
 		requestVector("hello: wants redirects", 1, &Request{Op: OpHello,
 			Hello: &Hello{MinVersion: 1, MaxVersion: 1, Epoch: 1, Client: "vectors/1.0", Features: FeatureRedirect}}),
 		requestVector("acquire: a default between two told", 5, with(OpAcquire, func(r *Request) { r.Key = "k" })),
@@ -255,6 +257,11 @@ func canonicalPushes() []vector {
 		pushVector("push gap: no positions", push{kind: PushGap, progress: Progress{Subscription: 1}}),
 		pushVector("push topology", push{kind: PushTopology, topology: fullResults()[OpTopology].List.Topology}),
 		pushVector("push topology: empty", push{kind: PushTopology, topology: new(Topology)}),
+		pushVector("push lease: KILLED", push{kind: PushLease, lease: LeaseEvent{EventKilled, "alice", acme,
+			[]uint64{1, AcquireMark([SessionBytes]byte(sessionBytes), 5), math.MaxUint64}}}),
+		pushVector("push lease: EXPIRED, no acquires", push{kind: PushLease, lease: LeaseEvent{EventExpired, "alice", acme, nil}}),
+		pushVector("push lease: REVOKE", push{kind: PushLease, lease: LeaseEvent{EventRevoke, "alice", acme, []uint64{1}}}),
+		pushVector("push lease: some were missed", push{kind: PushLease}),
 		pushVector("push goodbye", push{kind: PushGoodbye, goodbye: &Error{Code: Unavailable, Message: "the server stops"}}),
 	}
 }
@@ -387,6 +394,11 @@ func looseReplies() (all []vector) {
 	push("push progress: without its tail", pushOf(PushProgress), "92 00 03")
 	push("push gap: unknown trailing fields", pushOf(PushGap), "96 00 04 00 90 01 02")
 	push("push topology: without its tail", pushOf(PushTopology), "92 00 05")
+	push("push lease: without its tail", pushOf(PushLease), "92 00 07")
+	push("push lease: unknown trailing fields", pushOfLease(LeaseEvent{EventKilled, "a", "h:/a", []uint64{7}}),
+		"98 00 07 01 a1 61", `"h:/a"`, "91 cd 0007", "81 a1 61 01", "c3")
+	push("push lease: a kind of a newer server", pushOfLease(LeaseEvent{Kind: 99}), "93 00 07 63")
+	push("push lease: nil for what it names", pushOfLease(LeaseEvent{Kind: EventKilled}), "96 00 07 01 c0 c0 c0")
 	push("push goodbye: without its tail", pushOf(PushGoodbye), "92 00 06")
 	push("push goodbye: unknown trailing fields", pushOf(PushGoodbye), "96 00 06 c0 c0", nested(16), "01")
 	return all
@@ -397,6 +409,8 @@ func pushOf(kind PushKind) push {
 }
 
 func pushOfEvent(e Event) push { return push{kind: PushEvent, event: e} }
+
+func pushOfLease(e LeaseEvent) push { return push{kind: PushLease, lease: e} }
 
 // badFrames are what is no request, or none the server knows.
 func badFrames() (all []vector) {
@@ -537,6 +551,11 @@ func badReplies() (all []vector) {
 	push("push event: subscription is negative", "close", "93 00 02 ff")
 	push("push event: position is an integer", "close", "9a 00 02 01 02 03 a0 a0 a0 00 07")
 	push("push progress: cursor is a string", "close", "94 00 03 01 a1 78")
+	push("push lease: kind is a string", "close", "93 00 07 a1 31")
+	push("push lease: owner is an integer", "close", "94 00 07 01 02")
+	push("push lease: acquires is an integer", "close", "96 00 07 01 a0 a0 07")
+	push("push lease: an acquire is negative", "close", "96 00 07 01 a0 a0 91 ff")
+	push("push lease: acquires cut short", "close", "96 00 07 01 a0 a0 92 01")
 	push("push goodbye: cut short", "close", "94 00 06 03")
 	return all
 }

@@ -1,0 +1,157 @@
+package groups
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// What happens to a lease is told to the sessions that it is tied to, wherever they are connected:
+// every node that applies the log looks among the sessions of its own connections (tellers), and
+// passes it on to the nodes that are fed the log. Nothing is kept of it, and it is told once more
+// after a restart, or to two connections of a session: it names what it is about, and so does no
+// harm when it is late or double. Who may have missed some is told so, and renews.
+//
+//	leases = 11 log [session kind owner namespace n mark…]…   with none: you may have missed some
+const frameLeases = frameFeedEnd + 1
+
+// tellsLeases is behind the place in a feed frame of who takes frames of leases.
+const tellsLeases = 1
+
+// maxLeaseFrame is about how long one is.
+const maxLeaseFrame = 256 << 10
+
+// tellers is the sessions that want to be told, by connection.
+type tellers struct {
+	mu  sync.Mutex // Apply waits for it, and event loops do
+	by  map[engine.Session][]*teller
+	all []*teller
+}
+
+// teller is one connection of a session.
+type teller struct {
+	tell func(*wire.LeaseEvent)
+	slot int // in tellers.all
+}
+
+// Tell implements wire.Handler.
+func (n *Node) Tell(id [wire.SessionBytes]byte, tell func(*wire.LeaseEvent)) (stop func()) {
+	return n.hub.tellers.add(id, tell)
+}
+
+func (t *tellers) add(id engine.Session, tell func(*wire.LeaseEvent)) (stop func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := &teller{tell, len(t.all)}
+	if t.by == nil {
+		t.by = make(map[engine.Session][]*teller)
+	}
+	t.by[id], t.all = append(t.by[id], one), append(t.all, one)
+	return func() { t.remove(id, one) }
+}
+
+func (t *tellers) remove(id engine.Session, one *teller) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := len(t.all) - 1
+	t.all[one.slot] = t.all[last]
+	t.all[one.slot].slot = one.slot
+	t.all[last] = nil
+	t.all = t.all[:last]
+	if t.by[id] = slices.DeleteFunc(t.by[id], func(o *teller) bool { return o == one }); len(t.by[id]) == 0 {
+		delete(t.by, id)
+	}
+}
+
+// tell tells those who are here.
+func (t *tellers) tell(told []engine.Told) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range told {
+		for _, one := range t.by[told[i].Session] {
+			one.tell(&told[i].LeaseEvent)
+		}
+	}
+}
+
+// missed tells everybody, some at a time, that he may have missed some. Who comes or goes in the
+// meantime may be passed over: he comes to it anew.
+func (t *tellers) missed() {
+	for from, more := 0, true; more; from += atOnce {
+		t.mu.Lock()
+		more = from+atOnce < len(t.all)
+		for _, one := range t.all[min(from, len(t.all)):min(from+atOnce, len(t.all))] {
+			one.tell(&wire.LeaseEvent{})
+		}
+		t.mu.Unlock()
+	}
+}
+
+// tellLeases tells what an entry of a log says of leases, before its events: who has those has heard of it.
+func (h *hub) tellLeases(log uint64, told []engine.Told) {
+	h.tellers.tell(told)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.stream(log)
+	if !slices.ContainsFunc(s.feeds, func(c peerConn) bool { return h.leases[c] }) {
+		return
+	}
+	for frame := []byte(nil); len(told) > 0; told = told[1:] {
+		if frame == nil {
+			frame = binary.AppendUvarint([]byte{frameLeases}, log)
+		}
+		if frame = appendTold(frame, &told[0]); len(frame) < maxLeaseFrame && len(told) > 1 {
+			continue
+		}
+		for _, c := range s.feeds {
+			if h.leases[c] {
+				c.Send(frame) // one that does not take it is lost, and is told so when it is fed anew
+			}
+		}
+		frame = nil
+	}
+}
+
+// feedLeases has a node told of leases that begins to be fed a log. What was told before is not known any more.
+func (h *hub) feedLeases(conn peerConn, log uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leases[conn] = true
+	conn.Send(binary.AppendUvarint([]byte{frameLeases}, log))
+}
+
+func appendTold(b []byte, t *engine.Told) []byte {
+	b = append(append(b, t.Session[:]...), byte(t.Kind))
+	b = appendString(appendString(b, t.Owner), t.Namespace)
+	b = binary.AppendUvarint(b, uint64(len(t.Acquires)))
+	for _, mark := range t.Acquires {
+		b = binary.BigEndian.AppendUint64(b, mark)
+	}
+	return b
+}
+
+func (r *entryReader) told() (t engine.Told) {
+	copy(t.Session[:], r.bytes(wire.SessionBytes))
+	t.Kind, t.Owner, t.Namespace = wire.EventKind(r.byte()), r.text(), r.text()
+	for n := r.uvarint(); n > 0 && r.err == nil; n-- {
+		if b := r.bytes(8); r.err == nil {
+			t.Acquires = append(t.Acquires, binary.BigEndian.Uint64(b))
+		}
+	}
+	return t
+}
+
+// leaseFrame takes what another node tells of leases.
+func (h *hub) leaseFrame(r *entryReader) {
+	if len(r.buf) == 0 {
+		h.tellers.missed()
+	}
+	for len(r.buf) > 0 && r.err == nil {
+		if t := r.told(); r.err == nil {
+			h.tellers.tell([]engine.Told{t})
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package groups
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// listening is a session that is told what happens to its leases at a node.
+type listening struct {
+	*caller
+	mu   sync.Mutex
+	told []string
+	stop func()
+}
+
+func (r *rig) listening() *listening {
+	l := &listening{caller: r.session()}
+	l.hears(r.node)
+	return l
+}
+
+// hears has the session be told at a node.
+func (l *listening) hears(n *Node) {
+	l.stop = n.Tell(l.session.ID, func(e *wire.LeaseEvent) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if e.Kind == 0 {
+			l.told = append(l.told, "missed")
+			return
+		}
+		l.told = append(l.told, fmt.Sprintf("%v %s %s %d", e.Kind, e.Owner, e.Namespace, e.Acquires))
+	})
+}
+
+func (l *listening) heard() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.told)
+}
+
+// takes has it take a path with a lease that is tied to it, and answers what it is to be told of that.
+func (l *listening) takes(kind wire.EventKind, owner, path, ns string) (says string) {
+	l.r.t.Helper()
+	req := write(owner, path, time.Hour)
+	req.Flags |= wire.FlagBind
+	l.must(req)
+	return fmt.Sprintf("%v %s %s %d", kind, owner, ns, []uint64{wire.AcquireMark(l.session.ID, l.r.next.Load())})
+}
+
+func kill(owner string) *wire.Request { return &wire.Request{Op: wire.OpForceRelease, Owner: owner} }
+
+// TestTellsOfLeases: a session is told what happens to its leases, with the acquire that took each, and no other
+// session's; and nothing when it wants to hear no more.
+func TestTellsOfLeases(t *testing.T) {
+	r := newRig(t, nil)
+	a, b := r.listening(), r.listening()
+	var want []string
+	for i := range 5 {
+		owner := fmt.Sprint("o", i)
+		says := a.takes(wire.EventKilled, owner, "h:/a/"+owner, "h:/a")
+		want = append(want, says)
+		b.must(kill(owner))
+		r.told()
+	}
+	want = append(want, a.takes(wire.EventRevoke, "p", "h:/a/p", "h:/a"))
+	b.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "p"})
+	r.told()
+	a.must(release("p", "h:/a/p"))
+	loose := write("q", "h:/a/q", time.Hour) // which is tied to nothing
+	a.must(loose)
+	b.must(kill("q"))
+	r.told()
+	if got := a.heard(); !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	if got := b.heard(); len(got) != 0 {
+		t.Errorf("another session was told %q", got)
+	}
+	a.takes(wire.EventKilled, "o", "h:/a/x", "h:/a")
+	a.stop()
+	b.must(kill("o"))
+	r.told()
+	if got := a.heard(); len(got) != len(want) {
+		t.Errorf("told %q after its end", got[len(want):])
+	}
+	if h := r.node.hub; len(h.tellers.by) != 1 || len(h.tellers.all) != 1 {
+		t.Errorf("%d sessions and %d connections are kept, want one", len(h.tellers.by), len(h.tellers.all))
+	}
+}
+
+// TestTellsEverywhere: a session is told at whichever of three nodes it is connected to, of logs that this one does not lead;
+// and where it goes on, of what it took before.
+func TestTellsEverywhere(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3, nil)
+	f.settle(3)
+	killer := f.rigOn(0).session()
+	for i := range f.nodes {
+		r := f.rigOn(i)
+		l := r.listening()
+		want := make(map[string]bool)
+		for k := range 8 { // of which each node leads some
+			owner := fmt.Sprintf("o%d-%d", i, k)
+			want[l.takes(wire.EventKilled, owner, fmt.Sprintf("h:/%d/x", k), fmt.Sprintf("h:/%d", k))] = true
+			killer.must(kill(owner))
+		}
+		moved := l.takes(wire.EventKilled, fmt.Sprint("moved", i), "h:/moved/x", "h:/moved")
+		l.stop()
+		l.hears(f.nodes[(i+1)%3])
+		killer.must(kill(fmt.Sprint("moved", i)))
+		want[moved] = true
+		f.until("it is told all", func() bool {
+			for _, says := range l.heard() {
+				delete(want, says)
+			}
+			return len(want) == 0
+		})
+		l.stop()
+	}
+}
+
+// TestTellsWhereFed: a node without a replica is told by the node that feeds it; and when that could not be, who is
+// connected there hears that he may have missed something.
+func TestTellsWhereFed(t *testing.T) {
+	t.Parallel()
+	const path = "h:/fed/x"
+	w := new(network)
+	f := apart(t, func(_ int, c *Config) {
+		c.Faults = w
+		c.ElectionMin, c.Heartbeat = 30*time.Second, time.Second
+	})
+	n := f.nodes[0]
+	shard := n.logOf(n.groupOf(n.routes.Load().Resolve(path))).shard
+	f.listen(1, 0, shard)
+	r := f.rigOn(1)
+	l, killer := r.listening(), f.rigOn(0).session()
+	says := l.takes(wire.EventKilled, "o", path, "h:/fed")
+	killer.must(kill("o"))
+	f.until("it is told", func() bool { return slices.Contains(l.heard(), says) })
+
+	missed := func() (n int) {
+		for _, says := range l.heard() {
+			if says == "missed" {
+				n++
+			}
+		}
+		return n
+	}
+	gap := func(what string, do func()) {
+		t.Helper()
+		before := missed()
+		do()
+		f.until(what, func() bool { return missed() > before })
+	}
+	says = l.takes(wire.EventKilled, "o", path, "h:/fed")
+	gap("it hears that it may have missed something, as the way was cut", func() {
+		w.set("n-1", true)
+		killer.must(kill("o"))
+		w.set("n-1", false)
+	})
+	gap("its source has jumped", func() { n.hub.missed(shard, n.hub.where(shard).Index+1) })
+	says = l.takes(wire.EventKilled, "o", path, "h:/fed")
+	killer.must(kill("o"))
+	f.until("it is told of what comes", func() bool { return slices.Contains(l.heard(), says) })
+}
+
+// TestToldFrames: what one node tells another is read as it was written, in frames that are not too long; and a frame that is
+// cut short is an error.
+func TestToldFrames(t *testing.T) {
+	h, far := newHub(10), &fedPeer{}
+	h.feedLeases(far, 2)
+	h.stream(2).feeds = append(h.stream(2).feeds, far, &fedPeer{t: t})
+	var told []engine.Told
+	for i := range 3000 {
+		told = append(told, engine.Told{Session: engine.Session{byte(i)}, LeaseEvent: wire.LeaseEvent{
+			Kind: wire.EventExpired, Owner: fmt.Sprint("o", i), Namespace: "h:/a", Acquires: []uint64{uint64(i), 1 << 63},
+		}})
+	}
+	many := make([]uint64, wire.MaxLeaseAcquires)
+	for i := range told {
+		told[i].Acquires = append(told[i].Acquires, many[:i%len(many)]...)
+	}
+	h.tellLeases(2, told)
+	to := newHub(10)
+	var got, missed int
+	for i := range 256 {
+		to.tellers.add(engine.Session{byte(i)}, func(e *wire.LeaseEvent) {
+			if e.Kind == 0 {
+				missed++
+				return
+			}
+			n := 0
+			if _, err := fmt.Sscanf(e.Owner, "o%d", &n); err != nil || n%256 != i || !slices.Equal(e.Acquires, told[n].Acquires) ||
+				e.Namespace != "h:/a" || e.Kind != wire.EventExpired {
+				t.Errorf("session %d was told %+v", i, e)
+			}
+			got++
+		})
+	}
+	for _, frame := range far.frames {
+		if len(frame) > 2*maxLeaseFrame {
+			t.Errorf("a frame has %d bytes", len(frame))
+		}
+		r := entryReader{buf: frame[1:]}
+		if frame[0] != frameLeases || r.uvarint() != 2 {
+			t.Fatalf("frame %x", frame[:3])
+		}
+		to.leaseFrame(&r)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+	}
+	if got != len(told) || missed != 256 || len(far.frames) < 3 {
+		t.Errorf("%d of %d were told in %d frames, and %d that they may have missed some", got, len(told), len(far.frames), missed)
+	}
+	short := entryReader{buf: far.frames[1][2 : len(far.frames[1])-3]}
+	if to.leaseFrame(&short); short.err == nil {
+		t.Error("a frame that is cut short is taken")
+	}
+}
+
+// fedPeer is a node that is fed, as its source sees it. One with a test takes no frames of leases.
+type fedPeer struct {
+	t      *testing.T
+	frames [][]byte
+}
+
+func (p *fedPeer) Send(frame []byte) bool {
+	if p.t != nil {
+		p.t.Errorf("a node that did not ask for it is sent %x", frame[:1])
+	}
+	p.frames = append(p.frames, slices.Clone(frame))
+	return true
+}
+
+func (p *fedPeer) Unsent() int { return 0 }
+
+func (p *fedPeer) Close(error) {}
