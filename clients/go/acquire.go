@@ -236,7 +236,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 // took takes note of what asked for the lock, and was granted.
 func (l *Lock) took(res *wire.Result, ans *answer) {
 	l.token, l.namespace = res.Token, res.Namespace
-	l.by, l.in, l.as = ans.id, &ans.tie.lane.session, ans.tie.as
+	l.by, l.in, l.as, l.resent = ans.id, &ans.tie.lane.session, ans.tie.as, ans.resent
 	l.since = nil // what was told is of an earlier request
 }
 

@@ -154,6 +154,7 @@ func (cn *conn) hello() error {
 	frame := wire.AppendRequest(nil, request, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
 		MinVersion: wire.MinProtocol, MaxVersion: wire.MaxProtocol, Session: id[:], Epoch: epoch,
 		Client: cn.c.opt.name, Window: uint64(cn.c.opt.window), Meta: cn.c.meta, Grace: uint64(cn.c.opt.grace.Milliseconds()),
+		Features: wire.FeatureLeases,
 	}})
 	if _, err := cn.nc.Write(frame); err != nil {
 		return err
@@ -208,7 +209,7 @@ func (cn *conn) welcome(request uint64, payload []byte) (done bool, err error) {
 		return false, &ProtocolError{Step: "hello", Err: err}
 	}
 	w := res.List.Welcome
-	cn.limits = w.Limits
+	cn.limits, cn.tie.tells = w.Limits, w.Features&wire.FeatureLeases != 0
 	cn.server = ServerInfo{
 		Address: cn.addr.String(), NodeID: strings.Clone(w.NodeID),
 		ClusterID: strings.Clone(w.ClusterID), Version: strings.Clone(w.ServerVersion),

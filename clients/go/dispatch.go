@@ -173,6 +173,12 @@ func (cn *conn) pushed(f *landed) error {
 		}
 	case wire.PushEvent, wire.PushProgress, wire.PushGap:
 		return cn.c.subs.pushed(f)
+	case wire.PushLease:
+		var e wire.LeaseEvent
+		if err := e.Decode(&f.rest, f.fields); err != nil {
+			return &ProtocolError{Step: "lease push", Err: err}
+		}
+		cn.c.keeper.told(cn.tie, &e)
 	case wire.PushTopology:
 		t, err := wire.DecodeTopology(&f.rest, f.fields)
 		if err != nil {

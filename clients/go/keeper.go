@@ -31,6 +31,8 @@ type keeper struct {
 		lanes    []*lane             // that had a connection
 		watching int                 // leases that hear of events
 		watches  int                 // how many may
+		early    [unclaimed]uint64   // acquires that were lost before their locks were kept (told.go)
+		earlier  int                 // how many there were
 		closed   bool
 	}
 }
@@ -46,7 +48,8 @@ const (
 	maxMargin   = time.Second
 	driftShare  = 1000
 	// watchAfter is how long a lock is held before the client subscribes to its
-	// owner's events, to hear at once when it is killed or asked to let go.
+	// owner's events, to hear at once when it is killed or asked to let go: if the server
+	// does not tell that by itself, or another client may share the lease.
 	watchAfter = time.Second
 	// maxWatched is how many leases are watched so at once, or half of the
 	// subscriptions a server takes if that is less. The others hear of it when they
@@ -220,6 +223,10 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 		l.graced(min(l.grace, lk.curbs.grace))
 	}
 	l.join(lk, by, now)
+	if k.lostEarly(lk) {
+		l.suspect()
+		l.renewAt = now
+	}
 	k.fix(l)
 	return nil
 }

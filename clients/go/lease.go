@@ -318,7 +318,7 @@ func (l *lease) attend(now time.Duration, todo *chores) {
 		}
 	case l.watchAt != 0 && l.watchAt <= now:
 		l.watchAt = 0
-		if k.mu.watching < k.mu.watches {
+		if (l.shared || l.unheard()) && k.mu.watching < k.mu.watches {
 			k.mu.watching++
 			l.sub = k.c.subs.make(l.name.owner, watchedKinds)
 			todo.watch = append(todo.watch, l)

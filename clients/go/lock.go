@@ -21,6 +21,7 @@ type Lock struct {
 	by        uint64    // the request that took it,
 	in        *session  // of this session,
 	as        sessionID // which was called so
+	resent    bool      // and on several connections: it may have been granted anew on a later one
 	ttl       time.Duration
 	parent    context.Context // that it was taken with
 	bound     bool            // Context ends with parent

@@ -46,7 +46,7 @@ func TestGapIsLookedInto(t *testing.T) {
 func TestKilledOwnerOfTwoClients(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
-	first, second, other := dial(t, server(t)), dial(t, server(t)), dial(t, server(t))
+	first, second, other := untold(t), dial(t, server(t)), dial(t, server(t))
 	p, owner := path(t, "/a/p"), Owner(t.Name())
 	l, err := first.Lock(ctx, p, owner, TTL(time.Hour))
 	mustLock(t, l, err)

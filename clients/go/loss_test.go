@@ -92,8 +92,8 @@ func TestKilledLockIsLost(t *testing.T) {
 	}
 }
 
-// subscribed waits until the client hears of what happens to a lock of a long TTL, and
-// has asked once more whether it is held: what happens from now on it hears first by
+// subscribed waits until the client hears of what happens to a lock of a long TTL, and, if that takes a
+// subscription, has asked once more whether it is held: what happens from now on it hears first by
 // its event.
 func subscribed(t testing.TB, c *Client, l *Lock) {
 	t.Helper()
@@ -101,6 +101,9 @@ func subscribed(t testing.TB, c *Client, l *Lock) {
 		c.keeper.mu.Lock()
 		defer c.keeper.mu.Unlock()
 		le := l.lease
+		if le != nil && !le.shared && !le.unheard() {
+			return true
+		}
 		return le != nil && le.sub != nil && !le.asking && le.sure > le.granted+le.ttl-margin(le.ttl)
 	})
 }
@@ -109,8 +112,18 @@ func subscribed(t testing.TB, c *Client, l *Lock) {
 // likely to come first as a renewal.
 func deaf(t testing.TB) *Client {
 	t.Helper()
-	c := dial(t, server(t))
+	c := untold(t)
 	c.keeper.watch(0)
+	return c
+}
+
+// untold answers a client that takes no word of its leases which it has not subscribed to.
+func untold(t testing.TB) *Client {
+	t.Helper()
+	c := dial(t, server(t))
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	c.home.tie.tells = false
 	return c
 }
 

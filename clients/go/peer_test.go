@@ -22,6 +22,7 @@ type peer struct {
 	node  string // what it calls itself; "" is "fake"
 	mark  string // and its cluster
 	hello *wire.Hello
+	tells uint64 // features that it has
 	id    uint64 // of the hello
 	buf   []byte
 
@@ -51,6 +52,7 @@ var testLimits = wire.Limits{
 func (p *peer) welcome(l wire.Limits) {
 	p.reply(p.id, wire.OpHello, &wire.Result{List: &wire.List{Welcome: &wire.Welcome{
 		Version: 1, NodeID: cmp.Or(p.node, "fake"), ClusterID: p.mark, Session: p.hello.Session, Epoch: p.hello.Epoch, Limits: l,
+		Features: p.hello.Features & p.tells,
 	}}})
 }
 

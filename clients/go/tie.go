@@ -25,6 +25,7 @@ type tie struct {
 	number uint64 // counts the client's connections, from 1
 	lane   *lane
 	as     sessionID    // what its session is called on it
+	tells  bool         // its server tells what happens to leases (told.go); set before anything is sent behind hello
 	proved atomic.Int64 // when the last request that was answered on it was sent (Client.now)
 
 	// Under the keeper's lock.
@@ -70,6 +71,9 @@ func (k *keeper) attached(t *tie) {
 		le.follow(t)
 		if slices.ContainsFunc(le.ties, func(t *tie) bool { return !t.live }) {
 			le.renewAt = now
+		}
+		if !t.tells && le.sub == nil && le.watchAt == 0 {
+			le.watchAt = now
 		}
 	}
 	k.reorder()

@@ -1,0 +1,113 @@
+package pathlockd
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// The server tells each connection what happens to the leases that its session has tied (PROTOCOL.md,
+// lease): they need no subscription. That may come late, when the owner holds the path again, by another
+// lock. So it names the acquires that it is about, and ends the locks that they took, and no other.
+// Everything else of it is a reason to ask.
+//
+// Of a lease that another client may share, what the server tells is not all there is to know: the other one
+// may give back what is this one's, and take it again. Such leases are watched, or looked at, as before.
+
+// unclaimed is how many acquires are remembered that were lost before their locks came to be kept.
+const unclaimed = 64
+
+// askedWithin is the time over which leases are asked for of which the client may have missed something.
+const askedWithin = 2 * time.Second
+
+// told takes what the server says about a lease.
+func (k *keeper) told(t *tie, e *wire.LeaseEvent) {
+	var todo chores
+	k.mu.Lock()
+	switch {
+	case !t.tells: // it was not asked to
+	case e.Kind == 0:
+		k.maybeMissed(t)
+	default:
+		marks := e.Acquires
+		if l := k.mu.leases[leaseName{e.Owner, e.Namespace}]; l != nil {
+			marks = l.learns(e, &todo)
+		}
+		if e.Kind != wire.EventRevoke {
+			for _, mark := range marks {
+				k.mu.early[k.mu.earlier%unclaimed] = mark
+				k.mu.earlier++
+			}
+		}
+	}
+	k.mu.Unlock()
+	todo.do(k.c)
+}
+
+// maybeMissed asks for the leases that hang on a connection, or its session's earlier ones: but not for all at once.
+func (k *keeper) maybeMissed(t *tie) {
+	now := k.c.now()
+	for _, l := range k.mu.due {
+		if !slices.ContainsFunc(l.ties, func(o *tie) bool { return o.lane == t.lane }) {
+			continue
+		}
+		if l.asking {
+			l.turns++ // which may have been carried out before
+		}
+		l.renewAt = min(l.renewAt, now+rand.N(min(l.least/renewAt, askedWithin)+1))
+	}
+	k.reorder()
+	k.rouse(0)
+}
+
+// learns takes what happened to the lease of its name, or to an earlier one. It answers which of the acquires are not of its locks.
+func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
+	others = slices.Clone(e.Acquires)
+	var named []*Lock
+	for _, lk := range l.locks {
+		mark := wire.AcquireMark(lk.as, lk.by)
+		if i := slices.Index(others, mark); i >= 0 && !lk.resent {
+			others = slices.Delete(others, i, i+1)
+			named = append(named, lk)
+		}
+	}
+	all := len(named) == len(l.locks)
+	switch lost := (LostError{}); e.Kind {
+	case wire.EventRevoke:
+		todo.asked = append(todo.asked, named...)
+	case wire.EventKilled, wire.EventExpired:
+		if lost.Cause = ErrKilled; e.Kind == wire.EventExpired {
+			lost.Cause, lost.Reason = ErrExpired, wire.ReasonMissingAlive
+		}
+		for _, lk := range named {
+			lost := lost
+			lost.Path = lk.paths[0].Path
+			lk.ends(&lost, todo)
+		}
+		if l.part(named...); all {
+			l.forget(todo)
+			return others
+		}
+		l.suspect()
+	default:
+		all = false
+	}
+	if !all {
+		l.turns++
+		l.renewAt = l.k.c.now()
+	}
+	l.k.fix(l)
+	return others
+}
+
+// lostEarly says that the server told of the end of what a lock got before the lock came to be kept.
+func (k *keeper) lostEarly(lk *Lock) bool {
+	return k.mu.earlier > 0 && slices.Contains(k.mu.early[:], wire.AcquireMark(lk.as, lk.by))
+}
+
+// unheard says that the lease may hang on a connection that does not tell.
+func (l *lease) unheard() bool {
+	return slices.ContainsFunc(l.ties, func(t *tie) bool { return !t.tells })
+}
