@@ -3,6 +3,7 @@ package groups
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -91,15 +92,15 @@ type forwarding struct {
 	reads remoteReads
 	left  orphanage
 
-	dial func(host string) peerConn // for tests: instead of the cluster's connections
+	dial atomic.Pointer[func(host string) peerConn] // for tests: instead of the cluster's connections
 }
 
 // peer answers the connection to a node, nil while there is none.
 func (n *Node) peer(host string) peerConn {
-	switch {
+	switch dial := n.forwards.dial.Load(); {
 	case host == "" || host == n.id.HostID:
-	case n.forwards.dial != nil:
-		return n.forwards.dial(host)
+	case dial != nil:
+		return (*dial)(host)
 	case n.cluster != nil:
 		if c := n.cluster.conn(host); c != nil {
 			return c

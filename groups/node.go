@@ -130,7 +130,8 @@ func newNode(cfg Config, id *identity) *Node {
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	if s := cfg.seams; s != nil {
-		n.tasks, n.process, n.forwards.dial = s.tasks, s.process, s.peer
+		n.tasks, n.process = s.tasks, s.process
+		n.forwards.dial.Store(&s.peer)
 	}
 	n.loops = newTogether(n.tasks)
 	n.moves.wake = make(chan struct{}, 1)

@@ -48,7 +48,8 @@ type pipeEnd struct {
 func newPipes(f *fleet, seed uint64, breaks int) *pipes {
 	p := &pipes{f: f, open: make(map[pipeKey]*pipeEnd), rng: rand.New(rand.NewPCG(seed, 1)), breaks: breaks, over: make(chan struct{})}
 	for _, n := range f.nodes {
-		n.forwards.dial = func(host string) peerConn { return p.dial(n, host) }
+		dial := func(host string) peerConn { return p.dial(n, host) }
+		n.forwards.dial.Store(&dial)
 	}
 	f.t.Cleanup(func() { close(p.over); p.wait.Wait() })
 	return p
