@@ -90,6 +90,17 @@ type latest struct {
 	order [2]uint64
 }
 
+// overUpTo drops what came from a peer's processes that are over, though the end of their connection is not known here
+// yet: of what waits, and is under way, nobody else tells.
+func (f *forwarding) overUpTo(host string, starts uint64) {
+	f.mu.Lock()
+	was := f.of[host]
+	f.mu.Unlock()
+	if was.in != nil && was.order[0] > 0 && was.order[0] <= starts {
+		was.in.shut()
+	}
+}
+
 // shut drops what came on the connection and is not proposed yet.
 func (in *inbound) shut() {
 	if in.closed.Swap(true) {

@@ -135,6 +135,7 @@ func (n *Node) processOver(host string, upTo uint64) {
 	if !n.processes.note(host, upTo) {
 		return
 	}
+	n.forwards.overUpTo(host, upTo)
 	for _, l := range n.ordered() {
 		m := l.local.Load()
 		if m == nil {

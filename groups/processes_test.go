@@ -213,6 +213,31 @@ func TestPeersLaterProcess(t *testing.T) {
 	}
 }
 
+// TestUnderWayAsItsProcessEnds: a wait that a peer has sent, and that its log has not yet, ends as the peer's process is
+// known to be over, though nothing is known of the end of its connection.
+func TestUnderWayAsItsProcessEnds(t *testing.T) {
+	r := newRig(t, nil)
+	n := r.node
+	in := n.inboundOf(new(wireEnd), "peer")
+	if !in.latest([2]uint64{5, 1}) {
+		t.Fatal("it is no later one")
+	}
+	g := n.groupOf("h:/a")
+	s := &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}
+	p := &part{from: in, log: n.logOf(g), group: g, op: wire.OpAcquire, waits: true, session: s, id: 1}
+	if _, ok := n.waits.add(p); !ok {
+		t.Fatal("it does not wait")
+	}
+	n.processOver("peer", 4)
+	if in.closed.Load() || n.waits.get(p.caller()) != p {
+		t.Error("it ends with an earlier process")
+	}
+	n.processOver("peer", 5)
+	if !in.closed.Load() || n.waits.get(p.caller()) != nil {
+		t.Error("it goes on after its process")
+	}
+}
+
 // TestMadeUpSession: a client that names its session as one of an earlier process of the node ends nobody's waits
 // but its own, and is served.
 func TestMadeUpSession(t *testing.T) {
