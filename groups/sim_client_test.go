@@ -174,6 +174,9 @@ func (c *simClient) ask(req *wire.Request, bound bool) *simCall {
 	call := &simCall{c: c, id: c.last, req: req, bound: bound, first: w.now}
 	c.open[call.id] = call
 	w.count.ops++
+	if req.Op == wire.OpRelease {
+		w.lets(req.Owner)
+	}
 	call.highest = w.check.tokensNow(w.nodes[len(w.nodes)-1].node.routes.Load(), req)
 	call.done = req.Op == wire.OpRelease && c.keys[req.Key]
 	for h := range c.touched(call) {

@@ -20,23 +20,26 @@ import (
 
 // simNode is a machine that a node lives on.
 type simNode struct {
-	w       *world
-	index   int
-	host    string // raft host id
-	cfg     Config
-	fs      *vfs.MemFS
-	node    *Node // nil while it is down
-	began   time.Duration
-	life    int  // grows with each crash
-	halting bool // its node is being stopped
-	pause   time.Duration
-	slept   time.Duration // since when it stands still, or stood still last
-	asleep  []func()      // what came while it stood still
-	witness bool
-	pipes   map[string]*simEnd // by host: the connection that this node dialed
-	rate    float64            // of its clock
-	step    time.Duration      // of its time of day
-	limits  func(*limits)      // what it states beside its build's
+	w        *world
+	index    int
+	host     string // raft host id
+	cfg      Config
+	fs       *vfs.MemFS
+	node     *Node // nil while it is down
+	began    time.Duration
+	life     int // grows with each crash
+	face     *simFace
+	sighted  map[string]uint64 // what gossip told of the others' counts of starts, by host
+	halting  bool              // its node is being stopped
+	pause    time.Duration
+	slept    time.Duration // since when it stands still, or stood still last
+	asleep   []func()      // what came while it stood still
+	witness  bool
+	pipes    map[string]*simEnd // by host: the connection that this node dialed
+	accepted []*simEnd          // that others did
+	rate     float64            // of its clock
+	step     time.Duration      // of its time of day
+	limits   func(*limits)      // what it states beside its build's
 }
 
 // still says that the machine stands still, as if stopped by a signal.
@@ -163,7 +166,8 @@ func (n *simNode) start() {
 			}
 		}
 	}
-	n.node, n.began = node, w.now
+	n.node, n.began, n.accepted, n.face, w.trouble = node, w.now, nil, n.newFace(), w.now
+	n.rose()
 	node.Tap(func(e engine.Event, at wire.Position) { w.check.tapped(w, n, e, at) }, func() {})
 	w.note("node %d starts, queue limit %d", n.index, cfg.MaxQueued)
 }
@@ -195,6 +199,7 @@ func (n *simNode) halt(within time.Duration, then func()) {
 	}
 	w.note("node %d is stopped within %v", n.index, within)
 	n.halting = true
+	n.face.leaves()
 	ends := func() bool { return n.life == life && n.node != nil }
 	for _, shard := range w.shards {
 		w.after(w.between(0, 100*time.Millisecond), func() {
@@ -234,6 +239,8 @@ func (n *simNode) halt(within time.Duration, then func()) {
 // fall takes the machine's node away, whatever it was doing.
 func (n *simNode) fall() {
 	w := n.w
+	n.face.die()
+	w.trouble = w.now
 	w.kill(n)
 	n.life++
 	n.halting = false
@@ -243,6 +250,7 @@ func (n *simNode) fall() {
 	for _, c := range w.clients {
 		c.nodeGone(n)
 	}
+	n.fell()
 }
 
 // unraft ends the machine's replicas as raft sees them.
@@ -346,6 +354,7 @@ func (w *world) heal() {
 		w.note("network heals")
 	}
 	clear(w.cut)
+	w.trouble = w.now
 }
 
 func (w *world) hostOf(host string) *simNode {
@@ -382,6 +391,7 @@ func (n *simNode) dial(host string) peerConn {
 	b := &simEnd{w: w, node: to, life: to.life}
 	a.other, b.other = b, a
 	n.pipes[host] = a
+	to.accepted = append(to.accepted, b)
 	return a
 }
 

@@ -24,19 +24,20 @@ const (
 
 // simLog is one replicated log: what is committed, and who has it.
 type simLog struct {
-	w       *world
-	shard   uint64
-	term    uint64
-	leader  *simNode
-	entries [][]byte // committed; that of index i at i-1
-	reps    []*simRep
-	lostAt  time.Duration // since when nobody can commit, -1: somebody can
-	electAt time.Duration
-	last    time.Duration // when the last entry is committed, for order
-	limbo   []simLimbo    // proposed to who could not commit
-	written time.Duration // when the last entry was committed
-	lastID  uint64        // of a replica
-	moving  bool          // a replica is being moved
+	w        *world
+	shard    uint64
+	term     uint64
+	leader   *simNode
+	entries  [][]byte      // committed; that of index i at i-1
+	proposed []simProposed // of each
+	reps     []*simRep
+	lostAt   time.Duration // since when nobody can commit, -1: somebody can
+	electAt  time.Duration
+	last     time.Duration // when the last entry is committed, for order
+	limbo    []simLimbo    // proposed to who could not commit
+	written  time.Duration // when the last entry was committed
+	lastID   uint64        // of a replica
+	moving   bool          // a replica is being moved
 }
 
 // simRep is a node's replica of a log.
@@ -59,6 +60,7 @@ type simRep struct {
 // simLimbo is an entry that is not committed, and may be yet.
 type simLimbo struct {
 	entry []byte
+	of    simProposed
 	by    *simNode
 	life  int
 	p     *simPending
@@ -189,6 +191,7 @@ func (r *simRaftLog) propose(entry []byte, within time.Duration) (pending, error
 	}
 	p := new(simPending)
 	entry = bytes.Clone(entry)
+	of := simProposed{w.now, r.node.knows()}
 	w.detail("node %d proposes %d bytes %x to log %d", r.node.index, len(entry), xxh3.Hash(entry), l.shard)
 	w.after(within, func() { p.tell(false) })
 	lost := func() {
@@ -203,7 +206,7 @@ func (r *simRaftLog) propose(entry []byte, within time.Duration) (pending, error
 		return p, nil
 	case !leads && (l.leader == nil || !l.valid() || !w.reach(r.node, l.leader)), leads && !l.valid():
 		if len(l.limbo) < 64 {
-			l.limbo = append(l.limbo, simLimbo{entry, r.node, r.life, p})
+			l.limbo = append(l.limbo, simLimbo{entry, of, r.node, r.life, p})
 		}
 		if !leads {
 			lost()
@@ -224,16 +227,16 @@ func (r *simRaftLog) propose(entry []byte, within time.Duration) (pending, error
 	term := l.term
 	commit := func() {
 		if l.term != term || l.leader == nil || !l.valid() {
-			l.limbo = append(l.limbo, simLimbo{entry, r.node, r.life, p})
+			l.limbo = append(l.limbo, simLimbo{entry, of, r.node, r.life, p})
 			return
 		}
-		l.carry(simLimbo{entry, r.node, r.life, p})
+		l.carry(simLimbo{entry, of, r.node, r.life, p})
 	}
 	w.at(at, commit)
 	if w.chance(0.005) {
 		w.after(w.between(0, 4*time.Second), func() {
 			if l.leader != nil && l.valid() {
-				l.commit(entry)
+				l.commit(entry, of)
 			}
 		})
 	}
@@ -243,7 +246,7 @@ func (r *simRaftLog) propose(entry []byte, within time.Duration) (pending, error
 // carry commits an entry and has who proposed it told.
 func (l *simLog) carry(e simLimbo) {
 	w := l.w
-	l.commit(e.entry)
+	l.commit(e.entry, e.of)
 	index := uint64(len(l.entries))
 	if e.by.life != e.life {
 		return
@@ -308,8 +311,8 @@ func (l *simLog) valid() bool {
 }
 
 // commit appends an entry for good.
-func (l *simLog) commit(entry []byte) {
-	l.entries = append(l.entries, entry)
+func (l *simLog) commit(entry []byte, of simProposed) {
+	l.entries, l.proposed = append(l.entries, entry), append(l.proposed, of)
 	l.written = l.w.now
 	l.w.count.entries++
 	for _, r := range l.reps {
@@ -368,6 +371,9 @@ func (l *simLog) apply(r *simRep) {
 		}
 		r.applied++
 		w.check.applied(w, r)
+		if r.node.witness {
+			w.check.followed(w, r)
+		}
 	}
 	l.reached(r)
 }
@@ -489,13 +495,14 @@ func (l *simLog) elect(want *simNode) {
 	// What the last leader had under way may have got to the new one.
 	for _, e := range l.limbo {
 		if w.chance(0.4) {
-			l.commit(e.entry)
+			l.commit(e.entry, e.of)
 		}
 	}
 	l.limbo = nil
 	l.term += uint64(1 + w.rng.IntN(2))
 	l.leader, l.lostAt = r.node, -1
 	w.count.elections++
+	w.trouble = w.now
 	w.note("log %d: node %d leads in term %d", l.shard, r.node.index, l.term)
 	l.tell(r)
 }

@@ -44,12 +44,14 @@ const (
 	stepMore
 	stepHalt
 	stepMove
+	stepCall
 	stepKinds
 )
 
 var simWeights = [stepKinds]int{
 	stepAsk: 600, stepPipeline: 40, stepReconnect: 25, stepDrop: 15, stepDie: 3, stepCrash: 8, stepPause: 6, stepSplit: 5, stepHeal: 5,
 	stepElect: 10, stepLossy: 4, stepSlow: 5, stepPolicy: 12, stepPipes: 5, stepCompact: 6, stepWall: 1, stepCrowd: 1, stepMore: 300, stepHalt: 5, stepMove: 6,
+	stepCall: 80,
 }
 
 // simPlan is all of a run: what happens in it follows from it.
@@ -72,7 +74,7 @@ func planOf(seed uint64) simPlan {
 	// soon after each other is not met by a mix that is the same in all.
 	weights, all := simWeights, 0
 	for kind := range weights {
-		if kind > stepPipeline && kind < stepCrowd || kind >= stepHalt {
+		if kind > stepPipeline && kind < stepCrowd || kind >= stepHalt && kind < stepCall {
 			weights[kind] *= []int{0, 1, 1, 1, 4}[rng.IntN(5)]
 		}
 		all += weights[kind]
@@ -85,14 +87,14 @@ func planOf(seed uint64) simPlan {
 			at -= weights[s.kind]
 			s.kind++
 		}
-		if calm && s.kind > stepReconnect && s.kind != stepPolicy && s.kind != stepMore && rng.IntN(4) != 0 {
+		if calm && s.kind > stepReconnect && s.kind != stepPolicy && s.kind != stepMore && s.kind != stepCall && rng.IntN(4) != 0 {
 			s.kind = stepAsk
 		}
 		for i := range s.n {
 			s.n[i] = rng.IntN(1 << 20)
 		}
 		p.steps = append(p.steps, s)
-		if (s.kind > stepPipeline && s.kind < stepWall || s.kind >= stepHalt) && rng.IntN(2) == 0 {
+		if (s.kind > stepPipeline && s.kind < stepWall || s.kind >= stepHalt && s.kind < stepCall) && rng.IntN(2) == 0 {
 			p.steps = append(p.steps, flurry(rng, s)...)
 		}
 	}
@@ -269,6 +271,7 @@ func (w *world) finish() {
 	}
 	if w.broken == "" {
 		w.check.final(w)
+		w.check.overAtTheEnd(w)
 		w.check.unheard(w)
 	}
 }
@@ -281,6 +284,11 @@ func (w *world) lastWait() time.Duration {
 			if call.req.Flags&wire.FlagWait != 0 && !c.dead {
 				until = max(until, call.limit+waitLateBy)
 			}
+		}
+	}
+	for _, s := range w.stakes {
+		if s.call != nil && !s.call.left {
+			until = max(until, s.asked+s.waits+waitLateBy)
 		}
 	}
 	return until
@@ -363,6 +371,7 @@ func (w *world) do(s simStep) {
 			node.slept = w.now
 		}
 		node.pause = max(node.pause, w.now+d)
+		w.trouble = max(w.trouble, node.pause)
 		w.at(node.pause, nil)
 	case stepSplit:
 		w.split(s.n[1])
@@ -409,6 +418,8 @@ func (w *world) do(s simStep) {
 		client.crowd(s.n)
 	case stepMore:
 		client.more(s.n)
+	case stepCall:
+		client.someCall(nodes[s.n[5]/256%len(nodes)], s.n)
 	}
 }
 

@@ -42,6 +42,11 @@ type world struct {
 	pool    bool                     // there is a semaphore
 	lingers []*wire.Request          // that disturb others' locks, and may be carried out yet, though nobody waits for it
 
+	stakes  []*simStake // acquires that are followed, and by owner
+	staked  map[string]*simStake
+	callers int           // owners of them so far
+	trouble time.Duration // when there was some last
+
 	models *simModels
 
 	broken  string // what went wrong first
@@ -54,7 +59,7 @@ type world struct {
 
 // counts is what a run did.
 type counts struct {
-	ops, answers, entries, restarts, halts, elections, moves, installs, joins, events, heard, told, modelled int
+	ops, answers, entries, restarts, halts, elections, moves, installs, joins, calls, late, events, heard, told, modelled int
 }
 
 func (c *counts) add(d counts) {
@@ -67,6 +72,8 @@ func (c *counts) add(d counts) {
 	c.moves += d.moves
 	c.installs += d.installs
 	c.joins += d.joins
+	c.calls += d.calls
+	c.late += d.late
 	c.events += d.events
 	c.heard += d.heard
 	c.told += d.told
