@@ -291,10 +291,10 @@ func (c *Client) confirm(ctx context.Context, l *Lock, crossed bool) (ans *answe
 const confirmTries = 8
 
 // has says that a lock's owner holds all its paths, by this lock. If not all are asked about, and there are more than a
-// page tells, it is enough that it surely holds one.
+// page tells, it is enough that it surely holds one. That need not be on the first page: then it is asked about that path.
 func (c *Client) has(ctx context.Context, l *Lock, all bool) (bool, error) {
 	k := &c.keeper
-	held := make(holds)
+	held, asked := make(holds), false
 	req := wire.Request{Op: wire.OpListLocks, Owner: l.owner, Domains: []string{domainOf(l.namespace)}, Page: wire.MaxDumpPage}
 	for res, err := range c.lists(ctx, req) {
 		if err != nil {
@@ -304,6 +304,11 @@ func (c *Client) has(ctx context.Context, l *Lock, all bool) (bool, error) {
 		k.mu.Lock()
 		enough := !all && !res.Done && l.on(held)
 		k.mu.Unlock()
+		if !all && !enough && !res.Done && l.fenced() != "" && !asked {
+			asked = true
+			ans, err := c.call(ctx, l.assert())
+			enough = err == nil && ans.Status == wire.StatusOK
+		}
 		if enough {
 			return true, nil
 		}

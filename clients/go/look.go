@@ -24,7 +24,8 @@ import (
 // had come lasts no longer than by the request that took it. Who holds very much is told page by page, which on a
 // long way takes longer than a lease lasts. But a lease ends with all that is held under it: one path of a lock that is
 // held as it was taken says that the lease has lasted since, for what came to it later as well (proves). What is on the
-// other pages is no matter of the doubt.
+// other pages is no matter of the doubt. The earliest lock may be on the last of them: if the first one leaves the doubt, one path
+// of that lock is asked about besides (probe).
 //
 // A release takes a part of what is held, and leaves the lease to what else there is. Nobody is
 // told of it. So where another client may share the lease, or a lock has several paths, the server
@@ -44,7 +45,8 @@ type look struct {
 	held  holds         // told so far
 	after []byte        // cursor of the page asked for
 	pages pages
-	told  int // how many pages were
+	told  int   // how many pages were
+	sure  *Lock // a path of it was held under its token after asked; nil: that was not told
 }
 
 // look asks what the owner holds in the namespace, because of a doubt.
@@ -119,6 +121,7 @@ func (q *look) land(c *call, r *reply) {
 			q.pages.more(&l.page)
 			if q.settles() {
 				q.ask(told.Cursor, &todo)
+				q.probe(&todo)
 			}
 		default:
 			q.seen(&todo)
@@ -215,6 +218,60 @@ func (q *look) settles() (more bool) {
 	return true
 }
 
+// probe asks after the first page whether the earliest of the locks that have a token is held under it.
+func (q *look) probe(todo *chores) {
+	if q.aside || q.told != 1 {
+		return
+	}
+	var first *Lock
+	for _, lk := range q.l.locks {
+		if lk.number <= q.upTo && (first == nil || lk.taken < first.taken) && lk.fenced() != "" {
+			first = lk
+		}
+	}
+	if first == nil {
+		return
+	}
+	c := newCall(&probe{q, first})
+	c.set(first.assert())
+	c.urgent = true
+	todo.calls = append(todo.calls, c)
+}
+
+// probe is that question. What it tells counts with the pages that come after it.
+type probe struct {
+	q  *look
+	lk *Lock
+}
+
+// land implements receiver.
+func (p *probe) land(c *call, r *reply) {
+	res := &r.scratch
+	err := r.decode(c, res)
+	c.free()
+	if err != nil || res.Status != wire.StatusOK {
+		return // another request of its owner may have raised the token
+	}
+	k := p.q.l.k
+	k.mu.Lock()
+	p.q.sure = p.lk
+	k.mu.Unlock()
+}
+
+// fenced answers a path that the lock holds under its token, "" when there is none.
+func (l *Lock) fenced() string {
+	i := slices.IndexFunc(l.paths, func(p Path) bool { return p.Mode == Write && p.Permits == 0 })
+	if i < 0 || l.token <= 0 {
+		return ""
+	}
+	return l.paths[i].Path
+}
+
+// assert asks whether the lock's owner holds that path under that token.
+func (l *Lock) assert() *wire.Request {
+	return &wire.Request{Op: wire.OpAssertFencing, Owner: l.owner, Token: l.token, Paths: []string{l.fenced()}}
+}
+
 // strange says that nothing was told of the lock's paths so far.
 func (l *Lock) strange() bool { return l.since == nil }
 
@@ -222,13 +279,16 @@ func (l *Lock) strange() bool { return l.since == nil }
 // taken, or it was held when one of which that is so had been taken already: then it has been under the same lease.
 func (q *look) proves() bool {
 	since := unlimited
+	if q.sure != nil {
+		since = q.sure.taken
+	}
 	for _, lk := range q.l.locks {
 		if lk.number <= q.upTo && lk.taken < since && lk.on(q.held) {
 			since = lk.taken
 		}
 	}
 	return !slices.ContainsFunc(q.l.locks, func(lk *Lock) bool {
-		return lk.number <= q.upTo && lk.lived < since && !lk.on(q.held)
+		return lk.number <= q.upTo && lk.lived < since && lk != q.sure && !lk.on(q.held)
 	})
 }
 

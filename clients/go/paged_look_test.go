@@ -56,6 +56,42 @@ func TestManyPathsOnALongWayAreHandedOut(t *testing.T) {
 	})
 }
 
+// TestTheEarliestLockOnTheLastPage: an owner has one lock, and takes 10 000 paths more over a way of a fifth of a second, all of
+// which come before that of the first in the order in which they are told, in 20 pages. Nothing is wrong. And it waits for one
+// more that comes after them all, for 3 s at a time, which all pages take longer to tell than.
+func TestTheEarliestLockOnTheLastPage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		defer pass(2 * simSilent)
+		s, p := aNode()
+		c := dial(t, "n0:1", WithDialer(p.dial), WithName("c"))
+		p.late(100 * time.Millisecond)
+		take := func(ttl time.Duration, paths ...Path) *Lock {
+			l, err := c.LockAll(context.Background(), paths, Owner("batch"), TTL(ttl))
+			return mustLock(t, l, err)
+		}
+		z := Path{Path: "a:/0/z2"}
+		other, err := c.Lock(context.Background(), z.Path, Owner("other"), TTL(time.Hour))
+		mustLock(t, other, err)
+		first, many := take(4*time.Second, Path{Path: "a:/0/z1"}), take(4*time.Second, longPaths(10_000)...)
+		pass(20 * time.Second)
+		must(t, first.Err())
+		must(t, many.Err())
+		const free = 2 * time.Second
+		time.AfterFunc(free, func() { _ = other.Unlock() })
+		began := time.Now()
+		last := take(3*time.Second, z)
+		if took := time.Since(began); took > free+2*time.Second {
+			t.Errorf("free after %v, and handed out after %v", free, took)
+		}
+		pass(20 * time.Second)
+		for _, l := range []*Lock{first, many, last} {
+			must(t, l.Err())
+		}
+		must(t, c.Close())
+		s.nodes[0].crash()
+	})
+}
+
 // TestWhatAPageProves: what an owner holds still says that its lease is the one that its locks were taken under, if it is
 // what a lock took, and for those that came to the lease after that.
 func TestWhatAPageProves(t *testing.T) {
@@ -91,5 +127,10 @@ func TestWhatAPageProves(t *testing.T) {
 				t.Errorf("proves is %v, want %v", !tc.proves, tc.proves)
 			}
 		})
+	}
+	first := write(q, 7, 2, 1)
+	look := &look{l: &lease{locks: []*Lock{first, write("a:/b/r", 8, 4, 3)}}, upTo: 1, sure: first}
+	if !look.proves() {
+		t.Error("the first lock is held, as was told besides, and the other one came after it: a doubt is left")
 	}
 }
