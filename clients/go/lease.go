@@ -44,6 +44,7 @@ type lease struct {
 	stale     bool          // what will be told may be older than the doubt
 	lookAgain bool          // it was, or that was refused
 	told      bool          // it was told, and no renewal has counted since
+	killed    bool          // somebody took away what the owner had, maybe before some of it was taken
 	checking  bool          // that is being asked though there is no doubt
 	checkAt   time.Duration // from when on it is to be
 	page      uint32        // how much of that is told at once: a long answer would be in the way of renewals
@@ -440,11 +441,11 @@ func (l *lease) failed(err error) {
 func (l *lease) gone(reason wire.Reason, todo *chores) {
 	earlier := slices.DeleteFunc(slices.Clone(l.locks), func(lk *Lock) bool { return lk.number > l.askedAll })
 	if len(earlier) == len(l.locks) {
-		l.end(ErrExpired, reason, nil, todo)
+		l.end(l.cause(), reason, nil, todo)
 		return
 	}
 	for _, lk := range earlier {
-		lk.ends(&LostError{Path: lk.paths[0].Path, Cause: ErrExpired, Reason: reason}, todo)
+		lk.ends(&LostError{Path: lk.paths[0].Path, Cause: l.cause(), Reason: reason}, todo)
 	}
 	l.part(earlier...)
 	l.sure, l.renewAt = l.fresh, l.k.c.now()
@@ -483,6 +484,14 @@ func (l *lease) end(cause error, reason wire.Reason, last error, todo *chores) {
 	}
 	l.locks = nil
 	l.forget(todo)
+}
+
+// cause is why a lock of it is not held any more that the server says is not.
+func (l *lease) cause() error {
+	if l.killed {
+		return ErrKilled
+	}
+	return ErrExpired
 }
 
 // ends takes note of why the lock is not held any more, for the lock to be told.
@@ -536,12 +545,17 @@ func (l *lease) heard(e Event) {
 	case l.place < 0 || e.Namespace != "" && e.Namespace != l.name.namespace:
 	case e.Kind == wire.EventRevoke:
 		todo.asked = append(todo.asked, l.locks...)
-	case e.Kind == wire.EventKilled && e.Path == "" && now-l.granted >= watchAfter:
+	case e.Kind == wire.EventKilled && e.Path == "" && !l.shared && now-l.granted >= watchAfter:
 		l.end(ErrKilled, wire.ReasonUnspecified, nil, &todo)
 	default:
 		// A gap; or an end that may be that of an earlier lease of the same name, taken
-		// again just before, by another client maybe; or that of a wait: the server knows.
-		l.suspect()
+		// again just before, by another client maybe; or that of a wait: the server knows. A kill is
+		// told once all groups have done it, which may take long: the owner may have taken anew
+		// what went. But who cannot ask does not believe in it for as long as in what nobody doubts.
+		if l.suspect(); e.Kind == wire.EventKilled && e.Path == "" {
+			l.killed = true
+			l.shorten(now + l.least/renewAt)
+		}
 		l.turns++
 		l.renewAt = now
 		l.k.fix(l)

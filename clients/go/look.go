@@ -166,7 +166,7 @@ func (q *look) seen(todo *chores) {
 			continue
 		}
 		if path, missing := lk.missing(q.held); missing {
-			lk.ends(&LostError{Path: path, Cause: ErrExpired}, todo)
+			lk.ends(&LostError{Path: path, Cause: l.cause()}, todo)
 			gone = append(gone, lk)
 		}
 	}
@@ -187,7 +187,7 @@ func (q *look) seen(todo *chores) {
 // clears takes note that the lease is the one that its locks were taken under.
 func (q *look) clears() {
 	l := q.l
-	l.looking, l.told = false, true
+	l.looking, l.told, l.killed = false, true, false
 	l.looked, l.renewAt = q.upTo, l.k.c.now()
 	l.turns++
 	q.lived()
