@@ -69,7 +69,7 @@ func TestAKillThatNobodyConfirms(t *testing.T) {
 		pass(2 * watchAfter)
 		silent.Store(true)
 		peer.send(wire.AppendEvent(nil, sub1(killed)))
-		pass(DefaultTTL / renewAt)
+		pass(askedWithin)
 		lostBy(t, l, ErrUncertain)
 	})
 }

@@ -554,7 +554,7 @@ func (l *lease) heard(e Event) {
 		// what went. But who cannot ask does not believe in it for as long as in what nobody doubts.
 		if l.suspect(); e.Kind == wire.EventKilled && e.Path == "" {
 			l.killed = true
-			l.shorten(now + l.least/renewAt)
+			l.shorten(now + min(l.least/renewAt, askedWithin))
 		}
 		l.turns++
 		l.renewAt = now

@@ -19,7 +19,8 @@ import (
 // unclaimed is how many acquires are remembered that were lost before their locks came to be kept.
 const unclaimed = 64
 
-// askedWithin is the time over which leases are asked for of which the client may have missed something.
+// askedWithin is the time over which leases are asked for of which the client may have missed something, and how
+// long what was killed, or taken since, is believed in while nobody says which.
 const askedWithin = 2 * time.Second
 
 // told takes what the server says about a lease.
