@@ -88,6 +88,18 @@ func (s *State) Raise(base int64) {
 	s.floors = []floor{{Token: base}}
 }
 
+// EndCalls has open calls of sessions that are end as of an instant, ms of the lease clock: they keep nobody waiting
+// from then on, and get nothing.
+func (s *State) EndCalls(now int64, are func(Session) bool) {
+	for _, c := range s.OpenCalls() {
+		if are(c.Session) {
+			w := s.editWaiter(s.callOf(c.Caller))
+			w.deadline = min(w.deadline, now)
+			s.deadlines.arm(w.timer, w.deadline)
+		}
+	}
+}
+
 func collect[V any](keys *[]string) func(string, *V) bool {
 	return func(key string, _ *V) bool {
 		*keys = append(*keys, key)

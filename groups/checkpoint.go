@@ -46,7 +46,7 @@ type imageGroup struct {
 func (m *machine) capture() *image {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	im := &image{applied: m.applied, log: m.logRow(), sessions: m.sessions.take()}
+	im := &image{applied: m.applied, log: m.logRow(""), sessions: m.sessions.take()}
 	for _, g := range m.order {
 		if g.state.Touched() {
 			im.groups = append(im.groups, imageGroup{g, g.state.Checkpoint()})
@@ -59,13 +59,13 @@ func (m *machine) capture() *image {
 	return im
 }
 
-// logRow encodes the log's own state.
-func (m *machine) logRow() []byte {
+// logRow encodes the log's own state, with marks of nodes in a backup.
+func (m *machine) logRow(nodes string) []byte {
 	m.time.Lock()
 	defer m.time.Unlock()
 	row := rows.State{
 		Applied: m.applied, Term: m.office.term, Node: m.office.node, Incarnation: m.office.incarnation,
-		Number: m.number, Now: m.time.clock.now, Wall: m.wall,
+		Number: m.number, Now: m.time.clock.now, Wall: m.wall, Nodes: nodes,
 	}
 	if m.stated {
 		row.Limits = string(m.limits.append(nil))

@@ -273,7 +273,7 @@ func TestLimitsTravel(t *testing.T) {
 		}
 		m.mu.Lock()
 		m.adopt(read)
-		kept := m.logRow()
+		kept := m.logRow("")
 		m.mu.Unlock()
 		s, err := rows.ParseState(kept)
 		if err != nil {

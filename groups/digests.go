@@ -29,7 +29,7 @@ func (n *Node) Digests() (all []LogDigest) {
 func (m *machine) digest() LogDigest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := m.logRow()
+	b := m.logRow("")
 	for _, g := range m.order {
 		b = binary.BigEndian.AppendUint16(b, g.number)
 		b = binary.BigEndian.AppendUint64(b, g.state.View().Digest())

@@ -1,14 +1,18 @@
 package groups
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -43,7 +47,7 @@ const endWithin = 1
 const manyStarts = 1<<24 - 1
 
 // nodeMark is what stands in a session's id for the node.
-type nodeMark [5]byte
+type nodeMark [rows.NodeMark]byte
 
 func nodeMarkOf(host string) (m nodeMark) {
 	var b [8]byte
@@ -105,7 +109,18 @@ func (p *processes) note(host string, over uint64) bool {
 func (p *processes) host(id engine.Session) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.of[nodeMark(id[:5])].host
+	return p.of[nodeMark(id[:rows.NodeMark])].host
+}
+
+// marks lists the nodes that are known, for a backup: in the cluster that is restored from it all their processes are over.
+func (p *processes) marks() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []byte
+	for _, m := range slices.SortedFunc(maps.Keys(p.of), func(a, b nodeMark) int { return bytes.Compare(a[:], b[:]) }) {
+		all = append(all, m[:]...)
+	}
+	return string(all)
 }
 
 // alive takes note that a process is not over: it asks, whatever was thought of it.
@@ -122,7 +137,7 @@ func (p *processes) alive(host string, starts uint64) {
 func (p *processes) over(id engine.Session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	of, known := p.of[nodeMark(id[:5])]
+	of, known := p.of[nodeMark(id[:rows.NodeMark])]
 	starts := startsOf(id)
 	return known && starts <= of.over && starts < manyStarts
 }

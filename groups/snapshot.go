@@ -45,9 +45,13 @@ func (m *machine) freeze(sessions bool) *frozen {
 	if sessions {
 		m.whole(m.sessions.image)
 	}
+	nodes := "" // a snapshot is of a cluster that goes on
+	if !sessions {
+		nodes = m.node.processes.marks()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	im := &image{applied: m.applied, log: m.logRow()}
+	im := &image{applied: m.applied, log: m.logRow(nodes)}
 	for _, g := range m.order {
 		im.groups = append(im.groups, imageGroup{g, g.current()})
 	}

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -212,4 +213,15 @@ func (c *contents) freezing() string {
 		}
 	}
 	return ""
+}
+
+// served says that a session is of a call of gRPC or HTTP, as far as the backup says which nodes there were: those
+// of builds before did not.
+func (c *contents) served(id engine.Session) bool {
+	for mark := range slices.Chunk([]byte(c.state.Nodes), rows.NodeMark) {
+		if bytes.HasPrefix(id[:], mark) {
+			return true
+		}
+	}
+	return false
 }

@@ -122,7 +122,8 @@ func (m *Manifest) writeState(ctx context.Context, o *Options, base int64) (err 
 
 // writeLog writes what the new cluster has of one log: its groups, each raised above
 // base, those that nothing was known of too; its clock, so that leases have as long
-// left as they had; and no office and no sessions, which were the old cluster's.
+// left as they had; and no office, no sessions, and no calls of gRPC and HTTP, which
+// were the old cluster's.
 func (m *Manifest) writeLog(ctx context.Context, from string, l *Saved, w *rowWriter, base int64) error {
 	c, err := m.read(ctx, from, l)
 	if err != nil {
@@ -149,6 +150,7 @@ func (m *Manifest) writeLog(ctx context.Context, from string, l *Saved, w *rowWr
 			s = engine.New(m.engineConfig(), nil, nil)
 		}
 		s.Raise(base)
+		s.EndCalls(c.state.Now, c.served)
 		var key []byte
 		err := s.View().Rows(0, func(row, val []byte) error {
 			key = rows.Group(key[:0], uint16(number), row)

@@ -32,6 +32,9 @@ const (
 	FirstLog  = 2
 )
 
+// NodeMark is how many bytes of the id of a session that a node made tell the node (groups/processes.go).
+const NodeMark = 5
+
 // Home is the log that a group lives in, in a cluster of so many logs.
 func Home(group, logs int) uint64 { return FirstLog + uint64(group%logs) }
 

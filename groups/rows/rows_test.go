@@ -147,17 +147,23 @@ func TestState(t *testing.T) {
 	want := State{Applied: 1 << 40, Term: 2, Node: 3, Incarnation: 1<<63 + 4, Number: 5, Now: -6, Wall: 1 << 41}
 	earlier := len(want.Append(nil))
 	want.Limits = "limits"
+	limits := len(want.Append(nil))
+	want.Nodes = "nodes"
 	b := want.Append(nil)
 	if got, err := ParseState(append(b, "newer fields"...)); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for n := range b {
-		if n == earlier { // builds that stated no limits ended there
+		if n == earlier || n == limits { // builds that stated no limits, or no nodes, ended there
 			continue
 		}
 		if _, err := ParseState(b[:n]); err == nil {
 			t.Errorf("%d of %d bytes pass", n, len(b))
 		}
+	}
+	want.Limits = ""
+	if got, err := ParseState(want.Append(nil)); got != want || err != nil {
+		t.Errorf("without limits: %+v, %v", got, err)
 	}
 }
 

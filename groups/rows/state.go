@@ -16,6 +16,7 @@ type State struct {
 	Now         int64  // lease clock, ms
 	Wall        int64  // of the last entry, Unix ms
 	Limits      string // that were stated with the office (groups/limits.go), "" for none
+	Nodes       string // in a backup: the marks of nodes in ids of sessions (groups/processes.go), one behind the other
 }
 
 // Append appends the row's value.
@@ -24,10 +25,12 @@ func (s *State) Append(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	dst = binary.AppendVarint(binary.AppendVarint(dst, s.Now), s.Wall)
-	if s.Limits == "" {
-		return dst
+	for i, text := range []string{s.Limits, s.Nodes} {
+		if text != "" || i == 0 && s.Nodes != "" {
+			dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+		}
 	}
-	return append(binary.AppendUvarint(dst, uint64(len(s.Limits))), s.Limits...)
+	return dst
 }
 
 var errState = errors.New("rows: malformed state of a log")
@@ -49,13 +52,15 @@ func ParseState(row []byte) (s State, err error) {
 		}
 		*v, row = value, row[n:]
 	}
-	if len(row) == 0 { // a build that stated none ends here
-		return s, nil
+	for _, text := range []*string{&s.Limits, &s.Nodes} {
+		if len(row) == 0 { // a build that had none ends here
+			return s, nil
+		}
+		size, n := binary.Uvarint(row)
+		if n <= 0 || size > uint64(len(row)-n) {
+			return s, errState
+		}
+		*text, row = string(row[n:n+int(size)]), row[n+int(size):]
 	}
-	size, n := binary.Uvarint(row)
-	if n <= 0 || size > uint64(len(row)-n) {
-		return s, errState
-	}
-	s.Limits = string(row[n : n+int(size)])
 	return s, nil
 }
