@@ -42,7 +42,7 @@ type order struct {
 
 // take moves the next batch's commands from the queue into a flight, nil when
 // there are none.
-func (l *shardLog) take(own office) *flight {
+func (l *shardLog) take(own office) (f *flight) {
 	var over, gone []*part
 	defer func() {
 		l.node.bounce(over)
@@ -54,16 +54,24 @@ func (l *shardLog) take(own office) *flight {
 	if l.mu.suspect {
 		over = l.weed()
 	}
+	f, gone = l.fly(own, held)
+	return f
+}
+
+// fly is take, with what is queued looked through, when it is known whether the log is held up. It is called under the lock.
+func (l *shardLog) fly(own office, held bool) (f *flight, gone []*part) {
 	// What is away holds up what is in order, and not what comes first. That holds up all else: no time goes on with it, and
 	// what is granted, or lasts for a time, must not begin before it was asked for.
 	all := l.settled(nil, own.term) && !held && !l.endsFirst()
-	f := &flight{office: own, number: l.drive.number + 1}
+	f = &flight{office: own, number: l.drive.number + 1}
 	if f.parts, gone = l.unqueue(all); len(f.parts) == 0 {
-		return nil
+		return nil, gone
 	}
-	f.untimed = f.parts[0].first
+	if f.untimed = f.parts[0].first; f.untimed {
+		l.drive.ends = true // however soon they are carried out: heldUp may not look before
+	}
 	l.mu.flights[f.number] = f
-	return f
+	return f, gone
 }
 
 // unqueue moves as much of the queue as goes into one batch into the writer. A wait whose caller is gone
