@@ -31,6 +31,9 @@ const maxStep = 2 * time.Second
 // cut is what a stamp may lack of the instant it was made at, ms (leaseClock.stamp).
 const cut = 1
 
+// still is the stamp of an entry with which no time goes on and nothing ends with time.
+const still = 0
+
 // leaseClock is the time of one log: it is in the log, so that it survives
 // leaders and stands still while there is none (design.md section 3).
 type leaseClock struct {

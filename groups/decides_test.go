@@ -85,6 +85,7 @@ var numbers = map[string]string{
 	"maxStep": inLog, "RepeatMillis": inLog, "MaxWindow": inLog, "maxSessions": inLog, "maxSteps": inLog,
 
 	"cut":         inFormat, // what stamps lack is the same as long as they are whole ms
+	"still":       inFormat,
 	"systemGroup": inFormat, "everyGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat, "isTried": inFormat,
 	"isInsisted": inFormat, "GraceOfTie": inFormat,

@@ -23,7 +23,8 @@ import (
 //	          [meta] [grace]                              the request is above what is settled
 //	          nargs length bytes                          encoded as the client sent it
 //
-// Numbers are unsigned varints, but stamp and wall, which are signed. A decoder
+// Numbers are unsigned varints, but stamp and wall, which are signed. With a stamp of 0 nothing ends
+// with time. A decoder
 // refuses a format it does not know: such an entry means that this node is older
 // than what the cluster agreed to write, and must not go on. No entry is in a format
 // that a node of the cluster does not read.

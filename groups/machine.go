@@ -239,7 +239,9 @@ func (m *machine) batch(index uint64) {
 	m.sessions.expire(clock.Now, &m.limits)
 	m.out.Reset()
 	m.told, m.published, m.leases = 0, 0, 0
-	m.expire(clock)
+	if h.stamp != still { // what is over and could not end yet would be granted to waits that end with this entry
+		m.expire(clock)
+	}
 	m.answers(clock)
 	for i := 0; m.reader.next(); i++ {
 		res := m.command(clock)

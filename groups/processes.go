@@ -207,7 +207,8 @@ func (l *shardLog) endFirst(over []orphan) {
 }
 
 // heldUp says that no time goes on, and nothing is proposed but ends that come first: such are under way, or what they
-// end is not over yet. What runs out before that would be granted to it. An office has no other entries before
+// end is not over yet. What runs out before that would be granted to it, as would what ran out before and was too much
+// for one entry: that does not end either (still). An office has no other entries before
 // them than such that mend the order. It is called with drive held.
 func (l *shardLog) heldUp(own office) bool {
 	l.mu.Lock()

@@ -112,7 +112,7 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 	l.drive.number++
 	stamp := m.stamp(own, mono) + l.planted()
 	if f != nil && f.untimed || f == nil && l.heldUp(own) {
-		stamp = m.standing()
+		stamp = still
 	}
 	head := batchHead{
 		format: l.node.formats.written(), office: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
