@@ -21,11 +21,13 @@ type dragon struct {
 	logs map[uint64]*dragonLog // of every log; not changed once made
 
 	// closing is held for reading while the host is asked for something by who the node does not wait for
-	// when it ends: reads, and connections that end. A host that is closed under a call panics.
+	// when it ends: reads, connections that end, and operators. A host that is closed under a call panics.
 	closing struct {
 		sync.RWMutex
 		done bool
 	}
+	ends context.Context // done as it is about to be closed: who would be waited for for long hears of it
+	end  context.CancelFunc
 }
 
 // newDragon starts dragonboat in dir.
@@ -35,6 +37,7 @@ func (n *Node) newDragon(dir string) (raft, error) {
 		return nil, err
 	}
 	d := &dragon{host: host, cfg: &n.cfg, id: n.id, wire: n.wire, logs: make(map[uint64]*dragonLog)}
+	d.ends, d.end = context.WithCancel(context.Background())
 	for _, shard := range n.id.shards() {
 		d.logs[shard] = &dragonLog{dragon: d, shard: shard, session: host.GetNoOPSession(shard)}
 	}
@@ -57,6 +60,7 @@ func (d *dragon) replicas() (all []replicaInfo) {
 func (d *dragon) campaign(shard, replica uint64) { d.wire.campaign(shard, replica) }
 
 func (d *dragon) close() {
+	d.end()
 	d.closing.Lock()
 	d.closing.done = true
 	d.closing.Unlock()
@@ -157,6 +161,14 @@ func (l *dragonLog) bounds() (first, last uint64, m membership, err error) {
 }
 
 func (l *dragonLog) members(ctx context.Context) (*membership, error) {
+	l.closing.RLock()
+	defer l.closing.RUnlock()
+	if l.closing.done {
+		return nil, errNoReplica
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ends, cancel)()
 	m, err := l.host.SyncGetShardMembership(ctx, l.shard)
 	if err != nil {
 		return nil, ofDragon(err)

@@ -1,8 +1,10 @@
 package groups
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +43,52 @@ func TestAskedWhileItCloses(t *testing.T) {
 	}
 	if _, err := l.readIndex(time.Second); !errors.Is(err, errNoReplica) {
 		t.Errorf("read from a closed log: %v", err)
+	}
+}
+
+// heldBack is a context whose deadline is asked for before raft is, and told when the node stops.
+type heldBack struct {
+	context.Context
+	asked func()
+}
+
+func (c heldBack) Deadline() (time.Time, bool) {
+	c.asked()
+	return c.Context.Deadline()
+}
+
+// TestMembersWhileItCloses: an operator has a leadership handed over while the node stops, for which it asks who is in the
+// log. dragonboat is not closed under that either, and the stop does not wait for the answer.
+func TestMembersWhileItCloses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	n, l := r.node, r.node.logs[firstLogShard].raft.(*dragonLog)
+	asking, asked := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	go func() {
+		defer close(asked)
+		within, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		l.members(heldBack{within, func() {
+			once.Do(func() { close(asking) })
+			<-n.stop
+			for began := time.Now(); time.Since(began) < time.Second; time.Sleep(time.Millisecond) {
+				if _, err := l.host.ReadIndex(l.shard, time.Second); errors.Is(err, dragonboat.ErrClosed) {
+					t.Error("closed while it was being asked")
+					break
+				}
+			}
+		}})
+	}()
+	<-asking
+	began := time.Now()
+	r.close()
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	<-asked
+	if _, err := l.members(context.Background()); !errors.Is(err, errNoReplica) {
+		t.Errorf("a closed log is asked for its members: %v", err)
 	}
 }
 
