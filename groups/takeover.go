@@ -110,7 +110,7 @@ func (n *Node) takeOver(from string, o orderedTakeover) error {
 	if !n.poll(time.Until(until), func() bool { return m.appliedIndex() >= o.Index }) {
 		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-min(o.Index, m.appliedIndex()))
 	}
-	for time.Now().Before(until) && (m.appliedIndex() == o.Index || leads()) {
+	for !n.leaving() && time.Now().Before(until) && (m.appliedIndex() == o.Index || leads()) {
 		n.raft.campaign(o.Log, o.Replica)
 		if n.poll(standEvery, leads) {
 			return nil
