@@ -106,8 +106,10 @@ func refuses(addr string) bool {
 }
 
 // stand has this node's replica stand for election in its turn, and again when the others
-// have had theirs, until the log has another leader. Who lacks entries is not elected.
+// have had theirs, until the log has another leader, or the same one anew: it was started again. Who lacks entries is not
+// elected.
 func (n *Node) stand(shard uint64, host, dead string) {
+	_, led := n.leaderOf(shard)
 	n.plans.mu.Lock()
 	order := slices.DeleteFunc(slices.Clone(n.plans.layout[shard]), func(node string) bool { return node == dead })
 	n.plans.mu.Unlock()
@@ -124,7 +126,7 @@ func (n *Node) stand(shard uint64, host, dead string) {
 		case <-time.After(pause):
 		}
 		m := n.logs[shard].local.Load()
-		if leader, _ := n.leaderOf(shard); m == nil || leader != host && leader != "" {
+		if leader, term := n.leaderOf(shard); m == nil || leader != "" && (leader != host || term > led) {
 			return
 		}
 		n.raft.campaign(shard, m.replica)

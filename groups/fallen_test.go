@@ -3,6 +3,9 @@ package groups
 import (
 	"testing"
 	"time"
+
+	"github.com/lni/dragonboat/v4/raftio"
+	"github.com/lni/dragonboat/v4/raftpb"
 )
 
 // TestFallenLeader: what a node led whose process died is led by others long before an
@@ -35,6 +38,30 @@ func TestFallenLeader(t *testing.T) {
 	c := newFleetClient(f.nodes[1])
 	for _, path := range []string{"h:/a/x", "h:/b/x", "h:/c/x", "h:/d/x", "h:/e/x"} {
 		c.mustAcquire(t, path, "o")
+	}
+}
+
+// TestStandsForTheDeadAlone: a node whose process has died is started again, and is elected, while others stand for what it
+// led. They leave it in office: its term is a later one.
+func TestStandsForTheDeadAlone(t *testing.T) {
+	t.Parallel()
+	const host = "raft host id of another node"
+	r := newRig(t, nil)
+	n, shard := r.node, uint64(firstLogShard)
+	stood := make(chan struct{}, standTimes)
+	counts := raftio.MessageHandler(func(raftpb.MessageBatch) { stood <- struct{}{} })
+	n.wire.own.Store(&counts)
+	n.noteLeader(shard, 98, host)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		n.stand(shard, host, "pathlockd-9")
+	}()
+	<-stood
+	n.noteLeader(shard, 99, host)
+	<-over
+	if again := len(stood); again > 0 {
+		t.Errorf("it stands %d times more", again)
 	}
 }
 
