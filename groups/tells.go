@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -23,6 +24,10 @@ const tellsLeases = 1
 
 // maxLeaseFrame is about how long one is.
 const maxLeaseFrame = 256 << 10
+
+// maxLeaseFrames bounds what is told of an entry to who is fed: a way that more than maxBacklogBytes wait for is closed,
+// with all else that goes on it.
+const maxLeaseFrames = mesh.MaxFrameBytes
 
 // tellers is the sessions that want to be told, by connection.
 type tellers struct {
@@ -66,53 +71,62 @@ func (t *tellers) remove(id engine.Session, one *teller) {
 	}
 }
 
-// tell tells those who are here.
+// tell tells those who are here, of some leases at a time.
 func (t *tellers) tell(told []engine.Told) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range told {
-		for _, one := range t.by[told[i].Session] {
-			one.tell(&told[i].LeaseEvent)
-		}
-	}
-}
-
-// missed tells everybody, some at a time, that he may have missed some. Who comes or goes in the
-// meantime may be passed over: he comes to it anew.
-func (t *tellers) missed() {
-	for from, more := 0, true; more; from += atOnce {
+	for some := range slices.Chunk(told, atOnce) {
 		t.mu.Lock()
-		more = from+atOnce < len(t.all)
-		for _, one := range t.all[min(from, len(t.all)):min(from+atOnce, len(t.all))] {
-			one.tell(&wire.LeaseEvent{})
+		for i := range some {
+			for _, one := range t.by[some[i].Session] {
+				one.tell(&some[i].LeaseEvent)
+			}
 		}
 		t.mu.Unlock()
 	}
 }
 
+// missed tells everybody, some at a time, that he may have missed some. It goes from the last to the first: whoever
+// takes the place of one who goes in the meantime was told already, or has come since.
+func (t *tellers) missed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for left := len(t.all); left > 0; left = min(left, len(t.all)) {
+		to := max(0, left-atOnce)
+		for _, one := range t.all[to:left] {
+			one.tell(&wire.LeaseEvent{})
+		}
+		left = to
+		t.mu.Unlock()
+		t.mu.Lock()
+	}
+}
+
 // tellLeases tells what an entry of a log says of leases, before its events: who has those has heard of it.
+// Of one that says more than a way between nodes can be trusted to take, who is fed is told that this was not all.
 func (h *hub) tellLeases(log uint64, told []engine.Told) {
 	h.tellers.tell(told)
+	feeds := h.leaseFeeds(log)
+	head := binary.AppendUvarint([]byte{frameLeases}, log)
+	for sent := 0; len(told) > 0 && len(feeds) > 0; {
+		frame := slices.Clone(head)
+		if sent > maxLeaseFrames-2*maxLeaseFrame {
+			told = nil
+		}
+		for len(told) > 0 && len(frame) < maxLeaseFrame {
+			frame, told = appendTold(frame, &told[0]), told[1:]
+		}
+		for _, c := range feeds {
+			c.Send(frame) // one that does not take it is lost, and is told so when it is fed anew
+		}
+		sent += len(frame)
+	}
+}
+
+// leaseFeeds is the nodes that are fed a log, and take frames of leases. Who begins to be fed from now on is told that
+// he may have missed some.
+func (h *hub) leaseFeeds(log uint64) []peerConn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.stream(log)
-	if !slices.ContainsFunc(s.feeds, func(c peerConn) bool { return h.leases[c] }) {
-		return
-	}
-	for frame := []byte(nil); len(told) > 0; told = told[1:] {
-		if frame == nil {
-			frame = binary.AppendUvarint([]byte{frameLeases}, log)
-		}
-		if frame = appendTold(frame, &told[0]); len(frame) < maxLeaseFrame && len(told) > 1 {
-			continue
-		}
-		for _, c := range s.feeds {
-			if h.leases[c] {
-				c.Send(frame) // one that does not take it is lost, and is told so when it is fed anew
-			}
-		}
-		frame = nil
-	}
+	return slices.DeleteFunc(slices.Clone(h.stream(log).feeds), func(c peerConn) bool { return !h.leases[c] })
 }
 
 // feedLeases has a node told of leases that begins to be fed a log. What was told before is not known any more.

@@ -3,11 +3,14 @@ package groups
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -242,3 +245,92 @@ func (p *fedPeer) Send(frame []byte) bool {
 func (p *fedPeer) Unsent() int { return 0 }
 
 func (p *fedPeer) Close(error) {}
+
+// TestMissedWhileSomeLeave: whoever stays is told that he may have missed some, also when others leave in the meantime.
+func TestMissedWhileSomeLeave(t *testing.T) {
+	const many = 4 * atOnce
+	var (
+		h       = newHub(10)
+		told    [many]int
+		leaving sync.Once
+		stops   []func()
+		left    = make(chan struct{})
+	)
+	for i := range many {
+		stops = append(stops, h.tellers.add(engine.Session{byte(i), byte(i >> 8)}, func(*wire.LeaseEvent) {
+			told[i]++
+			leaving.Do(func() { // the first hundred, once the lock is let go
+				go func() {
+					defer close(left)
+					for _, stop := range stops[:100] {
+						stop()
+					}
+				}()
+			})
+			time.Sleep(20 * time.Microsecond) // who waits for the lock for more than a millisecond is next
+		}))
+	}
+	h.tellers.missed()
+	<-left
+	for i, n := range told[100:] {
+		if n == 0 {
+			t.Fatalf("connection %d of %d is not told", 100+i, many)
+		}
+	}
+}
+
+// TestToldOfMany: of an entry that ends the leases of very many a node that is fed is told as much as a way takes, and then that
+// this was not all.
+func TestToldOfMany(t *testing.T) {
+	const many = 100_000
+	h, far := newHub(10), &fedPeer{}
+	h.feedLeases(far, 2)
+	h.stream(2).feeds = append(h.stream(2).feeds, far)
+	far.frames = nil
+	long := strings.Repeat("o", 700)
+	told := make([]engine.Told, many)
+	for i := range told {
+		told[i] = engine.Told{Session: engine.Session{1}, LeaseEvent: wire.LeaseEvent{
+			Kind: wire.EventKilled, Owner: long, Namespace: "h:/a", Acquires: []uint64{uint64(i)},
+		}}
+	}
+	heard := 0
+	h.tellers.add(engine.Session{1}, func(*wire.LeaseEvent) { heard++ })
+	h.tellLeases(2, told)
+	bytes := 0
+	for _, frame := range far.frames {
+		bytes += len(frame)
+	}
+	if last := far.frames[len(far.frames)-1]; bytes > mesh.MaxFrameBytes || len(last) != 2 {
+		t.Errorf("%d bytes are sent in %d frames, the last of which has %d", bytes, len(far.frames), len(last))
+	}
+	if heard != many {
+		t.Errorf("%d of %d were told here", heard, many)
+	}
+}
+
+// TestToldSomeAtATime: whoever comes while a node tells of many leases does not wait until it has told of all.
+func TestToldSomeAtATime(t *testing.T) {
+	var (
+		h        = newHub(10)
+		told     = make([]engine.Told, 4*atOnce)
+		heard    atomic.Int64
+		coming   sync.Once
+		came     = make(chan int64)
+		patience = 20 * time.Microsecond // of which many make a millisecond: who waits for that long for a lock is next
+	)
+	h.tellers.add(engine.Session{}, func(*wire.LeaseEvent) {
+		heard.Add(1)
+		coming.Do(func() {
+			go func() {
+				h.tellers.add(engine.Session{1}, nil)
+				came <- heard.Load()
+			}()
+		})
+		time.Sleep(patience)
+	})
+	h.tellLeases(2, told)
+	if n := <-came; n == int64(len(told)) {
+		t.Errorf("it came when all %d had been told", n)
+	}
+}
