@@ -31,8 +31,9 @@ type keeper struct {
 		lanes    []*lane             // that had a connection
 		watching int                 // leases that hear of events
 		watches  int                 // how many may
-		early    [unclaimed]uint64   // acquires that were lost before their locks were kept (told.go)
+		early    [unclaimed]early    // acquires that something was said of before their locks were kept (told.go)
 		earlier  int                 // how many there were
+		missed   time.Duration       // when the client may have missed or forgotten something of that last, 0: never
 		closed   bool
 	}
 }
@@ -223,7 +224,7 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 		l.graced(min(l.grace, lk.curbs.grace))
 	}
 	l.join(lk, by, now)
-	if k.lostEarly(lk) {
+	if k.saidEarly(lk, by.sent) {
 		l.suspect()
 		l.renewAt = now
 	}

@@ -16,8 +16,15 @@ import (
 // Of a lease that another client may share, what the server tells is not all there is to know: the other one
 // may give back what is this one's, and take it again. Such leases are watched, or looked at, as before.
 
-// unclaimed is how many acquires are remembered that were lost before their locks came to be kept.
+// unclaimed is how many acquires are remembered that something was said of before their locks came to be kept. What
+// more are said of is forgotten, and every lock that was asked for by then asked about.
 const unclaimed = 64
+
+// early is an acquire that something was said of, and when.
+type early struct {
+	mark uint64
+	at   time.Duration
+}
 
 // askedWithin is the time over which leases are asked for of which the client may have missed something, and how
 // long what was killed, or taken since, is believed in while nobody says which.
@@ -36,11 +43,11 @@ func (k *keeper) told(t *tie, e *wire.LeaseEvent) {
 		if l := k.mu.leases[leaseName{e.Owner, e.Namespace}]; l != nil {
 			marks = l.learns(e, &todo)
 		}
-		if e.Kind != wire.EventRevoke {
-			for _, mark := range marks {
-				k.mu.early[k.mu.earlier%unclaimed] = mark
-				k.mu.earlier++
-			}
+		for _, mark := range marks {
+			one := &k.mu.early[k.mu.earlier%unclaimed]
+			k.mu.missed = max(k.mu.missed, one.at)
+			*one = early{mark, k.c.now()}
+			k.mu.earlier++
 		}
 	}
 	k.mu.Unlock()
@@ -50,6 +57,7 @@ func (k *keeper) told(t *tie, e *wire.LeaseEvent) {
 // maybeMissed asks for the leases that hang on a connection, or its session's earlier ones: but not for all at once.
 func (k *keeper) maybeMissed(t *tie) {
 	now := k.c.now()
+	k.mu.missed = now
 	for _, l := range k.mu.due {
 		if !slices.ContainsFunc(l.ties, func(o *tie) bool { return o.lane == t.lane }) {
 			continue
@@ -103,9 +111,14 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 	return others
 }
 
-// lostEarly says that the server told of the end of what a lock got before the lock came to be kept.
-func (k *keeper) lostEarly(lk *Lock) bool {
-	return k.mu.earlier > 0 && slices.Contains(k.mu.early[:], wire.AcquireMark(lk.as, lk.by))
+// saidEarly says that the server said something of what a lock got before the lock came to be kept, or may have, since what
+// proved it was sent.
+func (k *keeper) saidEarly(lk *Lock, sent time.Duration) bool {
+	if k.mu.missed != 0 && sent <= k.mu.missed {
+		return true
+	}
+	mark := wire.AcquireMark(lk.as, lk.by)
+	return k.mu.earlier > 0 && slices.ContainsFunc(k.mu.early[:], func(e early) bool { return e.mark == mark })
 }
 
 // unheard says that the lease may hang on a connection that does not tell.

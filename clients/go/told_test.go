@@ -257,3 +257,43 @@ func TestThousandLeases(t *testing.T) {
 		t.Errorf("%d subscriptions", n)
 	}
 }
+
+// TestToldBeforeItIsKept: what the server says while a lock is granted that is not kept yet is a reason to ask about it, as it is
+// of one that is kept: that some may have been missed, that its owner is asked to let go, and that it was lost with very many others.
+func TestToldBeforeItIsKept(t *testing.T) {
+	for name, say := range map[string]func(p *peer, a *asked){
+		"some were missed": func(p *peer, _ *asked) { p.tell(0, "") },
+		"asked to let go":  func(p *peer, a *asked) { p.tell(wire.EventRevoke, a.req.Owner, p.called(a)) },
+		"killed with others": func(p *peer, a *asked) {
+			p.tell(wire.EventKilled, a.req.Owner, p.called(a))
+			for i := range uint64(2 * unclaimed) {
+				p.tell(wire.EventKilled, fmt.Sprint("other", i), i+1)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p := f.telling()
+				pass(time.Second)
+				got := make(chan *Lock, 1)
+				go func() {
+					l, _ := c.Lock(context.Background(), "a:/b/c", TTL(time.Hour))
+					got <- l
+				}()
+				a := p.want(wire.OpAcquire)
+				pass(time.Millisecond)
+				say(p, a)
+				pass(time.Millisecond)
+				p.reply(a.id, wire.OpAcquire, granted(a.req))
+				l := <-got
+				began := time.Now()
+				p.ok(p.want(wire.OpRenew))
+				if late := time.Since(began); late > askedWithin {
+					t.Errorf("it is asked about %v later", late)
+				}
+				must(t, l.Err())
+			})
+		})
+	}
+}
