@@ -19,3 +19,13 @@ func (s *Server) Lanes() int {
 	}
 	return int(n.Load())
 }
+
+// Coming is how much waits for the event loops.
+func (s *Server) Coming() (n int) {
+	for _, r := range s.loops() {
+		r.mu.Lock()
+		n += len(r.inbox)
+		r.mu.Unlock()
+	}
+	return n
+}

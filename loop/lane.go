@@ -234,6 +234,7 @@ func (l *lane) move() {
 	if s.lane != l || s.closed {
 		return
 	}
+	s.tellLeftOut() // written does not, if the connection is on its way back before it is called
 	idle := l.unsent.Load() == 0 && len(s.out) == 0 && len(s.later) == 0 && !s.closing
 	switch {
 	case !idle:
