@@ -81,3 +81,36 @@ func TestToldWithRoomAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestToldTooMuchAtOnce: what is told faster than the loop takes it is left out, and the client told so, each time.
+func TestToldTooMuchAtOnce(t *testing.T) {
+	h := &handed{shared.get(t), make(chan func(*wire.LeaseEvent), 1), make(chan chan struct{})}
+	srv, err := loop.New(h, loop.Options{Log: quiet, Loops: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	addr, err := srv.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, q := telling(t, addr, &wire.Hello{}), join(t, addr)
+	tell := <-h.tell
+	e := wire.LeaseEvent{Kind: wire.EventKilled, Owner: strings.Repeat("o", 1000), Namespace: "h:/a"}
+	for range 3 {
+		const many = 3000
+		q.start(&wire.Request{Op: wire.OpTopology})
+		on := <-h.stand
+		for range many {
+			tell(&e)
+		}
+		close(on)
+		told := 0
+		for p.push(wire.PushLease).lease.Kind != 0 {
+			told++
+		}
+		if p.untold(); told == 0 || told > many/2 {
+			t.Errorf("told %d of %d, and then that this was not all", told, many)
+		}
+	}
+}
