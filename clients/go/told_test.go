@@ -297,3 +297,29 @@ func TestToldBeforeItIsKept(t *testing.T) {
 		})
 	}
 }
+
+// TestToldWhileItIsAsked: the answer to a renewal that was under way says nothing about what the server told meanwhile.
+func TestToldWhileItIsAsked(t *testing.T) {
+	for name, say := range map[string]func(p *peer, owner string, mark uint64){
+		"another is killed": func(p *peer, owner string, mark uint64) { p.tell(wire.EventKilled, owner, mark+1) },
+		"some were missed":  func(p *peer, _ string, _ uint64) { p.tell(0, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p := f.telling()
+				l, mark := taking(t, c, p)
+				pass(time.Hour / renewAt)
+				under := p.want(wire.OpRenew)
+				say(p, l.Owner(), mark)
+				pass(time.Millisecond)
+				began := time.Now()
+				p.ok(under)
+				p.ok(p.want(wire.OpRenew))
+				if late := time.Since(began); late > askedWithin {
+					t.Errorf("it is asked about %v later", late)
+				}
+			})
+		})
+	}
+}
