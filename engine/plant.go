@@ -36,6 +36,7 @@ const (
 	PlantInOneStep   = "in-one-step"   // all that ends with a connection ends in one step
 	PlantNoGap       = "no-gap"        // who listens is not told of events that a snapshot passed over
 	PlantBareRoot    = "bare-root"     // a namespace set on a bare handler has no effect below it
+	PlantEndsUntimed = "ends-untimed"  // what is asked for beside ends of waits begins at the time that stands for them
 )
 
 // plantedLag is how long an expired owner goes on, ms.

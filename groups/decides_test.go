@@ -78,7 +78,8 @@ var numbers = map[string]string{
 	"PlantGivenUpRoot": elsewher, "PlantOutOfLine": elsewher, "PlantFoldedAway": elsewher, "PlantHeldForGood": elsewher,
 	"PlantUntied": elsewher, "PlantKeysStay": elsewher, "PlantFalseLost": elsewher, "PlantRevived": elsewher,
 	"PlantLateBound": elsewher, "PlantEarlyBind": elsewher, "PlantAnyStride": elsewher, "PlantOwnQueue": elsewher,
-	"PlantForgotten": elsewher, "PlantPolledPlace": elsewher, "PlantLoosePermit": elsewher, "PlantAnyToken": elsewher,
+	"PlantEndsUntimed": elsewher,
+	"PlantForgotten":   elsewher, "PlantPolledPlace": elsewher, "PlantLoosePermit": elsewher, "PlantAnyToken": elsewher,
 	"carriedLook": elsewher, // of reads
 
 	// groups

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -62,7 +63,7 @@ func (l *shardLog) take(own office) (f *flight) {
 func (l *shardLog) fly(own office, held bool) (f *flight, gone []*part) {
 	// What is away holds up what is in order, and not what comes first. That holds up all else: no time goes on with it, and
 	// what is granted, or lasts for a time, must not begin before it was asked for.
-	all := l.settled(nil, own.term) && !held && !l.endsFirst()
+	all := l.settled(nil, own.term) && (!held && !l.endsFirst() || engine.Planted == engine.PlantEndsUntimed)
 	f = &flight{office: own, number: l.drive.number + 1}
 	if f.parts, gone = l.unqueue(all); len(f.parts) == 0 {
 		return nil, gone

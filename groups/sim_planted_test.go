@@ -21,7 +21,7 @@ func TestSimulatePlanted(t *testing.T) {
 		engine.PlantStaleRead, engine.PlantExpiredOwner, engine.PlantGivenUpRoot, engine.PlantOutOfLine, engine.PlantFoldedAway,
 		engine.PlantHeldForGood, engine.PlantUntied, engine.PlantKeysStay, engine.PlantFalseLost, engine.PlantForgotten,
 		engine.PlantLoosePermit, engine.PlantAnyToken, engine.PlantEarlyBind, engine.PlantNoGap,
-		engine.PlantPolledPlace, engine.PlantOwnQueue,
+		engine.PlantPolledPlace, engine.PlantOwnQueue, engine.PlantEndsUntimed,
 	}
 	for _, bug := range bugs {
 		t.Run(bug, func(t *testing.T) {
@@ -64,6 +64,7 @@ func TestPlantedForTests(t *testing.T) {
 		engine.PlantForgotten:   "TestFullOfSessions",
 		engine.PlantLateBound:   "TestLateBind",
 		engine.PlantBareRoot:    "TestRootOfAHandler",
+		engine.PlantEndsUntimed: "TestLeaseBesideEnds",
 	} {
 		for _, plant := range []string{"", bug} {
 			cmd := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v")
