@@ -27,6 +27,10 @@ func TestWaitsOfAGoneConnection(t *testing.T) {
 				t.Fatalf("%+v", res)
 			}
 		}
+		of := func(id Session) []OpenCall { return s.View().OpenCalls(func(s Session) bool { return s == id }) }
+		if !s.AnyOpen() || !slices.Equal(of(session), s.OpenCalls()) || len(of(Session{2})) > 0 {
+			t.Errorf("the open calls are %v, in a view %v", s.OpenCalls(), of(session))
+		}
 		do(1000, &Command{Caller: Caller{Session: session}, Epoch: 2, Req: &wire.Request{Op: wire.OpDetach}})
 		do(1000, &Command{NS: "h:/a", Req: &wire.Request{
 			Op: wire.OpRelease, Owner: "holder", Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}},

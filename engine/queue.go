@@ -553,3 +553,17 @@ func (s *State) OpenCalls() []OpenCall {
 	}
 	return open
 }
+
+// AnyOpen says that there are open calls.
+func (s *State) AnyOpen() bool { return len(s.calls) > 0 }
+
+// OpenCalls lists the requests of waiters whose calls are open and whose sessions are, in order of arrival.
+func (v *View) OpenCalls(are func(Session) bool) (open []OpenCall) {
+	v.waiters.All().Ascend(func(_ string, w *waiter) bool {
+		if w.open && are(w.caller.Session) {
+			open = append(open, OpenCall{w.caller, w.epoch})
+		}
+		return true
+	})
+	return open
+}

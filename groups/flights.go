@@ -168,11 +168,7 @@ func (l *shardLog) inFront(parts []*part) {
 		}
 		parts = rest
 	}
-	first := 0
-	for first < len(l.mu.queue) && l.mu.queue[first].first {
-		first++
-	}
-	l.mu.queue = slices.Insert(slices.Insert(l.mu.queue, first, parts...), 0, ends...)
+	l.mu.queue = slices.Insert(slices.Insert(l.mu.queue, l.firsts(), parts...), 0, ends...)
 }
 
 // flying answers the flights that are. It is called under the lock.
@@ -223,12 +219,13 @@ func (l *shardLog) mended(own office, number uint64) {
 
 // officeTaken is called when an office is applied. Batches of an earlier one that
 // have not been applied never will be: this process's are proposed anew, or
-// refused if it no longer leads. Over is the waits that the log has of processes that are over.
-func (l *shardLog) officeTaken(o office, over []orphan) {
+// refused if it no longer leads. Found is the waits that the log has.
+func (l *shardLog) officeTaken(o office, found *openCalls) {
 	l.mu.Lock()
+	l.mu.found = nil
 	l.requeue(l.flying(func(f *flight) bool { return f.office.term < o.term }), false)
 	if l.isOwn(o.node) && o.incarnation == l.process {
-		l.endFirst(over)
+		l.mu.found = found
 		l.held.Store(o.term) // from now on what is queued is proposed: not before what was lost is
 		defer l.node.led(l.shard, o.term)
 	} else {

@@ -109,11 +109,9 @@ func (in *inbound) shut() {
 	for _, l := range in.n.ordered() {
 		l.doubt()
 	}
-	for _, p := range in.n.waits.those(func(p *part) bool { return p.from == in }) {
-		if in.n.waits.take(p.caller(), p) {
-			in.n.leftAlone(p)
-		}
-	}
+	in.n.leftAlone(slices.DeleteFunc(in.n.waits.those(func(p *part) bool { return p.from == in }), func(p *part) bool {
+		return !in.n.waits.take(p.caller(), p)
+	})...)
 }
 
 // takeCommands queues what a peer forwards.

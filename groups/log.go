@@ -58,6 +58,7 @@ type shardLog struct {
 		away    away
 		suspect bool // the queue may have parts in it that must not be proposed
 		closed  bool
+		found   *openCalls // what the log had as the office was taken: nothing is proposed before that is looked through (seek)
 	}
 	followed followed      // of run alone
 	looked   time.Duration // when it was last looked who waits too long; of run alone
@@ -178,6 +179,7 @@ func (l *shardLog) turn() (wait time.Duration, under []pending) {
 	l.expire()
 	l.follow()
 	l.unblock()
+	l.seek()
 	l.drive.Lock()
 	defer l.drive.Unlock()
 	l.work()

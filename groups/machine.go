@@ -202,11 +202,11 @@ func (m *machine) takeOffice(o office, l limits, stated bool) {
 		}
 	}
 	if m.driver != nil {
-		var over []orphan
+		var found *openCalls
 		if o.incarnation == m.driver.process {
-			over = m.callsOver(o.term)
+			found = m.openCalls(o.term)
 		}
-		m.driver.officeTaken(o, over)
+		m.driver.officeTaken(o, found)
 	}
 	if m.system != nil {
 		m.node.policyWork()

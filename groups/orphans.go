@@ -21,6 +21,9 @@ import (
 // orphansEvery is how often the node looks for waits that nobody asks for.
 const orphansEvery = time.Second
 
+// leftAtOnce is how many of them are noted at a time: the log's entries wait for who notes them.
+const leftAtOnce = 1000
+
 // orphan is a wait that may have no caller.
 type orphan struct {
 	l      *shardLog
@@ -74,20 +77,28 @@ func (h *orphanage) keep(are func(*orphan) bool) {
 	h.list = kept
 }
 
-// leftAlone takes note that a peer's call is gone, and not its wait.
-func (n *Node) leftAlone(p *part) {
-	o := orphan{
-		l: p.log, group: p.group, caller: p.caller(), epoch: p.session.Epoch, term: p.term,
-		due: n.clock.Mono() + reattachGrace, host: p.from.host,
-	}
-	if n.processes.over(o.caller.Session) {
-		n.endOver(p.log, []orphan{o})
-		return
-	}
+// leftAlone takes note that calls of a peer are gone, and not their waits.
+func (n *Node) leftAlone(parts ...*part) {
+	over := make(map[*shardLog][]orphan)
 	f := &n.forwards.left
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.add(o)
+	for some := range slices.Chunk(parts, leftAtOnce) {
+		f.mu.Lock() // who gets to know that a process is over looks here after that
+		for _, p := range some {
+			o := orphan{
+				l: p.log, group: p.group, caller: p.caller(), epoch: p.session.Epoch, term: p.term,
+				due: n.clock.Mono() + reattachGrace, host: p.from.host,
+			}
+			if n.processes.over(o.caller.Session) {
+				over[o.l] = append(over[o.l], o)
+			} else {
+				f.add(o)
+			}
+		}
+		f.mu.Unlock()
+	}
+	for _, l := range n.ordered() {
+		n.endOver(l, over[l])
+	}
 }
 
 // orphanLoop ends waits that nobody asks for.
@@ -114,19 +125,17 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 	if m == nil {
 		return
 	}
-	var found []orphan
 	m.mu.Lock()
-	for _, g := range m.order {
-		for _, c := range g.state.OpenCalls() {
-			found = append(found, n.found(l, g.number, c, term))
-		}
-	}
+	open := m.openCalls(term)
 	m.mu.Unlock()
+	found := open.those(func(engine.Session) bool { return true })
 	f := &n.forwards.left
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, o := range found {
-		f.add(o)
+	for some := range slices.Chunk(found, leftAtOnce) {
+		f.mu.Lock()
+		for _, o := range some {
+			f.add(o)
+		}
+		f.mu.Unlock()
 	}
 }
 

@@ -21,7 +21,7 @@ func TestProcessOverAsOfficeIsTaken(t *testing.T) {
 	m.mu.Lock()
 	own := m.office
 	l.held.Store(0)
-	over := m.callsOver(own.term) // as takeOffice does
+	found := m.openCalls(own.term) // as takeOffice does
 	go func() {
 		r.node.processOver(r.node.id.HostID, r.node.id.Starts)
 		close(known)
@@ -30,7 +30,7 @@ func TestProcessOverAsOfficeIsTaken(t *testing.T) {
 	case <-known:
 	case <-time.After(100 * time.Millisecond): // it waits for the office
 	}
-	l.officeTaken(own, over)
+	l.officeTaken(own, found)
 	m.mu.Unlock()
 	<-known
 	select {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 // process that is over:
 //
 //   - those that it finds when it takes office, before anything else is carried out in that office, and before
-//     time goes on in it (officeTaken, heldUp): else they would be granted what is released, or runs out, first;
+//     time goes on in it (officeTaken, seek, heldUp): else they would be granted what is released, or runs out, first;
 //   - those in the logs that it leads when it gets to know that a process is over, before what it takes from a
 //     later process of that node.
 //
@@ -151,6 +152,10 @@ func (n *Node) processOver(host string, upTo uint64) {
 		return
 	}
 	n.forwards.overUpTo(host, upTo)
+	left := make(map[*shardLog][]orphan) // those may be under way yet
+	for _, o := range n.forwards.left.those(func(o *orphan) bool { return n.processes.over(o.caller.Session) }) {
+		left[o.l] = append(left[o.l], o)
+	}
 	for _, l := range n.ordered() {
 		m := l.local.Load()
 		if m == nil {
@@ -161,23 +166,58 @@ func (n *Node) processOver(host string, upTo uint64) {
 			m.mu.Unlock()
 			continue
 		}
-		over := m.callsOver(l.held.Load())
+		open := m.openCalls(l.held.Load())
 		m.mu.Unlock()
-		left := n.forwards.left.those(func(o *orphan) bool { return o.l == l && n.processes.over(o.caller.Session) })
-		n.endOver(l, append(over, left...)) // those may be under way yet
+		n.endOver(l, append(open.over(), left[l]...))
 	}
 }
 
-// callsOver lists the open calls of processes that are over. It is called under the lock.
-func (m *machine) callsOver(term uint64) (over []orphan) {
+// openCalls is where the open calls of a log are at one time. There may be very many: so they are listed
+// when its lock is let go.
+type openCalls struct {
+	m    *machine
+	term uint64 // of the office
+	in   []callsIn
+}
+
+// callsIn is those of one group.
+type callsIn struct {
+	group uint16
+	view  *engine.View
+}
+
+// openCalls is called under the lock. It is nil when there are none.
+func (m *machine) openCalls(term uint64) (open *openCalls) {
 	for _, g := range m.order {
-		for _, c := range g.state.OpenCalls() {
-			if n := m.node; n.processes.over(c.Session) {
-				over = append(over, n.found(m.driver, g.number, c, term))
+		if g.state.AnyOpen() {
+			if open == nil {
+				open = &openCalls{m: m, term: term}
 			}
+			open.in = append(open.in, callsIn{g.number, g.current()})
 		}
 	}
-	return over
+	return open
+}
+
+// those lists the calls in sessions that are.
+func (c *openCalls) those(are func(engine.Session) bool) (list []orphan) {
+	if c == nil {
+		return nil
+	}
+	for _, in := range c.in {
+		for _, call := range in.view.OpenCalls(are) {
+			list = append(list, c.m.node.found(c.m.driver, in.group, call, c.term))
+		}
+	}
+	return list
+}
+
+// over lists the calls of processes that are over.
+func (c *openCalls) over() []orphan {
+	if c == nil {
+		return nil
+	}
+	return c.those(c.m.node.processes.over)
 }
 
 // endOver ends waits of processes that are over, before what is queued.
@@ -185,25 +225,55 @@ func (n *Node) endOver(l *shardLog, over []orphan) {
 	if len(over) == 0 {
 		return
 	}
+	ends := n.endsOf(over)
 	l.mu.Lock()
-	l.endFirst(over)
+	l.endFirst(ends)
 	l.mu.Unlock()
 	l.kick()
 }
 
-// endFirst is called under the lock. A log that is closed ends nothing.
-func (l *shardLog) endFirst(over []orphan) {
-	if len(over) == 0 || l.mu.closed {
-		return
-	}
+// endsOf is the ends of waits of processes that are over. It takes a while: no lock is held.
+func (n *Node) endsOf(over []orphan) []*part {
 	ends := make([]*part, len(over))
 	for i, o := range over {
-		_, ends[i] = l.node.orphanEnd(o, endWithin)
-		ends[i].first = true
-		l.node.land(ends[i]) // they take nobody's place: there may be more of them than of requests at once
-		l.mu.suspect = l.mu.suspect || o.term != l.mine()
+		_, ends[i] = n.orphanEnd(o, endWithin)
+		ends[i].log, ends[i].first = o.l, true
+		n.land(ends[i]) // they take nobody's place: there may be more of them than of requests at once
 	}
-	l.inFront(ends)
+	return ends
+}
+
+// endFirst queues ends behind those that come first already. It is called under the lock. A log that is closed ends
+// nothing.
+func (l *shardLog) endFirst(ends []*part) {
+	if len(ends) == 0 || l.mu.closed {
+		return
+	}
+	mine := l.mine()
+	l.mu.suspect = l.mu.suspect || slices.ContainsFunc(ends, func(p *part) bool { return p.term != mine })
+	l.mu.queue = slices.Insert(l.mu.queue, l.firsts(), ends...)
+}
+
+// firsts is how many of those that are queued come first. It is called under the lock.
+func (l *shardLog) firsts() int {
+	return sort.Search(len(l.mu.queue), func(i int) bool { return !l.mu.queue[i].first })
+}
+
+// seek queues the ends of those waits that the log had as its office was taken. It is of run alone.
+func (l *shardLog) seek() {
+	l.mu.Lock()
+	open := l.mu.found
+	l.mu.Unlock()
+	if open == nil {
+		return
+	}
+	ends := l.node.endsOf(open.over())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.found == open { // else there is a later office
+		l.mu.found = nil
+		l.endFirst(ends)
+	}
 }
 
 // heldUp says that no time goes on, and nothing is proposed but ends that come first: such are under way, or what they
@@ -212,8 +282,11 @@ func (l *shardLog) endFirst(over []orphan) {
 // them than such that mend the order. It is called with drive held.
 func (l *shardLog) heldUp(own office) bool {
 	l.mu.Lock()
-	ends := l.endsFirst()
+	found, ends := l.mu.found != nil, l.endsFirst()
 	l.mu.Unlock()
+	if found {
+		return true
+	}
 	m := l.local.Load()
 	was := l.drive.ends
 	if l.drive.ends = ends; ends {
@@ -231,8 +304,11 @@ func (l *shardLog) heldUp(own office) bool {
 	return true
 }
 
-// endsFirst says that ends that come first are queued or under way. It is called under the lock.
+// endsFirst says that ends that come first are queued or under way, or not all known yet. It is called under the lock.
 func (l *shardLog) endsFirst() bool {
+	if l.mu.found != nil {
+		return true
+	}
 	for _, f := range l.mu.flights {
 		if p := f.parts[0]; p != nil && p.first {
 			return true

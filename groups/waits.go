@@ -278,7 +278,6 @@ func (w *openWaits) ended(p *part) (over wait, ok bool) {
 // those answers the open calls that are. It looks at all of them.
 func (w *openWaits) those(are func(*part) bool) (parts []*part) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, of := range w.calls {
 		for _, o := range of {
 			if are(o.part) {
@@ -286,6 +285,7 @@ func (w *openWaits) those(are func(*part) bool) (parts []*part) {
 			}
 		}
 	}
+	w.mu.Unlock()
 	slices.SortFunc(parts, byCaller)
 	return parts
 }
