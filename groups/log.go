@@ -131,7 +131,7 @@ func (l *shardLog) add(p *part) bool {
 		return false
 	}
 	l.mu.queue = append(l.mu.queue, p)
-	if p.ofOneTerm() && l.mine() != p.term {
+	if p.ofOneTerm() && l.mine() != p.term || p.from != nil && p.from.closed.Load() { // it may be closed since its frame is read
 		l.mu.suspect = true
 	}
 	return true
