@@ -198,8 +198,12 @@ func (c *cluster) closed(conn *mesh.Conn, _ error) {
 	}
 	c.mu.Unlock()
 	c.asks.lost(conn)
-	if conn.Dialed() && !c.n.leaving() {
+	switch {
+	case c.n.leaving():
+	case conn.Dialed():
 		c.n.running.Go(func() { c.n.fallen(conn.Peer().Host) })
+	default:
+		c.n.running.Go(func() { c.n.looksFor(conn.Peer().Host) })
 	}
 	c.n.peerGone(conn)
 }

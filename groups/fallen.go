@@ -6,6 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/members"
 )
 
 // A leader whose process has died is not waited for. Raft would hear nothing from it for
@@ -37,15 +39,9 @@ const (
 // logs that it led are led by others soon.
 func (n *Node) fallen(host string) {
 	led := n.ledBy(host)
-	s, known := n.cluster.sighting(host)
-	if !known || !n.died(s.LinkAddr) {
+	s, died := n.looksFor(host)
+	if !died {
 		return
-	}
-	n.cluster.mu.Lock()
-	asks := reached(host, n.cluster.accepted)
-	n.cluster.mu.Unlock()
-	if !asks { // else it lives: what is in front of its address does not
-		n.processOver(host, s.Incarnation)
 	}
 	for _, shard := range n.ledBy(host) { // also what was heard meanwhile: a leadership may have gone there last
 		if !slices.Contains(led, shard) {
@@ -59,6 +55,22 @@ func (n *Node) fallen(host string) {
 	for _, shard := range led {
 		n.running.Go(func() { n.stand(shard, host, s.NodeID) })
 	}
+}
+
+// looksFor says that a node's process has died. If it asks nothing here either its calls are over: else it lives, and what
+// is in front of its address does not. A connection on which it asked may be the last to be seen to end.
+func (n *Node) looksFor(host string) (s members.Sighting, died bool) {
+	s, known := n.cluster.sighting(host)
+	if !known || !n.died(s.LinkAddr) {
+		return s, false
+	}
+	n.cluster.mu.Lock()
+	asks := reached(host, n.cluster.accepted)
+	n.cluster.mu.Unlock()
+	if !asks {
+		n.processOver(host, s.Incarnation)
+	}
+	return s, true
 }
 
 // ledBy lists the logs with a voter here that a node leads, or nobody that is known.

@@ -77,8 +77,12 @@ func (in *inbound) latest(order [2]uint64) bool {
 		was.in.shut()
 	}
 	if order[0] > 0 {
-		in.n.processOver(in.host, order[0]-1) // before what the later process asks
+		in.n.processKnown(in.host, order[0]) // before what the later process asks
 		in.n.processes.alive(in.host, order[0])
+	}
+	if order[0] > 0 && in.n.processes.gone(in.host, order[0]) { // it was in a buffer as its process ended
+		in.shut()
+		return false
 	}
 	return true
 }

@@ -88,6 +88,7 @@ type processes struct {
 type processesOf struct {
 	host string
 	over uint64 // its processes up to this one are
+	gone uint64 // those up to this one have a later one: no word of theirs takes it back that they are over
 }
 
 // note takes note that the processes of a node up to one are over, and says whether that is news.
@@ -102,8 +103,27 @@ func (p *processes) note(host string, over uint64) bool {
 	if known && was.over >= over {
 		return false
 	}
-	p.of[m] = processesOf{host, over}
+	p.of[m] = processesOf{host, over, was.gone}
 	return over > 0
+}
+
+// later takes note that a node has a later process than those up to one.
+func (p *processes) later(host string, gone uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = make(map[nodeMark]processesOf)
+	}
+	m := nodeMarkOf(host)
+	of := p.of[m]
+	p.of[m] = processesOf{host, of.over, max(of.gone, gone)}
+}
+
+// gone says that a process of a node surely is over.
+func (p *processes) gone(host string, starts uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return starts <= p.of[nodeMarkOf(host)].gone
 }
 
 // host is the node that has the callers of a session, by raft host id; "" for a client's own session.
@@ -124,13 +144,14 @@ func (p *processes) marks() string {
 	return string(all)
 }
 
-// alive takes note that a process is not over: it asks, whatever was thought of it.
+// alive takes note that a process is not over: it asks, whatever was thought of it, unless a later one is known.
 func (p *processes) alive(host string, starts uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := nodeMarkOf(host)
-	if of := p.of[m]; starts > 0 && of.over == starts {
-		p.of[m] = processesOf{host, starts - 1}
+	if of := p.of[m]; of.over == starts && of.gone < starts {
+		of.over--
+		p.of[m] = of
 	}
 }
 
@@ -141,6 +162,14 @@ func (p *processes) over(id engine.Session) bool {
 	of, known := p.of[nodeMark(id[:rows.NodeMark])]
 	starts := startsOf(id)
 	return known && starts <= of.over && starts < manyStarts
+}
+
+// processKnown takes note of a node's process, by its count of starts: those before it are over.
+func (n *Node) processKnown(host string, starts uint64) {
+	if starts > 0 {
+		n.processes.later(host, starts-1) // from now on these are not heard
+		n.processOver(host, starts-1)
+	}
 }
 
 // processOver takes note that the processes of a node up to one are over, by its count of starts. What waits in

@@ -32,9 +32,7 @@ func (c *cluster) look() {
 	peers, err := c.known.take(seen, c.n.id.HostID)
 	c.mu.Unlock()
 	for _, s := range seen {
-		if s.Incarnation > 0 {
-			c.n.processOver(s.HostID, s.Incarnation-1)
-		}
+		c.n.processKnown(s.HostID, s.Incarnation)
 	}
 	if err = errors.Join(err, peers.write()); err != nil { // a slow disk must hold up nothing else
 		c.n.log.Warn("cannot write down who the other nodes are; a restart needs seed_nodes then", "error", err)

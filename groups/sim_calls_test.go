@@ -332,7 +332,7 @@ func (n *simNode) gossips(of *simNode) {
 			n.awake(func() {
 				if n.life == life && n.node != nil {
 					n.sighted[of.host] = starts
-					n.node.processOver(of.host, starts-1)
+					n.node.processKnown(of.host, starts)
 				}
 			})
 		}
