@@ -51,6 +51,8 @@ func (u *unlisted) Closed(*wire.Session, bool, bool) {
 	u.lists = nil
 }
 
+func (u *unlisted) Tell([wire.SessionBytes]byte, func(*wire.LeaseEvent)) func() { return func() {} }
+
 func (u *unlisted) Topology(func(*wire.Topology)) (*wire.Topology, func()) {
 	return new(wire.Topology), func() {}
 }
