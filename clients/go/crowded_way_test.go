@@ -35,7 +35,7 @@ func TestAReleaseBehindWaitsWithoutRoom(t *testing.T) {
 					a *asked
 				}
 				var queue []place
-				released := 0
+				released, taken := 0, true
 				f.serve = func(p *peer, a *asked) *wire.Result {
 					f.mu.Lock()
 					defer f.mu.Unlock()
@@ -46,16 +46,20 @@ func TestAReleaseBehindWaitsWithoutRoom(t *testing.T) {
 						again := slices.IndexFunc(queue, func(q place) bool {
 							return q.a.id == a.id && string(q.p.hello.Session) == string(p.hello.Session)
 						})
-						if again >= 0 { // it keeps its place
+						switch {
+						case again >= 0: // it keeps its place
 							queue[again] = place{p, a}
-						} else {
+						case !taken: // the one before gave it back before this one came
+							taken = true
+							return granted(a.req)
+						default:
 							queue = append(queue, place{p, a})
 						}
 						p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 						return nil
 					case a.req.Op == wire.OpRelease:
 						released++
-						if len(queue) > 0 {
+						if taken = len(queue) > 0; taken {
 							next := queue[0]
 							queue = queue[1:]
 							go next.p.ok(next.a)
