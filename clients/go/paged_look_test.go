@@ -72,7 +72,7 @@ func TestTheEarliestLockOnTheLastPage(t *testing.T) {
 		z := Path{Path: "a:/0/z2"}
 		other, err := c.Lock(context.Background(), z.Path, Owner("other"), TTL(time.Hour))
 		mustLock(t, other, err)
-		first, many := take(4*time.Second, Path{Path: "a:/0/z1"}), take(4*time.Second, longPaths(10_000)...)
+		first, many := take(8*time.Second, Path{Path: "a:/0/z1"}), take(8*time.Second, longPaths(20_000)...)
 		pass(20 * time.Second)
 		must(t, first.Err())
 		must(t, many.Err())
