@@ -276,11 +276,15 @@ func (e *episode) save(b *blow) error {
 func persist(ctx context.Context, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, healWithin)
 	defer cancel()
-	for {
+	for refused := error(nil); ; {
 		err := do()
-		if err == nil || ctx.Err() != nil {
-			return err
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return errors.Join(err, refused)
 		}
+		refused = err
 		select {
 		case <-ctx.Done():
 		case <-time.After(reconnect):
