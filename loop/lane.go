@@ -223,7 +223,6 @@ func (l *lane) written() {
 		l.pushes = 0
 	}
 	s.count()
-	s.tellLeftOut()
 	s.resume()
 	l.move()
 }
@@ -234,7 +233,7 @@ func (l *lane) move() {
 	if s.lane != l || s.closed {
 		return
 	}
-	s.tellLeftOut() // written does not, if the connection is on its way back before it is called
+	s.tellLeftOut() // here, as written may not be called any more: the connection is on its way back then
 	idle := l.unsent.Load() == 0 && len(s.out) == 0 && len(s.later) == 0 && !s.closing
 	switch {
 	case !idle:
