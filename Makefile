@@ -105,9 +105,10 @@ demo: build ## real processes on real files, with stops and kills; the files giv
 # Millions of virtual operations a minute; a seed that fails is shortened and told.
 SEEDS ?= 500
 FROM  ?= 1
+TIME  ?=
 .PHONY: simulate
-simulate: ## the deterministic simulation of a cluster: SEEDS=500 runs from FROM=1; a failing seed replays exactly
-	PATHLOCKD_SIM_SEEDS=$(SEEDS) PATHLOCKD_SIM_FROM=$(FROM) go test -count=1 -timeout 0 -v -run '^TestSimulate$$' ./groups
+simulate: ## the deterministic simulation of a cluster: SEEDS=500 runs from FROM=1, or TIME=1h of the processor; a failing seed replays exactly
+	PATHLOCKD_SIM_SEEDS=$(SEEDS) PATHLOCKD_SIM_FROM=$(FROM) PATHLOCKD_SIM_TIME=$(TIME) go test -count=1 -timeout 0 -v -run '^TestSimulate$$' ./groups
 
 # For hours: make torture ARGS='-duration 8h -seeds 16'. Other clusters: ARGS='-cluster processes'.
 .PHONY: torture

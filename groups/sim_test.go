@@ -3,6 +3,7 @@ package groups
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -464,17 +465,32 @@ func envInt(name string, or int) int {
 	return or
 }
 
-// TestSimulate runs seeds: PATHLOCKD_SIM_SEEDS of them from PATHLOCKD_SIM_FROM on.
+// TestSimulate runs seeds: PATHLOCKD_SIM_SEEDS of them from PATHLOCKD_SIM_FROM on, or as many as
+// PATHLOCKD_SIM_TIME of the processor is enough for.
 func TestSimulate(t *testing.T) {
 	seeds, from := envInt("PATHLOCKD_SIM_SEEDS", 30), envInt("PATHLOCKD_SIM_FROM", 1)
-	began := time.Now()
+	var within time.Duration // of this process's processor time
+	if v := os.Getenv("PATHLOCKD_SIM_TIME"); v != "" {
+		var err error
+		if within, err = time.ParseDuration(v); err != nil || within <= 0 {
+			t.Fatalf("PATHLOCKD_SIM_TIME is %q: it is to be a time above 0, as 1h or 90s", v)
+		}
+		seeds = math.MaxInt32
+	}
+	began, told, spent := time.Now(), time.Now(), ownTime(t)
 	var whole func(string, ...any)
 	if os.Getenv("PATHLOCKD_SIM_TRACE") != "" {
 		whole = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	}
 	var all counts
 	var days time.Duration
-	for seed := from; seed < from+seeds; seed++ {
+	seed := from
+	for ; seed < from+seeds && (within == 0 || ownTime(t)-spent < within); seed++ {
+		if time.Since(told) > 30*time.Second && testing.Verbose() {
+			told = time.Now()
+			fmt.Printf("seed %d, %v of the processor, virtual time %v: %d operations, %d restarts, %d elections, %d moves\n", seed,
+				(ownTime(t) - spent).Round(time.Second), days.Round(time.Second), all.ops, all.restarts, all.elections, all.moves)
+		}
 		p := planOf(uint64(seed))
 		w := simulate(p, simDir(t), whole)
 		all.add(w.count)
@@ -487,7 +503,8 @@ func TestSimulate(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d seeds in %v, virtual time %v: %+v", seeds, time.Since(began).Round(time.Millisecond), days.Round(time.Second), all)
+	t.Logf("%d seeds in %v (%v of the processor), virtual time %v: %+v", seed-from, time.Since(began).Round(time.Millisecond),
+		(ownTime(t) - spent).Round(time.Millisecond), days.Round(time.Second), all)
 }
 
 // TestSimulateReplays: the same seed is the same run.
