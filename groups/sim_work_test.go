@@ -78,6 +78,13 @@ func (c *simClient) some(n [6]int) {
 		}
 	case x < 20:
 		c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000}, false)
+	case x < 21 && n[1]/3%3 == 0: // somebody is asked to let go, and need not
+		other := w.clients[n[4]%len(w.clients)]
+		victim := other.owner(n[5])
+		if n[1]/9%2 == 0 {
+			victim = other.tiedOwner()
+		}
+		c.ask(&wire.Request{Op: wire.OpRequestRevoke, Owner: victim}, false)
 	case x < 21:
 		victim := w.clients[n[4]%len(w.clients)].owner(n[5])
 		req := &wire.Request{Op: wire.OpForceRelease, Owner: victim}
