@@ -416,8 +416,8 @@ func (w *waiter) rehangs(of Session, b *binding) bool {
 // revoke marks the owner's leases, so that its next renewals tell it, and tells the sessions that they are tied to.
 func (s *State) revoke(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
-		if l.held() {
-			l.revoke = s.now + int64(s.cfg.RevokeMillis)
+		if until := s.now + int64(s.cfg.RevokeMillis); l.held() && l.revoke != until { // else it was told in this instant
+			l.revoke = until
 			s.tell(l, wire.EventRevoke)
 		}
 	})

@@ -517,15 +517,13 @@ func (s *State) dropRelying(l *lease) {
 	}
 	var gone []uint64
 	l.waits.All().Ascend(func(key string, _ *struct{}) bool {
-		seq := seqOf(key)
-		for _, w := range s.waiter(seq).wants {
-			if w.state == wire.StateHeld && !slices.Contains(gone, seq) {
-				gone = append(gone, seq)
-			}
-		}
+		gone = append(gone, seqOf(key))
 		return true
 	})
 	slices.Sort(gone)
+	gone = slices.DeleteFunc(slices.Compact(gone), func(seq uint64) bool {
+		return !slices.ContainsFunc(s.waiter(seq).wants, func(w want) bool { return w.state == wire.StateHeld })
+	})
 	for _, seq := range gone {
 		s.answer(s.waiter(seq), wire.Result{Status: wire.StatusLost, Reason: wire.ReasonMissingAlive})
 		s.removeWaiter(seq, false)

@@ -143,12 +143,18 @@ type Output struct {
 	Told    []Told
 }
 
+// toldKept is how much room for what is told of leases is kept: one step may tell of very many.
+const toldKept = 4096
+
 // Reset empties o and keeps its memory.
 func (o *Output) Reset() {
 	clear(o.Events)
 	clear(o.Answers)
 	clear(o.Told)
 	o.Events, o.Answers, o.Told = o.Events[:0], o.Answers[:0], o.Told[:0]
+	if cap(o.Told) > toldKept {
+		o.Told = nil
+	}
 }
 
 // State is one virtual group. Its methods are called by one goroutine at a time;

@@ -76,10 +76,11 @@ type peerConn interface {
 }
 
 var (
-	errTardy     = errors.New("it leads no more and has not answered what it was sent")
-	errMalformed = errors.New("a forwarded frame is malformed")
-	errOlder     = errors.New("there is a later connection from this node")
-	errUnsure    = errors.New("what became of its commands is not known here any more")
+	errTardy       = errors.New("it leads no more and has not answered what it was sent")
+	errMalformed   = errors.New("a forwarded frame is malformed")
+	errOlder       = errors.New("there is a later connection from this node")
+	errProcessOver = errors.New("its process was thought to be over")
+	errUnsure      = errors.New("what became of its commands is not known here any more")
 )
 
 // forwarding is a node's part in it.

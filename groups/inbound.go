@@ -102,6 +102,7 @@ func (f *forwarding) overUpTo(host string, starts uint64) {
 	f.mu.Unlock()
 	if was.in != nil && was.order[0] > 0 && was.order[0] <= starts {
 		was.in.shut()
+		was.in.conn.Close(errProcessOver) // it may live after all, and asks again then
 	}
 }
 

@@ -53,6 +53,7 @@ type machine struct {
 
 	published int // of out.Events, how many were told already
 	leases    int // and of out.Told
+	fed       int // bytes of what it says of leases that were sent to who is fed
 
 	done   []engine.Done
 	reader batchReader
@@ -238,7 +239,7 @@ func (m *machine) batch(index uint64) {
 	clock := engine.Clock{Now: m.advance(h.office, h.stamp), Wall: h.wall}
 	m.sessions.expire(clock.Now, &m.limits)
 	m.out.Reset()
-	m.told, m.published, m.leases = 0, 0, 0
+	m.told, m.published, m.leases, m.fed = 0, 0, 0, 0
 	if h.stamp != still { // what is over and could not end yet would be granted to waits that end with this entry
 		m.expire(clock)
 	}
@@ -274,7 +275,7 @@ func (m *machine) tellEvents() {
 func (m *machine) tellLeases() {
 	if told := m.out.Told[m.leases:]; len(told) > 0 {
 		m.leases = len(m.out.Told)
-		m.node.hub.tellLeases(m.shard, told)
+		m.fed = m.node.hub.tellFurther(m.shard, told, m.fed)
 	}
 }
 

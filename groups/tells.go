@@ -102,11 +102,17 @@ func (t *tellers) missed() {
 
 // tellLeases tells what an entry of a log says of leases, before its events: who has those has heard of it.
 // Of one that says more than a way between nodes can be trusted to take, who is fed is told that this was not all.
-func (h *hub) tellLeases(log uint64, told []engine.Told) {
+func (h *hub) tellLeases(log uint64, told []engine.Told) { h.tellFurther(log, told, 0) }
+
+// tellFurther is tellLeases when so many bytes were sent of the entry to who is fed already. It answers how many were then.
+func (h *hub) tellFurther(log uint64, told []engine.Told, sent int) int {
 	h.tellers.tell(told)
+	if sent > maxLeaseFrames-2*maxLeaseFrame {
+		return sent // he was told that this is not all
+	}
 	feeds := h.leaseFeeds(log)
 	head := binary.AppendUvarint([]byte{frameLeases}, log)
-	for sent := 0; len(told) > 0 && len(feeds) > 0; {
+	for len(told) > 0 && len(feeds) > 0 {
 		frame := slices.Clone(head)
 		if sent > maxLeaseFrames-2*maxLeaseFrame {
 			told = nil
@@ -117,8 +123,13 @@ func (h *hub) tellLeases(log uint64, told []engine.Told) {
 		for _, c := range feeds {
 			c.Send(frame) // one that does not take it is lost, and is told so when it is fed anew
 		}
-		sent += len(frame)
+		if sent += len(frame); len(told) == 0 && len(frame) > len(head) && sent > maxLeaseFrames-2*maxLeaseFrame {
+			for _, c := range feeds {
+				c.Send(head) // what follows is not sent
+			}
+		}
 	}
+	return sent
 }
 
 // leaseFeeds is the nodes that are fed a log, and take frames of leases. Who begins to be fed from now on is told that

@@ -59,10 +59,8 @@ func (s *session) bondAnswered(owner string, id uint64, code wire.Code, again bo
 	switch {
 	case at < 0: // one that came after it was carried out
 		return
-	case code == wire.OK || code == wire.DeadlineExceeded:
-		bonds = bonds[at:]
-	case again: // it says nothing of the first time
-		return
+	case code == wire.OK || code == wire.DeadlineExceeded || again: // a repeat's refusal says nothing of the first time
+		bonds = slices.Clone(bonds[at:]) // so that what was before it is let go
 	default:
 		bonds = slices.Delete(bonds, at, at+1)
 	}

@@ -75,7 +75,8 @@ func (s *session) deliver(frame []byte) {
 func (s *session) pushOut(frame []byte) {
 	s.write(frame)
 	if l := s.lane; l != nil {
-		if l.pushes += len(frame); l.pushes > s.srv.opt.Pushes {
+		// What was read is not unread: there is no more of pushes than there is of all.
+		if l.pushes = min(l.pushes+len(frame), s.backlog()); l.pushes > s.srv.opt.Pushes {
 			s.goodbye(s.notPushed())
 		}
 	}

@@ -32,6 +32,7 @@ type conn struct {
 	limits wire.Limits
 	server ServerInfo
 	heard  atomic.Int64 // when the last bytes came (Client.now)
+	spoke  atomic.Int64 // and the last of an answer, or of a frame that has not come as a whole
 
 	// Under the session's lock.
 	out, spare []byte // out is to be written next; the other is being written, or none
@@ -216,6 +217,7 @@ func (cn *conn) welcome(request uint64, payload []byte) (done bool, err error) {
 	}
 	now := cn.c.now()
 	cn.heard.Store(int64(now))
+	cn.spoke.Store(int64(now))
 	cn.trip = now - cn.tie.since()
 	return true, nil
 }

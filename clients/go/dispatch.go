@@ -27,6 +27,9 @@ func (cn *conn) read() error {
 			if err := cn.dispatch(); err != nil {
 				return err
 			}
+			if cn.have > 0 {
+				cn.spoke.Store(cn.heard.Load())
+			}
 		}
 		n, err := cn.nc.Read(cn.in[cn.have:])
 		if n > 0 {
@@ -101,6 +104,7 @@ func (cn *conn) sort(payload []byte) error {
 	s := &cn.l.session
 	f := landed{code: wire.Code(code), rest: r, fields: fields}
 	if id != 0 {
+		cn.spoke.Store(cn.heard.Load())
 		if f.call = s.answered(id); f.call != nil {
 			if f.call.timed && !f.call.resent {
 				cn.tie.prove(f.call.sent)

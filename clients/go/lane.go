@@ -269,7 +269,7 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	// What counts for leases that hang on the connection is when the server took something last: that bytes come from
 	// it does not say that it still hears. Where none does, the answer to the ping may be behind a long one.
 	every, proved := c.opt.keepAlive, cn.tie.since()
-	heard, keeps := time.Duration(cn.heard.Load()), c.keeper.keeps()
+	spoke, keeps := time.Duration(cn.spoke.Load()), c.keeper.keeps()
 	silent := every // for so long, and again for so long after it was asked, it is given up
 	if keeps {
 		least := c.keeper.leastGrace()
@@ -281,7 +281,7 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	}
 	switch {
 	case now-proved >= 2*silent && cn.pinged > proved && now-cn.pinged >= silent &&
-		(now-heard >= silent || c.keeper.keepsOn(cn.tie)):
+		(now-spoke >= silent || c.keeper.keepsOn(cn.tie)):
 		cn.giveUp(errSilent)
 		return now + aDay
 	case now-proved >= every && cn.pinged <= proved:
@@ -289,6 +289,7 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		ping := newCall(ignored{})
 		ping.set(&wire.Request{Op: wire.OpPing})
 		ping.urgent, ping.probe, ping.timed = true, true, true
+		ping.only = cn.tie.number
 		_ = l.session.submit(ping) // refused only when the client is closed
 	}
 	if leaving > 0 || now >= l.nextStale {

@@ -55,6 +55,7 @@ type lease struct {
 	turns      int           // counts what an answer to an earlier renewal says nothing about
 	asked      int           // turns when the last renewal was asked for
 	asking     bool          // it is under way
+	again      bool          // and is to be asked for once more after it: something was told meanwhile
 	askedTTL   time.Duration // for which time
 	askedGrace time.Duration // with the least that it may get
 	askedOf    int           // looked at that time
@@ -337,6 +338,7 @@ const keepFlags = wire.FlagBind | wire.FlagExtend
 
 // renew asks for the lease's renewal.
 func (l *lease) renew(todo *chores) {
+	l.again = false
 	l.asking, l.askedTTL, l.asked, l.askedOf, l.askedAll = true, l.ttl, l.turns, l.looked, l.joined
 	l.askedGrace = l.k.c.binds.grace(l.name.owner, l.k.c.opt.grace)
 	c := newCall(l)
@@ -422,7 +424,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		l.graced(l.askedGrace)
 	}
 	switch {
-	case !t.live:
+	case !t.live, l.again:
 		l.renewAt = now
 	case len(l.hung) > 0: // of which some may be gone: they are sure for the grace alone
 		l.renewAt = min(l.renewAt, sent+l.grace/renewAt)

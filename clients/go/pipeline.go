@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -194,6 +195,9 @@ func (s *session) hasRoom(ctx context.Context) error {
 		select {
 		case <-ready:
 		case <-ctx.Done():
+			s.mu.Lock()
+			s.mu.room = slices.DeleteFunc(s.mu.room, func(other chan struct{}) bool { return other == ready })
+			s.mu.Unlock()
 			return context.Cause(ctx)
 		}
 	}

@@ -25,7 +25,7 @@ func (s *session) heardOf(c *call) {
 // a time: what was unanswered on it is to be sent again. It answers whose leases an
 // unanswered request may have tied to it, and the ways of what nobody wants to know
 // any more.
-func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{}, dropped []*way) {
+func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []*way) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.conn == cn {
@@ -53,7 +53,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure map[string]struct{
 		c.unheard, c.cancels = false, false
 		if c.op == wire.OpAcquire || c.op == wire.OpRenew || c.op == wire.OpBind {
 			if req := c.request(); c.op == wire.OpBind || req.Flags&wire.FlagBind != 0 {
-				unsure = ownerSet(unsure, req.Owner)
+				unsure.add(req)
 			}
 		}
 		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo && !c.insists {

@@ -30,9 +30,9 @@ type tie struct {
 
 	// Under the keeper's lock.
 	live    bool
-	excused bool                // its server said that no lease ends with it
-	next    *tie                // on which the lane said hello after it
-	unsure  map[string]struct{} // owners whose leases may hang on it, as what asked for that is unanswered
+	excused bool   // its server said that no lease ends with it
+	next    *tie   // on which the lane said hello after it
+	unsure  unsure // whose leases may hang on it, as what asked for that is unanswered
 }
 
 // prove takes note that what was sent on the connection at a time was answered.
@@ -117,7 +117,7 @@ func (k *keeper) tries(t *tie) {
 
 // detached is called when a connection is gone. excused says that no lease ends for
 // that; unsure are the owners whose leases may hang on it all the same.
-func (k *keeper) detached(t *tie, excused bool, unsure map[string]struct{}) {
+func (k *keeper) detached(t *tie, excused bool, unsure unsure) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if planted == plantNoticed {
@@ -137,8 +137,35 @@ func (k *keeper) detached(t *tie, excused bool, unsure map[string]struct{}) {
 // holds says that something unanswered may have tied a lease to the connection, which
 // is gone.
 func (t *tie) holds(le *lease) bool {
-	_, unsure := t.unsure[le.name.owner]
-	return unsure && !t.live
+	return !t.live && slices.ContainsFunc(t.unsure[le.name.owner], func(of string) bool {
+		handler := !strings.Contains(of, ":") // all its namespaces, or all there are
+		return strings.HasPrefix(of, le.name.namespace) || of == "" || handler && strings.HasPrefix(le.name.namespace, of+":")
+	})
+}
+
+// unsure is, by owner, where the leases lie that something unanswered may have tied: paths, and namespaces. One of an owner that is bound
+// names all of its leases.
+type unsure map[string][]string
+
+// add takes note of a request.
+func (u *unsure) add(req *wire.Request) {
+	var in []string
+	switch {
+	case req.Op == wire.OpAcquire && len(req.Locks) > 0:
+		in = []string{req.Locks[0].Path} // all are in one namespace
+	case req.Op == wire.OpRenew && len(req.Domains) == 1:
+		in = req.Domains
+	}
+	if *u == nil {
+		*u = make(unsure)
+	}
+	owner := strings.Clone(req.Owner)
+	if in == nil {
+		in = []string{""} // anywhere
+	}
+	if all := (*u)[owner]; !slices.Contains(all, in[0]) {
+		(*u)[owner] = append(all, strings.Clone(in[0]))
+	}
 }
 
 // stray hangs a lease on the connections that it may hang on although a later one confirmed it: what tied it to them is
@@ -521,13 +548,4 @@ func (k *keeper) curbed(lk *Lock, by *answer) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return lk.curbs.later(by)
-}
-
-// ownerSet adds an owner, in memory of its own, to a set that is made when it is needed.
-func ownerSet(set map[string]struct{}, owner string) map[string]struct{} {
-	if set == nil {
-		set = make(map[string]struct{})
-	}
-	set[strings.Clone(owner)] = struct{}{}
-	return set
 }

@@ -62,9 +62,7 @@ func (k *keeper) maybeMissed(t *tie) {
 		if !slices.ContainsFunc(l.ties, func(o *tie) bool { return o.lane == t.lane }) {
 			continue
 		}
-		if l.asking {
-			l.turns++ // which may have been carried out before
-		}
+		l.again = l.asking // which may have been carried out before
 		l.renewAt = min(l.renewAt, now+rand.N(min(l.least/renewAt, askedWithin)+1))
 	}
 	k.reorder()
@@ -75,9 +73,13 @@ func (k *keeper) maybeMissed(t *tie) {
 func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 	others = slices.Clone(e.Acquires)
 	var named []*Lock
+	resent := false // one of them is named that may have been granted anew since
 	for _, lk := range l.locks {
 		mark := wire.AcquireMark(lk.as, lk.by)
-		if i := slices.Index(others, mark); i >= 0 && !lk.resent {
+		switch i := slices.Index(others, mark); {
+		case i >= 0 && lk.resent:
+			resent = true
+		case i >= 0:
 			others = slices.Delete(others, i, i+1)
 			named = append(named, lk)
 		}
@@ -100,11 +102,16 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 			return others
 		}
 		l.suspect()
+		l.turns++
+		if whole := len(e.Acquires) < wire.MaxLeaseAcquires; e.Kind == wire.EventKilled && (!whole || resent) {
+			l.killed = true
+			l.shorten(l.k.c.now() + min(l.least/renewAt, askedWithin))
+		}
 	default:
 		all = false
 	}
 	if !all {
-		l.turns++
+		l.again = l.asking
 		l.renewAt = l.k.c.now()
 	}
 	l.k.fix(l)

@@ -17,6 +17,7 @@ type topologyWatch struct {
 	mu struct {
 		sync.Mutex
 		to     map[chan *wire.Topology]struct{}
+		asking bool // on a later connection the session asks again
 		closed bool
 	}
 }
@@ -49,6 +50,13 @@ func (c *Client) WatchTopology(ctx context.Context) (<-chan *wire.Topology, erro
 
 // resume asks for the topology and for pushes, on a new connection say.
 func (w *topologyWatch) resume() {
+	w.mu.Lock()
+	asking := w.mu.asking
+	w.mu.asking = true
+	w.mu.Unlock()
+	if asking {
+		return
+	}
 	c := newCall(w)
 	c.set(&wire.Request{Op: wire.OpTopology, Watch: true})
 	c.urgent = true
@@ -61,6 +69,9 @@ func (w *topologyWatch) resume() {
 func (w *topologyWatch) land(c *call, r *reply) {
 	err := r.decode(c, &r.scratch)
 	c.free()
+	w.mu.Lock()
+	w.mu.asking = false
+	w.mu.Unlock()
 	if err == nil {
 		t := topologyOf(&r.scratch)
 		w.c.router.learn(t, r.tie.number)

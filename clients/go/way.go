@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -159,6 +160,9 @@ func (w *way) hasRoom(ctx context.Context) error {
 		case <-w.c.ctx.Done():
 			return ErrClosed
 		case <-ctx.Done():
+			w.mu.Lock()
+			w.mu.room = slices.DeleteFunc(w.mu.room, func(other chan struct{}) bool { return other == ready })
+			w.mu.Unlock()
 			return context.Cause(ctx)
 		}
 	}
