@@ -10,8 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestFlappingGrowsNothing: a way to the server breaks again and again, each time after the hello, for minutes, as it does beside a balancer that
-// is ill. The program asks nothing. What the client asks by itself on the next connection does not grow with it.
+// TestFlappingGrowsNothing: a way to the server breaks again and again, each time after the hello, for minutes, as it
+// does beside a balancer that is ill. The program asks nothing. What the client asks by itself on the next connection
+// does not grow with it.
 func TestFlappingGrowsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -46,8 +47,8 @@ func TestFlappingGrowsNothing(t *testing.T) {
 	})
 }
 
-// TestSendWithoutRoomGrowsNothing: a program sends a batch again and again, each time for a moment, while the backlog is full and the server
-// is away. Nothing of that stays.
+// TestSendWithoutRoomGrowsNothing: a program sends a batch again and again, each time for a moment, while the backlog
+// is full and the server is away. Nothing of that stays.
 func TestSendWithoutRoomGrowsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

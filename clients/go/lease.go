@@ -25,14 +25,14 @@ type lease struct {
 	locks   []*Lock
 	one     [1]*Lock // memory of locks
 
-	sure    time.Duration       // until when it lasts by what the server confirmed
-	ties    []*tie              // and connections that it may hang on
-	oneTie  [1]*tie             // memory of ties
-	grace   time.Duration       // the lowest that it may have when one of them is gone
-	graces  []graceFrom         // all that it may have, from higher to lower and from earlier to later, nil: it alone
-	hung    []tieFrom           // those of ties that it hangs on from a time on
-	sent    atomic.Pointer[tie] // that its renewal was sent on; nil: none is under way
-	granted time.Duration       // when the last of its locks was taken
+	sure    time.Duration           // until when it lasts by what the server confirmed
+	ties    []*tie                  // and connections that it may hang on
+	oneTie  [1]*tie                 // memory of ties
+	grace   time.Duration           // the lowest that it may have when one of them is gone
+	graces  []graceFrom             // all that it may have, from higher to lower and from earlier to later, nil: it alone
+	hung    []tieFrom               // those of ties that it hangs on from a time on
+	sent    atomic.Pointer[tieFrom] // what its renewal was sent on, and when; nil: none is under way
+	granted time.Duration           // when the last of its locks was taken
 	renewAt time.Duration
 	watchAt time.Duration // 0: it is watched, or will not be
 
@@ -56,6 +56,7 @@ type lease struct {
 	asked      int           // turns when the last renewal was asked for
 	asking     bool          // it is under way
 	again      bool          // and is to be asked for once more after it: something was told meanwhile
+	capped     time.Duration // until when it counts at most, as something shortened the lease meanwhile; unlimited: nothing did
 	askedTTL   time.Duration // for which time
 	askedGrace time.Duration // with the least that it may get
 	askedOf    int           // looked at that time
@@ -98,8 +99,8 @@ func (l *lease) tied() time.Duration {
 			at = min(at, l.until(t))
 		}
 	}
-	if t := l.sent.Load(); t != nil && !t.excused {
-		at = min(at, l.until(t))
+	if on := l.sent.Load(); on != nil && !on.t.excused && !slices.Contains(l.ties, on.t) {
+		at = min(at, l.untilFrom(on.t, on.from)) // however long that has said nothing: it is whole then, or ties nothing
 	}
 	return at
 }
@@ -119,10 +120,14 @@ const maxGraces = 4
 // until is how long it lasts on a connection: by each grace from what was answered on it, or from when what gives the
 // grace, or ties it to the connection, was sent, as that is carried out while the connection is whole, or never.
 func (l *lease) until(t *tie) time.Duration {
-	var from time.Duration
 	if i := l.hangs(t); i >= 0 {
-		from = l.hung[i].from
+		return l.untilFrom(t, l.hung[i].from)
 	}
+	return l.untilFrom(t, 0)
+}
+
+// untilFrom is until for one that it hangs on from a time on.
+func (l *lease) untilFrom(t *tie, from time.Duration) time.Duration {
 	if l.graces == nil {
 		return t.until(l.grace, from)
 	}
@@ -338,7 +343,7 @@ const keepFlags = wire.FlagBind | wire.FlagExtend
 
 // renew asks for the lease's renewal.
 func (l *lease) renew(todo *chores) {
-	l.again = false
+	l.again, l.capped = false, unlimited
 	l.asking, l.askedTTL, l.asked, l.askedOf, l.askedAll = true, l.ttl, l.turns, l.looked, l.joined
 	l.askedGrace = l.k.c.binds.grace(l.name.owner, l.k.c.opt.grace)
 	c := newCall(l)
@@ -367,8 +372,8 @@ func (l *lease) land(c *call, r *reply) {
 	c.free()
 	var todo chores
 	l.k.mu.Lock()
-	if t := l.sent.Swap(nil); t != nil && err != nil { // it was carried out, for all that is known
-		l.hang(t)
+	if on := l.sent.Swap(nil); on != nil && err != nil { // it was carried out, for all that is known
+		l.bindTo(on.t, on.from)
 	}
 	if l.place >= 0 {
 		l.asking = false
@@ -404,11 +409,14 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		l.renewAt = now
 		return
 	}
+	// Whichever of the two was carried out first: it lasts for as long as both say.
+	capped := l.capped < unlimited
+	sure = min(sure, l.capped)
 	l.renewAt = l.renewal(sent, ttl)
 	if l.looking {
 		l.sure = min(l.sure, sure)
 	} else {
-		if len(l.ties) > 1 || l.ties[0] != t || sure > l.sure { // else nothing has shortened it
+		if !capped && (len(l.ties) > 1 || l.ties[0] != t) || sure > l.sure { // else nothing has shortened it
 			l.sure = sure
 		}
 		l.known, l.told = l.askedOf, false
@@ -416,6 +424,11 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
 			l.renewAt = now
 		}
+	}
+	if capped {
+		l.hang(t)
+		l.renewAt = now
+		return
 	}
 	l.ties = append(l.oneTie[:0], t)
 	l.graces, l.hung = nil, nil // what gave it a lower grace counts from now on

@@ -9,10 +9,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestUnansweredOfAnotherNamespace: an owner that the program names has a lock in each of two namespaces, which two nodes lead. One node
-// dies with a renewal of its namespace unanswered, and the other one takes no further connections for a while. It answers every
-// renewal of the other lock, on a connection that is whole all the time: "nothing it does in one namespace touches its locks in
-// another" (contract, section 5).
+// TestUnansweredOfAnotherNamespace: an owner that the program names has a lock in each of two namespaces, which two
+// nodes lead. One node dies with a renewal of its namespace unanswered, and the other one takes no further
+// connections for a while. It answers every renewal of the other lock, on a connection that is whole all the time:
+// "nothing it does in one namespace touches its locks in another" (contract, section 5).
 func TestUnansweredOfAnotherNamespace(t *testing.T) {
 	for name, owners := range map[string][2]string{"one owner": {"me", "me"}, "two owners": {"me", "you"}} {
 		t.Run(name, func(t *testing.T) {

@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestPushesAreNoAnswers: a proxy swallows what goes to the server from some time on; what the server pushes comes: of a subscription
-// it tells now and then how far its log is, though nothing happened. "WithKeepAlive sets how long the server may answer nothing before
-// the client pings it. After as long again without an answer the connection is given up and made anew." The client holds nothing.
+// TestPushesAreNoAnswers: a proxy swallows what goes to the server from some time on; what the server pushes comes:
+// of a subscription it tells now and then how far its log is, though nothing happened. "WithKeepAlive sets how long
+// the server may answer nothing before the client pings it. After as long again without an answer the connection is
+// given up and made anew." The client holds nothing.
 func TestPushesAreNoAnswers(t *testing.T) {
 	for name, pushes := range map[string]bool{"nothing comes": false, "pushes come": true} {
 		t.Run(name, func(t *testing.T) { pushesAlone(t, pushes) })

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewsItselfOften: a program renews its owner itself, beside the client, again and again, for as long as the lock's TTL. Every
-// renewal is answered, over a way of 200 ms.
+// TestRenewsItselfOften: a program renews its owner itself, beside the client, again and again, for as long as the
+// lock's TTL. Every renewal is answered, over a way of 200 ms.
 func TestRenewsItselfOften(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ttl, every time.Duration

@@ -61,8 +61,9 @@ func (c *farConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestAskedToLetGoOften: somebody asks an owner to let go again and again, more often than the way to the server is long. The owner has
-// more locks than a push names. It need not let go, every renewal is carried out and answered, and the server holds all of it.
+// TestAskedToLetGoOften: somebody asks an owner to let go again and again, more often than the way to the server is
+// long. The owner has more locks than a push names. It need not let go, every renewal is carried out and answered,
+// and the server holds all of it.
 func TestAskedToLetGoOften(t *testing.T) {
 	for name, every := range map[string]time.Duration{"never": 0, "often": 50 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +96,8 @@ func TestAskedToLetGoOften(t *testing.T) {
 	}
 }
 
-// TestHintsOften: that the client may have missed something, or that something it does not know was lost, is a hint: however often it is
-// told, a lock lasts whose renewals are all answered. The way is 200 ms long.
+// TestHintsOften: that the client may have missed something, or that something it does not know was lost, is a hint:
+// however often it is told, a lock lasts whose renewals are all answered. The way is 200 ms long.
 func TestHintsOften(t *testing.T) {
 	for name, say := range map[string]func(p *peer, l *Lock, mark uint64){
 		"nothing":            func(*peer, *Lock, uint64) {},

@@ -143,6 +143,24 @@ func (s *simServer) told() {
 			c.say(wire.AppendReply(nil, a.Caller.ID, wire.OpAcquire, &a.Result))
 		}
 	}
+	for i := range s.out.Told {
+		one := s.out.Told[i]
+		for _, n := range s.nodes {
+			if c := n.on[one.Session]; c != nil && n.up && c.hello != nil && c.hello.Features&wire.FeatureLeases != 0 {
+				e := one.LeaseEvent
+				e.Acquires = slices.Clone(e.Acquires)
+				frame := wire.AppendLeaseEvent(nil, &e)
+				s.note("%x is told: %v of %s", one.Session[:2], e.Kind, e.Owner)
+				for range 1 + s.rnd.IntN(2) {
+					late := time.Duration(s.rnd.IntN([]int{2, 200, 4000}[s.rnd.IntN(3)])) * time.Millisecond
+					time.AfterFunc(late, func() { c.say(frame) })
+				}
+				if s.rnd.IntN(8) == 0 {
+					c.say(wire.AppendLeaseEvent(nil, &wire.LeaseEvent{}))
+				}
+			}
+		}
+	}
 	s.out.Reset()
 }
 
@@ -572,6 +590,7 @@ func (c *simConn) enter(id uint64, h *wire.Hello) bool {
 	s.note("%x: connection %d of %s to %s", c.session[:2], c.epoch, h.Client, n.name)
 	c.say(wire.AppendReply(nil, id, wire.OpHello, &wire.Result{List: &wire.List{Welcome: &wire.Welcome{
 		Version: 1, NodeID: n.name, ClusterID: "sim", Session: append([]byte(nil), h.Session...), Epoch: h.Epoch, Limits: n.limits,
+		Features: h.Features & wire.FeatureLeases,
 	}}}))
 	return true
 }

@@ -143,8 +143,8 @@ func (t *tie) holds(le *lease) bool {
 	})
 }
 
-// unsure is, by owner, where the leases lie that something unanswered may have tied: paths, and namespaces. One of an owner that is bound
-// names all of its leases.
+// unsure is, by owner, where the leases lie that something unanswered may have tied: paths, and namespaces, or "" for
+// anywhere.
 type unsure map[string][]string
 
 // add takes note of a request.
@@ -219,7 +219,10 @@ func (k *keeper) keeps() bool {
 func (k *keeper) keepsOn(t *tie) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.ContainsFunc(k.mu.due, func(le *lease) bool { return le.sent.Load() == t || slices.Contains(le.ties, t) })
+	return slices.ContainsFunc(k.mu.due, func(le *lease) bool {
+		on := le.sent.Load()
+		return on != nil && on.t == t || slices.Contains(le.ties, t)
+	})
 }
 
 // leastGrace is the lowest grace that one has.
@@ -404,8 +407,11 @@ func (k *keeper) curb(owner string, ttl, grace, sent time.Duration) (kept bool) 
 			continue
 		}
 		kept = true
-		le.turns++
+		if grace > 0 || ttl <= 0 {
+			le.turns++
+		}
 		if ttl > 0 {
+			le.capped = min(le.capped, sent+ttl-margin(ttl))
 			le.shorten(now + ttl - margin(ttl))
 			le.renewAt = min(le.renewAt, now+ttl/renewAt)
 		}

@@ -10,8 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestKilledAndNoMoreIsSaid: an owner's lease is killed under which it has more locks than a push names, and then nothing more gets
-// through to the server. "Until that is told nothing is believed in for longer than a third of the TTL, or two seconds" (decision 0022).
+// TestKilledAndNoMoreIsSaid: an owner's lease is killed under which it has more locks than a push names, and then
+// nothing more gets through to the server. "Until that is told nothing is believed in for longer than a third of the
+// TTL, or two seconds" (decision 0022).
 func TestKilledAndNoMoreIsSaid(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
