@@ -199,10 +199,21 @@ func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
 		h.mu.Unlock()
 		return from
 	}
-	again, gap := h.replay(sub)
-	l.resumes = sub.From != nil
-	l.replaying(true)
+	since := make(map[uint64]wire.Position, len(sub.From))
+	for _, p := range sub.From {
+		since[p.Log] = p
+	}
+	gap := since[h.mark.Log] != h.mark
+	if gap {
+		sub.From = nil
+	}
+	l.resumes = !gap
+	l.replaying(true) // what happens from here on is kept for it
 	h.mu.Unlock()
+	var again []recentEvent
+	if !gap {
+		again, gap = h.replay(sub.Owner, since, from)
+	}
 	if gap {
 		sub.Sink.Gap(sub, from)
 	}
@@ -214,23 +225,19 @@ func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
 	return from
 }
 
-// replay answers the events that came after the subscription's cursor, and whether
-// some of them are not known any more. A log that the cursor does not name is taken
-// from its beginning. Who comes with the cursor of another cluster is told of a gap, and
-// what happens from now on.
-func (h *hub) replay(sub *wire.Subscription) (again []recentEvent, gap bool) {
-	from := make(map[uint64]wire.Position, len(sub.From))
-	for _, p := range sub.From {
-		from[p.Log] = p
-	}
-	if from[h.mark.Log] != h.mark {
-		sub.From = nil
-		return nil, true
-	}
-	for _, log := range sortedShards(h.logs) {
-		s, p := h.logs[log], from[log]
-		gap = gap || passed(p, s.since) || p.Index > s.at.Index
-		again = s.of(sub.Owner, p, again)
+// replay answers an owner's events from after some places to others, and whether some of them are not known any more. A
+// log that has none to begin after is taken from its beginning. It looks through one log at a time: Apply waits for each.
+func (h *hub) replay(owner string, since map[uint64]wire.Position, until []wire.Position) (again []recentEvent, gap bool) {
+	for _, to := range until {
+		h.mu.Lock()
+		if s, p := h.logs[to.Log], since[to.Log]; s != nil {
+			gap = gap || passed(p, s.since) || p.Index > to.Index
+			again = s.of(owner, p, again)
+		}
+		h.mu.Unlock()
+		for n := len(again); n > 0 && again[n-1].at.Log == to.Log && after(again[n-1].at, to); n-- {
+			again = again[:n-1] // it came meanwhile, and is kept for the listener
+		}
 	}
 	return again, gap
 }

@@ -181,14 +181,19 @@ func (s *session) history(req *wire.Request, are func(a *answered, name uint64) 
 func (s *session) lasts(looked []uint64, are func(a *answered, name uint64) bool) []uint64 {
 	last := make([]uint64, len(looked))
 	at := make(map[uint64]int, len(looked))
+	few := uint64(0) // a bit for each: thousands are looked through, and hardly any is one of them
 	for i, name := range looked {
 		at[name] = i
+		few |= 1 << (name & 63)
 	}
 	s.each(func(a *answered) {
 		if !a.done() {
 			return
 		}
 		a.marks.each(func(name uint64) {
+			if few&(1<<(name&63)) == 0 {
+				return
+			}
 			if i, ok := at[name]; ok && are(a, name) {
 				last[i] = max(last[i], a.id)
 			}
@@ -243,22 +248,29 @@ func (s *session) tookAnew(id uint64, req *wire.Request) {
 // took, which has a name among what req gives back.
 func (s *session) takenBack(req *wire.Request) func(acquire *answered, took uint64) bool {
 	type given struct{ acquire, name uint64 } // name 0: all of it, as more was given back than is told apart
+	gave, about := make(map[uint64]uint64, len(req.Releases)), make(map[uint64]bool, len(req.Releases))
+	few := uint64(0) // a bit for each that it is about: thousands are looked through, and hardly any is one
+	for _, r := range req.Releases {
+		back := markOf(markBack, req.Owner, r.Path, r.Mode)
+		gave[markOf(markTook, req.Owner, r.Path, r.Mode)], about[back] = back, true
+		few |= 1 << (back & 63)
+	}
 	parts := make(map[given]bool)
 	s.each(func(a *answered) {
 		if a.op != wire.OpRelease || a.token == 0 || !a.done() {
 			return
 		}
-		a.marks.each(func(name uint64) { parts[given{uint64(a.token), name}] = true })
+		a.marks.each(func(name uint64) {
+			if few&(1<<(name&63)) != 0 && about[name] {
+				parts[given{uint64(a.token), name}] = true
+			}
+		})
 		if a.marks.one == 0 {
 			parts[given{uint64(a.token), 0}] = true
 		}
 	})
 	if len(parts) == 0 {
 		return func(*answered, uint64) bool { return false }
-	}
-	gave := make(map[uint64]uint64)
-	for _, r := range req.Releases {
-		gave[markOf(markTook, req.Owner, r.Path, r.Mode)] = markOf(markBack, req.Owner, r.Path, r.Mode)
 	}
 	return func(acquire *answered, took uint64) bool {
 		return parts[given{acquire.id, gave[took]}] || parts[given{acquire.id, 0}]

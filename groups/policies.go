@@ -126,6 +126,9 @@ func (p *policies) pass() (done, left int) {
 	})
 	slices.SortStableFunc(ready, func(a, b engine.Intent) int { return cmp.Compare(p.failed[a.ID], p.failed[b.ID]) })
 	for _, i := range ready {
+		if p.n.leaving() { // each attempt may take a second to find that a log does not answer
+			return 0, 0
+		}
 		c := p.change(i.ID)
 		if err := c.make(p); err != nil {
 			p.failed[i.ID]++

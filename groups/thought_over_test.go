@@ -1,0 +1,51 @@
+package groups
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestHeardAsItIsThoughtOver: a node is looked for, as its last connection ended, and not found where it listens; what
+// follows from that waits for what follows from another node's end. Meanwhile it asks on its next connection. That is
+// carried out, or the connection is closed, so that it asks again.
+func TestHeardAsItIsThoughtOver(t *testing.T) {
+	r := newRig(t, nil)
+	n := r.node
+	l := n.logs[systemShard]
+	first, next := new(wireEnd), new(wireEnd)
+	asks := uint64(0)
+	forwards := func(e *wireEnd, seq, lane uint64) {
+		asks++
+		p := &part{op: wire.OpIncrToken, group: systemGroup, session: r.session().session, id: asks}
+		p.body, p.nargs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
+		var w batchWriter
+		w.reset()
+		w.add(p)
+		b := []byte{frameCommands}
+		for _, v := range []uint64{5, seq, systemShard, l.mine(), lane, asks} {
+			b = binary.AppendUvarint(b, v)
+		}
+		n.forwarded(e, "peer", w.appendTo(b))
+	}
+	forwards(first, 1, 1)
+	eventually(t, "it is answered", func() bool { return first.sent() > 0 })
+	n.peerGone(first)
+
+	n.processes.ending.Lock() // another node's end is looked through
+	thought, heard := make(chan struct{}), make(chan struct{})
+	go func() { n.processOver("peer", 5); close(thought) }() // as looksFor does
+	time.Sleep(20 * time.Millisecond)
+	go func() { forwards(next, 2, 2); close(heard) }()
+	time.Sleep(20 * time.Millisecond)
+	n.processes.ending.Unlock()
+	<-thought
+	<-heard
+	for until := time.Now().Add(3 * time.Second); next.sent() == 0 && !next.ended(); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("what it asked is not answered, and its connection stands")
+		}
+	}
+}
