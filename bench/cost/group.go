@@ -69,7 +69,7 @@ func (g *Group) wait(owner, path string, ns int) {
 	g.step()
 	g.nextID++
 	g.acq.Owner, g.acq.Locks[0].Path, g.acq.Flags = owner, path, wire.FlagWait
-	caller := engine.Caller{Session: engine.Session{1}, ID: g.nextID}
+	caller := engine.Caller{Session: engine.Session{1 + byte(g.nextID%8)}, ID: g.nextID} // a session may have a quarter of the queue
 	res := g.state.Apply(engine.Clock{Now: g.now}, &engine.Command{Req: &g.acq, NS: path[:ns], Caller: caller}, &g.out)
 	g.acq.Flags = 0
 	if res.Code != wire.OK || res.Status != wire.StatusQueued {
