@@ -87,6 +87,7 @@ func (s *State) since(step, ms int64) int64 {
 
 // extend makes the lease last at least ttl ms from now on.
 func (s *State) extend(l *lease, ttl uint64) {
+	l.asked = false
 	if at := leaseEnd(s.after(int64(ttl))); !l.held() || at > l.deadline {
 		l.deadline = at
 		s.deadlines.arm(l.timer, at)
@@ -122,6 +123,7 @@ func (s *State) tie(l *lease, b *binding) {
 	if b == nil {
 		return
 	}
+	l.asked = false
 	was, old := l.tieOf(b.session), l.bind
 	switch {
 	case was == nil:
@@ -416,8 +418,8 @@ func (w *waiter) rehangs(of Session, b *binding) bool {
 // revoke marks the owner's leases, so that its next renewals tell it, and tells the sessions that they are tied to.
 func (s *State) revoke(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
-		if until := s.now + int64(s.cfg.RevokeMillis); l.held() && l.revoke != until { // else it was told in this instant
-			l.revoke = until
+		if until := s.now + int64(s.cfg.RevokeMillis); l.held() && (l.revoke != until || !l.asked) { // else it was told in this instant
+			l.revoke, l.asked = until, true
 			s.tell(l, wire.EventRevoke)
 		}
 	})

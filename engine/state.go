@@ -71,6 +71,7 @@ type lease struct {
 	deadline int64               // ms of the lease clock; 0 while nothing is held
 	pledges  []pledge            // until when it lasts for connections that ended; replaced, never changed
 	revoke   int64               // until when an OK renew reports that a revoke was asked for
+	asked    bool                // that was told to who has tied it, and nothing was tied or taken since; not kept
 	holds    trie.Tree[struct{}] // path key for writes, path key 0 'R' or 'S' else
 	waits    trie.Tree[struct{}] // the queue's keys of its waiters
 	poll     uint64              // arrival number of its polled entry, 0: none

@@ -98,8 +98,8 @@ var numbers = map[string]string{
 	// When checkpoints are taken, what a batch takes, and what a node says.
 	"checkpointCommands": elsewher, "evictSlice": elsewher, "maxBatchCommands": elsewher,
 	"maxBatchBytes": elsewher, "maxStrange": elsewher, "sessionsAtOnce": elsewher,
-	"wire.MaxLeaseAcquires": elsewher,                           // bounds what sessions are told, which is no part of the state
-	"installBytes":          elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
+	"wire.MaxLeaseAcquires": elsewher, "toldKept": elsewher, // bounds what sessions are told, which is no part of the state
+	"installBytes": elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
 }
 
 // applying is the files of this package that apply entries, and keep what that makes.

@@ -262,7 +262,7 @@ func (w *world) finish() {
 	}
 	w.run(healed + 45*time.Second)
 	for range 1 + simTries { // who is told that the outcome is not known asks again
-		w.run(w.lastWait())
+		w.run(w.lastWait(healed))
 	}
 	for range 50 { // what nodes do by themselves, as folding, may be under way
 		if w.idle() {
@@ -277,13 +277,15 @@ func (w *world) finish() {
 	}
 }
 
-// lastWait is until when who still waits is to be answered: some wait for minutes.
-func (w *world) lastWait() time.Duration {
+// lastWait is until when who still waits is to be answered: some wait for minutes. Their time is that of their log, which
+// may have stood still, again and again, until everything healed.
+func (w *world) lastWait(healed time.Duration) time.Duration {
 	until := w.now
+	stood := func(asked time.Duration) time.Duration { return max(0, healed-asked) }
 	for _, c := range w.clients {
 		for _, call := range c.open {
 			if call.req.Flags&wire.FlagWait != 0 && !c.dead {
-				until = max(until, call.limit+waitLateBy)
+				until = max(until, call.limit+waitLateBy+stood(call.sent))
 			}
 		}
 	}

@@ -12,9 +12,11 @@ import (
 // owner those are kept that are not answered, in their order, and before them the last that
 // was carried out. The last of all counts.
 type bond struct {
-	id    uint64 // of the request
-	grace uint64 // ms
-	off   bool   // it was an unbind
+	id     uint64 // of the request
+	grace  uint64 // ms
+	off    bool   // it was an unbind
+	open   int    // requests of that id that are not answered yet
+	undone bool   // the first of them surely was not carried out
 }
 
 // bind takes note of a bind or an unbind that is about to be handed over. Its owner stands in
@@ -22,12 +24,13 @@ type bond struct {
 // has: so each gets one of its own.
 func (s *session) bind(id uint64, req *wire.Request) *wire.Error {
 	bonds, bound := s.bound[req.Owner]
-	said := slices.ContainsFunc(bonds, func(b bond) bool { return b.id == id })
+	said := slices.IndexFunc(bonds, func(b bond) bool { return b.id == id })
 	switch {
-	case said: // a repeat
+	case said >= 0: // a repeat
+		bonds[said].open++
 		return nil
 	case req.Op == wire.OpUnbind && bound:
-		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, off: true})
+		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, off: true, open: 1})
 	case req.Op == wire.OpBind:
 		if !bound && len(s.bound) >= s.srv.opt.BoundOwners {
 			return wire.Errorf(wire.ResourceExhausted,
@@ -36,7 +39,7 @@ func (s *session) bind(id uint64, req *wire.Request) *wire.Error {
 		if s.bound == nil {
 			s.bound = make(map[string][]bond)
 		}
-		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, grace: req.GraceMillis})
+		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, grace: req.GraceMillis, open: 1})
 	}
 	return nil
 }
@@ -56,10 +59,17 @@ func (s *session) boundBy(owner string) (grace uint64, ok bool) {
 func (s *session) bondAnswered(owner string, id uint64, code wire.Code, again bool) {
 	bonds := s.bound[owner]
 	at := slices.IndexFunc(bonds, func(b bond) bool { return b.id == id })
-	switch {
-	case at < 0: // one that came after it was carried out
+	if at < 0 { // one that came after it was carried out
 		return
-	case code == wire.OK || code == wire.DeadlineExceeded || again: // a repeat's refusal says nothing of the first time
+	}
+	b := &bonds[at]
+	b.open--
+	done := code == wire.OK || code == wire.DeadlineExceeded
+	b.undone = !done && (b.undone || !again)
+	switch {
+	case !done && b.open > 0: // what became of it the others tell
+		return
+	case !b.undone: // a repeat's refusal says nothing of the first time
 		bonds = slices.Clone(bonds[at:]) // so that what was before it is let go
 	default:
 		bonds = slices.Delete(bonds, at, at+1)

@@ -163,7 +163,7 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 // Unbind ends what Bind began.
 func (c *Client) Unbind(ctx context.Context, owner string) error {
 	if began, bound, _ := c.binds.since(owner); bound {
-		c.keeper.curb(owner, 0, c.binds.grace(owner, c.opt.grace), began) // for what is asked for already
+		c.keeper.curb(owner, "", 0, c.binds.grace(owner, c.opt.grace), began) // for what is asked for already
 	}
 	o, began := c.binds.begin(c, owner, nil), c.now()
 	c.keeper.unbound(owner, began)

@@ -27,7 +27,7 @@ func (cn *conn) read() error {
 			if err := cn.dispatch(); err != nil {
 				return err
 			}
-			if cn.have > 0 {
+			if ofAnswer(cn.in[:cn.have]) {
 				cn.spoke.Store(cn.heard.Load())
 			}
 		}
@@ -39,6 +39,16 @@ func (cn *conn) read() error {
 			return err
 		}
 	}
+}
+
+// ofAnswer says that what has come of a frame is of an answer: its array begins with the id of a request, that of a push
+// with 0.
+func ofAnswer(frame []byte) bool {
+	id := 5 // behind the length and an array of up to 15
+	if len(frame) > 4 && frame[4] == 0xdc {
+		id += 2
+	}
+	return len(frame) > id && frame[id] != 0
 }
 
 // dispatch hands on the whole frames that have been read.

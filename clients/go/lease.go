@@ -233,7 +233,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.doubt = l.doubt || l.shared && !l.watched || l.joined > 1
 	l.granted = now
 	l.lasts()
-	ttl := l.k.lasting(lk.owner, lk.ttl)
+	ttl := l.k.lasting(l.name, lk.ttl)
 	lk.sure = by.sent + ttl - margin(ttl)
 	lk.taken, lk.lived = now, by.sent
 	curbed := lk.curbs.later(by)
@@ -399,7 +399,7 @@ func (l *lease) land(c *call, r *reply) {
 // confirmed takes note of a renewal that was first sent at a time and answered on a
 // connection, maybe after it was sent on others.
 func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
-	ttl := l.k.lasting(l.name.owner, l.askedTTL)
+	ttl := l.k.lasting(l.name, l.askedTTL)
 	sure, now := sent+ttl-margin(ttl), l.k.c.now()
 	l.fails, l.lastFail = 0, nil
 	if resent || l.turns != l.asked {
@@ -425,11 +425,6 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 			l.renewAt = now
 		}
 	}
-	if capped {
-		l.hang(t)
-		l.renewAt = now
-		return
-	}
 	l.ties = append(l.oneTie[:0], t)
 	l.graces, l.hung = nil, nil // what gave it a lower grace counts from now on
 	l.k.stray(l, t, sent)
@@ -437,7 +432,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		l.graced(l.askedGrace)
 	}
 	switch {
-	case !t.live, l.again:
+	case !t.live, l.again, capped:
 		l.renewAt = now
 	case len(l.hung) > 0: // of which some may be gone: they are sure for the grace alone
 		l.renewAt = min(l.renewAt, sent+l.grace/renewAt)

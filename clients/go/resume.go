@@ -53,7 +53,11 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 		c.unheard, c.cancels = false, false
 		if c.op == wire.OpAcquire || c.op == wire.OpRenew || c.op == wire.OpBind {
 			if req := c.request(); c.op == wire.OpBind || req.Flags&wire.FlagBind != 0 {
-				unsure.add(req)
+				from := c.sent // the first time
+				if c.resent {
+					from = 0
+				}
+				unsure.add(req, from)
 			}
 		}
 		if c.op == wire.OpCancel || c.only != 0 || c.forsaken && !c.undo && !c.insists {

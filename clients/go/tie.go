@@ -126,9 +126,7 @@ func (k *keeper) detached(t *tie, excused bool, unsure unsure) {
 	t.live, t.excused, t.unsure = false, excused || planted == plantDeadProxy, unsure
 	for _, le := range k.mu.due {
 		le.watched = le.watched && t.lane != k.c.home
-		if t.holds(le) {
-			le.hang(t)
-		}
+		t.strains(le)
 	}
 	k.reorder()
 	k.rouse(0)
@@ -136,19 +134,50 @@ func (k *keeper) detached(t *tie, excused bool, unsure unsure) {
 
 // holds says that something unanswered may have tied a lease to the connection, which
 // is gone.
-func (t *tie) holds(le *lease) bool {
-	return !t.live && slices.ContainsFunc(t.unsure[le.name.owner], func(of string) bool {
-		handler := !strings.Contains(of, ":") // all its namespaces, or all there are
-		return strings.HasPrefix(of, le.name.namespace) || of == "" || handler && strings.HasPrefix(le.name.namespace, of+":")
-	})
+func (t *tie) holds(le *lease) (from time.Duration, holds bool) {
+	if t.live {
+		return 0, false
+	}
+	for _, one := range t.unsure[le.name.owner] {
+		if of := one.of; reaches(of, le.name.namespace) && (!holds || one.from < from) {
+			from, holds = one.from, true
+		}
+	}
+	return from, holds
+}
+
+// strains has a lease hang on the connection if it holds it.
+func (t *tie) strains(le *lease) {
+	if from, holds := t.holds(le); holds {
+		le.bindTo(t, from)
+	}
+}
+
+// reaches says that what is about a path, a namespace or anywhere may tie what lies in a namespace.
+func reaches(of, namespace string) bool {
+	handler := strings.TrimSuffix(of, ":") // all its namespaces, or all there are
+	whole := !strings.Contains(handler, ":")
+	return strings.HasPrefix(of, namespace) || of == "" || whole && strings.HasPrefix(namespace, handler+":")
+}
+
+// sameHandler says that what is about a path, a namespace or anywhere may be about a path, whose namespace is not known.
+func sameHandler(of, path string) bool {
+	handler, _, _ := strings.Cut(of, ":")
+	return of == "" || strings.HasPrefix(path, handler+":")
 }
 
 // unsure is, by owner, where the leases lie that something unanswered may have tied: paths, and namespaces, or "" for
 // anywhere.
-type unsure map[string][]string
+type unsure map[string][]mayTie
+
+// mayTie is one of them, and from when on it may have; 0: that is not known.
+type mayTie struct {
+	of   string
+	from time.Duration
+}
 
 // add takes note of a request.
-func (u *unsure) add(req *wire.Request) {
+func (u *unsure) add(req *wire.Request, from time.Duration) {
 	var in []string
 	switch {
 	case req.Op == wire.OpAcquire && len(req.Locks) > 0:
@@ -163,9 +192,12 @@ func (u *unsure) add(req *wire.Request) {
 	if in == nil {
 		in = []string{""} // anywhere
 	}
-	if all := (*u)[owner]; !slices.Contains(all, in[0]) {
-		(*u)[owner] = append(all, strings.Clone(in[0]))
+	all := (*u)[owner]
+	if i := slices.IndexFunc(all, func(m mayTie) bool { return m.of == in[0] }); i >= 0 {
+		all[i].from = min(all[i].from, from)
+		return
 	}
+	(*u)[owner] = append(all, mayTie{strings.Clone(in[0]), from})
 }
 
 // stray hangs a lease on the connections that it may hang on although a later one confirmed it: what tied it to them is
@@ -173,8 +205,8 @@ func (u *unsure) add(req *wire.Request) {
 // Unbind cuts that, and leaves what it hangs on beside it, which is whole then: later than what confirmed it was sent.
 func (k *keeper) stray(le *lease, confirmed *tie, sent time.Duration) {
 	for _, l := range k.mu.lanes {
-		if t := l.tie; t != confirmed && t.holds(le) {
-			le.hang(t)
+		if t := l.tie; t != confirmed {
+			t.strains(le)
 		}
 	}
 	t := k.c.home.tie
@@ -283,6 +315,7 @@ func (k *keeper) forget(l *lane) {
 type shortening struct {
 	k     *keeper
 	owner string
+	in    string        // what it is about: a namespace, a path in it, or a handler; "": all that the owner has
 	ttl   time.Duration // 0: it leaves that
 	grace time.Duration // of the home lane's connection, for which a Bind ties them; 0: it ties none
 	began time.Duration // when it was sent (Client.now)
@@ -295,7 +328,11 @@ func (k *keeper) shortens(req *wire.Request) *shortening {
 		return nil
 	}
 	ttl := time.Duration(min(req.TTLMillis, wire.MaxTTLMillis)) * time.Millisecond
-	return &shortening{k: k, owner: strings.Clone(req.Owner), ttl: ttl}
+	s := &shortening{k: k, owner: strings.Clone(req.Owner), ttl: ttl}
+	if len(req.Domains) == 1 {
+		s.in = strings.Clone(req.Domains[0])
+	}
+	return s
 }
 
 // begin is called before it is sent. If it answers true it is to go in the order of the renewals
@@ -306,18 +343,18 @@ func (s *shortening) begin() (kept bool) {
 		if s.k.mu.shorter == nil {
 			s.k.mu.shorter = make(map[string][]shorter)
 		}
-		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], shorter{ttl: s.ttl})
+		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], shorter{ttl: s.ttl, in: s.in})
 		s.k.mu.Unlock()
 	}
 	s.began = s.k.c.now()
-	return s.k.curb(s.owner, s.ttl, s.grace, s.began)
+	return s.k.curb(s.owner, s.in, s.ttl, s.grace, s.began)
 }
 
 // end is called when it is over: what is answered by now may have come before it. An error may leave it open whether it
 // has come to an end in the cluster. Then it counts for as long as a log may take it. told is what ended is called
 // with.
 func (s *shortening) end(err, told error) {
-	s.k.curb(s.owner, s.ttl, s.grace, s.began)
+	s.k.curb(s.owner, s.in, s.ttl, s.grace, s.began)
 	if s.ended != nil {
 		s.ended(told)
 	}
@@ -330,15 +367,16 @@ func (s *shortening) end(err, told error) {
 	}
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	s.k.lapse(s.owner, shorter{ttl: s.ttl})
+	s.k.lapse(s.owner, shorter{ttl: s.ttl, in: s.in})
 	if late > 0 {
-		s.k.linger(s.owner, s.ttl, late)
+		s.k.linger(s.owner, s.in, s.ttl, late)
 	}
 }
 
 // shorter is a TTL that an owner's leases may get yet.
 type shorter struct {
 	ttl   time.Duration
+	in    string        // what leases: see shortening
 	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
 }
 
@@ -354,23 +392,23 @@ func (k *keeper) lapse(owner string, one shorter) {
 }
 
 // linger has leases count as shortened for some more time by what nobody answers any more.
-func (k *keeper) linger(owner string, ttl, late time.Duration) {
+func (k *keeper) linger(owner, in string, ttl, late time.Duration) {
 	until := k.c.now() + late
 	all := k.mu.shorter[owner]
-	if i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl }); i >= 0 {
+	if i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl && s.in == in }); i >= 0 {
 		all[i].until = max(all[i].until, until) // and the one before sees to it
 		return
 	}
 	if k.mu.shorter == nil {
 		k.mu.shorter = make(map[string][]shorter)
 	}
-	k.mu.shorter[owner] = append(all, shorter{ttl, until})
+	k.mu.shorter[owner] = append(all, shorter{ttl, in, until})
 	var look func()
 	look = func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		all := k.mu.shorter[owner]
-		i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl })
+		i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl && s.in == in })
 		if left := all[i].until - k.c.now(); left > 0 {
 			time.AfterFunc(left, look)
 			return
@@ -380,10 +418,12 @@ func (k *keeper) linger(owner string, ttl, late time.Duration) {
 	time.AfterFunc(late, look)
 }
 
-// lasting is for how long an owner's lease lasts for certain that was taken or renewed for a ttl.
-func (k *keeper) lasting(owner string, ttl time.Duration) time.Duration {
-	for _, other := range k.mu.shorter[owner] {
-		ttl = min(ttl, other.ttl)
+// lasting is for how long a lease lasts for certain that was taken or renewed for a ttl.
+func (k *keeper) lasting(name leaseName, ttl time.Duration) time.Duration {
+	for _, other := range k.mu.shorter[name.owner] {
+		if reaches(other.in, name.namespace) {
+			ttl = min(ttl, other.ttl)
+		}
 	}
 	return ttl
 }
@@ -392,18 +432,24 @@ func (k *keeper) lasting(owner string, ttl time.Duration) time.Duration {
 func (k *keeper) lasts(lk *Lock) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.lasting(lk.owner, lk.ttl)
+	ttl := lk.ttl
+	for _, other := range k.mu.shorter[lk.owner] {
+		if sameHandler(other.in, lk.paths[0].Path) {
+			ttl = min(ttl, other.ttl)
+		}
+	}
+	return ttl
 }
 
-// curb lowers what is believed of an owner's leases to a ttl from now on, and to a grace of the home lane's connection
+// curb lowers what is believed of an owner's leases, of those that in says, to a ttl from now on, and to a grace of the home lane's connection
 // too, by what was sent at a time; 0 leaves them; and likewise of those that locks will have which are asked for. It
 // answers whether there are any.
-func (k *keeper) curb(owner string, ttl, grace, sent time.Duration) (kept bool) {
+func (k *keeper) curb(owner, in string, ttl, grace, sent time.Duration) (kept bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.c.now()
 	for name, le := range k.mu.leases {
-		if name.owner != owner {
+		if name.owner != owner || !reaches(in, name.namespace) {
 			continue
 		}
 		kept = true
@@ -421,6 +467,9 @@ func (k *keeper) curb(owner string, ttl, grace, sent time.Duration) (kept bool) 
 		k.fix(le)
 	}
 	for _, lk := range k.mu.asked[owner] {
+		if !sameHandler(in, lk.paths[0].Path) {
+			continue
+		}
 		kept = true
 		lk.curbs.add(now, ttl, grace)
 	}

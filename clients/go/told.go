@@ -73,12 +73,10 @@ func (k *keeper) maybeMissed(t *tie) {
 func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 	others = slices.Clone(e.Acquires)
 	var named []*Lock
-	resent := false // one of them is named that may have been granted anew since
 	for _, lk := range l.locks {
 		mark := wire.AcquireMark(lk.as, lk.by)
 		switch i := slices.Index(others, mark); {
-		case i >= 0 && lk.resent:
-			resent = true
+		case i >= 0 && lk.resent: // it may have been granted anew since
 		case i >= 0:
 			others = slices.Delete(others, i, i+1)
 			named = append(named, lk)
@@ -103,7 +101,7 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 		}
 		l.suspect()
 		l.turns++
-		if whole := len(e.Acquires) < wire.MaxLeaseAcquires; e.Kind == wire.EventKilled && (!whole || resent) {
+		if e.Kind == wire.EventKilled { // not all need be named (engine/told.go)
 			l.killed = true
 			l.shorten(l.k.c.now() + min(l.least/renewAt, askedWithin))
 		}

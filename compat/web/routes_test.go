@@ -154,18 +154,20 @@ func TestAcquireWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone := make(chan error, 1)
+		gone, answered := make(chan error, 1), ""
 		go func() {
 			res, err := c.Do(req)
 			if err == nil {
+				body, _ := io.ReadAll(res.Body)
 				res.Body.Close()
+				answered = fmt.Sprintf("%s %s", res.Status, body)
 			}
 			gone <- err
 		}()
 		await(t, "the third one queues", func() bool { return waiting() == 2 })
 		leave()
 		if err := <-gone; err == nil {
-			t.Error("a request that was given up was answered")
+			t.Errorf("a request that was given up was answered %s", answered)
 		}
 		await(t, "the third one left the queue", func() bool { return waiting() == 1 })
 
