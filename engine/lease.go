@@ -418,7 +418,8 @@ func (w *waiter) rehangs(of Session, b *binding) bool {
 // revoke marks the owner's leases, so that its next renewals tell it, and tells the sessions that they are tied to.
 func (s *State) revoke(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
-		if until := s.now + int64(s.cfg.RevokeMillis); l.held() && (l.revoke != until || !l.asked) { // else it was told in this instant
+		until := s.now + int64(s.cfg.RevokeMillis)
+		if l.held() && (l.revoke != until || !l.asked) { // else it was told in this instant
 			l.revoke, l.asked = until, true
 			s.tell(l, wire.EventRevoke)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRevokedAgainAtOnce: who has tied a lease is told that its owner is asked to let go, also when somebody else was told
-// so in the same instant, before it tied it; and what else was taken meanwhile is named.
+// TestRevokedAgainAtOnce: who has tied a lease is told that its owner is asked to let go, also when somebody else was
+// told so in the same instant, before it tied it; and what else was taken meanwhile is named.
 func TestRevokedAgainAtOnce(t *testing.T) {
 	revoke := &wire.Request{Op: wire.OpRequestRevoke, Owner: "o"}
 	t.Run("another session", func(t *testing.T) {

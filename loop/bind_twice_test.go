@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// slowToRefuse is a handler that refuses a bind or an unbind once it was asked again, and the first after that: as the node
-// does when the first waits for a log that has no leader, and there is no room for the second.
+// slowToRefuse is a handler that refuses a bind or an unbind once it was asked again, and the first after that: as
+// the node does when the first waits for a log that has no leader, and there is no room for the second.
 type slowToRefuse struct {
 	*groups.Node
 	first   *wire.Call

@@ -7,10 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestPushesInPartsAreNoAnswers: a proxy swallows what goes to the server from some time on; what the server pushes comes:
-// of a subscription it tells now and then how far its log is, though nothing happened. "WithKeepAlive sets how long
-// the server may answer nothing before the client pings it. After as long again without an answer the connection is
-// given up and made anew." The client holds nothing.
+// TestPushesInPartsAreNoAnswers: a proxy swallows what goes to the server from some time on; what the server pushes
+// comes: of a subscription it tells now and then how far its log is, though nothing happened. "WithKeepAlive sets how
+// long the server may answer nothing before the client pings it. After as long again without an answer the connection
+// is given up and made anew." The client holds nothing.
 func TestPushesInPartsAreNoAnswers(t *testing.T) {
 	for name, pushes := range map[string]bool{"nothing comes": false, "pushes come": true} {
 		t.Run(name, func(t *testing.T) { pushesInParts(t, pushes) })
