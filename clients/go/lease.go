@@ -238,7 +238,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	lk.taken, lk.lived = now, by.sent
 	curbed := lk.curbs.later(by)
 	if curbed {
-		lk.sure = min(lk.sure, lk.curbs.sure)
+		lk.sure = min(lk.sure, lk.curbs.until(by.sent))
 	}
 	if l.joined == 1 {
 		l.looked, l.known = 1, 1

@@ -285,7 +285,7 @@ func (k *keeper) unbound(owner string, sent time.Duration) {
 		k.fix(le)
 	}
 	for _, lk := range k.mu.asked[owner] { // which may be tied to nothing
-		lk.curbs.add(now, 0, k.c.opt.grace)
+		lk.curbs.add(now, sent, 0, k.c.opt.grace)
 	}
 }
 
@@ -471,7 +471,7 @@ func (k *keeper) curb(owner, in string, ttl, grace, sent time.Duration) (kept bo
 			continue
 		}
 		kept = true
-		lk.curbs.add(now, ttl, grace)
+		lk.curbs.add(now, sent, ttl, grace)
 	}
 	return kept
 }
@@ -479,21 +479,31 @@ func (k *keeper) curb(owner, in string, ttl, grace, sent time.Duration) (kept bo
 // curbs is what may have shortened the lease of a lock while that was asked for.
 type curbs struct {
 	at    time.Duration // the last of them; 0: there is none
-	sure  time.Duration // until when it is by the shortest
+	sure  time.Duration // until when it is by the shortest, counted from when that was sent
+	least time.Duration // the shortest TTL
 	grace time.Duration // the lowest
 }
 
-func (s *curbs) add(now, ttl, grace time.Duration) {
+func (s *curbs) add(now, sent, ttl, grace time.Duration) {
 	if s.at == 0 {
-		s.sure, s.grace = unlimited, unlimited
+		s.sure, s.least, s.grace = unlimited, unlimited, unlimited
 	}
 	s.at = now
 	if ttl > 0 {
-		s.sure = min(s.sure, now+ttl-margin(ttl))
+		s.sure, s.least = min(s.sure, sent+ttl-margin(ttl)), min(s.least, ttl)
 	}
 	if grace > 0 {
 		s.grace = min(s.grace, grace)
 	}
+}
+
+// until is until when a lease lasts for certain that was taken or renewed by what was sent at a time: what was carried out
+// before that has not shortened it.
+func (s *curbs) until(sent time.Duration) time.Duration {
+	if s.least == unlimited {
+		return unlimited
+	}
+	return max(s.sure, sent+s.least-margin(s.least))
 }
 
 // uncurb is called before the lease of a lock that is asked for is renewed: what is over by then, that renewal makes

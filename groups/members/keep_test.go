@@ -190,3 +190,19 @@ func TestStrangerAmongSeeds(t *testing.T) {
 		t.Errorf("it logs %q", lines)
 	}
 }
+
+// TestKeptFromWhoIsAlive: a name is refused to another data directory while the member that has it is alive, also to who
+// asks before the member's coming back was looked at.
+func TestKeptFromWhoIsAlive(t *testing.T) {
+	t.Parallel()
+	m := start(t, 1)
+	m.table.mu.Lock()
+	m.table.mu.nodes["back"] = &entry{rec: Record{NodeID: "back", HostID: hostID(2)}, alive: true}
+	m.table.mu.Unlock()
+	if err := m.Kept("back", hostID(2)); err != nil {
+		t.Errorf("it is refused itself: %v", err)
+	}
+	if err := m.Kept("back", hostID(3)); !errors.Is(err, ErrNodeID) {
+		t.Errorf("another data directory is told %v", err)
+	}
+}
