@@ -32,7 +32,7 @@ type conn struct {
 	limits wire.Limits
 	server ServerInfo
 	heard  atomic.Int64 // when the last bytes came (Client.now)
-	spoke  atomic.Int64 // and the last of an answer, or of a frame that has not come as a whole
+	spoke  atomic.Int64 // and the last of an answer, be it a part
 
 	// Under the session's lock.
 	out, spare []byte // out is to be written next; the other is being written, or none

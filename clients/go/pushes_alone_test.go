@@ -12,12 +12,14 @@ import (
 // the server may answer nothing before the client pings it. After as long again without an answer the connection is
 // given up and made anew." The client holds nothing.
 func TestPushesAreNoAnswers(t *testing.T) {
-	for name, pushes := range map[string]bool{"nothing comes": false, "pushes come": true} {
-		t.Run(name, func(t *testing.T) { pushesAlone(t, pushes) })
+	whole := func(p *peer, frame []byte) { p.send(frame) }
+	parts := func(p *peer, frame []byte) { p.send(frame[:9]); p.send(frame[9:]) }
+	for name, push := range map[string]func(*peer, []byte){"nothing comes": nil, "pushes come": whole, "in parts": parts} {
+		t.Run(name, func(t *testing.T) { pushesAlone(t, push) })
 	}
 }
 
-func pushesAlone(t *testing.T, pushes bool) {
+func pushesAlone(t *testing.T, push func(p *peer, frame []byte)) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		c, p := f.client()
@@ -43,10 +45,11 @@ func pushesAlone(t *testing.T, pushes bool) {
 				case <-over:
 					return
 				case <-time.After(4 * time.Second):
-					if !pushes {
+					if push == nil {
 						continue
 					}
-					p.send(wire.AppendProgress(nil, wire.PushProgress, &wire.Progress{Subscription: 1, Cursor: []wire.Position{{Log: 2, Index: 10}}}))
+					far := &wire.Progress{Subscription: 1, Cursor: []wire.Position{{Log: 2, Index: 10}}}
+					push(p, wire.AppendProgress(nil, wire.PushProgress, far))
 				}
 			}
 		}()

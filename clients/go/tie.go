@@ -441,9 +441,9 @@ func (k *keeper) lasts(lk *Lock) time.Duration {
 	return ttl
 }
 
-// curb lowers what is believed of an owner's leases, of those that in says, to a ttl from now on, and to a grace of the home lane's connection
-// too, by what was sent at a time; 0 leaves them; and likewise of those that locks will have which are asked for. It
-// answers whether there are any.
+// curb lowers what is believed of an owner's leases, of those that in says, to a ttl from now on, and to a grace of the
+// home lane's connection too, by what was sent at a time; 0 leaves them; and likewise of those that locks will have which
+// are asked for. It answers whether there are any.
 func (k *keeper) curb(owner, in string, ttl, grace, sent time.Duration) (kept bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
