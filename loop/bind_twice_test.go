@@ -70,12 +70,14 @@ func TestBindRefusedTwice(t *testing.T) {
 		}
 	}
 	for i, owner := range []string{bound, still} {
-		if res := p.raw(uint64(2000+i), write(owner, owner+":/a/x")); res.Code != wire.OK {
+		req := write(owner, owner+":/a/x")
+		req.TTLMillis = uint64(time.Hour.Milliseconds())
+		if res := p.raw(uint64(2000+i), req); res.Code != wire.OK {
 			t.Fatal(res.Err())
 		}
 	}
 	p.hangUp()
-	for _, owner := range []string{bound, still} { // the lock of one that is bound to nothing stays for a minute
+	for _, owner := range []string{bound, still} { // the lock of one that is bound to nothing stays for an hour
 		eventually(t, "the lock of "+owner+" has ended with its connection", func() bool {
 			by, _ := holder(look, owner+":/a/x")
 			return by == ""
