@@ -367,12 +367,14 @@ func (c *client) ask(id uint64, req *wire.Request, o *history.Op) (*wire.Result,
 	if c.e.rec.Era() != o.Era {
 		return nil, errAbandoned
 	}
-	if o.Open {
-		o.Asks++
+	if !o.Open {
+		return c.conn.Ask(ctx, id, req, nil)
 	}
-	var placed func(int64)
-	if o.Open && o.Placed == 0 {
-		placed = func(int64) { c.e.rec.Place(o) }
+	o.Asks++
+	asks := o.Asks
+	res, err := c.conn.Ask(ctx, id, req, func(int64) { c.e.rec.Place(o, asks) })
+	if err != nil && ctx.Err() != nil {
+		c.e.rec.Leave(o, asks) // it is the client that hangs up, not a node that ends
 	}
-	return c.conn.Ask(ctx, id, req, placed)
+	return res, err
 }

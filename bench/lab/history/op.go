@@ -84,8 +84,10 @@ type Op struct {
 	At      string      `json:"at,omitempty"`      // path where
 	Token   int64       `json:"token,omitempty"`   // of Look: the path's fence
 
-	// Of an open call: when it was told its place, 0 if it was not.
+	// Of an open call: when it was told the place that it has, 0 if it was not.
 	Placed time.Duration `json:"placed,omitempty"`
+	// How often it had been asked when its client last closed the connection that it waited on, 0 if never.
+	left int
 
 	// Of Look.
 	Holders []Holder `json:"holders,omitempty"`

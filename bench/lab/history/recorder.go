@@ -39,13 +39,31 @@ func (r *Recorder) Begin(op Op) *Op {
 	return &kept
 }
 
-// Place records that an open call was told its place.
-func (r *Recorder) Place(op *Op) {
+// Place records that an open call was told its place, when it was asked for so many times.
+// It may come late, from a connection that its client has left.
+func (r *Recorder) Place(op *Op, asks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	seen := r.mu.open[op]
+	seen, ok := r.mu.open[op]
+	if !ok || seen.Placed != 0 || asks <= seen.left {
+		return
+	}
 	seen.Placed = r.Now()
 	r.mu.open[op], op.Placed = seen, seen.Placed
+}
+
+// Leave records that the client closed the connection that an open call waited on, when it
+// had asked so many times. That takes the call out of the queue, so its place is no more;
+// asked again, it has another.
+func (r *Recorder) Leave(op *Op, asks int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen, ok := r.mu.open[op]
+	if !ok {
+		return
+	}
+	seen.Placed, seen.left = 0, asks
+	r.mu.open[op], op.Placed = seen, 0
 }
 
 // End records what became of an operation.
