@@ -16,7 +16,7 @@ type bond struct {
 	grace  uint64 // ms
 	off    bool   // it was an unbind
 	open   int    // requests of that id that are not answered yet
-	undone bool   // the first of them surely was not carried out
+	undone bool   // none of them was carried out on this connection, as far as is known
 }
 
 // bind takes note of a bind or an unbind that is about to be handed over. Its owner stands in
@@ -30,7 +30,7 @@ func (s *session) bind(id uint64, req *wire.Request) *wire.Error {
 		bonds[said].open++
 		return nil
 	case req.Op == wire.OpUnbind && bound:
-		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, off: true, open: 1})
+		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, off: true, open: 1, undone: true})
 	case req.Op == wire.OpBind:
 		if !bound && len(s.bound) >= s.srv.opt.BoundOwners {
 			return wire.Errorf(wire.ResourceExhausted,
@@ -39,7 +39,7 @@ func (s *session) bind(id uint64, req *wire.Request) *wire.Error {
 		if s.bound == nil {
 			s.bound = make(map[string][]bond)
 		}
-		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, grace: req.GraceMillis, open: 1})
+		s.bound[strings.Clone(req.Owner)] = append(bonds, bond{id: id, grace: req.GraceMillis, open: 1, undone: true})
 	}
 	return nil
 }
@@ -55,8 +55,9 @@ func (s *session) boundBy(owner string) (grace uint64, ok bool) {
 }
 
 // bondAnswered takes note of what became of a bind or an unbind: it was carried out, may have
-// been, or surely was not.
-func (s *session) bondAnswered(owner string, id uint64, code wire.Code, again bool) {
+// been, or was not. What was answered before it is repeated, and is not kept, surely was not either, or something later
+// was.
+func (s *session) bondAnswered(owner string, id uint64, code wire.Code) {
 	bonds := s.bound[owner]
 	at := slices.IndexFunc(bonds, func(b bond) bool { return b.id == id })
 	if at < 0 { // one that came after it was carried out
@@ -65,7 +66,7 @@ func (s *session) bondAnswered(owner string, id uint64, code wire.Code, again bo
 	b := &bonds[at]
 	b.open--
 	done := code == wire.OK || code == wire.DeadlineExceeded
-	b.undone = !done && (b.undone || !again)
+	b.undone = b.undone && !done
 	switch {
 	case !done && b.open > 0: // what became of it the others tell
 		return

@@ -321,7 +321,7 @@ func (s *session) answered(c *wire.Call) {
 		}
 	}
 	if a.binds != "" {
-		s.bondAnswered(a.binds, c.ID, c.Res.Code, c.Again)
+		s.bondAnswered(a.binds, c.ID, c.Res.Code)
 	}
 	s.drop(a.chunk)
 	if !s.closed {
