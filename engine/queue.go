@@ -263,6 +263,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 func (s *State) addPlace(w *waiter, l *lease, k *want, seqKey string) {
 	if k.state == wire.StateHeld {
 		k.key = owned(k.key)
+		s.noteRelying(l, seqOf(seqKey))
 		return
 	}
 	suffix := writeQueue
@@ -406,6 +407,11 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 			})
 		}
 	}
+	if of := s.relying[l.timer.key]; of != nil {
+		if delete(of, seq); len(of) == 0 {
+			delete(s.relying, l.timer.key)
+		}
+	}
 	s.waited -= w.counts
 	s.queuers.add(w.of, -w.counts)
 	if s.queued[w.owner] -= w.counts; s.queued[w.owner] <= 0 {
@@ -509,22 +515,24 @@ func (s *State) cancelWait(cmd *Command) (res wire.Result) {
 	return res
 }
 
+// noteRelying notes that a waiter of a standing says that it holds something.
+func (s *State) noteRelying(l *lease, seq uint64) {
+	of := s.relying[l.timer.key]
+	if of == nil {
+		of = make(map[uint64]struct{})
+		s.relying[l.timer.key] = of
+	}
+	of[seq] = struct{}{}
+}
+
 // dropRelying removes the requests of an owner that say they hold something in a
-// namespace where it holds nothing any more: they can never succeed.
+// namespace where it holds nothing any more: they can never succeed. What else it waits
+// for is not looked at: that may be very much, and its last hold goes often.
 func (s *State) dropRelying(l *lease) {
-	if l.waits.Empty() {
+	if len(s.relying) == 0 {
 		return
 	}
-	var gone []uint64
-	l.waits.All().Ascend(func(key string, _ *struct{}) bool {
-		gone = append(gone, seqOf(key))
-		return true
-	})
-	slices.Sort(gone)
-	gone = slices.DeleteFunc(slices.Compact(gone), func(seq uint64) bool {
-		return !slices.ContainsFunc(s.waiter(seq).wants, func(w want) bool { return w.state == wire.StateHeld })
-	})
-	for _, seq := range gone {
+	for _, seq := range slices.Sorted(maps.Keys(s.relying[l.timer.key])) {
 		s.answer(s.waiter(seq), wire.Result{Status: wire.StatusLost, Reason: wire.ReasonMissingAlive})
 		s.removeWaiter(seq, false)
 	}

@@ -199,6 +199,7 @@ type State struct {
 	edgers    shares                           // wait edges by session
 	asking    map[uint64][]string              // keys of the kept answers that tell of a waiter
 	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session, or that are to be
+	relying   map[string]map[uint64]struct{}   // waiters that say they hold something, by the lease's key
 	queued    map[string]int                   // how many paths waiters count for, by owner
 	queuers   shares                           // the same by the session that queued them
 	waited    int                              // and all together
@@ -248,7 +249,9 @@ func New(cfg Config, fences Fences, owners OwnerWatch) *State {
 	}
 	return &State{
 		cfg: cfg, fences: fences, owners: owners, w: trie.NewWriter(1),
-		calls: make(map[Session]*calls), asking: make(map[uint64][]string), keepers: make(shares), edgers: make(shares), queued: make(map[string]int), queuers: make(shares), ties: make(map[Session]*trie.Tree[struct{}]),
+		calls: make(map[Session]*calls), asking: make(map[uint64][]string), keepers: make(shares), edgers: make(shares),
+		relying: make(map[string]map[uint64]struct{}), queued: make(map[string]int), queuers: make(shares),
+		ties: make(map[Session]*trie.Tree[struct{}]),
 	}
 }
 
