@@ -360,7 +360,12 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 		s.waiterOver(seq)
 		return res, false
 	}
-	w := s.editWaiter(seq)
+	w := s.waiter(seq)
+	l := s.standing(w.owner, w.ns)
+	if s.waiter(seq) == nil { // it relied on a lease that had run out, and ends as the call's that it still is
+		return res, false
+	}
+	w = s.editWaiter(seq)
 	if w.caller != cmd.Caller {
 		var res wire.Result
 		res.Fail(wire.Errorf(wire.Aborted, "a later call with the same idempotency_key took this one's place in the queue"))
@@ -374,10 +379,6 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	s.closeCall(w.caller, seq)
 	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
 	s.openCall(w.caller, seq)
-	l := s.standing(w.owner, w.ns)
-	if s.waiter(seq) == nil {
-		return res, false
-	}
 	if anew { // else a node asks again for the same connection, which may have been bound or unbound since
 		w.bind = l.bound(cmd)
 	}
