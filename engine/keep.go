@@ -1,12 +1,12 @@
 package engine
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/trie"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -219,13 +219,11 @@ func (s *State) follows(key string, k *kept, seq uint64) {
 	if k.seq == seq {
 		return
 	}
-	if i := slices.Index(s.asking[k.seq], key); i >= 0 {
-		if s.asking[k.seq] = slices.Delete(s.asking[k.seq], i, i+1); len(s.asking[k.seq]) == 0 {
-			delete(s.asking, k.seq)
-		}
+	if k.seq != 0 {
+		s.asking.Remove(s.w, string(appendSeq(nil, k.seq))+key)
 	}
 	if k.seq = seq; seq != 0 {
-		s.asking[seq] = append(s.asking[seq], key)
+		s.asking.Insert(s.w, string(appendSeq(nil, seq))+key, trie.None, 0)
 	}
 }
 
@@ -245,11 +243,17 @@ func (s *State) forget(key string) {
 // keptGranted makes the kept answers QUEUED that told of a waiter which is granted
 // now an OK. There are several if it was asked for with several keys.
 func (s *State) keptGranted(seq uint64, res wire.Result, by uint64) {
-	for _, key := range s.asking[seq] {
-		k := s.kept.Edit(s.w, key)
-		k.status, k.token, k.seq, k.by = wire.StatusOK, res.Token, 0, by
+	if s.asking.Empty() {
+		return
 	}
-	delete(s.asking, seq)
+	of := string(appendSeq(nil, seq))
+	var told []string
+	s.asking.Sub(of).Ascend(collect[struct{}](&told))
+	for _, key := range told {
+		k := s.kept.Edit(s.w, key[len(of):])
+		k.status, k.token, k.seq, k.by = wire.StatusOK, res.Token, 0, by
+		s.asking.Remove(s.w, key)
+	}
 }
 
 // Repeat answers a command that its session asks a second time, having got first

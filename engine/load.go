@@ -53,7 +53,7 @@ func (s *State) Load(row, val []byte) error {
 			func() { k.plan = text(&r) }, func() { k.at = text(&r) }, func() { k.by = r.Uint() }, func() { k.of = r.Uint() })
 		s.keepers.add(k.of, 1)
 		if k.seq != 0 {
-			s.asking[k.seq] = append(s.asking[k.seq], key)
+			s.asking.Insert(s.w, string(appendSeq(nil, k.seq))+key, trie.None, 0)
 		}
 		k.timer = s.deadlines.timer(timeKept, key)
 		s.deadlines.arm(k.timer, k.deadline)

@@ -197,7 +197,7 @@ type State struct {
 	calls     map[Session]*calls               // open calls
 	keepers   shares                           // kept answers by session
 	edgers    shares                           // wait edges by session
-	asking    map[uint64][]string              // keys of the kept answers that tell of a waiter
+	asking    trie.Tree[struct{}]              // kept answers that tell of a waiter: its arrival number, and their keys
 	ties      map[Session]*trie.Tree[struct{}] // keys of the leases tied to a session, or that are to be
 	relying   map[string]map[uint64]struct{}   // waiters that say they hold something, by the lease's key
 	queued    map[string]int                   // how many paths waiters count for, by owner
@@ -249,7 +249,7 @@ func New(cfg Config, fences Fences, owners OwnerWatch) *State {
 	}
 	return &State{
 		cfg: cfg, fences: fences, owners: owners, w: trie.NewWriter(1),
-		calls: make(map[Session]*calls), asking: make(map[uint64][]string), keepers: make(shares), edgers: make(shares),
+		calls: make(map[Session]*calls), keepers: make(shares), edgers: make(shares),
 		relying: make(map[string]map[uint64]struct{}), queued: make(map[string]int), queuers: make(shares),
 		ties: make(map[Session]*trie.Tree[struct{}]),
 	}
