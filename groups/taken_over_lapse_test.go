@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTakenOverAsItLapses: a wait relies on a lease that has run out, and whose end no entry had time for. Another session
-// asks for the wait by its key. Each call is answered once, and the other session is remembered for as long as it waits
-// for something else.
+// TestTakenOverAsItLapses: a wait relies on a lease that has run out, and whose end no entry had time for. Another
+// session asks for the wait by its key. Each call is answered once, and the other session is remembered for as long as
+// it waits for something else.
 func TestTakenOverAsItLapses(t *testing.T) {
 	l := defaultLimits()
 	l.ReapBudget = 1

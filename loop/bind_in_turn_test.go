@@ -32,7 +32,9 @@ func (h *leaderless) Serve(calls []*wire.Call) {
 // that, changes nothing.
 func TestBindRefusedInTurn(t *testing.T) {
 	h := &leaderless{Node: shared.get(t)}
-	srv, err := loop.New(h, loop.Options{NodeID: h.NodeID(), ClusterID: h.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1})
+	srv, err := loop.New(h, loop.Options{
+		NodeID: h.NodeID(), ClusterID: h.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
