@@ -166,7 +166,9 @@ func TestAcquireWait(t *testing.T) {
 		}()
 		await(t, "the third one queues", func() bool { return waiting() == 2 })
 		leave()
-		if err := <-gone; err == nil {
+		// A client of HTTP/1.1 says that its connection ends before it closes it, and may read what it is answered
+		// to that.
+		if err := <-gone; err == nil && !strings.HasPrefix(answered, "499 ") {
 			t.Errorf("a request that was given up was answered %s", answered)
 		}
 		await(t, "the third one left the queue", func() bool { return waiting() == 1 })
