@@ -32,6 +32,7 @@ func whileThere(r *http.Request) (ctx context.Context, stop context.CancelFunc) 
 	if !ok || r.ProtoMajor != 1 {
 		return ctx, stop
 	}
+	of := there{ctx, c, stop}
 	go func() {
 		look := time.NewTicker(lookEvery)
 		defer look.Stop()
@@ -40,11 +41,25 @@ func whileThere(r *http.Request) (ctx context.Context, stop context.CancelFunc) 
 			case <-ctx.Done():
 				return
 			case <-look.C:
-				if tcp.Ended(c) {
-					stop()
-				}
+				_ = of.Err()
 			}
 		}
 	}()
-	return ctx, stop
+	return of, stop
+}
+
+// there is the context of a request whose connection is looked at.
+type there struct {
+	context.Context
+	conn net.Conn
+	stop context.CancelFunc
+}
+
+// Err implements context.Context. It looks by itself: what comes between two looks is not granted to a client that
+// closed its connection before.
+func (t there) Err() error {
+	if t.Context.Err() == nil && tcp.Ended(t.conn) {
+		t.stop()
+	}
+	return t.Context.Err()
 }
