@@ -155,9 +155,12 @@ func (t *tie) strains(le *lease) {
 
 // reaches says that what is about a path, a namespace or anywhere may tie what lies in a namespace.
 func reaches(of, namespace string) bool {
-	handler := strings.TrimSuffix(of, ":") // all its namespaces, or all there are
-	whole := !strings.Contains(handler, ":")
-	return strings.HasPrefix(of, namespace) || of == "" || whole && strings.HasPrefix(namespace, handler+":")
+	if !strings.Contains(of, ":") { // a handler stands for all its namespaces
+		return of == "" || of == namespace || strings.HasPrefix(namespace, of+":")
+	}
+	rest, begins := strings.CutPrefix(of, namespace)
+	// What goes on within a segment is another name; "/" and the bare handler end none.
+	return begins && (rest == "" || rest[0] == '/' || rest[0] == ':' || strings.HasSuffix(namespace, "/"))
 }
 
 // sameHandler says that what is about a path, a namespace or anywhere may be about a path, whose namespace is not known.
