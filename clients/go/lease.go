@@ -410,15 +410,16 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		return
 	}
 	// Whichever of the two was carried out first: it lasts for as long as both say.
-	capped := l.capped < unlimited
+	full, capped := sure, l.capped < unlimited
 	sure = min(sure, l.capped)
 	l.renewAt = l.renewal(sent, ttl)
 	if l.looking {
 		l.sure = min(l.sure, sure)
 	} else {
-		if !capped && (len(l.ties) > 1 || l.ties[0] != t) || sure > l.sure { // else nothing has shortened it
-			l.sure = sure
+		if len(l.ties) > 1 || l.ties[0] != t { // else nothing has shortened it but what has lowered this already
+			l.sure = min(l.sure, full)
 		}
+		l.sure = max(l.sure, sure)
 		l.known, l.told = l.askedOf, false
 		l.doubt = l.doubt || l.shared && !l.watched // for the next one
 		if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
