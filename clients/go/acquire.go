@@ -229,6 +229,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 			break
 		}
 	}
+	c.keeper.uncurb(l, "")
 	c.undone(l) // some of it may be
 	return false, err
 }
@@ -260,7 +261,7 @@ func (c *Client) confirm(ctx context.Context, l *Lock, crossed bool) (ans *answe
 				return nil, false, err
 			}
 		}
-		c.keeper.uncurb(l)
+		c.keeper.uncurb(l, l.namespace)
 		w := newWaiter(c)
 		w.urgent = true
 		ans, err := w.ask(ctx, req)

@@ -437,7 +437,7 @@ func (k *keeper) lasts(lk *Lock) time.Duration {
 	defer k.mu.Unlock()
 	ttl := lk.ttl
 	for _, other := range k.mu.shorter[lk.owner] {
-		if sameHandler(other.in, lk.paths[0].Path) {
+		if lk.maybe(other.in) {
 			ttl = min(ttl, other.ttl)
 		}
 	}
@@ -470,7 +470,7 @@ func (k *keeper) curb(owner, in string, ttl, grace, sent time.Duration) (kept bo
 		k.fix(le)
 	}
 	for _, lk := range k.mu.asked[owner] {
-		if !sameHandler(in, lk.paths[0].Path) {
+		if !lk.maybe(in) {
 			continue
 		}
 		kept = true
@@ -485,6 +485,7 @@ type curbs struct {
 	sure  time.Duration // until when it is by the shortest, counted from when that was sent
 	least time.Duration // the shortest TTL
 	grace time.Duration // the lowest
+	of    string        // the namespace that it lies in; "": that is not known
 }
 
 func (s *curbs) add(now, sent, ttl, grace time.Duration) {
@@ -509,12 +510,22 @@ func (s *curbs) until(sent time.Duration) time.Duration {
 	return max(s.sure, sent+s.least-margin(s.least))
 }
 
-// uncurb is called before the lease of a lock that is asked for is renewed: what is over by then, that renewal makes
-// good. What is under way shortens it again when it is answered.
-func (k *keeper) uncurb(lk *Lock) {
+// maybe says that what is about a path, a namespace or anywhere may be about the lease that a lock will have which is
+// asked for.
+func (l *Lock) maybe(of string) bool {
+	if l.curbs.of != "" {
+		return reaches(of, l.curbs.of)
+	}
+	return sameHandler(of, l.paths[0].Path)
+}
+
+// uncurb is called before the lease of a lock that is asked for is renewed in a namespace, or the lock is asked for
+// anew, in one that is not known (""): what is over by then, that makes good. What is under way shortens it again when
+// it is answered.
+func (k *keeper) uncurb(lk *Lock, namespace string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	lk.curbs = curbs{}
+	lk.curbs = curbs{of: namespace}
 }
 
 // unlimited is longer than anything lasts.
