@@ -228,6 +228,11 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 		l.suspect()
 		l.renewAt = now
 	}
+	if lk.killed != 0 && by.sent <= lk.killed {
+		l.suspect()
+		l.wasKilled()
+		l.renewAt = now
+	}
 	k.fix(l)
 	return nil
 }

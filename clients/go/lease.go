@@ -564,8 +564,7 @@ func (l *lease) heard(e Event) {
 		// told once all groups have done it, which may take long: the owner may have taken anew
 		// what went. But who cannot ask does not believe in it for as long as in what nobody doubts.
 		if l.suspect(); e.Kind == wire.EventKilled && e.Path == "" {
-			l.killed = true
-			l.shorten(now + min(l.least/renewAt, askedWithin))
+			l.wasKilled()
 		}
 		l.turns++
 		l.renewAt = now
@@ -573,6 +572,13 @@ func (l *lease) heard(e Event) {
 	}
 	l.k.mu.Unlock()
 	todo.do(l.k.c)
+}
+
+// wasKilled takes note that what its owner had was taken away. Who cannot ask what is left does not believe in it for
+// long.
+func (l *lease) wasKilled() {
+	l.killed = true
+	l.shorten(l.k.c.now() + min(l.least/renewAt, askedWithin))
 }
 
 // millis rounds a duration up to whole milliseconds.

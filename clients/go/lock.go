@@ -32,6 +32,7 @@ type Lock struct {
 	taken     time.Duration // likewise; when it was taken already (Client.now)
 	lived     time.Duration // likewise; when it was held yet, or later
 	curbs     curbs         // likewise; while it is asked for
+	killed    time.Duration // likewise; when its owner was killed last meanwhile (Client.now), 0: never
 	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
 	untold    bool          // likewise; a path without a token, which may be held by another request of its owner by now
 	since     []int64       // likewise; since when each path is held, as the server told at a look (heldPath)

@@ -39,6 +39,9 @@ func (k *keeper) told(t *tie, e *wire.LeaseEvent) {
 	case e.Kind == 0:
 		k.maybeMissed(t)
 	default:
+		if e.Kind == wire.EventKilled {
+			k.killed(e.Owner, e.Namespace)
+		}
 		marks := e.Acquires
 		if l := k.mu.leases[leaseName{e.Owner, e.Namespace}]; l != nil {
 			marks = l.learns(e, &todo)
@@ -52,6 +55,16 @@ func (k *keeper) told(t *tie, e *wire.LeaseEvent) {
 	}
 	k.mu.Unlock()
 	todo.do(k.c)
+}
+
+// killed notes of the locks that are asked for that what they get, or got already, may be gone: not all need be named
+// (engine/told.go).
+func (k *keeper) killed(owner, namespace string) {
+	for _, lk := range k.mu.asked[owner] {
+		if lk.maybe(namespace) {
+			lk.killed = k.c.now()
+		}
+	}
 }
 
 // maybeMissed asks for the leases that hang on a connection, or its session's earlier ones: but not for all at once.
@@ -102,8 +115,7 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 		l.suspect()
 		l.turns++
 		if e.Kind == wire.EventKilled { // not all need be named (engine/told.go)
-			l.killed = true
-			l.shorten(l.k.c.now() + min(l.least/renewAt, askedWithin))
+			l.wasKilled()
 		}
 	default:
 		all = false
