@@ -138,9 +138,9 @@ func (t *tie) holds(le *lease) (from time.Duration, holds bool) {
 	if t.live {
 		return 0, false
 	}
-	for _, one := range t.unsure[le.name.owner] {
-		if of := one.of; reaches(of, le.name.namespace) && (!holds || one.from < from) {
-			from, holds = one.from, true
+	for of, since := range t.unsure[le.name.owner] {
+		if (!holds || since < from) && reaches(of, le.name.namespace) {
+			from, holds = since, true
 		}
 	}
 	return from, holds
@@ -170,14 +170,9 @@ func sameHandler(of, path string) bool {
 }
 
 // unsure is, by owner, where the leases lie that something unanswered may have tied: paths, and namespaces, or "" for
-// anywhere.
-type unsure map[string][]mayTie
-
-// mayTie is one of them, and from when on it may have; 0: that is not known.
-type mayTie struct {
-	of   string
-	from time.Duration
-}
+// anywhere; and from when on it may have, 0: that is not known. Of one owner that may be as many as the server lets
+// wait.
+type unsure map[string]map[string]time.Duration
 
 // add takes note of a request.
 func (u *unsure) add(req *wire.Request, from time.Duration) {
@@ -191,16 +186,18 @@ func (u *unsure) add(req *wire.Request, from time.Duration) {
 	if *u == nil {
 		*u = make(unsure)
 	}
-	owner := strings.Clone(req.Owner)
 	if in == nil {
 		in = []string{""} // anywhere
 	}
-	all := (*u)[owner]
-	if i := slices.IndexFunc(all, func(m mayTie) bool { return m.of == in[0] }); i >= 0 {
-		all[i].from = min(all[i].from, from)
-		return
+	all := (*u)[req.Owner]
+	if all == nil {
+		all = make(map[string]time.Duration)
+		(*u)[strings.Clone(req.Owner)] = all
 	}
-	(*u)[owner] = append(all, mayTie{strings.Clone(in[0]), from})
+	if first, ok := all[in[0]]; ok {
+		from = min(from, first)
+	}
+	all[strings.Clone(in[0])] = from
 }
 
 // stray hangs a lease on the connections that it may hang on although a later one confirmed it: what tied it to them is
