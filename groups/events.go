@@ -203,7 +203,15 @@ func (h *hub) passOver(l *listener, log uint64) {
 	}
 	l.past = append(l.past, log)
 	l.forgets(h.gaps)
-	h.tellGap(l, h.cursor())
+	cursor := h.cursor()
+	if past := h.logs[log].past; past != math.MaxUint64 { // the rest of it is passed over, too
+		for i := range cursor {
+			if end := (wire.Position{Log: log, Index: past, Ordinal: behind}); cursor[i].Log == log && after(end, cursor[i]) {
+				cursor[i] = end
+			}
+		}
+	}
+	h.tellGap(l, cursor)
 }
 
 // fedFrom says up to which entry there was a log already when this node, which knows nothing of it,

@@ -33,3 +33,33 @@ func TestOneGapForEachLog(t *testing.T) {
 		t.Errorf("a tap is told %d times that it missed something, want once of each log", missed)
 	}
 }
+
+// cursors is an ear that keeps where gaps end.
+type cursors struct {
+	ear
+	ends []wire.Position
+}
+
+func (c *cursors) Gap(_ *wire.Subscription, cursor []wire.Position) {
+	c.ends = append(c.ends, cursor...)
+}
+
+// TestTheGapOfThePast: a subscriber that is told once that it may have missed what there was before the feed is told up
+// to where, and not only up to the first of it: nothing after that is passed over.
+func TestTheGapOfThePast(t *testing.T) {
+	const log = firstLogShard
+	h := newHub(8192)
+	c := new(cursors)
+	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: c})
+	h.fedFrom(log, 3)
+	killed := []engine.Event{{Owner: "o", Kind: wire.EventKilled}}
+	for index := range uint64(3) {
+		h.publish(log, index+1, killed, true)
+	}
+	if last := (wire.Position{Log: log, Index: 3, Ordinal: 1}); len(c.ends) == 0 || after(last, c.ends[len(c.ends)-1]) {
+		t.Errorf("the gap ends at %v, and %v is not told", c.ends, last)
+	}
+	if h.publish(log, 4, killed, true); len(c.ear.got) != 1 {
+		t.Errorf("what comes after it is told as %q", c.ear.got)
+	}
+}

@@ -194,7 +194,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			b.dirty = max(b.dirty, b.issued)
 		}
 	}
-	if res.Code == wire.Cancelled && !call.ended && !c.overtaken(call) {
+	if res.Code == wire.Cancelled && !call.ended && !c.overtaken(call) && !sharedOwner(req.Owner) {
 		w.fail("client %d #%d is answered %s, and nobody has cancelled it", c.index, call.id, answerOf(res))
 	}
 	if call.tookNothing(res) {
@@ -269,7 +269,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held = false })
 		}
 		w.check.exclusive(w, c, req)
-		if req.Key != "" {
+		if req.Key != "" && !sharedOwner(req.Owner) {
 			w.check.keyed(w, call, res)
 		}
 	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusQueued:

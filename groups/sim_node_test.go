@@ -84,6 +84,9 @@ type simBirth struct {
 	sessions                      int // that a log remembers, 0: as its build has it
 }
 
+// hurried says that entries of the run have time for little of what is over.
+func (w *world) hurried() bool { return w.seed%5 == 1 }
+
 // addNode makes a machine with an empty disk and a node's identity.
 func (w *world) addNode(b simBirth, witness bool) *simNode {
 	i := len(w.nodes)
@@ -101,8 +104,14 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 	if w.seed%4 == 0 && !witness { // few are taken at once, so that nodes refuse each other's
 		n.cfg.MaxInflight = 3
 	}
-	if b.sessions > 0 {
-		n.limits = func(l *limits) { l.MaxSessions = b.sessions }
+	n.limits = func(l *limits) {
+		if b.sessions > 0 {
+			l.MaxSessions = b.sessions
+		}
+		if w.hurried() {
+			x := xxh3.HashString(fmt.Sprint(w.seed, n.index, n.life))
+			l.ReapBudget, l.DepartAtOnce = 1+int(x%4), 1+int(x/4%3)
+		}
 	}
 	if witness {
 		n.rate = 1

@@ -26,6 +26,10 @@ func (c *simClient) more(n [6]int) {
 		return
 	}
 	owner, path := c.owner(n[1]), simPath(n[2])
+	if n[3]/32%6 == 0 {
+		c.shares(n)
+		return
+	}
 	switch x := n[3] % 32; {
 	case x >= 28:
 		c.bound(n)
