@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -41,12 +42,28 @@ func (k *checks) applied(w *world, r *simRep) {
 	if k.digests == nil {
 		k.digests = make(map[[2]uint64]simDigest)
 	}
+	k.waits(w, r)
 	at := [2]uint64{r.log.shard, r.applied}
 	sum := r.m.digest().Sum + fencesOf(r.m, r.applied)
 	if was, ok := k.digests[at]; !ok {
 		k.digests[at] = simDigest{sum, r.node.index}
 	} else if was.sum != sum {
 		w.fail("log %d: nodes %d and %d differ at entry %d", r.log.shard, was.node, r.node.index, r.applied)
+	}
+}
+
+// waits fails when a session of a replica waits for more or less answers than the groups have open calls of it: who
+// starts from the rows counts these.
+func (k *checks) waits(w *world, r *simRep) {
+	open := make(map[engine.Session]int)
+	for _, id := range r.m.waiting() {
+		open[id]++
+	}
+	for id, s := range r.m.sessions.byID {
+		if s.waits != open[id] {
+			w.fail("log %d, node %d, entry %d: a session waits for %d answers, and the groups have %d of its calls open",
+				r.log.shard, r.node.index, r.applied, s.waits, open[id])
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func (c *simClient) more(n [6]int) {
 		return
 	}
 	owner, path := c.owner(n[1]), simPath(n[2])
-	if n[3]/32%6 == 0 {
+	if n[3]/32%4 == 0 {
 		c.shares(n)
 		return
 	}

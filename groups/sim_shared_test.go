@@ -18,24 +18,43 @@ func sharedOwner(owner string) bool { return strings.HasPrefix(owner, "shared") 
 // shares asks something for one of them. What a key asks for is always the same.
 func (c *simClient) shares(n [6]int) {
 	owner := fmt.Sprint("shared", n[1]%3)
-	base := simTops[n[1]%3] + "/y" // what it is to have for much of the rest
+	top := []string{"h:/w", "g:/w", "h:/a"}[n[1]%3] // in two of them nobody else is in their way
+	base, queue := top+"/r", top+"/q"               // what it is to have for much of the rest, and what it waits for
 	var req *wire.Request
 	bound := n[5]%4 == 0
+	take := &wire.Request{
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: sharedTTL(n[4] / 8), Locks: []wire.LockRequest{{Path: base}}, Flags: wire.FlagNoQueue,
+	}
+	blocks := &wire.Request{
+		Op: wire.OpAcquire, Owner: fmt.Sprint("shared", 3+n[4]%3), TTLMillis: []uint64{2000, 10_000}[n[4]/3%2],
+		Locks: []wire.LockRequest{{Path: queue}}, Flags: wire.FlagNoQueue,
+	}
 	switch x := n[1] / 3 % 16; {
-	case x < 3:
-		req = &wire.Request{
-			Op: wire.OpAcquire, Owner: owner, TTLMillis: sharedTTL(n[4]), Locks: []wire.LockRequest{{Path: base}}, Flags: wire.FlagNoQueue,
-		}
-	case x < 6:
-		req = sharedAcquire(owner, base, n[2], n[4]/8)
+	case x < 2:
+		req = take
+	case x < 4:
+		req = blocks
+	case x < 7:
+		req = sharedAcquire(owner, simTops[n[1]%3]+"/y", n[2], n[4]/8)
 	case x < 11:
+		if n[5]/4%2 == 0 {
+			c.share(blocks, false)
+			if n[2]/4%2 == 0 {
+				c.many(top, take.TTLMillis, n[4]/32%40)
+			}
+			c.share(take, false)
+		}
 		key := n[4] % 8
 		req = sharedAcquire(owner, base, key*7919, key*104_729)
 		req.Key = fmt.Sprint(owner, " ", key)
-		// Others ask for the same about when its lease ends, or its wait.
+		if key < 4 {
+			req.Locks = []wire.LockRequest{{Path: base, State: wire.StateHeld}, {Path: queue}}
+			req.Flags, req.QueueTTLMillis = wire.FlagWait, 20_000
+		}
+		// Others ask for the same about when the lease ends that it relies on.
 		again := *req
 		for range n[2] % 4 {
-			c.w.after(time.Duration(req.TTLMillis)*time.Millisecond+c.w.between(-time.Second/2, time.Second/2), func() {
+			c.w.after(time.Duration(take.TTLMillis)*time.Millisecond+c.w.between(-20*time.Millisecond, 100*time.Millisecond), func() {
 				if other := c.w.clients[n[3]/192%len(c.w.clients)]; !other.dead && len(other.open) <= 40 {
 					again := again
 					other.share(&again, false)
@@ -43,15 +62,10 @@ func (c *simClient) shares(n [6]int) {
 			})
 		}
 	case x < 12: // many leases that end at once
-		for i := range 5 + n[4]%40 {
-			c.share(&wire.Request{
-				Op: wire.OpAcquire, Owner: fmt.Sprint("shared ", i), TTLMillis: 700, Flags: wire.FlagNoQueue,
-				Locks: []wire.LockRequest{{Path: fmt.Sprint(simTops[n[2]%len(simTops)], "/t/", i)}},
-			}, false)
-		}
+		c.many(simTops[n[2]%len(simTops)], 700, 5+n[4]%40)
 		return
 	case x < 13:
-		req = &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: simPath(n[2])}}}
+		req = &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: []string{base, queue, simPath(n[2])}[n[5]%3]}}}
 		if n[4]%2 == 0 {
 			req.Releases[0].Mode = wire.ModeRead
 		}
@@ -61,6 +75,16 @@ func (c *simClient) shares(n [6]int) {
 		req = &wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: sharedTTL(n[4])}
 	}
 	c.share(req, bound && req.Op == wire.OpAcquire)
+}
+
+// many has many owners take locks whose leases end at once.
+func (c *simClient) many(top string, ttl uint64, many int) {
+	for i := range many {
+		c.share(&wire.Request{
+			Op: wire.OpAcquire, Owner: fmt.Sprint("shared ", i), TTLMillis: ttl, Flags: wire.FlagNoQueue,
+			Locks: []wire.LockRequest{{Path: fmt.Sprint(top, "/t/", i)}},
+		}, false)
+	}
 }
 
 // share asks for one of them, of which nothing is known from then on.
