@@ -26,8 +26,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // whileThere is a request's context, which ends when its client closes the connection. net/http reads
 // on while a request of HTTP/1.1 is carried out, and so notices that, but only until something comes: a
 // line break behind the body, or the next request.
-func whileThere(r *http.Request) (ctx context.Context, stop context.CancelFunc) {
-	ctx, stop = context.WithCancel(r.Context())
+func whileThere(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(r.Context())
 	c, ok := ctx.Value(connKey{}).(net.Conn)
 	if !ok || r.ProtoMajor != 1 {
 		return ctx, stop
@@ -38,7 +38,7 @@ func whileThere(r *http.Request) (ctx context.Context, stop context.CancelFunc) 
 		defer look.Stop()
 		for {
 			select {
-			case <-ctx.Done():
+			case <-of.Done():
 				return
 			case <-look.C:
 				_ = of.Err()
