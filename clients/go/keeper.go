@@ -228,7 +228,7 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 		l.suspect()
 		l.renewAt = now
 	}
-	if lk.killed != 0 && by.sent <= lk.killed {
+	if lk.killed != 0 && by.sent <= lk.killed && planted != plantUnnamed {
 		l.suspect()
 		l.wasKilled()
 		l.renewAt = now

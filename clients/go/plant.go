@@ -14,4 +14,8 @@ const (
 	plantOtherErrors = "other-errors" // who waited long enough gets the server's error, and not his own
 	plantUnslept     = "unslept"      // what the machine sleeps through does not count
 	plantThinMargin  = "thin-margin"  // clocks are taken to run alike
+	plantLikeNames   = "like-names"   // a name that only begins like a namespace's counts as one in it
+	plantCurbedAfar  = "curbed-afar"  // what is renewed anywhere in a handler keeps its locks from being taken
+	plantKeptLong    = "kept-long"    // a renewal beside the program's own leaves what was sure on an earlier connection
+	plantUnnamed     = "unnamed"      // a kill says nothing of a lock that was just granted, if it does not name it
 )

@@ -61,6 +61,9 @@ func (r *simRun) ttl(rnd *rand.Rand) time.Duration {
 	if r.ends() {
 		all = all[:3]
 	}
+	if r.moves.two {
+		all = []time.Duration{all[r.seed%2], all[len(all)-1]}
+	}
 	return all[rnd.IntN(len(all))]
 }
 

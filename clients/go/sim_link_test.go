@@ -98,6 +98,9 @@ func (l *simLink) pump(from, to net.Conn, dir int) {
 			if _, err := to.Write(c.b); err != nil {
 				break
 			}
+			if dir == toClient {
+				l.p.s.heard(l.p.name, c.b)
+			}
 		}
 		for range way { // nobody takes it any more
 		}

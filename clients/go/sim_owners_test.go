@@ -32,7 +32,8 @@ func (a *actor) tie(ctx context.Context) {
 	ttl := a.r.ttl(a.rnd)
 	switch a.rnd.IntN(4) {
 	case 0:
-		_, _ = a.c.Renew(short, a.owner, ttl, "", wire.Flags(a.rnd.IntN(2))*wire.FlagExtend)
+		flags := wire.Flags(a.rnd.IntN(2)) * wire.FlagExtend
+		_, _ = a.c.Renew(short, a.owner, ttl, "", flags, domains(a.renews[a.rnd.IntN(len(a.renews))])...)
 	case 1:
 		b := a.r.bond(a.owner, func(b *simBound) { b.unbinds, b.open, b.sure = b.unbinds+1, b.open+1, false })
 		_ = a.c.Unbind(short, a.owner)
@@ -85,7 +86,7 @@ func (r *simRun) nothingLeft(when string) {
 	r.s.mu.Lock()
 	r.s.tick()
 	var left []string
-	for _, path := range simPaths {
+	for path := range r.paths {
 		res := r.s.state.View().Inspect(r.s.routes.Resolve(path), path)
 		if res.Owner != "" {
 			left = append(left, fmt.Sprintf("%s by %q", path, res.Owner))

@@ -32,12 +32,16 @@ type simServer struct {
 	version  uint64
 	leaders  []string // by log
 	slow     time.Duration
-	refusing bool          // no log takes anything
-	unsure   bool          // some requests are answered that nobody knows what became of them
-	page     int           // most that is listed at once; 0: as much as is asked for
-	slept    atomic.Int64  // for how long all clients' machines have, while the servers went on
-	unbinds  time.Duration // how much longer an Unbind takes than what comes after it, which is not ordered behind it
-	notes    []string
+	refusing bool         // no log takes anything
+	unsure   bool         // some requests are answered that nobody knows what became of them
+	page     int          // most that is listed at once; 0: as much as is asked for
+	slept    atomic.Int64 // for how long all clients' machines have, while the servers went on
+	// unbinds is how much longer an Unbind takes than what comes after it, which is not ordered behind it.
+	unbinds time.Duration
+	picky   func(*wire.Request) bool          // what is refused of a request that logs take otherwise; nil: nothing
+	behind  func(simMoment, *simConn, string) // is called behind what an owner's client is told; nil: nothing is
+	kills   []*simKill
+	notes   []string
 }
 
 // simSession is what the log remembers of a session.
@@ -54,6 +58,7 @@ type simNode struct {
 	name   string
 	up     bool
 	limits wire.Limits // of each connection
+	stalls time.Time   // until when its way to the logs takes, while it answers by itself
 	conns  map[*simConn]struct{}
 	on     map[engine.Session]*simConn
 }
@@ -72,13 +77,17 @@ var simLimits = wire.Limits{
 func newSimServer(rnd *rand.Rand, nodes int) *simServer {
 	s := &simServer{
 		start: time.Now(), rate: 1 + (rnd.Float64()-0.5)/1000, rnd: rnd, state: engine.New(engine.DefaultConfig(), nil, nil),
-		routes: wire.NewRoutes(1, 1, nil), sessions: make(map[engine.Session]*simSession), open: make(map[engine.Caller]*simConn),
+		routes: wire.NewRoutes(1, 1, simRoots), sessions: make(map[engine.Session]*simSession), open: make(map[engine.Caller]*simConn),
 	}
 	for i := range nodes {
 		s.nodes = append(s.nodes, &simNode{
 			s: s, name: fmt.Sprintf("n%d", i), up: true, limits: s.drawLimits(),
 			conns: make(map[*simConn]struct{}), on: make(map[engine.Session]*simConn),
 		})
+	}
+	for _, root := range simRoots {
+		row := &wire.Request{Op: wire.OpSetRow, Namespace: root, Explicit: true}
+		s.state.Apply(s.clock(), &engine.Command{Req: row, NS: root, Version: 1}, &s.out)
 	}
 	s.elect()
 	return s
@@ -143,6 +152,7 @@ func (s *simServer) told() {
 			c.say(wire.AppendReply(nil, a.Caller.ID, wire.OpAcquire, &a.Result))
 		}
 	}
+	var killed []func()
 	for i := range s.out.Told {
 		one := s.out.Told[i]
 		for _, n := range s.nodes {
@@ -151,8 +161,18 @@ func (s *simServer) told() {
 				e.Acquires = slices.Clone(e.Acquires)
 				frame := wire.AppendLeaseEvent(nil, &e)
 				s.note("%x is told: %v of %s", one.Session[:2], e.Kind, e.Owner)
+				if e.Kind == wire.EventKilled {
+					killed = append(killed, func() { s.moment(simKilled, c, e.Owner) })
+					s.kills = append(s.kills, &simKill{
+						owner: e.Owner, namespace: e.Namespace, client: c.hello.Client, at: time.Now(), frame: frame,
+					})
+				}
 				for range 1 + s.rnd.IntN(2) {
 					late := time.Duration(s.rnd.IntN([]int{2, 200, 4000}[s.rnd.IntN(3)])) * time.Millisecond
+					if s.rnd.IntN(2) == 0 { // in one write with what was said just before
+						c.say(frame)
+						continue
+					}
 					time.AfterFunc(late, func() { c.say(frame) })
 				}
 				if s.rnd.IntN(8) == 0 {
@@ -162,6 +182,9 @@ func (s *simServer) told() {
 		}
 	}
 	s.out.Reset()
+	for _, f := range killed {
+		f()
+	}
 }
 
 // keep remembers an answer for a repeat.
@@ -206,6 +229,11 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	if s.refusing && req.Op != wire.OpCancel {
 		return c.answer(id, req, &wire.Result{Code: wire.Unavailable, Message: "no leader"})
 	}
+	if s.picky != nil && s.picky(req) {
+		s.note("%x/%d of %s on %s: %v %q: refused", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner)
+		return c.answer(id, req, &wire.Result{Code: wire.ResourceExhausted, Message: "too much is under way"})
+	}
+	req = s.resolved(req)
 	unsure := s.unsure && req.Op != wire.OpCancel && req.Op != wire.OpListLocks && s.rnd.IntN(3) == 0
 	if unsure && s.rnd.IntN(2) == 0 { // and it came to nothing
 		s.note("%x/%d of %s on %s: %v %q: lost", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner)
@@ -440,10 +468,8 @@ func (c *simConn) write() {
 		out, over := c.out, c.over
 		c.out = nil
 		c.mu.Unlock()
-		for _, frame := range out {
-			if _, err := c.nc.Write(frame); err != nil {
-				break
-			}
+		if _, err := c.nc.Write(slices.Concat(out...)); err != nil && !over {
+			continue
 		}
 		if over {
 			return
@@ -456,6 +482,7 @@ func (c *simConn) work() {
 	for do := range c.todo {
 		c.n.s.mu.Lock()
 		wait := time.Duration(c.n.s.rnd.IntN(2000))*time.Microsecond + c.n.s.slow
+		wait = max(wait, time.Until(c.n.stalls))
 		c.n.s.mu.Unlock()
 		time.Sleep(wait)
 		do()
@@ -528,6 +555,7 @@ func (c *simConn) take(id uint64, req *wire.Request) bool {
 			}
 			if frame := c.n.s.apply(c, id, req); frame != nil {
 				c.say(frame)
+				c.n.s.then(c, req)
 			}
 		}
 	}
@@ -592,6 +620,7 @@ func (c *simConn) enter(id uint64, h *wire.Hello) bool {
 		Version: 1, NodeID: n.name, ClusterID: "sim", Session: append([]byte(nil), h.Session...), Epoch: h.Epoch, Limits: n.limits,
 		Features: h.Features & wire.FeatureLeases,
 	}}}))
+	s.moment(simHello, c, "")
 	return true
 }
 
@@ -656,6 +685,9 @@ func (s *simServer) announce() {
 
 // about says what a request takes and gives back, and by which request that was taken.
 func about(req *wire.Request) (s string) {
+	if n := len(req.Locks) + len(req.Releases); n > 4 {
+		return fmt.Sprintf(" %d paths of %d", n, req.Target)
+	}
 	for _, l := range req.Locks {
 		s += fmt.Sprintf(" +%s %v", l.Path, l.Mode)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // The client in a simulation: several clients with real sessions, deadlines, reconnects and
@@ -68,6 +70,9 @@ type belief struct {
 
 	c    *Client
 	sure time.Duration // until when nothing but somebody else may take it away (Client.now); 0: that is not known
+
+	began time.Time // when it was asked for
+	of    string    // the name of its client
 }
 
 // believed says that its holder goes on.
@@ -82,8 +87,10 @@ type simRun struct {
 	mu      sync.Mutex
 	beliefs map[*belief]struct{}
 	bonds   map[string]*simBound // by owner
+	paths   map[string]bool      // that were asked for
 	taken   int
 	actors  sync.WaitGroup
+	moves   simMoves
 	calm    time.Time    // from when on there is no trouble
 	woke    atomic.Int64 // when the clients' machines did last, after the start
 }
@@ -92,19 +99,26 @@ type simRun struct {
 var (
 	simGraces = []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second, DefaultGrace}
 	simTTLs   = []time.Duration{400 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Minute}
-	simPaths  = []string{"a:/0/x", "a:/0/x/y", "a:/0/z", "a:/1/x"}
+	simPaths  = []string{"a:/0/x", "a:/0/x/y", "a:/0/z", "a:/1/x", "a:/01/x", "a:/0-2/x", "b:/0/x", "bc:/0/x"}
 )
 
 func simulate(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	r := &simRun{t: t, seed: seed, s: newSimServer(rnd, 1+rnd.IntN(3)), beliefs: make(map[*belief]struct{}), bonds: make(map[string]*simBound)}
+	r := &simRun{
+		t: t, seed: seed, s: newSimServer(rnd, 1+rnd.IntN(3)), beliefs: make(map[*belief]struct{}), bonds: make(map[string]*simBound),
+		paths: make(map[string]bool),
+	}
 	ctx, calm := context.WithTimeout(context.Background(), simSpan)
 	defer calm()
 	over, end := context.WithTimeout(context.Background(), simSpan+simCalm)
 	defer end()
 	r.calm = time.Now().Add(simSpan)
+	r.moves.draw(r)
 	if rnd.IntN(2) == 0 {
 		r.s.page = 1 + rnd.IntN(2)
+		if r.moves.crowds { // which nobody could look through within the shortest lease
+			r.s.page += wire.MaxLeaseAcquires / 2
+		}
 	}
 	clock := func() time.Duration { return time.Since(r.s.start) + time.Hour + time.Duration(r.s.slept.Load()) }
 	var clients []*simClient
@@ -119,6 +133,7 @@ func simulate(t *testing.T, seed uint64) {
 		}
 		c := &simClient{name: p.name, opts: opts, c: dial(t, r.addresses(), opts...)}
 		clients = append(clients, c)
+		r.moves.joins(p, nil)
 		if r.ends() {
 			ends := rand.New(rand.NewPCG(seed, uint64(300+i)))
 			r.actors.Go(func() { c.begin(ctx, r, ends) })
@@ -133,9 +148,18 @@ func simulate(t *testing.T, seed uint64) {
 				a.suffix = "-own"
 				a.owner = c.owner() + a.suffix
 			}
+			a.named, a.renews = a.owner != "", r.moves.domains(a.rnd)
+			r.moves.joins(p, a)
 			r.actors.Go(func() { a.run(over) })
+			if a.named && r.moves.renewing {
+				again := rand.New(rand.NewPCG(seed, uint64(400+10*i+k)))
+				r.actors.Go(func() { a.renewing(ctx, again) })
+			}
 		}
 	}
+	r.s.mu.Lock()
+	r.s.behind = r.moves.behind
+	r.s.mu.Unlock()
 	r.actors.Go(func() { r.upheaval(ctx, rand.New(rand.NewPCG(seed, 1))) })
 	r.watch(over)
 	r.actors.Wait()
@@ -232,15 +256,19 @@ func (r *simRun) watch(ctx context.Context) {
 					r.wrong("nothing is wrong for long, and %s has lost %v of %s (TTL %v): %v",
 						b.who, b.l.paths, b.l.owner, b.l.ttl, b.l.Err())
 				}
-				if left := b.sure - b.c.now(); errors.Is(b.l.Err(), ErrUncertain) && !b.giving && !b.lost && left > 0 {
+				left := b.sure - b.c.now()
+				if errors.Is(b.l.Err(), ErrUncertain) && !b.giving && !b.lost && left > 0 && !r.killed(b, simToldLate) {
 					r.wrong("%s has lost %v of %s (TTL %v), which lasts for %v more by the request that took it: %v",
 						b.who, b.l.paths, b.l.owner, b.l.ttl, left, b.l.Err())
 				}
 				b.lost = true
 				continue
 			}
-			for _, p := range b.l.paths {
-				if !r.s.holds(b.l.owner, p) && b.believed() {
+			for i, p := range b.l.paths {
+				if i > 0 && i < len(b.l.paths)-1 { // of a crowd
+					continue
+				}
+				if !r.s.holds(b.l.owner, p) && b.believed() && !r.unaware(b) {
 					r.fail(b, p)
 					r.mu.Unlock()
 					return
@@ -268,8 +296,10 @@ type actor struct {
 	c      *Client // of it, as far as it has noticed
 	rnd    *rand.Rand
 	name   string
-	owner  string // "": one for each lock
-	suffix string // of it
+	owner  string   // "": one for each lock
+	suffix string   // of it
+	named  bool     // it is not one for each lock
+	renews []string // where the program renews it besides: namespaces, paths in them and handlers, or "" for all there are
 	held   []*belief
 }
 
@@ -281,7 +311,7 @@ func (a *actor) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		a.follow()
 		switch n := a.rnd.IntN(10); {
-		case n < 5 && len(a.held) < 2, n < 6 && len(a.held) < 4 && a.r.unbound():
+		case n < 5 && len(a.held) < 2, n < 6 && len(a.held) < 4 && a.r.several():
 			a.take(ctx)
 		case n < 7 && a.owner != "" && a.rnd.IntN(2) == 0 && !a.r.unbound():
 			a.tie(ctx)
@@ -298,15 +328,18 @@ func (a *actor) run(ctx context.Context) {
 
 // take takes one more lock, on a path that does not touch what it has.
 func (a *actor) take(ctx context.Context) {
-	path := simPaths[a.rnd.IntN(len(simPaths))]
-	if a.r.unbound() && a.rnd.IntN(2) == 0 { // that nobody else wants: its owner has several locks more often
-		path = fmt.Sprintf("a:/0/%s-%d", a.name, a.rnd.IntN(3))
+	path := simPaths[a.rnd.IntN([]int{4, len(simPaths)}[a.rnd.IntN(2)])]
+	if a.r.several() && a.rnd.IntN(2) == 0 { // that nobody else wants: its owner has several locks more often
+		path = fmt.Sprintf("a:/0/%s-%c", a.name, "anz"[a.rnd.IntN(3)]) // before and behind what a crowd is called
 	}
 	several := a.several()
+	if a.r.moves.crowds && a.rnd.IntN(3) > 0 {
+		several = crowd(a.name)
+	}
 	if a.touches(path) || a.touches(several[0].Path) || a.touches(several[1].Path) {
 		return
 	}
-	ttl, began := a.r.ttl(a.rnd), a.c.now()
+	ttl, began, asked := a.r.ttl(a.rnd), a.c.now(), time.Now()
 	opts := []LockOption{TTL(ttl)}
 	if a.owner != "" {
 		opts = append(opts, Owner(a.owner))
@@ -319,7 +352,13 @@ func (a *actor) take(ctx context.Context) {
 	}
 	var l *Lock
 	var err error
-	switch a.rnd.IntN(6) {
+	what := a.rnd.IntN(6)
+	wants := []Path{{Path: path}}
+	if what == 2 || what == 3 {
+		wants = several
+	}
+	a.r.asks(wants)
+	switch what {
 	case 0:
 		l, err = a.c.TryLock(short, path, opts...)
 	case 1:
@@ -332,11 +371,15 @@ func (a *actor) take(ctx context.Context) {
 		l, err = a.c.Lock(short, path, opts...)
 	}
 	a.r.inTime(short, "a lock")
+	lasts := a.r.unbound() && !a.r.s.within(wants[0].Path, a.renews)
+	if took := a.c.now() - began; lasts && errors.Is(err, ErrUncertain) && took < ttl*2/renewAt {
+		a.r.wrong("%s could not take %v for %v within %v: %v", a.name, wants[0].Path, ttl, took, err)
+	}
 	if err != nil {
 		return
 	}
-	b := &belief{who: a.name, l: l, ctx: l.Context(), c: a.c}
-	if a.r.unbound() && ttl <= DefaultGrace/3 { // a grace ends none before its time
+	b := &belief{who: a.name, l: l, ctx: l.Context(), c: a.c, began: asked, of: a.of.name}
+	if lasts && ttl <= DefaultGrace/3 { // a grace ends none before its time
 		b.sure = began + ttl - margin(ttl)
 	}
 	a.held = append(a.held, b)

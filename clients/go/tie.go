@@ -160,7 +160,7 @@ func reaches(of, namespace string) bool {
 	}
 	rest, begins := strings.CutPrefix(of, namespace)
 	// What goes on within a segment is another name; "/" and the bare handler end none.
-	return begins && (rest == "" || rest[0] == '/' || rest[0] == ':' || strings.HasSuffix(namespace, "/"))
+	return begins && (planted == plantLikeNames || rest == "" || rest[0] == '/' || rest[0] == ':' || strings.HasSuffix(namespace, "/"))
 }
 
 // sameHandler says that what is about a path, a namespace or anywhere may be about a path, whose namespace is not known.
@@ -510,7 +510,7 @@ func (s *curbs) until(sent time.Duration) time.Duration {
 // maybe says that what is about a path, a namespace or anywhere may be about the lease that a lock will have which is
 // asked for.
 func (l *Lock) maybe(of string) bool {
-	if l.curbs.of != "" {
+	if l.curbs.of != "" && planted != plantCurbedAfar {
 		return reaches(of, l.curbs.of)
 	}
 	return sameHandler(of, l.paths[0].Path)
