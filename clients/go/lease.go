@@ -416,7 +416,8 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 	if l.looking {
 		l.sure = min(l.sure, sure)
 	} else {
-		if (len(l.ties) > 1 || l.ties[0] != t) && (planted != plantKeptLong || !capped) { // else nothing has shortened it but what has lowered this already
+		// Else nothing has shortened it but what has lowered this already.
+		if (len(l.ties) > 1 || l.ties[0] != t) && (planted != plantKeptLong || !capped) {
 			l.sure = min(l.sure, full)
 		}
 		l.sure = max(l.sure, sure)
