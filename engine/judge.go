@@ -313,9 +313,9 @@ func (s *State) overdue() bool {
 // buryDead ends the leases past their time that stand in w's way, and says
 // whether there were any. The holders of a full semaphore all do.
 func (s *State) buryDead(a *asking, w *want, blocker string) (any bool) {
-	owners := []string{blocker}
+	owners := []string{blocker} // of what lies above a semaphore's path, if its namespace had other rules before
 	if a.alg == wire.Semaphore {
-		owners = s.holders(w.key, permSuffix)
+		owners = append(owners, s.holders(w.key, permSuffix)...)
 	}
 	for _, o := range owners {
 		if l := s.leases.Edit(s.w, s.leaseKey(o, a.ns)); l.held() && l.deadline <= s.now {
