@@ -83,6 +83,17 @@ func (w *waiter) leftBehind(d *departure) bool {
 	return w.open && !w.adrift && w.epoch <= d.epoch
 }
 
+// leftBehind is the departure of the connection that a waiter's call is on, if that has not come to it, else nil.
+func (s *State) leftBehind(w *waiter) *departure {
+	if s.departing.Empty() || !w.open {
+		return nil
+	}
+	if d := s.departing.Get(view(w.caller.Session[:])); d != nil && w.leftBehind(d) {
+		return d
+	}
+	return nil
+}
+
 // leaveCalls ends the waits of a session whose connection is gone, or leaves those that are tied
 // to it their grace, in which the session may come back and ask again. It answers what that cost.
 func (s *State) leaveCalls(id Session, d *departure, budget int) (cost int) {
@@ -99,16 +110,30 @@ func (s *State) leaveCalls(id Session, d *departure, budget int) (cost int) {
 			return cost
 		}
 		cost++
-		w = s.editWaiter(seq)
-		w.adrift = true
-		if w.bind == nil || w.bind.grace == 0 {
-			s.abort(seq, wire.Errorf(wire.Cancelled, "the connection ended"))
-			continue
-		}
-		if at := s.since(d.at, w.bind.grace); at < w.deadline {
-			w.deadline = at
-			s.deadlines.arm(w.timer, w.deadline)
-		}
+		s.leaveCall(seq, d)
 	}
 	return cost
+}
+
+// leaveCall does that for one.
+func (s *State) leaveCall(seq uint64, d *departure) {
+	w := s.editWaiter(seq)
+	w.adrift = true
+	if w.tieGrace() == 0 {
+		s.abort(seq, wire.Errorf(wire.Cancelled, "the connection ended"))
+		return
+	}
+	if at := s.since(d.at, w.bind.grace); at < w.deadline {
+		w.deadline = at
+		s.deadlines.arm(w.timer, w.deadline)
+	}
+}
+
+// meetsCall sees to a wait that is about to be changed.
+func (s *State) meetsCall(seq uint64) {
+	if w := s.waiter(seq); w != nil {
+		if d := s.leftBehind(w); d != nil {
+			s.leaveCall(seq, d)
+		}
+	}
 }

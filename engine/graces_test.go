@@ -11,11 +11,20 @@ const hourMillis = 3_600_000
 
 // graces is a state in which several sessions use the owner o. It is loaded anew after each step.
 type graces struct {
-	t *testing.T
-	s *State
+	t    *testing.T
+	s    *State
+	slow bool // the step that closes a connection sees to one thing that hangs on it
 }
 
-func newGraces(t *testing.T) *graces { return &graces{t, New(DefaultConfig(), nil, nil)} }
+func newGraces(t *testing.T) *graces { return &graces{t: t, s: New(DefaultConfig(), nil, nil)} }
+
+func (g *graces) config() Config {
+	c := DefaultConfig()
+	if g.slow {
+		c.DepartAtOnce = 1
+	}
+	return c
+}
 
 // do has a session ask something on a connection; with a grace below 0 it ties nothing.
 func (g *graces) do(now int64, id byte, epoch uint64, grace int64, req *wire.Request) wire.Result {
@@ -25,7 +34,7 @@ func (g *graces) do(now int64, id byte, epoch uint64, grace int64, req *wire.Req
 	if err := res.Err(); err != nil {
 		g.t.Fatal(err)
 	}
-	again := New(DefaultConfig(), nil, nil)
+	again := New(g.config(), nil, nil)
 	err := g.s.View().Rows(0, func(row, val []byte) error { return again.Load(row, val) })
 	if err == nil {
 		err = again.Loaded()

@@ -322,6 +322,7 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 		s.waiterOver(seq)
 		return verdict{status: wire.StatusLost}, w.alg, true
 	}
+	s.meetsCall(seq) // what it gets then is for its grace, and takes over no lease
 	a := asking{
 		owner: w.owner, ns: w.ns, alg: w.alg, l: s.standing(w.owner, w.ns), wants: w.wants,
 		token: w.token, own: w.own, seq: seq,

@@ -398,6 +398,7 @@ func (s *State) hangWaits(l *lease, of Session, b *binding) {
 	})
 	slices.Sort(waits)
 	for _, seq := range slices.Compact(waits) {
+		s.meetsCall(seq)
 		if w := s.waiter(seq); w != nil && w.rehangs(of, b) {
 			s.hang(l, s.editWaiter(seq), b)
 		}

@@ -63,11 +63,8 @@ func (s *State) late(w *waiter) bool {
 	if w.deadline <= s.now {
 		return true
 	}
-	if s.departing.Empty() || !w.open || w.bind != nil {
-		return false
-	}
-	d := s.departing.Get(view(w.caller.Session[:])) // its connection is gone, and the departure has not come to it
-	return d != nil && w.leftBehind(d)
+	d := s.leftBehind(w)
+	return d != nil && s.since(d.at, w.tieGrace()) <= s.now
 }
 
 // editWaiter is the same to be changed.
