@@ -56,6 +56,22 @@ func TestNoGraceBehindDeparture(t *testing.T) {
 	g.ends(5 + hourMillis)
 }
 
+// TestNobodyWaitsBehindDeparture: a wait whose connection has ended keeps nobody waiting, also before that has come
+// to it.
+func TestNobodyWaitsBehindDeparture(t *testing.T) {
+	g := slowGraces(t)
+	g.do(1, 2, 1, -1, takes("other", "h:/a/w"))
+	g.do(2, 2, 1, -1, takes("other", "h:/a/x"))
+	g.do(3, 1, 1, -1, waitsOn("first", "h:/a/w"))
+	g.do(4, 1, 1, -1, waitsOn("gone", "h:/a/x", "h:/a/y"))
+	g.detach(5, 1, 1)
+	now := takes("o", "h:/a/y")
+	now.Flags = wire.FlagNoQueue
+	if res := g.do(5, 3, 1, -1, now); res.Status != wire.StatusOK {
+		t.Errorf("who asks for what it waited for is answered %+v", res)
+	}
+}
+
 // TestUnboundBehindDeparture: a client comes back and unbinds its owner, before the end of its first connection has
 // come to its wait, which keeps its place for the grace, to be asked for once more.
 func TestUnboundBehindDeparture(t *testing.T) {

@@ -79,7 +79,7 @@ func (s *State) editWaiter(seq uint64) *waiter {
 // the upper one is a recursive write. It answers 0 when there is none. Who waited
 // too long already does not count.
 func (s *State) earliest(key string, write, recursive bool, l *lease, from, before uint64) (seq uint64, at string) {
-	overdue := s.overdue()
+	overdue := s.overdue() || !s.departing.Empty()
 	own := l != nil && !l.waits.Empty() // very many, maybe: they are not looked at one by one where nobody else waits
 	found := func(k string, p *place) bool {
 		rank := seqOf(k)
