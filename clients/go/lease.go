@@ -553,18 +553,22 @@ func (l *lease) heard(e Event) {
 	var todo chores
 	l.k.mu.Lock()
 	now := l.k.c.now()
+	killed := e.Kind == wire.EventKilled && e.Path == ""
+	if killed {
+		l.k.killed(l.name.owner, e.Namespace)
+	}
 	switch {
 	case l.place < 0 || e.Namespace != "" && e.Namespace != l.name.namespace:
 	case e.Kind == wire.EventRevoke:
 		todo.asked = append(todo.asked, l.locks...)
-	case e.Kind == wire.EventKilled && e.Path == "" && !l.shared && now-l.granted >= watchAfter:
+	case killed && !l.shared && now-l.granted >= watchAfter:
 		l.end(ErrKilled, wire.ReasonUnspecified, nil, &todo)
 	default:
 		// A gap; or an end that may be that of an earlier lease of the same name, taken
 		// again just before, by another client maybe; or that of a wait: the server knows. A kill is
 		// told once all groups have done it, which may take long: the owner may have taken anew
 		// what went. But who cannot ask does not believe in it for as long as in what nobody doubts.
-		if l.suspect(); e.Kind == wire.EventKilled && e.Path == "" {
+		if l.suspect(); killed {
 			l.wasKilled()
 		}
 		l.turns++
