@@ -224,14 +224,12 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 		l.graced(min(l.grace, lk.curbs.grace))
 	}
 	l.join(lk, by, now)
-	if k.saidEarly(lk, by.sent) {
+	if said, end := k.saidEarly(lk, by.sent); said {
 		l.suspect()
 		l.renewAt = now
-	}
-	if lk.killed != 0 && by.sent <= lk.killed && planted != plantUnnamed {
-		l.suspect()
-		l.wasKilled()
-		l.renewAt = now
+		if end != 0 {
+			l.mayBeOver(end)
+		}
 	}
 	k.fix(l)
 	return nil

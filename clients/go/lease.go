@@ -569,7 +569,7 @@ func (l *lease) heard(e Event) {
 		// told once all groups have done it, which may take long: the owner may have taken anew
 		// what went. But who cannot ask does not believe in it for as long as in what nobody doubts.
 		if l.suspect(); killed {
-			l.wasKilled()
+			l.mayBeOver(wire.EventKilled)
 		}
 		l.turns++
 		l.renewAt = now
@@ -579,10 +579,10 @@ func (l *lease) heard(e Event) {
 	todo.do(l.k.c)
 }
 
-// wasKilled takes note that what its owner had was taken away. Who cannot ask what is left does not believe in it for
-// long.
-func (l *lease) wasKilled() {
-	l.killed = true
+// mayBeOver takes note that an end of it was told, of that kind, or of what its owner had. Who cannot ask what is left
+// does not believe in it for long.
+func (l *lease) mayBeOver(end wire.EventKind) {
+	l.killed = l.killed || end == wire.EventKilled
 	l.shorten(l.k.c.now() + min(l.least/renewAt, askedWithin))
 }
 

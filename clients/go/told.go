@@ -20,9 +20,10 @@ import (
 // more are said of is forgotten, and every lock that was asked for by then asked about.
 const unclaimed = 64
 
-// early is an acquire that something was said of, and when.
+// early is an acquire that something was said of, what, and when.
 type early struct {
 	mark uint64
+	kind wire.EventKind
 	at   time.Duration
 }
 
@@ -49,7 +50,7 @@ func (k *keeper) told(t *tie, e *wire.LeaseEvent) {
 		for _, mark := range marks {
 			one := &k.mu.early[k.mu.earlier%unclaimed]
 			k.mu.missed = max(k.mu.missed, one.at)
-			*one = early{mark, k.c.now()}
+			*one = early{mark, e.Kind, k.c.now()}
 			k.mu.earlier++
 		}
 	}
@@ -115,7 +116,7 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 		l.suspect()
 		l.turns++
 		if e.Kind == wire.EventKilled { // not all need be named (engine/told.go)
-			l.wasKilled()
+			l.mayBeOver(wire.EventKilled)
 		}
 	default:
 		all = false
@@ -129,13 +130,24 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 }
 
 // saidEarly says that the server said something of what a lock got before the lock came to be kept, or may have, since what
-// proved it was sent.
-func (k *keeper) saidEarly(lk *Lock, sent time.Duration) bool {
-	if k.mu.missed != 0 && sent <= k.mu.missed {
-		return true
+// proved it was sent; and what, if that was its end.
+func (k *keeper) saidEarly(lk *Lock, sent time.Duration) (said bool, end wire.EventKind) {
+	if lk.killed != 0 && sent <= lk.killed {
+		said, end = true, wire.EventKilled
+	}
+	if said = said || k.mu.missed != 0 && sent <= k.mu.missed; k.mu.earlier == 0 {
+		return said, end
 	}
 	mark := wire.AcquireMark(lk.as, lk.by)
-	return k.mu.earlier > 0 && slices.ContainsFunc(k.mu.early[:], func(e early) bool { return e.mark == mark })
+	for _, e := range k.mu.early {
+		if e.mark != mark {
+			continue
+		}
+		if said = true; sent <= e.at && end != wire.EventKilled && (e.kind == wire.EventKilled || e.kind == wire.EventExpired) {
+			end = e.kind
+		}
+	}
+	return said, end
 }
 
 // unheard says that the lease may hang on a connection that does not tell.

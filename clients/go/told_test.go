@@ -148,7 +148,7 @@ func TestToldEarly(t *testing.T) {
 		r := p.want(wire.OpRenew)
 		p.reply(r.id, wire.OpRenew, &wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingAlive})
 		pass(0)
-		if err := l.Err(); !errors.Is(err, ErrExpired) {
+		if err := l.Err(); !errors.Is(err, ErrKilled) {
 			t.Fatal(err)
 		}
 	})
