@@ -133,7 +133,7 @@ func TestKilledLockIsLostAtItsRenewal(t *testing.T) {
 	c := deaf(t)
 	l, err := c.Lock(ctx, path(t, "/a/b"), TTL(6*time.Second))
 	mustLock(t, l, err)
-	must(t, c.ForceRelease(ctx, l.Owner(), ""))
+	must(t, dial(t, server(t)).ForceRelease(ctx, l.Owner(), ""))
 	lost := lostBy(t, l, ErrExpired)
 	if lost.Reason != wire.ReasonMissingAlive {
 		t.Fatalf("reason %v", lost.Reason)

@@ -27,7 +27,7 @@ func (c *Client) shortly(ctx context.Context, s *shortening, req *wire.Request) 
 	if s == nil {
 		return w.ask(ctx, req)
 	}
-	w.insists = s.ttl > 0
+	w.insists = s.ttl > 0 && s.takes == nil // what it gives back may be a later lock's then
 	w.urgent, w.gate = s.begin(), &gate{then: func(err error) { go s.end(err, ErrOutcomeUnknown) }}
 	a, left, err := w.tryAll(ctx, req)
 	if !left {

@@ -310,7 +310,7 @@ func (k *keeper) forget(l *lane) {
 }
 
 // shortening is a renewal of the program's own, or a Bind, that may leave the leases of an owner
-// less time than they have. From when it is sent until it is answered it may be carried out, also
+// less time than they have; or a release of its own, which may leave it without some of its locks (releasing.go). From when it is sent until it is answered it may be carried out, also
 // after what takes and keeps locks: by that these last no longer than the renewal says.
 type shortening struct {
 	k     *keeper
@@ -320,10 +320,21 @@ type shortening struct {
 	grace time.Duration // of the home lane's connection, for which a Bind ties them; 0: it ties none
 	began time.Duration // when it was sent (Client.now)
 	ended func(error)   // called at its end, nil: nothing; with an error when its caller has gone before
+	takes takes         // which paths of a lock it gives back; nil: none
 }
 
 // shortens answers what a request shortens, nil for nothing.
 func (k *keeper) shortens(req *wire.Request) *shortening {
+	if takes := k.takesBack(req); takes != nil {
+		s := &shortening{k: k, owner: strings.Clone(req.Owner), ttl: askedWithin, takes: takes}
+		switch {
+		case len(req.Releases) == 1:
+			s.in = strings.Clone(req.Releases[0].Path)
+		case len(req.Domains) == 1:
+			s.in = strings.Clone(req.Domains[0])
+		}
+		return s
+	}
 	if req.Op != wire.OpRenew || req.Flags&wire.FlagExtend != 0 {
 		return nil
 	}
@@ -347,7 +358,12 @@ func (s *shortening) begin() (kept bool) {
 		s.k.mu.Unlock()
 	}
 	s.began = s.k.c.now()
-	return s.k.curb(s.owner, s.in, s.ttl, s.grace, s.began)
+	kept = s.k.curb(s.owner, s.in, s.ttl, s.grace, s.began)
+	if s.takes != nil {
+		s.k.doubts(s.owner, s.takes, false)
+		return false // it goes in the order of what the program asks for
+	}
+	return kept
 }
 
 // end is called when it is over: what is answered by now may have come before it. An error may leave it open whether it
@@ -355,6 +371,9 @@ func (s *shortening) begin() (kept bool) {
 // with.
 func (s *shortening) end(err, told error) {
 	s.k.curb(s.owner, s.in, s.ttl, s.grace, s.began)
+	if s.takes != nil {
+		s.k.doubts(s.owner, s.takes, true)
+	}
 	if s.ended != nil {
 		s.ended(told)
 	}
@@ -560,16 +579,20 @@ var errCrossed = errors.New("pathlockd: another lock of its owner gives the path
 // cross takes note that a lock is about to give its paths back: locks that are asked for on them are not
 // held by what was asked so far.
 func (k *keeper) cross(lk *Lock) {
-	asked := k.mu.asked[lk.owner]
-	if len(asked) == 0 {
+	if len(k.mu.asked[lk.owner]) == 0 {
 		return
 	}
 	some := on(lk.paths)
-	for _, other := range asked {
-		if other.meets(some) {
+	k.crosses(lk.owner, func(_ *Lock, p Path) bool { return some(p) })
+}
+
+// crosses is cross of some paths of those locks.
+func (k *keeper) crosses(owner string, some takes) {
+	for _, other := range k.mu.asked[owner] {
+		if other.meets(func(p Path) bool { return some(other, p) }) {
 			other.crossed = true
 			other.untold = other.untold || other.meets(func(p Path) bool {
-				return some(p) && (p.Mode == Read || p.Permits > 0)
+				return some(other, p) && (p.Mode == Read || p.Permits > 0)
 			})
 		}
 	}
