@@ -432,6 +432,7 @@ func (k *keeper) linger(owner, in string, ttl, late time.Duration) {
 			time.AfterFunc(left, look)
 			return
 		}
+		k.lowers(owner, in, ttl, 0, k.c.now()) // what is answered from now on may have come before it
 		k.lapse(owner, all[i])
 	}
 	time.AfterFunc(late, look)
@@ -466,6 +467,11 @@ func (k *keeper) lasts(lk *Lock) time.Duration {
 func (k *keeper) curb(owner, in string, ttl, grace, sent time.Duration) (kept bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.lowers(owner, in, ttl, grace, sent)
+}
+
+// lowers is curb. The caller has the keeper's lock.
+func (k *keeper) lowers(owner, in string, ttl, grace, sent time.Duration) (kept bool) {
 	now := k.c.now()
 	for name, le := range k.mu.leases {
 		if name.owner != owner || !reaches(in, name.namespace) {
