@@ -42,8 +42,10 @@ func TestReleasesItself(t *testing.T) {
 		"the read of it": {stays: true, give: func(c *Client) error {
 			return c.Release(ctx, "me", []wire.ReleaseRequest{{Path: path, Mode: Read}}, false, "")
 		}},
-		"all of another namespace": {stays: true, give: func(c *Client) error { return c.ReleaseAll(ctx, "me", false, "", "a:/d") }},
-		"another owner's":          {stays: true, give: func(c *Client) error { return c.ReleaseAll(ctx, "you", false, "") }},
+		"all of another namespace": {stays: true, give: func(c *Client) error {
+			return c.ReleaseAll(ctx, "me", false, "", "a:/d")
+		}},
+		"another owner's": {stays: true, give: func(c *Client) error { return c.ReleaseAll(ctx, "you", false, "") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

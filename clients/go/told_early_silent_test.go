@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestToldEarlyThatNobodyConfirms: as TestToldEarly, and nobody answers what is asked then: who was told by name that its
-// lock is lost does not believe in it for long, whether it is kept already or not.
+// TestToldEarlyThatNobodyConfirms: as TestToldEarly, and nobody answers what is asked then: who was told by name that
+// its lock is lost does not believe in it for long, whether it is kept already or not.
 func TestToldEarlyThatNobodyConfirms(t *testing.T) {
 	named, own := []LockOption{TTL(time.Hour), Owner("me")}, []LockOption{TTL(time.Hour)}
 	for name, tc := range map[string]struct {
