@@ -568,8 +568,8 @@ func (l *lease) heard(e Event) {
 		// again just before, by another client maybe; or that of a wait: the server knows. A kill is
 		// told once all groups have done it, which may take long: the owner may have taken anew
 		// what went. But who cannot ask does not believe in it for as long as in what nobody doubts.
-		if l.suspect(); killed {
-			l.mayBeOver(wire.EventKilled)
+		if l.suspect(); killed || e.Kind == wire.EventExpired && e.Path == "" {
+			l.mayBeOver(e.Kind)
 		}
 		l.turns++
 		l.renewAt = now

@@ -115,9 +115,7 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 		}
 		l.suspect()
 		l.turns++
-		if e.Kind == wire.EventKilled { // not all need be named (engine/told.go)
-			l.mayBeOver(wire.EventKilled)
-		}
+		l.mayBeOver(e.Kind) // not all need be named (engine/told.go)
 	default:
 		all = false
 	}
