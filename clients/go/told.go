@@ -130,7 +130,7 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 // saidEarly says that the server said something of what a lock got before the lock came to be kept, or may have, since what
 // proved it was sent; and what, if that was its end.
 func (k *keeper) saidEarly(lk *Lock, sent time.Duration) (said bool, end wire.EventKind) {
-	if lk.killed != 0 && sent <= lk.killed {
+	if lk.killed != 0 && sent <= lk.killed && planted != plantUnnamed {
 		said, end = true, wire.EventKilled
 	}
 	if said = said || k.mu.missed != 0 && sent <= k.mu.missed; k.mu.earlier == 0 {
