@@ -88,11 +88,12 @@ func (r *simRun) nothingLeft(when string) {
 	var left []string
 	for path := range r.paths {
 		res := r.s.state.View().Inspect(r.s.routes.Resolve(path), path)
-		if res.Owner != "" {
+		if res.Owner != "" && !r.s.delayed[res.Owner] {
 			left = append(left, fmt.Sprintf("%s by %q", path, res.Owner))
 		}
-		if len(res.List.Names) > 0 {
-			left = append(left, fmt.Sprintf("%s, read, by %q", path, res.List.Names))
+		readers := slices.DeleteFunc(slices.Clone(res.List.Names), func(owner string) bool { return r.s.delayed[owner] })
+		if len(readers) > 0 {
+			left = append(left, fmt.Sprintf("%s, read, by %q", path, readers))
 		}
 	}
 	r.s.mu.Unlock()

@@ -38,6 +38,7 @@ type simServer struct {
 	slept    atomic.Int64 // for how long all clients' machines have, while the servers went on
 	// unbinds is how much longer an Unbind takes than what comes after it, which is not ordered behind it.
 	unbinds time.Duration
+	delayed map[string]bool                   // owners of whom an acquire came to the logs late
 	picky   func(*wire.Request) bool          // what is refused of a request that logs take otherwise; nil: nothing
 	behind  func(simMoment, *simConn, string) // is called behind what an owner's client is told; nil: nothing is
 	kills   []*simKill
@@ -454,6 +455,29 @@ func (c *simConn) rouse() {
 	}
 }
 
+// delays takes note that an acquire of an owner came to the logs late. Its client may have given up by then the session
+// that it was asked in, and what gives it back in another one have come before it: it is left to its TTL.
+func (s *simServer) delays(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.delayed == nil {
+		s.delayed = make(map[string]bool)
+	}
+	s.delayed[owner] = true
+}
+
+// ended says that the connection is over.
+func (c *simConn) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
+}
+
+// gives says that a request takes nothing.
+func gives(req *wire.Request) bool {
+	return req.Op == wire.OpRelease || req.Op == wire.OpReleaseAll || req.Op == wire.OpCancel || req.Op == wire.OpUnbind
+}
+
 // say sends a frame.
 func (c *simConn) say(frame []byte) {
 	c.mu.Lock()
@@ -549,7 +573,15 @@ func (c *simConn) take(id uint64, req *wire.Request) bool {
 			}()
 			return true
 		}
+		came := time.Now()
 		c.todo <- func() {
+			late := time.Since(came) > 100*time.Millisecond // it, or what came before it, did not get to the logs
+			if late && !gives(req) && c.ended() {
+				return // a connection that has ended sends nothing to the logs any more but releases
+			}
+			if late && req.Op == wire.OpAcquire {
+				c.n.s.delays(req.Owner)
+			}
 			if req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0 {
 				c.waits[id] = req.Flags&wire.FlagBind != 0
 			}
