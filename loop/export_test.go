@@ -4,12 +4,20 @@ import "sync/atomic"
 
 // Lanes is how many connections are off their event loops.
 func (s *Server) Lanes() int {
+	return s.sessions(func(c *session) bool { return c.lane != nil || c.moving })
+}
+
+// LeftOut is how many clients are yet to hear that they were not told all of their leases.
+func (s *Server) LeftOut() int { return s.sessions(func(c *session) bool { return c.leftOut }) }
+
+// sessions is how many sessions are so, as their loops see it behind what was posted before.
+func (s *Server) sessions(is func(c *session) bool) int {
 	var n atomic.Int64
 	for _, r := range s.loops() {
 		done := make(chan struct{})
 		r.post(item{do: func() {
 			for c := range r.sessions {
-				if c.lane != nil || c.moving {
+				if is(c) {
 					n.Add(1)
 				}
 			}
