@@ -205,8 +205,9 @@ func (h *hub) passOver(l *listener, log uint64) {
 	l.forgets(h.gaps)
 	cursor := h.cursor()
 	if past := h.logs[log].past; past != math.MaxUint64 { // the rest of it is passed over, too
-		for i := range cursor {
-			if end := (wire.Position{Log: log, Index: past, Ordinal: behind}); cursor[i].Log == log && after(end, cursor[i]) {
+		end := wire.Position{Log: log, Index: past, Ordinal: behind}
+		for i, at := range cursor {
+			if at.Log == log && after(end, at) {
 				cursor[i] = end
 			}
 		}

@@ -61,7 +61,7 @@ func (k *checks) waits(w *world, r *simRep) {
 	}
 	for id, s := range r.m.sessions.byID {
 		if s.waits != open[id] {
-			w.fail("log %d, node %d, entry %d: a session waits for %d answers, and the groups have %d of its calls open",
+			w.fail("log %d, node %d, entry %d: a session waits for %d answers, and groups have %d of its calls open",
 				r.log.shard, r.node.index, r.applied, s.waits, open[id])
 		}
 	}

@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,30 +9,20 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// leaderless is a handler that refuses binds and unbinds for a time, as the node does while no log has a leader.
-type leaderless struct {
-	*groups.Node
-	refuses atomic.Bool
+// hanging is a client with an owner that is bound to its connection by a short grace and is to be bound by a long one, and
+// another that is bound and is not to be. What is to be done with both is refused.
+type hanging struct {
+	*peer
+	look *peer
+	asks map[string]*wire.Request // by owner
 }
 
-func (h *leaderless) Serve(calls []*wire.Call) {
-	for i, c := range calls {
-		if !h.refuses.Load() || c.Op != wire.OpBind && c.Op != wire.OpUnbind {
-			h.Node.Serve(calls[i : i+1])
-			continue
-		}
-		c.Res.Fail(wire.Errorf(wire.Unavailable, "nothing was done, try again"))
-		c.To.Reply(c)
-		c.To.Flush()
-	}
-}
-
-// TestBindRefusedInTurn: a bind or an unbind that is refused, and is refused again when its client repeats it after
-// that, changes nothing.
-func TestBindRefusedInTurn(t *testing.T) {
-	h := &leaderless{Node: shared.get(t)}
+// hangs is one at a server of a handler.
+func hangs(t *testing.T, h wire.Handler, of string) *hanging {
+	t.Helper()
+	node := shared.get(t)
 	srv, err := loop.New(h, loop.Options{
-		NodeID: h.NodeID(), ClusterID: h.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1,
+		NodeID: node.NodeID(), ClusterID: node.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,36 +32,54 @@ func TestBindRefusedInTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns := named("in-turn")
-	p, look := join(t, addr), join(t, addr)
-	bound, still := ns+"-bound", ns+"-still"
-	for _, owner := range []string{bound, still} {
-		if res := p.ask(&wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: 100}); res.Code != wire.OK {
+	bound, still := named(of)+"-bound", named(of)+"-still"
+	c := &hanging{peer: join(t, addr), look: join(t, addr), asks: map[string]*wire.Request{
+		bound: {Op: wire.OpBind, Owner: bound, GraceMillis: uint64(time.Hour.Milliseconds())},
+		still: {Op: wire.OpUnbind, Owner: still},
+	}}
+	for owner := range c.asks {
+		if res := c.ask(&wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: 100}); res.Code != wire.OK {
 			t.Fatal(res.Err())
 		}
 	}
+	return c
+}
+
+// endsSoon says that what the owners take for an hour ends soon after the connection: nothing was done of what was refused.
+func (c *hanging) endsSoon(t *testing.T) {
+	t.Helper()
+	for owner := range c.asks {
+		req := write(owner, owner+":/a/x")
+		req.TTLMillis = uint64(time.Hour.Milliseconds())
+		if res := c.ask(req); res.Code != wire.OK {
+			t.Fatal(res.Err())
+		}
+	}
+	c.hangUp()
+	for owner := range c.asks {
+		eventually(t, "the lock of "+owner+" has ended with its connection", func() bool {
+			by, _ := holder(c.look, owner+":/a/x")
+			return by == ""
+		})
+	}
+}
+
+// TestBindRefusedInTurn: a bind or an unbind that is refused, and is refused again when its client repeats it after
+// that, changes nothing.
+func TestBindRefusedInTurn(t *testing.T) {
+	h := &unbinding{Node: shared.get(t)}
+	c := hangs(t, h, "in-turn")
 	h.refuses.Store(true)
-	for i, req := range []*wire.Request{
-		{Op: wire.OpBind, Owner: bound, GraceMillis: uint64(time.Hour.Milliseconds())}, {Op: wire.OpUnbind, Owner: still},
-	} {
+	id := uint64(1000)
+	for _, req := range c.asks {
+		id++
 		for range 2 {
-			if res := p.raw(uint64(1000+i), req); res.Code != wire.Unavailable {
+			if res := c.raw(id, req); res.Code != wire.Unavailable {
 				t.Fatal(res.Err())
 			}
 		}
 	}
-	for i, owner := range []string{bound, still} {
-		req := write(owner, owner+":/a/x")
-		req.TTLMillis = uint64(time.Hour.Milliseconds())
-		if res := p.raw(uint64(2000+i), req); res.Code != wire.OK {
-			t.Fatal(res.Err())
-		}
-	}
-	p.hangUp()
-	for _, owner := range []string{bound, still} { // the lock of one that is bound to nothing stays for an hour
-		eventually(t, "the lock of "+owner+" has ended with its connection", func() bool {
-			by, _ := holder(look, owner+":/a/x")
-			return by == ""
-		})
-	}
+	h.refuses.Store(false)
+	c.last = id
+	c.endsSoon(t)
 }

@@ -160,7 +160,8 @@ func reaches(of, namespace string) bool {
 	}
 	rest, begins := strings.CutPrefix(of, namespace)
 	// What goes on within a segment is another name; "/" and the bare handler end none.
-	return begins && (planted == plantLikeNames || rest == "" || rest[0] == '/' || rest[0] == ':' || strings.HasSuffix(namespace, "/"))
+	whole := rest == "" || rest[0] == '/' || rest[0] == ':' || strings.HasSuffix(namespace, "/")
+	return begins && (whole || planted == plantLikeNames)
 }
 
 // sameHandler says that what is about a path, a namespace or anywhere may be about a path, whose namespace is not known.
@@ -310,8 +311,9 @@ func (k *keeper) forget(l *lane) {
 }
 
 // shortening is a renewal of the program's own, or a Bind, that may leave the leases of an owner
-// less time than they have; or a release of its own, which may leave it without some of its locks (releasing.go). From when it is sent until it is answered it may be carried out, also
-// after what takes and keeps locks: by that these last no longer than the renewal says.
+// less time than they have; or a release of its own, which may leave it without some of its locks (releasing.go). From
+// when it is sent until it is answered it may be carried out, also after what takes and keeps locks: by that these last
+// no longer than the renewal says.
 type shortening struct {
 	k     *keeper
 	owner string

@@ -141,7 +141,9 @@ func (k *keeper) saidEarly(lk *Lock, sent time.Duration) (said bool, end wire.Ev
 		if e.mark != mark {
 			continue
 		}
-		if said = true; sent <= e.at && end != wire.EventKilled && (e.kind == wire.EventKilled || e.kind == wire.EventExpired) {
+		said = true
+		ends := e.kind == wire.EventKilled || e.kind == wire.EventExpired
+		if ends && sent <= e.at && end != wire.EventKilled {
 			end = e.kind
 		}
 	}

@@ -10,15 +10,16 @@ import (
 // TestGoneWithMoreSent: a client waits for a lock over HTTP/1.1 and sends something behind its request:
 // the line break that some clients send behind a body, or its next request. Then it crashes. Its call
 // ends with its connection (contract section 7), so its wait leaves the queue; it is not granted to
-// nobody, for its whole TTL.
+// nobody, for its whole TTL, also if the lock is free in the moment after: no answer was on its way then, so what it
+// is granted is taken back.
 func TestGoneWithMoreSent(t *testing.T) {
 	f := serve(t, nil)
 	c := client(t, true)
 	for name, more := range map[string]string{
 		"nothing": "", "a line break": "\r\n", "a request": "GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			path := "web:/more/" + strings.ReplaceAll(name, " ", "-")
+		gone := func(t *testing.T, free bool) {
+			path := fmt.Sprintf("web:/more/%s/%v", strings.ReplaceAll(name, " ", "-"), free)
 			lock := func(owner string) string {
 				return fmt.Sprintf(`{"ownerId":%q,"ttlMs":3600000,"queueTtlMs":600000,"requests":[{"path":%q}]}`, owner, path)
 			}
@@ -37,7 +38,12 @@ func TestGoneWithMoreSent(t *testing.T) {
 			await(t, "it waits", waits)
 			io.WriteString(conn, more)
 			conn.Close()
-			await(t, "its wait leaves the queue", func() bool { return !waits() })
-		})
+			if free {
+				f.post(t, c, "releaseAll", `{"ownerId":"holder"}`)
+			}
+			await(t, "it has no lock and waits for none", func() bool { return !waits() })
+		}
+		t.Run(name, func(t *testing.T) { gone(t, false) })
+		t.Run(name+", and the lock is free", func(t *testing.T) { gone(t, true) })
 	}
 }
