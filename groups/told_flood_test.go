@@ -47,34 +47,24 @@ func TestToldFloodsApply(t *testing.T) {
 	for name, flags := range map[string]wire.Flags{"not tied": 0, "tied": wire.FlagBind} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
-			a, b := r.session(), r.session()
+			a := r.session()
 			spaces := namespacesOf(r.node, "h:/other/x", leases)
 			a.many("o", spaces, holds, flags)
-			b.must(write("b", "h:/other/x", time.Hour))
 			var open []*outcome
-			began := time.Now()
 			for range revokes {
 				open = append(open, a.start(r.next.Add(1), &wire.Request{Op: wire.OpRequestRevoke, Owner: "o"}))
-			}
-			worst := time.Duration(0)
-			for {
-				at := time.Now()
-				b.must(write("b", "h:/other/x", time.Hour))
-				worst = max(worst, time.Since(at))
-				if len(open[revokes-1].done) > 0 {
-					break
-				}
 			}
 			for _, o := range open {
 				if res := <-o.done; res.Code != wire.OK {
 					t.Errorf("%v", res.Err())
 				}
 			}
-			log := r.node.logOf(r.node.groupOf(spaces[0]))
-			m := log.local.Load()
-			t.Logf("%d revokes took %v; another client's acquire up to %v; room for %d words is kept", revokes, time.Since(began), worst, cap(m.out.Told))
-			if worst > time.Second {
-				t.Errorf("another client's acquire took %v", worst)
+			// Most of them are in few entries. What an entry says of leases is as long as what it makes others wait for.
+			m := r.node.logOf(r.node.groupOf(spaces[0])).local.Load()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if said := cap(m.out.Told); said > 10*leases {
+				t.Errorf("an entry has said something of leases %d times, where there are %d", said, leases)
 			}
 		})
 	}
@@ -90,7 +80,9 @@ func TestToldFloodsLink(t *testing.T) {
 	a, v := f.rigOn(0).session(), f.rigOn(1).listening()
 	owner := strings.Repeat("o", 1000)
 	a.many(owner, namespacesOf(n, "h:/other/x", leases), 1, wire.FlagBind)
-	v.must(write("v", "h:/other/x", time.Hour))
+	tied := write("v", "h:/other/x", time.Hour)
+	tied.Flags = wire.FlagBind
+	v.must(tied)
 	before := len(v.heard())
 	var open []*outcome
 	for range revokes {
@@ -104,11 +96,12 @@ func TestToldFloodsLink(t *testing.T) {
 			}
 		}
 	}
-	time.Sleep(2 * time.Second)
 	for _, o := range open {
 		<-o.done
 	}
-	if got := v.heard()[before:]; len(got) > 0 || bad > 0 {
-		t.Errorf("a client of the other node was refused %d times, and told %.100q", bad, got)
+	a.must(&wire.Request{Op: wire.OpForceRelease, Owner: "v"}) // what the other node is told of that comes behind all else
+	eventually(t, "it is told of its kill", func() bool { return len(v.heard()) > before })
+	if got := v.heard()[before:]; len(got) != 1 || bad > 0 {
+		t.Errorf("a client of the other node was refused %d times, and told %.100q, not of its kill alone", bad, got)
 	}
 }
