@@ -391,7 +391,21 @@ func (s *shortening) end(err, told error) {
 	s.k.lapse(s.owner, shorter{ttl: s.ttl, in: s.in})
 	if late > 0 {
 		s.k.linger(s.owner, s.in, s.ttl, late)
+		if s.takes != nil {
+			s.doubtsOn(late)
+		}
 	}
+}
+
+// doubtsOn has the server asked what is left for so long as a release may be carried out yet of which nobody knows what
+// became: renewals do not tell, as the owner's lease goes on for what else it holds.
+func (s *shortening) doubtsOn(late time.Duration) {
+	next := min(late, askedWithin)
+	time.AfterFunc(next, func() {
+		if s.k.doubts(s.owner, s.takes, true); late > next {
+			s.doubtsOn(late - next)
+		}
+	})
 }
 
 // shorter is a TTL that an owner's leases may get yet.
