@@ -23,6 +23,7 @@ type call struct {
 	probe    bool          // asks for a sign of life, in a full window too
 	urgent   bool          // goes ahead of users' requests, into the reserve
 	async    bool          // counts as backlog while it is not sent
+	lowers   bool          // it may leave locks less time, or take them back
 	insists  bool          // it is asked again though its caller has gone: it may leave leases less time
 	undo     bool          // an acquire to be released again if nobody is left who knows of it
 	alone    bool          // its owner is one that the client made up for it
@@ -40,6 +41,8 @@ type call struct {
 	frame    []byte        // encoded, with room for the id
 	to       receiver
 	gate     *gate         // to be left when nothing of it is under way any more
+	then     func(error)   // called then with what it ended with, if its caller has gone; nil: nothing; under any lock
+	gives    *given        // that counts it, as what it gives back may be what locks hold; nil: none does
 	until    time.Duration // it is not sent from then on (Client.now), nor on a later connection; 0: whenever
 
 	// Where it goes by.
@@ -168,6 +171,40 @@ func newCall(to receiver) *call {
 	c := callPool.Get().(*call)
 	c.to = to
 	return c
+}
+
+// over is called when nothing of a call is under way any more whose caller has gone, with what it ended with.
+func (c *call) over(err error) {
+	if c.then != nil {
+		c.then(err)
+	}
+	if g := c.gives; g != nil {
+		req := takenBack(c.request())
+		go g.over(req, err)
+	}
+	c.gate.leave()
+}
+
+// gave is called when a call that nobody waits for has landed.
+func (c *call) gave(r *reply) {
+	if c.gives == nil {
+		return
+	}
+	if err := c.outcome(r); c.gives.ends(err) {
+		c.gives.tell(c.request(), err)
+	}
+}
+
+// outcome is what is known of a call by its reply.
+func (c *call) outcome(r *reply) error {
+	err := r.err
+	if err == nil && r.code != wire.OK {
+		err = &refusal{c.op, wire.Error{Code: r.code}}
+	}
+	if c.unknown(err) {
+		err = ErrOutcomeUnknown
+	}
+	return err
 }
 
 // free gives a call back that nobody refers to any more.

@@ -26,7 +26,6 @@ type gate struct {
 	owner string
 	inner int           // what is under way, under the lock of all
 	open  chan struct{} // closed when nothing is any more
-	then  func(error)   // of one that keeps nobody back: called with what its call ended with, under any lock
 }
 
 // close shuts an owner's gate until leave is called.
@@ -57,15 +56,8 @@ func (g *gate) enter() *gate {
 }
 
 // leave opens the gate again, once everybody has left.
-func (g *gate) leave() { g.over(ErrOutcomeUnknown) }
-
-// over is leave, with what the call ended with.
-func (g *gate) over(err error) {
+func (g *gate) leave() {
 	if g == nil {
-		return
-	}
-	if g.then != nil {
-		g.then(err)
 		return
 	}
 	g.all.mu.Lock()

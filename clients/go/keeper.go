@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -20,7 +21,9 @@ import (
 type keeper struct {
 	c    *Client
 	wake chan struct{}
-	mu   struct {
+	// What gives back the locks of owners that had none when it was sent; made when the first such request is.
+	given atomic.Pointer[[givenBuckets]given]
+	mu    struct {
 		sync.Mutex
 		leases   map[leaseName]*lease
 		asked    map[string][]*Lock   // for which somebody waits, by the owner that the program names
@@ -224,6 +227,9 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 		l.graced(min(l.grace, lk.curbs.grace))
 	}
 	l.join(lk, by, now)
+	if !lk.alone {
+		k.taken(l, lk, by.sent)
+	}
 	if said, end := k.saidEarly(lk, by.sent); said {
 		l.suspect()
 		l.renewAt = now

@@ -233,7 +233,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.doubt = l.doubt || l.shared && !l.watched || l.joined > 1
 	l.granted = now
 	l.lasts()
-	ttl := l.k.lasting(l.name, lk.ttl)
+	ttl := l.k.lasting(l, lk.ttl, by.sent)
 	lk.sure = by.sent + ttl - margin(ttl)
 	lk.taken, lk.lived = now, by.sent
 	curbed := lk.curbs.later(by)
@@ -399,7 +399,7 @@ func (l *lease) land(c *call, r *reply) {
 // confirmed takes note of a renewal that was first sent at a time and answered on a
 // connection, maybe after it was sent on others.
 func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
-	ttl := l.k.lasting(l.name, l.askedTTL)
+	ttl := l.k.lasting(l, l.askedTTL, sent)
 	sure, now := sent+ttl-margin(ttl), l.k.c.now()
 	l.fails, l.lastFail = 0, nil
 	if resent || l.turns != l.asked {

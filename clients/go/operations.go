@@ -13,25 +13,42 @@ import (
 
 // call asks req and answers its result.
 func (c *Client) call(ctx context.Context, req *wire.Request) (*wire.Result, error) {
-	a, err := c.shortly(ctx, c.keeper.shortens(req), req)
+	var a *answer
+	var err error
+	switch s, g := c.keeper.foresees(req); {
+	case s != nil:
+		a, err = c.shortly(ctx, s, req)
+	case g != nil:
+		a, err = c.giving(ctx, g, req)
+	default:
+		a, err = newWaiter(c).ask(ctx, req)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &a.result, nil
 }
 
-// shortly asks req, which may shorten leases. If the caller goes first, it may do so until there
+// shortly asks req, which may shorten leases, or take locks back. If the caller goes first, it may do so until there
 // is an answer to it all the same.
 func (c *Client) shortly(ctx context.Context, s *shortening, req *wire.Request) (*answer, error) {
 	w := newWaiter(c)
-	if s == nil {
-		return w.ask(ctx, req)
-	}
 	w.insists = s.ttl > 0 && s.takes == nil // what it gives back may be a later lock's then
-	w.urgent, w.gate = s.begin(), &gate{then: func(err error) { go s.end(err, ErrOutcomeUnknown) }}
+	w.urgent, w.then = s.begin(), func(err error) { go s.end(err, ErrOutcomeUnknown) }
 	a, left, err := w.tryAll(ctx, req)
 	if !left {
 		s.end(err, nil)
+	}
+	return a, err
+}
+
+// giving asks req, which gives back what nobody has so far for whom locks are kept.
+func (c *Client) giving(ctx context.Context, g *given, req *wire.Request) (*answer, error) {
+	w := newWaiter(c)
+	w.gives = g
+	a, left, err := w.tryAll(ctx, req)
+	if !left {
+		g.over(req, err)
 	}
 	return a, err
 }

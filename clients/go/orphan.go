@@ -36,12 +36,12 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 	one.forgoes()
 	if one.undo && (err == nil && ans.held() || one.unknown(err)) {
 		c.give(c.undoing(one, one.request()), one.gate).leave()
-		return
+		one.gate = nil // which is left once that is over
 	}
 	if one.unknown(err) {
 		err = ErrOutcomeUnknown
 	}
-	one.gate.over(err)
+	one.over(err)
 }
 
 // held says that an acquire was granted all of its paths, and holds at least some of them.

@@ -13,6 +13,7 @@ import (
 type doneFunc func(res *wire.Result, err error)
 
 func (f doneFunc) land(c *call, r *reply) {
+	c.gave(r)
 	err := r.decode(c, &r.scratch)
 	if c.refusedAgain(err) {
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
@@ -41,7 +42,7 @@ func (f doneFunc) land(c *call, r *reply) {
 func (c *Client) Go(req *wire.Request, done func(res *wire.Result, err error)) {
 	one, err := c.async(req, done)
 	if err == nil {
-		one.begin()
+		c.begin(one, req)
 		if err = c.submit(one, req); err == nil {
 			return
 		}
@@ -64,9 +65,7 @@ func (c *Client) async(req *wire.Request, done func(*wire.Result, error)) (*call
 	one := newCall(to)
 	one.set(req)
 	one.async = true
-	if s := c.keeper.shortens(req); s != nil {
-		one.to = &shortened{s, to}
-	}
+	one.lowers = req.Op == wire.OpRenew || givesBack(req)
 	if err := c.fitsFrame(one); err != nil {
 		one.free()
 		return nil, err
@@ -82,21 +81,19 @@ type shortened struct {
 
 // land implements receiver.
 func (s *shortened) land(c *call, r *reply) {
-	err := r.err
-	if err == nil && r.code != wire.OK {
-		err = &refusal{c.op, wire.Error{Code: r.code}}
-	}
-	if c.unknown(err) {
-		err = ErrOutcomeUnknown
-	}
-	s.end(err, nil)
+	s.end(c.outcome(r), nil)
 	s.then.land(c, r)
 }
 
 // begin is called before a call of Go or Batch is sent.
-func (c *call) begin() {
-	if s, ok := c.to.(*shortened); ok {
-		c.urgent = s.begin()
+func (c *Client) begin(one *call, req *wire.Request) {
+	if !one.lowers {
+		return
+	}
+	s, g := c.keeper.foresees(req)
+	if one.gives = g; s != nil {
+		one.to = &shortened{s, one.to}
+		one.urgent = s.begin()
 	}
 }
 
@@ -104,6 +101,9 @@ func (c *call) begin() {
 func (c *call) drop() {
 	if s, ok := c.to.(*shortened); ok {
 		s.end(nil, nil)
+	}
+	if c.gives != nil {
+		c.gives.over(c.request(), nil)
 	}
 	c.free()
 }
@@ -148,8 +148,9 @@ func (b *Batch) Send(ctx context.Context) error {
 	var f flusher
 	for i, one := range b.calls {
 		one.pressed = true // they all go, or none does
-		one.begin()
-		mine, err := b.c.put(one, b.look(one))
+		req := b.look(one)
+		b.c.begin(one, req)
+		mine, err := b.c.put(one, req)
 		if err != nil { // the client is closed: who is sent already is told by that
 			b.calls = b.calls[i:]
 			return err
@@ -165,9 +166,9 @@ func (b *Batch) Send(ctx context.Context) error {
 	return nil
 }
 
-// look decodes a request again, if its way depends on what it asks.
+// look decodes a request again, if its way, or what is believed in of locks, depends on what it asks.
 func (b *Batch) look(one *call) *wire.Request {
-	if b.c.router.table.Load() == nil {
+	if b.c.router.table.Load() == nil && !one.lowers {
 		return nil
 	}
 	b.req.Reset()

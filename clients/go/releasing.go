@@ -1,8 +1,11 @@
 package pathlockd
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -13,13 +16,142 @@ import (
 // takes says of a path of a lock that it may be given back.
 type takes func(*Lock, Path) bool
 
+// givesBack says that a request gives something back.
+func givesBack(req *wire.Request) bool {
+	switch req.Op {
+	case wire.OpReleaseAll, wire.OpForceRelease:
+		return true
+	case wire.OpAcquire, wire.OpRelease:
+		return len(req.Releases) > 0
+	}
+	return false
+}
+
+// takenBack is a request that gives something back, as far as that says what, in memory of its own.
+func takenBack(req *wire.Request) *wire.Request {
+	own := &wire.Request{Op: req.Op, Owner: strings.Clone(req.Owner)}
+	for _, r := range req.Releases {
+		own.Releases = append(own.Releases, wire.ReleaseRequest{Path: strings.Clone(r.Path), Mode: r.Mode})
+	}
+	for _, of := range req.Domains {
+		own.Domains = append(own.Domains, strings.Clone(of))
+	}
+	return own
+}
+
+// foresees is called before a request is sent. It answers what that shortens; or, if it gives something back and nobody
+// has a lock yet that this might be, or asks for one, what counts it until it is over: a lock may come meanwhile.
+func (k *keeper) foresees(req *wire.Request) (*shortening, *given) {
+	if !givesBack(req) {
+		return k.shortens(req), nil
+	}
+	g := k.givenBy(req.Owner)
+	g.open.Add(1)
+	if s := k.shortens(req); s != nil {
+		g.open.Add(-1)
+		return s, nil
+	}
+	return nil, g
+}
+
+// given counts what the program gives back by requests of its own that nobody had a lock of when these were sent, of the
+// owners whose names have one hash. It costs such a request no memory.
+type given struct {
+	k    *keeper
+	open atomic.Int32 // under way
+	last atomic.Int64 // when the last one was over (Client.now), 0: none was
+	late atomic.Int64 // until when one may be carried out of which nobody knows what became, likewise
+	kept atomic.Bool  // a lock was asked for in the name of such an owner
+}
+
+// givenBuckets is how many of them a client has: so many that owners which are about their locks at once are nearly
+// always told apart.
+const givenBuckets = 4096
+
+var givenSeed = maphash.MakeSeed()
+
+// givenBy is what counts an owner's.
+func (k *keeper) givenBy(owner string) *given {
+	all := k.given.Load()
+	if all == nil {
+		all = new([givenBuckets]given)
+		for i := range all {
+			all[i].k = k
+		}
+		if !k.given.CompareAndSwap(nil, all) {
+			all = k.given.Load()
+		}
+	}
+	return &all[maphash.String(givenSeed, owner)%givenBuckets]
+}
+
+// over is called when one of them is over. An error may leave it open whether it has come to an end in the cluster.
+func (g *given) over(req *wire.Request, err error) {
+	if g.ends(err) {
+		g.tell(req, err)
+	}
+}
+
+// ends is the first part of over, and says whether there is another one.
+func (g *given) ends(err error) (kept bool) {
+	now := g.k.c.now()
+	if err != nil && !untouched(err) {
+		later(&g.late, now+g.k.c.home.session.repeats())
+	}
+	later(&g.last, now)
+	g.open.Add(-1)
+	return g.kept.Load()
+}
+
+// tell is the second part of over.
+func (g *given) tell(req *wire.Request, err error) {
+	if s := g.k.shortens(req); s != nil { // a lock came meanwhile
+		s.begin()
+		s.end(err, nil)
+	}
+}
+
+// later raises a time to a later one.
+func later(at *atomic.Int64, to time.Duration) {
+	for old := at.Load(); int64(to) > old && !at.CompareAndSwap(old, int64(to)); old = at.Load() {
+	}
+}
+
+// meets says that what was asked for at a time may be taken back by one of them, or may have been; and for how long it
+// may be yet although none is under way.
+func (g *given) meets(sent time.Duration) (may bool, late time.Duration) {
+	if last := g.last.Load(); last > 0 && int64(sent) <= last {
+		may = true
+	}
+	if until := time.Duration(g.late.Load()); until > 0 && sent <= until {
+		may, late = true, max(until-g.k.c.now(), 0)
+	}
+	return may || g.open.Load() > 0, late
+}
+
+// taken has a lock that is kept from now on, as a request says that was sent at a time, believed in for short only as far
+// as something may take it back that was sent before anybody asked for it. Of what is under way the end tells.
+func (k *keeper) taken(l *lease, lk *Lock, sent time.Duration) {
+	may, late := k.givenBy(lk.owner).meets(sent)
+	if !may {
+		return
+	}
+	l.suspect()
+	l.renewAt = k.c.now()
+	l.shorten(k.c.now() + min(l.least/renewAt, askedWithin))
+	if late > 0 {
+		s := &shortening{k: k, owner: lk.owner, takes: func(*Lock, Path) bool { return true }}
+		s.doubtsOn(late)
+	}
+}
+
 // takesBack answers what a request of the program's gives back that locks may stand for; nil: nothing.
 func (k *keeper) takesBack(req *wire.Request) takes {
 	switch req.Op {
 	case wire.OpReleaseAll, wire.OpForceRelease:
 		return k.takesAll(req)
 	case wire.OpAcquire, wire.OpRelease:
-		if len(req.Releases) > 0 && req.Flags&wire.FlagWait == 0 {
+		if len(req.Releases) > 0 {
 			return k.takesSome(req)
 		}
 	}

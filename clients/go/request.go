@@ -86,7 +86,8 @@ type waiter struct {
 	urgent, undo, forever bool          // of the call
 	alone, insists        bool          // likewise
 	owner                 string        // of the request
-	gate                  *gate         // to be left once nothing of it is under way
+	then                  func(error)   // of the call
+	gives                 *given        // likewise
 	inQueue               time.Duration // how long a waiting acquire may be in the queue
 	ans                   *answer
 	err                   error
@@ -158,21 +159,17 @@ func (w *waiter) queued(res *wire.Result) {
 
 // ask asks req until there is an answer, and frees the waiter.
 func (w *waiter) ask(ctx context.Context, req *wire.Request) (*answer, error) {
-	g := w.gate
-	ans, left, err := w.tryAll(ctx, req)
-	if !left {
-		g.leave()
-	}
+	ans, _, err := w.tryAll(ctx, req)
 	return ans, err
 }
 
-// tryAll is ask, but for the gate: left says that the call is under way still.
+// tryAll is ask. left says that the call is under way still.
 func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, left bool, err error) {
 	w.call = newCall(w)
 	w.call.set(req)
 	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
 	w.call.undo, w.call.alone = w.undo || w.call.waits, w.alone
-	w.call.insists = w.insists
+	w.call.insists, w.call.then, w.call.gives = w.insists, w.then, w.gives
 	w.call.repeats = true
 	w.owner, w.inQueue = req.Owner, queueTime(req)
 	if err := w.c.fitsFrame(w.call); err != nil {
@@ -305,11 +302,12 @@ func (w *waiter) wait(ctx context.Context) error {
 // leave is called when the caller goes, for a cause.
 func (w *waiter) leave(cause error) error {
 	op, undo, mutates := w.call.op, w.call.undo, w.call.mutates()
-	g := w.gate
-	if w.call.undo {
+	one := w.call
+	var g *gate
+	if one.undo {
 		g = w.c.gates.close(w.owner)
 	}
-	w.call.gate = g
+	one.gate = g
 	if !w.state.CompareAndSwap(stateWaiting, stateLeft) {
 		<-w.done // it is there, or just about to be
 		if w.call.undo {
@@ -317,9 +315,9 @@ func (w *waiter) leave(cause error) error {
 		}
 		return nil
 	}
-	unsent := w.c.forsake(w.call)
+	unsent := w.c.forsake(one)
 	if unsent {
-		g.over(cause)
+		one.over(cause)
 	}
 	link := w.c.home.linkError()
 	switch {

@@ -454,8 +454,14 @@ func (k *keeper) linger(owner, in string, ttl, late time.Duration) {
 	time.AfterFunc(late, look)
 }
 
-// lasting is for how long a lease lasts for certain that was taken or renewed for a ttl.
-func (k *keeper) lasting(name leaseName, ttl time.Duration) time.Duration {
+// lasting is for how long a lease lasts for certain that was taken or renewed for a ttl by what was sent at a time.
+func (k *keeper) lasting(l *lease, ttl, sent time.Duration) time.Duration {
+	name := l.name
+	if l.shared {
+		if may, _ := k.givenBy(name.owner).meets(sent); may {
+			ttl = min(ttl, askedWithin)
+		}
+	}
 	for _, other := range k.mu.shorter[name.owner] {
 		if reaches(other.in, name.namespace) {
 			ttl = min(ttl, other.ttl)
@@ -577,6 +583,7 @@ func (s *curbs) later(by *answer) bool { return s.at != 0 && by.sent <= s.at }
 func (k *keeper) expect(lk *Lock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.givenBy(lk.owner).kept.Store(true)
 	if k.mu.asked == nil {
 		k.mu.asked = make(map[string][]*Lock)
 	}
