@@ -153,17 +153,17 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 	}
 	a, err := c.shortly(ctx, s, req)
 	c.binds.end(c, owner, o, req, err)
+	c.keeper.widen(owner)
 	if err != nil {
 		return false, err
 	}
-	c.keeper.widen(owner)
 	return a.result.Status == wire.StatusOK, nil
 }
 
 // Unbind ends what Bind began.
 func (c *Client) Unbind(ctx context.Context, owner string) error {
 	if began, bound, _ := c.binds.since(owner); bound {
-		c.keeper.curb(owner, "", 0, c.binds.grace(owner, c.opt.grace), began) // for what is asked for already
+		c.keeper.curb(owner, &shorter{}, c.binds.grace(owner, c.opt.grace), began) // for what is asked for already
 	}
 	o, began := c.binds.begin(c, owner, nil), c.now()
 	c.keeper.unbound(owner, began)

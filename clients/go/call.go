@@ -180,31 +180,34 @@ func (c *call) over(err error) {
 	}
 	if g := c.gives; g != nil {
 		req := takenBack(c.request())
-		go g.over(req, err)
+		go g.over(nil, req, err, false)
 	}
 	c.gate.leave()
 }
 
 // gave is called when a call that nobody waits for has landed.
 func (c *call) gave(r *reply) {
-	if c.gives == nil {
-		return
-	}
-	if err := c.outcome(r); c.gives.ends(err) {
-		c.gives.tell(c.request(), err)
+	if c.gives != nil {
+		inQueue, err := c.outcome(r)
+		c.gives.over(c, nil, err, inQueue)
 	}
 }
 
-// outcome is what is known of a call by its reply.
-func (c *call) outcome(r *reply) error {
-	err := r.err
+// outcome is what is known of a call by its reply, which it does not use up: an error, or a place in the queue.
+func (c *call) outcome(r *reply) (inQueue bool, err error) {
+	err = r.err
 	if err == nil && r.code != wire.OK {
 		err = &refusal{c.op, wire.Error{Code: r.code}}
 	}
 	if c.unknown(err) {
 		err = ErrOutcomeUnknown
 	}
-	return err
+	if c.op == wire.OpAcquire && err == nil {
+		results := r.results
+		inQueue = r.decode(c, &r.scratch) == nil && r.scratch.Status == wire.StatusQueued
+		r.results = results
+	}
+	return inQueue, err
 }
 
 // free gives a call back that nobody refers to any more.

@@ -26,8 +26,8 @@ type keeper struct {
 	mu    struct {
 		sync.Mutex
 		leases   map[leaseName]*lease
-		asked    map[string][]*Lock   // for which somebody waits, by the owner that the program names
-		shorter  map[string][]shorter // what shortens an owner's leases and is under way
+		asked    map[string][]*Lock    // for which somebody waits, by the owner that the program names
+		shorter  map[string][]*shorter // what shortens an owner's leases and is under way
 		due      leaseHeap
 		low      map[*lease]struct{} // of due, those with a lower grace than the client's own
 		asleep   time.Duration       // until when run sleeps
@@ -232,7 +232,6 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	}
 	if said, end := k.saidEarly(lk, by.sent); said {
 		l.suspect()
-		l.renewAt = now
 		if end != 0 {
 			l.mayBeOver(end)
 		}

@@ -21,7 +21,6 @@ func TestKilledBySubscriptionMeanwhile(t *testing.T) {
 				_, _ = taking(t, c, p, Owner("me"))
 				p.ok(p.want(wire.OpSubscribe))
 				p.ok(p.want(wire.OpRenew))
-				p.ok(p.want(wire.OpRenew)) // behind what the owner holds
 				got := make(chan *Lock, 1)
 				go func() {
 					l, err := c.Lock(context.Background(), "a:/b/z", Owner("me"), TTL(time.Hour))

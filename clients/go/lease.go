@@ -31,42 +31,46 @@ type lease struct {
 	grace   time.Duration           // the lowest that it may have when one of them is gone
 	graces  []graceFrom             // all that it may have, from higher to lower and from earlier to later, nil: it alone
 	hung    []tieFrom               // those of ties that it hangs on from a time on
+	loose   time.Duration           // since when it may hang on connections that the client has forgotten; 0: it does not
 	sent    atomic.Pointer[tieFrom] // what its renewal was sent on, and when; nil: none is under way
 	granted time.Duration           // when the last of its locks was taken
 	renewAt time.Duration
 	watchAt time.Duration // 0: it is watched, or will not be
 
-	joined    int           // how many locks it has had
-	shared    bool          // the program named the owner: another client may use it
-	watched   bool          // the owner's events are told
-	doubt     bool          // it need not be the lease that the first of them were taken under
-	looking   bool          // what the owner holds is to be told first
-	stale     bool          // what will be told may be older than the doubt
-	lookAgain bool          // it was, or that was refused
-	told      bool          // it was told, and no renewal has counted since
-	killed    bool          // somebody took away what the owner had, maybe before some of it was taken
-	checking  bool          // that is being asked though there is no doubt
-	checkAt   time.Duration // from when on it is to be
-	page      uint32        // how much of that is told at once: a long answer would be in the way of renewals
-	looked    int           // number of the last lock of which it was told
-	known     int           // and of the last of which a renewal says something since
-	fresh     time.Duration // until when the later ones are sure, 0: there are none
+	joined   int           // how many locks it has had
+	shared   bool          // the program named the owner: another client may use it
+	watched  bool          // the owner's events are told
+	doubt    bool          // it need not be the lease that its locks were taken under: a look is to be asked for
+	looking  bool          // one is under way: no renewal counts until it is answered
+	killed   bool          // somebody took away what the owner had, maybe before some of it was taken
+	checking bool          // that is being asked though there is no doubt
+	checkAt  time.Duration // from when on it is to be
+	page     uint32        // how much of that is told at once: a long answer would be in the way of renewals
+	looked   int           // number of the last lock of which it was told
+	known    int           // and of the last of which a renewal says something
+	fresh    time.Duration // until when the later ones are sure, 0: there are none
 
-	turns      int           // counts what an answer to an earlier renewal says nothing about
+	turns      int           // counts what the answer to an earlier renewal says nothing about: what it hangs on
 	asked      int           // turns when the last renewal was asked for
 	asking     bool          // it is under way
-	again      bool          // and is to be asked for once more after it: something was told meanwhile
+	again      bool          // what is under way is to be asked for once more: something was told meanwhile
 	capped     time.Duration // until when it counts at most, as something shortened the lease meanwhile; unlimited: nothing did
 	askedTTL   time.Duration // for which time
 	askedGrace time.Duration // with the least that it may get
-	askedOf    int           // looked at that time
 	askedAll   int           // joined at that time
+	renewed    renewed       // what is to count once the look is answered that is under way
 	fails      int
 	lastFail   error
 	sub        *Subscription
 
 	at    time.Duration // when it needs something: place in the heap
 	place int           // -1: not kept
+}
+
+// renewed is what a renewal says that was answered while a look was under way.
+type renewed struct {
+	sure time.Duration // until when the lease lasts by it; 0: there is none
+	of   int           // the number of the last lock that it says something of
 }
 
 // domainOf answers what a request names that is about one namespace alone. A bare handler would
@@ -99,10 +103,24 @@ func (l *lease) tied() time.Duration {
 			at = min(at, l.until(t))
 		}
 	}
+	if l.loose != 0 {
+		at = min(at, l.untilFrom(&forgotten, l.loose))
+	}
 	if on := l.sent.Load(); on != nil && !on.t.excused && !slices.Contains(l.ties, on.t) {
 		at = min(at, l.untilFrom(on.t, on.from)) // however long that has said nothing: it is whole then, or ties nothing
 	}
 	return at
+}
+
+// forgotten stands for the connections of which the client knows nothing.
+var forgotten tie
+
+// loosen takes note that it may hang on connections from a time on that the client has forgotten. Their end may be
+// known, or not be told yet, so it is sure for a grace from then, whatever is answered on others.
+func (l *lease) loosen(from time.Duration) {
+	if l.turns++; l.loose == 0 {
+		l.loose = from
+	}
 }
 
 // graceFrom is a grace that a lease has from when what gives it was carried out, which was sent at a time.
@@ -149,6 +167,7 @@ func (l *lease) shorten(sure time.Duration) {
 	if l.fresh != 0 {
 		l.fresh = min(l.fresh, sure)
 	}
+	l.renewed.sure = min(l.renewed.sure, sure) // 0 stays
 	for _, lk := range l.locks {
 		lk.sure = min(lk.sure, sure)
 	}
@@ -230,7 +249,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.joined++
 	lk.lease, lk.number = l, l.joined
 	l.shared = l.shared || !lk.alone
-	l.doubt = l.doubt || l.shared && !l.watched || l.joined > 1
+	l.doubt = l.doubt || l.joined > 1
 	l.granted = now
 	l.lasts()
 	ttl := l.k.lasting(l, lk.ttl, by.sent)
@@ -239,6 +258,9 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	curbed := lk.curbs.later(by)
 	if curbed {
 		lk.sure = min(lk.sure, lk.curbs.until(by.sent))
+		if lk.curbs.cut {
+			l.loosen(by.sent)
+		}
 	}
 	if l.joined == 1 {
 		l.looked, l.known = 1, 1
@@ -259,8 +281,11 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	for t := by.tie.next; t != nil; t = t.next { // hello was said since it was granted
 		l.follow(t)
 	}
-	if curbed || len(l.ties) > 1 || !by.tie.live { // a renewal tells which it hangs on
+	switch {
+	case curbed || len(l.ties) > 1 || !by.tie.live: // a renewal tells which it hangs on
 		l.renewAt = now
+	case l.loose != 0:
+		l.renewAt = min(l.renewAt, l.loose+l.grace/renewAt)
 	}
 }
 
@@ -343,8 +368,8 @@ const keepFlags = wire.FlagBind | wire.FlagExtend
 
 // renew asks for the lease's renewal.
 func (l *lease) renew(todo *chores) {
-	l.again, l.capped = false, unlimited
-	l.asking, l.askedTTL, l.asked, l.askedOf, l.askedAll = true, l.ttl, l.turns, l.looked, l.joined
+	l.again, l.capped = l.again && l.looking, unlimited // what is to be looked at anew waits for the look to end
+	l.asking, l.askedTTL, l.asked, l.askedAll = true, l.ttl, l.turns, l.joined
 	l.askedGrace = l.k.c.binds.grace(l.name.owner, l.k.c.opt.grace)
 	c := newCall(l)
 	req := &wire.Request{
@@ -357,7 +382,7 @@ func (l *lease) renew(todo *chores) {
 	c.urgent, c.timed = true, true
 	todo.calls = append(todo.calls, c)
 	switch {
-	case l.lookAgain || l.doubt && !l.looking && !l.told:
+	case !l.looking && (l.doubt || l.shared && !l.watched || l.k.takesBackFrom(l)):
 		l.look(todo)
 	case l.divisible() && !l.looking && !l.checking && l.checkAt <= l.k.c.now():
 		l.check(todo)
@@ -415,29 +440,34 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 	l.renewAt = l.renewal(sent, ttl)
 	if l.looking {
 		l.sure = min(l.sure, sure)
+		l.renewed = renewed{sure, l.askedAll}
 	} else {
 		// Else nothing has shortened it but what has lowered this already.
 		if (len(l.ties) > 1 || l.ties[0] != t) && (planted != plantKeptLong || !capped) {
 			l.sure = min(l.sure, full)
 		}
-		l.sure = max(l.sure, sure)
-		l.known, l.told = l.askedOf, false
-		l.doubt = l.doubt || l.shared && !l.watched // for the next one
-		if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
-			l.renewAt = now
-		}
+		l.counts(renewed{sure, l.askedAll})
 	}
 	l.ties = append(l.oneTie[:0], t)
-	l.graces, l.hung = nil, nil // what gave it a lower grace counts from now on
+	l.graces, l.hung, l.loose = nil, nil, 0 // what gave it a lower grace counts from now on
 	l.k.stray(l, t, sent)
 	if len(l.ties) == 1 && l.grace != l.askedGrace { // which it was renewed with
 		l.graced(l.askedGrace)
 	}
 	switch {
-	case !t.live, l.again, capped:
+	case !t.live, l.again && !l.looking, capped:
 		l.renewAt = now
-	case len(l.hung) > 0: // of which some may be gone: they are sure for the grace alone
+	case len(l.hung) > 0, l.loose != 0: // of which some may be gone: they are sure for the grace alone
 		l.renewAt = min(l.renewAt, sent+l.grace/renewAt)
+	}
+}
+
+// counts takes note of until when the lease lasts, of those locks that it was seen to be the one of.
+func (l *lease) counts(by renewed) {
+	l.sure = max(l.sure, by.sure)
+	l.known = max(l.known, min(by.of, l.looked))
+	if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
+		l.renewAt = l.k.c.now()
 	}
 }
 
@@ -460,9 +490,8 @@ func (l *lease) gone(reason wire.Reason, todo *chores) {
 		lk.ends(&LostError{Path: lk.paths[0].Path, Cause: l.cause(), Reason: reason}, todo)
 	}
 	l.part(earlier...)
-	l.sure, l.renewAt = l.fresh, l.k.c.now()
+	l.sure, l.renewed = l.fresh, renewed{}
 	l.suspect()
-	l.turns++
 }
 
 // expire declares those of its locks lost whose time is over: a later one may last for less than those of which a
@@ -542,9 +571,9 @@ func (l *lease) subscribe() {
 func (l *lease) recheck() {
 	if l.shared {
 		l.suspect()
+	} else {
+		l.anew()
 	}
-	l.turns++
-	l.renewAt = l.k.c.now()
 	l.k.fix(l)
 }
 
@@ -571,8 +600,6 @@ func (l *lease) heard(e Event) {
 		if l.suspect(); killed || e.Kind == wire.EventExpired && e.Path == "" {
 			l.mayBeOver(e.Kind)
 		}
-		l.turns++
-		l.renewAt = now
 		l.k.fix(l)
 	}
 	l.k.mu.Unlock()

@@ -51,7 +51,7 @@ type look struct {
 
 // look asks what the owner holds in the namespace, because of a doubt.
 func (l *lease) look(todo *chores) {
-	l.doubt, l.looking, l.stale, l.lookAgain, l.told = false, true, false, false, false
+	l.doubt, l.looking, l.renewed = false, true, renewed{}
 	l.question(false, todo)
 }
 
@@ -113,10 +113,8 @@ func (q *look) land(c *call, r *reply) {
 		case err != nil && q.aside:
 			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
 		case err != nil:
-			l.lookAgain = true
+			l.looking, l.doubt, l.renewed = false, true, renewed{}
 			l.failed(err)
-		case l.stale && !q.aside:
-			l.lookAgain, l.renewAt = true, l.k.c.now()
 		case !res.Done && len(told.Cursor) > 0:
 			q.pages.more(&l.page)
 			if q.settles() {
@@ -152,9 +150,21 @@ func (q *look) later() {
 	})
 }
 
-// suspect takes note that the lease may be another one than its locks were taken under. What
-// is asked of that already may have been answered before.
-func (l *lease) suspect() { l.doubt, l.stale, l.told = true, true, false }
+// suspect takes note that the lease may be another one than its locks were taken under, and has that asked now. What
+// is asked already may have been answered before: it counts as of when it was sent, and is asked for anew.
+func (l *lease) suspect() {
+	l.doubt = true
+	l.anew()
+}
+
+// anew has the lease renewed now, once more if that is under way.
+func (l *lease) anew() {
+	if l.asking || l.looking {
+		l.again = true
+	} else {
+		l.renewAt = l.k.c.now()
+	}
+}
 
 // seen takes note of what the owner holds: of the locks that were asked for, those that
 // are not among it are lost.
@@ -187,10 +197,16 @@ func (q *look) seen(todo *chores) {
 // clears takes note that the lease is the one that its locks were taken under.
 func (q *look) clears() {
 	l := q.l
-	l.looking, l.told, l.killed = false, true, false
-	l.looked, l.renewAt = q.upTo, l.k.c.now()
-	l.turns++
+	l.looking, l.looked = false, q.upTo
+	l.killed = l.killed && l.doubt // again, since it was asked
 	q.lived()
+	if l.renewed.sure != 0 {
+		l.counts(l.renewed)
+		l.renewed = renewed{}
+	}
+	if l.again && !l.asking {
+		l.renewAt = l.k.c.now()
+	}
 }
 
 // lived takes note of when the locks that it is about were held.

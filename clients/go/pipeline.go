@@ -81,7 +81,8 @@ type shortened struct {
 
 // land implements receiver.
 func (s *shortened) land(c *call, r *reply) {
-	s.end(c.outcome(r), nil)
+	inQueue, err := c.outcome(r)
+	s.end(err, nil, inQueue)
 	s.then.land(c, r)
 }
 
@@ -100,10 +101,10 @@ func (c *Client) begin(one *call, req *wire.Request) {
 // drop takes a call back that was not sent.
 func (c *call) drop() {
 	if s, ok := c.to.(*shortened); ok {
-		s.end(nil, nil)
+		s.end(nil, nil, false)
 	}
 	if c.gives != nil {
-		c.gives.over(c.request(), nil)
+		c.gives.over(c, nil, nil, false)
 	}
 	c.free()
 }

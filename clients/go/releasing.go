@@ -39,6 +39,29 @@ func takenBack(req *wire.Request) *wire.Request {
 	return own
 }
 
+// what says what a request gives back, to tell it from others.
+func what(req *wire.Request) string {
+	var b strings.Builder
+	b.WriteByte(byte(req.Op))
+	for _, r := range req.Releases {
+		b.WriteString(r.Path)
+		b.WriteByte(byte(r.Mode))
+	}
+	for _, of := range req.Domains {
+		b.WriteString(of)
+		b.WriteByte(0)
+	}
+	return b.String()
+}
+
+// queued is for how long a request may be carried out that is answered with a place in the queue; 0: it is not.
+func queued(req *wire.Request) time.Duration {
+	if req.Op != wire.OpAcquire || req.Flags&wire.FlagNoQueue != 0 {
+		return 0
+	}
+	return queueTime(req)
+}
+
 // foresees is called before a request is sent. It answers what that shortens; or, if it gives something back and nobody
 // has a lock yet that this might be, or asks for one, what counts it until it is over: a lock may come meanwhile.
 func (k *keeper) foresees(req *wire.Request) (*shortening, *given) {
@@ -85,29 +108,28 @@ func (k *keeper) givenBy(owner string) *given {
 	return &all[maphash.String(givenSeed, owner)%givenBuckets]
 }
 
-// over is called when one of them is over. An error may leave it open whether it has come to an end in the cluster.
-func (g *given) over(req *wire.Request, err error) {
-	if g.ends(err) {
-		g.tell(req, err)
+// over is called when one of them is over: a request, or what a call asks if that is nil, which is decoded when it is
+// wanted alone. An error may leave it open whether it has come to an end in the cluster.
+func (g *given) over(c *call, req *wire.Request, err error, inQueue bool) {
+	unsettled, kept := inQueue || err != nil && !untouched(err), g.kept.Load()
+	if req == nil && (unsettled || kept) {
+		req = c.request()
 	}
-}
-
-// ends is the first part of over, and says whether there is another one.
-func (g *given) ends(err error) (kept bool) {
 	now := g.k.c.now()
-	if err != nil && !untouched(err) {
-		later(&g.late, now+g.k.c.home.session.repeats())
+	if unsettled {
+		later(&g.late, now+g.k.late(err, inQueue, queued(req)))
 	}
 	later(&g.last, now)
 	g.open.Add(-1)
-	return g.kept.Load()
-}
-
-// tell is the second part of over.
-func (g *given) tell(req *wire.Request, err error) {
+	if !kept && !g.kept.Load() {
+		return
+	}
+	if req == nil { // a lock was asked for meanwhile
+		req = c.request()
+	}
 	if s := g.k.shortens(req); s != nil { // a lock came meanwhile
 		s.begin()
-		s.end(err, nil)
+		s.end(err, nil, inQueue)
 	}
 }
 
@@ -117,31 +139,25 @@ func later(at *atomic.Int64, to time.Duration) {
 	}
 }
 
-// meets says that what was asked for at a time may be taken back by one of them, or may have been; and for how long it
-// may be yet although none is under way.
-func (g *given) meets(sent time.Duration) (may bool, late time.Duration) {
-	if last := g.last.Load(); last > 0 && int64(sent) <= last {
-		may = true
-	}
-	if until := time.Duration(g.late.Load()); until > 0 && sent <= until {
-		may, late = true, max(until-g.k.c.now(), 0)
-	}
-	return may || g.open.Load() > 0, late
+// meets says that what was asked for at a time may be taken back by one of them, or may have been.
+func (g *given) meets(sent time.Duration) bool {
+	last, late := g.last.Load(), g.late.Load()
+	return g.open.Load() > 0 || last > 0 && int64(sent) <= last || late > 0 && int64(sent) <= late
+}
+
+// takes says that what is held may be taken back by one of them, or may have been since the server was last asked for what
+// was not believed in for longer.
+func (g *given) takes(now time.Duration) bool {
+	late := g.late.Load()
+	return g.open.Load() > 0 || late > 0 && now <= time.Duration(late)+askedWithin
 }
 
 // taken has a lock that is kept from now on, as a request says that was sent at a time, believed in for short only as far
 // as something may take it back that was sent before anybody asked for it. Of what is under way the end tells.
 func (k *keeper) taken(l *lease, lk *Lock, sent time.Duration) {
-	may, late := k.givenBy(lk.owner).meets(sent)
-	if !may {
-		return
-	}
-	l.suspect()
-	l.renewAt = k.c.now()
-	l.shorten(k.c.now() + min(l.least/renewAt, askedWithin))
-	if late > 0 {
-		s := &shortening{k: k, owner: lk.owner, takes: func(*Lock, Path) bool { return true }}
-		s.doubtsOn(late)
+	if k.givenBy(lk.owner).meets(sent) {
+		l.suspect()
+		l.shorten(k.c.now() + min(l.least/renewAt, askedWithin))
 	}
 }
 
@@ -232,9 +248,8 @@ func (k *keeper) doubts(owner string, some takes, over bool) {
 		if name.owner != owner || !le.has(some) {
 			continue
 		}
-		if le.suspect(); over {
-			le.turns++
-			le.again, le.renewAt = le.asking, k.c.now()
+		if le.doubt = true; over {
+			le.anew()
 			k.fix(le)
 		}
 	}

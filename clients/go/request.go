@@ -36,6 +36,13 @@ func (c *Client) Do(ctx context.Context, req *wire.Request) (*wire.Result, error
 			return nil, err
 		}
 	}
+	if req.Op == wire.OpAcquire && len(req.Locks) > 0 && c.keeper.givenBy(req.Owner).kept.Load() {
+		paths := make([]Path, len(req.Locks))
+		for i, l := range req.Locks {
+			paths[i] = Path{Path: l.Path, Mode: l.Mode}
+		}
+		c.acquaint(ctx, req.Owner, paths)
+	}
 	return c.call(ctx, req)
 }
 
@@ -74,6 +81,9 @@ type answer struct {
 	resent bool          // it was asked again on a later connection
 	store  [96]byte
 }
+
+// inQueue says that it is a place in the queue.
+func (a *answer) inQueue() bool { return a != nil && a.result.Status == wire.StatusQueued }
 
 // waiter is a caller of Do and its call.
 type waiter struct {

@@ -203,7 +203,7 @@ func (u *unsure) add(req *wire.Request, from time.Duration) {
 
 // stray hangs a lease on the connections that it may hang on although a later one confirmed it: what tied it to them is
 // unanswered, and may be carried out yet. A bound owner's is tied to that of the home lane, whoever takes it; until an
-// Unbind cuts that, and leaves what it hangs on beside it, which is whole then: later than what confirmed it was sent.
+// Unbind cuts that, and leaves what it hangs on beside it, later than what confirmed it was sent.
 func (k *keeper) stray(le *lease, confirmed *tie, sent time.Duration) {
 	for _, l := range k.mu.lanes {
 		if t := l.tie; t != confirmed {
@@ -215,10 +215,8 @@ func (k *keeper) stray(le *lease, confirmed *tie, sent time.Duration) {
 	if bound && !slices.Contains(le.ties, t) {
 		le.bindTo(t, began)
 	}
-	for _, l := range k.mu.lanes {
-		if ends && !slices.Contains(le.ties, l.tie) {
-			le.bindTo(l.tie, sent)
-		}
+	if ends {
+		le.loose = sent
 	}
 }
 
@@ -270,7 +268,8 @@ func (k *keeper) leastGrace() time.Duration {
 }
 
 // unbound takes note that an owner's leases may hang by what was sent at a time on the connections alone that they were
-// tied to beside the home lane's: those that are whole then, as of others no tie is left. It is renewed to know one.
+// tied to beside the home lane's: nobody knows which those are, as the client forgets what did not matter, and they may
+// have gone by then. It is renewed to know one.
 func (k *keeper) unbound(owner string, sent time.Duration) {
 	now := k.c.now()
 	k.mu.Lock()
@@ -279,14 +278,13 @@ func (k *keeper) unbound(owner string, sent time.Duration) {
 		if name.owner != owner {
 			continue
 		}
-		for _, l := range k.mu.lanes {
-			le.bindTo(l.tie, sent)
-		}
+		le.loosen(sent)
 		le.renewAt = now
 		k.fix(le)
 	}
-	for _, lk := range k.mu.asked[owner] { // which may be tied to nothing
+	for _, lk := range k.mu.asked[owner] {
 		lk.curbs.add(now, sent, 0, k.c.opt.grace)
+		lk.curbs.cut = true
 	}
 }
 
@@ -323,12 +321,17 @@ type shortening struct {
 	began time.Duration // when it was sent (Client.now)
 	ended func(error)   // called at its end, nil: nothing; with an error when its caller has gone before
 	takes takes         // which paths of a lock it gives back; nil: none
+	what  string        // says the same of takes, to tell two of them apart
+	queue time.Duration // how long what is answered with a place in the queue may be carried out after that
+	entry *shorter      // from when it begins until it ends
 }
 
 // shortens answers what a request shortens, nil for nothing.
 func (k *keeper) shortens(req *wire.Request) *shortening {
 	if takes := k.takesBack(req); takes != nil {
-		s := &shortening{k: k, owner: strings.Clone(req.Owner), ttl: askedWithin, takes: takes}
+		s := &shortening{
+			k: k, owner: strings.Clone(req.Owner), ttl: askedWithin, takes: takes, what: what(req), queue: queued(req),
+		}
 		switch {
 		case len(req.Releases) == 1:
 			s.in = strings.Clone(req.Releases[0].Path)
@@ -354,13 +357,14 @@ func (s *shortening) begin() (kept bool) {
 	if s.ttl > 0 {
 		s.k.mu.Lock()
 		if s.k.mu.shorter == nil {
-			s.k.mu.shorter = make(map[string][]shorter)
+			s.k.mu.shorter = make(map[string][]*shorter)
 		}
-		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], shorter{ttl: s.ttl, in: s.in})
+		s.entry = &shorter{ttl: s.ttl, in: s.in, takes: s.takes, what: s.what}
+		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.entry)
 		s.k.mu.Unlock()
 	}
 	s.began = s.k.c.now()
-	kept = s.k.curb(s.owner, s.in, s.ttl, s.grace, s.began)
+	kept = s.k.curb(s.owner, &shorter{ttl: s.ttl, in: s.in, takes: s.takes}, s.grace, s.began)
 	if s.takes != nil {
 		s.k.doubts(s.owner, s.takes, false)
 		return false // it goes in the order of what the program asks for
@@ -369,10 +373,10 @@ func (s *shortening) begin() (kept bool) {
 }
 
 // end is called when it is over: what is answered by now may have come before it. An error may leave it open whether it
-// has come to an end in the cluster. Then it counts for as long as a log may take it. told is what ended is called
-// with.
-func (s *shortening) end(err, told error) {
-	s.k.curb(s.owner, s.in, s.ttl, s.grace, s.began)
+// has come to an end in the cluster, and what is in the queue is to be carried out yet. Then it counts for as long as that
+// may be. told is what ended is called with.
+func (s *shortening) end(err, told error, inQueue bool) {
+	s.k.curb(s.owner, &shorter{ttl: s.ttl, in: s.in, takes: s.takes}, s.grace, s.began)
 	if s.takes != nil {
 		s.k.doubts(s.owner, s.takes, true)
 	}
@@ -382,41 +386,47 @@ func (s *shortening) end(err, told error) {
 	if s.ttl <= 0 {
 		return
 	}
-	var late time.Duration
-	if err != nil && !untouched(err) {
-		late = s.k.c.home.session.repeats()
-	}
+	late := s.k.late(err, inQueue, s.queue)
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	s.k.lapse(s.owner, shorter{ttl: s.ttl, in: s.in})
+	s.k.lapse(s.owner, s.entry)
 	if late > 0 {
-		s.k.linger(s.owner, s.in, s.ttl, late)
-		if s.takes != nil {
-			s.doubtsOn(late)
-		}
+		s.k.linger(s.owner, s.entry, late)
 	}
 }
 
-// doubtsOn has the server asked what is left for so long as a release may be carried out yet of which nobody knows what
-// became: renewals do not tell, as the owner's lease goes on for what else it holds.
-func (s *shortening) doubtsOn(late time.Duration) {
-	next := min(late, askedWithin)
-	time.AfterFunc(next, func() {
-		if s.k.doubts(s.owner, s.takes, true); late > next {
-			s.doubtsOn(late - next)
-		}
-	})
+// late is for how long what has ended so may be carried out yet.
+func (k *keeper) late(err error, inQueue bool, queue time.Duration) (late time.Duration) {
+	if inQueue {
+		late = queue
+	}
+	if err != nil && !untouched(err) {
+		late = max(k.c.home.session.repeats(), queue)
+	}
+	return late
 }
 
-// shorter is a TTL that an owner's leases may get yet.
+// shorter is a TTL that an owner's leases may get yet, or what may be taken from them.
 type shorter struct {
 	ttl   time.Duration
 	in    string        // what leases: see shortening
+	takes takes         // likewise
+	what  string        // likewise
 	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
 }
 
+// of says that it is about a lease.
+func (s *shorter) of(l *lease) bool {
+	return reaches(s.in, l.name.namespace) && (s.takes == nil || l.has(s.takes))
+}
+
+// maybe says that it may be about the lease that a lock will have which is asked for.
+func (s *shorter) maybe(lk *Lock) bool {
+	return lk.maybe(s.in) && (s.takes == nil || lk.meets(func(p Path) bool { return s.takes(lk, p) }))
+}
+
 // lapse takes out what shortens leases no more.
-func (k *keeper) lapse(owner string, one shorter) {
+func (k *keeper) lapse(owner string, one *shorter) {
 	all := k.mu.shorter[owner]
 	i := slices.Index(all, one)
 	if all = slices.Delete(all, i, i+1); len(all) == 0 {
@@ -427,47 +437,59 @@ func (k *keeper) lapse(owner string, one shorter) {
 }
 
 // linger has leases count as shortened for some more time by what nobody answers any more.
-func (k *keeper) linger(owner, in string, ttl, late time.Duration) {
+func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 	until := k.c.now() + late
 	all := k.mu.shorter[owner]
-	if i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl && s.in == in }); i >= 0 {
+	same := func(s *shorter) bool { return s.until > 0 && s.ttl == one.ttl && s.in == one.in && s.what == one.what }
+	if i := slices.IndexFunc(all, same); i >= 0 {
 		all[i].until = max(all[i].until, until) // and the one before sees to it
 		return
 	}
 	if k.mu.shorter == nil {
-		k.mu.shorter = make(map[string][]shorter)
+		k.mu.shorter = make(map[string][]*shorter)
 	}
-	k.mu.shorter[owner] = append(all, shorter{ttl, in, until})
+	one.until = until
+	k.mu.shorter[owner] = append(all, one)
 	var look func()
 	look = func() {
 		k.mu.Lock()
-		defer k.mu.Unlock()
-		all := k.mu.shorter[owner]
-		i := slices.IndexFunc(all, func(s shorter) bool { return s.until > 0 && s.ttl == ttl && s.in == in })
-		if left := all[i].until - k.c.now(); left > 0 {
+		if left := one.until - k.c.now(); left > 0 {
+			k.mu.Unlock()
 			time.AfterFunc(left, look)
 			return
 		}
-		k.lowers(owner, in, ttl, 0, k.c.now()) // what is answered from now on may have come before it
-		k.lapse(owner, all[i])
+		k.lowers(owner, one, 0, k.c.now()) // what is answered from now on may have come before it
+		k.lapse(owner, one)
+		k.mu.Unlock()
+		if one.takes != nil {
+			k.doubts(owner, one.takes, true)
+		}
 	}
 	time.AfterFunc(late, look)
 }
 
 // lasting is for how long a lease lasts for certain that was taken or renewed for a ttl by what was sent at a time.
 func (k *keeper) lasting(l *lease, ttl, sent time.Duration) time.Duration {
-	name := l.name
 	if l.shared {
-		if may, _ := k.givenBy(name.owner).meets(sent); may {
+		if k.givenBy(l.name.owner).meets(sent) {
 			ttl = min(ttl, askedWithin)
 		}
 	}
-	for _, other := range k.mu.shorter[name.owner] {
-		if reaches(other.in, name.namespace) {
+	for _, other := range k.mu.shorter[l.name.owner] {
+		if other.of(l) {
 			ttl = min(ttl, other.ttl)
 		}
 	}
 	return ttl
+}
+
+// takesBackFrom says that locks of a lease may be taken back by what is under way, or may be carried out yet: of those a
+// renewal says nothing, as the lease goes on for what else its owner holds.
+func (k *keeper) takesBackFrom(l *lease) bool {
+	if l.shared && k.givenBy(l.name.owner).takes(k.c.now()) {
+		return true
+	}
+	return slices.ContainsFunc(k.mu.shorter[l.name.owner], func(s *shorter) bool { return s.takes != nil && s.of(l) })
 }
 
 // lasts is lasting for a lock that is asked for.
@@ -476,27 +498,27 @@ func (k *keeper) lasts(lk *Lock) time.Duration {
 	defer k.mu.Unlock()
 	ttl := lk.ttl
 	for _, other := range k.mu.shorter[lk.owner] {
-		if lk.maybe(other.in) {
+		if other.maybe(lk) {
 			ttl = min(ttl, other.ttl)
 		}
 	}
 	return ttl
 }
 
-// curb lowers what is believed of an owner's leases, of those that in says, to a ttl from now on, and to a grace of the
+// curb lowers what is believed of an owner's leases, of those that it is about, to a ttl from now on, and to a grace of the
 // home lane's connection too, by what was sent at a time; 0 leaves them; and likewise of those that locks will have which
 // are asked for. It answers whether there are any.
-func (k *keeper) curb(owner, in string, ttl, grace, sent time.Duration) (kept bool) {
+func (k *keeper) curb(owner string, by *shorter, grace, sent time.Duration) (kept bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.lowers(owner, in, ttl, grace, sent)
+	return k.lowers(owner, by, grace, sent)
 }
 
 // lowers is curb. The caller has the keeper's lock.
-func (k *keeper) lowers(owner, in string, ttl, grace, sent time.Duration) (kept bool) {
-	now := k.c.now()
+func (k *keeper) lowers(owner string, by *shorter, grace, sent time.Duration) (kept bool) {
+	now, ttl := k.c.now(), by.ttl
 	for name, le := range k.mu.leases {
-		if name.owner != owner || !reaches(in, name.namespace) {
+		if name.owner != owner || !by.of(le) {
 			continue
 		}
 		kept = true
@@ -504,7 +526,11 @@ func (k *keeper) lowers(owner, in string, ttl, grace, sent time.Duration) (kept 
 			le.turns++
 		}
 		if ttl > 0 {
-			le.capped = min(le.capped, sent+ttl-margin(ttl))
+			from := sent // a TTL counts from when it is carried out
+			if by.takes != nil {
+				from = now // what is taken back is not held from then on
+			}
+			le.capped = min(le.capped, from+ttl-margin(ttl))
 			le.shorten(now + ttl - margin(ttl))
 			le.renewAt = min(le.renewAt, now+ttl/renewAt)
 		}
@@ -514,7 +540,7 @@ func (k *keeper) lowers(owner, in string, ttl, grace, sent time.Duration) (kept 
 		k.fix(le)
 	}
 	for _, lk := range k.mu.asked[owner] {
-		if !lk.maybe(in) {
+		if !by.maybe(lk) {
 			continue
 		}
 		kept = true
@@ -530,6 +556,7 @@ type curbs struct {
 	least time.Duration // the shortest TTL
 	grace time.Duration // the lowest
 	of    string        // the namespace that it lies in; "": that is not known
+	cut   bool          // an Unbind may have left it what it hangs on beside the home lane's connection
 }
 
 func (s *curbs) add(now, sent, ttl, grace time.Duration) {

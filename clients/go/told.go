@@ -76,7 +76,7 @@ func (k *keeper) maybeMissed(t *tie) {
 		if !slices.ContainsFunc(l.ties, func(o *tie) bool { return o.lane == t.lane }) {
 			continue
 		}
-		l.again = l.asking // which may have been carried out before
+		l.again = l.again || l.asking // which may have been carried out before
 		l.renewAt = min(l.renewAt, now+rand.N(min(l.least/renewAt, askedWithin)+1))
 	}
 	k.reorder()
@@ -114,14 +114,12 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 			return others
 		}
 		l.suspect()
-		l.turns++
 		l.mayBeOver(e.Kind) // not all need be named (engine/told.go)
 	default:
 		all = false
 	}
 	if !all {
-		l.again = l.asking
-		l.renewAt = l.k.c.now()
+		l.anew()
 	}
 	l.k.fix(l)
 	return others
