@@ -255,12 +255,13 @@ func (w *openWaits) note(c engine.Caller, grace uint64, cancel bool) wait {
 }
 
 // again says that the client of a wait has asked for it anew since and has no answer, and that
-// it was told its place then.
+// it was told its place then. A call on an earlier connection is none that came since: it is open here
+// yet if the client asked elsewhere, while another node led and this one did not hear of that.
 func (w *openWaits) again(of wait) (asked, told bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.calls[engine.Session(of.session.ID)][of.id].part
-	asked = p != nil && p.asked != of.asked
+	asked = p != nil && p.asked != of.asked && p.session.Epoch >= of.session.Epoch
 	return asked, asked && p.told.Load()
 }
 
