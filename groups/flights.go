@@ -244,6 +244,7 @@ func (l *shardLog) overtaken(o office, number uint64) {
 	}), true)
 	l.mu.Unlock()
 	l.node.unsure(unsure)
+	l.missed.Store(true)
 	l.unfollow.Store(true)
 	l.kick()
 }

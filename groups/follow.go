@@ -13,7 +13,9 @@ type followed struct {
 }
 
 // follow gives up the open calls that are attached here when this node does not lead the
-// log any more: a wait is answered where the log's leader is. It is of run alone.
+// log any more: a wait is answered where the log's leader is. So it does with its own when a snapshot was
+// installed, though it leads: another one led meanwhile, which it may never have heard of, and what was answered
+// by then nobody tells it but the log, if it asks. It is of run alone.
 func (l *shardLog) follow() {
 	host, term := l.node.leaderOf(l.shard)
 	if host == l.node.id.HostID {
@@ -26,9 +28,10 @@ func (l *shardLog) follow() {
 	l.followed = now
 	n := l.node
 	n.bounce(n.attached(l, func(p *part) bool { return p.from != nil && p.term != now.mine }))
-	if now.mine != 0 || host == "" {
+	if now.mine != 0 && !l.missed.Load() || now.mine == 0 && host == "" {
 		return
 	}
+	l.missed.Store(false)
 	move := n.attached(l, func(p *part) bool { return p.from == nil })
 	if l.shard == systemShard {
 		own := n.changes.all()

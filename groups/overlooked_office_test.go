@@ -8,17 +8,59 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
+// overlooked is a node that led a log, and is not told that another one does before it leads again.
+type overlooked struct {
+	*rig
+	l    *shardLog
+	was  *leadership
+	own  office // of the other node
+	last uint64 // batch of that
+}
+
+func newOverlooked(t *testing.T) *overlooked {
+	r := newRig(t, func(c *Config) { c.LogCount = 1 })
+	o := &overlooked{rig: r, l: r.node.logOf(r.node.groupOf("h:/a"))}
+	o.was = o.l.lead.Load()
+	o.own = office{term: o.was.term + 1, node: o.was.leader + 1, incarnation: 99}
+	return o
+}
+
+// led has the other node take its office.
+func (o *overlooked) led() {
+	n := o.node
+	proposed(o.t, o.l, appendOffice(nil, n.formats.written(), o.own, n.cfg.limits()))
+}
+
+// ask has a request carried out that the other node was asked, about h:/a.
+func (o *overlooked) ask(s *wire.Session, id uint64, req *wire.Request) {
+	n := o.node
+	p := &part{op: req.Op, group: n.groupOf("h:/a"), nsLen: len("h:/a"), session: s, id: id}
+	p.body, p.nargs = wire.AppendArgs(nil, req)
+	var w batchWriter
+	w.reset()
+	w.add(p)
+	o.last++
+	stamp := o.l.local.Load().stamp(o.own, o.l.clock.Mono())
+	head := batchHead{format: n.formats.written(), office: o.own, number: o.last, next: true, stamp: stamp}
+	proposed(o.t, o.l, bytes.Clone(w.entry(&head)))
+}
+
+// again has the node lead in a later term.
+func (o *overlooked) again() {
+	o.l.leaderChanged(o.was.term+2, o.was.leader)
+	eventually(o.t, "it leads again", o.l.leads)
+}
+
 // TestOrphanOfAnOverlookedOffice: a client waits at the node that leads. Another node leads for a while, which the first one
 // is not told before it leads again, so that it has the call open still. Meanwhile the client went on at the other node,
 // asked again there, and is gone. Nobody asks for the wait any more, and the call that was left behind does not count as
 // somebody: the wait ends, and that call with it. Else the lock would be granted to nobody, for the whole TTL. (So it was in
 // the simulation, seed 103872.)
 func TestOrphanOfAnOverlookedOffice(t *testing.T) {
+	t.Parallel()
 	const path = "h:/a/x"
-	r := newRig(t, func(c *Config) { c.LogCount = 1 })
+	r := newOverlooked(t)
 	n := r.node
-	l := n.logOf(n.groupOf("h:/a"))
-	m := l.local.Load()
 	holder, c := r.session(), r.session()
 	holder.must(write("holder", path, time.Hour))
 	req := waiting(write("waits", path, time.Hour))
@@ -27,20 +69,10 @@ func TestOrphanOfAnOverlookedOffice(t *testing.T) {
 	behind := c.start(id, req)
 	<-behind.queued
 	caller := (&part{session: c.session, id: id}).caller()
-
-	was := l.lead.Load()
-	other := office{term: was.term + 1, node: was.leader + 1, incarnation: 99}
-	proposed(t, l, appendOffice(nil, n.formats.written(), other, n.cfg.limits()))
-	again := &part{op: wire.OpAcquire, group: n.groupOf("h:/a"), nsLen: len("h:/a"), session: later(c.session), id: id}
-	again.body, again.nargs = wire.AppendArgs(nil, req)
-	var w batchWriter
-	w.reset()
-	w.add(again)
-	head := batchHead{format: n.formats.written(), office: other, number: 1, next: true, stamp: m.stamp(other, l.clock.Mono())}
-	proposed(t, l, bytes.Clone(w.entry(&head)))
-	l.leaderChanged(was.term+2, was.leader)
-	eventually(t, "it leads again", l.leads)
-	n.Closed(c.session, false, false) // it finds out that the connection has ended
+	r.led()
+	r.ask(later(c.session), id, req)
+	r.again()
+	n.Closed(c.session, false, false) // it finds out that the first connection has ended
 
 	left := &n.forwards.left
 	eventually(t, "it notes that the wait has nobody to tell", func() bool {
@@ -48,7 +80,7 @@ func TestOrphanOfAnOverlookedOffice(t *testing.T) {
 		defer left.mu.Unlock()
 		noted := false
 		for i := range left.list {
-			if o := &left.list[i]; o.caller == caller && o.epoch == again.session.Epoch {
+			if o := &left.list[i]; o.caller == caller && o.epoch == c.session.Epoch+1 {
 				noted, o.due = true, 0 // its grace is over
 			}
 		}
@@ -65,5 +97,43 @@ func TestOrphanOfAnOverlookedOffice(t *testing.T) {
 	}
 	if len(behind.done) == 0 {
 		t.Error("the call on the first connection is never answered")
+	}
+}
+
+// TestGrantInASnapshotOfAnOverlookedOffice: a client waits at the node that leads. While another one does it is granted the
+// lock, in an entry that the first node does not get, but a snapshot in its place; and it leads again before it is told of
+// the other one. It asks for the wait anew all the same, and so its client, who waits still, hears of the grant.
+func TestGrantInASnapshotOfAnOverlookedOffice(t *testing.T) {
+	t.Parallel()
+	const path = "h:/a/x"
+	r := newOverlooked(t)
+	n := r.node
+	holder, c := r.session(), r.session()
+	holder.must(write("holder", path, time.Hour))
+	id := r.next.Add(1)
+	o := c.start(id, waiting(write("waits", path, time.Hour)))
+	<-o.queued
+	p := n.waits.get((&part{session: c.session, id: id}).caller())
+	hears := func(does bool) {
+		n.waits.mu.Lock()
+		defer n.waits.mu.Unlock()
+		p.open = does
+	}
+	hears(false) // what follows is in the snapshot
+	r.led()
+	r.ask(r.session().session, 1, release("holder", path))
+	hears(true)
+	r.l.overtaken(r.own, r.last)
+	r.again()
+	if owner := holder.inspect(path).Owner; owner != "waits" {
+		t.Fatalf("%s is held by %q", path, owner)
+	}
+	select {
+	case res := <-o.done:
+		if res.Code != wire.OK || res.Status != wire.StatusOK {
+			t.Errorf("it is answered %+v", res)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it has the lock, and is never told")
 	}
 }
