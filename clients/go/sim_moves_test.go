@@ -40,6 +40,7 @@ type simMoves struct {
 	two      bool            // they last for very short or very long
 	lasting  int             // for how long programs renew: hardly more than the way takes, as locks last, or either
 	kills    bool            // somebody takes everything away from an owner
+	gives    bool            // programs give back what locks hold by requests of their own
 
 	mu     sync.Mutex
 	actors map[string][]*actor // by client
@@ -75,6 +76,7 @@ func (m *simMoves) draw(r *simRun) {
 	}
 	m.renewing, m.several, m.kills = rnd.IntN(2) == 0, rnd.IntN(3) > 0, rnd.IntN(2) == 0
 	m.crowds, m.two, m.lasting = r.several() && rnd.IntN(2) == 0, rnd.IntN(2) == 0, rnd.IntN(3)
+	m.gives = rnd.IntN(3) == 0
 }
 
 // several says that an actor has several locks at once, some of many paths.

@@ -255,6 +255,9 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	if b, ok := c.boundBy(req.Owner); ok {
 		cmd.Bound, cmd.Grace = true, int64(b)
 	}
+	if unsure && s.later(c, cmd) {
+		return c.answer(id, req, &outcomeUnheard)
+	}
 	waits := req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
 	if waits {
 		s.open[cmd.Caller] = c

@@ -65,8 +65,9 @@ type belief struct {
 	who    string
 	l      *Lock
 	ctx    context.Context
-	giving bool // it is being given back; under the lock of the run, as
-	lost   bool // that it is not believed in was seen
+	giving bool      // it is being given back; under the lock of the run, as
+	lost   bool      // that it is not believed in was seen
+	missed time.Time // since when it is not held; likewise
 
 	c    *Client
 	sure time.Duration // until when nothing but somebody else may take it away (Client.now); 0: that is not known
@@ -88,6 +89,7 @@ type simRun struct {
 	beliefs map[*belief]struct{}
 	bonds   map[string]*simBound // by owner
 	paths   map[string]bool      // that were asked for
+	gave    map[string]time.Time // when an owner's program gave something back by a request of its own
 	taken   int
 	actors  sync.WaitGroup
 	moves   simMoves
@@ -106,7 +108,7 @@ func simulate(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	r := &simRun{
 		t: t, seed: seed, s: newSimServer(rnd, 1+rnd.IntN(3)), beliefs: make(map[*belief]struct{}), bonds: make(map[string]*simBound),
-		paths: make(map[string]bool),
+		paths: make(map[string]bool), gave: make(map[string]time.Time),
 	}
 	ctx, calm := context.WithTimeout(context.Background(), simSpan)
 	defer calm()
@@ -151,6 +153,10 @@ func simulate(t *testing.T, seed uint64) {
 			a.named, a.renews = a.owner != "", r.moves.domains(a.rnd)
 			r.moves.joins(p, a)
 			r.actors.Go(func() { a.run(over) })
+			if a.named && r.moves.gives {
+				back := rand.New(rand.NewPCG(seed, uint64(500+10*i+k)))
+				r.actors.Go(func() { a.givingBack(ctx, back) })
+			}
 			if a.named && r.moves.renewing {
 				again := rand.New(rand.NewPCG(seed, uint64(400+10*i+k)))
 				r.actors.Go(func() { a.renewing(ctx, again) })
@@ -268,7 +274,7 @@ func (r *simRun) watch(ctx context.Context) {
 				if i > 0 && i < len(b.l.paths)-1 { // of a crowd
 					continue
 				}
-				if !r.s.holds(b.l.owner, p) && b.believed() && !r.unaware(b) {
+				if !r.s.holds(b.l.owner, p) && b.believed() && !r.unaware(b) && !r.given(b) {
 					r.fail(b, p)
 					r.mu.Unlock()
 					return
@@ -371,7 +377,7 @@ func (a *actor) take(ctx context.Context) {
 		l, err = a.c.Lock(short, path, opts...)
 	}
 	a.r.inTime(short, "a lock")
-	lasts := a.r.unbound() && !a.r.s.within(wants[0].Path, a.renews)
+	lasts := a.r.unbound() && !a.r.moves.gives && !a.r.s.within(wants[0].Path, a.renews)
 	if took := a.c.now() - began; lasts && errors.Is(err, ErrUncertain) && took < ttl*2/renewAt {
 		a.r.wrong("%s could not take %v for %v within %v: %v", a.name, wants[0].Path, ttl, took, err)
 	}
