@@ -39,10 +39,10 @@ type stream struct {
 	at     wire.Position       // of the last event or entry
 	since  wire.Position       // events after this one are all in recent
 	old    uint64              // last entry that was in the log when this run of the node began
-	past   uint64              // last entry that was in the log when this run began to be fed
+	past   uint64              // last entry that was in the log when this run began to be fed, committed or not
 	fed    uint64              // likewise, told while a replica of the log is begun
-	over   uint64              // the last entry of which something was passed over meanwhile
 	passed bool                // taps were told that some of those up to past were not told
+	untold bool                // more of them were not, since then
 	recent []recentEvent       // in order
 	first  uint64              // number of the first of them, of all events of the log that were told here
 	owners map[string][]uint64 // numbers of the events in recent, by owner
@@ -122,7 +122,7 @@ func (h *hub) publish(log, index uint64, events []engine.Event, all bool) {
 		if !after(at, s.at) {
 			continue // it was told before
 		}
-		h.owed(events[i].Owner)
+		h.owed(events[i].Owner, log, index <= s.past)
 		s.at = at
 		s.remember(recentEvent{at, events[i]}, h.keep)
 		h.deliver(&events[i], at)
@@ -170,7 +170,6 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 		switch {
 		case old && !l.resumes:
 		case past && !l.resumes:
-			s.over = at.Index
 			h.passOver(l, at.Log)
 		case !l.replays:
 			hand(l.sub, e, at)
@@ -183,36 +182,41 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 	switch {
 	case old:
 		return
-	case past && !s.passed:
-		s.passed = true
-		for _, t := range h.all {
-			t.missed()
-		}
+	case past && s.passed:
+		s.untold = true
+		return
+	case past:
+		s.passed, s.untold = true, true
+		h.tellTaps(s)
+		return
 	}
+	h.tellTaps(s)
 	for _, t := range h.all {
-		if !past {
-			t.event(*e, at)
-		}
+		t.event(*e, at)
 	}
 }
 
-// passOver tells a listener, once of each log, that it may have missed something in it.
+// passOver tells a listener that it may have missed something in a log: at once, if that is the first of it. Who was
+// told has looked, perhaps before what is passed over now came to be: an entry may be taken for the past that was
+// not there yet, or not committed. So he is told again, but not with each event: with the next progress, or before
+// what comes after the past.
 func (h *hub) passOver(l *listener, log uint64) {
-	if slices.Contains(l.past, log) {
+	l.overlooks(log)
+	if !slices.Contains(l.past, log) {
+		l.past = append(l.past, log)
+		h.tellGap(l, h.cursor())
+	}
+}
+
+// tellTaps tells taps that something was passed over, if they do not know.
+func (h *hub) tellTaps(s *stream) {
+	if !s.untold {
 		return
 	}
-	l.past = append(l.past, log)
-	l.forgets(h.gaps)
-	cursor := h.cursor()
-	if past := h.logs[log].past; past != math.MaxUint64 { // the rest of it is passed over, too
-		end := wire.Position{Log: log, Index: past, Ordinal: behind}
-		for i, at := range cursor {
-			if at.Log == log && after(end, at) {
-				cursor[i] = end
-			}
-		}
+	s.untold = false
+	for _, t := range h.all {
+		t.missed()
 	}
-	h.tellGap(l, cursor)
 }
 
 // fedFrom says up to which entry there was a log already when this node, which knows nothing of it,
@@ -238,23 +242,11 @@ func (h *hub) joins(log uint64) (since func(index uint64)) {
 	if s.at.Index != 0 || s.past != 0 {
 		return func(uint64) {}
 	}
-	s.past, s.fed, s.over = math.MaxUint64, 0, 0
+	s.past, s.fed = math.MaxUint64, 0
 	return func(index uint64) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if s.past = max(index, s.fed); s.over <= s.past {
-			return
-		}
-		// Some of what was passed over came to be meanwhile: who was told of a gap before it has looked already.
-		for _, l := range h.subs.all {
-			if i := slices.Index(l.past, log); i >= 0 {
-				l.past = slices.Delete(l.past, i, i+1)
-				h.passOver(l, log)
-			}
-		}
-		for _, t := range h.all {
-			t.missed()
-		}
+		s.past = max(index, s.fed)
 	}
 }
 

@@ -26,6 +26,7 @@ type listener struct {
 	own  int      // in listeners.by
 	gaps uint64   // as many of the hub's as it was told of
 	past []uint64 // logs of whose past it was told of a gap
+	over []uint64 // logs of whose past it was told nothing since the last gap, though there was something
 
 	resumes bool          // it began with a cursor
 	replays bool          // what came before is being told to it, without the lock
@@ -43,17 +44,32 @@ type shared struct {
 	replays int    // of them, to which what came before is being told
 	gap     uint64 // the last of the hub's that one of them was told of
 	told    int    // how many were
+	over    int    // of them, to which something was not told of which they are to have a gap
 	round   uint64 // in which it was told progress
 }
 
 // ready says that the connection may be told progress.
 func (c *shared) ready(gaps uint64) bool {
-	return c.replays == 0 && c.gap == gaps && c.told == c.subs
+	return c.replays == 0 && c.over == 0 && c.gap == gaps && c.told == c.subs
 }
 
-// knows takes note that a listener was told of so many gaps.
+// overlooks takes note that something of a log's past is not told to a listener.
+func (l *listener) overlooks(log uint64) {
+	if slices.Contains(l.over, log) {
+		return
+	}
+	if l.conn != nil && len(l.over) == 0 {
+		l.conn.over++
+	}
+	l.over = append(l.over, log)
+}
+
+// knows takes note that a listener was told of so many gaps, and so of all that was passed over.
 func (l *listener) knows(gaps uint64) {
 	if c := l.conn; c != nil {
+		if len(l.over) > 0 {
+			c.over--
+		}
 		if l.gaps == c.gap {
 			c.told--
 		}
@@ -64,7 +80,7 @@ func (l *listener) knows(gaps uint64) {
 			c.told++
 		}
 	}
-	l.gaps = gaps
+	l.gaps, l.over = gaps, nil
 }
 
 // forgets takes note that it is to be told of the last gap again.
@@ -138,6 +154,9 @@ func (s *listeners) remove(sub *wire.Subscription) {
 	if l.gaps == l.conn.gap {
 		l.conn.told--
 	}
+	if len(l.over) > 0 {
+		l.conn.over--
+	}
 	if l.conn.subs--; l.conn.subs == 0 {
 		delete(s.conns, sub.Conn)
 	}
@@ -166,7 +185,7 @@ func (h *hub) each(f func(l *listener, cursor []wire.Position)) {
 
 // tellGap tells a listener of the gap that it was not told of yet.
 func (h *hub) tellGap(l *listener, cursor []wire.Position) {
-	if l.gaps != h.gaps && !l.replays {
+	if (l.gaps != h.gaps || len(l.over) > 0) && !l.replays {
 		l.knows(h.gaps)
 		l.sub.Sink.Gap(l.sub, cursor)
 	}
@@ -176,11 +195,13 @@ func (h *hub) tellGap(l *listener, cursor []wire.Position) {
 func (h *hub) tellGaps() { h.each(h.tellGap) }
 
 // owed tells who is about to be told of an event what it has to know before. To whom what came
-// before is being told still, hears of the gap after that, and of nothing else that came since.
-func (h *hub) owed(owner string) {
+// before is being told still, hears of the gap after that, and of nothing else that came since. What was
+// passed over in a log is owed before what comes after its past, as the place of that is behind it, and not
+// before each event of another log.
+func (h *hub) owed(owner string, log uint64, past bool) {
 	for _, l := range h.subs.by[owner] {
 		switch {
-		case l.gaps == h.gaps:
+		case l.gaps == h.gaps && (past || !slices.Contains(l.over, log)):
 		case l.replays:
 			l.lost = true
 		default:
@@ -287,6 +308,9 @@ func (h *hub) progress() {
 	h.mu.Lock()
 	moved := h.moved
 	if h.moved = false; moved {
+		for _, s := range h.logs {
+			h.tellTaps(s)
+		}
 		h.tellProgress()
 		h.round++
 	}
