@@ -167,3 +167,43 @@ func TestGapBeforeAnEntry(t *testing.T) {
 		t.Errorf("the gap ends at %v, and the event is of entry 4", f.gap)
 	}
 }
+
+// TestGapWhileSomeLeave: while everybody is told of a gap, some at a time, others leave. All who stay are told.
+func TestGapWhileSomeLeave(t *testing.T) {
+	const many = 3 * atOnce
+	h := newHub(10)
+	var stay []*ear
+	var leave []*wire.Subscription
+	for i := range many {
+		e := new(ear)
+		sub := &wire.Subscription{Owner: "o", Number: uint64(i), Sink: e}
+		h.subscribe(sub)
+		if i%2 == 0 {
+			stay = append(stay, e)
+		} else {
+			leave = append(leave, sub)
+		}
+	}
+	h.mu.Lock()
+	h.gap()
+	h.mu.Unlock()
+	told := 0
+	h.each(func(l *listener, cursor []wire.Position) {
+		h.tellGap(l, cursor)
+		if told++; told%atOnce == 0 { // here the lock is let go
+			for _, sub := range leave[:many/8] {
+				h.subs.remove(sub)
+			}
+			leave = leave[many/8:]
+		}
+	})
+	untold := 0
+	for _, e := range stay {
+		if _, gaps := e.heard(); gaps != 1 {
+			untold++
+		}
+	}
+	if untold > 0 {
+		t.Errorf("%d of %d who stay are not told of the gap once", untold, len(stay))
+	}
+}

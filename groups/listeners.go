@@ -167,19 +167,19 @@ func (s *listeners) remove(sub *wire.Subscription) {
 const atOnce = 128
 
 // each calls f with every listener, some at a time under the lock, and where every log is
-// then. Who comes or goes in the meantime may be passed over.
+// then. Who comes in the meantime may be passed over. It goes from the last to the first: whoever takes the
+// place of one who goes in the meantime was told already, or has come since.
 func (h *hub) each(f func(l *listener, cursor []wire.Position)) {
-	for from := 0; ; from += atOnce {
-		h.mu.Lock()
-		if from >= len(h.subs.all) {
-			h.mu.Unlock()
-			return
-		}
-		cursor := h.cursor()
-		for _, l := range h.subs.all[from:min(from+atOnce, len(h.subs.all))] {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for left := len(h.subs.all); left > 0; left = min(left, len(h.subs.all)) {
+		to, cursor := max(0, left-atOnce), h.cursor()
+		for _, l := range h.subs.all[to:left] {
 			f(l, cursor)
 		}
+		left = to
 		h.mu.Unlock()
+		h.mu.Lock()
 	}
 }
 
