@@ -20,6 +20,8 @@ func TestPlanted(t *testing.T) {
 		plantSharedLease: "TestBeliefInSimulation",
 		plantLateRelease: "TestBeliefInSimulation",
 		plantLikeNames:   "TestBeliefInSimulation",
+		plantGivenBack:   "TestBeliefInSimulation",
+		plantGivenBefore: "TestReleasesItselfBefore",
 		plantCurbedAfar:  "TestRenewsItselfElsewhereMeanwhile",
 		plantKeptLong:    "TestCappedOnTheNextConnection",
 		plantUnnamed:     "TestKilledOfManyPathsMeanwhile",

@@ -68,11 +68,18 @@ func (k *keeper) foresees(req *wire.Request) (*shortening, *given) {
 	if !givesBack(req) {
 		return k.shortens(req), nil
 	}
+	if planted == plantGivenBack {
+		return nil, nil
+	}
 	g := k.givenBy(req.Owner)
 	g.open.Add(1)
 	if s := k.shortens(req); s != nil {
 		g.open.Add(-1)
 		return s, nil
+	}
+	if planted == plantGivenBefore {
+		g.open.Add(-1)
+		return nil, nil
 	}
 	return nil, g
 }
