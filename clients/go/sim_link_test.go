@@ -297,3 +297,10 @@ func (p *simProxy) late(d time.Duration) {
 	p.delay = d
 	p.mu.Unlock()
 }
+
+// dies has it take no connections from now on, or take them again; those there are stay.
+func (p *simProxy) dies(yes bool) {
+	p.mu.Lock()
+	p.dead = yes
+	p.mu.Unlock()
+}

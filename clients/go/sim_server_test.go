@@ -200,7 +200,12 @@ func (s *simServer) holds(owner string, p Path) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tick()
-	res := s.state.View().Inspect(s.routes.Resolve(p.Path), p.Path)
+	return holdsPath(s.state, s.routes, owner, p)
+}
+
+// holdsPath says that an owner holds a path.
+func holdsPath(state *engine.State, routes *wire.Routes, owner string, p Path) bool {
+	res := state.View().Inspect(routes.Resolve(p.Path), p.Path)
 	if p.Mode == Write {
 		return res.Owner == owner
 	}
@@ -275,10 +280,10 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller, Epoch: c.epoch}
 		s.state.Apply(at, cancel, &s.out)
 	case again:
-		cmd.NS = s.namespace(req)
+		cmd.NS = namespaceAsked(s.routes, req)
 		res = s.state.Repeat(at, cmd, &first, &s.out)
 	default:
-		cmd.NS = s.namespace(req)
+		cmd.NS = namespaceAsked(s.routes, req)
 		var ok bool
 		if waits {
 			res, ok = s.state.Waiting(at, cmd, &s.out)
@@ -357,13 +362,13 @@ func (c *simConn) bondAnswered(owner string, id uint64, code wire.Code) {
 	}
 }
 
-// namespace is that of a request's paths.
-func (s *simServer) namespace(req *wire.Request) string {
+// namespaceAsked is that of a request's paths.
+func namespaceAsked(routes *wire.Routes, req *wire.Request) string {
 	switch {
 	case len(req.Locks) > 0:
-		return s.routes.Resolve(req.Locks[0].Path)
+		return routes.Resolve(req.Locks[0].Path)
 	case len(req.Releases) > 0:
-		return s.routes.Resolve(req.Releases[0].Path)
+		return routes.Resolve(req.Releases[0].Path)
 	}
 	return ""
 }
@@ -753,4 +758,11 @@ func (s *simServer) list(req *wire.Request) wire.Result {
 		res.List.Infos, res.List.Cursor = all[:page], append([]byte{byte(last.Mode)}, last.Path...)
 	}
 	return res
+}
+
+// standStill has nothing that is asked of a node come to the logs for a while; it answers by itself.
+func (n *simNode) standStill(d time.Duration) {
+	n.s.mu.Lock()
+	n.stalls = time.Now().Add(d)
+	n.s.mu.Unlock()
 }

@@ -45,36 +45,45 @@ func unbindLeavesAnotherTie(t *testing.T, refused bool) {
 // to n1, and the home lane's, to n0, as its owner is bound. It was renewed since, by the home lane as everything is.
 type twoTies struct {
 	s *simServer
+	p *simProxy // of c
 	c *Client
 	l *Lock
 }
 
-func tieTwice(t *testing.T) *twoTies {
+func tieTwice(t *testing.T, opts ...Option) *twoTies {
 	t.Helper()
 	ctx := context.Background()
+	w := twoLanes(t, opts...)
+	l, err := w.c.Lock(ctx, in(1), Owner("o"), TTL(5*time.Minute))
+	mustLock(t, l, err)
+	if w.l = l; l.in == &w.c.home.session {
+		t.Fatal("it was asked at the home lane, and this shows nothing")
+	}
+	_, err = w.c.Bind(ctx, "o", w.c.opt.grace, 0)
+	must(t, err)
+	pass(105 * time.Second) // it is renewed at a third of its TTL
+	must(t, l.Err())
+	return w
+}
+
+// twoLanes is what there is before the lock is taken: a client with a lane to n1, which leads the group of in(1),
+// beside its home lane, to n0.
+func twoLanes(t *testing.T, opts ...Option) *twoTies {
+	t.Helper()
 	s := newSimServer(rand.New(rand.NewPCG(1, 1)), 2)
 	s.rate = 1
 	for _, n := range s.nodes {
 		n.limits = simLimits
 	}
 	s.leaders = []string{"n0", "n1", "n0", "n0"}
-	w := &twoTies{s: s}
-	w.c = w.client(t, "c", 2)
+	w := &twoTies{s: s, p: newSimProxy(s, "c", 2)}
+	w.c = dial(t, "n0:1", append([]Option{WithDialer(w.p.dial), WithName("c")}, opts...)...)
 	for range 3 { // it opens its lanes when it first has a use for them
-		l, err := w.c.Lock(ctx, in(1)+"/warm")
+		l, err := w.c.Lock(context.Background(), in(1)+"/warm")
 		mustLock(t, l, err)
 		must(t, l.Unlock())
 		pass(time.Second)
 	}
-	l, err := w.c.Lock(ctx, in(1), Owner("o"), TTL(5*time.Minute))
-	mustLock(t, l, err)
-	if w.l = l; l.in == &w.c.home.session {
-		t.Fatal("it was asked at the home lane, and this shows nothing")
-	}
-	_, err = w.c.Bind(ctx, "o", DefaultGrace, 0)
-	must(t, err)
-	pass(105 * time.Second) // it is renewed at a third of its TTL
-	must(t, l.Err())
 	return w
 }
 
@@ -82,9 +91,8 @@ func (w *twoTies) client(t *testing.T, name string, seed uint64) *Client {
 	return dial(t, "n0:1", WithDialer(newSimProxy(w.s, name, seed).dial), WithName(name))
 }
 
-// breakFar ends the connection that the lock was taken by, which both sides see, and waits until the lock is nobody's
-// at the servers. It says whether that came to pass.
-func (w *twoTies) breakFar(t *testing.T) bool {
+// far is the connection that the lock was taken by.
+func (w *twoTies) far(t *testing.T) *simConn {
 	t.Helper()
 	w.s.mu.Lock()
 	var far []*simConn
@@ -97,7 +105,14 @@ func (w *twoTies) breakFar(t *testing.T) bool {
 	if len(far) != 1 {
 		t.Fatalf("%d connections to n1", len(far))
 	}
-	far[0].stop()
+	return far[0]
+}
+
+// breakFar ends that, which both sides see, and waits until the lock is nobody's at the servers. It says whether that
+// came to pass.
+func (w *twoTies) breakFar(t *testing.T) bool {
+	t.Helper()
+	w.far(t).stop()
 	for range 450 {
 		pass(100 * time.Millisecond)
 		if !w.s.holds("o", Path{Path: in(1)}) {
