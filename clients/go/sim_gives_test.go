@@ -98,7 +98,7 @@ func (s *simServer) later(c *simConn, cmd *engine.Command) bool {
 	for _, l := range cmd.Req.Locks {
 		own.Req.Locks = append(own.Req.Locks, wire.LockRequest{Path: strings.Clone(l.Path), Mode: l.Mode})
 	}
-	own.NS = s.namespace(own.Req)
+	own.NS = namespaceAsked(s.routes, own.Req)
 	time.AfterFunc(in, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
