@@ -71,7 +71,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	}
 	id := cmd.Caller.ID
 	if cmd.Req.Op == wire.OpAcquire && (s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req)) { // else it had come before that, and waits again
-		if res, moved := g.state.Overtaken(cmd); moved { // it may wait where its paths are by now
+		// It may wait where its paths are by now, which only the log there knows. What has no place anywhere is not sent on:
+		// that log does not know of the release, and would take it for a new one.
+		if res, moved := g.state.Overtaken(cmd); moved && mayWait(cmd.Req) {
 			return res
 		}
 		return takenBack
@@ -94,6 +96,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	}
 	return res
 }
+
+// mayWait says that an acquire may have a place in a queue.
+func mayWait(req *wire.Request) bool { return req.Flags&wire.FlagNoQueue == 0 }
 
 // sentTwice says that the command in hand, which was answered before, is repeated by a node alone, as far as is known: its
 // client has asked for it on the latest connection first, and once, and so for all that came before it there.

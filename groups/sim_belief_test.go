@@ -32,6 +32,8 @@ type belief struct {
 	conn   *simConn // the lease is tied to it
 
 	undoing uint64 // a wait that may be granted at any time, until it is taken back; 0: none
+
+	let [2]uint64 // the logs that the path lay in when the request that gave it back was asked first, and when it was answered
 }
 
 const never = 1 << 63
@@ -81,6 +83,12 @@ func (c *simClient) touched(call *simCall) map[holding]bool {
 		return nil
 	}
 	return c.touches(call.req)
+}
+
+// logOf is the log that a path lies in by now.
+func (w *world) logOf(path string) uint64 {
+	n := w.nodes[len(w.nodes)-1].node
+	return n.logOf(n.groupOf(n.routes.Load().Resolve(path))).shard
 }
 
 // stepping says that a request about an owner is carried out in steps, which may take
@@ -238,7 +246,12 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 		for h := range touched {
 			// Its turn came after that of later ones; and an earlier release that comes yet takes it back (PROTOCOL 4:
 			// what an acquire took at once is left).
-			if b := c.belief(h); (call.id != b.issued || len(b.open) > 0) && (req.Flags&wire.FlagWait != 0 || call.polls() && call.again) {
+			b := c.belief(h)
+			if (call.id != b.issued || len(b.open) > 0) && (req.Flags&wire.FlagWait != 0 || call.polls() && call.again) {
+				b.dirty = max(b.dirty, b.issued)
+			}
+			// It was given back in another log than that which its path has come to since: that knows nothing of it (PROTOCOL 3, moves).
+			if at := w.logOf(h.path); call.again && call.id < b.last && !b.held && (at != b.let[0] || at != b.let[1]) {
 				b.dirty = max(b.dirty, b.issued)
 			}
 		}
@@ -266,7 +279,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			c.belief(h).queued = 0
 		}
 		for _, r := range req.Releases {
-			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held = false })
+			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held, b.let = false, [2]uint64{call.lay[r.Path], w.logOf(r.Path)} })
 		}
 		w.check.exclusive(w, c, req)
 		if req.Key != "" && !sharedOwner(req.Owner) {
@@ -292,7 +305,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			c.keys[req.Key] = true
 		}
 		for _, r := range req.Releases {
-			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held = false })
+			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held, b.let = false, [2]uint64{call.lay[r.Path], w.logOf(r.Path)} })
 		}
 	case req.Op == wire.OpReleaseAll && ok:
 		for h := range touched {

@@ -71,6 +71,7 @@ type simCall struct {
 	limit   time.Duration // when it must be answered
 	highest map[string]int64
 	held    map[holding]uint64 // what a read looked at, and as of which request that is known
+	lay     map[string]uint64  // by path that it gives back, the log that it lay in as it was asked first
 	settled uint64             // the ids below it are answered
 	done    bool               // its key is known to be done: it changes nothing
 	spans   bool               // a release that its node knew to be about several namespaces, which is in no order
@@ -171,7 +172,10 @@ func (c *simClient) nodeGone(n *simNode) {
 func (c *simClient) ask(req *wire.Request, bound bool) *simCall {
 	w := c.w
 	c.last++
-	call := &simCall{c: c, id: c.last, req: req, bound: bound, first: w.now}
+	call := &simCall{c: c, id: c.last, req: req, bound: bound, first: w.now, lay: make(map[string]uint64, len(req.Releases))}
+	for _, r := range req.Releases {
+		call.lay[r.Path] = w.logOf(r.Path)
+	}
 	c.open[call.id] = call
 	w.count.ops++
 	if req.Op == wire.OpRelease {
