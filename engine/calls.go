@@ -84,14 +84,19 @@ func (w *waiter) leftBehind(d *departure) bool {
 }
 
 // leftBehind is the departure of the connection that a waiter's call is on, if that has not come to it, else nil.
+// Where its session went again since, it is the first.
 func (s *State) leftBehind(w *waiter) *departure {
 	if s.departing.Empty() || !w.open {
 		return nil
 	}
-	if d := s.departing.Get(view(w.caller.Session[:])); d != nil && w.leftBehind(d) {
-		return d
-	}
-	return nil
+	var first *departure
+	eachDeparture(&s.departing, &w.caller.Session, func(d *departure) bool {
+		if w.leftBehind(d) {
+			first = d
+		}
+		return first == nil
+	})
+	return first
 }
 
 // leaveCalls ends the waits of a session whose connection is gone, or leaves those that are tied
@@ -110,7 +115,7 @@ func (s *State) leaveCalls(id Session, d *departure, budget int) (cost int) {
 			return cost
 		}
 		cost++
-		s.leaveCall(seq, d)
+		s.leaveCall(seq, s.leftBehind(w))
 	}
 	return cost
 }

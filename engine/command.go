@@ -75,9 +75,8 @@ func (s *State) ExpireSome(c Clock, out *Output, budget int) (cost int) {
 	}
 	s.begin(c, out)
 	for cost < budget && !s.departing.Empty() {
-		id := ""
-		s.departing.All().Ascend(func(key string, _ *departure) bool { id = key; return false })
-		cost += s.depart(id, budget-cost)
+		first, _, _, _ := s.departing.All().ByRank(1).Next()
+		cost += s.depart(first, budget-cost)
 	}
 	for cost < budget {
 		t := s.deadlines.pop(s.now)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/pathlockd/pathlockd/trie"
@@ -11,21 +12,52 @@ import (
 // polled places tied to it are to bring. There may be hundreds of thousands of them: more than one
 // step may take time for. What a step does not come to is left to later ones, in order of the
 // leases' keys, and counts from when the connection closed. Whoever changes such a lease before
-// its turn has come sees to it first; else it could be renewed, and then shrunk.
+// its turn has come sees to it first; else it could be renewed, and then shrunk. Whoever only looks
+// at one counts with what would be left of it then (ends).
+//
+// A lease may have several departures before it: it is tied to several sessions, and one that came
+// back may have gone again. Which of them is the last decides what is left. So whatever comes to a
+// lease, a departure's step or a command, carries out all that it has before it, in the order in
+// which the connections closed.
 
 // departure is a connection of a session that closed, and not all leases that are tied to it
-// were seen to. It is kept by session.
+// were seen to. It is kept by session and arrival number, which is its rank, and one above that of the
+// last before it that is there.
 type departure struct {
-	epoch uint64 // connections up to this one are gone
-	at    int64  // since then, ms of the lease clock
-	after string // leases up to this key were seen to
-	born  uint32
+	session Session
+	arrival uint64
+	epoch   uint64 // connections up to this one are gone
+	at      int64  // since then, ms of the lease clock
+	after   string // leases up to this key were seen to
+	born    uint32
 }
 
 func (d *departure) row(dst []byte) []byte {
 	dst = wire.AppendInt(wire.AppendUint(wire.AppendArray(dst, 3), d.epoch), d.at)
 	return wire.AppendStr(dst, d.after)
 }
+
+// departures are connections that closed.
+type departures = trie.Tree[departure]
+
+// newDeparture makes one by its key.
+func newDeparture(of *departures, w *trie.Writer, key string) *departure {
+	d := of.Insert(w, key, classWait, seqOf(key))
+	copy(d.session[:], key)
+	d.arrival = seqOf(key)
+	return d
+}
+
+// eachDeparture calls f with those of a session, in order of arrival, until it answers false.
+func eachDeparture(of *departures, id *Session, f func(*departure) bool) {
+	if !of.Empty() {
+		of.Sub(view(id[:])).Ascend(func(_ string, d *departure) bool { return f(d) })
+	}
+}
+
+// maxDepartures is how many of one session are kept apart. Over it the last two count as one, from
+// when the later one closed: a client that came and went all the time would make every step longer.
+const maxDepartures = 4
 
 // detach shrinks the leases that are tied to a connection that is gone to their
 // grace. A lease that a later connection of the session renewed since is left
@@ -35,29 +67,42 @@ func (s *State) detach(cmd *Command) (res wire.Result) {
 	if s.ties[id] == nil && s.calls[id] == nil {
 		return res
 	}
-	d := s.departing.Edit(s.w, view(id[:]))
-	switch {
-	case d == nil:
-		d = s.departing.Insert(s.w, string(id[:]), trie.None, 0)
-		d.born = s.w.Mark()
-	case cmd.Epoch < d.epoch:
+	n, last, over := 0, departure{}, ""
+	s.departing.Sub(view(id[:])).Ascend(func(key string, d *departure) bool {
+		n, last, over = n+1, *d, key
+		return true
+	})
+	if n > 0 && cmd.Epoch < last.epoch {
 		return res
 	}
-	d.epoch, d.at, d.after = cmd.Epoch, s.now, ""
-	s.depart(string(id[:]), s.cfg.DepartAtOnce)
+	if n >= maxDepartures {
+		s.departed(over, last.born)
+	}
+	key := string(appendSeq(id[:], s.departing.Sum().Last+1))
+	d := newDeparture(&s.departing, s.w, key)
+	d.epoch, d.at, d.born = cmd.Epoch, s.now, s.w.Mark()
+	s.depart(key, s.cfg.DepartAtOnce)
 	return res
 }
 
+// departed drops a departure.
+func (s *State) departed(key string, born uint32) {
+	s.bury(tableDeparture, key, born)
+	s.departing.Remove(s.w, key)
+}
+
 // depart goes on with a departure, and answers what that cost, at least 1.
-func (s *State) depart(id string, budget int) (cost int) {
-	if d := s.departing.Get(id); d.after == "" { // its waits first, so that they are not granted what it held
-		if cost = s.leaveCalls(Session([]byte(id)), d, budget); cost >= budget {
+func (s *State) depart(of string, budget int) (cost int) {
+	d := s.departing.Get(of)
+	id := d.session
+	if d.after == "" { // its waits first, so that they are not granted what it held
+		if cost = s.leaveCalls(id, d, budget); cost >= budget {
 			return cost
 		}
 	}
-	ties := s.ties[Session([]byte(id))]
+	ties := s.ties[id]
 	for cost < budget {
-		d := s.departing.Edit(s.w, id)
+		d := s.departing.Edit(s.w, of)
 		key, ok := "", false
 		if ties != nil {
 			key, _, ok = ties.Ceiling("", d.after, 0)
@@ -66,42 +111,79 @@ func (s *State) depart(id string, budget int) (cost int) {
 			}
 		}
 		if !ok {
-			s.bury(tableDeparture, id, d.born)
-			s.departing.Remove(s.w, id)
+			s.departed(of, d.born)
 			return max(cost, 1)
 		}
+		cost += s.shrink(key, budget-cost)
 		d.after = key
-		cost += s.shrink(Session([]byte(id)), key, d, budget-cost)
 	}
 	return cost
 }
 
 // shrink sees to one lease and answers what that cost, at least 1.
-func (s *State) shrink(id Session, key string, d *departure, budget int) int {
+func (s *State) shrink(key string, budget int) int {
 	l := s.leases.Edit(s.w, key)
-	s.castOff(l, id, d)
-	b := l.tieOf(id)
-	if b == nil || b.epoch > d.epoch || b.spent > d.epoch {
-		return 1
-	}
-	if s.ends(l, b, d); l.deadline > s.now {
+	was := l.deadline
+	if s.meets(l); l.deadline == was || l.deadline > s.now {
 		return 1
 	}
 	return s.endLease(l, budget)
 }
 
-// ends has a lease's tie end with its connection: the lease is shrunk if it hangs on no other, but
-// not to less than was pledged to those that ended before.
-func (s *State) ends(l *lease, b *binding, d *departure) {
-	l.pledge(b.session, d.at, s.since(d.at, b.grace))
+// part has a lease's tie end with its connection: the lease is shrunk if it hangs on no other, but
+// not to less than was pledged to those that ended before. It answers the tie that it has no more.
+func (l *lease) part(d *departure, c *Config) (gone *binding) {
+	b := l.tieOf(d.session)
+	if b == nil || b.epoch > d.epoch || b.spent > d.epoch {
+		return nil
+	}
+	l.pledge(b.session, d.at, c.since(d.at, b.grace))
 	if len(l.also) > 0 {
-		s.cut(l, b)
-		return
+		l.without(b)
+		return b
 	}
 	spent := *b
 	spent.spent = d.epoch + 1
 	l.bind = &spent
-	s.shorten(l, l.pledged())
+	l.deadline = min(l.deadline, leaseEnd(l.pledged()))
+	return nil
+}
+
+// pending are the departures that a lease has before it, in order of arrival.
+func pending(of *departures, l *lease, key string) (ds []*departure) {
+	if of.Empty() || l.bind == nil {
+		return nil
+	}
+	add := func(b *binding) {
+		if b.loose {
+			return
+		}
+		eachDeparture(of, &b.session, func(d *departure) bool {
+			if b.epoch <= d.epoch && b.spent <= d.epoch && key > d.after {
+				ds = append(ds, d)
+			}
+			return true
+		})
+	}
+	add(l.bind)
+	for _, b := range l.also {
+		add(b)
+	}
+	slices.SortFunc(ds, func(a, b *departure) int { return cmp.Compare(a.arrival, b.arrival) })
+	return ds
+}
+
+// ends is when a lease ends once all is carried out that it has before it. It changes nothing.
+func ends(of *departures, c *Config, l *lease, key string) int64 {
+	ds := pending(of, l, key)
+	if len(ds) == 0 {
+		return l.deadline
+	}
+	then := *l
+	for _, d := range ds {
+		then.part(d, c)
+	}
+	return then.deadline
 }
 
 // pledge notes at an instant until when a lease is to last for a session whose connection ended.
@@ -141,29 +223,36 @@ func (l *lease) pledged() (until int64) {
 	return until
 }
 
-// castOff notes for an owner's polled place that the connection it is tied to ended: what it is
-// granted from now on lasts for no more than the grace.
-func (s *State) castOff(l *lease, id Session, d *departure) {
-	if w := s.polled(l); w != nil && !w.adrift && w.bind != nil && w.bind.session == id && w.bind.epoch <= d.epoch {
-		s.editWaiter(l.poll).adrift = true
+// meets sees to a lease that is about to be changed, or that decides whether others may be let in.
+func (s *State) meets(l *lease) {
+	if s.departing.Empty() || l.bind == nil && l.poll == 0 {
+		return
+	}
+	s.castOff(l)
+	was := l.deadline
+	for _, d := range pending(&s.departing, l, l.timer.key) {
+		s.noteTie(l, l.part(d, &s.cfg))
+	}
+	if l.deadline != was {
+		s.deadlines.arm(l.timer, l.deadline)
 	}
 }
 
-// meets sees to a lease that is about to be changed.
-func (s *State) meets(l *lease) {
-	if w := s.polled(l); w != nil && w.bind != nil {
-		if d := s.departing.Get(view(w.bind.session[:])); d != nil && l.timer.key > d.after {
-			s.castOff(l, w.bind.session, d)
-		}
+// castOff notes for an owner's polled place that the connection it is tied to ended: what it is
+// granted from now on lasts for no more than the grace.
+func (s *State) castOff(l *lease) {
+	w := s.polled(l)
+	if w == nil || w.adrift || w.bind == nil {
+		return
 	}
-	ties := append(slices.Clone(l.also), l.bind)
-	for _, b := range ties {
-		if b == nil || b.loose {
-			continue
+	eachDeparture(&s.departing, &w.bind.session, func(d *departure) bool {
+		if w.bind.epoch > d.epoch || l.timer.key <= d.after {
+			return true
 		}
-		d := s.departing.Get(view(b.session[:]))
-		if d != nil && b.epoch <= d.epoch && b.spent <= d.epoch && l.timer.key > d.after {
-			s.ends(l, b, d)
-		}
-	}
+		s.editWaiter(l.poll).adrift = true
+		return false
+	})
 }
+
+// unsettled says that something may be over that was not ended yet.
+func (s *State) unsettled() bool { return !s.departing.Empty() || s.overdue() }

@@ -27,7 +27,7 @@ func (s *State) leaseKey(owner, ns string) string {
 // next must not find its old holds.
 func (s *State) standing(owner, ns string) *lease {
 	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
-	if !s.departing.Empty() && l != nil && (l.bind != nil || l.poll != 0) {
+	if l != nil {
 		s.meets(l)
 	}
 	if l.held() && l.deadline <= s.now && Planted != PlantExpiredOwner {
@@ -78,11 +78,13 @@ func (s *State) leaveIfIdle(l *lease) {
 func (s *State) after(ms int64) int64 { return s.since(s.now, ms) }
 
 // since is the same for an earlier step.
-func (s *State) since(step, ms int64) int64 {
+func (s *State) since(step, ms int64) int64 { return s.cfg.since(step, ms) }
+
+func (c *Config) since(step, ms int64) int64 {
 	if ms == 0 {
 		return step
 	}
-	return step + ms + s.cfg.Cut
+	return step + ms + c.Cut
 }
 
 // extend makes the lease last at least ttl ms from now on.
@@ -211,12 +213,16 @@ func (s *State) cutTie(l *lease, id Session) {
 
 // cut takes one of the lease's ties away.
 func (s *State) cut(l *lease, b *binding) {
+	l.without(b)
+	s.noteTie(l, b)
+}
+
+func (l *lease) without(b *binding) {
 	if last := len(l.also) - 1; b != l.bind {
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == b })
 	} else if l.bind = nil; last >= 0 {
 		l.bind, l.also = l.also[last], l.also[:last:last]
 	}
-	s.noteTie(l, b)
 }
 
 // untie makes the lease independent of any connection.
@@ -261,6 +267,7 @@ func (s *State) leaseOver(key string, budget int) int {
 		s.deadlines.arm(l.timer, l.deadline+plantedLag)
 		return 1
 	}
+	s.meets(l) // who left it is not told
 	return s.endLease(l, budget)
 }
 

@@ -58,7 +58,10 @@ func (s *State) Load(row, val []byte) error {
 		k.timer = s.deadlines.timer(timeKept, key)
 		s.deadlines.arm(k.timer, k.deadline)
 	case tableDeparture:
-		d := s.departing.Insert(s.w, key, trie.None, 0)
+		if len(key) != wire.SessionBytes+8 {
+			return fmt.Errorf("engine: row %q: no session and arrival number", row)
+		}
+		d := newDeparture(&s.departing, s.w, key)
 		read(func() { d.epoch = r.Uint() }, func() { d.at = r.Int() }, func() { d.after = text(&r) })
 	case tableMark:
 		m := s.marks.Insert(s.w, key, trie.None, 0)

@@ -183,7 +183,7 @@ type State struct {
 	kept     trie.Tree[kept]
 	marks    trie.Tree[int64]
 	// Connections that closed, while leases of theirs are to be shrunk: depart.go.
-	departing trie.Tree[departure]
+	departing departures
 	// Rows on disk whose leaf is gone: since the last checkpoint began, and those
 	// that one is deleting right now.
 	tombs, dying trie.Tree[struct{}]

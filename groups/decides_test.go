@@ -55,8 +55,9 @@ var numbers = map[string]string{
 	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat,
 	"minuteMillis": inFormat,                                // of a fence's row
 	"pathCost":     inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
-	"maxTies":   inFormat,                       // connections that a lease hangs on, from the beginning on
-	"maxRelied": inFormat, "ofNobody": inFormat, // requests that a hold notes
+	"maxTies":       inFormat,                       // connections that a lease hangs on, from the beginning on
+	"maxDepartures": inFormat,                       // ends of a session's connections that are kept apart, from the beginning on
+	"maxRelied":     inFormat, "ofNobody": inFormat, // requests that a hold notes
 	"maxJoined": inFormat, // requests with the key of a policy change
 	"Moved":     inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
 	"writeQueue": inFormat, "readQueue": inFormat, "nul": inFormat, "keyHead": inFormat, "slash": inFormat,
