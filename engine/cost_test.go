@@ -110,6 +110,25 @@ var costs = []struct {
 			}
 		}
 	}},
+	{"a conflict, and a look, while many are cut off", func(p *costPlayer, n int) func() {
+		p.s.cfg.DepartAtOnce = 1
+		session := func(i int) Session { return Session{byte(i), byte(i >> 8), byte(i >> 16), 1} }
+		p.tied(session(n), "other", costMutex)
+		p.each(n, func(i int) {
+			p.tied(session(i), fmt.Sprintf("o%d", i), fmt.Sprintf("%s/f%d", costNS, i))
+			p.tied(session(i), fmt.Sprintf("p%d", i), fmt.Sprintf("%s/g%d", costNS, i))
+			p.apply(&Command{Req: &wire.Request{Op: wire.OpDetach}, Caller: Caller{Session: session(i)}})
+		})
+		if got := int(p.s.departing.Sum().Count[classWait]); got != n {
+			p.t.Fatalf("%d are being cut off", got)
+		}
+		return func() {
+			p.refused("me", costMutex, wire.ReasonWriteLocked)
+			if !p.s.View().Alive("other", nil) {
+				p.t.Fatal("who is not cut off is not alive")
+			}
+		}
+	}},
 	{"a checkpoint after one change", func(p *costPlayer, n int) func() {
 		p.each(n, func(i int) { p.take(fmt.Sprintf("o%d", i), fmt.Sprintf("%s/f%d", costNS, i)) })
 		p.checkpoint()

@@ -275,12 +275,12 @@ func (s *State) covers(a *asking, w *want) bool {
 func (s *State) soleReader(key string) (owner string) {
 	readers := s.holds.Sub(s.suffixed(key, readSuffix))
 	n := readers.Count(classRead)
-	if n != 1 && !s.overdue() {
+	if n != 1 && !s.unsettled() {
 		return ""
 	}
 	ns, live := namespaceOf(key), 0
 	readers.Ascend(func(_ string, h *hold) bool {
-		if n == 1 || s.leases.Get(s.leaseKey(h.owner, ns)).deadline > s.now {
+		if n == 1 || s.lasts(h.owner, ns) {
 			owner = h.owner
 			live++
 		}
@@ -298,7 +298,7 @@ func (s *State) soleReader(key string) (owner string) {
 func (s *State) blocked(a *asking, w *want) verdict {
 	for {
 		v := s.conflict(a, w)
-		if !v.blocked || !s.overdue() || !s.buryDead(a, w, v.owner) {
+		if !v.blocked || !s.unsettled() || !s.buryDead(a, w, v.owner) {
 			return v
 		}
 	}
@@ -310,6 +310,19 @@ func (s *State) overdue() bool {
 	return ok && at <= s.now
 }
 
+// lasts says that the lease of an owner that holds something is alive.
+func (s *State) lasts(owner, ns string) bool {
+	key := s.leaseKey(owner, ns)
+	l := s.leases.Get(key)
+	return l.held() && l.deadline > s.now && ends(&s.departing, &s.cfg, l, key) > s.now
+}
+
+// over says that a lease is, after what it has before it was carried out.
+func (s *State) over(l *lease) bool {
+	s.meets(l)
+	return l.deadline <= s.now
+}
+
 // buryDead ends the leases past their time that stand in w's way, and says
 // whether there were any. The holders of a full semaphore all do.
 func (s *State) buryDead(a *asking, w *want, blocker string) (any bool) {
@@ -318,7 +331,7 @@ func (s *State) buryDead(a *asking, w *want, blocker string) (any bool) {
 		owners = append(owners, s.holders(w.key, permSuffix)...)
 	}
 	for _, o := range owners {
-		if l := s.leases.Edit(s.w, s.leaseKey(o, a.ns)); l.held() && l.deadline <= s.now {
+		if l := s.leases.Edit(s.w, s.leaseKey(o, a.ns)); l.held() && s.over(l) {
 			s.endLease(l, everything)
 			any = true
 		}
@@ -446,7 +459,7 @@ func (s *State) descendant(a *asking, w *want, c trie.Class) (v verdict) {
 // capacity is how many may hold a semaphore's path at once: what its first holder
 // or waiter said, 0 while there is neither.
 func (s *State) capacity(a *asking, key string) (permits uint32) {
-	if s.overdue() {
+	if s.unsettled() {
 		for _, o := range s.holders(key, permSuffix) {
 			s.standing(o, a.ns)
 		}

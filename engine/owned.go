@@ -36,15 +36,14 @@ func PlaceOf(i *wire.LockInfo) Owned { return Owned{i.Path, i.Mode} }
 // A namespace is the beginning of its paths. So what comes after a path lies in the namespaces that come
 // after it, or not before, in byte order; and in those that are a beginning of it.
 func (v *View) Owned(owner string, domains []string, after Owned, max int) (locks []wire.LockInfo) {
-	add := func(l *lease) {
-		if l.held() && l.deadline > v.now && inDomains(l.ns, domains) {
+	add := func(key string, l *lease) {
+		if _, ok := v.alive(key, l); ok && inDomains(l.ns, domains) {
 			locks = v.ownedIn(l, after, max, locks)
 		}
 	}
 	eachBeginning(after.Path, func(ns string) {
-		if l := v.leases.Get(string(appendLeaseKey(nil, owner, ns))); l != nil {
-			add(l)
-		}
+		key := string(appendLeaseKey(nil, owner, ns))
+		add(key, v.leases.Get(key))
 	})
 	of := string(appendLeaseKey(nil, owner, ""))
 	for from := of + after.Path; ; {
@@ -57,7 +56,7 @@ func (v *View) Owned(owner string, domains []string, after Owned, max int) (lock
 				break
 			}
 		}
-		add(l)
+		add(key, l)
 		from = key + "\x00"
 	}
 	return inOrder(locks, max)

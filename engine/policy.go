@@ -132,8 +132,7 @@ func (s *State) freezes(root string) int {
 // namespace above.
 func (s *State) lockIn(root, above string) (path, owner string, found bool) {
 	live := func(key string, h *hold) bool {
-		l := s.leases.Get(s.leaseKey(h.owner, namespaceOf(key)))
-		return l.held() && l.deadline > s.now
+		return s.lasts(h.owner, namespaceOf(key))
 	}
 	s.eachInside(root, func(prefix string) bool {
 		s.holds.Sub(prefix).AscendClass(liveHolds, func(key string, h *hold) bool {

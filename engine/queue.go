@@ -494,6 +494,9 @@ func (s *State) cancelWait(cmd *Command) (res wire.Result) {
 	if s.waiter(seq).epoch > cmd.Epoch {
 		return res // the session came back and asked again
 	}
+	if s.meetsCall(seq); s.waiter(seq) == nil {
+		return res // the connection that it was asked on had ended
+	}
 	grace := int64(cmd.Req.GraceMillis)
 	if cmd.Req.Kinds == GraceOfTie {
 		grace = s.waiter(seq).tieGrace()

@@ -31,7 +31,7 @@ type View struct {
 	kept     trie.Tree[kept]
 	marks    trie.Tree[int64]
 
-	departing trie.Tree[departure]
+	departing departures
 
 	tombs trie.Tree[struct{}]
 	dying trie.Tree[struct{}]
@@ -85,13 +85,26 @@ func (v *View) Overtaken(version uint64) (wire.Result, bool) {
 	return movedTo(v.version), true
 }
 
-// lease answers a live lease, nil when the owner has none in that namespace.
-func (v *View) lease(owner, ns string) *lease {
-	l := v.leases.Get(string(appendLeaseKey(nil, owner, ns)))
-	if l.held() && l.deadline > v.now {
-		return l
+// lives says that the owner has a live lease in a namespace, and until when.
+func (v *View) lives(owner, ns string) (until int64, ok bool) {
+	key := appendLeaseKey(nil, owner, ns)
+	return v.alive(view(key), v.leases.GetBytes(key))
+}
+
+// alive says that a lease is alive, and until when. What its sessions did counts, whether steps came to
+// the lease since or not.
+func (v *View) alive(key string, l *lease) (until int64, ok bool) {
+	if !l.held() || l.deadline <= v.now {
+		return 0, false
 	}
-	return nil
+	until = ends(&v.departing, &v.cfg, l, key)
+	return until, until > v.now
+}
+
+// has says that the owner has a live lease in a namespace.
+func (v *View) has(owner, ns string) bool {
+	_, ok := v.lives(owner, ns)
+	return ok
 }
 
 // Alive says that the owner has a live lease in one of the domains; in any
@@ -103,8 +116,8 @@ func (v *View) Alive(owner string, domains []string) bool {
 // eachLease calls f with the owner's live leases until it answers false, and says
 // whether it saw them all.
 func (v *View) eachLease(owner string, domains []string, f func(*lease) bool) bool {
-	return v.leases.Sub(string(appendLeaseKey(nil, owner, ""))).Ascend(func(_ string, l *lease) bool {
-		if l.held() && l.deadline > v.now && inDomains(l.ns, domains) {
+	return v.leases.Sub(string(appendLeaseKey(nil, owner, ""))).Ascend(func(key string, l *lease) bool {
+		if _, ok := v.alive(key, l); ok && inDomains(l.ns, domains) {
 			return f(l)
 		}
 		return true
@@ -123,7 +136,7 @@ func (v *View) Waits(owner string) bool {
 func (v *View) Assert(owner, ns, path string, token int64) wire.Result {
 	h := v.holds.Get(string(appendKey(nil, ns, path)))
 	switch {
-	case h == nil || h.owner != owner || v.lease(owner, ns) == nil:
+	case h == nil || h.owner != owner || !v.has(owner, ns):
 		return wire.Result{Status: wire.AssertFail, Path: owned(path), Reason: wire.ReasonStaleOwner}
 	case h.token != token && Planted != PlantAnyToken:
 		return wire.Result{Status: wire.AssertFail, Path: owned(path), Reason: wire.ReasonStaleFencingToken}
@@ -153,7 +166,7 @@ func (v *View) Edge(owner string) (blocker, path string, reason wire.Reason, ok 
 // holds it.
 func (v *View) Blocking(ns, path, owner string, reason wire.Reason) bool {
 	key := string(appendKey(nil, ns, path))
-	live := v.lease(owner, ns) != nil
+	live := v.has(owner, ns)
 	holds := func(suffix string) bool { return live && v.holds.Get(key+suffix+owner) != nil }
 	writes := func() bool {
 		h := v.holds.Get(key)
@@ -178,7 +191,7 @@ func (v *View) Blocking(ns, path, owner string, reason wire.Reason) bool {
 func (v *View) Inspect(ns, path string) wire.Result {
 	key := string(appendKey(nil, ns, path))
 	res := wire.Result{List: new(wire.List)}
-	if h := v.holds.Get(key); h != nil && h.owner != "" && v.lease(h.owner, ns) != nil {
+	if h := v.holds.Get(key); h != nil && h.owner != "" && v.has(h.owner, ns) {
 		res.Owner = h.owner
 	}
 	res.List.Names = v.sharers(key, readSuffix, ns)
@@ -189,7 +202,7 @@ func (v *View) Inspect(ns, path string) wire.Result {
 
 func (v *View) sharers(key, suffix, ns string) (owners []string) {
 	v.holds.Sub(key + suffix).Ascend(func(_ string, h *hold) bool {
-		if v.lease(h.owner, ns) != nil {
+		if v.has(h.owner, ns) {
 			owners = append(owners, h.owner)
 		}
 		return true
@@ -200,7 +213,7 @@ func (v *View) sharers(key, suffix, ns string) (owners []string) {
 // fence is the path's fence, also when nobody holds it.
 func (v *View) fence(key string) (int64, bool) {
 	if h := v.holds.Get(key); h != nil {
-		if h.owner != "" && v.lease(h.owner, namespaceOf(key)) != nil {
+		if h.owner != "" && v.has(h.owner, namespaceOf(key)) {
 			return h.token, true
 		}
 		return floorOf(v.floors, key, h.token, true)
@@ -211,13 +224,13 @@ func (v *View) fence(key string) (int64, bool) {
 
 // info shows one hold, ok false when its owner's lease is over.
 func (v *View) info(key string, h *hold) (i wire.LockInfo, ok bool) {
-	l := v.lease(h.owner, namespaceOf(key))
-	if l == nil {
+	until, ok := v.lives(h.owner, namespaceOf(key))
+	if !ok {
 		return i, false
 	}
 	i = wire.LockInfo{
 		Owner: h.owner, Path: pathOf(key), Mode: h.mode, SinceUnixMillis: h.since,
-		ExpiresInMillis: v.left(l.deadline), Algorithm: h.alg, Permits: h.permits,
+		ExpiresInMillis: v.left(until), Algorithm: h.alg, Permits: h.permits,
 	}
 	if h.meta != nil {
 		i.Meta = []byte(*h.meta)

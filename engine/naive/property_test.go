@@ -136,7 +136,7 @@ func newMachine(t *rapid.T, cfg engine.Config) *machine {
 }
 
 // step lets time pass and takes one step.
-func (m *machine) step(t *rapid.T, ms int64, cmd *ask) {
+func (m *machine) step(t *rapid.T, ms int64, cmd *ask) (got wire.Result) {
 	m.clock.Now, m.clock.Wall = m.clock.Now+ms, m.clock.Wall+ms
 	m.reset()
 	m.expire()
@@ -144,11 +144,12 @@ func (m *machine) step(t *rapid.T, ms int64, cmd *ask) {
 	m.model.expire()
 	m.compareOutput(t)
 	if cmd == nil {
-		return
+		return got
 	}
 	t.Logf("at %d: %v", m.clock.Now, (*commandText)(&cmd.Command))
 	m.reset()
-	got, plain := m.moved.apply(m.clock, cmd), m.plain.apply(m.clock, cmd)
+	got = m.moved.apply(m.clock, cmd)
+	plain := m.plain.apply(m.clock, cmd)
 	m.model.begin(m.clock, grants(m.moved.out.Events))
 	m.model.answered = got.Token
 	want := m.model.apply(&cmd.Command, cmd.again, cmd.first)
@@ -162,6 +163,7 @@ func (m *machine) step(t *rapid.T, ms int64, cmd *ask) {
 	t.Logf("  %v%v", (*resultText)(&got), (*outputText)(&m.moved.out))
 	m.compareOutput(t)
 	m.remember(cmd, got)
+	return got
 }
 
 // remember notes what was first answered to a request that may be asked again: by
