@@ -163,11 +163,15 @@ func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 		if a.l.holds.Empty() {
 			s.lapse(a.l)
 		} else {
-			b := g.binding(a.l)
+			b := g.binding(a.l, s.now)
 			s.extend(a.l, g.ttl)
 			s.tie(a.l, b)
 			if g.adrift() {
-				a.l.pledge(g.w.bind.session, s.now, s.after(g.w.bind.grace))
+				p := pledge{session: g.w.bind.session, until: s.after(g.w.bind.grace)}
+				if b != nil {
+					p.over, p.grace = b.spent, b.grace
+				}
+				a.l.pledge(s.now, p)
 			}
 		}
 	}
@@ -180,10 +184,12 @@ func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 // binding is the tie that the lease gets, nil to leave it as it is. A connection
 // that is gone takes over no lease that is there already: a grant would shorten it.
 // Nor does it keep a lease from ending with another one that it is tied to later.
-func (g *grant) binding(l *lease) *binding {
+func (g *grant) binding(l *lease, now int64) *binding {
 	switch {
 	case g.w == nil:
-		return l.bound(g.cmd)
+		return l.kept(g.cmd, now)
+	case g.w.bind == nil && g.w.open && !g.w.adrift:
+		return l.again(g.w.caller.Session, g.w.epoch, now)
 	case !g.adrift():
 		return g.w.bind
 	case l.held():

@@ -137,7 +137,7 @@ func (l *lease) part(d *departure, c *Config) (gone *binding) {
 	if b == nil || b.epoch > d.epoch || b.spent > d.epoch {
 		return nil
 	}
-	l.pledge(b.session, d.at, c.since(d.at, b.grace))
+	l.pledge(d.at, pledge{session: b.session, until: c.since(d.at, b.grace), over: d.epoch + 1, grace: b.grace})
 	if len(l.also) > 0 {
 		l.without(b)
 		return b
@@ -149,11 +149,12 @@ func (l *lease) part(d *departure, c *Config) (gone *binding) {
 	return nil
 }
 
-// pending are the departures that a lease has before it, in order of arrival.
-func pending(of *departures, l *lease, key string) (ds []*departure) {
+// pending are the departures that a lease has before it, in order of arrival, in room if they fit.
+func pending(of *departures, l *lease, key string, room []*departure) (ds []*departure) {
 	if of.Empty() || l.bind == nil {
 		return nil
 	}
+	ds = room
 	add := func(b *binding) {
 		if b.loose {
 			return
@@ -175,7 +176,8 @@ func pending(of *departures, l *lease, key string) (ds []*departure) {
 
 // ends is when a lease ends once all is carried out that it has before it. It changes nothing.
 func ends(of *departures, c *Config, l *lease, key string) int64 {
-	ds := pending(of, l, key)
+	var room [2]*departure
+	ds := pending(of, l, key, room[:0])
 	if len(ds) == 0 {
 		return l.deadline
 	}
@@ -187,13 +189,15 @@ func ends(of *departures, c *Config, l *lease, key string) int64 {
 }
 
 // pledge notes at an instant until when a lease is to last for a session whose connection ended.
-func (l *lease) pledge(to Session, now, until int64) {
+func (l *lease) pledge(now int64, to pledge) {
 	kept := make([]pledge, 0, len(l.pledges)+1)
 	for _, p := range l.pledges {
 		switch {
 		case p.until <= now:
-		case p.of(to):
-			until = max(until, p.until)
+		case p.of(to.session):
+			if to.until = max(to.until, p.until); to.over == 0 {
+				to.over, to.grace = p.over, p.grace
+			}
 		default:
 			kept = append(kept, p)
 		}
@@ -202,7 +206,28 @@ func (l *lease) pledge(to Session, now, until int64) {
 		kept[1] = pledge{until: max(kept[0].until, kept[1].until), several: true}
 		kept = kept[1:]
 	}
-	l.pledges = append(kept, pledge{session: to, until: until})
+	l.pledges = append(kept, to)
+}
+
+// again is the tie of a session that keeps a lease on a connection after the one that it was tied to, within the grace
+// that the end of that one left it; nil for none.
+func (l *lease) again(id Session, epoch uint64, now int64) *binding {
+	for i := range l.pledges {
+		if p := &l.pledges[i]; p.of(id) && p.over != 0 && p.over <= epoch && p.until > now {
+			return &binding{session: id, epoch: epoch, grace: p.grace}
+		}
+	}
+	return nil
+}
+
+// forswear has a session no tie any more when it keeps the lease: it gave it up.
+func (l *lease) forswear(id Session) {
+	for i := range l.pledges {
+		if l.pledges[i].of(id) && l.pledges[i].over != 0 {
+			l.pledges = slices.Clone(l.pledges)
+			l.pledges[i].over, l.pledges[i].grace = 0, 0
+		}
+	}
 }
 
 // redeem lets go of what was pledged to a session that ties the lease anew.
@@ -229,8 +254,9 @@ func (s *State) meets(l *lease) {
 		return
 	}
 	s.castOff(l)
+	var room [2]*departure
 	was := l.deadline
-	for _, d := range pending(&s.departing, l, l.timer.key) {
+	for _, d := range pending(&s.departing, l, l.timer.key, room[:0]) {
 		s.noteTie(l, l.part(d, &s.cfg))
 	}
 	if l.deadline != was {

@@ -103,3 +103,72 @@ func TestDeparturesOfOne(t *testing.T) {
 		t.Error("they are not over")
 	}
 }
+
+// TestCameBackBesideAnother: a session loses its connection, comes back within its grace and keeps its lease by a plain
+// renewal, or by taking something more. Its ties hang on its new connection, and as long as that stands the lease is not
+// shortened, whoever else tied it and goes.
+func TestCameBackBesideAnother(t *testing.T) {
+	keeps := map[string]func(g *graces, now int64){
+		"renews": func(g *graces, now int64) { g.renews(now, 1, 2) },
+		"takes":  func(g *graces, now int64) { g.do(now, 1, 2, -1, takes("o", "h:/a/z")) },
+		"waits": func(g *graces, now int64) {
+			g.do(now, 9, 1, -1, takes("other", "h:/a/z"))
+			g.do(now, 1, 2, -1, waitsOn("o", "h:/a/z"))
+			back := []wire.ReleaseRequest{{Path: "h:/a/z"}}
+			g.do(now, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "other", Releases: back})
+		},
+	}
+	others := map[string]struct{ before, after bool }{
+		"nobody": {}, "one before it went": {before: true}, "one after it came back": {after: true},
+	}
+	for how, keep := range keeps {
+		for who, other := range others {
+			t.Run(how+", and "+who, func(t *testing.T) {
+				bothGraces(t, func(t *testing.T, g *graces) {
+					g.do(1, 1, 1, 1000, takes("a", "h:/a/w"))
+					g.do(1, 1, 1, 1000, takes("o", "h:/a/x"))
+					if other.before {
+						g.do(2, 2, 1, 1000, takes("o", "h:/a/y"))
+					}
+					g.detach(5, 1, 1)
+					keep(g, 6)
+					until := int64(6 + hourMillis)
+					if other.after {
+						until++
+						g.do(7, 2, 1, 1000, takes("o", "h:/a/y"))
+					}
+					g.detach(8, 2, 1)
+					g.settles(8)
+					g.ends(until)
+					g.detach(8, 1, 1) // told once more
+					g.settles(8)
+					g.ends(until)
+					g.detach(9, 1, 2)
+					g.settles(9)
+					g.ends(9 + 1000)
+				})
+			})
+		}
+	}
+}
+
+// TestCameBackTooLate: who comes back when its grace is over, or has unbound its owner since, has tied nothing.
+func TestCameBackTooLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		now    int64
+		unbind bool
+	}{"too late": {now: 1005}, "unbound": {now: 7, unbind: true}} {
+		t.Run(name, func(t *testing.T) {
+			g := newGraces(t)
+			g.do(1, 1, 1, 1000, takes("o", "h:/a/x"))
+			g.do(2, 2, 1, 2000, takes("o", "h:/a/y"))
+			g.detach(5, 1, 1)
+			if c.unbind {
+				g.do(6, 1, 2, -1, &wire.Request{Op: wire.OpUnbind, Owner: "o"})
+			}
+			g.renews(c.now, 1, 2)
+			g.detach(c.now+1, 2, 1)
+			g.ends(c.now + 1 + 2000)
+		})
+	}
+}

@@ -253,6 +253,15 @@ func (l *lease) bound(cmd *Command) *binding {
 	return bindingOf(cmd)
 }
 
+// kept answers the tie of a lease that a command keeps: what it asks for, or that which its session had
+// until an earlier connection ended.
+func (l *lease) kept(cmd *Command, now int64) *binding {
+	if b := l.bound(cmd); b != nil {
+		return b
+	}
+	return l.again(cmd.Caller.Session, cmd.Epoch, now)
+}
+
 // everything is a budget that is never used up.
 const everything = int(^uint(0) >> 1)
 
@@ -366,7 +375,7 @@ func (s *State) renew(cmd *Command) (res wire.Result) {
 			}
 			s.extend(l, req.TTLMillis)
 		}
-		s.tie(l, l.bound(cmd))
+		s.tie(l, l.kept(cmd, s.now))
 		res.Flag = res.Flag || l.revoke > s.now
 	})
 	if missing, ok := s.missing(req.Owner, req.Domains); !ok || renewed == 0 {
@@ -379,6 +388,7 @@ func (s *State) renew(cmd *Command) (res wire.Result) {
 func (s *State) unbind(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
 		s.cutTie(l, cmd.Caller.Session)
+		l.forswear(cmd.Caller.Session)
 		s.hangWaits(l, cmd.Caller.Session, nil)
 	})
 	return wire.Result{}

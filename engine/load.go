@@ -174,6 +174,10 @@ func (s *State) loadLease(key string, r *wire.Reader, read func(...func())) {
 						p.until = r.Int()
 					case 2:
 						p.several = r.Bool()
+					case 3:
+						p.over = r.Uint()
+					case 4:
+						p.grace = r.Int()
 					default:
 						r.Skip()
 					}

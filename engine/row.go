@@ -185,9 +185,14 @@ func (l *lease) row(dst []byte) []byte {
 	if n > 5 {
 		dst = wire.AppendArray(dst, len(l.pledges))
 		for i := range l.pledges {
-			p := &l.pledges[i]
-			dst = wire.AppendInt(wire.AppendBin(wire.AppendArray(dst, 3), p.session[:]), p.until)
-			dst = wire.AppendBool(dst, p.several)
+			p, n := &l.pledges[i], 3
+			if p.over != 0 {
+				n = 5
+			}
+			dst = wire.AppendInt(wire.AppendBin(wire.AppendArray(dst, n), p.session[:]), p.until)
+			if dst = wire.AppendBool(dst, p.several); n > 3 {
+				dst = wire.AppendInt(wire.AppendUint(dst, p.over), p.grace)
+			}
 		}
 	}
 	return dst

@@ -98,11 +98,14 @@ type binding struct {
 }
 
 // pledge is until when a session whose connection ended may come back to a lease: others that
-// are tied to it do not shorten it to less.
+// are tied to it do not shorten it to less. If the lease was tied to that connection, it is to the
+// later one on which the session keeps it in that time.
 type pledge struct {
 	session Session
-	until   int64 // ms of the lease clock
-	several bool  // it is of several sessions: more than a lease keeps apart
+	until   int64  // ms of the lease clock
+	several bool   // it is of several sessions: more than a lease keeps apart
+	over    uint64 // one above the connection that the lease was tied to, 0: to none
+	grace   int64  // of that tie, ms
 }
 
 // Session names a client across its connections.

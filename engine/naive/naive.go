@@ -60,10 +60,18 @@ type nHold struct {
 type nLease struct {
 	owner, ns        string
 	deadline, revoke int64
-	pledges          map[engine.Session]int64 // the latest end of a grace, of those that have not tied it anew
+	pledges          map[engine.Session]nPledge // of those that have not tied it anew
 	bind             *nBind
 	also             []*nBind // of other sessions whose connections stand
 	spent            uint64   // one above the connection for whose end it was shrunk
+}
+
+// nPledge is the latest end of a grace of a session. In that time, whatever it does to keep the lease ties it anew, on a
+// connection from over on, if it had tied it before.
+type nPledge struct {
+	until int64
+	over  uint64 // 0: it had not
+	grace int64
 }
 
 type nBind struct {

@@ -52,7 +52,7 @@ func (m *Model) acquire(cmd *engine.Command) (res wire.Result, seq int) {
 	if entry != nil && !entry.own && m.answered == entry.token { // what it was promised; as in renewed
 		minted = entry.token
 	}
-	token := m.take(&a, minted, req.TTLMillis, req.Releases, string(cmd.Meta), bindOf(cmd))
+	token := m.take(&a, minted, req.TTLMillis, req.Releases, string(cmd.Meta), m.lease(a.owner, a.ns).kept(cmd, m.now))
 	m.leavePoll(a.owner, a.ns)
 	return wire.Result{Token: token, Namespace: cmd.NS}, 0
 }
@@ -399,6 +399,9 @@ func (m *Model) settleOne() bool {
 			minted = 0
 		}
 		ttl, bind := w.ttl, w.bind
+		if bind == nil && w.open && !w.adrift {
+			bind = m.lease(w.owner, w.ns).again(w.caller, w.epoch, m.now)
+		}
 		spent := uint64(0)
 		if w.adrift && bind != nil { // as if it were cut off now; a lease that is there is not
 			ttl = min(ttl, uint64(bind.grace))
@@ -416,7 +419,11 @@ func (m *Model) settleOne() bool {
 			if spent > 0 {
 				l.spent = spent
 			}
-			l.pledge(w.bind.session, m.after(w.bind.grace))
+			p := nPledge{until: m.after(w.bind.grace)}
+			if spent > 0 {
+				p.over, p.grace = spent, w.bind.grace
+			}
+			l.pledge(w.bind.session, m.now, p)
 		}
 		m.granted(&w, token, a.by)
 		if w.open {

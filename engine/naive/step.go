@@ -1,7 +1,6 @@
 package naive
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -160,6 +159,9 @@ func (m *Model) execute(cmd *engine.Command) (res wire.Result, seq int) {
 		for i := range m.leases {
 			if l := &m.leases[i]; l.owner == req.Owner {
 				l.cut(cmd.Caller.Session)
+				if p, ok := l.pledges[cmd.Caller.Session]; ok {
+					l.pledges[cmd.Caller.Session] = nPledge{until: p.until}
+				}
 			}
 		}
 		m.hangWaits(cmd, nil)
@@ -335,7 +337,7 @@ func (m *Model) renew(cmd *engine.Command) (res wire.Result) {
 			}
 			l.deadline = until
 		}
-		l.tie(bindOf(cmd))
+		l.tie(l.kept(cmd, m.now))
 		res.Flag = res.Flag || l.revoke > m.now
 	}
 	for _, d := range req.Domains {
@@ -383,11 +385,35 @@ func (l *nLease) tie(b *nBind) {
 }
 
 // pledge has a lease last until then for a session whose connection ended, whoever shares it.
-func (l *nLease) pledge(s engine.Session, until int64) {
+func (l *nLease) pledge(s engine.Session, now int64, p nPledge) {
 	if l.pledges == nil {
-		l.pledges = make(map[engine.Session]int64)
+		l.pledges = make(map[engine.Session]nPledge)
 	}
-	l.pledges[s] = max(l.pledges[s], until)
+	if old := l.pledges[s]; old.until > now {
+		if p.until = max(p.until, old.until); p.over == 0 {
+			p.over, p.grace = old.over, old.grace
+		}
+	}
+	l.pledges[s] = p
+}
+
+// again is the tie of a session that comes back within its grace, and keeps the lease.
+func (l *nLease) again(c engine.Caller, epoch uint64, now int64) *nBind {
+	if l == nil {
+		return nil
+	}
+	if p := l.pledges[c.Session]; p.over > 0 && p.over <= epoch && p.until > now {
+		return &nBind{c.Session, epoch, p.grace}
+	}
+	return nil
+}
+
+// kept is the tie of a lease that a command keeps.
+func (l *nLease) kept(cmd *engine.Command, now int64) *nBind {
+	if b := bindOf(cmd); b != nil {
+		return b
+	}
+	return l.again(cmd.Caller, cmd.Epoch, now)
 }
 
 func (l *nLease) tieOf(s engine.Session) *nBind {
@@ -428,13 +454,17 @@ func (m *Model) detach(cmd *engine.Command) {
 		if b == nil || b.epoch > cmd.Epoch || b == l.bind && l.spent > cmd.Epoch {
 			continue
 		}
-		l.pledge(b.session, m.after(b.grace))
+		l.pledge(b.session, m.now, nPledge{m.after(b.grace), cmd.Epoch + 1, b.grace})
 		switch {
 		case len(l.also) > 0:
 			l.cut(cmd.Caller.Session)
 		default:
 			l.spent = cmd.Epoch + 1
-			l.deadline = min(l.deadline, slices.Max(slices.Collect(maps.Values(l.pledges))))
+			longest := int64(0)
+			for _, p := range l.pledges {
+				longest = max(longest, p.until)
+			}
+			l.deadline = min(l.deadline, longest)
 			m.runOut(old.owner, old.ns)
 		}
 	}
