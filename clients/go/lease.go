@@ -59,6 +59,7 @@ type lease struct {
 	askedGrace time.Duration // with the least that it may get
 	askedAll   int           // joined at that time
 	renewed    renewed       // what is to count once the look is answered that is under way
+	unlooked   bool          // the look beside what is under way was refused: that does not count
 	fails      int
 	lastFail   error
 	sub        *Subscription
@@ -167,7 +168,7 @@ func (l *lease) shorten(sure time.Duration) {
 	if l.fresh != 0 {
 		l.fresh = min(l.fresh, sure)
 	}
-	l.renewed.sure = min(l.renewed.sure, sure) // 0 stays
+	l.cap(sure)
 	for _, lk := range l.locks {
 		lk.sure = min(lk.sure, sure)
 	}
@@ -369,7 +370,7 @@ const keepFlags = wire.FlagBind | wire.FlagExtend
 // renew asks for the lease's renewal.
 func (l *lease) renew(todo *chores) {
 	l.again, l.capped = l.again && l.looking, unlimited // what is to be looked at anew waits for the look to end
-	l.asking, l.askedTTL, l.asked, l.askedAll = true, l.ttl, l.turns, l.joined
+	l.asking, l.unlooked, l.askedTTL, l.asked, l.askedAll = true, false, l.ttl, l.turns, l.joined
 	l.askedGrace = l.k.c.binds.grace(l.name.owner, l.k.c.opt.grace)
 	c := newCall(l)
 	req := &wire.Request{
@@ -426,7 +427,9 @@ func (l *lease) land(c *call, r *reply) {
 func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 	ttl := l.k.lasting(l, l.askedTTL, sent)
 	sure, now := sent+ttl-margin(ttl), l.k.c.now()
-	l.fails, l.lastFail = 0, nil
+	if !l.unlooked {
+		l.fails, l.lastFail = 0, nil
+	}
 	if resent || l.turns != l.asked {
 		// The answer may be that of the first time, on an earlier connection; or what has
 		// shortened the lease since, or tied it to another connection, was carried out later.
@@ -437,11 +440,14 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 	// Whichever of the two was carried out first: it lasts for as long as both say.
 	full, capped := sure, l.capped < unlimited
 	sure = min(sure, l.capped)
-	l.renewAt = l.renewal(sent, ttl)
-	if l.looking {
-		l.sure = min(l.sure, sure)
+	switch {
+	case l.looking:
+		l.renewAt = l.renewal(sent, ttl)
+		l.sure = min(l.sure, full)
 		l.renewed = renewed{sure, l.askedAll}
-	} else {
+	case l.unlooked: // that is to be asked again after a pause
+	default:
+		l.renewAt = l.renewal(sent, ttl)
 		// Else nothing has shortened it but what has lowered this already.
 		if (len(l.ties) > 1 || l.ties[0] != t) && (planted != plantKeptLong || !capped) {
 			l.sure = min(l.sure, full)
@@ -455,7 +461,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		l.graced(l.askedGrace)
 	}
 	switch {
-	case !t.live, l.again && !l.looking, capped:
+	case !t.live, !l.unlooked && (l.again && !l.looking || capped):
 		l.renewAt = now
 	case len(l.hung) > 0, l.loose != 0: // of which some may be gone: they are sure for the grace alone
 		l.renewAt = min(l.renewAt, sent+l.grace/renewAt)

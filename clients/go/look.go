@@ -115,7 +115,7 @@ func (q *look) land(c *call, r *reply) {
 		case err != nil && q.aside:
 			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
 		case err != nil:
-			l.looking, l.doubt, l.renewed = false, true, renewed{}
+			l.looking, l.doubt, l.renewed, l.unlooked = false, true, renewed{}, l.asking
 			l.failed(err)
 		case !res.Done && len(told.Cursor) > 0:
 			q.pages.more(&l.page)
@@ -153,10 +153,17 @@ func (q *look) later() {
 }
 
 // suspect takes note that the lease may be another one than its locks were taken under, and has that asked now. What
-// is asked already may have been answered before: it counts as of when it was sent, and is asked for anew.
+// is asked already may have been answered before: it counts for as long only as what nobody knows of is believed in,
+// and is asked for anew.
 func (l *lease) suspect() {
 	l.doubt = true
+	l.cap(l.k.c.now() + min(l.least/renewAt, askedWithin))
 	l.anew()
+}
+
+// cap has what is under way count until a time at most.
+func (l *lease) cap(at time.Duration) {
+	l.capped, l.renewed.sure = min(l.capped, at), min(l.renewed.sure, at) // 0 stays
 }
 
 // anew has the lease renewed now, once more if that is under way.
