@@ -269,6 +269,7 @@ func (c *Client) confirm(ctx context.Context, l *Lock, crossed bool) (ans *answe
 		lasts := c.keeper.lasts(l)
 		quick := err == nil && !ans.resent && c.now()-ans.sent <= lasts*2/renewAt
 		if err == nil && !l.alone && ans.result.Status == wire.StatusOK {
+			ans.seen = c.now()
 			if held, err := c.has(ctx, l, crossed); !held {
 				return nil, false, err
 			}

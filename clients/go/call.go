@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ type call struct {
 	frame    []byte        // encoded, with room for the id
 	to       receiver
 	gate     *gate         // to be left when nothing of it is under way any more
-	then     func(error)   // called then with what it ended with, if its caller has gone; nil: nothing; under any lock
+	then     func(ending)  // called then with what it ended with, if its caller has gone; nil: nothing; under any lock
 	gives    *given        // that counts it, as what it gives back may be what locks hold; nil: none does
 	until    time.Duration // it is not sent from then on (Client.now), nor on a later connection; 0: whenever
 
@@ -174,40 +175,57 @@ func newCall(to receiver) *call {
 }
 
 // over is called when nothing of a call is under way any more whose caller has gone, with what it ended with.
-func (c *call) over(err error) {
+func (c *call) over(with ending) {
 	if c.then != nil {
-		c.then(err)
+		c.then(with)
 	}
 	if g := c.gives; g != nil {
 		req := takenBack(c.request())
-		go g.over(nil, req, err, false)
+		go g.over(nil, req, with)
 	}
 	c.gate.leave()
+}
+
+// ending is what a call ended with: an error, or an answer, which may be a place in the queue of a namespace.
+type ending struct {
+	err   error
+	queue bool
+	in    string // the namespace of an acquire that was answered, "" if it was not
+}
+
+// endingOf is that of a call that was answered, or failed.
+func endingOf(a *answer, err error) ending {
+	if a == nil || err != nil {
+		return ending{err: err}
+	}
+	return ending{queue: a.result.Status == wire.StatusQueued, in: a.result.Namespace}
 }
 
 // gave is called when a call that nobody waits for has landed.
 func (c *call) gave(r *reply) {
 	if c.gives != nil {
-		inQueue, err := c.outcome(r)
-		c.gives.over(c, nil, err, inQueue)
+		c.gives.over(c, nil, c.outcome(r))
 	}
 }
 
-// outcome is what is known of a call by its reply, which it does not use up: an error, or a place in the queue.
-func (c *call) outcome(r *reply) (inQueue bool, err error) {
-	err = r.err
+// outcome is what is known of a call by its reply, which it does not use up.
+func (c *call) outcome(r *reply) ending {
+	err := r.err
 	if err == nil && r.code != wire.OK {
 		err = &refusal{c.op, wire.Error{Code: r.code}}
 	}
 	if c.unknown(err) {
 		err = ErrOutcomeUnknown
 	}
-	if c.op == wire.OpAcquire && err == nil {
-		results := r.results
-		inQueue = r.decode(c, &r.scratch) == nil && r.scratch.Status == wire.StatusQueued
-		r.results = results
+	if c.op != wire.OpAcquire || err != nil {
+		return ending{err: err}
 	}
-	return inQueue, err
+	results := r.results
+	defer func() { r.results = results }()
+	if err = r.decode(c, &r.scratch); err != nil {
+		return ending{err: err}
+	}
+	return ending{queue: r.scratch.Status == wire.StatusQueued, in: strings.Clone(r.scratch.Namespace)}
 }
 
 // free gives a call back that nobody refers to any more.

@@ -37,7 +37,7 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 			case q == &s.mu.anew: // there may be no room for it for as long as others wait: what it took is given back
 				s.c.orphaned(c, nil, ErrOutcomeUnknown)
 			case c.id != 0:
-				c.over(ErrOutcomeUnknown) // nobody else will: it does not land
+				c.over(ending{err: ErrOutcomeUnknown}) // nobody else will: it does not land
 			}
 			return c.id == 0
 		}

@@ -228,7 +228,7 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	}
 	l.join(lk, by, now)
 	if !lk.alone {
-		k.taken(l, lk, by.sent)
+		l.held(lk, by.sent, by.seen)
 	}
 	if said, end := k.saidEarly(lk, by.sent); said {
 		l.suspect()

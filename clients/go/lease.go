@@ -49,6 +49,7 @@ type lease struct {
 	looked   int           // number of the last lock of which it was told
 	known    int           // and of the last of which a renewal says something
 	fresh    time.Duration // until when the later ones are sure, 0: there are none
+	risk     time.Duration // until when those count at most that something may take back (releasing.go), 0: there are none
 
 	turns      int           // counts what the answer to an earlier renewal says nothing about: what it hangs on
 	asked      int           // turns when the last renewal was asked for
@@ -89,6 +90,9 @@ func (l *lease) deadline() time.Duration {
 	at := l.lasting()
 	if l.fresh != 0 {
 		at = min(at, l.fresh)
+	}
+	if l.risk != 0 {
+		at = min(at, l.risk)
 	}
 	return at
 }
@@ -253,9 +257,9 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.doubt = l.doubt || l.joined > 1
 	l.granted = now
 	l.lasts()
-	ttl := l.k.lasting(l, lk.ttl, by.sent)
+	ttl := l.k.lasting(l.name, lk.ttl)
 	lk.sure = by.sent + ttl - margin(ttl)
-	lk.taken, lk.lived = now, by.sent
+	lk.taken, lk.lived, lk.capped = now, by.sent, 0
 	curbed := lk.curbs.later(by)
 	if curbed {
 		lk.sure = min(lk.sure, lk.curbs.until(by.sent))
@@ -300,6 +304,7 @@ func (l *lease) part(gone ...*Lock) {
 	}
 	l.lasts()
 	l.newcomers()
+	l.risks()
 }
 
 // lasts notes the TTLs of its locks.
@@ -383,7 +388,7 @@ func (l *lease) renew(todo *chores) {
 	c.urgent, c.timed = true, true
 	todo.calls = append(todo.calls, c)
 	switch {
-	case !l.looking && (l.doubt || l.shared && !l.watched || l.k.takesBackFrom(l)):
+	case !l.looking && (l.doubt || l.shared && !l.watched || l.risk != 0):
 		l.look(todo)
 	case l.divisible() && !l.looking && !l.checking && l.checkAt <= l.k.c.now():
 		l.check(todo)
@@ -425,18 +430,12 @@ func (l *lease) land(c *call, r *reply) {
 // confirmed takes note of a renewal that was first sent at a time and answered on a
 // connection, maybe after it was sent on others.
 func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
-	ttl := l.k.lasting(l, l.askedTTL, sent)
+	ttl := l.k.lasting(l.name, l.askedTTL)
 	sure, now := sent+ttl-margin(ttl), l.k.c.now()
 	if !l.unlooked {
 		l.fails, l.lastFail = 0, nil
 	}
-	if resent || l.turns != l.asked {
-		// The answer may be that of the first time, on an earlier connection; or what has
-		// shortened the lease since, or tied it to another connection, was carried out later.
-		l.hang(t)
-		l.renewAt = now
-		return
-	}
+	elsewhere := resent || l.turns != l.asked
 	// Whichever of the two was carried out first: it lasts for as long as both say.
 	full, capped := sure, l.capped < unlimited
 	sure = min(sure, l.capped)
@@ -454,6 +453,13 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		}
 		l.counts(renewed{sure, l.askedAll})
 	}
+	if elsewhere {
+		// The answer may be that of the first time, on an earlier connection; or what has tied it to another
+		// connection since, or for a lower grace, was carried out later.
+		l.hang(t)
+		l.renewAt = now
+		return
+	}
 	l.ties = append(l.oneTie[:0], t)
 	l.graces, l.hung, l.loose = nil, nil, 0 // what gave it a lower grace counts from now on
 	l.k.stray(l, t, sent)
@@ -466,12 +472,19 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 	case len(l.hung) > 0, l.loose != 0: // of which some may be gone: they are sure for the grace alone
 		l.renewAt = min(l.renewAt, sent+l.grace/renewAt)
 	}
+	if l.risk != 0 {
+		l.renewAt = min(l.renewAt, now+askedWithin/renewAt)
+	}
 }
 
 // counts takes note of until when the lease lasts, of those locks that it was seen to be the one of.
 func (l *lease) counts(by renewed) {
 	l.sure = max(l.sure, by.sure)
-	l.known = max(l.known, min(by.of, l.looked))
+	if of := min(by.of, l.looked); of > l.known && !slices.ContainsFunc(l.locks, func(lk *Lock) bool {
+		return lk.number > l.known && lk.number <= of && lk.sure > l.sure // which lasts longer by what took it
+	}) {
+		l.known = of
+	}
 	if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
 		l.renewAt = l.k.c.now()
 	}
@@ -509,6 +522,9 @@ func (l *lease) expire(now time.Duration, todo *chores) {
 		sure := l.sure
 		if lk.number > l.known {
 			sure = lk.sure
+		}
+		if lk.capped != 0 {
+			sure = min(sure, lk.capped)
 		}
 		if min(sure, tied) <= now {
 			lk.ends(&LostError{Path: lk.paths[0].Path, Cause: ErrUncertain, Last: l.lastFail}, todo)

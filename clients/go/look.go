@@ -194,6 +194,7 @@ func (q *look) seen(todo *chores) {
 		l.forget(todo)
 		return
 	}
+	q.saves()
 	l.checkAt = l.nextCheck(q.asked, l.k.c.now()-q.asked)
 	if q.aside {
 		l.checking = false
@@ -218,10 +219,30 @@ func (q *look) clears() {
 	}
 }
 
+// saves takes note of the locks that something may take back and that it was told of as a whole, and says whether it was
+// not of some of them.
+func (q *look) saves() (open bool) {
+	if q.l.risk == 0 {
+		return false
+	}
+	for _, lk := range q.l.locks {
+		if lk.capped == 0 || lk.number > q.upTo {
+			continue
+		}
+		if _, missing := lk.missing(q.held); missing {
+			open = true
+		} else {
+			q.l.saved(lk, q.asked)
+		}
+	}
+	q.l.risks()
+	return open
+}
+
 // lived takes note of when the locks that it is about were held.
 func (q *look) lived() {
 	for _, lk := range q.l.locks {
-		if lk.number <= q.upTo {
+		if lk.number <= q.upTo && (lk.capped == 0 || lk.on(q.held)) { // else it may be gone, though the lease is not
 			lk.lived = q.asked
 		}
 	}
@@ -232,11 +253,15 @@ func (q *look) lived() {
 func (q *look) settles() (more bool) {
 	l := q.l
 	q.told++
-	if q.aside || q.told&(q.told-1) != 0 || !q.proves() { // it may go through all that is locked: not for each page
+	if q.told&(q.told-1) != 0 { // it may go through all that is locked: not for each page
+		return true
+	}
+	open := q.saves()
+	if q.aside || !q.proves() {
 		return true
 	}
 	q.clears()
-	if l.checking || l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
+	if l.checking || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
 		return false
 	}
 	q.aside, l.checking = true, true

@@ -34,10 +34,10 @@ func (c *Client) call(ctx context.Context, req *wire.Request) (*wire.Result, err
 func (c *Client) shortly(ctx context.Context, s *shortening, req *wire.Request) (*answer, error) {
 	w := newWaiter(c)
 	w.insists = s.ttl > 0 && s.takes == nil // what it gives back may be a later lock's then
-	w.urgent, w.then = s.begin(), func(err error) { go s.end(err, ErrOutcomeUnknown, false) }
+	w.urgent, w.then = s.begin(), func(with ending) { go s.end(with, ErrOutcomeUnknown) }
 	a, left, err := w.tryAll(ctx, req)
 	if !left {
-		s.end(err, nil, a.inQueue())
+		s.end(endingOf(a, err), nil)
 	}
 	return a, err
 }
@@ -48,7 +48,7 @@ func (c *Client) giving(ctx context.Context, g *given, req *wire.Request) (*answ
 	w.gives = g
 	a, left, err := w.tryAll(ctx, req)
 	if !left {
-		g.over(nil, req, err, a.inQueue())
+		g.over(nil, req, endingOf(a, err))
 	}
 	return a, err
 }

@@ -41,7 +41,7 @@ func (c *Client) orphaned(one *call, ans *answer, err error) {
 	if one.unknown(err) {
 		err = ErrOutcomeUnknown
 	}
-	one.over(err)
+	one.over(endingOf(ans, err))
 }
 
 // held says that an acquire was granted all of its paths, and holds at least some of them.

@@ -81,8 +81,7 @@ type shortened struct {
 
 // land implements receiver.
 func (s *shortened) land(c *call, r *reply) {
-	inQueue, err := c.outcome(r)
-	s.end(err, nil, inQueue)
+	s.end(c.outcome(r), nil)
 	s.then.land(c, r)
 }
 
@@ -101,10 +100,10 @@ func (c *Client) begin(one *call, req *wire.Request) {
 // drop takes a call back that was not sent.
 func (c *call) drop() {
 	if s, ok := c.to.(*shortened); ok {
-		s.end(nil, nil, false)
+		s.end(ending{}, nil)
 	}
 	if c.gives != nil {
-		c.gives.over(c, nil, nil, false)
+		c.gives.over(c, nil, ending{})
 	}
 	c.free()
 }

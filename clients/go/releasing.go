@@ -117,14 +117,14 @@ func (k *keeper) givenBy(owner string) *given {
 
 // over is called when one of them is over: a request, or what a call asks if that is nil, which is decoded when it is
 // wanted alone. An error may leave it open whether it has come to an end in the cluster.
-func (g *given) over(c *call, req *wire.Request, err error, inQueue bool) {
-	unsettled, kept := inQueue || err != nil && !untouched(err), g.kept.Load()
+func (g *given) over(c *call, req *wire.Request, with ending) {
+	unsettled, kept := with.queue || with.err != nil && !untouched(with.err), g.kept.Load()
 	if req == nil && (unsettled || kept) {
 		req = c.request()
 	}
 	now := g.k.c.now()
 	if unsettled {
-		later(&g.late, now+g.k.late(err, inQueue, queued(req)))
+		later(&g.late, now+g.k.late(with, queued(req)))
 	}
 	later(&g.last, now)
 	g.open.Add(-1)
@@ -136,7 +136,7 @@ func (g *given) over(c *call, req *wire.Request, err error, inQueue bool) {
 	}
 	if s := g.k.shortens(req); s != nil { // a lock came meanwhile
 		s.begin()
-		s.end(err, nil, inQueue)
+		s.end(with, nil)
 	}
 }
 
@@ -152,19 +152,62 @@ func (g *given) meets(sent time.Duration) bool {
 	return g.open.Load() > 0 || last > 0 && int64(sent) <= last || late > 0 && int64(sent) <= late
 }
 
-// takes says that what is held may be taken back by one of them, or may have been since the server was last asked for what
-// was not believed in for longer.
+// takes says that what is held may be taken back by one of them, or may have been since the server was asked for what
+// is not believed in for longer.
 func (g *given) takes(now time.Duration) bool {
 	late := g.late.Load()
 	return g.open.Load() > 0 || late > 0 && now <= time.Duration(late)+askedWithin
 }
 
-// taken has a lock that is kept from now on, as a request says that was sent at a time, believed in for short only as far
-// as something may take it back that was sent before anybody asked for it. Of what is under way the end tells.
-func (k *keeper) taken(l *lease, lk *Lock, sent time.Duration) {
-	if k.givenBy(lk.owner).meets(sent) {
+// mayGo says that a lock may be taken back by what is under way, or may be carried out yet.
+func (k *keeper) mayGo(lk *Lock, now time.Duration) bool {
+	if !lk.alone && k.givenBy(lk.owner).takes(now) {
+		return true
+	}
+	return slices.ContainsFunc(k.mu.shorter[lk.owner], func(s *shorter) bool { return s.takes != nil && s.maybe(lk) })
+}
+
+// held takes note that a lock is kept from now on that a request took, or confirmed, which was sent at a time, behind
+// which it was seen to be held at another. What was sent before anybody asked for it may take it back, or have. Of what is
+// under way the end tells.
+func (l *lease) held(lk *Lock, sent, seen time.Duration) {
+	now := l.k.c.now()
+	if l.k.mayGo(lk, now) || !lk.alone && l.k.givenBy(lk.owner).meets(sent) {
+		l.endangers(lk, max(sent, seen))
 		l.suspect()
-		l.shorten(k.c.now() + min(l.least/renewAt, askedWithin))
+	}
+}
+
+// endangers takes note that a lock may be taken back that was held at a time: it counts for no longer than what nobody
+// knows of is believed in.
+func (l *lease) endangers(lk *Lock, held time.Duration) {
+	lk.risked = l.k.c.now()
+	if at := held + askedWithin - margin(askedWithin); lk.capped == 0 || at < lk.capped {
+		lk.capped = at
+	}
+	l.risks()
+	l.renewAt = min(l.renewAt, lk.risked+askedWithin/renewAt)
+}
+
+// saved takes note that a lock was seen to be held, as a whole, by what was asked at a time.
+func (l *lease) saved(lk *Lock, asked time.Duration) {
+	if lk.capped == 0 {
+		return
+	}
+	if lk.risked < asked && !l.k.mayGo(lk, l.k.c.now()) {
+		lk.capped = 0
+	} else {
+		lk.capped = max(lk.capped, asked+askedWithin-margin(askedWithin))
+	}
+}
+
+// risks works out until when those locks count that something may take back.
+func (l *lease) risks() {
+	l.risk = 0
+	for _, lk := range l.locks {
+		if lk.capped != 0 && (l.risk == 0 || lk.capped < l.risk) {
+			l.risk = lk.capped
+		}
 	}
 }
 
@@ -250,14 +293,25 @@ func (l *lease) has(some takes) bool {
 func (k *keeper) doubts(owner string, some takes, over bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.doubt(owner, some, over)
+}
+
+// doubt is doubts. The caller has the keeper's lock.
+func (k *keeper) doubt(owner string, some takes, over bool) {
 	k.crosses(owner, some)
+	now := k.c.now()
 	for name, le := range k.mu.leases {
 		if name.owner != owner || !le.has(some) {
 			continue
 		}
+		for _, lk := range le.locks {
+			if lk.meets(func(p Path) bool { return some(lk, p) }) {
+				le.endangers(lk, now)
+			}
+		}
 		if le.doubt = true; over {
 			le.anew()
-			k.fix(le)
 		}
+		k.fix(le)
 	}
 }

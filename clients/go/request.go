@@ -77,13 +77,11 @@ type answer struct {
 	result wire.Result
 	tie    *tie          // connection it came on
 	sent   time.Duration // when the request was first sent, if that was asked for
+	seen   time.Duration // when it was asked behind it what is held, and a lock was; 0: it was not
 	id     uint64        // of the request
 	resent bool          // it was asked again on a later connection
 	store  [96]byte
 }
-
-// inQueue says that it is a place in the queue.
-func (a *answer) inQueue() bool { return a != nil && a.result.Status == wire.StatusQueued }
 
 // waiter is a caller of Do and its call.
 type waiter struct {
@@ -96,7 +94,7 @@ type waiter struct {
 	urgent, undo, forever bool          // of the call
 	alone, insists        bool          // likewise
 	owner                 string        // of the request
-	then                  func(error)   // of the call
+	then                  func(ending)  // of the call
 	gives                 *given        // likewise
 	inQueue               time.Duration // how long a waiting acquire may be in the queue
 	ans                   *answer
@@ -327,7 +325,7 @@ func (w *waiter) leave(cause error) error {
 	}
 	unsent := w.c.forsake(one)
 	if unsent {
-		one.over(cause)
+		one.over(ending{err: cause})
 	}
 	link := w.c.home.linkError()
 	switch {

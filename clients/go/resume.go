@@ -64,7 +64,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 			if w := c.settle(); w != nil {
 				dropped = append(dropped, w)
 			}
-			c.over(ErrOutcomeUnknown)
+			c.over(ending{err: ErrOutcomeUnknown})
 			continue // nobody wants to know any more
 		}
 		c.unheard = true

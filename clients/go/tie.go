@@ -375,7 +375,7 @@ func (s *shortening) begin() (kept bool) {
 // end is called when it is over: what is answered by now may have come before it. An error may leave it open whether it
 // has come to an end in the cluster, and what is in the queue is to be carried out yet. Then it counts for as long as that
 // may be. told is what ended is called with.
-func (s *shortening) end(err, told error, inQueue bool) {
+func (s *shortening) end(with ending, told error) {
 	s.k.curb(s.owner, &shorter{ttl: s.ttl, in: s.in, takes: s.takes}, s.grace, s.began)
 	if s.takes != nil {
 		s.k.doubts(s.owner, s.takes, true)
@@ -386,24 +386,49 @@ func (s *shortening) end(err, told error, inQueue bool) {
 	if s.ttl <= 0 {
 		return
 	}
-	late := s.k.late(err, inQueue, s.queue)
+	late := s.k.late(with, s.queue)
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
 	s.k.lapse(s.owner, s.entry)
+	s.k.replaces(s.owner, with.in, s.began)
 	if late > 0 {
+		s.entry.queued = with.in
 		s.k.linger(s.owner, s.entry, late)
 	}
 }
 
 // late is for how long what has ended so may be carried out yet.
-func (k *keeper) late(err error, inQueue bool, queue time.Duration) (late time.Duration) {
-	if inQueue {
+func (k *keeper) late(with ending, queue time.Duration) (late time.Duration) {
+	if with.queue {
 		late = queue
 	}
-	if err != nil && !untouched(err) {
+	if with.err != nil && !untouched(with.err) {
 		late = max(k.c.home.session.repeats(), queue)
 	}
 	return late
+}
+
+// replaces takes note that an acquire of an owner was answered that was sent at a time: what place the owner had in the queue
+// of the namespace by an earlier one it has no more (PROTOCOL.md, acquire), and nothing is carried out by that.
+func (k *keeper) replaces(owner, namespace string, sent time.Duration) {
+	if namespace == "" {
+		return
+	}
+	for _, one := range slices.Clone(k.mu.shorter[owner]) {
+		if one.queued == namespace && one.since < sent {
+			k.passes(owner, one)
+		}
+	}
+}
+
+// passes takes out what has lingered, and has the server asked once more.
+func (k *keeper) passes(owner string, one *shorter) {
+	one.until = k.c.now()
+	k.lowers(owner, one, 0, one.until) // what is answered from now on may have come before it
+	k.lapse(owner, one)
+	if one.takes != nil {
+		k.doubt(owner, one.takes, true)
+	}
 }
 
 // shorter is a TTL that an owner's leases may get yet, or what may be taken from them.
@@ -413,11 +438,9 @@ type shorter struct {
 	takes takes         // likewise
 	what  string        // likewise
 	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
-}
-
-// of says that it is about a lease.
-func (s *shorter) of(l *lease) bool {
-	return reaches(s.in, l.name.namespace) && (s.takes == nil || l.has(s.takes))
+	since time.Duration // since when it lingers
+	// In which namespace it is carried out by a place in the queue, "" if it is not.
+	queued string
 }
 
 // maybe says that it may be about the lease that a lock will have which is asked for.
@@ -440,56 +463,39 @@ func (k *keeper) lapse(owner string, one *shorter) {
 func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 	until := k.c.now() + late
 	all := k.mu.shorter[owner]
-	same := func(s *shorter) bool { return s.until > 0 && s.ttl == one.ttl && s.in == one.in && s.what == one.what }
+	same := func(s *shorter) bool {
+		return s.until > 0 && s.ttl == one.ttl && s.in == one.in && s.what == one.what && s.queued == one.queued
+	}
 	if i := slices.IndexFunc(all, same); i >= 0 {
-		all[i].until = max(all[i].until, until) // and the one before sees to it
+		all[i].since, all[i].until = k.c.now(), max(all[i].until, until) // and the one before sees to it
 		return
 	}
 	if k.mu.shorter == nil {
 		k.mu.shorter = make(map[string][]*shorter)
 	}
-	one.until = until
+	one.since, one.until = k.c.now(), until
 	k.mu.shorter[owner] = append(all, one)
 	var look func()
 	look = func() {
 		k.mu.Lock()
+		defer k.mu.Unlock()
 		if left := one.until - k.c.now(); left > 0 {
-			k.mu.Unlock()
 			time.AfterFunc(left, look)
-			return
-		}
-		k.lowers(owner, one, 0, k.c.now()) // what is answered from now on may have come before it
-		k.lapse(owner, one)
-		k.mu.Unlock()
-		if one.takes != nil {
-			k.doubts(owner, one.takes, true)
+		} else if slices.Contains(k.mu.shorter[owner], one) {
+			k.passes(owner, one)
 		}
 	}
 	time.AfterFunc(late, look)
 }
 
-// lasting is for how long a lease lasts for certain that was taken or renewed for a ttl by what was sent at a time.
-func (k *keeper) lasting(l *lease, ttl, sent time.Duration) time.Duration {
-	if l.shared {
-		if k.givenBy(l.name.owner).meets(sent) {
-			ttl = min(ttl, askedWithin)
-		}
-	}
-	for _, other := range k.mu.shorter[l.name.owner] {
-		if other.of(l) {
+// lasting is for how long a lease lasts for certain that was taken or renewed for a ttl.
+func (k *keeper) lasting(name leaseName, ttl time.Duration) time.Duration {
+	for _, other := range k.mu.shorter[name.owner] {
+		if other.takes == nil && reaches(other.in, name.namespace) {
 			ttl = min(ttl, other.ttl)
 		}
 	}
 	return ttl
-}
-
-// takesBackFrom says that locks of a lease may be taken back by what is under way, or may be carried out yet: of those a
-// renewal says nothing, as the lease goes on for what else its owner holds.
-func (k *keeper) takesBackFrom(l *lease) bool {
-	if l.shared && k.givenBy(l.name.owner).takes(k.c.now()) {
-		return true
-	}
-	return slices.ContainsFunc(k.mu.shorter[l.name.owner], func(s *shorter) bool { return s.takes != nil && s.of(l) })
 }
 
 // lasts is lasting for a lock that is asked for.
@@ -498,7 +504,7 @@ func (k *keeper) lasts(lk *Lock) time.Duration {
 	defer k.mu.Unlock()
 	ttl := lk.ttl
 	for _, other := range k.mu.shorter[lk.owner] {
-		if other.maybe(lk) {
+		if other.takes == nil && lk.maybe(other.in) {
 			ttl = min(ttl, other.ttl)
 		}
 	}
@@ -518,7 +524,10 @@ func (k *keeper) curb(owner string, by *shorter, grace, sent time.Duration) (kep
 func (k *keeper) lowers(owner string, by *shorter, grace, sent time.Duration) (kept bool) {
 	now, ttl := k.c.now(), by.ttl
 	for name, le := range k.mu.leases {
-		if name.owner != owner || !by.of(le) {
+		if by.takes != nil { // the lease stays, for what else its owner holds (doubts)
+			break
+		}
+		if name.owner != owner || !reaches(by.in, name.namespace) {
 			continue
 		}
 		kept = true
@@ -526,11 +535,7 @@ func (k *keeper) lowers(owner string, by *shorter, grace, sent time.Duration) (k
 			le.turns++
 		}
 		if ttl > 0 {
-			from := sent // a TTL counts from when it is carried out
-			if by.takes != nil {
-				from = now // what is taken back is not held from then on
-			}
-			le.capped = min(le.capped, from+ttl-margin(ttl))
+			le.capped = min(le.capped, sent+ttl-margin(ttl))
 			le.shorten(now + ttl - margin(ttl))
 			le.renewAt = min(le.renewAt, now+ttl/renewAt)
 		}
