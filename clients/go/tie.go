@@ -324,6 +324,7 @@ type shortening struct {
 	what  string        // says the same of takes, to tell two of them apart
 	queue time.Duration // how long what is answered with a place in the queue may be carried out after that
 	entry *shorter      // from when it begins until it ends
+	order int           // of its beginning (keeper)
 }
 
 // shortens answers what a request shortens, nil for nothing.
@@ -361,6 +362,8 @@ func (s *shortening) begin() (kept bool) {
 		}
 		s.entry = &shorter{ttl: s.ttl, in: s.in, takes: s.takes, what: s.what}
 		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.entry)
+		s.k.mu.order++
+		s.order = s.k.mu.order
 		s.k.mu.Unlock()
 	}
 	s.began = s.k.c.now()
@@ -390,7 +393,7 @@ func (s *shortening) end(with ending, told error) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
 	s.k.lapse(s.owner, s.entry)
-	s.k.replaces(s.owner, with.in, s.began)
+	s.k.replaces(s.owner, with.in, s.order)
 	if late > 0 {
 		s.entry.queued = with.in
 		s.k.linger(s.owner, s.entry, late)
@@ -408,14 +411,14 @@ func (k *keeper) late(with ending, queue time.Duration) (late time.Duration) {
 	return late
 }
 
-// replaces takes note that an acquire of an owner was answered that was sent at a time: what place the owner had in the queue
+// replaces takes note that an acquire of an owner was answered that began in an order: what place the owner had in the queue
 // of the namespace by an earlier one it has no more (PROTOCOL.md, acquire), and nothing is carried out by that.
-func (k *keeper) replaces(owner, namespace string, sent time.Duration) {
+func (k *keeper) replaces(owner, namespace string, began int) {
 	if namespace == "" {
 		return
 	}
 	for _, one := range slices.Clone(k.mu.shorter[owner]) {
-		if one.queued == namespace && one.since < sent {
+		if one.queued == namespace && one.order < began {
 			k.passes(owner, one)
 		}
 	}
@@ -438,7 +441,7 @@ type shorter struct {
 	takes takes         // likewise
 	what  string        // likewise
 	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
-	since time.Duration // since when it lingers
+	order int           // of its beginning to linger
 	// In which namespace it is carried out by a place in the queue, "" if it is not.
 	queued string
 }
@@ -467,13 +470,15 @@ func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 		return s.until > 0 && s.ttl == one.ttl && s.in == one.in && s.what == one.what && s.queued == one.queued
 	}
 	if i := slices.IndexFunc(all, same); i >= 0 {
-		all[i].since, all[i].until = k.c.now(), max(all[i].until, until) // and the one before sees to it
+		k.mu.order++
+		all[i].order, all[i].until = k.mu.order, max(all[i].until, until) // and the one before sees to it
 		return
 	}
 	if k.mu.shorter == nil {
 		k.mu.shorter = make(map[string][]*shorter)
 	}
-	one.since, one.until = k.c.now(), until
+	k.mu.order++
+	one.order, one.until = k.mu.order, until
 	k.mu.shorter[owner] = append(all, one)
 	var look func()
 	look = func() {
