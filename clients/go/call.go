@@ -190,7 +190,7 @@ func (c *call) over(with ending) {
 type ending struct {
 	err   error
 	queue bool
-	in    string // the namespace of an acquire that was answered, "" if it was not
+	in    string // the namespace of an acquire that was granted, or is queued; "" of any other
 }
 
 // endingOf is that of a call that was answered, or failed.
@@ -198,7 +198,16 @@ func endingOf(a *answer, err error) ending {
 	if a == nil || err != nil {
 		return ending{err: err}
 	}
-	return ending{queue: a.result.Status == wire.StatusQueued, in: a.result.Namespace}
+	return acquired(&a.result)
+}
+
+// acquired is that of an acquire that was answered. One that is granted, or queued, takes the place that its owner had in
+// the queue of the namespace; others leave it.
+func acquired(res *wire.Result) (with ending) {
+	if with.queue = res.Status == wire.StatusQueued; with.queue || res.Status == wire.StatusOK {
+		with.in = strings.Clone(res.Namespace)
+	}
+	return with
 }
 
 // gave is called when a call that nobody waits for has landed.
@@ -225,7 +234,7 @@ func (c *call) outcome(r *reply) ending {
 	if err = r.decode(c, &r.scratch); err != nil {
 		return ending{err: err}
 	}
-	return ending{queue: r.scratch.Status == wire.StatusQueued, in: strings.Clone(r.scratch.Namespace)}
+	return acquired(&r.scratch)
 }
 
 // free gives a call back that nobody refers to any more.
