@@ -740,19 +740,27 @@ func about(req *wire.Request) (s string) {
 	return s
 }
 
-// list answers the page of a listing that is asked for. Its cursor is the place of the last that was told.
+// list answers the page of a listing that is asked for.
 func (s *simServer) list(req *wire.Request) wire.Result {
-	var after engine.Owned
-	if len(req.Cursor) > 0 {
-		after = engine.Owned{Mode: wire.Mode(req.Cursor[0]), Path: string(req.Cursor[1:])}
-	}
 	page := int(req.Page)
 	if s.page > 0 && page > 0 {
 		page = min(page, s.page)
 	}
-	v := s.state.View()
+	return pageOwned(s.state, req, page)
+}
+
+// pageOwned answers so many locks of what an owner holds, or all if that is 0, from where a request goes on. Its cursor is
+// the place of the last that was told.
+func pageOwned(state *engine.State, req *wire.Request, page int) wire.Result {
+	var after engine.Owned
+	if len(req.Cursor) > 0 {
+		after = engine.Owned{Mode: wire.Mode(req.Cursor[0]), Path: string(req.Cursor[1:])}
+	}
+	v := state.View()
 	all := v.Owned(req.Owner, req.Domains, after, 0)
-	res := wire.Result{Flag: v.Alive(req.Owner, req.Domains), Done: page == 0 || len(all) <= page, List: &wire.List{Infos: all}}
+	res := wire.Result{
+		Flag: v.Alive(req.Owner, req.Domains), Done: page == 0 || len(all) <= page, List: &wire.List{Infos: all},
+	}
 	if !res.Done {
 		last := &all[page-1]
 		res.List.Infos, res.List.Cursor = all[:page], append([]byte{byte(last.Mode)}, last.Path...)

@@ -96,9 +96,7 @@ func (s *timed) carry(a *asked, answered bool) {
 	case req.Op == wire.OpSubscribe:
 		res = wire.Result{Count: a.id, List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 1}}}}
 	case req.Op == wire.OpListLocks:
-		v := s.state.View()
-		all := v.Owned(req.Owner, req.Domains, engine.Owned{}, 0)
-		res = wire.Result{Flag: v.Alive(req.Owner, req.Domains), Done: true, List: &wire.List{Infos: all}}
+		res = pageOwned(s.state, req, int(req.Page))
 	case req.Op == wire.OpAssertFencing:
 		res = s.state.View().Assert(req.Owner, s.routes.Resolve(req.Paths[0]), req.Paths[0], req.Token)
 	case req.Op == wire.OpCancel:
