@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -64,6 +65,42 @@ func TestReleasesItselfFarAway(t *testing.T) {
 				pass(5 * time.Second)
 				must(t, c.Close())
 				s.nodes[0].crash()
+			})
+		})
+	}
+}
+
+// TestReleasesItselfLaterFarAway: an acquire of the program's own, which gives back what no lock has, waits in the
+// queue since before a lock of its owner was asked for. So nothing is kept of what it gives back, and it may be any
+// lock that comes meanwhile. Each answer takes half a second or a little more, nothing is wrong, and no lock is lost.
+func TestReleasesItselfLaterFarAway(t *testing.T) {
+	for _, way := range []time.Duration{500 * time.Millisecond, 550 * time.Millisecond, 600 * time.Millisecond} {
+		t.Run(way.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t)
+				if !s.rival("a:/b/d") {
+					t.Fatal("this shows nothing")
+				}
+				s.takes(always(way, nil))
+				waits, leave := context.WithCancel(context.Background())
+				go c.Acquire(waits, &wire.Request{
+					Owner: "me", Flags: wire.FlagWait,
+					TTLMillis: millis(time.Hour), QueueTTLMillis: millis(10 * time.Minute),
+					Locks: []wire.LockRequest{{Path: "a:/b/d"}}, Releases: []wire.ReleaseRequest{{Path: "a:/b/q"}},
+				})
+				pass(5 * time.Second)
+				var all []*Lock
+				for i := range 12 { // at other times between two renewals each
+					all = append(all, hours(t, c, fmt.Sprintf("a:/b/w%d", i)))
+					pass(time.Duration(i) * 37 * time.Millisecond)
+				}
+				pass(20 * time.Second)
+				for _, l := range all {
+					s.isHeld(l)
+				}
+				leave()
+				pass(5 * time.Second)
+				s.takes(nil)
 			})
 		})
 	}
