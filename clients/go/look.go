@@ -202,6 +202,9 @@ func (q *look) seen(todo *chores) {
 		return
 	}
 	q.clears()
+	if l.asking && slices.ContainsFunc(l.locks, func(lk *Lock) bool { return lk.capped != 0 && lk.number > q.upTo }) {
+		l.look(todo) // the renewal that is under way was sent with no look beside it
+	}
 }
 
 // clears takes note that the lease is the one that its locks were taken under.
