@@ -209,7 +209,7 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 	if _, _, ends := c.binds.since(l.owner); ends { // it may hang on other connections since it was sent (keeper.stray)
 		sure = ans.sent
 	}
-	doubtful = doubtful || !l.alone && c.keeper.givenBy(l.owner).meets(ans.sent)
+	doubtful = doubtful || c.keeper.risky(l, ans.sent)
 	doubtful = doubtful || now-ans.sent > c.keeper.lasts(l)/renewAt || now-sure > c.binds.grace(l.owner, c.opt.grace)/probes
 	for {
 		crossed, untold := c.keeper.uncross(l)

@@ -167,12 +167,23 @@ func (k *keeper) mayGo(lk *Lock, now time.Duration) bool {
 	return slices.ContainsFunc(k.mu.shorter[lk.owner], func(s *shorter) bool { return s.takes != nil && s.maybe(lk) })
 }
 
+// risky says that a lock that is asked for may be taken back, or may have been since it was, by something that was sent
+// before: so it is to be seen before it is handed out, as it counts for two seconds at most from then.
+func (k *keeper) risky(lk *Lock, sent time.Duration) bool {
+	if lk.alone {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.givenBy(lk.owner).meets(sent) || k.mayGo(lk, k.c.now())
+}
+
 // held takes note that a lock is kept from now on that a request took, or confirmed, which was sent at a time, behind
 // which it was seen to be held at another. What was sent before anybody asked for it may take it back, or have. Of what is
 // under way the end tells.
 func (l *lease) held(lk *Lock, sent, seen time.Duration) {
 	now := l.k.c.now()
-	if l.k.mayGo(lk, now) || !lk.alone && l.k.givenBy(lk.owner).meets(sent) {
+	if !lk.alone && (l.k.mayGo(lk, now) || l.k.givenBy(lk.owner).meets(sent)) {
 		l.endangers(lk, max(sent, seen))
 		l.suspect()
 	}
