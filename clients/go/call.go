@@ -3,7 +3,6 @@ package pathlockd
 import (
 	"encoding/binary"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -186,11 +185,10 @@ func (c *call) over(with ending) {
 	c.gate.leave()
 }
 
-// ending is what a call ended with: an error, or an answer, which may be a place in the queue of a namespace.
+// ending is what a call ended with: an error, or an answer, which may be a place in the queue.
 type ending struct {
 	err   error
 	queue bool
-	in    string // the namespace of an acquire that was granted, or is queued; "" of any other
 }
 
 // endingOf is that of a call that was answered, or failed.
@@ -198,16 +196,7 @@ func endingOf(a *answer, err error) ending {
 	if a == nil || err != nil {
 		return ending{err: err}
 	}
-	return acquired(&a.result)
-}
-
-// acquired is that of an acquire that was answered. One that is granted, or queued, takes the place that its owner had in
-// the queue of the namespace; others leave it.
-func acquired(res *wire.Result) (with ending) {
-	if with.queue = res.Status == wire.StatusQueued; with.queue || res.Status == wire.StatusOK {
-		with.in = strings.Clone(res.Namespace)
-	}
-	return with
+	return ending{queue: a.result.Status == wire.StatusQueued}
 }
 
 // gave is called when a call that nobody waits for has landed.
@@ -234,7 +223,7 @@ func (c *call) outcome(r *reply) ending {
 	if err = r.decode(c, &r.scratch); err != nil {
 		return ending{err: err}
 	}
-	return acquired(&r.scratch)
+	return ending{queue: r.scratch.Status == wire.StatusQueued}
 }
 
 // free gives a call back that nobody refers to any more.

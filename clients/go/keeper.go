@@ -28,7 +28,6 @@ type keeper struct {
 		leases   map[leaseName]*lease
 		asked    map[string][]*Lock    // for which somebody waits, by the owner that the program names
 		shorter  map[string][]*shorter // what shortens an owner's leases and is under way
-		order    int                   // counts when those begin, and when they begin to linger
 		due      leaseHeap
 		low      map[*lease]struct{} // of due, those with a lower grace than the client's own
 		asleep   time.Duration       // until when run sleeps

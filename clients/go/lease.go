@@ -47,7 +47,6 @@ type lease struct {
 	checkAt  time.Duration // from when on it is to be
 	page     uint32        // how much of that is told at once: a long answer would be in the way of renewals
 	looked   int           // number of the last lock of which it was told
-	known    int           // and of the last of which a renewal says something
 	fresh    time.Duration // until when the later ones are sure, 0: there are none
 	risk     time.Duration // until when those count at most that something may take back (releasing.go), 0: there are none
 
@@ -259,7 +258,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.lasts()
 	ttl := l.k.lasting(l.name, lk.ttl)
 	lk.sure = by.sent + ttl - margin(ttl)
-	lk.taken, lk.lived, lk.capped = now, by.sent, 0
+	lk.taken, lk.lived, lk.capped, lk.confirmed = now, by.sent, 0, false
 	curbed := lk.curbs.later(by)
 	if curbed {
 		lk.sure = min(lk.sure, lk.curbs.until(by.sent))
@@ -268,7 +267,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 		}
 	}
 	if l.joined == 1 {
-		l.looked, l.known = 1, 1
+		l.looked, lk.confirmed = 1, true
 		l.sure, l.renewAt, l.checkAt = lk.sure, l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
 		l.ties = append(l.oneTie[:0], by.tie)
 		l.k.stray(l, by.tie, by.sent)
@@ -480,10 +479,9 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 // counts takes note of until when the lease lasts, of those locks that it was seen to be the one of.
 func (l *lease) counts(by renewed) {
 	l.sure = max(l.sure, by.sure)
-	if of := min(by.of, l.looked); of > l.known && !slices.ContainsFunc(l.locks, func(lk *Lock) bool {
-		return lk.number > l.known && lk.number <= of && lk.sure > l.sure // which lasts longer by what took it
-	}) {
-		l.known = of
+	for _, lk := range l.locks {
+		// What lasts longer by the request that took it goes by that.
+		lk.confirmed = lk.confirmed || lk.number <= min(by.of, l.looked) && lk.sure <= l.sure
 	}
 	if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
 		l.renewAt = l.k.c.now()
@@ -520,7 +518,7 @@ func (l *lease) expire(now time.Duration, todo *chores) {
 	var gone []*Lock
 	for _, lk := range l.locks {
 		sure := l.sure
-		if lk.number > l.known {
+		if !lk.confirmed {
 			sure = lk.sure
 		}
 		if lk.capped != 0 {

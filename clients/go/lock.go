@@ -29,6 +29,7 @@ type Lock struct {
 	lease     *lease        // under the keeper's lock; nil when it is not kept
 	number    int           // likewise; of the locks that the lease has had
 	sure      time.Duration // likewise; until when it is by the request that took it
+	confirmed bool          // likewise; a renewal said something of it
 	capped    time.Duration // likewise; until when it counts at most, as what is under way may take it back; 0: nothing may
 	risked    time.Duration // likewise; when something last might (Client.now)
 	taken     time.Duration // likewise; when it was taken already (Client.now)

@@ -29,7 +29,7 @@ func givesBack(req *wire.Request) bool {
 
 // takenBack is a request that gives something back, as far as that says what, in memory of its own.
 func takenBack(req *wire.Request) *wire.Request {
-	own := &wire.Request{Op: req.Op, Owner: strings.Clone(req.Owner)}
+	own := &wire.Request{Op: req.Op, Owner: strings.Clone(req.Owner), Flags: req.Flags, QueueTTLMillis: req.QueueTTLMillis}
 	for _, r := range req.Releases {
 		own.Releases = append(own.Releases, wire.ReleaseRequest{Path: strings.Clone(r.Path), Mode: r.Mode})
 	}
@@ -70,6 +70,9 @@ func (k *keeper) foresees(req *wire.Request) (*shortening, *given) {
 	}
 	if planted == plantGivenBack {
 		return nil, nil
+	}
+	if req.Op == wire.OpAcquire { // which may wait, or keep a place in the queue, for long
+		return k.gives(req, k.takesPaths(req)), nil
 	}
 	g := k.givenBy(req.Owner)
 	g.open.Add(1)
@@ -134,7 +137,11 @@ func (g *given) over(c *call, req *wire.Request, with ending) {
 	if req == nil { // a lock was asked for meanwhile
 		req = c.request()
 	}
-	if s := g.k.shortens(req); s != nil { // a lock came meanwhile
+	s := g.k.shortens(req)
+	if s == nil && unsettled && req.Op == wire.OpRelease {
+		s = g.k.gives(req, g.k.takesPaths(req))
+	}
+	if s != nil { // a lock came meanwhile, or may come
 		s.begin()
 		s.end(with, nil)
 	}
@@ -227,10 +234,8 @@ func (k *keeper) takesBack(req *wire.Request) takes {
 	switch req.Op {
 	case wire.OpReleaseAll, wire.OpForceRelease:
 		return k.takesAll(req)
-	case wire.OpAcquire, wire.OpRelease:
-		if len(req.Releases) > 0 {
-			return k.takesSome(req)
-		}
+	case wire.OpRelease:
+		return k.takesSome(req)
 	}
 	return nil
 }
@@ -280,16 +285,21 @@ func (k *keeper) takesSome(req *wire.Request) takes {
 	if !asked && len(near) == 0 {
 		return nil
 	}
+	some := k.takesPaths(req)
+	if !asked && !slices.ContainsFunc(near, func(le *lease) bool { return le.has(some) }) {
+		return nil
+	}
+	return some
+}
+
+// takesPaths is takesSome whoever has a lock of them, or asks for one.
+func (k *keeper) takesPaths(req *wire.Request) takes {
 	paths := make([]Path, len(req.Releases))
 	for i, r := range req.Releases {
 		paths[i] = Path{Path: strings.Clone(r.Path), Mode: r.Mode}
 	}
 	given := on(paths)
-	some := func(_ *Lock, p Path) bool { return given(p) }
-	if !asked && !slices.ContainsFunc(near, func(le *lease) bool { return le.has(some) }) {
-		return nil
-	}
-	return some
+	return func(_ *Lock, p Path) bool { return given(p) }
 }
 
 // has says that one of its locks has one of some paths.

@@ -324,22 +324,12 @@ type shortening struct {
 	what  string        // says the same of takes, to tell two of them apart
 	queue time.Duration // how long what is answered with a place in the queue may be carried out after that
 	entry *shorter      // from when it begins until it ends
-	order int           // of its beginning (keeper)
 }
 
 // shortens answers what a request shortens, nil for nothing.
 func (k *keeper) shortens(req *wire.Request) *shortening {
 	if takes := k.takesBack(req); takes != nil {
-		s := &shortening{
-			k: k, owner: strings.Clone(req.Owner), ttl: askedWithin, takes: takes, what: what(req), queue: queued(req),
-		}
-		switch {
-		case len(req.Releases) == 1:
-			s.in = strings.Clone(req.Releases[0].Path)
-		case len(req.Domains) == 1:
-			s.in = strings.Clone(req.Domains[0])
-		}
-		return s
+		return k.gives(req, takes)
 	}
 	if req.Op != wire.OpRenew || req.Flags&wire.FlagExtend != 0 {
 		return nil
@@ -347,6 +337,20 @@ func (k *keeper) shortens(req *wire.Request) *shortening {
 	ttl := time.Duration(min(req.TTLMillis, wire.MaxTTLMillis)) * time.Millisecond
 	s := &shortening{k: k, owner: strings.Clone(req.Owner), ttl: ttl}
 	if len(req.Domains) == 1 {
+		s.in = strings.Clone(req.Domains[0])
+	}
+	return s
+}
+
+// gives answers what a request gives back.
+func (k *keeper) gives(req *wire.Request, takes takes) *shortening {
+	s := &shortening{
+		k: k, owner: strings.Clone(req.Owner), ttl: askedWithin, takes: takes, what: what(req), queue: queued(req),
+	}
+	switch {
+	case len(req.Releases) == 1:
+		s.in = strings.Clone(req.Releases[0].Path)
+	case len(req.Domains) == 1:
 		s.in = strings.Clone(req.Domains[0])
 	}
 	return s
@@ -362,8 +366,6 @@ func (s *shortening) begin() (kept bool) {
 		}
 		s.entry = &shorter{ttl: s.ttl, in: s.in, takes: s.takes, what: s.what}
 		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.entry)
-		s.k.mu.order++
-		s.order = s.k.mu.order
 		s.k.mu.Unlock()
 	}
 	s.began = s.k.c.now()
@@ -393,9 +395,7 @@ func (s *shortening) end(with ending, told error) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
 	s.k.lapse(s.owner, s.entry)
-	s.k.replaces(s.owner, with.in, s.order)
 	if late > 0 {
-		s.entry.queued = with.in
 		s.k.linger(s.owner, s.entry, late)
 	}
 }
@@ -406,32 +406,9 @@ func (k *keeper) late(with ending, queue time.Duration) (late time.Duration) {
 		late = queue
 	}
 	if with.err != nil && !untouched(with.err) {
-		late = max(k.c.home.session.repeats(), queue)
+		late = k.c.home.session.repeats() + queue // its log may take it at last, and put it into the queue
 	}
 	return late
-}
-
-// replaces takes note that an acquire of an owner was answered that began in an order: what place the owner had in the queue
-// of the namespace by an earlier one it has no more (PROTOCOL.md, acquire), and nothing is carried out by that.
-func (k *keeper) replaces(owner, namespace string, began int) {
-	if namespace == "" {
-		return
-	}
-	for _, one := range slices.Clone(k.mu.shorter[owner]) {
-		if one.queued == namespace && one.order < began {
-			k.passes(owner, one)
-		}
-	}
-}
-
-// passes takes out what has lingered, and has the server asked once more.
-func (k *keeper) passes(owner string, one *shorter) {
-	one.until = k.c.now()
-	k.lowers(owner, one, 0, one.until) // what is answered from now on may have come before it
-	k.lapse(owner, one)
-	if one.takes != nil {
-		k.doubt(owner, one.takes, true)
-	}
 }
 
 // shorter is a TTL that an owner's leases may get yet, or what may be taken from them.
@@ -441,9 +418,6 @@ type shorter struct {
 	takes takes         // likewise
 	what  string        // likewise
 	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
-	order int           // of its beginning to linger
-	// In which namespace it is carried out by a place in the queue, "" if it is not.
-	queued string
 }
 
 // maybe says that it may be about the lease that a lock will have which is asked for.
@@ -462,23 +436,29 @@ func (k *keeper) lapse(owner string, one *shorter) {
 	k.mu.shorter[owner] = all
 }
 
+// lingers is how many different things of one owner that may take locks back are told apart when nobody answers them any
+// more. What comes beyond counts for all that the owner has.
+const lingers = 64
+
+// everything is what may take any lock back.
+func everything(*Lock, Path) bool { return true }
+
 // linger has leases count as shortened for some more time by what nobody answers any more.
 func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 	until := k.c.now() + late
 	all := k.mu.shorter[owner]
-	same := func(s *shorter) bool {
-		return s.until > 0 && s.ttl == one.ttl && s.in == one.in && s.what == one.what && s.queued == one.queued
+	if n := len(all); one.takes != nil && n >= lingers {
+		one.in, one.takes, one.what = "", everything, ""
 	}
+	same := func(s *shorter) bool { return s.until > 0 && s.ttl == one.ttl && s.in == one.in && s.what == one.what }
 	if i := slices.IndexFunc(all, same); i >= 0 {
-		k.mu.order++
-		all[i].order, all[i].until = k.mu.order, max(all[i].until, until) // and the one before sees to it
+		all[i].until = max(all[i].until, until) // and the one before sees to it
 		return
 	}
 	if k.mu.shorter == nil {
 		k.mu.shorter = make(map[string][]*shorter)
 	}
-	k.mu.order++
-	one.order, one.until = k.mu.order, until
+	one.until = until
 	k.mu.shorter[owner] = append(all, one)
 	var look func()
 	look = func() {
@@ -486,8 +466,12 @@ func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 		defer k.mu.Unlock()
 		if left := one.until - k.c.now(); left > 0 {
 			time.AfterFunc(left, look)
-		} else if slices.Contains(k.mu.shorter[owner], one) {
-			k.passes(owner, one)
+			return
+		}
+		k.lowers(owner, one, 0, k.c.now()) // what is answered from now on may have come before it
+		k.lapse(owner, one)
+		if one.takes != nil {
+			k.doubt(owner, one.takes, true)
 		}
 	}
 	time.AfterFunc(late, look)
