@@ -25,7 +25,8 @@ type timed struct {
 	out    engine.Output
 	routes *wire.Routes
 	pace   pace
-	done   map[uint64]wire.Result // of what gives back, for repeats
+	busy   func(req *wire.Request) bool
+	done   map[uint64]wire.Result // of what gives back and of what is granted at once, for repeats
 	notes  []string
 }
 
@@ -63,11 +64,22 @@ func (s *timed) takes(p pace) {
 	s.pace = p
 }
 
+// refuses has the server be too busy from now on for the requests of which it says so: they are not carried out. It is
+// called by one goroutine, in the order in which requests come.
+func (s *timed) refuses(busy func(req *wire.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = busy
+}
+
 // take deals with a request that came.
 func (s *timed) take(a *asked) *wire.Result {
 	s.mu.Lock()
-	p := s.pace
+	p, busy := s.pace, s.busy
 	s.mu.Unlock()
+	if busy != nil && busy(a.req) {
+		return &wire.Result{Code: wire.Unavailable, Message: "busy"}
+	}
 	var d time.Duration
 	unknown := false
 	if p != nil {
@@ -89,9 +101,9 @@ func (s *timed) carry(a *asked, answered bool) {
 	s.mu.Lock()
 	at, req := s.tick(), a.req
 	caller := engine.Caller{Session: engine.Session(s.p.hello.Session), ID: a.id}
-	res, again := s.done[a.id]
+	first, again := s.done[a.id]
+	var res wire.Result
 	switch {
-	case again:
 	case req.Op == wire.OpPing, req.Op == wire.OpUnsubscribe:
 	case req.Op == wire.OpSubscribe:
 		res = wire.Result{Count: a.id, List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 1}}}}
@@ -103,12 +115,20 @@ func (s *timed) carry(a *asked, answered bool) {
 		cancel := &wire.Request{Op: wire.OpCancelWait, Target: req.Target}
 		s.state.Apply(at, &engine.Command{Req: cancel, Caller: caller, Epoch: 1}, &s.out)
 	default:
-		res = s.state.Apply(at, &engine.Command{
+		cmd := &engine.Command{
 			Req: req, NS: namespaceAsked(s.routes, req), Version: 1, Caller: caller, Epoch: 1,
 			Bound: req.Flags&wire.FlagBind != 0, Grace: int64(s.p.hello.Grace),
-		}, &s.out)
+		}
+		if again {
+			res = s.state.Repeat(at, cmd, &first, &s.out)
+		} else {
+			res = s.state.Apply(at, cmd, &s.out)
+		}
 	}
-	if req.Op == wire.OpRelease || req.Op == wire.OpReleaseAll {
+	switch {
+	case again:
+	case req.Op == wire.OpRelease, req.Op == wire.OpReleaseAll,
+		req.Op == wire.OpAcquire && res.Code == wire.OK && res.Status == wire.StatusOK:
 		s.done[a.id] = res
 	}
 	s.note("request %d, %v of %q%s: %v %v", a.id, req.Op, req.Owner, about(req), res.Code, res.Status)
