@@ -25,19 +25,20 @@ type keeper struct {
 	given atomic.Pointer[[givenBuckets]given]
 	mu    struct {
 		sync.Mutex
-		leases   map[leaseName]*lease
-		asked    map[string][]*Lock    // for which somebody waits, by the owner that the program names
-		shorter  map[string][]*shorter // what shortens an owner's leases and is under way
-		due      leaseHeap
-		low      map[*lease]struct{} // of due, those with a lower grace than the client's own
-		asleep   time.Duration       // until when run sleeps
-		lanes    []*lane             // that had a connection
-		watching int                 // leases that hear of events
-		watches  int                 // how many may
-		early    [unclaimed]early    // acquires that something was said of before their locks were kept (told.go)
-		earlier  int                 // how many there were
-		missed   time.Duration       // when the client may have missed or forgotten something of that last, 0: never
-		closed   bool
+		leases    map[leaseName]*lease
+		asked     map[string][]*Lock    // for which somebody waits, by the owner that the program names
+		shorter   map[string][]*shorter // what shortens an owner's leases and is under way
+		lingering int                   // of shorter, those that nobody answers any more
+		due       leaseHeap
+		low       map[*lease]struct{} // of due, those with a lower grace than the client's own
+		asleep    time.Duration       // until when run sleeps
+		lanes     []*lane             // that had a connection
+		watching  int                 // leases that hear of events
+		watches   int                 // how many may
+		early     [unclaimed]early    // acquires that something was said of before their locks were kept (told.go)
+		earlier   int                 // how many there were
+		missed    time.Duration       // when the client may have missed or forgotten something of that last, 0: never
+		closed    bool
 	}
 }
 

@@ -59,8 +59,16 @@ func queued(req *wire.Request) time.Duration {
 	if req.Op != wire.OpAcquire || req.Flags&wire.FlagNoQueue != 0 {
 		return 0
 	}
-	return queueTime(req)
+	most := queueTime(req)
+	return most + most/queueShare + queueSlack
 }
+
+// A place in the queue lasts by the clock of its log, which stands while that has no leader or is slow: what may be given
+// back by one counts for so much longer, and for one part in queueShare of it.
+const (
+	queueSlack = 10 * time.Second
+	queueShare = 100
+)
 
 // foresees is called before a request is sent. It answers what that shortens; or, if it gives something back and nobody
 // has a lock yet that this might be, or asks for one, what counts it until it is over: a lock may come meanwhile.
@@ -72,7 +80,7 @@ func (k *keeper) foresees(req *wire.Request) (*shortening, *given) {
 		return nil, nil
 	}
 	if req.Op == wire.OpAcquire { // which may wait, or keep a place in the queue, for long
-		return k.gives(req, k.takesPaths(req)), nil
+		return k.givesPaths(req), nil
 	}
 	g := k.givenBy(req.Owner)
 	g.open.Add(1)
@@ -139,7 +147,7 @@ func (g *given) over(c *call, req *wire.Request, with ending) {
 	}
 	s := g.k.shortens(req)
 	if s == nil && unsettled && req.Op == wire.OpRelease {
-		s = g.k.gives(req, g.k.takesPaths(req))
+		s = g.k.givesPaths(req)
 	}
 	if s != nil { // a lock came meanwhile, or may come
 		s.begin()
@@ -285,7 +293,7 @@ func (k *keeper) takesSome(req *wire.Request) takes {
 	if !asked && len(near) == 0 {
 		return nil
 	}
-	some := k.takesPaths(req)
+	some, _ := takesPaths(req)
 	if !asked && !slices.ContainsFunc(near, func(le *lease) bool { return le.has(some) }) {
 		return nil
 	}
@@ -293,13 +301,21 @@ func (k *keeper) takesSome(req *wire.Request) takes {
 }
 
 // takesPaths is takesSome whoever has a lock of them, or asks for one.
-func (k *keeper) takesPaths(req *wire.Request) takes {
+func takesPaths(req *wire.Request) (takes, []Path) {
 	paths := make([]Path, len(req.Releases))
 	for i, r := range req.Releases {
 		paths[i] = Path{Path: strings.Clone(r.Path), Mode: r.Mode}
 	}
 	given := on(paths)
-	return func(_ *Lock, p Path) bool { return given(p) }
+	return func(_ *Lock, p Path) bool { return given(p) }, paths
+}
+
+// givesPaths answers what a request gives back whoever has a lock of it.
+func (k *keeper) givesPaths(req *wire.Request) *shortening {
+	takes, paths := takesPaths(req)
+	s := k.gives(req, takes)
+	s.paths = paths
+	return s
 }
 
 // has says that one of its locks has one of some paths.
@@ -311,28 +327,56 @@ func (l *lease) has(some takes) bool {
 
 // doubts takes note that paths of an owner's locks may be given back from now on, or may have been by now: then the
 // server is asked.
-func (k *keeper) doubts(owner string, some takes, over bool) {
+func (k *keeper) doubts(owner string, by *shorter, over bool) {
+	var todo chores
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.doubt(owner, some, over)
+	k.doubt(owner, by, over, &todo)
+	k.mu.Unlock()
+	todo.do(k.c)
 }
 
 // doubt is doubts. The caller has the keeper's lock.
-func (k *keeper) doubt(owner string, some takes, over bool) {
-	k.crosses(owner, some)
+func (k *keeper) doubt(owner string, by *shorter, over bool, todo *chores) {
+	k.crosses(owner, by.takes)
 	now := k.c.now()
-	for name, le := range k.mu.leases {
-		if name.owner != owner || !le.has(some) {
+	for _, le := range k.leasesOf(owner, by.paths) {
+		if !le.has(by.takes) {
 			continue
 		}
 		for _, lk := range le.locks {
-			if lk.meets(func(p Path) bool { return some(lk, p) }) {
+			if lk.meets(func(p Path) bool { return by.takes(lk, p) }) {
 				le.endangers(lk, now)
 			}
 		}
-		if le.doubt = true; over {
+		switch le.doubt = true; {
+		case le.asking && !le.looking: // what is under way has no look beside it
+			le.look(todo)
+		case over:
 			le.anew()
 		}
 		k.fix(le)
 	}
+}
+
+// fewPaths is for how many paths leases are looked for path by path, and not all gone through.
+const fewPaths = 64
+
+// leasesOf answers an owner's leases, or those alone that some paths may lie in; nil for all.
+func (k *keeper) leasesOf(owner string, paths []Path) (all []*lease) {
+	if paths != nil && len(paths) <= fewPaths {
+		for _, p := range paths {
+			for _, le := range k.near(owner, p.Path) {
+				if !slices.Contains(all, le) {
+					all = append(all, le)
+				}
+			}
+		}
+		return all
+	}
+	for name, le := range k.mu.leases {
+		if name.owner == owner {
+			all = append(all, le)
+		}
+	}
+	return all
 }

@@ -322,6 +322,7 @@ type shortening struct {
 	ended func(error)   // called at its end, nil: nothing; with an error when its caller has gone before
 	takes takes         // which paths of a lock it gives back; nil: none
 	what  string        // says the same of takes, to tell two of them apart
+	paths []Path        // those of takes, nil: they are not known
 	queue time.Duration // how long what is answered with a place in the queue may be carried out after that
 	entry *shorter      // from when it begins until it ends
 }
@@ -364,14 +365,14 @@ func (s *shortening) begin() (kept bool) {
 		if s.k.mu.shorter == nil {
 			s.k.mu.shorter = make(map[string][]*shorter)
 		}
-		s.entry = &shorter{ttl: s.ttl, in: s.in, takes: s.takes, what: s.what}
+		s.entry = &shorter{ttl: s.ttl, in: s.in, takes: s.takes, what: s.what, paths: s.paths}
 		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.entry)
 		s.k.mu.Unlock()
 	}
 	s.began = s.k.c.now()
 	kept = s.k.curb(s.owner, &shorter{ttl: s.ttl, in: s.in, takes: s.takes}, s.grace, s.began)
 	if s.takes != nil {
-		s.k.doubts(s.owner, s.takes, false)
+		s.k.doubts(s.owner, s.entry, false)
 		return false // it goes in the order of what the program asks for
 	}
 	return kept
@@ -383,7 +384,7 @@ func (s *shortening) begin() (kept bool) {
 func (s *shortening) end(with ending, told error) {
 	s.k.curb(s.owner, &shorter{ttl: s.ttl, in: s.in, takes: s.takes}, s.grace, s.began)
 	if s.takes != nil {
-		s.k.doubts(s.owner, s.takes, true)
+		s.k.doubts(s.owner, s.entry, true)
 	}
 	if s.ended != nil {
 		s.ended(told)
@@ -417,6 +418,7 @@ type shorter struct {
 	in    string        // what leases: see shortening
 	takes takes         // likewise
 	what  string        // likewise
+	paths []Path        // likewise
 	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
 }
 
@@ -440,6 +442,9 @@ func (k *keeper) lapse(owner string, one *shorter) {
 // more. What comes beyond counts for all that the owner has.
 const lingers = 64
 
+// mostLingering is how many there are of all owners; of what comes beyond the hash of the owner is kept alone.
+const mostLingering = 4096
+
 // everything is what may take any lock back.
 func everything(*Lock, Path) bool { return true }
 
@@ -448,11 +453,15 @@ func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 	until := k.c.now() + late
 	all := k.mu.shorter[owner]
 	if n := len(all); one.takes != nil && n >= lingers {
-		one.in, one.takes, one.what = "", everything, ""
+		one.in, one.takes, one.what, one.paths = "", everything, "", nil
 	}
 	same := func(s *shorter) bool { return s.until > 0 && s.ttl == one.ttl && s.in == one.in && s.what == one.what }
 	if i := slices.IndexFunc(all, same); i >= 0 {
 		all[i].until = max(all[i].until, until) // and the one before sees to it
+		return
+	}
+	if one.takes != nil && k.mu.lingering >= mostLingering { // owners without end: what one may lose others may, too
+		later(&k.givenBy(owner).late, until)
 		return
 	}
 	if k.mu.shorter == nil {
@@ -460,8 +469,11 @@ func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 	}
 	one.until = until
 	k.mu.shorter[owner] = append(all, one)
+	k.mu.lingering++
 	var look func()
 	look = func() {
+		var todo chores
+		defer func() { todo.do(k.c) }()
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if left := one.until - k.c.now(); left > 0 {
@@ -470,8 +482,9 @@ func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 		}
 		k.lowers(owner, one, 0, k.c.now()) // what is answered from now on may have come before it
 		k.lapse(owner, one)
+		k.mu.lingering--
 		if one.takes != nil {
-			k.doubt(owner, one.takes, true)
+			k.doubt(owner, one, true, &todo)
 		}
 	}
 	time.AfterFunc(late, look)
