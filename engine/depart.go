@@ -55,28 +55,29 @@ func eachDeparture(of *departures, id *Session, f func(*departure) bool) {
 	}
 }
 
-// maxDepartures is how many of one session are kept apart. Over it the last two count as one, from
-// when the later one closed: a client that came and went all the time would make every step longer.
-const maxDepartures = 4
+// maxDepartures is how many of one session are kept, each with its own connection and time: to let two count as one
+// would have a lease live again that counted as over. When one more comes, the oldest is carried out at once,
+// whatever that costs: only who comes and goes all the time, with very many leases, gets that far.
+const maxDepartures = 64
 
 // detach shrinks the leases that are tied to a connection that is gone to their
 // grace. A lease that a later connection of the session renewed since is left
-// alone.
+// alone. The end of an earlier connection may come behind that of a later one: it finds what was tied to
+// the earlier one since. What the later one has parted stays as it is (part).
 func (s *State) detach(cmd *Command) (res wire.Result) {
 	id := cmd.Caller.Session
 	if s.ties[id] == nil && s.calls[id] == nil {
 		return res
 	}
-	n, last, over := 0, departure{}, ""
-	s.departing.Sub(view(id[:])).Ascend(func(key string, d *departure) bool {
-		n, last, over = n+1, *d, key
+	n, oldest := 0, ""
+	s.departing.Sub(view(id[:])).Ascend(func(key string, _ *departure) bool {
+		if n++; n == 1 {
+			oldest = key
+		}
 		return true
 	})
-	if n > 0 && cmd.Epoch < last.epoch {
-		return res
-	}
 	if n >= maxDepartures {
-		s.departed(over, last.born)
+		s.depart(oldest, everything)
 	}
 	key := string(appendSeq(id[:], s.departing.Sum().Last+1))
 	d := newDeparture(&s.departing, s.w, key)
@@ -209,9 +210,12 @@ func (l *lease) pledge(now int64, to pledge) {
 	l.pledges = append(kept, to)
 }
 
-// again is the tie of a session that keeps a lease on a connection after the one that it was tied to, within the grace
-// that the end of that one left it; nil for none.
+// again is the tie of a session that keeps a lease on a connection after the one that it is tied to, or was, within
+// the grace that the end of that one left it; nil for none. Whether that end comes before or after makes no difference.
 func (l *lease) again(id Session, epoch uint64, now int64) *binding {
+	if b := l.tieOf(id); b != nil && b.epoch < epoch && b.spent <= b.epoch {
+		return &binding{session: id, epoch: epoch, grace: b.grace}
+	}
 	for i := range l.pledges {
 		if p := &l.pledges[i]; p.of(id) && p.over != 0 && p.over <= epoch && p.until > now {
 			return &binding{session: id, epoch: epoch, grace: p.grace}

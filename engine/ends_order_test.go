@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -89,16 +90,16 @@ func TestCameAndWentAgain(t *testing.T) {
 func TestDeparturesOfOne(t *testing.T) {
 	g := slowGraces(t)
 	g.do(1, 1, 1, 1000, takes("o", "h:/a/x"))
-	for i := range byte(20) {
-		g.do(2, 1, 1, 1000, takes("p"+string('a'+rune(i)), "h:/a/p"+string('a'+rune(i))))
+	for i := range 200 {
+		g.do(2, 1, 1, 1000, takes(fmt.Sprintf("p%03d", i), fmt.Sprintf("h:/a/p%03d", i)))
 	}
-	for i := range int64(20) {
+	for i := range int64(maxDepartures + 20) {
 		g.detach(5+i, 1, uint64(i)+1)
+		if n := g.s.departing.Sum().Count[classWait]; n > maxDepartures || i < maxDepartures && n != uint32(i)+1 {
+			t.Fatalf("%d are kept after %d", n, i+1)
+		}
 	}
-	if n := g.s.departing.Sum().Count[classWait]; n != maxDepartures {
-		t.Errorf("%d are kept", n)
-	}
-	g.settles(30)
+	g.settles(100)
 	if g.ends(5 + 1000); !g.s.departing.Empty() {
 		t.Error("they are not over")
 	}

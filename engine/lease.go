@@ -253,8 +253,8 @@ func (l *lease) bound(cmd *Command) *binding {
 	return bindingOf(cmd)
 }
 
-// kept answers the tie of a lease that a command keeps: what it asks for, or that which its session had
-// until an earlier connection ended.
+// kept answers the tie of a lease that a command keeps: what it asks for, or that which its session has on an earlier
+// connection, or had until that ended.
 func (l *lease) kept(cmd *Command, now int64) *binding {
 	if b := l.bound(cmd); b != nil {
 		return b

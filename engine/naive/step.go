@@ -397,10 +397,14 @@ func (l *nLease) pledge(s engine.Session, now int64, p nPledge) {
 	l.pledges[s] = p
 }
 
-// again is the tie of a session that comes back within its grace, and keeps the lease.
+// again is the tie of a session that keeps the lease on a later connection, before the end of the earlier one or within
+// its grace.
 func (l *nLease) again(c engine.Caller, epoch uint64, now int64) *nBind {
 	if l == nil {
 		return nil
+	}
+	if b := l.tieOf(c.Session); b != nil && b.epoch < epoch && (b != l.bind || l.spent <= b.epoch) {
+		return &nBind{c.Session, epoch, b.grace}
 	}
 	if p := l.pledges[c.Session]; p.over > 0 && p.over <= epoch && p.until > now {
 		return &nBind{c.Session, epoch, p.grace}
