@@ -45,6 +45,7 @@ type Clock struct {
 // begin starts a step.
 func (s *State) begin(c Clock, out *Output) {
 	s.now, s.wall, s.out, s.touched = max(s.now, c.Now), c.Wall, out, true
+	s.early = 0 // only what is in the state and in the step in hand decides
 }
 
 // Apply carries one command out and answers its result.
@@ -61,23 +62,34 @@ func (s *State) Apply(c Clock, cmd *Command, out *Output) wire.Result {
 
 // Expire ends what ends with time, at most Config.ReapBudget things of it, and
 // says whether more is due: then it should be called again soon. What is due and
-// not yet ended blocks nobody in the meantime.
+// not yet ended blocks nobody in the meantime, unless very much of it is in one's way (maxEarly).
 func (s *State) Expire(c Clock, out *Output) (more bool) {
 	s.ExpireSome(c, out, s.cfg.ReapBudget)
 	at, ok := s.NextDeadline()
 	return ok && at <= s.now
 }
 
-// ExpireSome is Expire for about so many things, and answers how many they were.
+// ExpireSome is Expire for about so many things, and answers how many they were. Departures take turns with
+// deadlines: the end of a lease is not to wait for a client that goes with very many others.
 func (s *State) ExpireSome(c Clock, out *Output, budget int) (cost int) {
 	if Planted == PlantInOneStep {
 		budget = math.MaxInt
 	}
 	s.begin(c, out)
+	if !s.departing.Empty() {
+		cost = s.ringDue(budget / 2)
+	}
 	for cost < budget && !s.departing.Empty() {
 		first, _, _, _ := s.departing.All().ByRank(1).Next()
 		cost += s.depart(first, budget-cost)
 	}
+	cost += s.ringDue(budget - cost)
+	s.settle()
+	return cost
+}
+
+// ringDue ends what is due, and answers what that cost.
+func (s *State) ringDue(budget int) (cost int) {
 	for cost < budget {
 		t := s.deadlines.pop(s.now)
 		if t == nil {
@@ -85,7 +97,6 @@ func (s *State) ExpireSome(c Clock, out *Output, budget int) (cost int) {
 		}
 		cost += s.ring(t, budget-cost)
 	}
-	s.settle()
 	return cost
 }
 

@@ -462,12 +462,8 @@ func (s *State) abort(seq uint64, err *wire.Error) {
 
 // waiterOver ends a waiter whose time in the queue is over.
 func (s *State) waiterOver(seq uint64) {
-	if w := s.waiter(seq); w != nil {
-		if w.deadline > s.now { // its connection ended, and the departure has not come to it (late)
-			s.editWaiter(seq).adrift = true
-			s.abort(seq, wire.Errorf(wire.Cancelled, "the connection ended"))
-			return
-		}
+	s.meetsCall(seq) // its connection may have ended, and the departure not have come to it
+	if s.waiter(seq) != nil {
 		s.abort(seq, wire.Errorf(wire.DeadlineExceeded, "waited for the lock until queue_ttl_ms was over").By(wire.CauseWaitOver))
 	}
 }

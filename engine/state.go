@@ -217,6 +217,7 @@ type State struct {
 	keys2   []byte // queue keys to seek
 	wants   []want
 	asked   uint64 // arrival number of the request queued last
+	early   int    // leases that this step ended before their turn: maxEarly
 
 	owners OwnerWatch
 }

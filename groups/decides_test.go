@@ -57,6 +57,7 @@ var numbers = map[string]string{
 	"pathCost":     inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
 	"maxTies":       inFormat,                       // connections that a lease hangs on, from the beginning on
 	"maxDepartures": inFormat,                       // ends of a session's connections that are kept apart, from the beginning on
+	"maxEarly":      inFormat,                       // leases that are ended before their turn
 	"maxRelied":     inFormat, "ofNobody": inFormat, // requests that a hold notes
 	"maxJoined": inFormat, // requests with the key of a policy change
 	"Moved":     inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
