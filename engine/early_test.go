@@ -214,3 +214,28 @@ func TestLeaseEndsBesideDepartures(t *testing.T) {
 		}
 	}
 }
+
+// TestDepartureBesideDeadlines: nor does what departs wait until very many leases that ran out have ended.
+func TestDepartureBesideDeadlines(t *testing.T) {
+	g := newGraces(t)
+	for i := range 3 * DefaultReapBudget {
+		for id, owner := range []string{"a", "b"} {
+			req := takes(fmt.Sprintf("%s%04d", owner, i), fmt.Sprintf("h:/a/%s%04d", owner, i))
+			if owner == "b" {
+				req.TTLMillis = 100
+			}
+			c := &Command{NS: "h:/a", Caller: Caller{Session: Session{byte(id)}, ID: uint64(i) + 1}, Epoch: 1, Bound: true, Grace: 10_000, Req: req}
+			g.s.Apply(Clock{Now: 1}, c, new(Output))
+		}
+	}
+	g.detach(50, 0, 1)
+	at := func() string {
+		first, _, _, _ := g.s.departing.All().ByRank(1).Next()
+		return g.s.departing.Get(first).after
+	}
+	was := at()
+	g.s.ExpireSome(Clock{Now: 200}, new(Output), DefaultReapBudget)
+	if at() == was {
+		t.Error("the departure has to wait")
+	}
+}

@@ -86,12 +86,12 @@ func TestCameAndWentAgain(t *testing.T) {
 }
 
 // TestDeparturesOfOne: a client that comes and goes while the ends of its connections are carried out leaves no
-// more of them than are kept apart, and its leases end all the same.
+// more of them than are kept apart. Its leases end as they do with the first of them.
 func TestDeparturesOfOne(t *testing.T) {
 	g := slowGraces(t)
 	g.do(1, 1, 1, 1000, takes("o", "h:/a/x"))
 	for i := range 200 {
-		g.do(2, 1, 1, 1000, takes(fmt.Sprintf("p%03d", i), fmt.Sprintf("h:/a/p%03d", i)))
+		g.do(2, 1, 1, 1000, takes(fmt.Sprintf("a%03d", i), fmt.Sprintf("h:/a/a%03d", i)))
 	}
 	for i := range int64(maxDepartures + 20) {
 		g.detach(5+i, 1, uint64(i)+1)
@@ -151,6 +151,19 @@ func TestCameBackBesideAnother(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCameBackTooLateToStay: the same where nobody else had tied the lease, and somebody renewed it meanwhile: it ends with
+// the connection of who ties it then.
+func TestCameBackTooLateToStay(t *testing.T) {
+	g := newGraces(t)
+	g.do(1, 1, 1, 1000, takes("o", "h:/a/x"))
+	g.detach(5, 1, 1)
+	g.renews(6, 3, 1)
+	g.renews(1005, 1, 2)
+	g.do(1006, 2, 1, 1000, takes("o", "h:/a/y"))
+	g.detach(1007, 2, 1)
+	g.ends(1007 + 1000)
 }
 
 // TestCameBackTooLate: who comes back when its grace is over, or has unbound its owner since, has tied nothing.
