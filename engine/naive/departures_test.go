@@ -107,7 +107,8 @@ func (m *departures) anew(t *rapid.T) {
 	}
 }
 
-// draw draws a command. A connection that ended asks nothing any more, nor is its end told twice.
+// draw draws a command. A connection that ended asks nothing any more. Its end may be told twice, and behind that of a later
+// one.
 func (m *departures) draw(t *rapid.T) *ask {
 	next := rapid.SampledFrom(moves).Draw(t, "move")
 	if oneIn(t, 5, "detach") {
@@ -122,14 +123,27 @@ func (m *departures) draw(t *rapid.T) *ask {
 	if (op == wire.OpAcquire || op == wire.OpRenew) && oneIn(t, 2, "tie") {
 		cmd.Bound, cmd.Grace = true, max(cmd.Grace, 10)
 	}
-	if cmd.Epoch = max(cmd.Epoch, m.gone[id]+1); op == wire.OpDetach {
-		m.gone[id] = cmd.Epoch
+	switch {
+	case op == wire.OpDetach && m.gone[id] > 0 && !m.granted(id) && oneIn(t, 4, "heard late, or again"):
+		cmd.Epoch = uint64(rapid.IntRange(1, int(m.gone[id])).Draw(t, "epoch"))
+	default:
+		if cmd.Epoch = max(cmd.Epoch, m.gone[id]+1); op == wire.OpDetach {
+			m.gone[id] = cmd.Epoch
+		}
 	}
 	if cmd.Req.Key != "" && !cmd.again {
 		m.keyed = append(m.keyed, *cmd)
 		m.keyed = m.keyed[max(0, len(m.keyed)-8):]
 	}
 	return cmd
+}
+
+// granted says that a session has a lease that was granted when its connection had ended, and does not say by which end:
+// one of an earlier connection would count for it once more.
+func (m *departures) granted(id engine.Session) bool {
+	return slices.ContainsFunc(m.model.leases, func(l nLease) bool {
+		return l.bind != nil && l.bind.session == id && l.spent > 0 && l.spent <= m.gone[id]
+	})
 }
 
 // disk writes, reloads or restarts one of the slow replicas.
