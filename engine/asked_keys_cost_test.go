@@ -26,7 +26,7 @@ func TestEndsOfManyKeysOfOne(t *testing.T) {
 	least := func(n int) time.Duration { return min(measure(n), measure(n), measure(n)) }
 	t1, t2 := least(some), least(more)
 	t.Logf("%d ends take %v of %d, %v of %d", DefaultReapBudget, t1, some, t2, more)
-	if t2 > costlier*t1 {
+	if t2 > 4*costlier*t1 { // 4: memory that is far apart; without what is tested it is some hundred times as much
 		t.Errorf("%d ends take %v of %d, and %v of %d", DefaultReapBudget, t1, some, t2, more)
 	}
 }
