@@ -479,7 +479,8 @@ func (s *State) descendant(a *asking, w *want, c trie.Class) (v verdict) {
 // or waiter said, 0 while there is neither. All who hold it said the same. So who is past its time is looked for
 // only where something else is asked for.
 func (s *State) capacity(a *asking, w *want) (permits uint32) {
-	buried, owner := false, ""
+	var owner string
+	buried := false
 	for {
 		owner, permits = s.firstPermit(w.key)
 		if owner == "" || permits == w.permits || !s.unsettled() || !s.buryOver(owner, a.ns) {

@@ -103,15 +103,15 @@ func (s *timed) carry(a *asked, answered bool) {
 	caller := engine.Caller{Session: engine.Session(s.p.hello.Session), ID: a.id}
 	first, again := s.done[a.id]
 	var res wire.Result
-	switch {
-	case req.Op == wire.OpPing, req.Op == wire.OpUnsubscribe:
-	case req.Op == wire.OpSubscribe:
+	switch req.Op {
+	case wire.OpPing, wire.OpUnsubscribe:
+	case wire.OpSubscribe:
 		res = wire.Result{Count: a.id, List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 1}}}}
-	case req.Op == wire.OpListLocks:
+	case wire.OpListLocks:
 		res = pageOwned(s.state, req, int(req.Page))
-	case req.Op == wire.OpAssertFencing:
+	case wire.OpAssertFencing:
 		res = s.state.View().Assert(req.Owner, s.routes.Resolve(req.Paths[0]), req.Paths[0], req.Token)
-	case req.Op == wire.OpCancel:
+	case wire.OpCancel:
 		cancel := &wire.Request{Op: wire.OpCancelWait, Target: req.Target}
 		s.state.Apply(at, &engine.Command{Req: cancel, Caller: caller, Epoch: 1}, &s.out)
 	default:
