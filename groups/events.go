@@ -122,7 +122,7 @@ func (h *hub) publish(log, index uint64, events []engine.Event, all bool) {
 		if !after(at, s.at) {
 			continue // it was told before
 		}
-		h.owed(events[i].Owner, log, s.isPast(index))
+		h.owed(events[i].Owner, log, index <= s.past)
 		s.at = at
 		s.remember(recentEvent{at, events[i]}, h.keep)
 		h.deliver(&events[i], at)
@@ -159,19 +159,16 @@ func (s *stream) of(owner string, from wire.Position, dst []recentEvent) []recen
 	return dst
 }
 
-// isPast says that an entry was in the log when this run of the node, or its being fed, began. It need not have been
-// committed then.
-func (s *stream) isPast(index uint64) bool { return index <= max(s.old, s.past) }
-
-// deliver hands an event on. Those of entries that are as old as an earlier run of the node, and are applied again, are
-// for subscribers that go on from a cursor alone: nobody is told twice. So are those that were there when a node began
-// to be fed. But somebody may have subscribed before they came to be, or were committed: who would be told of them has a
-// gap.
+// deliver hands an event on. Those of entries that are as old as an earlier run of
+// the node, and are applied again, are for subscribers that go on from a cursor alone:
+// nobody is told twice. So are those that were there when a node began to be fed; but somebody
+// may have subscribed before they were: who would be told of them has a gap.
 func (h *hub) deliver(e *engine.Event, at wire.Position) {
 	s := h.logs[at.Log]
-	past := s.isPast(at.Index)
+	old, past := at.Index <= s.old, at.Index <= s.past
 	for _, l := range h.subs.by[e.Owner] {
 		switch {
+		case old && !l.resumes:
 		case past && !l.resumes:
 			h.passOver(l, at.Log)
 		case !l.replays:
@@ -183,6 +180,8 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 		}
 	}
 	switch {
+	case old:
+		return
 	case past && s.passed:
 		s.untold = true
 		return

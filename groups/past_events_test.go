@@ -113,22 +113,6 @@ func TestKilledAfterTheGapsEnd(t *testing.T) {
 	}
 }
 
-// TestKilledInTheTailOfAnEarlierRun: a node begins again with entries in its log that are not committed yet. Who subscribes
-// there, and looks before they are, is told of a gap behind them.
-func TestKilledInTheTailOfAnEarlierRun(t *testing.T) {
-	const log = firstLogShard
-	h, f := newHub(8192), new(follower)
-	h.began(log, 121)
-	h.opened(log, 40)
-	h.subscribe(&wire.Subscription{Owner: "o", Sink: f})
-	h.publish(log, 50, granted("o"), true)
-	h.publish(log, 121, []engine.Event{{Owner: "o", Kind: wire.EventKilled}}, true)
-	h.progress()
-	if want := []string{"gap", "gap"}; !slices.Equal(f.told, want) || f.gap.Index != 121 {
-		t.Errorf("it is told %q, and the last gap ends at %v", f.told, f.gap)
-	}
-}
-
 // TestProgressBesideThePast: of the subscriptions of one connection none takes a cursor from beyond what another one
 // was not told of yet.
 func TestProgressBesideThePast(t *testing.T) {
