@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -15,14 +14,7 @@ func newMoving(t testing.TB) (*Client, *timed) {
 	t.Helper()
 	var n atomic.Int64
 	clock := func() time.Duration { return bubbleClock() + time.Duration(n.Add(1)) }
-	c, p := newFake(t).telling(withClock(clock))
-	p.lists = true
-	s := &timed{
-		t: t, start: time.Now(), p: p, state: engine.New(engine.DefaultConfig(), nil, nil),
-		routes: wire.NewRoutes(1, 1, nil), done: make(map[uint64]wire.Result),
-	}
-	go p.serve(s.take)
-	return c, s
+	return newTimed(t, withClock(clock))
 }
 
 // TestAPlaceOutlastsItsTime: an acquire of the program's own that gives a lock back has a place in the queue. That ends by the

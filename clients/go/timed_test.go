@@ -45,9 +45,9 @@ func always(all time.Duration, but map[wire.Op]time.Duration) pace {
 }
 
 // newTimed is such a server, at which nothing takes any time yet, and its client.
-func newTimed(t testing.TB) (*Client, *timed) {
+func newTimed(t testing.TB, opts ...Option) (*Client, *timed) {
 	t.Helper()
-	c, p := newFake(t).telling()
+	c, p := newFake(t).telling(opts...)
 	p.lists = true
 	s := &timed{
 		t: t, start: time.Now(), p: p, state: engine.New(engine.DefaultConfig(), nil, nil),
