@@ -147,7 +147,7 @@ func (c *Client) Bind(ctx context.Context, owner string, grace, ttl time.Duratio
 	req := &wire.Request{Op: wire.OpBind, Owner: owner, GraceMillis: millis(grace), TTLMillis: millis(ttl)}
 	o := c.binds.begin(c, owner, req)
 	// A renewal that is under way may be carried out last, with the grace that it was asked for with.
-	s := &shortening{k: &c.keeper, owner: owner, ttl: ttl, grace: c.binds.grace(owner, c.opt.grace)}
+	s := &shortening{shorter: shorter{ttl: ttl}, k: &c.keeper, owner: owner, grace: c.binds.grace(owner, c.opt.grace)}
 	if ttl > 0 {
 		s.ended = c.binds.lingers(c, owner, o)
 	}

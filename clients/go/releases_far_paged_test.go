@@ -59,3 +59,37 @@ func TestReleasesItselfBesideManyPathsFarAway(t *testing.T) {
 		})
 	}
 }
+
+// TestReleasesItselfBesideARenewalFarAway: a renewal without a look beside it is on its way when the program sends an acquire that
+// gives a lock back, and waits. The lock is on the second page of what its owner holds, and nothing is wrong.
+func TestReleasesItselfBesideARenewalFarAway(t *testing.T) {
+	const way = 600 * time.Millisecond
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		manyBefore(t, c, 600)
+		l := hours(t, c, "a:/b/c")
+		pass(3 * time.Hour) // it is watched, and was looked at
+		s.isHeld(l)
+		if !s.rival("a:/b/d") {
+			t.Fatal("this shows nothing")
+		}
+		sent := make(chan bool, 1)
+		s.takes(func(req *wire.Request) (time.Duration, bool) {
+			if req.Op == wire.OpRenew {
+				select {
+				case sent <- true:
+				default:
+				}
+			}
+			return way, false
+		})
+		<-sent
+		pass(time.Millisecond)
+		req := turning(10 * time.Minute)
+		req.Op, req.Flags = wire.OpAcquire, wire.FlagWait
+		c.Go(req, nil)
+		pass(30 * time.Second)
+		s.isHeld(l)
+		s.takes(nil)
+	})
+}

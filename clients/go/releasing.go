@@ -29,7 +29,7 @@ func givesBack(req *wire.Request) bool {
 
 // takenBack is a request that gives something back, as far as that says what, in memory of its own.
 func takenBack(req *wire.Request) *wire.Request {
-	own := &wire.Request{Op: req.Op, Owner: strings.Clone(req.Owner), Flags: req.Flags, QueueTTLMillis: req.QueueTTLMillis}
+	own := &wire.Request{Op: req.Op, Owner: strings.Clone(req.Owner)}
 	for _, r := range req.Releases {
 		own.Releases = append(own.Releases, wire.ReleaseRequest{Path: strings.Clone(r.Path), Mode: r.Mode})
 	}
@@ -129,27 +129,19 @@ func (k *keeper) givenBy(owner string) *given {
 // over is called when one of them is over: a request, or what a call asks if that is nil, which is decoded when it is
 // wanted alone. An error may leave it open whether it has come to an end in the cluster.
 func (g *given) over(c *call, req *wire.Request, with ending) {
-	unsettled, kept := with.queue || with.err != nil && !untouched(with.err), g.kept.Load()
-	if req == nil && (unsettled || kept) {
-		req = c.request()
-	}
 	now := g.k.c.now()
-	if unsettled {
-		later(&g.late, now+g.k.late(with, queued(req)))
+	if late := g.k.late(with, 0); late > 0 {
+		later(&g.late, now+late)
 	}
 	later(&g.last, now)
 	g.open.Add(-1)
-	if !kept && !g.kept.Load() {
+	if !g.kept.Load() {
 		return
 	}
-	if req == nil { // a lock was asked for meanwhile
+	if req == nil {
 		req = c.request()
 	}
-	s := g.k.shortens(req)
-	if s == nil && unsettled && req.Op == wire.OpRelease {
-		s = g.k.givesPaths(req)
-	}
-	if s != nil { // a lock came meanwhile, or may come
+	if s := g.k.shortens(req); s != nil { // a lock came meanwhile
 		s.begin()
 		s.end(with, nil)
 	}

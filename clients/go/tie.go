@@ -313,18 +313,23 @@ func (k *keeper) forget(l *lane) {
 // when it is sent until it is answered it may be carried out, also after what takes and keeps locks: by that these last
 // no longer than the renewal says.
 type shortening struct {
+	shorter
 	k     *keeper
 	owner string
-	in    string        // what it is about: a namespace, a path in it, or a handler; "": all that the owner has
-	ttl   time.Duration // 0: it leaves that
 	grace time.Duration // of the home lane's connection, for which a Bind ties them; 0: it ties none
 	began time.Duration // when it was sent (Client.now)
 	ended func(error)   // called at its end, nil: nothing; with an error when its caller has gone before
+	queue time.Duration // how long what is answered with a place in the queue may be carried out after that
+}
+
+// shorter is a TTL that an owner's leases may get yet, or what may be taken from them.
+type shorter struct {
+	in    string        // what leases: a namespace, a path in it, or a handler; "": all that the owner has
+	ttl   time.Duration // 0: it leaves that
 	takes takes         // which paths of a lock it gives back; nil: none
 	what  string        // says the same of takes, to tell two of them apart
 	paths []Path        // those of takes, nil: they are not known
-	queue time.Duration // how long what is answered with a place in the queue may be carried out after that
-	entry *shorter      // from when it begins until it ends
+	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
 }
 
 // shortens answers what a request shortens, nil for nothing.
@@ -336,7 +341,7 @@ func (k *keeper) shortens(req *wire.Request) *shortening {
 		return nil
 	}
 	ttl := time.Duration(min(req.TTLMillis, wire.MaxTTLMillis)) * time.Millisecond
-	s := &shortening{k: k, owner: strings.Clone(req.Owner), ttl: ttl}
+	s := &shortening{shorter: shorter{ttl: ttl}, k: k, owner: strings.Clone(req.Owner)}
 	if len(req.Domains) == 1 {
 		s.in = strings.Clone(req.Domains[0])
 	}
@@ -346,7 +351,7 @@ func (k *keeper) shortens(req *wire.Request) *shortening {
 // gives answers what a request gives back.
 func (k *keeper) gives(req *wire.Request, takes takes) *shortening {
 	s := &shortening{
-		k: k, owner: strings.Clone(req.Owner), ttl: askedWithin, takes: takes, what: what(req), queue: queued(req),
+		shorter: shorter{ttl: askedWithin, takes: takes, what: what(req)}, k: k, owner: strings.Clone(req.Owner), queue: queued(req),
 	}
 	switch {
 	case len(req.Releases) == 1:
@@ -365,14 +370,13 @@ func (s *shortening) begin() (kept bool) {
 		if s.k.mu.shorter == nil {
 			s.k.mu.shorter = make(map[string][]*shorter)
 		}
-		s.entry = &shorter{ttl: s.ttl, in: s.in, takes: s.takes, what: s.what, paths: s.paths}
-		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], s.entry)
+		s.k.mu.shorter[s.owner] = append(s.k.mu.shorter[s.owner], &s.shorter)
 		s.k.mu.Unlock()
 	}
 	s.began = s.k.c.now()
-	kept = s.k.curb(s.owner, &shorter{ttl: s.ttl, in: s.in, takes: s.takes}, s.grace, s.began)
+	kept = s.k.curb(s.owner, &s.shorter, s.grace, s.began)
 	if s.takes != nil {
-		s.k.doubts(s.owner, s.entry, false)
+		s.k.doubts(s.owner, &s.shorter, false)
 		return false // it goes in the order of what the program asks for
 	}
 	return kept
@@ -382,9 +386,9 @@ func (s *shortening) begin() (kept bool) {
 // has come to an end in the cluster, and what is in the queue is to be carried out yet. Then it counts for as long as that
 // may be. told is what ended is called with.
 func (s *shortening) end(with ending, told error) {
-	s.k.curb(s.owner, &shorter{ttl: s.ttl, in: s.in, takes: s.takes}, s.grace, s.began)
+	s.k.curb(s.owner, &s.shorter, s.grace, s.began)
 	if s.takes != nil {
-		s.k.doubts(s.owner, s.entry, true)
+		s.k.doubts(s.owner, &s.shorter, true)
 	}
 	if s.ended != nil {
 		s.ended(told)
@@ -395,9 +399,9 @@ func (s *shortening) end(with ending, told error) {
 	late := s.k.late(with, s.queue)
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	s.k.lapse(s.owner, s.entry)
+	s.k.lapse(s.owner, &s.shorter)
 	if late > 0 {
-		s.k.linger(s.owner, s.entry, late)
+		s.k.linger(s.owner, &s.shorter, late)
 	}
 }
 
@@ -410,16 +414,6 @@ func (k *keeper) late(with ending, queue time.Duration) (late time.Duration) {
 		late = k.c.home.session.repeats() + queue // its log may take it at last, and put it into the queue
 	}
 	return late
-}
-
-// shorter is a TTL that an owner's leases may get yet, or what may be taken from them.
-type shorter struct {
-	ttl   time.Duration
-	in    string        // what leases: see shortening
-	takes takes         // likewise
-	what  string        // likewise
-	paths []Path        // likewise
-	until time.Duration // when it is over for certain (Client.now), 0: when it is answered
 }
 
 // maybe says that it may be about the lease that a lock will have which is asked for.
@@ -452,8 +446,8 @@ func everything(*Lock, Path) bool { return true }
 func (k *keeper) linger(owner string, one *shorter, late time.Duration) {
 	until := k.c.now() + late
 	all := k.mu.shorter[owner]
-	if n := len(all); one.takes != nil && n >= lingers {
-		one.in, one.takes, one.what, one.paths = "", everything, "", nil
+	if one.takes != nil && len(all) >= lingers {
+		one.in, one.takes, one.what, one.paths = "", everything, "*", nil
 	}
 	same := func(s *shorter) bool { return s.until > 0 && s.ttl == one.ttl && s.in == one.in && s.what == one.what }
 	if i := slices.IndexFunc(all, same); i >= 0 {
@@ -525,11 +519,12 @@ func (k *keeper) curb(owner string, by *shorter, grace, sent time.Duration) (kep
 // lowers is curb. The caller has the keeper's lock.
 func (k *keeper) lowers(owner string, by *shorter, grace, sent time.Duration) (kept bool) {
 	now, ttl := k.c.now(), by.ttl
-	for name, le := range k.mu.leases {
-		if by.takes != nil { // the lease stays, for what else its owner holds (doubts)
-			break
-		}
-		if name.owner != owner || !reaches(by.in, name.namespace) {
+	var leases []*lease
+	if by.takes == nil { // else they stay, for what else their owner holds (doubt)
+		leases = k.leasesOf(owner, nil)
+	}
+	for _, le := range leases {
+		if !reaches(by.in, le.name.namespace) {
 			continue
 		}
 		kept = true
