@@ -20,14 +20,14 @@ import (
 //   - of an owner that the program names, when its events begin to be told, and at each
 //     renewal while they are not.
 //
-// So is it while something of the program's own is under way that may take locks back, at each renewal. The question goes
-// out with the renewal, and until that is told no renewal counts: what had come lasts no longer than by the request that
-// took it. Once both are answered they count, whatever was told meanwhile: that caps what they say (capped), and
-// is asked for next. So doubts that come faster than answers neither discard an answer nor are put off. Who holds very much is told page by page, which on a
-// long way takes longer than a lease lasts. But a lease ends with all that is held under it: one path of a lock that is
-// held as it was taken says that the lease has lasted since, for what came to it later as well (proves). What is on the
-// other pages is no matter of the doubt. The earliest lock may be on the last of them: if the first one leaves the doubt, one path
-// of that lock is asked about besides (probe).
+// So is it while something of the program's own is under way that may take locks back, at each renewal. The question
+// goes out with the renewal, and until that is told no renewal counts: what had come lasts no longer than by the
+// request that took it. Once both are answered they count, whatever was told meanwhile: that caps what they say
+// (capped), and is asked for next. So doubts that come faster than answers neither discard an answer nor are put off.
+// Who holds very much is told page by page, which on a long way takes longer than a lease lasts. But a lease ends with
+// all that is held under it: one path of a lock that is held as it was taken says that the lease has lasted since, for
+// what came to it later as well (proves). What is on the other pages is no matter of the doubt. The earliest lock may
+// be on the last of them: if the first one leaves the doubt, one path of that lock is asked about besides (probe).
 //
 // A release takes a part of what is held, and leaves the lease to what else there is. Nobody is
 // told of it. So where another client may share the lease, or a lock has several paths, the server
