@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pathlockd/pathlockd/internal/faketime"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -157,7 +158,7 @@ func (f *fake) limited(limits wire.Limits) (*Client, *peer) {
 // for the other side of a pipe, a channel or a timer.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	synctest.Test(t, f)
+	faketime.Test(t, f)
 }
 
 // pass lets so much of a bubble's time go by, and what it brings about happen.

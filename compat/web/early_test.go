@@ -16,6 +16,8 @@ import (
 	"github.com/quic-go/quic-go/qlog"
 	"github.com/quic-go/quic-go/qlogwriter"
 	"github.com/quic-go/quic-go/quicvarint"
+
+	"github.com/pathlockd/pathlockd/internal/faketime"
 )
 
 // dialTo dials one address, whatever is asked for.
@@ -407,7 +409,7 @@ func TestEarlyTrace(t *testing.T) {
 		{"after too many, when the keys are gone", last + 4, append(many, gone), no, no},
 		{"in too many pieces", 0, pieces, yes, yes},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		faketime.Test(t, func(t *testing.T) {
 			tr := newEarlyTrace()
 			for _, e := range c.events {
 				tr.RecordEvent(e)
@@ -442,7 +444,7 @@ func TestEarlyTraceWaits(t *testing.T) {
 		"request is over":    func(_ *earlyTrace, cancel context.CancelFunc) { cancel() },
 	}
 	for name, want := range map[string]bool{"late": false, "early": true, "keys are gone": false, "connection is over": true, "request is over": true} {
-		synctest.Test(t, func(t *testing.T) {
+		faketime.Test(t, func(t *testing.T) {
 			tr := newEarlyTrace()
 			tr.RecordEvent(qlog.KeyUpdated{KeyType: qlog.KeyTypeClient0RTT})
 			ctx, cancel := context.WithCancel(t.Context())
