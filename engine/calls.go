@@ -80,7 +80,7 @@ func (s *State) closeCall(c Caller, seq uint64) {
 // leftBehind says that a waiter's call was asked on a connection that is gone, and by nobody
 // since: the node that its client asked last has not told the log of the call, nor of its end.
 func (w *waiter) leftBehind(d *departure) bool {
-	return w.open && !w.adrift && w.epoch <= d.epoch
+	return w.open && !w.adrift && w.epoch <= d.epoch && w.past < d.arrival
 }
 
 // leftBehind is the departure of the connection that a waiter's call is on, if that has not come to it, else nil.

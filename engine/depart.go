@@ -19,10 +19,13 @@ import (
 // back may have gone again. Which of them is the last decides what is left. So whatever comes to a
 // lease, a departure's step or a command, carries out all that it has before it, in the order in
 // which the connections closed.
+//
+// What came to be after a departure is none of its, though it be of an earlier connection: a request that
+// was held up there is carried out late, and its session may have moved on to a later one since. Epochs do not
+// tell that, so what a departure could take for its own notes the last that was there before it (State.past).
 
 // departure is a connection of a session that closed, and not all leases that are tied to it
-// were seen to. It is kept by session and arrival number, which is its rank, and one above that of the
-// last before it that is there.
+// were seen to. It is kept by session and arrival number, which is its rank; waiters have theirs of the same count.
 type departure struct {
 	session Session
 	arrival uint64
@@ -55,6 +58,37 @@ func eachDeparture(of *departures, id *Session, f func(*departure) bool) {
 	}
 }
 
+// past is the arrival number of the last departure that would end what is tied to a connection of a session, or
+// asked on it, from now on: it does not, for it came before. It is 0 when there is none.
+func (s *State) past(id Session, epoch uint64) (last uint64) {
+	eachDeparture(&s.departing, &id, func(d *departure) bool {
+		if epoch <= d.epoch {
+			last = d.arrival
+		}
+		return true
+	})
+	return last
+}
+
+// fresh is a tie that comes to be now.
+func (s *State) fresh(b *binding) *binding {
+	if b == nil || b.loose || s.departing.Empty() {
+		return b
+	}
+	past := s.past(b.session, b.epoch)
+	if past == b.past {
+		return b
+	}
+	anew := *b
+	anew.past = past
+	return &anew
+}
+
+// endsTie says that a departure is of the connection that a tie is to, or of a later one.
+func (d *departure) endsTie(b *binding) bool {
+	return b.epoch <= d.epoch && b.spent <= d.epoch && b.past < d.arrival
+}
+
 // maxDepartures is how many of one session are kept, each with its own connection and time: to let two count as one
 // would have a lease live again that counted as over. When one more comes, the oldest is carried out at once,
 // whatever that costs: only who comes and goes all the time, with very many leases, gets that far.
@@ -66,6 +100,7 @@ const maxDepartures = 64
 // the earlier one since. What the later one has parted stays as it is (part).
 func (s *State) detach(cmd *Command) (res wire.Result) {
 	id := cmd.Caller.Session
+	s.seq++ // whether it has anything to end may depend on what others have come to
 	if s.ties[id] == nil && s.calls[id] == nil {
 		return res
 	}
@@ -79,7 +114,7 @@ func (s *State) detach(cmd *Command) (res wire.Result) {
 	if n >= maxDepartures {
 		s.depart(oldest, everything)
 	}
-	key := string(appendSeq(id[:], s.departing.Sum().Last+1))
+	key := string(appendSeq(id[:], s.seq))
 	d := newDeparture(&s.departing, s.w, key)
 	d.epoch, d.at, d.born = cmd.Epoch, s.now, s.w.Mark()
 	s.depart(key, s.cfg.DepartAtOnce)
@@ -135,7 +170,7 @@ func (s *State) shrink(key string, budget int) int {
 // not to less than was pledged to those that ended before. It answers the tie that it has no more.
 func (l *lease) part(d *departure, c *Config) (gone *binding) {
 	b := l.tieOf(d.session)
-	if b == nil || b.epoch > d.epoch || b.spent > d.epoch {
+	if b == nil || !d.endsTie(b) {
 		return nil
 	}
 	l.pledge(d.at, pledge{session: b.session, until: c.since(d.at, b.grace), over: d.epoch + 1, grace: b.grace})
@@ -161,7 +196,7 @@ func pending(of *departures, l *lease, key string, room []*departure) (ds []*dep
 			return
 		}
 		eachDeparture(of, &b.session, func(d *departure) bool {
-			if b.epoch <= d.epoch && b.spent <= d.epoch && key > d.after {
+			if d.endsTie(b) && key > d.after {
 				ds = append(ds, d)
 			}
 			return true
@@ -276,7 +311,7 @@ func (s *State) castOff(l *lease) {
 		return
 	}
 	eachDeparture(&s.departing, &w.bind.session, func(d *departure) bool {
-		if w.bind.epoch > d.epoch || l.timer.key <= d.after {
+		if !d.endsTie(w.bind) || l.timer.key <= d.after {
 			return true
 		}
 		s.editWaiter(l.poll).adrift = true

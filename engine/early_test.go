@@ -239,3 +239,37 @@ func TestDepartureBesideDeadlines(t *testing.T) {
 		t.Error("the departure has to wait")
 	}
 }
+
+// TestManyHoldersWhileOthersDepart: what a refused request of a full semaphore costs does not grow with its holders,
+// also while leases of another session are to end.
+func TestManyHoldersWhileOthersDepart(t *testing.T) {
+	measure := func(n int) (least time.Duration) {
+		c := newCrowd(t, n, wire.ModeWrite, uint32(n))
+		for i := range 10 * departAtOnce {
+			req := takes(fmt.Sprintf("d%03d", i), fmt.Sprintf("h:/a/p%03d", i))
+			req.Locks[0].Permits = 1
+			c.do(1, 2, true, req)
+		}
+		before := spent(func() {
+			req := c.asks("b", wire.ModeWrite, uint32(n))
+			req.Flags = wire.FlagNoQueue
+			c.do(2, 3, false, req)
+		})
+		c.do(2, 2, false, &wire.Request{Op: wire.OpDetach})
+		if c.s.departing.Empty() {
+			t.Fatal("nothing departs")
+		}
+		least = time.Hour
+		for i := range 10 {
+			req := c.asks(fmt.Sprintf("n%02d", i), wire.ModeWrite, uint32(n))
+			req.Flags = wire.FlagNoQueue
+			least = min(least, spent(func() { c.do(2, 3, false, req) }))
+		}
+		t.Logf("%d: before %v, while departing %v", n, before, least)
+		return least
+	}
+	t1, t2 := measure(2000), measure(50_000)
+	if t2 > 10*t1 {
+		t.Errorf("%v with 2000, and %v with 50000", t1, t2)
+	}
+}

@@ -317,26 +317,24 @@ func (s *State) lasts(owner, ns string) bool {
 	return l.held() && l.deadline > s.now && ends(&s.departing, &s.cfg, l, key) > s.now
 }
 
-// over says that a lease is, after what it has before it was carried out.
-func (s *State) over(l *lease) bool {
-	s.meets(l)
-	return l.deadline <= s.now
-}
-
 // maxEarly is how many leases that are over one command, or one call that ends what is due, may end before their
 // turn, as they are in somebody's way, and how many readers of a path are looked at for one that is not over. Beyond it
 // they count as standing until their turn has come: to end 100 000 took a second.
 const maxEarly = 64
 
+// maxHolders is how many holders of a full semaphore one look goes through for those that are over. With 50 000 each
+// request that was refused took 6 ms, for as long as anything was to end anywhere.
+const maxHolders = 1024
+
 // buryDead ends the leases past their time that stand in w's way, and says
-// whether there were any. The holders of a full semaphore all do.
+// whether there were any. The holders of a full semaphore all do (maxHolders).
 func (s *State) buryDead(a *asking, w *want, blocker string) (any bool) {
 	if s.early >= maxEarly {
 		return false
 	}
 	owners := []string{blocker} // of what lies above a semaphore's path, if its namespace had other rules before
 	if a.alg == wire.Semaphore {
-		owners = append(owners, s.holders(w.key, permSuffix)...)
+		owners = append(owners, s.holders(w.key, permSuffix, maxHolders)...)
 	}
 	for _, o := range owners {
 		any = s.buryOver(o, a.ns) || any
@@ -352,20 +350,21 @@ func (s *State) buryOver(owner, ns string) bool {
 	if s.early >= maxEarly {
 		return false
 	}
-	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
-	if !l.held() || !s.over(l) {
+	if !s.leases.Get(s.leaseKey(owner, ns)).held() || s.lasts(owner, ns) {
 		return false
 	}
+	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
+	s.meets(l)
 	s.early++
 	s.endLease(l, everything)
 	return true
 }
 
-// holders lists the owners of the shared holds on a path, in order.
-func (s *State) holders(key, suffix string) (owners []string) {
+// holders lists the owners of the first shared holds on a path, in order.
+func (s *State) holders(key, suffix string, most int) (owners []string) {
 	s.holds.Sub(s.suffixed(key, suffix)).Ascend(func(_ string, h *hold) bool {
 		owners = append(owners, h.owner)
-		return true
+		return len(owners) < most
 	})
 	return owners
 }

@@ -382,6 +382,7 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	}
 	s.closeCall(w.caller, seq)
 	w.caller, w.epoch, w.adrift = cmd.Caller, cmd.Epoch, false
+	w.past = s.past(cmd.Caller.Session, cmd.Epoch)
 	s.openCall(w.caller, seq)
 	if anew { // else a node asks again for the same connection, which may have been bound or unbound since
 		w.bind = l.bound(cmd)
@@ -434,11 +435,14 @@ func (s *State) recheck(cmd *Command, token int64, by ...uint64) wire.Result {
 	if now, keeps := s.heldToken(&a); keeps {
 		token = now
 	}
-	if cmd.Bound && a.l.held() && Planted != PlantUntied {
-		// It hangs on the connection that asks now, whatever became of the one before. The end of
-		// that one may have left it a grace, and another repeat its own time: each is told its own.
-		s.extend(a.l, cmd.Req.TTLMillis)
-		s.tie(a.l, a.l.bound(cmd))
+	if a.l.held() && Planted != PlantUntied {
+		// It hangs on the connection that asks now, whatever became of the one before: as it is asked, or as its
+		// session had it. The end of that one may have left it a grace, and another repeat its own time: each is told
+		// its own.
+		if b := a.l.kept(cmd, s.now); b != nil {
+			s.extend(a.l, cmd.Req.TTLMillis)
+			s.tie(a.l, b)
+		}
 	}
 	return wire.Result{Token: token, Namespace: owned(cmd.NS)}
 }

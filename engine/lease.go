@@ -126,6 +126,7 @@ func (s *State) tie(l *lease, b *binding) {
 		return
 	}
 	l.asked = false
+	b = s.fresh(b)
 	was, old := l.tieOf(b.session), l.bind
 	switch {
 	case was == nil:
@@ -398,7 +399,7 @@ func (s *State) unbind(cmd *Command) wire.Result {
 // ends, polled places are found by their ties, as leases are; open calls have an end of their own.
 func (s *State) hang(l *lease, w *waiter, b *binding) {
 	was := w.bind
-	if w.bind = b; !w.open {
+	if w.bind = s.fresh(b); !w.open {
 		w.adrift = false
 		s.noteTie(l, was)
 		s.noteTie(l, b)

@@ -139,6 +139,8 @@ func loadBinding(r *wire.Reader) *binding {
 			b.spent = r.Uint()
 		case 4:
 			b.loose = r.Bool()
+		case 5:
+			b.past = r.Uint()
 		default:
 			r.Skip()
 		}
@@ -238,7 +240,7 @@ func (s *State) loadWaiter(key string, r *wire.Reader, read func(...func())) {
 		func() { w.ttl = r.Uint() }, func() { w.deadline = r.Int() }, func() { w.since = r.Int() },
 		func() { w.bind = loadBinding(r) }, func() { w.meta = loadMetadata(r) },
 		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() }, func() { w.hash = r.Uint() },
-		func() { w.of = r.Uint() })
+		func() { w.of = r.Uint() }, func() { w.past = r.Uint() })
 	w.timer = s.deadlines.timer(timeWaiter, key)
 	s.deadlines.arm(w.timer, w.deadline)
 }

@@ -33,6 +33,7 @@ type waiter struct {
 	caller   Caller
 	hash     uint64 // of the request of an open call
 	epoch    uint64 // connection of the caller's session that the call is on
+	past     uint64 // ends of connections up to this arrival number were told before it was asked there: State.past
 	adrift   bool   // that connection is gone, and a grace runs; of a polled entry: the one it is tied to
 	ttl      uint64 // of the lease it will get, ms
 	deadline int64  // when it leaves the queue, ms of the lease clock
@@ -242,6 +243,7 @@ func (s *State) join(cmd *Command, a *asking, open bool) *waiter {
 	}
 	if open {
 		w.open, w.caller, w.hash, w.epoch = true, cmd.Caller, cmd.hash(), cmd.Epoch
+		w.past = s.past(cmd.Caller.Session, cmd.Epoch)
 		s.openCall(w.caller, s.seq)
 	} else {
 		a.l.poll = s.seq

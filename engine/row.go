@@ -147,6 +147,8 @@ func appendBinding(dst []byte, b *binding) []byte {
 	}
 	n := 3
 	switch {
+	case b.past != 0:
+		n = 6
 	case b.loose:
 		n = 5
 	case b.spent != 0:
@@ -159,6 +161,9 @@ func appendBinding(dst []byte, b *binding) []byte {
 	}
 	if n > 4 {
 		dst = wire.AppendBool(dst, b.loose)
+	}
+	if n > 5 {
+		dst = wire.AppendUint(dst, b.past)
 	}
 	return dst
 }
@@ -203,6 +208,9 @@ func (w *waiter) row(dst []byte) []byte {
 	if w.of != markOf(w.caller.Session) { // a polled entry has no caller
 		n = 19
 	}
+	if w.past != 0 {
+		n = 20
+	}
 	dst = wire.AppendArray(dst, n)
 	dst = wire.AppendStr(dst, w.owner)
 	dst = wire.AppendStr(dst, w.ns)
@@ -233,6 +241,9 @@ func (w *waiter) row(dst []byte) []byte {
 	dst = wire.AppendUint(wire.AppendBool(dst, w.adrift), w.hash)
 	if n > 18 {
 		dst = wire.AppendUint(dst, w.of)
+	}
+	if n > 19 {
+		dst = wire.AppendUint(dst, w.past)
 	}
 	return dst
 }

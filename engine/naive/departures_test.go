@@ -17,7 +17,7 @@ import (
 type departures struct {
 	machine
 	slow, slowMoved *replica                  // the second is written to disk, reloaded and restarted
-	gone            map[engine.Session]uint64 // connections up to these ended: nothing is asked on them
+	gone            map[engine.Session]uint64 // connections up to these ended: little is asked on them, late
 }
 
 // TestDepartures: whatever several ends of connections have not come to is decided as if they had, in the order
@@ -107,8 +107,8 @@ func (m *departures) anew(t *rapid.T) {
 	}
 }
 
-// draw draws a command. A connection that ended asks nothing any more. Its end may be told twice, and behind that of a later
-// one.
+// draw draws a command. What was held up on a connection is carried out when it, or a later one of its session, has ended:
+// the end of it may be told twice, and behind that of a later one.
 func (m *departures) draw(t *rapid.T) *ask {
 	next := rapid.SampledFrom(moves).Draw(t, "move")
 	if oneIn(t, 5, "detach") {
@@ -124,7 +124,8 @@ func (m *departures) draw(t *rapid.T) *ask {
 		cmd.Bound, cmd.Grace = true, max(cmd.Grace, 10)
 	}
 	switch {
-	case op == wire.OpDetach && m.gone[id] > 0 && !m.granted(id) && oneIn(t, 4, "heard late, or again"):
+	case op == wire.OpDetach && m.gone[id] > 0 && !m.granted(id) && oneIn(t, 4, "heard late, or again"),
+		op != wire.OpDetach && m.gone[id] > 0 && oneIn(t, 4, "held up"):
 		cmd.Epoch = uint64(rapid.IntRange(1, int(m.gone[id])).Draw(t, "epoch"))
 	default:
 		if cmd.Epoch = max(cmd.Epoch, m.gone[id]+1); op == wire.OpDetach {
@@ -194,8 +195,8 @@ func (m *departures) differ(t *rapid.T) string {
 	return "rows" + diffRows(a, b)
 }
 
-// meaning is the rows of a state without fences, and of leases without for which of several ends that came after one
-// another they were shrunk.
+// meaning is the rows of a state without fences, and without for which of several ends that came after one another a
+// lease was shrunk, and how many ends that had not come to everything a tie or a call came after.
 func meaning(t *rapid.T, v *engine.View) disk {
 	d := tableOf(t, v, 0)
 	for key, val := range d {
@@ -204,6 +205,8 @@ func meaning(t *rapid.T, v *engine.View) disk {
 			delete(d, key)
 		case key[0] == 'L':
 			d[key] = plainLease(val)
+		case key[0] == 'Q':
+			d[key] = plainWaiter(val)
 		}
 	}
 	return d
@@ -228,19 +231,7 @@ func plainLease(val []byte) (plain []byte) {
 	r := wire.NewReader(val)
 	fields := r.Array()
 	plain = wire.AppendBool(wire.AppendInt(wire.AppendInt(nil, r.Int()), r.Int()), r.Bool())
-	tie := func() {
-		n := r.Array()
-		if n < 3 {
-			return
-		}
-		plain = wire.AppendInt(wire.AppendUint(wire.AppendBin(plain, r.Bin()), r.Uint()), r.Int())
-		if n > 3 {
-			plain = wire.AppendBool(plain, r.Uint() > 0)
-		}
-		for i := 4; i < n; i++ {
-			r.Skip()
-		}
-	}
+	tie := func() { plain = plainTie(plain, &r) }
 	if tie(); fields > 4 {
 		for n := r.Array(); n > 0; n-- {
 			tie()
@@ -250,6 +241,36 @@ func plainLease(val []byte) (plain []byte) {
 		for n := r.Array(); n > 0; n-- {
 			r.Array()
 			plain = wire.AppendBool(wire.AppendInt(wire.AppendBin(plain, r.Bin()), r.Int()), r.Bool())
+		}
+	}
+	return plain
+}
+
+// plainTie appends a tie, with whether it has ended.
+func plainTie(plain []byte, r *wire.Reader) []byte {
+	n := r.Array()
+	if n < 3 {
+		return plain
+	}
+	plain = wire.AppendInt(wire.AppendUint(wire.AppendBin(plain, r.Bin()), r.Uint()), r.Int())
+	spent := n > 3 && r.Uint() > 0
+	for i := 4; i < n; i++ {
+		r.Skip()
+	}
+	return wire.AppendBool(plain, spent)
+}
+
+// plainWaiter is a waiter's row without its last fields, and with its tie as plainTie has it.
+func plainWaiter(val []byte) (plain []byte) {
+	const tie, of = 13, 18 // who queued it is told apart only where it is not who asks, or where an end was told before
+	from, r := 0, wire.NewReader(val)
+	for i, n := 0, r.Array(); i < min(n, of); i++ {
+		switch from = r.Pos(); {
+		case i == tie && r.Rest()[0] != wire.AppendNil(nil)[0]:
+			plain = plainTie(plain, &r)
+		default:
+			r.Skip()
+			plain = append(plain, val[from:r.Pos()]...)
 		}
 	}
 	return plain

@@ -766,10 +766,10 @@ func (m *Model) recheck(cmd *engine.Command, token int64, by ...engine.Caller) w
 		token = held
 	}
 	if l := m.lease(a.owner, a.ns); l != nil {
-		if bindOf(cmd) != nil {
+		if b := l.kept(cmd, m.now); b != nil {
 			l.deadline = max(l.deadline, m.after(int64(cmd.Req.TTLMillis)))
+			l.tie(b)
 		}
-		l.tie(bindOf(cmd))
 	}
 	return wire.Result{Token: token, Namespace: cmd.NS}
 }
