@@ -263,9 +263,9 @@ func plainTie(plain []byte, r *wire.Reader) []byte {
 // plainWaiter is a waiter's row without its last fields, and with its tie as plainTie has it.
 func plainWaiter(val []byte) (plain []byte) {
 	const tie, of = 13, 18 // who queued it is told apart only where it is not who asks, or where an end was told before
-	from, r := 0, wire.NewReader(val)
+	r := wire.NewReader(val)
 	for i, n := 0, r.Array(); i < min(n, of); i++ {
-		switch from = r.Pos(); {
+		switch from := r.Pos(); {
 		case i == tie && r.Rest()[0] != wire.AppendNil(nil)[0]:
 			plain = plainTie(plain, &r)
 		default:
