@@ -45,7 +45,7 @@ type Clock struct {
 // begin starts a step.
 func (s *State) begin(c Clock, out *Output) {
 	s.now, s.wall, s.out, s.touched = max(s.now, c.Now), c.Wall, out, true
-	s.early = 0 // only what is in the state and in the step in hand decides
+	s.early, s.looked = 0, 0 // only what is in the state and in the step in hand decides
 }
 
 // Apply carries one command out and answers its result.

@@ -212,6 +212,22 @@ func pending(of *departures, l *lease, key string, room []*departure) (ds []*dep
 
 // ends is when a lease ends once all is carried out that it has before it. It changes nothing.
 func ends(of *departures, c *Config, l *lease, key string) int64 {
+	if of.Empty() || l.bind == nil {
+		return l.deadline
+	}
+	if len(l.also) == 0 && len(l.pledges) == 0 { // the first decides
+		until := l.deadline
+		if b := l.bind; !b.loose {
+			eachDeparture(of, &b.session, func(d *departure) bool {
+				if !d.endsTie(b) || key <= d.after {
+					return true
+				}
+				until = min(until, leaseEnd(c.since(d.at, b.grace)))
+				return false
+			})
+		}
+		return until
+	}
 	var room [2]*departure
 	ds := pending(of, l, key, room[:0])
 	if len(ds) == 0 {
@@ -245,14 +261,15 @@ func (l *lease) pledge(now int64, to pledge) {
 	l.pledges = append(kept, to)
 }
 
-// again is the tie of a session that keeps a lease on a connection after the one that it is tied to, or was, within
-// the grace that the end of that one left it; nil for none. Whether that end comes before or after makes no difference.
+// again is the tie of a session that keeps a lease on a connection after the one that it is tied to, or was, or on any
+// within the grace that the end of that one left it; nil for none. Whether that end comes before or after makes no
+// difference. What was held up on a connection before that one hangs on its own, whose end is to come.
 func (l *lease) again(id Session, epoch uint64, now int64) *binding {
 	if b := l.tieOf(id); b != nil && b.epoch < epoch && b.spent <= b.epoch {
 		return &binding{session: id, epoch: epoch, grace: b.grace}
 	}
 	for i := range l.pledges {
-		if p := &l.pledges[i]; p.of(id) && p.over != 0 && p.over <= epoch && p.until > now {
+		if p := &l.pledges[i]; p.of(id) && p.over != 0 && p.until > now {
 			return &binding{session: id, epoch: epoch, grace: p.grace}
 		}
 	}

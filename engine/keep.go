@@ -364,6 +364,7 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 		s.waiterOver(seq)
 		return res, false
 	}
+	s.meetsCall(seq)
 	w := s.waiter(seq)
 	l := s.standing(w.owner, w.ns)
 	if s.waiter(seq) == nil { // it relied on a lease that had run out, and ends as the call's that it still is

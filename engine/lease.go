@@ -115,7 +115,7 @@ func (s *State) shorten(l *lease, until int64) {
 
 // tie ties the lease to a connection, if there is one to tie it to. What was asked
 // on an earlier connection of the session comes too late: that one's end must not
-// end the lease.
+// end the lease. If the later one has ended, the earlier one is what it hangs on.
 //
 // Several sessions may use an owner. Its lease is tied to the connections of all that tied it,
 // and is shrunk when the last of them has ended: nobody loses a lock whose connection stands
@@ -130,7 +130,7 @@ func (s *State) tie(l *lease, b *binding) {
 	was, old := l.tieOf(b.session), l.bind
 	switch {
 	case was == nil:
-	case b.epoch < was.epoch:
+	case b.epoch < was.epoch && was.spent <= was.epoch:
 		return
 	case was != old:
 		l.also = slices.DeleteFunc(slices.Clone(l.also), func(o *binding) bool { return o == was })
@@ -427,7 +427,7 @@ func (s *State) hangWaits(l *lease, of Session, b *binding) {
 func (w *waiter) rehangs(of Session, b *binding) bool {
 	switch {
 	case w.open:
-		return w.caller.Session == of && (b != nil || w.bind != nil)
+		return w.caller.Session == of && (b == nil && w.bind != nil || b != nil && b.epoch >= w.epoch) // else it was asked since
 	case w.bind == nil || w.bind.session != of:
 		return false
 	}

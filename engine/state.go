@@ -219,6 +219,7 @@ type State struct {
 	wants   []want
 	asked   uint64 // arrival number of the request queued last
 	early   int    // leases that this step ended before their turn: maxEarly
+	looked  int    // holders of semaphores that it looked at for that: maxHolders
 
 	owners OwnerWatch
 }

@@ -58,6 +58,7 @@ var numbers = map[string]string{
 	"maxTies":       inFormat,                       // connections that a lease hangs on, from the beginning on
 	"maxDepartures": inFormat,                       // ends of a session's connections that are kept apart, from the beginning on
 	"maxEarly":      inFormat,                       // leases that are ended before their turn
+	"maxHolders":    inFormat,                       // holders that are looked at for that
 	"maxRelied":     inFormat, "ofNobody": inFormat, // requests that a hold notes
 	"maxJoined": inFormat, // requests with the key of a policy change
 	"Moved":     inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,

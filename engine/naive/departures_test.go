@@ -124,7 +124,7 @@ func (m *departures) draw(t *rapid.T) *ask {
 		cmd.Bound, cmd.Grace = true, max(cmd.Grace, 10)
 	}
 	switch {
-	case op == wire.OpDetach && m.gone[id] > 0 && !m.granted(id) && oneIn(t, 4, "heard late, or again"),
+	case op == wire.OpDetach && m.gone[id] > 0 && oneIn(t, 4, "heard late, or again"),
 		op != wire.OpDetach && m.gone[id] > 0 && oneIn(t, 4, "held up"):
 		cmd.Epoch = uint64(rapid.IntRange(1, int(m.gone[id])).Draw(t, "epoch"))
 	default:
@@ -137,14 +137,6 @@ func (m *departures) draw(t *rapid.T) *ask {
 		m.keyed = m.keyed[max(0, len(m.keyed)-8):]
 	}
 	return cmd
-}
-
-// granted says that a session has a lease that was granted when its connection had ended, and does not say by which end:
-// one of an earlier connection would count for it once more.
-func (m *departures) granted(id engine.Session) bool {
-	return slices.ContainsFunc(m.model.leases, func(l nLease) bool {
-		return l.bind != nil && l.bind.session == id && l.spent > 0 && l.spent <= m.gone[id]
-	})
 }
 
 // disk writes, reloads or restarts one of the slow replicas.

@@ -358,7 +358,9 @@ func (m *Model) hangWaits(cmd *engine.Command, b *nBind) {
 		switch w := &m.waiters[i]; {
 		case w.owner != cmd.Req.Owner:
 		case w.open && w.caller.Session == cmd.Caller.Session:
-			w.bind = b
+			if b == nil || b.epoch >= w.epoch {
+				w.bind = b
+			}
 		case w.open || w.bind == nil || w.bind.session != cmd.Caller.Session:
 		case b == nil || b.epoch > w.bind.epoch || b.epoch == w.bind.epoch && !w.adrift:
 			w.bind, w.adrift = b, false
@@ -372,7 +374,7 @@ func (l *nLease) tie(b *nBind) {
 	if b == nil {
 		return
 	}
-	if was := l.tieOf(b.session); was != nil && was.epoch > b.epoch {
+	if was := l.tieOf(b.session); was != nil && was.epoch > b.epoch && (was != l.bind || l.spent <= was.epoch) {
 		return
 	}
 	if l.bind != nil && l.bind.session != b.session && l.spent <= l.bind.epoch {
@@ -406,7 +408,7 @@ func (l *nLease) again(c engine.Caller, epoch uint64, now int64) *nBind {
 	if b := l.tieOf(c.Session); b != nil && b.epoch < epoch && (b != l.bind || l.spent <= b.epoch) {
 		return &nBind{c.Session, epoch, b.grace}
 	}
-	if p := l.pledges[c.Session]; p.over > 0 && p.over <= epoch && p.until > now {
+	if p := l.pledges[c.Session]; p.over > 0 && p.until > now {
 		return &nBind{c.Session, epoch, p.grace}
 	}
 	return nil
