@@ -63,3 +63,21 @@ func TestRaisedInTheNameOfALock(t *testing.T) {
 		s.isHeld(l)
 	})
 }
+
+// TestSeveralRaisedInTheNameOfALock: the same with a lock of two paths, which is looked at once in a TTL: nothing is given
+// back at all.
+func TestSeveralRaisedInTheNameOfALock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := context.Background()
+		c, s := newTimed(t)
+		l, err := c.LockAll(ctx, []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, TTL(time.Minute))
+		mustLock(t, l, err)
+		pass(time.Second)
+		asksFor(t, c, &wire.Request{
+			Owner: l.Owner(), TTLMillis: millis(time.Hour), Flags: wire.FlagNoQueue,
+			Locks: []wire.LockRequest{{Path: "a:/b/c"}, {Path: "a:/b/e"}},
+		}, wire.StatusOK)
+		pass(5 * time.Minute)
+		s.isHeld(l)
+	})
+}
