@@ -23,6 +23,7 @@ type keeper struct {
 	wake chan struct{}
 	// What gives back the locks of owners that had none when it was sent; made when the first such request is.
 	given atomic.Pointer[[givenBuckets]given]
+	count atomic.Int64 // of leases: who keeps none need not take the lock to see that
 	mu    struct {
 		sync.Mutex
 		leases    map[leaseName]*lease
@@ -222,6 +223,7 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	if l == nil {
 		l = &lease{k: k, name: name, place: -1, watchAt: now + watchAfter, grace: unlimited, page: wire.MaxDumpPage}
 		k.mu.leases[name] = l
+		k.count.Add(1)
 		l.graced(k.c.binds.grace(lk.owner, k.c.opt.grace))
 	}
 	if lk.curbs.later(by) {

@@ -566,6 +566,7 @@ func (l *lease) forget(todo *chores) {
 	k := l.k
 	k.mu.due.remove(l)
 	delete(k.mu.leases, l.name)
+	k.count.Add(-1)
 	delete(k.mu.low, l)
 	if l.sub != nil {
 		k.mu.watching--

@@ -14,7 +14,7 @@ import (
 type Lock struct {
 	c         *Client
 	owner     string
-	alone     bool // which is its own
+	alone     bool // which is its own: nobody knows the name before the lock is handed out, but the program may use it then
 	namespace string
 	paths     []Path
 	token     int64

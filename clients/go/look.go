@@ -478,6 +478,17 @@ func (l *Lock) known(some func(Path) bool) bool {
 	return true
 }
 
+// keepsNear says that locks of an owner are kept in a namespace that a path may lie in, whether the program named the
+// owner for them or not: it may use the name of one that the client made up (Lock.Owner).
+func (k *keeper) keepsNear(owner, path string) bool {
+	if k.count.Load() == 0 {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.near(owner, path)) > 0
+}
+
 // acquaint asks since when an owner's locks are held whose tokens a request for paths is about to raise:
 // after that those do not tell them any more.
 func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) {

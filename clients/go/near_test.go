@@ -36,3 +36,19 @@ func TestNear(t *testing.T) {
 		}
 	}
 }
+
+// TestNearCostsNoMemory: each acquire of a program asks whether locks of its owner are kept (Client.Do).
+func TestNearCostsNoMemory(t *testing.T) {
+	var k keeper
+	k.init(nil)
+	name := leaseName{"other", "h:/a"}
+	k.mu.leases[name] = &lease{name: name}
+	k.count.Add(1)
+	if n := testing.AllocsPerRun(100, func() {
+		if k.keepsNear("o", "h:/a/b") {
+			t.Error("they are another owner's")
+		}
+	}); n != 0 {
+		t.Errorf("it takes memory %v times", n)
+	}
+}

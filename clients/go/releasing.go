@@ -168,7 +168,7 @@ func (g *given) takes(now time.Duration) bool {
 
 // mayGo says that a lock may be taken back by what is under way, or may be carried out yet.
 func (k *keeper) mayGo(lk *Lock, now time.Duration) bool {
-	if !lk.alone && k.givenBy(lk.owner).takes(now) {
+	if k.givenBy(lk.owner).takes(now) { // also of an owner that the client made up: the program may name it since (Lock.Owner)
 		return true
 	}
 	return slices.ContainsFunc(k.mu.shorter[lk.owner], func(s *shorter) bool { return s.takes != nil && s.maybe(lk) })
@@ -177,7 +177,7 @@ func (k *keeper) mayGo(lk *Lock, now time.Duration) bool {
 // risky says that a lock that is asked for may be taken back, or may have been since it was, by something that was sent
 // before: so it is to be seen before it is handed out, as it counts for two seconds at most from then.
 func (k *keeper) risky(lk *Lock, sent time.Duration) bool {
-	if lk.alone {
+	if lk.alone { // until it is handed out nobody knows its owner's name
 		return false
 	}
 	k.mu.Lock()
@@ -187,10 +187,11 @@ func (k *keeper) risky(lk *Lock, sent time.Duration) bool {
 
 // held takes note that a lock is kept from now on that a request took, or confirmed, which was sent at a time, behind
 // which it was seen to be held at another. What was sent before anybody asked for it may take it back, or have. Of what is
-// under way the end tells.
+// under way the end tells. So it is called for owners alone that the program names: the name of one that the client made
+// up nobody knows before its lock is handed out.
 func (l *lease) held(lk *Lock, sent, seen time.Duration) {
 	now := l.k.c.now()
-	if !lk.alone && (l.k.mayGo(lk, now) || l.k.givenBy(lk.owner).meets(sent)) {
+	if l.k.mayGo(lk, now) || l.k.givenBy(lk.owner).meets(sent) {
 		l.endangers(lk, max(sent, seen))
 		l.suspect()
 	}
