@@ -48,6 +48,7 @@ type lease struct {
 	page     uint32        // how much of that is told at once: a long answer would be in the way of renewals
 	looked   int           // number of the last lock of which it was told
 	fresh    time.Duration // until when the later ones are sure, 0: there are none
+	assures  assures       // what asks about some of those apart
 	risk     time.Duration // until when those count at most that something may take back (releasing.go), 0: there are none
 
 	turns      int           // counts what the answer to an earlier renewal says nothing about: what it hangs on
@@ -258,7 +259,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	l.lasts()
 	ttl := l.k.lasting(l.name, lk.ttl)
 	lk.sure = by.sent + ttl - margin(ttl)
-	lk.taken, lk.lived, lk.capped, lk.confirmed = now, by.sent, 0, false
+	lk.taken, lk.lived, lk.capped, lk.risky, lk.confirmed = now, by.sent, 0, nil, false
 	curbed := lk.curbs.later(by)
 	if curbed {
 		lk.sure = min(lk.sure, lk.curbs.until(by.sent))

@@ -31,6 +31,7 @@ type Lock struct {
 	sure      time.Duration // likewise; until when it is by the request that took it
 	confirmed bool          // likewise; a renewal said something of it
 	capped    time.Duration // likewise; until when it counts at most, as what is under way may take it back; 0: nothing may
+	risky     []bool        // likewise; which of the paths, while capped says so; nil: any
 	risked    time.Duration // likewise; when something last might (Client.now)
 	taken     time.Duration // likewise; when it was taken already (Client.now)
 	lived     time.Duration // likewise; when it was held yet, or later

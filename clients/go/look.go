@@ -121,7 +121,7 @@ func (q *look) land(c *call, r *reply) {
 			q.pages.more(&l.page)
 			more := q.settles()
 			if q.told == 1 {
-				q.assure(&todo)
+				l.assure(q.held, q.upTo, &todo)
 			}
 			if more {
 				q.ask(told.Cursor, &todo)
@@ -273,57 +273,6 @@ func (q *look) settles() (more bool) {
 	}
 	q.aside, l.checking = true, true
 	return true
-}
-
-// maxAssured is how many locks are asked about apart that something may take back and the first page does not tell of.
-const maxAssured = 16
-
-// assure asks after the first page about such locks: on a long way what tells of them comes too late.
-func (q *look) assure(todo *chores) {
-	n := 0
-	for _, lk := range q.l.locks {
-		if lk.capped == 0 || lk.number > q.upTo || n == maxAssured || lk.token <= 0 ||
-			slices.ContainsFunc(lk.paths, func(p Path) bool { return p.Mode != Write || p.Permits > 0 }) {
-			continue
-		}
-		if _, missing := lk.missing(q.held); !missing {
-			continue
-		}
-		n++
-		req := &wire.Request{Op: wire.OpAssertFencing, Owner: lk.owner, Token: lk.token}
-		for _, p := range lk.paths {
-			req.Paths = append(req.Paths, p.Path)
-		}
-		c := newCall(&assured{q.l, lk, q.l.k.c.now()})
-		c.set(req)
-		c.urgent = true
-		todo.calls = append(todo.calls, c)
-	}
-}
-
-// assured is that question of a lock, which was asked at a time.
-type assured struct {
-	l     *lease
-	lk    *Lock
-	asked time.Duration
-}
-
-// land implements receiver.
-func (a *assured) land(c *call, r *reply) {
-	res := &r.scratch
-	err := r.decode(c, res)
-	c.free()
-	if err != nil || res.Status != wire.StatusOK {
-		return // another request of its owner may have raised the token
-	}
-	k := a.l.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if a.lk.lease == a.l {
-		a.l.saved(a.lk, a.asked)
-		a.l.risks()
-		k.fix(a.l)
-	}
 }
 
 // probe asks after the first page whether the earliest of the locks that have a token is held under it.

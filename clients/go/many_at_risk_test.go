@@ -2,16 +2,17 @@ package pathlockd
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// manyAtRisk: a program holds so many paths in one lock, over a way of a tenth of a second, and asks by a request of its
-// own for another path, which somebody else has, and would give one back for it. That is refused (CONFLICT changes
+// manyAtRisk: a program holds so many paths in one lock, over a way of a tenth of a second, and asks by requests of its
+// own for another path, which somebody else has, and would give so many of them back for it. That is refused (CONFLICT changes
 // nothing), and answered at once. Nothing is wrong, and its owner holds all of the lock.
-func manyAtRisk(t *testing.T, n int) {
+func manyAtRisk(t *testing.T, n, offered int) {
 	bubble(t, func(t *testing.T) {
 		defer pass(2 * simSilent)
 		ctx := context.Background()
@@ -26,12 +27,14 @@ func manyAtRisk(t *testing.T, n int) {
 		mustLock(t, l, err)
 		pass(30 * time.Second)
 		must(t, l.Err())
-		res, err := c.Acquire(ctx, &wire.Request{
-			Owner: "batch", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
-			Locks: []wire.LockRequest{{Path: theirs}}, Releases: []wire.ReleaseRequest{{Path: paths[n-1].Path}},
-		})
-		if must(t, err); res.Status != wire.StatusConflict {
-			t.Fatalf("%v: this shows nothing", res.Status)
+		for some := range slices.Chunk(paths[n-offered:], 1000) {
+			req := &wire.Request{
+				Owner: "batch", TTLMillis: 60_000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: theirs}},
+			}
+			for _, q := range some {
+				req.Releases = append(req.Releases, wire.ReleaseRequest{Path: q.Path})
+			}
+			asksFor(t, c, req, wire.StatusConflict)
 		}
 		pass(10 * time.Second)
 		for _, q := range []Path{paths[0], paths[n/2], paths[n-1]} {
@@ -48,8 +51,9 @@ func manyAtRisk(t *testing.T, n int) {
 	})
 }
 
-func TestManyPathsAtRisk(t *testing.T)    { manyAtRisk(t, 20_000) }
-func TestSeveralPathsAtRisk(t *testing.T) { manyAtRisk(t, 2000) }
+func TestManyPathsAtRisk(t *testing.T)      { manyAtRisk(t, 20_000, 1) }
+func TestSeveralPathsAtRisk(t *testing.T)   { manyAtRisk(t, 2000, 1) }
+func TestAllOfManyPathsAtRisk(t *testing.T) { manyAtRisk(t, 20_000, 6000) }
 
 // TestAssertsOfManyPaths: the same against a real server, on a short way: what asks about such a lock apart names more
 // paths than a request may (wire.MaxPaths).

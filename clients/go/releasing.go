@@ -192,14 +192,16 @@ func (k *keeper) risky(lk *Lock, sent time.Duration) bool {
 func (l *lease) held(lk *Lock, sent, seen time.Duration) {
 	now := l.k.c.now()
 	if l.k.mayGo(lk, now) || l.k.givenBy(lk.owner).meets(sent) {
-		l.endangers(lk, max(sent, seen))
+		l.endangers(lk, max(sent, seen), nil)
 		l.suspect()
 	}
 }
 
 // endangers takes note that a lock may be taken back that was held at a time: it counts for no longer than what nobody
 // knows of is believed in.
-func (l *lease) endangers(lk *Lock, held time.Duration) {
+// some says which of its paths may be taken back; nil: that is not known.
+func (l *lease) endangers(lk *Lock, held time.Duration, some takes) {
+	lk.mayLose(some)
 	lk.risked = l.k.c.now()
 	if at := held + askedWithin - margin(askedWithin); lk.capped == 0 || at < lk.capped {
 		lk.capped = at
@@ -208,13 +210,29 @@ func (l *lease) endangers(lk *Lock, held time.Duration) {
 	l.renewAt = min(l.renewAt, lk.risked+askedWithin/renewAt)
 }
 
-// saved takes note that a lock was seen to be held, as a whole, by what was asked at a time.
+// mayLose takes note of which paths of a lock may be taken back beside those that may already; nil: any.
+func (l *Lock) mayLose(some takes) {
+	switch {
+	case some == nil || len(l.paths) == 1:
+		l.risky = nil
+		return
+	case l.capped == 0:
+		l.risky = make([]bool, len(l.paths))
+	case l.risky == nil:
+		return
+	}
+	for i, p := range l.paths {
+		l.risky[i] = l.risky[i] || some(l, p)
+	}
+}
+
+// saved takes note that a lock was seen to be held, as far as something may take it back, by what was asked at a time.
 func (l *lease) saved(lk *Lock, asked time.Duration) {
 	if lk.capped == 0 {
 		return
 	}
 	if lk.risked < asked && !l.k.mayGo(lk, l.k.c.now()) {
-		lk.capped = 0
+		lk.capped, lk.risky = 0, nil
 	} else {
 		lk.capped = max(lk.capped, asked+askedWithin-margin(askedWithin))
 	}
@@ -338,7 +356,7 @@ func (k *keeper) doubt(owner string, by *shorter, over bool, todo *chores) {
 		}
 		for _, lk := range le.locks {
 			if lk.meets(func(p Path) bool { return by.takes(lk, p) }) {
-				le.endangers(lk, now)
+				le.endangers(lk, now, by.takes)
 			}
 		}
 		switch le.doubt = true; {

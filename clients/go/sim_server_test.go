@@ -541,10 +541,6 @@ func (c *simConn) read() {
 		buf = buf[size:]
 		req := new(wire.Request)
 		id, _, _, refused := wire.DecodeRequest(own, req)
-		if refused != nil && req.Op == wire.OpAssertFencing { // as package loop: it is refused, the connection goes on
-			c.say(wire.AppendReply(nil, id, req.Op, &wire.Result{Code: wire.InvalidArgument, Message: refused.Error()}))
-			continue
-		}
 		if refused != nil {
 			panic(fmt.Sprintf("the client sends what is refused: %v", refused))
 		}
