@@ -467,6 +467,8 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 		l.graced(l.askedGrace)
 	}
 	switch {
+	case len(l.ties) == 1 && l.grace < l.k.c.binds.grace(l.name.owner, l.k.c.opt.grace): // since it was asked for
+		l.renewAt = now
 	case !t.live, !l.unlooked && (l.again && !l.looking || capped):
 		l.renewAt = now
 	case len(l.hung) > 0, l.loose != 0: // of which some may be gone: they are sure for the grace alone

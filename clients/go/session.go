@@ -267,15 +267,22 @@ func (s *session) pump() (mine bool) {
 	for c := s.mu.probes.first; c != nil; c = s.mu.probes.first {
 		s.send(cn, &s.mu.probes, c)
 	}
-	for c := s.mu.again.first; c != nil; c = s.mu.again.first {
+	full := false
+	for c := s.mu.again.first; c != nil && !full; c = s.mu.again.first {
+		most := s.mu.limits.all
+		if !c.urgent { // the window may be smaller than that which it was sent in
+			most = s.mu.limits.users
+		}
 		switch {
-		case s.fits(c, s.mu.limits.all):
+		case s.fits(c, most):
 			s.send(cn, &s.mu.again, c)
 		case c.waits: // those aside took its place meanwhile
 			s.mu.again.remove(c)
 			s.crowded(c)
-		default:
+		case c.urgent:
 			return s.claim()
+		default:
+			full = true // renewals have a reserve
 		}
 		s.late(&s.mu.again)
 	}
@@ -289,6 +296,9 @@ func (s *session) pump() (mine bool) {
 			return s.claim()
 		}
 		s.send(cn, &s.mu.urgent, c)
+	}
+	if full {
+		return s.claim()
 	}
 	for _, q := range [...]*callQueue{&s.mu.anew, &s.mu.aside} {
 		for c := q.first; c != nil && s.fits(c, 0); c = q.first {
