@@ -71,7 +71,7 @@ const unlockWithin = 5 * time.Second
 // is to refuse tokens lower than one it has seen. 0 for reads and permits.
 func (l *Lock) Token() int64 { return l.token }
 
-// Owner is in whose name the lock is held.
+// Owner is in whose name the lock is held. One that the option Owner did not name is for looking at.
 func (l *Lock) Owner() string { return l.owner }
 
 // Namespace is the one its paths lie in.

@@ -427,15 +427,20 @@ func (l *Lock) known(some func(Path) bool) bool {
 	return true
 }
 
-// keepsNear says that locks of an owner are kept in a namespace that a path may lie in, whether the program named the
-// owner for them or not: it may use the name of one that the client made up (Lock.Owner).
-func (k *keeper) keepsNear(owner, path string) bool {
-	if k.count.Load() == 0 {
+// names takes note that the program itself asks for paths in the name of an owner, and says whether locks of that one are
+// kept in a namespace that the first may lie in. It may be one that the client made up, whose name nobody used until then
+// (Lock.Owner): from now on a lock may go and its owner have a lease all the same.
+func (k *keeper) names(req *wire.Request) (kept bool) {
+	if req.Op != wire.OpAcquire || len(req.Locks) == 0 || k.count.Load() == 0 {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.near(owner, path)) > 0
+	near := k.near(req.Owner, req.Locks[0].Path)
+	for _, l := range near {
+		l.shared = true
+	}
+	return len(near) > 0
 }
 
 // acquaint asks since when an owner's locks are held whose tokens a request for paths is about to raise:

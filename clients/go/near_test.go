@@ -3,6 +3,8 @@ package pathlockd
 import (
 	"slices"
 	"testing"
+
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestNear: a path lies in one of the namespaces that it begins with by whole segments, the two roots of its handler among
@@ -45,7 +47,7 @@ func TestNearCostsNoMemory(t *testing.T) {
 	k.mu.leases[name] = &lease{name: name}
 	k.count.Add(1)
 	if n := testing.AllocsPerRun(100, func() {
-		if k.keepsNear("o", "h:/a/b") {
+		if k.names(&wire.Request{Op: wire.OpAcquire, Owner: "o", Locks: []wire.LockRequest{{Path: "h:/a/b"}}}) {
 			t.Error("they are another owner's")
 		}
 	}); n != 0 {

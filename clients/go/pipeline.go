@@ -90,6 +90,9 @@ func (s *shortened) land(c *call, r *reply) {
 
 // begin is called before a call of Go or Batch is sent.
 func (c *Client) begin(one *call, req *wire.Request) {
+	if req != nil {
+		c.keeper.names(req)
+	}
 	if !one.lowers {
 		return
 	}
@@ -171,7 +174,7 @@ func (b *Batch) Send(ctx context.Context) error {
 
 // look decodes a request again, if its way, or what is believed in of locks, depends on what it asks.
 func (b *Batch) look(one *call) *wire.Request {
-	if b.c.router.table.Load() == nil && !one.lowers {
+	if b.c.router.table.Load() == nil && !one.lowers && (one.op != wire.OpAcquire || b.c.keeper.count.Load() == 0) {
 		return nil
 	}
 	b.req.Reset()

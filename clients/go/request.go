@@ -36,7 +36,7 @@ func (c *Client) Do(ctx context.Context, req *wire.Request) (*wire.Result, error
 			return nil, err
 		}
 	}
-	if req.Op == wire.OpAcquire && len(req.Locks) > 0 && c.keeper.keepsNear(req.Owner, req.Locks[0].Path) {
+	if c.keeper.names(req) {
 		paths := make([]Path, len(req.Locks))
 		for i, l := range req.Locks {
 			paths[i] = Path{Path: l.Path, Mode: l.Mode}

@@ -33,7 +33,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 	}
 	all := s.mu.sent.sorted()
 	s.mu.sent.clear()
-	s.mu.flying, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, false
+	s.mu.lists, s.mu.flying, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, 0, false
 	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.anew} {
 		for c := q.first; c != nil; c = q.first {
 			q.remove(c)

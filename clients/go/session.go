@@ -36,6 +36,8 @@ type session struct {
 		urgent callQueue // renewals, cancels
 		normal callQueue
 		aside  callQueue // acquires over the limit on waiting ones
+		listed callQueue // listings over what a server takes of them
+		lists  int       // of sent, listings
 		sent   sentCalls
 		flying int // of sent, those that do not wait
 		waits  int // of sent, those that do
@@ -206,8 +208,8 @@ func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
 	return paths, open
 }
 
-func (s *session) queues() [6]*callQueue {
-	return [6]*callQueue{&s.mu.again, &s.mu.anew, &s.mu.probes, &s.mu.urgent, &s.mu.normal, &s.mu.aside}
+func (s *session) queues() [7]*callQueue {
+	return [7]*callQueue{&s.mu.listed, &s.mu.again, &s.mu.anew, &s.mu.probes, &s.mu.urgent, &s.mu.normal, &s.mu.aside}
 }
 
 // empty says that the session has no calls, nor any that may be asked again under their ids, as
@@ -276,6 +278,13 @@ func (s *session) pump() (mine bool) {
 		switch {
 		case s.fits(c, most):
 			s.send(cn, &s.mu.again, c)
+		case c.lists() && s.mu.lists >= maxListings: // a read: it is asked anew
+			s.mu.again.remove(c)
+			s.heardOf(c)
+			if c.id, c.on, c.resent = 0, 0, false; c.async {
+				s.mu.backlog++
+			}
+			s.mu.listed.push(c)
 		case c.waits: // those aside took its place meanwhile
 			s.mu.again.remove(c)
 			s.crowded(c)
@@ -290,6 +299,11 @@ func (s *session) pump() (mine bool) {
 		if c.only != 0 && c.only != cn.tie.number {
 			s.mu.urgent.remove(c)
 			c.free()
+			continue
+		}
+		if c.lists() && s.mu.lists >= maxListings {
+			s.mu.urgent.remove(c)
+			s.mu.listed.push(c)
 			continue
 		}
 		if !s.fits(c, s.mu.limits.all) {
@@ -310,11 +324,21 @@ func (s *session) pump() (mine bool) {
 			s.send(cn, q, c)
 		}
 	}
+	s.late(&s.mu.listed)
+	for c := s.mu.listed.first; c != nil && s.fits(c, s.mu.limits.users); c = s.mu.listed.first {
+		s.send(cn, &s.mu.listed, c)
+		s.late(&s.mu.listed)
+	}
 	s.late(&s.mu.normal)
 	for c := s.mu.normal.first; c != nil; c = s.mu.normal.first {
 		if s.fits(c, s.mu.limits.users) {
 			s.send(cn, &s.mu.normal, c)
 			s.late(&s.mu.normal)
+			continue
+		}
+		if c.lists() && s.mu.lists >= maxListings {
+			s.mu.normal.remove(c)
+			s.mu.listed.push(c)
 			continue
 		}
 		if !c.waits {
@@ -377,7 +401,7 @@ func (s *session) takesMore() {
 func (s *session) recall(w *way) (calls []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, q := range [...]*callQueue{&s.mu.urgent, &s.mu.aside, &s.mu.normal} {
+	for _, q := range [...]*callQueue{&s.mu.urgent, &s.mu.aside, &s.mu.listed, &s.mu.normal} {
 		for c := q.first; c != nil; {
 			one := c
 			if c = c.next; one.way != w || one.counts != w || one.settled {
@@ -411,6 +435,8 @@ func (s *session) fits(c *call, most int) bool {
 		return true // a refusal is an answer too
 	case c.waits:
 		return s.mu.waits < s.mu.limits.waiting
+	case c.lists() && s.mu.lists >= maxListings:
+		return false
 	}
 	return s.mu.flying < most
 }
@@ -444,6 +470,9 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	}
 	s.mu.sent.put(c)
 	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)
+	if c.lists() {
+		s.mu.lists++
+	}
 	if !c.waits {
 		if s.mu.flying++; c.fixed {
 			c.asked = s.c.now()
@@ -470,7 +499,9 @@ func (s *session) answered(id uint64) *call {
 	}
 	switch {
 	case !c.waits:
-		s.mu.flying--
+		if s.mu.flying--; c.lists() {
+			s.mu.lists--
+		}
 	case c.forsaken:
 		s.mu.leaving--
 		fallthrough
@@ -499,4 +530,17 @@ func (s *session) shut(err error) (calls []*call, cn *conn) {
 	}
 	s.mu.room = nil
 	return calls, s.mu.conn
+}
+
+// maxListings is how many listings a server takes of a connection before it reads no more (PROTOCOL.md, flow control):
+// renewals would lie behind the next one for as long as a log that has no leader leaves those unanswered.
+const maxListings = 8
+
+// lists says that it is one.
+func (c *call) lists() bool {
+	switch c.op {
+	case wire.OpListLocks, wire.OpDumpLocks, wire.OpScanLocks, wire.OpDescribe, wire.OpBackupRead:
+		return true
+	}
+	return false
 }

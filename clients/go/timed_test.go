@@ -47,7 +47,12 @@ func always(all time.Duration, but map[wire.Op]time.Duration) pace {
 // newTimed is such a server, at which nothing takes any time yet, and its client.
 func newTimed(t testing.TB, opts ...Option) (*Client, *timed) {
 	t.Helper()
-	c, p := newFake(t).telling(opts...)
+	return newTimedAt(t, newFake(t), opts...)
+}
+
+func newTimedAt(t testing.TB, f *fake, opts ...Option) (*Client, *timed) {
+	t.Helper()
+	c, p := f.telling(opts...)
 	p.lists = true
 	s := &timed{
 		t: t, start: time.Now(), p: p, state: engine.New(engine.DefaultConfig(), nil, nil),
