@@ -122,10 +122,6 @@ func (c *simClient) pipeline(n [6]int) {
 		return
 	}
 	owner, path := c.owner(n[1]), simPath(n[2])
-	if n[5]%3 == 2 {
-		c.waitsInLine(owner, path, n)
-		return
-	}
 	if n[5]%2 == 0 {
 		c.swaps(owner, n)
 		return
@@ -180,46 +176,5 @@ func (c *simClient) swaps(owner string, n [6]int) {
 			}, false)
 		}
 		x = (x*48271 + 7) & 0x7fffffff
-	}
-}
-
-// waitsInLine waits, cancels, polls and gives back the same path, one behind the other, and takes its session elsewhere meanwhile.
-func (c *simClient) waitsInLine(owner, path string, n [6]int) {
-	w := c.w
-	x := n[4]
-	for range 2 + n[3]%6 {
-		switch x / 4 % 6 {
-		case 0, 1:
-			call := c.ask(&wire.Request{
-				Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagWait,
-				QueueTTLMillis: uint64(200 + x%15_000),
-			}, false)
-			if x/24%3 > 0 {
-				w.after(time.Duration(x/72%5_000)*time.Microsecond, func() { c.cancel(call) })
-			}
-		case 2:
-			c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
-		case 3:
-			c.ask(&wire.Request{
-				Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, QueueTTLMillis: uint64(200 + x%15_000),
-			}, false)
-		case 4:
-			c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000}, false)
-		default:
-			if x/24%8 == 0 {
-				c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: owner}, false)
-			} else {
-				c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
-			}
-		}
-		x = (x*48271 + 7) & 0x7fffffff
-	}
-	if n[1]%3 == 0 {
-		to := w.nodes[n[2]%len(w.nodes)]
-		w.after(time.Duration(x%2_000)*time.Microsecond, func() {
-			if !c.dead {
-				c.connect(to)
-			}
-		})
 	}
 }
