@@ -201,7 +201,7 @@ func (s *session) frame(payload []byte) bool {
 		s.refuse(id, err)
 		return true
 	}
-	if listing(req.Op) && s.listings >= maxListings {
+	if req.Op.Lists() && s.listings >= wire.MaxListings {
 		return false
 	}
 	if spec, _ := req.Op.Spec(); spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind {
@@ -248,7 +248,7 @@ func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 		a.chunk = s.hold(int64(len(body)))
 	} else {
 		s.inflight++
-		if listing(req.Op) {
+		if req.Op.Lists() {
 			s.listings++
 		}
 		if s.chunk == nil {
@@ -316,7 +316,7 @@ func (s *session) answered(c *wire.Call) {
 		delete(s.waiting, c.ID)
 	} else {
 		s.inflight--
-		if listing(c.Op) {
+		if c.Op.Lists() {
 			s.listings--
 		}
 	}

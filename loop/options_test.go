@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/internal/tcp"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestProtocolPage holds what wire/PROTOCOL.md tells of a server's limits against
@@ -27,7 +28,7 @@ func TestProtocolPage(t *testing.T) {
 		fmt.Sprintf("more than %d MiB of pushes unread", o.Pushes>>20),
 		fmt.Sprintf("more than %d MiB of events and other pushes unread", o.Pushes>>20),
 		fmt.Sprintf("would leave more than %d MiB unread", mostUnread>>20),
-		fmt.Sprintf("has %d listings", maxListings),
+		fmt.Sprintf("has %d listings", wire.MaxListings),
 		fmt.Sprintf("may take %d MiB of the server's memory by unfinished frames, as much by requests", o.Inbound>>20),
 		fmt.Sprintf("more than %d KiB of it", fairShare>>10),
 		fmt.Sprintf("[4259840, %d, %d, %d, %d,", o.InFlight, o.Waiting, o.Subscriptions, o.BoundOwners),

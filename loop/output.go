@@ -27,23 +27,9 @@ func (s *session) reply(id uint64, op wire.Op, res *wire.Result) {
 	s.spill()
 }
 
-const (
-	// maxListings is how many calls of a connection are under way whose answers may take a
-	// whole frame each.
-	maxListings = 8
-	// mostUnread bounds the answers of reads that a connection leaves unread, bytes: there
-	// is room for the listings, and for what was asked before the server stopped reading.
-	mostUnread = 48 << 20
-)
-
-// listing says that the answers to an operation may be long.
-func listing(op wire.Op) bool {
-	switch op {
-	case wire.OpListLocks, wire.OpDumpLocks, wire.OpScanLocks, wire.OpDescribe, wire.OpBackupRead:
-		return true
-	}
-	return false
-}
+// mostUnread bounds the answers of reads that a connection leaves unread, bytes: there
+// is room for the listings, and for what was asked before the server stopped reading.
+const mostUnread = 48 << 20
 
 // tooLong says that there is no room for the answer of so many bytes that was appended last,
 // and that whoever asked may as well ask again.

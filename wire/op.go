@@ -285,6 +285,15 @@ func (op Op) String() string {
 	return enumName(nil, uint64(op), "OP")
 }
 
+// Lists says that the answers to an operation may be long, and take a whole frame each (MaxListings).
+func (op Op) Lists() bool {
+	switch op {
+	case OpListLocks, OpDumpLocks, OpScanLocks, OpDescribe, OpBackupRead:
+		return true
+	}
+	return false
+}
+
 // Ops lists every operation a client may ask, in the order of their numbers.
 func Ops() []Op {
 	var all []Op

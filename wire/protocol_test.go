@@ -351,6 +351,7 @@ func TestProtocolLimits(t *testing.T) {
 		{MaxMetadataBytes, `\| metadata \| \|.*at most %s bytes`},
 		{MaxDumpPage, `\| owner_page \|.*above %s counts as %[1]s`},
 		{DefaultDumpPage, `\| owner_page \|.*0 is %s,`},
+		{MaxListings, `has %s listings`},
 		{MaxDescribePage, `\| max_waiters \|.*above %s counts as %[1]s`},
 		{DefaultDumpPage, `\| max_waiters \|.*0 is %s,`},
 		{MaxCycleDepth, `\| max_depth \|.*above %s counts as %[1]s`},

@@ -58,10 +58,10 @@ func TestListingsOfALogWithoutALeader(t *testing.T) {
 		go func() { _, _ = c.Describe(ctx, path(t, "/theirs"), 0) }()
 	}
 	eventually(t, "that they are under way", func() bool { return s.held.Load() >= 8 })
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
-		if err := l.Err(); err != nil {
-			t.Fatalf("%d descriptions are under way for %v, and the lock is lost: %v", n, 20*time.Second-time.Until(end), err)
-		}
+	select {
+	case <-l.Lost():
+		t.Fatalf("%d descriptions are under way, and the lock is lost: %v", n, l.Err())
+	case <-time.After(20 * time.Second):
 	}
 }
 
@@ -116,13 +116,10 @@ func TestLooksAtALogWithoutALeader(t *testing.T) {
 	}
 	time.Sleep(8 * time.Second) // the next renewals ask what is held
 	s.gone.Store(true)
-	from := time.Now()
-	for time.Since(from) < 18*time.Second {
-		if err := l.Err(); err != nil {
-			t.Fatalf("their log has no leader for %v, %d questions for what they hold are under way, and my lock is lost: %v",
-				time.Since(from), s.held.Load(), err)
-		}
-		time.Sleep(time.Second)
+	select {
+	case <-l.Lost():
+		t.Fatalf("their log has no leader, %d questions for what they hold are under way, and my lock is lost: %v", s.held.Load(), l.Err())
+	case <-time.After(18 * time.Second):
 	}
 	t.Logf("%d questions for what they hold were under way", s.held.Load())
 }

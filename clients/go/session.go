@@ -36,7 +36,7 @@ type session struct {
 		urgent callQueue // renewals, cancels
 		normal callQueue
 		aside  callQueue // acquires over the limit on waiting ones
-		listed callQueue // listings over what a server takes of them
+		listed callQueue // listings over wire.MaxListings: renewals would lie unread behind them
 		lists  int       // of sent, listings
 		sent   sentCalls
 		flying int // of sent, those that do not wait
@@ -278,7 +278,7 @@ func (s *session) pump() (mine bool) {
 		switch {
 		case s.fits(c, most):
 			s.send(cn, &s.mu.again, c)
-		case c.lists() && s.mu.lists >= maxListings: // a read: it is asked anew
+		case c.op.Lists() && s.mu.lists >= wire.MaxListings: // a read: it is asked anew
 			s.mu.again.remove(c)
 			s.heardOf(c)
 			if c.id, c.on, c.resent = 0, 0, false; c.async {
@@ -301,7 +301,7 @@ func (s *session) pump() (mine bool) {
 			c.free()
 			continue
 		}
-		if c.lists() && s.mu.lists >= maxListings {
+		if c.op.Lists() && s.mu.lists >= wire.MaxListings {
 			s.mu.urgent.remove(c)
 			s.mu.listed.push(c)
 			continue
@@ -336,7 +336,7 @@ func (s *session) pump() (mine bool) {
 			s.late(&s.mu.normal)
 			continue
 		}
-		if c.lists() && s.mu.lists >= maxListings {
+		if c.op.Lists() && s.mu.lists >= wire.MaxListings {
 			s.mu.normal.remove(c)
 			s.mu.listed.push(c)
 			continue
@@ -435,7 +435,7 @@ func (s *session) fits(c *call, most int) bool {
 		return true // a refusal is an answer too
 	case c.waits:
 		return s.mu.waits < s.mu.limits.waiting
-	case c.lists() && s.mu.lists >= maxListings:
+	case c.op.Lists() && s.mu.lists >= wire.MaxListings:
 		return false
 	}
 	return s.mu.flying < most
@@ -470,7 +470,7 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	}
 	s.mu.sent.put(c)
 	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)
-	if c.lists() {
+	if c.op.Lists() {
 		s.mu.lists++
 	}
 	if !c.waits {
@@ -499,7 +499,7 @@ func (s *session) answered(id uint64) *call {
 	}
 	switch {
 	case !c.waits:
-		if s.mu.flying--; c.lists() {
+		if s.mu.flying--; c.op.Lists() {
 			s.mu.lists--
 		}
 	case c.forsaken:
@@ -530,17 +530,4 @@ func (s *session) shut(err error) (calls []*call, cn *conn) {
 	}
 	s.mu.room = nil
 	return calls, s.mu.conn
-}
-
-// maxListings is how many listings a server takes of a connection before it reads no more (PROTOCOL.md, flow control):
-// renewals would lie behind the next one for as long as a log that has no leader leaves those unanswered.
-const maxListings = 8
-
-// lists says that it is one.
-func (c *call) lists() bool {
-	switch c.op {
-	case wire.OpListLocks, wire.OpDumpLocks, wire.OpScanLocks, wire.OpDescribe, wire.OpBackupRead:
-		return true
-	}
-	return false
 }
