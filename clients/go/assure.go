@@ -66,7 +66,7 @@ func (l *lease) assureNext(todo *chores) {
 			a.left++
 			c := newCall(a)
 			c.set(&wire.Request{Op: wire.OpAssertFencing, Owner: lk.owner, Token: lk.token, Paths: some})
-			c.urgent = true
+			l.hurry(c)
 			todo.calls = append(todo.calls, c)
 		}
 		l.assures.under += a.left

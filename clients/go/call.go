@@ -22,6 +22,7 @@ type call struct {
 	waits    bool          // an acquire with FlagWait: counted apart
 	probe    bool          // asks for a sign of life, in a full window too
 	urgent   bool          // goes ahead of users' requests, into the reserve
+	share    uint8         // whose room it takes if it does, 0: that of what is of no log
 	async    bool          // counts as backlog while it is not sent
 	lowers   bool          // it may leave locks less time, or take them back
 	insists  bool          // it is asked again though its caller has gone: it may leave leases less time

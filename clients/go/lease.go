@@ -385,7 +385,8 @@ func (l *lease) renew(todo *chores) {
 		req.TTLMillis, req.Flags = millis(l.locks[len(l.locks)-1].ttl), wire.FlagBind
 	}
 	c.set(req)
-	c.urgent, c.timed = true, true
+	l.hurry(c)
+	c.timed = true
 	todo.calls = append(todo.calls, c)
 	switch {
 	case !l.looking && (l.doubt || l.shared && !l.watched || l.risk != 0):
@@ -394,6 +395,9 @@ func (l *lease) renew(todo *chores) {
 		l.check(todo)
 	}
 }
+
+// hurry has a call about the lease go ahead of users' requests.
+func (l *lease) hurry(c *call) { l.k.c.hurry(c, l.name.namespace) }
 
 // land implements receiver: it takes the answer to a renewal.
 func (l *lease) land(c *call, r *reply) {

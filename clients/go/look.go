@@ -86,7 +86,7 @@ func (q *look) ask(after []byte, todo *chores) {
 	c.set(&wire.Request{
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
 	})
-	c.urgent = true
+	q.l.hurry(c)
 	todo.calls = append(todo.calls, c)
 }
 
@@ -291,7 +291,7 @@ func (q *look) probe(todo *chores) {
 	}
 	c := newCall(&probe{q, first})
 	c.set(first.assert())
-	c.urgent = true
+	q.l.hurry(c)
 	todo.calls = append(todo.calls, c)
 }
 

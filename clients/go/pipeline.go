@@ -99,7 +99,9 @@ func (c *Client) begin(one *call, req *wire.Request) {
 	s, g := c.keeper.foresees(req)
 	if one.gives = g; s != nil {
 		one.to = &shortened{s, one.to}
-		one.urgent = s.begin()
+		if s.begin() {
+			c.hurries(one, req)
+		}
 	}
 }
 

@@ -175,7 +175,9 @@ func (w *waiter) ask(ctx context.Context, req *wire.Request) (*answer, error) {
 func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, left bool, err error) {
 	w.call = newCall(w)
 	w.call.set(req)
-	w.call.timed, w.call.urgent, w.call.forever = true, w.urgent, w.forever
+	if w.call.timed, w.call.forever = true, w.forever; w.urgent {
+		w.c.hurries(w.call, req)
+	}
 	w.call.undo, w.call.alone = w.undo || w.call.waits, w.alone
 	w.call.insists, w.call.then, w.call.gives = w.insists, w.then, w.gives
 	w.call.repeats = true

@@ -34,6 +34,9 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 	all := s.mu.sent.sorted()
 	s.mu.sent.clear()
 	s.mu.lists, s.mu.flying, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, 0, false
+	for i := range s.mu.shares {
+		s.mu.shares[i].flying, s.mu.shares[i].lists = 0, 0
+	}
 	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.anew} {
 		for c := q.first; c != nil; c = q.first {
 			q.remove(c)
@@ -93,7 +96,7 @@ func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint6
 		unknown = s.renounce()
 	}
 	unknown = append(unknown, s.forgotten()...)
-	for _, q := range s.queues() {
+	for q := range s.queues() {
 		for c := q.first; c != nil; {
 			one := c
 			if c = c.next; one.until != 0 {
@@ -150,7 +153,11 @@ func (s *session) renounce() (unknown []*call) {
 		reads = append(reads, c)
 	}
 	for _, c := range reads {
-		s.mu.normal.push(c)
+		if c.urgent {
+			s.mu.urgent.push(c)
+		} else {
+			s.mu.normal.push(c)
+		}
 	}
 	return unknown
 }

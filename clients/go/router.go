@@ -25,6 +25,7 @@ type router struct {
 	c     *Client
 	table atomic.Pointer[table] // nil: everything goes by the home lane
 	known atomic.Pointer[[]address]
+	logs  atomic.Pointer[logs]  // nil: no topology tells of them
 	ways  []atomic.Pointer[way] // by group; nil where nothing was asked yet
 	mu    struct {
 		sync.Mutex
@@ -89,6 +90,7 @@ func (r *router) learn(t *wire.Topology, on uint64) {
 		return
 	}
 	r.mu.topology, r.mu.from = t, on
+	r.logs.Store(newLogs(t))
 	all := r.c.addrs
 	for i, n := range t.Nodes {
 		if a, ok := nodeAddress(n.Native); ok && i < maxNodes && !slices.Contains(all, a) {

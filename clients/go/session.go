@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"crypto/rand"
 	"errors"
+	"iter"
 	"strings"
 	"sync"
 	"time"
@@ -36,11 +37,16 @@ type session struct {
 		urgent callQueue // renewals, cancels
 		normal callQueue
 		aside  callQueue // acquires over the limit on waiting ones
-		listed callQueue // listings over wire.MaxListings: renewals would lie unread behind them
-		lists  int       // of sent, listings
 		sent   sentCalls
 		flying int // of sent, those that do not wait
 		waits  int // of sent, those that do
+		lists  int // of sent, listings
+
+		// What waits for the room of its share: listings over wire.MaxListings, behind which
+		// renewals would lie unread, and what the keeper asks of a log that does not answer.
+		shares  [maxShares]share
+		holding uint64 // those that hold calls, but for some that have gone
+		turn    uint   // whose it is next
 
 		backlog int             // calls of Go and Batch that are in a queue
 		room    []chan struct{} // who waits for it to shrink
@@ -165,7 +171,7 @@ func (s *session) route(w *way) (n int) {
 	for _, c := range s.mu.sent.sorted() {
 		adopt(c)
 	}
-	for _, q := range s.queues() {
+	for q := range s.queues() {
 		for c := q.first; c != nil; c = c.next {
 			adopt(c)
 		}
@@ -208,8 +214,20 @@ func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
 	return paths, open
 }
 
-func (s *session) queues() [7]*callQueue {
-	return [7]*callQueue{&s.mu.listed, &s.mu.again, &s.mu.anew, &s.mu.probes, &s.mu.urgent, &s.mu.normal, &s.mu.aside}
+// queues are those that calls may be in.
+func (s *session) queues() iter.Seq[*callQueue] {
+	return func(yield func(*callQueue) bool) {
+		for q := range s.held() {
+			if !yield(q) {
+				return
+			}
+		}
+		for _, q := range [...]*callQueue{&s.mu.again, &s.mu.anew, &s.mu.probes, &s.mu.urgent, &s.mu.normal, &s.mu.aside} {
+			if !yield(q) {
+				return
+			}
+		}
+	}
 }
 
 // empty says that the session has no calls, nor any that may be asked again under their ids, as
@@ -221,7 +239,7 @@ func (s *session) empty() bool {
 }
 
 func (s *session) vacant() bool {
-	for _, q := range s.queues() {
+	for q := range s.queues() {
 		if q.first != nil {
 			return false
 		}
@@ -269,41 +287,16 @@ func (s *session) pump() (mine bool) {
 	for c := s.mu.probes.first; c != nil; c = s.mu.probes.first {
 		s.send(cn, &s.mu.probes, c)
 	}
-	full := false
-	for c := s.mu.again.first; c != nil && !full; c = s.mu.again.first {
-		most := s.mu.limits.all
-		if !c.urgent { // the window may be smaller than that which it was sent in
-			most = s.mu.limits.users
-		}
-		switch {
-		case s.fits(c, most):
-			s.send(cn, &s.mu.again, c)
-		case c.op.Lists() && s.mu.lists >= wire.MaxListings: // a read: it is asked anew
-			s.mu.again.remove(c)
-			s.heardOf(c)
-			if c.id, c.on, c.resent = 0, 0, false; c.async {
-				s.mu.backlog++
-			}
-			s.mu.listed.push(c)
-		case c.waits: // those aside took its place meanwhile
-			s.mu.again.remove(c)
-			s.crowded(c)
-		case c.urgent:
-			return s.claim()
-		default:
-			full = true // renewals have a reserve
-		}
-		s.late(&s.mu.again)
-	}
+	full := s.repeat(cn)
 	for c := s.mu.urgent.first; c != nil; c = s.mu.urgent.first {
 		if c.only != 0 && c.only != cn.tie.number {
 			s.mu.urgent.remove(c)
 			c.free()
 			continue
 		}
-		if c.op.Lists() && s.mu.lists >= wire.MaxListings {
+		if c.share != 0 && (!s.roomy(c) || s.mu.shares[c.share].queue(c).first != nil) || c.op.Lists() && !s.roomy(c) {
 			s.mu.urgent.remove(c)
-			s.mu.listed.push(c)
+			s.hold(c)
 			continue
 		}
 		if !s.fits(c, s.mu.limits.all) {
@@ -311,6 +304,7 @@ func (s *session) pump() (mine bool) {
 		}
 		s.send(cn, &s.mu.urgent, c)
 	}
+	s.ahead(cn)
 	if full {
 		return s.claim()
 	}
@@ -324,10 +318,11 @@ func (s *session) pump() (mine bool) {
 			s.send(cn, q, c)
 		}
 	}
-	s.late(&s.mu.listed)
-	for c := s.mu.listed.first; c != nil && s.fits(c, s.mu.limits.users); c = s.mu.listed.first {
-		s.send(cn, &s.mu.listed, c)
-		s.late(&s.mu.listed)
+	listed := &s.mu.shares[0].listings
+	s.late(listed)
+	for c := listed.first; c != nil && s.fits(c, s.mu.limits.users); c = listed.first {
+		s.send(cn, listed, c)
+		s.late(listed)
 	}
 	s.late(&s.mu.normal)
 	for c := s.mu.normal.first; c != nil; c = s.mu.normal.first {
@@ -336,9 +331,9 @@ func (s *session) pump() (mine bool) {
 			s.late(&s.mu.normal)
 			continue
 		}
-		if c.op.Lists() && s.mu.lists >= wire.MaxListings {
+		if c.op.Lists() && !s.roomy(c) {
 			s.mu.normal.remove(c)
-			s.mu.listed.push(c)
+			s.hold(c)
 			continue
 		}
 		if !c.waits {
@@ -351,6 +346,41 @@ func (s *session) pump() (mine bool) {
 	}
 	s.takesMore()
 	return s.claim()
+}
+
+// repeat sends what was sent before on a connection that broke, and answers whether some of it had no room, as the
+// window is smaller than that which it was sent in: nothing new of users goes before it then. What goes ahead has a
+// reserve, also behind what has not.
+func (s *session) repeat(cn *conn) (full bool) {
+	for c := s.mu.again.first; c != nil; {
+		one := c
+		c = c.next
+		most := s.mu.limits.users
+		if one.urgent {
+			most = s.mu.limits.all
+		}
+		switch {
+		case full && !one.urgent:
+		case one.until != 0 && s.c.now() >= one.until:
+			s.mu.again.remove(one)
+			s.tooLate(one)
+		case s.fits(one, most):
+			s.send(cn, &s.mu.again, one)
+		case one.waits: // those aside took its place meanwhile
+			s.mu.again.remove(one)
+			s.crowded(one)
+		case one.op.Lists() && !s.roomy(one): // a read: it is asked anew
+			s.mu.again.remove(one)
+			s.heardOf(one)
+			if one.id, one.on, one.resent = 0, 0, false; one.async {
+				s.mu.backlog++
+			}
+			s.hold(one)
+		default:
+			full = true
+		}
+	}
+	return full
 }
 
 // crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place, or
@@ -401,7 +431,7 @@ func (s *session) takesMore() {
 func (s *session) recall(w *way) (calls []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, q := range [...]*callQueue{&s.mu.urgent, &s.mu.aside, &s.mu.listed, &s.mu.normal} {
+	take := func(q *callQueue) {
 		for c := q.first; c != nil; {
 			one := c
 			if c = c.next; one.way != w || one.counts != w || one.settled {
@@ -414,6 +444,12 @@ func (s *session) recall(w *way) (calls []*call) {
 			calls = append(calls, one)
 		}
 	}
+	for q := range s.held() {
+		take(q)
+	}
+	for _, q := range [...]*callQueue{&s.mu.urgent, &s.mu.aside, &s.mu.normal} {
+		take(q)
+	}
 	s.takesMore()
 	return calls
 }
@@ -422,9 +458,14 @@ func (s *session) recall(w *way) (calls []*call) {
 func (s *session) late(q *callQueue) {
 	for c := q.first; c != nil && c.until != 0 && s.c.now() >= c.until; c = q.first {
 		q.remove(c)
-		s.heardOf(c)
-		go s.c.fail([]*call{c}, errLate) // not here, under the lock
+		s.tooLate(c)
 	}
+}
+
+// tooLate answers a call that was taken out of its queue, and is not to be sent any more.
+func (s *session) tooLate(c *call) {
+	s.heardOf(c)
+	go s.c.fail([]*call{c}, errLate) // not here, under the lock
 }
 
 // fits says that a call may be sent, when so many that do not wait may be
@@ -435,10 +476,8 @@ func (s *session) fits(c *call, most int) bool {
 		return true // a refusal is an answer too
 	case c.waits:
 		return s.mu.waits < s.mu.limits.waiting
-	case c.op.Lists() && s.mu.lists >= wire.MaxListings:
-		return false
 	}
-	return s.mu.flying < most
+	return s.mu.flying < most && s.roomy(c)
 }
 
 // send moves a call from its queue to the connection's output.
@@ -470,11 +509,8 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	}
 	s.mu.sent.put(c)
 	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)
-	if c.op.Lists() {
-		s.mu.lists++
-	}
 	if !c.waits {
-		if s.mu.flying++; c.fixed {
+		if s.counted(c, 1); c.fixed {
 			c.asked = s.c.now()
 		}
 		return
@@ -499,9 +535,7 @@ func (s *session) answered(id uint64) *call {
 	}
 	switch {
 	case !c.waits:
-		if s.mu.flying--; c.op.Lists() {
-			s.mu.lists--
-		}
+		s.counted(c, -1)
 	case c.forsaken:
 		s.mu.leaving--
 		fallthrough
@@ -519,7 +553,7 @@ func (s *session) shut(err error) (calls []*call, cn *conn) {
 	s.mu.closed = err
 	calls = s.mu.sent.sorted()
 	s.mu.sent.clear()
-	for _, q := range s.queues() {
+	for q := range s.queues() {
 		for c := q.first; c != nil; c = q.first {
 			q.remove(c)
 			calls = append(calls, c)

@@ -1,0 +1,141 @@
+package pathlockd
+
+import (
+	"hash/crc32"
+	"iter"
+	"math/bits"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// maxShares is how many logs are told apart, one more, which is for what is of none. It is the bits of a word.
+const maxShares = 64
+
+// share is what the keeper asks of one log, and what goes ahead as that does; the first one is for what the program
+// asks, and what is of no log.
+//
+// A log may have no leader, and its node answers what is asked of it after half a minute, while all others are well
+// on the same connection. So of what they all go by, the window and the places of listings, a share takes no more than
+// it leaves free: one that is stuck has half of it, a second one half of the rest. (Dynamic thresholds, as Choudhury
+// and Hahne gave them for the memory that the ports of a switch share.)
+type share struct {
+	asks     callQueue // what waits for its room, but for listings
+	listings callQueue
+	flying   int // of what is sent and unanswered, what is the share's
+	lists    int // of that, listings
+}
+
+func (sh *share) queue(c *call) *callQueue {
+	if c.op.Lists() {
+		return &sh.listings
+	}
+	return &sh.asks
+}
+
+func (sh *share) vacant() bool { return sh.asks.first == nil && sh.listings.first == nil }
+
+// hold lets a call wait until its share has room. It keeps its place among those of its kind.
+func (s *session) hold(c *call) {
+	s.mu.shares[c.share].queue(c).push(c)
+	s.mu.holding |= 1 << c.share
+}
+
+// held are the calls' queues of those shares that have any.
+func (s *session) held() iter.Seq[*callQueue] {
+	return func(yield func(*callQueue) bool) {
+		for m := s.mu.holding; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros64(m)
+			sh := &s.mu.shares[i]
+			if sh.vacant() { // somebody left
+				s.mu.holding &^= 1 << i
+				continue
+			}
+			if !yield(&sh.asks) || !yield(&sh.listings) {
+				return
+			}
+		}
+	}
+}
+
+// roomy says that a call's share takes no more than it leaves free if the call is sent.
+func (s *session) roomy(c *call) bool {
+	sh := &s.mu.shares[c.share]
+	if c.share != 0 && sh.flying >= s.mu.limits.all-s.mu.flying {
+		return false
+	}
+	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
+}
+
+// ahead sends what shares hold, but the first, as far as there is room: each of them in turn.
+func (s *session) ahead(cn *conn) {
+	if s.mu.holding&^1 == 0 {
+		return
+	}
+	shift := int(s.mu.turn % maxShares)
+	s.mu.turn++
+	for m := bits.RotateLeft64(s.mu.holding&^1, -shift); m != 0; m &= m - 1 {
+		i := (bits.TrailingZeros64(m) + shift) % maxShares
+		sh := &s.mu.shares[i]
+		for _, q := range [...]*callQueue{&sh.asks, &sh.listings} {
+			for c := q.first; c != nil && s.fits(c, s.mu.limits.all); c = q.first {
+				s.send(cn, q, c)
+			}
+		}
+		if sh.vacant() {
+			s.mu.holding &^= 1 << i
+		}
+	}
+}
+
+// counted takes note of a call that was sent, with 1, or answered, with -1.
+func (s *session) counted(c *call, n int) {
+	s.mu.flying += n
+	sh := &s.mu.shares[c.share]
+	sh.flying += n
+	if c.op.Lists() {
+		s.mu.lists += n
+		sh.lists += n
+	}
+}
+
+// logs tells which log a namespace is of.
+type logs struct {
+	*table
+	of []uint64 // by group
+}
+
+// newLogs answers nil if the topology does not tell.
+func newLogs(t *wire.Topology) *logs {
+	if t.GroupLogs == 0 || t.GroupLogs > maxGroups || len(t.LogOf) != int(t.GroupLogs) {
+		return nil
+	}
+	return &logs{newTable(t), t.LogOf}
+}
+
+// shareOf is the share of what the keeper asks about a namespace.
+func (c *Client) shareOf(namespace string) uint8 {
+	var of uint64
+	if l := c.router.logs.Load(); l != nil {
+		of = l.of[l.group(namespace)]
+	} else { // better told apart than not
+		of = uint64(crc32.ChecksumIEEE([]byte(namespace)))
+	}
+	return uint8(1 + of%(maxShares-1))
+}
+
+// hurry has a call go ahead of users' requests. It is about one namespace, or about none or several (""): it is of no
+// share then.
+func (c *Client) hurry(one *call, namespace string) {
+	if one.urgent = true; namespace != "" {
+		one.share = c.shareOf(namespace)
+	}
+}
+
+// hurries is hurry for a request of the program.
+func (c *Client) hurries(one *call, req *wire.Request) {
+	ns := ""
+	if l := c.router.logs.Load(); l != nil {
+		ns = l.namespace(req)
+	}
+	c.hurry(one, ns)
+}
