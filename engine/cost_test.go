@@ -89,6 +89,17 @@ var costs = []struct {
 			p.cancel(p.calls)
 		}
 	}},
+	{"a move of what lies around a namespace of its own", func(p *costPlayer, n int) func() {
+		p.policy(wire.RecursiveRW)
+		p.each(n, func(i int) { p.take(fmt.Sprintf("o%d", i), fmt.Sprintf("%s/f%d", costNS, i)) })
+		p.each(n, func(i int) { p.wait(fmt.Sprintf("w%d", i), fmt.Sprintf("%s/f%d", costNS, i)) })
+		attempt := uint64(0)
+		return func() {
+			attempt++
+			p.apply(&Command{Req: &wire.Request{Op: wire.OpFreeze, Namespace: "bench", Attempt: attempt, Target: 1}})
+			p.apply(&Command{Req: &wire.Request{Op: wire.OpLeave, Namespace: "bench", Attempt: attempt, Target: 1}})
+		}
+	}},
 	{"one of many leases that runs out", func(p *costPlayer, n int) func() {
 		p.each(n, func(i int) { p.take(fmt.Sprintf("o%d", i), fmt.Sprintf("%s/f%d", costNS, i)) })
 		return func() {

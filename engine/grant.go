@@ -44,7 +44,7 @@ type freed struct {
 	recursive bool   // it covered what lies below, if a write
 	since     uint64 // arrival number of the waiter it was, 0 for a hold
 	by        string // and its owner, whose other requests did not yield to it
-	subtree   bool   // a routing change is over: everything at and below, and writes above
+	root      string // when not "": of a routing change that is over: everything that it moves, and writes above
 }
 
 // cursor is a place in the queue of one path and mode, or one waiter alone.
@@ -113,10 +113,10 @@ func (s *State) settle() {
 
 // follow starts the cursors over all that f may let in.
 func (s *State) follow(f freed) {
-	if f.subtree {
+	if f.root != "" {
 		// Everybody there: whatever was freed in the meantime, and whatever an owner came to
 		// hold, they were passed over.
-		s.queue.Sub(f.key).Ascend(func(k string, _ *place) bool {
+		eachMovingIn(s, &s.queue, classWait.Mask(), f.root, f.key, func(k string, _ *place) bool {
 			heap.Push(&s.cursors, cursor{seq: seqOf(k)})
 			return true
 		})

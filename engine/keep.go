@@ -127,7 +127,9 @@ func HashOf(req *wire.Request) uint64 { return hashOf(req) }
 
 // PartKey is the key of what is done in one group for a claimed request: no client's, as
 // those have no NUL. It is claimed by the hash of the whole.
-func PartKey(key string, claim int64) string { return key + "\x00" + strconv.FormatInt(claim, 10) }
+func PartKey(op wire.Op, key string, claim int64) string {
+	return key + "\x00" + strconv.FormatInt(claim, 10) + "\x00" + strconv.Itoa(int(op))
+}
 
 // isPart says that a key is one of PartKey's.
 func isPart(key string) bool { return strings.IndexByte(key, nul) >= 0 }

@@ -134,13 +134,10 @@ func (s *State) lockIn(root, above string) (path, owner string, found bool) {
 	live := func(key string, h *hold) bool {
 		return s.lasts(h.owner, namespaceOf(key))
 	}
-	s.eachInside(root, func(prefix string) bool {
-		s.holds.Sub(prefix).AscendClass(liveHolds, func(key string, h *hold) bool {
-			if s.moves(root, key) && live(key, h) {
-				path, owner, found = pathOf(key), h.owner, true
-			}
-			return !found
-		})
+	eachMoving(s, &s.holds, liveHolds, root, func(key string, h *hold) bool {
+		if live(key, h) {
+			path, owner, found = pathOf(key), h.owner, true
+		}
 		return !found
 	})
 	if found || above == "" {
@@ -154,6 +151,52 @@ func (s *State) lockIn(root, above string) (path, owner string, found bool) {
 		return true
 	})
 	return owned(path), owner, found
+}
+
+// eachMoving calls f, until it is false, with the keys of a tree, and of its classes, whose paths a routing change at root
+// moves. Namespaces that it does not move are passed over as a whole, however much is in them.
+func eachMoving[V any](s *State, t *trie.Tree[V], m trie.Mask, root string, f func(key string, v *V) bool) {
+	s.eachInside(root, func(prefix string) bool { return eachMovingIn(s, t, m, root, prefix, f) })
+}
+
+// eachMovingIn is eachMoving for those with one of the prefixes. It is false if f was.
+func eachMovingIn[V any](
+	s *State, t *trie.Tree[V], m trie.Mask, root, prefix string, f func(key string, v *V) bool,
+) (more bool) {
+	more = true
+	for from := prefix; from != ""; {
+		next := ""
+		t.AscendFrom(prefix, m, from, func(key string, v *V) bool {
+			if s.moves(root, key) {
+				more = f(key, v)
+				return more
+			}
+			next = past(unmoved(root, prefix, key))
+			return false
+		})
+		from = next
+	}
+	return more
+}
+
+// unmoved is the beginning of a key that a routing change at root does not move, and that has the prefix of those it moves
+// (eachInside): nothing that begins so is moved.
+func unmoved(root, prefix, key string) string {
+	ns := namespaceOf(key)
+	if len(key) > len(prefix) && contains(rootPath(ns), root) { // the path is one beside root, whose name only begins alike
+		return key[:len(prefix)+1]
+	}
+	return key[:keyHead+len(strings.TrimSuffix(ns, "/"))]
+}
+
+// past is the first string that is behind all with a prefix, "" when there is none.
+func past(prefix string) string {
+	for n := len(prefix); n > 0; n-- {
+		if c := prefix[n-1]; c < 0xff {
+			return prefix[:n-1] + string([]byte{c + 1})
+		}
+	}
+	return ""
 }
 
 // eachInside calls f with prefixes of keys that together take in every path at
@@ -329,7 +372,7 @@ func (s *State) thaw(root string) wire.Result {
 	s.atVersion(s.frozen[i].until) // what it refused is refused from now on as well
 	s.frozen = slices.Delete(slices.Clone(s.frozen), i, i+1)
 	s.eachInside(root, func(prefix string) bool {
-		s.freed = append(s.freed, freed{key: prefix, subtree: true})
+		s.freed = append(s.freed, freed{key: prefix, root: root})
 		return true
 	})
 	return wire.Result{}
@@ -394,13 +437,10 @@ func (s *State) leave(cmd *Command) wire.Result {
 	root := cmd.Req.Namespace
 	var gone []uint64
 	inside := make(map[uint64]string) // the first path of each
-	s.eachInside(root, func(prefix string) bool {
-		s.queue.Sub(prefix).Ascend(func(key string, _ *place) bool {
-			if seq := seqOf(key); s.moves(root, key) && inside[seq] == "" {
-				gone, inside[seq] = append(gone, seq), owned(pathOf(key))
-			}
-			return true
-		})
+	eachMoving(s, &s.queue, classWait.Mask(), root, func(key string, _ *place) bool {
+		if seq := seqOf(key); inside[seq] == "" {
+			gone, inside[seq] = append(gone, seq), owned(pathOf(key))
+		}
 		return true
 	})
 	slices.Sort(gone)

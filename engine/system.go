@@ -268,7 +268,11 @@ func (s *System) keep(name string, k systemKept) {
 		s.keepers.add(k.of, 1)
 	}
 	s.kept[name] = k
-	s.aging = append(s.aging, keptUntil{k.deadline, name})
+	at := len(s.aging) // the limit may have been lowered since those before it were kept
+	for at > 0 && s.aging[at-1].deadline > k.deadline {
+		at--
+	}
+	s.aging = slices.Insert(s.aging, at, keptUntil{k.deadline, name})
 	s.changed[rowKept+name] = true
 }
 

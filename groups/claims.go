@@ -40,7 +40,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if res.List != nil {
 		c.plan = res.List.Cursor
 	}
-	c.key, c.done = engine.PartKey(s.req.Key, res.Token), res.Status == wire.StatusOK
+	c.key, c.done = engine.PartKey(s.c.Op, s.req.Key, res.Token), res.Status == wire.StatusOK
 	return c, nil
 }
 

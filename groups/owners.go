@@ -150,7 +150,7 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 		req := &wire.Request{Op: wire.OpReleaseAll, Owner: s.req.Owner, Key: c.key, Domains: by[g]}
 		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
-	noted := s.req.DelWait || c.key != ""
+	noted := s.req.DelWait
 	if len(cmds) == 1 && !noted {
 		cmds[0].sub |= wholeSub
 		noted = true

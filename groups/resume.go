@@ -40,10 +40,10 @@ func askedEarlier(c *wire.Call) bool {
 func (s *steps) repeats() bool { return s.c.Again || askedEarlier(s.c) }
 
 // wasDone says that all of the call was carried out when it was asked before. It is asked once the
-// replicas are up to date.
+// replicas are up to date. One with a key is asked for, too: its id may outlive the key.
 func (s *steps) wasDone() (bool, *wire.Error) {
-	if s.req.Key != "" || !s.repeats() {
-		return false, nil // a claim says so
+	if !s.repeats() {
+		return false, nil
 	}
 	q := &query{what: askWhole, owner: string(s.c.Session.ID[:]), token: int64(s.c.ID)}
 	if s.c.Again {
@@ -52,6 +52,9 @@ func (s *steps) wasDone() (bool, *wire.Error) {
 	results := s.askLogs(q)
 	if slices.ContainsFunc(results, func(res wire.Result) bool { return res.Code == wire.OK && res.Flag }) {
 		return true, nil
+	}
+	if s.req.Key != "" {
+		return false, nil // while the key is kept its claim says so, whatever a log has forgotten
 	}
 	return false, s.told(results)
 }

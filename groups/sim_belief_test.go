@@ -282,7 +282,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held, b.let = false, [2]uint64{call.lay[r.Path], w.logOf(r.Path)} })
 		}
 		w.check.exclusive(w, c, req)
-		if req.Key != "" && !sharedOwner(req.Owner) {
+		if req.Key != "" && !sharedOwner(req.Owner) && !w.forgetful() {
 			w.check.keyed(w, call, res)
 		}
 	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusQueued:
@@ -346,7 +346,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 		w.disturb(req, false)
 	case req.Op == wire.OpInspectPath && ok:
 		w.check.read(w, call, res)
-	case req.Op == wire.OpIncrToken && ok:
+	case req.Op == wire.OpIncrToken && ok && req.Key == "":
 		w.check.incr(w, call, res)
 	case req.Op == wire.OpAssertFencing && ok:
 		w.check.asserted(w, call, res)

@@ -87,6 +87,9 @@ type simBirth struct {
 // hurried says that entries of the run have time for little of what is over.
 func (w *world) hurried() bool { return w.seed%5 == 1 }
 
+// forgetful says that nodes of the run differ in how long they state that answers to keys are kept, and that few are for long.
+func (w *world) forgetful() bool { return w.seed%7 == 3 }
+
 // addNode makes a machine with an empty disk and a node's identity.
 func (w *world) addNode(b simBirth, witness bool) *simNode {
 	i := len(w.nodes)
@@ -111,6 +114,10 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 		if w.hurried() {
 			x := xxh3.HashString(fmt.Sprint(w.seed, n.index, n.life))
 			l.ReapBudget, l.DepartAtOnce = 1+int(x%4), 1+int(x/4%3)
+		}
+		if w.forgetful() {
+			x := xxh3.HashString(fmt.Sprint("keys", w.seed, n.index, n.life))
+			l.KeptMillis = []int{1500, 20_000, 300_000}[x%3]
 		}
 	}
 	if witness {

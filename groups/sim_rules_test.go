@@ -268,6 +268,9 @@ func (k *checks) keyed(w *world, call *simCall, res *wire.Result) {
 // nothing, whatever the owner has taken since.
 func (c *simClient) keyedRelease(owner, path string) {
 	key := "let " + owner + path
+	if c.w.forgetful() {
+		key += fmt.Sprint(" ", c.last) // else it may be carried out again
+	}
 	if c.keys == nil {
 		c.keys = make(map[string]bool)
 	}

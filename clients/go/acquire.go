@@ -264,7 +264,7 @@ func (c *Client) confirm(ctx context.Context, l *Lock, crossed bool) (ans *answe
 		}
 		c.keeper.uncurb(l, l.namespace)
 		w := newWaiter(c)
-		w.urgent = true
+		w.share = c.shareOf(l.namespace)
 		ans, err := w.ask(ctx, req)
 		lasts := c.keeper.lasts(l)
 		quick := err == nil && !ans.resent && c.now()-ans.sent <= lasts*2/renewAt

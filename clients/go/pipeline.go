@@ -100,7 +100,7 @@ func (c *Client) begin(one *call, req *wire.Request) {
 	if one.gives = g; s != nil {
 		one.to = &shortened{s, one.to}
 		if s.begin() {
-			c.hurries(one, req)
+			one.hurries()
 		}
 	}
 }

@@ -93,6 +93,7 @@ type waiter struct {
 	place                 func(*wire.Result)
 	urgent, undo, forever bool          // of the call
 	alone, insists        bool          // likewise
+	share                 uint8         // likewise; not that of users: it is urgent
 	owner                 string        // of the request
 	then                  func(ending)  // of the call
 	gives                 *given        // likewise
@@ -175,8 +176,12 @@ func (w *waiter) ask(ctx context.Context, req *wire.Request) (*answer, error) {
 func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, left bool, err error) {
 	w.call = newCall(w)
 	w.call.set(req)
-	if w.call.timed, w.call.forever = true, w.forever; w.urgent {
-		w.c.hurries(w.call, req)
+	w.call.timed, w.call.forever = true, w.forever
+	switch {
+	case w.share != usersShare:
+		w.call.urgent, w.call.share = true, w.share
+	case w.urgent:
+		w.call.hurries()
 	}
 	w.call.undo, w.call.alone = w.undo || w.call.waits, w.alone
 	w.call.insists, w.call.then, w.call.gives = w.insists, w.then, w.gives

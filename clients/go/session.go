@@ -294,7 +294,7 @@ func (s *session) pump() (mine bool) {
 			c.free()
 			continue
 		}
-		if c.share != 0 && (!s.roomy(c) || s.mu.shares[c.share].queue(c).first != nil) || c.op.Lists() && !s.roomy(c) {
+		if !s.roomy(c) || c.share != usersShare && !s.mu.shares[c.share].vacant() {
 			s.mu.urgent.remove(c)
 			s.hold(c)
 			continue
@@ -305,7 +305,7 @@ func (s *session) pump() (mine bool) {
 		s.send(cn, &s.mu.urgent, c)
 	}
 	s.ahead(cn)
-	if full {
+	if full || s.mu.shares[aheadShare].asks.first != nil { // what is asked later comes later
 		return s.claim()
 	}
 	for _, q := range [...]*callQueue{&s.mu.anew, &s.mu.aside} {
@@ -349,8 +349,8 @@ func (s *session) pump() (mine bool) {
 }
 
 // repeat sends what was sent before on a connection that broke, and answers whether some of it had no room, as the
-// window is smaller than that which it was sent in: nothing new of users goes before it then. What goes ahead has a
-// reserve, also behind what has not.
+// window is smaller than that which it was sent in: nothing of users that was asked later goes before it then. What keeps
+// locks has a reserve, also behind what has not.
 func (s *session) repeat(cn *conn) (full bool) {
 	for c := s.mu.again.first; c != nil; {
 		one := c
@@ -360,7 +360,7 @@ func (s *session) repeat(cn *conn) (full bool) {
 			most = s.mu.limits.all
 		}
 		switch {
-		case full && !one.urgent:
+		case full && (!one.urgent || one.ordered()):
 		case one.until != 0 && s.c.now() >= one.until:
 			s.mu.again.remove(one)
 			s.tooLate(one)

@@ -8,11 +8,17 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// maxShares is how many logs are told apart, one more, which is for what is of none. It is the bits of a word.
+// maxShares is the bits of a word.
 const maxShares = 64
 
-// share is what the keeper asks of one log, and what goes ahead as that does; the first one is for what the program
-// asks, and what is of no log.
+// Two shares are of no log.
+const (
+	usersShare = 0             // what the program asks, and what is of no log
+	aheadShare = maxShares - 1 // of that what goes ahead, as it may shorten leases
+	logShares  = maxShares - 2 // those from 1 on: so many logs are told apart
+)
+
+// share is what the keeper asks of one log, or what the program asks.
 //
 // A log may have no leader, and its node answers what is asked of it after half a minute, while all others are well
 // on the same connection. So of what they all go by, the window and the places of listings, a share takes no more than
@@ -57,16 +63,25 @@ func (s *session) held() iter.Seq[*callQueue] {
 	}
 }
 
-// roomy says that a call's share takes no more than it leaves free if the call is sent.
+// roomy says that a call's share takes no more than it leaves free if the call is sent. Users' requests leave free what
+// they have of the window until it is down to the reserve: they fill it anew at once, and what goes ahead takes each
+// place that becomes free before them.
 func (s *session) roomy(c *call) bool {
 	sh := &s.mu.shares[c.share]
-	if c.share != 0 && sh.flying >= s.mu.limits.all-s.mu.flying {
-		return false
+	if c.share != usersShare {
+		taken := s.mu.flying
+		if taken < s.mu.limits.users {
+			taken -= s.mu.shares[usersShare].flying
+		}
+		if sh.flying >= s.mu.limits.all-taken {
+			return false
+		}
 	}
 	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
 }
 
-// ahead sends what shares hold, but the first, as far as there is room: each of them in turn.
+// ahead sends what shares hold, but that of users, as far as there is room: each of them in turn. A look goes behind the
+// renewal that it is asked with.
 func (s *session) ahead(cn *conn) {
 	if s.mu.holding&^1 == 0 {
 		return
@@ -79,6 +94,9 @@ func (s *session) ahead(cn *conn) {
 		for _, q := range [...]*callQueue{&sh.asks, &sh.listings} {
 			for c := q.first; c != nil && s.fits(c, s.mu.limits.all); c = q.first {
 				s.send(cn, q, c)
+			}
+			if q.first != nil {
+				break
 			}
 		}
 		if sh.vacant() {
@@ -120,22 +138,16 @@ func (c *Client) shareOf(namespace string) uint8 {
 	} else { // better told apart than not
 		of = uint64(crc32.ChecksumIEEE([]byte(namespace)))
 	}
-	return uint8(1 + of%(maxShares-1))
+	return uint8(1 + of%logShares)
 }
 
-// hurry has a call go ahead of users' requests. It is about one namespace, or about none or several (""): it is of no
-// share then.
+// hurry has a call of the keeper's, which is about a namespace, go ahead of users' requests.
 func (c *Client) hurry(one *call, namespace string) {
-	if one.urgent = true; namespace != "" {
-		one.share = c.shareOf(namespace)
-	}
+	one.urgent, one.share = true, c.shareOf(namespace)
 }
 
-// hurries is hurry for a request of the program.
-func (c *Client) hurries(one *call, req *wire.Request) {
-	ns := ""
-	if l := c.router.logs.Load(); l != nil {
-		ns = l.namespace(req)
-	}
-	c.hurry(one, ns)
-}
+// hurries has a request of the program do so. It keeps its order among the program's requests.
+func (c *call) hurries() { c.urgent, c.share = true, aheadShare }
+
+// ordered says that a call goes ahead and keeps its order among the program's.
+func (c *call) ordered() bool { return c.share == aheadShare }

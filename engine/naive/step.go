@@ -695,7 +695,7 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 		m.kept = slices.DeleteFunc(m.kept, func(k nKept) bool { return k.scope == scope })
 	case at < 0:
 		m.kept = append(m.kept, nKept{
-			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq, deadline: m.now + engine.KeptMillis, by: asks(cmd.Caller),
+			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq, deadline: m.now + int64(m.cfg.KeptMillis), by: asks(cmd.Caller),
 			of: cmd.Caller.Session,
 		})
 	default:
