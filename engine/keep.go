@@ -57,6 +57,7 @@ const (
 	ClaimBegins = 0
 	ClaimDone   = 1
 	ClaimDrops  = 2 // the answer is none that is kept
+	ClaimGoesOn = 3 // as ClaimBegins, of one that is known; token 0 says that it is not
 )
 
 // claimKey notes a keyed request that goes to several groups, under its own scope, before it

@@ -33,9 +33,16 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.req.Key == "" {
 		return claim{plan: plan}, nil
 	}
-	res := s.propose([]command{s.claiming(engine.ClaimBegins, plan)})[0]
+	kind := uint64(engine.ClaimBegins)
+	if s.doubt != nil {
+		kind = engine.ClaimGoesOn
+	}
+	res := s.propose([]command{s.claiming(kind, plan)})[0]
 	if err := res.Err(); err != nil {
 		return c, err
+	}
+	if s.doubt != nil && res.Token == 0 {
+		return c, s.doubt
 	}
 	if res.List != nil {
 		c.plan = res.List.Cursor

@@ -14,8 +14,13 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 	if s.req.Key != "" {
 		// What its claim says of namespaces is said for good: by routes that know every one in
 		// which the owner took something before it asked.
-		s.only = map[uint64]bool{systemShard: true}
+		if s.only = nil; !s.repeats() {
+			s.only = map[uint64]bool{systemShard: true}
+		}
 		if err = s.caughtUp(); err != nil {
+			return res, err
+		}
+		if done, err := s.wasDone(); done || err != nil {
 			return res, err
 		}
 	}
@@ -28,7 +33,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 	}
 	c, err := s.claim(plan)
 	if err != nil || c.done {
-		return res, err
+		return res, s.toldOf(c, err)
 	}
 	var cmds []command
 	at := make(map[string]int)
@@ -138,7 +143,7 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 	}
 	c, err := s.claim(groupList(present))
 	if err != nil || c.done {
-		return res, err
+		return res, s.toldOf(c, err)
 	}
 	groups := groupsOfList(c.plan)
 	by := s.byGroup(s.domains(), groups)
@@ -258,7 +263,7 @@ func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
 	}
 	c, err := s.claim(groupList(present))
 	if err != nil || c.done {
-		return res, err
+		return res, s.toldOf(c, err)
 	}
 	if err = s.each(groupsOfList(c.plan), &wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: c.key}); err == nil {
 		err = s.home(&wire.Request{Op: wire.OpKillNotice, Owner: s.req.Owner, Key: c.key})
@@ -309,4 +314,12 @@ func (s *steps) alive() (res wire.Result, err *wire.Error) {
 		res.Flag, err = s.any(askAlive, s.req.Owner, s.names())
 	}
 	return res, err
+}
+
+// toldOf notes that a call is answered by a claim that is done: its id is to tell that when the key is over.
+func (s *steps) toldOf(c claim, err *wire.Error) *wire.Error {
+	if err == nil && c.done {
+		err = s.whole(s.homeGroup())
+	}
+	return err
 }

@@ -90,7 +90,8 @@ func (r *reader) run() {
 // was called. While there is no leader it tries until the oldest read's time is over: then
 // it is late.
 func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late bool) {
-	patience, most := r.patience()
+	first, most := r.patience()
+	patience, last := first, leadership{}
 	for began := r.l.clock.Mono(); ; patience = min(2*patience, most) {
 		m := r.l.own()
 		if m == nil {
@@ -108,6 +109,9 @@ func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late boo
 			return nil, errReadElsewhere, false
 		}
 		lead := *r.l.lead.Load()
+		if lead != last { // what has taken long until now says nothing of it
+			patience, last = first, lead
+		}
 		asked, err := r.l.raft.readIndex(max(min(left, most), 2*r.l.node.cfg.raftTick()))
 		switch {
 		case errors.Is(err, errNoReplica):

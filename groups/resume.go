@@ -53,10 +53,11 @@ func (s *steps) wasDone() (bool, *wire.Error) {
 	if slices.ContainsFunc(results, func(res wire.Result) bool { return res.Code == wire.OK && res.Flag }) {
 		return true, nil
 	}
+	err := s.told(results)
 	if s.req.Key != "" {
-		return false, nil // while the key is kept its claim says so, whatever a log has forgotten
+		s.doubt, err = err, nil // while the key is kept its claim says so, whatever a log has forgotten
 	}
-	return false, s.told(results)
+	return false, err
 }
 
 // whole notes that all of the call is carried out, in the log of a group that it has to do with.

@@ -10,10 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestOrderOfWhatIsAskedAgain: WRONG. An acquire, and a renewal for less behind it, of one owner and namespace, are under
-// way at a break, and neither was carried out. The next connection has a smaller window, which has no room for the acquire
-// yet. The renewal is asked again before it, though it was asked after it: the acquire then makes the lease long again that
-// the program shortened behind it.
+// TestOrderOfWhatIsAskedAgain: an acquire, and a renewal for less behind it, of one owner and namespace, are under way at a
+// break, and neither was carried out. The next connection has a smaller window, which has no room for the acquire yet. The
+// renewal is not asked again before it: else the acquire would make the lease long again that the program shortened behind it.
 func TestOrderOfWhatIsAskedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

@@ -438,6 +438,10 @@ func (k *keeper) names(req *wire.Request) (kept bool) {
 	defer k.mu.Unlock()
 	near := k.near(req.Owner, req.Locks[0].Path)
 	for _, l := range near {
+		if !l.shared && l.asking && !l.looking { // what is under way may come behind that: without a look it does not count
+			l.unlooked, l.doubt = true, true
+			l.renewAt = min(l.renewAt, k.c.now())
+		}
 		l.shared = true
 	}
 	return len(near) > 0

@@ -4,16 +4,16 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestManyRenewalsBesideUsers: WRONG. All is well: each request is answered after 100 ms, whatever it is. A program holds
-// many locks of one log, which take a half of the window to be renewed in time, and keeps the window full of requests of
-// its own by Go. What the keeper asks of a log takes no more than the window leaves free, and users leave a sixteenth
-// free: so they crowd the renewals out, that went ahead of them before, and locks end that nothing is wrong with.
+// TestManyRenewalsBesideUsers: all is well, and each request is answered after 100 ms, whatever it is. A program holds many
+// locks of one log, which take a half of the window to be renewed in time, and keeps the window full of requests of its own
+// by Go. Each place that becomes free goes to the renewals first, and no lock ends.
 func TestManyRenewalsBesideUsers(t *testing.T) {
 	for _, users := range []bool{false, true} {
 		t.Run(fmt.Sprint("users ", users), func(t *testing.T) {
@@ -38,13 +38,13 @@ func TestManyRenewalsBesideUsers(t *testing.T) {
 					})
 				}
 				all.Wait()
-				stop := false
+				var stop atomic.Bool
 				var again func(*wire.Result, error)
 				asks := func() {
 					c.Go(&wire.Request{Op: wire.OpRelease, Owner: "else", Releases: []wire.ReleaseRequest{{Path: "a:/b/x"}}}, again)
 				}
 				again = func(*wire.Result, error) {
-					if !stop {
+					if !stop.Load() {
 						asks()
 					}
 				}
@@ -67,7 +67,7 @@ func TestManyRenewalsBesideUsers(t *testing.T) {
 				if lost > 0 {
 					t.Errorf("all is answered after 100 ms, and %d of %d locks are lost", lost, n)
 				}
-				stop = true
+				stop.Store(true)
 				pass(time.Second)
 			})
 		})

@@ -37,7 +37,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 	for i := range s.mu.shares {
 		s.mu.shares[i].flying, s.mu.shares[i].lists = 0, 0
 	}
-	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.anew} {
+	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.keeps, &s.mu.anew} {
 		for c := q.first; c != nil; c = q.first {
 			q.remove(c)
 			all = append(all, c)
@@ -72,7 +72,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 		}
 		c.unheard = true
 		s.mu.unheard++
-		s.mu.again.push(c)
+		s.sentQueue(c).push(c)
 	}
 	if s.mu.unheard == 0 {
 		s.mu.away = 0
@@ -115,12 +115,14 @@ func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint6
 // whatever else went on since: logs count from what came to them.
 func (s *session) forgotten() (unknown []*call) {
 	repeat := s.mu.limits.repeat
-	for c := s.mu.again.first; c != nil; {
-		one := c
-		if c = c.next; one.mutates() && !one.waits && s.c.now()-one.sent >= repeat-repeat/10 {
-			s.mu.again.remove(one)
-			s.heardOf(one)
-			unknown = append(unknown, one)
+	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.keeps} {
+		for c := q.first; c != nil; {
+			one := c
+			if c = c.next; one.mutates() && !one.waits && s.c.now()-one.sent >= repeat-repeat/10 {
+				q.remove(one)
+				s.heardOf(one)
+				unknown = append(unknown, one)
+			}
 		}
 	}
 	return unknown
@@ -131,17 +133,19 @@ func (s *session) forgotten() (unknown []*call) {
 func (s *session) renounce() (unknown []*call) {
 	s.begin()
 	var reads []*call
-	for c := s.mu.again.first; c != nil; c = s.mu.again.first {
-		s.mu.again.remove(c)
-		c.unheard = false
-		if c.mutates() {
-			unknown = append(unknown, c)
-			continue
+	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.keeps} {
+		for c := q.first; c != nil; c = q.first {
+			q.remove(c)
+			c.unheard = false
+			if c.mutates() {
+				unknown = append(unknown, c)
+				continue
+			}
+			if c.id, c.on, c.resent = 0, 0, false; c.async {
+				s.mu.backlog++
+			}
+			reads = append(reads, c)
 		}
-		if c.id, c.on, c.resent = 0, 0, false; c.async {
-			s.mu.backlog++
-		}
-		reads = append(reads, c)
 	}
 	s.mu.unheard, s.mu.away = 0, 0
 	for c := s.mu.normal.first; c != nil; c = s.mu.normal.first {

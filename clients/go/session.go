@@ -32,9 +32,11 @@ type session struct {
 		// Calls go from a queue to sent, and from sent to their receivers. again
 		// goes first, and nothing new is sent before it is empty, but for pings.
 		again  callQueue // sent before, on a connection that broke
+		keeps  callQueue // likewise, what the keeper asks
 		anew   callQueue // of those the acquires over the limit on waiting ones
 		probes callQueue // pings: a server that takes nothing else answers them
 		urgent callQueue // renewals, cancels
+		ahead  callQueue // what the program asks and goes ahead
 		normal callQueue
 		aside  callQueue // acquires over the limit on waiting ones
 		sent   sentCalls
@@ -222,7 +224,9 @@ func (s *session) queues() iter.Seq[*callQueue] {
 				return
 			}
 		}
-		for _, q := range [...]*callQueue{&s.mu.again, &s.mu.anew, &s.mu.probes, &s.mu.urgent, &s.mu.normal, &s.mu.aside} {
+		for _, q := range [...]*callQueue{
+			&s.mu.again, &s.mu.keeps, &s.mu.anew, &s.mu.probes, &s.mu.urgent, &s.mu.ahead, &s.mu.normal, &s.mu.aside,
+		} {
 			if !yield(q) {
 				return
 			}
@@ -266,14 +270,27 @@ func (s *session) enqueue(c *call) {
 	switch {
 	case c.id != 0:
 		s.unkeep(c)
-		s.mu.again.push(c)
+		s.sentQueue(c).push(c)
 	case c.probe:
 		s.mu.probes.push(c)
+	case c.ordered && s.mu.normal.demoted > 0: // behind those
+		c.demoted = true
+		s.mu.normal.push(c)
+	case c.ordered:
+		s.mu.ahead.push(c)
 	case c.urgent:
 		s.mu.urgent.push(c)
 	default:
 		s.mu.normal.push(c)
 	}
+}
+
+// sentQueue is the queue of a call that was sent before.
+func (s *session) sentQueue(c *call) *callQueue {
+	if c.share != usersShare {
+		return &s.mu.keeps
+	}
+	return &s.mu.again
 }
 
 // pump sends what may be sent, and answers whether it is the caller's to flush it,
@@ -304,8 +321,17 @@ func (s *session) pump() (mine bool) {
 		}
 		s.send(cn, &s.mu.urgent, c)
 	}
+	for c := s.mu.ahead.first; c != nil; c = s.mu.ahead.first {
+		if !full && s.fits(c, s.most(c)) {
+			s.send(cn, &s.mu.ahead, c)
+			continue
+		}
+		s.mu.ahead.remove(c) // it is not to hold up others, nor to go behind what is asked later
+		c.demoted = true
+		s.mu.normal.push(c)
+	}
 	s.ahead(cn)
-	if full || s.mu.shares[aheadShare].asks.first != nil { // what is asked later comes later
+	if full {
 		return s.claim()
 	}
 	for _, q := range [...]*callQueue{&s.mu.anew, &s.mu.aside} {
@@ -348,34 +374,38 @@ func (s *session) pump() (mine bool) {
 	return s.claim()
 }
 
-// repeat sends what was sent before on a connection that broke, and answers whether some of it had no room, as the
-// window is smaller than that which it was sent in: nothing of users that was asked later goes before it then. What keeps
-// locks has a reserve, also behind what has not.
+// repeat sends what was sent before on a connection that broke, in its order, and answers whether some of it had no room, as
+// the window is smaller than that which it was sent in: nothing of users that was asked later goes before it then. What
+// keeps locks has a reserve, also behind what has not.
 func (s *session) repeat(cn *conn) (full bool) {
-	for c := s.mu.again.first; c != nil; {
-		one := c
-		c = c.next
-		most := s.mu.limits.users
-		if one.urgent {
-			most = s.mu.limits.all
+	users, keeps := s.mu.again.first, s.mu.keeps.first
+	for users != nil || keeps != nil {
+		c := keeps
+		if keeps == nil || users != nil && users.id < keeps.id {
+			if full {
+				users = nil // none goes: they may be very many
+				continue
+			}
+			c, users = users, users.next
+		} else {
+			keeps = keeps.next
 		}
 		switch {
-		case full && (!one.urgent || one.ordered()):
-		case one.until != 0 && s.c.now() >= one.until:
-			s.mu.again.remove(one)
-			s.tooLate(one)
-		case s.fits(one, most):
-			s.send(cn, &s.mu.again, one)
-		case one.waits: // those aside took its place meanwhile
-			s.mu.again.remove(one)
-			s.crowded(one)
-		case one.op.Lists() && !s.roomy(one): // a read: it is asked anew
-			s.mu.again.remove(one)
-			s.heardOf(one)
-			if one.id, one.on, one.resent = 0, 0, false; one.async {
+		case c.until != 0 && s.c.now() >= c.until:
+			c.in.remove(c)
+			s.tooLate(c)
+		case s.fits(c, s.most(c)):
+			s.send(cn, c.in, c)
+		case c.waits: // those aside took its place meanwhile
+			c.in.remove(c)
+			s.crowded(c)
+		case c.op.Lists() && !s.roomy(c): // a read: it is asked anew
+			c.in.remove(c)
+			s.heardOf(c)
+			if c.id, c.on, c.resent = 0, 0, false; c.async {
 				s.mu.backlog++
 			}
-			s.hold(one)
+			s.hold(c)
 		default:
 			full = true
 		}
@@ -447,7 +477,7 @@ func (s *session) recall(w *way) (calls []*call) {
 	for q := range s.held() {
 		take(q)
 	}
-	for _, q := range [...]*callQueue{&s.mu.urgent, &s.mu.aside, &s.mu.normal} {
+	for _, q := range [...]*callQueue{&s.mu.urgent, &s.mu.ahead, &s.mu.aside, &s.mu.normal} {
 		take(q)
 	}
 	s.takesMore()

@@ -13,7 +13,7 @@ const settledEvery = 128
 // open itself. Called under the lock.
 func (s *session) settle(id uint64) uint64 {
 	switch {
-	case s.mu.again.first != nil, s.mu.anew.first != nil: // what is to be asked again is open too
+	case s.mu.again.first != nil, s.mu.keeps.first != nil, s.mu.anew.first != nil: // what is to be asked again is open too
 	case s.mu.sent.n == 1 && len(s.mu.kept) == 0:
 		s.mu.settled, s.mu.looked = id, s.mu.lastID
 	case s.mu.lastID-s.mu.looked >= settledEvery:

@@ -11,11 +11,10 @@ import (
 // maxShares is the bits of a word.
 const maxShares = 64
 
-// Two shares are of no log.
+// usersShare is what the program asks, and what is of no log; the others are of logs, so many of which are told apart.
 const (
-	usersShare = 0             // what the program asks, and what is of no log
-	aheadShare = maxShares - 1 // of that what goes ahead, as it may shorten leases
-	logShares  = maxShares - 2 // those from 1 on: so many logs are told apart
+	usersShare = 0
+	logShares  = maxShares - 1
 )
 
 // share is what the keeper asks of one log, or what the program asks.
@@ -63,22 +62,31 @@ func (s *session) held() iter.Seq[*callQueue] {
 	}
 }
 
-// roomy says that a call's share takes no more than it leaves free if the call is sent. Users' requests leave free what
-// they have of the window until it is down to the reserve: they fill it anew at once, and what goes ahead takes each
-// place that becomes free before them.
+// roomy says that a call's share takes no more than it leaves to others if the call is sent. Of the window it leaves the
+// half of what other logs' shares have not taken: users fill what is free at once, so what they have counts as free,
+// and what goes ahead takes each place first that they give back. They may be stuck, too, and what they leave is the
+// reserve: of that a share leaves some to those that have nothing.
 func (s *session) roomy(c *call) bool {
-	sh := &s.mu.shares[c.share]
+	sh, w := &s.mu.shares[c.share], &s.mu.limits
 	if c.share != usersShare {
-		taken := s.mu.flying
-		if taken < s.mu.limits.users {
-			taken -= s.mu.shares[usersShare].flying
-		}
-		if sh.flying >= s.mu.limits.all-taken {
+		others := s.mu.flying - s.mu.shares[usersShare].flying - sh.flying
+		if 2*sh.flying >= w.all-others || sh.flying > 0 && s.mu.flying >= w.all-w.spare() {
 			return false
 		}
 	}
 	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
 }
+
+// spare is what a share that has something leaves of the reserve.
+func (w *windows) spare() int {
+	if w.all-w.users < 2 {
+		return 0
+	}
+	return max(1, (w.all-w.users)/8)
+}
+
+// ordered is what the program's requests that go ahead may take of the window: a half of the reserve, too.
+func (w *windows) ordered() int { return w.users + (w.all-w.users+1)/2 }
 
 // ahead sends what shares hold, but that of users, as far as there is room: each of them in turn. A look goes behind the
 // renewal that it is asked with.
@@ -147,7 +155,16 @@ func (c *Client) hurry(one *call, namespace string) {
 }
 
 // hurries has a request of the program do so. It keeps its order among the program's requests.
-func (c *call) hurries() { c.urgent, c.share = true, aheadShare }
+func (c *call) hurries() { c.urgent, c.ordered = true, true }
 
-// ordered says that a call goes ahead and keeps its order among the program's.
-func (c *call) ordered() bool { return c.share == aheadShare }
+// most is how many calls that do not wait may be unanswered when a call is sent.
+func (s *session) most(c *call) int {
+	switch {
+	case !c.urgent || c.demoted:
+		return s.mu.limits.users
+	case c.ordered:
+		return s.mu.limits.ordered()
+	default:
+		return s.mu.limits.all
+	}
+}

@@ -1,0 +1,86 @@
+package groups
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestRestoredCallReservesNothing: a call of gRPC of the old cluster waits for two paths, one of which is free; behind it somebody
+// waits for the free one. In the restored cluster the call is over, and who waits behind it gets the path without anybody's doing.
+func TestRestoredCallReservesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	holder, back, calling := r.session(), r.session(), r.served()
+	holder.must(write("holder", "h:/a/x", time.Hour))
+	req := waiting(write("call", "h:/a/x", time.Hour))
+	req.Locks = append(req.Locks, wire.LockRequest{Path: "h:/a/y"})
+	req.QueueTTLMillis = 3_600_000
+	calling.start(r.next.Add(1), req)
+	eventually(t, "the call waits", func() bool {
+		return len(back.must(&wire.Request{Op: wire.OpDescribe, Path: "h:/a/y"}).List.Waiters) == 1
+	})
+	late := waiting(write("back", "h:/a/y", time.Hour))
+	late.QueueTTLMillis = 3_600_000
+	back.start(r.next.Add(1), late)
+	polled := write("polls", "h:/a/y", time.Hour)
+	if res := holder.ask(polled); res.Status != wire.StatusQueued {
+		t.Fatalf("%+v", res)
+	}
+	other, _ := r.restore(r.save(nil))
+	c := other.session()
+	if !within(5*time.Second, 50*time.Millisecond, func() bool { return c.inspect("h:/a/y").Owner == "back" }) {
+		t.Errorf("h:/a/y is held by %q, and %d wait", c.inspect("h:/a/y").Owner, len(c.must(&wire.Request{Op: wire.OpDescribe, Path: "h:/a/y"}).List.Waiters))
+	}
+	c.must(release("back", "h:/a/y"))
+	if owner := c.inspect("h:/a/y").Owner; owner != "polls" {
+		t.Errorf("held by %q", owner)
+	}
+}
+
+// TestRestoredDepartures: a connection that ended with more leases than one step sees to, with waits behind them.
+func TestRestoredDepartures(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		briefKeys(c)
+		c.seams.limits = func(l *limits) { l.DepartAtOnce = 1; l.ReapBudget = 1 }
+	})
+	c, w := r.session(), r.session()
+	var paths []string
+	for i := range 40 {
+		p := "h:/a/x" + string(rune('A'+i))
+		paths = append(paths, p)
+		req := write("o"+p, p, time.Hour)
+		req.Flags |= wire.FlagBind
+		c.must(req)
+		q := write("w", p, time.Hour)
+		q.Owner = "w" + p
+		if res := w.ask(q); res.Status != wire.StatusQueued {
+			t.Fatalf("%+v", res)
+		}
+	}
+	r.node.Closed(c.session, true, false)
+	eventually(t, "it is being seen to", func() bool { return c.inspect(paths[0]).Owner != "o"+paths[0] })
+	dir := r.save(nil)
+	other, _ := r.restore(dir)
+	n := other.session()
+	held := 0
+	for _, p := range paths {
+		if n.inspect(p).Owner == "w"+p {
+			held++
+		}
+	}
+	t.Logf("%d handed over at once", held)
+	if held == 0 {
+		t.Skip("the image was of before")
+	}
+	if !within(20*time.Second, 100*time.Millisecond, func() bool {
+		for _, p := range paths {
+			if n.inspect(p).Owner != "w"+p {
+				return false
+			}
+		}
+		return true
+	}) {
+		t.Error("not all are handed over")
+	}
+}
