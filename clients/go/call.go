@@ -24,7 +24,7 @@ type call struct {
 	urgent   bool          // goes ahead of users' requests, into the reserve
 	share    uint8         // whose room it takes if it does, 0: that of what is of no log
 	ordered  bool          // goes ahead, and keeps its order among the program's requests
-	demoted  bool          // goes ahead no more, as there was no room: it stands among users' requests
+	turn     uint64        // of an ordered one, and of users' requests: in which order they came to the session
 	async    bool          // counts as backlog while it is not sent
 	lowers   bool          // it may leave locks less time, or take them back
 	insists  bool          // it is asked again though its caller has gone: it may leave leases less time
@@ -242,7 +242,6 @@ func (c *call) free() {
 // callQueue is calls in the order in which they are to be sent. Any can leave it.
 type callQueue struct {
 	first, last *call
-	demoted     int // of them
 }
 
 func (q *callQueue) push(c *call) {
@@ -253,13 +252,6 @@ func (q *callQueue) push(c *call) {
 		q.last.next = c
 	}
 	q.last = c
-	q.count(c, 1)
-}
-
-func (q *callQueue) count(c *call, n int) {
-	if c.demoted {
-		q.demoted += n
-	}
 }
 
 // unshift puts a call before all others.
@@ -271,7 +263,6 @@ func (q *callQueue) unshift(c *call) {
 		q.first.prev = c
 	}
 	q.first = c
-	q.count(c, 1)
 }
 
 func (q *callQueue) remove(c *call) {
@@ -286,7 +277,6 @@ func (q *callQueue) remove(c *call) {
 		c.next.prev = c.prev
 	}
 	c.in, c.prev, c.next = nil, nil, nil
-	q.count(c, -1)
 }
 
 // sentCalls is the calls that were sent and not answered. Nearly all of them are

@@ -29,7 +29,12 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 		q.remove(c)
 		s.heardOf(c)
 		w := c.settle()
+		var f flusher
+		if q == &s.mu.ahead && s.pump() { // what came behind it may go now
+			f = flusher{s.mu.conn, false}
+		}
 		return func() bool {
+			f.flush()
 			if w != nil {
 				w.settled()
 			}

@@ -157,7 +157,7 @@ func (s *session) renounce() (unknown []*call) {
 		reads = append(reads, c)
 	}
 	for _, c := range reads {
-		if c.urgent {
+		if c.urgent { // a look
 			s.mu.urgent.push(c)
 		} else {
 			s.mu.normal.push(c)

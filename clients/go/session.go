@@ -37,6 +37,8 @@ type session struct {
 		probes callQueue // pings: a server that takes nothing else answers them
 		urgent callQueue // renewals, cancels
 		ahead  callQueue // what the program asks and goes ahead
+		turns  uint64    // of calls that came to ahead and to normal
+		streak int       // calls of ahead that were sent since the last of normal
 		normal callQueue
 		aside  callQueue // acquires over the limit on waiting ones
 		sent   sentCalls
@@ -273,14 +275,15 @@ func (s *session) enqueue(c *call) {
 		s.sentQueue(c).push(c)
 	case c.probe:
 		s.mu.probes.push(c)
-	case c.ordered && s.mu.normal.demoted > 0: // behind those
-		c.demoted = true
-		s.mu.normal.push(c)
 	case c.ordered:
+		s.mu.turns++
+		c.turn = s.mu.turns
 		s.mu.ahead.push(c)
 	case c.urgent:
 		s.mu.urgent.push(c)
 	default:
+		s.mu.turns++
+		c.turn = s.mu.turns
 		s.mu.normal.push(c)
 	}
 }
@@ -321,21 +324,16 @@ func (s *session) pump() (mine bool) {
 		}
 		s.send(cn, &s.mu.urgent, c)
 	}
-	for c := s.mu.ahead.first; c != nil; c = s.mu.ahead.first {
-		if !full && s.fits(c, s.most(c)) {
-			s.send(cn, &s.mu.ahead, c)
-			continue
-		}
-		s.mu.ahead.remove(c) // it is not to hold up others, nor to go behind what is asked later
-		c.demoted = true
-		s.mu.normal.push(c)
+	for c := s.mu.ahead.first; c != nil && !full && s.fits(c, s.most(c)) && !s.yields(c); c = s.mu.ahead.first {
+		s.mu.streak++
+		s.send(cn, &s.mu.ahead, c)
 	}
 	s.ahead(cn)
 	if full {
 		return s.claim()
 	}
 	for _, q := range [...]*callQueue{&s.mu.anew, &s.mu.aside} {
-		for c := q.first; c != nil && s.fits(c, 0); c = q.first {
+		for c := q.first; c != nil && s.fits(c, 0) && !s.later(c); c = q.first {
 			if s.outdated(c) {
 				q.remove(c)
 				s.abandon(c)
@@ -351,8 +349,9 @@ func (s *session) pump() (mine bool) {
 		s.late(listed)
 	}
 	s.late(&s.mu.normal)
-	for c := s.mu.normal.first; c != nil; c = s.mu.normal.first {
+	for c := s.mu.normal.first; c != nil && !s.later(c); c = s.mu.normal.first {
 		if s.fits(c, s.mu.limits.users) {
+			s.mu.streak = 0
 			s.send(cn, &s.mu.normal, c)
 			s.late(&s.mu.normal)
 			continue
@@ -375,8 +374,8 @@ func (s *session) pump() (mine bool) {
 }
 
 // repeat sends what was sent before on a connection that broke, in its order, and answers whether some of it had no room, as
-// the window is smaller than that which it was sent in: nothing of users that was asked later goes before it then. What
-// keeps locks has a reserve, also behind what has not.
+// the window is smaller than that which it was sent in: nothing of users goes before what they asked earlier. What keeps
+// locks has a reserve, also behind what has not, and holds nobody up.
 func (s *session) repeat(cn *conn) (full bool) {
 	users, keeps := s.mu.again.first, s.mu.keeps.first
 	for users != nil || keeps != nil {
@@ -406,11 +405,25 @@ func (s *session) repeat(cn *conn) (full bool) {
 				s.mu.backlog++
 			}
 			s.hold(c)
-		default:
+		case c.share == usersShare:
 			full = true
 		}
 	}
 	return full
+}
+
+// later says that a call was asked behind one of ahead that has no room. It does not go before that, though it has, as waits
+// may: they are counted apart.
+func (s *session) later(c *call) bool {
+	first := s.mu.ahead.first
+	return first != nil && c.id == 0 && c.turn > first.turn
+}
+
+// yields says that a call of ahead lets one of users' requests go first, which was asked before it and has waited for as
+// many as the window takes: else a program that always has some of these would starve its others.
+func (s *session) yields(c *call) bool {
+	n := s.mu.normal.first
+	return n != nil && n.turn < c.turn && s.mu.streak >= s.mu.limits.all
 }
 
 // crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place, or

@@ -160,7 +160,7 @@ func (c *call) hurries() { c.urgent, c.ordered = true, true }
 // most is how many calls that do not wait may be unanswered when a call is sent.
 func (s *session) most(c *call) int {
 	switch {
-	case !c.urgent || c.demoted:
+	case !c.urgent:
 		return s.mu.limits.users
 	case c.ordered:
 		return s.mu.limits.ordered()
