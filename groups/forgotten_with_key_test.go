@@ -42,7 +42,7 @@ func TestForgottenWithKey(t *testing.T) {
 					c.must(write("p", near+"/p", time.Hour))
 				}
 				took := other.must(write("o", far+"/x", time.Hour))
-				time.Sleep(time.Second) // the key is over, the session is not
+				r.clock.hurry(time.Second) // the key is over, the session is not
 				before := c.session
 				c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
 				r.node.Closed(before, false, true)

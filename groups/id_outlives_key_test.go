@@ -37,7 +37,7 @@ func TestIDOutlivesKey(t *testing.T) {
 					t.Fatalf("%+v", res)
 				}
 				took := other.must(write("o", ns[1]+"/x", time.Hour))
-				time.Sleep(time.Second) // the key is over, the session is not
+				r.clock.hurry(time.Second) // the key is over, the session is not
 				before := c.session
 				c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
 				r.node.Closed(before, false, true)

@@ -14,8 +14,8 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 	if s.req.Key != "" {
 		// What its claim says of namespaces is said for good: by routes that know every one in
 		// which the owner took something before it asked.
-		if s.only = nil; !s.repeats() {
-			s.only = map[uint64]bool{systemShard: true}
+		if s.only = map[uint64]bool{systemShard: true}; s.repeats() {
+			s.only = nil // any log may know that it was done
 		}
 		if err = s.caughtUp(); err != nil {
 			return res, err

@@ -37,17 +37,27 @@ func costBehind(t *testing.T, waits int) time.Duration {
 	s.mu.limits.waiting = 16384 // as that server said
 	s.mu.Unlock()
 	for i := range waits {
-		c.Go(&wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: fmt.Sprintf("a:/w/%d", i)}}}, nil)
+		c.Go(&wire.Request{
+			Op: wire.OpAcquire, Owner: "o", TTLMillis: 60_000, Flags: wire.FlagWait,
+			Locks: []wire.LockRequest{{Path: fmt.Sprintf("a:/w/%d", i)}},
+		}, nil)
 	}
-	time.Sleep(300 * time.Millisecond)
+	is := func(so func() bool) func() bool {
+		return func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return so()
+		}
+	}
+	eventually(t, "all are sent", is(func() bool { return s.mu.waits == waits && s.mu.flying == 40 }))
 	way.cut(errUnreachable)
-	time.Sleep(100 * time.Millisecond)
+	eventually(t, "they are to be asked again", is(func() bool { return s.mu.conn == nil && s.mu.again.first != nil }))
 	way.cut(nil)
 	p = f.accept()
 	limits.InFlight = 32
 	p.welcome(limits)
 	go p.serve(func(a *asked) *wire.Result { return nil })
-	time.Sleep(500 * time.Millisecond)
+	eventually(t, "the window is full of them", is(func() bool { return s.mu.conn != nil && s.mu.flying == s.mu.limits.users }))
 	const n = 1000
 	began := time.Now()
 	for range n {

@@ -13,7 +13,7 @@ import (
 // TestRenewalsOfTheProgramStarveTheRest: all is well, and each request is answered after 100 ms. A program keeps very many renewals of
 // a lock's owner under way by Go, which go ahead as they may shorten the lease. What else it asks is sent all the same.
 func TestRenewalsOfTheProgramStarveTheRest(t *testing.T) {
-	for _, n := range []int{120, 150, 230} {
+	for _, n := range []int{120, 230, 300} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newFake(t)

@@ -50,7 +50,7 @@ type session struct {
 		// renewals would lie unread, and what the keeper asks of a log that does not answer.
 		shares  [maxShares]share
 		holding uint64 // those that hold calls, but for some that have gone
-		turn    uint   // whose it is next
+		first   uint   // which of them is looked at first the next time
 
 		backlog int             // calls of Go and Batch that are in a queue
 		room    []chan struct{} // who waits for it to shrink
@@ -328,7 +328,7 @@ func (s *session) pump() (mine bool) {
 		s.mu.streak++
 		s.send(cn, &s.mu.ahead, c)
 	}
-	s.ahead(cn)
+	s.sendHeld(cn)
 	if full {
 		return s.claim()
 	}
@@ -342,7 +342,7 @@ func (s *session) pump() (mine bool) {
 			s.send(cn, q, c)
 		}
 	}
-	listed := &s.mu.shares[0].listings
+	listed := &s.mu.shares[usersShare].listings
 	s.late(listed)
 	for c := listed.first; c != nil && s.fits(c, s.mu.limits.users); c = listed.first {
 		s.send(cn, listed, c)

@@ -88,15 +88,15 @@ func (w *windows) spare() int {
 // ordered is what the program's requests that go ahead may take of the window: a half of the reserve, too.
 func (w *windows) ordered() int { return w.users + (w.all-w.users+1)/2 }
 
-// ahead sends what shares hold, but that of users, as far as there is room: each of them in turn. A look goes behind the
+// sendHeld sends what shares hold, but that of users, as far as there is room: each of them in turn. A look goes behind the
 // renewal that it is asked with.
-func (s *session) ahead(cn *conn) {
-	if s.mu.holding&^1 == 0 {
+func (s *session) sendHeld(cn *conn) {
+	if s.mu.holding&^(1<<usersShare) == 0 {
 		return
 	}
-	shift := int(s.mu.turn % maxShares)
-	s.mu.turn++
-	for m := bits.RotateLeft64(s.mu.holding&^1, -shift); m != 0; m &= m - 1 {
+	shift := int(s.mu.first % maxShares)
+	s.mu.first++
+	for m := bits.RotateLeft64(s.mu.holding&^(1<<usersShare), -shift); m != 0; m &= m - 1 {
 		i := (bits.TrailingZeros64(m) + shift) % maxShares
 		sh := &s.mu.shares[i]
 		for _, q := range [...]*callQueue{&sh.asks, &sh.listings} {
