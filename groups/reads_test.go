@@ -124,3 +124,56 @@ func TestReadsPassAReplacedReplica(t *testing.T) {
 		}
 	}
 }
+
+// droppingLog is raft that has no leader for a time, and drops what it is asked first once it has: it never says so.
+type droppingLog struct {
+	raftLog
+	clock  *testClock
+	led    func() bool // called whenever it is asked; true once there is a leader
+	behind int         // asked for since then
+}
+
+func (l *droppingLog) readIndex(time.Duration) (pending, error) {
+	if l.led() {
+		l.behind++
+	}
+	return answeredPending(l.behind > 1), nil
+}
+
+func (l *droppingLog) await(d time.Duration, _, _ <-chan struct{}, _ ...pending) { l.clock.advance(d) }
+
+// answeredPending is a request to raft that is answered, or never is.
+type answeredPending bool
+
+func (p answeredPending) answered() (done, ok bool) { return bool(p), bool(p) }
+func (p answeredPending) release()                  {}
+
+// TestReadsSoonOnceThereIsALeader: a log had no leader for long, so that raft is given its time to answer. Once there is one
+// it is asked again soon, as what a new leader is asked first it may drop.
+func TestReadsSoonOnceThereIsALeader(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	n := r.node
+	of := n.logOf(n.groupOf("h:/a"))
+	clock := new(testClock)
+	clock.freeze()
+	l := newShardLog(n, of.shard)
+	l.clock, l.timeout = clock, time.Minute
+	l.local.Store(of.local.Load())
+	began, known := clock.Mono(), time.Duration(0)
+	l.raft = &droppingLog{raftLog: n.raft.log(of.shard), clock: clock, led: func() bool {
+		if known == 0 && clock.Mono()-began >= 10*time.Second {
+			known = clock.Mono()
+			l.lead.Store(of.lead.Load())
+		}
+		return known != 0
+	}}
+	read := &reader{l: l}
+	if _, err, _ := read.index(clock.Mono()); err != nil {
+		t.Fatal(err)
+	}
+	first, most := read.patience()
+	if took := clock.Mono() - known; known == 0 || took > 2*first+lookAgain || took >= most {
+		t.Errorf("it took %v once there was a leader; raft is given %v first, %v at most", took, first, most)
+	}
+}

@@ -80,3 +80,36 @@ func TestRenewalsAtALogWithoutALeader(t *testing.T) {
 		})
 	}
 }
+
+// TestRenewalsBesideStuckUsersAndLocks: a log has no leader, and the program's requests to it fill what users may have, and renewals of
+// its locks what is left of the window: but for a place that a lock of another log is renewed by.
+func TestRenewalsBesideStuckUsersAndLocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
+		var gone atomic.Bool
+		go p.serve(func(a *asked) *wire.Result {
+			if gone.Load() && (a.req.Owner == "sick" || a.req.Op == wire.OpRenew && a.req.Domains[0] == "a:/sick") {
+				time.AfterFunc(30*time.Second, func() { p.refuse(a, wire.Unavailable) })
+				return nil
+			}
+			return granted(a.req)
+		})
+		for i := range 300 {
+			l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/sick/%d", i), TTL(12*time.Second))
+			mustLock(t, l, err)
+		}
+		l, err := c.TryLock(t.Context(), "a:/well/x", TTL(12*time.Second))
+		mustLock(t, l, err)
+		gone.Store(true)
+		for range 600 {
+			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}}, nil)
+		}
+		pass(40 * time.Second)
+		if err := l.Err(); err != nil {
+			t.Errorf("the lock of the log where all is well is lost: %v", err)
+		}
+		gone.Store(false)
+		pass(2 * time.Minute)
+	})
+}
