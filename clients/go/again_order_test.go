@@ -2,7 +2,7 @@ package pathlockd
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,62 +10,86 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestOrderOfWhatIsAskedAgain: an acquire, and a renewal for less behind it, of one owner and namespace, are under way at a
-// break, and neither was carried out. The next connection has a smaller window, which has no room for the acquire yet. The
-// renewal is not asked again before it: else the acquire would make the lease long again that the program shortened behind it.
-func TestOrderOfWhatIsAskedAgain(t *testing.T) {
+// orderAgain is in which order the server gets what a program asks in the name of "me", by TTL, when none of what it asks before
+// was carried out as the connection breaks, behind 40 requests to a slow log, and the next one has a smaller window, which
+// those fill. What it asks after is asked then.
+func orderAgain(t *testing.T, before, after []*wire.Request) (ttls []uint64) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		c, p, way := onLine(f, WithGrace(longGrace), WithKeepAlive(time.Hour))
 		var mu sync.Mutex
-		var order []string
 		deaf := false
 		serve := func(p *peer) {
 			go p.serve(func(a *asked) *wire.Result {
 				mu.Lock()
 				defer mu.Unlock()
-				if deaf {
+				switch {
+				case deaf:
 					return nil
-				}
-				if a.req.Owner == "me" && (a.req.Op == wire.OpAcquire || a.req.Op == wire.OpRenew && a.req.TTLMillis == 5000) {
-					order = append(order, fmt.Sprintf("%v(%d)", a.req.Op, a.id))
-				}
-				if a.req.Owner == "sick" {
+				case a.req.Owner == "me" && a.req.TTLMillis > 0 && a.req.TTLMillis < 3_600_000:
+					ttls = append(ttls, a.req.TTLMillis)
+				case a.req.Owner == "sick":
 					time.AfterFunc(5*time.Second, func() { p.ok(a) })
 					return nil
 				}
 				return granted(a.req)
 			})
 		}
+		hears := func(so bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			deaf = !so
+		}
 		serve(p)
 		l, err := c.TryLock(t.Context(), "a:/b/mine", Owner("me"), TTL(time.Hour))
 		mustLock(t, l, err)
 		pass(time.Second)
-		mu.Lock()
-		deaf, order = true, nil
-		mu.Unlock()
+		hears(false)
 		for i := range 40 {
 			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: fmt.Sprintf("a:/s/%d", i)}}}, nil)
 		}
-		c.Go(&wire.Request{Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: "a:/b/more"}}}, nil)
-		c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 5000, Domains: []string{"a:/b"}}, nil)
+		for _, req := range before {
+			c.Go(req, nil)
+		}
 		pass(time.Second)
 		way.cut(errUnreachable)
 		pass(100 * time.Millisecond)
-		mu.Lock()
-		deaf = false
-		mu.Unlock()
+		hears(true)
 		way.cut(nil)
 		p = f.accept()
 		limits := testLimits
 		limits.InFlight = 32
 		p.welcome(limits)
 		serve(p)
-		pass(time.Minute)
-		mu.Lock()
-		defer mu.Unlock()
-		if got := strings.ToLower(strings.Join(order, " ")); !strings.HasPrefix(got, "acquire") {
-			t.Errorf("asked were an acquire, then a renewal; the server got: %s", got)
+		pass(100 * time.Millisecond)
+		for _, req := range after {
+			c.Go(req, nil)
 		}
+		pass(time.Minute)
 	})
+	return ttls
+}
+
+func renewalFor(ttl uint64) *wire.Request {
+	return &wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: ttl, Domains: []string{"a:/b"}}
+}
+
+// TestOrderOfWhatIsAskedAgain: an acquire, and a renewal for less behind it, of one owner and namespace, are to be asked again.
+// The renewal is not asked before it: else the acquire would make the lease long again that the program shortened behind it.
+func TestOrderOfWhatIsAskedAgain(t *testing.T) {
+	acquire := &wire.Request{
+		Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: "a:/b/more"}},
+	}
+	if got := orderAgain(t, []*wire.Request{acquire, renewalFor(5000)}, nil); !slices.Equal(got, []uint64{60_000, 5000}) {
+		t.Errorf("asked were an acquire for 60 s, then a renewal for 5 s; the server got %v", got)
+	}
+}
+
+// TestOrderOfANewRenewalBehindOneAskedAgain: a renewal is to be asked again and waits for room. The program asks for another one
+// of the same owner and namespace: that waits behind it.
+func TestOrderOfANewRenewalBehindOneAskedAgain(t *testing.T) {
+	got := orderAgain(t, []*wire.Request{renewalFor(5000)}, []*wire.Request{renewalFor(600_000)})
+	if !slices.Equal(got, []uint64{5000, 600_000}) {
+		t.Errorf("asked were renewals for 5 s and for 600 s, in this order; the server got %v", got)
+	}
 }
