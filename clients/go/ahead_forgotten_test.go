@@ -9,9 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestForgottenDemotedTakeTheReserve: very many renewals of the program's are about a log that does not answer, and the connection
+// TestAheadOfAForgottenSessionLeavesAReserve: very many renewals of the program's are about a log that does not answer, and the connection
 // breaks for so long that the server has forgotten the session. They leave the keeper its reserve on the next one.
-func TestForgottenDemotedTakeTheReserve(t *testing.T) {
+func TestAheadOfAForgottenSessionLeavesAReserve(t *testing.T) {
 	for _, broken := range []time.Duration{10 * time.Second, 60 * time.Second} {
 		t.Run(fmt.Sprint(broken), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestDemotedThoughThereIsRoomAtOnce: users' requests to a log that does not answer fill their part of the window. The program renews
+// TestAheadGoesAsSoonAsThereIsRoom: users' requests to a log that does not answer fill their part of the window. The program renews
 // more leases of a healthy log at once than the reserve has room for: the others go as soon as those are answered, and not
 // behind all that waits for the stuck log.
-func TestDemotedThoughThereIsRoomAtOnce(t *testing.T) {
+func TestAheadGoesAsSoonAsThereIsRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		c, p := f.telling(WithGrace(longGrace), WithKeepAlive(time.Hour))
