@@ -71,7 +71,7 @@ func TestRefusedBinds(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	id, first := uint64(1000), time.Duration(0)
+	id := uint64(1000)
 	burst := func() time.Duration {
 		began := time.Now()
 		var frames []byte
@@ -89,13 +89,20 @@ func TestRefusedBinds(t *testing.T) {
 		p.order = p.order[:0]
 		return time.Since(began)
 	}
-	for range 20 {
-		first = burst()
+	// The least of many bursts: whatever else the machine does only adds to one.
+	least := func() time.Duration {
+		shortest := burst()
+		for range 40 {
+			shortest = min(shortest, burst())
+		}
+		return shortest
 	}
+	burst() // warms up
+	first := least()
 	for id < many {
 		burst()
 	}
-	last := burst()
+	last := least()
 	worst := time.Duration(0) // of another client's ping on the same loop, while 250 binds are on their way
 	for range 5 {
 		var frames []byte
