@@ -51,13 +51,27 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	return c, nil
 }
 
-// ends notes that all of a claim is done, unless there was an error.
+// ends notes that all of a claim is done, unless there was an error; and that all of the call is, which may be repeated
+// under its id when its key is not known any more.
 func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
-	if err != nil {
+	if err != nil || c.key == "" {
 		return err
 	}
-	return s.step(c, engine.ClaimDone)
+	results := s.propose([]command{wholeIn(s.keyGroup()), s.claiming(engine.ClaimDone, nil)})
+	return s.told(withoutRoom(results))
 }
+
+// claims says that the call is known by its key, and by its id where that is claimed.
+func (s *steps) claims() bool {
+	switch s.c.Op {
+	case wire.OpRelease, wire.OpReleaseAll, wire.OpForceRelease:
+		return s.req.Key != ""
+	}
+	return false
+}
+
+// keyGroup is the group that looks after the call's key.
+func (s *steps) keyGroup() uint16 { return wire.HomeOf(s.req.Key, s.n.cfg.GroupCount) }
 
 // step goes on with a claim.
 func (s *steps) step(c claim, kind uint64) *wire.Error {
@@ -69,7 +83,7 @@ func (s *steps) step(c claim, kind uint64) *wire.Error {
 
 // claiming is the command that is a step of the call's claim.
 func (s *steps) claiming(kind uint64, plan []byte) command {
-	return command{group: wire.HomeOf(s.req.Key, s.n.cfg.GroupCount), sub: 1<<33 + kind, req: &wire.Request{
+	return command{group: s.keyGroup(), sub: 1<<33 + kind, req: &wire.Request{
 		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind, Cursor: plan,
 	}}
 }

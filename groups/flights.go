@@ -280,7 +280,9 @@ func (l *shardLog) expire() {
 		return
 	}
 	l.looked = now
-	late := func(p *part) bool { return p.late(now, l.timeout) }
+	// What comes first in an office has nobody who waits for it. It is proposed, however late: until then no time goes on.
+	mine := l.mine()
+	late := func(p *part) bool { return (!p.first || p.term != mine) && p.late(now, l.timeout) }
 	var undone, unknown, unled []*part
 	none := l.unled()
 	if none != nil { // who does not want to wait has waited as long as an election takes

@@ -14,9 +14,8 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 	if s.req.Key != "" {
 		// What its claim says of namespaces is said for good: by routes that know every one in
 		// which the owner took something before it asked.
-		if s.only = map[uint64]bool{systemShard: true}; s.repeats() {
-			s.only = nil // any log may know that it was done
-		}
+		s.only = map[uint64]bool{systemShard: true}
+		s.asksKey()
 		if err = s.caughtUp(); err != nil {
 			return res, err
 		}
@@ -128,7 +127,7 @@ func (s *steps) names() (names []string) {
 // releaseAll gives everything of an owner back, or everything in the domains.
 func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 	upToDate := s.caughtUpIn
-	if s.repeats() {
+	if s.repeats() && s.req.Key == "" {
 		upToDate = s.caughtUp // what its domains were in then may be in other logs now
 	}
 	if err := s.resumed(upToDate); err != nil {
@@ -155,7 +154,7 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 		req := &wire.Request{Op: wire.OpReleaseAll, Owner: s.req.Owner, Key: c.key, Domains: by[g]}
 		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
-	noted := s.req.DelWait
+	noted := s.req.DelWait || c.key != ""
 	if len(cmds) == 1 && !noted {
 		cmds[0].sub |= wholeSub
 		noted = true
@@ -316,10 +315,11 @@ func (s *steps) alive() (res wire.Result, err *wire.Error) {
 	return res, err
 }
 
-// toldOf notes that a call is answered by a claim that is done: its id is to tell that when the key is over.
+// toldOf notes that a call is answered by a claim that is done: its id is to tell that when the key is over. It is told where
+// that claim is, and so hangs on no other log.
 func (s *steps) toldOf(c claim, err *wire.Error) *wire.Error {
 	if err == nil && c.done {
-		err = s.whole(s.homeGroup())
+		err = s.whole(s.keyGroup())
 	}
 	return err
 }

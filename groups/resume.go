@@ -28,7 +28,8 @@ import (
 // What ends or marks something of an owner is not carried out again either where that has come
 // since it was answered. A group that it was not carried out in knows nothing of it; so
 // a log that it was carried out in, the last one, is told that with this all of it is (wholeSub).
-// A repeat asks every log for that, once they know of its connection: from then on no copy says so.
+// A repeat asks every log for that, once they know of its connection: from then on no copy says so. One with a key
+// is claimed (claims.go): the log that looks after the key is told with the end of the claim, and alone is asked.
 // One that was cut short is carried out anew, wherever the owner is by then.
 
 // askedEarlier says that a call may have been asked on an earlier connection of its session.
@@ -49,24 +50,36 @@ func (s *steps) wasDone() (bool, *wire.Error) {
 	if s.c.Again {
 		q.page = 1
 	}
+	if s.claims() {
+		q.group = s.keyGroup()
+		res := s.ask(q)
+		// While the key is kept its claim says so, whatever the log has forgotten.
+		s.doubt = s.told([]wire.Result{res})
+		return s.doubt == nil && res.Flag, nil
+	}
 	results := s.askLogs(q)
 	if slices.ContainsFunc(results, func(res wire.Result) bool { return res.Code == wire.OK && res.Flag }) {
 		return true, nil
 	}
-	err := s.told(results)
-	if s.req.Key != "" {
-		s.doubt, err = err, nil // while the key is kept its claim says so, whatever a log has forgotten
-	}
-	return false, err
+	return false, s.told(results)
 }
 
 // whole notes that all of the call is carried out, in the log of a group that it has to do with.
 func (s *steps) whole(group uint16) *wire.Error {
-	res := s.propose([]command{{group: group, sub: wholeSub, req: &wire.Request{Op: wire.OpResume}}})[0]
-	if res.Code == wire.ResourceExhausted {
-		return nil // it has no room for a session more, and so goes without
+	return s.told(withoutRoom(s.propose([]command{wholeIn(group)})))
+}
+
+// wholeIn is the command that notes it.
+func wholeIn(group uint16) command {
+	return command{group: group, sub: wholeSub, req: &wire.Request{Op: wire.OpResume}}
+}
+
+// withoutRoom is results but for a refusal of the first because its log has no room for a session more: that one goes without.
+func withoutRoom(results []wire.Result) []wire.Result {
+	if results[0].Code == wire.ResourceExhausted {
+		results[0] = wire.Result{}
 	}
-	return s.told([]wire.Result{res})
+	return results
 }
 
 // resumed has this node's replicas catch up, and the logs know of the call's connection before

@@ -242,10 +242,12 @@ func (c *call) free() {
 // callQueue is calls in the order in which they are to be sent. Any can leave it.
 type callQueue struct {
 	first, last *call
+	ordered     int // of them, those of the program that go ahead
 }
 
 func (q *callQueue) push(c *call) {
 	c.in, c.prev, c.next = q, q.last, nil
+	q.counts(c, 1)
 	if q.last == nil {
 		q.first = c
 	} else {
@@ -257,6 +259,7 @@ func (q *callQueue) push(c *call) {
 // unshift puts a call before all others.
 func (q *callQueue) unshift(c *call) {
 	c.in, c.prev, c.next = q, nil, q.first
+	q.counts(c, 1)
 	if q.first == nil {
 		q.last = c
 	} else {
@@ -265,7 +268,14 @@ func (q *callQueue) unshift(c *call) {
 	q.first = c
 }
 
+func (q *callQueue) counts(c *call, n int) {
+	if c.ordered {
+		q.ordered += n
+	}
+}
+
 func (q *callQueue) remove(c *call) {
+	q.counts(c, -1)
 	if c.prev == nil {
 		q.first = c.next
 	} else {

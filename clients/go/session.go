@@ -42,9 +42,10 @@ type session struct {
 		normal callQueue
 		aside  callQueue // acquires over the limit on waiting ones
 		sent   sentCalls
-		flying int // of sent, those that do not wait
-		waits  int // of sent, those that do
-		lists  int // of sent, listings
+		flying  int // of sent, those that do not wait
+		ordered int // of those, the ones that went ahead
+		waits   int // of sent, those that do
+		lists   int // of sent, listings
 
 		// What waits for the room of its share: listings over wire.MaxListings, behind which
 		// renewals would lie unread, and what the keeper asks of a log that does not answer.
@@ -324,11 +325,11 @@ func (s *session) pump() (mine bool) {
 		}
 		s.send(cn, &s.mu.urgent, c)
 	}
-	for c := s.mu.ahead.first; c != nil && !full && s.fits(c, s.most(c)) && !s.yields(c); c = s.mu.ahead.first {
+	s.sendHeld(cn)
+	for c := s.mu.ahead.first; c != nil && s.leads(c, full); c = s.mu.ahead.first {
 		s.mu.streak++
 		s.send(cn, &s.mu.ahead, c)
 	}
-	s.sendHeld(cn)
 	if full {
 		return s.claim()
 	}
@@ -419,11 +420,17 @@ func (s *session) later(c *call) bool {
 	return first != nil && c.id == 0 && c.turn > first.turn
 }
 
-// yields says that a call of ahead lets one of users' requests go first, which was asked before it and has waited for as
-// many as the window takes: else a program that always has some of these would starve its others.
-func (s *session) yields(c *call) bool {
-	n := s.mu.normal.first
-	return n != nil && n.turn < c.turn && s.mu.streak >= s.mu.limits.all
+// leads says that the first of ahead is sent. It lets users' requests have what room comes free that are asked again and
+// have none, of which full tells, or one that was asked before it and has waited for as many as the window takes: else a
+// program that always has some of these would starve its others. But those may have their room only when a log has a
+// leader again, so meanwhile some go beside them. What is asked again of its own kind goes first.
+func (s *session) leads(c *call, full bool) bool {
+	if full && s.mu.again.ordered > 0 || !s.fits(c, s.most(c)) {
+		return false
+	}
+	n, w := s.mu.normal.first, &s.mu.limits
+	yields := full || n != nil && n.turn < c.turn && s.mu.streak >= w.all
+	return !yields || s.mu.ordered < min(w.beside(), w.users-1)
 }
 
 // crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place, or

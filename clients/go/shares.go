@@ -85,8 +85,11 @@ func (w *windows) spare() int {
 	return max(1, (w.all-w.users)/8)
 }
 
-// ordered is what the program's requests that go ahead may take of the window: a half of the reserve, too.
-func (w *windows) ordered() int { return w.users + (w.all-w.users+1)/2 }
+// ordered is what may be under way when a request of the program that goes ahead is sent: a half of the reserve, too.
+func (w *windows) ordered() int { return w.users + w.beside() }
+
+// beside is how many of these may be under way beside users' requests that must come first. Those still find room.
+func (w *windows) beside() int { return (w.all - w.users + 1) / 2 }
 
 // sendHeld sends what shares hold, but that of users, as far as there is room: each of them in turn. A look goes behind the
 // renewal that it is asked with.
@@ -116,6 +119,9 @@ func (s *session) sendHeld(cn *conn) {
 // counted takes note of a call that was sent, with 1, or answered, with -1.
 func (s *session) counted(c *call, n int) {
 	s.mu.flying += n
+	if c.ordered {
+		s.mu.ordered += n
+	}
 	sh := &s.mu.shares[c.share]
 	sh.flying += n
 	if c.op.Lists() {
