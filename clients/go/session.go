@@ -31,17 +31,17 @@ type session struct {
 
 		// Calls go from a queue to sent, and from sent to their receivers. again
 		// goes first, and nothing new is sent before it is empty, but for pings.
-		again  callQueue // sent before, on a connection that broke
-		keeps  callQueue // likewise, what the keeper asks
-		anew   callQueue // of those the acquires over the limit on waiting ones
-		probes callQueue // pings: a server that takes nothing else answers them
-		urgent callQueue // renewals, cancels
-		ahead  callQueue // what the program asks and goes ahead
-		turns  uint64    // of calls that came to ahead and to normal
-		streak int       // calls of ahead that were sent since the last of normal
-		normal callQueue
-		aside  callQueue // acquires over the limit on waiting ones
-		sent   sentCalls
+		again   callQueue // sent before, on a connection that broke
+		keeps   callQueue // likewise, what the keeper asks
+		anew    callQueue // of those the acquires over the limit on waiting ones
+		probes  callQueue // pings: a server that takes nothing else answers them
+		urgent  callQueue // renewals, cancels
+		ahead   callQueue // what the program asks and goes ahead
+		turns   uint64    // of calls that came to ahead and to normal
+		streak  int       // calls of ahead that were sent since the last of normal
+		normal  callQueue
+		aside   callQueue // acquires over the limit on waiting ones
+		sent    sentCalls
 		flying  int // of sent, those that do not wait
 		ordered int // of those, the ones that went ahead
 		waits   int // of sent, those that do
