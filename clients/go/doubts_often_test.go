@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,11 +11,12 @@ import (
 )
 
 // workers has 60 goroutines take a lock of owner "me" each, again and again until the end, and give it back by a
-// request of the program's own.
-func workers(t testing.TB, c *Client, end time.Time, ttl time.Duration, give func([]wire.ReleaseRequest) error) {
+// request of the program's own. It returns what waits for them: time stands still when a test is over.
+func workers(t testing.TB, c *Client, end time.Time, ttl time.Duration, give func([]wire.ReleaseRequest) error) (wait func()) {
+	var all sync.WaitGroup
 	for i := range 60 {
 		path := fmt.Sprintf("a:/b/w%d", i)
-		go func() {
+		all.Go(func() {
 			time.Sleep(time.Duration(i*i) * 131 * time.Microsecond) // each has a rhythm of its own
 			for time.Now().Before(end) {
 				if _, err := c.Lock(context.Background(), path, Owner("me"), TTL(ttl)); err != nil {
@@ -27,8 +29,9 @@ func workers(t testing.TB, c *Client, end time.Time, ttl time.Duration, give fun
 					return
 				}
 			}
-		}()
+		})
 	}
+	return all.Wait
 }
 
 // TestReleasesItselfAllTheTime: 60 workers of a program take locks of one owner and give them back by requests of its
@@ -42,9 +45,9 @@ func TestReleasesItselfAllTheTime(t *testing.T) {
 		pass(time.Minute)
 		s.takes(always(50*time.Millisecond, nil))
 		end := time.Now().Add(20 * time.Second)
-		workers(t, c, end, time.Hour, func(release []wire.ReleaseRequest) error {
+		defer workers(t, c, end, time.Hour, func(release []wire.ReleaseRequest) error {
 			return c.Release(ctx, "me", release, false, "")
-		})
+		})()
 		pass(time.Until(end))
 		s.isHeld(l)
 		pass(30 * time.Second)
@@ -68,10 +71,10 @@ func TestReleasesItselfAllTheTimeAndTakesAnother(t *testing.T) {
 		pass(10 * time.Second)
 		s.takes(always(50*time.Millisecond, nil))
 		end := time.Now().Add(40 * time.Second)
-		workers(t, c, end, ttl, func(release []wire.ReleaseRequest) error {
+		defer workers(t, c, end, ttl, func(release []wire.ReleaseRequest) error {
 			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "me", Releases: release}, nil)
 			return nil
-		})
+		})()
 		pass(3 * time.Second)
 		second := take("a:/b/d")
 		for time.Now().Before(end) && second.Err() == nil {

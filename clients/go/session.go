@@ -422,15 +422,18 @@ func (s *session) later(c *call) bool {
 
 // leads says that the first of ahead is sent. It lets users' requests have what room comes free that are asked again and
 // have none, of which full tells, or one that was asked before it and has waited for as many as the window takes: else a
-// program that always has some of these would starve its others. But those may have their room only when a log has a
-// leader again, so meanwhile some go beside them. What is asked again of its own kind goes first.
+// program that always has some of these would starve its others. While it is others still that have that room, which may be
+// until a log has a leader again, some go beside. What is asked again of its own kind goes first.
 func (s *session) leads(c *call, full bool) bool {
 	if full && s.mu.again.ordered > 0 || !s.fits(c, s.most(c)) {
 		return false
 	}
 	n, w := s.mu.normal.first, &s.mu.limits
-	yields := full || n != nil && n.turn < c.turn && s.mu.streak >= w.all
-	return !yields || s.mu.ordered < min(w.beside(), w.users-1)
+	if !full && (n == nil || n.turn > c.turn || s.mu.streak < w.all) {
+		return true
+	}
+	inTheWay := s.mu.flying-s.mu.ordered >= w.users
+	return s.mu.ordered < w.beside() && (inTheWay || s.mu.flying+1 < w.users)
 }
 
 // crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place, or
