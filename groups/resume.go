@@ -20,6 +20,10 @@ import (
 // every log is told of the connection, once: whichever namespaces it names, as they may have been
 // moved to where the copy looks.
 //
+// An acquire may be left behind, too, and its repeat be refused before it comes to a log. So one that is asked
+// for the first time on a later connection has the logs know of that that it has to do with: what it does not find
+// there is not taken once it was answered.
+//
 // A bind ties what there is before that (ties.go), and those of a client that comes back are new ones.
 // Renewals and unbinds end nothing, are what a client asks first when it comes back, and
 // must not hang on logs that its owner has nothing in: what they are carried out in is told by
@@ -104,14 +108,15 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 	default:
 		return false, nil
 	}
-	if !askedEarlier(s.c) {
+	earlier := askedEarlier(s.c)
+	if !earlier && (s.c.Op == wire.OpBind || s.c.Session.Epoch <= 1) {
 		return false, nil
 	}
 	ln := lineOf(s.c.Session)
 	var logs []*shardLog
 	ln.mu.Lock()
 	for _, l := range s.n.ordered() {
-		if l.shard != systemShard && !ln.resumed[l.shard] {
+		if l.shard != systemShard && !ln.resumed[l.shard] && (earlier || s.asks(l.shard)) {
 			logs = append(logs, l)
 		}
 	}
