@@ -145,17 +145,11 @@ func TestAnswerOfAKeyHangsOnAnotherLog(t *testing.T) {
 	}
 }
 
-// unreadLog is raft without a leader, as far as reads go.
-type unreadLog struct{ raftLog }
-
-func (unreadLog) readIndex(time.Duration) (pending, error) { return answeredPending(false), nil }
-
-func (unreadLog) await(d time.Duration, _, _ <-chan struct{}, _ ...pending) { time.Sleep(d) }
-
 // TestReleaseHangsOnAnotherLog: a release of two paths with a key is asked again, by its id, on the next connection. It is about one
 // log, which looks after its key and its owner as well. That another log has no leader is no matter of it.
 func TestReleaseHangsOnAnotherLog(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.RequestTimeout = time.Second })
+	var raft mute
+	r := newRig(t, func(c *Config) { raft.into(c); c.RequestTimeout = time.Second })
 	n := r.node
 	lA := n.logOf(n.groupOf("h:/a"))
 	name := ""
@@ -168,7 +162,7 @@ func TestReleaseHangsOnAnotherLog(t *testing.T) {
 	c := r.session()
 	c.must(write(name, "h:/a/x", time.Hour))
 	c.must(write(name, "h:/a/y", time.Hour))
-	l.raft = unreadLog{l.raft}
+	raft.silent.Store(l.shard)
 	for _, key := range []string{"", name} {
 		req := func() *wire.Request {
 			return &wire.Request{Op: wire.OpRelease, Owner: name, Key: key, Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}, {Path: "h:/a/y"}}}

@@ -15,8 +15,13 @@ type halted struct {
 	other string    // a path in the other log
 }
 
-func newHalted(t *testing.T, timeout time.Duration) *halted {
-	h := &halted{rig: newRig(t, func(c *Config) { c.RequestTimeout = timeout }), in: "h:/a/x"}
+func newHalted(t *testing.T, timeout time.Duration, also ...func(*Config)) *halted {
+	h := &halted{in: "h:/a/x", rig: newRig(t, func(c *Config) {
+		c.RequestTimeout = timeout
+		for _, change := range also {
+			change(c)
+		}
+	})}
 	h.l = h.node.logOf(h.node.groupOf("h:/a"))
 	for _, ns := range []string{"h:/b", "h:/c", "h:/d", "h:/e", "h:/f"} {
 		if h.node.logOf(h.node.groupOf(ns)) != h.l {
