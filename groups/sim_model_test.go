@@ -45,7 +45,9 @@ func (s *simModels) did(g *group, c engine.Clock, cmd *engine.Command, how step,
 		cmd = &c
 	}
 	model.SetLimits(g.m.limits.Limits)
-	if at, ok := g.state.NextDeadline(); ok && at <= c.Now { // more is due than one step may end: a model has no such bound
+	at, ok := g.state.NextDeadline()
+	// More is due than one step may end, or was, and the command met it: a model has no such bound.
+	if ok && at <= c.Now || how != stepExpire && model.Due(c.Now) {
 		for _, other := range g.m.order {
 			delete(s.of, other)
 		}

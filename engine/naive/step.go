@@ -240,6 +240,12 @@ func (m *Model) runOut(owner, ns string) {
 	}
 }
 
+// Due reports whether a lease or a wait is to be ended at an instant.
+func (m *Model) Due(now int64) bool {
+	return slices.ContainsFunc(m.leases, func(l nLease) bool { return l.deadline <= now }) ||
+		slices.ContainsFunc(m.waiters, func(w nWaiter) bool { return w.deadline <= now })
+}
+
 // nextDeadline is when something ends with time next.
 func (m *Model) nextDeadline() (at int64, ok bool) {
 	var all []int64
