@@ -52,7 +52,14 @@ func TestFullSemaphoresWhileOthersDepart(t *testing.T) {
 		do(4, 1, false, rel)
 		return time.Since(from)
 	}
-	none, one, many := measure(0), measure(1), measure(64)
+	least := func(ends int) time.Duration { // whatever else the machine does only adds to one
+		shortest := measure(ends)
+		for range 4 {
+			shortest = min(shortest, measure(ends))
+		}
+		return shortest
+	}
+	none, one, many := least(0), least(1), least(64)
 	t.Logf("one release of 64 permits: nothing departs %v, one connection %v, 64 connections %v", none, one, many)
 	if most := 20 * max(none, 100*time.Microsecond); one > most || many > most {
 		t.Errorf("one release of 64 permits took %v with one departure, %v with 64, %v when nothing departs", one, many, none)
