@@ -43,9 +43,7 @@ func TestAnsweredByAClaimOutlivesKey(t *testing.T) {
 			}
 			took := other.must(write("o", ns[1]+"/x", time.Hour))
 			r.clock.hurry(time.Second) // the key is over, the session is not
-			before := c.session
-			c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
-			r.node.Closed(before, false, true)
+			r.nextConnection(c)
 			res := c.start(id, make(ns)).get(t, "the same id again")
 			if owner := other.inspect(ns[1] + "/x").Owner; owner != "o" {
 				t.Errorf("the repeat is answered %v, and took away what was taken with token %d after the request was answered: held by %q",

@@ -18,10 +18,8 @@ import (
 // caughtUpIn is caughtUp for the logs that the domains of the request can be in.
 func (s *steps) caughtUpIn() *wire.Error {
 	for {
-		of := s.n.logsOf(s.domains())
-		s.only = maps.Clone(of)
-		s.asksKey()
-		if err := s.caughtUp(); err != nil || maps.Equal(of, s.n.logsOf(s.domains())) {
+		s.only = s.n.logsOf(s.domains())
+		if err := s.caughtUp(); err != nil || maps.Equal(s.only, s.n.logsOf(s.domains())) {
 			return err // else the routes that were just learned say other logs
 		}
 	}
@@ -67,13 +65,6 @@ func (s *steps) policy() (res wire.Result, err *wire.Error) {
 // asks says that the call has to do with a log.
 func (s *steps) asks(shard uint64) bool {
 	return s.only == nil || s.only[shard] || shard == systemShard
-}
-
-// asksKey has a repeat have to do with the log that looks after its key, too: that says whether it was carried out.
-func (s *steps) asksKey() {
-	if s.claims() && s.repeats() && s.only != nil {
-		s.only[s.n.logOf(s.keyGroup()).shard] = true
-	}
 }
 
 // caughtUp waits until this node's replicas have applied all that was committed in their

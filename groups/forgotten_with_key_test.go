@@ -43,9 +43,7 @@ func TestForgottenWithKey(t *testing.T) {
 				}
 				took := other.must(write("o", far+"/x", time.Hour))
 				r.clock.hurry(time.Second) // the key is over, the session is not
-				before := c.session
-				c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
-				r.node.Closed(before, false, true)
+				r.nextConnection(c)
 				res := c.start(id, req()).get(t, "the same id again")
 				if owner := other.inspect(far + "/x").Owner; owner != "o" || res.Code != wire.Forgotten {
 					t.Errorf("the repeat is answered %v %s; what was taken with token %d after the first was answered is held by %q",

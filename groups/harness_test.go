@@ -14,6 +14,7 @@ import (
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // rig is one node on disks that can lose power, and clients of it.
@@ -255,4 +256,11 @@ func proposed(t *testing.T, l *shardLog, entry []byte) {
 	if _, ok := under.answered(); !ok {
 		t.Fatal("raft did not carry the entry out")
 	}
+}
+
+// nextConnection has a session come back: its connection is over, and it asks on the next one.
+func (r *rig) nextConnection(c *caller) {
+	before := c.session
+	c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
+	r.node.Closed(before, false, true)
 }

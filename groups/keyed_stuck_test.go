@@ -41,8 +41,8 @@ func (l *muteLog) readIndex(within time.Duration) (pending, error) {
 	return l.raftLog.readIndex(within)
 }
 
-// TestForgottenWhileKeyIsKept: as TestForgottenWithKey, while the key is kept: its claim says that the request was carried out,
-// whatever a log has forgotten.
+// TestForgottenWhileKeyIsKept: as TestForgottenWithKey, and it is the log of the key that has forgotten the id, while the key
+// is kept: its claim says that the request was carried out.
 func TestForgottenWhileKeyIsKept(t *testing.T) {
 	for name, op := range map[string]wire.Op{"release_all": wire.OpReleaseAll, "force_release": wire.OpForceRelease} {
 		t.Run(name, func(t *testing.T) {
@@ -51,15 +51,9 @@ func TestForgottenWhileKeyIsKept(t *testing.T) {
 				brief := c.seams.limits
 				c.seams.limits = func(l *limits) { brief(l); l.KeptMillis = 300_000; l.MaxWindow = 4 }
 			})
-			home := r.node.logOf(wire.HomeOf("o", r.node.cfg.GroupCount))
-			near := ""
-			for _, ns := range r.apart("h", 8) {
-				if r.node.logOf(r.node.groupOf(ns)) == home {
-					near = ns
-				}
-			}
+			near := r.apart("h", 8)[0]
 			key := "k"
-			for r.node.logOf(wire.HomeOf(key, r.node.cfg.GroupCount)) == home {
+			for r.node.logOf(wire.HomeOf(key, r.node.cfg.GroupCount)) != r.node.logOf(r.node.groupOf(near)) {
 				key += "k"
 			}
 			c := r.session()
@@ -72,9 +66,7 @@ func TestForgottenWhileKeyIsKept(t *testing.T) {
 			for range 8 {
 				c.must(write("p", near+"/p", time.Hour))
 			}
-			before := c.session
-			c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
-			r.node.Closed(before, false, true)
+			r.nextConnection(c)
 			if res := c.start(id, req()).get(t, "the same id again"); res.Code != wire.OK {
 				t.Errorf("the repeat is answered %v %s, and its key is kept", res.Code, res.Message)
 			}
@@ -82,8 +74,9 @@ func TestForgottenWhileKeyIsKept(t *testing.T) {
 	}
 }
 
-// TestKeyedRepeatWithoutHome: a release with a key was carried out and answered. Asked again with the key, by another session, it is
-// answered by its claim: the log that looks after its owner, which it has nothing to do with, proposes nothing.
+// TestKeyedRepeatWithoutHome: a release with a key was carried out and answered. Asked again with the key, by another
+// session, it is answered by its claim: the log that looks after its owner, which it has nothing to do with, proposes
+// nothing.
 func TestKeyedRepeatWithoutHome(t *testing.T) {
 	h := newHalted(t, time.Second)
 	c, other := h.session(), h.session()
@@ -105,17 +98,22 @@ func TestKeyedRepeatWithoutHome(t *testing.T) {
 	}
 }
 
-// TestIDOutlivesKeyOverMove: a release is answered; a path is moved, and its owner takes it again. When the time of the key is
-// over, the release is asked again under its id.
+// TestIDOutlivesKeyOverMove: a release is answered; a path comes to a namespace of its own, in another log or the same,
+// and its owner takes it again. When the time of the key is over, the release is asked again under its id.
 func TestIDOutlivesKeyOverMove(t *testing.T) {
 	const x, y, z = "h:/a/b/x", "h:/c/y", "h:/a/b/z"
-	for name, paths := range map[string][]string{"one path": {x}, "one namespace": {x, z}, "two namespaces": {x, y}} {
+	const inOneLog = "one namespace, moved within its log"
+	for name, paths := range map[string][]string{"one path": {x}, "one namespace": {x, z}, inOneLog: {x, "h:/a/z"}, "two namespaces": {x, y}} {
 		for _, key := range []string{"", "k"} {
 			if key == "" && name == "two namespaces" {
 				continue // ids do not move with namespaces (PROTOCOL.md, moves): a key is for that
 			}
 			t.Run(name+", key "+key, func(t *testing.T) {
-				r := newRig(t, briefKeys)
+				r := newRig(t, func(c *Config) {
+					if briefKeys(c); name == inOneLog {
+						c.LogCount = 1
+					}
+				})
 				c, other := r.session(), r.session()
 				req := func() *wire.Request {
 					req := &wire.Request{Op: wire.OpRelease, Owner: "o", Key: key}
@@ -132,11 +130,9 @@ func TestIDOutlivesKeyOverMove(t *testing.T) {
 				other.must(setPolicy("h:/a/b", wire.RecursiveRW))
 				took := other.must(write("o", x, time.Hour))
 				r.clock.hurry(time.Second)
-				before := c.session
-				c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
-				r.node.Closed(before, false, true)
+				r.nextConnection(c)
 				res := c.start(id, req()).get(t, "the same id again")
-				if owner := other.inspect(x).Owner; owner != "o" {
+				if owner := other.inspect(x).Owner; res.Code != wire.OK || owner != "o" {
 					t.Errorf("the repeat is answered %v, and took away what was taken with token %d: held by %q", res.Code, took.Token, owner)
 				}
 			})
@@ -144,8 +140,9 @@ func TestIDOutlivesKeyOverMove(t *testing.T) {
 	}
 }
 
-// TestKeyedReleaseRepeatedBesideAStuckLog: a release of two paths with a key, all of which one log looks after, is asked again under its id on
-// a later connection: the first was answered, or never came. Another log has no leader: it has nothing to do with it.
+// TestKeyedReleaseRepeatedBesideAStuckLog: a release of two paths with a key, all of which one log looks after, is asked
+// again under its id on a later connection: the first was answered, or never came. Another log has no leader: it has
+// nothing to do with it.
 func TestKeyedReleaseRepeatedBesideAStuckLog(t *testing.T) {
 	for _, key := range []bool{false, true} {
 		for _, came := range []bool{true, false} {
@@ -170,9 +167,7 @@ func TestKeyedReleaseRepeatedBesideAStuckLog(t *testing.T) {
 					}
 				}
 				raft.silent.Store(h.l.shard)
-				before := c.session
-				c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: h.next.Add(1)}
-				h.node.Closed(before, false, true)
+				h.nextConnection(c)
 				if res := c.start(id, req()).get(t, "the repeat"); res.Code != wire.OK {
 					t.Errorf("the repeat is answered %v %s", res.Code, res.Message)
 				}

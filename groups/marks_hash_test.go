@@ -37,9 +37,7 @@ func TestWaitWithLessToGiveBack(t *testing.T) {
 			}
 			first := askAgain(c, id, ask())
 			<-first.queued
-			before := c.session
-			c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
-			r.node.Closed(before, false, true)
+			r.nextConnection(c)
 			o := c.start(id, ask())
 			select {
 			case <-o.queued:

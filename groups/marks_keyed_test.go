@@ -34,9 +34,7 @@ func TestKeyedRelease(t *testing.T) {
 					t.Fatalf("%+v", res)
 				}
 			}
-			before := c.session
-			c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
-			r.node.Closed(before, false, true)
+			r.nextConnection(c)
 			if res := c.start(give, req()).get(t, "the release, asked again"); res.Code != wire.OK {
 				t.Errorf("the same request under the same key and the same id is answered %+v", res)
 			}

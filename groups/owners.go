@@ -15,7 +15,6 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 		// What its claim says of namespaces is said for good: by routes that know every one in
 		// which the owner took something before it asked.
 		s.only = map[uint64]bool{systemShard: true}
-		s.asksKey()
 		if err = s.caughtUp(); err != nil {
 			return res, err
 		}
@@ -154,7 +153,7 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 		req := &wire.Request{Op: wire.OpReleaseAll, Owner: s.req.Owner, Key: c.key, Domains: by[g]}
 		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
-	noted := s.req.DelWait || c.key != ""
+	noted := s.req.DelWait || c.key != "" // by what is asked of the owner's home, or with the end of the claim
 	if len(cmds) == 1 && !noted {
 		cmds[0].sub |= wholeSub
 		noted = true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,10 +11,13 @@ import (
 )
 
 // TestRenewalsOfTheProgramStarveLocks: all is well, and each request is answered after 100 ms. A program keeps as many
-// renewals of an owner under way by Go as the window takes, which go ahead as they may shorten a lease. Locks of other owners are
-// renewed all the same: with nothing of the program's under way they are.
+// renewals of an owner under way by Go as the window takes, which go ahead as they may shorten a lease. Locks of other
+// owners are renewed all the same, as they are with nothing of the program's under way.
 func TestRenewalsOfTheProgramStarveLocks(t *testing.T) {
-	for _, one := range []struct{ window, locks, asks int }{{16, 40, 0}, {48, 200, 0}, {63, 200, 0}, {16, 40, 40}, {31, 40, 80}, {32, 40, 80}, {48, 200, 200}, {63, 200, 200}, {64, 100, 200}, {256, 400, 600}, {256, 1000, 600}} {
+	for _, one := range []struct{ window, locks, asks int }{
+		{16, 40, 0}, {48, 200, 0}, {63, 200, 0},
+		{16, 40, 40}, {31, 40, 80}, {32, 40, 80}, {48, 200, 200}, {63, 200, 200}, {64, 100, 200}, {256, 400, 600}, {256, 1000, 600},
+	} {
 		t.Run(fmt.Sprint(one), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				ctx := context.Background()
@@ -39,19 +41,7 @@ func TestRenewalsOfTheProgramStarveLocks(t *testing.T) {
 					})
 				}
 				all.Wait()
-				var stop atomic.Bool
-				var again func(*wire.Result, error)
-				asks := func() {
-					c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 3_600_000, Domains: []string{"a:/b"}}, again)
-				}
-				again = func(*wire.Result, error) {
-					if !stop.Load() {
-						asks()
-					}
-				}
-				for range one.asks {
-					asks()
-				}
+				defer keeps(c, one.asks, renewsMine("a:/b"))()
 				pass(60 * time.Second)
 				lost := 0
 				for _, l := range locks {
@@ -62,8 +52,6 @@ func TestRenewalsOfTheProgramStarveLocks(t *testing.T) {
 				if lost > 0 {
 					t.Errorf("all is answered after 100 ms, and %d of %d locks are lost", lost, len(locks))
 				}
-				stop.Store(true)
-				pass(time.Second)
 			})
 		})
 	}

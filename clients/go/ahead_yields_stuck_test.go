@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,10 +25,39 @@ func stuckUsers(t *testing.T, code wire.Code) (*Client, *Lock) {
 	return c, l
 }
 
+// asksSick has the program ask that log, so many times.
 func asksSick(c *Client, n int) {
 	for range n {
 		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}}, nil)
 	}
+}
+
+// keeps has the program keep so many requests under way: each that is answered is asked again, until
+// end is called, which waits for the last answers.
+func keeps(c *Client, n int, req wire.Request) (end func()) {
+	var stop atomic.Bool
+	var again func(*wire.Result, error)
+	asks := func() {
+		one := req
+		c.Go(&one, again)
+	}
+	again = func(*wire.Result, error) {
+		if !stop.Load() {
+			asks()
+		}
+	}
+	for range n {
+		asks()
+	}
+	return func() {
+		stop.Store(true)
+		pass(time.Minute)
+	}
+}
+
+// renewsMine is a renewal of the owner "me" in a namespace.
+func renewsMine(ns string) wire.Request {
+	return wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 3_600_000, Domains: []string{ns}}
 }
 
 // TestRenewalsYieldToStuckUsers: users' requests to a log without a leader fill their part of the window, and one more
@@ -53,8 +83,8 @@ func TestRenewalsYieldToStuckUsers(t *testing.T) {
 	})
 }
 
-// TestRenewalsBehindARepeatedRequest: likewise, and one of those requests, of which the server says that nobody knows what became
-// of it, is asked again under its id while there is no room.
+// TestRenewalsBehindARepeatedRequest: likewise, and one of those requests, of which the server says that nobody knows what
+// became of it, is asked again under its id while there is no room.
 func TestRenewalsBehindARepeatedRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, l := stuckUsers(t, wire.DeadlineExceeded)

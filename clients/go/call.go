@@ -242,7 +242,7 @@ func (c *call) free() {
 // callQueue is calls in the order in which they are to be sent. Any can leave it.
 type callQueue struct {
 	first, last *call
-	ordered     int // of them, those of the program that go ahead
+	ordered     int // how many of them are ordered
 }
 
 func (q *callQueue) push(c *call) {
@@ -268,6 +268,7 @@ func (q *callQueue) unshift(c *call) {
 	q.first = c
 }
 
+// counts takes note of a call that came, with 1, or left, with -1.
 func (q *callQueue) counts(c *call, n int) {
 	if c.ordered {
 		q.ordered += n

@@ -26,12 +26,11 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 	defer s.mu.Unlock()
 	// One that was sent before is asked again only if that is to settle something.
 	if q := c.in; q != nil && (c.id == 0 || !c.undo && !c.insists || q == &s.mu.anew) {
-		first := q.first == c
 		q.remove(c)
 		s.heardOf(c)
 		w := c.settle()
 		var f flusher
-		if first && (q == &s.mu.ahead || q == &s.mu.normal || q == &s.mu.again) && s.pump() { // what came behind it may go now
+		if q == &s.mu.ahead && s.pump() { // what came behind it may go now
 			f = flusher{s.mu.conn, false}
 		}
 		return func() bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,20 +37,8 @@ func TestManyRenewalsBesideUsers(t *testing.T) {
 					})
 				}
 				all.Wait()
-				var stop atomic.Bool
-				var again func(*wire.Result, error)
-				asks := func() {
-					c.Go(&wire.Request{Op: wire.OpRelease, Owner: "else", Releases: []wire.ReleaseRequest{{Path: "a:/b/x"}}}, again)
-				}
-				again = func(*wire.Result, error) {
-					if !stop.Load() {
-						asks()
-					}
-				}
 				if users {
-					for range 500 {
-						asks()
-					}
+					defer keeps(c, 500, wire.Request{Op: wire.OpRelease, Owner: "else", Releases: []wire.ReleaseRequest{{Path: "a:/b/x"}}})()
 				}
 				pass(30 * time.Second)
 				lost := 0
@@ -67,8 +54,6 @@ func TestManyRenewalsBesideUsers(t *testing.T) {
 				if lost > 0 {
 					t.Errorf("all is answered after 100 ms, and %d of %d locks are lost", lost, n)
 				}
-				stop.Store(true)
-				pass(time.Second)
 			})
 		})
 	}

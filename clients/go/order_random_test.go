@@ -194,8 +194,10 @@ func TestOrderAtRandom(t *testing.T) {
 			s := &c.home.session
 			s.mu.Lock()
 			left := slices.IndexFunc(s.mu.shares[:], func(sh share) bool { return sh.flying != 0 || sh.lists != 0 || !sh.vacant() })
-			if s.mu.flying != 0 || s.mu.lists != 0 || s.mu.waits != 0 || left >= 0 {
-				t.Errorf("seed %d: nothing is under way, and flying %d, listings %d, waits %d, share %d", seed, s.mu.flying, s.mu.lists, s.mu.waits, left)
+			ahead := s.mu.ordered + s.mu.again.ordered + s.mu.ahead.ordered
+			if s.mu.flying != 0 || ahead != 0 || s.mu.lists != 0 || s.mu.waits != 0 || left >= 0 {
+				t.Errorf("seed %d: nothing is under way, and flying %d, ahead %d, listings %d, waits %d, share %d",
+					seed, s.mu.flying, ahead, s.mu.lists, s.mu.waits, left)
 			}
 			s.mu.Unlock()
 			_ = locks

@@ -3,7 +3,6 @@ package pathlockd
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,19 +39,7 @@ func TestRenewalsBesideStuckUsers(t *testing.T) {
 				}
 				all.Wait()
 				pass(20 * time.Second) // by now they are renewed at different times
-				var stop atomic.Bool
-				var again func(*wire.Result, error)
-				asks := func() {
-					c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/x"}}}, again)
-				}
-				again = func(*wire.Result, error) {
-					if !stop.Load() {
-						asks()
-					}
-				}
-				for range 500 {
-					asks()
-				}
+				defer keeps(c, 500, wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/x"}}})()
 				pass(60 * time.Second)
 				lost := 0
 				for _, l := range locks {
@@ -63,8 +50,6 @@ func TestRenewalsBesideStuckUsers(t *testing.T) {
 				if lost > 0 {
 					t.Errorf("%d of %d locks are lost", lost, n)
 				}
-				stop.Store(true)
-				pass(time.Minute)
 			})
 		})
 	}

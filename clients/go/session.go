@@ -326,10 +326,7 @@ func (s *session) pump() (mine bool) {
 		s.send(cn, &s.mu.urgent, c)
 	}
 	s.sendHeld(cn)
-	for c := s.mu.ahead.first; c != nil && s.leads(c, full); c = s.mu.ahead.first {
-		s.mu.streak++
-		s.send(cn, &s.mu.ahead, c)
-	}
+	s.sendAhead(cn, full)
 	if full {
 		return s.claim()
 	}
@@ -370,8 +367,17 @@ func (s *session) pump() (mine bool) {
 		s.mu.aside.push(c)
 		s.late(&s.mu.normal)
 	}
+	s.sendAhead(cn, full) // it may have yielded to what was sent just now
 	s.takesMore()
 	return s.claim()
+}
+
+// sendAhead sends what goes ahead, as far as that may go.
+func (s *session) sendAhead(cn *conn, full bool) {
+	for c := s.mu.ahead.first; c != nil && s.leads(c, full); c = s.mu.ahead.first {
+		s.mu.streak++
+		s.send(cn, &s.mu.ahead, c)
+	}
 }
 
 // repeat sends what was sent before on a connection that broke, in its order, and answers whether some of it had no room, as
@@ -420,10 +426,10 @@ func (s *session) later(c *call) bool {
 	return first != nil && c.id == 0 && c.turn > first.turn
 }
 
-// leads says that the first of ahead is sent. It lets users' requests have what room comes free that are asked again and
-// have none, of which full tells, or one that was asked before it and has waited for as many as the window takes: else a
-// program that always has some of these would starve its others. While it is others still that have that room, which may be
-// until a log has a leader again, some go beside. What is asked again of its own kind goes first.
+// leads reports whether c, the first of ahead, is sent. It leaves the room that comes free to two kinds of users' requests,
+// as a program that always has some of ahead would starve its others: to those that are asked again and have no room (full),
+// and to one that was asked before c and has waited for a whole window of ahead. What has that room may be stuck until its
+// log has a leader again; meanwhile a few go beside. Calls of ahead keep their order, also those that are asked again.
 func (s *session) leads(c *call, full bool) bool {
 	if full && s.mu.again.ordered > 0 || !s.fits(c, s.most(c)) {
 		return false
@@ -433,7 +439,7 @@ func (s *session) leads(c *call, full bool) bool {
 		return true
 	}
 	inTheWay := s.mu.flying-s.mu.ordered >= w.users
-	return s.mu.ordered < w.beside() && (inTheWay || s.mu.flying+1 < w.users)
+	return inTheWay || s.mu.flying+1 < w.users
 }
 
 // crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place, or

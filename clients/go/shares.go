@@ -86,10 +86,7 @@ func (w *windows) spare() int {
 }
 
 // ordered is what may be under way when a request of the program that goes ahead is sent: a half of the reserve, too.
-func (w *windows) ordered() int { return w.users + w.beside() }
-
-// beside is how many of these may be under way beside users' requests that must come first.
-func (w *windows) beside() int { return (w.all - w.users + 1) / 2 }
+func (w *windows) ordered() int { return w.users + (w.all-w.users+1)/2 }
 
 // sendHeld sends what shares hold, but that of users, as far as there is room: each of them in turn. A look goes behind the
 // renewal that it is asked with.
