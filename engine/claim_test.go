@@ -21,17 +21,19 @@ func TestClaims(t *testing.T) {
 		}
 		s = again
 	}
+	var token int64 // of the claim that is meant
 	step := func(kind, hash uint64, plan string) wire.Result {
 		var out Output
 		now++
 		s.Expire(Clock{Now: now}, &out)
 		res := s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
-			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: hash, Kinds: kind, Cursor: []byte(plan),
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: hash, Kinds: kind, Cursor: []byte(plan), Token: token,
 		}}, &out)
 		reload()
 		return res
 	}
 	first := step(ClaimBegins, 7, "a")
+	token = first.Token
 	if first.Code != wire.OK || first.Status != wire.StatusQueued || string(first.List.Cursor) != "a" {
 		t.Fatalf("%+v", first)
 	}
@@ -51,11 +53,46 @@ func TestClaims(t *testing.T) {
 	}
 	step(ClaimDrops, 7, "")
 	second := step(ClaimBegins, 8, "c")
+	step(ClaimDone, 8, "") // of the first, which is over
+	if res := step(ClaimBegins, 8, "c"); res.Status != wire.StatusQueued {
+		t.Errorf("done by the end of an earlier claim: %+v", res)
+	}
+	step(ClaimDrops, 8, "") // likewise
+	if res := step(ClaimBegins, 8, "c"); res.Token != second.Token {
+		t.Errorf("dropped by the end of an earlier claim: %+v", res)
+	}
 	if second.Status != wire.StatusQueued || second.Token == first.Token || string(second.List.Cursor) != "c" {
 		t.Errorf("when it was dropped: %+v", second)
 	}
 	now += KeptMillis
 	if res := step(ClaimBegins, 9, "d"); res.Status != wire.StatusQueued || string(res.List.Cursor) != "d" || res.Token == second.Token {
 		t.Errorf("when its time is over: %+v", res)
+	}
+}
+
+// TestClaimsAreKeptFromTheirEnds: the answer to a claimed request is kept for its time from when it is known, also when that is
+// late in the claim's time, or after it; and no longer because it is said again.
+func TestClaimsAreKeptFromTheirEnds(t *testing.T) {
+	for name, late := range map[string]int64{"in its time": KeptMillis - 10, "after it": KeptMillis + 10} {
+		t.Run(name, func(t *testing.T) {
+			s, now, token := New(DefaultConfig(), nil, nil), int64(1000), int64(0)
+			step := func(after int64, kind uint64) wire.Result {
+				var out Output
+				now += after
+				s.Expire(Clock{Now: now}, &out)
+				return s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
+					Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, Kinds: kind, Token: token,
+				}}, &out)
+			}
+			token = step(0, ClaimBegins).Token
+			step(late, ClaimDone)
+			step(KeptMillis/2, ClaimDone)
+			if res := step(KeptMillis/2-1, ClaimGoesOn); res.Status != wire.StatusOK || res.Token != token {
+				t.Errorf("in the last ms: %+v", res)
+			}
+			if res := step(1, ClaimGoesOn); res.Token != 0 {
+				t.Errorf("when its time is over: %+v", res)
+			}
+		})
 	}
 }

@@ -64,7 +64,8 @@ const (
 // is carried out in any: Target is its operation, Attempt the hash of what its client asks,
 // and Cursor what it is to be carried out on. All that is as it was said first. It answers
 // that with a token that scopes the keys of what is done for it, and status QUEUED until it
-// is done.
+// is done. That it is done, or dropped, is said of the claim with that token (0, in earlier entries:
+// of any). Its answer is kept from then on, so its time begins anew, also when it is known no more.
 func (s *State) claimKey(cmd *Command) (res wire.Result) {
 	req := cmd.Req
 	key := string(byte(req.Target)) + req.Key
@@ -73,14 +74,23 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		s.forget(key)
 		k = nil
 	}
+	known := k != nil && k.hash == req.Attempt && (req.Token == 0 || k.token == req.Token)
 	switch {
-	case req.Kinds != ClaimBegins && (k == nil || k.hash != req.Attempt):
+	case req.Kinds == ClaimDone && k == nil && req.Token != 0 && s.roomForKey(cmd) == nil:
+		k = s.keepNew(key, markOf(cmd.Caller.Session))
+		k.hash, k.status, k.token = req.Attempt, wire.StatusOK, req.Token
+		return res
+	case req.Kinds != ClaimBegins && !known:
 		return res
 	case req.Kinds == ClaimDrops:
 		s.forget(key)
 		return res
+	case req.Kinds == ClaimDone && k.status == wire.StatusOK:
+		return res
 	case req.Kinds == ClaimDone:
-		s.kept.Edit(s.w, key).status = wire.StatusOK
+		k = s.kept.Edit(s.w, key)
+		k.status, k.deadline = wire.StatusOK, s.now+int64(s.cfg.KeptMillis)
+		s.deadlines.arm(k.timer, k.deadline)
 		return res
 	case k != nil && k.hash != req.Attempt:
 		res.Fail(s.usedKey(req))

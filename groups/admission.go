@@ -64,6 +64,10 @@ func (n *Node) admit(group uint16) *wire.Error {
 	return nil
 }
 
+// countedIn says that an operation takes a place of those that a group has (max_inflight_per_group). What notes that a call is
+// carried out takes none: it goes with the call's last command, and there may be one place in all.
+func countedIn(op wire.Op) bool { return op != wire.OpResume }
+
 // landed counts a request out that admit counted in.
 func (n *Node) landed(group uint16) { n.inflight[n.slot(group)].Add(-1) }
 

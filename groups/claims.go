@@ -23,9 +23,10 @@ import (
 
 // claim is a keyed request on its way, or one without a key.
 type claim struct {
-	key  string // of its parts, "" for none
-	plan []byte // what it is carried out on, as it was said first
-	done bool   // it was answered before
+	key   string // of its parts, "" for none
+	token int64  // tells it from others of the key
+	plan  []byte // what it is carried out on, as it was said first
+	done  bool   // it was answered before
 }
 
 // claim has the call's key noted, if it has one, with what it is carried out on.
@@ -37,7 +38,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.doubt != nil {
 		kind = engine.ClaimGoesOn
 	}
-	res := s.propose([]command{s.claiming(kind, plan)})[0]
+	res := s.propose([]command{s.claiming(kind, 0, plan)})[0]
 	if err := res.Err(); err != nil {
 		return c, err
 	}
@@ -47,7 +48,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if res.List != nil {
 		c.plan = res.List.Cursor
 	}
-	c.key, c.done = engine.PartKey(s.c.Op, s.req.Key, res.Token), res.Status == wire.StatusOK
+	c.key, c.token, c.done = engine.PartKey(s.c.Op, s.req.Key, res.Token), res.Token, res.Status == wire.StatusOK
 	return c, nil
 }
 
@@ -57,7 +58,7 @@ func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
 	if err != nil || c.key == "" {
 		return err
 	}
-	results := s.propose([]command{wholeIn(s.keyGroup()), s.claiming(engine.ClaimDone, nil)})
+	results := s.propose([]command{wholeIn(s.keyGroup()), s.claiming(engine.ClaimDone, c.token, nil)})
 	return s.told(withoutRoom(results))
 }
 
@@ -78,13 +79,13 @@ func (s *steps) step(c claim, kind uint64) *wire.Error {
 	if c.key == "" {
 		return nil
 	}
-	return s.all([]command{s.claiming(kind, nil)})
+	return s.all([]command{s.claiming(kind, c.token, nil)})
 }
 
-// claiming is the command that is a step of the call's claim.
-func (s *steps) claiming(kind uint64, plan []byte) command {
+// claiming is the command that is a step of the call's claim, with the token of that once it is known.
+func (s *steps) claiming(kind uint64, token int64, plan []byte) command {
 	return command{group: s.keyGroup(), sub: 1<<33 + kind, req: &wire.Request{
-		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind, Cursor: plan,
+		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind, Cursor: plan, Token: token,
 	}}
 }
 

@@ -217,11 +217,16 @@ func (n *Node) takes(in *inbound, p *part, tried bool) *wire.Error {
 			now, maxPeerBytes)
 	}
 	p.bytes = size
-	if p.group == everyGroup || p.op == wire.OpCancelWait || tried {
+	switch {
+	case p.group == everyGroup || p.op == wire.OpCancelWait || tried:
 		n.inflight[n.slot(p.group)].Add(1) // as where they come from: they are never refused
-	} else if err := n.admit(p.group); err != nil {
-		in.release(p)
-		return err
+	case !countedIn(p.op):
+		return nil
+	default:
+		if err := n.admit(p.group); err != nil {
+			in.release(p)
+			return err
+		}
 	}
 	p.counted = true
 	return nil

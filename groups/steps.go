@@ -160,16 +160,19 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 	all := newTogether(s.n.tasks)
 	for i := range cmds {
 		cmd := &cmds[i]
-		if err := s.n.admit(cmd.group); err != nil {
-			results[i].Fail(err)
-			continue
+		counted := countedIn(cmd.req.Op)
+		if counted {
+			if err := s.n.admit(cmd.group); err != nil {
+				results[i].Fail(err)
+				continue
+			}
 		}
 		body, nargs := wire.AppendArgs(nil, cmd.req)
 		all.add()
 		p := &part{
 			group: cmd.group, op: cmd.req.Op, nargs: nargs, body: body, nsLen: len(cmd.ns),
 			version: s.version(), session: s.c.Session, id: s.c.ID, settled: s.c.Settled, sub: cmd.sub | 1<<63,
-			again: s.c.Again, bound: s.c.Bound, grace: s.c.Grace, since: s.since, counted: true,
+			again: s.c.Again, bound: s.c.Bound, grace: s.c.Grace, since: s.since, counted: counted,
 		}
 		results[i] = outcomeUnknown
 		p.done = func(_ *part, res *wire.Result) {

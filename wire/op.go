@@ -262,7 +262,7 @@ var specs = [numOps]Spec{
 	OpRouteFinish: {"route_finish", KindInternal, []Field{target, {sDetail, "refusal"}, attempt}, nil},
 	OpRouteBegin:  {"route_begin", KindInternal, []Field{attempt, {sExplicit, "freezes"}}, nil},
 	OpResume:      {"resume", KindInternal, nil, nil},
-	OpClaim: {"claim", KindInternal, []Field{key, target, attempt, {sKinds, "step"}, cursor},
+	OpClaim: {"claim", KindInternal, []Field{key, target, attempt, {sKinds, "step"}, cursor, token},
 		[]Field{status, token, {sCursor, "next_cursor"}}},
 	OpFold:         {"fold", KindInternal, []Field{namespace, token}, nil},
 	OpRevokeNotice: {"revoke_notice", KindInternal, []Field{owner}, nil},

@@ -631,14 +631,25 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 	req := cmd.Req
 	scope := wire.Op(req.Target).String() + " " + req.Key
 	at := slices.IndexFunc(m.kept, func(k nKept) bool { return k.scope == scope })
+	until := m.now + int64(m.cfg.KeptMillis)
 	switch {
+	case req.Kinds == engine.ClaimDone && at < 0:
+		if req.Token != 0 && m.roomForKey(cmd) {
+			m.kept = append(m.kept, nKept{
+				scope: scope, hash: req.Attempt, status: wire.StatusOK, token: req.Token, deadline: until, of: cmd.Caller.Session,
+			})
+		}
+		return wire.Result{}
 	case req.Kinds != engine.ClaimBegins && (at < 0 || m.kept[at].hashed() != req.Attempt):
 		return wire.Result{}
-	case req.Kinds == engine.ClaimDrops:
-		m.kept = slices.Delete(m.kept, at, at+1)
-		return wire.Result{}
-	case req.Kinds == engine.ClaimDone:
-		m.kept[at].status = wire.StatusOK
+	case req.Kinds == engine.ClaimDrops || req.Kinds == engine.ClaimDone:
+		switch k := &m.kept[at]; {
+		case req.Token != 0 && k.token != req.Token:
+		case req.Kinds == engine.ClaimDrops:
+			m.kept = slices.Delete(m.kept, at, at+1)
+		case k.status != wire.StatusOK:
+			k.status, k.deadline = wire.StatusOK, until
+		}
 		return wire.Result{}
 	case at >= 0 && m.kept[at].hashed() != req.Attempt:
 		return wire.Result{Code: wire.InvalidArgument}
@@ -647,7 +658,7 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 	case at < 0:
 		at = len(m.kept)
 		m.kept = append(m.kept, nKept{
-			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: m.now + int64(m.cfg.KeptMillis), plan: string(req.Cursor), of: cmd.Caller.Session,
+			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until, plan: string(req.Cursor), of: cmd.Caller.Session,
 		})
 	}
 	k := &m.kept[at]
