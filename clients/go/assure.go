@@ -67,6 +67,7 @@ func (l *lease) assureNext(todo *chores) {
 			c := newCall(a)
 			c.set(&wire.Request{Op: wire.OpAssertFencing, Owner: lk.owner, Token: lk.token, Paths: some})
 			l.hurry(c)
+			c.doubtful = true
 			todo.calls = append(todo.calls, c)
 		}
 		l.assures.under += a.left

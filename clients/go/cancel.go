@@ -30,7 +30,7 @@ func (s *session) forsakes(c *call) (then func() (unsent bool)) {
 		s.heardOf(c)
 		w := c.settle()
 		var f flusher
-		if q == &s.mu.ahead && s.pump() { // what came behind it may go now
+		if s.pump() { // what came behind it may go now
 			f = flusher{s.mu.conn, false}
 		}
 		return func() bool {

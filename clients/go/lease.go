@@ -390,6 +390,7 @@ func (l *lease) renew(todo *chores) {
 	todo.calls = append(todo.calls, c)
 	switch {
 	case !l.looking && (l.doubt || l.shared && !l.watched || l.risk != 0):
+		c.doubtful = true
 		l.look(todo)
 	case l.divisible() && !l.looking && !l.checking && l.checkAt <= l.k.c.now():
 		l.check(todo)

@@ -87,6 +87,9 @@ func (q *look) ask(after []byte, todo *chores) {
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
 	})
 	q.l.hurry(c)
+	if !q.aside {
+		c.behind = q.l // its renewal
+	}
 	todo.calls = append(todo.calls, c)
 }
 
@@ -292,6 +295,7 @@ func (q *look) probe(todo *chores) {
 	c := newCall(&probe{q, first})
 	c.set(first.assert())
 	q.l.hurry(c)
+	c.doubtful = true
 	todo.calls = append(todo.calls, c)
 }
 

@@ -49,9 +49,9 @@ type session struct {
 
 		// What waits for the room of its share: listings over wire.MaxListings, behind which
 		// renewals would lie unread, and what the keeper asks of a log that does not answer.
-		shares  [maxShares]share
-		holding uint64 // those that hold calls, but for some that have gone
-		first   uint   // which of them is looked at first the next time
+		shares    [maxShares]share
+		holding   uint64 // those that hold calls, but for some that have gone
+		nextShare int    // which of them has its turn
 
 		backlog int             // calls of Go and Batch that are in a queue
 		room    []chan struct{} // who waits for it to shrink
@@ -277,6 +277,7 @@ func (s *session) enqueue(c *call) {
 	case c.probe:
 		s.mu.probes.push(c)
 	case c.ordered:
+		s.promote(c)
 		s.mu.turns++
 		c.turn = s.mu.turns
 		s.mu.ahead.push(c)
@@ -340,12 +341,22 @@ func (s *session) pump() (mine bool) {
 			s.send(cn, q, c)
 		}
 	}
-	listed := &s.mu.shares[usersShare].listings
+	listed := &s.mu.shares[usersShare].waits[listing]
 	s.late(listed)
 	for c := listed.first; c != nil && s.fits(c, s.mu.limits.users); c = listed.first {
 		s.send(cn, listed, c)
 		s.late(listed)
 	}
+	for more := true; more; {
+		s.sendNormal(cn)
+		more = s.sendAhead(cn, full) // it may have yielded to what was sent just now, and that may have come behind it
+	}
+	s.takesMore()
+	return s.claim()
+}
+
+// sendNormal sends users' requests that do not go ahead, as far as there is room.
+func (s *session) sendNormal(cn *conn) {
 	s.late(&s.mu.normal)
 	for c := s.mu.normal.first; c != nil && !s.later(c); c = s.mu.normal.first {
 		if s.fits(c, s.mu.limits.users) {
@@ -367,17 +378,16 @@ func (s *session) pump() (mine bool) {
 		s.mu.aside.push(c)
 		s.late(&s.mu.normal)
 	}
-	s.sendAhead(cn, full) // it may have yielded to what was sent just now
-	s.takesMore()
-	return s.claim()
 }
 
-// sendAhead sends what goes ahead, as far as that may go.
-func (s *session) sendAhead(cn *conn, full bool) {
+// sendAhead sends what goes ahead, as far as that may go, and says whether it sent anything.
+func (s *session) sendAhead(cn *conn, full bool) (sent bool) {
 	for c := s.mu.ahead.first; c != nil && s.leads(c, full); c = s.mu.ahead.first {
 		s.mu.streak++
 		s.send(cn, &s.mu.ahead, c)
+		sent = true
 	}
+	return sent
 }
 
 // repeat sends what was sent before on a connection that broke, in its order, and answers whether some of it had no room, as
@@ -438,8 +448,9 @@ func (s *session) leads(c *call, full bool) bool {
 	if !full && (n == nil || n.turn > c.turn || s.mu.streak < w.all) {
 		return true
 	}
-	inTheWay := s.mu.flying-s.mu.ordered >= w.users
-	return inTheWay || s.mu.flying+1 < w.users
+	flying, own := s.mu.flying, s.mu.shares[usersShare].flying
+	inTheWay := !w.open(flying-s.mu.ordered, own-s.mu.ordered, w.users)
+	return inTheWay || w.open(flying+1, own+1, w.users)
 }
 
 // crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place, or
@@ -510,6 +521,9 @@ func (s *session) recall(w *way) (calls []*call) {
 		take(q)
 	}
 	s.takesMore()
+	if len(calls) > 0 && s.pump() { // what came behind them may go now
+		go flusher{s.mu.conn, false}.flush() // not here, under the lock
+	}
 	return calls
 }
 
@@ -536,7 +550,13 @@ func (s *session) fits(c *call, most int) bool {
 	case c.waits:
 		return s.mu.waits < s.mu.limits.waiting
 	}
-	return s.mu.flying < most && s.roomy(c)
+	if !s.roomy(c) {
+		return false
+	}
+	if c.share != usersShare {
+		return s.mu.flying < most
+	}
+	return s.mu.limits.open(s.mu.flying, s.mu.shares[usersShare].flying, most)
 }
 
 // send moves a call from its queue to the connection's output.

@@ -24,24 +24,76 @@ const (
 // it leaves free: one that is stuck has half of it, a second one half of the rest. (Dynamic thresholds, as Choudhury
 // and Hahne gave them for the memory that the ports of a switch share.)
 type share struct {
-	asks     callQueue // what waits for its room, but for listings
-	listings callQueue
-	flying   int // of what is sent and unanswered, what is the share's
-	lists    int // of that, listings
+	waits  [kinds]callQueue // for its room
+	next   kind             // which of them has its turn
+	flying int              // of what is sent and unanswered, what is the share's
+	lists  int              // of that, listings
 }
 
-func (sh *share) queue(c *call) *callQueue {
-	if c.op.Lists() {
-		return &sh.listings
+// kind is what calls of a share wait for turns by: a lock that is in doubt lasts a moment, and other renewals have no end.
+type kind uint8
+
+const (
+	plain    kind = iota // renewals that count when they are answered
+	doubtful             // other renewals, and questions about locks
+	listing
+	kinds
+)
+
+func kindOf(c *call) kind {
+	switch {
+	case c.op.Lists():
+		return listing
+	case c.doubtful:
+		return doubtful
 	}
-	return &sh.asks
+	return plain
 }
 
-func (sh *share) vacant() bool { return sh.asks.first == nil && sh.listings.first == nil }
+func (sh *share) vacant() bool {
+	for k := range kinds {
+		if sh.waits[k].first != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// turn answers a call that has its turn and may be sent, nil if there is none, and gives the next turn to another kind. A look
+// goes behind what was doubtful before it.
+func (sh *share) turn(may func(*call) bool) *call {
+	for i := range kinds {
+		k := (sh.next + i) % kinds
+		c := sh.waits[k].first
+		if c == nil || !may(c) {
+			continue
+		}
+		if of := sh.waits[doubtful].first; k == listing && of != nil && of.turn < c.turn {
+			continue
+		}
+		sh.next = (k + 1) % kinds
+		return c
+	}
+	return nil
+}
 
 // hold lets a call wait until its share has room. It keeps its place among those of its kind.
 func (s *session) hold(c *call) {
-	s.mu.shares[c.share].queue(c).push(c)
+	sh := &s.mu.shares[c.share]
+	if c.behind != nil {
+		if of := sh.waits[plain].of[c.behind]; of != nil {
+			sh.waits[plain].remove(of)
+			of.doubtful = true
+			s.hold(of)
+		}
+	}
+	s.mu.turns++
+	c.turn = s.mu.turns
+	k := kindOf(c)
+	if k == plain && sh.waits[k].of == nil {
+		sh.waits[k].of = make(map[receiver]*call)
+	}
+	sh.waits[k].push(c)
 	s.mu.holding |= 1 << c.share
 }
 
@@ -55,8 +107,10 @@ func (s *session) held() iter.Seq[*callQueue] {
 				s.mu.holding &^= 1 << i
 				continue
 			}
-			if !yield(&sh.asks) || !yield(&sh.listings) {
-				return
+			for k := range kinds {
+				if !yield(&sh.waits[k]) {
+					return
+				}
 			}
 		}
 	}
@@ -70,11 +124,17 @@ func (s *session) roomy(c *call) bool {
 	sh, w := &s.mu.shares[c.share], &s.mu.limits
 	if c.share != usersShare {
 		others := s.mu.flying - s.mu.shares[usersShare].flying - sh.flying
-		if 2*sh.flying >= w.all-others || sh.flying > 0 && s.mu.flying >= w.all-w.spare() {
+		if 2*sh.flying >= w.users-others || sh.flying > 0 && s.mu.flying >= w.all-w.spare() {
 			return false
 		}
 	}
 	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
+}
+
+// open reports whether there is room for a request of the program, when it has own of flying that are under way: for so many
+// as may be in all (most), and for as many of it as it leaves to shares.
+func (w *windows) open(flying, own, most int) bool {
+	return flying < most || own < w.all-w.users && flying < w.all
 }
 
 // spare is what a share that has something leaves of the reserve.
@@ -88,28 +148,21 @@ func (w *windows) spare() int {
 // ordered is what may be under way when a request of the program that goes ahead is sent: a half of the reserve, too.
 func (w *windows) ordered() int { return w.users + (w.all-w.users+1)/2 }
 
-// sendHeld sends what shares hold, but that of users, as far as there is room: each of them in turn. A look goes behind the
-// renewal that it is asked with.
+// sendHeld sends what shares hold, but that of users, as far as there is room: one call of each of them in turn.
 func (s *session) sendHeld(cn *conn) {
-	if s.mu.holding&^(1<<usersShare) == 0 {
-		return
-	}
-	shift := int(s.mu.first % maxShares)
-	s.mu.first++
-	for m := bits.RotateLeft64(s.mu.holding&^(1<<usersShare), -shift); m != 0; m &= m - 1 {
-		i := (bits.TrailingZeros64(m) + shift) % maxShares
+	may := func(c *call) bool { return s.fits(c, s.mu.limits.all) }
+	for m := s.mu.holding &^ (1 << usersShare); m != 0; {
+		i := (bits.TrailingZeros64(bits.RotateLeft64(m, -s.mu.nextShare)) + s.mu.nextShare) % maxShares
 		sh := &s.mu.shares[i]
-		for _, q := range [...]*callQueue{&sh.asks, &sh.listings} {
-			for c := q.first; c != nil && s.fits(c, s.mu.limits.all); c = q.first {
-				s.send(cn, q, c)
+		c := sh.turn(may)
+		if c == nil {
+			if m &^= 1 << i; sh.vacant() {
+				s.mu.holding &^= 1 << i
 			}
-			if q.first != nil {
-				break
-			}
+			continue
 		}
-		if sh.vacant() {
-			s.mu.holding &^= 1 << i
-		}
+		s.send(cn, c.in, c)
+		s.mu.nextShare = (i + 1) % maxShares
 	}
 }
 
@@ -159,6 +212,22 @@ func (c *Client) hurry(one *call, namespace string) {
 
 // hurries has a request of the program do so. It keeps its order among the program's requests.
 func (c *call) hurries() { c.urgent, c.ordered = true, true }
+
+// promote has renewals of an owner that the program asked for before one that goes ahead go ahead as well, and before it.
+func (s *session) promote(before *call) {
+	if s.mu.normal.renewals == 0 || before.op != wire.OpRenew {
+		return
+	}
+	owner := before.request().Owner
+	for c := s.mu.normal.first; c != nil; {
+		one := c
+		if c = c.next; one.op == wire.OpRenew && one.request().Owner == owner {
+			s.mu.normal.remove(one)
+			one.hurries()
+			s.mu.ahead.push(one)
+		}
+	}
+}
 
 // most is how many calls that do not wait may be unanswered when a call is sent.
 func (s *session) most(c *call) int {

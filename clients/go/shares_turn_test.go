@@ -1,0 +1,430 @@
+package pathlockd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// farAway is a server that answers each request after 100 ms, but for those of the owner "sick", whose log has no leader.
+func farAway(t *testing.T) *Client {
+	f := newFake(t)
+	c, p := f.telling(WithGrace(longGrace), WithBacklog(4096))
+	go p.serve(func(a *asked) *wire.Result {
+		if a.req.Owner == "sick" {
+			time.AfterFunc(30*time.Second, func() { p.refuse(a, wire.Unavailable) })
+			return nil
+		}
+		time.AfterFunc(100*time.Millisecond, func() {
+			if len(a.req.Locks) == 1 && a.req.Locks[0].Path == "a:/b/theirs" {
+				p.reply(a.id, a.req.Op, &wire.Result{
+					Status: wire.StatusConflict, Path: "a:/b/theirs", Owner: "they", Reason: wire.ReasonWriteLocked,
+				})
+				return
+			}
+			p.ok(a)
+		})
+		return nil
+	})
+	return c
+}
+
+// inShares names a namespace of each of the first shares.
+func inShares(c *Client, n int) (names []string) {
+	for i := 0; len(names) < n; i++ {
+		if ns := fmt.Sprint("a:/n", i); int(c.shareOf(ns)) == len(names)+1 {
+			names = append(names, ns)
+		}
+	}
+	return names
+}
+
+// lockAll takes n locks at once, of paths and with options by their numbers; nil for what is not answered before ctx ends.
+func lockAll(ctx context.Context, c *Client, n int, path func(i int) string, opts func(i int) []LockOption) []*Lock {
+	locks := make([]*Lock, n)
+	var all sync.WaitGroup
+	for i := range locks {
+		all.Go(func() {
+			if l, err := c.TryLock(ctx, path(i), opts(i)...); err == nil {
+				locks[i] = l
+			}
+		})
+	}
+	all.Wait()
+	return locks
+}
+
+// lasting are options of a lock.
+func lasting(ttl time.Duration) func(int) []LockOption {
+	return func(int) []LockOption { return []LockOption{TTL(ttl)} }
+}
+
+// lostOf counts locks that are lost, or were not taken, by what they are of.
+func lostOf(locks []*Lock, of func(i int) string) map[string]int {
+	lost := make(map[string]int)
+	for i, l := range locks {
+		if l == nil || l.Err() != nil {
+			lost[of(i)]++
+		}
+	}
+	return lost
+}
+
+// TestSharesInTurn: users' requests to a log without a leader fill what they may have of the window. A program holds locks of
+// other logs, so many that what is left of it renews all of them in time: no log's renewals starve those of another.
+func TestSharesInTurn(t *testing.T) {
+	for _, one := range [][2]int{{1, 2400}, {2, 2000}, {2, 2400}, {4, 2400}, {8, 2400}} {
+		logs, n := one[0], one[1]
+		t.Run(fmt.Sprint(logs, " logs, ", n, " locks"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c := farAway(t)
+				spaces := inShares(c, logs)
+				of := func(i int) string { return spaces[i%logs] }
+				locks := lockAll(t.Context(), c, n, func(i int) string { return fmt.Sprint(of(i), "/", i) }, lasting(30*time.Second))
+				end := keeps(c, 600, wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}})
+				pass(2 * time.Minute)
+				if lost := lostOf(locks, of); len(lost) > 0 {
+					t.Errorf("of %d in each are lost: %v", n/logs, lost)
+				}
+				end()
+			})
+		})
+	}
+}
+
+// TestLooksBesideRenewals: a program holds so many locks of one log that their renewals always wait for room, and none is late.
+// Some are of owners that it names, more than are watched: a look is asked with each of their renewals, which counts when both
+// are answered. The renewals of the others do not starve the looks; beside stuck users neither.
+func TestLooksBesideRenewals(t *testing.T) {
+	for _, one := range [][4]int{{8000, 200, 0, 12}, {1500, 200, 600, 30}, {2200, 200, 600, 30}} {
+		alone, named, sick, ttl := one[0], one[1], one[2], time.Duration(one[3])*time.Second
+		t.Run(fmt.Sprintf("%d, %d of named owners, %d stuck, for %v", alone, named, sick, ttl), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c := farAway(t)
+				locks := lockAll(t.Context(), c, alone+named, func(i int) string { return fmt.Sprint("a:/b/", i) }, func(i int) []LockOption {
+					if i < alone {
+						return []LockOption{TTL(ttl)}
+					}
+					return []LockOption{TTL(ttl), Owner(fmt.Sprint("owner", i))}
+				})
+				end := keeps(c, sick, wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}})
+				pass(2 * time.Minute)
+				if lost := lostOf(locks, func(i int) string { return map[bool]string{false: "named", true: "alone"}[i < alone] }); len(lost) > 0 {
+					t.Errorf("lost are %v", lost)
+				}
+				end()
+			})
+		})
+	}
+}
+
+// TestRiskBesideRenewals: a program holds 4000 locks of one log, and one of an owner that it names, whose path it offers for one
+// that somebody else has: that is refused, and changes nothing. What the owner holds is asked, or the lock is not believed in
+// for longer than 2 s: the renewals of the others do not hold that up.
+func TestRiskBesideRenewals(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := farAway(t)
+		mine, err := c.TryLock(t.Context(), "a:/b/mine", Owner("batch"), TTL(time.Hour))
+		mustLock(t, mine, err)
+		locks := lockAll(t.Context(), c, 4000, func(i int) string { return fmt.Sprint("a:/b/", i) }, lasting(12*time.Second))
+		for range 20 {
+			res, err := c.Acquire(t.Context(), &wire.Request{
+				Owner: "batch", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
+				Locks: []wire.LockRequest{{Path: "a:/b/theirs"}}, Releases: []wire.ReleaseRequest{{Path: "a:/b/mine"}},
+			})
+			if err != nil || res.Status != wire.StatusConflict {
+				t.Fatal(res, err)
+			}
+			pass(time.Second)
+		}
+		if lost := lostOf(append(locks, mine), func(i int) string { return map[bool]string{false: "mine", true: "others"}[i < 4000] }); len(lost) > 0 {
+			t.Errorf("lost are %v: %v", lost, mine.Err())
+		}
+	})
+}
+
+// TestKeepersLeaveUsersSome: a program takes so many locks, over so many logs, that their renewals always wait for room: together
+// these leave some to what else the program asks.
+func TestKeepersLeaveUsersSome(t *testing.T) {
+	for _, logs := range []int{4, 16} {
+		t.Run(fmt.Sprint(logs, " logs"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c := farAway(t)
+				spaces := inShares(c, logs)
+				of := func(i int) string { return spaces[i%logs] }
+				soon, over := context.WithTimeout(t.Context(), time.Minute)
+				defer over()
+				locks := lockAll(soon, c, 12_000, func(i int) string { return fmt.Sprint(of(i), "/", i) }, lasting(12*time.Second))
+				if lost := lostOf(locks, of); len(lost) > 0 {
+					t.Errorf("lost, or not taken within a minute, are %v", lost)
+				}
+			})
+		})
+	}
+}
+
+// TestLookBehindAHeldRenewal: a renewal waits for the room of its share, as do others before it. Something that the program asks
+// has what its owner holds looked at: the renewal counts when that is answered, so it is not asked behind it.
+func TestLookBehindAHeldRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.telling(WithGrace(longGrace), WithBacklog(4096))
+		p.lists = true
+		var order []wire.Op // that came for the owner
+		var mu sync.Mutex
+		go p.serve(func(a *asked) *wire.Result {
+			mu.Lock()
+			if a.req.Owner == "batch" && a.req.Op != wire.OpAcquire {
+				order = append(order, a.req.Op)
+			}
+			mu.Unlock()
+			time.AfterFunc(100*time.Millisecond, func() {
+				if a.req.Op == wire.OpListLocks {
+					p.reply(a.id, a.req.Op, p.taken.of(a.req.Owner))
+					return
+				}
+				p.ok(a)
+			})
+			return nil
+		})
+		mine, err := c.TryLock(t.Context(), "a:/b/mine", Owner("batch"), TTL(12*time.Second))
+		mustLock(t, mine, err)
+		locks := lockAll(t.Context(), c, 4000, func(i int) string { return fmt.Sprint("a:/b/", i) }, lasting(12*time.Second))
+		s := &c.home.session
+		held := func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.mu.shares[c.shareOf("a:/b")].waits[plain].of[mine.lease] != nil
+		}
+		for !held() {
+			pass(time.Millisecond)
+		}
+		mu.Lock()
+		order = nil
+		mu.Unlock()
+		c.keeper.mu.Lock()
+		var todo chores
+		mine.lease.doubt = true
+		mine.lease.look(&todo)
+		c.keeper.mu.Unlock()
+		todo.do(c)
+		pass(3 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(order) < 2 || order[0] != wire.OpRenew || order[1] != wire.OpListLocks {
+			t.Errorf("the server got %v", order)
+		}
+		if lost := lostOf(append(locks, mine), func(int) string { return "" }); len(lost) > 0 {
+			t.Errorf("lost are %v", lost)
+		}
+	})
+}
+
+// TestTwoRenewals: a program asks for a renewal for 5 s, then for a lock of the same owner, then for a renewal for 600 s, while its
+// window is full. The last goes ahead, as it is about a lock that is kept, and the first before it.
+func TestTwoRenewals(t *testing.T) {
+	for name, before := range map[string]bool{"a lock from the start": true, "the lock is asked for between them": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
+				var ttls []uint64
+				go p.serve(func(a *asked) *wire.Result {
+					if a.req.Owner == "sick" {
+						time.AfterFunc(30*time.Second, func() { p.refuse(a, wire.Unavailable) })
+						return nil
+					}
+					if a.req.Owner == "me" && a.req.Op == wire.OpRenew && a.req.Flags == 0 {
+						ttls = append(ttls, a.req.TTLMillis)
+					}
+					return granted(a.req)
+				})
+				if before {
+					l, err := c.TryLock(t.Context(), "a:/b/first", Owner("me"), TTL(time.Hour))
+					mustLock(t, l, err)
+				}
+				pass(2 * time.Second)
+				asksSick(c, 300)
+				pass(time.Millisecond)
+				c.Go(renewalFor(5_000), nil)
+				go func() {
+					l, err := c.TryLock(t.Context(), "a:/b/mine", Owner("me"), TTL(time.Hour))
+					mustLock(t, l, err)
+				}()
+				pass(time.Millisecond)
+				c.Go(renewalFor(600_000), nil)
+				pass(2 * time.Minute)
+				if !slices.Equal(ttls, []uint64{5_000, 600_000}) {
+					t.Errorf("the server got %v", ttls)
+				}
+			})
+		})
+	}
+}
+
+// yielding is a client whose users' requests are stuck and fill their part of the window, as do two renewals of its own: what
+// else goes ahead yields. It counts what the server answered of namespaces, and answers the two when told to.
+func yielding(t *testing.T) (c *Client, renew func(ns string), came map[string]int, answer func()) {
+	f := newFake(t)
+	c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
+	var stuck []*asked
+	came = make(map[string]int)
+	go p.serve(func(a *asked) *wire.Result {
+		switch {
+		case a.req.Owner == "sick":
+			return nil
+		case a.req.Op == wire.OpRenew && a.req.Domains[0] == "a:/sick" && a.req.Flags == 0:
+			stuck = append(stuck, a)
+			came["stuck"]++
+			return nil
+		}
+		came[a.req.Owner]++
+		return granted(a.req)
+	})
+	for _, path := range []string{"a:/well/mine", "a:/sick/mine"} {
+		l, err := c.TryLock(t.Context(), path, Owner("me"), TTL(100*time.Hour))
+		mustLock(t, l, err)
+	}
+	pass(2 * time.Second)
+	asksSick(c, 239)
+	pass(time.Millisecond)
+	renew = func(ns string) {
+		c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 360_000_000, Domains: []string{ns}}, nil)
+		pass(time.Microsecond)
+	}
+	for range 300 { // more than a window
+		renew("a:/well")
+	}
+	renew("a:/sick")
+	renew("a:/sick")
+	pass(time.Millisecond)
+	if came["stuck"] != 2 {
+		t.Fatal("this shows nothing", came)
+	}
+	return c, renew, came, func() {
+		for _, a := range stuck {
+			p.ok(a)
+		}
+	}
+}
+
+// TestWaitBehindWhatYielded: a renewal yields to a release that was asked before it, and goes behind it once there is room. A wait
+// that was asked behind the renewal goes at once then.
+func TestWaitBehindWhatYielded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, renew, came, answer := yielding(t)
+		asksSick(c, 1)
+		renew("a:/sick")
+		c.Go(&wire.Request{
+			Op: wire.OpAcquire, Owner: "else", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: "a:/well/x"}},
+		}, nil)
+		pass(time.Millisecond)
+		if came["else"] != 0 || came["stuck"] != 2 {
+			t.Fatal("this shows nothing", came)
+		}
+		answer()
+		pass(time.Second)
+		if came["else"] != 1 || came["stuck"] != 3 {
+			t.Errorf("the server got %v", came)
+		}
+	})
+}
+
+// TestWhatIsYieldedToLeaves: the caller of the release that a renewal yields to goes. The renewal goes at once then.
+func TestWhatIsYieldedToLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, renew, came, _ := yielding(t)
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- c.Release(ctx, "sick", []wire.ReleaseRequest{{Path: "a:/sick/x"}}, false, "") }()
+		pass(time.Millisecond)
+		before := came["me"]
+		renew("a:/well")
+		pass(time.Millisecond)
+		if came["me"] != before {
+			t.Fatal("this shows nothing")
+		}
+		leave()
+		if err := <-left; err == nil {
+			t.Fatal("it was answered")
+		}
+		pass(time.Second)
+		if came["me"] != before+1 {
+			t.Error("what it yields to is gone, and the renewal is not sent")
+		}
+	})
+}
+
+// TestWhatIsYieldedToGoesElsewhere: the release that a renewal yields to is taken back by its way, which leads to another node by
+// now. The renewal goes at once then.
+func TestWhatIsYieldedToGoesElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, renew, came, _ := yielding(t)
+		asksSick(c, 1)
+		before := came["me"]
+		renew("a:/well")
+		pass(time.Millisecond)
+		s, w := &c.home.session, new(way)
+		s.mu.Lock()
+		first := s.mu.normal.first
+		first.way, first.counts = w, w
+		s.mu.Unlock()
+		if came["me"] != before {
+			t.Fatal("this shows nothing")
+		}
+		if back := s.recall(w); len(back) != 1 || back[0] != first {
+			t.Fatalf("%d are taken back", len(back))
+		}
+		pass(time.Second)
+		if came["me"] != before+1 {
+			t.Error("what it yields to is gone, and the renewal is not sent")
+		}
+	})
+}
+
+// TestWhatIsAskedAgainLeaves: a release is to be asked again under its id, and has no room; a wait, which takes none, stands behind
+// it. The caller of the release goes: the wait goes at once then.
+func TestWhatIsAskedAgainLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
+		came := make(map[string]int)
+		go p.serve(func(a *asked) *wire.Result {
+			came[a.req.Owner]++
+			switch a.req.Owner {
+			case "sick":
+				return nil
+			case "other":
+				if came["other"] == 1 {
+					time.AfterFunc(time.Second, func() { p.refuse(a, wire.DeadlineExceeded) })
+				}
+				return nil
+			}
+			return granted(a.req)
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- c.Release(ctx, "other", []wire.ReleaseRequest{{Path: "a:/sick/x"}}, false, "") }()
+		pass(time.Millisecond)
+		asksSick(c, 240)
+		pass(3 * time.Second)
+		c.Go(&wire.Request{
+			Op: wire.OpAcquire, Owner: "else", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: "a:/well/x"}},
+		}, nil)
+		pass(time.Second)
+		if came["else"] != 0 {
+			t.Fatal("this shows nothing")
+		}
+		leave()
+		<-left
+		pass(time.Second)
+		if came["else"] != 1 {
+			t.Error("what is in its way is gone, and the wait is not sent")
+		}
+	})
+}
