@@ -53,13 +53,13 @@ func TestClaims(t *testing.T) {
 	}
 	step(ClaimDrops, 7, "")
 	second := step(ClaimBegins, 8, "c")
-	step(ClaimDone, 8, "") // of the first, which is over
-	if res := step(ClaimBegins, 8, "c"); res.Status != wire.StatusQueued {
-		t.Errorf("done by the end of an earlier claim: %+v", res)
-	}
-	step(ClaimDrops, 8, "") // likewise
+	step(ClaimDrops, 8, "") // the first, which is over
 	if res := step(ClaimBegins, 8, "c"); res.Token != second.Token {
 		t.Errorf("dropped by the end of an earlier claim: %+v", res)
+	}
+	step(ClaimDone, 8, "") // the first: its answer is that to the key
+	if res := step(ClaimBegins, 8, "c"); res.Status != wire.StatusOK {
+		t.Errorf("answered to an earlier claim: %+v", res)
 	}
 	if second.Status != wire.StatusQueued || second.Token == first.Token || string(second.List.Cursor) != "c" {
 		t.Errorf("when it was dropped: %+v", second)

@@ -64,8 +64,8 @@ const (
 // is carried out in any: Target is its operation, Attempt the hash of what its client asks,
 // and Cursor what it is to be carried out on. All that is as it was said first. It answers
 // that with a token that scopes the keys of what is done for it, and status QUEUED until it
-// is done. That it is done, or dropped, is said of the claim with that token (0, in earlier entries:
-// of any). Its answer is kept from then on, so its time begins anew, also when it is known no more.
+// is done. The answer to the key is kept from then on: its time begins anew, also when the claim is known
+// no more, or another one has come in its place since. To drop it names the claim by its token.
 func (s *State) claimKey(cmd *Command) (res wire.Result) {
 	req := cmd.Req
 	key := string(byte(req.Target)) + req.Key
@@ -74,18 +74,18 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		s.forget(key)
 		k = nil
 	}
-	known := k != nil && k.hash == req.Attempt && (req.Token == 0 || k.token == req.Token)
+	known := k != nil && k.hash == req.Attempt
 	switch {
-	case req.Kinds == ClaimDone && k == nil && req.Token != 0 && s.roomForKey(cmd) == nil:
+	case req.Kinds == ClaimDone && k == nil: // there is room: it had some until a moment ago
 		k = s.keepNew(key, markOf(cmd.Caller.Session))
 		k.hash, k.status, k.token = req.Attempt, wire.StatusOK, req.Token
 		return res
 	case req.Kinds != ClaimBegins && !known:
 		return res
-	case req.Kinds == ClaimDrops:
+	case req.Kinds == ClaimDrops && k.token == req.Token:
 		s.forget(key)
 		return res
-	case req.Kinds == ClaimDone && k.status == wire.StatusOK:
+	case req.Kinds == ClaimDrops, req.Kinds == ClaimDone && k.status == wire.StatusOK:
 		return res
 	case req.Kinds == ClaimDone:
 		k = s.kept.Edit(s.w, key)

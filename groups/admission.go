@@ -3,6 +3,7 @@ package groups
 import (
 	"slices"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -64,9 +65,11 @@ func (n *Node) admit(group uint16) *wire.Error {
 	return nil
 }
 
-// countedIn says that an operation takes a place of those that a group has (max_inflight_per_group). What notes that a call is
-// carried out takes none: it goes with the call's last command, and there may be one place in all.
-func countedIn(op wire.Op) bool { return op != wire.OpResume }
+// countedIn says that a command takes a place of those that a group has (max_inflight_per_group). What notes that a call is
+// carried out takes none: the call was let in, and one of these is not to be refused when the other is not.
+func countedIn(req *wire.Request) bool {
+	return req.Op != wire.OpResume && (req.Op != wire.OpClaim || req.Kinds != engine.ClaimDone)
+}
 
 // landed counts a request out that admit counted in.
 func (n *Node) landed(group uint16) { n.inflight[n.slot(group)].Add(-1) }

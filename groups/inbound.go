@@ -217,16 +217,12 @@ func (n *Node) takes(in *inbound, p *part, tried bool) *wire.Error {
 			now, maxPeerBytes)
 	}
 	p.bytes = size
-	switch {
-	case p.group == everyGroup || p.op == wire.OpCancelWait || tried:
+	// Parts of a call were let in where they come from, all of them or none: here as well.
+	if p.group == everyGroup || p.op == wire.OpCancelWait || p.sub != 0 || tried {
 		n.inflight[n.slot(p.group)].Add(1) // as where they come from: they are never refused
-	case !countedIn(p.op):
-		return nil
-	default:
-		if err := n.admit(p.group); err != nil {
-			in.release(p)
-			return err
-		}
+	} else if err := n.admit(p.group); err != nil {
+		in.release(p)
+		return err
 	}
 	p.counted = true
 	return nil

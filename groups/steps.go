@@ -153,20 +153,43 @@ func (s *steps) propose(cmds []command) []wire.Result { return s.proposeWithin(c
 // proposeWithin is propose for who does not wait longer than so long: what is not answered by
 // then is DEADLINE_EXCEEDED, and may be carried out yet.
 func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Result {
-	var mu sync.Mutex // late answers change results that nobody looks at any more
 	results := make([]wire.Result, len(cmds))
+	left := make([]int, len(cmds))
+	for i := range left {
+		left[i] = i
+	}
+	for len(left) > 0 {
+		left = s.proposeSome(cmds, left, results, within)
+	}
+	for i := range results {
+		s.began = s.began || begins(&results[i])
+	}
+	return results
+}
+
+// proposeSome carries some of the commands out, and answers which are left: those that there is no place for in their groups
+// while others of the call have some there. Else a call of more commands in a group than are taken would never come through.
+func (s *steps) proposeSome(cmds []command, some []int, results []wire.Result, within time.Duration) (left []int) {
+	var mu sync.Mutex // late answers change what nobody looks at any more
+	answers := make([]wire.Result, len(cmds))
+	var proposed []int
 	var logs touched
 	var parts []*part
 	all := newTogether(s.n.tasks)
-	for i := range cmds {
+	for _, i := range some {
 		cmd := &cmds[i]
-		counted := countedIn(cmd.req.Op)
+		counted := countedIn(cmd.req)
 		if counted {
 			if err := s.n.admit(cmd.group); err != nil {
-				results[i].Fail(err)
+				if within == forever && slices.ContainsFunc(proposed, func(j int) bool { return cmds[j].group == cmd.group }) {
+					left = append(left, i)
+				} else {
+					results[i].Fail(err)
+				}
 				continue
 			}
 		}
+		proposed = append(proposed, i)
 		body, nargs := wire.AppendArgs(nil, cmd.req)
 		all.add()
 		p := &part{
@@ -174,10 +197,10 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 			version: s.version(), session: s.c.Session, id: s.c.ID, settled: s.c.Settled, sub: cmd.sub | 1<<63,
 			again: s.c.Again, bound: s.c.Bound, grace: s.c.Grace, since: s.since, counted: counted,
 		}
-		results[i] = outcomeUnknown
+		answers[i] = outcomeUnknown
 		p.done = func(_ *part, res *wire.Result) {
 			mu.Lock()
-			results[i] = *res
+			answers[i] = *res
 			mu.Unlock()
 			all.done()
 		}
@@ -188,10 +211,10 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 	all.waitFor(within)
 	mu.Lock()
 	defer mu.Unlock()
-	for i := range results {
-		s.began = s.began || begins(&results[i])
+	for _, i := range proposed {
+		results[i] = answers[i]
 	}
-	return slices.Clone(results)
+	return left
 }
 
 // begins says that a command changed what its call is about, or may have; or that it claimed its
@@ -287,9 +310,13 @@ func (s *steps) each(groups []uint16, req *wire.Request) *wire.Error {
 	return s.all(cmds)
 }
 
-// home sends a request, the last of the call, to the group that looks after its owner.
+// home sends a request, the last of the call but for the end of its claim, to the group that looks after its owner.
 func (s *steps) home(req *wire.Request) *wire.Error {
-	return s.all([]command{{group: s.homeGroup(), sub: 1<<32 | wholeSub, req: req}})
+	sub := uint64(1 << 32)
+	if !s.claims() { // else the log of the key is told, behind the end of the claim
+		sub |= wholeSub
+	}
+	return s.all([]command{{group: s.homeGroup(), sub: sub, req: req}})
 }
 
 // homeGroup is the group that looks after the call's owner.

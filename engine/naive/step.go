@@ -634,20 +634,17 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 	until := m.now + int64(m.cfg.KeptMillis)
 	switch {
 	case req.Kinds == engine.ClaimDone && at < 0:
-		if req.Token != 0 && m.roomForKey(cmd) {
-			m.kept = append(m.kept, nKept{
-				scope: scope, hash: req.Attempt, status: wire.StatusOK, token: req.Token, deadline: until, of: cmd.Caller.Session,
-			})
-		}
+		m.kept = append(m.kept, nKept{
+			scope: scope, hash: req.Attempt, status: wire.StatusOK, token: req.Token, deadline: until, of: cmd.Caller.Session,
+		})
 		return wire.Result{}
 	case req.Kinds != engine.ClaimBegins && (at < 0 || m.kept[at].hashed() != req.Attempt):
 		return wire.Result{}
 	case req.Kinds == engine.ClaimDrops || req.Kinds == engine.ClaimDone:
 		switch k := &m.kept[at]; {
-		case req.Token != 0 && k.token != req.Token:
-		case req.Kinds == engine.ClaimDrops:
+		case req.Kinds == engine.ClaimDrops && k.token == req.Token:
 			m.kept = slices.Delete(m.kept, at, at+1)
-		case k.status != wire.StatusOK:
+		case req.Kinds == engine.ClaimDone && k.status != wire.StatusOK:
 			k.status, k.deadline = wire.StatusOK, until
 		}
 		return wire.Result{}

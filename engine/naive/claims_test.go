@@ -1,0 +1,77 @@
+package naive
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestClaims: the engine, one that is reloaded from its rows at random, and the model agree about steps of claims in any order.
+func TestClaims(t *testing.T) {
+	for seed := range 500 {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 0))
+		cfg := engine.DefaultConfig()
+		cfg.MaxKept, cfg.KeptMillis = 1+rnd.IntN(9), 50
+		s, twin, m := engine.New(cfg, nil, nil), engine.New(cfg, nil, nil), New(cfg)
+		now, tokens := int64(1), []int64{0}
+		var trace []string
+		for range 80 {
+			now += int64(rnd.IntN(4)) * int64(rnd.IntN(20))
+			c := engine.Clock{Now: now}
+			var o1, o2 engine.Output
+			s.Expire(c, &o1)
+			twin.Expire(c, &o2)
+			if err := m.Expire(c, &o1); err != nil {
+				t.Fatal(seed, err)
+			}
+			cmd := func() *engine.Command {
+				req := &wire.Request{
+					Op: wire.OpClaim, Key: []string{"k", "l", "m", "n"}[rnd.IntN(4)], Target: uint64([]wire.Op{wire.OpReleaseAll, wire.OpRelease, wire.OpRenew}[rnd.IntN(3)]),
+					Attempt: uint64(7 + rnd.IntN(2)), Kinds: uint64(rnd.IntN(4)), Cursor: []byte{byte(rnd.IntN(9))}, Token: tokens[rnd.IntN(len(tokens))],
+				}
+				if req.Kinds == 0 || req.Kinds == 3 {
+					req.Token = 0
+				}
+				if rnd.IntN(4) == 0 {
+					req = &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: []string{"k", "l", "m", "n"}[rnd.IntN(4)]}
+				}
+				cmd := &engine.Command{Req: req}
+				if rnd.IntN(3) > 0 {
+					cmd.Caller = engine.Caller{ID: 1 + uint64(rnd.IntN(5))}
+					cmd.Caller.Session[0] = byte(1 + rnd.IntN(3))
+				}
+				return cmd
+			}()
+			o1.Reset()
+			o2.Reset()
+			r1, r2 := s.Apply(c, cmd, &o1), twin.Apply(c, cmd, &o2)
+			trace = append(trace, fmt.Sprintf("%d %+v %v -> %v %v %d", now, *cmd.Req, cmd.Caller, r1.Code, r1.Status, r1.Token))
+			if err := m.Apply(c, cmd, r1, &o1); err != nil {
+				t.Fatalf("seed %d: model: %v\n%v", seed, err, trace)
+			}
+			if r1.Code != r2.Code || r1.Status != r2.Status || r1.Token != r2.Token || s.View().Digest() != twin.View().Digest() {
+				t.Fatalf("seed %d: twin differs\n%v", seed, trace)
+			}
+			if (r1.List == nil) != (r2.List == nil) || r1.List != nil && string(r1.List.Cursor) != string(r2.List.Cursor) {
+				t.Fatalf("seed %d: plan", seed)
+			}
+			if r1.Token != 0 {
+				tokens = append(tokens, r1.Token)
+			}
+			if rnd.IntN(5) == 0 {
+				again := engine.New(cfg, nil, nil)
+				err := twin.View().Rows(0, func(row, val []byte) error { return again.Load(row, val) })
+				if err == nil {
+					err = again.Loaded()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				twin = again
+			}
+		}
+	}
+}
