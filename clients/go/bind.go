@@ -249,7 +249,7 @@ type rebound struct {
 func (r *rebound) ask(part *wire.Request) {
 	one := newCall(r)
 	one.set(part)
-	one.urgent, one.only = true, r.on
+	one.urgent, one.share, one.only = true, bindsShare, r.on // answered when logs are that may have no leader
 	if r.c.home.session.submit(one) != nil {
 		one.free()
 	}

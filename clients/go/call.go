@@ -19,6 +19,7 @@ type call struct {
 
 	id       uint64 // 0 until it is sent for the first time
 	op       wire.Op
+	renews   string        // owner, of a renewal
 	waits    bool          // an acquire with FlagWait: counted apart
 	probe    bool          // asks for a sign of life, in a full window too
 	urgent   bool          // goes ahead of users' requests, into the reserve
@@ -128,7 +129,9 @@ func (c *call) set(req *wire.Request) {
 	own := *req
 	own.Settled = wire.MaxRequestID
 	c.frame = wire.AppendRequest(c.frame[:0], wire.MaxRequestID, &own)
-	c.op = req.Op
+	if c.op = req.Op; c.op == wire.OpRenew {
+		c.renews = req.Owner
+	}
 	c.waits = req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
 }
 
@@ -160,6 +163,9 @@ func (c *call) request() *wire.Request {
 	}
 	return req
 }
+
+// strayed says that the call is about another connection, and is not sent on this one.
+func (c *call) strayed(cn *conn) bool { return c.only != 0 && c.only != cn.tie.number }
 
 // mutates says that carrying the request out twice could matter.
 func (c *call) mutates() bool {
@@ -245,8 +251,8 @@ func (c *call) free() {
 type callQueue struct {
 	first, last *call
 	ordered     int                // how many of them are ordered
-	renewals    int                // likewise
 	of          map[receiver]*call // nil: they are not found by it
+	renewals    map[string]int     // how many there are, by owner; nil: they are not counted
 }
 
 func (q *callQueue) push(c *call) {
@@ -280,8 +286,26 @@ func (q *callQueue) counts(c *call, n int) {
 	if c.ordered {
 		q.ordered += n
 	}
-	if c.op == wire.OpRenew {
-		q.renewals += n
+	if q.renewals == nil || c.op != wire.OpRenew {
+		return
+	}
+	if q.renewals[c.renews] += n; q.renewals[c.renews] == 0 {
+		delete(q.renewals, c.renews)
+	}
+}
+
+// insert puts a call before another one, nil: last.
+func (q *callQueue) insert(c, before *call) {
+	switch before {
+	case nil:
+		q.push(c)
+	case q.first:
+		q.unshift(c)
+	default:
+		c.in, c.prev, c.next = q, before.prev, before
+		q.counts(c, 1)
+		before.prev.next = c
+		before.prev = c
 	}
 }
 

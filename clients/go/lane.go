@@ -59,6 +59,7 @@ func (c *Client) newLane(node string) *lane {
 	l.session.c, l.session.l = c, l
 	l.session.begin()
 	l.session.mu.sent.grow(1)
+	l.session.mu.normal.renewals = make(map[string]int)
 	return l
 }
 

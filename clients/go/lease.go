@@ -54,6 +54,7 @@ type lease struct {
 	turns      int           // counts what the answer to an earlier renewal says nothing about: what it hangs on
 	asked      int           // turns when the last renewal was asked for
 	asking     bool          // it is under way
+	share      uint8         // of the renewal that was asked last
 	again      bool          // what is under way is to be asked for once more: something was told meanwhile
 	capped     time.Duration // until when it counts at most, as something shortened the lease meanwhile; unlimited: nothing did
 	askedTTL   time.Duration // for which time
@@ -386,11 +387,11 @@ func (l *lease) renew(todo *chores) {
 	}
 	c.set(req)
 	l.hurry(c)
-	c.timed = true
+	l.share = c.share
+	c.timed, c.doubtful = true, l.looking || l.doubt || l.shared && !l.watched || l.risk != 0
 	todo.calls = append(todo.calls, c)
 	switch {
 	case !l.looking && (l.doubt || l.shared && !l.watched || l.risk != 0):
-		c.doubtful = true
 		l.look(todo)
 	case l.divisible() && !l.looking && !l.checking && l.checkAt <= l.k.c.now():
 		l.check(todo)

@@ -87,8 +87,8 @@ func (q *look) ask(after []byte, todo *chores) {
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
 	})
 	q.l.hurry(c)
-	if !q.aside {
-		c.behind = q.l // its renewal
+	if !q.aside && q.l.asking {
+		c.behind, c.share = q.l, q.l.share // its renewal, whatever log the namespace is of since
 	}
 	todo.calls = append(todo.calls, c)
 }

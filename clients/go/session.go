@@ -305,13 +305,14 @@ func (s *session) pump() (mine bool) {
 	if cn == nil {
 		return false
 	}
+	defer s.takesMore()
 	s.late(&s.mu.again)
 	for c := s.mu.probes.first; c != nil; c = s.mu.probes.first {
 		s.send(cn, &s.mu.probes, c)
 	}
 	full := s.repeat(cn)
 	for c := s.mu.urgent.first; c != nil; c = s.mu.urgent.first {
-		if c.only != 0 && c.only != cn.tie.number {
+		if c.strayed(cn) {
 			s.mu.urgent.remove(c)
 			c.free()
 			continue
@@ -351,7 +352,6 @@ func (s *session) pump() (mine bool) {
 		s.sendNormal(cn)
 		more = s.sendAhead(cn, full) // it may have yielded to what was sent just now, and that may have come behind it
 	}
-	s.takesMore()
 	return s.claim()
 }
 

@@ -11,10 +11,12 @@ import (
 // maxShares is the bits of a word.
 const maxShares = 64
 
-// usersShare is what the program asks, and what is of no log; the others are of logs, so many of which are told apart.
+// usersShare is what the program asks, and what is of no log; bindsShare is owners that are bound again, of whichever logs
+// they are; the others are of logs, so many of which are told apart.
 const (
 	usersShare = 0
-	logShares  = maxShares - 1
+	bindsShare = maxShares - 1
+	logShares  = maxShares - 2
 )
 
 // share is what the keeper asks of one log, or what the program asks.
@@ -154,6 +156,10 @@ func (s *session) sendHeld(cn *conn) {
 	for m := s.mu.holding &^ (1 << usersShare); m != 0; {
 		i := (bits.TrailingZeros64(bits.RotateLeft64(m, -s.mu.nextShare)) + s.mu.nextShare) % maxShares
 		sh := &s.mu.shares[i]
+		for of := sh.waits[plain].first; of != nil && of.strayed(cn); of = sh.waits[plain].first {
+			sh.waits[plain].remove(of)
+			of.free()
+		}
 		c := sh.turn(may)
 		if c == nil {
 			if m &^= 1 << i; sh.vacant() {
@@ -213,19 +219,24 @@ func (c *Client) hurry(one *call, namespace string) {
 // hurries has a request of the program do so. It keeps its order among the program's requests.
 func (c *call) hurries() { c.urgent, c.ordered = true, true }
 
-// promote has renewals of an owner that the program asked for before one that goes ahead go ahead as well, and before it.
+// promote has renewals of an owner that the program asked for before one that goes ahead go ahead as well, in the order in which
+// all of them were asked for.
 func (s *session) promote(before *call) {
-	if s.mu.normal.renewals == 0 || before.op != wire.OpRenew {
+	if before.op != wire.OpRenew || s.mu.normal.renewals[before.renews] == 0 {
 		return
 	}
-	owner := before.request().Owner
+	at := s.mu.ahead.first
 	for c := s.mu.normal.first; c != nil; {
 		one := c
-		if c = c.next; one.op == wire.OpRenew && one.request().Owner == owner {
-			s.mu.normal.remove(one)
-			one.hurries()
-			s.mu.ahead.push(one)
+		if c = c.next; one.op != wire.OpRenew || one.renews != before.renews {
+			continue
 		}
+		for at != nil && at.turn < one.turn {
+			at = at.next
+		}
+		s.mu.normal.remove(one)
+		one.hurries()
+		s.mu.ahead.insert(one, at)
 	}
 }
 

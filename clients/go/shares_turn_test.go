@@ -168,9 +168,114 @@ func TestKeepersLeaveUsersSome(t *testing.T) {
 	}
 }
 
+// stuckKeepers is a client whose renewals of locks of a dozen logs are not answered, nor what the owner "sick" asks. It counts what
+// else the server answered, by owners.
+func stuckKeepers(t *testing.T) (c *Client, came map[string]int, keepers, users int) {
+	f := newFake(t)
+	c, p := f.telling(WithGrace(longGrace), WithBacklog(4096))
+	came = make(map[string]int)
+	go p.serve(func(a *asked) *wire.Result {
+		if a.req.Op == wire.OpRenew && a.req.Flags != 0 {
+			return nil
+		}
+		if came[a.req.Owner]++; a.req.Owner != "sick" {
+			time.AfterFunc(time.Millisecond, func() { p.ok(a) })
+		}
+		return nil
+	})
+	l, err := c.TryLock(t.Context(), "a:/well/mine", Owner("me"), TTL(100*time.Hour))
+	mustLock(t, l, err)
+	spaces := inShares(c, 12)
+	lockAll(t.Context(), c, 3600, func(i int) string { return fmt.Sprint(spaces[i%12], "/", i) }, lasting(time.Hour))
+	pass(25 * time.Minute)
+	s := &c.home.session
+	s.mu.Lock()
+	keepers, users = s.mu.flying, s.mu.limits.users
+	s.mu.Unlock()
+	if keepers < users*9/10 {
+		t.Fatalf("this shows nothing: %d are under way", keepers)
+	}
+	return c, came, keepers, users
+}
+
+// TestStuckKeepersLeaveUsersSome: however many renewals are not answered, what else the program asks has as many places of the
+// window as it leaves to them.
+func TestStuckKeepersLeaveUsersSome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, came, keepers, users := stuckKeepers(t)
+		asksSick(c, 100)
+		pass(time.Millisecond)
+		if want := int(testLimits.InFlight) - users; came["sick"] < want {
+			t.Errorf("%d renewals are under way, and %d of what else is asked, want %d", keepers, came["sick"], want)
+		}
+	})
+}
+
+// TestRenewalsYieldBesideStuckKeepers: nearly all of what that leaves to the program is stuck, too. The program's renewals, of which
+// there are always some, yield the rest to what it asked before them.
+func TestRenewalsYieldBesideStuckKeepers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, came, _, _ := stuckKeepers(t)
+		asksSick(c, 14)
+		pass(time.Millisecond)
+		end := keeps(c, 300, renewsMine("a:/well"))
+		pass(time.Millisecond)
+		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "else", Releases: []wire.ReleaseRequest{{Path: "a:/well/y"}}}, nil)
+		pass(time.Second)
+		if came["else"] == 0 {
+			t.Errorf("the server got %v", came)
+		}
+		end()
+	})
+}
+
+// TestAssuresAreDoubtful: what asks about locks at risk has its turn beside other renewals.
+func TestAssuresAreDoubtful(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.telling(WithGrace(longGrace))
+		p.serveAll()
+		l, err := c.TryLock(t.Context(), "a:/b/mine", Owner("me"), TTL(time.Hour))
+		mustLock(t, l, err)
+		c.keeper.mu.Lock()
+		defer c.keeper.mu.Unlock()
+		var todo chores
+		l.capped = c.now() + time.Second
+		l.lease.assures.next = append(l.lease.assures.next, l)
+		l.lease.assureNext(&todo)
+		if len(todo.calls) != 1 || kindOf(todo.calls[0]) != doubtful {
+			t.Errorf("%d calls", len(todo.calls))
+		}
+		l.capped = 0
+	})
+}
+
+// TestTurnOfALook: a look has its turn, and goes behind what was doubtful before it nevertheless, as that may be its renewal.
+func TestTurnOfALook(t *testing.T) {
+	renewal, look, later := &call{doubtful: true, turn: 1}, &call{op: wire.OpListLocks, turn: 2}, &call{doubtful: true, turn: 3}
+	var sh share
+	for _, c := range []*call{renewal, look, later} {
+		sh.waits[kindOf(c)].push(c)
+	}
+	sh.next = listing
+	for _, want := range []*call{renewal, look, later} {
+		c := sh.turn(func(*call) bool { return true })
+		if c != want {
+			t.Fatalf("turn %d comes, want %d", c.turn, want.turn)
+		}
+		c.in.remove(c)
+	}
+}
+
 // TestLookBehindAHeldRenewal: a renewal waits for the room of its share, as do others before it. Something that the program asks
 // has what its owner holds looked at: the renewal counts when that is answered, so it is not asked behind it.
 func TestLookBehindAHeldRenewal(t *testing.T) {
+	for name, moves := range map[string]bool{"of the same log": false, "of another log since": true} {
+		t.Run(name, func(t *testing.T) { lookBehindAHeldRenewal(t, moves) })
+	}
+}
+
+func lookBehindAHeldRenewal(t *testing.T, moves bool) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		c, p := f.telling(WithGrace(longGrace), WithBacklog(4096))
@@ -207,6 +312,15 @@ func TestLookBehindAHeldRenewal(t *testing.T) {
 		mu.Lock()
 		order = nil
 		mu.Unlock()
+		if was := c.shareOf("a:/b"); moves {
+			p.send(wire.AppendTopology(nil, &wire.Topology{
+				Self: "fake", Version: 1, GroupLogs: 1, Segments: 1, LogOf: []uint64{uint64(was) + 3}, Leaders: []string{"fake"},
+				Nodes: []wire.NodeAddr{{NodeID: "fake", Native: "fake:1"}},
+			}))
+			if pass(0); c.shareOf("a:/b") == was {
+				t.Fatal("this shows nothing")
+			}
+		}
 		c.keeper.mu.Lock()
 		var todo chores
 		mine.lease.doubt = true
@@ -265,6 +379,62 @@ func TestTwoRenewals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWaitBehindARenewalThatGoesAhead: a wait of an owner's stands behind a renewal of it, both of which have no room. A later
+// renewal of it goes ahead, and the first one with that, in the order in which they were asked: the wait still goes behind it.
+func TestWaitBehindARenewalThatGoesAhead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
+		var got []string
+		var stuck []*asked
+		go p.serve(func(a *asked) *wire.Result {
+			switch {
+			case a.req.Owner == "sick", a.req.Owner == "other" && a.req.Op == wire.OpRenew && a.req.Flags == 0:
+				stuck = append(stuck, a)
+				return nil
+			case a.req.Owner == "me" && a.req.Op == wire.OpRenew && a.req.Flags == 0:
+				got = append(got, fmt.Sprint("renew ", a.req.TTLMillis))
+			case a.req.Owner == "me" && a.req.Flags&wire.FlagWait != 0:
+				got = append(got, "wait")
+			}
+			return granted(a.req)
+		})
+		l, err := c.TryLock(t.Context(), "a:/sick/x", Owner("other"), TTL(100*time.Hour))
+		mustLock(t, l, err)
+		pass(2 * time.Second)
+		others := func() {
+			c.Go(&wire.Request{Op: wire.OpRenew, Owner: "other", TTLMillis: 360_000_000, Domains: []string{"a:/sick"}}, nil)
+		}
+		asksSick(c, 240)
+		for range 8 {
+			others()
+		}
+		pass(time.Millisecond)
+		c.Go(renewalFor(5_000), nil)
+		c.Go(&wire.Request{
+			Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: "a:/b/x"}},
+		}, nil)
+		others()
+		go c.TryLock(t.Context(), "a:/b/mine", Owner("me"), TTL(time.Hour))
+		pass(time.Millisecond)
+		c.Go(renewalFor(600_000), nil)
+		pass(time.Millisecond)
+		if len(got) != 0 {
+			t.Errorf("without room the server got %v", got)
+		}
+		for range 2 {
+			for _, a := range stuck {
+				p.ok(a)
+			}
+			stuck = nil
+			pass(time.Second)
+		}
+		if !slices.Equal(got, []string{"renew 5000", "wait", "renew 600000"}) && !slices.Equal(got, []string{"renew 5000", "renew 600000", "wait"}) {
+			t.Errorf("the server got %v", got)
+		}
+	})
 }
 
 // yielding is a client whose users' requests are stuck and fill their part of the window, as do two renewals of its own: what
