@@ -38,3 +38,43 @@ func TestReboundOwnersLeaveRoom(t *testing.T) {
 		}
 	})
 }
+
+// TestReboundOnTheLatestConnection: owners are to be bound again, more than there is room for, as the connection breaks once more. On
+// the next one each of them is bound once: what was not sent on the one before is not sent at all.
+func TestReboundOnTheLatestConnection(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
+		go p.serve(func(a *asked) *wire.Result { return granted(a.req) })
+		for i := range 300 {
+			if _, err := c.Bind(t.Context(), fmt.Sprint("bound", i), longGrace, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, answers := range []bool{false, true} {
+			p.Close()
+			p = f.tells()
+			came := make(map[string]int)
+			go p.serve(func(a *asked) *wire.Result {
+				if a.req.Op != wire.OpBind {
+					return granted(a.req)
+				}
+				if came[a.req.Owner]++; !answers {
+					return nil
+				}
+				time.AfterFunc(time.Millisecond, func() { p.ok(a) })
+				return nil
+			})
+			pass(time.Second)
+			twice := 0
+			for _, n := range came {
+				if n > 1 {
+					twice++
+				}
+			}
+			if all := len(came) == 300; all != answers || twice > 0 {
+				t.Errorf("answered %v: %d owners are bound, %d of them twice", answers, len(came), twice)
+			}
+		}
+	})
+}
