@@ -89,8 +89,8 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		return res
 	case req.Kinds == ClaimDone:
 		k = s.kept.Edit(s.w, key)
-		k.status, k.deadline = wire.StatusOK, s.now+int64(s.cfg.KeptMillis)
-		s.deadlines.arm(k.timer, k.deadline)
+		k.status = wire.StatusOK
+		s.keepAnew(k)
 		return res
 	case k != nil && k.hash != req.Attempt:
 		res.Fail(s.usedKey(req))
@@ -128,8 +128,7 @@ func (s *State) keepNew(key string, of uint64) *kept {
 	k.born, k.of = s.w.Mark(), of
 	s.keepers.add(of, 1)
 	k.timer = s.deadlines.timer(timeKept, key)
-	k.deadline = s.now + int64(s.cfg.KeptMillis)
-	s.deadlines.arm(k.timer, k.deadline)
+	s.keepAnew(k)
 	return k
 }
 
@@ -178,6 +177,7 @@ func (s *State) keyed(cmd *Command) wire.Result {
 		}
 	case cmd.Req.Op == wire.OpRenew:
 	default:
+		s.keepOn(cmd)
 		return wire.Result{}
 	}
 	if k == nil {
@@ -190,6 +190,25 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	res := s.execute(cmd)
 	s.keep(key, hash, cmd, &res)
 	return res
+}
+
+// keepOn has the key of a part begin its time anew. A repeat of the whole asks for each part, and who asks at the same time for
+// the whole may be slow: the part is not carried out again when the other one has answered.
+func (s *State) keepOn(cmd *Command) {
+	if !isPart(cmd.Req.Key) {
+		return
+	}
+	key := s.keptKey(cmd)
+	if k := s.kept.Get(key); k == nil || k.deadline <= s.now {
+		return
+	}
+	s.keepAnew(s.kept.Edit(s.w, key))
+}
+
+// keepAnew has a kept answer begin its time anew.
+func (s *State) keepAnew(k *kept) {
+	k.deadline = s.now + int64(s.cfg.KeptMillis)
+	s.deadlines.arm(k.timer, k.deadline)
 }
 
 // keeps says that an answer is one that is kept: neither a refusal nor CONFLICT
@@ -279,6 +298,7 @@ func (s *State) Repeat(c Clock, cmd *Command, first *wire.Result, out *Output) w
 	case cmd.Req.Op == wire.OpRenew || cmd.Req.Op == wire.OpBind:
 		res = s.renewAgain(cmd)
 	case cmd.Req.Op != wire.OpAcquire:
+		s.keepOn(cmd)
 	case first.Status == wire.StatusOK:
 		res = s.recheck(cmd, first.Token, s.mayHave(cmd)...)
 	case first.Status == wire.StatusQueued:

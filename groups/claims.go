@@ -52,14 +52,16 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	return c, nil
 }
 
-// ends notes that all of a claim is done, unless there was an error; and behind that, in the same log, that all of the call is,
-// which may be repeated under its id when its key is not known any more.
+// ends notes that all of a claim is done, unless there was an error; and then, in the same log, that all of the call is, which may be
+// repeated under its id when its key is not known any more. Who finds that does not look at the claim.
 func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
 	if err != nil || c.key == "" {
 		return err
 	}
-	results := s.propose([]command{s.claiming(engine.ClaimDone, c.token, nil), wholeIn(s.keyGroup())})
-	return s.told(append(results[:1], withoutRoom(results[1:])...))
+	if err := s.step(c, engine.ClaimDone); err != nil {
+		return err
+	}
+	return s.whole(s.keyGroup())
 }
 
 // claims says that the call is known by its key, and by its id where that is claimed.

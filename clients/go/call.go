@@ -26,8 +26,7 @@ type call struct {
 	share    uint8         // whose room it takes if it does, 0: that of what is of no log
 	ordered  bool          // goes ahead, and keeps its order among the program's requests
 	doubtful bool          // it is to settle a doubt, or counts when that is
-	behind   receiver      // of the call that it does not go before, nil: none
-	turn     uint64        // of an ordered one, of users' requests and of what waits in a share: in which order they came to the session
+	turn     uint64        // of an ordered one, and of users' requests: in which order they came to the session
 	async    bool          // counts as backlog while it is not sent
 	lowers   bool          // it may leave locks less time, or take them back
 	insists  bool          // it is asked again though its caller has gone: it may leave leases less time
@@ -250,17 +249,13 @@ func (c *call) free() {
 // callQueue is calls in the order in which they are to be sent. Any can leave it.
 type callQueue struct {
 	first, last *call
-	ordered     int                // how many of them are ordered
-	of          map[receiver]*call // nil: they are not found by it
-	renewals    map[string]int     // how many there are, by owner; nil: they are not counted
+	ordered     int            // how many of them are ordered
+	renewals    map[string]int // how many there are, by owner; nil: they are not counted
 }
 
 func (q *callQueue) push(c *call) {
 	c.in, c.prev, c.next = q, q.last, nil
 	q.counts(c, 1)
-	if q.of != nil {
-		q.of[c.to] = c
-	}
 	if q.last == nil {
 		q.first = c
 	} else {
@@ -311,9 +306,6 @@ func (q *callQueue) insert(c, before *call) {
 
 func (q *callQueue) remove(c *call) {
 	q.counts(c, -1)
-	if q.of != nil && q.of[c.to] == c {
-		delete(q.of, c.to)
-	}
 	if c.prev == nil {
 		q.first = c.next
 	} else {

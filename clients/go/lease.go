@@ -41,7 +41,7 @@ type lease struct {
 	shared   bool          // the program named the owner: another client may use it
 	watched  bool          // the owner's events are told
 	doubt    bool          // it need not be the lease that its locks were taken under: a look is to be asked for
-	looking  bool          // one is under way: no renewal counts until it is answered
+	looking  bool          // one is under way: no renewal counts until one is answered that was asked after it
 	killed   bool          // somebody took away what the owner had, maybe before some of it was taken
 	checking bool          // that is being asked though there is no doubt
 	checkAt  time.Duration // from when on it is to be
@@ -54,14 +54,15 @@ type lease struct {
 	turns      int           // counts what the answer to an earlier renewal says nothing about: what it hangs on
 	asked      int           // turns when the last renewal was asked for
 	asking     bool          // it is under way
-	share      uint8         // of the renewal that was asked last
+	needs      bool          // once it is answered a look is to be asked for: without one it does not count
 	again      bool          // what is under way is to be asked for once more: something was told meanwhile
 	capped     time.Duration // until when it counts at most, as something shortened the lease meanwhile; unlimited: nothing did
 	askedTTL   time.Duration // for which time
 	askedGrace time.Duration // with the least that it may get
 	askedAll   int           // joined at that time
 	renewed    renewed       // what is to count once the look is answered that is under way
-	unlooked   bool          // the look beside what is under way was refused: that does not count
+	unproved   renewed       // what is to count once another one is: it was answered since that one was asked
+	unlooked   bool          // a look was refused while it was under way: that does not count
 	fails      int
 	lastFail   error
 	sub        *Subscription
@@ -70,7 +71,7 @@ type lease struct {
 	place int           // -1: not kept
 }
 
-// renewed is what a renewal says that was answered while a look was under way.
+// renewed is what a renewal says that counts with a look.
 type renewed struct {
 	sure time.Duration // until when the lease lasts by it; 0: there is none
 	of   int           // the number of the last lock that it says something of
@@ -387,13 +388,14 @@ func (l *lease) renew(todo *chores) {
 	}
 	c.set(req)
 	l.hurry(c)
-	l.share = c.share
-	c.timed, c.doubtful = true, l.looking || l.doubt || l.shared && !l.watched || l.risk != 0
+	l.needs = l.uncertain()
+	c.timed, c.doubtful = true, l.needs || l.looking
 	todo.calls = append(todo.calls, c)
 	switch {
-	case !l.looking && (l.doubt || l.shared && !l.watched || l.risk != 0):
+	case l.risk != 0 && !l.looking: // of what is at risk it tells already
 		l.look(todo)
-	case l.divisible() && !l.looking && !l.checking && l.checkAt <= l.k.c.now():
+	case l.needs, l.looking:
+	case l.divisible() && !l.checking && l.checkAt <= l.k.c.now():
 		l.check(todo)
 	}
 }
@@ -420,7 +422,7 @@ func (l *lease) land(c *call, r *reply) {
 		case res.Status != wire.StatusOK:
 			l.gone(res.Reason, &todo)
 		default:
-			l.confirmed(sent, r.tie, resent)
+			l.confirmed(sent, r.tie, resent, &todo)
 			if res.Flag {
 				todo.asked = append(todo.asked, l.locks...)
 			}
@@ -435,7 +437,7 @@ func (l *lease) land(c *call, r *reply) {
 
 // confirmed takes note of a renewal that was first sent at a time and answered on a
 // connection, maybe after it was sent on others.
-func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
+func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores) {
 	ttl := l.k.lasting(l.name, l.askedTTL)
 	sure, now := sent+ttl-margin(ttl), l.k.c.now()
 	if !l.unlooked {
@@ -446,10 +448,12 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool) {
 	full, capped := sure, l.capped < unlimited
 	sure = min(sure, l.capped)
 	switch {
-	case l.looking:
+	case l.looking, l.needs && !l.unlooked:
 		l.renewAt = l.renewal(sent, ttl)
 		l.sure = min(l.sure, full)
-		l.renewed = renewed{sure, l.askedAll}
+		if l.unproved = (renewed{sure, l.askedAll}); !l.looking {
+			l.look(todo)
+		}
 	case l.unlooked: // that is to be asked again after a pause
 	default:
 		l.renewAt = l.renewal(sent, ttl)
@@ -516,7 +520,7 @@ func (l *lease) gone(reason wire.Reason, todo *chores) {
 		lk.ends(&LostError{Path: lk.paths[0].Path, Cause: l.cause(), Reason: reason}, todo)
 	}
 	l.part(earlier...)
-	l.sure, l.renewed = l.fresh, renewed{}
+	l.sure, l.renewed, l.unproved = l.fresh, renewed{}, renewed{}
 	l.suspect()
 }
 

@@ -21,9 +21,10 @@ import (
 //     renewal while they are not.
 //
 // So is it while something of the program's own is under way that may take locks back, at each renewal. The question
-// goes out with the renewal, and until that is told no renewal counts: what had come lasts no longer than by the
-// request that took it. Once both are answered they count, whatever was told meanwhile: that caps what they say
-// (capped), and is asked for next. So doubts that come faster than answers neither discard an answer nor are put off.
+// goes out when the renewal is answered, as nothing says which of the two the server carries out first, and until it is
+// told the renewal does not count: what had come lasts no longer than by the request that took it. Once both are answered
+// they count, whatever was told meanwhile: that caps what they say (capped), and is asked for next. So doubts that come
+// faster than answers neither discard an answer nor are put off. What is at risk is asked about at once as well.
 // Who holds very much is told page by page, which on a long way takes longer than a lease lasts. But a lease ends with
 // all that is held under it: one path of a lock that is held as it was taken says that the lease has lasted since, for
 // what came to it later as well (proves). What is on the other pages is no matter of the doubt. The earliest lock may
@@ -51,11 +52,15 @@ type look struct {
 	sure  *Lock // a path of it was held under its token after asked; nil: that was not told
 }
 
-// look asks what the owner holds in the namespace, because of a doubt.
+// look asks what the owner holds in the namespace, because of a doubt. A renewal that was answered before that is of the lease that
+// it tells of, and counts with it. Of one that is answered later nobody knows which of the two was carried out first.
 func (l *lease) look(todo *chores) {
-	l.doubt, l.looking, l.renewed = false, true, renewed{}
+	l.doubt, l.looking, l.renewed, l.unproved = false, true, l.unproved, renewed{}
 	l.question(false, todo)
 }
+
+// uncertain reports whether a renewal counts only with a look that is asked for after it.
+func (l *lease) uncertain() bool { return l.doubt || l.shared && !l.watched || l.risk != 0 }
 
 // check asks so beside the renewals.
 func (l *lease) check(todo *chores) {
@@ -87,9 +92,6 @@ func (q *look) ask(after []byte, todo *chores) {
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
 	})
 	q.l.hurry(c)
-	if !q.aside && q.l.asking {
-		c.behind, c.share = q.l, q.l.share // its renewal, whatever log the namespace is of since
-	}
 	todo.calls = append(todo.calls, c)
 }
 
@@ -118,11 +120,11 @@ func (q *look) land(c *call, r *reply) {
 		case err != nil && q.aside:
 			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
 		case err != nil:
-			l.looking, l.doubt, l.renewed, l.unlooked = false, true, renewed{}, l.asking
+			l.looking, l.doubt, l.renewed, l.unproved, l.unlooked = false, true, renewed{}, renewed{}, l.asking
 			l.failed(err)
 		case !res.Done && len(told.Cursor) > 0:
 			q.pages.more(&l.page)
-			more := q.settles()
+			more := q.settles(&todo)
 			if q.told == 1 {
 				l.assure(q.held, q.upTo, &todo)
 			}
@@ -170,7 +172,7 @@ func (l *lease) suspect() {
 
 // cap has what is under way count until a time at most.
 func (l *lease) cap(at time.Duration) {
-	l.capped, l.renewed.sure = min(l.capped, at), min(l.renewed.sure, at) // 0 stays
+	l.capped, l.renewed.sure, l.unproved.sure = min(l.capped, at), min(l.renewed.sure, at), min(l.unproved.sure, at) // 0 stays
 }
 
 // anew has the lease renewed now, once more if that is under way.
@@ -208,14 +210,14 @@ func (q *look) seen(todo *chores) {
 		q.lived()
 		return
 	}
-	q.clears()
-	if l.asking && slices.ContainsFunc(l.locks, func(lk *Lock) bool { return lk.capped != 0 && lk.number > q.upTo }) {
-		l.look(todo) // the renewal that is under way was sent with no look beside it
+	q.clears(todo)
+	if !l.looking && l.asking && slices.ContainsFunc(l.locks, func(lk *Lock) bool { return lk.capped != 0 && lk.number > q.upTo }) {
+		l.look(todo) // what is at risk since is not to wait for the renewal
 	}
 }
 
 // clears takes note that the lease is the one that its locks were taken under.
-func (q *look) clears() {
+func (q *look) clears(todo *chores) {
 	l := q.l
 	l.looking, l.looked = false, q.upTo
 	l.killed = l.killed && l.doubt // again, since it was asked
@@ -226,6 +228,14 @@ func (q *look) clears() {
 	}
 	if l.again && !l.asking {
 		l.renewAt = l.k.c.now()
+	}
+	switch {
+	case l.unproved.sure == 0:
+	case l.uncertain():
+		l.look(todo)
+	default: // an end since the look was asked for would have been told
+		l.counts(l.unproved)
+		l.unproved = renewed{}
 	}
 }
 
@@ -260,7 +270,7 @@ func (q *look) lived() {
 
 // settles takes note of a page that others follow, and says whether these are to be asked for: if there is a doubt yet,
 // or all of a lock was not told yet, or it is time for that again: the rest of it is a look beside the renewals.
-func (q *look) settles() (more bool) {
+func (q *look) settles(todo *chores) (more bool) {
 	l := q.l
 	q.told++
 	if q.told&(q.told-1) != 0 { // it may go through all that is locked: not for each page
@@ -270,7 +280,7 @@ func (q *look) settles() (more bool) {
 	if q.aside || !q.proves() {
 		return true
 	}
-	q.clears()
+	q.clears(todo)
 	if l.checking || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
 		return false
 	}
@@ -442,10 +452,7 @@ func (k *keeper) names(req *wire.Request) (kept bool) {
 	defer k.mu.Unlock()
 	near := k.near(req.Owner, req.Locks[0].Path)
 	for _, l := range near {
-		if !l.shared && l.asking && !l.looking { // what is under way may come behind that: without a look it does not count
-			l.unlooked, l.doubt = true, true
-			l.renewAt = min(l.renewAt, k.c.now())
-		}
+		l.needs = l.needs || l.asking // what is under way may come behind that: without a look it does not count
 		l.shared = true
 	}
 	return len(near) > 0

@@ -360,7 +360,8 @@ func (k *keeper) doubt(owner string, by *shorter, over bool, todo *chores) {
 			}
 		}
 		switch le.doubt = true; {
-		case le.asking && !le.looking: // what is under way has no look beside it
+		case le.asking && !le.looking:
+			le.needs = true
 			le.look(todo)
 		case over:
 			le.anew()

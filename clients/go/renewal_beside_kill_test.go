@@ -43,46 +43,35 @@ func TestKilledWhileItIsRenewed(t *testing.T) {
 // TestKilledAndNotLookedAt: the owner was killed, as the server tells, and had taken something else since: renewals are
 // answered, and what it holds is not told, as the log is too busy. That is asked again and again, but not all the time.
 func TestKilledAndNotLookedAt(t *testing.T) {
-	for name, first := range map[string]bool{"the renewal is answered first": true, "the look is answered first": false} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFake(t)
-				c, p := f.telling()
-				l, _ := taking(t, c, p, Owner("me"))
-				busy, looks := false, 0
-				var renewal *asked
-				p.lists = true
-				go p.serve(func(a *asked) *wire.Result {
-					switch {
-					case a.req.Op == wire.OpRenew && busy && !first:
-						renewal = a
-						return nil
-					case a.req.Op != wire.OpListLocks:
-						return granted(a.req)
-					case !busy:
-						return heldFirst()
-					}
-					looks++
-					p.refuse(a, wire.Unavailable)
-					if renewal != nil {
-						p.ok(renewal)
-					}
-					return nil
-				})
-				pass(10 * time.Second)
-				must(t, l.Err())
-				busy = true
-				p.tell(wire.EventKilled, "me", 12345)
-				pass(2 * askedWithin)
-				if l.Err() == nil {
-					t.Errorf("its owner was killed, and it counts as held for %v", time.Until(l.Deadline()))
-				}
-				if looks < 2 || looks > 150 {
-					t.Errorf("it was asked %d times within two seconds", looks)
-				}
-			})
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.telling()
+		l, _ := taking(t, c, p, Owner("me"))
+		busy, looks := false, 0
+		p.lists = true
+		go p.serve(func(a *asked) *wire.Result {
+			switch {
+			case a.req.Op != wire.OpListLocks:
+				return granted(a.req)
+			case !busy:
+				return heldFirst()
+			}
+			looks++
+			p.refuse(a, wire.Unavailable)
+			return nil
 		})
-	}
+		pass(10 * time.Second)
+		must(t, l.Err())
+		busy = true
+		p.tell(wire.EventKilled, "me", 12345)
+		pass(2 * askedWithin)
+		if l.Err() == nil {
+			t.Errorf("its owner was killed, and it counts as held for %v", time.Until(l.Deadline()))
+		}
+		if looks < 2 || looks > 150 {
+			t.Errorf("it was asked %d times within two seconds", looks)
+		}
+	})
 }
 
 // heldFirst is the lock of taking, as it is told.

@@ -61,16 +61,12 @@ func (sh *share) vacant() bool {
 	return true
 }
 
-// turn answers a call that has its turn and may be sent, nil if there is none, and gives the next turn to another kind. A look
-// goes behind what was doubtful before it.
+// turn answers a call that has its turn and may be sent, nil if there is none, and gives the next turn to another kind.
 func (sh *share) turn(may func(*call) bool) *call {
 	for i := range kinds {
 		k := (sh.next + i) % kinds
 		c := sh.waits[k].first
 		if c == nil || !may(c) {
-			continue
-		}
-		if of := sh.waits[doubtful].first; k == listing && of != nil && of.turn < c.turn {
 			continue
 		}
 		sh.next = (k + 1) % kinds
@@ -81,21 +77,7 @@ func (sh *share) turn(may func(*call) bool) *call {
 
 // hold lets a call wait until its share has room. It keeps its place among those of its kind.
 func (s *session) hold(c *call) {
-	sh := &s.mu.shares[c.share]
-	if c.behind != nil {
-		if of := sh.waits[plain].of[c.behind]; of != nil {
-			sh.waits[plain].remove(of)
-			of.doubtful = true
-			s.hold(of)
-		}
-	}
-	s.mu.turns++
-	c.turn = s.mu.turns
-	k := kindOf(c)
-	if k == plain && sh.waits[k].of == nil {
-		sh.waits[k].of = make(map[receiver]*call)
-	}
-	sh.waits[k].push(c)
+	s.mu.shares[c.share].waits[kindOf(c)].push(c)
 	s.mu.holding |= 1 << c.share
 }
 

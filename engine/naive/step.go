@@ -88,6 +88,7 @@ func (m *Model) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 	}
 	if first != nil && (cmd.Req.Op != wire.OpAcquire && cmd.Req.Op != wire.OpRenew && cmd.Req.Op != wire.OpBind ||
 		cmd.Req.Op == wire.OpAcquire && first.Status != wire.StatusQueued) {
+		m.keepOn(cmd)
 		return *first
 	}
 	if cmd.Req.Op != wire.OpAcquire && first != nil {
@@ -698,6 +699,7 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 			return m.reattach(cmd, m.waiter(k.seq))
 		case plain.Op == wire.OpAcquire, plain.Op == wire.OpRenew:
 		default:
+			m.keepOn(cmd)
 			return wire.Result{}
 		}
 	}
@@ -716,6 +718,16 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 		m.kept[at].status, m.kept[at].token, m.kept[at].seq, m.kept[at].by = res.Status, res.Token, seq, asks(cmd.Caller)
 	}
 	return res
+}
+
+// keepOn has the key of a part of a claimed request begin its time anew.
+func (m *Model) keepOn(cmd *engine.Command) {
+	if !strings.Contains(cmd.Req.Key, "\x00") {
+		return
+	}
+	if at := m.keptAt(cmd); at >= 0 {
+		m.kept[at].deadline = m.now + int64(m.cfg.KeptMillis)
+	}
 }
 
 // same says that a request is the one whose answer is kept.
