@@ -161,13 +161,19 @@ func (q *look) later() {
 	})
 }
 
-// suspect takes note that the lease may be another one than its locks were taken under, and has that asked now. What
-// is asked already may have been answered before: it counts for as long only as what nobody knows of is believed in,
-// and is asked for anew.
+// suspect takes note that the lease may be another one than its locks were taken under, and has that asked now: once the
+// renewal that is under way is answered, or again if a look is under way, which may have been answered before. With that
+// one a renewal counts for as long only as what nobody knows of is believed in.
 func (l *lease) suspect() {
 	l.doubt = true
-	l.cap(l.k.c.now() + min(l.least/renewAt, askedWithin))
-	l.anew()
+	l.needs = l.needs || l.asking
+	if l.looking && l.unproved.sure == 0 {
+		l.unproved = l.renewed
+	}
+	l.renewed.sure = min(l.renewed.sure, l.k.c.now()+min(l.least/renewAt, askedWithin)) // 0 stays
+	if !l.asking && l.unproved.sure == 0 {
+		l.anew()
+	}
 }
 
 // cap has what is under way count until a time at most.

@@ -126,6 +126,7 @@ func (k *keeper) detached(t *tie, excused bool, unsure unsure) {
 	t.live, t.excused, t.unsure = false, excused || planted == plantDeadProxy, unsure
 	for _, le := range k.mu.due {
 		le.watched = le.watched && t.lane != k.c.home
+		le.needs = le.needs || le.asking && le.shared && !le.watched
 		t.strains(le)
 	}
 	k.reorder()

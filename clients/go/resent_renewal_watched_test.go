@@ -1,0 +1,79 @@
+package pathlockd
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestResentRenewalOfWatched: a renewal of a lease whose owner's events are told is under way when the connection breaks. Meanwhile
+// the owner is killed, and another client of the owner takes something: the renewal is asked again on the next connection, and
+// finds that one's lease. Nobody tells of the kill (subscribe is refused, as the log has no leader), and looks are refused. So
+// the renewal does not count.
+func TestResentRenewalOfWatched(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		f := newFake(t)
+		c, p := f.telling(WithGrace(longGrace))
+		p.lists = true
+		var good time.Time
+		hold := false
+		held := make(chan struct{}, 9)
+		go p.serve(func(a *asked) *wire.Result {
+			time.Sleep(time.Millisecond)
+			switch {
+			case hold && a.req.Op == wire.OpRenew:
+				held <- struct{}{}
+				return nil
+			case a.req.Op == wire.OpListLocks:
+				return p.taken.of(a.req.Owner)
+			case a.req.Op == wire.OpRenew:
+				good = a.at
+			}
+			return granted(a.req)
+		})
+		l, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(ttl))
+		mustLock(t, l, err)
+		pass(5 * time.Second)
+		must(t, l.Err())
+		hold = true
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			for {
+				var q *peer
+				select {
+				case q = <-f.conns:
+				case <-over:
+					return
+				}
+				q.lists = true
+				q.welcome(testLimits)
+				go q.serve(func(a *asked) *wire.Result {
+					time.Sleep(time.Millisecond)
+					switch a.req.Op {
+					case wire.OpListLocks:
+						q.refuse(a, wire.Unavailable)
+						return nil
+					case wire.OpSubscribe:
+						q.refuse(a, wire.Unavailable)
+						return nil
+					}
+					return granted(a.req)
+				})
+			}
+		}()
+		<-held
+		p.Close()
+		for range 800 {
+			pass(100 * time.Millisecond)
+			if over := l.Deadline().Sub(good.Add(ttl)); l.Err() == nil && over > 0 {
+				t.Fatalf("it is believed in for %v longer than by the last renewal of its lease", over)
+			}
+			if l.Err() != nil {
+				break
+			}
+		}
+	})
+}
