@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,19 +18,19 @@ func TestResentRenewalOfWatched(t *testing.T) {
 		f := newFake(t)
 		c, p := f.telling(WithGrace(longGrace))
 		p.lists = true
-		var good time.Time
-		hold := false
+		var good atomic.Int64 // when the last renewal of its lease came
+		var hold atomic.Bool
 		held := make(chan struct{}, 9)
 		go p.serve(func(a *asked) *wire.Result {
 			time.Sleep(time.Millisecond)
 			switch {
-			case hold && a.req.Op == wire.OpRenew:
+			case hold.Load() && a.req.Op == wire.OpRenew:
 				held <- struct{}{}
 				return nil
 			case a.req.Op == wire.OpListLocks:
 				return p.taken.of(a.req.Owner)
 			case a.req.Op == wire.OpRenew:
-				good = a.at
+				good.Store(a.at.UnixNano())
 			}
 			return granted(a.req)
 		})
@@ -37,7 +38,7 @@ func TestResentRenewalOfWatched(t *testing.T) {
 		mustLock(t, l, err)
 		pass(5 * time.Second)
 		must(t, l.Err())
-		hold = true
+		hold.Store(true)
 		over := make(chan struct{})
 		defer close(over)
 		go func() {
@@ -68,7 +69,7 @@ func TestResentRenewalOfWatched(t *testing.T) {
 		p.Close()
 		for range 800 {
 			pass(100 * time.Millisecond)
-			if over := l.Deadline().Sub(good.Add(ttl)); l.Err() == nil && over > 0 {
+			if over := l.Deadline().Sub(time.Unix(0, good.Load()).Add(ttl)); l.Err() == nil && over > 0 {
 				t.Fatalf("it is believed in for %v longer than by the last renewal of its lease", over)
 			}
 			if l.Err() != nil {
