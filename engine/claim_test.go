@@ -27,7 +27,8 @@ func TestClaims(t *testing.T) {
 		now++
 		s.Expire(Clock{Now: now}, &out)
 		res := s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
-			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: hash, Kinds: kind, Cursor: []byte(plan), Token: token,
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: hash, Kinds: kind, Cursor: []byte(plan),
+			Token: token,
 		}}, &out)
 		reload()
 		return res
@@ -70,8 +71,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsAreKeptFromTheirEnds: the answer to a claimed request is kept for its time from when it is known, also when that is
-// late in the claim's time, or after it; and no longer because it is said again.
+// TestClaimsAreKeptFromTheirEnds: the answer to a claimed request is kept for its time from when it is known, also
+// when that is late in the claim's time, or after it; and no longer because it is said again.
 func TestClaimsAreKeptFromTheirEnds(t *testing.T) {
 	for name, late := range map[string]int64{"in its time": KeptMillis - 10, "after it": KeptMillis + 10} {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +93,58 @@ func TestClaimsAreKeptFromTheirEnds(t *testing.T) {
 			}
 			if res := step(1, ClaimGoesOn); res.Token != 0 {
 				t.Errorf("when its time is over: %+v", res)
+			}
+		})
+	}
+}
+
+// TestPartsAreKeptOn: who asks for a part of a claimed request again, in its own session or in another one, has its
+// key begin its time anew. The key of a client does not.
+func TestPartsAreKeptOn(t *testing.T) {
+	part := PartKey(wire.OpReleaseAll, "k", 1000)
+	for name, of := range map[string]struct {
+		key       string
+		bySession bool
+		keptOn    bool
+	}{
+		"another session": {part, false, true}, "the same session": {part, true, true}, "a client's key": {"k", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, now := New(DefaultConfig(), nil, nil), int64(1000)
+			release := &Command{Req: &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: of.key}}
+			do := func(after int64, cmd *Command) (res wire.Result) {
+				var out Output
+				now += after
+				s.Expire(Clock{Now: now}, &out)
+				return s.Apply(Clock{Now: now}, cmd, &out)
+			}
+			take := func() {
+				t.Helper()
+				res := do(0, &Command{NS: "h:/a", Req: &wire.Request{
+					Op: wire.OpAcquire, Owner: "o", TTLMillis: 2 * KeptMillis, Flags: wire.FlagNoQueue,
+					Locks: []wire.LockRequest{{Path: "h:/a/x"}},
+				}})
+				if res.Code != wire.OK || res.Status != wire.StatusOK {
+					t.Fatalf("%+v", res)
+				}
+			}
+			take()
+			first := do(0, release)
+			if of.bySession {
+				var out Output
+				now += KeptMillis - 10
+				s.Repeat(Clock{Now: now}, release, &first, &out)
+			} else {
+				do(KeptMillis-10, release)
+			}
+			take()
+			do(20, release)
+			var out Output
+			holds := s.Apply(Clock{Now: now}, &Command{NS: "h:/a", Req: &wire.Request{
+				Op: wire.OpRenew, Owner: "o", TTLMillis: 1000, Domains: []string{"h:/a"},
+			}}, &out).Status == wire.StatusOK
+			if holds != of.keptOn {
+				t.Errorf("what was taken since is held: %v", holds)
 			}
 		})
 	}

@@ -64,8 +64,9 @@ const (
 // is carried out in any: Target is its operation, Attempt the hash of what its client asks,
 // and Cursor what it is to be carried out on. All that is as it was said first. It answers
 // that with a token that scopes the keys of what is done for it, and status QUEUED until it
-// is done. The answer to the key is kept from then on: its time begins anew, also when the claim is known
-// no more, or another one has come in its place since. To drop it names the claim by its token.
+// is done; each repeat has its time begin anew. The answer to the key is kept from then on: its time begins
+// anew, also when the claim is known no more, or another one has come in its place since. To drop it names
+// the claim by its token.
 func (s *State) claimKey(cmd *Command) (res wire.Result) {
 	req := cmd.Req
 	key := string(byte(req.Target)) + req.Key
@@ -102,6 +103,9 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		}
 		k = s.keepNew(key, markOf(cmd.Caller.Session))
 		k.hash, k.status, k.token, k.plan = req.Attempt, wire.StatusQueued, s.now, string(req.Cursor)
+	case k.status == wire.StatusQueued: // who goes on with it is to find it known when he ends it
+		k = s.kept.Edit(s.w, key)
+		s.keepAnew(k)
 	}
 	return wire.Result{Status: k.status, Token: k.token, List: &wire.List{Cursor: []byte(k.plan)}}
 }
@@ -192,17 +196,21 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	return res
 }
 
-// keepOn has the key of a part begin its time anew. A repeat of the whole asks for each part, and who asks at the same time for
-// the whole may be slow: the part is not carried out again when the other one has answered.
+// keepOn has the key of a part that is answered as it was carried out begin its time anew; also when it is known no
+// more, or the claim is a new one of its key. Who asks for the whole at the same time may be slow: the part is not
+// carried out again when the other one has answered. Where there is no room for a key more it goes without.
 func (s *State) keepOn(cmd *Command) {
 	if !isPart(cmd.Req.Key) {
 		return
 	}
 	key := s.keptKey(cmd)
-	if k := s.kept.Get(key); k == nil || k.deadline <= s.now {
-		return
+	switch k := s.kept.Get(key); {
+	case k != nil && k.deadline > s.now:
+		s.keepAnew(s.kept.Edit(s.w, key))
+	case s.roomForKey(cmd) == nil:
+		s.forget(key)
+		s.keep(key, hashOf(cmd.Req), cmd, &wire.Result{})
 	}
-	s.keepAnew(s.kept.Edit(s.w, key))
 }
 
 // keepAnew has a kept answer begin its time anew.

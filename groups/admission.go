@@ -65,8 +65,8 @@ func (n *Node) admit(group uint16) *wire.Error {
 	return nil
 }
 
-// countedIn says that a command takes a place of those that a group has (max_inflight_per_group). What notes that a call is
-// carried out takes none: the call was let in, and one of these is not to be refused when the other is not.
+// countedIn says that a command takes a place of those that a group has (max_inflight_per_group). What notes that a
+// call is carried out takes none: the call was let in, and one of these is not to be refused when the other is not.
 func countedIn(req *wire.Request) bool {
 	return req.Op != wire.OpResume && (req.Op != wire.OpClaim || req.Kinds != engine.ClaimDone)
 }

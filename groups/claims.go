@@ -52,8 +52,9 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	return c, nil
 }
 
-// ends notes that all of a claim is done, unless there was an error; and then, in the same log, that all of the call is, which may be
-// repeated under its id when its key is not known any more. Who finds that does not look at the claim.
+// ends notes that all of a claim is done, unless there was an error; and then, in the same log, that all of the call
+// is, which may be repeated under its id when its key is not known any more. Who finds that does not look at the
+// claim.
 func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
 	if err != nil || c.key == "" {
 		return err
@@ -87,7 +88,8 @@ func (s *steps) step(c claim, kind uint64) *wire.Error {
 // claiming is the command that is a step of the call's claim, with the token of that once it is known.
 func (s *steps) claiming(kind uint64, token int64, plan []byte) command {
 	return command{group: s.keyGroup(), sub: 1<<33 + kind, req: &wire.Request{
-		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind, Cursor: plan, Token: token,
+		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind,
+		Cursor: plan, Token: token,
 	}}
 }
 

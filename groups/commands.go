@@ -100,8 +100,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 // mayWait says that an acquire may have a place in a queue.
 func mayWait(req *wire.Request) bool { return req.Flags&wire.FlagNoQueue == 0 }
 
-// sentTwice says that the command in hand, which was answered before, is repeated by a node alone, as far as is known: its
-// client has asked for it on the latest connection first, and once, and so for all that came before it there.
+// sentTwice says that the command in hand, which was answered before, is repeated by a node alone, as far as is
+// known: its client has asked for it on the latest connection first, and once, and so for all that came before it
+// there.
 func (m *machine) sentTwice(s *session) bool {
 	return m.reader.tried && !m.reader.insists && m.reader.cmd.Caller.ID > s.mark
 }
@@ -138,7 +139,7 @@ func (m *machine) notice(c engine.Clock, g *group) wire.Result {
 	case s == nil && refused.Code != wire.ResourceExhausted:
 		return refused
 	case s != nil && s.find(cmd.Caller.ID, m.reader.sub) != nil:
-		return wire.Result{}
+		return g.repeat(c, cmd, &wire.Result{})
 	}
 	res := g.apply(c, cmd)
 	if s != nil && res.Code == wire.OK {

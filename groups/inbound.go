@@ -201,8 +201,8 @@ func (n *Node) logOfAny(group uint16, all *shardLog) *shardLog {
 	return n.logOf(group)
 }
 
-// takes counts a peer's part in, or says why it is not taken. One that may have been carried out (tried), or has its place in a
-// queue, was taken before: to refuse it would say that nothing was done.
+// takes counts a peer's part in, or says why it is not taken. One that may have been carried out (tried), or has its
+// place in a queue, was taken before: to refuse it would say that nothing was done.
 func (n *Node) takes(in *inbound, p *part, tried bool) *wire.Error {
 	if spec, _ := p.op.Spec(); spec.Kind != wire.KindInternal && !tried {
 		if err := n.refusesWrite(p.op); err != nil {
@@ -217,7 +217,7 @@ func (n *Node) takes(in *inbound, p *part, tried bool) *wire.Error {
 			now, maxPeerBytes)
 	}
 	p.bytes = size
-	// Parts of a call were let in where they come from, all of them or none: here as well.
+	// Parts of a call were let in where they come from; to refuse one here would cut the call short.
 	if p.group == everyGroup || p.op == wire.OpCancelWait || p.sub != 0 || tried {
 		n.inflight[n.slot(p.group)].Add(1) // as where they come from: they are never refused
 	} else if err := n.admit(p.group); err != nil {

@@ -16,9 +16,9 @@ func keysFor(millis int) func(*Config) {
 	}
 }
 
-// TestSplitReleaseOutlivesKey: a session gives two paths back, with a key, and is answered; the answer is lost with its
-// connection. One of them comes to a namespace of its own. When the time of the key is over the session asks again under
-// the same id: that was carried out, and what was taken since stays.
+// TestSplitReleaseOutlivesKey: a session gives two paths back, with a key, and is answered; the answer is lost with
+// its connection. One of them comes to a namespace of its own. When the time of the key is over the session asks
+// again under the same id: that was carried out, and what was taken since stays.
 func TestSplitReleaseOutlivesKey(t *testing.T) {
 	for _, by := range []string{"itself", "another"} {
 		t.Run(by, func(t *testing.T) {
@@ -50,9 +50,9 @@ func TestSplitReleaseOutlivesKey(t *testing.T) {
 	}
 }
 
-// TestKeyEndsUnderWay: a release_all with a key was cut short. It is asked again with its key, by another session, in the
-// time of the key, and its claim says to go on. What it was carried out on it is not carried out on again, if the key's
-// time ends then.
+// TestKeyEndsUnderWay: a release_all with a key was cut short. It is asked again with its key, by another session, in
+// the time of the key, and its claim says to go on. What it was carried out on it is not carried out on again, if the
+// key's time ends then.
 func TestKeyEndsUnderWay(t *testing.T) {
 	r := newRig(t, func(c *Config) { keysFor(6000)(c); c.RequestTimeout = 20 * time.Second })
 	n := r.node

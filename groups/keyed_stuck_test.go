@@ -41,8 +41,8 @@ func (l *muteLog) readIndex(within time.Duration) (pending, error) {
 	return l.raftLog.readIndex(within)
 }
 
-// TestForgottenWhileKeyIsKept: as TestForgottenWithKey, and it is the log of the key that has forgotten the id, while the key
-// is kept: its claim says that the request was carried out.
+// TestForgottenWhileKeyIsKept: as TestForgottenWithKey, and it is the log of the key that has forgotten the id, while
+// the key is kept: its claim says that the request was carried out.
 func TestForgottenWhileKeyIsKept(t *testing.T) {
 	for name, op := range map[string]wire.Op{"release_all": wire.OpReleaseAll, "force_release": wire.OpForceRelease} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,9 @@ func TestKeyedRepeatWithoutHome(t *testing.T) {
 func TestIDOutlivesKeyOverMove(t *testing.T) {
 	const x, y, z = "h:/a/b/x", "h:/c/y", "h:/a/b/z"
 	const inOneLog = "one namespace, moved within its log"
-	for name, paths := range map[string][]string{"one path": {x}, "one namespace": {x, z}, inOneLog: {x, "h:/a/z"}, "two namespaces": {x, y}} {
+	for name, paths := range map[string][]string{
+		"one path": {x}, "one namespace": {x, z}, inOneLog: {x, "h:/a/z"}, "two namespaces": {x, y},
+	} {
 		for _, key := range []string{"", "k"} {
 			if key == "" && name == "two namespaces" {
 				continue // ids do not move with namespaces (PROTOCOL.md, moves): a key is for that
@@ -140,9 +142,9 @@ func TestIDOutlivesKeyOverMove(t *testing.T) {
 	}
 }
 
-// TestKeyedReleaseRepeatedBesideAStuckLog: a release of two paths with a key, all of which one log looks after, is asked
-// again under its id on a later connection: the first was answered, or never came. Another log has no leader: it has
-// nothing to do with it.
+// TestKeyedReleaseRepeatedBesideAStuckLog: a release of two paths with a key, all of which one log looks after, is
+// asked again under its id on a later connection: the first was answered, or never came. Another log has no leader:
+// it has nothing to do with it.
 func TestKeyedReleaseRepeatedBesideAStuckLog(t *testing.T) {
 	for _, key := range []bool{false, true} {
 		for _, came := range []bool{true, false} {

@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAnAcquireLeftBehindAReleaseAll: an acquire is under way when its connection breaks, and its repeat is refused before
-// it comes to the log. What gives back all of the owner on the next connection gives that back, too: it takes nothing
-// afterwards.
+// TestAnAcquireLeftBehindAReleaseAll: an acquire is under way when its connection breaks, and its repeat is refused
+// before it comes to the log. What gives back all of the owner on the next connection gives that back, too: it takes
+// nothing afterwards.
 func TestAnAcquireLeftBehindAReleaseAll(t *testing.T) {
 	for name, req := range map[string]*wire.Request{
 		"release_all":           {Op: wire.OpReleaseAll, Owner: "o"},
@@ -46,8 +46,8 @@ func TestAnAcquireLeftBehindAReleaseAll(t *testing.T) {
 	}
 }
 
-// TestFirstReleaseAllBesideAStuckLog: on a later connection of its session a release_all is asked for the first time that
-// names a namespace. It is answered though another log takes nothing.
+// TestFirstReleaseAllBesideAStuckLog: on a later connection of its session a release_all is asked for the first time
+// that names a namespace. It is answered though another log takes nothing.
 func TestFirstReleaseAllBesideAStuckLog(t *testing.T) {
 	h := newHalted(t, time.Second)
 	c := h.session()

@@ -65,8 +65,8 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 	return res, s.ends(c, err)
 }
 
-// given notes that a part of a release was carried out. When a move overtakes another part, the whole is resolved anew; what
-// comes to the namespace then is another part of it.
+// given notes that a part of a release was carried out. When a move overtakes another part, the whole is resolved
+// anew; what comes to the namespace then is another part of it.
 func (s *steps) given(ns string, paths []wire.ReleaseRequest) {
 	if s.gave == nil {
 		s.gave, s.tried = make(map[wire.ReleaseRequest]bool), make(map[string]string)
@@ -139,12 +139,13 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
+	domains := s.domains() // before the claim: a move that comes behind it has the claim asked for again
 	c, err := s.claim(groupList(present))
 	if err != nil || c.done {
 		return res, s.toldOf(c, err)
 	}
 	groups := groupsOfList(c.plan)
-	by := s.byGroup(s.domains(), groups)
+	by := s.byGroup(domains, groups)
 	var cmds []command
 	for _, g := range groups {
 		if len(s.req.Domains) > 0 && by[g] == nil {
@@ -314,8 +315,8 @@ func (s *steps) alive() (res wire.Result, err *wire.Error) {
 	return res, err
 }
 
-// toldOf notes that a call is answered by a claim that is done: its id is to tell that when the key is over. It is told where
-// that claim is, and so hangs on no other log.
+// toldOf notes that a call is answered by a claim that is done: its id is to tell that when the key is over. It is
+// told where that claim is, and so hangs on no other log.
 func (s *steps) toldOf(c claim, err *wire.Error) *wire.Error {
 	if err == nil && c.done {
 		err = s.whole(s.keyGroup())

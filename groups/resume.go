@@ -20,10 +20,10 @@ import (
 // every log is told of the connection, once: whichever namespaces it names, as they may have been
 // moved to where the copy looks.
 //
-// An acquire may be left behind, too, and its repeat be refused before it reaches its log, which then knows nothing of the
-// later connection. So a release_all, a force_release or a request_revoke tells the logs that it is about also when it is
-// asked for the first time on a later connection: an acquire of an earlier one takes nothing after its answer.
-// With domains that is so until a move takes such an acquire to another log, which was told nothing.
+// An acquire may be left behind, too, and its repeat be refused before it reaches its log, which then knows nothing
+// of the later connection. So a release_all, a force_release or a request_revoke tells the logs that it is about also
+// when it is asked for the first time on a later connection: an acquire of an earlier one takes nothing after its
+// answer. With domains that is so until a move takes such an acquire to another log, which was told nothing.
 //
 // A bind ties what there is before that (ties.go), and those of a client that comes back are new ones.
 // Renewals and unbinds end nothing, are what a client asks first when it comes back, and
@@ -84,7 +84,8 @@ func wholeIn(group uint16) command {
 	return command{group: group, sub: wholeSub, req: &wire.Request{Op: wire.OpResume}}
 }
 
-// withoutRoom is results but for a refusal of the first because its log has no room for a session more: that one goes without.
+// withoutRoom is results but for a refusal of the first because its log has no room for a session more: that one goes
+// without.
 func withoutRoom(results []wire.Result) []wire.Result {
 	if results[0].Code == wire.ResourceExhausted {
 		results[0] = wire.Result{}

@@ -167,8 +167,9 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 	return results
 }
 
-// proposeSome carries some of the commands out, and answers which are left: those that there is no place for in their groups
-// while others of the call have some there. Else a call of more commands in a group than are taken would never come through.
+// proposeSome carries some of the commands out, and answers which are left: those that there is no place for in their
+// groups while others of the call have some there. Else a call of more commands in a group than are taken would never
+// come through.
 func (s *steps) proposeSome(cmds []command, some []int, results []wire.Result, within time.Duration) (left []int) {
 	var mu sync.Mutex // late answers change what nobody looks at any more
 	answers := make([]wire.Result, len(cmds))

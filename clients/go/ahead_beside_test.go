@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalsBesideStuckUsersStarveTheRest: some of users' requests, fewer than they may have under way, are of a log
-// without a leader, which answers after 30 s. The program keeps renewals of an owner of another log under way. What else it
-// asks of that log, where all is well, is sent.
+// TestRenewalsBesideStuckUsersStarveTheRest: some of users' requests, fewer than they may have under way, are of a
+// log without a leader, which answers after 30 s. The program keeps renewals of an owner of another log under way.
+// What else it asks of that log, where all is well, is sent.
 func TestRenewalsBesideStuckUsersStarveTheRest(t *testing.T) {
 	for _, stuck := range []int{0, 100, 225, 234, 238, 239} {
 		t.Run(fmt.Sprint(stuck), func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestRenewalsBesideStuckUsersStarveTheRest(t *testing.T) {
 	}
 }
 
-// TestRenewalsBesideStuckUsersStarveARepeat: likewise, and the release was sent, and nobody knows what became of it: it is
-// asked again under its id.
+// TestRenewalsBesideStuckUsersStarveARepeat: likewise, and the release was sent, and nobody knows what became of it:
+// it is asked again under its id.
 func TestRenewalsBesideStuckUsersStarveARepeat(t *testing.T) {
 	for _, stuck := range []int{0, 100, 225, 234, 238} {
 		t.Run(fmt.Sprint(stuck), func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestRenewalsBesideStuckUsersStarveARepeat(t *testing.T) {
 	}
 }
 
-// TestThreeRenewersBesideStuckUsersStarveTheRest: as TestRenewalsBesideStuckUsersStarveTheRest, with three goroutines that
-// renew one after another, 300 renewals a second in all.
+// TestThreeRenewersBesideStuckUsersStarveTheRest: as TestRenewalsBesideStuckUsersStarveTheRest, with three goroutines
+// that renew one after another, 300 renewals a second in all.
 func TestThreeRenewersBesideStuckUsersStarveTheRest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

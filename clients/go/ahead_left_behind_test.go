@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalBehindWhatItLetGo: a renewal yields to a request of users that waited longer, and that one is sent. Then there
-// is room for the renewal, too: it is sent, and does not wait for somebody to be answered.
+// TestRenewalBehindWhatItLetGo: a renewal yields to a request of users that waited longer, and that one is sent. Then
+// there is room for the renewal, too: it is sent, and does not wait for somebody to be answered.
 func TestRenewalBehindWhatItLetGo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

@@ -32,6 +32,18 @@ func asksSick(c *Client, n int) {
 	}
 }
 
+// releaseOf is a release of a path by an owner.
+func releaseOf(owner, path string) wire.Request {
+	return wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}
+}
+
+// waitFor is an acquire of a path by an owner, which waits.
+func waitFor(owner, path string) *wire.Request {
+	return &wire.Request{
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: path}},
+	}
+}
+
 // keeps has the program keep so many requests under way: each that is answered is asked again, until
 // end is called, which waits for the last answers.
 func keeps(c *Client, n int, req wire.Request) (end func()) {
@@ -83,8 +95,8 @@ func TestRenewalsYieldToStuckUsers(t *testing.T) {
 	})
 }
 
-// TestRenewalsBehindARepeatedRequest: likewise, and one of those requests, of which the server says that nobody knows what
-// became of it, is asked again under its id while there is no room.
+// TestRenewalsBehindARepeatedRequest: likewise, and one of those requests, of which the server says that nobody knows
+// what became of it, is asked again under its id while there is no room.
 func TestRenewalsBehindARepeatedRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, l := stuckUsers(t, wire.DeadlineExceeded)

@@ -595,10 +595,18 @@ func (l *lease) subscribe() {
 	l.k.c.subs.start(l.sub, l.heard, func(err error) {
 		l.k.mu.Lock()
 		defer l.k.mu.Unlock()
-		if l.watched = err == nil; l.watched && l.place >= 0 {
+		if l.watched = err == nil; l.place >= 0 && (l.watched || l.doubt) {
 			l.recheck() // something may have happened before
 		}
 	})
+}
+
+// unwatch takes note that its owner's events are not told any more, and since when is not known: of an owner that the
+// program names, what happened to the lease is asked.
+func (l *lease) unwatch() {
+	if l.watched = false; l.shared {
+		l.doubt, l.needs = true, l.needs || l.asking
+	}
 }
 
 // recheck renews the lease now, whatever is under way.

@@ -21,14 +21,15 @@ import (
 //     renewal while they are not.
 //
 // So is it while something of the program's own is under way that may take locks back, at each renewal. The question
-// goes out when the renewal is answered, as nothing says which of the two the server carries out first, and until it is
-// told the renewal does not count: what had come lasts no longer than by the request that took it. Once both are answered
-// they count, whatever was told meanwhile: that caps what they say (capped), and is asked for next. So doubts that come
-// faster than answers neither discard an answer nor are put off. What is at risk is asked about at once as well.
-// Who holds very much is told page by page, which on a long way takes longer than a lease lasts. But a lease ends with
-// all that is held under it: one path of a lock that is held as it was taken says that the lease has lasted since, for
-// what came to it later as well (proves). What is on the other pages is no matter of the doubt. The earliest lock may
-// be on the last of them: if the first one leaves the doubt, one path of that lock is asked about besides (probe).
+// goes out when the renewal is answered, as nothing says which of the two the server carries out first, and until it
+// is told the renewal does not count: what had come lasts no longer than by the request that took it. Once both are
+// answered they count, whatever was told meanwhile: that caps what they say (capped), and is asked for next. So
+// doubts that come faster than answers neither discard an answer nor are put off. What is at risk is asked about at
+// once as well. Who holds very much is told page by page, which on a long way takes longer than a lease lasts. But a
+// lease ends with all that is held under it: one path of a lock that is held as it was taken says that the lease has
+// lasted since, for what came to it later as well (proves). What is on the other pages is no matter of the doubt. The
+// earliest lock may be on the last of them: if the first one leaves the doubt, one path of that lock is asked about
+// besides (probe).
 //
 // A release takes a part of what is held, and leaves the lease to what else there is. Nobody is
 // told of it. So where another client may share the lease, or a lock has several paths, the server
@@ -52,8 +53,9 @@ type look struct {
 	sure  *Lock // a path of it was held under its token after asked; nil: that was not told
 }
 
-// look asks what the owner holds in the namespace, because of a doubt. A renewal that was answered before that is of the lease that
-// it tells of, and counts with it. Of one that is answered later nobody knows which of the two was carried out first.
+// look asks what the owner holds in the namespace, because of a doubt. A renewal that was answered before that is of
+// the lease that it tells of, and counts with it. Of one that is answered later nobody knows which of the two was
+// carried out first.
 func (l *lease) look(todo *chores) {
 	l.doubt, l.looking, l.renewed, l.unproved = false, true, l.unproved, renewed{}
 	l.question(false, todo)
@@ -161,9 +163,9 @@ func (q *look) later() {
 	})
 }
 
-// suspect takes note that the lease may be another one than its locks were taken under, and has that asked now: once the
-// renewal that is under way is answered, or again if a look is under way, which may have been answered before. With that
-// one a renewal counts for as long only as what nobody knows of is believed in.
+// suspect takes note that the lease may be another one than its locks were taken under, and has that asked now: once
+// the renewal that is under way is answered, or again if a look is under way, which may have been answered before.
+// With that one a renewal counts for as long only as what nobody knows of is believed in.
 func (l *lease) suspect() {
 	l.doubt = true
 	l.needs = l.needs || l.asking
@@ -176,9 +178,11 @@ func (l *lease) suspect() {
 	}
 }
 
-// cap has what is under way count until a time at most.
+// cap has what is under way count until a time at most. What counts with a look is asked for anew after that.
 func (l *lease) cap(at time.Duration) {
-	l.capped, l.renewed.sure, l.unproved.sure = min(l.capped, at), min(l.renewed.sure, at), min(l.unproved.sure, at) // 0 stays
+	l.capped = min(l.capped, at)
+	l.renewed.sure, l.unproved.sure = min(l.renewed.sure, at), min(l.unproved.sure, at) // 0 stays
+	l.again = l.again || l.looking
 }
 
 // anew has the lease renewed now, once more if that is under way.
@@ -217,7 +221,8 @@ func (q *look) seen(todo *chores) {
 		return
 	}
 	q.clears(todo)
-	if !l.looking && l.asking && slices.ContainsFunc(l.locks, func(lk *Lock) bool { return lk.capped != 0 && lk.number > q.upTo }) {
+	later := func(lk *Lock) bool { return lk.capped != 0 && lk.number > q.upTo }
+	if !l.looking && l.asking && slices.ContainsFunc(l.locks, later) {
 		l.look(todo) // what is at risk since is not to wait for the renewal
 	}
 }
@@ -232,9 +237,6 @@ func (q *look) clears(todo *chores) {
 		l.counts(l.renewed)
 		l.renewed = renewed{}
 	}
-	if l.again && !l.asking {
-		l.renewAt = l.k.c.now()
-	}
 	switch {
 	case l.unproved.sure == 0:
 	case l.uncertain():
@@ -243,10 +245,13 @@ func (q *look) clears(todo *chores) {
 		l.counts(l.unproved)
 		l.unproved = renewed{}
 	}
+	if l.again && !l.asking && !l.looking { // beside another look that would go on so without an end
+		l.renewAt = l.k.c.now()
+	}
 }
 
-// saves takes note of the locks that something may take back and that it was told of as a whole, and says whether it was
-// not of some of them.
+// saves takes note of the locks that something may take back and that it was told of as a whole, and says whether it
+// was not of some of them.
 func (q *look) saves() (open bool) {
 	if q.l.risk == 0 {
 		return false
@@ -352,8 +357,9 @@ func (l *Lock) assert() *wire.Request {
 // strange says that nothing was told of the lock's paths so far.
 func (l *Lock) strange() bool { return l.since == nil }
 
-// proves says that what was told so far leaves no doubt of the lease: of each lock a path is told that is held as it was
-// taken, or it was held when one of which that is so had been taken already: then it has been under the same lease.
+// proves says that what was told so far leaves no doubt of the lease: of each lock a path is told that is held as it
+// was taken, or it was held when one of which that is so had been taken already: then it has been under the same
+// lease.
 func (q *look) proves() bool {
 	since := unlimited
 	if q.sure != nil {
@@ -447,9 +453,9 @@ func (l *Lock) known(some func(Path) bool) bool {
 	return true
 }
 
-// names takes note that the program itself asks for paths in the name of an owner, and says whether locks of that one are
-// kept in a namespace that the first may lie in. It may be one that the client made up, whose name nobody used until then
-// (Lock.Owner): from now on a lock may go and its owner have a lease all the same.
+// names takes note that the program itself asks for paths in the name of an owner, and says whether locks of that one
+// are kept in a namespace that the first may lie in. It may be one that the client made up, whose name nobody used
+// until then (Lock.Owner): from now on a lock may go and its owner have a lease all the same.
 func (k *keeper) names(req *wire.Request) (kept bool) {
 	if req.Op != wire.OpAcquire || len(req.Locks) == 0 || k.count.Load() == 0 {
 		return false

@@ -10,10 +10,11 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalsCountByLaterLooks: a lease ends that nobody tells of, and its owner gets another one, which renewals find. The owner is
-// one that the program names, and whose events are not told; or one that the client made up, which is killed just before the program
-// acquires something in its name. Renewals and looks are carried out and answered as late as it comes, in any order. A renewal that
-// was carried out after that end does not count, whatever a look says that was before it.
+// TestRenewalsCountByLaterLooks: a lease ends that nobody tells of, and its owner gets another one, which renewals
+// find. The owner is one that the program names, and whose events are not told; or one that the client made up, which
+// is killed just before the program acquires something in its name. Renewals and looks are carried out and answered
+// as late as it comes, in any order. A renewal that was carried out after that end does not count, whatever a look
+// says that was before it.
 func TestRenewalsCountByLaterLooks(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		for seed := range uint64(40) {
@@ -68,9 +69,7 @@ func renewalsByLooks(t *testing.T, named bool, rng *rand.Rand) {
 		mu.Lock()
 		if !gone && !time.Now().Before(ends) {
 			if gone = true; !named {
-				c.Go(&wire.Request{
-					Op: wire.OpAcquire, Owner: l.Owner(), TTLMillis: 30_000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: "a:/b/e"}},
-				}, nil)
+				c.Go(waitFor(l.Owner(), "a:/b/e"), nil)
 			}
 		}
 		if over := l.Deadline().Sub(good.Add(ttl)); l.Err() == nil && over > 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestManyRenewalsBesideUsers: all is well, and each request is answered after 100 ms, whatever it is. A program holds many
-// locks of one log, which take a half of the window to be renewed in time, and keeps the window full of requests of its own
-// by Go. Each place that becomes free goes to the renewals first, and no lock ends.
+// TestManyRenewalsBesideUsers: all is well, and each request is answered after 100 ms, whatever it is. A program
+// holds many locks of one log, which take a half of the window to be renewed in time, and keeps the window full of
+// requests of its own by Go. Each place that becomes free goes to the renewals first, and no lock ends.
 func TestManyRenewalsBesideUsers(t *testing.T) {
 	for _, users := range []bool{false, true} {
 		t.Run(fmt.Sprint("users ", users), func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestManyRenewalsBesideUsers(t *testing.T) {
 				}
 				all.Wait()
 				if users {
-					defer keeps(c, 500, wire.Request{Op: wire.OpRelease, Owner: "else", Releases: []wire.ReleaseRequest{{Path: "a:/b/x"}}})()
+					defer keeps(c, 500, releaseOf("else", "a:/b/x"))()
 				}
 				pass(30 * time.Second)
 				lost := 0

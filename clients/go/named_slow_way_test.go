@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestNamedOnASlowWay: a lock of an owner that the program names, on a way that takes a fifth of the lock's TTL: it lasts, also as
-// its owner's events begin to be told.
+// TestNamedOnASlowWay: a lock of an owner that the program names, on a way that takes a fifth of the lock's TTL: it
+// lasts, also as its owner's events begin to be told.
 func TestNamedOnASlowWay(t *testing.T) {
 	for _, of := range []struct{ ttl, r int }{{2000, 400}, {3000, 600}, {5000, 1000}, {10_000, 2000}} {
 		for try := range 5 {

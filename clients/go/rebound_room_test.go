@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestReboundOwnersLeaveRoom: the program has bound 300 owners, and holds a lock of a log where all is well. The connection breaks;
-// on the next one another log has no leader, so that a bind is answered after 30 s: these leave room to the lock's renewals.
+// TestReboundOwnersLeaveRoom: the program has bound 300 owners, and holds a lock of a log where all is well. The
+// connection breaks; on the next one another log has no leader, so that a bind is answered after 30 s: these leave
+// room to the lock's renewals.
 func TestReboundOwnersLeaveRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -39,8 +40,9 @@ func TestReboundOwnersLeaveRoom(t *testing.T) {
 	})
 }
 
-// TestReboundOnTheLatestConnection: owners are to be bound again, more than there is room for, as the connection breaks once more. On
-// the next one each of them is bound once: what was not sent on the one before is not sent at all.
+// TestReboundOnTheLatestConnection: owners are to be bound again, more than there is room for, as the connection
+// breaks once more. On the next one each of them is bound once: what was not sent on the one before is not sent at
+// all.
 func TestReboundOnTheLatestConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

@@ -40,41 +40,6 @@ func TestKilledWhileItIsRenewed(t *testing.T) {
 	})
 }
 
-// TestDoubtWhileItIsRenewed: a renewal is on its way as events are missed, one of which may have told that the owner's lease is over.
-// Then it is answered, which says nothing of the lock, and nothing is heard any more.
-func TestDoubtWhileItIsRenewed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.telling()
-		l, _ := taking(t, c, p, Owner("me"))
-		renewals, silent := make(chan *asked, 16), false
-		p.lists = true
-		go p.serve(func(a *asked) *wire.Result {
-			switch {
-			case silent:
-				return nil
-			case a.req.Op == wire.OpListLocks:
-				return heldFirst()
-			case a.req.Op == wire.OpRenew && time.Until(l.Deadline()) < 50*time.Minute:
-				renewals <- a
-				return nil
-			}
-			return granted(a.req)
-		})
-		a := <-renewals
-		was := l.Deadline()
-		c.keeper.mu.Lock()
-		l.lease.recheck()
-		c.keeper.mu.Unlock()
-		silent = true
-		p.ok(a)
-		pass(time.Second)
-		if now := l.Deadline(); now.After(was) {
-			t.Errorf("nobody said that it is held, and it counts as held for %v longer", now.Sub(was))
-		}
-	})
-}
-
 // TestKilledAndNotLookedAt: the owner was killed, as the server tells, and had taken something else since: renewals are
 // answered, and what it holds is not told, as the log is too busy. That is asked again and again, but not all the time.
 func TestKilledAndNotLookedAt(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestResentRenewalOfWatched: a renewal of a lease whose owner's events are told is under way when the connection breaks. Meanwhile
-// the owner is killed, and another client of the owner takes something: the renewal is asked again on the next connection, and
-// finds that one's lease. Nobody tells of the kill (subscribe is refused, as the log has no leader), and looks are refused. So
-// the renewal does not count.
+// TestResentRenewalOfWatched: a renewal of a lease whose owner's events are told is under way when the connection
+// breaks. Meanwhile the owner is killed, and another client of the owner takes something: the renewal is asked again
+// on the next connection, and finds that one's lease. Nobody tells of the kill (subscribe is refused, as the log has
+// no leader), and looks are refused. So the renewal does not count.
 func TestResentRenewalOfWatched(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
@@ -21,18 +21,23 @@ func TestResentRenewalOfWatched(t *testing.T) {
 		var good atomic.Int64 // when the last renewal of its lease came
 		var hold atomic.Bool
 		held := make(chan struct{}, 9)
+		// Answers take a while: what is asked again and again would take no time otherwise.
+		soon := func(p *peer, a *asked, res *wire.Result) {
+			time.AfterFunc(time.Millisecond, func() { p.reply(a.id, a.req.Op, res) })
+		}
 		go p.serve(func(a *asked) *wire.Result {
-			time.Sleep(time.Millisecond)
 			switch {
 			case hold.Load() && a.req.Op == wire.OpRenew:
 				held <- struct{}{}
-				return nil
 			case a.req.Op == wire.OpListLocks:
-				return p.taken.of(a.req.Owner)
+				soon(p, a, p.taken.of(a.req.Owner))
 			case a.req.Op == wire.OpRenew:
 				good.Store(a.at.UnixNano())
+				fallthrough
+			default:
+				soon(p, a, granted(a.req))
 			}
-			return granted(a.req)
+			return nil
 		})
 		l, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(ttl))
 		mustLock(t, l, err)
@@ -52,16 +57,13 @@ func TestResentRenewalOfWatched(t *testing.T) {
 				q.lists = true
 				q.welcome(testLimits)
 				go q.serve(func(a *asked) *wire.Result {
-					time.Sleep(time.Millisecond)
 					switch a.req.Op {
-					case wire.OpListLocks:
-						q.refuse(a, wire.Unavailable)
-						return nil
-					case wire.OpSubscribe:
-						q.refuse(a, wire.Unavailable)
-						return nil
+					case wire.OpListLocks, wire.OpSubscribe:
+						soon(q, a, &wire.Result{Code: wire.Unavailable})
+					default:
+						soon(q, a, granted(a.req))
 					}
-					return granted(a.req)
+					return nil
 				})
 			}
 		}()

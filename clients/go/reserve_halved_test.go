@@ -9,9 +9,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalsBesideStuckUsers: a program's own requests, by Go, are about a log that does not answer, and fill what users may
-// take of the window. Locks of another log, where each request is answered after 100 ms, are renewed by the reserve: 16 places
-// of 256, of which one log leaves 2 to others, so 140 a second. 1100 locks with a TTL of 12 s need 98 at least.
+// TestRenewalsBesideStuckUsers: a program's own requests, by Go, are about a log that does not answer, and fill what
+// users may take of the window. Locks of another log, where each request is answered after 100 ms, are renewed by the
+// reserve: 16 places of 256, of which one log leaves 2 to others, so 140 a second. 1100 locks with a TTL of 12 s need
+// 98 at least.
 func TestRenewalsBesideStuckUsers(t *testing.T) {
 	for _, n := range []int{700, 1100} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -39,7 +40,7 @@ func TestRenewalsBesideStuckUsers(t *testing.T) {
 				}
 				all.Wait()
 				pass(20 * time.Second) // by now they are renewed at different times
-				defer keeps(c, 500, wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/x"}}})()
+				defer keeps(c, 500, releaseOf("sick", "a:/sick/x"))()
 				pass(60 * time.Second)
 				lost := 0
 				for _, l := range locks {

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRiskWhileLooking: as TestRiskBesideRenewals, but what an owner holds is told a little later. A renewal that is asked for while
-// the look is under way is in doubt as well: the next look waits for it.
+// TestRiskWhileLooking: as TestRiskBesideRenewals, but what an owner holds is told a little later. A renewal that is
+// asked for while the look is under way is in doubt as well: the next look waits for it.
 func TestRiskWhileLooking(t *testing.T) {
 	for _, late := range []time.Duration{100, 600, 900} {
 		late *= time.Millisecond
@@ -41,7 +41,7 @@ func TestRiskWhileLooking(t *testing.T) {
 					})
 					mine, err := c.TryLock(t.Context(), "a:/b/mine", Owner("batch"), TTL(time.Hour))
 					mustLock(t, mine, err)
-					locks := lockAll(t.Context(), c, others, func(i int) string { return fmt.Sprint("a:/b/", i) }, lasting(12*time.Second))
+					locks := lockAll(t.Context(), c, others, ofOneLog, lasting(12*time.Second))
 					for range 40 {
 						res, err := c.Acquire(t.Context(), &wire.Request{
 							Owner: "batch", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
@@ -52,7 +52,7 @@ func TestRiskWhileLooking(t *testing.T) {
 						}
 						pass(730 * time.Millisecond)
 					}
-					if lost := lostOf(append(locks, mine), func(i int) string { return map[bool]string{false: "mine", true: "others"}[i < others] }); len(lost) > 0 {
+					if lost := lostOf(append(locks, mine), upTo(others, "others", "mine")); len(lost) > 0 {
 						t.Errorf("lost are %v: %v", lost, mine.Err())
 					}
 				})

@@ -390,9 +390,9 @@ func (s *session) sendAhead(cn *conn, full bool) (sent bool) {
 	return sent
 }
 
-// repeat sends what was sent before on a connection that broke, in its order, and answers whether some of it had no room, as
-// the window is smaller than that which it was sent in: nothing of users goes before what they asked earlier. What keeps
-// locks has a reserve, also behind what has not, and holds nobody up.
+// repeat sends what was sent before on a connection that broke, in its order, and answers whether some of it had no
+// room, as the window is smaller than that which it was sent in: nothing of users goes before what they asked
+// earlier. What keeps locks has a reserve, also behind what has not, and holds nobody up.
 func (s *session) repeat(cn *conn) (full bool) {
 	users, keeps := s.mu.again.first, s.mu.keeps.first
 	for users != nil || keeps != nil {
@@ -429,17 +429,18 @@ func (s *session) repeat(cn *conn) (full bool) {
 	return full
 }
 
-// later says that a call was asked behind one of ahead that has no room. It does not go before that, though it has, as waits
-// may: they are counted apart.
+// later says that a call was asked behind one of ahead that has no room. It does not go before that, though it has,
+// as waits may: they are counted apart.
 func (s *session) later(c *call) bool {
 	first := s.mu.ahead.first
 	return first != nil && c.id == 0 && c.turn > first.turn
 }
 
-// leads reports whether c, the first of ahead, is sent. It leaves the room that comes free to two kinds of users' requests,
-// as a program that always has some of ahead would starve its others: to those that are asked again and have no room (full),
-// and to one that was asked before c and has waited for a whole window of ahead. What has that room may be stuck until its
-// log has a leader again; meanwhile a few go beside. Calls of ahead keep their order, also those that are asked again.
+// leads reports whether c, the first of ahead, is sent. It leaves the room that comes free to two kinds of users'
+// requests, as a program that always has some of ahead would starve its others: to those that are asked again and
+// have no room (full), and to one that was asked before c and has waited for a whole window of ahead. What has that
+// room may be stuck until its log has a leader again; meanwhile a few go beside. Calls of ahead keep their order,
+// also those that are asked again.
 func (s *session) leads(c *call, full bool) bool {
 	if full && s.mu.again.ordered > 0 || !s.fits(c, s.most(c)) {
 		return false
@@ -453,9 +454,9 @@ func (s *session) leads(c *call, full bool) bool {
 	return inTheWay || w.open(flying+1, own+1, w.users)
 }
 
-// crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place, or
-// the server takes fewer. That may be for as long as they wait, so nothing is held up by it: neither what comes behind it
-// on its way, which may be what ends them, nor the session, which is heard of by them.
+// crowded puts a wait aside that is to be asked again, and for which there is no room: others have taken its place,
+// or the server takes fewer. That may be for as long as they wait, so nothing is held up by it: neither what comes
+// behind it on its way, which may be what ends them, nor the session, which is heard of by them.
 func (s *session) crowded(c *call) {
 	if c.crowded == 0 {
 		if c.crowded = s.mu.away; c.crowded == 0 {

@@ -11,8 +11,8 @@ import (
 // maxShares is the bits of a word.
 const maxShares = 64
 
-// usersShare is what the program asks, and what is of no log; bindsShare is owners that are bound again, of whichever logs
-// they are; the others are of logs, so many of which are told apart.
+// usersShare is what the program asks, and what is of no log; bindsShare is owners that are bound again, of whichever
+// logs they are; the others are of logs, so many of which are told apart.
 const (
 	usersShare = 0
 	bindsShare = maxShares - 1
@@ -32,7 +32,8 @@ type share struct {
 	lists  int              // of that, listings
 }
 
-// kind is what calls of a share wait for turns by: a lock that is in doubt lasts a moment, and other renewals have no end.
+// kind is what calls of a share wait for turns by: a lock that is in doubt lasts a moment, and other renewals have no
+// end.
 type kind uint8
 
 const (
@@ -100,10 +101,10 @@ func (s *session) held() iter.Seq[*callQueue] {
 	}
 }
 
-// roomy says that a call's share takes no more than it leaves to others if the call is sent. Of the window it leaves the
-// half of what other logs' shares have not taken: users fill what is free at once, so what they have counts as free,
-// and what goes ahead takes each place first that they give back. They may be stuck, too, and what they leave is the
-// reserve: of that a share leaves some to those that have nothing.
+// roomy says that a call's share takes no more than it leaves to others if the call is sent. Of the window it leaves
+// the half of what other logs' shares have not taken: users fill what is free at once, so what they have counts as
+// free, and what goes ahead takes each place first that they give back. They may be stuck, too, and what they leave
+// is the reserve: of that a share leaves some to those that have nothing.
 func (s *session) roomy(c *call) bool {
 	sh, w := &s.mu.shares[c.share], &s.mu.limits
 	if c.share != usersShare {
@@ -115,8 +116,8 @@ func (s *session) roomy(c *call) bool {
 	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
 }
 
-// open reports whether there is room for a request of the program, when it has own of flying that are under way: for so many
-// as may be in all (most), and for as many of it as it leaves to shares.
+// open reports whether there is room for a request of the program, when it has own of flying that are under way: for
+// so many as may be in all (most), and for as many of it as it leaves to shares.
 func (w *windows) open(flying, own, most int) bool {
 	return flying < most || own < w.all-w.users && flying < w.all
 }
@@ -201,8 +202,8 @@ func (c *Client) hurry(one *call, namespace string) {
 // hurries has a request of the program do so. It keeps its order among the program's requests.
 func (c *call) hurries() { c.urgent, c.ordered = true, true }
 
-// promote has renewals of an owner that the program asked for before one that goes ahead go ahead as well, in the order in which
-// all of them were asked for.
+// promote has renewals of an owner that the program asked for before one that goes ahead go ahead as well, in the
+// order in which all of them were asked for.
 func (s *session) promote(before *call) {
 	if before.op != wire.OpRenew || s.mu.normal.renewals[before.renews] == 0 {
 		return

@@ -3,7 +3,6 @@ package pathlockd
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// farAway is a server that answers each request after 100 ms, but for those of the owner "sick", whose log has no leader.
+// farAway is a server that answers each request after 100 ms, but for those of the owner "sick", whose log has no
+// leader.
 func farAway(t *testing.T) *Client {
 	f := newFake(t)
 	c, p := f.telling(WithGrace(longGrace), WithBacklog(4096))
@@ -44,7 +44,8 @@ func inShares(c *Client, n int) (names []string) {
 	return names
 }
 
-// lockAll takes n locks at once, of paths and with options by their numbers; nil for what is not answered before ctx ends.
+// lockAll takes n locks at once, of paths and with options by their numbers; nil for what is not answered before ctx
+// ends.
 func lockAll(ctx context.Context, c *Client, n int, path func(i int) string, opts func(i int) []LockOption) []*Lock {
 	locks := make([]*Lock, n)
 	var all sync.WaitGroup
@@ -64,6 +65,19 @@ func lasting(ttl time.Duration) func(int) []LockOption {
 	return func(int) []LockOption { return []LockOption{TTL(ttl)} }
 }
 
+// ofOneLog are paths of one log.
+func ofOneLog(i int) string { return fmt.Sprint("a:/b/", i) }
+
+// upTo names those below n, and the rest.
+func upTo(n int, those, rest string) func(int) string {
+	return func(i int) string {
+		if i < n {
+			return those
+		}
+		return rest
+	}
+}
+
 // lostOf counts locks that are lost, or were not taken, by what they are of.
 func lostOf(locks []*Lock, of func(i int) string) map[string]int {
 	lost := make(map[string]int)
@@ -75,8 +89,9 @@ func lostOf(locks []*Lock, of func(i int) string) map[string]int {
 	return lost
 }
 
-// TestSharesInTurn: users' requests to a log without a leader fill what they may have of the window. A program holds locks of
-// other logs, so many that what is left of it renews all of them in time: no log's renewals starve those of another.
+// TestSharesInTurn: users' requests to a log without a leader fill what they may have of the window. A program holds
+// locks of other logs, so many that what is left of it renews all of them in time: no log's renewals starve those of
+// another.
 func TestSharesInTurn(t *testing.T) {
 	for _, one := range [][2]int{{1, 2400}, {2, 2000}, {2, 2400}, {4, 2400}, {8, 2400}} {
 		logs, n := one[0], one[1]
@@ -85,8 +100,9 @@ func TestSharesInTurn(t *testing.T) {
 				c := farAway(t)
 				spaces := inShares(c, logs)
 				of := func(i int) string { return spaces[i%logs] }
-				locks := lockAll(t.Context(), c, n, func(i int) string { return fmt.Sprint(of(i), "/", i) }, lasting(30*time.Second))
-				end := keeps(c, 600, wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}})
+				path := func(i int) string { return fmt.Sprint(of(i), "/", i) }
+				locks := lockAll(t.Context(), c, n, path, lasting(30*time.Second))
+				end := keeps(c, 600, releaseOf("sick", "a:/sick/y"))
 				pass(2 * time.Minute)
 				if lost := lostOf(locks, of); len(lost) > 0 {
 					t.Errorf("of %d in each are lost: %v", n/logs, lost)
@@ -97,24 +113,25 @@ func TestSharesInTurn(t *testing.T) {
 	}
 }
 
-// TestLooksBesideRenewals: a program holds so many locks of one log that their renewals always wait for room, and none is late.
-// Some are of owners that it names, more than are watched: a look is asked with each of their renewals, which counts when both
-// are answered. The renewals of the others do not starve the looks; beside stuck users neither.
+// TestLooksBesideRenewals: a program holds so many locks of one log that their renewals always wait for room, and
+// none is late. Some are of owners that it names, more than are watched: a look is asked with each of their renewals,
+// which counts when both are answered. The renewals of the others do not starve the looks; beside stuck users
+// neither.
 func TestLooksBesideRenewals(t *testing.T) {
 	for _, one := range [][4]int{{8000, 200, 0, 12}, {1500, 200, 600, 30}, {2200, 200, 600, 30}} {
 		alone, named, sick, ttl := one[0], one[1], one[2], time.Duration(one[3])*time.Second
 		t.Run(fmt.Sprintf("%d, %d of named owners, %d stuck, for %v", alone, named, sick, ttl), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c := farAway(t)
-				locks := lockAll(t.Context(), c, alone+named, func(i int) string { return fmt.Sprint("a:/b/", i) }, func(i int) []LockOption {
+				locks := lockAll(t.Context(), c, alone+named, ofOneLog, func(i int) []LockOption {
 					if i < alone {
 						return []LockOption{TTL(ttl)}
 					}
 					return []LockOption{TTL(ttl), Owner(fmt.Sprint("owner", i))}
 				})
-				end := keeps(c, sick, wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}})
+				end := keeps(c, sick, releaseOf("sick", "a:/sick/y"))
 				pass(2 * time.Minute)
-				if lost := lostOf(locks, func(i int) string { return map[bool]string{false: "named", true: "alone"}[i < alone] }); len(lost) > 0 {
+				if lost := lostOf(locks, upTo(alone, "alone", "named")); len(lost) > 0 {
 					t.Errorf("lost are %v", lost)
 				}
 				end()
@@ -123,15 +140,15 @@ func TestLooksBesideRenewals(t *testing.T) {
 	}
 }
 
-// TestRiskBesideRenewals: a program holds 4000 locks of one log, and one of an owner that it names, whose path it offers for one
-// that somebody else has: that is refused, and changes nothing. What the owner holds is asked, or the lock is not believed in
-// for longer than 2 s: the renewals of the others do not hold that up.
+// TestRiskBesideRenewals: a program holds 4000 locks of one log, and one of an owner that it names, whose path it
+// offers for one that somebody else has: that is refused, and changes nothing. What the owner holds is asked, or the
+// lock is not believed in for longer than 2 s: the renewals of the others do not hold that up.
 func TestRiskBesideRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := farAway(t)
 		mine, err := c.TryLock(t.Context(), "a:/b/mine", Owner("batch"), TTL(time.Hour))
 		mustLock(t, mine, err)
-		locks := lockAll(t.Context(), c, 4000, func(i int) string { return fmt.Sprint("a:/b/", i) }, lasting(12*time.Second))
+		locks := lockAll(t.Context(), c, 4000, ofOneLog, lasting(12*time.Second))
 		for range 20 {
 			res, err := c.Acquire(t.Context(), &wire.Request{
 				Owner: "batch", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
@@ -142,14 +159,14 @@ func TestRiskBesideRenewals(t *testing.T) {
 			}
 			pass(time.Second)
 		}
-		if lost := lostOf(append(locks, mine), func(i int) string { return map[bool]string{false: "mine", true: "others"}[i < 4000] }); len(lost) > 0 {
+		if lost := lostOf(append(locks, mine), upTo(4000, "others", "mine")); len(lost) > 0 {
 			t.Errorf("lost are %v: %v", lost, mine.Err())
 		}
 	})
 }
 
-// TestKeepersLeaveUsersSome: a program takes so many locks, over so many logs, that their renewals always wait for room: together
-// these leave some to what else the program asks.
+// TestKeepersLeaveUsersSome: a program takes so many locks, over so many logs, that their renewals always wait for
+// room: together these leave some to what else the program asks.
 func TestKeepersLeaveUsersSome(t *testing.T) {
 	for _, logs := range []int{4, 16} {
 		t.Run(fmt.Sprint(logs, " logs"), func(t *testing.T) {
@@ -168,8 +185,8 @@ func TestKeepersLeaveUsersSome(t *testing.T) {
 	}
 }
 
-// stuckKeepers is a client whose renewals of locks of a dozen logs are not answered, nor what the owner "sick" asks. It counts what
-// else the server answered, by owners.
+// stuckKeepers is a client whose renewals of locks of a dozen logs are not answered, nor what the owner "sick" asks.
+// It counts what else the server answered, by owners.
 func stuckKeepers(t *testing.T) (c *Client, came map[string]int, keepers, users int) {
 	f := newFake(t)
 	c, p := f.telling(WithGrace(longGrace), WithBacklog(4096))
@@ -198,8 +215,8 @@ func stuckKeepers(t *testing.T) (c *Client, came map[string]int, keepers, users 
 	return c, came, keepers, users
 }
 
-// TestStuckKeepersLeaveUsersSome: however many renewals are not answered, what else the program asks has as many places of the
-// window as it leaves to them.
+// TestStuckKeepersLeaveUsersSome: however many renewals are not answered, what else the program asks has as many
+// places of the window as it leaves to them.
 func TestStuckKeepersLeaveUsersSome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, came, keepers, users := stuckKeepers(t)
@@ -211,8 +228,8 @@ func TestStuckKeepersLeaveUsersSome(t *testing.T) {
 	})
 }
 
-// TestRenewalsYieldBesideStuckKeepers: nearly all of what that leaves to the program is stuck, too. The program's renewals, of which
-// there are always some, yield the rest to what it asked before them.
+// TestRenewalsYieldBesideStuckKeepers: nearly all of what that leaves to the program is stuck, too. The program's
+// renewals, of which there are always some, yield the rest to what it asked before them.
 func TestRenewalsYieldBesideStuckKeepers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, came, _, _ := stuckKeepers(t)
@@ -220,7 +237,8 @@ func TestRenewalsYieldBesideStuckKeepers(t *testing.T) {
 		pass(time.Millisecond)
 		end := keeps(c, 300, renewsMine("a:/well"))
 		pass(time.Millisecond)
-		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "else", Releases: []wire.ReleaseRequest{{Path: "a:/well/y"}}}, nil)
+		other := releaseOf("else", "a:/well/y")
+		c.Go(&other, nil)
 		pass(time.Second)
 		if came["else"] == 0 {
 			t.Errorf("the server got %v", came)
@@ -247,265 +265,5 @@ func TestAssuresAreDoubtful(t *testing.T) {
 			t.Errorf("%d calls", len(todo.calls))
 		}
 		l.capped = 0
-	})
-}
-
-// TestTwoRenewals: a program asks for a renewal for 5 s, then for a lock of the same owner, then for a renewal for 600 s, while its
-// window is full. The last goes ahead, as it is about a lock that is kept, and the first before it.
-func TestTwoRenewals(t *testing.T) {
-	for name, before := range map[string]bool{"a lock from the start": true, "the lock is asked for between them": false} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				f := newFake(t)
-				c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
-				var ttls []uint64
-				go p.serve(func(a *asked) *wire.Result {
-					if a.req.Owner == "sick" {
-						time.AfterFunc(30*time.Second, func() { p.refuse(a, wire.Unavailable) })
-						return nil
-					}
-					if a.req.Owner == "me" && a.req.Op == wire.OpRenew && a.req.Flags == 0 {
-						ttls = append(ttls, a.req.TTLMillis)
-					}
-					return granted(a.req)
-				})
-				if before {
-					l, err := c.TryLock(t.Context(), "a:/b/first", Owner("me"), TTL(time.Hour))
-					mustLock(t, l, err)
-				}
-				pass(2 * time.Second)
-				asksSick(c, 300)
-				pass(time.Millisecond)
-				c.Go(renewalFor(5_000), nil)
-				go func() {
-					l, err := c.TryLock(t.Context(), "a:/b/mine", Owner("me"), TTL(time.Hour))
-					mustLock(t, l, err)
-				}()
-				pass(time.Millisecond)
-				c.Go(renewalFor(600_000), nil)
-				pass(2 * time.Minute)
-				if !slices.Equal(ttls, []uint64{5_000, 600_000}) {
-					t.Errorf("the server got %v", ttls)
-				}
-			})
-		})
-	}
-}
-
-// TestWaitBehindARenewalThatGoesAhead: a wait of an owner's stands behind a renewal of it, both of which have no room. A later
-// renewal of it goes ahead, and the first one with that, in the order in which they were asked: the wait still goes behind it.
-func TestWaitBehindARenewalThatGoesAhead(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
-		var got []string
-		var stuck []*asked
-		go p.serve(func(a *asked) *wire.Result {
-			switch {
-			case a.req.Owner == "sick", a.req.Owner == "other" && a.req.Op == wire.OpRenew && a.req.Flags == 0:
-				stuck = append(stuck, a)
-				return nil
-			case a.req.Owner == "me" && a.req.Op == wire.OpRenew && a.req.Flags == 0:
-				got = append(got, fmt.Sprint("renew ", a.req.TTLMillis))
-			case a.req.Owner == "me" && a.req.Flags&wire.FlagWait != 0:
-				got = append(got, "wait")
-			}
-			return granted(a.req)
-		})
-		l, err := c.TryLock(t.Context(), "a:/sick/x", Owner("other"), TTL(100*time.Hour))
-		mustLock(t, l, err)
-		pass(2 * time.Second)
-		others := func() {
-			c.Go(&wire.Request{Op: wire.OpRenew, Owner: "other", TTLMillis: 360_000_000, Domains: []string{"a:/sick"}}, nil)
-		}
-		asksSick(c, 240)
-		for range 8 {
-			others()
-		}
-		pass(time.Millisecond)
-		c.Go(renewalFor(5_000), nil)
-		c.Go(&wire.Request{
-			Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: "a:/b/x"}},
-		}, nil)
-		others()
-		go c.TryLock(t.Context(), "a:/b/mine", Owner("me"), TTL(time.Hour))
-		pass(time.Millisecond)
-		c.Go(renewalFor(600_000), nil)
-		pass(time.Millisecond)
-		if len(got) != 0 {
-			t.Errorf("without room the server got %v", got)
-		}
-		for range 2 {
-			for _, a := range stuck {
-				p.ok(a)
-			}
-			stuck = nil
-			pass(time.Second)
-		}
-		if !slices.Equal(got, []string{"renew 5000", "wait", "renew 600000"}) && !slices.Equal(got, []string{"renew 5000", "renew 600000", "wait"}) {
-			t.Errorf("the server got %v", got)
-		}
-	})
-}
-
-// yielding is a client whose users' requests are stuck and fill their part of the window, as do two renewals of its own: what
-// else goes ahead yields. It counts what the server answered of namespaces, and answers the two when told to.
-func yielding(t *testing.T) (c *Client, renew func(ns string), came map[string]int, answer func()) {
-	f := newFake(t)
-	c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
-	var stuck []*asked
-	came = make(map[string]int)
-	go p.serve(func(a *asked) *wire.Result {
-		switch {
-		case a.req.Owner == "sick":
-			return nil
-		case a.req.Op == wire.OpRenew && a.req.Domains[0] == "a:/sick" && a.req.Flags == 0:
-			stuck = append(stuck, a)
-			came["stuck"]++
-			return nil
-		}
-		came[a.req.Owner]++
-		return granted(a.req)
-	})
-	for _, path := range []string{"a:/well/mine", "a:/sick/mine"} {
-		l, err := c.TryLock(t.Context(), path, Owner("me"), TTL(100*time.Hour))
-		mustLock(t, l, err)
-	}
-	pass(2 * time.Second)
-	asksSick(c, 239)
-	pass(time.Millisecond)
-	renew = func(ns string) {
-		c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 360_000_000, Domains: []string{ns}}, nil)
-		pass(time.Microsecond)
-	}
-	for range 300 { // more than a window
-		renew("a:/well")
-	}
-	renew("a:/sick")
-	renew("a:/sick")
-	pass(time.Millisecond)
-	if came["stuck"] != 2 {
-		t.Fatal("this shows nothing", came)
-	}
-	return c, renew, came, func() {
-		for _, a := range stuck {
-			p.ok(a)
-		}
-	}
-}
-
-// TestWaitBehindWhatYielded: a renewal yields to a release that was asked before it, and goes behind it once there is room. A wait
-// that was asked behind the renewal goes at once then.
-func TestWaitBehindWhatYielded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		c, renew, came, answer := yielding(t)
-		asksSick(c, 1)
-		renew("a:/sick")
-		c.Go(&wire.Request{
-			Op: wire.OpAcquire, Owner: "else", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: "a:/well/x"}},
-		}, nil)
-		pass(time.Millisecond)
-		if came["else"] != 0 || came["stuck"] != 2 {
-			t.Fatal("this shows nothing", came)
-		}
-		answer()
-		pass(time.Second)
-		if came["else"] != 1 || came["stuck"] != 3 {
-			t.Errorf("the server got %v", came)
-		}
-	})
-}
-
-// TestWhatIsYieldedToLeaves: the caller of the release that a renewal yields to goes. The renewal goes at once then.
-func TestWhatIsYieldedToLeaves(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		c, renew, came, _ := yielding(t)
-		ctx, leave := context.WithCancel(t.Context())
-		left := make(chan error, 1)
-		go func() { left <- c.Release(ctx, "sick", []wire.ReleaseRequest{{Path: "a:/sick/x"}}, false, "") }()
-		pass(time.Millisecond)
-		before := came["me"]
-		renew("a:/well")
-		pass(time.Millisecond)
-		if came["me"] != before {
-			t.Fatal("this shows nothing")
-		}
-		leave()
-		if err := <-left; err == nil {
-			t.Fatal("it was answered")
-		}
-		pass(time.Second)
-		if came["me"] != before+1 {
-			t.Error("what it yields to is gone, and the renewal is not sent")
-		}
-	})
-}
-
-// TestWhatIsYieldedToGoesElsewhere: the release that a renewal yields to is taken back by its way, which leads to another node by
-// now. The renewal goes at once then.
-func TestWhatIsYieldedToGoesElsewhere(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		c, renew, came, _ := yielding(t)
-		asksSick(c, 1)
-		before := came["me"]
-		renew("a:/well")
-		pass(time.Millisecond)
-		s, w := &c.home.session, new(way)
-		s.mu.Lock()
-		first := s.mu.normal.first
-		first.way, first.counts = w, w
-		s.mu.Unlock()
-		if came["me"] != before {
-			t.Fatal("this shows nothing")
-		}
-		if back := s.recall(w); len(back) != 1 || back[0] != first {
-			t.Fatalf("%d are taken back", len(back))
-		}
-		pass(time.Second)
-		if came["me"] != before+1 {
-			t.Error("what it yields to is gone, and the renewal is not sent")
-		}
-	})
-}
-
-// TestWhatIsAskedAgainLeaves: a release is to be asked again under its id, and has no room; a wait, which takes none, stands behind
-// it. The caller of the release goes: the wait goes at once then.
-func TestWhatIsAskedAgainLeaves(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		c, p := f.telling(WithGrace(longGrace), WithBacklog(1024))
-		came := make(map[string]int)
-		go p.serve(func(a *asked) *wire.Result {
-			came[a.req.Owner]++
-			switch a.req.Owner {
-			case "sick":
-				return nil
-			case "other":
-				if came["other"] == 1 {
-					time.AfterFunc(time.Second, func() { p.refuse(a, wire.DeadlineExceeded) })
-				}
-				return nil
-			}
-			return granted(a.req)
-		})
-		ctx, leave := context.WithCancel(t.Context())
-		left := make(chan error, 1)
-		go func() { left <- c.Release(ctx, "other", []wire.ReleaseRequest{{Path: "a:/sick/x"}}, false, "") }()
-		pass(time.Millisecond)
-		asksSick(c, 240)
-		pass(3 * time.Second)
-		c.Go(&wire.Request{
-			Op: wire.OpAcquire, Owner: "else", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: "a:/well/x"}},
-		}, nil)
-		pass(time.Second)
-		if came["else"] != 0 {
-			t.Fatal("this shows nothing")
-		}
-		leave()
-		<-left
-		pass(time.Second)
-		if came["else"] != 1 {
-			t.Error("what is in its way is gone, and the wait is not sent")
-		}
 	})
 }

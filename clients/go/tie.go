@@ -125,8 +125,9 @@ func (k *keeper) detached(t *tie, excused bool, unsure unsure) {
 	}
 	t.live, t.excused, t.unsure = false, excused || planted == plantDeadProxy, unsure
 	for _, le := range k.mu.due {
-		le.watched = le.watched && t.lane != k.c.home
-		le.needs = le.needs || le.asking && le.shared && !le.watched
+		if le.watched && t.lane == k.c.home {
+			le.unwatch()
+		}
 		t.strains(le)
 	}
 	k.reorder()
@@ -165,7 +166,8 @@ func reaches(of, namespace string) bool {
 	return begins && (whole || planted == plantLikeNames)
 }
 
-// sameHandler says that what is about a path, a namespace or anywhere may be about a path, whose namespace is not known.
+// sameHandler says that what is about a path, a namespace or anywhere may be about a path, whose namespace is not
+// known.
 func sameHandler(of, path string) bool {
 	handler, _, _ := strings.Cut(of, ":")
 	return of == "" || strings.HasPrefix(path, handler+":")
@@ -383,9 +385,9 @@ func (s *shortening) begin() (kept bool) {
 	return kept
 }
 
-// end is called when it is over: what is answered by now may have come before it. An error may leave it open whether it
-// has come to an end in the cluster, and what is in the queue is to be carried out yet. Then it counts for as long as that
-// may be. told is what ended is called with.
+// end is called when it is over: what is answered by now may have come before it. An error may leave it open whether
+// it has come to an end in the cluster, and what is in the queue is to be carried out yet. Then it counts for as long
+// as that may be. told is what ended is called with.
 func (s *shortening) end(with ending, told error) {
 	s.k.curb(s.owner, &s.shorter, s.grace, s.began)
 	if s.takes != nil {
@@ -433,8 +435,8 @@ func (k *keeper) lapse(owner string, one *shorter) {
 	k.mu.shorter[owner] = all
 }
 
-// lingers is how many different things of one owner that may take locks back are told apart when nobody answers them any
-// more. What comes beyond counts for all that the owner has.
+// lingers is how many different things of one owner that may take locks back are told apart when nobody answers them
+// any more. What comes beyond counts for all that the owner has.
 const lingers = 64
 
 // mostLingering is how many there are of all owners; of what comes beyond the hash of the owner is kept alone.
@@ -508,9 +510,9 @@ func (k *keeper) lasts(lk *Lock) time.Duration {
 	return ttl
 }
 
-// curb lowers what is believed of an owner's leases, of those that it is about, to a ttl from now on, and to a grace of the
-// home lane's connection too, by what was sent at a time; 0 leaves them; and likewise of those that locks will have which
-// are asked for. It answers whether there are any.
+// curb lowers what is believed of an owner's leases, of those that it is about, to a ttl from now on, and to a grace
+// of the home lane's connection too, by what was sent at a time; 0 leaves them; and likewise of those that locks will
+// have which are asked for. It answers whether there are any.
 func (k *keeper) curb(owner string, by *shorter, grace, sent time.Duration) (kept bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -575,8 +577,8 @@ func (s *curbs) add(now, sent, ttl, grace time.Duration) {
 	}
 }
 
-// until is until when a lease lasts for certain that was taken or renewed by what was sent at a time: what was carried out
-// before that has not shortened it.
+// until is until when a lease lasts for certain that was taken or renewed by what was sent at a time: what was
+// carried out before that has not shortened it.
 func (s *curbs) until(sent time.Duration) time.Duration {
 	if s.least == unlimited {
 		return unlimited

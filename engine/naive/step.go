@@ -656,8 +656,11 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 	case at < 0:
 		at = len(m.kept)
 		m.kept = append(m.kept, nKept{
-			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until, plan: string(req.Cursor), of: cmd.Caller.Session,
+			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until, plan: string(req.Cursor),
+			of: cmd.Caller.Session,
 		})
+	case m.kept[at].status == wire.StatusQueued:
+		m.kept[at].deadline = until
 	}
 	k := &m.kept[at]
 	return wire.Result{Status: k.status, Token: k.token, List: &wire.List{Cursor: []byte(k.plan)}}
@@ -725,8 +728,13 @@ func (m *Model) keepOn(cmd *engine.Command) {
 	if !strings.Contains(cmd.Req.Key, "\x00") {
 		return
 	}
+	until := m.now + int64(m.cfg.KeptMillis)
 	if at := m.keptAt(cmd); at >= 0 {
-		m.kept[at].deadline = m.now + int64(m.cfg.KeptMillis)
+		m.kept[at].deadline = until
+	} else if m.roomForKey(cmd) {
+		m.kept = append(m.kept, nKept{
+			scope: scopeOf(cmd), req: *cmd.Req, deadline: until, by: asks(cmd.Caller), of: cmd.Caller.Session,
+		})
 	}
 }
 
