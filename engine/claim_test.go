@@ -21,53 +21,100 @@ func TestClaims(t *testing.T) {
 		}
 		s = again
 	}
-	var token int64 // of the claim that is meant
+	var token int64    // of the claim that is meant
+	var attempt uint64 // that is meant
 	step := func(kind, hash uint64, plan string) wire.Result {
 		var out Output
 		now++
 		s.Expire(Clock{Now: now}, &out)
-		res := s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
+		req := &wire.Request{
 			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: hash, Kinds: kind, Cursor: []byte(plan),
-			Token: token,
-		}}, &out)
+		}
+		if kind == ClaimDone || kind == ClaimDrops {
+			req.Token, req.GraceMillis = token, attempt
+		}
+		res := s.Apply(Clock{Now: now}, &Command{Req: req}, &out)
 		reload()
 		return res
 	}
 	first := step(ClaimBegins, 7, "a")
 	token = first.Token
-	if first.Code != wire.OK || first.Status != wire.StatusQueued || string(first.List.Cursor) != "a" {
+	if first.Code != wire.OK || first.Status != wire.StatusQueued || string(first.List.Cursor) != "a" || first.Count != 1 {
 		t.Fatalf("%+v", first)
 	}
-	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusQueued || res.Token != first.Token || string(res.List.Cursor) != "a" {
+	res := step(ClaimBegins, 7, "b")
+	if res.Status != wire.StatusQueued || res.Token != first.Token || string(res.List.Cursor) != "a" || res.Count != 2 {
 		t.Errorf("a repeat of one that is under way: %+v", res)
 	}
 	if res := step(ClaimBegins, 8, "a"); res.Code != wire.InvalidArgument {
 		t.Errorf("another request with its key: %+v", res)
 	}
-	step(ClaimDone, 8, "") // of another one
-	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusQueued {
+	attempt = 2
+	if res := step(ClaimDone, 8, ""); res.Status != wire.StatusQueued {
 		t.Errorf("done by another: %+v", res)
 	}
-	step(ClaimDone, 7, "")
+	if res := step(ClaimGoesOn, 7, "b"); res.Status != wire.StatusQueued || res.Count != 3 {
+		t.Errorf("done by another: %+v", res)
+	}
+	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued {
+		t.Errorf("done by an attempt that is not the latest: %+v", res)
+	}
+	attempt = 3
+	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusOK {
+		t.Errorf("done: %+v", res)
+	}
 	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusOK || res.Token != first.Token {
 		t.Errorf("a repeat of one that is done: %+v", res)
 	}
 	step(ClaimDrops, 7, "")
 	second := step(ClaimBegins, 8, "c")
-	step(ClaimDrops, 8, "") // the first, which is over
-	if res := step(ClaimBegins, 8, "c"); res.Token != second.Token {
-		t.Errorf("dropped by the end of an earlier claim: %+v", res)
-	}
-	step(ClaimDone, 8, "") // the first: its answer is that to the key
-	if res := step(ClaimBegins, 8, "c"); res.Status != wire.StatusOK {
-		t.Errorf("answered to an earlier claim: %+v", res)
-	}
 	if second.Status != wire.StatusQueued || second.Token == first.Token || string(second.List.Cursor) != "c" {
 		t.Errorf("when it was dropped: %+v", second)
 	}
+	attempt = second.Count
+	step(ClaimDrops, 8, "") // the first, which is over
+	if res := step(ClaimDone, 8, ""); res.Status != wire.StatusQueued {
+		t.Errorf("an attempt of an earlier claim: %+v", res)
+	}
+	if res := step(ClaimBegins, 8, "c"); res.Token != second.Token || res.Status != wire.StatusQueued {
+		t.Errorf("dropped or done by the end of an earlier claim: %+v", res)
+	}
 	now += KeptMillis
-	if res := step(ClaimBegins, 9, "d"); res.Status != wire.StatusQueued || string(res.List.Cursor) != "d" || res.Token == second.Token {
+	res = step(ClaimBegins, 9, "d")
+	if res.Status != wire.StatusQueued || string(res.List.Cursor) != "d" || res.Token == second.Token {
 		t.Errorf("when its time is over: %+v", res)
+	}
+}
+
+// TestClaimsOfOtherRequests: who has had a claim goes on with no other one of its key, but is answered by it when it is
+// done.
+func TestClaimsOfOtherRequests(t *testing.T) {
+	s, now := New(DefaultConfig(), nil, nil), int64(1000)
+	step := func(after int64, kind uint64, token int64, attempt uint64) wire.Result {
+		var out Output
+		now += after
+		s.Expire(Clock{Now: now}, &out)
+		return s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, Kinds: kind, Token: token,
+			GraceMillis: attempt,
+		}}, &out)
+	}
+	first := step(0, ClaimBegins, 0, 0)
+	if res := step(1, ClaimGoesOn, first.Token, 0); res.Code != wire.OK || res.Token != first.Token {
+		t.Errorf("in its time: %+v", res)
+	}
+	if res := step(KeptMillis, ClaimBegins, first.Token, 0); res.Code != wire.Forgotten {
+		t.Errorf("after it: %+v", res)
+	}
+	second := step(0, ClaimBegins, 0, 0)
+	if res := step(1, ClaimBegins, first.Token, 0); res.Code != wire.Forgotten {
+		t.Errorf("when there is another one: %+v", res)
+	}
+	if res := step(1, ClaimDone, second.Token, second.Count); res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Errorf("the other one: %+v", res)
+	}
+	if res := step(1, ClaimBegins, first.Token, 0); res.Code != wire.OK || res.Status != wire.StatusOK {
+		t.Errorf("when the other one is done: %+v", res)
 	}
 }
 
@@ -76,19 +123,22 @@ func TestClaims(t *testing.T) {
 func TestClaimsAreKeptFromTheirEnds(t *testing.T) {
 	for name, late := range map[string]int64{"in its time": KeptMillis - 10, "after it": KeptMillis + 10} {
 		t.Run(name, func(t *testing.T) {
-			s, now, token := New(DefaultConfig(), nil, nil), int64(1000), int64(0)
+			s, now := New(DefaultConfig(), nil, nil), int64(1000)
+			var c wire.Result
 			step := func(after int64, kind uint64) wire.Result {
 				var out Output
 				now += after
 				s.Expire(Clock{Now: now}, &out)
-				return s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
-					Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, Kinds: kind, Token: token,
-				}}, &out)
+				req := &wire.Request{Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, Kinds: kind}
+				if kind == ClaimDone {
+					req.Token, req.GraceMillis = c.Token, c.Count
+				}
+				return s.Apply(Clock{Now: now}, &Command{Req: req}, &out)
 			}
-			token = step(0, ClaimBegins).Token
+			c = step(0, ClaimBegins)
 			step(late, ClaimDone)
 			step(KeptMillis/2, ClaimDone)
-			if res := step(KeptMillis/2-1, ClaimGoesOn); res.Status != wire.StatusOK || res.Token != token {
+			if res := step(KeptMillis/2-1, ClaimGoesOn); res.Status != wire.StatusOK || res.Token != c.Token {
 				t.Errorf("in the last ms: %+v", res)
 			}
 			if res := step(1, ClaimGoesOn); res.Token != 0 {
@@ -98,10 +148,76 @@ func TestClaimsAreKeptFromTheirEnds(t *testing.T) {
 	}
 }
 
+// TestClaimsAreKeptOn: each repeat of a request that is not done has its claim begin its time anew. That of a renewal,
+// which is never done, does not.
+func TestClaimsAreKeptOn(t *testing.T) {
+	for op, keptOn := range map[wire.Op]bool{wire.OpForceRelease: true, wire.OpRenew: false} {
+		s, now := New(DefaultConfig(), nil, nil), int64(1000)
+		step := func(after int64) wire.Result {
+			var out Output
+			now += after
+			s.Expire(Clock{Now: now}, &out)
+			return s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
+				Op: wire.OpClaim, Key: "k", Target: uint64(op), Attempt: 7,
+			}}, &out)
+		}
+		first := step(0)
+		step(KeptMillis - 10)
+		if res := step(20); (res.Token == first.Token) != keptOn {
+			t.Errorf("%v: %+v", op, res)
+		}
+	}
+}
+
+// TestPartsOfAttempts: a part of a claimed request is carried out once in its claim, for the first attempt that asks
+// for it. Earlier attempts than the latest that asked are refused, in their own session as well.
+func TestPartsOfAttempts(t *testing.T) {
+	s, c := New(DefaultConfig(), nil, nil), Clock{Now: 1000}
+	ask := func(claim int64, attempt uint64) *Command {
+		return &Command{Req: &wire.Request{
+			Op: wire.OpForceRelease, Owner: "o", Key: PartKey(wire.OpForceRelease, "k", claim, attempt),
+		}}
+	}
+	held := func() bool {
+		var out Output
+		return s.Apply(c, &Command{NS: "h:/a", Req: &wire.Request{
+			Op: wire.OpRenew, Owner: "o", TTLMillis: 1000, Domains: []string{"h:/a"},
+		}}, &out).Status == wire.StatusOK
+	}
+	for i, step := range []struct {
+		claim   int64
+		attempt uint64
+		again   bool // its session remembers it
+		refused bool
+		holds   bool
+	}{
+		{claim: 1, attempt: 2}, {claim: 1, attempt: 2, holds: true}, {claim: 1, attempt: 1, refused: true, holds: true},
+		{claim: 1, attempt: 1, again: true, refused: true, holds: true}, {claim: 1, attempt: 3, again: true, holds: true},
+		{claim: 1, attempt: 2, refused: true, holds: true}, {claim: 1, attempt: 10, holds: true},
+		{claim: 1, attempt: 9, refused: true, holds: true}, {claim: 2, attempt: 1},
+		{claim: 3, attempt: 5, again: true, holds: true}, {claim: 3, attempt: 4, refused: true, holds: true},
+	} {
+		var out Output
+		s.Apply(c, &Command{NS: "h:/a", Req: &wire.Request{
+			Op: wire.OpAcquire, Owner: "o", TTLMillis: 1000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: "h:/a/x"}},
+		}}, &out)
+		var res wire.Result
+		if step.again {
+			res = s.Repeat(c, ask(step.claim, step.attempt), &wire.Result{}, &out)
+		} else {
+			res = s.Apply(c, ask(step.claim, step.attempt), &out)
+		}
+		refused := res.Code == wire.Unavailable && res.Position == Superseded
+		if refused != step.refused || !refused && res.Code != wire.OK || held() != step.holds {
+			t.Errorf("%d: answered %+v, and holds %v, want %+v", i, res, held(), step)
+		}
+	}
+}
+
 // TestPartsAreKeptOn: who asks for a part of a claimed request again, in its own session or in another one, has its
 // key begin its time anew. The key of a client does not.
 func TestPartsAreKeptOn(t *testing.T) {
-	part := PartKey(wire.OpReleaseAll, "k", 1000)
+	part := PartKey(wire.OpReleaseAll, "k", 1000, 1)
 	for name, of := range map[string]struct {
 		key       string
 		bySession bool

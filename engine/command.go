@@ -36,6 +36,10 @@ func (c *Command) hash() uint64 {
 // paths anew, with routes of at least the version in Result.Count, and ask again.
 const Moved = 1
 
+// Superseded is the Result.Position of an UNAVAILABLE result that says: a later attempt of the claimed request has
+// asked for this part.
+const Superseded = 2
+
 // Clock is the instant of a step.
 type Clock struct {
 	Now  int64 // ms of the lease clock; never less than before

@@ -20,6 +20,7 @@ type kept struct {
 	plan     string // of a claim: what the request is to be carried out on
 	by       uint64 // who may take back what it took: the last that was told of it, 0 for nobody
 	of       uint64 // the session that asked for it first (markOf), 0 for none
+	attempt  uint64 // of a claim, the last there was of it; of a part of one, the last that asked for it
 	at       string // key of the first path that the request is about, if it is about paths
 	timer    *timer
 	born     uint32
@@ -29,7 +30,8 @@ type kept struct {
 // and for a release its namespace, since a release of paths in several is
 // carried out in each.
 func (s *State) keptKey(cmd *Command) string {
-	return s.scopeOf(cmd.Req.Op, cmd.Req.Key, cmd.NS)
+	key, _ := partOf(cmd.Req.Key)
+	return s.scopeOf(cmd.Req.Op, key, cmd.NS)
 }
 
 func (s *State) scopeOf(op wire.Op, key, ns string) string {
@@ -64,9 +66,18 @@ const (
 // is carried out in any: Target is its operation, Attempt the hash of what its client asks,
 // and Cursor what it is to be carried out on. All that is as it was said first. It answers
 // that with a token that scopes the keys of what is done for it, and status QUEUED until it
-// is done; each repeat has its time begin anew. The answer to the key is kept from then on: its time begins
-// anew, also when the claim is known no more, or another one has come in its place since. To drop it names
-// the claim by its token.
+// is done; until then each repeat has its time begin anew.
+//
+// Who asks for it makes an attempt of it, and gets the number of that (Count). A part is carried out for the first
+// attempt that asks for it, and refused to earlier ones from then on (part). Only the latest attempt can have the
+// claim done (GraceMillis, its number): it has been in all groups, and whoever is slow comes too late in each of them.
+// To an earlier one the answer is QUEUED: it makes another attempt, or finds the claim done. So no part is carried out
+// once the request is answered. That needs an attempt to be over before what is kept of its parts: a request
+// takes less than half of their time (request_timeout_ms).
+//
+// The answer to the key is kept for its time from then on, also when the claim's own time was over by then. Token is
+// the claim that the caller's request has begun or gone on with, 0 when that is not known: when another one has come
+// in its place, or none, the request is not carried out in the name of that.
 func (s *State) claimKey(cmd *Command) (res wire.Result) {
 	req := cmd.Req
 	key := string(byte(req.Target)) + req.Key
@@ -76,22 +87,25 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		k = nil
 	}
 	known := k != nil && k.hash == req.Attempt
+	joins := req.Kinds == ClaimBegins || req.Kinds == ClaimGoesOn
 	switch {
+	case joins && req.Token != 0 && (!known || k.token != req.Token && k.status != wire.StatusOK):
+		res.Fail(wire.Errorf(wire.Forgotten,
+			"idempotency_key %s: is not known any more as that of this request; nothing was done now, and it was or may have been carried out in a part before",
+			wire.Quote(req.Key)))
+		return res
 	case req.Kinds == ClaimDone && k == nil: // there is room: it had some until a moment ago
 		k = s.keepNew(key, markOf(cmd.Caller.Session))
 		k.hash, k.status, k.token = req.Attempt, wire.StatusOK, req.Token
 		return res
+	case req.Kinds == ClaimDone:
+		return s.claimDone(req, key, k)
 	case req.Kinds != ClaimBegins && !known:
 		return res
-	case req.Kinds == ClaimDrops && k.token == req.Token:
-		s.forget(key)
-		return res
-	case req.Kinds == ClaimDrops, req.Kinds == ClaimDone && k.status == wire.StatusOK:
-		return res
-	case req.Kinds == ClaimDone:
-		k = s.kept.Edit(s.w, key)
-		k.status = wire.StatusOK
-		s.keepAnew(k)
+	case req.Kinds == ClaimDrops:
+		if k.token == req.Token {
+			s.forget(key)
+		}
 		return res
 	case k != nil && k.hash != req.Attempt:
 		res.Fail(s.usedKey(req))
@@ -103,11 +117,27 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		}
 		k = s.keepNew(key, markOf(cmd.Caller.Session))
 		k.hash, k.status, k.token, k.plan = req.Attempt, wire.StatusQueued, s.now, string(req.Cursor)
-	case k.status == wire.StatusQueued: // who goes on with it is to find it known when he ends it
+		k.attempt = 1
+	case k.status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew: // that is never done
 		k = s.kept.Edit(s.w, key)
+		k.attempt++
 		s.keepAnew(k)
 	}
-	return wire.Result{Status: k.status, Token: k.token, List: &wire.List{Cursor: []byte(k.plan)}}
+	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}
+}
+
+// claimDone notes that an attempt has carried out all of a claim.
+func (s *State) claimDone(req *wire.Request, key string, k *kept) (res wire.Result) {
+	switch {
+	case k.hash == req.Attempt && k.status == wire.StatusOK:
+	case k.hash != req.Attempt, k.token != req.Token, k.attempt != req.GraceMillis:
+		res.Status = wire.StatusQueued
+	default:
+		k = s.kept.Edit(s.w, key)
+		k.status = wire.StatusOK
+		s.keepAnew(k)
+	}
+	return res
 }
 
 // usedKey refuses a request whose key was used for another one.
@@ -139,10 +169,26 @@ func (s *State) keepNew(key string, of uint64) *kept {
 // HashOf tells requests apart that come with one key.
 func HashOf(req *wire.Request) uint64 { return hashOf(req) }
 
-// PartKey is the key of what is done in one group for a claimed request: no client's, as
+// PartKey is the key of what an attempt of a claimed request does in one group: no client's, as
 // those have no NUL. It is claimed by the hash of the whole.
-func PartKey(op wire.Op, key string, claim int64) string {
-	return key + "\x00" + strconv.FormatInt(claim, 10) + "\x00" + strconv.Itoa(int(op))
+func PartKey(op wire.Op, key string, claim int64, attempt uint64) string {
+	return key + "\x00" + strconv.FormatInt(claim, 10) + "\x00" + strconv.Itoa(int(op)) +
+		"\x00" + strconv.FormatUint(attempt, 10)
+}
+
+// partOf takes a key of PartKey apart: that of the part, which all attempts have, and the attempt. Any other key is
+// itself, and no part.
+func partOf(key string) (part string, attempt uint64) {
+	at := strings.IndexByte(key, nul)
+	if at < 0 {
+		return key, 0
+	}
+	if strings.Count(key[at:], "\x00") > 2 {
+		at = strings.LastIndexByte(key, nul)
+		attempt, _ = strconv.ParseUint(key[at+1:], 10, 64)
+		return key[:at], attempt
+	}
+	return key, 0 // of an entry that was written before there were attempts
 }
 
 // isPart says that a key is one of PartKey's.
@@ -167,7 +213,9 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	}
 	switch {
 	case k == nil:
-	case k.hash != hash && !isPart(cmd.Req.Key):
+	case isPart(cmd.Req.Key):
+		return s.partAgain(cmd, key, k)
+	case k.hash != hash:
 		var res wire.Result
 		res.Fail(s.usedKey(cmd.Req))
 		return res
@@ -181,7 +229,6 @@ func (s *State) keyed(cmd *Command) wire.Result {
 		}
 	case cmd.Req.Op == wire.OpRenew:
 	default:
-		s.keepOn(cmd)
 		return wire.Result{}
 	}
 	if k == nil {
@@ -196,21 +243,41 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	return res
 }
 
-// keepOn has the key of a part that is answered as it was carried out begin its time anew; also when it is known no
-// more, or the claim is a new one of its key. Who asks for the whole at the same time may be slow: the part is not
-// carried out again when the other one has answered. Where there is no room for a key more it goes without.
-func (s *State) keepOn(cmd *Command) {
+// partAgain answers a part of a claimed request that was carried out for an attempt: what is kept of it begins its
+// time anew, and earlier attempts than this are refused from now on.
+func (s *State) partAgain(cmd *Command, key string, k *kept) (res wire.Result) {
+	_, attempt := partOf(cmd.Req.Key)
+	if attempt < k.attempt {
+		return superseded
+	}
+	k = s.kept.Edit(s.w, key)
+	k.attempt = attempt
+	s.keepAnew(k)
+	return res
+}
+
+// superseded refuses a part to an attempt of a claimed request when a later one has asked for it.
+var superseded = wire.Result{
+	Code: wire.Unavailable, Message: "a later repeat of the request goes on with it", Position: Superseded,
+}
+
+// repeatPart answers a part that its session remembers as carried out in this claim. When it is known no more as
+// that, it is kept anew, so that earlier attempts are refused.
+func (s *State) repeatPart(cmd *Command) (res wire.Result) {
 	if !isPart(cmd.Req.Key) {
-		return
+		return res
 	}
 	key := s.keptKey(cmd)
-	switch k := s.kept.Get(key); {
-	case k != nil && k.deadline > s.now:
-		s.keepAnew(s.kept.Edit(s.w, key))
-	case s.roomForKey(cmd) == nil:
-		s.forget(key)
-		s.keep(key, hashOf(cmd.Req), cmd, &wire.Result{})
+	if k := s.kept.Get(key); k != nil && k.deadline > s.now {
+		return s.partAgain(cmd, key, k)
 	}
+	if err := s.roomForKey(cmd); err != nil {
+		res.Fail(wire.Errorf(wire.Unavailable, "%s", err.Message)) // a refusal that its session does not remember in its place
+		return res
+	}
+	s.forget(key)
+	s.keep(key, hashOf(cmd.Req), cmd, &wire.Result{})
+	return res
 }
 
 // keepAnew has a kept answer begin its time anew.
@@ -247,6 +314,7 @@ func (s *State) keep(key string, hash uint64, cmd *Command, res *wire.Result) {
 		k = s.kept.Edit(s.w, key)
 	}
 	k.hash, k.status, k.token, k.by, k.at = hash, res.Status, res.Token, cmd.Caller.mark(), about(cmd)
+	_, k.attempt = partOf(req.Key)
 	if req.Op == wire.OpAcquire && res.Status == wire.StatusQueued {
 		s.follows(key, k, s.asked)
 	} else {
@@ -306,7 +374,9 @@ func (s *State) Repeat(c Clock, cmd *Command, first *wire.Result, out *Output) w
 	case cmd.Req.Op == wire.OpRenew || cmd.Req.Op == wire.OpBind:
 		res = s.renewAgain(cmd)
 	case cmd.Req.Op != wire.OpAcquire:
-		s.keepOn(cmd)
+		if again := s.repeatPart(cmd); again.Code != wire.OK {
+			res = again
+		}
 	case first.Status == wire.StatusOK:
 		res = s.recheck(cmd, first.Token, s.mayHave(cmd)...)
 	case first.Status == wire.StatusQueued:

@@ -271,6 +271,8 @@ func (e *edge) row(dst []byte) []byte {
 func (k *kept) row(dst []byte) []byte {
 	n := 5
 	switch {
+	case k.attempt != 0:
+		n = 10
 	case k.of != 0:
 		n = 9
 	case k.by != 0:
@@ -297,6 +299,9 @@ func (k *kept) row(dst []byte) []byte {
 	}
 	if n > 8 {
 		dst = wire.AppendUint(dst, k.of)
+	}
+	if n > 9 {
+		dst = wire.AppendUint(dst, k.attempt)
 	}
 	return dst
 }

@@ -2,6 +2,8 @@ package groups
 
 import (
 	"encoding/binary"
+	"strconv"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -16,15 +18,20 @@ import (
 // where one was cut short, and never reaches a group that its owner came to since. Where
 // namespaces are moved to meanwhile does not matter to it.
 //
+// Several may go on with a claim at once, in several sessions, and each may be slow. Each of them makes an attempt,
+// which has a number: a group carries nothing out for one that comes behind a later one, and only the latest can have
+// the claim done (engine's claimKey). An earlier one gives way and looks again.
+//
 // A release of several paths is claimed also when they are in one namespace: at its repeat they may
 // be in several, or the other way round. Its claim notes the namespace of each path. A path that is
 // in another by now is not released any more: it was free when it came there, so what is held on it
-// was taken since.
+// was taken since. So is it with the domains of a release_all.
 
 // claim is a keyed request on its way, or one without a key.
 type claim struct {
 	key   string // of its parts, "" for none
 	token int64  // tells it from others of the key
+	turn  uint64 // the number of the attempt
 	plan  []byte // what it is carried out on, as it was said first
 	done  bool   // it was answered before
 }
@@ -38,7 +45,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.doubt != nil {
 		kind = engine.ClaimGoesOn
 	}
-	res := s.propose([]command{s.claiming(kind, 0, plan)})[0]
+	res := s.propose([]command{s.claiming(kind, &c, plan)})[0]
 	if err := res.Err(); err != nil {
 		return c, err
 	}
@@ -48,9 +55,42 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if res.List != nil {
 		c.plan = res.List.Cursor
 	}
-	c.key, c.token, c.done = engine.PartKey(s.c.Op, s.req.Key, res.Token), res.Token, res.Status == wire.StatusOK
+	c.token, c.turn, c.done = res.Token, res.Count, res.Status == wire.StatusOK
+	c.key = engine.PartKey(s.c.Op, s.req.Key, c.token, c.turn)
 	return c, nil
 }
+
+// sub is the number of a part of the call: a keyed one is the same part only in the same claim.
+func (c *claim) sub(part uint64) uint64 {
+	if c.key == "" {
+		return part
+	}
+	return subOf("\x00" + strconv.FormatInt(c.token, 10) + "\x00" + strconv.FormatUint(part, 10))
+}
+
+// errSuperseded says that a later attempt goes on with the claim.
+var errSuperseded = wire.Errorf(wire.Unavailable, "a later repeat of the request goes on with it")
+
+// giveWay waits before the call looks again at a claim that a later attempt goes on with, longer each time: of two
+// that looked again at once each would overtake the other for ever. It reports whether there is time for that.
+func (s *steps) giveWay() bool {
+	pause := min(firstPause<<min(s.gaveWay, 10), lastPause)
+	if s.n.clock.Mono()-s.since+pause >= s.n.cfg.RequestTimeout {
+		return false
+	}
+	s.gaveWay++
+	wait := newTogether(s.n.tasks)
+	wait.add()
+	wait.waitFor(pause)
+	return true
+}
+
+// firstPause and lastPause are the shortest and the longest time of giveWay. The shortest is about what an attempt
+// takes on a disk of its own.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
 
 // ends notes that all of a claim is done, unless there was an error; and then, in the same log, that all of the call
 // is, which may be repeated under its id when its key is not known any more. Who finds that does not look at the
@@ -59,8 +99,12 @@ func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
 	if err != nil || c.key == "" {
 		return err
 	}
-	if err := s.step(c, engine.ClaimDone); err != nil {
+	res := s.propose([]command{s.claiming(engine.ClaimDone, &c, nil)})[0]
+	switch err := res.Err(); {
+	case err != nil:
 		return err
+	case res.Status != wire.StatusOK:
+		return errSuperseded
 	}
 	return s.whole(s.keyGroup())
 }
@@ -77,21 +121,28 @@ func (s *steps) claims() bool {
 // keyGroup is the group that looks after the call's key.
 func (s *steps) keyGroup() uint16 { return wire.HomeOf(s.req.Key, s.n.cfg.GroupCount) }
 
-// step goes on with a claim.
-func (s *steps) step(c claim, kind uint64) *wire.Error {
+// drops has a claim forgotten.
+func (s *steps) drops(c claim) *wire.Error {
 	if c.key == "" {
 		return nil
 	}
-	return s.all([]command{s.claiming(kind, c.token, nil)})
+	return s.all([]command{s.claiming(engine.ClaimDrops, &c, nil)})
 }
 
-// claiming is the command that is a step of the call's claim, with the token of that once it is known.
-func (s *steps) claiming(kind uint64, token int64, plan []byte) command {
-	return command{group: s.keyGroup(), sub: 1<<33 + kind, req: &wire.Request{
+// claiming is the command that is a step of the call's claim, as far as that is known.
+func (s *steps) claiming(kind uint64, c *claim, plan []byte) command {
+	sub := claimSub
+	if kind != engine.ClaimBegins && kind != engine.ClaimGoesOn { // which are one thing to who repeats the call
+		sub += kind
+	}
+	return command{group: s.keyGroup(), sub: sub, req: &wire.Request{
 		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind,
-		Cursor: plan, Token: token,
+		Cursor: plan, Token: c.token, GraceMillis: c.turn,
 	}}
 }
+
+// claimSub is the number of the part of a call that is its claim.
+const claimSub uint64 = 1 << 33
 
 // nsBytes is how much of a claim's plan says in which namespace a path is.
 const nsBytes = 8
@@ -101,7 +152,7 @@ func appendNS(plan []byte, ns string) []byte {
 	return binary.BigEndian.AppendUint64(plan, xxh3.HashString(ns))
 }
 
-// stays says that a path, the one at a place in the request, is in the namespace that it was in first.
+// stays says that a path or a domain, the one at a place in the request, is in the namespace that it was in first.
 func (c *claim) stays(at int, ns string) bool {
 	plan := c.plan[min(at*nsBytes, len(c.plan)):]
 	return len(plan) >= nsBytes && binary.BigEndian.Uint64(plan) == xxh3.HashString(ns)

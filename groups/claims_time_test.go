@@ -154,37 +154,54 @@ func TestPartsAreKeptOn(t *testing.T) {
 // has taken there anew: that is not taken away.
 func (k *keyedOver) late(t *testing.T, s *steps, cl claim) {
 	t.Helper()
-	if err := s.each([]uint16{k.node.groupOf(k.ns)}, &wire.Request{Op: k.op, Owner: k.owner, Key: cl.key}); err != nil {
-		t.Fatal(err)
+	req := &wire.Request{Op: k.op, Owner: k.owner, Key: cl.key}
+	if err := s.each(cl, []uint16{k.node.groupOf(k.ns)}, req); err != errSuperseded {
+		t.Errorf("the slow one is not refused: %v", err)
 	}
 	if !k.held(k.here) {
 		t.Error("the slow one took away what was taken after the quick one was answered OK")
 	}
 }
 
-// TestPartsOfMemoryAreKept: a keyed request is cut short, and its key's time runs out. Another session asks with the
-// key, and is slow. The first one asks again under its id: its part is answered out of the session's memory, and is
-// not carried out by the other one after its OK.
-func TestPartsOfMemoryAreKept(t *testing.T) {
-	k := newKeyedOver(t, wire.OpReleaseAll, func(c *Config) { keysFor(6000)(c); c.RequestTimeout = time.Second })
-	k.b.pauses(true)
-	c, id := k.session(), k.next.Add(1)
-	if res := c.start(id, k.request()).get(t, "the first"); res.Code == wire.OK {
-		t.Fatalf("%+v", res)
+// TestFreshUseOfAKey: a keyed request is cut short, and a part of it is done. When the time of its key is over the owner
+// takes the path again, and another session uses the key anew, and is slow. Then the first one asks again under its
+// id. What it did counts for nothing in the fresh use, which is carried out as a whole.
+func TestFreshUseOfAKey(t *testing.T) {
+	for _, op := range claimedOps {
+		t.Run(op.String(), func(t *testing.T) {
+			h := &heldTasks{held: make(chan struct{}), goOn: make(chan struct{})}
+			k := newKeyedOver(t, op, func(c *Config) {
+				keysFor(6000)(c)
+				c.seams.tasks = h
+				c.RequestTimeout = time.Second
+			})
+			k.b.pauses(true)
+			c, id := k.session(), k.next.Add(1)
+			if res := c.start(id, k.request()).get(t, "the first"); res.Code == wire.OK {
+				t.Fatalf("%+v", res)
+			}
+			k.b.pauses(false)
+			k.passes(6500 * time.Millisecond)
+			k.takes(k.here)
+			h.armed.Store(true)
+			fresh := k.ask()
+			<-h.held
+			again := func(c *wire.Call) { c.Again = true }
+			if res := c.startAs(id, k.request(), again).get(t, "the same id again"); res.Code != wire.Forgotten {
+				t.Errorf("the id again is answered %v %s", res.Code, res.Message)
+			}
+			if !k.held(k.here) {
+				t.Error("the id again took away what was taken since")
+			}
+			close(h.goOn)
+			if res := fresh.get(t, "the fresh one"); res.Code != wire.OK {
+				t.Fatalf("%v %s", res.Code, res.Message)
+			}
+			if k.held(k.here) {
+				t.Error("the fresh use is answered OK, and what it was to give back is held")
+			}
+		})
 	}
-	k.b.pauses(false)
-	k.passes(6500 * time.Millisecond)
-	slow := k.steps()
-	cl, err := slow.claim(groupList([]uint16{k.node.groupOf(k.ns)}))
-	if err != nil || cl.done {
-		t.Fatal(cl, err)
-	}
-	again := func(c *wire.Call) { c.Again = true }
-	if res := c.startAs(id, k.request(), again).get(t, "the same id again"); res.Code != wire.OK {
-		t.Fatalf("%+v", res)
-	}
-	k.takes(k.here)
-	k.late(t, slow, cl)
 }
 
 // TestClaimOutlastsARepeat: a keyed request is cut short. Late in the key's time it is asked again, and that takes
@@ -225,15 +242,15 @@ func TestNoticeOfMemoryIsKept(t *testing.T) {
 		if err != nil || cl.done {
 			t.Fatal(cl, err)
 		}
-		if err := s.home(&wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key}); err != nil {
+		if err := s.home(cl, &wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	first := k.steps()
 	notice(first)
-	k.passes(5 * time.Second)
+	k.passes(4 * time.Second)
 	notice(first)
-	k.passes(2 * time.Second)
+	k.passes(2500 * time.Millisecond)
 	k.other.must(&wire.Request{Op: wire.OpSetWaitEdge, Owner: k.owner, Blocker: k.owner, TTLMillis: 3_600_000})
 	edge := func() bool {
 		return k.other.must(&wire.Request{Op: wire.OpDetectCycle, Owner: k.owner, Depth: 1}).Cycle == wire.CycleFound
@@ -362,7 +379,7 @@ func TestNoticeIsNotTheEnd(t *testing.T) {
 	if err != nil || cl.done {
 		t.Fatal(cl, err)
 	}
-	if err := s.home(&wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key}); err != nil {
+	if err := s.home(cl, &wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key}); err != nil {
 		t.Fatal(err)
 	}
 	s.c.Again = true

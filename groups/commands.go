@@ -40,6 +40,9 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		if notice := cmd.Req.Op == wire.OpKillNotice || cmd.Req.Op == wire.OpRevokeNotice; notice && ref != nil {
 			return m.notice(c, g)
 		}
+		if begins := cmd.Req.Op == wire.OpClaim && m.reader.sub == claimSub|1<<63; begins && ref != nil {
+			return m.claim(c, g)
+		}
 		return g.apply(c, cmd)
 	}
 	s, refused := m.session(c)
@@ -143,6 +146,31 @@ func (m *machine) notice(c engine.Clock, g *group) wire.Result {
 	}
 	res := g.apply(c, cmd)
 	if s != nil && res.Code == wire.OK {
+		m.sessions.changes(s)
+		s.add(m.answered(0, &res), &m.limits)
+	}
+	return res
+}
+
+// claim carries out the command in hand, which begins a claim or goes on with it. A session remembers which claim a
+// request of its has, so that it goes on with no other one when that is over; it goes without where there is no room
+// for one more. A renewal is carried out again by each repeat, and only compared with the others of its key.
+func (m *machine) claim(c engine.Clock, g *group) wire.Result {
+	cmd := &m.reader.cmd
+	if wire.Op(cmd.Req.Target) == wire.OpRenew {
+		return g.apply(c, cmd)
+	}
+	s, refused := m.session(c)
+	if s == nil && refused.Code != wire.ResourceExhausted {
+		return refused
+	}
+	if s != nil {
+		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil {
+			cmd.Req.Token = old.token
+		}
+	}
+	res := g.apply(c, cmd)
+	if s != nil && res.Code == wire.OK && res.Token != 0 {
 		m.sessions.changes(s)
 		s.add(m.answered(0, &res), &m.limits)
 	}

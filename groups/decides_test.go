@@ -61,7 +61,7 @@ var numbers = map[string]string{
 	"maxHolders":    inFormat,                       // holders that are looked at for that
 	"maxRelied":     inFormat, "ofNobody": inFormat, // requests that a hold notes
 	"maxJoined": inFormat, // requests with the key of a policy change
-	"Moved":     inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
+	"Moved":     inFormat, "Superseded": inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
 	"writeQueue": inFormat, "readQueue": inFormat, "nul": inFormat, "keyHead": inFormat, "slash": inFormat,
 	"queueSuffix": inFormat, "tableHold": inFormat, "tableFence": inFormat, "tableShared": inFormat,
 	"tableLease": inFormat, "tableWaiter": inFormat, "tablePolicy": inFormat, "tableEdge": inFormat,

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -61,6 +62,8 @@ type steps struct {
 	doubt  *wire.Error         // why no log can say whether it was carried out before: it is only if its key is known
 	began  bool                // a group has carried a step of it out, or may have
 
+	gaveWay int // how often a later attempt of its claim went on in its place
+
 	// Of a release:
 	gave  map[wire.ReleaseRequest]bool // what was given back
 	tried map[string]string            // by namespace: what tells a part from those before
@@ -74,7 +77,7 @@ var errMoved = wire.Errorf(wire.Unavailable, "a namespace of the request was mov
 // is done again: it is known by its part of the request.
 func (s *steps) run() (res wire.Result, err *wire.Error) {
 	if err = s.behindAcquires(); err == nil {
-		for res, err = s.once(); err == errMoved; res, err = s.once() {
+		for res, err = s.once(); err == errMoved || err == errSuperseded && s.giveWay(); res, err = s.once() {
 		}
 	}
 	return res, s.partly(err)
@@ -269,12 +272,20 @@ func (s *steps) told(results []wire.Result) *wire.Error {
 	if s.moved(results) {
 		return errMoved
 	}
+	if slices.ContainsFunc(results, attemptIsOver) {
+		return errSuperseded
+	}
 	for i := range results {
 		if err := results[i].Err(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// attemptIsOver says that a part was refused to an attempt of a claim, as a later one has asked for it.
+func attemptIsOver(res wire.Result) bool {
+	return res.Code == wire.Unavailable && res.Position == engine.Superseded
 }
 
 // everywhere sends a request to every group in which its owner has a standing.
@@ -286,7 +297,7 @@ func (s *steps) everywhere(req *wire.Request) *wire.Error {
 	if err != nil {
 		return err
 	}
-	return s.each(present, req)
+	return s.each(claim{}, present, req)
 }
 
 // present answers the groups in which the call's owner has a standing, in order; or that all of the
@@ -303,17 +314,17 @@ func (s *steps) present() (groups []uint16, done bool, err *wire.Error) {
 }
 
 // each sends a request to groups.
-func (s *steps) each(groups []uint16, req *wire.Request) *wire.Error {
+func (s *steps) each(c claim, groups []uint16, req *wire.Request) *wire.Error {
 	var cmds []command
 	for _, g := range groups {
-		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
+		cmds = append(cmds, command{group: g, sub: c.sub(uint64(g) + 1), req: req})
 	}
 	return s.all(cmds)
 }
 
 // home sends a request, the last of the call but for the end of its claim, to the group that looks after its owner.
-func (s *steps) home(req *wire.Request) *wire.Error {
-	sub := uint64(1 << 32)
+func (s *steps) home(c claim, req *wire.Request) *wire.Error {
+	sub := c.sub(1 << 32)
 	if !s.claims() { // else the log of the key is told, behind the end of the claim
 		sub |= wholeSub
 	}

@@ -119,8 +119,8 @@ var keys = []key{
 		help: "Paths waited for in a group, a quarter of it by one owner, and by one session; more are refused with RESOURCE_EXHAUSTED. A request counts for at least one for each 4096 bytes of all paths in it, also those that it says it holds or is to release, each with 64 bytes beside. All nodes go by the value of the one that leads the log: a change counts once that node was restarted, or another one leads."},
 	{name: "max_concurrent_requests_per_connection", section: sLimits, kind: kInt, def: "256", least: 1, most: 65_536, field: func(c *Config) any { return &c.MaxConcurrent },
 		help: "Requests of a connection not yet answered, waiting acquires aside. The native protocol takes 1024 at most."},
-	{name: "request_timeout_ms", section: sLimits, kind: kSpan, unit: millis, def: "30000", least: 100, most: 600_000, field: func(c *Config) any { return &c.RequestTimeout },
-		help: "How long a request may take while there is no leader."},
+	{name: "request_timeout_ms", section: sLimits, kind: kSpan, unit: millis, def: "30000", least: 100, most: 120_000, field: func(c *Config) any { return &c.RequestTimeout },
+		help: "How long a request may take while there is no leader. Well below half of the 300 s for which keys are kept: who is slow is to be over while what was done for others with its key is known."},
 	{name: "event_buffer", section: sLimits, kind: kInt, def: "8192", least: 1, most: 1 << 22, field: func(c *Config) any { return &c.EventBuffer },
 		help: "Events of each log kept for subscribers that reconnect."},
 

@@ -62,7 +62,7 @@ var keyCases = map[string]struct {
 	"max_inflight_per_group":                 {[]string{"1", "4096"}, []string{"0"}, "must be a whole number from 1 to 1048576"},
 	"max_queued_paths_per_group":             {[]string{"1000000"}, []string{"0"}, "must be a whole number from 1 to 16777216"},
 	"max_concurrent_requests_per_connection": {[]string{"1", "5000"}, []string{"0", "65537"}, "must be a whole number from 1 to 65536"},
-	"request_timeout_ms":                     {[]string{"100", "30000"}, []string{"99", "30s", "0"}, "must be a whole number of milliseconds from 100 to 600000"},
+	"request_timeout_ms":                     {[]string{"100", "30000"}, []string{"99", "30s", "0"}, "must be a whole number of milliseconds from 100 to 120000"},
 	"event_buffer":                           {[]string{"1"}, []string{"0"}, "must be a whole number from 1 to 4194304"},
 
 	"raft_election_timeout_min_ms":   {[]string{"1000"}, []string{"149"}, "must be a whole number of milliseconds from 150 to 600000"},

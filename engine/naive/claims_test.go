@@ -34,13 +34,18 @@ func TestClaims(t *testing.T) {
 				req := &wire.Request{
 					Op: wire.OpClaim, Key: keys[rnd.IntN(len(keys))], Target: uint64(ops[rnd.IntN(len(ops))]),
 					Attempt: uint64(7 + rnd.IntN(2)), Kinds: uint64(rnd.IntN(4)), Cursor: []byte{byte(rnd.IntN(9))},
-					Token: tokens[rnd.IntN(len(tokens))],
+					Token: tokens[rnd.IntN(len(tokens))], GraceMillis: uint64(rnd.IntN(4)),
 				}
-				if req.Kinds == engine.ClaimBegins || req.Kinds == engine.ClaimGoesOn {
+				joins := req.Kinds == engine.ClaimBegins || req.Kinds == engine.ClaimGoesOn
+				if joins && rnd.IntN(4) > 0 {
 					req.Token = 0
 				}
-				if rnd.IntN(4) == 0 {
+				switch rnd.IntN(8) {
+				case 0:
 					req = &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: keys[rnd.IntN(len(keys))]}
+				case 1, 2:
+					key := engine.PartKey(wire.OpReleaseAll, keys[rnd.IntN(2)], tokens[rnd.IntN(len(tokens))], uint64(rnd.IntN(4)))
+					req = &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: key}
 				}
 				cmd := &engine.Command{Req: req}
 				if rnd.IntN(3) > 0 {
@@ -51,9 +56,17 @@ func TestClaims(t *testing.T) {
 			}()
 			o1.Reset()
 			o2.Reset()
-			r1, r2 := s.Apply(c, cmd, &o1), twin.Apply(c, cmd, &o2)
+			apply := func(s *engine.State, o *engine.Output) wire.Result { return s.Apply(c, cmd, o) }
+			told := m.Apply
+			if cmd.Req.Op != wire.OpClaim && rnd.IntN(3) == 0 {
+				apply = func(s *engine.State, o *engine.Output) wire.Result { return s.Repeat(c, cmd, &wire.Result{}, o) }
+				told = func(c engine.Clock, cmd *engine.Command, res wire.Result, o *engine.Output) error {
+					return m.Again(c, cmd, &wire.Result{}, res, o)
+				}
+			}
+			r1, r2 := apply(s, &o1), apply(twin, &o2)
 			trace = append(trace, fmt.Sprintf("%d %+v %v -> %v %v %d", now, *cmd.Req, cmd.Caller, r1.Code, r1.Status, r1.Token))
-			if err := m.Apply(c, cmd, r1, &o1); err != nil {
+			if err := told(c, cmd, r1, &o1); err != nil {
 				t.Fatalf("seed %d: model: %v\n%v", seed, err, trace)
 			}
 			if !reflect.DeepEqual(r1, r2) || s.View().Digest() != twin.View().Digest() {

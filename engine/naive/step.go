@@ -3,6 +3,7 @@ package naive
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -23,6 +24,7 @@ type nKept struct {
 	of       engine.Session // that asked for it first
 	hash     uint64         // in place of req, of what was claimed or came along with a move
 	plan     string         // of a claim
+	attempt  uint64         // of a claim or of a part of one, the last there was of it
 }
 
 // begin starts a step; told are the tokens of engine's grants in it.
@@ -88,7 +90,9 @@ func (m *Model) again(cmd *engine.Command, first *wire.Result) (res wire.Result)
 	}
 	if first != nil && (cmd.Req.Op != wire.OpAcquire && cmd.Req.Op != wire.OpRenew && cmd.Req.Op != wire.OpBind ||
 		cmd.Req.Op == wire.OpAcquire && first.Status != wire.StatusQueued) {
-		m.keepOn(cmd)
+		if again := m.repeatPart(cmd); again.Code != wire.OK {
+			return again
+		}
 		return *first
 	}
 	if cmd.Req.Op != wire.OpAcquire && first != nil {
@@ -633,23 +637,34 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 	scope := wire.Op(req.Target).String() + " " + req.Key
 	at := slices.IndexFunc(m.kept, func(k nKept) bool { return k.scope == scope })
 	until := m.now + int64(m.cfg.KeptMillis)
+	known := at >= 0 && m.kept[at].hashed() == req.Attempt
+	joins := req.Kinds == engine.ClaimBegins || req.Kinds == engine.ClaimGoesOn
 	switch {
+	case joins && req.Token != 0 && (!known || m.kept[at].token != req.Token && m.kept[at].status != wire.StatusOK):
+		return wire.Result{Code: wire.Forgotten}
 	case req.Kinds == engine.ClaimDone && at < 0:
 		m.kept = append(m.kept, nKept{
 			scope: scope, hash: req.Attempt, status: wire.StatusOK, token: req.Token, deadline: until, of: cmd.Caller.Session,
 		})
 		return wire.Result{}
-	case req.Kinds != engine.ClaimBegins && (at < 0 || m.kept[at].hashed() != req.Attempt):
+	case req.Kinds == engine.ClaimDone:
+		k := &m.kept[at]
+		if known && k.status == wire.StatusOK {
+			return wire.Result{}
+		}
+		if !known || k.token != req.Token || k.attempt != req.GraceMillis {
+			return wire.Result{Status: wire.StatusQueued}
+		}
+		k.status, k.deadline = wire.StatusOK, until
 		return wire.Result{}
-	case req.Kinds == engine.ClaimDrops || req.Kinds == engine.ClaimDone:
-		switch k := &m.kept[at]; {
-		case req.Kinds == engine.ClaimDrops && k.token == req.Token:
+	case req.Kinds != engine.ClaimBegins && !known:
+		return wire.Result{}
+	case req.Kinds == engine.ClaimDrops:
+		if m.kept[at].token == req.Token {
 			m.kept = slices.Delete(m.kept, at, at+1)
-		case req.Kinds == engine.ClaimDone && k.status != wire.StatusOK:
-			k.status, k.deadline = wire.StatusOK, until
 		}
 		return wire.Result{}
-	case at >= 0 && m.kept[at].hashed() != req.Attempt:
+	case at >= 0 && !known:
 		return wire.Result{Code: wire.InvalidArgument}
 	case at < 0 && !m.roomForKey(cmd):
 		return wire.Result{Code: wire.ResourceExhausted}
@@ -657,13 +672,14 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		at = len(m.kept)
 		m.kept = append(m.kept, nKept{
 			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until, plan: string(req.Cursor),
-			of: cmd.Caller.Session,
+			of: cmd.Caller.Session, attempt: 1,
 		})
-	case m.kept[at].status == wire.StatusQueued:
+	case m.kept[at].status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew:
 		m.kept[at].deadline = until
+		m.kept[at].attempt++
 	}
 	k := &m.kept[at]
-	return wire.Result{Status: k.status, Token: k.token, List: &wire.List{Cursor: []byte(k.plan)}}
+	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}
 }
 
 // roomForKey says that one more answer can be kept: of all, and a quarter of them of one session.
@@ -687,7 +703,9 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 	plain := *cmd.Req
 	if at >= 0 {
 		switch k := &m.kept[at]; {
-		case !k.same(&plain) && !strings.Contains(plain.Key, "\x00"): // of a part the claim was compared
+		case strings.Contains(plain.Key, "\x00"): // the claim was compared
+			return m.partAgain(cmd, k)
+		case !k.same(&plain):
 			return wire.Result{Code: wire.InvalidArgument}
 		case plain.Op == wire.OpAcquire && k.status == wire.StatusOK:
 			res := m.recheck(cmd, k.token, k.by)
@@ -702,7 +720,6 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 			return m.reattach(cmd, m.waiter(k.seq))
 		case plain.Op == wire.OpAcquire, plain.Op == wire.OpRenew:
 		default:
-			m.keepOn(cmd)
 			return wire.Result{}
 		}
 	}
@@ -715,7 +732,7 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 	case at < 0:
 		m.kept = append(m.kept, nKept{
 			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq, deadline: m.now + int64(m.cfg.KeptMillis), by: asks(cmd.Caller),
-			of: cmd.Caller.Session,
+			of: cmd.Caller.Session, attempt: attemptOf(&plain),
 		})
 	default:
 		m.kept[at].status, m.kept[at].token, m.kept[at].seq, m.kept[at].by = res.Status, res.Token, seq, asks(cmd.Caller)
@@ -723,19 +740,38 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 	return res
 }
 
-// keepOn has the key of a part of a claimed request begin its time anew.
-func (m *Model) keepOn(cmd *engine.Command) {
-	if !strings.Contains(cmd.Req.Key, "\x00") {
-		return
+// partAgain answers a part of a claimed request that was carried out: to the latest attempt so far.
+func (m *Model) partAgain(cmd *engine.Command, k *nKept) wire.Result {
+	if attemptOf(cmd.Req) < k.attempt {
+		return wire.Result{Code: wire.Unavailable, Position: engine.Superseded}
 	}
-	until := m.now + int64(m.cfg.KeptMillis)
-	if at := m.keptAt(cmd); at >= 0 {
-		m.kept[at].deadline = until
-	} else if m.roomForKey(cmd) {
+	k.attempt, k.deadline = attemptOf(cmd.Req), m.now+int64(m.cfg.KeptMillis)
+	return wire.Result{}
+}
+
+// repeatPart is partAgain of a part that its session remembers.
+func (m *Model) repeatPart(cmd *engine.Command) wire.Result {
+	switch at := m.keptAt(cmd); {
+	case !strings.Contains(cmd.Req.Key, "\x00"):
+	case at >= 0:
+		return m.partAgain(cmd, &m.kept[at])
+	case !m.roomForKey(cmd):
+		return wire.Result{Code: wire.Unavailable}
+	default:
 		m.kept = append(m.kept, nKept{
-			scope: scopeOf(cmd), req: *cmd.Req, deadline: until, by: asks(cmd.Caller), of: cmd.Caller.Session,
+			scope: scopeOf(cmd), req: *cmd.Req, deadline: m.now + int64(m.cfg.KeptMillis), by: asks(cmd.Caller),
+			of: cmd.Caller.Session, attempt: attemptOf(cmd.Req),
 		})
 	}
+	return wire.Result{}
+}
+
+// attemptOf is which attempt of a claimed request asks for a part of it: the last piece of its key, if that has four.
+func attemptOf(req *wire.Request) (attempt uint64) {
+	if all := strings.Split(req.Key, "\x00"); len(all) == 4 {
+		attempt, _ = strconv.ParseUint(all[3], 10, 64)
+	}
+	return attempt
 }
 
 // same says that a request is the one whose answer is kept.
@@ -755,7 +791,8 @@ func (k *nKept) hashed() uint64 {
 }
 
 func scopeOf(cmd *engine.Command) string {
-	scope := cmd.Req.Op.String() + " " + cmd.Req.Key
+	pieces := strings.Split(cmd.Req.Key, "\x00")
+	scope := cmd.Req.Op.String() + " " + strings.Join(pieces[:min(len(pieces), 3)], "\x00")
 	if cmd.Req.Op == wire.OpRelease {
 		scope += " " + cmd.NS
 	}

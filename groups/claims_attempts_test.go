@@ -1,0 +1,221 @@
+package groups
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// movedUnder is a request with a key about what an owner holds in two logs, of which one, that of the key, has two
+// namespaces that may be one inside the other. A repeat of it is kept back behind its claim.
+type movedUnder struct {
+	*rig
+	held   *heldTasks
+	key    string
+	nested string // below h:/a, and in another group of the same log when it is a namespace
+	near   string // in the group of nested
+	far    string // in the other log
+	b      *shardLog
+	other  *caller
+}
+
+func newMovedUnder(t *testing.T) *movedUnder {
+	m := &movedUnder{held: &heldTasks{held: make(chan struct{}), goOn: make(chan struct{})}, key: "k"}
+	m.rig = newRig(t, func(c *Config) {
+		briefKeys(c)
+		c.seams.limits = nil // keys are kept for 300 s
+		c.seams.tasks = m.held
+	})
+	n := m.node
+	group := n.groupOf("h:/a")
+	log := n.logOf(group)
+	first := func(format string, is func(ns string) bool) string {
+		for i := 0; ; i++ {
+			if ns := fmt.Sprintf(format, i); is(ns) {
+				return ns
+			}
+		}
+	}
+	m.nested = first("h:/a/b%d", func(ns string) bool { return n.groupOf(ns) != group && n.logOf(n.groupOf(ns)) == log })
+	m.near = first("g:/s%d", func(ns string) bool { return n.groupOf(ns) == n.groupOf(m.nested) })
+	m.far = first("g:/f%d", func(ns string) bool { return n.logOf(n.groupOf(ns)) != log })
+	m.key = first("k%d", func(key string) bool { return n.logOf(wire.HomeOf(key, n.cfg.GroupCount)) == log })
+	m.b = n.logOf(n.groupOf(m.far))
+	m.other = m.session()
+	return m
+}
+
+func (m *movedUnder) takes(path string) { m.other.must(write("o", path, time.Hour)) }
+
+// releaseAll is asked by a session of its own.
+func (m *movedUnder) releaseAll() *outcome {
+	return m.session().start(m.next.Add(1), &wire.Request{
+		Op: wire.OpReleaseAll, Owner: "o", Key: m.key, Domains: []string{m.nested, m.far},
+	})
+}
+
+// quick has a request be asked, whose part in the other log waits.
+func (m *movedUnder) quick(t *testing.T, ask func() *outcome) *outcome {
+	t.Helper()
+	m.b.pauses(true)
+	o := ask()
+	eventually(t, "its part is queued", func() bool {
+		m.b.mu.Lock()
+		defer m.b.mu.Unlock()
+		return len(m.b.mu.queue) > 0
+	})
+	return o
+}
+
+// slow has it be asked by another session, which is kept back behind its claim.
+func (m *movedUnder) slow(ask func() *outcome) *outcome {
+	m.held.armed.Store(true)
+	o := ask()
+	<-m.held.held
+	return o
+}
+
+// over has the quick one be answered, take then be done, and the slow one go on. What was taken, or held before, is
+// to be held still.
+func (m *movedUnder) over(t *testing.T, quick, slow *outcome, then string, held ...string) {
+	t.Helper()
+	m.b.pauses(false)
+	if res := quick.get(t, "the quick one"); res.Code != wire.OK {
+		t.Fatalf("%+v", res)
+	}
+	m.takes(then)
+	close(m.held.goOn)
+	if res := slow.get(t, "the slow one"); res.Code != wire.OK {
+		t.Errorf("the slow one is answered %v %s", res.Code, res.Message)
+	}
+	for _, path := range append(held, then) {
+		if owner := m.other.inspect(path).Owner; owner != "o" {
+			t.Errorf("%s is held by %q", path, owner)
+		}
+	}
+}
+
+// TestAttemptsBesideANewNamespace: a release_all of two domains is carried out in one log, and waits for the other. The
+// first domain becomes a namespace of its own, in a group in which the owner holds something else. The request is
+// asked again, which finds the domain there, and is slow. Once the first one is answered it takes nothing away.
+func TestAttemptsBesideANewNamespace(t *testing.T) {
+	m := newMovedUnder(t)
+	m.takes("h:/a/x")
+	m.takes(m.near + "/z")
+	m.takes(m.far + "/z")
+	quick := m.quick(t, m.releaseAll)
+	eventually(t, "the part before it is carried out", func() bool { return m.other.inspect("h:/a/x").Owner == "" })
+	m.other.must(setPolicy(m.nested, wire.RecursiveRW))
+	slow := m.slow(m.releaseAll)
+	m.over(t, quick, slow, m.nested+"/y", m.near+"/z")
+}
+
+// TestAttemptsBesideADeletedNamespace: as before, and the domain is a namespace of its own no more. What the owner
+// holds in the namespace around it was never asked for.
+func TestAttemptsBesideADeletedNamespace(t *testing.T) {
+	m := newMovedUnder(t)
+	m.other.must(setPolicy(m.nested, wire.RecursiveRW))
+	m.takes("h:/a/never")
+	m.takes(m.nested + "/x")
+	m.takes(m.far + "/z")
+	quick := m.quick(t, m.releaseAll)
+	eventually(t, "the part before it is carried out", func() bool { return m.other.inspect(m.nested+"/x").Owner == "" })
+	m.other.must(deletePolicy(m.nested))
+	slow := m.slow(m.releaseAll)
+	m.over(t, quick, slow, m.nested+"/y", "h:/a/never")
+}
+
+// TestAttemptsOverTwoMoves: a release of two paths is claimed, and gets no further. The first path, which is free,
+// comes to a namespace of its own. The release is asked again, leaves that path out, and waits for the other's log.
+// The path comes back to where it was, and the release is asked once more, and is slow.
+func TestAttemptsOverTwoMoves(t *testing.T) {
+	m := newMovedUnder(t)
+	x, y := m.nested+"/x", m.far+"/y"
+	req := &wire.Request{
+		Op: wire.OpRelease, Owner: "o", Key: m.key, Releases: []wire.ReleaseRequest{{Path: x}, {Path: y}},
+	}
+	ask := func() *outcome { return m.session().start(m.next.Add(1), req) }
+	m.takes(y)
+	first := steps{n: m.node, req: req, since: m.clock.Mono()}
+	first.c = &wire.Call{Op: wire.OpRelease, ID: m.next.Add(1), Session: m.session().session}
+	if _, err := first.claim(appendNS(appendNS(nil, "h:/a"), m.far)); err != nil {
+		t.Fatal(err)
+	}
+	m.other.must(setPolicy(m.nested, wire.RecursiveRW))
+	quick := m.quick(t, ask)
+	m.other.must(deletePolicy(m.nested))
+	slow := m.slow(ask)
+	m.over(t, quick, slow, x)
+}
+
+// TestManyAttempts: many sessions ask a request with one key at once, of what an owner holds in many groups. All of
+// them are answered OK, though each overtakes others; and what the owner takes after the first of these answers stays.
+func TestManyAttempts(t *testing.T) {
+	for _, op := range claimedOps {
+		t.Run(op.String(), func(t *testing.T) {
+			k := newKeyedOver(t, op, nil)
+			answered := make(chan wire.Result)
+			const many = 20
+			for range many {
+				o := k.ask()
+				go func() { answered <- o.get(t, "one of them") }()
+			}
+			for i := range many {
+				if res := <-answered; res.Code != wire.OK {
+					t.Errorf("%v %s", res.Code, res.Message)
+				}
+				if i == 0 {
+					k.takes(k.here)
+				}
+			}
+			if !k.held(k.here) {
+				t.Error("what was taken after the first answer was taken away")
+			}
+		})
+	}
+}
+
+// TestOneAttemptLeadsToAnother: a request with a key is carried out, but for its end, when another session makes an
+// attempt of it and is gone. It makes another attempt, and is answered OK.
+func TestOneAttemptLeadsToAnother(t *testing.T) {
+	for _, op := range claimedOps {
+		t.Run(op.String(), func(t *testing.T) {
+			k := newKeyedOver(t, op, nil)
+			k.b.pauses(true)
+			o := k.ask()
+			k.takenUpTo(t)
+			if cl, err := k.steps().claim(nil); err != nil || cl.done || cl.turn != 2 {
+				t.Fatal(cl, err)
+			}
+			k.b.pauses(false)
+			if res := o.get(t, op.String()); res.Code != wire.OK {
+				t.Errorf("%v %s", res.Code, res.Message)
+			}
+			if cl, err := k.steps().claim(nil); err != nil || !cl.done {
+				t.Error(cl, err)
+			}
+		})
+	}
+}
+
+// TestMemoryOfAnotherClaim: what a session remembers of a part that it asked for in one claim is not said of the part
+// in another one, under the same id.
+func TestMemoryOfAnotherClaim(t *testing.T) {
+	k := newKeyedOver(t, wire.OpForceRelease, nil)
+	s, group := k.steps(), []uint16{k.node.groupOf(k.ns)}
+	for token := range int64(2) {
+		k.takes(k.here)
+		c := claim{token: 1 + token, turn: 1, key: engine.PartKey(k.op, k.key, 1+token, 1)}
+		for range 2 {
+			if err := s.each(c, group, &wire.Request{Op: k.op, Owner: k.owner, Key: c.key}); err != nil {
+				t.Fatal(err)
+			}
+			if k.held(k.here) {
+				t.Errorf("claim %d: it is not carried out", c.token)
+			}
+		}
+	}
+}
