@@ -85,8 +85,8 @@ func fencesOf(m *machine, index uint64) (sum uint64) {
 	return sum
 }
 
-// lateBy is how long after its time a call may be answered. The time of a wait is that of its
-// log, which stands still while nobody leads it: a few elections at most.
+// lateBy is how long after its time a call may be answered. The time of a wait is that of its log, which stands still
+// while nobody leads it. That is counted (stood); what it loses beside that, whenever another one leads, is not.
 const (
 	lateBy     = 2 * time.Second
 	waitLateBy = 15 * time.Second
@@ -104,13 +104,22 @@ func (k *checks) late(w *world) {
 			call := c.open[id]
 			late := lateBy
 			if call.req.Flags&wire.FlagWait != 0 {
-				late = waitLateBy
+				late = waitLateBy + w.stood(call.sent)
 			}
 			if call.conn == conn && conn.node.pause < call.sent && w.now > call.limit+late {
 				w.fail("client %d #%d is not answered %v after it was sent to node %d: %s", c.index, id, w.now-call.sent, conn.node.index, describe(call))
 			}
 		}
 	}
+}
+
+// stood is for how long the time of a log stood still since an instant, of that where it did for longest: which one a
+// wait is in depends on the routes, and moves.
+func (w *world) stood(since time.Duration) (d time.Duration) {
+	for _, shard := range w.shards {
+		d = max(d, w.logs[shard].stood(since))
+	}
+	return d
 }
 
 // conflicts says that two paths cannot be held by two owners in two modes, under

@@ -275,7 +275,8 @@ func (n *simNode) unraft() {
 	for _, shard := range w.shards {
 		l := w.logs[shard]
 		if l.leader == n { // it does not lead the same term again
-			l.leader, l.lostAt, l.electAt = nil, w.now, w.now+w.between(simElection, 2*simElection)
+			l.leader, l.electAt = nil, w.now+w.between(simElection, 2*simElection)
+			l.lost()
 			if w.chance(0.3) {
 				l.electAt = w.now + w.between(0, 200*time.Millisecond) // others stand at once
 			}

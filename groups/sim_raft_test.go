@@ -32,12 +32,44 @@ type simLog struct {
 	proposed []simProposed // of each
 	reps     []*simRep
 	lostAt   time.Duration // since when nobody can commit, -1: somebody can
+	outages  []simOutage   // when nobody could, as they came
 	electAt  time.Duration
 	last     time.Duration // when the last entry is committed, for order
 	limbo    []simLimbo    // proposed to who could not commit
 	written  time.Duration // when the last entry was committed
 	lastID   uint64        // of a replica
 	moving   bool          // a replica is being moved
+}
+
+// simOutage is a time in which nobody could commit.
+type simOutage struct{ from, until time.Duration } // until is -1 while it lasts
+
+// lost notes that nobody can commit from now on.
+func (l *simLog) lost() {
+	l.lostAt = l.w.now
+	if n := len(l.outages); n == 0 || l.outages[n-1].until >= 0 { // else it lasts, and only the leader went now
+		l.outages = append(l.outages, simOutage{l.w.now, -1})
+	}
+}
+
+// regained notes that somebody can again.
+func (l *simLog) regained() {
+	l.lostAt = -1
+	if n := len(l.outages); n > 0 && l.outages[n-1].until < 0 {
+		l.outages[n-1].until = l.w.now
+	}
+}
+
+// stood is for how long nobody could commit since an instant: the log's time stood still then.
+func (l *simLog) stood(since time.Duration) (d time.Duration) {
+	for _, o := range l.outages {
+		until := o.until
+		if until < 0 {
+			until = l.w.now
+		}
+		d += max(0, until-max(o.from, since))
+	}
+	return d
 }
 
 // simRep is a node's replica of a log.
@@ -436,7 +468,7 @@ func (l *simLog) tick() {
 	w := l.w
 	w.after(simTickEach, l.tick)
 	if l.valid() {
-		l.lostAt = -1
+		l.regained()
 		limbo := l.limbo
 		l.limbo = nil
 		for _, e := range limbo { // a leader that has its majority back commits what it kept
@@ -445,7 +477,7 @@ func (l *simLog) tick() {
 			}
 		}
 	} else if l.lostAt < 0 {
-		l.lostAt = w.now
+		l.lost()
 		l.electAt = w.now + w.between(simElection, 2*simElection)
 	}
 	if l.lostAt >= 0 && w.now >= l.electAt {
@@ -500,7 +532,8 @@ func (l *simLog) elect(want *simNode) {
 	}
 	l.limbo = nil
 	l.term += uint64(1 + w.rng.IntN(2))
-	l.leader, l.lostAt = r.node, -1
+	l.leader = r.node
+	l.regained()
 	w.count.elections++
 	w.trouble = w.now
 	w.note("log %d: node %d leads in term %d", l.shard, r.node.index, l.term)
