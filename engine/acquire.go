@@ -192,13 +192,11 @@ func (g *grant) binding(l *lease, now int64) *binding {
 		return l.again(g.w.caller.Session, g.w.epoch, now)
 	case !g.adrift():
 		return g.w.bind
-	case l.held():
+	case l.held() || g.w.bind.loose:
 		return nil
 	}
 	spent := *g.w.bind
-	if spent.spent = spent.epoch + 1; g.w.open {
-		spent.spent = g.w.epoch + 1
-	}
+	spent.spent = spent.epoch + 1
 	return &spent
 }
 

@@ -262,14 +262,19 @@ func (l *lease) pledge(now int64, to pledge) {
 }
 
 // again is the tie of a session that keeps a lease on a connection after the one that it is tied to, or was, or on any
-// within the grace that the end of that one left it; nil for none. Whether that end comes before or after makes no
+// within the grace that the end of that one left it; nil for none, and a loose one if the lease lasts for such a grace
+// and is kept without a tie: a repeat gives it its time all the same. Whether that end comes before or after makes no
 // difference. What was held up on a connection before that one hangs on its own, whose end is to come.
 func (l *lease) again(id Session, epoch uint64, now int64) *binding {
 	if b := l.tieOf(id); b != nil && b.epoch < epoch && b.spent <= b.epoch {
 		return &binding{session: id, epoch: epoch, grace: b.grace}
 	}
 	for i := range l.pledges {
-		if p := &l.pledges[i]; p.of(id) && p.over != 0 && p.until > now {
+		switch p := &l.pledges[i]; {
+		case !p.of(id) || p.until <= now:
+		case p.over == 0:
+			return &binding{loose: true}
+		default:
 			return &binding{session: id, epoch: epoch, grace: p.grace}
 		}
 	}

@@ -122,7 +122,7 @@ func (s *State) shorten(l *lease, until int64) {
 // because somebody else of the same name has gone. Nor is the grace of one that ended before cut
 // short by that of the last (lease.pledges), unless its session came back and ties the lease anew.
 func (s *State) tie(l *lease, b *binding) {
-	if b == nil {
+	if b == nil || b.loose {
 		return
 	}
 	l.asked = false
@@ -397,8 +397,16 @@ func (s *State) unbind(cmd *Command) wire.Result {
 
 // hang ties the lease that a waiter is to bring to a connection, or with nil to none. When that
 // ends, polled places are found by their ties, as leases are; open calls have an end of their own.
+// A call whose connection is gone is given up by an unbind, and yet lasts, as what it brings, for no more than the
+// grace: only a repeat of it says that its client lives.
 func (s *State) hang(l *lease, w *waiter, b *binding) {
 	was := w.bind
+	if w.open && w.adrift {
+		given := *was
+		given.loose = true
+		w.bind = &given
+		return
+	}
 	if w.bind = s.fresh(b); !w.open {
 		w.adrift = false
 		s.noteTie(l, was)
@@ -426,8 +434,10 @@ func (s *State) hangWaits(l *lease, of Session, b *binding) {
 // rehangs says that a waiter is one of a session that hang on b from now on.
 func (w *waiter) rehangs(of Session, b *binding) bool {
 	switch {
-	case w.open:
-		return w.caller.Session == of && (b == nil && w.bind != nil || b != nil && b.epoch >= w.epoch) // else it was asked since
+	case w.open && (w.caller.Session != of || b == nil && w.bind == nil):
+		return false
+	case w.open: // a later bind does not reach a call whose connection is gone, nor an earlier one what was asked since
+		return b == nil || b.epoch >= w.epoch && !w.adrift
 	case w.bind == nil || w.bind.session != of:
 		return false
 	}

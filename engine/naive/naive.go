@@ -78,6 +78,7 @@ type nBind struct {
 	session engine.Session
 	epoch   uint64
 	grace   int64
+	given   bool // up: it ties nothing, but its grace counts
 }
 
 type nWaiter struct {

@@ -68,7 +68,7 @@ func bindOf(cmd *engine.Command) *nBind {
 	if !cmd.Bound {
 		return nil
 	}
-	return &nBind{cmd.Caller.Session, cmd.Epoch, cmd.Grace}
+	return &nBind{session: cmd.Caller.Session, epoch: cmd.Epoch, grace: cmd.Grace}
 }
 
 // entry is the owner's polled entry in a namespace.
@@ -405,10 +405,10 @@ func (m *Model) settleOne() bool {
 		spent := uint64(0)
 		if w.adrift && bind != nil { // as if it were cut off now; a lease that is there is not
 			ttl = min(ttl, uint64(bind.grace))
-			if m.lease(w.owner, w.ns) != nil {
+			if bind.given || m.lease(w.owner, w.ns) != nil {
 				bind = nil
-			} else if spent = bind.epoch + 1; w.open {
-				spent = w.epoch + 1
+			} else {
+				spent = bind.epoch + 1
 			}
 		}
 		token := m.take(&a, minted, ttl, w.releases, w.meta, bind)

@@ -369,8 +369,11 @@ func (m *Model) hangWaits(cmd *engine.Command, b *nBind) {
 		switch w := &m.waiters[i]; {
 		case w.owner != cmd.Req.Owner:
 		case w.open && w.caller.Session == cmd.Caller.Session:
-			if b == nil || b.epoch >= w.epoch {
+			switch {
+			case !w.adrift && (b == nil || b.epoch >= w.epoch):
 				w.bind = b
+			case w.adrift && b == nil && w.bind != nil: // what it brings lasts for its grace, and hangs on nothing
+				w.bind = &nBind{session: w.bind.session, grace: w.bind.grace, given: true}
 			}
 		case w.open || w.bind == nil || w.bind.session != cmd.Caller.Session:
 		case b == nil || b.epoch > w.bind.epoch || b.epoch == w.bind.epoch && !w.adrift:
@@ -382,7 +385,7 @@ func (m *Model) hangWaits(cmd *engine.Command, b *nBind) {
 // tie hangs a lease on a connection, beside those of other sessions. No connection leaves it as
 // it is, and so does an earlier one of a session it hangs on already.
 func (l *nLease) tie(b *nBind) {
-	if b == nil {
+	if b == nil || b.given {
 		return
 	}
 	if was := l.tieOf(b.session); was != nil && was.epoch > b.epoch && (was != l.bind || l.spent <= was.epoch) {
@@ -417,12 +420,16 @@ func (l *nLease) again(c engine.Caller, epoch uint64, now int64) *nBind {
 		return nil
 	}
 	if b := l.tieOf(c.Session); b != nil && b.epoch < epoch && (b != l.bind || l.spent <= b.epoch) {
-		return &nBind{c.Session, epoch, b.grace}
+		return &nBind{session: c.Session, epoch: epoch, grace: b.grace}
 	}
-	if p := l.pledges[c.Session]; p.over > 0 && p.until > now {
-		return &nBind{c.Session, epoch, p.grace}
+	switch p := l.pledges[c.Session]; {
+	case p.until <= now:
+		return nil
+	case p.over == 0: // it is kept without a tie
+		return &nBind{given: true}
+	default:
+		return &nBind{session: c.Session, epoch: epoch, grace: p.grace}
 	}
-	return nil
 }
 
 // kept is the tie of a lease that a command keeps.
