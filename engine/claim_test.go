@@ -195,7 +195,6 @@ func TestPartsOfAttempts(t *testing.T) {
 		{claim: 1, attempt: 1, again: true, refused: true, holds: true}, {claim: 1, attempt: 3, again: true, holds: true},
 		{claim: 1, attempt: 2, refused: true, holds: true}, {claim: 1, attempt: 10, holds: true},
 		{claim: 1, attempt: 9, refused: true, holds: true}, {claim: 2, attempt: 1},
-		{claim: 3, attempt: 5, again: true, holds: true}, {claim: 3, attempt: 4, refused: true, holds: true},
 	} {
 		var out Output
 		s.Apply(c, &Command{NS: "h:/a", Req: &wire.Request{

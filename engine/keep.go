@@ -234,7 +234,9 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	if k == nil {
 		if err := s.roomForKey(cmd); err != nil {
 			var res wire.Result
-			res.Fail(err)
+			if res.Fail(err); isPart(cmd.Req.Key) { // the call is to be asked again, and its session remembers what is refused
+				res.Code = wire.Unavailable
+			}
 			return res
 		}
 	}
@@ -261,8 +263,8 @@ var superseded = wire.Result{
 	Code: wire.Unavailable, Message: "a later repeat of the request goes on with it", Position: Superseded,
 }
 
-// repeatPart answers a part that its session remembers as carried out in this claim. When it is known no more as
-// that, it is kept anew, so that earlier attempts are refused.
+// repeatPart answers a part that its session remembers as carried out under the same id. If it is not known as one of
+// this claim, that was in an earlier claim of the key, which this one must not count it for, or too long ago.
 func (s *State) repeatPart(cmd *Command) (res wire.Result) {
 	if !isPart(cmd.Req.Key) {
 		return res
@@ -271,12 +273,8 @@ func (s *State) repeatPart(cmd *Command) (res wire.Result) {
 	if k := s.kept.Get(key); k != nil && k.deadline > s.now {
 		return s.partAgain(cmd, key, k)
 	}
-	if err := s.roomForKey(cmd); err != nil {
-		res.Fail(wire.Errorf(wire.Unavailable, "%s", err.Message)) // a refusal that its session does not remember in its place
-		return res
-	}
-	s.forget(key)
-	s.keep(key, hashOf(cmd.Req), cmd, &wire.Result{})
+	res.Fail(wire.Errorf(wire.Forgotten,
+		"idempotency_key: is not known any more as that of this request; nothing was done now, and a part of it was carried out before"))
 	return res
 }
 

@@ -2,7 +2,6 @@ package groups
 
 import (
 	"encoding/binary"
-	"strconv"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -60,24 +59,19 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	return c, nil
 }
 
-// sub is the number of a part of the call: a keyed one is the same part only in the same claim.
-func (c *claim) sub(part uint64) uint64 {
-	if c.key == "" {
-		return part
-	}
-	return subOf("\x00" + strconv.FormatInt(c.token, 10) + "\x00" + strconv.FormatUint(part, 10))
-}
-
 // errSuperseded says that a later attempt goes on with the claim.
 var errSuperseded = wire.Errorf(wire.Unavailable, "a later repeat of the request goes on with it")
 
-// giveWay waits before the call looks again at a claim that a later attempt goes on with, longer each time: of two
-// that looked again at once each would overtake the other for ever. It reports whether there is time for that.
-func (s *steps) giveWay() bool {
-	pause := min(firstPause<<min(s.gaveWay, 10), lastPause)
-	if s.n.clock.Mono()-s.since+pause >= s.n.cfg.RequestTimeout {
+// giveWay waits before the call looks again at a claim that a later attempt goes on with, longer each time, and for
+// longer than its own attempt took, which began at a time: of two that looked again sooner each would overtake the
+// other for ever. It does not wait for more than half of the time that is left, and reports whether there is any.
+func (s *steps) giveWay(began time.Duration) bool {
+	now := s.n.clock.Mono()
+	left := s.since + s.n.cfg.RequestTimeout - now
+	if left < 2*firstPause {
 		return false
 	}
+	pause := min(max(firstPause<<min(s.gaveWay, 6), 2*(now-began)), left/2)
 	s.gaveWay++
 	wait := newTogether(s.n.tasks)
 	wait.add()
@@ -85,12 +79,8 @@ func (s *steps) giveWay() bool {
 	return true
 }
 
-// firstPause and lastPause are the shortest and the longest time of giveWay. The shortest is about what an attempt
-// takes on a disk of its own.
-const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = time.Second
-)
+// firstPause is the shortest time of giveWay.
+const firstPause = 10 * time.Millisecond
 
 // ends notes that all of a claim is done, unless there was an error; and then, in the same log, that all of the call
 // is, which may be repeated under its id when its key is not known any more. Who finds that does not look at the

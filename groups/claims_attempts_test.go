@@ -201,21 +201,27 @@ func TestOneAttemptLeadsToAnother(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAnotherClaim: what a session remembers of a part that it asked for in one claim is not said of the part
-// in another one, under the same id.
+// TestMemoryOfAnotherClaim: what a session remembers of a part that it asked for in one claim counts for nothing in
+// another one, under the same id, and the part is not carried out a second time.
 func TestMemoryOfAnotherClaim(t *testing.T) {
-	k := newKeyedOver(t, wire.OpForceRelease, nil)
-	s, group := k.steps(), []uint16{k.node.groupOf(k.ns)}
-	for token := range int64(2) {
+	for _, op := range []wire.Op{wire.OpReleaseAll, wire.OpForceRelease} {
+		k := newKeyedOver(t, op, nil)
+		s, group := k.steps(), []uint16{k.node.groupOf(k.ns)}
+		ask := func(claim int64) *wire.Error {
+			key := engine.PartKey(op, k.key, claim, 1)
+			return s.each(group, &wire.Request{Op: op, Owner: k.owner, Key: key})
+		}
+		if err := ask(1); err != nil || k.held(k.here) {
+			t.Fatal(op, err)
+		}
 		k.takes(k.here)
-		c := claim{token: 1 + token, turn: 1, key: engine.PartKey(k.op, k.key, 1+token, 1)}
 		for range 2 {
-			if err := s.each(c, group, &wire.Request{Op: k.op, Owner: k.owner, Key: c.key}); err != nil {
-				t.Fatal(err)
+			if err := ask(2); err == nil || err.Code != wire.Forgotten || !k.held(k.here) {
+				t.Errorf("%v in another claim: %v", op, err)
 			}
-			if k.held(k.here) {
-				t.Errorf("claim %d: it is not carried out", c.token)
-			}
+		}
+		if err := ask(1); err != nil || !k.held(k.here) {
+			t.Errorf("%v in its claim: %v", op, err)
 		}
 	}
 }

@@ -155,7 +155,7 @@ func TestPartsAreKeptOn(t *testing.T) {
 func (k *keyedOver) late(t *testing.T, s *steps, cl claim) {
 	t.Helper()
 	req := &wire.Request{Op: k.op, Owner: k.owner, Key: cl.key}
-	if err := s.each(cl, []uint16{k.node.groupOf(k.ns)}, req); err != errSuperseded {
+	if err := s.each([]uint16{k.node.groupOf(k.ns)}, req); err != errSuperseded {
 		t.Errorf("the slow one is not refused: %v", err)
 	}
 	if !k.held(k.here) {
@@ -242,7 +242,7 @@ func TestNoticeOfMemoryIsKept(t *testing.T) {
 		if err != nil || cl.done {
 			t.Fatal(cl, err)
 		}
-		if err := s.home(cl, &wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key}); err != nil {
+		if err := s.home(&wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -379,7 +379,7 @@ func TestNoticeIsNotTheEnd(t *testing.T) {
 	if err != nil || cl.done {
 		t.Fatal(cl, err)
 	}
-	if err := s.home(cl, &wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key}); err != nil {
+	if err := s.home(&wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key}); err != nil {
 		t.Fatal(err)
 	}
 	s.c.Again = true

@@ -378,5 +378,5 @@ func remembered(req *wire.Request, res *wire.Result) bool {
 	if res.Code == wire.OK && req.Op == wire.OpAcquire && res.Status == wire.StatusQueued {
 		return req.Flags&wire.FlagWait == 0
 	}
-	return res.Code != wire.Unavailable
+	return res.Code != wire.Unavailable && res.Code != wire.Forgotten
 }

@@ -44,7 +44,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 			i = len(cmds)
 			at[ns] = i
 			cmds = append(cmds, command{
-				group: s.n.groupOf(ns), ns: ns, sub: c.sub(subOf(ns + s.tried[ns])),
+				group: s.n.groupOf(ns), ns: ns, sub: subOf(ns + s.tried[ns]),
 				req: &wire.Request{
 					Op: wire.OpRelease, Owner: s.req.Owner, Key: c.key, Token: s.req.Token, Target: s.req.Target,
 				},
@@ -59,7 +59,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 		}
 	}
 	if err == nil && s.req.DelWait {
-		err = s.home(c, &wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: c.key})
+		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: c.key})
 	}
 	return res, s.ends(c, err)
 }
@@ -161,7 +161,7 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 			continue
 		}
 		req := &wire.Request{Op: wire.OpReleaseAll, Owner: s.req.Owner, Key: c.key, Domains: by[g]}
-		cmds = append(cmds, command{group: g, sub: c.sub(uint64(g) + 1), req: req})
+		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
 	noted := s.req.DelWait || c.key != "" // by what is asked of the owner's home, or with the end of the claim
 	if len(cmds) == 1 && !noted {
@@ -173,7 +173,7 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 	}
 	switch {
 	case s.req.DelWait:
-		err = s.home(c, &wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: c.key})
+		err = s.home(&wire.Request{Op: wire.OpClearWaitEdge, Owner: s.req.Owner, Key: c.key})
 	case !noted:
 		err = s.whole(s.groupToTell(cmds))
 	}
@@ -273,8 +273,8 @@ func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
 	if err != nil || c.done {
 		return res, s.toldOf(c, err)
 	}
-	if err = s.each(c, groupsOfList(c.plan), &wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: c.key}); err == nil {
-		err = s.home(c, &wire.Request{Op: wire.OpKillNotice, Owner: s.req.Owner, Key: c.key})
+	if err = s.each(groupsOfList(c.plan), &wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: c.key}); err == nil {
+		err = s.home(&wire.Request{Op: wire.OpKillNotice, Owner: s.req.Owner, Key: c.key})
 	}
 	return res, s.ends(c, err)
 }
@@ -285,8 +285,8 @@ func (s *steps) revoke() (res wire.Result, err *wire.Error) {
 	if done || err != nil {
 		return res, err
 	}
-	if err = s.each(claim{}, present, &wire.Request{Op: wire.OpRequestRevoke, Owner: s.req.Owner}); err == nil {
-		err = s.home(claim{}, &wire.Request{Op: wire.OpRevokeNotice, Owner: s.req.Owner})
+	if err = s.each(present, &wire.Request{Op: wire.OpRequestRevoke, Owner: s.req.Owner}); err == nil {
+		err = s.home(&wire.Request{Op: wire.OpRevokeNotice, Owner: s.req.Owner})
 	}
 	return res, err
 }

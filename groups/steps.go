@@ -77,7 +77,10 @@ var errMoved = wire.Errorf(wire.Unavailable, "a namespace of the request was mov
 // is done again: it is known by its part of the request.
 func (s *steps) run() (res wire.Result, err *wire.Error) {
 	if err = s.behindAcquires(); err == nil {
-		for res, err = s.once(); err == errMoved || err == errSuperseded && s.giveWay(); res, err = s.once() {
+		for again := true; again; {
+			began := s.n.clock.Mono()
+			res, err = s.once()
+			again = err == errMoved || err == errSuperseded && s.giveWay(began)
 		}
 	}
 	return res, s.partly(err)
@@ -297,7 +300,7 @@ func (s *steps) everywhere(req *wire.Request) *wire.Error {
 	if err != nil {
 		return err
 	}
-	return s.each(claim{}, present, req)
+	return s.each(present, req)
 }
 
 // present answers the groups in which the call's owner has a standing, in order; or that all of the
@@ -314,17 +317,17 @@ func (s *steps) present() (groups []uint16, done bool, err *wire.Error) {
 }
 
 // each sends a request to groups.
-func (s *steps) each(c claim, groups []uint16, req *wire.Request) *wire.Error {
+func (s *steps) each(groups []uint16, req *wire.Request) *wire.Error {
 	var cmds []command
 	for _, g := range groups {
-		cmds = append(cmds, command{group: g, sub: c.sub(uint64(g) + 1), req: req})
+		cmds = append(cmds, command{group: g, sub: uint64(g) + 1, req: req})
 	}
 	return s.all(cmds)
 }
 
 // home sends a request, the last of the call but for the end of its claim, to the group that looks after its owner.
-func (s *steps) home(c claim, req *wire.Request) *wire.Error {
-	sub := c.sub(1 << 32)
+func (s *steps) home(req *wire.Request) *wire.Error {
+	sub := uint64(1 << 32)
 	if !s.claims() { // else the log of the key is told, behind the end of the claim
 		sub |= wholeSub
 	}

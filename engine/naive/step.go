@@ -705,6 +705,9 @@ func (m *Model) roomForKey(cmd *engine.Command) bool {
 func (m *Model) keyed(cmd *engine.Command) wire.Result {
 	scope, at := scopeOf(cmd), m.keptAt(cmd)
 	if at < 0 && !m.roomForKey(cmd) {
+		if strings.Contains(cmd.Req.Key, "\x00") {
+			return wire.Result{Code: wire.Unavailable}
+		}
 		return wire.Result{Code: wire.ResourceExhausted}
 	}
 	plain := *cmd.Req
@@ -760,17 +763,11 @@ func (m *Model) partAgain(cmd *engine.Command, k *nKept) wire.Result {
 func (m *Model) repeatPart(cmd *engine.Command) wire.Result {
 	switch at := m.keptAt(cmd); {
 	case !strings.Contains(cmd.Req.Key, "\x00"):
+		return wire.Result{}
 	case at >= 0:
 		return m.partAgain(cmd, &m.kept[at])
-	case !m.roomForKey(cmd):
-		return wire.Result{Code: wire.Unavailable}
-	default:
-		m.kept = append(m.kept, nKept{
-			scope: scopeOf(cmd), req: *cmd.Req, deadline: m.now + int64(m.cfg.KeptMillis), by: asks(cmd.Caller),
-			of: cmd.Caller.Session, attempt: attemptOf(cmd.Req),
-		})
 	}
-	return wire.Result{}
+	return wire.Result{Code: wire.Forgotten}
 }
 
 // attemptOf is which attempt of a claimed request asks for a part of it: the last piece of its key, if that has four.
