@@ -198,7 +198,8 @@ func TestPartsOfAttempts(t *testing.T) {
 	} {
 		var out Output
 		s.Apply(c, &Command{NS: "h:/a", Req: &wire.Request{
-			Op: wire.OpAcquire, Owner: "o", TTLMillis: 1000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: "h:/a/x"}},
+			Op: wire.OpAcquire, Owner: "o", TTLMillis: 1000, Flags: wire.FlagNoQueue,
+			Locks: []wire.LockRequest{{Path: "h:/a/x"}},
 		}}, &out)
 		var res wire.Result
 		if step.again {
@@ -262,5 +263,22 @@ func TestPartsAreKeptOn(t *testing.T) {
 				t.Errorf("what was taken since is held: %v", holds)
 			}
 		})
+	}
+}
+
+// TestPartOf: the attempt in a part's key is no part of what is kept of it. An entry that was written before there were
+// attempts is one of none.
+func TestPartOf(t *testing.T) {
+	part := "k\x001000\x007"
+	for key, want := range map[string]struct {
+		part    string
+		attempt uint64
+	}{
+		"k": {"k", 0}, "": {"", 0}, part: {part, 0}, part + "\x0012": {part, 12},
+		PartKey(wire.Op(7), "k", 1000, 3): {part, 3}, PartKey(wire.Op(7), "k", 1000, 1<<63): {part, 1 << 63},
+	} {
+		if got, attempt := partOf(key); got != want.part || attempt != want.attempt {
+			t.Errorf("%q: %q, %d", key, got, attempt)
+		}
 	}
 }

@@ -28,11 +28,11 @@ import (
 
 // claim is a keyed request on its way, or one without a key.
 type claim struct {
-	key   string // of its parts, "" for none
-	token int64  // tells it from others of the key
-	turn  uint64 // the number of the attempt
-	plan  []byte // what it is carried out on, as it was said first
-	done  bool   // it was answered before
+	key     string // of its parts, "" for none
+	token   int64  // tells it from others of the key
+	attempt uint64 // its number
+	plan    []byte // what it is carried out on, as it was said first
+	done    bool   // it was answered before
 }
 
 // claim has the call's key noted, if it has one, with what it is carried out on.
@@ -54,8 +54,8 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if res.List != nil {
 		c.plan = res.List.Cursor
 	}
-	c.token, c.turn, c.done = res.Token, res.Count, res.Status == wire.StatusOK
-	c.key = engine.PartKey(s.c.Op, s.req.Key, c.token, c.turn)
+	c.token, c.attempt, c.done = res.Token, res.Count, res.Status == wire.StatusOK
+	c.key = engine.PartKey(s.c.Op, s.req.Key, c.token, c.attempt)
 	return c, nil
 }
 
@@ -66,12 +66,11 @@ var errSuperseded = wire.Errorf(wire.Unavailable, "a later repeat of the request
 // longer than its own attempt took, which began at a time: of two that looked again sooner each would overtake the
 // other for ever. It does not wait for more than half of the time that is left, and reports whether there is any.
 func (s *steps) giveWay(began time.Duration) bool {
-	now := s.n.clock.Mono()
-	left := s.since + s.n.cfg.RequestTimeout - now
+	left := s.left()
 	if left < 2*firstPause {
 		return false
 	}
-	pause := min(max(firstPause<<min(s.gaveWay, 6), 2*(now-began)), left/2)
+	pause := min(max(firstPause<<min(s.gaveWay, 6), 2*(s.n.clock.Mono()-began)), left/2)
 	s.gaveWay++
 	wait := newTogether(s.n.tasks)
 	wait.add()
@@ -121,18 +120,16 @@ func (s *steps) drops(c claim) *wire.Error {
 
 // claiming is the command that is a step of the call's claim, as far as that is known.
 func (s *steps) claiming(kind uint64, c *claim, plan []byte) command {
-	sub := claimSub
-	if kind != engine.ClaimBegins && kind != engine.ClaimGoesOn { // which are one thing to who repeats the call
+	req := &wire.Request{
+		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind,
+		Cursor: plan, Token: c.token, GraceMillis: c.attempt,
+	}
+	sub := uint64(1 << 33)
+	if !engine.Joins(req) { // to begin and to go on are one thing to who repeats the call
 		sub += kind
 	}
-	return command{group: s.keyGroup(), sub: sub, req: &wire.Request{
-		Op: wire.OpClaim, Key: s.req.Key, Target: uint64(s.c.Op), Attempt: engine.HashOf(s.req), Kinds: kind,
-		Cursor: plan, Token: c.token, GraceMillis: c.turn,
-	}}
+	return command{group: s.keyGroup(), sub: sub, req: req}
 }
-
-// claimSub is the number of the part of a call that is its claim.
-const claimSub uint64 = 1 << 33
 
 // nsBytes is how much of a claim's plan says in which namespace a path is.
 const nsBytes = 8

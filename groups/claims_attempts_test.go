@@ -2,6 +2,7 @@ package groups
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,7 +188,7 @@ func TestOneAttemptLeadsToAnother(t *testing.T) {
 			k.b.pauses(true)
 			o := k.ask()
 			k.takenUpTo(t)
-			if cl, err := k.steps().claim(nil); err != nil || cl.done || cl.turn != 2 {
+			if cl, err := k.steps().claim(nil); err != nil || cl.done || cl.attempt != 2 {
 				t.Fatal(cl, err)
 			}
 			k.b.pauses(false)
@@ -223,5 +224,89 @@ func TestMemoryOfAnotherClaim(t *testing.T) {
 		if err := ask(1); err != nil || !k.held(k.here) {
 			t.Errorf("%v in its claim: %v", op, err)
 		}
+	}
+}
+
+// pauses is the tasks of a node that takes note of what it is to wait for, and waits for no time.
+type pauses struct {
+	goroutines
+	last atomic.Int64
+}
+
+func (p *pauses) wait(d time.Duration, on ...<-chan struct{}) int {
+	if d == forever {
+		return p.goroutines.wait(d, on...)
+	}
+	p.last.Store(int64(d))
+	return p.goroutines.wait(0, on...)
+}
+
+// TestGivesWay: who gives way to a later attempt waits longer each time, and for longer than its own attempt took, so
+// that the other one comes through: two that look again sooner overtake each other for ever. It does not wait for more
+// than half of its time, and gives up when that is over.
+func TestGivesWay(t *testing.T) {
+	p := new(pauses)
+	r := newRig(t, func(c *Config) {
+		briefKeys(c)
+		c.seams.tasks = p
+		c.RequestTimeout = time.Minute
+	})
+	s := &steps{n: r.node, since: r.clock.Mono()}
+	pause := func(took time.Duration) time.Duration {
+		t.Helper()
+		if !s.giveWay(r.clock.Mono() - took) {
+			t.Fatal("it gives up")
+		}
+		return time.Duration(p.last.Load())
+	}
+	before := time.Duration(0)
+	for range 5 {
+		if d := pause(0); d <= before {
+			t.Errorf("it waits for %v after %v", d, before)
+		} else {
+			before = d
+		}
+	}
+	for _, took := range []time.Duration{time.Second, 5 * time.Second, 2 * time.Second} {
+		if d := pause(took); d <= took {
+			t.Errorf("after an attempt of %v it waits for %v", took, d)
+		}
+	}
+	if d, left := pause(time.Minute), s.left(); d > left/2+time.Second || d < left/4 {
+		t.Errorf("of %v that are left it waits for %v", left, d)
+	}
+	r.clock.hurry(time.Minute)
+	if s.giveWay(r.clock.Mono()) {
+		t.Error("it does not give up when its time is over")
+	}
+}
+
+// TestOverdueBehindItsClaim: a call stands still behind its claim until its time and that of the key are over, as in a
+// process that was stopped. Another one with its key is answered OK meanwhile. What was taken since is not taken away.
+func TestOverdueBehindItsClaim(t *testing.T) {
+	for _, op := range claimedOps {
+		t.Run(op.String(), func(t *testing.T) {
+			h := &heldTasks{held: make(chan struct{}), goOn: make(chan struct{})}
+			k := newKeyedOver(t, op, func(c *Config) {
+				keysFor(6000)(c)
+				c.seams.tasks = h
+				c.RequestTimeout = 2 * time.Second
+			})
+			h.armed.Store(true)
+			slow := k.ask()
+			<-h.held
+			if res := k.ask().get(t, "the quick one"); res.Code != wire.OK {
+				t.Fatalf("%+v", res)
+			}
+			k.takes(k.here)
+			k.passes(6500 * time.Millisecond)
+			close(h.goOn)
+			if res := slow.get(t, "the slow one"); res.Code != wire.DeadlineExceeded {
+				t.Errorf("the slow one is answered %v %s", res.Code, res.Message)
+			}
+			if !k.held(k.here) {
+				t.Error("the slow one took away what was taken since")
+			}
+		})
 	}
 }

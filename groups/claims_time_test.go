@@ -113,7 +113,8 @@ func TestClaimIsKeptFromItsAnswer(t *testing.T) {
 			k.passes(2500 * time.Millisecond)
 			res := k.ask().get(t, "asked once more")
 			if since := k.clock.Mono() - answered; !k.held(k.here) && since < kept {
-				t.Errorf("%v after it was answered OK, with keys kept for %v, it took away what was taken since: %v", since, kept, res.Code)
+				t.Errorf("%v after it was answered OK, with keys kept for %v, it took away what was taken since: %v", since, kept,
+					res.Code)
 			}
 		})
 	}
@@ -163,9 +164,9 @@ func (k *keyedOver) late(t *testing.T, s *steps, cl claim) {
 	}
 }
 
-// TestFreshUseOfAKey: a keyed request is cut short, and a part of it is done. When the time of its key is over the owner
-// takes the path again, and another session uses the key anew, and is slow. Then the first one asks again under its
-// id. What it did counts for nothing in the fresh use, which is carried out as a whole.
+// TestFreshUseOfAKey: a keyed request is cut short, and a part of it is done. When the time of its key is over the
+// owner takes the path again, and another session uses the key anew, and is slow. Then the first one asks again under
+// its id. What it did counts for nothing in the fresh use, which is carried out as a whole.
 func TestFreshUseOfAKey(t *testing.T) {
 	for _, op := range claimedOps {
 		t.Run(op.String(), func(t *testing.T) {

@@ -40,7 +40,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		if notice := cmd.Req.Op == wire.OpKillNotice || cmd.Req.Op == wire.OpRevokeNotice; notice && ref != nil {
 			return m.notice(c, g)
 		}
-		if begins := cmd.Req.Op == wire.OpClaim && m.reader.sub == claimSub|1<<63; begins && ref != nil {
+		if cmd.Req.Op == wire.OpClaim && engine.Joins(cmd.Req) && ref != nil {
 			return m.claim(c, g)
 		}
 		return g.apply(c, cmd)
@@ -53,7 +53,8 @@ func (m *machine) command(c engine.Clock) wire.Result {
 	if res, ok := g.waiting(c, cmd); ok { // whatever it was answered when it was asked before, and had no place
 		return res
 	}
-	if m.told < len(m.out.Answers) && engine.Planted != engine.PlantLateAnswers { // its wait was over, and nobody had come to end it
+	// its wait was over, and nobody had come to end it
+	if m.told < len(m.out.Answers) && engine.Planted != engine.PlantLateAnswers {
 		m.answers(c)
 	}
 	asked := cmd.Req.Releases
@@ -73,7 +74,8 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		return forgotten
 	}
 	id := cmd.Caller.ID
-	if cmd.Req.Op == wire.OpAcquire && (s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req)) { // else it had come before that, and waits again
+	// else it had come before that, and waits again
+	if cmd.Req.Op == wire.OpAcquire && (s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req)) {
 		// It may wait where its paths are by now, which only the log there knows. What has no place anywhere is not sent on:
 		// that log does not know of the release, and would take it for a new one.
 		if res, moved := g.state.Overtaken(cmd); moved && mayWait(cmd.Req) {
@@ -111,7 +113,8 @@ func (m *machine) sentTwice(s *session) bool {
 }
 
 // takenBack answers an acquire that its session has given back already.
-var takenBack = wire.Result{Code: wire.Cancelled, Message: "acquire: a release took it back that was carried out before; nothing was done"}
+var takenBack = wire.Result{Code: wire.Cancelled,
+	Message: "acquire: a release took it back that was carried out before; nothing was done"}
 
 // askedBefore is what the command in hand was answered before, nil when that is not known. A release that was
 // one command goes in parts, or the other way round, when its paths have come to several namespaces since, or to
@@ -245,7 +248,8 @@ var forgotten = wire.Result{
 
 // staleConnection answers a command that a client has asked again, or given up, on a later
 // connection of its session: it must not be carried out after that.
-var staleConnection = wire.Result{Code: wire.Aborted, Message: "the session went on on a later connection; nothing was done"}
+var staleConnection = wire.Result{Code: wire.Aborted,
+	Message: "the session went on on a later connection; nothing was done"}
 
 // systemCommand carries a command of the system group out.
 func (m *machine) systemCommand(c engine.Clock, cmd *engine.Command) wire.Result {

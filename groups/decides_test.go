@@ -49,23 +49,27 @@ var settings = map[string]string{
 var numbers = map[string]string{
 	// engine
 	"DefaultMaxQueued": inLog, "DefaultMaxKept": inLog, "DefaultMaxEdges": inLog, "DefaultReapBudget": inLog,
-	"KeptMillis": inLog, "RevokeMillis": inLog, "maxFloors": inLog, "maxFolds": inLog, "overtakeLook": inLog, "departAtOnce": inLog, "MaxRoots": inLog,
+	"KeptMillis": inLog, "RevokeMillis": inLog, "maxFloors": inLog, "maxFolds": inLog, "overtakeLook": inLog,
+	"departAtOnce": inLog, "MaxRoots": inLog,
 	"MaxIntents": inLog, "MaxSysKept": inLog, "MaxMarks": inLog, "wire.DefaultQueueTTLMillis": inLog,
 
 	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat, "ClaimGoesOn": inFormat,
 	"minuteMillis": inFormat,                                // of a fence's row
 	"pathCost":     inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
-	"maxTies":       inFormat,                       // connections that a lease hangs on, from the beginning on
-	"maxDepartures": inFormat,                       // ends of a session's connections that are kept apart, from the beginning on
+	"maxTies": inFormat, // connections that a lease hangs on, from the beginning on
+	// ends of a session's connections that are kept apart, from the beginning on
+	"maxDepartures": inFormat,
 	"maxEarly":      inFormat,                       // leases that are ended before their turn
 	"maxHolders":    inFormat,                       // holders that are looked at for that
 	"maxRelied":     inFormat, "ofNobody": inFormat, // requests that a hold notes
 	"maxJoined": inFormat, // requests with the key of a policy change
-	"Moved":     inFormat, "Superseded": inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat, "permSuffix": inFormat,
+	"Moved":     inFormat, "Superseded": inFormat, "wire.SessionBytes": inFormat, "readSuffix": inFormat,
+	"permSuffix": inFormat,
 	"writeQueue": inFormat, "readQueue": inFormat, "nul": inFormat, "keyHead": inFormat, "slash": inFormat,
 	"queueSuffix": inFormat, "tableHold": inFormat, "tableFence": inFormat, "tableShared": inFormat,
 	"tableLease": inFormat, "tableWaiter": inFormat, "tablePolicy": inFormat, "tableEdge": inFormat,
-	"tableKept": inFormat, "tableDeparture": inFormat, "tableMark": inFormat, "tableMeta": inFormat, "rowRoot": inFormat, "rowIntent": inFormat,
+	"tableKept": inFormat, "tableDeparture": inFormat, "tableMark": inFormat, "tableMeta": inFormat, "rowRoot": inFormat,
+	"rowIntent":   inFormat,
 	"bucketSlots": inFormat, "timerKinds": inFormat, "rowKept": inFormat, "rowMark": inFormat, "rowMeta": inFormat,
 
 	// How things are kept in memory, and the bugs of laboratory builds.
@@ -94,14 +98,16 @@ var numbers = map[string]string{
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat, "isTried": inFormat,
 	"isInsisted": inFormat, "GraceOfTie": inFormat,
 	"wholeSub":   inFormat, // of a part's number, in entries and rows
-	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "markTook": inFormat, "markGave": inFormat, "markBack": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
+	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "markTook": inFormat, "markGave": inFormat,
+	"markBack": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
 	"maxLimit": inFormat, // an entry that states more is malformed
 
 	// When checkpoints are taken, what a batch takes, and what a node says.
 	"checkpointCommands": elsewher, "evictSlice": elsewher, "maxBatchCommands": elsewher,
 	"maxBatchBytes": elsewher, "maxStrange": elsewher, "sessionsAtOnce": elsewher,
-	"wire.MaxLeaseAcquires": elsewher, "toldKept": elsewher, // bounds what sessions are told, which is no part of the state
+	// bounds what sessions are told, which is no part of the state
+	"wire.MaxLeaseAcquires": elsewher, "toldKept": elsewher,
 	"installBytes": elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
 }
 
@@ -157,7 +163,8 @@ func TestNumbersThatDecide(t *testing.T) {
 				return true
 			}
 			x, ok := s.X.(*ast.Ident)
-			if n := s.Sel.Name; ok && x.Name == "wire" && (strings.HasPrefix(n, "Max") || strings.HasPrefix(n, "Default") || strings.HasSuffix(n, "Bytes")) {
+			if n := s.Sel.Name; ok && x.Name == "wire" && (strings.HasPrefix(n, "Max") || strings.HasPrefix(n, "Default") ||
+				strings.HasSuffix(n, "Bytes")) {
 				note(name, "wire."+n)
 			}
 			return true

@@ -29,7 +29,8 @@ func TestSplitReleaseOutlivesKey(t *testing.T) {
 			other.must(write("o", here, time.Hour))
 			other.must(write("o", there, time.Hour))
 			req := func() *wire.Request {
-				return &wire.Request{Op: wire.OpRelease, Owner: "o", Key: "k", Releases: []wire.ReleaseRequest{{Path: here}, {Path: there}}}
+				return &wire.Request{Op: wire.OpRelease, Owner: "o", Key: "k", Releases: []wire.ReleaseRequest{{Path: here},
+					{Path: there}}}
 			}
 			if by == "another" {
 				other.must(req())
@@ -44,7 +45,8 @@ func TestSplitReleaseOutlivesKey(t *testing.T) {
 			r.nextConnection(c)
 			res := c.start(id, req()).get(t, "the same id again")
 			if owner := other.inspect(there).Owner; res.Code != wire.OK || owner != "o" {
-				t.Errorf("the repeat is answered %v, and took away what was taken with token %d since: held by %q", res.Code, took.Token, owner)
+				t.Errorf("the repeat is answered %v, and took away what was taken with token %d since: held by %q", res.Code,
+					took.Token, owner)
 			}
 		})
 	}
@@ -87,7 +89,8 @@ func TestKeyEndsUnderWay(t *testing.T) {
 		t.Fatal(cl, err)
 	}
 	g := n.groupOf("h:/a")
-	if err := s.all([]command{{group: g, sub: uint64(g) + 1, req: &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: cl.key}}}); err != nil {
+	if err := s.all([]command{{group: g, sub: uint64(g) + 1, req: &wire.Request{Op: wire.OpReleaseAll, Owner: "o",
+		Key: cl.key}}}); err != nil {
 		t.Fatal(err)
 	}
 	if owner := other.inspect(here).Owner; owner != "" {

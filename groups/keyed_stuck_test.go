@@ -83,7 +83,8 @@ func TestKeyedRepeatWithoutHome(t *testing.T) {
 	well := h.node.logOf(h.node.groupOf(c.namespaceOf(h.other)))
 	key, owner := h.homed(well), h.homed(h.l)
 	for name, req := range map[string]*wire.Request{
-		"release":     {Op: wire.OpRelease, Owner: owner, Key: key, Releases: []wire.ReleaseRequest{{Path: h.other}, {Path: h.other + "/y"}}},
+		"release": {Op: wire.OpRelease, Owner: owner, Key: key, Releases: []wire.ReleaseRequest{{Path: h.other},
+			{Path: h.other + "/y"}}},
 		"release_all": {Op: wire.OpReleaseAll, Owner: owner, Key: key, Domains: []string{c.namespaceOf(h.other)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +136,8 @@ func TestIDOutlivesKeyOverMove(t *testing.T) {
 				r.nextConnection(c)
 				res := c.start(id, req()).get(t, "the same id again")
 				if owner := other.inspect(x).Owner; res.Code != wire.OK || owner != "o" {
-					t.Errorf("the repeat is answered %v, and took away what was taken with token %d: held by %q", res.Code, took.Token, owner)
+					t.Errorf("the repeat is answered %v, and took away what was taken with token %d: held by %q", res.Code, took.Token,
+						owner)
 				}
 			})
 		}
@@ -155,7 +157,8 @@ func TestKeyedReleaseRepeatedBesideAStuckLog(t *testing.T) {
 				well := h.node.logOf(h.node.groupOf(c.namespaceOf(h.other)))
 				owner := h.homed(well)
 				req := func() *wire.Request {
-					req := &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: h.other}, {Path: h.other + "/y"}}}
+					req := &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: h.other},
+						{Path: h.other + "/y"}}}
 					if key {
 						req.Key = h.homed(well)
 					}

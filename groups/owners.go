@@ -228,7 +228,8 @@ func (s *steps) renewed() (res wire.Result, err *wire.Error) {
 		if len(ds) > 0 && len(live) == 0 {
 			continue
 		}
-		req := &wire.Request{Op: s.c.Op, Owner: s.req.Owner, TTLMillis: s.req.TTLMillis, GraceMillis: s.req.GraceMillis, Domains: live}
+		req := &wire.Request{Op: s.c.Op, Owner: s.req.Owner, TTLMillis: s.req.TTLMillis, GraceMillis: s.req.GraceMillis,
+			Domains: live}
 		req.Flags = s.req.Flags & wire.FlagExtend // that it binds is said beside the request
 		if s.c.Op == wire.OpBind {
 			req.Domains = nil
@@ -273,7 +274,8 @@ func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
 	if err != nil || c.done {
 		return res, s.toldOf(c, err)
 	}
-	if err = s.each(groupsOfList(c.plan), &wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner, Key: c.key}); err == nil {
+	if err = s.each(groupsOfList(c.plan), &wire.Request{Op: wire.OpForceRelease, Owner: s.req.Owner,
+		Key: c.key}); err == nil {
 		err = s.home(&wire.Request{Op: wire.OpKillNotice, Owner: s.req.Owner, Key: c.key})
 	}
 	return res, s.ends(c, err)

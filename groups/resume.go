@@ -165,11 +165,13 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 }
 
 // tellResumed tells a log of a connection, because of a request.
-func (n *Node) tellResumed(l *shardLog, s *wire.Session, id uint64, since time.Duration, done func(*part, *wire.Result)) {
+func (n *Node) tellResumed(l *shardLog, s *wire.Session, id uint64, since time.Duration,
+	done func(*part, *wire.Result)) {
 	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpResume})
 	n.inflight[n.slot(everyGroup)].Add(1)
 	l.push(&part{
-		group: everyGroup, op: wire.OpResume, nargs: nargs, body: body, session: s, id: id, since: since, counted: true, done: done,
+		group: everyGroup, op: wire.OpResume, nargs: nargs, body: body, session: s, id: id, since: since, counted: true,
+		done: done,
 	})
 	l.start()
 }

@@ -107,7 +107,8 @@ func (k *checks) late(w *world) {
 				late = waitLateBy + w.stood(call.sent)
 			}
 			if call.conn == conn && conn.node.pause < call.sent && w.now > call.limit+late {
-				w.fail("client %d #%d is not answered %v after it was sent to node %d: %s", c.index, id, w.now-call.sent, conn.node.index, describe(call))
+				w.fail("client %d #%d is not answered %v after it was sent to node %d: %s", c.index, id, w.now-call.sent,
+					conn.node.index, describe(call))
 			}
 		}
 	}
@@ -189,9 +190,12 @@ func (k *checks) token(w *world, call *simCall, res *wire.Result) {
 			continue
 		}
 		b := call.c.belief(holding{call.req.Owner, l.Path, l.Mode})
-		same := call.again && (res.Token == call.highest[l.Path] || res.Token == b.token) // a release before it came behind it, and left it what it has
-		if call.req.Token == 0 && call.req.Flags&wire.FlagWait == 0 && !b.held && b.certain() && res.Token <= call.highest[l.Path] && !same {
-			w.fail("client %d #%d: %s is granted %s with token %d, after %d was granted there", call.c.index, call.id, call.req.Owner, l.Path, res.Token, call.highest[l.Path])
+		// a release before it came behind it, and left it what it has
+		same := call.again && (res.Token == call.highest[l.Path] || res.Token == b.token)
+		if call.req.Token == 0 && call.req.Flags&wire.FlagWait == 0 && !b.held && b.certain() &&
+			res.Token <= call.highest[l.Path] && !same {
+			w.fail("client %d #%d: %s is granted %s with token %d, after %d was granted there", call.c.index, call.id,
+				call.req.Owner, l.Path, res.Token, call.highest[l.Path])
 		}
 		k.tokens[l.Path] = max(k.tokens[l.Path], res.Token)
 	}
@@ -237,7 +241,8 @@ func (k *checks) compare(w *world, h holding, b *belief, res *wire.Result, who s
 	}
 	switch {
 	case b.held && w.now < b.until && !holds:
-		w.fail("%s sees that %s does not hold %s, whose lease lasts until %v at least (now %v; seen: %s)", who, h.owner, h.path, b.until, w.now, answerOf(res))
+		w.fail("%s sees that %s does not hold %s, whose lease lasts until %v at least (now %v; seen: %s)", who, h.owner,
+			h.path, b.until, w.now, answerOf(res))
 	case !b.held && holds && b.last > 0:
 		w.fail("%s sees that %s holds %s, which it has released (request %d)", who, h.owner, h.path, b.last)
 	}
@@ -288,7 +293,8 @@ func (k *checks) final(w *world) {
 			if ended {
 				k.outlived(w, c, h, &res)
 			}
-			if ended && !c.yokes(h.owner) && h.mode == wire.ModeWrite && b.conn != nil && res.Owner == h.owner && len(b.open) == 0 && b.queued == 0 {
+			if ended && !c.yokes(h.owner) && h.mode == wire.ModeWrite && b.conn != nil && res.Owner == h.owner &&
+				len(b.open) == 0 && b.queued == 0 {
 				w.fail("%s holds %s, tied to a connection that closed long ago", h.owner, h.path)
 			}
 		}

@@ -87,18 +87,22 @@ type simBirth struct {
 // hurried says that entries of the run have time for little of what is over.
 func (w *world) hurried() bool { return w.seed%5 == 1 }
 
-// forgetful says that nodes of the run differ in how long they state that answers to keys are kept, and that few are for long.
+// forgetful says that nodes of the run differ in how long they state that answers to keys are kept, and that few are
+// for long.
 func (w *world) forgetful() bool { return w.seed%7 == 3 }
 
 // addNode makes a machine with an empty disk and a node's identity.
 func (w *world) addNode(b simBirth, witness bool) *simNode {
 	i := len(w.nodes)
 	host := uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "host %d", i)).String()
-	n := &simNode{w: w, index: i, host: host, fs: vfs.NewCrashableMem(), witness: witness, rate: 1 + 0.01*(w.rng.Float64()-0.5)}
+	n := &simNode{w: w, index: i, host: host, fs: vfs.NewCrashableMem(), witness: witness,
+		rate: 1 + 0.01*(w.rng.Float64()-0.5)}
 	n.cfg = Config{
-		DataDir: filepath.Join(w.dir, fmt.Sprint("n", i)), NodeID: fmt.Sprint("n-", i), GroupCount: b.groups, LogCount: b.logs,
+		DataDir: filepath.Join(w.dir, fmt.Sprint("n", i)), NodeID: fmt.Sprint("n-", i), GroupCount: b.groups,
+		LogCount: b.logs,
 		Segments: b.segments, ReplicationFactor: 3, RequestTimeout: 10 * time.Second, ElectionMin: simElection,
-		SnapshotLog: 200, KeepEntries: 100, MaxQueued: 64, FS: n.fs, Clock: n, Free: func(string) (uint64, error) { return 1 << 40, nil },
+		SnapshotLog: 200, KeepEntries: 100, MaxQueued: 64, FS: n.fs, Clock: n,
+		Free: func(string) (uint64, error) { return 1 << 40, nil },
 		folding: foldBounds{
 			age: 3 * time.Second, many: 3, most: 12, every: 2 * time.Second, slice: 4, pause: 4 * time.Millisecond,
 		},
@@ -130,7 +134,8 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 // found writes the identity of a machine's node.
 func (n *simNode) found(b simBirth) error {
 	id := &identity{
-		Format: rows.NewestFormat, ClusterID: uuid.NewSHA1(uuid.Nil, []byte("cluster")).String(), NodeID: n.cfg.NodeID, HostID: n.host,
+		Format: rows.NewestFormat, ClusterID: uuid.NewSHA1(uuid.Nil, []byte("cluster")).String(), NodeID: n.cfg.NodeID,
+		HostID:     n.host,
 		GroupCount: b.groups, LogCount: b.logs, Segments: b.segments, Algorithm: wire.RecursiveRW.String(), Replication: 3,
 		Seats: make(map[uint64]seat), Dropped: make(map[uint64]uint64),
 	}
@@ -356,7 +361,8 @@ func (n *simNode) cutOff() map[string]bool {
 			continue
 		}
 		since, apart := w.apart[pairOf(n.index, o.index)]
-		if n.silent() || o.silent() || !w.reach(n, o) || apart && w.now-since < reattachGrace || w.now-o.began < reattachGrace {
+		if n.silent() || o.silent() || !w.reach(n, o) || apart && w.now-since < reattachGrace ||
+			w.now-o.began < reattachGrace {
 			off[o.host] = true
 		}
 	}

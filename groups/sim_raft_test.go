@@ -442,7 +442,8 @@ func (l *simLog) install(r *simRep) {
 		return
 	}
 	w.count.installs++
-	w.note("log %d: node %d gets a snapshot at %d from node %d, it was at %d", l.shard, r.node.index, from.applied, from.node.index, r.applied)
+	w.note("log %d: node %d gets a snapshot at %d from node %d, it was at %d", l.shard, r.node.index, from.applied,
+		from.node.index, r.applied)
 	at, err := from.m.PrepareSnapshot()
 	var b bytes.Buffer
 	if err == nil {

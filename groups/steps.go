@@ -29,7 +29,8 @@ func (n *Node) steppedThen(c *wire.Call, since time.Duration, then func()) *wire
 	select {
 	case n.slow <- struct{}{}:
 	default:
-		return wire.Errorf(wire.Unavailable, "%d calls that span groups are under way, no more are taken; nothing was done, try again", maxStepped)
+		return wire.Errorf(wire.Unavailable,
+			"%d calls that span groups are under way, no more are taken; nothing was done, try again", maxStepped)
 	}
 	came := cameBefore(c)
 	n.tasks.run(func() {
@@ -160,6 +161,12 @@ func (s *steps) propose(cmds []command) []wire.Result { return s.proposeWithin(c
 // then is DEADLINE_EXCEEDED, and may be carried out yet.
 func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Result {
 	results := make([]wire.Result, len(cmds))
+	if s.claims() && s.left() <= 0 { // others with its key rely on it that an attempt is over by then (engine's claimKey)
+		for i := range results {
+			results[i] = overdue
+		}
+		return results
+	}
 	left := make([]int, len(cmds))
 	for i := range left {
 		left[i] = i
@@ -172,6 +179,12 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 	}
 	return results
 }
+
+// left is how much is left of the time that the call may take.
+func (s *steps) left() time.Duration { return s.since + s.n.cfg.RequestTimeout - s.n.clock.Mono() }
+
+// overdue answers a command that its call has no time for any more.
+var overdue = wire.Result{Code: wire.Unavailable, Message: "request_timeout_ms is over; nothing was done"}
 
 // proposeSome carries some of the commands out, and answers which are left: those that there is no place for in their
 // groups while others of the call have some there. Else a call of more commands in a group than are taken would never

@@ -174,8 +174,8 @@ func TestTellsWhereFed(t *testing.T) {
 	f.until("it is told of what comes", func() bool { return slices.Contains(l.heard(), says) })
 }
 
-// TestToldFrames: what one node tells another is read as it was written, in frames that are not too long; and a frame that is
-// cut short is an error.
+// TestToldFrames: what one node tells another is read as it was written, in frames that are not too long; and a frame
+// that is cut short is an error.
 func TestToldFrames(t *testing.T) {
 	h, far := newHub(10), &fedPeer{}
 	h.feedLeases(far, 2)
@@ -200,7 +200,8 @@ func TestToldFrames(t *testing.T) {
 				return
 			}
 			n := 0
-			if _, err := fmt.Sscanf(e.Owner, "o%d", &n); err != nil || n%256 != i || !slices.Equal(e.Acquires, told[n].Acquires) ||
+			if _, err := fmt.Sscanf(e.Owner, "o%d", &n); err != nil || n%256 != i || !slices.Equal(e.Acquires,
+				told[n].Acquires) ||
 				e.Namespace != "h:/a" || e.Kind != wire.EventExpired {
 				t.Errorf("session %d was told %+v", i, e)
 			}
@@ -221,7 +222,8 @@ func TestToldFrames(t *testing.T) {
 		}
 	}
 	if got != len(told) || missed != 256 || len(far.frames) < 3 {
-		t.Errorf("%d of %d were told in %d frames, and %d that they may have missed some", got, len(told), len(far.frames), missed)
+		t.Errorf("%d of %d were told in %d frames, and %d that they may have missed some", got, len(told), len(far.frames),
+			missed)
 	}
 	short := entryReader{buf: far.frames[1][2 : len(far.frames[1])-3]}
 	if to.leaseFrame(&short); short.err == nil {
@@ -280,8 +282,8 @@ func TestMissedWhileSomeLeave(t *testing.T) {
 	}
 }
 
-// TestToldOfMany: of an entry that ends the leases of very many a node that is fed is told as much as a way takes, and then that
-// this was not all.
+// TestToldOfMany: of an entry that ends the leases of very many a node that is fed is told as much as a way takes,
+// and then that this was not all.
 func TestToldOfMany(t *testing.T) {
 	const many = 100_000
 	h, far := newHub(10), &fedPeer{}

@@ -68,7 +68,9 @@ const (
 
 	OpClaim Op = 77 // a keyed request that goes to several groups begins, is done, or came to nothing
 
-	OpResume Op = 78 // a session goes on on a connection: what it asked on earlier ones is refused from now on; or all of a request is carried out
+	// a session goes on on a connection: what it asked on earlier ones is refused from now on; or all of a request is
+	// carried out
+	OpResume Op = 78
 
 	numOps = 79
 )
@@ -251,12 +253,14 @@ var specs = [numOps]Spec{
 		[]Field{{sRows, "rows"}, {sCursor, "next_cursor"}, {sDone, "done"}}},
 	OpBackupClose: {"backup_close", KindRead, []Field{{sTarget, "backup_id"}}, nil},
 
-	OpCancelWait:  {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}, explicit, {sKinds, "grace"}}, nil},
-	OpDetach:      {"detach", KindInternal, nil, nil},
-	OpSetRow:      {"set_row", KindInternal, []Field{namespace, algorithm, explicit, attempt}, nil},
-	OpFreeze:      {"freeze", KindInternal, []Field{namespace, attempt, target}, []Field{status, token, path, {sOwner, "owner"}}},
-	OpThaw:        {"thaw", KindInternal, []Field{namespace, attempt}, nil},
-	OpOpen:        {"open", KindInternal, []Field{namespace, target, token, algorithm, explicit, attempt, {sCursor, "answers"}}, nil},
+	OpCancelWait: {"cancel_wait", KindInternal, []Field{target, {sGrace, "grace_ms"}, explicit, {sKinds, "grace"}}, nil},
+	OpDetach:     {"detach", KindInternal, nil, nil},
+	OpSetRow:     {"set_row", KindInternal, []Field{namespace, algorithm, explicit, attempt}, nil},
+	OpFreeze: {"freeze", KindInternal, []Field{namespace, attempt, target}, []Field{status, token, path,
+		{sOwner, "owner"}}},
+	OpThaw: {"thaw", KindInternal, []Field{namespace, attempt}, nil},
+	OpOpen: {"open", KindInternal, []Field{namespace, target, token, algorithm, explicit, attempt,
+		{sCursor, "answers"}}, nil},
 	OpLeave:       {"leave", KindInternal, []Field{namespace, target, attempt}, nil},
 	OpRouteCommit: {"route_commit", KindInternal, []Field{target, attempt}, nil},
 	OpRouteFinish: {"route_finish", KindInternal, []Field{target, {sDetail, "refusal"}, attempt}, nil},

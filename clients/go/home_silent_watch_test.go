@@ -10,9 +10,9 @@ import (
 
 // TestRenewedWhileHomeIsSilent: the node of the home lane, which tells of the owner's events, hangs. The owner is
 // killed, and takes something else by another client. A renewal that goes by another lane and is carried out then
-// counts for nothing: home is given up ten seconds later, and what the owner holds is asked about, whatever becomes of
-// the subscription in place of the one that was lost. If that is refused the lock is not believed in for longer than its
-// TTL after the renewal before. A lock that is held stays, and little is asked about it.
+// counts for nothing: home is given up ten seconds later, and what the owner holds is asked about, whatever becomes
+// of the subscription in place of the one that was lost. If that is refused the lock is not believed in for longer
+// than its TTL after the renewal before. A lock that is held stays, and little is asked about it.
 func TestRenewedWhileHomeIsSilent(t *testing.T) {
 	for _, how := range []string{"exhausted", "unavailable", "silent", "no connection"} {
 		for _, fate := range []string{"killed", "killed, looks refused", "held"} {

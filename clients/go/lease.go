@@ -52,13 +52,13 @@ type lease struct {
 	assures  assures       // what asks about some of those apart
 	risk     time.Duration // until when those count at most that something may take back (releasing.go), 0: there are none
 
-	lowered    int           // counts how often sure was lowered
-	turns      int           // counts what the answer to an earlier renewal says nothing about: what it hangs on
-	asked      int           // turns when the last renewal was asked for
-	asking     bool          // it is under way
-	needs      bool          // once it is answered a look is to be asked for: without one it does not count
-	again      bool          // what is under way is to be asked for once more: something was told meanwhile
-	capped     time.Duration // until when it counts at most, as something shortened the lease meanwhile; unlimited: nothing did
+	turns  int  // counts what the answer to an earlier renewal says nothing about: what it hangs on
+	asked  int  // turns when the last renewal was asked for
+	asking bool // it is under way
+	needs  bool // once it is answered a look is to be asked for: without one it does not count
+	again  bool // what is under way is to be asked for once more: something was told meanwhile
+	// until when it counts at most, as something shortened the lease meanwhile; unlimited: nothing did
+	capped     time.Duration
 	askedTTL   time.Duration // for which time
 	askedGrace time.Duration // with the least that it may get
 	askedAll   int           // joined at that time
@@ -184,17 +184,11 @@ func (l *lease) shorten(sure time.Duration) {
 
 // lower lowers until when it lasts by what the server confirmed.
 func (l *lease) lower(sure time.Duration) {
-	if sure < l.sure {
-		l.sure, l.certain = sure, min(l.certain, sure)
-		l.lowered++
-	}
+	l.sure, l.certain = min(l.sure, sure), min(l.certain, sure)
 }
 
 // restart has it last for as long as those of its locks do of which no renewal says anything: others are not left.
-func (l *lease) restart() {
-	l.sure, l.certain = l.fresh, l.fresh
-	l.lowered++
-}
+func (l *lease) restart() { l.sure, l.certain = l.fresh, l.fresh }
 
 // unsettle takes note that events may have been missed: what was renewed without a look, in trust in them, counts for
 // no longer than a time from now, in which one is to be answered.

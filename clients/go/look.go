@@ -45,8 +45,6 @@ type look struct {
 	l     *lease
 	aside bool          // there is no doubt
 	asked time.Duration // when it was asked
-	was   time.Duration // until when the lease lasted then, by what was confirmed
-	lows  int           // lowered at that time
 	upTo  int           // number of the last lock that it is about: a later one may have missed it
 	held  holds         // told so far
 	after []byte        // cursor of the page asked for
@@ -73,7 +71,7 @@ func (l *lease) check(todo *chores) {
 }
 
 func (l *lease) question(aside bool, todo *chores) {
-	q := &look{l: l, aside: aside, asked: l.k.c.now(), was: l.sure, lows: l.lowered, upTo: l.joined, held: make(holds)}
+	q := &look{l: l, aside: aside, asked: l.k.c.now(), upTo: l.joined, held: make(holds)}
 	q.ask(nil, todo)
 }
 
@@ -273,11 +271,8 @@ func (q *look) saves() (open bool) {
 	return open
 }
 
-// lived takes note of when the locks that it is about were held, and that what was renewed by then was their lease.
+// lived takes note of when the locks that it is about were held.
 func (q *look) lived() {
-	if q.lows == q.l.lowered {
-		q.l.certain = max(q.l.certain, q.was)
-	}
 	for _, lk := range q.l.locks {
 		if lk.number <= q.upTo && (lk.capped == 0 || lk.on(q.held)) { // else it may be gone, though the lease is not
 			lk.lived = q.asked
@@ -385,7 +380,8 @@ func (q *look) proves() bool {
 func (l *Lock) on(held holds) bool {
 	for i, p := range l.paths {
 		h, ok := held[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}]
-		if ok && (p.Mode == Write && h.fenced && h.token == l.token || l.since != nil && l.since[i] != 0 && l.since[i] == h.since) {
+		if ok && (p.Mode == Write && h.fenced && h.token == l.token || l.since != nil && l.since[i] != 0 &&
+			l.since[i] == h.since) {
 			return true
 		}
 	}

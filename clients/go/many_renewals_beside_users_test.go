@@ -49,7 +49,8 @@ func TestManyRenewalsBesideUsers(t *testing.T) {
 				}
 				s := &c.home.session
 				s.mu.Lock()
-				t.Logf("%d of %d lost; flying %d of %d, keeper's %d", lost, n, s.mu.flying, s.mu.limits.all, s.mu.flying-s.mu.shares[0].flying)
+				t.Logf("%d of %d lost; flying %d of %d, keeper's %d", lost, n, s.mu.flying, s.mu.limits.all,
+					s.mu.flying-s.mu.shares[0].flying)
 				s.mu.Unlock()
 				if lost > 0 {
 					t.Errorf("all is answered after 100 ms, and %d of %d locks are lost", lost, n)

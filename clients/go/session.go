@@ -95,8 +95,10 @@ const reserve = 16
 
 func windowsOf(l *wire.Limits, asked int) windows {
 	w := windows{
-		all: int(min(l.InFlight, 1<<20)), waiting: int(min(l.Waiting, 1<<20)), frame: int(min(l.FrameBytes, wire.MaxFrameBytes)),
-		repeat: time.Duration(min(l.RepeatMillis, wire.MaxTTLMillis)) * time.Millisecond, subs: int(min(l.Subscriptions, 1<<20)),
+		all: int(min(l.InFlight, 1<<20)), waiting: int(min(l.Waiting, 1<<20)),
+		frame:  int(min(l.FrameBytes, wire.MaxFrameBytes)),
+		repeat: time.Duration(min(l.RepeatMillis, wire.MaxTTLMillis)) * time.Millisecond,
+		subs:   int(min(l.Subscriptions, 1<<20)),
 	}
 	if asked > 0 {
 		w.all = min(w.all, asked)

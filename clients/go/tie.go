@@ -354,7 +354,8 @@ func (k *keeper) shortens(req *wire.Request) *shortening {
 // gives answers what a request gives back.
 func (k *keeper) gives(req *wire.Request, takes takes) *shortening {
 	s := &shortening{
-		shorter: shorter{ttl: askedWithin, takes: takes, what: what(req)}, k: k, owner: strings.Clone(req.Owner), queue: queued(req),
+		shorter: shorter{ttl: askedWithin, takes: takes, what: what(req)}, k: k, owner: strings.Clone(req.Owner),
+		queue: queued(req),
 	}
 	switch {
 	case len(req.Releases) == 1:

@@ -66,8 +66,8 @@ type nLease struct {
 	spent            uint64   // one above the connection for whose end it was shrunk
 }
 
-// nPledge is the latest end of a grace of a session. In that time, whatever it does to keep the lease ties it anew, on a
-// connection from over on, if it had tied it before.
+// nPledge is the latest end of a grace of a session. In that time, whatever it does to keep the lease ties it anew,
+// on a connection from over on, if it had tied it before.
 type nPledge struct {
 	until int64
 	over  uint64 // 0: it had not

@@ -22,7 +22,8 @@ func (m *Model) acquire(cmd *engine.Command) (res wire.Result, seq int) {
 			return wire.Result{Code: wire.InvalidArgument}, 0
 		}
 	}
-	a := nAsk{owner: req.Owner, ns: cmd.NS, alg: alg, locks: req.Locks, token: max(req.Token, 0), seq: math.MaxInt, by: asks(cmd.Caller)}
+	a := nAsk{owner: req.Owner, ns: cmd.NS, alg: alg, locks: req.Locks, token: max(req.Token, 0), seq: math.MaxInt,
+		by: asks(cmd.Caller)}
 	if a.fencedWrite() && a.token > max(wire.FreeToken, m.counter+wire.TokenStride) {
 		return wire.Result{Code: wire.InvalidArgument}, 0
 	}
@@ -175,7 +176,8 @@ func wants(locks []wire.LockRequest, mode wire.Mode) []wire.LockRequest {
 
 // take gives a all it asks for, does its inline releases and sets its lease.
 // minted is the token it was promised when it was queued.
-func (m *Model) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseRequest, meta string, bind *nBind) int64 {
+func (m *Model) take(a *nAsk, minted int64, ttl uint64, releases []wire.ReleaseRequest, meta string,
+	bind *nBind) int64 {
 	var token int64
 	keeps := true
 	switch held, all := m.heldToken(a); {

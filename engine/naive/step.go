@@ -3,7 +3,6 @@ package naive
 import (
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -451,7 +450,10 @@ func (l *nLease) tieOf(s engine.Session) *nBind {
 
 // cut makes a lease independent of a session's connections.
 func (l *nLease) cut(s engine.Session) {
-	all := slices.DeleteFunc(append(slices.Clone(l.also), l.bind), func(b *nBind) bool { return b == nil || b.session == s })
+	all := slices.DeleteFunc(append(slices.Clone(l.also), l.bind), func(b *nBind) bool {
+		return b == nil ||
+			b.session == s
+	})
 	if l.bind != nil && l.bind.session == s {
 		l.spent = 0
 	}
@@ -638,57 +640,6 @@ func (m *Model) open(cmd *engine.Command) {
 	m.version = max(m.version, req.Target)
 }
 
-// claim notes a keyed request that goes to several groups, before it is carried out in any.
-func (m *Model) claim(cmd *engine.Command) wire.Result {
-	req := cmd.Req
-	scope := wire.Op(req.Target).String() + " " + req.Key
-	at := slices.IndexFunc(m.kept, func(k nKept) bool { return k.scope == scope })
-	until := m.now + int64(m.cfg.KeptMillis)
-	known := at >= 0 && m.kept[at].hashed() == req.Attempt
-	joins := req.Kinds == engine.ClaimBegins || req.Kinds == engine.ClaimGoesOn
-	switch {
-	case joins && req.Token != 0 && (!known || m.kept[at].token != req.Token && m.kept[at].status != wire.StatusOK):
-		return wire.Result{Code: wire.Forgotten}
-	case req.Kinds == engine.ClaimDone && at < 0:
-		m.kept = append(m.kept, nKept{
-			scope: scope, hash: req.Attempt, status: wire.StatusOK, token: req.Token, deadline: until, of: cmd.Caller.Session,
-		})
-		return wire.Result{}
-	case req.Kinds == engine.ClaimDone:
-		k := &m.kept[at]
-		if known && k.status == wire.StatusOK {
-			return wire.Result{}
-		}
-		if !known || k.token != req.Token || k.attempt != req.GraceMillis {
-			return wire.Result{Status: wire.StatusQueued}
-		}
-		k.status, k.deadline = wire.StatusOK, until
-		return wire.Result{}
-	case req.Kinds != engine.ClaimBegins && !known:
-		return wire.Result{}
-	case req.Kinds == engine.ClaimDrops:
-		if m.kept[at].token == req.Token {
-			m.kept = slices.Delete(m.kept, at, at+1)
-		}
-		return wire.Result{}
-	case at >= 0 && !known:
-		return wire.Result{Code: wire.InvalidArgument}
-	case at < 0 && !m.roomForKey(cmd):
-		return wire.Result{Code: wire.ResourceExhausted}
-	case at < 0:
-		at = len(m.kept)
-		m.kept = append(m.kept, nKept{
-			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until, plan: string(req.Cursor),
-			of: cmd.Caller.Session, attempt: 1,
-		})
-	case m.kept[at].status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew:
-		m.kept[at].deadline = until
-		m.kept[at].attempt++
-	}
-	k := &m.kept[at]
-	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}
-}
-
 // roomForKey says that one more answer can be kept: of all, and a quarter of them of one session.
 func (m *Model) roomForKey(cmd *engine.Command) bool {
 	mine := 0
@@ -741,41 +692,14 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 		m.kept = slices.DeleteFunc(m.kept, func(k nKept) bool { return k.scope == scope })
 	case at < 0:
 		m.kept = append(m.kept, nKept{
-			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq, deadline: m.now + int64(m.cfg.KeptMillis), by: asks(cmd.Caller),
+			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq, deadline: m.now + int64(m.cfg.KeptMillis),
+			by: asks(cmd.Caller),
 			of: cmd.Caller.Session, attempt: attemptOf(&plain),
 		})
 	default:
 		m.kept[at].status, m.kept[at].token, m.kept[at].seq, m.kept[at].by = res.Status, res.Token, seq, asks(cmd.Caller)
 	}
 	return res
-}
-
-// partAgain answers a part of a claimed request that was carried out: to the latest attempt so far.
-func (m *Model) partAgain(cmd *engine.Command, k *nKept) wire.Result {
-	if attemptOf(cmd.Req) < k.attempt {
-		return wire.Result{Code: wire.Unavailable, Position: engine.Superseded}
-	}
-	k.attempt, k.deadline = attemptOf(cmd.Req), m.now+int64(m.cfg.KeptMillis)
-	return wire.Result{}
-}
-
-// repeatPart is partAgain of a part that its session remembers.
-func (m *Model) repeatPart(cmd *engine.Command) wire.Result {
-	switch at := m.keptAt(cmd); {
-	case !strings.Contains(cmd.Req.Key, "\x00"):
-		return wire.Result{}
-	case at >= 0:
-		return m.partAgain(cmd, &m.kept[at])
-	}
-	return wire.Result{Code: wire.Forgotten}
-}
-
-// attemptOf is which attempt of a claimed request asks for a part of it: the last piece of its key, if that has four.
-func attemptOf(req *wire.Request) (attempt uint64) {
-	if all := strings.Split(req.Key, "\x00"); len(all) == 4 {
-		attempt, _ = strconv.ParseUint(all[3], 10, 64)
-	}
-	return attempt
 }
 
 // same says that a request is the one whose answer is kept.
