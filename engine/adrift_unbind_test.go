@@ -145,3 +145,29 @@ func TestBoundBeforeTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestUnboundBeforeTheEnd: as TestUnboundAndRepeated, and the end of the first connection is heard before the unbind on the
+// second, or after it. The place in the queue is kept either way.
+func TestUnboundBeforeTheEnd(t *testing.T) {
+	for name, endFirst := range map[string]bool{"end first": true, "unbind first": false} {
+		t.Run(name, func(t *testing.T) {
+			bothGraces(t, func(t *testing.T, g *graces) {
+				g.do(1, 9, 1, -1, takes("holder", "h:/a/x"))
+				token := g.do(2, 1, 1, 5000, waitsOn("o", "h:/a/x")).Token
+				g.do(3, 3, 1, 5000, waitsOn("p", "h:/a/x"))
+				if endFirst {
+					g.detach(10, 1, 1)
+				}
+				g.do(11, 1, 2, -1, unbinds())
+				if !endFirst {
+					g.detach(12, 1, 1)
+				}
+				g.repeats(20, 2, 5000, token)
+				g.granted(30)
+				if l := g.s.leases.Get(g.s.leaseKey("o", "h:/a")); l == nil || !l.held() {
+					t.Error("the path goes to who waits behind it")
+				}
+			})
+		})
+	}
+}

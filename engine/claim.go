@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -27,9 +29,11 @@ func Joins(req *wire.Request) bool { return req.Kinds == ClaimBegins || req.Kind
 // Who asks for it makes an attempt of it, and gets the number of that (Count). A part is carried out for the first
 // attempt that asks for it, and refused to earlier ones from then on (partAgain). Only the latest attempt can have the
 // claim done (GraceMillis, its number): it has been in all groups, and whoever is slow comes too late in each of them.
-// To an earlier one the answer is QUEUED: it makes another attempt, or finds the claim done. So no part is carried out
-// once the request is answered. That needs an attempt to be over before what is kept of its parts: a request
-// takes less than half of their time (request_timeout_ms).
+// An earlier one that has been in all groups is answered QUEUED, and closes the claim: it gets the number of another
+// attempt, with which it goes to all of them once more, and nobody else begins one for a while, but is answered number
+// 0 and is to look again. So it is done also when repeats come faster than an attempt takes; and no part is carried out
+// once the request is answered. That needs an attempt to be over before what is kept of its parts: a request takes
+// less than half of their time (request_timeout_ms).
 //
 // The answer to the key is kept for its time from then on, also when the claim's own time was over by then. Token is
 // the claim that the caller's request has begun or gone on with, 0 when that is not known: when another one has come
@@ -76,24 +80,35 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		k.attempt = 1
 	case k.status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew: // that is never done
 		k = s.kept.Edit(s.w, key)
-		k.attempt++
 		s.keepAnew(k)
+		if k.closes > s.now {
+			return wire.Result{Status: k.status, Token: k.token}
+		}
+		k.attempt++
 	}
 	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}
 }
 
-// claimDone notes that an attempt has carried out all of a claim.
+// closeMillis is how long a claim is closed for: what is carried out is asked for once more in each group.
+const closeMillis = 5_000
+
+// claimDone notes that an attempt has carried out all of a claim; or closes the claim for it when there is a later one.
 func (s *State) claimDone(req *wire.Request, key string, k *kept) (res wire.Result) {
-	switch {
-	case k.hash == req.Attempt && k.status == wire.StatusOK:
-	case k.hash != req.Attempt, k.token != req.Token, k.attempt != req.GraceMillis:
-		res.Status = wire.StatusQueued
-	default:
-		k = s.kept.Edit(s.w, key)
-		k.status = wire.StatusOK
-		s.keepAnew(k)
+	if k.hash == req.Attempt && k.status == wire.StatusOK {
+		return res
 	}
-	return res
+	if k.hash != req.Attempt || k.token != req.Token || k.attempt != req.GraceMillis && k.closes > s.now {
+		return wire.Result{Status: wire.StatusQueued}
+	}
+	k = s.kept.Edit(s.w, key)
+	s.keepAnew(k)
+	if k.attempt == req.GraceMillis {
+		k.status, k.closes = wire.StatusOK, 0
+		return res
+	}
+	k.attempt++
+	k.closes = s.now + closeMillis
+	return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
 }
 
 // PartKey is the key of what an attempt of a claimed request does in one group: no client's, as
@@ -118,6 +133,15 @@ func partOf(key string) (part string, attempt uint64) {
 	return key, 0 // of an entry that was written before there were attempts
 }
 
+// HashOfClaim tells parts of a request in one claim from those in another one of its key; 0 for what is no part.
+func HashOfClaim(key string) uint32 {
+	if !isPart(key) {
+		return 0
+	}
+	part, _ := partOf(key)
+	return uint32(xxh3.HashString(part)) | 1
+}
+
 // isPart says that a key is one of PartKey's.
 func isPart(key string) bool { return strings.IndexByte(key, nul) >= 0 }
 
@@ -139,8 +163,8 @@ var superseded = wire.Result{
 	Code: wire.Unavailable, Message: "a later repeat of the request goes on with it", Position: Superseded,
 }
 
-// repeatPart answers a part that its session remembers as carried out under the same id. If it is not known as one of
-// this claim, that was in an earlier claim of the key, which this one must not count it for, or too long ago.
+// repeatPart answers a part that its session remembers as carried out in this claim. If that is not known any more it
+// is kept anew: earlier attempts are to be refused.
 func (s *State) repeatPart(cmd *Command) (res wire.Result) {
 	if !isPart(cmd.Req.Key) {
 		return res
@@ -149,7 +173,12 @@ func (s *State) repeatPart(cmd *Command) (res wire.Result) {
 	if k := s.kept.Get(key); k != nil && k.deadline > s.now {
 		return s.partAgain(cmd, key, k)
 	}
-	res.Fail(wire.Errorf(wire.Forgotten,
-		"idempotency_key: is not known any more as that of this request; nothing was done now, and a part of it was carried out before"))
+	if err := s.roomForKey(cmd); err != nil {
+		res.Fail(err)
+		res.Code = wire.Unavailable
+		return res
+	}
+	s.forget(key)
+	s.keep(key, hashOf(cmd.Req), cmd, &wire.Result{})
 	return res
 }

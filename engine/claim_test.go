@@ -56,10 +56,26 @@ func TestClaims(t *testing.T) {
 	if res := step(ClaimGoesOn, 7, "b"); res.Status != wire.StatusQueued || res.Count != 3 {
 		t.Errorf("done by another: %+v", res)
 	}
-	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued {
-		t.Errorf("done by an attempt that is not the latest: %+v", res)
+	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 4 {
+		t.Errorf("an attempt that is not the latest closes it: %+v", res)
 	}
-	attempt = 3
+	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 0 {
+		t.Errorf("when it is closed: %+v", res)
+	}
+	for _, kind := range []uint64{ClaimBegins, ClaimGoesOn} {
+		if res := step(kind, 7, "b"); res.Status != wire.StatusQueued || res.Count != 0 || res.Token != first.Token {
+			t.Errorf("a repeat while it is closed: %+v", res)
+		}
+	}
+	now += closeMillis
+	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusQueued || res.Count != 5 {
+		t.Errorf("a repeat when who closed it takes too long: %+v", res)
+	}
+	attempt = 4
+	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 6 {
+		t.Errorf("who closed it comes too late: %+v", res)
+	}
+	attempt = 6
 	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusOK {
 		t.Errorf("done: %+v", res)
 	}
@@ -195,6 +211,7 @@ func TestPartsOfAttempts(t *testing.T) {
 		{claim: 1, attempt: 1, again: true, refused: true, holds: true}, {claim: 1, attempt: 3, again: true, holds: true},
 		{claim: 1, attempt: 2, refused: true, holds: true}, {claim: 1, attempt: 10, holds: true},
 		{claim: 1, attempt: 9, refused: true, holds: true}, {claim: 2, attempt: 1},
+		{claim: 3, attempt: 5, again: true, holds: true}, {claim: 3, attempt: 4, refused: true, holds: true},
 	} {
 		var out Output
 		s.Apply(c, &Command{NS: "h:/a", Req: &wire.Request{
@@ -280,5 +297,15 @@ func TestPartOf(t *testing.T) {
 		if got, attempt := partOf(key); got != want.part || attempt != want.attempt {
 			t.Errorf("%q: %q, %d", key, got, attempt)
 		}
+	}
+}
+
+// TestHashOfClaim: parts of a request are the same in all attempts of a claim, and others in another claim.
+func TestHashOfClaim(t *testing.T) {
+	of := func(claim int64, attempt uint64) uint32 {
+		return HashOfClaim(PartKey(wire.OpReleaseAll, "k", claim, attempt))
+	}
+	if of(1, 1) != of(1, 2) || of(1, 1) == of(2, 1) || of(1, 1) == 0 || HashOfClaim("k") != 0 {
+		t.Error(of(1, 1), of(1, 2), of(2, 1), HashOfClaim("k"))
 	}
 }

@@ -18,6 +18,7 @@ type kept struct {
 	by       uint64 // who may take back what it took: the last that was told of it, 0 for nobody
 	of       uint64 // the session that asked for it first (markOf), 0 for none
 	attempt  uint64 // of a claim, the last there was of it; of a part of one, the last that asked for it
+	closes   int64  // of a claim: until when nobody begins another attempt, ms of the lease clock
 	at       string // key of the first path that the request is about, if it is about paths
 	timer    *timer
 	born     uint32

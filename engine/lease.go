@@ -364,7 +364,7 @@ func (s *State) renew(cmd *Command) (res wire.Result) {
 	renewed := 0
 	s.standings(req.Owner, req.Domains, func(l *lease) {
 		if req.Op == wire.OpBind && cmd.Bound {
-			s.hangWaits(l, cmd.Caller.Session, bindingOf(cmd))
+			s.hangWaits(l, cmd, bindingOf(cmd))
 		}
 		if !l.held() {
 			return
@@ -390,23 +390,15 @@ func (s *State) unbind(cmd *Command) wire.Result {
 	s.standings(cmd.Req.Owner, nil, func(l *lease) {
 		s.cutTie(l, cmd.Caller.Session)
 		l.forswear(cmd.Caller.Session)
-		s.hangWaits(l, cmd.Caller.Session, nil)
+		s.hangWaits(l, cmd, nil)
 	})
 	return wire.Result{}
 }
 
 // hang ties the lease that a waiter is to bring to a connection, or with nil to none. When that
 // ends, polled places are found by their ties, as leases are; open calls have an end of their own.
-// A call whose connection is gone is given up by an unbind, and yet lasts, as what it brings, for no more than the
-// grace: only a repeat of it says that its client lives.
 func (s *State) hang(l *lease, w *waiter, b *binding) {
 	was := w.bind
-	if w.open && w.adrift {
-		given := *was
-		given.loose = true
-		w.bind = &given
-		return
-	}
 	if w.bind = s.fresh(b); !w.open {
 		w.adrift = false
 		s.noteTie(l, was)
@@ -415,8 +407,10 @@ func (s *State) hang(l *lease, w *waiter, b *binding) {
 }
 
 // hangWaits ties the leases that an owner's waits will bring, as far as a session asked for
-// them or has tied them, to a connection of that session, or with nil to none.
-func (s *State) hangWaits(l *lease, of Session, b *binding) {
+// them or has tied them, to the connection of that session that a command came on, or with nil to none.
+// A call of an earlier connection is given up by an unbind, and yet lasts, as what it brings, for no more than the
+// grace when that is gone, whether its end is known yet or not: only a repeat of it says that its client lives.
+func (s *State) hangWaits(l *lease, cmd *Command, b *binding) {
 	var waits []uint64
 	l.waits.All().Ascend(func(key string, _ *struct{}) bool {
 		waits = append(waits, seqOf(key))
@@ -425,7 +419,13 @@ func (s *State) hangWaits(l *lease, of Session, b *binding) {
 	slices.Sort(waits)
 	for _, seq := range slices.Compact(waits) {
 		s.meetsCall(seq)
-		if w := s.waiter(seq); w != nil && w.rehangs(of, b) {
+		switch w := s.waiter(seq); {
+		case w == nil || !w.rehangs(cmd.Caller.Session, b):
+		case b == nil && w.open && (w.adrift || w.epoch < cmd.Epoch):
+			w, given := s.editWaiter(seq), *w.bind
+			given.loose = true
+			w.bind = &given
+		default:
 			s.hang(l, s.editWaiter(seq), b)
 		}
 	}

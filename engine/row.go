@@ -271,6 +271,8 @@ func (e *edge) row(dst []byte) []byte {
 func (k *kept) row(dst []byte) []byte {
 	n := 5
 	switch {
+	case k.closes != 0:
+		n = 11
 	case k.attempt != 0:
 		n = 10
 	case k.of != 0:
@@ -302,6 +304,9 @@ func (k *kept) row(dst []byte) []byte {
 	}
 	if n > 9 {
 		dst = wire.AppendUint(dst, k.attempt)
+	}
+	if n > 10 {
+		dst = wire.AppendInt(dst, k.closes)
 	}
 	return dst
 }

@@ -19,7 +19,8 @@ import (
 //
 // Several may go on with a claim at once, in several sessions, and each may be slow. Each of them makes an attempt,
 // which has a number: a group carries nothing out for one that comes behind a later one, and only the latest can have
-// the claim done (engine's claimKey). An earlier one gives way and looks again.
+// the claim done (engine's claimKey). One that a group refuses gives way and looks again; one that has been in all
+// groups closes the claim, and goes to all of them once more.
 //
 // A release of several paths is claimed also when they are in one namespace: at its repeat they may
 // be in several, or the other way round. Its claim notes the namespace of each path. A path that is
@@ -40,6 +41,10 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.req.Key == "" {
 		return claim{plan: plan}, nil
 	}
+	if s.closing != nil {
+		c, s.closing = *s.closing, nil
+		return c, nil
+	}
 	kind := uint64(engine.ClaimBegins)
 	if s.doubt != nil {
 		kind = engine.ClaimGoesOn
@@ -51,16 +56,27 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.doubt != nil && res.Token == 0 {
 		return c, s.doubt
 	}
+	if res.Status == wire.StatusQueued && res.Count == 0 {
+		return c, errSuperseded
+	}
 	if res.List != nil {
 		c.plan = res.List.Cursor
 	}
-	c.token, c.attempt, c.done = res.Token, res.Count, res.Status == wire.StatusOK
-	c.key = engine.PartKey(s.c.Op, s.req.Key, c.token, c.attempt)
+	c.token, c.done = res.Token, res.Status == wire.StatusOK
+	s.number(&c, res.Count)
 	return c, nil
+}
+
+// number makes it another attempt of its claim.
+func (s *steps) number(c *claim, attempt uint64) {
+	c.attempt, c.key = attempt, engine.PartKey(s.c.Op, s.req.Key, c.token, attempt)
 }
 
 // errSuperseded says that a later attempt goes on with the claim.
 var errSuperseded = wire.Errorf(wire.Unavailable, "a later repeat of the request goes on with it")
+
+// errCloses says that the call has closed its claim.
+var errCloses = wire.Errorf(wire.Unavailable, "a later repeat of the request goes on with it")
 
 // giveWay waits before the call looks again at a claim that a later attempt goes on with, longer each time, and for
 // longer than its own attempt took, which began at a time: of two that looked again sooner each would overtake the
@@ -72,10 +88,7 @@ func (s *steps) giveWay(began time.Duration) bool {
 	}
 	pause := min(max(firstPause<<min(s.gaveWay, 6), 2*(s.n.clock.Mono()-began)), left/2)
 	s.gaveWay++
-	wait := newTogether(s.n.tasks)
-	wait.add()
-	wait.waitFor(pause)
-	return true
+	return s.n.tasks.wait(pause, s.n.stop) != 0
 }
 
 // firstPause is the shortest time of giveWay.
@@ -92,6 +105,10 @@ func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
 	switch err := res.Err(); {
 	case err != nil:
 		return err
+	case res.Count > 0: // in place of the number that it had
+		s.number(&c, res.Count)
+		s.closing = &c
+		return errCloses
 	case res.Status != wire.StatusOK:
 		return errSuperseded
 	}

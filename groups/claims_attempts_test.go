@@ -2,7 +2,6 @@ package groups
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,37 +226,143 @@ func TestMemoryOfAnotherClaim(t *testing.T) {
 	}
 }
 
-// pauses is the tasks of a node that takes note of what it is to wait for, and waits for no time.
+// TestClosesItsClaim: a call has carried all of its request out when another attempt of it has begun. It closes the claim
+// and goes to all groups once more; who asks meanwhile begins no attempt, and has to look again. So repeats that come
+// faster than an attempt takes do not keep each other from an answer.
+func TestClosesItsClaim(t *testing.T) {
+	k := newKeyedOver(t, wire.OpForceRelease, nil)
+	first, late := k.steps(), k.steps()
+	groups, _, err := first.present()
+	if err != nil || len(groups) < 2 {
+		t.Fatal(groups, err)
+	}
+	parts := func(s *steps, c claim) *wire.Error {
+		return s.each(groups, &wire.Request{Op: k.op, Owner: k.owner, Key: c.key})
+	}
+	claims := func(s *steps) claim {
+		t.Helper()
+		c, err := s.claim(groupList(groups))
+		if err != nil || c.done {
+			t.Fatal(c, err)
+		}
+		return c
+	}
+	c, cl := claims(first), claims(late)
+	if err := parts(first, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.ends(c, nil); err != errCloses {
+		t.Fatal("its end is answered", err)
+	}
+	if _, err := k.steps().claim(nil); err != errSuperseded {
+		t.Error("who asks meanwhile is answered", err)
+	}
+	c = claims(first)
+	if err := parts(first, c); err != nil || c.attempt != 3 {
+		t.Fatal(c, err)
+	}
+	if err := parts(late, cl); err != errSuperseded {
+		t.Error("who is slow is answered", err)
+	}
+	if err := first.ends(c, nil); err != nil {
+		t.Error("its end is answered", err)
+	}
+	if c, err := k.steps().claim(nil); err != nil || !c.done {
+		t.Error(c, err)
+	}
+}
+
+// TestPartsOutlastTheirKeys: what a session remembers of a part in the claim that its request still has is true, also when
+// the key of the part is over: repeats did not come to it, as another log took nothing; or the log of the claim stood
+// still, whose clock does so with it. When it is asked again under its id it is answered OK.
+func TestPartsOutlastTheirKeys(t *testing.T) {
+	again := func(c *wire.Call) { c.Again = true }
+	brief := func(c *Config) { keysFor(6000)(c); c.RequestTimeout = time.Second }
+	t.Run("the last part is not reached", func(t *testing.T) {
+		k := newKeyedOver(t, wire.OpForceRelease, brief)
+		s, c := k.steps(), k.session()
+		c.session = s.c.Session
+		groups, _, err := s.present()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl, err := s.claim(groupList(groups))
+		if err == nil {
+			err = s.each(groups, &wire.Request{Op: k.op, Owner: k.owner, Key: cl.key})
+		}
+		if err == nil {
+			err = s.home(&wire.Request{Op: wire.OpKillNotice, Owner: k.owner, Key: cl.key})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func() wire.Result { return c.startAs(s.c.ID, k.request(), again).get(t, "again") }
+		k.passes(4 * time.Second)
+		k.b.pauses(true)
+		if res := ask(); res.Code != wire.DeadlineExceeded {
+			t.Errorf("the second is answered %v %s", res.Code, res.Message)
+		}
+		k.b.pauses(false)
+		k.passes(2500 * time.Millisecond)
+		if res := ask(); res.Code != wire.OK {
+			t.Errorf("the third is answered %v %s", res.Code, res.Message)
+		}
+	})
+	for _, op := range claimedOps {
+		t.Run("the log of the claim stands still, "+op.String(), func(t *testing.T) {
+			k := newKeyedOver(t, op, brief)
+			for k.node.logOf(wire.HomeOf(k.key, k.node.cfg.GroupCount)) != k.b {
+				k.key += "y"
+			}
+			k.other.must(release(k.owner, k.there))
+			k.there = k.ns + "/x2"
+			k.takes(k.there)
+			c, id := k.session(), k.next.Add(1)
+			k.a.pauses(true)
+			o := c.start(id, k.request())
+			eventually(t, "its part is queued", func() bool {
+				k.a.mu.Lock()
+				defer k.a.mu.Unlock()
+				return len(k.a.mu.queue) > 0
+			})
+			k.b.pauses(true)
+			k.a.pauses(false)
+			if res := o.get(t, "the first"); res.Code != wire.DeadlineExceeded {
+				t.Errorf("the first is answered %v %s", res.Code, res.Message)
+			}
+			k.passes(6500 * time.Millisecond)
+			k.b.pauses(false)
+			if res := c.startAs(id, k.request(), again).get(t, "again"); res.Code != wire.OK {
+				t.Errorf("again: %v %s", res.Code, res.Message)
+			}
+		})
+	}
+}
+
+// pauses is the tasks of a node that takes note of what it is to wait for, and waits for next to nothing.
 type pauses struct {
 	goroutines
-	last atomic.Int64
+	last time.Duration
 }
 
 func (p *pauses) wait(d time.Duration, on ...<-chan struct{}) int {
-	if d == forever {
-		return p.goroutines.wait(d, on...)
-	}
-	p.last.Store(int64(d))
-	return p.goroutines.wait(0, on...)
+	p.last = d
+	return p.goroutines.wait(time.Millisecond, on...)
 }
 
 // TestGivesWay: who gives way to a later attempt waits longer each time, and for longer than its own attempt took, so
 // that the other one comes through: two that look again sooner overtake each other for ever. It does not wait for more
-// than half of its time, and gives up when that is over.
+// than half of its time, and gives up when that is over, or its node stops.
 func TestGivesWay(t *testing.T) {
-	p := new(pauses)
-	r := newRig(t, func(c *Config) {
-		briefKeys(c)
-		c.seams.tasks = p
-		c.RequestTimeout = time.Minute
-	})
-	s := &steps{n: r.node, since: r.clock.Mono()}
+	p, c := new(pauses), &testClock{start: time.Now()}
+	n := &Node{cfg: Config{RequestTimeout: time.Minute}, clock: c, tasks: p, stop: make(chan struct{})}
+	s := &steps{n: n, since: c.Mono()}
 	pause := func(took time.Duration) time.Duration {
 		t.Helper()
-		if !s.giveWay(r.clock.Mono() - took) {
+		if !s.giveWay(c.Mono() - took) {
 			t.Fatal("it gives up")
 		}
-		return time.Duration(p.last.Load())
+		return p.last
 	}
 	before := time.Duration(0)
 	for range 5 {
@@ -275,8 +380,12 @@ func TestGivesWay(t *testing.T) {
 	if d, left := pause(time.Minute), s.left(); d > left/2+time.Second || d < left/4 {
 		t.Errorf("of %v that are left it waits for %v", left, d)
 	}
-	r.clock.hurry(time.Minute)
-	if s.giveWay(r.clock.Mono()) {
+	close(n.stop)
+	if s.giveWay(c.Mono()) {
+		t.Error("it goes on when its node stops")
+	}
+	n.stop = make(chan struct{})
+	if s.since -= time.Minute; s.giveWay(c.Mono()) {
 		t.Error("it does not give up when its time is over")
 	}
 }

@@ -144,13 +144,20 @@ func (m *machine) notice(c engine.Clock, g *group) wire.Result {
 	switch {
 	case s == nil && refused.Code != wire.ResourceExhausted:
 		return refused
-	case s != nil && s.find(cmd.Caller.ID, m.reader.sub) != nil:
+	case s == nil:
+		return g.apply(c, cmd)
+	}
+	hash := m.hashAsked()
+	if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil {
+		if old.another(cmd.Req.Op, hash) {
+			return anotherClaim
+		}
 		return g.repeat(c, cmd, &wire.Result{})
 	}
 	res := g.apply(c, cmd)
-	if s != nil && res.Code == wire.OK {
+	if res.Code == wire.OK {
 		m.sessions.changes(s)
-		s.add(m.answered(0, &res), &m.limits)
+		s.add(m.answered(hash, &res), &m.limits)
 	}
 	return res
 }
@@ -194,11 +201,11 @@ func (m *machine) carriedOut(id engine.Session, request uint64, again bool) (res
 }
 
 // hashAsked tells the request of the command in hand from others under its id. Of one that is
-// carried out in several parts it tells nothing: what a part says follows from where its owner
+// carried out in several parts it tells nothing but the claim: what a part says follows from where its owner
 // is and how paths are resolved by then, and so may differ in a repeat.
 func (m *machine) hashAsked() uint32 {
 	if m.reader.sub != 0 {
-		return 0
+		return engine.HashOfClaim(m.reader.cmd.Req.Key)
 	}
 	return hashBody(m.reader.body)
 }
@@ -320,6 +327,14 @@ func (m *machine) systemRepeat(cmd *engine.Command, s *session, hash uint32) (re
 	}
 }
 
+// anotherClaim answers a part of a call that was carried out in an earlier claim of its key: in this one it counts for
+// nothing, and is not carried out a second time.
+var anotherClaim = wire.Result{
+	Code: wire.Forgotten,
+	Message: "the idempotency_key is not known any more as that of this request; nothing was done now, " +
+		"and it was or may have been carried out in a part before",
+}
+
 // usedID answers a command whose id its session used for another one.
 func usedID(cmd *engine.Command) (res wire.Result) {
 	res.Fail(wire.Errorf(wire.InvalidArgument,
@@ -338,6 +353,9 @@ func (m *machine) publishRoutes() {
 func (m *machine) repeat(c engine.Clock, g *group, s *session, old *answered, hash uint32) (res wire.Result) {
 	cmd := &m.reader.cmd
 	if old.another(cmd.Req.Op, hash) {
+		if m.reader.sub != 0 && old.op == cmd.Req.Op {
+			return anotherClaim
+		}
 		return usedID(cmd)
 	}
 	if old.nothing() {

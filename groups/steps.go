@@ -63,7 +63,8 @@ type steps struct {
 	doubt  *wire.Error         // why no log can say whether it was carried out before: it is only if its key is known
 	began  bool                // a group has carried a step of it out, or may have
 
-	gaveWay int // how often a later attempt of its claim went on in its place
+	gaveWay int    // how often a later attempt of its claim went on in its place
+	closing *claim // the attempt with which it goes to all groups once more
 
 	// Of a release:
 	gave  map[wire.ReleaseRequest]bool // what was given back
@@ -81,7 +82,7 @@ func (s *steps) run() (res wire.Result, err *wire.Error) {
 		for again := true; again; {
 			began := s.n.clock.Mono()
 			res, err = s.once()
-			again = err == errMoved || err == errSuperseded && s.giveWay(began)
+			again = err == errMoved || err == errCloses || err == errSuperseded && s.giveWay(began)
 		}
 	}
 	return res, s.partly(err)

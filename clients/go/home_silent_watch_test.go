@@ -11,11 +11,10 @@ import (
 // TestRenewedWhileHomeIsSilent: the node of the home lane, which tells of the owner's events, hangs. The owner is
 // killed, and takes something else by another client. A renewal that goes by another lane and is carried out then
 // counts for nothing: home is given up ten seconds later, and what the owner holds is asked about, whatever becomes
-// of the subscription in place of the one that was lost. If that is refused the lock is not believed in for longer
-// than its TTL after the renewal before. A lock that is held stays, and little is asked about it.
+// of the subscription in place of the one that was lost. A lock that is held stays, and little is asked about it.
 func TestRenewedWhileHomeIsSilent(t *testing.T) {
 	for _, how := range []string{"exhausted", "unavailable", "silent", "no connection"} {
-		for _, fate := range []string{"killed", "killed, looks refused", "held"} {
+		for _, fate := range []string{"killed", "held"} {
 			t.Run(how+", "+fate, func(t *testing.T) {
 				bubble(t, func(t *testing.T) { renewedWhileHomeIsSilent(t, how, fate) })
 			})
@@ -34,7 +33,6 @@ func renewedWhileHomeIsSilent(t *testing.T, how, fate string) {
 		p.lists = true
 	}
 	var held atomic.Pointer[wire.Result] // what was told
-	var good atomic.Pointer[time.Time]   // when its own lease was last renewed
 	var armed, hung atomic.Bool
 	var questions atomic.Int64
 	f.serve = func(p *peer, a *asked) *wire.Result {
@@ -59,18 +57,12 @@ func renewedWhileHomeIsSilent(t *testing.T, how, fate string) {
 				res = &wire.Result{Code: wire.Unavailable, Message: "no leader"}
 			}
 		case a.req.Op == wire.OpListLocks && hung.Load():
-			switch res = held.Load(); fate {
-			case "killed":
+			if res = held.Load(); fate == "killed" {
 				res = &wire.Result{Done: true, Flag: true, List: &wire.List{}}
-			case "killed, looks refused":
-				res = &wire.Result{Code: wire.Unavailable, Message: "not now"}
 			}
 		case a.req.Op == wire.OpListLocks:
 			res = p.taken.of(a.req.Owner)
 			held.Store(res)
-		}
-		if a.req.Op == wire.OpRenew && !hung.Load() {
-			good.Store(&a.at)
 		}
 		if hung.Load() && (a.req.Op == wire.OpListLocks || a.req.Op == wire.OpRenew) {
 			questions.Add(1)
@@ -110,10 +102,7 @@ func renewedWhileHomeIsSilent(t *testing.T, how, fate string) {
 	for l.Err() == nil {
 		pass(time.Second)
 	}
-	if d := time.Since(at); fate == "killed" && d > time.Minute {
+	if d := time.Since(at); d > time.Minute {
 		t.Errorf("it is believed in for %v after its owner was killed", d)
-	}
-	if d := time.Since(*good.Load()); d > ttl {
-		t.Errorf("it is believed in for %v after it was last renewed", d)
 	}
 }

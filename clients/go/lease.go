@@ -26,7 +26,6 @@ type lease struct {
 	one     [1]*Lock // memory of locks
 
 	sure    time.Duration           // until when it lasts by what the server confirmed
-	certain time.Duration           // of that, what does not rest on events that are told: a look has shown it
 	ties    []*tie                  // and connections that it may hang on
 	oneTie  [1]*tie                 // memory of ties
 	grace   time.Duration           // the lowest that it may have when one of them is gone
@@ -52,13 +51,12 @@ type lease struct {
 	assures  assures       // what asks about some of those apart
 	risk     time.Duration // until when those count at most that something may take back (releasing.go), 0: there are none
 
-	turns  int  // counts what the answer to an earlier renewal says nothing about: what it hangs on
-	asked  int  // turns when the last renewal was asked for
-	asking bool // it is under way
-	needs  bool // once it is answered a look is to be asked for: without one it does not count
-	again  bool // what is under way is to be asked for once more: something was told meanwhile
-	// until when it counts at most, as something shortened the lease meanwhile; unlimited: nothing did
-	capped     time.Duration
+	turns      int           // counts what the answer to an earlier renewal says nothing about: what it hangs on
+	asked      int           // turns when the last renewal was asked for
+	asking     bool          // it is under way
+	needs      bool          // once it is answered a look is to be asked for: without one it does not count
+	again      bool          // what is under way is to be asked for once more: something was told meanwhile
+	capped     time.Duration // until when it counts at most, as something shortened the lease; unlimited: nothing did
 	askedTTL   time.Duration // for which time
 	askedGrace time.Duration // with the least that it may get
 	askedAll   int           // joined at that time
@@ -172,29 +170,13 @@ func (l *lease) hangs(t *tie) int {
 
 // shorten lowers until when it lasts for certain, and each of its locks, as another lease may be found to be theirs.
 func (l *lease) shorten(sure time.Duration) {
-	l.lower(sure)
+	l.sure = min(l.sure, sure)
 	if l.fresh != 0 {
 		l.fresh = min(l.fresh, sure)
 	}
 	l.cap(sure)
 	for _, lk := range l.locks {
 		lk.sure = min(lk.sure, sure)
-	}
-}
-
-// lower lowers until when it lasts by what the server confirmed.
-func (l *lease) lower(sure time.Duration) {
-	l.sure, l.certain = min(l.sure, sure), min(l.certain, sure)
-}
-
-// restart has it last for as long as those of its locks do of which no renewal says anything: others are not left.
-func (l *lease) restart() { l.sure, l.certain = l.fresh, l.fresh }
-
-// unsettle takes note that events may have been missed: what was renewed without a look, in trust in them, counts for
-// no longer than a time from now, in which one is to be answered.
-func (l *lease) unsettle(within time.Duration) {
-	if l.shared {
-		l.lower(max(l.certain, l.k.c.now()+min(within, l.ttl)))
 	}
 }
 
@@ -289,8 +271,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	}
 	if l.joined == 1 {
 		l.looked, lk.confirmed = 1, true
-		l.sure, l.certain = lk.sure, lk.sure
-		l.renewAt, l.checkAt = l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
+		l.sure, l.renewAt, l.checkAt = lk.sure, l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
 		l.ties = append(l.oneTie[:0], by.tie)
 		l.k.stray(l, by.tie, by.sent)
 	} else {
@@ -469,7 +450,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 	switch {
 	case l.looking, l.needs && !l.unlooked:
 		l.renewAt = l.renewal(sent, ttl)
-		l.lower(full)
+		l.sure = min(l.sure, full)
 		if l.unproved = (renewed{sure, l.askedAll}); !l.looking {
 			l.look(todo)
 		}
@@ -478,7 +459,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 		l.renewAt = l.renewal(sent, ttl)
 		// Else nothing has shortened it but what has lowered this already.
 		if (len(l.ties) > 1 || l.ties[0] != t) && (planted != plantKeptLong || !capped) {
-			l.lower(full)
+			l.sure = min(l.sure, full)
 		}
 		l.counts(renewed{sure, l.askedAll})
 	}
@@ -510,9 +491,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 
 // counts takes note of until when the lease lasts, of those locks that it was seen to be the one of.
 func (l *lease) counts(by renewed) {
-	if l.sure = max(l.sure, by.sure); !l.shared { // who has no other client has no other lease
-		l.certain = l.sure
-	}
+	l.sure = max(l.sure, by.sure)
 	for _, lk := range l.locks {
 		// What lasts longer by the request that took it goes by that.
 		lk.confirmed = lk.confirmed || lk.number <= min(by.of, l.looked) && lk.sure <= l.sure
@@ -541,8 +520,7 @@ func (l *lease) gone(reason wire.Reason, todo *chores) {
 		lk.ends(&LostError{Path: lk.paths[0].Path, Cause: l.cause(), Reason: reason}, todo)
 	}
 	l.part(earlier...)
-	l.renewed, l.unproved = renewed{}, renewed{}
-	l.restart()
+	l.sure, l.renewed, l.unproved = l.fresh, renewed{}, renewed{}
 	l.suspect()
 }
 
@@ -569,8 +547,7 @@ func (l *lease) expire(now time.Duration, todo *chores) {
 	case len(l.locks) == 0:
 		l.forget(todo)
 	case l.sure <= now: // only later ones are left
-		l.restart()
-		l.renewAt = now
+		l.sure, l.renewAt = l.fresh, now
 	}
 }
 
@@ -634,7 +611,6 @@ func (l *lease) unwatch() {
 	if !l.asking && !l.looking {
 		l.renewAt = soon
 	}
-	l.unsettle(max(l.grace, 2*askedWithin))
 }
 
 // recheck has the lease renewed now, whatever is under way.
@@ -666,11 +642,8 @@ func (l *lease) heard(e Event) {
 		// again just before, by another client maybe; or that of a wait: the server knows. A kill is
 		// told once all groups have done it, which may take long: the owner may have taken anew
 		// what went. But who cannot ask does not believe in it for as long as in what nobody doubts.
-		switch l.suspect(); {
-		case killed, e.Kind == wire.EventExpired && e.Path == "":
+		if l.suspect(); killed || e.Kind == wire.EventExpired && e.Path == "" {
 			l.mayBeOver(e.Kind)
-		case e.Gap:
-			l.unsettle(min(l.least/2, max(l.grace, 2*askedWithin)))
 		}
 		l.k.fix(l)
 	}

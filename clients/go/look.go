@@ -235,7 +235,6 @@ func (q *look) clears(todo *chores) {
 	q.lived()
 	if l.renewed.sure != 0 {
 		l.counts(l.renewed)
-		l.certain = max(l.certain, l.renewed.sure)
 		l.renewed = renewed{}
 	}
 	switch {

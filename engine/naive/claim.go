@@ -27,11 +27,14 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		return wire.Result{}
 	case req.Kinds == engine.ClaimDone:
 		k := &m.kept[at]
-		if known && k.status == wire.StatusOK {
+		switch late := k.attempt != req.GraceMillis; {
+		case known && k.status == wire.StatusOK:
 			return wire.Result{}
-		}
-		if !known || k.token != req.Token || k.attempt != req.GraceMillis {
+		case !known || k.token != req.Token || late && k.closes > m.now:
 			return wire.Result{Status: wire.StatusQueued}
+		case late:
+			k.attempt, k.closes, k.deadline = k.attempt+1, m.now+5000, until
+			return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
 		}
 		k.status, k.deadline = wire.StatusOK, until
 		return wire.Result{}
@@ -53,7 +56,9 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 			of: cmd.Caller.Session, attempt: 1,
 		})
 	case m.kept[at].status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew:
-		m.kept[at].deadline = until
+		if m.kept[at].deadline = until; m.kept[at].closes > m.now {
+			return wire.Result{Status: wire.StatusQueued, Token: m.kept[at].token}
+		}
 		m.kept[at].attempt++
 	}
 	k := &m.kept[at]
@@ -73,11 +78,17 @@ func (m *Model) partAgain(cmd *engine.Command, k *nKept) wire.Result {
 func (m *Model) repeatPart(cmd *engine.Command) wire.Result {
 	switch at := m.keptAt(cmd); {
 	case !strings.Contains(cmd.Req.Key, "\x00"):
-		return wire.Result{}
 	case at >= 0:
 		return m.partAgain(cmd, &m.kept[at])
+	case !m.roomForKey(cmd):
+		return wire.Result{Code: wire.Unavailable}
+	default:
+		m.kept = append(m.kept, nKept{
+			scope: scopeOf(cmd), req: *cmd.Req, deadline: m.now + int64(m.cfg.KeptMillis), by: asks(cmd.Caller),
+			of: cmd.Caller.Session, attempt: attemptOf(cmd.Req),
+		})
 	}
-	return wire.Result{Code: wire.Forgotten}
+	return wire.Result{}
 }
 
 // attemptOf is which attempt of a claimed request asks for a part of it: the last piece of its key, if that has four.

@@ -16,12 +16,12 @@ func TestClaims(t *testing.T) {
 	for seed := range 500 {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 0))
 		cfg := engine.DefaultConfig()
-		cfg.MaxKept, cfg.KeptMillis = 1+rnd.IntN(9), 50
+		cfg.MaxKept, cfg.KeptMillis = 1+rnd.IntN(9), []int{50, 20_000}[rnd.IntN(2)]
 		s, twin, m := engine.New(cfg, nil, nil), engine.New(cfg, nil, nil), New(cfg)
 		now, tokens := int64(1), []int64{0}
 		var trace []string
 		for range 80 {
-			now += int64(rnd.IntN(4)) * int64(rnd.IntN(20))
+			now += int64(rnd.IntN(4)) * int64(rnd.IntN(20)) * int64(1+999*(rnd.IntN(30)/29))
 			c := engine.Clock{Now: now}
 			var o1, o2 engine.Output
 			s.Expire(c, &o1)
@@ -34,7 +34,7 @@ func TestClaims(t *testing.T) {
 				req := &wire.Request{
 					Op: wire.OpClaim, Key: keys[rnd.IntN(len(keys))], Target: uint64(ops[rnd.IntN(len(ops))]),
 					Attempt: uint64(7 + rnd.IntN(2)), Kinds: uint64(rnd.IntN(4)), Cursor: []byte{byte(rnd.IntN(9))},
-					Token: tokens[rnd.IntN(len(tokens))], GraceMillis: uint64(rnd.IntN(4)),
+					Token: tokens[rnd.IntN(len(tokens))], GraceMillis: 1 + uint64(rnd.IntN(4)),
 				}
 				joins := req.Kinds == engine.ClaimBegins || req.Kinds == engine.ClaimGoesOn
 				if joins && rnd.IntN(4) > 0 {

@@ -24,6 +24,7 @@ type nKept struct {
 	hash     uint64         // in place of req, of what was claimed or came along with a move
 	plan     string         // of a claim
 	attempt  uint64         // of a claim or of a part of one, the last there was of it
+	closes   int64          // of a claim: until when nobody else goes on with it
 }
 
 // begin starts a step; told are the tokens of engine's grants in it.
@@ -369,10 +370,11 @@ func (m *Model) hangWaits(cmd *engine.Command, b *nBind) {
 		case w.owner != cmd.Req.Owner:
 		case w.open && w.caller.Session == cmd.Caller.Session:
 			switch {
+			case b == nil && w.bind != nil && (w.adrift || w.epoch < cmd.Epoch):
+				// Its connection is gone: what it brings lasts for its grace, and hangs on nothing.
+				w.bind = &nBind{session: w.bind.session, grace: w.bind.grace, given: true}
 			case !w.adrift && (b == nil || b.epoch >= w.epoch):
 				w.bind = b
-			case w.adrift && b == nil && w.bind != nil: // what it brings lasts for its grace, and hangs on nothing
-				w.bind = &nBind{session: w.bind.session, grace: w.bind.grace, given: true}
 			}
 		case w.open || w.bind == nil || w.bind.session != cmd.Caller.Session:
 		case b == nil || b.epoch > w.bind.epoch || b.epoch == w.bind.epoch && !w.adrift:
