@@ -84,7 +84,7 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		if k.closes > s.now {
 			return wire.Result{Status: k.status, Token: k.token}
 		}
-		k.attempt++
+		k.attempt, k.closer = k.attempt+1, 0
 	}
 	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}
 }
@@ -97,17 +97,22 @@ func (s *State) claimDone(req *wire.Request, key string, k *kept) (res wire.Resu
 	if k.hash == req.Attempt && k.status == wire.StatusOK {
 		return res
 	}
-	if k.hash != req.Attempt || k.token != req.Token || k.attempt != req.GraceMillis && k.closes > s.now {
+	attempt := req.GraceMillis
+	switch {
+	case k.hash != req.Attempt || k.token != req.Token:
+		return wire.Result{Status: wire.StatusQueued}
+	case attempt != 0 && attempt == k.closer: // a node asks again, and did not hear that
+		return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
+	case attempt != k.attempt && k.closes > s.now:
 		return wire.Result{Status: wire.StatusQueued}
 	}
 	k = s.kept.Edit(s.w, key)
 	s.keepAnew(k)
-	if k.attempt == req.GraceMillis {
-		k.status, k.closes = wire.StatusOK, 0
+	if attempt == k.attempt {
+		k.status, k.closes, k.closer = wire.StatusOK, 0, 0
 		return res
 	}
-	k.attempt++
-	k.closes = s.now + closeMillis
+	k.attempt, k.closer, k.closes = k.attempt+1, attempt, s.now+closeMillis
 	return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
 }
 

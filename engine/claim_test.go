@@ -59,8 +59,11 @@ func TestClaims(t *testing.T) {
 	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 4 {
 		t.Errorf("an attempt that is not the latest closes it: %+v", res)
 	}
-	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 0 {
-		t.Errorf("when it is closed: %+v", res)
+	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 4 {
+		t.Errorf("asked once more: %+v", res)
+	}
+	if attempt = 1; step(ClaimDone, 7, "").Count != 0 {
+		t.Errorf("another attempt when it is closed")
 	}
 	for _, kind := range []uint64{ClaimBegins, ClaimGoesOn} {
 		if res := step(kind, 7, "b"); res.Status != wire.StatusQueued || res.Count != 0 || res.Token != first.Token {
@@ -68,6 +71,9 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	now += closeMillis
+	if attempt = 2; step(ClaimDone, 7, "").Count != 4 {
+		t.Errorf("asked once more later")
+	}
 	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusQueued || res.Count != 5 {
 		t.Errorf("a repeat when who closed it takes too long: %+v", res)
 	}

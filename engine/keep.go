@@ -19,6 +19,7 @@ type kept struct {
 	of       uint64 // the session that asked for it first (markOf), 0 for none
 	attempt  uint64 // of a claim, the last there was of it; of a part of one, the last that asked for it
 	closes   int64  // of a claim: until when nobody begins another attempt, ms of the lease clock
+	closer   uint64 // of a claim: the attempt that closed it and got the number of the latest, 0: that was begun
 	at       string // key of the first path that the request is about, if it is about paths
 	timer    *timer
 	born     uint32

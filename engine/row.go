@@ -272,7 +272,7 @@ func (k *kept) row(dst []byte) []byte {
 	n := 5
 	switch {
 	case k.closes != 0:
-		n = 11
+		n = 12
 	case k.attempt != 0:
 		n = 10
 	case k.of != 0:
@@ -306,7 +306,7 @@ func (k *kept) row(dst []byte) []byte {
 		dst = wire.AppendUint(dst, k.attempt)
 	}
 	if n > 10 {
-		dst = wire.AppendInt(dst, k.closes)
+		dst = wire.AppendUint(wire.AppendInt(dst, k.closes), k.closer)
 	}
 	return dst
 }

@@ -42,8 +42,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 		return claim{plan: plan}, nil
 	}
 	if s.closing != nil {
-		c, s.closing = *s.closing, nil
-		return c, nil
+		return *s.closing, nil
 	}
 	kind := uint64(engine.ClaimBegins)
 	if s.doubt != nil {
@@ -64,6 +63,9 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	}
 	c.token, c.done = res.Token, res.Status == wire.StatusOK
 	s.number(&c, res.Count)
+	if at := s.n.cfg.seams; at != nil && at.claimed != nil {
+		at.claimed()
+	}
 	return c, nil
 }
 
@@ -88,6 +90,7 @@ func (s *steps) giveWay(began time.Duration) bool {
 	}
 	pause := min(max(firstPause<<min(s.gaveWay, 6), 2*(s.n.clock.Mono()-began)), left/2)
 	s.gaveWay++
+	s.closing = nil // others were let in
 	return s.n.tasks.wait(pause, s.n.stop) != 0
 }
 

@@ -13,7 +13,7 @@ import (
 // namespaces that may be one inside the other. A repeat of it is kept back behind its claim.
 type movedUnder struct {
 	*rig
-	held   *heldTasks
+	held   *heldCall
 	key    string
 	nested string // below h:/a, and in another group of the same log when it is a namespace
 	near   string // in the group of nested
@@ -23,11 +23,11 @@ type movedUnder struct {
 }
 
 func newMovedUnder(t *testing.T) *movedUnder {
-	m := &movedUnder{held: &heldTasks{held: make(chan struct{}), goOn: make(chan struct{})}, key: "k"}
+	m := &movedUnder{held: newHeldCall(), key: "k"}
 	m.rig = newRig(t, func(c *Config) {
 		briefKeys(c)
 		c.seams.limits = nil // keys are kept for 300 s
-		c.seams.tasks = m.held
+		c.seams.claimed = m.held.claimed
 	})
 	n := m.node
 	group := n.groupOf("h:/a")
@@ -70,14 +70,6 @@ func (m *movedUnder) quick(t *testing.T, ask func() *outcome) *outcome {
 	return o
 }
 
-// slow has it be asked by another session, which is kept back behind its claim.
-func (m *movedUnder) slow(ask func() *outcome) *outcome {
-	m.held.armed.Store(true)
-	o := ask()
-	<-m.held.held
-	return o
-}
-
 // over has the quick one be answered, take then be done, and the slow one go on. What was taken, or held before, is
 // to be held still.
 func (m *movedUnder) over(t *testing.T, quick, slow *outcome, then string, held ...string) {
@@ -109,7 +101,7 @@ func TestAttemptsBesideANewNamespace(t *testing.T) {
 	quick := m.quick(t, m.releaseAll)
 	eventually(t, "the part before it is carried out", func() bool { return m.other.inspect("h:/a/x").Owner == "" })
 	m.other.must(setPolicy(m.nested, wire.RecursiveRW))
-	slow := m.slow(m.releaseAll)
+	slow := m.held.holds(m.releaseAll)
 	m.over(t, quick, slow, m.nested+"/y", m.near+"/z")
 }
 
@@ -124,7 +116,7 @@ func TestAttemptsBesideADeletedNamespace(t *testing.T) {
 	quick := m.quick(t, m.releaseAll)
 	eventually(t, "the part before it is carried out", func() bool { return m.other.inspect(m.nested+"/x").Owner == "" })
 	m.other.must(deletePolicy(m.nested))
-	slow := m.slow(m.releaseAll)
+	slow := m.held.holds(m.releaseAll)
 	m.over(t, quick, slow, m.nested+"/y", "h:/a/never")
 }
 
@@ -147,7 +139,7 @@ func TestAttemptsOverTwoMoves(t *testing.T) {
 	m.other.must(setPolicy(m.nested, wire.RecursiveRW))
 	quick := m.quick(t, ask)
 	m.other.must(deletePolicy(m.nested))
-	slow := m.slow(ask)
+	slow := m.held.holds(ask)
 	m.over(t, quick, slow, x)
 }
 
@@ -251,8 +243,13 @@ func TestClosesItsClaim(t *testing.T) {
 	if err := parts(first, c); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.ends(c, nil); err != errCloses {
-		t.Fatal("its end is answered", err)
+	for range 2 { // as a node does that has not heard the answer
+		if err := first.ends(c, nil); err != errCloses {
+			t.Fatal("its end is answered", err)
+		}
+	}
+	if c := claims(first); c.attempt != 3 { // a move overtakes it, and has it look again
+		t.Error("it goes on with", c)
 	}
 	if _, err := k.steps().claim(nil); err != errSuperseded {
 		t.Error("who asks meanwhile is answered", err)
@@ -269,6 +266,30 @@ func TestClosesItsClaim(t *testing.T) {
 	}
 	if c, err := k.steps().claim(nil); err != nil || !c.done {
 		t.Error(c, err)
+	}
+}
+
+// TestEndOfAnEarlierConnection: a call has carried all of its request out when its session goes on on a later connection,
+// and asks it again. The end of the first one is refused, and does not close the claim to the other one.
+func TestEndOfAnEarlierConnection(t *testing.T) {
+	k := newKeyedOver(t, wire.OpReleaseAll, nil)
+	first, again := k.steps(), k.steps()
+	later := *first.c.Session
+	later.Epoch++
+	again.c.ID, again.c.Session = first.c.ID, &later
+	c, err := first.claim(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := again.claim(nil)
+	if err != nil || cl.token != c.token {
+		t.Fatal(cl, err)
+	}
+	if err := first.ends(c, nil); err == nil || err.Code != wire.Aborted {
+		t.Error("the end of the first is answered", err)
+	}
+	if err := again.ends(cl, nil); err != nil {
+		t.Error("the end of the other one is answered", err)
 	}
 }
 
@@ -395,15 +416,13 @@ func TestGivesWay(t *testing.T) {
 func TestOverdueBehindItsClaim(t *testing.T) {
 	for _, op := range claimedOps {
 		t.Run(op.String(), func(t *testing.T) {
-			h := &heldTasks{held: make(chan struct{}), goOn: make(chan struct{})}
+			h := newHeldCall()
 			k := newKeyedOver(t, op, func(c *Config) {
 				keysFor(6000)(c)
-				c.seams.tasks = h
+				c.seams.claimed = h.claimed
 				c.RequestTimeout = 2 * time.Second
 			})
-			h.armed.Store(true)
-			slow := k.ask()
-			<-h.held
+			slow := h.holds(k.ask)
 			if res := k.ask().get(t, "the quick one"); res.Code != wire.OK {
 				t.Fatalf("%+v", res)
 			}

@@ -2,8 +2,6 @@ package groups
 
 import (
 	"fmt"
-	"runtime"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -170,10 +168,10 @@ func (k *keyedOver) late(t *testing.T, s *steps, cl claim) {
 func TestFreshUseOfAKey(t *testing.T) {
 	for _, op := range claimedOps {
 		t.Run(op.String(), func(t *testing.T) {
-			h := &heldTasks{held: make(chan struct{}), goOn: make(chan struct{})}
+			h := newHeldCall()
 			k := newKeyedOver(t, op, func(c *Config) {
 				keysFor(6000)(c)
-				c.seams.tasks = h
+				c.seams.claimed = h.claimed
 				c.RequestTimeout = time.Second
 			})
 			k.b.pauses(true)
@@ -184,9 +182,7 @@ func TestFreshUseOfAKey(t *testing.T) {
 			k.b.pauses(false)
 			k.passes(6500 * time.Millisecond)
 			k.takes(k.here)
-			h.armed.Store(true)
-			fresh := k.ask()
-			<-h.held
+			fresh := h.holds(k.ask)
 			again := func(c *wire.Call) { c.Again = true }
 			if res := c.startAs(id, k.request(), again).get(t, "the same id again"); res.Code != wire.Forgotten {
 				t.Errorf("the id again is answered %v %s", res.Code, res.Message)
@@ -264,28 +260,28 @@ func TestNoticeOfMemoryIsKept(t *testing.T) {
 	}
 }
 
-// heldTasks keeps one call back when it has its claim, as a node does whose way to a leader is slow.
-type heldTasks struct {
-	goroutines
+// heldCall keeps one call back when it has its claim, as a node does whose way to a leader is slow.
+type heldCall struct {
 	armed      atomic.Bool
 	held, goOn chan struct{}
 }
 
-func (h *heldTasks) wait(d time.Duration, on ...<-chan struct{}) int {
-	i := h.goroutines.wait(d, on...)
-	if !h.armed.Load() {
-		return i
+func newHeldCall() *heldCall { return &heldCall{held: make(chan struct{}), goOn: make(chan struct{})} }
+
+// claimed is told of calls that have their claims.
+func (h *heldCall) claimed() {
+	if h.armed.Swap(false) {
+		close(h.held)
+		<-h.goOn
 	}
-	var pcs [16]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
-	for f, more := frames.Next(); more; f, more = frames.Next() {
-		if strings.HasSuffix(f.Function, "(*steps).claim") && h.armed.Swap(false) {
-			close(h.held)
-			<-h.goOn
-			break
-		}
-	}
-	return i
+}
+
+// holds has the next call be asked, and be kept back.
+func (h *heldCall) holds(ask func() *outcome) *outcome {
+	h.armed.Store(true)
+	o := ask()
+	<-h.held
+	return o
 }
 
 // TestDomainsAreResolvedBeforeTheClaim: a release_all with a key names a path, and is asked by two sessions. One is
@@ -295,11 +291,11 @@ func (h *heldTasks) wait(d time.Duration, on ...<-chan struct{}) int {
 func TestDomainsAreResolvedBeforeTheClaim(t *testing.T) {
 	for name, deleted := range map[string]bool{"set": false, "deleted": true} {
 		t.Run(name, func(t *testing.T) {
-			h := &heldTasks{held: make(chan struct{}), goOn: make(chan struct{})}
+			h := newHeldCall()
 			r := newRig(t, func(c *Config) {
 				briefKeys(c)
 				c.seams.limits = nil // keys are kept for 300 s
-				c.seams.tasks = h
+				c.seams.claimed = h.claimed
 			})
 			n := r.node
 			lA, gA, nested := n.logOf(n.groupOf("h:/a")), n.groupOf("h:/a"), ""
@@ -324,9 +320,7 @@ func TestDomainsAreResolvedBeforeTheClaim(t *testing.T) {
 				req := &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: "k", Domains: []string{nested}}
 				return r.session().start(r.next.Add(1), req)
 			}
-			h.armed.Store(true)
-			slow := ask()
-			<-h.held
+			slow := h.holds(ask)
 			if res := ask().get(t, "the quick one"); res.Code != wire.OK {
 				t.Fatalf("%+v", res)
 			}

@@ -40,7 +40,7 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		if notice := cmd.Req.Op == wire.OpKillNotice || cmd.Req.Op == wire.OpRevokeNotice; notice && ref != nil {
 			return m.notice(c, g)
 		}
-		if cmd.Req.Op == wire.OpClaim && engine.Joins(cmd.Req) && ref != nil {
+		if cmd.Req.Op == wire.OpClaim && ref != nil {
 			return m.claim(c, g)
 		}
 		return g.apply(c, cmd)
@@ -162,7 +162,7 @@ func (m *machine) notice(c engine.Clock, g *group) wire.Result {
 	return res
 }
 
-// claim carries out the command in hand, which begins a claim or goes on with it. A session remembers which claim a
+// claim carries out the command in hand, which is a step of a claim. A session remembers which claim a
 // request of its has, so that it goes on with no other one when that is over; it goes without where there is no room
 // for one more. A renewal is carried out again by each repeat, and only compared with the others of its key.
 func (m *machine) claim(c engine.Clock, g *group) wire.Result {
@@ -173,6 +173,9 @@ func (m *machine) claim(c engine.Clock, g *group) wire.Result {
 	s, refused := m.session(c)
 	if s == nil && refused.Code != wire.ResourceExhausted {
 		return refused
+	}
+	if !engine.Joins(cmd.Req) {
+		return g.apply(c, cmd)
 	}
 	if s != nil {
 		if old := s.find(cmd.Caller.ID, m.reader.sub); old != nil {

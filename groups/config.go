@@ -96,6 +96,7 @@ type seams struct {
 	process uint64                 // incarnation
 	limits  func(*limits)          // what the node states other than its build's
 	beside  beside                 // nil: nobody
+	claimed func()                 // a call has its claim and goes on; nil: nobody is told
 }
 
 // Defaults fills in what is not set, as contract.md section 14 says.

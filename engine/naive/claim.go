@@ -30,10 +30,14 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		switch late := k.attempt != req.GraceMillis; {
 		case known && k.status == wire.StatusOK:
 			return wire.Result{}
-		case !known || k.token != req.Token || late && k.closes > m.now:
+		case !known || k.token != req.Token:
+			return wire.Result{Status: wire.StatusQueued}
+		case req.GraceMillis > 0 && k.closer == req.GraceMillis:
+			return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
+		case late && k.closes > m.now:
 			return wire.Result{Status: wire.StatusQueued}
 		case late:
-			k.attempt, k.closes, k.deadline = k.attempt+1, m.now+5000, until
+			k.attempt, k.closer, k.closes, k.deadline = k.attempt+1, req.GraceMillis, m.now+5000, until
 			return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
 		}
 		k.status, k.deadline = wire.StatusOK, until
@@ -60,6 +64,7 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 			return wire.Result{Status: wire.StatusQueued, Token: m.kept[at].token}
 		}
 		m.kept[at].attempt++
+		m.kept[at].closer = 0
 	}
 	k := &m.kept[at]
 	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}

@@ -25,6 +25,7 @@ type nKept struct {
 	plan     string         // of a claim
 	attempt  uint64         // of a claim or of a part of one, the last there was of it
 	closes   int64          // of a claim: until when nobody else goes on with it
+	closer   uint64         // of a claim: the attempt that was given the number of the latest
 }
 
 // begin starts a step; told are the tokens of engine's grants in it.
