@@ -222,51 +222,97 @@ func TestMemoryOfAnotherClaim(t *testing.T) {
 // and goes to all groups once more; who asks meanwhile begins no attempt, and has to look again. So repeats that come
 // faster than an attempt takes do not keep each other from an answer.
 func TestClosesItsClaim(t *testing.T) {
-	k := newKeyedOver(t, wire.OpForceRelease, nil)
-	first, late := k.steps(), k.steps()
-	groups, _, err := first.present()
-	if err != nil || len(groups) < 2 {
-		t.Fatal(groups, err)
-	}
-	parts := func(s *steps, c claim) *wire.Error {
-		return s.each(groups, &wire.Request{Op: k.op, Owner: k.owner, Key: c.key})
-	}
-	claims := func(s *steps) claim {
-		t.Helper()
-		c, err := s.claim(groupList(groups))
-		if err != nil || c.done {
-			t.Fatal(c, err)
-		}
-		return c
-	}
-	c, cl := claims(first), claims(late)
-	if err := parts(first, c); err != nil {
-		t.Fatal(err)
-	}
+	k := newClosedClaim(t)
 	for range 2 { // as a node does that has not heard the answer
-		if err := first.ends(c, nil); err != errCloses {
+		if err := k.first.ends(k.begun, nil); err != errCloses {
 			t.Fatal("its end is answered", err)
 		}
 	}
-	if c := claims(first); c.attempt != 3 { // a move overtakes it, and has it look again
+	if c := k.claims(t, k.first); c.attempt != 3 { // a move overtakes it, and has it look again
 		t.Error("it goes on with", c)
 	}
 	if _, err := k.steps().claim(nil); err != errSuperseded {
 		t.Error("who asks meanwhile is answered", err)
 	}
-	c = claims(first)
-	if err := parts(first, c); err != nil || c.attempt != 3 {
+	c := k.claims(t, k.first)
+	if err := k.parts(k.first, c); err != nil || c.attempt != 3 {
 		t.Fatal(c, err)
 	}
-	if err := parts(late, cl); err != errSuperseded {
+	if err := k.parts(k.slow, k.other); err != errSuperseded {
 		t.Error("who is slow is answered", err)
 	}
-	if err := first.ends(c, nil); err != nil {
+	if err := k.first.ends(c, nil); err != nil {
 		t.Error("its end is answered", err)
 	}
 	if c, err := k.steps().claim(nil); err != nil || !c.done {
 		t.Error(c, err)
 	}
+}
+
+// TestClosesItsClaimForAWhile: who has closed a claim goes to no group until that is over, and another attempt has begun.
+// It is refused, and makes an attempt of its own when it looks again.
+func TestClosesItsClaimForAWhile(t *testing.T) {
+	k := newClosedClaim(t)
+	if err := k.first.ends(k.begun, nil); err != errCloses {
+		t.Fatal("its end is answered", err)
+	}
+	k.passes(6 * time.Second)
+	if c := k.claims(t, k.slow); c.attempt != 4 {
+		t.Fatal("the other one goes on with", c)
+	} else if err := k.parts(k.slow, c); err != nil {
+		t.Fatal(err)
+	}
+	c := k.claims(t, k.first)
+	if err := k.parts(k.first, c); err != errSuperseded || c.attempt != 3 {
+		t.Fatal(c, err)
+	}
+	if !k.first.giveWay(k.clock.Mono()) {
+		t.Fatal("it gives up")
+	}
+	if c = k.claims(t, k.first); c.attempt != 5 {
+		t.Fatal("it goes on with", c)
+	}
+	if err := k.first.ends(c, k.parts(k.first, c)); err != nil {
+		t.Error("its end is answered", err)
+	}
+}
+
+// closedClaim is a call that has carried all of its request out, for the first attempt of its claim, when another call
+// has made the second.
+type closedClaim struct {
+	*keyedOver
+	groups       []uint16
+	first, slow  *steps
+	begun, other claim // of which attempts they are
+}
+
+func newClosedClaim(t *testing.T) *closedClaim {
+	t.Helper()
+	k := &closedClaim{keyedOver: newKeyedOver(t, wire.OpForceRelease, nil)}
+	k.first, k.slow = k.steps(), k.steps()
+	groups, _, err := k.first.present()
+	if err != nil || len(groups) < 2 {
+		t.Fatal(groups, err)
+	}
+	k.groups = groups
+	k.begun, k.other = k.claims(t, k.first), k.claims(t, k.slow)
+	if err := k.parts(k.first, k.begun); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (k *closedClaim) claims(t *testing.T, s *steps) claim {
+	t.Helper()
+	c, err := s.claim(groupList(k.groups))
+	if err != nil || c.done {
+		t.Fatal(c, err)
+	}
+	return c
+}
+
+func (k *closedClaim) parts(s *steps, c claim) *wire.Error {
+	return s.each(k.groups, &wire.Request{Op: k.op, Owner: k.owner, Key: c.key})
 }
 
 // TestEndOfAnEarlierConnection: a call has carried all of its request out when its session goes on on a later connection,
