@@ -232,6 +232,9 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	l.join(lk, by, now)
 	if !lk.alone {
 		l.held(lk, by.sent, by.seen)
+		if !l.looking && !l.checking && k.raises(lk) {
+			l.check(&todo) // since when its paths are held: once that is granted their token does not tell it any more
+		}
 	}
 	if said, end := k.saidEarly(lk, by.sent); said {
 		l.suspect()
@@ -307,6 +310,14 @@ func (k *keeper) succeeded(lk *Lock) bool {
 	}
 	some := on(lk.paths)
 	return slices.ContainsFunc(all, func(other *Lock) bool { return other != lk && other.meets(some) })
+}
+
+// raises reports whether an acquire of its owner is under way that raises the token of a lock when it is granted.
+func (k *keeper) raises(lk *Lock) bool {
+	some := on(lk.paths)
+	return slices.ContainsFunc(k.mu.asked[lk.owner], func(other *Lock) bool {
+		return other != lk && other.meets(func(p Path) bool { return p.Mode == Write && some(p) })
+	})
 }
 
 // leave declares everything lost, and answers what gives it back.

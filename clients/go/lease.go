@@ -281,6 +281,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 		if lk.sure < l.sure {
 			l.renewAt = now
 		}
+		l.checkAt = min(l.checkAt, l.nextCheck(by.sent, 0)) // its TTL may be the shortest
 		if !slices.Contains(l.ties, by.tie) {
 			l.hang(by.tie)
 		}
@@ -489,9 +490,15 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 	}
 }
 
-// counts takes note of until when the lease lasts, of those locks that it was seen to be the one of.
+// counts takes note of until when the lease lasts, of those locks that it was seen to be the one of. A lock that was
+// confirmed before leaves it what it was sure for. Without one that may be of an earlier lease, which ended with all of
+// them.
 func (l *lease) counts(by renewed) {
-	l.sure = max(l.sure, by.sure)
+	if slices.ContainsFunc(l.locks, func(lk *Lock) bool { return lk.confirmed }) {
+		l.sure = max(l.sure, by.sure)
+	} else {
+		l.sure = by.sure
+	}
 	for _, lk := range l.locks {
 		// What lasts longer by the request that took it goes by that.
 		lk.confirmed = lk.confirmed || lk.number <= min(by.of, l.looked) && lk.sure <= l.sure
