@@ -26,14 +26,17 @@ func Joins(req *wire.Request) bool { return req.Kinds == ClaimBegins || req.Kind
 // that with a token that scopes the keys of what is done for it, and status QUEUED until it
 // is done; until then each repeat has its time begin anew.
 //
-// Who asks for it makes an attempt of it, and gets the number of that (Count). A part is carried out for the first
-// attempt that asks for it, and refused to earlier ones from then on (partAgain). Only the latest attempt can have the
-// claim done (GraceMillis, its number): it has been in all groups, and whoever is slow comes too late in each of them.
-// An earlier one that has been in all groups is answered QUEUED, and closes the claim: it gets the number of another
-// attempt, with which it goes to all of them once more, and nobody else begins one for a while, but is answered number
-// 0 and is to look again. So it is done also when repeats come faster than an attempt takes; and no part is carried out
-// once the request is answered. That needs an attempt to be over before what is kept of its parts: a request takes
-// less than half of their time (request_timeout_ms).
+// Who asks for it makes an attempt of it, and gets the number of that (Count). The claim is that attempt's for a while,
+// in which everybody else is answered number 0 and is to look again; the call itself gets the next number whenever it
+// asks. An attempt that took longer may be overtaken: its call says how long it took when it asks again (GraceMillis),
+// and the next one has twice that. So of repeats that come faster than an attempt takes one gets through.
+//
+// A part is carried out for the first attempt that asks for it, and refused to earlier ones from then on (partAgain).
+// Only the latest attempt can have the claim done (GraceMillis, its number): it has been in all groups, and whoever is
+// slow comes too late in each of them. That needs two things. A later attempt resolved its paths by routes that are no
+// older (Command.Version), else it might leave out a group that an earlier one goes to: older ones are refused as Moved.
+// And an attempt is over before what is kept of its parts: a request takes less than half of their time
+// (request_timeout_ms).
 //
 // The answer to the key is kept for its time from then on, also when the claim's own time was over by then. Token is
 // the claim that the caller's request has begun or gone on with, 0 when that is not known: when another one has come
@@ -77,43 +80,46 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		}
 		k = s.keepNew(key, markOf(cmd.Caller.Session))
 		k.hash, k.status, k.token, k.plan = req.Attempt, wire.StatusQueued, s.now, string(req.Cursor)
-		k.attempt = 1
+		s.nextAttempt(cmd, k)
 	case k.status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew: // that is never done
+		if cmd.Version < k.version {
+			return movedTo(k.version)
+		}
 		k = s.kept.Edit(s.w, key)
 		s.keepAnew(k)
-		if k.closes > s.now {
+		k.turn = max(k.turn, min(2*int64(req.GraceMillis), maxTurnMillis))
+		if own := k.by != 0 && k.by == cmd.Caller.mark(); !own && k.ends > s.now {
 			return wire.Result{Status: k.status, Token: k.token}
 		}
-		k.attempt, k.closer = k.attempt+1, 0
+		s.nextAttempt(cmd, k)
 	}
 	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}
 }
 
-// closeMillis is how long a claim is closed for: what is carried out is asked for once more in each group.
-const closeMillis = 5_000
+// How long a claim is an attempt's: at first, and at most, which is as long as a request may take.
+const (
+	turnMillis    = 500
+	maxTurnMillis = 120_000
+)
 
-// claimDone notes that an attempt has carried out all of a claim; or closes the claim for it when there is a later one.
+// nextAttempt makes another attempt of a claim.
+func (s *State) nextAttempt(cmd *Command, k *kept) {
+	k.attempt, k.version, k.by = k.attempt+1, cmd.Version, cmd.Caller.mark()
+	k.ends = s.now + max(k.turn, turnMillis)
+}
+
+// claimDone notes that an attempt has carried out all of a claim, if it is the latest.
 func (s *State) claimDone(req *wire.Request, key string, k *kept) (res wire.Result) {
-	if k.hash == req.Attempt && k.status == wire.StatusOK {
-		return res
-	}
-	attempt := req.GraceMillis
 	switch {
-	case k.hash != req.Attempt || k.token != req.Token:
-		return wire.Result{Status: wire.StatusQueued}
-	case attempt != 0 && attempt == k.closer: // a node asks again, and did not hear that
-		return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
-	case attempt != k.attempt && k.closes > s.now:
+	case k.hash == req.Attempt && k.status == wire.StatusOK:
+		return res
+	case k.hash != req.Attempt || k.token != req.Token || k.attempt != req.GraceMillis:
 		return wire.Result{Status: wire.StatusQueued}
 	}
 	k = s.kept.Edit(s.w, key)
 	s.keepAnew(k)
-	if attempt == k.attempt {
-		k.status, k.closes, k.closer = wire.StatusOK, 0, 0
-		return res
-	}
-	k.attempt, k.closer, k.closes = k.attempt+1, attempt, s.now+closeMillis
-	return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
+	k.status = wire.StatusOK
+	return res
 }
 
 // PartKey is the key of what an attempt of a claimed request does in one group: no client's, as

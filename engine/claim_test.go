@@ -42,9 +42,16 @@ func TestClaims(t *testing.T) {
 	if first.Code != wire.OK || first.Status != wire.StatusQueued || string(first.List.Cursor) != "a" || first.Count != 1 {
 		t.Fatalf("%+v", first)
 	}
+	for _, kind := range []uint64{ClaimBegins, ClaimGoesOn} {
+		res := step(kind, 7, "b")
+		if res.Status != wire.StatusQueued || res.Token != first.Token || res.Count != 0 || res.List != nil {
+			t.Errorf("a repeat while it is the first one's turn: %+v", res)
+		}
+	}
+	now += turnMillis
 	res := step(ClaimBegins, 7, "b")
 	if res.Status != wire.StatusQueued || res.Token != first.Token || string(res.List.Cursor) != "a" || res.Count != 2 {
-		t.Errorf("a repeat of one that is under way: %+v", res)
+		t.Errorf("a repeat of one that is under way for long: %+v", res)
 	}
 	if res := step(ClaimBegins, 8, "a"); res.Code != wire.InvalidArgument {
 		t.Errorf("another request with its key: %+v", res)
@@ -53,35 +60,16 @@ func TestClaims(t *testing.T) {
 	if res := step(ClaimDone, 8, ""); res.Status != wire.StatusQueued {
 		t.Errorf("done by another: %+v", res)
 	}
+	now += turnMillis
 	if res := step(ClaimGoesOn, 7, "b"); res.Status != wire.StatusQueued || res.Count != 3 {
 		t.Errorf("done by another: %+v", res)
 	}
-	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 4 {
-		t.Errorf("an attempt that is not the latest closes it: %+v", res)
-	}
-	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 4 {
-		t.Errorf("asked once more: %+v", res)
-	}
-	if attempt = 1; step(ClaimDone, 7, "").Count != 0 {
-		t.Errorf("another attempt when it is closed")
-	}
-	for _, kind := range []uint64{ClaimBegins, ClaimGoesOn} {
-		if res := step(kind, 7, "b"); res.Status != wire.StatusQueued || res.Count != 0 || res.Token != first.Token {
-			t.Errorf("a repeat while it is closed: %+v", res)
+	for attempt = range uint64(3) {
+		if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 0 {
+			t.Errorf("the end of attempt %d: %+v", attempt, res)
 		}
 	}
-	now += closeMillis
-	if attempt = 2; step(ClaimDone, 7, "").Count != 4 {
-		t.Errorf("asked once more later")
-	}
-	if res := step(ClaimBegins, 7, "b"); res.Status != wire.StatusQueued || res.Count != 5 {
-		t.Errorf("a repeat when who closed it takes too long: %+v", res)
-	}
-	attempt = 4
-	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusQueued || res.Count != 6 {
-		t.Errorf("who closed it comes too late: %+v", res)
-	}
-	attempt = 6
+	attempt = 3
 	if res := step(ClaimDone, 7, ""); res.Status != wire.StatusOK {
 		t.Errorf("done: %+v", res)
 	}
@@ -105,6 +93,89 @@ func TestClaims(t *testing.T) {
 	res = step(ClaimBegins, 9, "d")
 	if res.Status != wire.StatusQueued || string(res.List.Cursor) != "d" || res.Token == second.Token {
 		t.Errorf("when its time is over: %+v", res)
+	}
+}
+
+// TestTurnsOfAClaim: a claim is an attempt's for a while: at first for 500 ms, then for twice the longest that one took
+// which was overtaken. Its own call gets the next number at once.
+func TestTurnsOfAClaim(t *testing.T) {
+	s, now, number := New(DefaultConfig(), nil, nil), int64(1000), uint64(0)
+	asks := func(who, took uint64, gets bool) {
+		t.Helper()
+		var out Output
+		s.Expire(Clock{Now: now}, &out)
+		res := s.Apply(Clock{Now: now}, &Command{Caller: Caller{Session: Session{1}, ID: who}, Req: &wire.Request{
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, GraceMillis: took,
+		}}, &out)
+		want := uint64(0)
+		if gets {
+			number++
+			want = number
+		}
+		if res.Code != wire.OK || res.Status != wire.StatusQueued || res.Count != want {
+			t.Errorf("%d asks at %d: %+v, want number %d", who, now, res, want)
+		}
+	}
+	asks(1, 0, true)
+	asks(2, 0, false)
+	asks(1, 0, true) // a move overtook it
+	now += turnMillis - 1
+	asks(2, 0, false)
+	now++
+	asks(2, 0, true)
+	asks(1, 40_000, false) // it took so long until it was overtaken
+	now += turnMillis
+	asks(1, 40_000, true)
+	now += 80_000 - 1
+	asks(2, 10, false)
+	now++
+	asks(2, 10, true)
+	asks(1, 600_000, false)
+	now += 80_000
+	asks(1, 0, true)
+	now += 120_000 - 1
+	asks(2, 0, false)
+	now++
+	asks(2, 0, true)
+	asks(0, 0, false) // who has no id is nobody's repeat
+	now += 120_000
+	asks(0, 0, true)
+	asks(0, 0, false)
+}
+
+// TestRoutesOfAttempts: an attempt is not made by older routes than the one before it: it might leave out a group that
+// that one goes to. So it is also over a restart.
+func TestRoutesOfAttempts(t *testing.T) {
+	s, now := New(DefaultConfig(), nil, nil), int64(1000)
+	asks := func(version uint64) wire.Result {
+		var out Output
+		now += turnMillis
+		s.Expire(Clock{Now: now}, &out)
+		res := s.Apply(Clock{Now: now}, &Command{Version: version, Req: &wire.Request{
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7,
+		}}, &out)
+		again := New(DefaultConfig(), nil, nil)
+		if err := s.View().Rows(0, func(row, val []byte) error { return again.Load(row, val) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Loaded(); err != nil {
+			t.Fatal(err)
+		}
+		s = again
+		return res
+	}
+	number := uint64(0)
+	for _, step := range []struct{ by, latest uint64 }{{5, 5}, {4, 5}, {5, 5}, {9, 9}, {5, 9}, {8, 9}, {9, 9}} {
+		res := asks(step.by)
+		if step.by < step.latest {
+			if res.Code != wire.Unavailable || res.Position != Moved || res.Count != step.latest {
+				t.Errorf("by routes %d after %d: %+v", step.by, step.latest, res)
+			}
+			continue
+		}
+		if number++; res.Code != wire.OK || res.Count != number {
+			t.Errorf("by routes %d after %d: %+v", step.by, step.latest, res)
+		}
 	}
 }
 

@@ -15,11 +15,12 @@ type kept struct {
 	seq      uint64 // of the waiter a QUEUED answer told of
 	deadline int64  // ms of the lease clock
 	plan     string // of a claim: what the request is to be carried out on
-	by       uint64 // who may take back what it took: the last that was told of it, 0 for nobody
+	by       uint64 // who may take back what it took: the last that was told of it; or who makes the attempt; 0 for nobody
 	of       uint64 // the session that asked for it first (markOf), 0 for none
 	attempt  uint64 // of a claim, the last there was of it; of a part of one, the last that asked for it
-	closes   int64  // of a claim: until when nobody begins another attempt, ms of the lease clock
-	closer   uint64 // of a claim: the attempt that closed it and got the number of the latest, 0: that was begun
+	ends     int64  // of a claim: until when it is the latest attempt's, ms of the lease clock
+	turn     int64  // of a claim: for how long it is an attempt's, if that is more than turnMillis
+	version  uint64 // of a claim: of the routes that the latest attempt goes by
 	at       string // key of the first path that the request is about, if it is about paths
 	timer    *timer
 	born     uint32

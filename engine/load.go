@@ -51,8 +51,8 @@ func (s *State) Load(row, val []byte) error {
 		read(func() { k.hash = r.Uint() }, func() { k.status = wire.Status(r.Uint()) },
 			func() { k.token = r.Int() }, func() { k.seq = r.Uint() }, func() { k.deadline = r.Int() },
 			func() { k.plan = text(&r) }, func() { k.at = text(&r) }, func() { k.by = r.Uint() }, func() { k.of = r.Uint() },
-			func() { k.attempt = r.Uint() }, func() { k.closes = r.Int() },
-			func() { k.closer = r.Uint() })
+			func() { k.attempt = r.Uint() }, func() { k.ends = r.Int() }, func() { k.turn = r.Int() },
+			func() { k.version = r.Uint() })
 		s.keepers.add(k.of, 1)
 		if k.seq != 0 {
 			s.asking.Insert(s.w, string(appendSeq(nil, k.seq))+key, trie.None, 0)

@@ -271,8 +271,8 @@ func (e *edge) row(dst []byte) []byte {
 func (k *kept) row(dst []byte) []byte {
 	n := 5
 	switch {
-	case k.closes != 0:
-		n = 12
+	case k.ends != 0:
+		n = 13
 	case k.attempt != 0:
 		n = 10
 	case k.of != 0:
@@ -306,7 +306,7 @@ func (k *kept) row(dst []byte) []byte {
 		dst = wire.AppendUint(dst, k.attempt)
 	}
 	if n > 10 {
-		dst = wire.AppendUint(wire.AppendInt(dst, k.closes), k.closer)
+		dst = wire.AppendUint(wire.AppendInt(wire.AppendInt(dst, k.ends), k.turn), k.version)
 	}
 	return dst
 }

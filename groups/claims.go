@@ -19,8 +19,7 @@ import (
 //
 // Several may go on with a claim at once, in several sessions, and each may be slow. Each of them makes an attempt,
 // which has a number: a group carries nothing out for one that comes behind a later one, and only the latest can have
-// the claim done (engine's claimKey). One that a group refuses gives way and looks again; one that has been in all
-// groups closes the claim, and goes to all of them once more.
+// the claim done (engine's claimKey). One that is refused, or has no turn yet, gives way and looks again.
 //
 // A release of several paths is claimed also when they are in one namespace: at its repeat they may
 // be in several, or the other way round. Its claim notes the namespace of each path. A path that is
@@ -41,15 +40,12 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.req.Key == "" {
 		return claim{plan: plan}, nil
 	}
-	if s.closing != nil {
-		return *s.closing, nil
-	}
 	kind := uint64(engine.ClaimBegins)
 	if s.doubt != nil {
 		kind = engine.ClaimGoesOn
 	}
 	res := s.propose([]command{s.claiming(kind, &c, plan)})[0]
-	if err := res.Err(); err != nil {
+	if err := s.told([]wire.Result{res}); err != nil {
 		return c, err
 	}
 	if s.doubt != nil && res.Token == 0 {
@@ -61,36 +57,28 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if res.List != nil {
 		c.plan = res.List.Cursor
 	}
-	c.token, c.done = res.Token, res.Status == wire.StatusOK
-	s.number(&c, res.Count)
+	c.token, c.done, c.attempt = res.Token, res.Status == wire.StatusOK, res.Count
+	c.key = engine.PartKey(s.c.Op, s.req.Key, c.token, c.attempt)
 	if at := s.n.cfg.seams; at != nil && at.claimed != nil {
 		at.claimed()
 	}
 	return c, nil
 }
 
-// number makes it another attempt of its claim.
-func (s *steps) number(c *claim, attempt uint64) {
-	c.attempt, c.key = attempt, engine.PartKey(s.c.Op, s.req.Key, c.token, attempt)
-}
+// errSuperseded says that another attempt goes on with the claim.
+var errSuperseded = wire.Errorf(wire.Unavailable, "another repeat of the request goes on with it")
 
-// errSuperseded says that a later attempt goes on with the claim.
-var errSuperseded = wire.Errorf(wire.Unavailable, "a later repeat of the request goes on with it")
-
-// errCloses says that the call has closed its claim.
-var errCloses = wire.Errorf(wire.Unavailable, "a later repeat of the request goes on with it")
-
-// giveWay waits before the call looks again at a claim that a later attempt goes on with, longer each time, and for
-// longer than its own attempt took, which began at a time: of two that looked again sooner each would overtake the
-// other for ever. It does not wait for more than half of the time that is left, and reports whether there is any.
+// giveWay waits before the call looks again at a claim that another attempt goes on with, longer each time, and takes
+// note of how long its own took, which began at a time: another one will take as long. It does not wait for more than
+// half of the time that is left, and reports whether there is any.
 func (s *steps) giveWay(began time.Duration) bool {
 	left := s.left()
 	if left < 2*firstPause {
 		return false
 	}
-	pause := min(max(firstPause<<min(s.gaveWay, 6), 2*(s.n.clock.Mono()-began)), left/2)
+	pause := min(firstPause<<min(s.gaveWay, 6), left/2)
 	s.gaveWay++
-	s.closing = nil // others were let in
+	s.took = max(s.took, s.n.clock.Mono()-began)
 	return s.n.tasks.wait(pause, s.n.stop) != 0
 }
 
@@ -108,10 +96,6 @@ func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
 	switch err := res.Err(); {
 	case err != nil:
 		return err
-	case res.Count > 0: // in place of the number that it had
-		s.number(&c, res.Count)
-		s.closing = &c
-		return errCloses
 	case res.Status != wire.StatusOK:
 		return errSuperseded
 	}
@@ -145,7 +129,9 @@ func (s *steps) claiming(kind uint64, c *claim, plan []byte) command {
 		Cursor: plan, Token: c.token, GraceMillis: c.attempt,
 	}
 	sub := uint64(1 << 33)
-	if !engine.Joins(req) { // to begin and to go on are one thing to who repeats the call
+	if engine.Joins(req) { // to begin and to go on are one thing to who repeats the call
+		req.GraceMillis = uint64(s.took.Milliseconds())
+	} else {
 		sub += kind
 	}
 	return command{group: s.keyGroup(), sub: sub, req: req}

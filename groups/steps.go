@@ -63,8 +63,8 @@ type steps struct {
 	doubt  *wire.Error         // why no log can say whether it was carried out before: it is only if its key is known
 	began  bool                // a group has carried a step of it out, or may have
 
-	gaveWay int    // how often a later attempt of its claim went on in its place
-	closing *claim // the attempt with which it goes to all groups once more
+	gaveWay int           // how often another attempt of its claim went on in its place
+	took    time.Duration // the longest that an attempt of its own took until then
 
 	// Of a release:
 	gave  map[wire.ReleaseRequest]bool // what was given back
@@ -82,7 +82,7 @@ func (s *steps) run() (res wire.Result, err *wire.Error) {
 		for again := true; again; {
 			began := s.n.clock.Mono()
 			res, err = s.once()
-			again = err == errMoved || err == errCloses || err == errSuperseded && s.giveWay(began)
+			again = err == errMoved || err == errSuperseded && s.giveWay(began)
 		}
 	}
 	return res, s.partly(err)
@@ -172,7 +172,13 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 	for i := range left {
 		left[i] = i
 	}
-	for len(left) > 0 {
+	for left = s.proposeSome(cmds, left, results, within); len(left) > 0; {
+		if late := s.late(results); late != nil { // a round may take as long as a call: it goes on no longer than one
+			for _, i := range left {
+				results[i] = *late
+			}
+			break
+		}
 		left = s.proposeSome(cmds, left, results, within)
 	}
 	for i := range results {
@@ -183,6 +189,17 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 
 // left is how much is left of the time that the call may take.
 func (s *steps) left() time.Duration { return s.since + s.n.cfg.RequestTimeout - s.n.clock.Mono() }
+
+// late answers what is left of a call's commands when it is not to go on with them after some results, else nil.
+func (s *steps) late(results []wire.Result) *wire.Result {
+	if i := slices.IndexFunc(results, attemptIsOver); i >= 0 {
+		return &results[i]
+	}
+	if s.left() <= 0 {
+		return &overdue
+	}
+	return nil
+}
 
 // overdue answers a command that its call has no time for any more.
 var overdue = wire.Result{Code: wire.Unavailable, Message: "request_timeout_ms is over; nothing was done"}

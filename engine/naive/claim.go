@@ -27,18 +27,11 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		return wire.Result{}
 	case req.Kinds == engine.ClaimDone:
 		k := &m.kept[at]
-		switch late := k.attempt != req.GraceMillis; {
+		switch {
 		case known && k.status == wire.StatusOK:
 			return wire.Result{}
-		case !known || k.token != req.Token:
+		case !known || k.token != req.Token || k.attempt != req.GraceMillis:
 			return wire.Result{Status: wire.StatusQueued}
-		case req.GraceMillis > 0 && k.closer == req.GraceMillis:
-			return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
-		case late && k.closes > m.now:
-			return wire.Result{Status: wire.StatusQueued}
-		case late:
-			k.attempt, k.closer, k.closes, k.deadline = k.attempt+1, req.GraceMillis, m.now+5000, until
-			return wire.Result{Status: wire.StatusQueued, Count: k.attempt}
 		}
 		k.status, k.deadline = wire.StatusOK, until
 		return wire.Result{}
@@ -57,14 +50,18 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		at = len(m.kept)
 		m.kept = append(m.kept, nKept{
 			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until, plan: string(req.Cursor),
-			of: cmd.Caller.Session, attempt: 1,
+			of: cmd.Caller.Session, attempt: 1, ends: m.now + 500, version: cmd.Version, owned: asks(cmd.Caller),
 		})
 	case m.kept[at].status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew:
-		if m.kept[at].deadline = until; m.kept[at].closes > m.now {
-			return wire.Result{Status: wire.StatusQueued, Token: m.kept[at].token}
+		k := &m.kept[at]
+		if cmd.Version < k.version {
+			return wire.Result{Code: wire.Unavailable, Position: engine.Moved, Count: k.version}
 		}
-		m.kept[at].attempt++
-		m.kept[at].closer = 0
+		k.deadline, k.turn = until, max(k.turn, min(2*int64(req.GraceMillis), 120_000))
+		if same := k.owned.ID != 0 && k.owned == cmd.Caller; k.ends > m.now && !same {
+			return wire.Result{Status: wire.StatusQueued, Token: k.token}
+		}
+		k.attempt, k.ends, k.version, k.owned = k.attempt+1, m.now+max(k.turn, 500), cmd.Version, asks(cmd.Caller)
 	}
 	k := &m.kept[at]
 	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}

@@ -40,8 +40,11 @@ func TestClaims(t *testing.T) {
 					Token: tokens[rnd.IntN(len(tokens))], GraceMillis: 1 + uint64(rnd.IntN(4)),
 				}
 				joins := req.Kinds == engine.ClaimBegins || req.Kinds == engine.ClaimGoesOn
-				if joins && rnd.IntN(4) > 0 {
-					req.Token = 0
+				if joins {
+					req.GraceMillis *= uint64(rnd.IntN(2000))
+					if rnd.IntN(4) > 0 {
+						req.Token = 0
+					}
 				}
 				switch rnd.IntN(8) {
 				case 0:
@@ -50,7 +53,7 @@ func TestClaims(t *testing.T) {
 					key := engine.PartKey(wire.OpReleaseAll, keys[rnd.IntN(min(2, len(keys)))], tokens[rnd.IntN(len(tokens))], uint64(rnd.IntN(4)))
 					req = &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: key}
 				}
-				cmd := &engine.Command{Req: req}
+				cmd := &engine.Command{Req: req, Version: uint64(rnd.IntN(2 + int(now/1000)))}
 				if rnd.IntN(3) > 0 {
 					cmd.Caller = engine.Caller{ID: 1 + uint64(rnd.IntN(5))}
 					cmd.Caller.Session[0] = byte(1 + rnd.IntN(3))

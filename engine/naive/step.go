@@ -24,8 +24,10 @@ type nKept struct {
 	hash     uint64         // in place of req, of what was claimed or came along with a move
 	plan     string         // of a claim
 	attempt  uint64         // of a claim or of a part of one, the last there was of it
-	closes   int64          // of a claim: until when nobody else goes on with it
-	closer   uint64         // of a claim: the attempt that was given the number of the latest
+	ends     int64          // of a claim: until when it is the latest attempt's
+	turn     int64          // of a claim: for how long it is an attempt's, at the least
+	version  uint64         // of a claim: of the routes of the latest attempt
+	owned    engine.Caller  // of a claim: who makes the latest attempt
 }
 
 // begin starts a step; told are the tokens of engine's grants in it.
