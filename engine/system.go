@@ -30,7 +30,7 @@ type System struct {
 	intents []Intent        // in order of arrival
 	kept    map[string]systemKept
 	keepers shares      // kept answers by session
-	aging   []keptUntil // every kept answer, in the order they end; some are gone
+	aging   []keptUntil // every kept answer but those of changes under way, in the order they end; some are gone
 	marks   map[string]wire.Drain
 	changed map[string]bool // rows to be written
 	limits  Limits
@@ -40,6 +40,12 @@ type System struct {
 type keptUntil struct {
 	deadline int64
 	name     string
+}
+
+// compare is the order in which they end. It is that of what is kept, and not of when it was: a replica that was
+// restarted lets go of the same ones when one entry does not end all that are over.
+func (u keptUntil) compare(v keptUntil) int {
+	return cmp.Or(cmp.Compare(u.deadline, v.deadline), strings.Compare(u.name, v.name))
 }
 
 // Intent is a policy change that was accepted and is not yet done.
@@ -159,9 +165,14 @@ func (s *System) at(id uint64) int {
 	return slices.IndexFunc(s.intents, func(i Intent) bool { return i.ID == id })
 }
 
-// NextDeadline is when the system group needs a tick: never, since answers that
-// are kept too long harm nobody and are dropped by the next step.
-func (s *System) NextDeadline() (int64, bool) { return 0, false }
+// NextDeadline is when the next kept answer ends, ok false for never. Were it left to the next command, that would
+// answer by it: in a log in which nothing goes on, time does not either. Nothing else here ends with time.
+func (s *System) NextDeadline() (at int64, ok bool) {
+	if len(s.aging) == 0 {
+		return 0, false
+	}
+	return s.aging[0].deadline, true
+}
 
 // Apply carries out one command. A policy change is answered QUEUED with its
 // number in Count; Done tells its end.
@@ -170,7 +181,7 @@ func (s *System) Apply(c Clock, cmd *Command, done *[]Done) wire.Result {
 		s.now = c.Now
 		s.changed[rowMeta] = true
 	}
-	s.expire()
+	s.Expire(s.now, len(s.aging))
 	req := cmd.Req
 	switch req.Op {
 	case wire.OpIncrToken:
@@ -187,20 +198,18 @@ func (s *System) Apply(c Clock, cmd *Command, done *[]Done) wire.Result {
 	return res
 }
 
-// expire drops the answers whose time is over. A change that is still under way
-// keeps its place.
-func (s *System) expire() {
-	for len(s.aging) > 0 && s.aging[0].deadline <= s.now {
+// Expire drops answers whose time is over at an instant of the lease clock, so many at most, and says how many it did.
+// That of a change that is still under way has no end before the change has.
+func (s *System) Expire(now int64, budget int) (ended int) {
+	for len(s.aging) > 0 && s.aging[0].deadline <= now && ended < budget {
 		u := s.aging[0]
 		s.aging = s.aging[1:]
-		switch k, ok := s.kept[u.name]; {
-		case !ok || k.deadline != u.deadline:
-		case k.pending:
-			s.keep(u.name, k)
-		default:
+		if k, ok := s.kept[u.name]; ok && !k.pending && k.deadline == u.deadline {
 			s.forget(u.name)
+			ended++
 		}
 	}
+	return ended
 }
 
 // forget drops a kept answer.
@@ -268,12 +277,12 @@ func (s *System) keep(name string, k systemKept) {
 		s.keepers.add(k.of, 1)
 	}
 	s.kept[name] = k
-	at := len(s.aging) // the limit may have been lowered since those before it were kept
-	for at > 0 && s.aging[at-1].deadline > k.deadline {
-		at--
-	}
-	s.aging = slices.Insert(s.aging, at, keptUntil{k.deadline, name})
 	s.changed[rowKept+name] = true
+	if !k.pending { // else its time begins when the change is over
+		u := keptUntil{k.deadline, name} // not always the last: the limit may have been lowered since
+		at, _ := slices.BinarySearchFunc(s.aging, u, keptUntil.compare)
+		s.aging = slices.Insert(s.aging, at, u)
+	}
 }
 
 func (s *System) incr(cmd *Command) wire.Result {
@@ -511,7 +520,7 @@ func handlerRoot(ns string) bool { return wire.Segments(ns) == 0 && strings.HasS
 // Loaded ends the rows of Load.
 func (s *System) Loaded() {
 	slices.SortFunc(s.intents, func(a, b Intent) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortStableFunc(s.aging, func(a, b keptUntil) int { return cmp.Compare(a.deadline, b.deadline) })
+	slices.SortFunc(s.aging, keptUntil.compare)
 }
 
 // Load takes one row into an empty system state, in any order; Loaded ends them.
@@ -560,7 +569,9 @@ func (s *System) Load(row, val []byte) error {
 			func() { k.pending = r.Bool() }, func() { k.deadline = r.Int() }, func() { k.of = r.Uint() })
 		s.kept[name] = k
 		s.keepers.add(k.of, 1)
-		s.aging = append(s.aging, keptUntil{k.deadline, name})
+		if !k.pending {
+			s.aging = append(s.aging, keptUntil{k.deadline, name})
+		}
 	case rowMark:
 		read(func() { s.marks[name] = wire.Drain(r.Uint()) })
 	case rowMeta:

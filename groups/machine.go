@@ -287,10 +287,13 @@ func (m *machine) advance(o office, stamp int64) int64 {
 	return now
 }
 
-// expire ends what ends with time, in every group, as far as one entry may. What is left
+// expire ends what ends with time, in every group and in the system group, as far as one entry may. What is left
 // blocks nobody, and has the next entry come at once.
 func (m *machine) expire(c engine.Clock) {
 	budget := m.limits.ReapBudget
+	if m.system != nil {
+		budget -= m.system.Expire(c.Now, budget)
+	}
 	for i := range m.order {
 		g := m.order[(int(m.number%uint64(len(m.order)))+i)%len(m.order)] // each has its turn
 		if budget > 0 && g.due != 0 && g.due <= c.Now {
@@ -303,6 +306,9 @@ func (m *machine) expire(c engine.Clock) {
 // arm publishes the next deadline.
 func (m *machine) arm() {
 	next := int64(0)
+	if m.system != nil {
+		next, _ = m.system.NextDeadline()
+	}
 	for _, g := range m.order {
 		if g.due != 0 && (next == 0 || g.due < next) {
 			next = g.due

@@ -346,7 +346,9 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 		w.disturb(req, false)
 	case req.Op == wire.OpInspectPath && ok:
 		w.check.read(w, call, res)
-	case req.Op == wire.OpIncrToken && ok && req.Key == "":
+	case req.Op == wire.OpIncrToken && ok && req.Key != "":
+		call.token = res.Token
+	case req.Op == wire.OpIncrToken && ok:
 		w.check.incr(w, call, res)
 	case req.Op == wire.OpAssertFencing && ok:
 		w.check.asserted(w, call, res)

@@ -83,6 +83,7 @@ type simCall struct {
 	behind   *simCall             // an acquire that was sent right before this renewal
 	follower *simCall             // the renewal that was sent right behind this acquire
 	ok, lost bool                 // what it was answered
+	token    int64                // and of the cluster-wide counter
 	then     func(taken *simCall) // it is granted
 	undoes   *simCall             // a wait whose outcome is not known, and which this takes back
 	yoked    bool                 // it was asked once, and its client's yoked owner was bound by then

@@ -274,6 +274,7 @@ func (w *world) finish() {
 		w.check.final(w)
 		w.check.overAtTheEnd(w)
 		w.check.unheard(w)
+		w.keyEnds()
 	}
 }
 

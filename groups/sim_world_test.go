@@ -59,7 +59,8 @@ type world struct {
 
 // counts is what a run did.
 type counts struct {
-	ops, answers, entries, restarts, halts, elections, moves, installs, joins, calls, late, events, heard, told, modelled int
+	ops, answers, entries, restarts, halts, elections, moves, installs, joins, calls, late, events, heard, told int
+	modelled, keys                                                                                              int
 }
 
 func (c *counts) add(d counts) {
@@ -78,6 +79,7 @@ func (c *counts) add(d counts) {
 	c.heard += d.heard
 	c.told += d.told
 	c.modelled += d.modelled
+	c.keys += d.keys
 }
 
 // event is something that happens at an instant; those of one instant in the order in
