@@ -53,9 +53,10 @@ var numbers = map[string]string{
 	"departAtOnce": inLog, "MaxRoots": inLog,
 	"MaxIntents": inLog, "MaxSysKept": inLog, "MaxMarks": inLog, "wire.DefaultQueueTTLMillis": inLog,
 
-	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat, "ClaimGoesOn": inFormat, "closeMillis": inFormat,
-	"minuteMillis": inFormat,                                // of a fence's row
-	"pathCost":     inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
+	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat, "ClaimGoesOn": inFormat, "turnMillis": inFormat,
+	"maxTurnMillis": inFormat,
+	"minuteMillis":  inFormat,                                // of a fence's row
+	"pathCost":      inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on
 	"maxTies": inFormat, // connections that a lease hangs on, from the beginning on
 	// ends of a session's connections that are kept apart, from the beginning on
 	"maxDepartures": inFormat,
