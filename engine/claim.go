@@ -15,6 +15,7 @@ const (
 	ClaimDone   = 1
 	ClaimDrops  = 2 // the answer is none that is kept
 	ClaimGoesOn = 3 // as ClaimBegins, of one that is known; token 0 says that it is not
+	ClaimYields = 4 // the attempt has come to nothing: another one may begin at once
 )
 
 // Joins says that a step of a claim begins it or goes on with it.
@@ -28,7 +29,7 @@ func Joins(req *wire.Request) bool { return req.Kinds == ClaimBegins || req.Kind
 //
 // Who asks for it makes an attempt of it, and gets the number of that (Count). The claim is that attempt's for a while,
 // in which everybody else is answered number 0 and is to look again; the call itself gets the next number whenever it
-// asks. An attempt that took longer may be overtaken: its call says how long it took when it asks again (GraceMillis),
+// asks; and one that ends without having done it yields (ClaimYields). An attempt that took longer may be overtaken: its call says how long it took when it asks again (GraceMillis),
 // and the next one has twice that. So of repeats that come faster than an attempt takes one gets through.
 //
 // A part is carried out for the first attempt that asks for it, and refused to earlier ones from then on (partAgain).
@@ -68,6 +69,11 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 	case req.Kinds == ClaimDrops:
 		if k.token == req.Token {
 			s.forget(key)
+		}
+		return res
+	case req.Kinds == ClaimYields:
+		if k.token == req.Token && k.attempt == req.GraceMillis {
+			s.kept.Edit(s.w, key).ends = s.now
 		}
 		return res
 	case k != nil && k.hash != req.Attempt:

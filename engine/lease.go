@@ -486,7 +486,10 @@ func (s *State) missing(owner string, domains []string) (domain string, ok bool)
 			return !found
 		})
 		if !found {
-			return owned(strings.TrimSuffix(d, ":")), false
+			if wire.IsHandler(d) {
+				d = d[:len(d)-1]
+			}
+			return owned(d), false
 		}
 	}
 	return "", true
@@ -503,7 +506,7 @@ func inDomains(ns string, domains []string) bool {
 
 // inDomain says that domain d takes in namespace ns.
 func inDomain(ns, d string) bool {
-	if strings.HasSuffix(d, ":") {
+	if wire.IsHandler(d) {
 		return strings.HasPrefix(ns, d) || ns == d[:len(d)-1]
 	}
 	return ns == d

@@ -308,17 +308,30 @@ func (s *State) moved(cmd *Command) (res wire.Result, moved bool) {
 	}
 	need := s.version
 	moved = cmd.Version < s.version
-	if cmd.Req.Op == wire.OpAcquire || cmd.Req.Op == wire.OpRelease {
-		for i := range s.frozen {
-			if f := &s.frozen[i]; f.bars(cmd.Version) && s.involves(f, cmd.NS) {
-				moved, need = true, max(need, f.until)
-			}
+	for i := range s.frozen {
+		if f := &s.frozen[i]; f.bars(cmd.Version) && s.heldBack(f, cmd) {
+			moved, need = true, max(need, f.until)
 		}
 	}
 	if moved {
 		res = movedTo(need)
 	}
 	return res, moved
+}
+
+// heldBack reports whether a request is not to be carried out while a namespace of its is being moved. A part of a
+// claimed release_all is not: once the move is decided a repeat goes by it, leaves out what has moved, and may be done
+// before this group is told of the end.
+func (s *State) heldBack(f *freezing, cmd *Command) bool {
+	switch cmd.Req.Op {
+	case wire.OpAcquire, wire.OpRelease:
+		return s.involves(f, cmd.NS)
+	case wire.OpReleaseAll:
+		return isPart(cmd.Req.Key) && slices.ContainsFunc(cmd.Req.Domains, func(d string) bool {
+			return !wire.IsHandler(d) && s.involves(f, d)
+		})
+	}
+	return false
 }
 
 // Overtaken is what a command is refused with whose routes are older than what its group knows, without carrying
@@ -334,7 +347,7 @@ func moving(req *wire.Request) bool {
 		if Planted == PlantFalseLost && req.Op == wire.OpRenew {
 			return false
 		}
-		return slices.ContainsFunc(req.Domains, func(d string) bool { return !strings.HasSuffix(d, ":") })
+		return slices.ContainsFunc(req.Domains, func(d string) bool { return !wire.IsHandler(d) })
 	}
 	return false
 }

@@ -66,9 +66,11 @@ func (n *Node) admit(group uint16) *wire.Error {
 }
 
 // countedIn says that a command takes a place of those that a group has (max_inflight_per_group). What notes that a
-// call is carried out takes none: the call was let in, and one of these is not to be refused when the other is not.
+// call is carried out, or over, takes none: the call was let in, and one of these is not to be refused when the other is
+// not.
 func countedIn(req *wire.Request) bool {
-	return req.Op != wire.OpResume && (req.Op != wire.OpClaim || req.Kinds != engine.ClaimDone)
+	ends := req.Kinds == engine.ClaimDone || req.Kinds == engine.ClaimYields
+	return req.Op != wire.OpResume && (req.Op != wire.OpClaim || !ends)
 }
 
 // landed counts a request out that admit counted in.

@@ -3,7 +3,6 @@ package groups
 import (
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -32,7 +31,7 @@ func (n *Node) logsOf(ds []domain) map[uint64]bool {
 	}
 	logs := make(map[uint64]bool)
 	for _, d := range ds {
-		if strings.HasSuffix(d.name, ":") {
+		if wire.IsHandler(d.name) {
 			return nil // a handler has namespaces in every log
 		}
 		logs[n.logOf(n.groupOf(d.name)).shard] = true

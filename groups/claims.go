@@ -51,7 +51,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.doubt != nil && res.Token == 0 {
 		return c, s.doubt
 	}
-	if res.Status == wire.StatusQueued && res.Count == 0 {
+	if res.Status == wire.StatusQueued && res.Count == 0 && s.c.Op != wire.OpRenew { // a renewal takes no turns
 		return c, errSuperseded
 	}
 	if res.List != nil {
@@ -59,6 +59,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	}
 	c.token, c.done, c.attempt = res.Token, res.Status == wire.StatusOK, res.Count
 	c.key = engine.PartKey(s.c.Op, s.req.Key, c.token, c.attempt)
+	s.last = c
 	if at := s.n.cfg.seams; at != nil && at.claimed != nil {
 		at.claimed()
 	}
@@ -100,6 +101,17 @@ func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
 		return errSuperseded
 	}
 	return s.whole(s.keyGroup())
+}
+
+// yields lets another attempt begin when the call has come to nothing: nobody is to wait for its turn to be over. The
+// call is answered meanwhile.
+func (s *steps) yields() {
+	if s.last.key == "" || s.last.done {
+		return
+	}
+	c := &wire.Call{Op: s.c.Op, ID: s.c.ID, Session: s.c.Session, Settled: s.c.Settled, Again: s.c.Again}
+	late := steps{n: s.n, c: c, req: s.req, since: s.n.clock.Mono(), came: s.came}
+	s.n.tasks.run(func() { late.propose([]command{late.claiming(engine.ClaimYields, &s.last, nil)}) })
 }
 
 // claims says that the call is known by its key, and by its id where that is claimed.

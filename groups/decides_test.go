@@ -54,6 +54,7 @@ var numbers = map[string]string{
 	"MaxIntents": inLog, "MaxSysKept": inLog, "MaxMarks": inLog, "wire.DefaultQueueTTLMillis": inLog,
 
 	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat, "ClaimGoesOn": inFormat, "turnMillis": inFormat,
+	"ClaimYields":   inFormat,
 	"maxTurnMillis": inFormat,
 	"minuteMillis":  inFormat,                                // of a fence's row
 	"pathCost":      inFormat, "wire.MaxPathBytes": inFormat, // what waiters are counted by, from the beginning on

@@ -102,7 +102,7 @@ func (s *steps) domains() (ds []domain) {
 func (s *steps) byGroup(ds []domain, present []uint16) map[uint16][]string {
 	by := make(map[uint16][]string)
 	for _, d := range ds {
-		if !strings.HasSuffix(d.name, ":") {
+		if !wire.IsHandler(d.name) {
 			g := s.n.groupOf(d.name)
 			by[g] = append(by[g], d.name)
 			continue
@@ -270,6 +270,7 @@ func (s *steps) forceRelease() (res wire.Result, err *wire.Error) {
 	if done || err != nil {
 		return res, err
 	}
+	s.routes = s.n.routes.Load() // that its attempt goes by; a refusal is of these
 	c, err := s.claim(groupList(present))
 	if err != nil || c.done {
 		return res, s.toldOf(c, err)

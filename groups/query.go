@@ -194,7 +194,7 @@ func look(v *engine.View, q *query) (res wire.Result) {
 
 // named says that some of the domains are namespaces that routes were asked for.
 func named(domains []string) bool {
-	return slices.ContainsFunc(domains, func(d string) bool { return !strings.HasSuffix(d, ":") })
+	return slices.ContainsFunc(domains, func(d string) bool { return !wire.IsHandler(d) })
 }
 
 // held answers the groups of the log, from one on, in which something is held.

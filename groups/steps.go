@@ -65,6 +65,7 @@ type steps struct {
 
 	gaveWay int           // how often another attempt of its claim went on in its place
 	took    time.Duration // the longest that an attempt of its own took until then
+	last    claim         // its latest attempt
 
 	// Of a release:
 	gave  map[wire.ReleaseRequest]bool // what was given back
@@ -83,6 +84,9 @@ func (s *steps) run() (res wire.Result, err *wire.Error) {
 			began := s.n.clock.Mono()
 			res, err = s.once()
 			again = err == errMoved || err == errSuperseded && s.giveWay(began)
+		}
+		if err != nil {
+			s.yields()
 		}
 	}
 	return res, s.partly(err)

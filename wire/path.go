@@ -131,3 +131,9 @@ func Quote(s string) string {
 	}
 	return fmt.Sprintf("%q…", s[:cut])
 }
+
+// IsHandler reports whether a domain is a handler and its colon, which stands for all its namespaces. A namespace of a
+// path may end in a colon as well, which is a later one: h:/a:.
+func IsHandler(domain string) bool {
+	return domain != "" && strings.IndexByte(domain, ':') == len(domain)-1
+}

@@ -42,6 +42,11 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 			m.kept = slices.Delete(m.kept, at, at+1)
 		}
 		return wire.Result{}
+	case req.Kinds == engine.ClaimYields:
+		if k := &m.kept[at]; k.token == req.Token && k.attempt == req.GraceMillis {
+			k.ends = m.now
+		}
+		return wire.Result{}
 	case at >= 0 && !known:
 		return wire.Result{Code: wire.InvalidArgument}
 	case at < 0 && !m.roomForKey(cmd):

@@ -36,7 +36,7 @@ func TestClaims(t *testing.T) {
 			cmd := func() *engine.Command {
 				req := &wire.Request{
 					Op: wire.OpClaim, Key: keys[rnd.IntN(len(keys))], Target: uint64(ops[rnd.IntN(len(ops))]),
-					Attempt: uint64(7 + rnd.IntN(2)), Kinds: uint64(rnd.IntN(4)), Cursor: []byte{byte(rnd.IntN(9))},
+					Attempt: uint64(7 + rnd.IntN(2)), Kinds: uint64(rnd.IntN(5)), Cursor: []byte{byte(rnd.IntN(9))},
 					Token: tokens[rnd.IntN(len(tokens))], GraceMillis: 1 + uint64(rnd.IntN(4)),
 				}
 				joins := req.Kinds == engine.ClaimBegins || req.Kinds == engine.ClaimGoesOn

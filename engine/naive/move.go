@@ -2,6 +2,7 @@ package naive
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -50,15 +51,22 @@ func (m *Model) overFrozen(alg wire.Algorithm, l wire.LockRequest) bool {
 // movedAway says that a request is about a namespace that is being moved, or was resolved
 // before a move that the group knows of: who asked asks again later, or elsewhere.
 func (m *Model) movedAway(cmd *engine.Command) (res wire.Result, moved bool) {
-	named := slices.ContainsFunc(cmd.Req.Domains, func(d string) bool { return d[len(d)-1] != ':' })
+	named := slices.ContainsFunc(cmd.Req.Domains, func(d string) bool { return !bare(d) })
 	switch op := cmd.Req.Op; {
 	case op == wire.OpAcquire || op == wire.OpRelease:
 		return m.needs(cmd, cmd.Version < m.version, []string{cmd.NS})
 	case (op == wire.OpRenew || op == wire.OpReleaseAll) && named:
-		return m.needs(cmd, cmd.Version < m.version, nil)
+		var spaces []string
+		if op == wire.OpReleaseAll && strings.Contains(cmd.Req.Key, "\x00") { // a part of a claimed one
+			spaces = slices.DeleteFunc(slices.Clone(cmd.Req.Domains), bare)
+		}
+		return m.needs(cmd, cmd.Version < m.version, spaces)
 	}
 	return res, false
 }
+
+// bare says that a domain is a handler, with its colon.
+func bare(domain string) bool { return strings.Index(domain, ":")+1 == len(domain) }
 
 // lostAway says that a renewal found nothing where something is being moved.
 func (m *Model) lostAway(cmd *engine.Command, found *wire.Result) (res wire.Result, moved bool) {

@@ -308,8 +308,7 @@ func (m *Model) lapse(owner, ns string) {
 // stand for all its namespaces.
 func within(ns string, domains ...string) bool {
 	for _, d := range domains {
-		handler, bare := strings.CutSuffix(d, ":")
-		if ns == d || bare && wire.PathHandler(ns) == handler {
+		if ns == d || bare(d) && wire.PathHandler(ns)+":" == d {
 			return true
 		}
 	}
@@ -356,7 +355,10 @@ func (m *Model) renew(cmd *engine.Command) (res wire.Result) {
 	}
 	for _, d := range req.Domains {
 		if !slices.ContainsFunc(renewed, func(ns string) bool { return within(ns, d) }) {
-			return wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingAlive, Path: strings.TrimSuffix(d, ":")}
+			if bare(d) {
+				d = strings.TrimSuffix(d, ":")
+			}
+			return wire.Result{Status: wire.RenewLost, Reason: wire.ReasonMissingAlive, Path: d}
 		}
 	}
 	if len(renewed) == 0 {
