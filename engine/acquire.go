@@ -240,10 +240,13 @@ func (s *State) tokenFor(a *asking, minted int64) (token int64, keep bool) {
 }
 
 // writesAny says that the request has a fenced write.
-func (a *asking) writesAny() bool {
-	for i := range a.wants {
-		if a.wants[i].mode == wire.ModeWrite {
-			return a.alg != wire.Semaphore
+func (a *asking) writesAny() bool { return writesAny(a.alg, a.wants) }
+
+// writesAny is asking.writesAny of what is wanted under an algorithm.
+func writesAny(alg wire.Algorithm, wants []want) bool {
+	for i := range wants {
+		if wants[i].mode == wire.ModeWrite {
+			return alg != wire.Semaphore
 		}
 	}
 	return false

@@ -25,15 +25,19 @@ import (
 //     do not know these: to assert with what they knew fails, until they ask for
 //     their locks again, which answers the new token.
 //
-// A token that a caller itself chose after the backup, beyond the base, is the one
+// A token of a caller's own with which a write waits has not raised the counter yet.
+// The old cluster may have granted it, and have minted above it: so the base is above
+// those as well (Highest), and the new cluster refuses them as their turn comes.
+//
+// A token that a caller itself brought after the backup, beyond the base, is the one
 // that cannot be helped (design, promise 3).
 
 // Raise makes a loaded state, of which nothing is on disk, the first of a cluster in
-// which no token up to base counts; base must be at least the state's counter. What
+// which no token up to base counts; base must be at least the state's Highest. What
 // was answered to keyed requests is forgotten.
 func (s *State) Raise(base int64) {
-	if base < s.counter {
-		panic(fmt.Sprintf("engine: the base %d of a restore is below the counter %d", base, s.counter))
+	if highest := s.Highest(); base < highest {
+		panic(fmt.Sprintf("engine: the base %d of a restore is below the token %d", base, highest))
 	}
 	s.attempt = 0 // the next cluster counts its attempts anew
 	if Planted == PlantRestoreReuse {
@@ -109,6 +113,20 @@ func collect[V any](keys *[]string) func(string, *V) bool {
 
 // Counter is at least every token the group ever stored or minted.
 func (s *State) Counter() int64 { return s.counter }
+
+// Highest is at least every token that the group ever stored or minted, and every one of
+// a caller's own with which a write waits. What waits for reads or permits alone may bring
+// any token, as none is stored for it.
+func (s *State) Highest() int64 {
+	token := s.counter
+	s.waiters.All().Ascend(func(_ string, w *waiter) bool {
+		if w.own && writesAny(w.alg, w.wants) {
+			token = max(token, w.token)
+		}
+		return true
+	})
+	return token
+}
 
 // Freezing lists the roots that are being moved.
 func (s *State) Freezing() (roots []string) {

@@ -119,6 +119,47 @@ func TestRestoreIsTheBackup(t *testing.T) {
 	}
 }
 
+// TestRestoreIsAboveQueuedTokens: an owner waits with a token of its own as the backup is taken. In the old cluster it
+// is granted with that later, and the next with one that is minted above it. The new cluster mints above both, and
+// gives neither again.
+func TestRestoreIsAboveQueuedTokens(t *testing.T) {
+	const own = int64(1_767_225_600_000_000_000) // a clock's ns
+	const path = "h:/a/p"
+	r := newRig(t, nil)
+	c := r.session()
+	c.must(write("holder", path, time.Hour))
+	waits := write("waits", path, time.Hour)
+	waits.Token, waits.QueueTTLMillis = own, 3_600_000
+	if res := c.ask(waits); res.Status != wire.StatusQueued {
+		t.Fatalf("%+v", res)
+	}
+	dir := r.save(nil)
+	c.must(release("holder", path))
+	if res := c.inspect(path); res.Owner != "waits" || res.Token != own {
+		t.Fatalf("held as %+v", res)
+	}
+	c.must(release("waits", path))
+	old := c.must(write("next", path, time.Hour)).Token
+	if old <= own {
+		t.Fatalf("token %d came after %d", old, own)
+	}
+	for _, leaves := range []bool{true, false} { // else its turn comes
+		other, made := r.restore(dir)
+		c := other.session()
+		if leaves {
+			c.must(&wire.Request{Op: wire.OpReleaseAll, Owner: "waits"})
+		}
+		c.must(release("holder", path))
+		if res := c.inspect(path); res.Owner != "" {
+			t.Errorf("held by %s with the token %d of the old cluster", res.Owner, res.Token)
+			c.must(release(res.Owner, path))
+		}
+		if res := c.must(write("later", path, time.Hour)); res.Token <= old {
+			t.Errorf("it is answered token %d, with base %d; the old cluster gave %d", res.Token, made.Base, old)
+		}
+	}
+}
+
 // TestRestoredLeasesGoOn: a lease has as long left as it had in the backup.
 func TestRestoredLeasesGoOn(t *testing.T) {
 	r := newRig(t, nil)

@@ -28,7 +28,7 @@ func rowsOf(t *rapid.T, s *engine.State) disk {
 func raised(t *rapid.T, cfg engine.Config, rows disk) (r *replica, base int64) {
 	r = newReplica(cfg)
 	r.state = r.load(t, rows, false, r.owners)
-	base = r.state.Counter() + jump
+	base = r.state.Highest() + jump
 	r.state.Raise(base)
 	again := r.load(t, rowsOf(t, r.state), true, nil)
 	if again.View().Digest() != r.state.View().Digest() {
@@ -101,6 +101,7 @@ func checkRaised(t *rapid.T, was, is *engine.View, base, counter int64) {
 		}
 	}
 	for _, ns := range spaces {
+		alg, _ := was.Policy(ns)
 		for _, path := range paths[ns] {
 			before, after := was.Describe(ns, path, wire.MaxDescribePage), is.Describe(ns, path, wire.MaxDescribePage)
 			if after.Token < base || !after.Flag {
@@ -111,8 +112,11 @@ func checkRaised(t *rapid.T, was, is *engine.View, base, counter int64) {
 				t.Fatalf("%s had waiters %+v and has %+v", path, b, a)
 			}
 			for i := range b {
-				if b[i].Token != a[i].Token { // a caller's own stays what it is
+				switch own := b[i].Token == a[i].Token; { // a caller's own stays what it is
+				case !own:
 					note(b[i].Token, a[i].Token)
+				case a[i].Token > base && a[i].Mode == wire.ModeWrite && alg != wire.Semaphore:
+					t.Fatalf("%s waits to write %s with the old token %d, above the base %d", a[i].Owner, path, a[i].Token, base)
 				}
 				b[i].Token, a[i].Token = 0, 0
 			}
@@ -265,6 +269,47 @@ func TestRaiseKeepsOutdated(t *testing.T) {
 	r.apply(c, newAsk(&wire.Request{Op: wire.OpReleaseAll, Owner: "p"}, ""))
 	if got := grants(r.out.Events); len(got) != 1 || got[0] <= high {
 		t.Fatalf("granted with %v, below what was held with %d", got, high)
+	}
+}
+
+// TestRaiseOverQueuedTokens: the base is above the tokens of their own with which writes wait, and these are refused
+// as their turn comes. Those of reads count for nothing, however high they are.
+func TestRaiseOverQueuedTokens(t *testing.T) {
+	const own = 5000
+	c, ns, path := engine.Clock{Now: 1}, "h:/a", "h:/a/b"
+	r := newReplica(engine.DefaultConfig())
+	ask := func(owner string, mode wire.Mode, token int64) wire.Result {
+		return r.apply(c, newAsk(&wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 1000, Token: token,
+			Locks: []wire.LockRequest{{Path: path, Mode: mode}}}, ns))
+	}
+	ask("holder", wire.ModeWrite, 0)
+	for _, res := range []wire.Result{ask("writer", wire.ModeWrite, own), ask("reader", wire.ModeRead, 2*own)} {
+		if res.Status != wire.StatusQueued {
+			t.Fatalf("answered %s", (*resultText)(&res))
+		}
+	}
+	if got := r.state.Highest(); got != own {
+		t.Fatalf("the highest token is %d, want %d, with which the writer waits", got, own)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("a base below a token that waits is taken")
+			}
+		}()
+		r.state.Raise(own - 1)
+	}()
+	r.state.Raise(own)
+	r.out.Reset()
+	r.apply(c, newAsk(&wire.Request{Op: wire.OpReleaseAll, Owner: "holder"}, ""))
+	for i := range r.out.Events {
+		if e := &r.out.Events[i]; e.Kind == wire.EventGrant && e.Owner == "writer" {
+			t.Errorf("the writer is granted its old token %d", e.Token)
+		}
+	}
+	r.apply(c, newAsk(&wire.Request{Op: wire.OpReleaseAll, Owner: "reader"}, ""))
+	if res := ask("next", wire.ModeWrite, 0); res.Status != wire.StatusOK || res.Token <= own {
+		t.Errorf("who comes next is answered %s, want a token above %d", (*resultText)(&res), own)
 	}
 }
 

@@ -193,10 +193,10 @@ func (c *contents) loaded(m *Manifest, want [rows.SumBytes]byte) error {
 // numbers lists the groups in order.
 func (c *contents) numbers() []uint16 { return slices.Sorted(maps.Keys(c.groups)) }
 
-// highest is the highest token in the log: of a group's, or the cluster-wide.
+// highest is the highest token in the log: of a group's, those that wait in its queue too, or the cluster-wide.
 func (c *contents) highest() (token int64) {
 	for _, s := range c.groups {
-		token = max(token, s.Counter())
+		token = max(token, s.Highest())
 	}
 	if c.system != nil {
 		token = max(token, c.system.Counter())

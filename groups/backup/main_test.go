@@ -43,8 +43,15 @@ func (p *place) write(t testing.TB, owner, path string) wire.Result {
 // writeAt has a group take the path, whether or not that is where it lives.
 func (p *place) writeAt(t testing.TB, group uint16, owner, path string) wire.Result {
 	t.Helper()
+	return p.ask(t, group, owner, path, 0)
+}
+
+// ask has an owner ask for a path with a token of its own, or with none.
+func (p *place) ask(t testing.TB, group uint16, owner, path string, token int64) wire.Result {
+	t.Helper()
 	p.now++
-	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path}}}
+	locks := []wire.LockRequest{{Path: path}}
+	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Token: token, Locks: locks}
 	var out engine.Output
 	res := p.groups[group].Apply(engine.Clock{Now: p.now, Wall: p.now}, &engine.Command{Req: req, NS: path[:len("h:/0")]}, &out)
 	if res.Code != wire.OK {

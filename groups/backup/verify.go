@@ -12,7 +12,7 @@ type Report struct {
 	Logs     []LogReport // as in the manifest
 	Policies int         // namespaces with an algorithm of their own
 	Changes  int         // changes of policies that were under way, and go on after a restore
-	Highest  int64       // token: of any group, or the cluster-wide
+	Highest  int64       // token: of any group, those that wait in its queue too, or the cluster-wide
 }
 
 // LogReport is what one log has in it.

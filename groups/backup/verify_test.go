@@ -33,6 +33,17 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestHighestWaits: a token of a caller's own counts while it waits, when it has raised no counter yet.
+func TestHighestWaits(t *testing.T) {
+	const own = 1_767_225_600_000_000_000 // a clock's ns
+	p := newPlace()
+	p.write(t, "holder", "h:/0/x")
+	p.ask(t, wire.GroupOf("h:/0", testGroups), "waits", "h:/0/x", own)
+	if r := verify(t, p.save(t, nil)); r.Highest != own {
+		t.Errorf("the highest token is %d, want %d, with which an owner waits", r.Highest, int64(own))
+	}
+}
+
 // TestDamageIsFound breaks a backup in every way a disk or a person can, and looks for
 // it with verify and restore.
 func TestDamageIsFound(t *testing.T) {
