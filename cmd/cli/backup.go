@@ -120,7 +120,41 @@ type verifiedData struct {
 	HighestToken  int64        `json:"highest_token"`
 	Changes       int          `json:"policy_changes_under_way"`
 	Logs          []loggedData `json:"logs"`
+	Strays        []strayData  `json:"strays,omitempty"`
 	heldData
+}
+
+// strayData is what somebody has in a local backup on a path that others would be given elsewhere.
+type strayData struct {
+	Owner     string `json:"owner"`
+	Path      string `json:"path"`
+	Namespace string `json:"namespace"`
+	Waits     bool   `json:"waits"`
+}
+
+func straysOf(r *backup.Report) (all []strayData) {
+	for i := range r.Strays {
+		o := &r.Strays[i]
+		all = append(all, strayData{o.Owner, o.Path, o.Namespace, o.Waits})
+	}
+	return all
+}
+
+// writeStrays says what is lost of a local backup, each by its name.
+func writeStrays(b *bytes.Buffer, what string, all []strayData) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s, as its path, or one that is held with it, is in another namespace by the system log:\n\n", what)
+	t := table{{"OWNER", "PATH", "NAMESPACE", ""}}
+	for i := range all {
+		o, how := &all[i], "holds"
+		if o.Waits {
+			how = "waits"
+		}
+		t.add(visible(o.Owner), visible(o.Path), visible(o.Namespace), how)
+	}
+	t.write(b)
 }
 
 func verified(dir string, r *backup.Report) *verifiedData {
@@ -128,7 +162,7 @@ func verified(dir string, r *backup.Report) *verifiedData {
 	data := &verifiedData{
 		Directory: dir, ClusterID: m.ClusterID, ServerVersion: m.ServerVersion, Local: m.Local, GroupCount: m.GroupCount,
 		LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
-		HighestToken: r.Highest, Changes: r.Changes,
+		HighestToken: r.Highest, Changes: r.Changes, Strays: straysOf(r),
 		heldData: heldData{t.Writes + t.Shared, t.Leases, t.Waiters, t.Fences, t.Policies},
 	}
 	for i := range r.Logs {
@@ -178,6 +212,7 @@ func (d *verifiedData) write(b *bytes.Buffer) {
 	}
 	t.add("all", "", "", size(d.bytes()), fmt.Sprint(d.Locks), fmt.Sprint(d.Waiters), fmt.Sprint(d.Fences), fmt.Sprint(d.Policies))
 	t.write(b)
+	writeStrays(b, "A restore ends this", d.Strays)
 }
 
 func (d *verifiedData) bytes() (n int64) {

@@ -213,6 +213,20 @@ func TestBackupLocal(t *testing.T) {
 	}
 }
 
+// TestStraysAreTold: verify and restore name what of a local backup is lost.
+func TestStraysAreTold(t *testing.T) {
+	data := verifiedData{Local: true, Strays: []strayData{
+		{Owner: "alice", Path: "h:/a/b/p", Namespace: "h:/a"}, {Owner: "bob", Path: "h:/a/b/q", Namespace: "h:/a", Waits: true},
+	}}
+	var b bytes.Buffer
+	data.write(&b)
+	for _, want := range []string{"A restore ends this", "alice  h:/a/b/p  h:/a       holds", "bob    h:/a/b/q  h:/a       waits"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("verify does not say %q:\n%s", want, b.String())
+		}
+	}
+}
+
 // TestBackupFailures: what goes wrong has its exit code, and leaves nothing.
 func TestBackupFailures(t *testing.T) {
 	c := newConsole(t)

@@ -21,11 +21,12 @@ type restoredData struct {
 	From        string `json:"from_cluster_id"`
 	TokensAbove int64  `json:"tokens_above"`
 	heldData
-	GroupCount  int    `json:"group_count"`
-	LogCount    int    `json:"log_count"`
-	Segments    int    `json:"routing_prefix_segments"`
-	Algorithm   string `json:"default_lock_algorithm"`
-	Replication int    `json:"replication_factor"`
+	Ended       []strayData `json:"ended,omitempty"`
+	GroupCount  int         `json:"group_count"`
+	LogCount    int         `json:"log_count"`
+	Segments    int         `json:"routing_prefix_segments"`
+	Algorithm   string      `json:"default_lock_algorithm"`
+	Replication int         `json:"replication_factor"`
 }
 
 const backupRestoreLong = `Found a new cluster of one node with a backup: it writes the data directory of a pathlockd
@@ -83,7 +84,7 @@ func (a *app) restored(o *backup.Options, r *backup.Restored) error {
 	m, t := r.Report.Manifest, r.Report.Total()
 	data := &restoredData{
 		DataDir: o.DataDir, NodeID: o.NodeID, ClusterID: r.ClusterID, From: m.ClusterID, TokensAbove: r.Base,
-		heldData:   heldData{t.Writes + t.Shared, t.Leases, t.Waiters, t.Fences, t.Policies},
+		heldData: heldData{t.Writes + t.Shared, t.Leases, t.Waiters, t.Fences, t.Policies}, Ended: straysOf(r.Report),
 		GroupCount: m.GroupCount, LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
 	}
 	return a.answer(data, func(b *bytes.Buffer) {
@@ -97,5 +98,6 @@ func (a *app) restored(o *backup.Options, r *backup.Restored) error {
 			{"  default_lock_algorithm", fmt.Sprintf("= %q", data.Algorithm)}, {"  replication_factor", fmt.Sprintf("= %d", data.Replication)},
 		}
 		t.write(b)
+		writeStrays(b, "This of the backup was ended", data.Ended)
 	})
 }

@@ -62,6 +62,68 @@ func TestRaise(t *testing.T) {
 	}
 }
 
+// TestEndStrays: whatever a group went through, once paths are in another namespace nothing of them is left in it, what
+// others hold is left alone, and the state is sound and what its rows make.
+func TestEndStrays(t *testing.T) {
+	for _, alg := range algorithms {
+		t.Run(alg.String(), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				cfg := engine.DefaultConfig()
+				cfg.Algorithm = alg
+				m := newMachine(t, cfg)
+				for range rapid.IntRange(0, 60).Draw(t, "steps") {
+					m.random(t)
+				}
+				r, _ := raised(t, cfg, rowsOf(t, m.plain.state))
+				var all []string
+				for _, ns := range spaces {
+					all = append(all, paths[ns]...)
+				}
+				gone := rapid.SliceOfN(rapid.SampledFrom(all), 0, 3).Draw(t, "gone")
+				stray := func(path string) bool { return slices.Contains(gone, path) }
+				endsStrays(t, r, m.clock, stray)
+			})
+		})
+	}
+}
+
+// endsStrays ends what is on paths for which stray is true.
+func endsStrays(t *rapid.T, r *replica, c engine.Clock, stray func(path string) bool) {
+	was := r.state.View()
+	home := func(path string) string {
+		for _, ns := range spaces {
+			if slices.Contains(paths[ns], path) && !stray(path) {
+				return ns
+			}
+		}
+		return "elsewhere"
+	}
+	strays := slices.DeleteFunc(r.state.Strays(home), func(o engine.Stray) bool { return o.Waits })
+	r.state.EndStrays(c, home)
+	is := r.state.View()
+	if left := r.state.Strays(home); len(left) > 0 || len(r.state.Freezing()) > 0 {
+		t.Fatalf("there are %+v left, and %v is frozen", left, r.state.Freezing())
+	}
+	if err := r.state.Audit(func(string) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if again := r.load(t, rowsOf(t, r.state), true, nil); again.View().Digest() != is.Digest() {
+		t.Fatalf("the state is not what its rows make: %s", diffRows(again.View(), is))
+	}
+	for _, owner := range owners {
+		_, before := was.List(owner, nil)
+		_, after := is.List(owner, nil)
+		for _, l := range before {
+			kept := slices.ContainsFunc(after, func(o wire.LockInfo) bool { return o.Path == l.Path && o.Mode == l.Mode })
+			ended := slices.ContainsFunc(strays, func(o engine.Stray) bool { return o.Owner == owner && o.Path == l.Path })
+			if kept == ended && l.ExpiresInMillis > 0 {
+				t.Fatalf("%s held %+v: named as a stray %v, held still %v", owner, l, ended, kept)
+			}
+		}
+	}
+}
+
 // checkRaised compares a state with what it was raised to.
 // seenTokens are those up to base that somebody may have seen: the first, those around the
 // counter, and the last. All others are too many to look at.

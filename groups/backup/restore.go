@@ -73,7 +73,7 @@ func Restore(ctx context.Context, o Options) (*Restored, error) {
 	if err := errors.Join(writeSynced(marker, []byte("of "+o.From+"\n")), syncDir(o.DataDir), syncDir(filepath.Dir(o.DataDir))); err != nil {
 		return nil, fmt.Errorf("begin in data_dir %s: %w", o.DataDir, err)
 	}
-	if err := m.writeState(ctx, &o, out.Base); err != nil {
+	if err := m.writeState(ctx, &o, out); err != nil {
 		return nil, fmt.Errorf("%w; data_dir %s is of no use now: delete it", err, o.DataDir)
 	}
 	if err := m.writeIdentity(&o, out.ClusterID); err != nil {
@@ -100,7 +100,7 @@ func unused(dir string) error {
 }
 
 // writeState makes the node's database.
-func (m *Manifest) writeState(ctx context.Context, o *Options, base int64) (err error) {
+func (m *Manifest) writeState(ctx context.Context, o *Options, r *Restored) (err error) {
 	db, err := pebble.Open(filepath.Join(o.DataDir, rows.StateDir), &pebble.Options{
 		FormatMajorVersion: pebble.FormatNewest, MemTableSize: 32 << 20, Logger: silent{}, ErrorIfExists: true,
 	})
@@ -110,7 +110,7 @@ func (m *Manifest) writeState(ctx context.Context, o *Options, base int64) (err 
 	defer func() { err = errors.Join(err, db.Close()) }()
 	w := &rowWriter{db: db, b: db.NewBatch()}
 	for i := range m.Logs {
-		if err := m.writeLog(ctx, o.From, &m.Logs[i], w, base); err != nil {
+		if err := m.writeLog(ctx, o.From, &m.Logs[i], w, r); err != nil {
 			return err
 		}
 	}
@@ -123,8 +123,8 @@ func (m *Manifest) writeState(ctx context.Context, o *Options, base int64) (err 
 // writeLog writes what the new cluster has of one log: its groups, each raised above
 // base, those that nothing was known of too; its clock, so that leases have as long
 // left as they had; and no office, no sessions, and no calls of gRPC and HTTP, which
-// were the old cluster's.
-func (m *Manifest) writeLog(ctx context.Context, from string, l *Saved, w *rowWriter, base int64) error {
+// were the old cluster's. Of a local backup it ends what is on paths that others would be given elsewhere.
+func (m *Manifest) writeLog(ctx context.Context, from string, l *Saved, w *rowWriter, r *Restored) error {
 	c, err := m.read(ctx, from, l)
 	if err != nil {
 		return err
@@ -132,7 +132,8 @@ func (m *Manifest) writeLog(ctx context.Context, from string, l *Saved, w *rowWr
 	state := rows.State{Now: c.state.Now, Wall: c.state.Wall}
 	w.row(rows.Log(l.Log, rows.LogState, nil), state.Append(nil))
 	if c.system != nil {
-		c.system.Raise(base)
+		c.system.Raise(r.Base)
+		c.system.RaiseRoutes(r.Report.version())
 		for row, val := range c.system.AllRows() {
 			w.row(rows.System(nil, []byte(row)), val)
 		}
@@ -149,8 +150,11 @@ func (m *Manifest) writeLog(ctx context.Context, from string, l *Saved, w *rowWr
 		if s == nil {
 			s = engine.New(m.engineConfig(), nil, nil)
 		}
-		s.Raise(base)
+		s.Raise(r.Base)
 		s.EndCalls(c.state.Now, c.served)
+		if m.Local {
+			s.EndStrays(engine.Clock{Now: c.state.Now, Wall: c.state.Wall}, r.Report.routes.Resolve)
+		}
 		var key []byte
 		err := s.View().Rows(0, func(row, val []byte) error {
 			key = rows.Group(key[:0], uint16(number), row)

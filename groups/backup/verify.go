@@ -4,15 +4,20 @@ import (
 	"context"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // Report is what a backup has in it.
 type Report struct {
 	Manifest *Manifest
-	Logs     []LogReport // as in the manifest
-	Policies int         // namespaces with an algorithm of their own
-	Changes  int         // changes of policies that were under way, and go on after a restore
-	Highest  int64       // token: of any group, those that wait in its queue too, or the cluster-wide
+	Logs     []LogReport    // as in the manifest
+	Policies int            // namespaces with an algorithm of their own
+	Changes  int            // changes of policies that were under way, and go on after a restore
+	Strays   []engine.Stray // in a local backup, what the routes put elsewhere: a restore ends it
+	Highest  int64          // token: of any group, those that wait in its queue too, or the cluster-wide
+
+	routes *wire.Routes // of the system log, by which strays are told
+	routed uint64       // the highest version of the routes that a group knows of
 }
 
 // LogReport is what one log has in it.
@@ -56,12 +61,35 @@ func (m *Manifest) verify(ctx context.Context, dir string) (*Report, error) {
 		}
 		if c.system != nil {
 			r.Policies, r.Changes = c.system.Policies()
+			r.routes = c.system.Routes(m.Segments)
 		}
-		if root := c.freezing(); root != "" && r.Changes == 0 {
+		if root := c.freezing(); root != "" && r.Changes == 0 && !m.Local {
 			return nil, damaged("%s: namespace %s is being moved, and no policy change is under way", m.Logs[i].File, root)
+		}
+		if m.Local {
+			r.compare(c)
 		}
 		r.Highest = max(r.Highest, c.highest())
 		r.Logs = append(r.Logs, LogReport{Saved: m.Logs[i], Tally: c.tally})
 	}
 	return r, nil
+}
+
+// compare holds a log's groups against the system log, which was read before. In a local backup either may have stopped
+// before the other.
+func (r *Report) compare(c *contents) {
+	for _, number := range c.numbers() {
+		s := c.groups[number]
+		r.Strays = append(r.Strays, s.Strays(r.routes.Resolve)...)
+		r.routed = max(r.routed, s.Routed())
+	}
+}
+
+// version is what the routes are to have at least: groups that know of later ones than the system log would wait for
+// these for ever, and those that come are others.
+func (r *Report) version() uint64 {
+	if r.routed > r.routes.Version {
+		return r.routed + 1
+	}
+	return r.routes.Version
 }
