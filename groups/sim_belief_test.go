@@ -188,6 +188,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	w.count.answers++
 	w.note("client %d #%d answered %s", c.index, call.id, answerOf(res))
 	req := call.req
+	c.edged(call, res)
 	touched := c.touched(call)
 	for h := range touched {
 		b := c.belief(h)

@@ -44,7 +44,7 @@ func (k *checks) applied(w *world, r *simRep) {
 	}
 	k.waits(w, r)
 	at := [2]uint64{r.log.shard, r.applied}
-	sum := r.m.digest().Sum + fencesOf(r.m, r.applied)
+	sum := r.m.digest().Sum + w.fencesOf(r.m, int(r.applied/digestEvery))
 	if was, ok := k.digests[at]; !ok {
 		k.digests[at] = simDigest{sum, r.node.index}
 	} else if was.sum != sum {
@@ -67,15 +67,23 @@ func (k *checks) waits(w *world, r *simRep) {
 	}
 }
 
-// fencesOf sums up what some paths' fences are, other ones at each index: a state's digest has
+// fencesOf sums up what some paths' fences are, other ones at each turn: a state's digest has
 // no fences of paths that nobody holds, as each replica may delete those that a floor stands
 // for when it likes. What is answered of them must not depend on it.
-func fencesOf(m *machine, index uint64) (sum uint64) {
-	path := simPath(int(index / digestEvery))
+func (w *world) fencesOf(m *machine, turn int) uint64 {
+	sum := fencesAt(m, simPath(turn), simRoots)
+	if w.mixed() {
+		sum += fencesAt(m, mixedPaths[turn%len(mixedPaths)], mixedRoots)
+	}
+	return sum
+}
+
+// fencesAt is those of a path in the namespaces that it may lie in.
+func fencesAt(m *machine, path string, roots []string) (sum uint64) {
 	for _, g := range m.order { // all runs on one goroutine
 		view := m.view(g.number)
-		for _, ns := range append([]string{wire.PathHandler(path)}, simRoots...) {
-			if ns != wire.PathHandler(path) && path != ns && !strings.HasPrefix(path, ns+"/") {
+		for _, ns := range append([]string{wire.PathHandler(path)}, roots...) {
+			if !mayLieIn(path, ns) {
 				continue
 			}
 			res := view.Inspect(ns, path)
@@ -83,6 +91,11 @@ func fencesOf(m *machine, index uint64) (sum uint64) {
 		}
 	}
 	return sum
+}
+
+// mayLieIn says that a path lies in a namespace if none below that holds it.
+func mayLieIn(path, ns string) bool {
+	return path == ns || wire.PathHandler(path) == ns || strings.HasPrefix(path, strings.TrimSuffix(ns, "/")+"/")
 }
 
 // lateBy is how long after its time a call may be answered. The time of a wait is that of its log, which stands still

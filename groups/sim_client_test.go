@@ -30,6 +30,8 @@ type simClient struct {
 	keys  map[string]bool // of releases, by whether they are known to be done
 	let   uint64          // the last request that let go of what renewBehind took
 	subs  []*simSub
+	took  []*simCall // its last acquires for owners that are all clients' (sim_mixed_test.go)
+	edge  simEdge
 	yoke  struct { // the last bind or unbind of its yoked owner
 		id   uint64
 		conn *simConn // it was a bind, which is carried out
@@ -91,7 +93,10 @@ type simCall struct {
 }
 
 func (w *world) addClient() {
-	c := &simClient{w: w, index: len(w.clients), open: make(map[uint64]*simCall), known: make(map[holding]*belief), grace: 2000}
+	c := &simClient{
+		w: w, index: len(w.clients), open: make(map[uint64]*simCall), known: make(map[holding]*belief), grace: 2000,
+		keys: make(map[string]bool),
+	}
 	binary.BigEndian.PutUint64(c.id[:], uint64(c.index+1))
 	w.clients = append(w.clients, c)
 }
@@ -376,6 +381,9 @@ func describe(call *simCall) string {
 		if l.State != 0 {
 			b.WriteString(" held")
 		}
+		if l.Permits != 0 {
+			fmt.Fprintf(&b, " permits=%d", l.Permits)
+		}
 	}
 	for _, l := range r.Releases {
 		fmt.Fprintf(&b, " %s:%d", l.Path, l.Mode)
@@ -387,7 +395,9 @@ func describe(call *simCall) string {
 	}{
 		{"ttl", r.TTLMillis, r.TTLMillis != 0}, {"queue", r.QueueTTLMillis, r.QueueTTLMillis != 0}, {"token", r.Token, r.Token != 0}, {"target", r.Target, r.Target != 0},
 		{"flags", r.Flags, r.Flags != 0}, {"key", r.Key, r.Key != ""}, {"ns", r.Namespace, r.Namespace != ""},
-		{"path", r.Path, r.Path != ""}, {"paths", r.Paths, len(r.Paths) > 0}, {"domains", r.Domains, len(r.Domains) > 0}, {"bound", true, call.bound}, {"again", true, call.again},
+		{"path", r.Path, r.Path != ""}, {"paths", r.Paths, len(r.Paths) > 0}, {"domains", r.Domains, len(r.Domains) > 0},
+		{"blocker", r.Blocker, r.Blocker != ""}, {"del_wait", true, r.DelWait}, {"grace", r.GraceMillis, r.Op == wire.OpBind},
+		{"algorithm", r.Algorithm, r.Op == wire.OpSetPolicy}, {"bound", true, call.bound}, {"again", true, call.again},
 	} {
 		if s.has {
 			fmt.Fprintf(&b, " %s=%v", s.name, s.v)

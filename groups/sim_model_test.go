@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/pathlockd/pathlockd/engine"
@@ -65,7 +66,37 @@ func (s *simModels) did(g *group, c engine.Clock, cmd *engine.Command, how step,
 	case stepExpire:
 		err = model.Expire(c, said)
 	}
+	if err == nil {
+		err = s.looks(model, g, cmd)
+	}
 	if err != nil {
 		s.w.fail("log %d, entry %d, group %d: the naive model differs: %v", g.m.shard, g.m.applied+1, g.number, err)
 	}
+}
+
+// looks compares what reads of a group show: of the owner and the paths of the command in hand, and in
+// turn of those that all clients use, to whom things happen with time and by what others ask.
+func (s *simModels) looks(model *naive.Model, g *group, cmd *engine.Command) error {
+	v, turn := g.state.View(), s.w.count.modelled
+	if s.w.mixed() {
+		ns, path := mixedAt(turn)
+		err := errors.Join(model.SeesOwner(v, mixedOwner(turn), nil), model.SeesPath(v, ns, path), model.SeesPolicy(v, ns))
+		if err != nil {
+			return err
+		}
+	}
+	if cmd == nil {
+		return nil
+	}
+	var all []error
+	for _, l := range cmd.Req.Locks {
+		all = append(all, model.SeesPath(v, cmd.NS, l.Path))
+	}
+	for _, r := range cmd.Req.Releases {
+		all = append(all, model.SeesPath(v, cmd.NS, r.Path))
+	}
+	if cmd.Req.Owner != "" {
+		all = append(all, model.SeesOwner(v, cmd.Req.Owner, nil))
+	}
+	return errors.Join(all...)
 }

@@ -25,6 +25,10 @@ func (c *simClient) more(n [6]int) {
 	if c.dead || len(c.open) > 40 {
 		return
 	}
+	if c.w.mixed() && (n[3]/128%8 != 0 || mixedSegments(c.w.seed) != 1) {
+		c.mixes(n)
+		return
+	}
 	owner, path := c.owner(n[1]), simPath(n[2])
 	if n[3]/32%4 == 0 {
 		c.shares(n)
@@ -270,9 +274,6 @@ func (c *simClient) keyedRelease(owner, path string) {
 	key := "let " + owner + path
 	if c.w.forgetful() {
 		key += fmt.Sprint(" ", c.last) // else it may be carried out again
-	}
-	if c.keys == nil {
-		c.keys = make(map[string]bool)
 	}
 	done, asked := c.keys[key]
 	if asked && !done {

@@ -15,7 +15,8 @@ import (
 func failing(t *testing.T, p simPlan, broken string) string {
 	p = shrink(t, p, broken)
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %d nodes, %d logs, steps left %d:\n", p.seed, p.birth.nodes, p.birth.logs, len(p.steps))
+	fmt.Fprintf(&b, "seed %d, %d nodes, %d logs, %d segments, steps left %d:\n",
+		p.seed, p.birth.nodes, p.birth.logs, p.birth.segments, len(p.steps))
 	simulate(p, simDir(t), func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) })
 	return b.String()
 }

@@ -70,6 +70,9 @@ func planOf(seed uint64) simPlan {
 	if rng.IntN(4) == 0 {
 		p.birth.sessions = 3
 	}
+	if mixedSeed(seed) {
+		p.birth.segments = mixedSegments(seed)
+	}
 	p.end = time.Duration(10+rng.IntN(80)) * time.Second
 	// Each run has some kinds of faults often and others never: what needs two of one kind
 	// soon after each other is not met by a mix that is the same in all.
@@ -274,6 +277,7 @@ func (w *world) finish() {
 		w.check.final(w)
 		w.check.overAtTheEnd(w)
 		w.check.unheard(w)
+		w.check.edges(w, w.nodes[len(w.nodes)-1].node)
 		w.keyEnds()
 	}
 }

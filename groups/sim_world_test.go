@@ -40,6 +40,7 @@ type world struct {
 	lossy   float64                  // share of proposals that is lost
 	dir     string                   // for data directories
 	pool    bool                     // there is a semaphore
+	keyed   map[string]*wire.Request // by key, what clients ask by it (sim_mixed_test.go)
 	lingers []*wire.Request          // that disturb others' locks, and may be carried out yet, though nobody waits for it
 
 	stakes  []*simStake // acquires that are followed, and by owner

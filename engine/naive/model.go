@@ -4,7 +4,8 @@
 //
 // naive.go says what there is and how a request is judged, queue.go who takes a place and who is
 // granted, step.go what each operation does, move.go what a routing change does, read.go what reads
-// answer, model.go how another package steps a Model beside a state. A Model belongs to one goroutine.
+// answer, model.go how another package steps a Model beside a state, sees.go how reads
+// of the two compare. A Model belongs to one goroutine.
 package naive
 
 import (

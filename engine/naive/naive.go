@@ -1,6 +1,7 @@
 package naive
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -136,6 +137,9 @@ type nAsk struct {
 	seq       int   // it yields to waiters that came before
 	by        engine.Caller
 }
+
+// nobody is in the place of the request whose answer came along with a subtree: what that took is gone.
+var nobody = engine.Caller{ID: math.MaxUint64}
 
 // asks names a request, nobody for one without an id.
 func asks(c engine.Caller) engine.Caller {

@@ -41,10 +41,19 @@ func (m *Model) inspect(ns, path string) wire.Result {
 	return res
 }
 
+// left is how long something surely lasts that is not over, ms: at least 1.
+func (m *Model) left(deadline int64) uint64 {
+	now := m.now
+	if m.cfg.LogNow != nil {
+		now = max(now, m.cfg.LogNow.Load())
+	}
+	return uint64(max(1, deadline-now-m.cfg.Cut))
+}
+
 func (m *Model) info(h nHold) wire.LockInfo {
 	i := wire.LockInfo{
 		Owner: h.owner, Path: h.path, Mode: h.mode, SinceUnixMillis: h.since, Algorithm: h.alg,
-		ExpiresInMillis: uint64(m.lease(h.owner, h.ns).deadline - m.now),
+		ExpiresInMillis: m.left(m.lease(h.owner, h.ns).deadline),
 	}
 	if h.alg == wire.Semaphore {
 		i.Permits = h.permits
@@ -93,7 +102,7 @@ func (m *Model) describe(ns, path string) wire.Result {
 func (m *Model) waiterInfo(w *nWaiter, l wire.LockRequest, position uint64) wire.WaiterInfo {
 	i := wire.WaiterInfo{
 		Owner: w.owner, Path: l.Path, Mode: l.Mode, Token: w.token, SinceUnixMillis: w.since,
-		ExpiresInMillis: uint64(w.deadline - m.now), Position: position, Open: w.open,
+		ExpiresInMillis: m.left(w.deadline), Position: position, Open: w.open,
 	}
 	if w.alg == wire.Semaphore {
 		i.Permits = l.Permits

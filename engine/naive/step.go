@@ -625,7 +625,9 @@ func (m *Model) open(cmd *engine.Command) {
 	}
 	for _, c := range all {
 		of := &engine.Command{Req: &wire.Request{Op: c.Op, Key: c.Key}, NS: c.NS}
-		k := nKept{scope: scopeOf(of), hash: c.Hash, status: wire.StatusOK, token: c.Token, deadline: m.now + c.Left}
+		k := nKept{
+			scope: scopeOf(of), hash: c.Hash, status: wire.StatusOK, token: c.Token, deadline: m.now + c.Left, by: nobody,
+		}
 		if at := m.keptAt(of); at >= 0 {
 			old := m.kept[at]
 			if old.hashed() != c.Hash {
