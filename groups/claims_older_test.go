@@ -20,7 +20,8 @@ func TestRenewalClaimedByAnOlderBuild(t *testing.T) {
 		c.must(write("o", s+"/x", time.Hour))
 	}
 	req := &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000, Key: "k"}
-	if res := c.ask(&wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000, Key: "new"}); res.Code != wire.OK || res.Status != wire.StatusOK {
+	fresh := &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000, Key: "new"}
+	if res := c.ask(fresh); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Fatalf("one that is claimed now is answered %v %v %s", res.Code, res.Status, res.Message)
 	}
 	group := wire.HomeOf("k", n.cfg.GroupCount)
