@@ -182,3 +182,12 @@ func FuzzCheckNamespace(f *testing.F) {
 		}
 	})
 }
+
+// TestIsHandler: a handler is all of what comes before its first colon.
+func TestIsHandler(t *testing.T) {
+	for domain, is := range map[string]bool{"h:": true, "h": false, "h:/": false, "h:/a:": false, "h:x:": false, "": false, ":": true} {
+		if IsHandler(domain) != is {
+			t.Errorf("%q: %v", domain, !is)
+		}
+	}
+}
