@@ -187,10 +187,17 @@ func (s *State) alone(key string, h *hold) (err error) {
 
 // Raise is State.Raise for the cluster-wide counter. What was asked of nodes is
 // forgotten with the nodes, and what was answered to keyed requests; a policy change
-// that is under way goes on.
+// that is under way goes on, and is known by its key: who repeats it waits for its end.
 func (s *System) Raise(base int64) {
 	s.counter = max(s.counter, base)
-	s.kept, s.keepers, s.aging, s.attempt = make(map[string]systemKept), make(shares), nil, 0
+	s.keepers, s.aging, s.attempt = make(shares), nil, 0
+	for name, k := range s.kept {
+		if k.of = 0; k.pending { // the sessions are over
+			s.kept[name] = k
+		} else {
+			delete(s.kept, name)
+		}
+	}
 	clear(s.marks)
 }
 
