@@ -25,7 +25,7 @@ func Joins(req *wire.Request) bool { return req.Kinds == ClaimBegins || req.Kind
 // is carried out in any: Target is its operation, Attempt the hash of what its client asks,
 // and Cursor what it is to be carried out on. All that is as it was said first. It answers
 // that with a token that scopes the keys of what is done for it, and status QUEUED until it
-// is done; until then each repeat has its time begin anew.
+// is done; until then each attempt at it has its time begin anew.
 //
 // Who asks for it makes an attempt of it, and gets the number of that (Count). The claim is that attempt's for a while,
 // in which everybody else is answered number 0 and is to look again; the call itself gets the next number whenever it
@@ -72,7 +72,7 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 		}
 		return res
 	case req.Kinds == ClaimYields:
-		if k.token == req.Token && k.attempt == req.GraceMillis {
+		if k.by != 0 && k.by == cmd.Caller.mark() { // it need not have heard which attempt it has
 			s.kept.Edit(s.w, key).ends = s.now
 		}
 		return res
@@ -92,11 +92,11 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 			return movedTo(k.version)
 		}
 		k = s.kept.Edit(s.w, key)
-		s.keepAnew(k)
-		k.turn = max(k.turn, min(2*int64(req.GraceMillis), maxTurnMillis))
+		k.turn = max(k.turn, min(2*int64(min(req.GraceMillis, maxTurnMillis)), maxTurnMillis))
 		if own := k.by != 0 && k.by == cmd.Caller.mark(); !own && k.ends > s.now {
 			return wire.Result{Status: k.status, Token: k.token}
 		}
+		s.keepAnew(k) // not for who waits: it may come to no part, which would be forgotten before the claim
 		s.nextAttempt(cmd, k)
 	}
 	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}
@@ -108,10 +108,14 @@ const (
 	maxTurnMillis = 120_000
 )
 
-// nextAttempt makes another attempt of a claim.
+// nextAttempt makes another attempt of a claim. Its turn ends when its call does at the latest (TTLMillis).
 func (s *State) nextAttempt(cmd *Command, k *kept) {
 	k.attempt, k.version, k.by = k.attempt+1, cmd.Version, cmd.Caller.mark()
-	k.ends = s.now + max(k.turn, turnMillis)
+	turn := max(k.turn, turnMillis)
+	if left := cmd.Req.TTLMillis; left > 0 {
+		turn = int64(min(left, uint64(turn)))
+	}
+	k.ends = s.now + turn
 }
 
 // claimDone notes that an attempt has carried out all of a claim, if it is the latest.

@@ -97,15 +97,17 @@ func TestClaims(t *testing.T) {
 }
 
 // TestTurnsOfAClaim: a claim is an attempt's for a while: at first for 500 ms, then for twice the longest that one took
-// which was overtaken. Its own call gets the next number at once.
+// which was overtaken, but no longer than its call has time. Its own call gets the next number at once, and lets others
+// have theirs when it comes to nothing.
 func TestTurnsOfAClaim(t *testing.T) {
-	s, now, number := New(DefaultConfig(), nil, nil), int64(1000), uint64(0)
+	s, now, number, left := New(DefaultConfig(), nil, nil), int64(1000), uint64(0), uint64(0)
 	asks := func(who, took uint64, gets bool) {
 		t.Helper()
 		var out Output
 		s.Expire(Clock{Now: now}, &out)
 		res := s.Apply(Clock{Now: now}, &Command{Caller: Caller{Session: Session{1}, ID: who}, Req: &wire.Request{
 			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, GraceMillis: took,
+			TTLMillis: left,
 		}}, &out)
 		want := uint64(0)
 		if gets {
@@ -115,6 +117,12 @@ func TestTurnsOfAClaim(t *testing.T) {
 		if res.Code != wire.OK || res.Status != wire.StatusQueued || res.Count != want {
 			t.Errorf("%d asks at %d: %+v, want number %d", who, now, res, want)
 		}
+	}
+	yields := func(who uint64) {
+		var out Output
+		s.Apply(Clock{Now: now}, &Command{Caller: Caller{Session: Session{1}, ID: who}, Req: &wire.Request{
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, Kinds: ClaimYields,
+		}}, &out)
 	}
 	asks(1, 0, true)
 	asks(2, 0, false)
@@ -141,6 +149,45 @@ func TestTurnsOfAClaim(t *testing.T) {
 	now += 120_000
 	asks(0, 0, true)
 	asks(0, 0, false)
+	yields(0)
+	asks(2, 0, false)
+	now += 120_000
+	asks(1, 0, true)
+	yields(2)
+	asks(2, 0, false)
+	yields(1)
+	asks(2, 0, true)
+	yields(2)
+	left = 700
+	asks(1, 0, true)
+	now += 699
+	asks(2, 0, false)
+	now++
+	asks(2, 0, true)
+}
+
+// TestClaimsThatAreWaitedFor: who waits for a turn does not have the claim begin its time anew: it may come to no part of
+// the request, and a part that was carried out is not to be forgotten before its claim.
+func TestClaimsThatAreWaitedFor(t *testing.T) {
+	s, now := New(DefaultConfig(), nil, nil), int64(1000)
+	asks := func(after int64, took uint64) wire.Result {
+		var out Output
+		now += after
+		s.Expire(Clock{Now: now}, &out)
+		return s.Apply(Clock{Now: now}, &Command{Req: &wire.Request{
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, GraceMillis: took,
+		}}, &out)
+	}
+	asks(0, 0)
+	asks(0, maxTurnMillis) // from then on a turn is as long as can be
+	attempt := asks(turnMillis, 0)
+	began := now
+	if asks(maxTurnMillis-1, 0).Count != 0 {
+		t.Fatal("the turn is over too soon")
+	}
+	if res := asks(began+KeptMillis-now, 0); res.Token == attempt.Token {
+		t.Errorf("its time is over, and who waited has kept it: %+v", res)
+	}
 }
 
 // TestRoutesOfAttempts: an attempt is not made by older routes than the one before it: it might leave out a group that

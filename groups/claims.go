@@ -44,6 +44,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	if s.doubt != nil {
 		kind = engine.ClaimGoesOn
 	}
+	s.claimed, s.done = true, false
 	res := s.propose([]command{s.claiming(kind, &c, plan)})[0]
 	if err := s.told([]wire.Result{res}); err != nil {
 		return c, err
@@ -59,7 +60,7 @@ func (s *steps) claim(plan []byte) (c claim, err *wire.Error) {
 	}
 	c.token, c.done, c.attempt = res.Token, res.Status == wire.StatusOK, res.Count
 	c.key = engine.PartKey(s.c.Op, s.req.Key, c.token, c.attempt)
-	s.last = c
+	s.done = c.done
 	if at := s.n.cfg.seams; at != nil && at.claimed != nil {
 		at.claimed()
 	}
@@ -103,15 +104,15 @@ func (s *steps) ends(c claim, err *wire.Error) *wire.Error {
 	return s.whole(s.keyGroup())
 }
 
-// yields lets another attempt begin when the call has come to nothing: nobody is to wait for its turn to be over. The
-// call is answered meanwhile.
+// yields lets another attempt begin when the call has come to nothing: nobody is to wait for its turn to be over, which
+// it may have without having heard of it. The call is answered meanwhile.
 func (s *steps) yields() {
-	if s.last.key == "" || s.last.done {
+	if !s.claimed || s.done || s.c.Op == wire.OpRenew {
 		return
 	}
 	c := &wire.Call{Op: s.c.Op, ID: s.c.ID, Session: s.c.Session, Settled: s.c.Settled, Again: s.c.Again}
 	late := steps{n: s.n, c: c, req: s.req, since: s.n.clock.Mono(), came: s.came}
-	s.n.tasks.run(func() { late.propose([]command{late.claiming(engine.ClaimYields, &s.last, nil)}) })
+	s.n.tasks.run(func() { late.propose([]command{late.claiming(engine.ClaimYields, new(claim), nil)}) })
 }
 
 // claims says that the call is known by its key, and by its id where that is claimed.
@@ -142,7 +143,7 @@ func (s *steps) claiming(kind uint64, c *claim, plan []byte) command {
 	}
 	sub := uint64(1 << 33)
 	if engine.Joins(req) { // to begin and to go on are one thing to who repeats the call
-		req.GraceMillis = uint64(s.took.Milliseconds())
+		req.GraceMillis, req.TTLMillis = uint64(s.took.Milliseconds()), uint64(max(1, s.left().Milliseconds()))
 	} else {
 		sub += kind
 	}

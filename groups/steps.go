@@ -65,7 +65,8 @@ type steps struct {
 
 	gaveWay int           // how often another attempt of its claim went on in its place
 	took    time.Duration // the longest that an attempt of its own took until then
-	last    claim         // its latest attempt
+	claimed bool          // it has asked for an attempt, and may have one
+	done    bool          // it was told that all was carried out before
 
 	// Of a release:
 	gave  map[wire.ReleaseRequest]bool // what was given back

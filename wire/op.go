@@ -267,7 +267,7 @@ var specs = [numOps]Spec{
 	OpRouteBegin:  {"route_begin", KindInternal, []Field{attempt, {sExplicit, "freezes"}}, nil},
 	OpResume:      {"resume", KindInternal, nil, nil},
 	OpClaim: {"claim", KindInternal,
-		[]Field{key, target, {sAttempt, "hash"}, {sKinds, "step"}, cursor, token, {sGrace, "attempt"}},
+		[]Field{key, target, {sAttempt, "hash"}, {sKinds, "step"}, cursor, token, {sGrace, "attempt"}, {sTTL, "left"}},
 		[]Field{status, token, {sCursor, "next_cursor"}, {sCount, "attempt"}}},
 	OpFold:         {"fold", KindInternal, []Field{namespace, token}, nil},
 	OpRevokeNotice: {"revoke_notice", KindInternal, []Field{owner}, nil},

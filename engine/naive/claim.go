@@ -43,7 +43,7 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		}
 		return wire.Result{}
 	case req.Kinds == engine.ClaimYields:
-		if k := &m.kept[at]; k.token == req.Token && k.attempt == req.GraceMillis {
+		if k := &m.kept[at]; k.owned.ID != 0 && k.owned == cmd.Caller {
 			k.ends = m.now
 		}
 		return wire.Result{}
@@ -55,21 +55,30 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		at = len(m.kept)
 		m.kept = append(m.kept, nKept{
 			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until, plan: string(req.Cursor),
-			of: cmd.Caller.Session, attempt: 1, ends: m.now + 500, version: cmd.Version, owned: asks(cmd.Caller),
+			of: cmd.Caller.Session, attempt: 1, ends: m.now + turn(0, req), version: cmd.Version, owned: asks(cmd.Caller),
 		})
 	case m.kept[at].status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew:
 		k := &m.kept[at]
 		if cmd.Version < k.version {
 			return wire.Result{Code: wire.Unavailable, Position: engine.Moved, Count: k.version}
 		}
-		k.deadline, k.turn = until, max(k.turn, min(2*int64(req.GraceMillis), 120_000))
+		k.turn = max(k.turn, min(2*int64(req.GraceMillis), 120_000))
 		if same := k.owned.ID != 0 && k.owned == cmd.Caller; k.ends > m.now && !same {
 			return wire.Result{Status: wire.StatusQueued, Token: k.token}
 		}
-		k.attempt, k.ends, k.version, k.owned = k.attempt+1, m.now+max(k.turn, 500), cmd.Version, asks(cmd.Caller)
+		k.deadline, k.attempt, k.ends = until, k.attempt+1, m.now+turn(k.turn, req)
+		k.version, k.owned = cmd.Version, asks(cmd.Caller)
 	}
 	k := &m.kept[at]
 	return wire.Result{Status: k.status, Token: k.token, Count: k.attempt, List: &wire.List{Cursor: []byte(k.plan)}}
+}
+
+// turn is how long a claim is an attempt's.
+func turn(known int64, req *wire.Request) int64 {
+	if left := int64(req.TTLMillis); left > 0 {
+		return min(max(known, 500), left)
+	}
+	return max(known, 500)
 }
 
 // partAgain answers a part of a claimed request that was carried out: to the latest attempt so far.

@@ -42,6 +42,7 @@ func TestClaims(t *testing.T) {
 				joins := req.Kinds == engine.ClaimBegins || req.Kinds == engine.ClaimGoesOn
 				if joins {
 					req.GraceMillis *= uint64(rnd.IntN(2000))
+					req.TTLMillis = uint64(rnd.IntN(2) * rnd.IntN(5000))
 					if rnd.IntN(4) > 0 {
 						req.Token = 0
 					}
