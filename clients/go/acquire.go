@@ -80,7 +80,7 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 	if !l.alone {
 		c.keeper.expect(l)
 		defer c.keeper.expected(l)
-		if len(paths) > 1 || req.Token > 0 {
+		if kept := c.keeper.named(l.owner, paths[0].Path); kept && (len(paths) > 1 || req.Token > 0) {
 			c.acquaint(ctx, l.owner, l.paths)
 		}
 	}

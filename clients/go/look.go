@@ -455,15 +455,20 @@ func (l *Lock) known(some func(Path) bool) bool {
 }
 
 // names takes note that the program itself asks for paths in the name of an owner, and says whether locks of that one
-// are kept in a namespace that the first may lie in. It may be one that the client made up, whose name nobody used
-// until then (Lock.Owner): from now on a lock may go and its owner have a lease all the same.
+// are kept in a namespace that the first may lie in.
 func (k *keeper) names(req *wire.Request) (kept bool) {
-	if req.Op != wire.OpAcquire || len(req.Locks) == 0 || k.count.Load() == 0 {
+	return req.Op == wire.OpAcquire && len(req.Locks) > 0 && k.named(req.Owner, req.Locks[0].Path)
+}
+
+// named is names of the first of them. The owner may be one that the client made up, whose name nobody used until
+// then (Lock.Owner): from now on a lock may go and its owner have a lease all the same.
+func (k *keeper) named(owner, path string) (kept bool) {
+	if k.count.Load() == 0 {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	near := k.near(req.Owner, req.Locks[0].Path)
+	near := k.near(owner, path)
 	for _, l := range near {
 		l.needs = l.needs || l.asking // what is under way may come behind that: without a look it does not count
 		l.shared = true

@@ -26,9 +26,18 @@ func TestTakenAnewInTheNameOfALock(t *testing.T) {
 			go func() { _, _ = c.Acquire(context.Background(), req) }()
 			return nil
 		},
+		"TryLock": func(c *Client, req *wire.Request) error { return takesIn(c.TryLock, req) },
+		"Lock":    func(c *Client, req *wire.Request) error { return takesIn(c.Lock, req) },
 	} {
 		t.Run(name, func(t *testing.T) { takenAnew(t, send) })
 	}
+}
+
+// takesIn asks for what a request does by a method that takes a lock, for as long, and does not wait for it.
+func takesIn(take func(context.Context, string, ...LockOption) (*Lock, error), req *wire.Request) error {
+	path, owner := req.Locks[0].Path, req.Owner
+	go func() { _, _ = take(context.Background(), path, Owner(owner), TTL(time.Hour)) }()
+	return nil
 }
 
 func takenAnew(t *testing.T, send func(*Client, *wire.Request) error) {
