@@ -47,6 +47,7 @@ type lease struct {
 	checkAt  time.Duration // from when on it is to be
 	page     uint32        // how much of that is told at once: a long answer would be in the way of renewals
 	looked   int           // number of the last lock of which it was told
+	brief    time.Duration // until when each is sure of which a renewal says something, by its own TTL, 0: there are none
 	fresh    time.Duration // until when the later ones are sure, 0: there are none
 	assures  assures       // what asks about some of those apart
 	risk     time.Duration // until when those count at most that something may take back (releasing.go), 0: there are none
@@ -74,6 +75,7 @@ type lease struct {
 // renewed is what a renewal says that counts with a look.
 type renewed struct {
 	sure time.Duration // until when the lease lasts by it; 0: there is none
+	sent time.Duration // when it was first sent
 	of   int           // the number of the last lock that it says something of
 }
 
@@ -90,13 +92,25 @@ func domainOf(namespace string) string {
 // deadline is until when the lease surely lasts for all of its locks.
 func (l *lease) deadline() time.Duration {
 	at := l.lasting()
-	if l.fresh != 0 {
-		at = min(at, l.fresh)
-	}
-	if l.risk != 0 {
-		at = min(at, l.risk)
+	for _, some := range [...]time.Duration{l.brief, l.fresh, l.risk} {
+		if some != 0 {
+			at = min(at, some)
+		}
 	}
 	return at
+}
+
+// covers is until when it surely lasts for one of its locks: a later one may be sure for less than those of which a
+// renewal says something, or for longer.
+func (l *lease) covers(lk *Lock) time.Duration {
+	at := lk.sure
+	if lk.confirmed {
+		at = min(at, l.sure)
+	}
+	if lk.capped != 0 {
+		at = min(at, lk.capped)
+	}
+	return min(at, l.tied())
 }
 
 // lasting is until when it does for those of which a renewal says something.
@@ -171,13 +185,11 @@ func (l *lease) hangs(t *tie) int {
 // shorten lowers until when it lasts for certain, and each of its locks, as another lease may be found to be theirs.
 func (l *lease) shorten(sure time.Duration) {
 	l.sure = min(l.sure, sure)
-	if l.fresh != 0 {
-		l.fresh = min(l.fresh, sure)
-	}
 	l.cap(sure)
 	for _, lk := range l.locks {
 		lk.sure = min(lk.sure, sure)
 	}
+	l.bounds()
 }
 
 // curb gives it a lower grace, if it is one, by something that was sent at a time, and which may tie it to a
@@ -271,7 +283,8 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	}
 	if l.joined == 1 {
 		l.looked, lk.confirmed = 1, true
-		l.sure, l.renewAt, l.checkAt = lk.sure, l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
+		l.sure, l.brief = lk.sure, lk.sure
+		l.renewAt, l.checkAt = l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
 		l.ties = append(l.oneTie[:0], by.tie)
 		l.k.stray(l, by.tie, by.sent)
 	} else {
@@ -306,7 +319,7 @@ func (l *lease) part(gone ...*Lock) {
 		}
 	}
 	l.lasts()
-	l.newcomers()
+	l.bounds()
 	l.risks()
 }
 
@@ -452,7 +465,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 	case l.looking, l.needs && !l.unlooked:
 		l.renewAt = l.renewal(sent, ttl)
 		l.sure = min(l.sure, full)
-		if l.unproved = (renewed{sure, l.askedAll}); !l.looking {
+		if l.unproved = (renewed{sure, sent, l.askedAll}); !l.looking {
 			l.look(todo)
 		}
 	case l.unlooked: // that is to be asked again after a pause
@@ -462,7 +475,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 		if (len(l.ties) > 1 || l.ties[0] != t) && (planted != plantKeptLong || !capped) {
 			l.sure = min(l.sure, full)
 		}
-		l.counts(renewed{sure, l.askedAll})
+		l.counts(renewed{sure, sent, l.askedAll})
 	}
 	if elsewhere {
 		// The answer may be that of the first time, on an earlier connection; or what has tied it to another
@@ -492,7 +505,8 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 
 // counts takes note of until when the lease lasts, of those locks that it was seen to be the one of. A lock that was
 // confirmed before leaves it what it was sure for. Without one that may be of an earlier lease, which ended with all of
-// them.
+// them. For each lock it counts for no longer than that one's own TTL, whatever others have: what another client of the
+// owner gives back is found out by looks, and those are asked for within that time (nextCheck), and may be refused.
 func (l *lease) counts(by renewed) {
 	if slices.ContainsFunc(l.locks, func(lk *Lock) bool { return lk.confirmed }) {
 		l.sure = max(l.sure, by.sure)
@@ -502,8 +516,11 @@ func (l *lease) counts(by renewed) {
 	for _, lk := range l.locks {
 		// What lasts longer by the request that took it goes by that.
 		lk.confirmed = lk.confirmed || lk.number <= min(by.of, l.looked) && lk.sure <= l.sure
+		if lk.confirmed && lk.number <= by.of {
+			lk.sure = max(lk.sure, min(by.sure, by.sent+lk.ttl-margin(lk.ttl)))
+		}
 	}
-	if l.newcomers(); l.fresh != 0 && l.fresh < l.sure {
+	if l.bounds(); l.fresh != 0 && l.fresh < l.sure {
 		l.renewAt = l.k.c.now()
 	}
 }
@@ -511,7 +528,7 @@ func (l *lease) counts(by renewed) {
 // failed takes note that a renewal was refused.
 func (l *lease) failed(err error) {
 	l.lastFail = err
-	l.renewAt = l.k.c.now() + min(backoff(l.fails, minRenewRetry, maxRenewRetry), l.ttl/10)
+	l.renewAt = l.k.c.now() + min(backoff(l.fails, minRenewRetry, maxRenewRetry), l.least/10)
 	l.fails++
 }
 
@@ -531,20 +548,11 @@ func (l *lease) gone(reason wire.Reason, todo *chores) {
 	l.suspect()
 }
 
-// expire declares those of its locks lost whose time is over: a later one may last for less than those of which a
-// renewal says something, or for longer.
+// expire declares those of its locks lost whose time is over.
 func (l *lease) expire(now time.Duration, todo *chores) {
-	tied := l.tied()
 	var gone []*Lock
 	for _, lk := range l.locks {
-		sure := l.sure
-		if !lk.confirmed {
-			sure = lk.sure
-		}
-		if lk.capped != 0 {
-			sure = min(sure, lk.capped)
-		}
-		if min(sure, tied) <= now {
+		if l.covers(lk) <= now {
 			lk.ends(&LostError{Path: lk.paths[0].Path, Cause: ErrUncertain, Last: l.lastFail}, todo)
 			gone = append(gone, lk)
 		}

@@ -28,7 +28,7 @@ type Lock struct {
 	onRevoke  func(*Lock)
 	lease     *lease        // under the keeper's lock; nil when it is not kept
 	number    int           // likewise; of the locks that the lease has had
-	sure      time.Duration // likewise; until when it is by the request that took it
+	sure      time.Duration // likewise; until when it is by the request that took it, and for its TTL from what renewed it since
 	confirmed bool          // likewise; a renewal said something of it
 	capped    time.Duration // likewise; until when it counts at most, as what is under way may take it back; 0: nothing may
 	risky     []bool        // likewise; which of the paths, while capped says so; nil: any
@@ -92,7 +92,7 @@ func (l *Lock) Deadline() time.Time {
 	if l.lease == nil {
 		return time.Time{}
 	}
-	return l.c.at(l.lease.deadline())
+	return l.c.at(l.lease.covers(l))
 }
 
 // Err says why the lock is not held: a LostError, or ErrUnlocked; nil while it is.

@@ -239,9 +239,14 @@ func TestSameOwnerIsOneLock(t *testing.T) {
 	mustLock(t, outer, err)
 	inner, err := c.Lock(ctx, path(t, "/a/b/c"), Owner(outer.Owner()), TTL(10*time.Second))
 	mustLock(t, inner, err)
-	eventually(t, "the longer TTL of the lease that they share", func() bool {
-		return time.Until(inner.Deadline()) > 30*time.Second
-	})
+	first := inner.Deadline()
+	eventually(t, "a renewal of the lease that they share", func() bool { return inner.Deadline().After(first) })
+	if d := time.Until(inner.Deadline()); d > inner.TTL() {
+		t.Errorf("the inner lock is sure for %v, longer than its own TTL", d)
+	}
+	if d := time.Until(outer.Deadline()); d < 30*time.Second {
+		t.Errorf("the outer lock is sure for %v", d)
+	}
 	must(t, inner.Unlock())
 	must(t, outer.Err())
 	must(t, outer.Unlock())

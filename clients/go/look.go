@@ -387,12 +387,17 @@ func (l *Lock) on(held holds) bool {
 	return false
 }
 
-// newcomers works out until when those locks are sure of which no renewal says anything.
-func (l *lease) newcomers() {
-	l.fresh = 0
+// bounds works out until when those locks are sure of which no renewal says anything, and until when the others are by
+// their own TTLs.
+func (l *lease) bounds() {
+	l.fresh, l.brief = 0, 0
 	for _, lk := range l.locks {
-		if !lk.confirmed && (l.fresh == 0 || lk.sure < l.fresh) {
-			l.fresh = lk.sure
+		first := &l.fresh
+		if lk.confirmed {
+			first = &l.brief
+		}
+		if *first == 0 || lk.sure < *first {
+			*first = lk.sure
 		}
 	}
 }
