@@ -232,8 +232,8 @@ func (k *keeper) hold(lk *Lock, by *answer) error {
 	l.join(lk, by, now)
 	if !lk.alone {
 		l.held(lk, by.sent, by.seen)
-		if !l.looking && !l.checking && k.raises(lk) {
-			l.check(&todo) // since when its paths are held: once that is granted their token does not tell it any more
+		if k.raises(lk) {
+			l.learn(&todo)
 		}
 	}
 	if said, end := k.saidEarly(lk, by.sent); said {

@@ -44,6 +44,7 @@ type lease struct {
 	looking  bool          // one is under way: no renewal counts until one is answered that was asked after it
 	killed   bool          // somebody took away what the owner had, maybe before some of it was taken
 	checking bool          // that is being asked though there is no doubt
+	learning bool          // a lock has come that is to be asked about at once, while a look or that was under way
 	checkAt  time.Duration // from when on it is to be
 	page     uint32        // how much of that is told at once: a long answer would be in the way of renewals
 	looked   int           // number of the last lock of which it was told

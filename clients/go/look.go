@@ -70,7 +70,17 @@ func (l *lease) check(todo *chores) {
 	l.question(true, todo)
 }
 
+// learn asks since when the paths of a lock are held that has just come, and whose token is about to be raised: after
+// that it does not tell it any more. What is under way was asked before it came, and need not tell of it: then that is
+// asked as soon as this is answered.
+func (l *lease) learn(todo *chores) {
+	if l.learning = true; !l.looking && !l.checking {
+		l.check(todo)
+	}
+}
+
 func (l *lease) question(aside bool, todo *chores) {
+	l.learning = false
 	q := &look{l: l, aside: aside, asked: l.k.c.now(), upTo: l.joined, held: make(holds)}
 	q.ask(nil, todo)
 }
@@ -138,6 +148,9 @@ func (q *look) land(c *call, r *reply) {
 			q.seen(&todo)
 		}
 		if l.place >= 0 {
+			if l.learning {
+				l.learn(&todo)
+			}
 			l.k.fix(l)
 		}
 	}
