@@ -282,22 +282,22 @@ func (k *keeper) expire(l *lease, todo *chores) {
 }
 
 // drop ends the keeping of a lock, and of those that go with it. What is left to do then is the
-// caller's. It answers which do, and until when the lock surely is held (Client.now); of one that is lost why.
-func (k *keeper) drop(lk *Lock) (todo chores, gone []*Lock, until time.Duration, fate *LostError) {
+// caller's. It answers what gives the lock back; of one that is lost why.
+func (k *keeper) drop(lk *Lock) (todo chores, b *giveBack, fate *LostError) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := lk.lease
 	if l == nil { // it is lost: what it gives back is no other lock's
-		return todo, nil, 0, lk.fate
+		return todo, nil, lk.fate
 	}
 	k.cross(lk)
-	until = l.deadline()
+	until := l.deadline()
 	l.part(lk)
-	gone = l.along(lk, &todo)
+	gone := l.along(lk, &todo)
 	if len(l.locks) == 0 {
 		l.forget(&todo)
 	}
-	return todo, gone, until, nil
+	return todo, lk.giveBack(until, gone, l.shared), nil
 }
 
 // succeeded says that a later lock of its owner has one of a lock's paths, or may have.
@@ -326,7 +326,7 @@ func (k *keeper) leave() (rels []*giveBack) {
 	k.mu.closed = true
 	for _, l := range k.mu.leases {
 		for _, lk := range l.locks {
-			rels = append(rels, lk.giveBack(l.deadline(), nil))
+			rels = append(rels, lk.giveBack(l.deadline(), nil, l.shared))
 		}
 	}
 	var todo chores

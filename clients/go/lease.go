@@ -38,7 +38,7 @@ type lease struct {
 	watchAt time.Duration // 0: it is watched, or will not be
 
 	joined   int           // how many locks it has had
-	shared   bool          // the program named the owner: another client may use it
+	shared   bool          // the program named the owner, or asked in its name since: another client may use it
 	watched  bool          // the owner's events are told
 	doubt    bool          // it need not be the lease that its locks were taken under: a look is to be asked for
 	looking  bool          // one is under way: no renewal counts until one is answered that was asked after it

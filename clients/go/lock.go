@@ -28,7 +28,7 @@ type Lock struct {
 	onRevoke  func(*Lock)
 	lease     *lease        // under the keeper's lock; nil when it is not kept
 	number    int           // likewise; of the locks that the lease has had
-	sure      time.Duration // likewise; until when it is by the request that took it, and for its TTL from what renewed it since
+	sure      time.Duration // likewise; until when it is by the request that took it, or by renewals for its TTL
 	confirmed bool          // likewise; a renewal said something of it
 	capped    time.Duration // likewise; until when it counts at most, as what is under way may take it back; 0: nothing may
 	risky     []bool        // likewise; which of the paths, while capped says so; nil: any
@@ -227,7 +227,7 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 	}
 	l.mu.state, l.mu.freed = lockUnlocked, make(chan struct{})
 	g := l.c.gates.close(l.owner) // what its owner asks for from here on comes behind the release
-	todo, gone, until, lost := l.c.keeper.drop(l)
+	todo, b, lost := l.c.keeper.drop(l)
 	if l.mu.err = ErrUnlocked; lost != nil {
 		l.mu.err = lost
 	}
@@ -236,13 +236,13 @@ func (l *Lock) UnlockContext(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	todo.do(l.c)
-	l.mu.freeErr = l.free(ctx, until, gone, lost, g)
+	l.mu.freeErr = l.free(ctx, b, lost, g)
 	close(l.mu.freed)
 	return l.mu.freeErr
 }
 
 // free releases what the lock took, and leaves the gate. Of one that is lost some may be held still.
-func (l *Lock) free(ctx context.Context, until time.Duration, gone []*Lock, lost *LostError, g *gate) error {
+func (l *Lock) free(ctx context.Context, b *giveBack, lost *LostError, g *gate) error {
 	if lost != nil {
 		if !lost.whole() {
 			l.c.give(l.undoing(), g).leave()
@@ -251,16 +251,17 @@ func (l *Lock) free(ctx context.Context, until time.Duration, gone []*Lock, lost
 		}
 		return lost
 	}
-	return l.c.release(ctx, l.giveBack(until, gone), g)
+	return l.c.release(ctx, b, g)
 }
 
-// giveBack is what gives the lock back, which is surely held until a time: by its token; and if others ask for things
-// in its owner's name, which raises that, by the request that took it as well, for as long as its session lasts. What
+// giveBack is what gives the lock back, which is surely held until a time: by its token; and if others may have asked
+// for things in its owner's name, shared, which raises that, by the request that took it as well, for as long as its
+// session lasts. What
 // no token tells from what others take goes by itself for as long as it surely is held, and by its request from then
 // on, and by those of its owner's locks that have gone along.
-func (l *Lock) giveBack(until time.Duration, gone []*Lock) *giveBack {
-	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token, alone: l.alone}
-	if l.alone {
+func (l *Lock) giveBack(until time.Duration, gone []*Lock, shared bool) *giveBack {
+	b := &giveBack{owner: l.owner, paths: l.releases(), token: l.token, alone: !shared}
+	if !shared {
 		return b
 	}
 	b.loose = slices.ContainsFunc(l.paths, func(p Path) bool { return p.Permits > 0 })

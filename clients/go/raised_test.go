@@ -11,17 +11,20 @@ import (
 
 // TestUnlockNamesTokenAndRequest: what others ask for in a lock's owner's name may raise its token, and be given back with
 // nobody told of that token; a release under the token that the lock knows does not give the path back then. So of
-// owners that the program names the release names the acquire that took the lock as well. Reads and permits go by
-// themselves, and of an owner that the client made up the token is enough.
+// owners that the program names the release names the acquire that took the lock as well; so it does of one that the
+// client made up and in whose name the program has asked since. Reads and permits go by themselves, and of other owners
+// that the client made up the token is enough.
 func TestUnlockNamesTokenAndRequest(t *testing.T) {
 	for name, one := range map[string]struct {
 		mode Mode
 		opts []LockOption
+		asks bool // the program, in the owner's name
 		both bool
 	}{
-		"an owner that the program names": {Write, []LockOption{Owner("me")}, true},
-		"a read of one":                   {Read, []LockOption{Owner("me")}, false},
-		"an owner of its own":             {Write, nil, false},
+		"an owner that the program names":  {Write, []LockOption{Owner("me")}, false, true},
+		"a read of one":                    {Read, []LockOption{Owner("me")}, false, false},
+		"an owner of its own":              {Write, nil, false, false},
+		"one of its own that is asked for": {Write, nil, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -39,6 +42,10 @@ func TestUnlockNamesTokenAndRequest(t *testing.T) {
 					peer.ok(a)
 				}
 				l := <-locked
+				if one.asks {
+					c.Go(takesPath(l.Owner(), "a:/b/q"), nil)
+					peer.ok(peer.wantPast(wire.OpAcquire))
+				}
 				freed := make(chan error, 1)
 				go func() { freed <- l.Unlock() }()
 				r := peer.wantPast(wire.OpRelease)
@@ -50,6 +57,37 @@ func TestUnlockNamesTokenAndRequest(t *testing.T) {
 			})
 		})
 	}
+}
+
+// takesPath asks for a path in an owner's name.
+func takesPath(owner, path string) *wire.Request {
+	return &wire.Request{
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: millis(time.Hour), Flags: wire.FlagNoQueue,
+		Locks: []wire.LockRequest{{Path: path}},
+	}
+}
+
+// TestRaisedByWhatIsGivenUpInTheNameOfALock: the same of a lock without an owner that the program names, asked for and
+// given up in the name of its own owner (Lock.Owner).
+func TestRaisedByWhatIsGivenUpInTheNameOfALock(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, patience)
+	line := new(lossyLine)
+	c, other := dial(t, server(t), WithDialer(line.dial), WithGrace(patience)), dial(t, server(t))
+	p, q, x := path(t, "/a/p"), path(t, "/a/q"), path(t, "/a/x")
+	l, err := c.TryLock(ctx, p, TTL(time.Hour))
+	mustLock(t, l, err)
+	t.Cleanup(func() { _ = other.ForceRelease(context.Background(), l.Owner(), "") })
+	theirs, err := other.TryLock(ctx, x)
+	mustLock(t, theirs, err)
+	_, err = c.TryLockAll(ctx, []Path{{Path: p}, {Path: x}}, Owner(l.Owner())) // it asks since when p is held
+	if err == nil {
+		t.Fatal("this shows nothing")
+	}
+	giveUp(t, c, line, l.Owner(), p, q)
+	must(t, l.Err())
+	must(t, l.Unlock())
+	eventually(t, "that the path is free", func() bool { return ownerOf(t, other, p) == "" })
 }
 
 // giveUp asks for paths in an owner's name and leaves once they are granted, which the client is not told before.

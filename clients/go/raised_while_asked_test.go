@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// slowLists is a server whose answers take 50 ms, and 300 ms those that tell what an owner holds; at which "me" has a lock,
-// whose events are told by now, and somebody else has "a:/b/z".
+// slowLists is a server whose answers take 50 ms, and 300 ms those that tell what an owner holds. "me" has a lock
+// there, whose events are told by now, and somebody else has "a:/b/z".
 func slowLists(t *testing.T) (*Client, *timed) {
 	t.Helper()
 	c, s := newTimed(t)
@@ -38,9 +38,9 @@ func waitsFor(t *testing.T, c *Client, paths ...string) <-chan *Lock {
 	return got
 }
 
-// TestTwoRaisedByAnEarlierWait: "me" waits for three paths, and takes two of them meanwhile, at once: the second one comes
-// while the client asks about the first, which may be refused. The wait is granted, which raises the tokens of both.
-// Nothing is given back, and all is held.
+// TestTwoRaisedByAnEarlierWait: "me" waits for three paths, and takes two of them meanwhile, at once: the second one
+// comes while the client asks about the first, which may be refused. The wait is granted, which raises the tokens of
+// both. Nothing is given back, and all is held.
 func TestTwoRaisedByAnEarlierWait(t *testing.T) {
 	for name, refused := range map[string]bool{"answered": false, "refused": true} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,9 @@ func briefly(t testing.TB, c *Client, path string) *Lock {
 	return mustLock(t, l, err)
 }
 
-// TestShortBesideLongRefused: "me" has a lock for an hour and one for 3 s. The node that the client is at loses its way to
-// the leader: it refuses to tell what "me" holds, or renewals as well. Another client of "me" gives the path of the short
-// lock back, and a rival takes it. The short one is believed in for no longer than one that is alone: two of its TTLs.
+// TestShortBesideLongRefused: "me" has a lock for an hour and one for 3 s. The node that the client is at loses its way
+// to the leader: it refuses to tell what "me" holds, or renewals as well. Another client of "me" gives the path of the
+// short lock back, and a rival takes it. The short one is believed in for no longer than one alone: two of its TTLs.
 func TestShortBesideLongRefused(t *testing.T) {
 	for name, renewals := range map[string]bool{"looks": false, "looks and renewals": true} {
 		t.Run(name, func(t *testing.T) {

@@ -233,10 +233,11 @@ func (k *keeper) tied() map[*session]bool {
 		for _, t := range le.ties {
 			on[&t.lane.session] = true
 		}
+		if !le.shared {
+			continue
+		}
 		for _, lk := range le.locks {
-			if !lk.alone {
-				on[lk.in] = true
-			}
+			on[lk.in] = true
 		}
 	}
 	return on
