@@ -276,6 +276,9 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	case req.Op == wire.OpAssertFencing:
 		res = s.state.View().Assert(req.Owner, s.routes.Resolve(req.Paths[0]), req.Paths[0], req.Token)
 		return c.answer(id, req, &res)
+	case req.Op == wire.OpDescribe:
+		res = s.state.View().Describe(s.routes.Resolve(req.Path), req.Path, int(req.Page))
+		return c.answer(id, req, &res)
 	case req.Op == wire.OpCancel:
 		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller, Epoch: c.epoch}
 		s.state.Apply(at, cancel, &s.out)

@@ -116,6 +116,8 @@ func (s *timed) carry(a *asked, answered bool) {
 		res = pageOwned(s.state, req, int(req.Page))
 	case wire.OpAssertFencing:
 		res = s.state.View().Assert(req.Owner, s.routes.Resolve(req.Paths[0]), req.Paths[0], req.Token)
+	case wire.OpDescribe:
+		res = s.state.View().Describe(s.routes.Resolve(req.Path), req.Path, int(req.Page))
 	case wire.OpCancel:
 		cancel := &wire.Request{Op: wire.OpCancelWait, Target: req.Target}
 		s.state.Apply(at, &engine.Command{Req: cancel, Caller: caller, Epoch: 1}, &s.out)
