@@ -149,7 +149,8 @@ func (m *Model) stale(a *nAsk, minted int64) bool {
 			return true
 		}
 		for _, f := range m.folds {
-			if f.token >= minted && f.of(a.ns) && l.State == wire.StateNew && f.root != "" && above(l.Path, f.top()) {
+			below := a.alg.Recursive() && l.State == wire.StateNew && f.root != "" && above(l.Path, f.top())
+			if f.token >= minted && f.of(a.ns) && below {
 				return true
 			}
 		}
