@@ -42,15 +42,16 @@ const checkShare = 10
 // look is such a question. Who holds very much is told page by page, as renewals wait behind an answer: what
 // is held all the time is on one of them.
 type look struct {
-	l     *lease
-	aside bool          // there is no doubt
-	asked time.Duration // when it was asked
-	upTo  int           // number of the last lock that it is about: a later one may have missed it
-	held  holds         // told so far
-	after []byte        // cursor of the page asked for
-	pages pages
-	told  int   // how many pages were
-	sure  *Lock // a path of it was held under its token after asked; nil: that was not told
+	l      *lease
+	aside  bool          // there is no doubt
+	learns bool          // it is to tell since when a lock is held before its token is raised
+	asked  time.Duration // when it was asked
+	upTo   int           // number of the last lock that it is about: a later one may have missed it
+	held   holds         // told so far
+	after  []byte        // cursor of the page asked for
+	pages  pages
+	told   int   // how many pages were
+	sure   *Lock // a path of it was held under its token after asked; nil: that was not told
 }
 
 // look asks what the owner holds in the namespace, because of a doubt. A renewal that was answered before that is of
@@ -61,8 +62,11 @@ func (l *lease) look(todo *chores) {
 	l.question(false, todo)
 }
 
-// uncertain reports whether a renewal counts only with a look that is asked for after it.
-func (l *lease) uncertain() bool { return l.doubt || l.shared && !l.watched || l.risk != 0 }
+// uncertain reports whether a renewal counts only with a look that is asked for after it. So it does when what is asked
+// beside the renewals has no answer for a TTL, as when it is refused: in a window that is taken it may wait for long.
+func (l *lease) uncertain() bool {
+	return l.doubt || l.shared && !l.watched || l.risk != 0 || l.checking && l.k.c.now()-l.paged > l.least
+}
 
 // check asks so beside the renewals.
 func (l *lease) check(todo *chores) {
@@ -80,8 +84,8 @@ func (l *lease) learn(todo *chores) {
 }
 
 func (l *lease) question(aside bool, todo *chores) {
+	q := &look{l: l, aside: aside, learns: l.learning, asked: l.k.c.now(), upTo: l.joined, held: make(holds)}
 	l.learning = false
-	q := &look{l: l, aside: aside, asked: l.k.c.now(), upTo: l.joined, held: make(holds)}
 	q.ask(nil, todo)
 }
 
@@ -99,6 +103,9 @@ func (l *lease) nextCheck(asked, took time.Duration) time.Duration {
 // ask asks for what comes after a cursor.
 func (q *look) ask(after []byte, todo *chores) {
 	q.after = bytes.Clone(after)
+	if q.aside {
+		q.l.paged = q.l.k.c.now()
+	}
 	c := newCall(q)
 	c.set(&wire.Request{
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
@@ -131,6 +138,9 @@ func (q *look) land(c *call, r *reply) {
 			}
 		case err != nil && q.aside:
 			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
+			if q.learns {
+				l.renewAt = min(l.renewAt, l.k.c.now()+minRenewRetry)
+			}
 		case err != nil:
 			l.looking, l.doubt, l.renewed, l.unproved, l.unlooked = false, true, renewed{}, renewed{}, l.asking
 			l.failed(err)

@@ -233,9 +233,6 @@ func (k *keeper) tied() map[*session]bool {
 		for _, t := range le.ties {
 			on[&t.lane.session] = true
 		}
-		if !le.shared {
-			continue
-		}
 		for _, lk := range le.locks {
 			on[lk.in] = true
 		}
