@@ -100,13 +100,15 @@ func (n *Node) noteLost(shard uint64, lost bool) {
 }
 
 // noLeader is for how long a log has had no leader that this node knows of, and who led it
-// last, for people. It is told of one that has none.
+// last, for people. It is told of one that has none, or had none a moment ago.
 func (n *Node) noLeader(shard uint64) (time.Duration, string) {
 	n.leaders.mu.Lock()
 	lost, ok := n.leaders.lost[shard]
 	n.leaders.mu.Unlock()
 	d := n.clock.Mono() - lost.since
-	switch {
+	switch l := n.logs[shard]; {
+	case !ok && l != nil && l.local.Load() != nil && !l.leaderless(): // since its caller looked
+		return 0, fmt.Sprintf("log %d had no leader until now", shard)
 	case !ok || lost.host == "":
 		return d, fmt.Sprintf("log %d has had no leader for %.1f s, since this node was started", shard, d.Seconds())
 	case n.cluster == nil:
