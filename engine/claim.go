@@ -29,8 +29,9 @@ func Joins(req *wire.Request) bool { return req.Kinds == ClaimBegins || req.Kind
 //
 // Who asks for it makes an attempt of it, and gets the number of that (Count). The claim is that attempt's for a while,
 // in which everybody else is answered number 0 and is to look again; the call itself gets the next number whenever it
-// asks; and one that ends without having done it yields (ClaimYields). An attempt that took longer may be overtaken: its call says how long it took when it asks again (GraceMillis),
-// and the next one has twice that. So of repeats that come faster than an attempt takes one gets through.
+// asks; and one that ends without having done it yields (ClaimYields). An attempt that took longer may be overtaken: its
+// call says how long it took when it asks again (GraceMillis), and the next one has twice that. So of repeats that come
+// faster than an attempt takes one gets through.
 //
 // A part is carried out for the first attempt that asks for it, and refused to earlier ones from then on (partAgain).
 // Only the latest attempt can have the claim done (GraceMillis, its number): it has been in all groups, and whoever is

@@ -22,6 +22,25 @@ type movedUnder struct {
 	other  *caller
 }
 
+// firstName is the first name of a format with a number in it for which something is so.
+func firstName(format string, is func(name string) bool) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprintf(format, i); is(name) {
+			return name
+		}
+	}
+}
+
+// queues waits until something is in a log's queue.
+func queues(t *testing.T, what string, l *shardLog) {
+	t.Helper()
+	eventually(t, what, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.mu.queue) > 0
+	})
+}
+
 func newMovedUnder(t *testing.T) *movedUnder {
 	m := &movedUnder{held: newHeldCall(), key: "k"}
 	m.rig = newRig(t, func(c *Config) {
@@ -32,17 +51,10 @@ func newMovedUnder(t *testing.T) *movedUnder {
 	n := m.node
 	group := n.groupOf("h:/a")
 	log := n.logOf(group)
-	first := func(format string, is func(ns string) bool) string {
-		for i := 0; ; i++ {
-			if ns := fmt.Sprintf(format, i); is(ns) {
-				return ns
-			}
-		}
-	}
-	m.nested = first("h:/a/b%d", func(ns string) bool { return n.groupOf(ns) != group && n.logOf(n.groupOf(ns)) == log })
-	m.near = first("g:/s%d", func(ns string) bool { return n.groupOf(ns) == n.groupOf(m.nested) })
-	m.far = first("g:/f%d", func(ns string) bool { return n.logOf(n.groupOf(ns)) != log })
-	m.key = first("k%d", func(key string) bool { return n.logOf(wire.HomeOf(key, n.cfg.GroupCount)) == log })
+	m.nested = firstName("h:/a/b%d", func(ns string) bool { return n.groupOf(ns) != group && n.logOf(n.groupOf(ns)) == log })
+	m.near = firstName("g:/s%d", func(ns string) bool { return n.groupOf(ns) == n.groupOf(m.nested) })
+	m.far = firstName("g:/f%d", func(ns string) bool { return n.logOf(n.groupOf(ns)) != log })
+	m.key = firstName("k%d", func(key string) bool { return n.logOf(wire.HomeOf(key, n.cfg.GroupCount)) == log })
 	m.b = n.logOf(n.groupOf(m.far))
 	m.other = m.session()
 	return m
@@ -62,11 +74,7 @@ func (m *movedUnder) quick(t *testing.T, ask func() *outcome) *outcome {
 	t.Helper()
 	m.b.pauses(true)
 	o := ask()
-	eventually(t, "its part is queued", func() bool {
-		m.b.mu.Lock()
-		defer m.b.mu.Unlock()
-		return len(m.b.mu.queue) > 0
-	})
+	queues(t, "its part is queued", m.b)
 	return o
 }
 
@@ -290,11 +298,7 @@ func TestPartsOutlastTheirKeys(t *testing.T) {
 			c, id := k.session(), k.next.Add(1)
 			k.a.pauses(true)
 			o := c.start(id, k.request())
-			eventually(t, "its part is queued", func() bool {
-				k.a.mu.Lock()
-				defer k.a.mu.Unlock()
-				return len(k.a.mu.queue) > 0
-			})
+			queues(t, "its part is queued", k.a)
 			k.b.pauses(true)
 			k.a.pauses(false)
 			if res := o.get(t, "the first"); res.Code != wire.DeadlineExceeded {

@@ -11,7 +11,8 @@ import (
 // it. Its forwarded claim was made by the routes of before, another node's attempt by later ones. The node knows these
 // when it hears that its claim is refused for them, and goes on at once.
 func TestForcedByOlderRoutes(t *testing.T) {
-	f := apart(t, func(_ int, c *Config) { c.RequestTimeout = 8 * time.Second })
+	clock := &testClock{start: time.Now()}
+	f := apart(t, func(_ int, c *Config) { c.Clock, c.RequestTimeout = clock, 8*time.Second })
 	near, far := f.rigOn(0), f.rigOn(1)
 	n := f.nodes[0]
 	other := near.session()
@@ -21,11 +22,7 @@ func TestForcedByOlderRoutes(t *testing.T) {
 	l := f.nodes[1].logOf(wire.HomeOf("k", n.cfg.GroupCount))
 	l.drive.Lock() // its way to the leader stands still
 	forwarded := far.session().start(far.next.Add(1), req)
-	eventually(t, "its claim is queued", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.mu.queue) > 0
-	})
+	queues(t, "its claim is queued", l)
 	other.must(setPolicy("else:/b/c", wire.RecursiveRW))
 	if err := f.nodes[1].learnRoutes(f.nodes[1].clock.Mono()); err != nil { // as with any read of an owner that is asked there
 		t.Error(err)
@@ -36,7 +33,7 @@ func TestForcedByOlderRoutes(t *testing.T) {
 	if _, err := begun.claim(groupList([]uint16{n.groupOf("h:/a")})); err != nil {
 		t.Error(err)
 	}
-	time.Sleep(600 * time.Millisecond) // its turn is over
+	clock.hurry(600 * time.Millisecond) // its turn is over
 	l.drive.Unlock()
 	l.kick()
 	began := time.Now()

@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -25,15 +24,8 @@ func TestAttemptBeforeALeave(t *testing.T) {
 			})
 			n := r.node
 			logA := n.logOf(n.groupOf("h:/a"))
-			first := func(format string, is func(name string) bool) string {
-				for i := 0; ; i++ {
-					if s := fmt.Sprintf(format, i); is(s) {
-						return s
-					}
-				}
-			}
-			nested := first("h:/a/b%d", func(s string) bool { return n.logOf(n.groupOf(s)) != logA })
-			key := first("k%d", func(s string) bool { return n.logOf(wire.HomeOf(s, n.cfg.GroupCount)) != logA })
+			nested := firstName("h:/a/b%d", func(s string) bool { return n.logOf(n.groupOf(s)) != logA })
+			key := firstName("k%d", func(s string) bool { return n.logOf(wire.HomeOf(s, n.cfg.GroupCount)) != logA })
 			logB := n.logOf(n.groupOf(nested))
 			other := r.session()
 			other.must(write("o", "h:/a/w", time.Hour))
@@ -84,13 +76,12 @@ func TestAttemptBeforeALeave(t *testing.T) {
 				t.Fatalf("the acquire behind it is answered %+v", took)
 			}
 			close(h.goOn)
-			time.Sleep(300 * time.Millisecond)
+			res := slow.get(t, "the slow one")
 			thief := r.session().ask(write("p", "h:/a/y", time.Hour))
 			for _, p := range leaves { // it comes now
 				logA.push(p)
 			}
 			logA.start()
-			res := slow.get(t, "the slow one")
 			change.get(t, "the change")
 			if owner := other.inspect("h:/a/y").Owner; owner != "o" {
 				t.Errorf("o took h:/a/y with token %d; the slow one, answered %v %s, took it away: held by %q; p is answered %v, %d",

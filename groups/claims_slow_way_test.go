@@ -163,9 +163,9 @@ func TestRepeatsOnASlowWay(t *testing.T) {
 func TestAttemptByOlderRoutes(t *testing.T) {
 	for _, op := range []wire.Op{wire.OpRelease, wire.OpReleaseAll} {
 		t.Run(op.String(), func(t *testing.T) {
-			h := newHeldCall()
+			h, clock := newHeldCall(), &testClock{start: time.Now()}
 			f := apart(t, func(i int, c *Config) {
-				if i == 0 {
+				if c.Clock = clock; i == 0 {
 					briefKeys(c)
 					c.seams.limits = nil // keys are kept for 300 s
 					c.seams.claimed = h.claimed
@@ -173,17 +173,11 @@ func TestAttemptByOlderRoutes(t *testing.T) {
 			})
 			near, far := f.rigOn(0), f.rigOn(1)
 			n := f.nodes[0]
-			first := func(format string, is func(group uint16) bool) string {
-				for i := 0; ; i++ {
-					if ns := fmt.Sprintf(format, i); is(n.groupOf(ns)) {
-						return ns
-					}
-				}
-			}
 			group := n.groupOf("h:/a")
-			nested := first("h:/a/b%d", func(g uint16) bool { return g != group })
-			beside := first("g:/s%d", func(g uint16) bool { return g == n.groupOf(nested) })
-			third := first("g:/f%d", func(g uint16) bool { return g != group && g != n.groupOf(nested) })
+			nested := firstName("h:/a/b%d", func(ns string) bool { return n.groupOf(ns) != group })
+			there := n.groupOf(nested)
+			beside := firstName("g:/s%d", func(ns string) bool { return n.groupOf(ns) == there })
+			third := firstName("g:/f%d", func(ns string) bool { return n.groupOf(ns) != group && n.groupOf(ns) != there })
 			x, y := nested+"/x", third+"/y"
 			req := &wire.Request{Op: op, Owner: "o", Key: "k"}
 			if op == wire.OpRelease {
@@ -198,14 +192,10 @@ func TestAttemptByOlderRoutes(t *testing.T) {
 			l := f.nodes[1].logOf(wire.HomeOf("k", n.cfg.GroupCount))
 			l.drive.Lock() // its way to the leader stands still
 			forwarded := far.session().start(far.next.Add(1), req)
-			eventually(t, "its claim is queued", func() bool {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				return len(l.mu.queue) > 0
-			})
+			queues(t, "its claim is queued", l)
 			other.must(setPolicy(nested, wire.RecursiveRW))
 			slow := h.holds(func() *outcome { return near.session().start(near.next.Add(1), req) })
-			time.Sleep(600 * time.Millisecond) // the turn of its attempt is over
+			clock.hurry(600 * time.Millisecond) // the turn of its attempt is over
 			l.drive.Unlock()
 			l.kick()
 			if res := forwarded.get(t, "the forwarded one"); res.Code != wire.OK {

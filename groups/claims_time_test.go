@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,11 +88,7 @@ func (k *keyedOver) claims(s *steps, plan []byte) (claim, *wire.Error) {
 // takenUpTo waits until all of the request is carried out but for what the second log, which is paused, is to do.
 func (k *keyedOver) takenUpTo(t *testing.T) {
 	t.Helper()
-	eventually(t, "its part is queued", func() bool {
-		k.b.mu.Lock()
-		defer k.b.mu.Unlock()
-		return len(k.b.mu.queue) > 0
-	})
+	queues(t, "its part is queued", k.b)
 	eventually(t, "the part before it is carried out", func() bool { return !k.held(k.here) })
 }
 
@@ -309,18 +304,11 @@ func TestDomainsAreResolvedBeforeTheClaim(t *testing.T) {
 				c.seams.claimed = h.claimed
 			})
 			n := r.node
-			lA, gA, nested := n.logOf(n.groupOf("h:/a")), n.groupOf("h:/a"), ""
-			for i := 0; nested == ""; i++ { // in another group of the same log
-				if ns := fmt.Sprint("h:/a/b", i); n.groupOf(ns) != gA && n.logOf(n.groupOf(ns)) == lA {
-					nested = ns
-				}
-			}
-			near := ""
-			for i := 0; near == ""; i++ {
-				if ns := fmt.Sprint("g:/s", i); n.groupOf(ns) == n.groupOf(nested) {
-					near = ns
-				}
-			}
+			lA, gA := n.logOf(n.groupOf("h:/a")), n.groupOf("h:/a")
+			nested := firstName("h:/a/b%d", func(ns string) bool { // in another group of the same log
+				return n.groupOf(ns) != gA && n.logOf(n.groupOf(ns)) == lA
+			})
+			near := firstName("g:/s%d", func(ns string) bool { return n.groupOf(ns) == n.groupOf(nested) })
 			other := r.session()
 			if deleted {
 				other.must(setPolicy(nested, wire.RecursiveRW))

@@ -9,7 +9,8 @@ import (
 // TestHasALeaderAgain: a log that gets its leader between two looks at it has had none for no time, and not since its
 // node was started: what is asked just then is not refused. One that has lost its leader says since when.
 func TestHasALeaderAgain(t *testing.T) {
-	n := newRig(t, nil).node
+	r := newRig(t, nil)
+	n := r.node
 	for _, shard := range n.id.shards() {
 		if d, why := n.noLeader(shard); d != 0 || !strings.HasSuffix(why, "had no leader until now") {
 			t.Errorf("of log %d, which has a leader: %v, %q", shard, d, why)
@@ -20,8 +21,8 @@ func TestHasALeaderAgain(t *testing.T) {
 	was := *l.lead.Load()
 	n.noteLost(shard, true)
 	l.lead.Store(&leadership{term: was.term})
-	time.Sleep(2 * time.Millisecond)
-	if d, why := n.noLeader(shard); d <= 0 || d > time.Minute || !strings.Contains(why, "has had no leader for") {
+	r.clock.hurry(time.Second)
+	if d, why := n.noLeader(shard); d < time.Second || d > time.Minute || !strings.Contains(why, "has had no leader for") {
 		t.Errorf("of log %d, which has lost its leader: %v, %q", shard, d, why)
 	}
 	l.lead.Store(&was)

@@ -37,7 +37,7 @@ func raisedAtRisk(t *testing.T) (*timed, *Lock) {
 func TestRaisedAtRisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, l := raisedAtRisk(t)
-		pass(90 * time.Second)
+		pass(5 * askedWithin)
 		s.isHeld(l)
 	})
 }
