@@ -30,15 +30,7 @@ func (r *rig) saveLocal(late uint64, between func()) string {
 		if log != late {
 			b = c.openImage(log, true)
 		}
-		l, err := w.Log(b)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		c.readImage(b.ID, l)
-		if err := l.Close(); err != nil {
-			r.t.Fatal(err)
-		}
-		c.must(&wire.Request{Op: wire.OpBackupClose, Target: b.ID})
+		c.saveImage(w, b)
 	}
 	if _, err := w.Commit("test", true); err != nil {
 		r.t.Fatal(err)

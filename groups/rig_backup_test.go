@@ -38,6 +38,20 @@ func (c *caller) readImage(id uint64, to io.Writer) {
 	}
 }
 
+// saveImage has a backup take an image, and closes it.
+func (c *caller) saveImage(w *backup.Writer, b *wire.Backup) {
+	c.r.t.Helper()
+	l, err := w.Log(b)
+	if err != nil {
+		c.r.t.Fatal(err)
+	}
+	c.readImage(b.ID, l)
+	if err := l.Close(); err != nil {
+		c.r.t.Fatal(err)
+	}
+	c.must(&wire.Request{Op: wire.OpBackupClose, Target: b.ID})
+}
+
 // save takes a backup of the node, once all images are open.
 func (r *rig) save(opened func(log uint64)) string {
 	r.t.Helper()
@@ -55,15 +69,7 @@ func (r *rig) save(opened func(log uint64)) string {
 		}
 	}
 	for _, b := range images {
-		l, err := w.Log(b)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		c.readImage(b.ID, l)
-		if err := l.Close(); err != nil {
-			r.t.Fatal(err)
-		}
-		c.must(&wire.Request{Op: wire.OpBackupClose, Target: b.ID})
+		c.saveImage(w, b)
 	}
 	if _, err := w.Commit("test", false); err != nil {
 		r.t.Fatal(err)

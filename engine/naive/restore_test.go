@@ -37,9 +37,8 @@ func raised(t *rapid.T, cfg engine.Config, rows disk) (r *replica, base int64) {
 	return r, base
 }
 
-// TestRaise: whatever a group went through, once it is raised no token up to the
-// base counts for anything, and who holds and waits is as it was.
-func TestRaise(t *testing.T) {
+// afterSteps checks groups of each algorithm that went through steps at random.
+func afterSteps(t *testing.T, check func(t *rapid.T, cfg engine.Config, m *machine)) {
 	for _, alg := range algorithms {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
@@ -50,42 +49,39 @@ func TestRaise(t *testing.T) {
 				for range rapid.IntRange(0, 60).Draw(t, "steps") {
 					m.random(t)
 				}
-				r, base := raised(t, cfg, rowsOf(t, m.plain.state))
-				checkRaised(t, m.plain.state.View(), r.state.View(), base, m.plain.state.Counter())
-				for _, ns := range spaces {
-					for _, path := range paths[ns] {
-						refusesOld(t, r, m.clock, ns, path, base)
-					}
-				}
+				check(t, cfg, m)
 			})
 		})
 	}
 }
 
+// TestRaise: whatever a group went through, once it is raised no token up to the
+// base counts for anything, and who holds and waits is as it was.
+func TestRaise(t *testing.T) {
+	afterSteps(t, func(t *rapid.T, cfg engine.Config, m *machine) {
+		r, base := raised(t, cfg, rowsOf(t, m.plain.state))
+		checkRaised(t, m.plain.state.View(), r.state.View(), base, m.plain.state.Counter())
+		for _, ns := range spaces {
+			for _, path := range paths[ns] {
+				refusesOld(t, r, m.clock, ns, path, base)
+			}
+		}
+	})
+}
+
 // TestEndStrays: whatever a group went through, once paths are in another namespace nothing of them is left in it, what
 // others hold is left alone, and the state is sound and what its rows make.
 func TestEndStrays(t *testing.T) {
-	for _, alg := range algorithms {
-		t.Run(alg.String(), func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(t *rapid.T) {
-				cfg := engine.DefaultConfig()
-				cfg.Algorithm = alg
-				m := newMachine(t, cfg)
-				for range rapid.IntRange(0, 60).Draw(t, "steps") {
-					m.random(t)
-				}
-				r, _ := raised(t, cfg, rowsOf(t, m.plain.state))
-				var all []string
-				for _, ns := range spaces {
-					all = append(all, paths[ns]...)
-				}
-				gone := rapid.SliceOfN(rapid.SampledFrom(all), 0, 3).Draw(t, "gone")
-				stray := func(path string) bool { return slices.Contains(gone, path) }
-				endsStrays(t, r, m.clock, stray)
-			})
-		})
-	}
+	afterSteps(t, func(t *rapid.T, cfg engine.Config, m *machine) {
+		r, _ := raised(t, cfg, rowsOf(t, m.plain.state))
+		var all []string
+		for _, ns := range spaces {
+			all = append(all, paths[ns]...)
+		}
+		gone := rapid.SliceOfN(rapid.SampledFrom(all), 0, 3).Draw(t, "gone")
+		stray := func(path string) bool { return slices.Contains(gone, path) }
+		endsStrays(t, r, m.clock, stray)
+	})
 }
 
 // endsStrays ends what is on paths for which stray is true.
