@@ -7,10 +7,12 @@ import (
 )
 
 // TestHasALeaderAgain: a log that gets its leader between two looks at it has had none for no time, and not since its
-// node was started: what is asked just then is not refused. One that has lost its leader says since when.
+// node was started: what is asked just then is not refused. So it is while that is told, and while a replica that has
+// just come waits for what raft tells. One that has lost its leader says since when.
 func TestHasALeaderAgain(t *testing.T) {
 	r := newRig(t, nil)
 	n := r.node
+	r.clock.hurry(n.electedWithin() + time.Second)
 	for _, shard := range n.id.shards() {
 		if d, why := n.noLeader(shard); d != 0 || !strings.HasSuffix(why, "had no leader until now") {
 			t.Errorf("of log %d, which has a leader: %v, %q", shard, d, why)
@@ -19,10 +21,19 @@ func TestHasALeaderAgain(t *testing.T) {
 	shard := n.id.shards()[1]
 	l := n.logs[shard]
 	was := *l.lead.Load()
+	l.lead.Store(&leadership{term: was.term}) // and it is not noted as lost
+	if err := l.unled(); err != nil {
+		t.Error("what does not wait is refused:", err)
+	}
 	n.noteLost(shard, true)
-	l.lead.Store(&leadership{term: was.term})
-	r.clock.hurry(time.Second)
-	if d, why := n.noLeader(shard); d < time.Second || d > time.Minute || !strings.Contains(why, "has had no leader for") {
+	if err := l.unled(); err != nil {
+		t.Error("what does not wait is refused at once:", err)
+	}
+	r.clock.hurry(n.electedWithin())
+	if l.unled() == nil {
+		t.Error("what does not wait is not refused")
+	}
+	if d, why := n.noLeader(shard); d < n.electedWithin() || d > time.Minute || !strings.Contains(why, "has had no leader for") {
 		t.Errorf("of log %d, which has lost its leader: %v, %q", shard, d, why)
 	}
 	l.lead.Store(&was)

@@ -108,7 +108,7 @@ func (r *router) tend(now time.Duration) time.Duration {
 			stuck = append(stuck, l)
 		}
 	}
-	tied := r.tied()
+	tied := r.tied(now)
 	r.mu.Lock()
 	some := len(r.mu.lanes)+len(r.mu.strays) > 0
 	used := make(map[*lane]bool)
@@ -155,9 +155,15 @@ func (r *router) tend(now time.Duration) time.Duration {
 }
 
 // tied says of which lanes that look idle leases hang, or locks. To look at all leases costs too much to be done for lanes
-// that are at work.
-func (r *router) tied() map[*session]bool {
+// that are at work, or at each turn for one that is idle as long as a lock lasts: what was told is good for half of the
+// time after which a lane is over. What hangs on one since came by it, and it was not idle then.
+func (r *router) tied(now time.Duration) map[*session]bool {
 	r.mu.Lock()
+	if r.mu.tied != nil && now-r.mu.tiedAt < idleLane/2 {
+		defer r.mu.Unlock()
+		return r.mu.tied
+	}
+	r.mu.tied = nil
 	used := make(map[*lane]bool)
 	for i := range r.ways {
 		if w := r.ways[i].Load(); w != nil {
@@ -167,7 +173,11 @@ func (r *router) tied() map[*session]bool {
 	r.mu.Unlock()
 	for _, l := range r.all() {
 		if l != r.c.home && !used[l] && l.session.empty() {
-			return r.c.keeper.tied()
+			tied := r.c.keeper.tied()
+			r.mu.Lock()
+			r.mu.tied, r.mu.tiedAt = tied, now
+			r.mu.Unlock()
+			return tied
 		}
 	}
 	return nil

@@ -62,10 +62,12 @@ func (l *lease) look(todo *chores) {
 	l.question(false, todo)
 }
 
-// uncertain reports whether a renewal counts only with a look that is asked for after it. So it does when what is asked
-// beside the renewals has no answer for a TTL, as when it is refused: in a window that is taken it may wait for long.
+// uncertain reports whether a renewal counts only with a look that is asked for after it. If others may use the owner it
+// does so, too, when what is asked beside the renewals has no answer for a TTL, as when it is refused: in a window that
+// is taken it may wait for long.
 func (l *lease) uncertain() bool {
-	return l.doubt || l.shared && !l.watched || l.risk != 0 || l.checking && l.k.c.now()-l.paged > l.least
+	unanswered := l.checking && l.k.c.now()-l.paged > l.least
+	return l.doubt || l.shared && (!l.watched || unanswered) || l.risk != 0
 }
 
 // check asks so beside the renewals.
@@ -85,7 +87,7 @@ func (l *lease) learn(todo *chores) {
 
 func (l *lease) question(aside bool, todo *chores) {
 	q := &look{l: l, aside: aside, learns: l.learning, asked: l.k.c.now(), upTo: l.joined, held: make(holds)}
-	l.learning = false
+	l.learning, l.paged = false, q.asked
 	q.ask(nil, todo)
 }
 
@@ -103,9 +105,6 @@ func (l *lease) nextCheck(asked, took time.Duration) time.Duration {
 // ask asks for what comes after a cursor.
 func (q *look) ask(after []byte, todo *chores) {
 	q.after = bytes.Clone(after)
-	if q.aside {
-		q.l.paged = q.l.k.c.now()
-	}
 	c := newCall(q)
 	c.set(&wire.Request{
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
@@ -139,6 +138,7 @@ func (q *look) land(c *call, r *reply) {
 		case err != nil && q.aside:
 			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
 			if q.learns {
+				l.needs = l.needs || l.asking
 				l.renewAt = min(l.renewAt, l.k.c.now()+minRenewRetry)
 			}
 		case err != nil:
@@ -151,6 +151,7 @@ func (q *look) land(c *call, r *reply) {
 				l.assure(q.held, q.upTo, &todo)
 			}
 			if more {
+				l.paged = l.k.c.now()
 				q.ask(told.Cursor, &todo)
 				q.probe(&todo)
 			}

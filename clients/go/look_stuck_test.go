@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -154,4 +155,139 @@ func TestLaneOverBeforeNamed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusedPageIsNoAnswer: what the owner holds is told as too much, page by page and each time after 2.5 s. The smaller
+// page that is asked for then has had no answer since the first one was.
+func TestRefusedPageIsNoAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		c, p := f.telling()
+		p.lists = true
+		s := &timed{
+			t: t, start: time.Now(), p: p, state: engine.New(engine.DefaultConfig(), nil, nil),
+			routes: wire.NewRoutes(1, 1, nil), done: make(map[uint64]wire.Result),
+		}
+		on := make(chan struct{})
+		go p.serve(func(a *asked) *wire.Result {
+			select {
+			case <-on:
+				if a.req.Op == wire.OpListLocks {
+					time.AfterFunc(2500*time.Millisecond, func() {
+						p.reply(a.id, a.req.Op, &wire.Result{Code: wire.ResourceExhausted, Message: "too much"})
+					})
+					return nil
+				}
+			default:
+			}
+			return s.take(a)
+		})
+		s.takes(always(time.Millisecond, nil))
+		hours(t, c, "a:/b/c")
+		pass(5 * time.Second)
+		l := briefly(t, c, "a:/b/d")
+		pass(10 * time.Second)
+		must(t, l.Err())
+		close(on)
+		pass(3 * time.Second)
+		believedIn(t, s, l)
+	})
+}
+
+// TestHealthyBesideStuckLogs: as TestPlacesForListings, but nothing is given back: the lock is held, its log is well, and
+// nobody but the client knows its owner's name. It has two paths, so it is looked at. Four logs' looks take all places.
+func TestHealthyBesideStuckLogs(t *testing.T) {
+	for _, programs := range []int{4, 0} {
+		t.Run(fmt.Sprint("listings ", programs), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t)
+				ctx := context.Background()
+				l, err := c.LockAll(ctx, []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, TTL(6*time.Second))
+				mustLock(t, l, err)
+				pass(15 * time.Second)
+				must(t, l.Err())
+				stuck := func(of string) bool { return strings.HasPrefix(of, "a:/s") }
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					if req.Op == wire.OpListLocks && stuck(req.Domains[0]) {
+						return 30 * time.Second, false
+					}
+					return time.Millisecond, false
+				})
+				logs, owners := 3, 1
+				if programs == 0 {
+					logs, owners = 4, 4 // what the client itself asks of four logs takes all places
+				}
+				for i := range logs {
+					for j := range owners {
+						for _, name := range []string{"x", "y"} {
+							path, owner := fmt.Sprintf("a:/s%d/%s%d", i, name, j), fmt.Sprintf("p%d-%d", i, j)
+							x, err := c.TryLock(ctx, path, Owner(owner), TTL(time.Hour))
+							mustLock(t, x, err)
+						}
+					}
+				}
+				for range programs {
+					go func() { _, _, _ = c.ListOwnerLocks(ctx, "p0-0", "a:/s0") }()
+				}
+				for range 30 {
+					pass(time.Second)
+					if s.isHeld(l); t.Failed() {
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestQuestionRefusedBesideARenewal: a lock is taken while an earlier LockAll waits for its path. The question about it is
+// refused while a renewal is under way that was asked before it came. It is asked again, and nothing is lost.
+func TestQuestionRefusedBesideARenewal(t *testing.T) {
+	refusals := 1
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		s.takes(func(req *wire.Request) (time.Duration, bool) {
+			switch req.Op {
+			case wire.OpRenew:
+				return time.Second, false
+			case wire.OpAcquire:
+				return 500 * time.Millisecond, false
+			}
+			return 50 * time.Millisecond, false
+		})
+		x := hours(t, c, "a:/b/x")
+		pass(11 * time.Second)
+		if !s.rival("a:/b/z") {
+			t.Fatal("this shows nothing")
+		}
+		got := waitsFor(t, c, "a:/b/d")
+		pass(30 * time.Minute)
+		k := &c.keeper
+		k.mu.Lock()
+		at := k.mu.leases[x.lease.name].renewAt
+		k.mu.Unlock()
+		pass(at - c.now() - 100*time.Millisecond) // a tenth of a second before it is to be renewed
+		s.refuses(func(req *wire.Request) bool {
+			if req.Op == wire.OpListLocks && refusals > 0 {
+				refusals--
+				time.Sleep(2 * time.Millisecond)
+				return true
+			}
+			return false
+		})
+		dl, err := c.Lock(t.Context(), "a:/b/d", Owner("me"), TTL(2*time.Hour))
+		d := mustLock(t, dl, err)
+		pass(5 * time.Minute)
+		s.isHeld(d)
+		s.rivalGives("a:/b/z")
+		all := <-got
+		for range 3600 {
+			pass(time.Second)
+			s.isHeld(all)
+			s.isHeld(x)
+			if s.isHeld(d); t.Failed() {
+				return
+			}
+		}
+	})
 }

@@ -40,7 +40,9 @@ type router struct {
 		closed   bool
 		flush    []flusher // for unlock
 		failed   []failedCall
-		turning  bool // some way is about to change its lane
+		turning  bool              // some way is about to change its lane
+		tied     map[*session]bool // what keeper.tied told last, at a time; nil: no lane looked idle since
+		tiedAt   time.Duration
 	}
 }
 
