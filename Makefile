@@ -78,7 +78,7 @@ generated-check: ## fail when a generated file is not what its source makes
 FUZZTIME ?= 5m
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (5m) each
-	@for dir in wire trie loop groups/members groups/rows; do \
+	@for dir in wire trie loop groups/gossip groups/rows; do \
 		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9]+' $$dir/*_test.go | sed 's/func //'); do \
 			echo "== $$dir $$f $(FUZZTIME)"; \
 			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) ./$$dir; \
@@ -95,8 +95,8 @@ long: ## the long modes: millions of property steps, 20 kills under load, 10 000
 
 .PHONY: cluster
 cluster: build ## three nodes on this machine, with clients at work and a live view; Ctrl-C ends it (data in ./pathlockd-cluster)
-	@go build -o bin/ ./bench/fleet # go run would end with 1 when Ctrl-C ends what it runs
-	@exec bin/fleet --server bin/pathlockd $(ARGS)
+	@go build -o bin/ ./bench/devcluster # go run would end with 1 when Ctrl-C ends what it runs
+	@exec bin/devcluster --server bin/pathlockd $(ARGS)
 
 .PHONY: demo
 demo: build ## real processes on real files, with stops and kills; the files give the verdict

@@ -16,55 +16,33 @@ import (
 
 const module = "github.com/pathlockd/pathlockd/"
 
-// imports is the import policy: which packages of this module a package may
-// import. Tests are free. What is not listed may import nothing of it.
-var imports = map[string][]string{
-	"wire":              {},
-	"trie":              {},
-	"engine":            {"trie", "wire"},
-	"engine/naive":      {"engine", "wire"},
-	"groups":            {"engine", "groups/link", "groups/members", "groups/mesh", "groups/place", "groups/rows", "wire"},
-	"loop":              {"internal/tcp", "wire"},
-	"internal/faketime": {},
-	"internal/near":     {},
-	"internal/tcp":      {},
-	"clients/go":        {"wire"},
-	"compat":            {"compat/pathlockdv1", "internal/tcp", "wire"},
-	"compat/web":        {"compat", "compat/pathlockdv1", "compat/proto", "internal/near", "internal/tcp", "wire"},
-	"compat/certs":      {},
-	"cmd/daemon":        {"groups/members", "compat", "compat/certs", "compat/pathlockdv1", "compat/web", "engine", "groups", "internal/near", "loop", "wire"},
-	"cmd/pathlockd":     {"cmd/daemon"},
-	"cmd/cli":           {"clients/go", "groups/backup", "wire"},
-	"cmd/pathlock":      {"cmd/cli"},
-	"bench":             {"bench/ceiling", "bench/cost", "bench/face", "bench/gauge", "bench/load", "bench/scale", "bench/server", "clients/go", "cmd/daemon", "groups", "loop", "wire"},
-	"bench/authority":   {},
-	"bench/ceiling":     {},
-	"bench/cost":        {"engine", "wire"},
-	"bench/crash":       {"bench/server", "bench/session", "wire"},
-	"bench/demo":        {"bench/server", "clients/go"},
-	"bench/fleet":       {"bench/server", "clients/go", "wire"},
-	"bench/face":        {"compat/pathlockdv1"},
-	"bench/gauge":       {"bench/cost", "groups/members", "groups/mesh", "groups/rows"},
-	"bench/load":        {"wire"},
-	"bench/scale":       {"groups/place"},
-	"bench/server":      {},
-	"bench/session":     {"wire"},
-
-	"bench/lab":         {"bench/lab/check", "bench/lab/cluster", "bench/lab/history", "bench/session", "wire"},
-	"bench/lab/check":   {"bench/lab/history", "wire"},
-	"bench/lab/cluster": {"groups/backup", "bench/lab/history", "bench/server", "bench/session", "groups", "groups/link", "groups/place", "groups/rows", "wire"},
-	"bench/lab/history": {"wire"},
-	"bench/lab/torture": {"bench/lab", "bench/lab/cluster", "bench/server"},
-
-	"compat/pathlockdv1": {}, // generated
-	"compat/proto/gen":   {}, // generates
-
-	"groups/link":    {"groups/members", "internal/tcp"},
-	"groups/members": {"internal/tcp", "wire"},
-	"groups/mesh":    {"groups/link", "groups/members"},
-	"groups/place":   {},
-	"groups/backup":  {"engine", "groups/rows", "wire"},
-	"groups/rows":    {},
+// imports reads the import policy, the table of packages in docs/architecture.md: which packages of this module a
+// package imports. Tests are free.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	policy := make(map[string][]string)
+	_, page, _ := strings.Cut(read(t, "docs/architecture.md"), "## The house")
+	page, _, _ = strings.Cut(page, "\n## ")
+	for line := range strings.Lines(page) {
+		row := strings.Split(strings.TrimSpace(line), "|")
+		if len(row) != 5 || !strings.HasPrefix(row[1], " `") {
+			continue
+		}
+		folder := strings.Trim(row[1], " `")
+		if policy[folder] != nil {
+			t.Errorf("docs/architecture.md has two rows for package %s", folder)
+		}
+		policy[folder] = []string{}
+		if cell := strings.TrimSpace(row[3]); cell != "–" {
+			for name := range strings.SplitSeq(cell, ", ") {
+				policy[folder] = append(policy[folder], strings.Trim(name, "`"))
+			}
+		}
+	}
+	if len(policy) < 30 {
+		t.Fatalf("the table of packages in docs/architecture.md has %d rows that can be read", len(policy))
+	}
+	return policy
 }
 
 // clean says what the deterministic core must not import: no clock, no randomness,
@@ -113,27 +91,32 @@ func packageImports(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestImportPolicy holds every package against the policy.
+// TestImportPolicy holds every package against the policy: it imports what its row says, no more and no less.
 func TestImportPolicy(t *testing.T) {
-	all := packageImports(t)
+	all, policy := packageImports(t), imports(t)
 	for folder, names := range all {
-		allowed, listed := imports[folder]
+		allowed, listed := policy[folder]
 		if !listed {
-			t.Errorf("package %s is not in the import policy", folder)
+			t.Errorf("docs/architecture.md has no row for package %s", folder)
 		}
 		for _, name := range names {
 			inside, ours := strings.CutPrefix(name, module)
 			if ours && !slices.Contains(allowed, inside) {
-				t.Errorf("package %s imports %s, which the policy does not allow", folder, inside)
+				t.Errorf("package %s imports %s, which its row in docs/architecture.md does not allow", folder, inside)
 			}
 			if slices.Contains(clean[folder], name) {
 				t.Errorf("package %s imports %s: it must be a function of its input", folder, name)
 			}
 		}
+		for _, name := range allowed {
+			if !slices.Contains(names, module+name) {
+				t.Errorf("docs/architecture.md says that package %s imports %s, which it does not", folder, name)
+			}
+		}
 	}
-	for folder := range imports {
-		if _, there := all[folder]; !there && folder != "bench" && !strings.HasPrefix(folder, "cmd/") && folder != "clients/go" {
-			t.Errorf("the import policy names package %s, which does not exist", folder)
+	for folder := range policy {
+		if _, there := all[folder]; !there {
+			t.Errorf("docs/architecture.md has a row for package %s, which does not exist", folder)
 		}
 	}
 }

@@ -60,7 +60,7 @@ var (
 	testName = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
 	makeWord = regexp.MustCompile("(?m)(?:`|^(?:\\$ )?)make ([a-z][a-z-]*)")
-	source   = regexp.MustCompile(`\b(?:bench|clients|cmd|compat|deploy|docs|engine|examples|groups|loop|trie|wire)(?:/[\w.-]+)+\.[a-z]+\b`)
+	source   = regexp.MustCompile(`\b(?:bench|clients|cmd|compat|deploy|docs|engine|examples|groups|internal|loop|trie|wire)(?:/[\w.-]+)+\.[a-z]+\b`)
 	makeRule = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 	required = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
 	listed   = regexp.MustCompile(`(?m)^\| (\S+\.\S+/\S+) \| v`)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // clusterSettings are those of every node: one and three alike. The windows are short, so

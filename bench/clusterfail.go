@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/load"
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 const (

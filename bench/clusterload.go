@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/bench/load"
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // Where clients of a cluster connect.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/bench/face"
 	"github.com/pathlockd/pathlockd/bench/load"
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // facesCommand measures every interface of one pathlockd in one run: acquire and

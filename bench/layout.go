@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/load"
-	"github.com/pathlockd/pathlockd/bench/server"
 	pathlockd "github.com/pathlockd/pathlockd/clients/go"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/wire"
 )
 

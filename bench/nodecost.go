@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/load"
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // nodeArgs are what pathlockd is started with, beside its directory.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/gauge"
-	sim "github.com/pathlockd/pathlockd/bench/scale"
+	sim "github.com/pathlockd/pathlockd/bench/sim"
 )
 
 // scaleCommand lets things happen to simulated clusters and tells what came of it. It is

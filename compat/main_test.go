@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/compat"
 	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
 	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // TestMain ends the node that the tests share, and looks for goroutines that

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 var update = flag.Bool("update", false, "write what the commands of the pages print into the pages")

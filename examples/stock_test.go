@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 var grpcurlVersion = regexp.MustCompile(`(?m)^GRPCURL=(\S+)$`)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -81,9 +81,9 @@ func (c *Config) born(ctx context.Context) (*identity, error) {
 }
 
 // stillAsking tells whom a node that is to join waits for.
-func (c *Config) stillAsking(answers []members.Answer) {
+func (c *Config) stillAsking(answers []gossip.Answer) {
 	why := whyNot(answers)
-	if slices.ContainsFunc(answers, func(a members.Answer) bool { return errors.Is(a.Err, members.ErrTLS) }) {
+	if slices.ContainsFunc(answers, func(a gossip.Answer) bool { return errors.Is(a.Err, gossip.ErrTLS) }) {
 		c.Log.Error("a seed and this node do not take each other's certificates (link_tls_*), asking again", "seeds", c.Seeds, "why", why)
 		return
 	}
@@ -103,7 +103,7 @@ func mayChange(seed string) bool {
 }
 
 // whyNot is what kept seeds from answering for a cluster.
-func whyNot(answers []members.Answer) string {
+func whyNot(answers []gossip.Answer) string {
 	var whys []string
 	for _, a := range answers {
 		switch {
@@ -121,21 +121,21 @@ func whyNot(answers []members.Answer) string {
 
 // probe asks the seeds once around, and answers the one that belongs to a cluster, if any,
 // among all.
-func (c *Config) probe(ctx context.Context, waiting func([]members.Answer)) (answer *members.Answer, all []members.Answer, err error) {
+func (c *Config) probe(ctx context.Context, waiting func([]gossip.Answer)) (answer *gossip.Answer, all []gossip.Answer, err error) {
 	within, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	all, err = members.Probe(within, members.Ask{
+	all, err = gossip.Probe(within, gossip.Ask{
 		Token: c.Token, TLS: c.LinkTLS, Seeds: c.Seeds, Bind: c.GossipAddr, Advertise: c.GossipAdvertise, Log: c.Log,
 		Waiting: waiting,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	if answer, err = members.ClusterOf(all); err != nil {
+	if answer, err = gossip.ClusterOf(all); err != nil {
 		return nil, nil, err
 	}
 	for _, a := range all {
-		if errors.Is(a.Err, members.ErrToken) && answer == nil {
+		if errors.Is(a.Err, gossip.ErrToken) && answer == nil {
 			return nil, nil, fmt.Errorf("seed_nodes: %s has another internal_auth_token than this node: all nodes of a cluster need the same one", a.Seed)
 		}
 	}
@@ -161,7 +161,7 @@ func (id *identity) settings() map[string]string {
 
 // join makes the identity of a node that joins the cluster of a seed. Settings that
 // its operator left alone are the cluster's.
-func (c *Config) join(a *members.Answer) (*identity, error) {
+func (c *Config) join(a *gossip.Answer) (*identity, error) {
 	id := &identity{
 		Format: rows.OldestFormat, ClusterID: a.ClusterID, NodeID: c.NodeID, HostID: uuid.NewString(), Joined: true,
 		Algorithm: a.Settings[keyAlgorithm], Seats: make(map[uint64]seat), Dropped: make(map[uint64]uint64),

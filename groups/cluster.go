@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
@@ -32,15 +32,15 @@ import (
 type cluster struct {
 	n      *Node
 	mesh   *mesh.Mesh
-	gossip *members.Members
+	gossip *gossip.Members
 	asks   asks
 
 	looking sync.Mutex  // one look at a time
 	adopted atomic.Bool // need not be noted again; set under looking
 
 	mu     sync.Mutex
-	byHost map[string]members.Sighting // by raft host id
-	byNode map[string]members.Sighting // by node id, alive before dead
+	byHost map[string]gossip.Sighting // by raft host id
+	byNode map[string]gossip.Sighting // by node id, alive before dead
 	known  peers
 	listen string                  // link_addr
 	open   map[*mesh.Conn]struct{} // dialed
@@ -70,7 +70,7 @@ const (
 // openCluster makes the node reachable for others, if it can have any.
 func (n *Node) openCluster() error {
 	c := &cluster{
-		n: n, byHost: make(map[string]members.Sighting), byNode: make(map[string]members.Sighting),
+		n: n, byHost: make(map[string]gossip.Sighting), byNode: make(map[string]gossip.Sighting),
 		open: make(map[*mesh.Conn]struct{}), accepted: make(map[*mesh.Conn]struct{}),
 		reach: make(map[string]reach), heard: make(map[string]reach),
 		busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
@@ -114,12 +114,12 @@ func (n *Node) joinCluster() (err error) {
 	}
 	linkHost, _, _ := net.SplitHostPort(c.listen)
 	_, linkPort, _ := net.SplitHostPort(c.mesh.Addr())
-	state, used := members.Member, n.formats.used()
+	state, used := gossip.Member, n.formats.used()
 	if n.id.Joined && !n.id.Adopted {
-		state = members.Joining
+		state = gossip.Joining
 	}
-	c.gossip, err = members.Start(members.Config{
-		Self: members.Record{
+	c.gossip, err = gossip.Start(gossip.Config{
+		Self: gossip.Record{
 			NodeID: n.id.NodeID, ClusterID: n.id.ClusterID, HostID: n.id.HostID, Incarnation: n.id.Starts,
 			RaftAddr: n.cfg.RaftAddr, LinkAddr: net.JoinHostPort(linkHost, linkPort), NativeAddr: n.cfg.NativeAddr,
 			FormatMin: used, FormatMax: rows.NewestFormat, State: state, Shortage: n.shortage(),

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/lni/dragonboat/v4/config"
 
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -30,7 +30,7 @@ type Config struct {
 
 	// Token is the secret that the nodes of a cluster share. Without it, and without
 	// LinkTLS, the node is alone.
-	Token           members.Token
+	Token           gossip.Token
 	LinkTLS         *tls.Config // the operator's certificates for links between nodes, instead of the token's, and for gossip
 	Seeds           []string    // gossip addresses of nodes to join, host:port
 	ForceBootstrap  bool        // found a cluster though none of the seeds answers

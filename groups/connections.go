@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/mesh"
 )
 
@@ -39,7 +39,7 @@ func (c *cluster) redial() {
 // since it is told of them before they say whether they take it. Caller holds mu.
 func (c *cluster) takenIn() bool {
 	for conn := range c.open {
-		if s, ok := c.byHost[conn.Peer().Host]; ok && s.Alive && s.State >= members.Member {
+		if s, ok := c.byHost[conn.Peer().Host]; ok && s.Alive && s.State >= gossip.Member {
 			return true
 		}
 	}
@@ -147,7 +147,7 @@ func (c *cluster) listeners() map[string]string {
 		}
 	}
 	for host, s := range c.byHost {
-		if at[host] = s.LinkAddr; !s.Alive && s.State == members.Leaving {
+		if at[host] = s.LinkAddr; !s.Alive && s.State == gossip.Leaving {
 			delete(at, host)
 		}
 	}

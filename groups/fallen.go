@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // A leader whose process has died is not waited for. Raft would hear nothing from it for
@@ -59,7 +59,7 @@ func (n *Node) fallen(host string) {
 
 // looksFor says that a node's process has died. If it asks nothing here either its calls are over: else it lives, and what
 // is in front of its address does not. A connection on which it asked may be the last to be seen to end.
-func (n *Node) looksFor(host string) (s members.Sighting, died bool) {
+func (n *Node) looksFor(host string) (s gossip.Sighting, died bool) {
 	s, known := n.cluster.sighting(host)
 	if !known || !n.died(s.LinkAddr) {
 		return s, false

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -126,7 +126,7 @@ func (n *Node) formatLoop(told uint32) {
 			}
 		}
 		if used := n.formats.used(); used > told {
-			if err := n.cluster.gossip.Update(func(r *members.Record) { r.FormatMin = used }); err != nil {
+			if err := n.cluster.gossip.Update(func(r *gossip.Record) { r.FormatMin = used }); err != nil {
 				n.log.Error("cannot tell the others which format is in use", "error", err)
 				continue
 			}

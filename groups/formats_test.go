@@ -12,8 +12,8 @@ import (
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftpb"
 
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/members"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -83,7 +83,7 @@ func TestFormatsOfOthers(t *testing.T) {
 		t.Helper()
 		s := sighted(host, node, node+":1")
 		s.FormatMin, s.FormatMax = low, high
-		f, err := c.known.take([]members.Sighting{s}, "me")
+		f, err := c.known.take([]gossip.Sighting{s}, "me")
 		if err != nil || f == nil {
 			t.Fatalf("what %s works with is no news: %v", node, err)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -31,7 +31,7 @@ func disks(t *testing.T) (*fleet, []*atomic.Uint64) {
 }
 
 // known waits until every node knows how much space is free on node i.
-func (f *fleet) known(i int, want members.Shortage) {
+func (f *fleet) known(i int, want gossip.Shortage) {
 	f.t.Helper()
 	host := f.nodes[i].id.HostID
 	f.each(3, func(n *Node) {
@@ -121,7 +121,7 @@ func TestShortOfDisk(t *testing.T) {
 	f.until("it leads something", func() bool { return len(full.ledLogs()) > 0 })
 
 	free[at].Store(testReserve / 3) // renewals that it would have to replicate first are refused too
-	f.known(at, members.Shortage{Free: testReserve / 3, Reserve: testReserve})
+	f.known(at, gossip.Shortage{Free: testReserve / 3, Reserve: testReserve})
 	f.ledBy("the others lead", others...)
 	f.each(3, f.writes)
 	c := newFleetClient(full)
@@ -178,7 +178,7 @@ func TestShortOfDisk(t *testing.T) {
 	f.ledBy("the others lead what it was elected for", others...)
 
 	free[at].Store(plenty)
-	f.known(at, members.Shortage{})
+	f.known(at, gossip.Shortage{})
 	f.until("it leads again", func() bool { return len(full.ledLogs()) > 0 })
 	f.settle(3)
 	f.each(3, f.writes)
@@ -195,7 +195,7 @@ func TestShortOfDisk(t *testing.T) {
 func TestAllShortOfDisk(t *testing.T) {
 	t.Parallel()
 	f, free := disks(t)
-	low := members.Shortage{Free: testReserve - 1, Reserve: testReserve}
+	low := gossip.Shortage{Free: testReserve - 1, Reserve: testReserve}
 	for i := range free {
 		free[i].Store(low.Free)
 	}
@@ -246,7 +246,7 @@ func TestAllShortOfDisk(t *testing.T) {
 
 	const at = 2
 	free[at].Store(plenty)
-	f.known(at, members.Shortage{})
+	f.known(at, gossip.Shortage{})
 	f.ledBy("the one with room leads", f.nodes[at])
 	f.each(3, f.writes)
 	free[at].Store(low.Free)

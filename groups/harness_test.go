@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	gvfs "github.com/lni/vfs"
 
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/wire"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/members"
 )
 
 // succession is a node that leads a log, another one that could take it over, and the order
@@ -80,7 +80,7 @@ func TestCloseHandsOver(t *testing.T) {
 	f.each(2, func(o *Node) {
 		f.until(o.id.NodeID+" heard it say goodbye", func() bool {
 			s, ok := o.cluster.sighting(n.id.HostID)
-			return ok && !s.Alive && s.State == members.Leaving
+			return ok && !s.Alive && s.State == gossip.Leaving
 		})
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // TestImpostor has a node with an empty disk wait under the name of a member that
@@ -30,13 +30,13 @@ func TestImpostor(t *testing.T) {
 		t.Helper()
 		f.until("the impostor is told: "+why.Error(), func() bool { return errors.Is(impostor.cluster.gossip.Fault(), why) })
 	}
-	isTold(members.ErrNodeID)
+	isTold(gossip.ErrNodeID)
 
 	if err := f.nodes[2].Close(5 * time.Second); err != nil {
 		t.Fatal(err)
 	}
 	f.nodes[2] = nil
-	isTold(members.ErrKept)
+	isTold(gossip.ErrKept)
 	// A node that just starts has not seen the member, and knows whose the name was.
 	if err := f.nodes[1].Close(5 * time.Second); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestImpostor(t *testing.T) {
 	f.start(1)
 	f.until("the node that just started hears of the impostor", func() bool {
 		err := f.nodes[1].cluster.gossip.Kept("n-2", impostor.id.HostID)
-		return errors.Is(err, members.ErrKept)
+		return errors.Is(err, gossip.ErrKept)
 	})
 	f.start(2)
 	f.settle(3)

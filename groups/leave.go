@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 const (
@@ -22,7 +22,7 @@ func (n *Node) handAway(within time.Duration) {
 	if n.cluster == nil || within <= 0 {
 		return
 	}
-	_ = n.cluster.gossip.Update(func(r *members.Record) { r.State = members.Draining })
+	_ = n.cluster.gossip.Update(func(r *gossip.Record) { r.State = gossip.Draining })
 	deadline := time.Now().Add(min(within, handAwayWithin))
 	var all sync.WaitGroup
 	for _, m := range n.ledLogs() {
@@ -52,7 +52,7 @@ func (n *Node) heir(m *machine, tried int) (replica uint64, ok bool) {
 	applied := uint64(0)
 	for _, r := range n.plans.by[m.shard].log.Replicas {
 		s, seen := n.cluster.sighting(r.Disk)
-		if !r.Voting || r.ID == m.replica || !seen || !s.Alive || s.State != members.Member {
+		if !r.Voting || r.ID == m.replica || !seen || !s.Alive || s.State != gossip.Member {
 			continue
 		}
 		if s.Shortage.Is() {

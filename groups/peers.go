@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // peersFile holds who the other nodes were when they were last seen, so that a node
@@ -76,11 +76,11 @@ func (p *peers) at(addr string) string {
 
 // names lists whose names those of the nodes are, by node id. Disks that were replaced
 // have none, nor have nodes that were forgotten.
-func (p *peers) names() map[string]members.Holder {
-	names := make(map[string]members.Holder, len(p.by))
+func (p *peers) names() map[string]gossip.Holder {
+	names := make(map[string]gossip.Holder, len(p.by))
 	for host, x := range p.by {
 		if x.Gossip != "" {
-			names[x.Node] = members.Holder{HostID: host, RaftAddr: x.Raft}
+			names[x.Node] = gossip.Holder{HostID: host, RaftAddr: x.Raft}
 		}
 	}
 	return names
@@ -99,7 +99,7 @@ func (p *peers) hosts() map[string]string {
 
 // take takes in who is seen. It answers what is to be written down, nil if there is no
 // news.
-func (p *peers) take(seen []members.Sighting, self string) (*file, error) {
+func (p *peers) take(seen []gossip.Sighting, self string) (*file, error) {
 	news, nodes := false, 0
 	for _, x := range p.by {
 		if x.Gossip != "" {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // sighted is a node as gossip shows it.
-func sighted(host, node, addr string) members.Sighting {
-	s := members.Sighting{Alive: true}
+func sighted(host, node, addr string) gossip.Sighting {
+	s := gossip.Sighting{Alive: true}
 	s.HostID, s.NodeID, s.GossipAddr = host, node, addr
 	return s
 }
@@ -21,11 +21,11 @@ func TestPeersAreBounded(t *testing.T) {
 	if err := p.load(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	var seen []members.Sighting
+	var seen []gossip.Sighting
 	for i := range maxPeers + 1 {
 		seen = append(seen, sighted(fmt.Sprint("host-", i), fmt.Sprint("n-", i), "before:1"))
 	}
-	take := func(seen ...members.Sighting) *file {
+	take := func(seen ...gossip.Sighting) *file {
 		t.Helper()
 		f, err := p.take(seen, "me")
 		if err != nil {
@@ -82,7 +82,7 @@ func TestPeersHosts(t *testing.T) {
 	}
 	s := sighted("host-1", "n-1", "10.0.0.1:7946")
 	s.RaftAddr = "a.example:50052"
-	f, err := p.take([]members.Sighting{s}, "me")
+	f, err := p.take([]gossip.Sighting{s}, "me")
 	if err != nil {
 		t.Fatal(err)
 	}

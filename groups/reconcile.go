@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/place"
 )
 
@@ -218,11 +218,11 @@ func (n *Node) ledLogs() (out []*machine) {
 // seen lists the nodes that are alive and part of the cluster.
 func (n *Node) seen() (out []place.Sighting) {
 	for _, s := range n.cluster.sightings() {
-		if !s.Alive || s.State < members.Member || s.State == members.Leaving {
+		if !s.Alive || s.State < gossip.Member || s.State == gossip.Leaving {
 			continue
 		}
 		seen := place.Sighting{Node: s.NodeID, Disk: s.HostID, Short: s.Shortage.Is()}
-		if s.State == members.Draining {
+		if s.State == gossip.Draining {
 			seen.Drain = place.DrainLeads
 		}
 		out = append(out, seen)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -55,7 +55,7 @@ func TestReplacedDiskOfARemovedNode(t *testing.T) {
 	f.wipe(w, 2)
 	f.cfgs[2].RaftAddr = freeAddr(t)
 	n := f.start(2)
-	f.until("its name is kept for its former disk", func() bool { return errors.Is(n.cluster.gossip.Fault(), members.ErrKept) })
+	f.until("its name is kept for its former disk", func() bool { return errors.Is(n.cluster.gossip.Fault(), gossip.ErrKept) })
 	c := f.rigOn(0).session()
 	c.must(&wire.Request{Op: wire.OpNodeRemove, Node: "n-2"})
 	f.until("it is let in", n.takenIn)
@@ -85,7 +85,7 @@ func TestRemovedAndResumedAtOnce(t *testing.T) {
 	f.each(4, func(o *Node) {
 		if o != n {
 			f.until("its name is kept at "+o.id.NodeID, func() bool {
-				return errors.Is(o.cluster.gossip.Kept(n.id.NodeID, n.id.HostID), members.ErrKept)
+				return errors.Is(o.cluster.gossip.Kept(n.id.NodeID, n.id.HostID), gossip.ErrKept)
 			})
 		}
 	})

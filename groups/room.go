@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // A log is refused writes when its leader is short of disk space, though the others may
-// have room. So a node that is short says so (members.Shortage), and whoever decides who
+// have room. So a node that is short says so (gossip.Shortage), and whoever decides who
 // leads passes it over: its own leaderships go to voters that have room, it gets none
 // from balancing, it stands last where a leader's process has died, and takes over only
 // what its leader gives it for want of anybody else. What raft's own elections give it
@@ -33,9 +33,9 @@ const (
 // room is what a node knows of its disk.
 type room struct {
 	mu       sync.Mutex
-	shortage members.Shortage
-	told     members.Shortage // to the others
-	since    time.Duration    // since when there is more than enough, -1: there is not
+	shortage gossip.Shortage
+	told     gossip.Shortage // to the others
+	since    time.Duration   // since when there is more than enough, -1: there is not
 }
 
 // tellRoom takes note of how much space is free, and tells the others whether that is too
@@ -55,7 +55,7 @@ func (n *Node) tellRoom(free uint64) {
 	if r.told == r.shortage || n.cluster == nil || n.cluster.gossip == nil {
 		return
 	}
-	if err := n.cluster.gossip.Update(func(rec *members.Record) { rec.Shortage = r.shortage }); err != nil {
+	if err := n.cluster.gossip.Update(func(rec *gossip.Record) { rec.Shortage = r.shortage }); err != nil {
 		n.log.Debug("the others do not hear how much space is free", "error", err)
 		return
 	}
@@ -72,7 +72,7 @@ func (r *room) look(now time.Duration, free, reserve uint64, window time.Duratio
 	}
 	switch {
 	case reserve == 0:
-		r.shortage = members.Shortage{}
+		r.shortage = gossip.Shortage{}
 		return was.Is()
 	case free < reserve:
 		r.since = -1
@@ -84,19 +84,19 @@ func (r *room) look(now time.Duration, free, reserve uint64, window time.Duratio
 		r.since = now
 	}
 	if r.since >= 0 && now-r.since >= window {
-		r.shortage = members.Shortage{}
+		r.shortage = gossip.Shortage{}
 		return true
 	}
 	// What is told is not told anew for every byte.
 	moved := max(free, was.Free) - min(free, was.Free)
 	if !was.Is() || moved > reserve/roomStep || (free < reserve) != (was.Free < reserve) {
-		r.shortage = members.Shortage{Free: free, Reserve: reserve}
+		r.shortage = gossip.Shortage{Free: free, Reserve: reserve}
 	}
 	return !was.Is()
 }
 
 // shortage is what this node tells of its disk.
-func (n *Node) shortage() members.Shortage {
+func (n *Node) shortage() gossip.Shortage {
 	n.room.mu.Lock()
 	defer n.room.mu.Unlock()
 	return n.room.shortage
@@ -136,6 +136,6 @@ func (n *Node) roomElsewhere(shard uint64) bool {
 	n.plans.mu.Unlock()
 	return slices.ContainsFunc(nodes, func(node string) bool {
 		s, ok := n.cluster.byName(node)
-		return ok && node != n.id.NodeID && s.Alive && s.State == members.Member && !s.Shortage.Is()
+		return ok && node != n.id.NodeID && s.Alive && s.State == gossip.Member && !s.Shortage.Is()
 	})
 }

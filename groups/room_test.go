@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -23,7 +23,7 @@ func TestTakeOverShort(t *testing.T) {
 	f := calm(t, nil)
 	s := f.succession("h:/heirs/x")
 	s.to.room.mu.Lock()
-	s.to.room.shortage = members.Shortage{Reserve: math.MaxUint64} // as it would be before the others hear of it
+	s.to.room.shortage = gossip.Shortage{Reserve: math.MaxUint64} // as it would be before the others hear of it
 	s.to.room.mu.Unlock()
 	order := s.order
 	s.refused(t, "one that is short", "nearly full", s.from.id.HostID, order)
@@ -77,25 +77,25 @@ func TestRoom(t *testing.T) {
 		at      time.Duration
 		free    uint64
 		reserve uint64
-		want    members.Shortage
+		want    gossip.Shortage
 		changed bool
 	}{
-		{0, 0, 0, members.Shortage{}, false}, // 0: never
-		{1 * s, 1000, 1000, members.Shortage{}, false},
-		{2 * s, 999, 1000, members.Shortage{Free: 999, Reserve: 1000}, true},
-		{3 * s, 874, 1000, members.Shortage{Free: 999, Reserve: 1000}, false}, // not a step less
-		{4 * s, 873, 1000, members.Shortage{Free: 873, Reserve: 1000}, false},
-		{5 * s, 1000, 1000, members.Shortage{Free: 1000, Reserve: 1000}, false}, // not enough
-		{90 * s, 1249, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
-		{91 * s, 1250, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false}, // not for long enough
-		{120 * s, 1250, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
-		{120*s + 1, 1249, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
-		{121 * s, 1250, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
-		{151*s - 1, 1250, 1000, members.Shortage{Free: 1249, Reserve: 1000}, false},
-		{151 * s, 1250, 1000, members.Shortage{}, true},
-		{152 * s, 1000, 1000, members.Shortage{}, false},
-		{153 * s, 5, math.MaxUint64, members.Shortage{Free: 5, Reserve: math.MaxUint64}, true},
-		{154 * s, 5, 0, members.Shortage{}, true},
+		{0, 0, 0, gossip.Shortage{}, false}, // 0: never
+		{1 * s, 1000, 1000, gossip.Shortage{}, false},
+		{2 * s, 999, 1000, gossip.Shortage{Free: 999, Reserve: 1000}, true},
+		{3 * s, 874, 1000, gossip.Shortage{Free: 999, Reserve: 1000}, false}, // not a step less
+		{4 * s, 873, 1000, gossip.Shortage{Free: 873, Reserve: 1000}, false},
+		{5 * s, 1000, 1000, gossip.Shortage{Free: 1000, Reserve: 1000}, false}, // not enough
+		{90 * s, 1249, 1000, gossip.Shortage{Free: 1249, Reserve: 1000}, false},
+		{91 * s, 1250, 1000, gossip.Shortage{Free: 1249, Reserve: 1000}, false}, // not for long enough
+		{120 * s, 1250, 1000, gossip.Shortage{Free: 1249, Reserve: 1000}, false},
+		{120*s + 1, 1249, 1000, gossip.Shortage{Free: 1249, Reserve: 1000}, false},
+		{121 * s, 1250, 1000, gossip.Shortage{Free: 1249, Reserve: 1000}, false},
+		{151*s - 1, 1250, 1000, gossip.Shortage{Free: 1249, Reserve: 1000}, false},
+		{151 * s, 1250, 1000, gossip.Shortage{}, true},
+		{152 * s, 1000, 1000, gossip.Shortage{}, false},
+		{153 * s, 5, math.MaxUint64, gossip.Shortage{Free: 5, Reserve: math.MaxUint64}, true},
+		{154 * s, 5, 0, gossip.Shortage{}, true},
 	} {
 		if changed := r.look(c.at, c.free, c.reserve, window); changed != c.changed || r.shortage != c.want {
 			t.Errorf("after %v, with %d of %d: %+v, changed %v; want %+v, %v", c.at, c.free, c.reserve, r.shortage, changed, c.want, c.changed)
@@ -108,9 +108,9 @@ func TestRoom(t *testing.T) {
 func TestShortVerdict(t *testing.T) {
 	t.Parallel()
 	s := cluster0() // n0 leads two logs, n1 and n2 one each
-	s.nodes[0].shortage = members.Shortage{Free: 60 << 20, Reserve: testReserve}
-	s.nodes[1].shortage = members.Shortage{Free: 200 << 20, Reserve: testReserve}
-	s.nodes[2].shortage = members.Shortage{Free: 1 << 20, Reserve: testReserve}
+	s.nodes[0].shortage = gossip.Shortage{Free: 60 << 20, Reserve: testReserve}
+	s.nodes[1].shortage = gossip.Shortage{Free: 200 << 20, Reserve: testReserve}
+	s.nodes[2].shortage = gossip.Shortage{Free: 1 << 20, Reserve: testReserve}
 	s.logs[2].leader = "n1"
 	doc := s.seen()
 	problems := []string{

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -64,7 +64,7 @@ func (n *Node) adopted() bool {
 		return false
 	}
 	n.log.Info("adopted by the cluster", "cluster_id", n.id.ClusterID)
-	if err := n.cluster.gossip.Update(func(r *members.Record) { r.State = members.Member }); err != nil {
+	if err := n.cluster.gossip.Update(func(r *gossip.Record) { r.State = gossip.Member }); err != nil {
 		n.log.Error("cannot tell the others that this node is a member", "error", err)
 	}
 	return true
@@ -149,14 +149,14 @@ func (c *cluster) forgetEverywhere() {
 }
 
 // sightings lists the nodes known, one for each data directory.
-func (c *cluster) sightings() []members.Sighting {
+func (c *cluster) sightings() []gossip.Sighting {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Values(c.byHost))
 }
 
 // sighting answers what is known of a raft host id.
-func (c *cluster) sighting(host string) (members.Sighting, bool) {
+func (c *cluster) sighting(host string) (gossip.Sighting, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.byHost[host]
@@ -164,7 +164,7 @@ func (c *cluster) sighting(host string) (members.Sighting, bool) {
 }
 
 // byName answers what is known of a node.
-func (c *cluster) byName(node string) (members.Sighting, bool) {
+func (c *cluster) byName(node string) (gossip.Sighting, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.byNode[node]

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/place"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -29,7 +29,7 @@ type nodeSeen struct {
 	placed                     bool          // logs are laid out over it, as this node does that
 	drain                      place.Drain   // what it says of itself
 	native, raft, link, gossip string
-	shortage                   members.Shortage // of disk space
+	shortage                   gossip.Shortage // of disk space
 	formats                    [2]uint32
 }
 

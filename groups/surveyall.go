@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/place"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -27,7 +27,7 @@ func (n *Node) surveyAll() *survey {
 			continue // its disk was replaced
 		}
 		drain := place.DrainNothing
-		if x.State == members.Draining || x.State == members.Leaving {
+		if x.State == gossip.Draining || x.State == gossip.Leaving {
 			drain = place.DrainLeads
 		}
 		s.nodes = append(s.nodes, nodeSeen{

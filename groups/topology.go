@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -82,7 +82,7 @@ func (n *Node) addresses() []wire.NodeAddr {
 	}
 	out := []wire.NodeAddr{own}
 	for _, s := range n.cluster.sightings() {
-		if s.HostID != n.id.HostID && s.Alive && s.State != members.Leaving && s.NativeAddr != "" {
+		if s.HostID != n.id.HostID && s.Alive && s.State != gossip.Leaving && s.NativeAddr != "" {
 			out = append(out, wire.NodeAddr{NodeID: s.NodeID, Native: s.NativeAddr})
 		}
 	}

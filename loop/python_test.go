@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	process "github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/groups"
+	process "github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/loop"
 )
 

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/bench/session"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // Config is a run.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // TestMain is the demo's program where that starts itself again as a worker.

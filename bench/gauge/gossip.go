@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 const (
-	token   = members.Token("a token that is only used in measurements")
+	token   = gossip.Token("a token that is only used in measurements")
 	cluster = "11111111-1111-4111-8111-111111111111"
 	// joinWithin is how long all nodes may take to see each other, and missWithin how
 	// long they may take to miss one.
@@ -39,7 +39,7 @@ type Gossip struct {
 // what they send while nothing happens, and then ends one without a word.
 func MeasureGossip(ctx context.Context, nodes int, calm, watch time.Duration) (g Gossip, err error) {
 	g.Nodes = nodes
-	var all []*members.Members
+	var all []*gossip.Members
 	defer func() {
 		for _, m := range all {
 			_ = m.Close() // what is measured is over
@@ -47,25 +47,25 @@ func MeasureGossip(ctx context.Context, nodes int, calm, watch time.Duration) (g
 	}()
 	began := time.Now()
 	for i := range nodes {
-		c := members.Config{
-			Self: members.Record{
+		c := gossip.Config{
+			Self: gossip.Record{
 				NodeID: fmt.Sprintf("pathlockd-%d", i), ClusterID: cluster, HostID: hostID(i), Incarnation: 1,
 				RaftAddr: fmt.Sprintf("10.0.0.%d:50052", i), LinkAddr: fmt.Sprintf("10.0.0.%d:50053", i), NativeAddr: fmt.Sprintf("10.0.0.%d:50050", i),
-				FormatMin: 1, FormatMax: 1, State: members.Member,
+				FormatMin: 1, FormatMax: 1, State: gossip.Member,
 			},
 			Token: token, Bind: "127.0.0.1:0", Log: quiet,
 		}
 		if i > 0 {
 			c.Seeds = []string{all[0].GossipAddr()}
 		}
-		m, err := members.Start(c)
+		m, err := gossip.Start(c)
 		if err != nil {
 			return g, err
 		}
 		all = append(all, m)
 	}
 	if err := poll(ctx, joinWithin, func() bool {
-		return !slices.ContainsFunc(all, func(m *members.Members) bool { return alive(m) < nodes })
+		return !slices.ContainsFunc(all, func(m *gossip.Members) bool { return alive(m) < nodes })
 	}); err != nil {
 		return g, fmt.Errorf("%d nodes to see each other: %w", nodes, err)
 	}
@@ -86,13 +86,13 @@ func MeasureGossip(ctx context.Context, nodes int, calm, watch time.Duration) (g
 		return g, err
 	}
 	all = all[:nodes-1]
-	misses := func(m *members.Members) bool { return alive(m) < nodes }
+	misses := func(m *gossip.Members) bool { return alive(m) < nodes }
 	if err := poll(ctx, missWithin, func() bool { return slices.ContainsFunc(all, misses) }); err != nil {
 		return g, fmt.Errorf("the others to miss one: %w", err)
 	}
 	g.Missed = time.Since(began)
 	if err := poll(ctx, missWithin, func() bool {
-		return !slices.ContainsFunc(all, func(m *members.Members) bool { return !misses(m) })
+		return !slices.ContainsFunc(all, func(m *gossip.Members) bool { return !misses(m) })
 	}); err != nil {
 		return g, fmt.Errorf("all others to miss one: %w", err)
 	}
@@ -101,7 +101,7 @@ func MeasureGossip(ctx context.Context, nodes int, calm, watch time.Duration) (g
 }
 
 // alive counts the members that a node sees, itself included.
-func alive(m *members.Members) (n int) {
+func alive(m *gossip.Members) (n int) {
 	for _, s := range m.Members() {
 		if s.Alive {
 			n++
@@ -111,7 +111,7 @@ func alive(m *members.Members) (n int) {
 }
 
 // sent adds up what all nodes sent.
-func sent(all []*members.Members) (t members.Traffic) {
+func sent(all []*gossip.Members) (t gossip.Traffic) {
 	for _, m := range all {
 		own := m.Traffic()
 		t.PacketsOut += own.PacketsOut

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/server"
 	pathlockd "github.com/pathlockd/pathlockd/clients/go"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/wire"
 )
 

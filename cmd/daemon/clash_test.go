@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // TestClashEndsTheProcess: a newcomer whose node_id another node has, and keeps, ends with

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/pathlockd/pathlockd/compat/certs"
+	"github.com/pathlockd/pathlockd/internal/certs"
 )
 
 // checkCluster holds what concerns other nodes against each other.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // TestJoinerLocksItsDirectory: a node that joins has its data directory for itself from

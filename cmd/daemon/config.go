@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups"
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/loop"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -147,7 +147,7 @@ func (c *Config) groups(native string) groups.Config {
 		SnapshotLog: uint64(c.SnapshotEntries), KeepEntries: uint64(c.KeepEntries),
 		DiskReserve: c.DiskReserve,
 
-		Token: members.Token(c.Token), Seeds: c.Seeds, ForceBootstrap: c.ForceBootstrap,
+		Token: gossip.Token(c.Token), Seeds: c.Seeds, ForceBootstrap: c.ForceBootstrap,
 		GossipAddr: c.GossipAddr, GossipAdvertise: c.GossipAdvertise, LinkAddr: c.LinkAddr,
 		StabilityWindow: c.StabilityWindow, EvictionWindow: c.EvictionWindow, LeaderBalance: c.LeaderBalance,
 		MaxReconciles: c.MaxReconciles, OneHost: onLoopback(c.GossipAddr),

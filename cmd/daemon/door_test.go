@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/server"
 	golock "github.com/pathlockd/pathlockd/clients/go"
 	"github.com/pathlockd/pathlockd/cmd/cli"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/wire"
 )
 

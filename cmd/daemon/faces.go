@@ -13,9 +13,9 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/compat"
-	"github.com/pathlockd/pathlockd/compat/certs"
 	"github.com/pathlockd/pathlockd/compat/web"
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/internal/certs"
 	"github.com/pathlockd/pathlockd/wire"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/server"
 	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // TestEventIDsAcrossDisks: the disk of a node is lost, and it comes back with an empty one. A stream that comes back with

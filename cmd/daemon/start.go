@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pathlockd/pathlockd/compat/certs"
 	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/internal/certs"
 	"github.com/pathlockd/pathlockd/loop"
 )
 

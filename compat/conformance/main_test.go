@@ -22,13 +22,13 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
-	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/compat"
-	"github.com/pathlockd/pathlockd/compat/certs"
 	pb "github.com/pathlockd/pathlockd/compat/pathlockdv1"
 	"github.com/pathlockd/pathlockd/compat/web"
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/internal/certs"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/loop"
 	"github.com/pathlockd/pathlockd/wire"
 )

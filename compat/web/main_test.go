@@ -25,9 +25,9 @@ import (
 	gvfs "github.com/lni/vfs"
 	"go.uber.org/goleak"
 
-	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/compat"
 	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // TestMain ends the node that the tests share, and looks for goroutines that

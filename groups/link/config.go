@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // Config is what a link is made with.
@@ -28,7 +28,7 @@ type Config struct {
 	Raise func(format uint32) error
 
 	// Token is internal_auth_token.
-	Token members.Token
+	Token gossip.Token
 	// TLS, if there, is the operator's own: Certificates, RootCAs and ClientCAs must be
 	// set, and a certificate must serve both directions. What is weaker than TLS 1.3
 	// with verified certificates on both sides is overruled. Peers that have such
@@ -114,7 +114,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("formats %d to %d: the first must not be above the last", c.FormatMin, c.FormatMax)
 	}
 	if c.TLS != nil {
-		return members.CheckTLS(c.TLS)
+		return gossip.CheckTLS(c.TLS)
 	}
 	return nil
 }

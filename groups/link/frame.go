@@ -21,7 +21,7 @@ const (
 	Snapshots Kind = 2 // chunks of snapshots
 	Connect   Kind = 3 // Faults only: a connection is about to be handed out
 	Requests  Kind = 4 // what goes through a Door
-	Gossip    Kind = 5 // Faults only: datagrams, and connections, between gossip ports (groups/members)
+	Gossip    Kind = 5 // Faults only: datagrams, and connections, between gossip ports (groups/gossip)
 )
 
 // String names the kind.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // Limits on the connections that came in at one gate.
@@ -28,12 +28,12 @@ const acceptPause = 100 * time.Millisecond
 // is closed, so Close ends them all.
 type gate struct {
 	c      Config
-	tls    *tls.Config      // nil for a node alone
-	secret []byte           // proven in the hello, nil if the handshake has proven it
-	key    string           // the setting that names the port, for people
-	kinds  []Kind           // what is asked for at this port
-	limit  *members.Limiter // of warnings, by kind and host
-	ctx    context.Context  // ends with the gate
+	tls    *tls.Config     // nil for a node alone
+	secret []byte          // proven in the hello, nil if the handshake has proven it
+	key    string          // the setting that names the port, for people
+	kinds  []Kind          // what is asked for at this port
+	limit  *gossip.Limiter // of warnings, by kind and host
+	ctx    context.Context // ends with the gate
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
@@ -64,7 +64,7 @@ type visit struct {
 }
 
 func (l *Link) gate(key string, kinds ...Kind) *gate {
-	g := &gate{c: l.c, tls: l.tls, secret: l.secret, key: key, kinds: kinds, limit: members.NewLimiter(l.c.timing.logEvery)}
+	g := &gate{c: l.c, tls: l.tls, secret: l.secret, key: key, kinds: kinds, limit: gossip.NewLimiter(l.c.timing.logEvery)}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.mu.open = make(map[net.Conn]struct{})
 	g.mu.greeting = make(map[string]int)

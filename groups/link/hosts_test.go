@@ -19,7 +19,7 @@ import (
 	sm "github.com/lni/dragonboat/v4/statemachine"
 	"github.com/lni/vfs"
 
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // book is the address book of all hosts of a test, by raft host id: the ports are not

@@ -12,7 +12,7 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // Labels bind keys to what they are for; gossip's key has another one.
@@ -30,9 +30,9 @@ const protocolName = "pathlockd-link"
 var ErrToken = errors.New("the peer does not have this cluster's internal_auth_token")
 
 // derive answers a secret of 32 bytes that all nodes with one token share.
-func derive(t members.Token, label string) ([]byte, error) {
-	if len(t) < members.MinTokenBytes {
-		return nil, fmt.Errorf("internal_auth_token must have at least %d bytes: nodes that replicate need the same one", members.MinTokenBytes)
+func derive(t gossip.Token, label string) ([]byte, error) {
+	if len(t) < gossip.MinTokenBytes {
+		return nil, fmt.Errorf("internal_auth_token must have at least %d bytes: nodes that replicate need the same one", gossip.MinTokenBytes)
 	}
 	secret, err := hkdf.Key(sha256.New, []byte(t), nil, label, ed25519.SeedSize)
 	if err != nil {
@@ -42,7 +42,7 @@ func derive(t members.Token, label string) ([]byte, error) {
 }
 
 // identity is the key that all nodes with one token share.
-func identity(t members.Token) (ed25519.PrivateKey, error) {
+func identity(t gossip.Token) (ed25519.PrivateKey, error) {
 	seed, err := derive(t, keyLabel)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (g *gate) proofs(c *tls.Conn) (dialer, listener string, err error) {
 // tokenTLS answers a configuration for both directions in which exactly the holders of
 // the token's key are accepted. The certificate only carries the key: its names and
 // dates are not looked at, so no wall clock matters.
-func tokenTLS(t members.Token) (*tls.Config, error) {
+func tokenTLS(t gossip.Token) (*tls.Config, error) {
 	key, err := identity(t)
 	if err != nil {
 		return nil, err
@@ -98,10 +98,10 @@ func tokenTLS(t members.Token) (*tls.Config, error) {
 			return nil
 		},
 	}
-	return members.HardenTLS(c, protocolName), nil
+	return gossip.HardenTLS(c, protocolName), nil
 }
 
 // operatorTLS answers the operator's configuration with what must hold made to hold.
 func operatorTLS(c *tls.Config) *tls.Config {
-	return members.MutualTLS(c, protocolName)
+	return gossip.MutualTLS(c, protocolName)
 }

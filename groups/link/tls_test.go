@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/authority"
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
+	"github.com/pathlockd/pathlockd/internal/testkit/authority"
 )
 
 // local is where all of them listen.
@@ -59,7 +59,7 @@ func TestOperatorTLS(t *testing.T) {
 // node has one, on either side; a proof is of one end of one handshake.
 func TestCertificatesAndToken(t *testing.T) {
 	mine := authority.New(t)
-	with := func(token members.Token) func(*Config) {
+	with := func(token gossip.Token) func(*Config) {
 		return func(o *Config) { quick(o); o.Token, o.TLS = token, mine.Node(t, local) }
 	}
 	const words = "do not have the same internal_auth_token"
@@ -68,7 +68,7 @@ func TestCertificatesAndToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, "a batch", b.batches)
-	for name, other := range map[string]members.Token{"another": token + "x", "none": ""} {
+	for name, other := range map[string]gossip.Token{"another": token + "x", "none": ""} {
 		a := open(t, 3, with(other))
 		var r *Refusal
 		if _, err := a.GetConnection(context.Background(), b.link.Addr()); !errors.As(err, &r) || !r.byPeer || !strings.Contains(r.text, words) {
@@ -113,7 +113,7 @@ func TestCertificatesAndToken(t *testing.T) {
 // to that peer at another.
 func TestProofIsOfOneHandshake(t *testing.T) {
 	mine := authority.New(t)
-	with := func(token members.Token) func(*Config) {
+	with := func(token gossip.Token) func(*Config) {
 		return func(o *Config) { quick(o); o.Token, o.TLS = token, mine.Node(t, local) }
 	}
 	a, b, thief := open(t, 1, with(token)), open(t, 2, with(token)), open(t, 3, with(""))

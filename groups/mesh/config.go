@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/members"
 )
 
 // Config is what a mesh is made with.
@@ -21,7 +21,7 @@ type Config struct {
 	FormatMin, FormatMax uint32
 	InUse                func() uint32
 	Raise                func(format uint32) error
-	Token                members.Token
+	Token                gossip.Token
 	TLS                  *tls.Config
 	Admit                func(link.Peer) error
 

@@ -18,14 +18,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/pathlockd/pathlockd/groups/members"
+	"github.com/pathlockd/pathlockd/groups/gossip"
 )
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
 const (
-	token    = members.Token("a token that is only used in tests")
+	token    = gossip.Token("a token that is only used in tests")
 	clusterA = "11111111-1111-4111-8111-111111111111"
 	clusterB = "22222222-2222-4222-8222-222222222222"
 )

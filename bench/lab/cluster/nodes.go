@@ -18,10 +18,10 @@ import (
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/bench/lab/history"
-	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/wire"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/history"
-	"github.com/pathlockd/pathlockd/bench/server"
 	"github.com/pathlockd/pathlockd/bench/session"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/wire"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/bench/lab"
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
-	"github.com/pathlockd/pathlockd/bench/server"
+	"github.com/pathlockd/pathlockd/internal/testkit/server"
 )
 
 // options is the command line.
