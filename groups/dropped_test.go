@@ -34,8 +34,20 @@ func TestDroppedReplica(t *testing.T) {
 	if err := n.dropReplica(shard, m.replica+1); err != nil || n.logs[shard].local.Load() != m {
 		t.Fatalf("an order about another replica deleted this one: %v", err)
 	}
+	// A loss of its leader is noted, as where it is taken out because it does not hear of it: it says nothing of the next one,
+	// of which raft tells nothing at first.
+	n.noteLost(shard, true)
+	lost := func() (lostLeader, bool) {
+		n.leaders.mu.Lock()
+		defer n.leaders.mu.Unlock()
+		is, ok := n.leaders.lost[shard]
+		return is, ok
+	}
 	if err := n.dropReplica(shard, m.replica); err != nil {
 		t.Fatal(err)
+	}
+	if _, is := lost(); is {
+		t.Error("what it has lost is noted still")
 	}
 	if err := m.checkpoint(true); err != nil || there() {
 		t.Errorf("its rows are on disk again: %v", err)
@@ -71,8 +83,13 @@ func TestDroppedReplica(t *testing.T) {
 		t.Errorf("a start leaves what a crash left: %v", err)
 	}
 	leave()
+	n.noteLost(shard, true) // raft may tell it late
+	before, _ := lost()
 	if err := n.addReplica(shard, m.replica+100); err != nil {
 		t.Fatal(err)
+	}
+	if now, is := lost(); is && now.since == before.since {
+		t.Error("what was lost before is noted of the next replica")
 	}
 	next := n.logs[shard].local.Load()
 	f.until("the next replica is loaded", next.loaded.Load)

@@ -50,6 +50,7 @@ func (n *Node) startReplica(shard uint64, s seat, awaited bool) (last uint64, er
 	l, m := n.logs[shard], newMachine(n, shard, s.Replica)
 	m.driver, m.awaited = l, awaited
 	m.voting.Store(!s.Joined || s.Voter)
+	n.noteLost(shard, false) // what an earlier replica has lost says nothing of this one
 	l.local.Store(m)
 	if err := l.raft.start(s, m); err != nil {
 		l.local.Store(nil)
@@ -198,6 +199,7 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 	}
 	l.local.Store(nil)
 	l.leaderChanged(0, 0)
+	n.noteLost(shard, false)
 	if m != nil {
 		m.checkpoints.Lock()
 		m.gone = true

@@ -18,6 +18,7 @@ type fleet struct {
 	fake  *fake
 	nodes int
 
+	tells   bool                                 // its servers tell what happens to leases, as real ones do
 	foreign string                               // a node that is of another cluster
 	waiting map[string]uint64                    // how many waits of a connection a node takes; none: testLimits
 	serve   func(p *peer, a *asked) *wire.Result // nil result: no answer
@@ -90,6 +91,9 @@ func (f *fleet) run(stop chan struct{}) {
 			limits := testLimits
 			if n := f.waiting[p.node]; n > 0 {
 				limits.Waiting = n
+			}
+			if f.tells {
+				p.tells = wire.FeatureLeases
 			}
 			p.welcome(limits)
 			p.serve(func(a *asked) *wire.Result {

@@ -49,8 +49,9 @@ type lane struct {
 	}
 
 	// Under the router's lock.
-	stray bool          // its connection leads to another node than it was opened for
-	idle  time.Duration // since when nothing goes by it, 0: something does
+	stray   bool          // its connection leads to another node than it was opened for
+	idle    time.Duration // since when nothing goes by it, 0: something does
+	changes uint64        // of its session then
 }
 
 func (c *Client) newLane(node string) *lane {

@@ -68,3 +68,71 @@ func TestALockKeepsItsLane(t *testing.T) {
 		})
 	}
 }
+
+// TestALockOfAMoment: a lane has looked idle for nearly idleLane. For a moment, between two turns of the keeper, requests go
+// by it, one of which takes a lock. The lane stays for that.
+func TestALockOfAMoment(t *testing.T) {
+	ctx := context.Background()
+	leads := func(f *fleet, leaders ...int) {
+		f.lead(leaders...)
+		f.tell()
+		pass(2 * time.Millisecond)
+	}
+	binds := func(c *Client) {
+		if _, err := c.Bind(ctx, "o", time.Minute, 0); err != nil {
+			panic(err)
+		}
+	}
+	for name, one := range map[string]struct{ unused, used func(f *fleet, c *Client) }{
+		"its node leads for a moment": {
+			func(f *fleet, _ *Client) { leads(f, 0, 0, 0, 0) },
+			func(f *fleet, _ *Client) { leads(f, 0, 2, 0, 0) },
+		},
+		"the program has no owner bound for a moment": { // of one it has all goes by the home lane
+			func(_ *fleet, c *Client) { binds(c) },
+			func(_ *fleet, c *Client) {
+				if err := c.Unbind(ctx, "o"); err != nil {
+					panic(err)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFleet(t, 3, 1, 2, 0, 0)
+				f.tells = true
+				c := f.client()
+				f.warm(c)
+				x, err := c.TryLock(ctx, in(0), TTL(time.Hour)) // by n1's lane, so that what locks hang on is asked
+				mustLock(t, x, err)
+				y, err := c.TryLock(ctx, in(2), TTL(2*time.Second)) // so that the keeper has many turns
+				mustLock(t, y, err)
+				pass(10500 * time.Millisecond)
+				leads(f, 0, 2, 0, 0)
+				pass(20 * time.Second)
+				one.unused(f, c)
+				pass(2 * time.Second)
+				c.router.mu.Lock()
+				lane := c.router.mu.lanes["n2"]
+				idle := lane.idle
+				c.router.mu.Unlock()
+				if idle == 0 {
+					t.Fatal("this shows nothing: the lane does not look idle")
+				}
+				pass(idle + idleLane - c.now() - 1300*time.Millisecond)
+				one.used(f, c)
+				l, err := c.TryLock(ctx, in(1), TTL(time.Hour))
+				mustLock(t, l, err)
+				by := f.last(wire.OpAcquire)
+				one.unused(f, c)
+				if by.node != "n2" {
+					t.Fatal("this shows nothing: the lock was taken by", by.node)
+				}
+				pass(2 * time.Minute)
+				if err := l.Err(); err != nil {
+					t.Errorf("nothing was wrong, and the lock is lost: %v", err)
+				}
+			})
+		})
+	}
+}

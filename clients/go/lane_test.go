@@ -205,7 +205,7 @@ func TestASessionWaitsForRepeats(t *testing.T) {
 		first := p.want(wire.OpRelease)
 		p.refuse(first, wire.DeadlineExceeded)
 		synctest.Wait() // no time goes by
-		if s := &c.home.session; s.empty() || s.retire() {
+		if s := &c.home.session; s.empty() || s.retire(s.changes()) {
 			t.Fatal("the session is over while a request of it is about to be repeated")
 		}
 		again := p.want(wire.OpRelease)

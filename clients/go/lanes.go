@@ -126,9 +126,9 @@ func (r *router) tend(now time.Duration) time.Duration {
 		switch {
 		case tied == nil || tied[&l.session] || used[l] || !l.session.empty():
 			l.idle = 0
-		case l.idle == 0:
-			l.idle = now
-		case now-l.idle >= idleLane && l.session.retire():
+		case l.idle == 0 || l.session.changes() != l.changes:
+			l.idle, l.changes = now, l.session.changes()
+		case now-l.idle >= idleLane && l.session.retire(l.changes):
 			over = append(over, l)
 			return true
 		}
@@ -156,7 +156,7 @@ func (r *router) tend(now time.Duration) time.Duration {
 
 // tied says of which lanes that look idle leases hang, or locks. To look at all leases costs too much to be done for lanes
 // that are at work, or at each turn for one that is idle as long as a lock lasts: what was told is good for half of the
-// time after which a lane is over. What hangs on one since came by it, and it was not idle then.
+// time after which a lane is over. What hangs on one since was asked for by it, and so it is idle for less than that.
 func (r *router) tied(now time.Duration) map[*session]bool {
 	r.mu.Lock()
 	if r.mu.tied != nil && now-r.mu.tiedAt < idleLane/2 {

@@ -62,12 +62,12 @@ func (l *lease) look(todo *chores) {
 	l.question(false, todo)
 }
 
-// uncertain reports whether a renewal counts only with a look that is asked for after it. If others may use the owner it
-// does so, too, when what is asked beside the renewals has no answer for a TTL, as when it is refused: in a window that
-// is taken it may wait for long.
+// uncertain reports whether a renewal counts only with a look that is asked for after it. So it does, too, when what is
+// asked beside the renewals has no answer for a TTL, as when it is refused: in a window that is taken it may wait for
+// long, and whoever gave back a part of it meanwhile, be it an operator, is told nowhere else.
 func (l *lease) uncertain() bool {
 	unanswered := l.checking && l.k.c.now()-l.paged > l.least
-	return l.doubt || l.shared && (!l.watched || unanswered) || l.risk != 0
+	return l.doubt || l.shared && !l.watched || l.risk != 0 || unanswered
 }
 
 // check asks so beside the renewals.

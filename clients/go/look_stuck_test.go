@@ -194,46 +194,85 @@ func TestRefusedPageIsNoAnswer(t *testing.T) {
 	})
 }
 
-// TestHealthyBesideStuckLogs: as TestPlacesForListings, but nothing is given back: the lock is held, its log is well, and
-// nobody but the client knows its owner's name. It has two paths, so it is looked at. Four logs' looks take all places.
+// placesAreTaken has four logs, whose listings take 30 s, take all places for listings: by what the program lists, or by
+// what the client asks itself.
+func placesAreTaken(t *testing.T, c *Client, s *timed, programs int) {
+	t.Helper()
+	s.takes(func(req *wire.Request) (time.Duration, bool) {
+		if req.Op == wire.OpListLocks && strings.HasPrefix(req.Domains[0], "a:/s") {
+			return 30 * time.Second, false
+		}
+		return time.Millisecond, false
+	})
+	logs, owners := 3, 1
+	if programs == 0 {
+		logs, owners = 4, 4
+	}
+	for i := range logs {
+		for j := range owners {
+			for _, name := range []string{"x", "y"} {
+				path, owner := fmt.Sprintf("a:/s%d/%s%d", i, name, j), fmt.Sprintf("p%d-%d", i, j)
+				x, err := c.TryLock(context.Background(), path, Owner(owner), TTL(time.Hour))
+				mustLock(t, x, err)
+			}
+		}
+	}
+	for range programs {
+		go func() { _, _, _ = c.ListOwnerLocks(context.Background(), "p0-0", "a:/s0") }()
+	}
+}
+
+// TestHealthyBesideStuckLogs: as TestPlacesForListings, but nothing is given back. A lock of which no part can go, as it
+// is one path of an owner that the client made up, needs no look, and stays.
 func TestHealthyBesideStuckLogs(t *testing.T) {
 	for _, programs := range []int{4, 0} {
 		t.Run(fmt.Sprint("listings ", programs), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c, s := newTimed(t)
-				ctx := context.Background()
-				l, err := c.LockAll(ctx, []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, TTL(6*time.Second))
+				l, err := c.TryLock(context.Background(), "a:/b/c", TTL(6*time.Second))
 				mustLock(t, l, err)
 				pass(15 * time.Second)
 				must(t, l.Err())
-				stuck := func(of string) bool { return strings.HasPrefix(of, "a:/s") }
-				s.takes(func(req *wire.Request) (time.Duration, bool) {
-					if req.Op == wire.OpListLocks && stuck(req.Domains[0]) {
-						return 30 * time.Second, false
-					}
-					return time.Millisecond, false
-				})
-				logs, owners := 3, 1
-				if programs == 0 {
-					logs, owners = 4, 4 // what the client itself asks of four logs takes all places
-				}
-				for i := range logs {
-					for j := range owners {
-						for _, name := range []string{"x", "y"} {
-							path, owner := fmt.Sprintf("a:/s%d/%s%d", i, name, j), fmt.Sprintf("p%d-%d", i, j)
-							x, err := c.TryLock(ctx, path, Owner(owner), TTL(time.Hour))
-							mustLock(t, x, err)
-						}
-					}
-				}
-				for range programs {
-					go func() { _, _, _ = c.ListOwnerLocks(ctx, "p0-0", "a:/s0") }()
-				}
+				placesAreTaken(t, c, s, programs)
 				for range 30 {
 					pass(time.Second)
 					if s.isHeld(l); t.Failed() {
 						return
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestMadeUpOwnerIsGivenBackInPart: an operator gives back one path of a lock of two, whose owner the client made up, and
+// another owner takes it, while the question beside the renewals has no answer. The lock is believed in for two TTLs at most.
+func TestMadeUpOwnerIsGivenBackInPart(t *testing.T) {
+	for name, stuck := range map[string]func(t *testing.T, c *Client, s *timed){
+		"the program's listings": func(t *testing.T, c *Client, s *timed) { placesAreTaken(t, c, s, 4) },
+		"the client's questions": func(t *testing.T, c *Client, s *timed) { placesAreTaken(t, c, s, 0) },
+		"no answer to any": func(_ *testing.T, _ *Client, s *timed) {
+			s.takes(always(time.Millisecond, map[wire.Op]time.Duration{wire.OpListLocks: 24 * time.Hour}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t)
+				l, err := c.LockAll(context.Background(), []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, TTL(6*time.Second))
+				mustLock(t, l, err)
+				pass(15 * time.Second)
+				must(t, l.Err())
+				stuck(t, c, s)
+				pass(5 * time.Second)
+				must(t, l.Err())
+				gives := []wire.ReleaseRequest{{Path: "a:/b/d"}}
+				s.other(&wire.Request{Op: wire.OpRelease, Owner: l.Owner(), Releases: gives})
+				if !s.rival("a:/b/d") {
+					t.Fatal("this shows nothing")
+				}
+				pass(2 * l.TTL())
+				if l.Err() == nil {
+					t.Errorf("another owner has a path of the lock for %v, and it is believed in", 2*l.TTL())
 				}
 			})
 		})

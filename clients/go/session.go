@@ -23,11 +23,12 @@ type session struct {
 	l  *lane
 	mu struct {
 		sync.Mutex
-		id     sessionID
-		epoch  uint64 // of the last hello
-		lastID uint64
-		conn   *conn // nil while there is none
-		limits windows
+		id      sessionID
+		epoch   uint64 // of the last hello
+		lastID  uint64
+		changes uint64 // requests sent that may change something
+		conn    *conn  // nil while there is none
+		limits  windows
 
 		// Calls go from a queue to sent, and from sent to their receivers. again
 		// goes first, and nothing new is sent before it is empty, but for pings.
@@ -256,11 +257,18 @@ func (s *session) vacant() bool {
 	return s.mu.sent.n == 0 && len(s.mu.kept) == 0
 }
 
-// retire ends the session if it is empty.
-func (s *session) retire() bool {
+// changes counts the requests sent that may change something, as to take a lock.
+func (s *session) changes() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.vacant() {
+	return s.mu.changes
+}
+
+// retire ends the session if it is empty, and none was sent since they were counted.
+func (s *session) retire(changes uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.vacant() || s.mu.changes != changes {
 		return false
 	}
 	s.mu.closed = errRetired
@@ -566,6 +574,9 @@ func (s *session) fits(c *call, most int) bool {
 func (s *session) send(cn *conn, q *callQueue, c *call) {
 	q.remove(c)
 	if c.id == 0 {
+		if c.mutates() {
+			s.mu.changes++
+		}
 		if c.async { // what is sent again was counted out before
 			s.mu.backlog--
 		}
