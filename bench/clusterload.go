@@ -65,7 +65,7 @@ func (s shape) String() string { return fmt.Sprintf("pairs %dx%d", s.conns, s.in
 func (b *clusterBench) pairs(s shape) error {
 	at := func(c *server.Cluster, away int) func(int) (load.Result, error) {
 		return func(int) (load.Result, error) {
-			return b.standing(c, func(l *layout) (load.Result, error) {
+			return b.whileLeadersStay(c, func(l *layout) (load.Result, error) {
 				return load.Pairs{
 					Targets: l.targets(c.Addrs(), away), Conns: s.conns, InFlight: s.inFlight, Pool: b.pool, Warm: b.warm, Measure: b.measure,
 				}.Run(b.ctx)
@@ -94,7 +94,7 @@ func (b *clusterBench) pairs(s shape) error {
 func (b *clusterBench) hotMutex() error {
 	at := func(c *server.Cluster) func(int) (load.Result, error) {
 		return func(int) (load.Result, error) {
-			return b.standing(c, func(*layout) (load.Result, error) {
+			return b.whileLeadersStay(c, func(*layout) (load.Result, error) {
 				b.mutexes++
 				return load.Handover{Addrs: c.Addrs(), Path: mutexPaths + b.mutexes, Conns: hotClients, Waiters: 1, Warm: b.warm, Measure: b.measure}.Run(b.ctx)
 			})
@@ -133,15 +133,15 @@ func (b *clusterBench) turnsOf(workload string, places []*place) ([]clusterRow, 
 	return rows, nil
 }
 
-// standingTries is how often a workload is run again because leaders moved meanwhile.
-const standingTries = 5
+// leadersStayTries is how often a workload is run again because leaders moved meanwhile.
+const leadersStayTries = 5
 
 var errMoved = errors.New("leaders move all the time")
 
-// standing runs a workload while no leader moves: what one node leads when it begins, it
+// whileLeadersStay runs a workload while no leader moves: what one node leads when it begins, it
 // leads when it ends.
-func (b *clusterBench) standing(c *server.Cluster, run func(*layout) (load.Result, error)) (load.Result, error) {
-	for range standingTries {
+func (b *clusterBench) whileLeadersStay(c *server.Cluster, run func(*layout) (load.Result, error)) (load.Result, error) {
+	for range leadersStayTries {
 		if err := placed(b.ctx, c); err != nil {
 			return load.Result{}, err
 		}

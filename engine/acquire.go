@@ -23,7 +23,7 @@ func (s *State) acquire(cmd *Command) wire.Result {
 		return res
 	}
 	a := asking{
-		owner: req.Owner, ns: cmd.NS, alg: alg, l: s.standing(req.Owner, cmd.NS),
+		owner: req.Owner, ns: cmd.NS, alg: alg, l: s.ownership(req.Owner, cmd.NS),
 		token: req.Token, own: req.Token > 0, seq: noPlace, by: cmd.Caller.mark(),
 	}
 	a.wants = s.parse(cmd.NS, req.Locks)
@@ -143,7 +143,7 @@ func grantOf(cmd *Command) grant {
 // minted is the token that was minted for it when it was queued, 0 for none.
 func (s *State) take(a *asking, minted int64, g grant) wire.Result {
 	if a.l == nil && len(a.wants) > 0 {
-		a.l = s.newStanding(a.owner, a.ns)
+		a.l = s.newOwnership(a.owner, a.ns)
 	}
 	token, keep := s.tokenFor(a, minted)
 	meta := s.metaFor(a.l, g)
@@ -413,7 +413,7 @@ func (s *State) release(cmd *Command) wire.Result {
 			}
 		}
 	}
-	l := s.standing(req.Owner, cmd.NS)
+	l := s.ownership(req.Owner, cmd.NS)
 	if !l.held() {
 		return wire.Result{}
 	}
@@ -455,11 +455,11 @@ func (s *State) forgo(l *lease, w *want, token int64, by uint64) bool {
 // releaseAll gives everything of an owner back, and its polled entries, in the
 // namespaces named.
 func (s *State) releaseAll(cmd *Command) wire.Result {
-	s.standings(cmd.Req.Owner, cmd.Req.Domains, func(l *lease) {
+	s.ownerships(cmd.Req.Owner, cmd.Req.Domains, func(l *lease) {
 		if l.poll != 0 {
 			s.removeWaiter(l.poll, false)
 		}
-		if l = s.standing(l.owner, l.ns); l != nil {
+		if l = s.ownership(l.owner, l.ns); l != nil {
 			s.endQuietly(l)
 		}
 	})
@@ -469,11 +469,11 @@ func (s *State) releaseAll(cmd *Command) wire.Result {
 // forceRelease takes everything of an owner away, and whatever it waits for.
 // That it was killed is told once, by who looks after its wait edge.
 func (s *State) forceRelease(cmd *Command) wire.Result {
-	s.standings(cmd.Req.Owner, nil, func(l *lease) { s.evict(l) })
+	s.ownerships(cmd.Req.Owner, nil, func(l *lease) { s.evict(l) })
 	return wire.Result{}
 }
 
-// evict removes all waiters of a standing and ends its lease.
+// evict removes all waiters of an ownership record and ends its lease.
 func (s *State) evict(l *lease) {
 	owner, ns := l.owner, l.ns
 	for {
@@ -482,7 +482,7 @@ func (s *State) evict(l *lease) {
 			break
 		}
 		s.abort(seqOf(key), wire.Errorf(wire.Aborted, "the owner was killed while it waited in namespace %s", wire.Quote(ns)))
-		if l = s.standing(owner, ns); l == nil {
+		if l = s.ownership(owner, ns); l == nil {
 			return
 		}
 	}

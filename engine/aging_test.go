@@ -6,9 +6,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAgingAfterAnotherOffice: how long answers are kept travels in the log (limits.go), as builds differ in it: whoever takes
-// office states it. A replica of the system log that was restarted in between decides as one that was not.
-func TestAgingAfterAnotherOffice(t *testing.T) {
+// TestAgingAfterAnotherLeaderEpoch: how long answers are kept travels in the log (limits.go), as builds differ in it: whoever takes
+// leader epoch states it. A replica of the system log that was restarted in between decides as one that was not.
+func TestAgingAfterAnotherLeaderEpoch(t *testing.T) {
 	limits := DefaultLimits()
 	s := NewSystem()
 	s.SetLimits(limits)

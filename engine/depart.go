@@ -123,7 +123,7 @@ func (s *State) detach(cmd *Command) (res wire.Result) {
 
 // departed drops a departure.
 func (s *State) departed(key string, born uint32) {
-	s.bury(tableDeparture, key, born)
+	s.addTombstone(tableDeparture, key, born)
 	s.departing.Remove(s.w, key)
 }
 

@@ -47,7 +47,7 @@ func (s *State) setEdge(cmd *Command) (res wire.Result) {
 // clearEdge drops the owner's wait edge, if it has one.
 func (s *State) clearEdge(owner string) wire.Result {
 	if e := s.edges.Get(owner); e != nil {
-		s.bury(tableEdge, owner, e.born)
+		s.addTombstone(tableEdge, owner, e.born)
 		s.deadlines.free(e.timer)
 		s.edgers.add(e.of, -1)
 		s.edges.Remove(s.w, owner)

@@ -324,7 +324,7 @@ func (s *State) tryGrant(seq uint64) (v verdict, alg wire.Algorithm, gone bool) 
 	}
 	s.meetsCall(seq) // what it gets then is for its grace, and takes over no lease
 	a := asking{
-		owner: w.owner, ns: w.ns, alg: w.alg, l: s.standing(w.owner, w.ns), wants: w.wants,
+		owner: w.owner, ns: w.ns, alg: w.alg, l: s.ownership(w.owner, w.ns), wants: w.wants,
 		token: w.token, own: w.own, seq: seq,
 	}
 	if w.open { // several may have asked for a polled place: what it is granted nobody takes back alone

@@ -22,7 +22,7 @@ type asking struct {
 	owner string
 	ns    string
 	alg   wire.Algorithm
-	l     *lease // the owner's standing, nil when it has none
+	l     *lease // the owner's record, nil when it has none
 	wants []want
 	token int64  // the caller's own, or what was minted when it was queued
 	own   bool   // token is the caller's own
@@ -298,7 +298,7 @@ func (s *State) soleReader(key string) (owner string) {
 func (s *State) blocked(a *asking, w *want) verdict {
 	for {
 		v := s.conflict(a, w)
-		if !v.blocked || !s.unsettled() || !s.buryDead(a, w, v.owner) {
+		if !v.blocked || !s.unsettled() || !s.endOverdue(a, w, v.owner) {
 			return v
 		}
 	}
@@ -327,9 +327,9 @@ const maxEarly = 64
 // waiters each lacked another semaphore, with 1024, 20 ms.
 const maxHolders = 1024
 
-// buryDead ends the leases past their time that stand in w's way, and says
+// endOverdue ends the leases past their time that stand in w's way, and says
 // whether there were any. The holders of a full semaphore all do (maxHolders).
-func (s *State) buryDead(a *asking, w *want, blocker string) (any bool) {
+func (s *State) endOverdue(a *asking, w *want, blocker string) (any bool) {
 	if s.early >= maxEarly {
 		return false
 	}
@@ -340,16 +340,16 @@ func (s *State) buryDead(a *asking, w *want, blocker string) (any bool) {
 		owners = append(owners, of...)
 	}
 	for _, o := range owners {
-		any = s.buryOver(o, a.ns) || any
+		any = s.endIfOverdue(o, a.ns) || any
 	}
-	if any && a.l != nil { // the trees moved under the owner's own standing
-		a.l = s.standing(a.owner, a.ns)
+	if any && a.l != nil { // the trees moved under the owner's own record
+		a.l = s.ownership(a.owner, a.ns)
 	}
 	return any
 }
 
-// buryOver ends an owner's lease if it is over, and this step may end one more before its turn.
-func (s *State) buryOver(owner, ns string) bool {
+// endIfOverdue ends an owner's lease if it is over, and this step may end one more before its turn.
+func (s *State) endIfOverdue(owner, ns string) bool {
 	if s.early >= maxEarly {
 		return false
 	}
@@ -484,16 +484,16 @@ func (s *State) descendant(a *asking, w *want, c trie.Class) (v verdict) {
 // only where something else is asked for.
 func (s *State) capacity(a *asking, w *want) (permits uint32) {
 	var owner string
-	buried := false
+	ended := false
 	for {
 		owner, permits = s.firstPermit(w.key)
-		if owner == "" || permits == w.permits || !s.unsettled() || !s.buryOver(owner, a.ns) {
+		if owner == "" || permits == w.permits || !s.unsettled() || !s.endIfOverdue(owner, a.ns) {
 			break
 		}
-		buried = true
+		ended = true
 	}
-	if buried && a.l != nil { // the trees moved under the owner's own standing
-		a.l = s.standing(a.owner, a.ns)
+	if ended && a.l != nil { // the trees moved under the owner's own record
+		a.l = s.ownership(a.owner, a.ns)
 	}
 	if owner == "" {
 		s.queue.Sub(s.suffixed(w.key, writeQueue)).Ascend(func(k string, p *place) bool {

@@ -197,7 +197,7 @@ func (s *State) forget(key string) {
 	}
 	s.follows(key, k, 0)
 	s.keepers.add(k.of, -1)
-	s.bury(tableKept, key, k.born)
+	s.addTombstone(tableKept, key, k.born)
 	s.deadlines.free(k.timer)
 	s.kept.Remove(s.w, key)
 }
@@ -275,7 +275,7 @@ func (s *State) remembers(cmd *Command) bool {
 
 // polls says that the owner has a polled entry for what the command asks for.
 func (s *State) polls(cmd *Command) bool {
-	a := asking{owner: cmd.Req.Owner, ns: cmd.NS, l: s.standing(cmd.Req.Owner, cmd.NS)}
+	a := asking{owner: cmd.Req.Owner, ns: cmd.NS, l: s.ownership(cmd.Req.Owner, cmd.NS)}
 	if a.l == nil {
 		return false
 	}
@@ -331,7 +331,7 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	}
 	s.meetsCall(seq)
 	w := s.waiter(seq)
-	l := s.standing(w.owner, w.ns)
+	l := s.ownership(w.owner, w.ns)
 	if s.waiter(seq) == nil { // it relied on a lease that had run out, and ends as the call's that it still is
 		return res, false
 	}
@@ -367,7 +367,7 @@ func (s *State) handOn(cmd *Command, k *kept, res *wire.Result) {
 	if res.Code != wire.OK || res.Status != wire.StatusOK || k.by == 0 {
 		return
 	}
-	l := s.standing(cmd.Req.Owner, cmd.NS)
+	l := s.ownership(cmd.Req.Owner, cmd.NS)
 	wants := s.parse(cmd.NS, cmd.Req.Locks)
 	for i := range wants {
 		if h, _ := s.holdOf(l, &wants[i]); h != nil && h.has(k.by) && k.by != cmd.Caller.mark() {
@@ -382,7 +382,7 @@ func (s *State) handOn(cmd *Command, k *kept, res *wire.Result) {
 // later, and for less time: so a hold is to be one that one of some requests relies on (Caller.mark), where
 // it says which do; without any, it may be anyone's.
 func (s *State) recheck(cmd *Command, token int64, by ...uint64) wire.Result {
-	l := s.standing(cmd.Req.Owner, cmd.NS)
+	l := s.ownership(cmd.Req.Owner, cmd.NS)
 	a := asking{owner: cmd.Req.Owner, ns: cmd.NS, l: l, wants: s.parse(cmd.NS, cmd.Req.Locks)}
 	a.alg, _ = s.algorithm(cmd.NS)
 	for i := range a.wants {

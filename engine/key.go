@@ -51,7 +51,7 @@ func namespaceOf(key string) string {
 	return p + "/" // "h:/", whose path lost its slash
 }
 
-// appendLeaseKey appends the key of an owner's standing in a namespace. Neither contains a
+// appendLeaseKey appends the key of an owner's record in a namespace. Neither contains a
 // NUL.
 func appendLeaseKey(dst []byte, owner, ns string) []byte {
 	dst = append(dst, owner...)

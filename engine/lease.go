@@ -15,17 +15,17 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 // owned copies a string that aliases a command's buffer.
 func owned(s string) string { return strings.Clone(s) }
 
-// leaseKey builds the key of an owner's standing in a namespace in scratch
+// leaseKey builds the key of an owner's record in a namespace in scratch
 // memory that the next call overwrites.
 func (s *State) leaseKey(owner, ns string) string {
 	s.key = appendLeaseKey(s.key[:0], owner, ns)
 	return view(s.key)
 }
 
-// standing answers the owner's standing in a namespace to be changed, nil when
+// ownership answers the owner's record in a namespace to be changed, nil when
 // it has none. A lease past its time is ended first, whole: what its owner does
 // next must not find its old holds.
-func (s *State) standing(owner, ns string) *lease {
+func (s *State) ownership(owner, ns string) *lease {
 	l := s.leases.Edit(s.w, s.leaseKey(owner, ns))
 	if l != nil {
 		s.meets(l)
@@ -37,16 +37,16 @@ func (s *State) standing(owner, ns string) *lease {
 	return l
 }
 
-// enter answers the owner's standing in a namespace, made if there is none.
+// enter answers the owner's record in a namespace, made if there is none.
 func (s *State) enter(owner, ns string) *lease {
-	if l := s.standing(owner, ns); l != nil {
+	if l := s.ownership(owner, ns); l != nil {
 		return l
 	}
-	return s.newStanding(owner, ns)
+	return s.newOwnership(owner, ns)
 }
 
-// newStanding makes a standing for an owner that has none in the namespace.
-func (s *State) newStanding(owner, ns string) *lease {
+// newOwnership makes an ownership record for an owner that has none in the namespace.
+func (s *State) newOwnership(owner, ns string) *lease {
 	key := owned(s.leaseKey(owner, ns))
 	l := s.leases.Insert(s.w, key, trie.None, 0)
 	l.owner, l.ns = splitLeaseKey(key)
@@ -58,14 +58,14 @@ func (s *State) newStanding(owner, ns string) *lease {
 	return l
 }
 
-// leaveIfIdle drops a standing in which nothing is held or waited for any more.
+// leaveIfIdle drops an ownership record in which nothing is held or waited for any more.
 func (s *State) leaveIfIdle(l *lease) {
 	if l.gone || !l.holds.Empty() || !l.waits.Empty() {
 		return
 	}
 	l.gone = true
 	key := l.timer.key
-	s.bury(tableLease, key, l.born)
+	s.addTombstone(tableLease, key, l.born)
 	if s.owners != nil {
 		s.owners.OwnerWent(l.owner)
 	}
@@ -181,7 +181,7 @@ func (l *lease) tieOf(id Session) *binding {
 	return nil
 }
 
-// noteTie notes for a tie that came or went whether anything of the standing hangs on its session
+// noteTie notes for a tie that came or went whether anything of the record hangs on its session
 // now: the lease, or what the polled place is to bring.
 func (s *State) noteTie(l *lease, b *binding) {
 	if b == nil || b.loose {
@@ -344,12 +344,12 @@ func (s *State) drop(l *lease, hkey string) {
 		key := view(s.key2)
 		h := s.holds.Get(key)
 		f.recursive = h.alg.Recursive()
-		s.bury(tableShared, key, h.born)
+		s.addTombstone(tableShared, key, h.born)
 		s.holds.Remove(s.w, key)
 	default:
 		h := s.holds.SetClass(s.w, hkey, classGhost)
 		f.recursive = h.alg.Recursive()
-		s.bury(tableHold, hkey, h.born)
+		s.addTombstone(tableHold, hkey, h.born)
 		h.owner, h.meta, h.since, h.born, h.relied = "", nil, s.now, s.w.Mark(), relied{}
 	}
 	l.holds.Remove(s.w, hkey)
@@ -362,7 +362,7 @@ func (s *State) drop(l *lease, hkey string) {
 func (s *State) renew(cmd *Command) (res wire.Result) {
 	req := cmd.Req
 	renewed := 0
-	s.standings(req.Owner, req.Domains, func(l *lease) {
+	s.ownerships(req.Owner, req.Domains, func(l *lease) {
 		if req.Op == wire.OpBind && cmd.Bound {
 			s.hangWaits(l, cmd, bindingOf(cmd))
 		}
@@ -387,7 +387,7 @@ func (s *State) renew(cmd *Command) (res wire.Result) {
 
 // unbind makes the owner's leases independent of the connection.
 func (s *State) unbind(cmd *Command) wire.Result {
-	s.standings(cmd.Req.Owner, nil, func(l *lease) {
+	s.ownerships(cmd.Req.Owner, nil, func(l *lease) {
 		s.cutTie(l, cmd.Caller.Session)
 		l.forswear(cmd.Caller.Session)
 		s.hangWaits(l, cmd, nil)
@@ -446,7 +446,7 @@ func (w *waiter) rehangs(of Session, b *binding) bool {
 
 // revoke marks the owner's leases, so that its next renewals tell it, and tells the sessions that they are tied to.
 func (s *State) revoke(cmd *Command) wire.Result {
-	s.standings(cmd.Req.Owner, nil, func(l *lease) {
+	s.ownerships(cmd.Req.Owner, nil, func(l *lease) {
 		until := s.now + int64(s.cfg.RevokeMillis)
 		if l.held() && (l.revoke != until || !l.asked) { // else it was told in this instant
 			l.revoke, l.asked = until, true
@@ -456,10 +456,10 @@ func (s *State) revoke(cmd *Command) wire.Result {
 	return wire.Result{}
 }
 
-// standings calls f with each of the owner's standings, to be changed, that one
+// ownerships calls f with each of the owner's records, to be changed, that one
 // of the domains takes in; all of them when there are none. A domain is a
 // namespace, or a handler and a colon for all its namespaces.
-func (s *State) standings(owner string, domains []string, f func(*lease)) {
+func (s *State) ownerships(owner string, domains []string, f func(*lease)) {
 	var keys []string
 	s.leases.Sub(s.leaseKey(owner, "")).Ascend(func(key string, _ *lease) bool {
 		_, ns := splitLeaseKey(key)
@@ -469,7 +469,7 @@ func (s *State) standings(owner string, domains []string, f func(*lease)) {
 		return true
 	})
 	for _, key := range keys {
-		if l := s.standing(splitLeaseKey(key)); l != nil {
+		if l := s.ownership(splitLeaseKey(key)); l != nil {
 			f(l)
 		}
 	}

@@ -4,7 +4,7 @@ import "github.com/pathlockd/pathlockd/wire"
 
 // Limits are the numbers that decide what becomes of a command. All replicas must go by the
 // same ones, and configurations and builds differ: so they stand in the replicated log. Who
-// takes office states its own, and every replica applies by what was stated last.
+// begins a leader epoch states its own, and every replica applies by what was stated last.
 type Limits struct {
 	MaxQueued    int // paths waited for in a group: max_queued_paths_per_group
 	MaxKept      int // answers kept for keyed requests in a group

@@ -342,7 +342,7 @@ func (s *State) linkWaiters() (err error) {
 		seq := seqOf(key)
 		l := s.leases.Edit(s.w, s.leaseKey(w.owner, w.ns))
 		if l == nil {
-			err = fmt.Errorf("engine: waiter %d of %s has no standing in %s", seq, wire.Quote(w.owner), wire.Quote(w.ns))
+			err = fmt.Errorf("engine: waiter %d of %s has no ownership record in %s", seq, wire.Quote(w.owner), wire.Quote(w.ns))
 			return false
 		}
 		w.owner, w.ns = l.owner, l.ns

@@ -24,7 +24,7 @@ func (s *State) setRow(cmd *Command) wire.Result {
 func (s *State) writePolicy(ns string, alg wire.Algorithm, chosen bool) {
 	switch p := s.policies.Get(ns); {
 	case !chosen && p != nil:
-		s.bury(tablePolicy, ns, 0)
+		s.addTombstone(tablePolicy, ns, 0)
 		s.policies.Delete(s.w, ns)
 	case chosen && p == nil:
 		s.policies.Insert(s.w, owned(ns), trie.None, 0).algorithm = alg
@@ -47,7 +47,7 @@ func (s *State) clear(ns string) {
 	})
 	slices.Sort(owners)
 	for _, o := range slices.Compact(owners) {
-		l := s.standing(o, ns)
+		l := s.ownership(o, ns)
 		if l == nil {
 			continue // its time was over before
 		}
@@ -58,7 +58,7 @@ func (s *State) clear(ns string) {
 				break
 			}
 			s.abort(seqOf(key), wire.Errorf(wire.Aborted, "the locking policy of namespace %s changed while the request waited", wire.Quote(ns)))
-			if l = s.standing(o, space); l == nil {
+			if l = s.ownership(o, space); l == nil {
 				break
 			}
 		}

@@ -423,7 +423,7 @@ func (s *State) removeWaiter(seq uint64, granted bool) {
 		l.poll = 0
 		s.noteTie(l, w.bind)
 	}
-	s.bury(tableWaiter, w.timer.key, w.born)
+	s.addTombstone(tableWaiter, w.timer.key, w.born)
 	s.waiters.Remove(s.w, w.timer.key)
 	s.deadlines.free(w.timer)
 	if !granted {
@@ -441,7 +441,7 @@ func (s *State) quietMark(ns string) {
 	s.key2 = appendKey(s.key2[:0], ns, ns)
 	if s.queue.SubBytes(s.key2).Empty() {
 		s.marks.Delete(s.w, ns)
-		s.bury(tableMark, ns, 0)
+		s.addTombstone(tableMark, ns, 0)
 	}
 }
 
@@ -513,7 +513,7 @@ func (s *State) cancelWait(cmd *Command) (res wire.Result) {
 	return res
 }
 
-// noteRelying notes that a waiter of a standing says that it holds something.
+// noteRelying notes that a waiter of an ownership record says that it holds something.
 func (s *State) noteRelying(l *lease, seq uint64) {
 	of := s.relying[l.timer.key]
 	if of == nil {

@@ -150,7 +150,7 @@ func (s *script) state(*scriptLine) {
 	}
 	st.leases.All().Ascend(func(_ string, l *lease) bool {
 		if !l.held() {
-			return line("standing %s ns=%s", l.owner, l.ns)
+			return line("record %s ns=%s", l.owner, l.ns)
 		}
 		return line("lease %s ns=%s until %s", l.owner, l.ns, span(l.deadline))
 	})

@@ -49,7 +49,7 @@ func (d scriptDisk) Fence(key string) (int64, bool) {
 	return token, true
 }
 
-// scriptWatch counts the standings of each owner, as it was told of them.
+// scriptWatch counts the records of each owner, as it was told of them.
 type scriptWatch map[string]int
 
 func (w scriptWatch) OwnerCame(owner string) { w[owner]++ }
@@ -62,7 +62,7 @@ func (w scriptWatch) OwnerWent(owner string) {
 
 // check looks at what must hold between any two steps.
 func (r *scriptReplica) check() error {
-	if w := r.standings(); !maps.Equal(w, r.watch) {
+	if w := r.ownerships(); !maps.Equal(w, r.watch) {
 		return fmt.Errorf("it told its watch of the owners %v and has %v", r.watch, w)
 	}
 	if w := r.grantable(); w != "" {
@@ -85,15 +85,15 @@ func (r *scriptReplica) firstDeadline() int64 {
 	r.state.waiters.All().Ascend(func(_ string, w *waiter) bool { all = append(all, w.deadline); return true })
 	r.state.edges.All().Ascend(func(_ string, e *edge) bool { all = append(all, e.deadline); return true })
 	r.state.kept.All().Ascend(func(_ string, k *kept) bool { all = append(all, k.deadline); return true })
-	all = slices.DeleteFunc(all, func(at int64) bool { return at == 0 }) // a standing without a lease
+	all = slices.DeleteFunc(all, func(at int64) bool { return at == 0 }) // an ownership record without a lease
 	if len(all) == 0 {
 		return 0
 	}
 	return slices.Min(all)
 }
 
-// standings counts them in the state.
-func (r *scriptReplica) standings() scriptWatch {
+// ownerships counts them in the state.
+func (r *scriptReplica) ownerships() scriptWatch {
 	w := make(scriptWatch)
 	r.state.leases.All().Ascend(func(_ string, l *lease) bool {
 		w[l.owner]++

@@ -63,7 +63,7 @@ type hold struct {
 	own     bool           // a caller brought the token
 }
 
-// lease is an owner's standing in one namespace. It exists while the owner holds
+// lease is an owner's record in one namespace. It exists while the owner holds
 // something there or waits for something.
 type lease struct {
 	owner    string
@@ -240,7 +240,7 @@ type freezing struct {
 	until uint64 // 0: who asks is never let in before thaw or leave
 }
 
-// OwnerWatch is told when an owner gets its first standing in a namespace of the
+// OwnerWatch is told when an owner gets its first record in a namespace of the
 // state and loses its last, so that who looks for an owner need not ask every
 // group. It may be nil.
 type OwnerWatch interface {
@@ -293,9 +293,9 @@ func (s *State) event(kind wire.EventKind, owner, path, ns string, token int64) 
 	s.out.Events = append(s.out.Events, Event{kind, owner, path, ns, token})
 }
 
-// bury notes that the row of a leaf is to be deleted from disk, if it can be
+// addTombstone notes that the row of a leaf is to be deleted from disk, if it can be
 // there: it cannot when the leaf is younger than the last checkpoint.
-func (s *State) bury(table byte, key string, born uint32) {
+func (s *State) addTombstone(table byte, key string, born uint32) {
 	if born == s.w.Mark() {
 		return
 	}

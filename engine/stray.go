@@ -73,7 +73,7 @@ func (s *State) endStray(o *Stray) {
 		}
 		return
 	}
-	if l := s.standing(o.Owner, o.Namespace); l.held() { // else it ended with another one of its lease
+	if l := s.ownership(o.Owner, o.Namespace); l.held() { // else it ended with another one of its lease
 		l.quiet = true
 		s.shorten(l, s.now)
 		s.endLease(l, everything)

@@ -157,7 +157,7 @@ func TestMarksLast(t *testing.T) {
 func TestStatusOfALostVoter(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 2, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.placed(2)
 	lost := slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[systemShard].leads() })
 	if lost < 0 {

@@ -157,7 +157,7 @@ func (s *steps) any(what asked, owner string, domains []string) (bool, *wire.Err
 	return slices.ContainsFunc(results, func(res wire.Result) bool { return res.Flag }), err
 }
 
-// find answers the groups in which an owner has a standing, in order.
+// find answers the groups in which an owner has an ownership record, in order.
 func (s *steps) find(owner string) ([]uint16, *wire.Error) {
 	return s.groupsOf(&query{what: askFind, owner: owner})
 }

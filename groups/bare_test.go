@@ -19,13 +19,13 @@ type bare struct {
 	t      testing.TB
 	n      *Node
 	m      *machine
-	own    office
+	own    leaderEpoch
 	index  uint64
 	number uint64
 	now    int64
 }
 
-// newBare is a machine of a log with one group, or of the system log, that has an office.
+// newBare is a machine of a log with one group, or of the system log, that has a leader epoch.
 func newBare(t testing.TB, shard uint64, l limits) *bare {
 	t.Helper()
 	cfg := Config{Segments: 1, GroupCount: 1, LogCount: 1, Log: slog.New(slog.DiscardHandler)}.Defaults()
@@ -40,9 +40,9 @@ func newBare(t testing.TB, shard uint64, l limits) *bare {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.store.close() })
-	b := &bare{t: t, n: n, own: office{term: 1, node: 1, incarnation: n.process}}
+	b := &bare{t: t, n: n, own: leaderEpoch{term: 1, node: 1, incarnation: n.process}}
 	b.m = newMachine(n, shard, 1)
-	b.entry(appendOffice(nil, rows.NewestFormat, b.own, l))
+	b.entry(appendLeaderEpoch(nil, rows.NewestFormat, b.own, l))
 	b.m.driver = newShardLog(n, shard)
 	return b
 }
@@ -106,7 +106,7 @@ func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
 		parts = append(parts, p)
 	}
 	b.number++
-	head := batchHead{format: rows.NewestFormat, office: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
+	head := batchHead{format: rows.NewestFormat, leaderEpoch: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
 	return bytes.Clone(w.entry(&head)), parts
 }
 
@@ -118,7 +118,7 @@ func (b *bare) do(after int64, asks ...*bareCall) {
 	}
 	b.now += after
 	entry, parts := b.batch(asks)
-	b.m.driver.mu.flights[b.number] = &flight{office: b.own, number: b.number, parts: parts}
+	b.m.driver.mu.flights[b.number] = &flight{leaderEpoch: b.own, number: b.number, parts: parts}
 	b.entry(entry)
 	if now := b.m.now.Load(); now != b.now {
 		b.t.Fatalf("the clock shows %d ms, want %d", now, b.now)

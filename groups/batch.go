@@ -28,12 +28,12 @@ const (
 
 // batchHead is what a batch says before its commands.
 type batchHead struct {
-	format uint32 // of the entry
-	office office
-	number uint64 // grows within the office
-	next   bool   // it counts only right after the one before it
-	stamp  int64  // ms of the lease clock
-	wall   int64  // Unix ms
+	format      uint32 // of the entry
+	leaderEpoch leaderEpoch
+	number      uint64 // grows within the leader epoch
+	next        bool   // it counts only right after the one before it
+	stamp       int64  // ms of the lease clock
+	wall        int64  // Unix ms
 }
 
 // batchWriter encodes one batch. Its memory is reused from batch to batch.
@@ -136,7 +136,7 @@ func (w *batchWriter) entry(h *batchHead) []byte {
 	if h.next {
 		kind = entryNext
 	}
-	b := h.office.append(append(w.buf[:0], byte(h.format), kind))
+	b := h.leaderEpoch.append(append(w.buf[:0], byte(h.format), kind))
 	b = binary.AppendUvarint(b, h.number)
 	b = binary.AppendVarint(b, h.stamp)
 	w.buf = w.appendTo(binary.AppendVarint(b, h.wall))
@@ -193,7 +193,7 @@ type batchReader struct {
 // open starts on a batch of a kind whose head r stands at.
 func (b *batchReader) open(r entryReader, kind byte) error {
 	b.entryReader = r
-	b.head = batchHead{office: b.office(), number: b.uvarint(), next: kind == entryNext, stamp: b.varint(), wall: b.varint()}
+	b.head = batchHead{leaderEpoch: b.leaderEpoch(), number: b.uvarint(), next: kind == entryNext, stamp: b.varint(), wall: b.varint()}
 	return b.tables()
 }
 

@@ -26,7 +26,7 @@ func (narrow) Outgoing(p link.Passage) (f link.Fate) {
 // requests of everybody go, outlives them.
 func TestLongReadsKeepTheLink(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, func(_ int, c *Config) {
+	f := newLocalCluster(t, 2, func(_ int, c *Config) {
 		c.StabilityWindow, c.ReplicationFactor, c.RequestTimeout, c.Faults = time.Hour, 1, time.Minute, narrow{}
 	})
 	r := f.rigOn(1)

@@ -64,7 +64,7 @@ func (m *machine) logRow(nodes string) []byte {
 	m.time.Lock()
 	defer m.time.Unlock()
 	row := rows.State{
-		Applied: m.applied, Term: m.office.term, Node: m.office.node, Incarnation: m.office.incarnation,
+		Applied: m.applied, Term: m.leaderEpoch.term, Node: m.leaderEpoch.node, Incarnation: m.leaderEpoch.incarnation,
 		Number: m.number, Now: m.time.clock.now, Wall: m.wall, Nodes: nodes,
 	}
 	if m.stated {
@@ -80,7 +80,7 @@ func (m *machine) loadLogRow(row []byte) error {
 		return err
 	}
 	m.applied, m.number, m.wall = s.Applied, s.Number, s.Wall
-	m.office = office{term: s.Term, node: s.Node, incarnation: s.Incarnation}
+	m.leaderEpoch = leaderEpoch{term: s.Term, node: s.Node, incarnation: s.Incarnation}
 	m.time.Lock()
 	m.time.clock = newLeaseClock(s.Now, m.clock.Mono())
 	m.time.Unlock()

@@ -39,11 +39,11 @@ const still = 0
 type leaseClock struct {
 	now int64         // ms, as of the last entry applied
 	at  time.Duration // Mono when it was that
-	// office is the one this node stamps under, by this clock.
-	office office
-	last   time.Duration // Mono when the last entry was applied
-	struck time.Duration // what stamps have struck out since
-	step   time.Duration // how far one entry may move it, 0: maxStep
+	// leaderEpoch is the one this node stamps under, by this clock.
+	leaderEpoch leaderEpoch
+	last        time.Duration // Mono when the last entry was applied
+	struck      time.Duration // what stamps have struck out since
+	step        time.Duration // how far one entry may move it, 0: maxStep
 }
 
 // newLeaseClock is a clock that was read back.
@@ -54,7 +54,7 @@ func newLeaseClock(now int64, mono time.Duration) leaseClock {
 // most is how far one entry may move it: what the log says (limits.go).
 func (c *leaseClock) most() time.Duration { return cmp.Or(c.step, maxStep) }
 
-// advance is the one instant of an entry with a stamp, made under an office.
+// advance is the one instant of an entry with a stamp, made under a leader epoch.
 //
 // An entry that this node stamped says when the clock showed what: what it took to come
 // through raft has passed, and goes on counting. Were the clock set back to the entry's
@@ -65,8 +65,8 @@ func (c *leaseClock) most() time.Duration { return cmp.Or(c.step, maxStep) }
 //
 // How long an entry of another node was under way, and how long that node's clock has
 // shown what the entry says, is not known here, and does not count.
-func (c *leaseClock) advance(o office, stamp int64, mono time.Duration) int64 {
-	own := o == c.office && engine.Planted != engine.PlantSlowClock
+func (c *leaseClock) advance(o leaderEpoch, stamp int64, mono time.Duration) int64 {
+	own := o == c.leaderEpoch && engine.Planted != engine.PlantSlowClock
 	if own {
 		c.at += max(0, mono-c.last-c.most()-c.struck)
 	}
@@ -81,7 +81,7 @@ func (c *leaseClock) advance(o office, stamp int64, mono time.Duration) int64 {
 	return c.now
 }
 
-// stamp is the time to propose an entry with, under an office: what was applied last, and
+// stamp is the time to propose an entry with, under a leader epoch: what was applied last, and
 // what the monotonic clock has counted since, as far as one entry may move the clock. What
 // it has counted beyond that is struck out, else the next entries would make up for a
 // silence or an outage. And as all entries in flight are stamped from the same applied
@@ -90,8 +90,8 @@ func (c *leaseClock) advance(o office, stamp int64, mono time.Duration) int64 {
 //
 // Stamps are cut to whole milliseconds: cut is what one may lack of the instant it was made
 // at, and the engine makes leases last that much longer.
-func (c *leaseClock) stamp(o office, mono time.Duration) int64 {
-	c.office = o
+func (c *leaseClock) stamp(o leaderEpoch, mono time.Duration) int64 {
+	c.leaderEpoch = o
 	if more := mono - c.most() - c.at; more > 0 {
 		c.at += more
 		c.struck += more

@@ -19,8 +19,8 @@ import (
 
 const testToken = "0123456789abcdef0123456789abcdef"
 
-// fleet is a cluster of nodes on disks in memory.
-type fleet struct {
+// localCluster is a cluster of nodes on disks in memory.
+type localCluster struct {
 	t     testing.TB
 	cfgs  []Config
 	nodes []*Node // nil: down
@@ -28,10 +28,10 @@ type fleet struct {
 	gossip []string // where each listens, or did last
 }
 
-// newFleet starts n nodes: the first founds a cluster, the others join it.
-func newFleet(t testing.TB, n int, change func(i int, c *Config)) *fleet {
+// newLocalCluster starts n nodes: the first founds a cluster, the others join it.
+func newLocalCluster(t testing.TB, n int, change func(i int, c *Config)) *localCluster {
 	t.Helper()
-	f := &fleet{t: t}
+	f := &localCluster{t: t}
 	t.TempDir() // so that nodes are closed before their directories are deleted
 	t.Cleanup(func() {
 		for _, n := range f.nodes {
@@ -50,7 +50,7 @@ func newFleet(t testing.TB, n int, change func(i int, c *Config)) *fleet {
 }
 
 // grow starts one more node.
-func (f *fleet) grow(change func(i int, c *Config)) *Node {
+func (f *localCluster) grow(change func(i int, c *Config)) *Node {
 	f.t.Helper()
 	i := len(f.cfgs)
 	out := io.Discard
@@ -78,7 +78,7 @@ func (f *fleet) grow(change func(i int, c *Config)) *Node {
 }
 
 // start starts a node that is down.
-func (f *fleet) start(i int) *Node {
+func (f *localCluster) start(i int) *Node {
 	f.t.Helper()
 	n, err := Open(f.cfgs[i])
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *fleet) start(i int) *Node {
 }
 
 // each calls do with every node that is up, of which there must be so many.
-func (f *fleet) each(want int, do func(n *Node)) {
+func (f *localCluster) each(want int, do func(n *Node)) {
 	f.t.Helper()
 	up := 0
 	for _, n := range f.nodes {
@@ -107,14 +107,14 @@ func (f *fleet) each(want int, do func(n *Node)) {
 	}
 }
 
-// fleetPatience bounds what is waited for of a fleet: it is for machines that are busy.
-const fleetPatience = time.Minute
+// clusterPatience bounds what is waited for of a cluster: it is for machines that are busy.
+const clusterPatience = time.Minute
 
 // until waits for something.
-func (f *fleet) until(what string, is func() bool) {
+func (f *localCluster) until(what string, is func() bool) {
 	f.t.Helper()
-	if !within(fleetPatience, 20*time.Millisecond, is) {
-		f.t.Fatalf("not within %v: %s", fleetPatience, what)
+	if !within(clusterPatience, 20*time.Millisecond, is) {
+		f.t.Fatalf("not within %v: %s", clusterPatience, what)
 	}
 }
 
@@ -123,20 +123,20 @@ func memDisks() (gvfs.FS, vfs.FS) { return gvfs.NewStrictMem(), vfs.NewCrashable
 
 // short is a context that ends before a test does.
 func short(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), fleetPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), clusterPatience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// fleetClient asks one node.
-type fleetClient struct {
+// clusterClient asks one node.
+type clusterClient struct {
 	n       *Node
 	session *wire.Session
 	next    uint64
 }
 
-func newFleetClient(n *Node) *fleetClient {
-	c := &fleetClient{n: n, session: &wire.Session{Epoch: 1, Window: 16}}
+func newClusterClient(n *Node) *clusterClient {
+	c := &clusterClient{n: n, session: &wire.Session{Epoch: 1, Window: 16}}
 	binary.BigEndian.PutUint64(c.session.ID[:], newIncarnation())
 	return c
 }
@@ -149,7 +149,7 @@ func (answered1) Queued(*wire.Call, *wire.Result) {}
 func (answered1) Flush()                          {}
 
 // ask carries one request out.
-func (c *fleetClient) ask(t *testing.T, req *wire.Request) wire.Result {
+func (c *clusterClient) ask(t *testing.T, req *wire.Request) wire.Result {
 	t.Helper()
 	body, nargs := wire.AppendArgs(nil, req)
 	to := make(answered1, 1)
@@ -165,7 +165,7 @@ func (c *fleetClient) ask(t *testing.T, req *wire.Request) wire.Result {
 }
 
 // insist asks again, under the same id as clients do, while the outcome is not known.
-func (c *fleetClient) insist(t *testing.T, req *wire.Request) wire.Result {
+func (c *clusterClient) insist(t *testing.T, req *wire.Request) wire.Result {
 	t.Helper()
 	res := c.ask(t, req)
 	for tries := 0; res.Code == wire.DeadlineExceeded && tries < 5; tries++ {
@@ -175,7 +175,7 @@ func (c *fleetClient) insist(t *testing.T, req *wire.Request) wire.Result {
 	return res
 }
 
-func (c *fleetClient) mustAcquire(t *testing.T, path, owner string) wire.Result {
+func (c *clusterClient) mustAcquire(t *testing.T, path, owner string) wire.Result {
 	t.Helper()
 	res := c.insist(t, &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}}})
 	if res.Code != wire.OK || res.Status != wire.StatusOK {
@@ -185,10 +185,10 @@ func (c *fleetClient) mustAcquire(t *testing.T, path, owner string) wire.Result 
 }
 
 // settle waits until every log has so many voters, where they belong.
-func (f *fleet) settle(voters int) {
+func (f *localCluster) settle(voters int) {
 	f.t.Helper()
 	var last string
-	settled := within(fleetPatience, 50*time.Millisecond, func() bool {
+	settled := within(clusterPatience, 50*time.Millisecond, func() bool {
 		placed := make(map[uint64]bool)
 		last = ""
 		for _, n := range f.nodes {
@@ -223,13 +223,13 @@ func (f *fleet) settle(voters int) {
 }
 
 // leaders is what each node knows of who leads which log.
-func (f *fleet) leaders() (all string) {
+func (f *localCluster) leaders() (all string) {
 	for _, n := range f.nodes {
 		if n == nil {
 			continue
 		}
 		for _, l := range n.ordered() {
-			all += fmt.Sprintf("%s, log %d: %+v, office of term %d", n.id.NodeID, l.shard, *l.lead.Load(), l.held.Load())
+			all += fmt.Sprintf("%s, log %d: %+v, leader epoch of term %d", n.id.NodeID, l.shard, *l.lead.Load(), l.held.Load())
 			if m := l.local.Load(); m != nil {
 				all += fmt.Sprintf(", replica %d, applied %d, votes %v", m.replica, m.appliedIndex(), m.voting.Load())
 			}
@@ -241,7 +241,7 @@ func (f *fleet) leaders() (all string) {
 
 // placed waits until every node counts that many, and every log has as many voters on some
 // of them as they allow.
-func (f *fleet) placed(nodes int) {
+func (f *localCluster) placed(nodes int) {
 	f.t.Helper()
 	f.each(nodes, func(n *Node) {
 		f.until(n.id.NodeID+" counts the others", func() bool {
@@ -253,8 +253,8 @@ func (f *fleet) placed(nodes int) {
 	f.settle(place.Voters(nodes, 3))
 }
 
-func TestFleetGrows(t *testing.T) {
+func TestClusterGrows(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
 }

@@ -201,7 +201,7 @@ func (c *cluster) closed(conn *mesh.Conn, _ error) {
 	switch {
 	case c.n.leaving():
 	case conn.Dialed():
-		c.n.running.Go(func() { c.n.fallen(conn.Peer().Host) })
+		c.n.running.Go(func() { c.n.failedLeader(conn.Peer().Host) })
 	default:
 		c.n.running.Go(func() { c.n.looksFor(conn.Peer().Host) })
 	}

@@ -11,7 +11,7 @@ import (
 // does not wait behind all others who ask, one by one: they share what is found out.
 func TestCrowdOfOperators(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
+	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
 	r := f.rigOn(1)
 	f.until("the forwarder is ready", func() bool { return r.node.health().Flag })
 	if err := f.nodes[0].Close(0); err != nil {

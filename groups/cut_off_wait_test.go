@@ -9,7 +9,7 @@ import (
 
 // cutOffWait is a client that waits at a node which is then cut off, and what is about it.
 type cutOffWait struct {
-	f      *fleet
+	f      *localCluster
 	w      *network
 	path   string
 	first  int     // where it waits
@@ -24,7 +24,7 @@ type cutOffWait struct {
 // answered before is not answered for that.
 func cutWaits(t *testing.T, atLeader bool, queueTTL time.Duration) *cutOffWait {
 	c := &cutOffWait{w: new(network), path: "h:/cut/x"}
-	c.f = newFleet(t, 3, func(_ int, cfg *Config) {
+	c.f = newLocalCluster(t, 3, func(_ int, cfg *Config) {
 		cfg.Faults, cfg.EvictionWindow, cfg.LogCount, cfg.RequestTimeout = c.w, time.Hour, 1, 10*time.Minute
 	})
 	c.f.settle(3)

@@ -31,7 +31,7 @@ func TestDeadPeersWait(t *testing.T) {
 			c := r.session()
 			req := waiting(write("gone", path, time.Hour))
 			req.QueueTTLMillis = 3_600_000
-			clock.hurry(3 * time.Second) // the leader has looked for what it found when it took office
+			clock.hurry(3 * time.Second) // the leader has looked for what it found when its leader epoch began
 			l.local.Load().mu.Lock()
 			c.start(r.next.Add(1), req)
 			proposed := func() (is bool) {

@@ -101,7 +101,7 @@ var numbers = map[string]string{
 	"isInsisted": inFormat, "GraceOfTie": inFormat,
 	"wholeSub":   inFormat, // of a part's number, in entries and rows
 	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "markTook": inFormat, "markGave": inFormat,
-	"markBack": inFormat, "ended": inFormat, "left": inFormat, "entryOffice": inFormat, "entryBatch": inFormat,
+	"markBack": inFormat, "ended": inFormat, "left": inFormat, "entryLeaderEpoch": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
 	"maxLimit": inFormat, // an entry that states more is malformed
 
@@ -193,7 +193,7 @@ func TestSettingsThatDecide(t *testing.T) {
 	}
 	reads := map[string]bool{
 		"NoEngine": true, "lastWord": true, // to end the process
-		"limits": true, "seams": true, // what the node states when it takes office; of tests
+		"limits": true, "seams": true, // what the node states when its leader epoch begins; of tests
 	}
 	parsed(t, func(name string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -279,10 +279,10 @@ func TestLimitsTravel(t *testing.T) {
 			*row.of(&l) += 7
 			places[row.of(&own)] = true
 		}
-		o := office{term: 9, node: 8, incarnation: 7}
-		entry, kind, err := openEntry(appendOffice(nil, rows.NewestFormat, o, l))
-		got, read, stated := entry.officeEntry()
-		if err != nil || entry.err != nil || kind != entryOffice || got != o || read != l || !stated {
+		o := leaderEpoch{term: 9, node: 8, incarnation: 7}
+		entry, kind, err := openEntry(appendLeaderEpoch(nil, rows.NewestFormat, o, l))
+		got, read, stated := entry.leaderEpochEntry()
+		if err != nil || entry.err != nil || kind != entryLeaderEpoch || got != o || read != l || !stated {
 			t.Fatalf("%s: an entry that states %+v says %+v (%v, %v)", row.name, l, read, err, entry.err)
 		}
 		m.mu.Lock()

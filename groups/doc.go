@@ -30,9 +30,9 @@
 //
 // # Nothing twice, nothing lost
 //
-// Whoever becomes leader takes office by an entry with its term. Batches name their
-// office and count within it; a batch of another office is dropped whole. So once
-// a newer office is applied, what an older leader proposed and nobody applied never
+// Whoever becomes leader begins its leader epoch by an entry with its term. Batches name their
+// leader epoch and count within it; a batch of another leader epoch is dropped whole. So once
+// a newer leader epoch is applied, what an older leader proposed and nobody applied never
 // will be, and may be proposed anew (flights.go). Requests are known by session and
 // request id, so that a client's repeat is answered and not carried out again
 // (session.go).

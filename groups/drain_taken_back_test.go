@@ -13,7 +13,7 @@ import (
 // refused, and the lock was held by nobody who knew of it until its lease ended.
 func TestTakenBackWhileTheNodeDrains(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
+	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
 	n := f.nodes[1] // hosts nothing, and forwards
 	f.until("the forwarder is ready", func() bool { return n.health().Flag })
 	if err := f.nodes[0].Close(0); err != nil {
@@ -25,7 +25,7 @@ func TestTakenBackWhileTheNodeDrains(t *testing.T) {
 	c := f.rigOn(1).session()
 	taken := c.start(1, write(owner, path, time.Hour))
 	closed := make(chan error, 1)
-	go func() { closed <- n.Close(fleetPatience) }()
+	go func() { closed <- n.Close(clusterPatience) }()
 	f.until("it drains", n.draining.Load)
 	refused := c.start(2, write("later", path, time.Hour))
 	if res := <-refused.done; res.Code != wire.Unavailable {

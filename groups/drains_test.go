@@ -8,12 +8,12 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestFleetDrains asks of one node what another has to do: a leadership goes where it is
+// TestClusterDrains asks of one node what another has to do: a leadership goes where it is
 // sent, a drained node is emptied and used again when that is taken back, and one that is
 // removed is forgotten.
-func TestFleetDrains(t *testing.T) {
+func TestClusterDrains(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 4, nil)
+	f := newLocalCluster(t, 4, nil)
 	f.placed(4)
 	asked := 0
 	for i, n := range f.nodes { // it has to ask others for all of it

@@ -37,7 +37,7 @@ func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	t.Parallel()
 	const path = "h:/cut/x"
 	w := new(cutOff)
-	f := newFleet(t, 3, func(_ int, c *Config) {
+	f := newLocalCluster(t, 3, func(_ int, c *Config) {
 		c.Faults, c.EvictionWindow, c.LogCount, c.RequestTimeout = w, time.Hour, 1, 6*time.Second
 	})
 	f.settle(3)

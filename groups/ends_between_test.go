@@ -20,7 +20,7 @@ func TestEndsBetweenLooks(t *testing.T) {
 	defer r.clock.run()
 	l.drive.Lock()
 	defer l.drive.Unlock()
-	own := office{l.mine(), m.replica, l.process}
+	own := leaderEpoch{l.mine(), m.replica, l.process}
 	if l.heldUp(own) {
 		t.Fatal("it is held up by nothing")
 	}

@@ -67,9 +67,9 @@ func processorTime() time.Duration {
 	return time.Duration(used.Nano())
 }
 
-// TestOfficeLooksAtNoCalls: an office is taken under the lock that entries are applied under, and reads wait for. However
+// TestNewLeaderEpochLooksAtNoCalls: a leader epoch begins under the lock that entries are applied under, and reads wait for. However
 // many calls wait of a process that is over, it does not look at them, nor does it queue their ends.
-func TestOfficeLooksAtNoCalls(t *testing.T) {
+func TestNewLeaderEpochLooksAtNoCalls(t *testing.T) {
 	took := func(calls int) time.Duration {
 		b := crowdOfCalls(t, calls)
 		b.n.processes.note("peer", 5)
@@ -77,7 +77,7 @@ func TestOfficeLooksAtNoCalls(t *testing.T) {
 			b.m.driver.mu.queue = nil
 			b.own.term++
 			b.m.order[0].stepped() // it has no view of now
-			return func() { b.m.takeOffice(b.own, limits{}, false) }
+			return func() { b.m.beginLeaderEpoch(b.own, limits{}, false) }
 		})
 	}
 	few, many := took(fewCalls), took(manyCalls)

@@ -123,7 +123,7 @@ func TestLateBind(t *testing.T) {
 func TestEndWhileCutOff(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 3, func(_ int, c *Config) {
+	f := newLocalCluster(t, 3, func(_ int, c *Config) {
 		c.Faults, c.EvictionWindow, c.LogCount, c.RequestTimeout = w, time.Hour, 1, time.Second
 	})
 	f.settle(3)

@@ -11,9 +11,9 @@ import (
 // The entries of a replicated log.
 //
 //	entry   = format(1) kind(1) …                       formats.go
-//	office  = term node incarnation                       a leader takes office
+//	epoch   = term node incarnation                       a leader epoch begins
 //	          [nlimits limits]                            limits.go
-//	batch   = term node incarnation number stamp wall     commands under an office
+//	batch   = term node incarnation number stamp wall     commands under a leader epoch
 //	          sessions metas commands
 //	next    = as batch
 //	session = id(16) epoch window
@@ -31,41 +31,41 @@ import (
 //
 // # Which batches count
 //
-// Several batches of an office are under way at once, and raft may lose one and take
+// Several batches of a leader epoch are under way at once, and raft may lose one and take
 // those behind it. So that commands are carried out in the order in which they were
 // queued, a next counts only if its number is the last one's that counted, plus one:
 // after one that was lost, none does. A batch counts if its number is higher than the
 // last, whatever was lost between. It has no commands and mends such a gap (flights.go):
 // the number of whatever did not come before it is too low from then on. No number is
-// given twice in an office, but one that raft never got to see.
+// given twice in a leader epoch, but one that raft never got to see.
 const (
-	entryOffice = 1
-	entryBatch  = 2
-	entryNext   = 3
+	entryLeaderEpoch = 1
+	entryBatch       = 2
+	entryNext        = 3
 )
 
-// office names one leader's time: batches count within it, and a batch of
+// leaderEpoch names one leader's time: batches count within it, and a batch of
 // another is dropped.
-type office struct {
+type leaderEpoch struct {
 	term        uint64
 	node        uint64 // replica that leads
 	incarnation uint64 // of its process
 }
 
-func (o office) append(dst []byte) []byte {
+func (o leaderEpoch) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, o.term)
 	dst = binary.AppendUvarint(dst, o.node)
 	return binary.AppendUvarint(dst, o.incarnation)
 }
 
-// appendOffice appends the entry by which a leader takes office and states its limits.
-func appendOffice(dst []byte, format uint32, o office, l limits) []byte {
-	return l.append(o.append(append(dst, byte(format), entryOffice)))
+// appendLeaderEpoch appends the entry by which a leader begins a leader epoch and states its limits.
+func appendLeaderEpoch(dst []byte, format uint32, o leaderEpoch, l limits) []byte {
+	return l.append(o.append(append(dst, byte(format), entryLeaderEpoch)))
 }
 
-// officeEntry reads what appendOffice appends. Leaders of earlier builds stated no limits.
-func (r *entryReader) officeEntry() (o office, l limits, stated bool) {
-	if o = r.office(); len(r.buf) > 0 {
+// leaderEpochEntry reads what appendLeaderEpoch appends. Leaders of earlier builds stated no limits.
+func (r *entryReader) leaderEpochEntry() (o leaderEpoch, l limits, stated bool) {
+	if o = r.leaderEpoch(); len(r.buf) > 0 {
 		l, stated = readLimits(r), true
 	}
 	return o, l, stated
@@ -127,8 +127,8 @@ func (r *entryReader) byte() byte {
 // text reads what appendString appends. The string is the caller's own.
 func (r *entryReader) text() string { return string(r.bytes(r.uvarint())) }
 
-func (r *entryReader) office() office {
-	return office{term: r.uvarint(), node: r.uvarint(), incarnation: r.uvarint()}
+func (r *entryReader) leaderEpoch() leaderEpoch {
+	return leaderEpoch{term: r.uvarint(), node: r.uvarint(), incarnation: r.uvarint()}
 }
 
 // openEntry reads an entry's head and answers its kind.

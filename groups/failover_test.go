@@ -10,10 +10,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// three is a fleet of three nodes that each hold every log.
-func three(t *testing.T) (*fleet, *network) {
+// three is a cluster of three nodes that each hold every log.
+func three(t *testing.T) (*localCluster, *network) {
 	w := new(network)
-	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.settle(3)
 	return f, w
 }

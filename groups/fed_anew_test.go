@@ -12,7 +12,7 @@ import (
 // refed is two nodes, of which the first feeds the second. That was started anew after something happened to the
 // owner "waiter", and is not fed again before it is joined: with luck it would be within feedEvery.
 type refed struct {
-	*fleet
+	*localCluster
 	c     *caller
 	shard uint64 // where the owner is told of its end
 	again *Node
@@ -27,7 +27,7 @@ func startedAnew(t *testing.T, path string, op wire.Op) *refed {
 		c.Faults = w
 		c.ElectionMin, c.Heartbeat = 30*time.Second, time.Second // a log without a leader is no gap so soon
 	})
-	r := &refed{fleet: f, c: f.rigOn(0).session(), join: func() { w.set("n-1", false) }}
+	r := &refed{localCluster: f, c: f.rigOn(0).session(), join: func() { w.set("n-1", false) }}
 	r.c.must(write("waiter", path, time.Hour))
 	r.shard = f.nodes[0].logOf(wire.HomeOf("waiter", f.nodes[0].cfg.GroupCount)).shard
 	first := f.listen(1, 0, r.shard)

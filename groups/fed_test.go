@@ -12,7 +12,7 @@ import (
 )
 
 // listen subscribes at a node that is fed by another, and waits until it is.
-func (f *fleet) listen(to, source int, shard uint64) *ear {
+func (f *localCluster) listen(to, source int, shard uint64) *ear {
 	f.t.Helper()
 	e := new(ear)
 	if _, err := f.nodes[to].Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {

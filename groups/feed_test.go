@@ -41,14 +41,14 @@ func (e *ear) heard() ([]string, int) {
 	return slices.Clone(e.got), e.gaps
 }
 
-// TestFleetEvents: a subscriber at any node hears of its owner's grants, also of those
+// TestClusterEvents: a subscriber at any node hears of its owner's grants, also of those
 // in logs that the node has no replica of, each once and in order; after a node was lost
 // too, or it is told of a gap.
-func TestFleetEvents(t *testing.T) {
+func TestClusterEvents(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 5, nil)
+	f := newLocalCluster(t, 5, nil)
 	f.placed(5)
-	c := newFleetClient(f.nodes[1])
+	c := newClusterClient(f.nodes[1])
 	for i := range 60 { // so that there is something in every log
 		c.mustAcquire(t, fmt.Sprintf("h:/before%d/x", i), "holder")
 	}
@@ -117,12 +117,12 @@ func TestFleetEvents(t *testing.T) {
 	check(80, lost)
 }
 
-// TestFleetFeedsFromLeaders: a node is fed by the leader of a log, also after that became
+// TestClusterFeedsFromLeaders: a node is fed by the leader of a log, also after that became
 // another one, and nobody feeds it any more who need not: an old leader may be cut off
 // from the log, and tell nothing for ever.
-func TestFleetFeedsFromLeaders(t *testing.T) {
+func TestClusterFeedsFromLeaders(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 5, nil)
+	f := newLocalCluster(t, 5, nil)
 	f.placed(5)
 	fedBy := func(shard uint64, to *Node) (sources []string) {
 		for _, n := range f.nodes {
@@ -173,10 +173,10 @@ func TestFleetFeedsFromLeaders(t *testing.T) {
 	f.until("every node is fed by the new leader alone", right)
 }
 
-// TestFleetSilence: who is fed hears that the node that feeds it has had no leader for long.
-func TestFleetSilence(t *testing.T) {
+// TestClusterSilence: who is fed hears that the node that feeds it has had no leader for long.
+func TestClusterSilence(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
+	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
 	e := new(ear)
 	if _, err := f.nodes[1].Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
 		t.Fatal(err)

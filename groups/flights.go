@@ -19,9 +19,9 @@ import (
 // something may be wrong with it. A flight ends
 //
 //   - when its batch is applied (landing): that is the answer to its commands;
-//   - when a later office is applied (officeTaken): batches of earlier ones do not count
+//   - when a later leader epoch is applied (leaderEpochBegan): batches of earlier ones do not count
 //     any more, so what has not been applied never will be;
-//   - when a mending batch of the same office with a higher number is applied (mended):
+//   - when a mending batch of the same leader epoch with a higher number is applied (mended):
 //     numbers only grow, so one that has not come by then comes too late;
 //   - when a snapshot takes the place of the entries that would have told (overtaken), or
 //     when another node leads and this one's replica does not get to know of it in time
@@ -34,7 +34,7 @@ import (
 // log after all: either it comes before the batch that mends and is applied, or it does
 // not, and never is.
 
-// order is what is known of the batches of the office that this process holds.
+// order is what is known of the batches of the leader epoch that this process holds.
 type order struct {
 	term   uint64
 	torn   uint64 // highest number of one that was lost, or may be
@@ -43,7 +43,7 @@ type order struct {
 
 // take moves the next batch's commands from the queue into a flight, nil when
 // there are none.
-func (l *shardLog) take(own office) (f *flight) {
+func (l *shardLog) take(own leaderEpoch) (f *flight) {
 	var over, gone []*part
 	defer func() {
 		l.node.bounce(over)
@@ -60,11 +60,11 @@ func (l *shardLog) take(own office) (f *flight) {
 }
 
 // fly is take, with what is queued looked through, when it is known whether the log is held up. It is called under the lock.
-func (l *shardLog) fly(own office, held bool) (f *flight, gone []*part) {
+func (l *shardLog) fly(own leaderEpoch, held bool) (f *flight, gone []*part) {
 	// What is away holds up what is in order, and not what comes first. That holds up all else: no time goes on with it, and
 	// what is granted, or lasts for a time, must not begin before it was asked for.
 	all := l.settled(nil, own.term) && (!held && !l.endsFirst() || engine.Planted == engine.PlantEndsUntimed)
-	f = &flight{office: own, number: l.drive.number + 1}
+	f = &flight{leaderEpoch: own, number: l.drive.number + 1}
 	if f.parts, gone = l.unqueue(all); len(f.parts) == 0 {
 		return nil, gone
 	}
@@ -119,7 +119,7 @@ var callerGone = wire.Result{Code: wire.Cancelled, Message: "the connection ende
 func (l *shardLog) giveBack(f *flight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.flights[f.number] == f { // else a later office was there first
+	if l.mu.flights[f.number] == f { // else a later leader epoch was there first
 		l.requeue([]*flight{f}, false)
 	}
 }
@@ -132,7 +132,7 @@ func (l *shardLog) requeue(lost []*flight, tried bool) (unsure []*part) {
 		return nil
 	}
 	slices.SortFunc(lost, func(a, b *flight) int {
-		return cmp.Or(cmp.Compare(a.office.term, b.office.term), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(a.leaderEpoch.term, b.leaderEpoch.term), cmp.Compare(a.number, b.number))
 	})
 	var parts []*part
 	for _, f := range lost {
@@ -178,11 +178,11 @@ func (l *shardLog) flying(are func(*flight) bool) []*flight {
 
 // landing is called when a batch of this process is applied: it takes the flight off the
 // record. Nil when its callers were told already.
-func (l *shardLog) landing(o office, number uint64) *flight {
+func (l *shardLog) landing(o leaderEpoch, number uint64) *flight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.mu.flights[number]
-	if f == nil || f.office != o {
+	if f == nil || f.leaderEpoch != o {
 		return nil
 	}
 	delete(l.mu.flights, number)
@@ -207,23 +207,23 @@ func (l *shardLog) torn() bool {
 }
 
 // mended is called when a mending batch is applied.
-func (l *shardLog) mended(own office, number uint64) {
+func (l *shardLog) mended(own leaderEpoch, number uint64) {
 	l.mu.Lock()
 	if o := &l.mu.order; o.term == own.term {
 		o.mended = max(o.mended, number)
 	}
-	l.requeue(l.flying(func(f *flight) bool { return f.office == own && f.number < number }), false)
+	l.requeue(l.flying(func(f *flight) bool { return f.leaderEpoch == own && f.number < number }), false)
 	l.mu.Unlock()
 	l.kick()
 }
 
-// officeTaken is called when an office is applied. Batches of an earlier one that
+// leaderEpochBegan is called when a leader epoch is applied. Batches of an earlier one that
 // have not been applied never will be: this process's are proposed anew, or
 // refused if it no longer leads. Found is the waits that the log has.
-func (l *shardLog) officeTaken(o office, found *openCalls) {
+func (l *shardLog) leaderEpochBegan(o leaderEpoch, found *openCalls) {
 	l.mu.Lock()
 	l.mu.found = nil
-	l.requeue(l.flying(func(f *flight) bool { return f.office.term < o.term }), false)
+	l.requeue(l.flying(func(f *flight) bool { return f.leaderEpoch.term < o.term }), false)
 	if l.isOwn(o.node) && o.incarnation == l.process {
 		l.mu.found = found
 		l.held.Store(o.term) // from now on what is queued is proposed: not before what was lost is
@@ -236,11 +236,11 @@ func (l *shardLog) officeTaken(o office, found *openCalls) {
 	l.kick()
 }
 
-// overtaken is called when a snapshot was installed, which is of a batch of an office.
-func (l *shardLog) overtaken(o office, number uint64) {
+// overtaken is called when a snapshot was installed, which is of a batch of a leader epoch.
+func (l *shardLog) overtaken(o leaderEpoch, number uint64) {
 	l.mu.Lock()
 	unsure := l.requeue(l.flying(func(f *flight) bool {
-		return f.office.term < o.term || f.office == o && f.number <= number
+		return f.leaderEpoch.term < o.term || f.leaderEpoch == o && f.number <= number
 	}), true)
 	l.mu.Unlock()
 	l.node.unsure(unsure)
@@ -250,7 +250,7 @@ func (l *shardLog) overtaken(o office, number uint64) {
 }
 
 // grounded says that none of this node's batches is under way, now that another node
-// leads in a term. That one proposes nothing before its office is applied, and so no
+// leads in a term. That one proposes nothing before its leader epoch is applied, and so no
 // command that it is sent counts before one that this node proposed earlier. It is called
 // under the lock.
 func (l *shardLog) grounded(term uint64) (ok bool, unsure []*part) {
@@ -258,7 +258,7 @@ func (l *shardLog) grounded(term uint64) (ok bool, unsure []*part) {
 		l.mu.overdue = 0
 		return true, nil
 	}
-	lost := l.flying(func(f *flight) bool { return f.office.term < term })
+	lost := l.flying(func(f *flight) bool { return f.leaderEpoch.term < term })
 	switch now := l.clock.Mono(); {
 	case len(lost) < len(l.mu.flights):
 		return false, nil // it is not the latest leader
@@ -280,7 +280,7 @@ func (l *shardLog) expire() {
 		return
 	}
 	l.looked = now
-	// What comes first in an office has nobody who waits for it. It is proposed, however late: until then no time goes on.
+	// What comes first in a leader epoch has nobody who waits for it. It is proposed, however late: until then no time goes on.
 	mine := l.mine()
 	late := func(p *part) bool { return (!p.first || p.term != mine) && p.late(now, l.timeout) }
 	var undone, unknown, unled []*part

@@ -16,7 +16,7 @@ type lossRig struct {
 	*rig
 	c     *caller
 	l     *shardLog
-	own   office
+	own   leaderEpoch
 	took  *outcome // of the acquire
 	entry []byte   // the lost batch
 }
@@ -24,7 +24,7 @@ type lossRig struct {
 func newLossRig(t *testing.T) *lossRig {
 	r := &lossRig{rig: newRig(t, func(c *Config) { c.LogCount = 1 })}
 	r.c = r.session()
-	r.c.must(write("other", "h:/z", time.Hour)) // the office is taken
+	r.c.must(write("other", "h:/z", time.Hour)) // the leader epoch has begun
 	r.l = r.node.logs[firstLogShard]
 	l := r.l
 	l.drive.Lock()
@@ -38,7 +38,7 @@ func newLossRig(t *testing.T) *lossRig {
 		})
 		l.drive.Lock()
 	}
-	r.own = office{l.drive.term, l.local.Load().replica, l.process}
+	r.own = leaderEpoch{l.drive.term, l.local.Load().replica, l.process}
 	// Who queues something while drive is held leaves it in the queue.
 	r.took = r.c.start(r.next.Add(1), write("a", "h:/a", time.Hour))
 	f := l.take(r.own)
@@ -46,7 +46,7 @@ func newLossRig(t *testing.T) *lossRig {
 		t.Fatalf("took %+v", f)
 	}
 	l.drive.number++
-	head := batchHead{format: r.node.formats.written(), office: r.own, number: f.number, next: true, stamp: l.local.Load().stamp(r.own, l.clock.Mono())}
+	head := batchHead{format: r.node.formats.written(), leaderEpoch: r.own, number: f.number, next: true, stamp: l.local.Load().stamp(r.own, l.clock.Mono())}
 	r.entry = bytes.Clone(l.drive.writer.entry(&head))
 	return r
 }

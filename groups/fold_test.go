@@ -30,11 +30,11 @@ type feeder struct {
 	to      []*machine
 }
 
-var feederOffice = office{term: 1, node: 1, incarnation: 1}
+var feederEpoch = leaderEpoch{term: 1, node: 1, incarnation: 1}
 
 func newFeeder(r *rig, to ...*machine) *feeder {
 	f := &feeder{t: r.t, r: r, to: to}
-	f.give(appendOffice(nil, rows.OldestFormat, feederOffice, defaultLimits()))
+	f.give(appendLeaderEpoch(nil, rows.OldestFormat, feederEpoch, defaultLimits()))
 	return f
 }
 
@@ -72,7 +72,7 @@ func (f *feeder) lock(path string, token int64) {
 func (f *feeder) step(d time.Duration) {
 	f.number++
 	f.now += d.Milliseconds()
-	h := batchHead{format: rows.OldestFormat, office: feederOffice, number: f.number, stamp: f.now, wall: 1}
+	h := batchHead{format: rows.OldestFormat, leaderEpoch: feederEpoch, number: f.number, stamp: f.now, wall: 1}
 	f.give(f.w.entry(&h))
 	f.w.reset()
 }

@@ -147,7 +147,7 @@ func TestWrittenFormat(t *testing.T) {
 	}
 	for what, propose := range map[string]func(){
 		"a batch": func() { c.start(r.next.Add(1), write("b", "h:/a/2", time.Hour)) },
-		"an office": func() {
+		"a leader epoch": func() {
 			l.held.Store(0) // as if it were still to be taken
 			l.kick()
 		},
@@ -222,7 +222,7 @@ func TestUseFormat(t *testing.T) {
 // format is in use, and has this node use a newer one.
 func TestFormatAtTheDoors(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1, nil)
+	f := newLocalCluster(t, 1, nil)
 	n := f.nodes[0]
 	l, err := link.New(link.Config{
 		Cluster: n.id.ClusterID, Node: "n-9", Host: "host-9", Token: testToken, Log: n.log,

@@ -35,8 +35,8 @@ import (
 // answer, so no copy that is left behind may be proposed after that:
 //
 //   - a command says for which term it is. Who leads in another does not take it, and
-//     proposes it under the office of that term alone. When that term is over, no entry of
-//     its office is applied any more (machine.batch).
+//     proposes it under the leader epoch of that term alone. When that term is over, no entry of
+//     its leader epoch is applied any more (machine.batch).
 //   - within one term the copies are at the same node, on two connections of one peer.
 //     starts and seq order them: the first command on the later one shuts out what came on
 //     the earlier one and is not proposed yet.

@@ -91,7 +91,7 @@ func batch(b *testing.B, r *rig) {
 // spread is three nodes that all hold one log, and the one of them that leads it, or does
 // not.
 func spread(b *testing.B, leads bool) *rig {
-	f := newFleet(b, 3, func(_ int, c *Config) { c.LogCount, c.EvictionWindow = 1, time.Hour })
+	f := newLocalCluster(b, 3, func(_ int, c *Config) { c.LogCount, c.EvictionWindow = 1, time.Hour })
 	f.settle(3)
 	at := f.leader("h:/a/b")
 	if !leads {

@@ -10,8 +10,8 @@ import (
 )
 
 // apart is a node that hosts everything and one that forwards to it.
-func apart(t *testing.T, change func(i int, c *Config)) *fleet {
-	f := newFleet(t, 2, func(i int, c *Config) {
+func apart(t *testing.T, change func(i int, c *Config)) *localCluster {
+	f := newLocalCluster(t, 2, func(i int, c *Config) {
 		c.StabilityWindow, c.ReplicationFactor = time.Hour, 1
 		if change != nil {
 			change(i, c)

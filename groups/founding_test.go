@@ -9,7 +9,7 @@ import (
 // belong to; where none answers, force_bootstrap has it found one.
 func TestFounders(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1, nil)
+	f := newLocalCluster(t, 1, nil)
 	found := func(change func(c *Config)) *Node {
 		t.Helper()
 		c := f.cfgs[0]

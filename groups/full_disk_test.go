@@ -13,15 +13,15 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// disks is a calm fleet of three, and how much space each of its nodes has.
-func disks(t *testing.T) (*fleet, []*atomic.Uint64) {
+// disks is a calm cluster of three, and how much space each of its nodes has.
+func disks(t *testing.T) (*localCluster, []*atomic.Uint64) {
 	var free []*atomic.Uint64
 	for range 3 {
 		b := new(atomic.Uint64)
 		b.Store(plenty)
 		free = append(free, b)
 	}
-	f := newFleet(t, 3, func(i int, c *Config) {
+	f := newLocalCluster(t, 3, func(i int, c *Config) {
 		c.ElectionMin, c.Heartbeat, c.EvictionWindow = 5*time.Second, 200*time.Millisecond, time.Hour
 		c.DiskReserve = testReserve
 		c.Free = func(string) (uint64, error) { return free[i].Load(), nil }
@@ -31,7 +31,7 @@ func disks(t *testing.T) (*fleet, []*atomic.Uint64) {
 }
 
 // known waits until every node knows how much space is free on node i.
-func (f *fleet) known(i int, want gossip.Shortage) {
+func (f *localCluster) known(i int, want gossip.Shortage) {
 	f.t.Helper()
 	host := f.nodes[i].id.HostID
 	f.each(3, func(n *Node) {
@@ -43,7 +43,7 @@ func (f *fleet) known(i int, want gossip.Shortage) {
 }
 
 // ledBy waits until every node knows leaders of all logs that may lead them.
-func (f *fleet) ledBy(what string, may ...*Node) {
+func (f *localCluster) ledBy(what string, may ...*Node) {
 	f.t.Helper()
 	hosts := make(map[string]bool)
 	for _, n := range may {
@@ -62,7 +62,7 @@ func (f *fleet) ledBy(what string, may ...*Node) {
 }
 
 // rounds has every node think about its logs, so many times.
-func (f *fleet) rounds(times int) {
+func (f *localCluster) rounds(times int) {
 	f.t.Helper()
 	f.each(3, func(n *Node) {
 		seen := "" // which round the plans are of
@@ -80,7 +80,7 @@ func (f *fleet) rounds(times int) {
 }
 
 // paths is a path in each log.
-func (f *fleet) paths() map[uint64]string {
+func (f *localCluster) paths() map[uint64]string {
 	n, all := f.nodes[0], make(map[uint64]string)
 	for i := 0; len(all) < len(n.logs)-1; i++ {
 		path := fmt.Sprintf("h:/room-%d/x", i)
@@ -93,10 +93,10 @@ func (f *fleet) paths() map[uint64]string {
 }
 
 // writes says that every log takes writes through a node.
-func (f *fleet) writes(n *Node) {
+func (f *localCluster) writes(n *Node) {
 	f.t.Helper()
 	t := f.t.(*testing.T)
-	c := newFleetClient(n)
+	c := newClusterClient(n)
 	for _, shard := range slices.Sorted(maps.Keys(f.paths())) {
 		path := f.paths()[shard]
 		c.mustAcquire(t, path, "o")
@@ -124,7 +124,7 @@ func TestShortOfDisk(t *testing.T) {
 	f.known(at, gossip.Shortage{Free: testReserve / 3, Reserve: testReserve})
 	f.ledBy("the others lead", others...)
 	f.each(3, f.writes)
-	c := newFleetClient(full)
+	c := newClusterClient(full)
 	c.mustAcquire(t, strings.TrimSuffix(f.paths()[firstLogShard], "x")+"y", "renewer")
 	if res := c.insist(t, &wire.Request{Op: wire.OpRenew, Owner: "renewer", TTLMillis: 60_000}); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Errorf("a renewal through it, of what others lead: %+v", res)
@@ -134,7 +134,7 @@ func TestShortOfDisk(t *testing.T) {
 
 	want := full.id.NodeID + " has 42 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and others lead in its place: make room there"
 	var doc *wire.ClusterStatus
-	if !within(fleetPatience, 100*time.Millisecond, func() bool { // a busy machine may have others for a moment
+	if !within(clusterPatience, 100*time.Millisecond, func() bool { // a busy machine may have others for a moment
 		doc = f.rigOn(0).session().status()
 		return doc.Healthy && slices.Equal(doc.Problems, []string{want})
 	}) {
@@ -148,9 +148,9 @@ func TestShortOfDisk(t *testing.T) {
 			if err := n.transferOwn(m.shard, full.id.NodeID); err == nil || !strings.Contains(err.Error(), "make room there first") {
 				t.Errorf("log %d is handed to it: %v", m.shard, err)
 			}
-			heir, ok := n.heir(m, 0)
-			if host := n.book.host(m.shard, heir); !ok || host == full.id.HostID {
-				t.Errorf("its heir to log %d is %s", m.shard, n.nodeOf(host))
+			successor, ok := n.successor(m, 0)
+			if host := n.book.host(m.shard, successor); !ok || host == full.id.HostID {
+				t.Errorf("its successor to log %d is %s", m.shard, n.nodeOf(host))
 			}
 		}
 		order := []string{full.id.NodeID, f.nodes[0].id.NodeID, f.nodes[2].id.NodeID}
@@ -182,7 +182,7 @@ func TestShortOfDisk(t *testing.T) {
 	f.until("it leads again", func() bool { return len(full.ledLogs()) > 0 })
 	f.settle(3)
 	f.each(3, f.writes)
-	if !within(fleetPatience, 100*time.Millisecond, func() bool {
+	if !within(clusterPatience, 100*time.Millisecond, func() bool {
 		doc = f.rigOn(0).session().status()
 		return len(doc.Problems) == 0
 	}) {
@@ -220,7 +220,7 @@ func TestAllShortOfDisk(t *testing.T) {
 	}
 	stay("all short", f.nodes...)
 	f.each(3, func(n *Node) {
-		c := newFleetClient(n)
+		c := newClusterClient(n)
 		for _, path := range f.paths() {
 			req := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}}}
 			if res := c.ask(t, req); res.Code != wire.Unavailable || !strings.Contains(res.Message, "disk_reserve_bytes") {

@@ -17,7 +17,7 @@ type group struct {
 	swept  swept
 }
 
-// presence is where in the log an owner has a standing.
+// presence is where in the log an owner has an ownership record.
 type presence struct {
 	groups []*group
 	counts []int
@@ -150,7 +150,7 @@ func (m *machine) view(number uint16) *engine.View {
 	return engine.New(m.engineConfig(), nil, nil).View()
 }
 
-// find answers the groups of the log in which an owner has a standing.
+// find answers the groups of the log in which an owner has an ownership record.
 func (m *machine) find(owner string) (numbers []uint16) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

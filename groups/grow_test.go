@@ -10,10 +10,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestFleetGrowsAndShrinks goes from one node to three, to five and back to three.
-func TestFleetGrowsAndShrinks(t *testing.T) {
+// TestClusterGrowsAndShrinks goes from one node to three, to five and back to three.
+func TestClusterGrowsAndShrinks(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
 	// replication_factor is 3: with five nodes each log has three voters on some of them.
 	f.grow(nil)
@@ -51,12 +51,12 @@ func TestFleetGrowsAndShrinks(t *testing.T) {
 	})
 }
 
-// TestFleetRestarts stops all nodes and starts them at other addresses, without seeds.
-func TestFleetRestarts(t *testing.T) {
+// TestClusterRestarts stops all nodes and starts them at other addresses, without seeds.
+func TestClusterRestarts(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
-	c := newFleetClient(f.nodes[2])
+	c := newClusterClient(f.nodes[2])
 	for i := range 20 {
 		c.mustAcquire(t, fmt.Sprintf("h:/r%d/x", i), "o")
 	}
@@ -76,7 +76,7 @@ func TestFleetRestarts(t *testing.T) {
 		f.start(i)
 	}
 	f.settle(3)
-	c = newFleetClient(f.nodes[1])
+	c = newClusterClient(f.nodes[1])
 	for i := range 20 {
 		if res := c.ask(t, &wire.Request{Op: wire.OpInspectPath, Path: fmt.Sprintf("h:/r%d/x", i)}); res.Owner != "o" {
 			t.Fatalf("h:/r%d/x is held by %q", i, res.Owner)
@@ -84,12 +84,12 @@ func TestFleetRestarts(t *testing.T) {
 	}
 }
 
-// TestFleetRefusals starts nodes that must not join.
-func TestFleetRefusals(t *testing.T) {
+// TestClusterRefusals starts nodes that must not join.
+func TestClusterRefusals(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1, nil)
-	other := newFleet(t, 1, func(_ int, c *Config) { c.NodeID = "x-0" })
-	looks := fleetPatience // for as long as a node may look for its cluster
+	f := newLocalCluster(t, 1, nil)
+	other := newLocalCluster(t, 1, func(_ int, c *Config) { c.NodeID = "x-0" })
+	looks := clusterPatience // for as long as a node may look for its cluster
 	refuse := func(what, want string, change func(c *Config)) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), looks)

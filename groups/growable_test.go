@@ -11,7 +11,7 @@ import (
 // on others, and adds none.
 func TestNotGrowable(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1, nil)
+	f := newLocalCluster(t, 1, nil)
 	n := f.nodes[0]
 	restored := func(is bool) {
 		n.seats.Lock()

@@ -28,7 +28,7 @@ func (n *Node) health() wire.Result {
 	if unled := n.leaderless(); len(unled) > 0 {
 		if n.cluster != nil {
 			if err := n.cluster.gossip.Fault(); err != nil {
-				return wire.Result{Message: n.cluster.gossip.Standing(err) + ": " + err.Error()}
+				return wire.Result{Message: n.cluster.gossip.Condition(err) + ": " + err.Error()}
 			}
 		}
 		_, why := n.noLeader(unled[0])

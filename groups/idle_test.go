@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// TestIdleFleet has three nodes with 256 groups in 16 logs and the default times of raft
+// TestIdleCluster has three nodes with 256 groups in 16 logs and the default times of raft
 // do nothing, on disks in memory, and holds what that costs against its budget. It takes
 // half a minute of a quiet machine, so PATHLOCKD_LONG asks for it; PATHLOCKD_PROFILE
 // names a file for a profile of that time.
-func TestIdleFleet(t *testing.T) {
+func TestIdleCluster(t *testing.T) {
 	if os.Getenv("PATHLOCKD_LONG") == "" {
 		t.Skip("PATHLOCKD_LONG is not set")
 	}
@@ -21,7 +21,7 @@ func TestIdleFleet(t *testing.T) {
 		most  = 3.0 // percent of a core, each
 		idle  = 30 * time.Second
 	)
-	f := newFleet(t, nodes, func(_ int, c *Config) {
+	f := newLocalCluster(t, nodes, func(_ int, c *Config) {
 		d := Config{}.Defaults()
 		c.GroupCount, c.LogCount, c.ElectionMin, c.Heartbeat = d.GroupCount, d.LogCount, d.ElectionMin, d.Heartbeat
 		c.StabilityWindow, c.LeaderBalance = 2*time.Second, 5*time.Second

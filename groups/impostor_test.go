@@ -13,7 +13,7 @@ import (
 // that it had.
 func TestImpostor(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, func(_ int, c *Config) { c.EvictionWindow = time.Hour })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.EvictionWindow = time.Hour })
 	f.settle(3)
 	before, host := f.nodes[2].seatsNow(), f.nodes[2].id.HostID
 

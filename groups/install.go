@@ -44,7 +44,7 @@ func (m *machine) RecoverFromSnapshot(from io.Reader, stop <-chan struct{}) erro
 	m.installing.Store(false)
 	m.node.hub.missed(m.shard, m.applied)
 	if m.driver != nil {
-		m.driver.overtaken(m.office, m.number)
+		m.driver.overtaken(m.leaderEpoch, m.number)
 	}
 	return nil
 }

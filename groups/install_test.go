@@ -158,7 +158,7 @@ func TestInstallCutShort(t *testing.T) {
 			t.Error("half a state is read")
 		}
 		last = nil
-		entry := appendOffice(nil, rows.OldestFormat, office{term: 1}, defaultLimits())
+		entry := appendLeaderEpoch(nil, rows.OldestFormat, leaderEpoch{term: 1}, defaultLimits())
 		if _, err := m.Update([]sm.Entry{{Index: 9, Cmd: entry}}); err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 	const locks = 6 * wire.MaxPaths
 	w := new(network)
 	cut := &powerCut{disk: vfs.NewCrashableMem(), raft: gvfs.NewStrictMem(), gone: make(chan struct{})}
-	f := newFleet(t, 3, func(i int, c *Config) {
+	f := newLocalCluster(t, 3, func(i int, c *Config) {
 		c.Faults, c.EvictionWindow, c.LogCount = w, time.Hour, 1
 		if i == 2 {
 			c.RaftFS, c.FS = cut.raft, errorfs.Wrap(cut.disk, cut)
@@ -232,7 +232,7 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 		}
 		return lead >= 0
 	})
-	c := newFleetClient(f.nodes[lead])
+	c := newClusterClient(f.nodes[lead])
 	for i := 0; i < locks; i += wire.MaxPaths {
 		many := &wire.Request{Op: wire.OpAcquire, Owner: fmt.Sprint("o", i), TTLMillis: 3_600_000}
 		for k := range wire.MaxPaths {

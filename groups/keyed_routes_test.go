@@ -11,7 +11,7 @@ import (
 // TestKeyedReleaseThroughAnother: a keyed release of several paths through a node that does not know the latest routes yet
 // gives back what its owner took with these, through another node.
 func TestKeyedReleaseThroughAnother(t *testing.T) {
-	f := newFleet(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
+	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
 	one, two := f.rigOn(0), f.rigOn(1)
 	f.until("the second node is ready", func() bool { return two.node.health().Flag })
 	a, b := one.session(), two.session()

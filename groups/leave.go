@@ -28,11 +28,11 @@ func (n *Node) handAway(within time.Duration) {
 	for _, m := range n.ledLogs() {
 		all.Go(func() {
 			for tried := 0; n.logs[m.shard].leads() && time.Now().Before(deadline); tried++ {
-				heir, ok := n.heir(m, tried)
+				successor, ok := n.successor(m, tried)
 				if !ok {
 					return
 				}
-				if err := n.handOver(m.shard, heir); err != nil {
+				if err := n.handOver(m.shard, successor); err != nil {
 					n.log.Debug("a leadership was not taken", "log", m.shard, "error", err)
 					time.Sleep(handPoll)
 				}
@@ -42,13 +42,13 @@ func (n *Node) handAway(within time.Duration) {
 	all.Wait()
 }
 
-// heir is the voter that a log is offered to: the best caught up of those that are
+// successor is the voter that a log is offered to: the best caught up of those that are
 // seen, before those that are short of disk space, and another one after each few times
 // that it was not taken.
-func (n *Node) heir(m *machine, tried int) (replica uint64, ok bool) {
+func (n *Node) successor(m *machine, tried int) (replica uint64, ok bool) {
 	n.plans.mu.Lock()
 	defer n.plans.mu.Unlock()
-	var heirs, short []uint64
+	var successors, short []uint64
 	applied := uint64(0)
 	for _, r := range n.plans.by[m.shard].log.Replicas {
 		s, seen := n.cluster.sighting(r.Disk)
@@ -58,15 +58,15 @@ func (n *Node) heir(m *machine, tried int) (replica uint64, ok bool) {
 		if s.Shortage.Is() {
 			short = append(short, r.ID)
 		} else if r.Applied >= applied {
-			heirs, applied = append([]uint64{r.ID}, heirs...), r.Applied
+			successors, applied = append([]uint64{r.ID}, successors...), r.Applied
 		} else {
-			heirs = append(heirs, r.ID)
+			successors = append(successors, r.ID)
 		}
 	}
-	if heirs = append(heirs, short...); len(heirs) == 0 {
+	if successors = append(successors, short...); len(successors) == 0 {
 		return 0, false
 	}
-	return heirs[tried/3%len(heirs)], true
+	return successors[tried/3%len(successors)], true
 }
 
 // goodbye tells the others that this node goes on purpose.

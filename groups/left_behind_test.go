@@ -46,9 +46,9 @@ func leaveAfterAGrant(t *testing.T, granted bool) {
 		}
 		w.add(p)
 		b.number++
-		head := batchHead{format: rows.NewestFormat, office: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
+		head := batchHead{format: rows.NewestFormat, leaderEpoch: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
 		entry := append([]byte(nil), w.entry(&head)...)
-		b.m.driver.mu.flights[b.number] = &flight{office: b.own, number: b.number, parts: []*part{p}}
+		b.m.driver.mu.flights[b.number] = &flight{leaderEpoch: b.own, number: b.number, parts: []*part{p}}
 		b.entry(entry)
 		return a
 	}

@@ -13,7 +13,7 @@ import (
 // limits is every number that decides what applying an entry does, and that is not fixed
 // when a cluster is founded. They come from the configuration and from the build of a node,
 // and both differ between nodes, at the latest while one after the other gets a new one. So
-// no replica goes by its own: whoever takes office in a log states the limits with it, they
+// no replica goes by its own: whoever begins a leader epoch in a log states the limits with it, they
 // are part of the log's state from then on, and every replica applies by them
 // (docs/decisions/0019).
 type limits struct {
@@ -55,7 +55,7 @@ var limitRows = []struct {
 }
 
 // defaultLimits are this build's. They count in a log whose leaders were of builds that
-// stated none; no command counts before somebody took office.
+// stated none; no command counts before somebody began a leader epoch.
 func defaultLimits() limits {
 	return limits{
 		Limits: engine.DefaultLimits(), MaxStepMillis: int(maxStep.Milliseconds()),
@@ -63,7 +63,7 @@ func defaultLimits() limits {
 	}
 }
 
-// limits is what this node states when it takes office.
+// limits is what this node states when its leader epoch begins.
 func (c *Config) limits() limits {
 	l := defaultLimits()
 	l.MaxQueued = c.MaxQueued

@@ -86,7 +86,7 @@ func (w *warnings) count(text string) (n int) {
 
 // sameDigests waits until all nodes have applied the same of a log, and checks that this
 // means the same.
-func (f *fleet) sameDigests(shard uint64) {
+func (f *localCluster) sameDigests(shard uint64) {
 	f.t.Helper()
 	f.until("all nodes are at the same entry", func() bool {
 		var first LogDigest
@@ -111,7 +111,7 @@ func (f *fleet) sameDigests(shard uint64) {
 }
 
 // handOver has a log led by a node.
-func (f *fleet) handOver(shard uint64, to int) {
+func (f *localCluster) handOver(shard uint64, to int) {
 	f.t.Helper()
 	f.until("the leadership is handed over", func() bool {
 		l := f.nodes[to].logs[shard]
@@ -132,7 +132,7 @@ func TestNodesOfDifferentLimits(t *testing.T) {
 	t.Parallel()
 	queued := [3]int{8, 65_536, 16}
 	var logs [3]warnings
-	f := newFleet(t, 3, func(i int, c *Config) {
+	f := newLocalCluster(t, 3, func(i int, c *Config) {
 		c.MaxQueued, c.GroupCount, c.LogCount = queued[i], 1, 1
 		c.Log = slog.New(slog.NewTextHandler(&logs[i], nil))
 	})

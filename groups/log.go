@@ -47,7 +47,7 @@ type shardLog struct {
 	done chan struct{}
 	runs bool // run was begun, which closes done; not changed once the node has started
 	lead atomic.Pointer[leadership]
-	held atomic.Uint64 // term of the office this process holds, 0 for none
+	held atomic.Uint64 // term of the leader epoch this process holds, 0 for none
 
 	mu struct {
 		sync.Mutex
@@ -58,7 +58,7 @@ type shardLog struct {
 		away    away
 		suspect bool // the queue may have parts in it that must not be proposed
 		closed  bool
-		found   *openCalls // what the log had as the office was taken: nothing is proposed before that is looked through (seek)
+		found   *openCalls // what the log had as the leader epoch began: nothing is proposed before that is looked through (seek)
 	}
 	followed followed      // of run alone
 	looked   time.Duration // when it was last looked who waits too long; of run alone
@@ -70,11 +70,11 @@ type shardLog struct {
 	drive struct {
 		sync.Mutex
 		number   uint64 // of the last batch
-		term     uint64 // of the office it was numbered in
+		term     uint64 // of the leader epoch it was numbered in
 		writer   batchWriter
 		under    []underWay
 		awaited  [awaited]pending // what turn returns
-		taking   underWay         // an office entry, its pending nil: none is
+		taking   underWay         // a leader epoch entry, its pending nil: none is
 		lastSent time.Duration
 		stamped  int64 // the last stamp proposed
 		retryAt  time.Duration

@@ -41,7 +41,7 @@ func TestLostBatches(t *testing.T) {
 	r.idle()
 }
 
-// TestStrangeBatches: a batch that comes late, or of an earlier office, does not count,
+// TestStrangeBatches: a batch that comes late, or of an earlier leader epoch, does not count,
 // and does not let another one count that came too late.
 func TestStrangeBatches(t *testing.T) {
 	r := newLossRig(t)
@@ -56,7 +56,7 @@ func TestStrangeBatches(t *testing.T) {
 		return m.number
 	}
 	const lost = 1 // numbers begin there
-	appears := func(what string, own office, number uint64, next bool) {
+	appears := func(what string, own leaderEpoch, number uint64, next bool) {
 		t.Helper()
 		at, was := m.appliedIndex(), last()
 		var w batchWriter
@@ -66,7 +66,7 @@ func TestStrangeBatches(t *testing.T) {
 			p.body, p.nargs = wire.AppendArgs(nil, write("d", "h:/d/x", time.Hour))
 			w.add(p)
 		}
-		entry := w.entry(&batchHead{format: r.node.formats.written(), office: own, number: number, next: next, stamp: m.stamp(own, r.l.clock.Mono())})
+		entry := w.entry(&batchHead{format: r.node.formats.written(), leaderEpoch: own, number: number, next: next, stamp: m.stamp(own, r.l.clock.Mono())})
 		proposed(t, r.l, entry)
 		eventually(t, "it is applied", func() bool { return m.appliedIndex() > at })
 		if now := last(); now < was {
@@ -82,7 +82,7 @@ func TestStrangeBatches(t *testing.T) {
 	appears("a batch of before", r.own, lost, true)
 	older := r.own
 	older.term--
-	appears("a batch of an earlier office", older, last()+1, true)
+	appears("a batch of an earlier leader epoch", older, last()+1, true)
 	other := r.own
 	other.incarnation++
 	appears("a batch of another process", other, last()+1, true)

@@ -21,7 +21,7 @@ const systemGroup = 0xffff
 const everyGroup = 0xfffe
 
 // machine is the replicated state of one log: the virtual groups that live in it,
-// its lease clock, its office and its sessions. dragonboat applies entries to it.
+// its lease clock, its leader epoch and its sessions. dragonboat applies entries to it.
 //
 // What Update changes is guarded by mu; Update is the only writer, but for
 // snapshots, which exclude it. Readers take views (view), whose use needs no lock.
@@ -34,22 +34,22 @@ type machine struct {
 	clock   Clock
 	driver  *shardLog // who proposes; answers go to its callers
 
-	mu       sync.Mutex
-	groups   map[uint16]*group
-	order    []*group // all that live in the log, by number: every replica goes through the same
-	system   *engine.System
-	office   office
-	limits   limits
-	stated   bool // limits stand in the log
-	number   uint64
-	wall     int64
-	sessions *sessions
-	applied  uint64
-	commands uint64 // since the last checkpoint
-	owners   map[string]*presence
-	out      engine.Output
-	beside   beside // nil, but in tests
-	told     int    // of out.Answers, how many were given
+	mu          sync.Mutex
+	groups      map[uint16]*group
+	order       []*group // all that live in the log, by number: every replica goes through the same
+	system      *engine.System
+	leaderEpoch leaderEpoch
+	limits      limits
+	stated      bool // limits stand in the log
+	number      uint64
+	wall        int64
+	sessions    *sessions
+	applied     uint64
+	commands    uint64 // since the last checkpoint
+	owners      map[string]*presence
+	out         engine.Output
+	beside      beside // nil, but in tests
+	told        int    // of out.Answers, how many were given
 
 	published int // of out.Events, how many were told already
 	leases    int // and of out.Told
@@ -102,7 +102,7 @@ func (m *machine) empty() {
 	}
 	m.sessions = newSessions()
 	m.owners = make(map[string]*presence)
-	m.office, m.number, m.applied = office{}, 0, 0
+	m.leaderEpoch, m.number, m.applied = leaderEpoch{}, 0, 0
 	m.limits, m.stated = defaultLimits(), false
 	if m.shard == systemShard {
 		m.system = engine.NewSystem()
@@ -120,15 +120,15 @@ func (m *machine) engineConfig() engine.Config {
 // says.
 func (m *machine) fail(err error) { m.node.cfg.lastWord(m.log, err) }
 
-// stamp is the time to propose an entry with, under an office.
-func (m *machine) stamp(own office, mono time.Duration) int64 {
+// stamp is the time to propose an entry with, under a leader epoch.
+func (m *machine) stamp(own leaderEpoch, mono time.Duration) int64 {
 	m.time.Lock()
 	defer m.time.Unlock()
 	return m.time.clock.stamp(own, mono)
 }
 
-// standing is the time by which nothing more has passed than at what was applied last.
-func (m *machine) standing() int64 {
+// appliedTime is the time by which nothing more has passed than at what was applied last.
+func (m *machine) appliedTime() int64 {
 	m.time.Lock()
 	defer m.time.Unlock()
 	return m.time.clock.now
@@ -169,10 +169,10 @@ func (m *machine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 func (m *machine) apply(index uint64, data []byte) {
 	m.applied = index
 	r, kind, err := openEntry(data)
-	if err == nil && kind == entryOffice {
-		o, l, stated := r.officeEntry()
+	if err == nil && kind == entryLeaderEpoch {
+		o, l, stated := r.leaderEpochEntry()
 		if err = r.err; err == nil {
-			m.takeOffice(o, l, stated)
+			m.beginLeaderEpoch(o, l, stated)
 		}
 	} else if err == nil && (kind == entryBatch || kind == entryNext) {
 		if err = m.reader.open(r, kind); err == nil {
@@ -187,13 +187,13 @@ func (m *machine) apply(index uint64, data []byte) {
 	}
 }
 
-// takeOffice lets a new leader's batches in and shuts out all earlier ones. From now on
+// beginLeaderEpoch lets a new leader's batches in and shuts out all earlier ones. From now on
 // the limits count that it stated.
-func (m *machine) takeOffice(o office, l limits, stated bool) {
-	if o.term <= m.office.term {
+func (m *machine) beginLeaderEpoch(o leaderEpoch, l limits, stated bool) {
+	if o.term <= m.leaderEpoch.term {
 		return
 	}
-	m.office, m.number = o, 0
+	m.leaderEpoch, m.number = o, 0
 	if stated {
 		m.adopt(l)
 	}
@@ -207,36 +207,36 @@ func (m *machine) takeOffice(o office, l limits, stated bool) {
 		if o.incarnation == m.driver.process {
 			found = m.openCalls(o.term)
 		}
-		m.driver.officeTaken(o, found)
+		m.driver.leaderEpochBegan(o, found)
 	}
 	if m.system != nil {
 		m.node.policyWork()
 	}
 }
 
-// batch applies the batch that reader stands at, if its office is the current one
+// batch applies the batch that reader stands at, if its leader epoch is the current one
 // and its number counts (entry.go).
 func (m *machine) batch(index uint64) {
 	h := &m.reader.head
-	if h.office != m.office || h.number <= m.number {
+	if h.leaderEpoch != m.leaderEpoch || h.number <= m.number {
 		return
 	}
-	own := m.driver != nil && h.office.incarnation == m.driver.process
+	own := m.driver != nil && h.leaderEpoch.incarnation == m.driver.process
 	if h.next && h.number != m.number+1 {
 		if own {
-			m.driver.tear(h.office.term, h.number)
+			m.driver.tear(h.leaderEpoch.term, h.number)
 		}
 		return
 	}
 	var f *flight
 	switch {
 	case own && h.next:
-		f = m.driver.landing(h.office, h.number)
+		f = m.driver.landing(h.leaderEpoch, h.number)
 	case own:
-		m.driver.mended(h.office, h.number)
+		m.driver.mended(h.leaderEpoch, h.number)
 	}
 	m.number, m.wall = h.number, h.wall
-	clock := engine.Clock{Now: m.advance(h.office, h.stamp), Wall: h.wall}
+	clock := engine.Clock{Now: m.advance(h.leaderEpoch, h.stamp), Wall: h.wall}
 	m.sessions.expire(clock.Now, &m.limits)
 	m.out.Reset()
 	m.told, m.published, m.leases, m.fed = 0, 0, 0, 0
@@ -279,7 +279,7 @@ func (m *machine) tellLeases() {
 	}
 }
 
-func (m *machine) advance(o office, stamp int64) int64 {
+func (m *machine) advance(o leaderEpoch, stamp int64) int64 {
 	m.time.Lock()
 	defer m.time.Unlock()
 	now := m.time.clock.advance(o, stamp, m.clock.Mono())

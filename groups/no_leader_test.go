@@ -15,7 +15,7 @@ import (
 func TestNoWaitWithoutLeader(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 3, func(_ int, c *Config) {
+	f := newLocalCluster(t, 3, func(_ int, c *Config) {
 		c.Faults, c.EvictionWindow, c.LogCount, c.RequestTimeout = w, time.Hour, 1, 10*time.Minute
 	})
 	f.settle(3)

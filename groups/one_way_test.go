@@ -60,7 +60,7 @@ func oneWayWaits(t *testing.T, one bool) {
 		}
 		return o
 	}
-	clock.hurry(15 * time.Second) // the leader has looked for what it found when it took office, and reaches the other for long
+	clock.hurry(15 * time.Second) // the leader has looked for what it found when its leader epoch began, and reaches the other for long
 	ahead := ask(r, first, "first")
 	later := ask(there, behind, "behind")
 

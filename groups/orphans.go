@@ -10,7 +10,7 @@ import (
 )
 
 // The call of a waiting acquire is attached at the node that leads its log: that is where
-// the grant is told from. When a node takes office it does not know which of the waits
+// the grant is told from. When a node begins a leader epoch it does not know which of the waits
 // that it finds still have a caller. Those that were forwarded come again on their own,
 // and so do clients whose node is gone; what nobody has asked for again after
 // reattachGrace is ended. Waits of calls that ended with their process are ended at once
@@ -30,7 +30,7 @@ type orphan struct {
 	group  uint16
 	caller engine.Caller
 	epoch  uint64 // of the connection that it was last asked on
-	term   uint64 // of the office in which that was found out
+	term   uint64 // of the leader epoch in which that was found out
 	due    time.Duration
 	host   string // of the node that had its caller, "" if that is not known
 }
@@ -103,7 +103,7 @@ func (n *Node) leftAlone(parts ...*part) {
 
 // orphanLoop ends waits that nobody asks for.
 func (n *Node) orphanLoop() {
-	seen := make(map[uint64]uint64) // by log: the office whose waits were listed
+	seen := make(map[uint64]uint64) // by log: the leader epoch whose waits were listed
 	n.every(orphansEvery, func() {
 		if n.draining.Load() {
 			return
@@ -139,7 +139,7 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 	}
 }
 
-// found is a wait that was found in a log under an office.
+// found is a wait that was found in a log under a leader epoch.
 func (n *Node) found(l *shardLog, group uint16, c engine.OpenCall, term uint64) orphan {
 	return orphan{
 		l: l, group: group, caller: c.Caller, epoch: c.Epoch, term: term,
@@ -204,7 +204,7 @@ func (o *orphan) adrift() bool {
 	return g != nil && g.state.Adrift(o.caller)
 }
 
-// endOrphan ends a wait, unless somebody has asked for it. That nobody has is true of this office
+// endOrphan ends a wait, unless somebody has asked for it. That nobody has is true of this leader epoch
 // alone: under a later one it may have been asked for, on the same connection too. So the end is
 // not proposed beyond it, nor passed on, and what was not heard of it is looked at anew.
 func (n *Node) endOrphan(o orphan) {

@@ -27,7 +27,7 @@ func TestLateEndOfAnOrphan(t *testing.T) {
 func lateEndOfAnOrphan(t *testing.T) bool {
 	const path = "h:/cut/x"
 	w := new(network)
-	f := newFleet(t, 3, func(_ int, c *Config) {
+	f := newLocalCluster(t, 3, func(_ int, c *Config) {
 		c.Faults, c.EvictionWindow, c.LogCount, c.RequestTimeout, c.LeaderBalance = w, time.Hour, 1, 3*time.Second, time.Hour
 	})
 	f.until("every node votes in every log", func() bool {
@@ -128,14 +128,14 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 	return true
 }
 
-// TestEndOfAnOrphanInItsOffice: the end of a wait that nobody has asked for is not proposed under
-// another office than that under which this was found out, and is looked at anew when it was not
+// TestEndOfAnOrphanInItsLeaderEpoch: the end of a wait that nobody has asked for is not proposed under
+// another leader epoch than that under which this was found out, and is looked at anew when it was not
 // heard: who asks for the wait after all, on the same connection too, keeps it.
-func TestEndOfAnOrphanInItsOffice(t *testing.T) {
+func TestEndOfAnOrphanInItsLeaderEpoch(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"
 	for _, another := range []bool{true, false} {
-		t.Run(fmt.Sprint("another office ", another), func(t *testing.T) {
+		t.Run(fmt.Sprint("another leader epoch ", another), func(t *testing.T) {
 			r := newRig(t, func(c *Config) { c.RequestTimeout = time.Second })
 			n := r.node
 			l := n.logOf(n.groupOf("h:/a"))

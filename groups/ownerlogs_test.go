@@ -83,7 +83,7 @@ func TestOwnerWideWritesWhereTheOwnerIs(t *testing.T) {
 func TestOwnerWideWhileALogHasNoLeader(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 5, func(_ int, c *Config) {
+	f := newLocalCluster(t, 5, func(_ int, c *Config) {
 		c.Faults, c.LogCount, c.RequestTimeout, c.EvictionWindow = w, 8, 3*time.Second, time.Hour
 	})
 	f.placed(5)

@@ -98,7 +98,7 @@ func (s *steps) domains() (ds []domain) {
 }
 
 // byGroup says which of the domains concern which of the groups: a namespace its
-// own, a handler every one in which the owner has a standing.
+// own, a handler every one in which the owner has an ownership record.
 func (s *steps) byGroup(ds []domain, present []uint16) map[uint16][]string {
 	by := make(map[uint16][]string)
 	for _, d := range ds {

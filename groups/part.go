@@ -50,7 +50,7 @@ type part struct {
 	// What follows is of a part on its way between nodes (away.go, inbound.go).
 	from   *inbound    // the connection it came on, nil for this node's own
 	number uint64      // names it on the connection it came or went on
-	term   uint64      // of the only office it may be proposed under, 0 of this node's own: any
+	term   uint64      // of the only leader epoch it may be proposed under, 0 of this node's own: any
 	bytes  int         // what it counts for, of what its peer may have here
 	tried  bool        // it may have been applied
 	again  bool        // its client asked it before, or it may have been applied, as who sent it here says
@@ -83,7 +83,7 @@ func (p *part) unheardWait() wait {
 	return w
 }
 
-// ofOneTerm says that the part may be proposed under the office of its term alone.
+// ofOneTerm says that the part may be proposed under the leader epoch of its term alone.
 func (p *part) ofOneTerm() bool { return p.from != nil || p.term != 0 }
 
 // repeats says that the part may have been asked before, by its client on the same connection
@@ -111,9 +111,9 @@ func (p *part) late(now, timeout time.Duration) bool {
 
 // flight is a proposed batch whose fate is not known yet.
 type flight struct {
-	office office
-	number uint64
-	parts  []*part // nil for those that were told that the outcome is not known
+	leaderEpoch leaderEpoch
+	number      uint64
+	parts       []*part // nil for those that were told that the outcome is not known
 
 	untimed bool // no time goes on with it
 }

@@ -37,7 +37,7 @@ func usedDirectory(t *testing.T) string {
 	if !n.WaitReady(90 * time.Second) {
 		t.Fatal("not ready")
 	}
-	newFleetClient(n).mustAcquire(t, "h:/x", "alice")
+	newClusterClient(n).mustAcquire(t, "h:/x", "alice")
 	if err := n.Close(time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func mustHoldAlice(t *testing.T, dir string) {
 	if !n.WaitReady(90 * time.Second) {
 		t.Fatal("not ready")
 	}
-	if res := newFleetClient(n).ask(t, &wire.Request{Op: wire.OpIsOwnerAlive, Owner: "alice"}); !res.Flag {
+	if res := newClusterClient(n).ask(t, &wire.Request{Op: wire.OpIsOwnerAlive, Owner: "alice"}); !res.Flag {
 		t.Errorf("its lock is gone: %+v", res)
 	}
 }

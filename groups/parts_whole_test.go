@@ -22,8 +22,8 @@ func (b *bare) part(a *bareCall, ns string) wire.Result {
 	}
 	w.add(p)
 	b.number++
-	head := batchHead{format: rows.NewestFormat, office: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
-	b.m.driver.mu.flights[b.number] = &flight{office: b.own, number: b.number, parts: []*part{p}}
+	head := batchHead{format: rows.NewestFormat, leaderEpoch: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
+	b.m.driver.mu.flights[b.number] = &flight{leaderEpoch: b.own, number: b.number, parts: []*part{p}}
 	b.entry(bytes.Clone(w.entry(&head)))
 	return a.res[0]
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// pipes is connections between the nodes of a fleet in memory, which dawdle and break. One
+// pipes is connections between the nodes of a cluster in memory, which dawdle and break. One
 // that breaks may still bring the other end what was sent before, long after who sent it
 // knows that it broke: as the buffers of a stopped process do.
 type pipes struct {
-	f  *fleet
+	f  *localCluster
 	mu sync.Mutex
 	// by the dialing node and the other's raft host id
 	open   map[pipeKey]*pipeEnd
@@ -45,7 +45,7 @@ type pipeEnd struct {
 	ending atomic.Bool // no frame comes after those in the inbox
 }
 
-func newPipes(f *fleet, seed uint64, breaks int) *pipes {
+func newPipes(f *localCluster, seed uint64, breaks int) *pipes {
 	p := &pipes{f: f, open: make(map[pipeKey]*pipeEnd), rng: rand.New(rand.NewPCG(seed, 1)), breaks: breaks, over: make(chan struct{})}
 	for _, n := range f.nodes {
 		dial := func(host string) peerConn { return p.dial(n, host) }
@@ -295,7 +295,7 @@ func TestForwardedOnceInOrder(t *testing.T) {
 }
 
 // moveLeaders hands the leadership of a random log to a random voter.
-func (f *fleet) moveLeaders(p *pipes) {
+func (f *localCluster) moveLeaders(p *pipes) {
 	shards := f.nodes[0].id.shards()
 	shard := shards[p.draw(len(shards))]
 	for _, n := range f.nodes {

@@ -25,8 +25,8 @@ import (
 // to nobody. So the ids of such sessions say which process they are of, and who leads a log ends the waits of a
 // process that is over:
 //
-//   - those that it finds when it takes office, before anything else is carried out in that office, and before
-//     time goes on in it (officeTaken, seek, heldUp): else they would be granted what is released, or runs out, first;
+//   - those that it finds when its leader epoch begins, before anything else is carried out in that leader epoch, and before
+//     time goes on in it (leaderEpochBegan, seek, heldUp): else they would be granted what is released, or runs out, first;
 //   - those in the logs that it leads when it gets to know that a process is over, before what it takes from a
 //     later process of that node.
 //
@@ -190,7 +190,7 @@ func (n *Node) processOver(host string, upTo uint64) {
 		if m == nil {
 			continue
 		}
-		m.mu.Lock() // an office that is being applied is held after this, and may not know of the process
+		m.mu.Lock() // a leader epoch that is being applied is held after this, and may not know of the process
 		if !l.leads() {
 			m.mu.Unlock()
 			continue
@@ -205,7 +205,7 @@ func (n *Node) processOver(host string, upTo uint64) {
 // when its lock is let go.
 type openCalls struct {
 	m    *machine
-	term uint64 // of the office
+	term uint64 // of the leader epoch
 	in   []callsIn
 }
 
@@ -288,7 +288,7 @@ func (l *shardLog) firsts() int {
 	return sort.Search(len(l.mu.queue), func(i int) bool { return !l.mu.queue[i].first })
 }
 
-// seek queues the ends of those waits that the log had as its office was taken. It is of run alone.
+// seek queues the ends of those waits that the log had as its leader epoch began. It is of run alone.
 func (l *shardLog) seek() {
 	l.mu.Lock()
 	open := l.mu.found
@@ -299,7 +299,7 @@ func (l *shardLog) seek() {
 	ends := l.node.endsOf(open.over())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.found == open { // else there is a later office
+	if l.mu.found == open { // else there is a later leader epoch
 		l.mu.found = nil
 		l.endFirst(ends)
 	}
@@ -307,9 +307,9 @@ func (l *shardLog) seek() {
 
 // heldUp says that no time goes on, and nothing is proposed but ends that come first: such are under way, or what they
 // end is not over yet. What runs out before that would be granted to it, as would what ran out before and was too much
-// for one entry: that does not end either (still). An office has no other entries before
+// for one entry: that does not end either (still). A leader epoch has no other entries before
 // them than such that mend the order. It is called with drive held.
-func (l *shardLog) heldUp(own office) bool {
+func (l *shardLog) heldUp(own leaderEpoch) bool {
 	l.mu.Lock()
 	found, ends := l.mu.found != nil, l.endsFirst()
 	l.mu.Unlock()
@@ -322,7 +322,7 @@ func (l *shardLog) heldUp(own office) bool {
 		return true
 	}
 	if was { // time stood still since they were carried out
-		l.drive.until = m.standing() + endWithin + cut
+		l.drive.until = m.appliedTime() + endWithin + cut
 	}
 	mono := l.clock.Mono()
 	left := l.drive.until - m.stamp(own, mono)

@@ -129,7 +129,7 @@ func TestWaitEndsWithItsPeer(t *testing.T) {
 			t.Run(name+again, func(t *testing.T) {
 				t.Parallel()
 				w := new(network)
-				f := newFleet(t, 3, func(_ int, c *Config) {
+				f := newLocalCluster(t, 3, func(_ int, c *Config) {
 					c.Faults, c.EvictionWindow, c.LogCount = w, time.Hour, 1
 				})
 				f.settle(3)

@@ -28,11 +28,11 @@ func (l *shardLog) work() {
 	}
 	l.drive.retryAt, l.drive.hold = 0, 0
 	l.outgrow(lead.term)
-	own := office{lead.term, m.replica, l.process}
+	own := leaderEpoch{lead.term, m.replica, l.process}
 	if l.held.Load() != lead.term {
 		if l.drive.taking.pending == nil {
-			office := l.propose(appendOffice(l.drive.writer.buf[:0], l.node.formats.written(), own, l.node.cfg.limits()))
-			l.drive.taking = underWay{pending: office, term: own.term, since: l.clock.Mono()}
+			leaderEpoch := l.propose(appendLeaderEpoch(l.drive.writer.buf[:0], l.node.formats.written(), own, l.node.cfg.limits()))
+			l.drive.taking = underWay{pending: leaderEpoch, term: own.term, since: l.clock.Mono()}
 		}
 		return
 	}
@@ -63,8 +63,8 @@ func (l *shardLog) work() {
 }
 
 // outgrow lets go of what was proposed in an earlier term. What has not been applied when
-// this term's office is never will be (flights.go), and raft says nothing of it before its
-// time is over: until then it would hold the office up, and fill the window.
+// this term's leader epoch is never will be (flights.go), and raft says nothing of it before its
+// time is over: until then it would hold the leader epoch up, and fill the window.
 func (l *shardLog) outgrow(term uint64) {
 	l.drive.under = slices.DeleteFunc(l.drive.under, func(u underWay) bool { return u.term != term })
 	if l.drive.taking.term != term {
@@ -73,7 +73,7 @@ func (l *shardLog) outgrow(term uint64) {
 }
 
 // stalled is for how long a write would not have passed though this node leads the log: its
-// office of this term is not in force, or what it proposed is not applied within
+// leader epoch of this term is not in force, or what it proposed is not applied within
 // healthWithin. 0 when writes pass, or another node leads.
 func (l *shardLog) stalled() time.Duration {
 	if l.mine() == 0 {
@@ -104,7 +104,7 @@ func (l *shardLog) mending() bool {
 }
 
 // send proposes a flight, or a tick when it is nil, and one that mends the order.
-func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
+func (l *shardLog) send(own leaderEpoch, m *machine, f *flight, mends bool) bool {
 	if f == nil {
 		l.drive.writer.reset()
 	}
@@ -115,7 +115,7 @@ func (l *shardLog) send(own office, m *machine, f *flight, mends bool) bool {
 		stamp = still
 	}
 	head := batchHead{
-		format: l.node.formats.written(), office: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
+		format: l.node.formats.written(), leaderEpoch: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
 	}
 	under := l.propose(l.drive.writer.entry(&head))
 	if under == nil {

@@ -29,7 +29,7 @@ const (
 	askWaits                     // whether an owner waits for something
 
 	// Of a log.
-	askFind  // groups in which an owner has a standing
+	askFind  // groups in which an owner has an ownership record
 	askHeld  // groups in which something is held, from one on
 	askAny   // nothing: whether the log can be read
 	askRoute // the routes, of the system log, if later than the asker's

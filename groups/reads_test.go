@@ -8,10 +8,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// taken is a fleet of three, of which one node loses its replica of the log of a path: the
+// taken is a cluster of three, of which one node loses its replica of the log of a path: the
 // leader removes it. It does not notice by itself.
-func taken(t *testing.T, path string, told bool) (f *fleet, at int, shard, replica uint64) {
-	f = newFleet(t, 3, func(_ int, c *Config) {
+func taken(t *testing.T, path string, told bool) (f *localCluster, at int, shard, replica uint64) {
+	f = newLocalCluster(t, 3, func(_ int, c *Config) {
 		c.AuditEvery, c.EvictionWindow, c.RequestTimeout = time.Hour, time.Hour, time.Minute
 	})
 	f.settle(3)

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// TestFleetStrangers starts nodes that are refused by the others, who go on.
-func TestFleetStrangers(t *testing.T) {
+// TestClusterStrangers starts nodes that are refused by the others, who go on.
+func TestClusterStrangers(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, nil)
-	other := newFleet(t, 1, func(_ int, c *Config) { c.NodeID = "x-0" })
+	f := newLocalCluster(t, 2, nil)
+	other := newLocalCluster(t, 1, func(_ int, c *Config) { c.NodeID = "x-0" })
 	fault := func(n *Node, want ...string) {
 		t.Helper()
 		f.until("the node is told: "+strings.Join(want, " … "), func() bool {
@@ -113,7 +113,7 @@ func TestFleetStrangers(t *testing.T) {
 // TestSwappedDirectory: a directory of one node does not start as another.
 func TestSwappedDirectory(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, nil)
+	f := newLocalCluster(t, 2, nil)
 	if err := f.nodes[1].Close(time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestTwoFounders(t *testing.T) {
 // rejoins with an empty directory.
 func TestLostLogs(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
 	if err := f.nodes[1].Close(time.Second); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 // calls keep their waits.
 func TestRefusedButAlive(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, func(_ int, c *Config) { c.EvictionWindow, c.LogCount = time.Hour, 1 })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.EvictionWindow, c.LogCount = time.Hour, 1 })
 	f.settle(3)
 	lead := f.leader("h:/a/x")
 	at := (lead + 1) % 3
@@ -28,7 +28,7 @@ func TestRefusedButAlive(t *testing.T) {
 	n.cluster.mu.Lock()
 	n.cluster.byHost[host] = s
 	n.cluster.mu.Unlock()
-	n.fallen(host)
+	n.failedLeader(host)
 	n.cluster.looking.Unlock()
 	if n.processes.over(engine.Session(newSessionOf(host, s.Incarnation))) {
 		t.Error("its process is taken to be over")
@@ -69,7 +69,7 @@ func TestHeardTooLate(t *testing.T) {
 func TestLastConnectionEnds(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow, c.LogCount = w, time.Hour, 1 })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow, c.LogCount = w, time.Hour, 1 })
 	f.settle(3)
 	lead := f.leader("h:/a/x")
 	n, gone := f.nodes[lead], f.nodes[(lead+1)%3]

@@ -37,7 +37,7 @@ func (c *latch) cut(l *shardLog, after uint64) {
 func (c *latch) heal() { c.l.Store(nil) }
 
 // handTo has a node lead a log, by the leader's own will.
-func (f *fleet) handTo(to *Node, shard uint64) {
+func (f *localCluster) handTo(to *Node, shard uint64) {
 	f.t.Helper()
 	replica := to.logs[shard].local.Load().replica
 	f.until(to.id.NodeID+" leads again", func() bool {
@@ -54,14 +54,14 @@ func (f *fleet) handTo(to *Node, shard uint64) {
 }
 
 // TestRegainedLeadership: what a leader proposed before it was cut off, and lost, does not
-// hold up what it proposes when it leads again: neither batches nor its office. A request
+// hold up what it proposes when it leads again: neither batches nor its leader epoch. A request
 // may take ten minutes here, so raft says nothing of the lost proposals in time.
 func TestRegainedLeadership(t *testing.T) {
 	t.Parallel()
 	const path = "h:/regained/x"
-	start := func(t *testing.T) (*fleet, *latch, int, *shardLog) {
+	start := func(t *testing.T) (*localCluster, *latch, int, *shardLog) {
 		c := new(latch)
-		f := newFleet(t, 3, func(_ int, cfg *Config) {
+		f := newLocalCluster(t, 3, func(_ int, cfg *Config) {
 			cfg.LogCount, cfg.Faults, cfg.RequestTimeout = 1, c, 10*time.Minute
 			cfg.EvictionWindow = time.Hour
 		})
@@ -71,7 +71,7 @@ func TestRegainedLeadership(t *testing.T) {
 		return f, c, at, n.logOf(n.groupOf(n.routes.Load().Resolve(path)))
 	}
 	// others waits until another node leads, and the former leader knows.
-	others := func(f *fleet, l *shardLog) {
+	others := func(f *localCluster, l *shardLog) {
 		f.until("another node leads", func() bool {
 			for _, n := range f.nodes {
 				if n != l.node && n.logs[l.shard].leads() {
@@ -82,7 +82,7 @@ func TestRegainedLeadership(t *testing.T) {
 		})
 	}
 	// writes holds that the node leads and writes.
-	writes := func(t *testing.T, f *fleet, at int, l *shardLog) {
+	writes := func(t *testing.T, f *localCluster, at int, l *shardLog) {
 		t.Helper()
 		r := f.rigOn(at)
 		r.next.Add(1000) // another session than any before
@@ -119,7 +119,7 @@ func TestRegainedLeadership(t *testing.T) {
 		f.handTo(f.nodes[at], l.shard)
 		writes(t, f, at, l)
 	})
-	t.Run("office", func(t *testing.T) {
+	t.Run("leader epoch", func(t *testing.T) {
 		t.Parallel()
 		f, c, at, l := start(t)
 		held := l.held.Load()

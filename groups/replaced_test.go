@@ -17,7 +17,7 @@ import (
 func TestReplacedDisk(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.settle(3)
 	f.wipe(w, 2)
 	began := time.Now()
@@ -34,7 +34,7 @@ func TestReplacedDisk(t *testing.T) {
 }
 
 // wipe kills a node and gives it an empty disk.
-func (f *fleet) wipe(w *network, i int) {
+func (f *localCluster) wipe(w *network, i int) {
 	f.t.Helper()
 	f.kill(w, i)
 	c := &f.cfgs[i]
@@ -50,7 +50,7 @@ func (f *fleet) wipe(w *network, i int) {
 func TestReplacedDiskOfARemovedNode(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.settle(3)
 	f.wipe(w, 2)
 	f.cfgs[2].RaftAddr = freeAddr(t)
@@ -72,7 +72,7 @@ func TestReplacedDiskOfARemovedNode(t *testing.T) {
 func TestRemovedAndResumedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 4, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f := newLocalCluster(t, 4, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.placed(4)
 	out := slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[systemShard].local.Load() == nil })
 	if out < 0 {
@@ -117,7 +117,7 @@ func TestRemovedAndResumedAtOnce(t *testing.T) {
 func TestForgottenForGood(t *testing.T) {
 	t.Parallel()
 	w := new(network)
-	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.settle(3)
 	former, other := f.nodes[2].id.HostID, f.nodes[1]
 	f.kill(w, 2)
@@ -169,7 +169,7 @@ func TestForgottenForGood(t *testing.T) {
 // it had, which is a voter yet.
 func TestTransferToTheLiving(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, nil)
+	f := newLocalCluster(t, 2, nil)
 	n, host := f.nodes[0], f.nodes[1].id.HostID
 	f.until("they see each other", func() bool { s, _ := n.cluster.sighting(host); return s.Alive })
 	n.cluster.mu.Lock()

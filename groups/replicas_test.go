@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// TestFleetReplicaStarts: a replica that could not be started when it was added is
+// TestClusterReplicaStarts: a replica that could not be started when it was added is
 // started when its leader asks again.
-func TestFleetReplicaStarts(t *testing.T) {
+func TestClusterReplicaStarts(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
 	n := f.nodes[2]
 	l := n.logs[firstLogShard]
@@ -38,14 +38,14 @@ func TestFleetReplicaStarts(t *testing.T) {
 	})
 }
 
-// TestFleetVoterFlag: a replica that joined starts right whatever identity.json says of
+// TestClusterVoterFlag: a replica that joined starts right whatever identity.json says of
 // its vote: after it was promoted, after a snapshot that knows that, and when the node
 // ended between the snapshot and taking note of it.
-func TestFleetVoterFlag(t *testing.T) {
+func TestClusterVoterFlag(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
-	c := newFleetClient(f.nodes[0])
+	c := newClusterClient(f.nodes[0])
 	for i := range 20 {
 		c.mustAcquire(t, fmt.Sprintf("h:/v%d/x", i), "o")
 	}

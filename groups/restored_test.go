@@ -94,8 +94,8 @@ func TestRestoredIsNotGrowable(t *testing.T) {
 	}
 }
 
-// TestFleetGrowsFromBackup: nodes join one that was restored, and have all that it has.
-func TestFleetGrowsFromBackup(t *testing.T) {
+// TestClusterGrowsFromBackup: nodes join one that was restored, and have all that it has.
+func TestClusterGrowsFromBackup(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.LogCount = 4 })
 	c := r.session()
@@ -109,7 +109,7 @@ func TestFleetGrowsFromBackup(t *testing.T) {
 	if _, err := backup.Restore(context.Background(), backup.Options{From: r.save(nil), DataDir: data, NodeID: "n-0"}); err != nil {
 		t.Fatal(err)
 	}
-	f := newFleet(t, 3, func(i int, c *Config) {
+	f := newLocalCluster(t, 3, func(i int, c *Config) {
 		if i == 0 {
 			c.DataDir, c.FS, c.Bootstrap = data, vfs.Default, false
 		}
@@ -118,7 +118,7 @@ func TestFleetGrowsFromBackup(t *testing.T) {
 	f.each(3, func(n *Node) {
 		f.until(n.id.NodeID+" holds all logs", func() bool { return len(n.hosted()) == 5 })
 	})
-	newFleetClient(f.nodes[1]).mustAcquire(t, "h:/new/x", "p")
+	newClusterClient(f.nodes[1]).mustAcquire(t, "h:/new/x", "p")
 	f.until("all have the same", func() bool {
 		first := digestsOn(f.nodes[0])
 		return maps.Equal(first, digestsOn(f.nodes[1])) && maps.Equal(first, digestsOn(f.nodes[2]))

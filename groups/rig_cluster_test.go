@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/groups/link"
 )
 
-// rigOn is a rig for callers of one node of a fleet.
-func (f *fleet) rigOn(i int) *rig {
+// rigOn is a rig for callers of one node of a cluster.
+func (f *localCluster) rigOn(i int) *rig {
 	t, ok := f.t.(*testing.T)
 	if !ok {
 		t = new(testing.T) // a benchmark's, which asks nothing of it
@@ -25,7 +25,7 @@ func (f *fleet) rigOn(i int) *rig {
 func onBoth(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Run("alone", func(t *testing.T) { test(t, newRig(t, nil)) })
 	t.Run("forwarded", func(t *testing.T) {
-		f := newFleet(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
+		f := newLocalCluster(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
 		r := f.rigOn(1)
 		f.until("the forwarder is ready", func() bool { return r.node.health().Flag })
 		test(t, r)
@@ -35,7 +35,7 @@ func onBoth(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 }
 
-// network is what the nodes of a fleet send each other, and what a test lets through.
+// network is what the nodes of a cluster send each other, and what a test lets through.
 type network struct {
 	mu  sync.Mutex
 	cut map[string]bool // by node id
@@ -58,7 +58,7 @@ func (w *network) set(node string, cut bool) {
 }
 
 // kill ends a node as a crash would: nobody hears of it.
-func (f *fleet) kill(w *network, i int) {
+func (f *localCluster) kill(w *network, i int) {
 	f.t.Helper()
 	n := f.nodes[i]
 	w.set(n.id.NodeID, true)
@@ -69,7 +69,7 @@ func (f *fleet) kill(w *network, i int) {
 }
 
 // leader is the node that leads a path's log.
-func (f *fleet) leader(path string) int {
+func (f *localCluster) leader(path string) int {
 	f.t.Helper()
 	at := -1
 	f.until("somebody leads the log of "+path, func() bool {

@@ -21,7 +21,7 @@ const (
 func TestTakeOverShort(t *testing.T) {
 	t.Parallel()
 	f := calm(t, nil)
-	s := f.succession("h:/heirs/x")
+	s := f.succession("h:/successors/x")
 	s.to.room.mu.Lock()
 	s.to.room.shortage = gossip.Shortage{Reserve: math.MaxUint64} // as it would be before the others hear of it
 	s.to.room.mu.Unlock()
@@ -53,7 +53,7 @@ func TestShortWhileAlone(t *testing.T) {
 	r.node = n
 	r.live.Store(n)
 	problems := func() []string { return n.clusterStatus().Problems }
-	if !within(fleetPatience, time.Millisecond, func() bool {
+	if !within(clusterPatience, time.Millisecond, func() bool {
 		return slices.Equal(problems(), []string{"pathlockd-0 has 64 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and what it leads (3 logs) takes no writes: make room there"})
 	}) {
 		t.Errorf("problems %q", problems())
@@ -62,7 +62,7 @@ func TestShortWhileAlone(t *testing.T) {
 		t.Errorf("an acquire: %+v", res)
 	}
 	free.Store(plenty)
-	if !within(fleetPatience, 10*time.Millisecond, func() bool { ok, _ := n.Health(); return ok }) {
+	if !within(clusterPatience, 10*time.Millisecond, func() bool { ok, _ := n.Health(); return ok }) {
 		t.Error("there is room, and it is not healthy")
 	}
 	r.session().must(write("a", "h:/a/2", time.Hour))

@@ -113,7 +113,7 @@ func TestSilentSeeds(t *testing.T) {
 			said <- asked.Load()
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), fleetPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), clusterPatience)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
@@ -144,9 +144,9 @@ func TestSilentSeeds(t *testing.T) {
 // TestSeedsOfTwoClusters: the message names the key once.
 func TestSeedsOfTwoClusters(t *testing.T) {
 	t.Parallel()
-	one, other := newFleet(t, 1, nil), newFleet(t, 1, nil)
+	one, other := newLocalCluster(t, 1, nil), newLocalCluster(t, 1, nil)
 	c, _ := joiner(t, freeAddr(t), one.gossip[0], other.gossip[0])
-	for _, f := range []*fleet{one, other} {
+	for _, f := range []*localCluster{one, other} {
 		f.settle(1)
 	}
 	n, err := OpenContext(short(t), c)

@@ -39,7 +39,7 @@ import (
 // What is kept here is a function of the log. It belongs to the log and not to
 // one of its groups, as a session's window spans them.
 
-// What this build states of sessions when it takes office (limits.go).
+// What this build states of sessions when its leader epoch begins (limits.go).
 const (
 	// RepeatMillis is how long a session that asks nothing is remembered.
 	RepeatMillis = 60_000

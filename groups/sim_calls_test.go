@@ -259,7 +259,7 @@ func (f *simFace) die() {
 	f.calls = nil
 }
 
-// What nodes get to know of each other's processes, in place of gossip and of the ends of connections (fallen.go,
+// What nodes get to know of each other's processes, in place of gossip and of the ends of connections (failed_leader.go,
 // sightings.go). What comes with commands on a connection of a later process is the node's own.
 
 // fell has the others notice that a node's process has ended: their connections to it end, and nobody listens there any

@@ -8,7 +8,7 @@ import (
 )
 
 // queuedAre waits until so many parts are kept in a log's queue.
-func queuedAre(f *fleet, l *shardLog, many int) {
+func queuedAre(f *localCluster, l *shardLog, many int) {
 	f.t.Helper()
 	f.until("they are in the queue of the log", func() bool {
 		l.mu.Lock()

@@ -39,7 +39,7 @@ func TestStalledIsNotHealthy(t *testing.T) {
 
 	m.mu.Lock()
 	term := l.held.Swap(0)
-	sick("its office is not in force")
+	sick("its leader epoch is not in force")
 	l.held.Store(term)
 	m.mu.Unlock()
 	l.kick()

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// calm is a fleet of three that each hold every log, with leaders where they belong:
+// calm is a cluster of three that each hold every log, with leaders where they belong:
 // nothing that takes less than an election timeout moves them.
-func calm(t *testing.T, change func(c *Config)) *fleet {
-	f := newFleet(t, 3, func(_ int, c *Config) {
+func calm(t *testing.T, change func(c *Config)) *localCluster {
+	f := newLocalCluster(t, 3, func(_ int, c *Config) {
 		c.ElectionMin, c.Heartbeat, c.EvictionWindow = 5*time.Second, 200*time.Millisecond, time.Hour
 		if change != nil {
 			change(c)
@@ -21,7 +21,7 @@ func calm(t *testing.T, change func(c *Config)) *fleet {
 }
 
 // terms is in which term each log is led, but for those that one node leads.
-func (f *fleet) terms(but *Node) map[uint64]uint64 {
+func (f *localCluster) terms(but *Node) map[uint64]uint64 {
 	all := make(map[uint64]uint64)
 	for _, n := range f.nodes {
 		for _, m := range n.ledLogs() {
@@ -35,10 +35,10 @@ func (f *fleet) terms(but *Node) map[uint64]uint64 {
 
 // sameTerms says that nobody was elected since: what is asked now comes behind anything
 // that would have it so.
-func (f *fleet) sameTerms(what string, before map[uint64]uint64) {
+func (f *localCluster) sameTerms(what string, before map[uint64]uint64) {
 	f.t.Helper()
 	f.each(3, func(n *Node) {
-		c := newFleetClient(n)
+		c := newClusterClient(n)
 		for _, path := range []string{"h:/a/x", "h:/b/x", "h:/c/x", "h:/d/x", "h:/e/x", "h:/f/x"} {
 			c.mustAcquire(f.t.(*testing.T), path, "o")
 		}
@@ -68,8 +68,8 @@ func TestLiveLeaderStays(t *testing.T) {
 				continue
 			}
 			all.Go(func() {
-				n.fallen(other.id.HostID)
-				for _, m := range other.ledLogs() { // as long as what fallen may have begun
+				n.failedLeader(other.id.HostID)
+				for _, m := range other.ledLogs() { // as long as what failedLeader may have begun
 					n.stand(m.shard, "nobody", "nobody")
 				}
 			})

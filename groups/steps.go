@@ -327,7 +327,7 @@ func attemptIsOver(res wire.Result) bool {
 	return res.Code == wire.Unavailable && res.Position == engine.Superseded
 }
 
-// everywhere sends a request to every group in which its owner has a standing.
+// everywhere sends a request to every group in which its owner has an ownership record.
 func (s *steps) everywhere(req *wire.Request) *wire.Error {
 	if err := s.caughtUp(); err != nil {
 		return err
@@ -339,7 +339,7 @@ func (s *steps) everywhere(req *wire.Request) *wire.Error {
 	return s.each(present, req)
 }
 
-// present answers the groups in which the call's owner has a standing, in order; or that all of the
+// present answers the groups in which the call's owner has an ownership record, in order; or that all of the
 // call was carried out when it was asked before.
 func (s *steps) present() (groups []uint16, done bool, err *wire.Error) {
 	if err := s.resumed(s.caughtUp); err != nil {

@@ -13,7 +13,7 @@ import (
 func TestStuckLearner(t *testing.T) {
 	t.Parallel()
 	change := func(_ int, c *Config) { c.LogCount, c.StabilityWindow = 1, 2*time.Second }
-	f := newFleet(t, 2, change)
+	f := newLocalCluster(t, 2, change)
 	n := f.grow(change)
 	n.seats.Lock()
 	for _, shard := range n.id.shards() {

@@ -10,13 +10,13 @@ import (
 // for that, now, and for nobody else; an order that is late or made up changes nothing.
 func TestTakeoverOrders(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
 	const path = "h:/handed/over"
-	c := newFleetClient(f.nodes[0])
+	c := newClusterClient(f.nodes[0])
 	c.mustAcquire(t, path, "o")
 	s := f.succession(path)
-	from, to, shard, heir := s.from, s.to, s.l.shard, s.heir
+	from, to, shard, successor := s.from, s.to, s.l.shard, s.successor
 	refused := func(what, want, host string, change func(o *orderedTakeover)) {
 		t.Helper()
 		o := s.order
@@ -32,17 +32,17 @@ func TestTakeoverOrders(t *testing.T) {
 
 	l := s.l
 	l.pauses(true)
-	if err := from.handOver(shard, heir.replica); !errors.Is(err, errLedOn) || !strings.Contains(err.Error(), "already") {
+	if err := from.handOver(shard, successor.replica); !errors.Is(err, errLedOn) || !strings.Contains(err.Error(), "already") {
 		t.Errorf("handed over twice at once: %v", err)
 	}
 	l.pauses(false)
 
-	f.until("the leadership is handed over", func() bool { return to.logs[shard].leads() || from.handOver(shard, heir.replica) == nil })
+	f.until("the leadership is handed over", func() bool { return to.logs[shard].leads() || from.handOver(shard, successor.replica) == nil })
 	l.drive.Lock()
 	hold := l.drive.hold
 	l.drive.Unlock()
 	if hold != 0 {
 		t.Errorf("the former leader holds until %v", hold)
 	}
-	f.until("the heir leads", to.logs[shard].leads)
+	f.until("the successor leads", to.logs[shard].leads)
 }

@@ -101,7 +101,7 @@ func TestTellsOfLeases(t *testing.T) {
 // not lead; and where it goes on, of what it took before.
 func TestTellsEverywhere(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 3, nil)
+	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
 	killer := f.rigOn(0).session()
 	for i := range f.nodes {

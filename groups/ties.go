@@ -14,7 +14,7 @@ import (
 // before it does not, and may be on its way to a log where the owner has nothing yet, and where
 // nobody would look for it. So a bind and an unbind wait until the acquires of their owner that
 // came before them on the connection are answered, or have a place in the queue: either way the
-// owner's standing is found then.
+// owner's record is found then.
 //
 // What the owner has already a bind ties at once, before it waits: on a later connection its time
 // may be running out with the grace of the one before.

@@ -195,7 +195,7 @@ func TestPromise5Outage(t *testing.T) {
 // more than 2 s.
 func TestLeaseClock(t *testing.T) {
 	var c leaseClock
-	own, other := office{term: 2, node: 1}, office{term: 1, node: 2}
+	own, other := leaderEpoch{term: 2, node: 1}, leaderEpoch{term: 1, node: 2}
 	for _, step := range []struct {
 		stamp, want int64
 		mono        time.Duration
@@ -245,9 +245,9 @@ func TestLeaseClock(t *testing.T) {
 	if got := c.stamp(own, 2*time.Minute+10*time.Second); got > began+2000 {
 		t.Errorf("an outage of 10 s with two entries in flight took %d ms of the leases", got-began)
 	}
-	// A clock that was read back goes on from where its office stamped with another one.
+	// A clock that was read back goes on from where its leader epoch stamped with another one.
 	c = newLeaseClock(100, time.Hour)
-	c.office = own
+	c.leaderEpoch = own
 	c.advance(own, 1_100, time.Hour+time.Millisecond)
 	if got := c.stamp(own, time.Hour+11*time.Millisecond); got != 1_110 {
 		t.Errorf("stamp 10 ms after an entry of 1100: %d", got)
@@ -262,7 +262,7 @@ func TestLeaseClockGoesOn(t *testing.T) {
 	for _, every := range []time.Duration{100 * time.Microsecond, 3*time.Millisecond + 700*time.Microsecond, time.Second, 1900 * time.Millisecond} {
 		for _, way := range []time.Duration{0, every / 2, every - time.Microsecond} {
 			var c, follower leaseClock
-			own := office{term: 1, node: 1}
+			own := leaderEpoch{term: 1, node: 1}
 			for mono := time.Duration(0); mono < 30*time.Second; mono += every {
 				s := c.stamp(own, mono)
 				if lost := mono.Milliseconds() - s; lost < 0 || lost > 1 {
@@ -272,7 +272,7 @@ func TestLeaseClockGoesOn(t *testing.T) {
 				heard := mono + way
 				heard += heard / 100
 				follower.advance(own, s, heard)
-				if took := follower; took.stamp(office{term: 2, node: 2}, heard) > (mono+way+every/50).Milliseconds()+1 {
+				if took := follower; took.stamp(leaderEpoch{term: 2, node: 2}, heard) > (mono+way+every/50).Milliseconds()+1 {
 					t.Fatalf("an entry each %v, %v under way: %v after the first one a follower is ahead", every, way, mono)
 				}
 			}
@@ -287,7 +287,7 @@ func TestLeaseClockAtFollowers(t *testing.T) {
 	for name, play := range map[string]func(next *leaseClock) (granted int64, at time.Duration){
 		"nothing was applied at the leader": func(next *leaseClock) (int64, time.Duration) {
 			var lead leaseClock
-			o := office{term: 1, node: 1}
+			o := leaderEpoch{term: 1, node: 1}
 			lead.advance(o, lead.stamp(o, 0), 0)
 			next.advance(o, lead.now, 0)
 			next.advance(o, lead.stamp(o, time.Minute), time.Minute)
@@ -296,7 +296,7 @@ func TestLeaseClockAtFollowers(t *testing.T) {
 		},
 		"the leader heard of the last entry late": func(next *leaseClock) (int64, time.Duration) {
 			var lead leaseClock
-			before, o := office{term: 1, node: 2}, office{term: 2, node: 1}
+			before, o := leaderEpoch{term: 1, node: 2}, leaderEpoch{term: 2, node: 1}
 			const at = 1500 * time.Millisecond
 			next.advance(before, 1000, 0)
 			lead.advance(before, 1000, at)
@@ -306,7 +306,7 @@ func TestLeaseClockAtFollowers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var next leaseClock
 			granted, at := play(&next)
-			if early := next.stamp(office{term: 9, node: 3}, at+time.Second) - granted - 1000; early > 0 {
+			if early := next.stamp(leaderEpoch{term: 9, node: 3}, at+time.Second) - granted - 1000; early > 0 {
 				t.Errorf("a lease of 1 s is over %d ms early", early)
 			}
 		})
@@ -340,28 +340,28 @@ func TestLeaseClockOfThree(t *testing.T) {
 
 // logOfThree is a log of three nodes, as far as its time goes.
 type logOfThree struct {
-	rng     *rand.Rand
-	at      time.Duration // in truth
-	clocks  [3]leaseClock
-	rate    [3]float64
-	began   [3]time.Duration
-	fastest float64
-	pace    time.Duration
-	applied [3]int
-	log     []*stamped
-	flying  []*stamped
-	leader  int
-	office  office
-	differs string
+	rng         *rand.Rand
+	at          time.Duration // in truth
+	clocks      [3]leaseClock
+	rate        [3]float64
+	began       [3]time.Duration
+	fastest     float64
+	pace        time.Duration
+	applied     [3]int
+	log         []*stamped
+	flying      []*stamped
+	leader      int
+	leaderEpoch leaderEpoch
+	differs     string
 }
 
 // stamped is an entry.
 type stamped struct {
-	office  office
-	stamp   int64
-	stamped time.Duration // in truth
-	now     int64         // once somebody applied it
-	applied bool
+	leaderEpoch leaderEpoch
+	stamp       int64
+	stamped     time.Duration // in truth
+	now         int64         // once somebody applied it
+	applied     bool
 }
 
 func newLogOfThree(seed uint64) *logOfThree {
@@ -385,14 +385,14 @@ func (s *logOfThree) mono(node int) time.Duration {
 }
 
 func (s *logOfThree) lead(node int) {
-	s.leader, s.office = node, office{term: s.office.term + 1, node: uint64(node + 1)}
+	s.leader, s.leaderEpoch = node, leaderEpoch{term: s.leaderEpoch.term + 1, node: uint64(node + 1)}
 	s.apply(node, len(s.log))
 }
 
 func (s *logOfThree) apply(node, until int) {
 	for ; s.applied[node] < until; s.applied[node]++ {
 		e := s.log[s.applied[node]]
-		now := s.clocks[node].advance(e.office, e.stamp, s.mono(node))
+		now := s.clocks[node].advance(e.leaderEpoch, e.stamp, s.mono(node))
 		if e.applied && e.now != now {
 			s.differs = fmt.Sprintf("entry %d: %d and %d", s.applied[node], e.now, now)
 		}
@@ -407,7 +407,7 @@ func (s *logOfThree) step() {
 	}
 	switch x, node := s.rng.IntN(100), s.rng.IntN(3); {
 	case x < 45 && len(s.flying) < window:
-		s.flying = append(s.flying, &stamped{office: s.office, stamp: s.clocks[s.leader].stamp(s.office, s.mono(s.leader)), stamped: s.at})
+		s.flying = append(s.flying, &stamped{leaderEpoch: s.leaderEpoch, stamp: s.clocks[s.leader].stamp(s.leaderEpoch, s.mono(s.leader)), stamped: s.at})
 	case x < 80 && len(s.flying) > 0:
 		s.log, s.flying = append(s.log, s.flying[0]), s.flying[1:]
 		if s.rng.IntN(2) == 0 {

@@ -21,7 +21,7 @@ func TestWaitsReattached(t *testing.T) {
 
 func waitsReattached(t *testing.T, most, many int) {
 	const path, chunk = "h:/x", 500
-	f := newFleet(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow, c.MaxInflight = new(network), time.Hour, most })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow, c.MaxInflight = new(network), time.Hour, most })
 	f.settle(3)
 	at := f.leader(path)
 	via := (at + 1) % 3

@@ -37,7 +37,7 @@ type config struct {
 
 func program(args []string) int {
 	cfg := config{terminal: term.IsTerminal(int(os.Stdout.Fd()))}
-	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
+	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.StringVar(&cfg.server, "server", "", "binary of pathlockd; built when it is empty")
 	flags.StringVar(&cfg.dir, "dir", "./pathlockd-cluster", "directory for the nodes' data, which stays")
 	flags.IntVar(&cfg.nodes, "nodes", 3, "nodes, 1 to 9")
@@ -52,7 +52,7 @@ func program(args []string) int {
 		return exitUsage
 	}
 	if cfg.nodes < 1 || cfg.nodes > 9 || cfg.clients < 0 || cfg.clients > 1000 || cfg.basePort < 1024 || cfg.basePort > 65_000 {
-		fmt.Fprintln(os.Stderr, "fleet: --nodes must be 1 to 9, --clients 0 to 1000, --port 1024 to 65000")
+		fmt.Fprintln(os.Stderr, "cluster: --nodes must be 1 to 9, --clients 0 to 1000, --port 1024 to 65000")
 		return exitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,7 +60,7 @@ func program(args []string) int {
 	ok, err := run(ctx, cfg)
 	switch {
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "fleet:", err)
+		fmt.Fprintln(os.Stderr, "cluster:", err)
 		return exitFailed
 	case !ok:
 		return exitBroken

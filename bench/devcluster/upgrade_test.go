@@ -145,7 +145,7 @@ func hashes(t *testing.T, dir string) map[string][32]byte {
 // after the other and once back. The format goes up when the last one has, and then no
 // older build comes back.
 func TestUpgrade(t *testing.T) {
-	u := &upgrade{T: t, dir: filepath.Join(t.TempDir(), "fleet")}
+	u := &upgrade{T: t, dir: filepath.Join(t.TempDir(), "cluster")}
 	for bin, flags := range map[*string][]string{&u.before: nil, &u.after: {"-tags", "format2"}} {
 		var err error
 		if *bin, err = server.Build(t.Context(), t.TempDir(), flags...); err != nil {

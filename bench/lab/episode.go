@@ -17,24 +17,24 @@ import (
 
 // episode is one episode under way.
 type episode struct {
-	cfg      *Config
-	number   int
-	cluster  cluster.Cluster
-	ctx      context.Context
-	drained  context.Context // ends when nobody may wait any longer
-	rec      *history.Recorder
-	spaces   []space
-	resource *resource
-	owners   owners
-	when     atomic.Int64 // it settled, 0 before that
-	blows    map[string]int
-	struck   int          // blows
-	beats    atomic.Int64 // pulses
-	resumed  []Resumed
-	beating  beating
-	calmed   time.Duration // when what the blow under way did was taken back, 0: not yet
-	listener *listener
-	ballast  *ballast // nil: there is none
+	cfg         *Config
+	number      int
+	cluster     cluster.Cluster
+	ctx         context.Context
+	drained     context.Context // ends when nobody may wait any longer
+	rec         *history.Recorder
+	spaces      []space
+	resource    *resource
+	owners      owners
+	when        atomic.Int64 // it settled, 0 before that
+	faultCounts map[string]int
+	struck      int          // faults
+	beats       atomic.Int64 // pulses
+	resumed     []Resumed
+	beating     beating
+	calmed      time.Duration // when what the fault under way did was taken back, 0: not yet
+	listener    *listener
+	ballast     *ballast // nil: there is none
 }
 
 // owners is who the clients are at the moment.
@@ -64,14 +64,14 @@ func (e *episode) settling() bool         { return e.when.Load() != 0 || e.ctx.E
 
 // runEpisode plays one episode and answers what was seen. An error says that the cluster
 // does not come back, or that the run is over.
-func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, b *ballast, number, blows int) (*history.History, *episode, error) {
+func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, b *ballast, number, faultCount int) (*history.History, *episode, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	drained, drain := context.WithCancel(ctx)
 	defer drain()
 	e := &episode{
 		cfg: cfg, number: number, cluster: c, ctx: ctx, drained: drained, rec: history.NewRecorder(), spaces: spacesOf(number),
-		blows: make(map[string]int), struck: blows, ballast: b,
+		faultCounts: make(map[string]int), struck: faultCount, ballast: b,
 	}
 	e.resource = newResource(e.rec)
 	if err := e.found(); err != nil {

@@ -76,7 +76,7 @@ func TestProcesses(t *testing.T) {
 
 // TestKills kills the leaders of three real processes with SIGKILL: something is
 // acknowledged in every log soon, and no promise is broken. The long mode is
-// make torture ARGS='-cluster processes -faults kill -blows 100 -duration 2h -episode 12s'.
+// make torture ARGS='-cluster processes -faults kill -max-faults 100 -duration 2h -episode 12s'.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func TestKills(t *testing.T) {
 	}
 	defer c.Close()
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: seedOf(t), Duration: time.Minute, Episode: 20 * time.Second, Clients: 6, Faults: []string{"kill"}, Blows: 3, Keep: *keep, Logf: t.Logf,
+		Seed: seedOf(t), Duration: time.Minute, Episode: 20 * time.Second, Clients: 6, Faults: []string{"kill"}, MaxFaults: 3, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)
@@ -165,7 +165,7 @@ func writable(t *testing.T, r *lab.Report) {
 func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64, faults ...string) {
 	t.Helper()
 	enough := func(r *lab.Report) bool {
-		return r.Granted >= 40 && r.Queued >= 20 && r.Accesses >= 10 && len(r.Blows) > 0 && len(r.Silences) > 0 && r.Healthy > 0
+		return r.Granted >= 40 && r.Queued >= 20 && r.Accesses >= 10 && len(r.FaultCounts) > 0 && len(r.Silences) > 0 && r.Healthy > 0
 	}
 	r, err := lab.Run(ctx, lab.Config{
 		Seed: s, Duration: *took, Episode: min(*took, 10*time.Second), Clients: 8, Sit: slices.Contains(faults, "clock step"), Enough: enough, Keep: *keep, Faults: faults, Logf: t.Logf,
@@ -177,12 +177,12 @@ func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64, faults 
 		t.Error(v)
 	}
 	if err == nil && len(r.Violations) == 0 && !enough(r) {
-		t.Errorf("that is too little to show anything: %d granted, %d told to wait, %d accesses, %d kinds of blows, %d silences, %d times healthy",
-			r.Granted, r.Queued, r.Accesses, len(r.Blows), len(r.Silences), r.Healthy)
+		t.Errorf("that is too little to show anything: %d granted, %d told to wait, %d accesses, %d kinds of faults, %d silences, %d times healthy",
+			r.Granted, r.Queued, r.Accesses, len(r.FaultCounts), len(r.Silences), r.Healthy)
 	}
 	if err == nil {
 		writable(t, r)
 	}
-	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d accesses, %d digests, blows %v",
-		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Accesses, r.Compared, r.Blows)
+	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d accesses, %d digests, faults %v",
+		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Accesses, r.Compared, r.FaultCounts)
 }

@@ -18,8 +18,8 @@ const (
 	mostNodes   = 5
 )
 
-// turned is the kind of blow that is meant: who cannot become more become fewer.
-func (e *episode) turned(k blowKind) blowKind {
+// turned is the kind of fault that is meant: who cannot become more become fewer.
+func (e *episode) turned(k faultKind) faultKind {
 	switch n := e.cluster.Nodes(); {
 	case k == join && n >= mostNodes:
 		return leave
@@ -32,7 +32,7 @@ func (e *episode) turned(k blowKind) blowKind {
 // leave takes a node out for good. Either it is drained, which is done once it holds
 // nothing, whatever happens to another one meanwhile; or it is lost with its disk, and what
 // it held is made anew elsewhere.
-func (e *episode) leave(b *blow) error {
+func (e *episode) leave(b *fault) error {
 	ctx, cancel := context.WithTimeout(e.ctx, 3*healWithin) // it waits for the others, and moves or makes anew all that it held
 	defer cancel()
 	c, other := e.cluster, (b.node+1)%e.cluster.Nodes()
@@ -57,7 +57,7 @@ func (e *episode) leave(b *blow) error {
 }
 
 // empty drains a node and ends it.
-func (e *episode) empty(ctx context.Context, b *blow) error {
+func (e *episode) empty(ctx context.Context, b *fault) error {
 	c := e.cluster
 	if err := persist(ctx, func() error { return cluster.Drain(ctx, c, b.node, wire.DrainReplicas) }); err != nil {
 		return fmt.Errorf("drain %s: %w", c.NodeID(b.node), err)
@@ -79,7 +79,7 @@ func (e *episode) empty(ctx context.Context, b *blow) error {
 // refound takes a backup, lets clients go on, abandons the cluster and founds another one
 // with the backup. From then on clients ask that one, and nothing twice that they asked
 // the old one.
-func (e *episode) refound(b *blow) error {
+func (e *episode) refound(b *fault) error {
 	dir, err := os.MkdirTemp("", "lab-backup-*")
 	if err != nil {
 		return err

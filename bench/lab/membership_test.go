@@ -19,7 +19,7 @@ func TestRestore(t *testing.T) { wander(t, 1, "restore") }
 func TestMembership(t *testing.T) { wander(t, 2, "leave") }
 
 // wander has so many faults happen to three nodes that are not the same three afterwards.
-func wander(t *testing.T, blows int, faults ...string) {
+func wander(t *testing.T, faultCount int, faults ...string) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
@@ -31,7 +31,7 @@ func wander(t *testing.T, blows int, faults ...string) {
 	defer c.Close()
 	enough := func(r *lab.Report) bool { return r.Granted >= 40 && r.Queued >= 10 }
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: time.Minute, Episode: 20 * time.Second, Clients: 8, Faults: faults, Blows: blows, Ballast: lab.Ballast / 10, Enough: enough, Keep: *keep, Logf: t.Logf,
+		Seed: s, Duration: time.Minute, Episode: 20 * time.Second, Clients: 8, Faults: faults, MaxFaults: faultCount, Ballast: lab.Ballast / 10, Enough: enough, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)
@@ -40,13 +40,13 @@ func wander(t *testing.T, blows int, faults ...string) {
 		t.Error(v)
 	}
 	n := 0
-	for _, of := range r.Blows {
+	for _, of := range r.FaultCounts {
 		n += of
 	}
-	if err == nil && len(r.Violations) == 0 && (n != blows || !enough(r)) {
-		t.Errorf("that is too little to show anything: %d granted, %d told to wait, blows %v", r.Granted, r.Queued, r.Blows)
+	if err == nil && len(r.Violations) == 0 && (n != faultCount || !enough(r)) {
+		t.Errorf("that is too little to show anything: %d granted, %d told to wait, faults %v", r.Granted, r.Queued, r.FaultCounts)
 	}
-	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d digests, blows %v",
-		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Compared, r.Blows)
+	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d digests, faults %v",
+		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Compared, r.FaultCounts)
 	costs(t, r)
 }

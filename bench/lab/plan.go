@@ -158,9 +158,9 @@ func planTurn(seed uint64, episode, client, n, clients int) turn {
 	return t
 }
 
-// blow is something that is done to the cluster.
-type blow struct {
-	kind   blowKind
+// fault is something that is done to the cluster.
+type fault struct {
+	kind   faultKind
 	calm   time.Duration // before it
 	lasts  time.Duration
 	node   int
@@ -174,10 +174,10 @@ type blow struct {
 	queued int     // max_queued_paths_per_group of the first node that is configured anew
 }
 
-type blowKind uint8
+type faultKind uint8
 
 const (
-	killOne blowKind = iota
+	killOne faultKind = iota
 	killAll
 	terminate
 	pause
@@ -199,19 +199,19 @@ const (
 	restore  // of a backup, as another cluster
 	rollOut  // of other settings, node by node
 	handBack // isolate who leads a log for long, and give it the log back
-	blowKinds
+	faultKinds
 )
 
-var blowNames = [...]string{
+var faultNames = [...]string{
 	"kill", "kill all", "terminate", "pause", "isolate", "bridge", "deafen", "mute", "flap", "storm", "clock step", "full disk", "failed disk",
 	"new disk", "transfer", "drain", "backup", "join", "leave", "restore", "configuration", "hand back",
 }
 
-func (k blowKind) String() string { return blowNames[k] }
+func (k faultKind) String() string { return faultNames[k] }
 
-// needs is what a cluster must be able to, for a kind of blow, and how many nodes it must
+// needs is what a cluster must be able to, for a kind of fault, and how many nodes it must
 // have.
-func (k blowKind) needs() (cluster.Ability, int) {
+func (k faultKind) needs() (cluster.Ability, int) {
 	switch k {
 	case killOne, killAll:
 		return cluster.Kill, 1
@@ -239,15 +239,15 @@ func (k blowKind) needs() (cluster.Ability, int) {
 		return cluster.Terminate | cluster.Configure, 1
 	case handBack:
 		return cluster.Partition | cluster.Administer, 3
-	case isolate, bridge, deafen, mute, flap, storm, blowKinds:
+	case isolate, bridge, deafen, mute, flap, storm, faultKinds:
 	}
 	return cluster.Partition, 3
 }
 
-// planBlow is the n-th blow of an episode, of the kinds that are allowed.
-func planBlow(seed uint64, episode, n int, kinds []blowKind, logs int) blow {
+// planFault is the n-th fault of an episode, of the kinds that are allowed.
+func planFault(seed uint64, episode, n int, kinds []faultKind, logs int) fault {
 	rng := rngOf(seed, 2, episode, n)
-	b := blow{
+	b := fault{
 		kind: kinds[rng.IntN(len(kinds))], node: rng.IntN(places), node2: rng.IntN(places), log: -1,
 		calm:  300*time.Millisecond + time.Duration(rng.Int64N(int64(2*time.Second))),
 		lasts: 100*time.Millisecond + time.Duration(rng.Int64N(int64(3*time.Second))),

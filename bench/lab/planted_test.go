@@ -47,10 +47,10 @@ func TestPlanted(t *testing.T) {
 		for _, v := range r.Violations {
 			t.Error(v)
 		}
-		if err != nil || r.Granted == 0 || len(r.Blows) == 0 {
-			t.Errorf("%d granted, blows %v: %v", r.Granted, r.Blows, err)
+		if err != nil || r.Granted == 0 || len(r.FaultCounts) == 0 {
+			t.Errorf("%d granted, faults %v: %v", r.Granted, r.FaultCounts, err)
 		}
-		t.Logf("nothing found in %v and %d operations, blows %v", r.Took.Round(100*time.Millisecond), r.Operations, r.Blows)
+		t.Logf("nothing found in %v and %d operations, faults %v", r.Took.Round(100*time.Millisecond), r.Operations, r.FaultCounts)
 	})
 	for _, p := range planted {
 		t.Run(p.bug, func(t *testing.T) {
@@ -63,13 +63,13 @@ func TestPlanted(t *testing.T) {
 					what = r.Violations[i]
 				}
 				if i >= 0 || p.backup && errors.Is(err, cluster.ErrBackup) {
-					t.Logf("found after %v, in a run of %d operations, blows %v: %v", time.Since(began).Round(100*time.Millisecond), r.Operations, r.Blows, what)
+					t.Logf("found after %v, in a run of %d operations, faults %v: %v", time.Since(began).Round(100*time.Millisecond), r.Operations, r.FaultCounts, what)
 					return
 				}
 				for _, v := range r.Violations {
 					t.Logf("that is not what %s breaks: %v", p.bug, v)
 				}
-				t.Logf("seed %d does not find it in %v, %d operations, blows %v: %v", seed+n, r.Took, r.Operations, r.Blows, err)
+				t.Logf("seed %d does not find it in %v, %d operations, faults %v: %v", seed+n, r.Took, r.Operations, r.FaultCounts, err)
 			}
 			t.Fatalf("not found in %v", time.Since(began))
 		})

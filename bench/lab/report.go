@@ -17,8 +17,8 @@ import (
 // CheckFaults refuses kinds of faults that there are not.
 func (cfg *Config) CheckFaults() error {
 	for _, f := range cfg.Faults {
-		if !slices.Contains(blowNames[:], f) {
-			return fmt.Errorf("fault %q must be one of %s", f, strings.Join(blowNames[:], ", "))
+		if !slices.Contains(faultNames[:], f) {
+			return fmt.Errorf("fault %q must be one of %s", f, strings.Join(faultNames[:], ", "))
 		}
 	}
 	return nil
@@ -37,20 +37,20 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 		commit(), runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, "shared with the load", where)
 	b.WriteString("| seed | took | episodes | operations | answered | refused | unknown | granted | told to wait | accesses | replicas compared | undecided | violations |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
-	blows := make(map[string]int)
+	faultCount := make(map[string]int)
 	for _, r := range reports {
 		fmt.Fprintf(&b, "| %d | %v | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", r.Seed, r.Took.Round(time.Second), r.Episodes, r.Operations,
 			r.Outcomes[1], r.Outcomes[2], r.Outcomes[0], r.Granted, r.Queued, r.Accesses, r.Compared, r.Undecided, len(r.Violations))
-		for k, n := range r.Blows {
-			blows[k] += n
+		for k, n := range r.FaultCounts {
+			faultCount[k] += n
 		}
 	}
 	b.WriteString("\nFaults: ")
-	for i, k := range slices.Sorted(maps.Keys(blows)) {
+	for i, k := range slices.Sorted(maps.Keys(faultCount)) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s %d", k, blows[k])
+		fmt.Fprintf(&b, "%s %d", k, faultCount[k])
 	}
 	b.WriteString(".\n")
 	heard, gaps := 0, 0
@@ -97,7 +97,7 @@ func costs(reports []*Report) string {
 	return b.String()
 }
 
-// resumption is how long leaders were missed: from the blow until something was
+// resumption is how long leaders were missed: from the fault until something was
 // acknowledged in every log.
 func resumption(reports []*Report) string {
 	took := make(map[string][]time.Duration)

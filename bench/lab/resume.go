@@ -19,7 +19,7 @@ const (
 	resumeWithin = 20 * time.Second
 )
 
-// Resumed is how long it took, from a blow on, until something was acknowledged in every
+// Resumed is how long it took, from a fault on, until something was acknowledged in every
 // log, by those who asked the nodes that were left.
 type Resumed struct {
 	Kind string
@@ -82,7 +82,7 @@ func (e *episode) pulse(ctx context.Context, i, node int) error {
 func (e *episode) leads(node int) bool { return slices.Contains(e.cluster.Leaders(e.ctx), node) }
 
 // missed takes down how long a node that led something was missed.
-func (e *episode) missed(b *blow, led bool, began time.Time) error {
+func (e *episode) missed(b *fault, led bool, began time.Time) error {
 	if e.cluster.Nodes() < 3 || !led {
 		return nil
 	}

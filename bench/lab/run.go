@@ -22,14 +22,14 @@ const (
 
 // Config is a run.
 type Config struct {
-	Seed     uint64
-	Duration time.Duration // of all episodes together
-	Episode  time.Duration // of one, without its end
-	Apart    time.Duration // for how long a node that gets its logs back is isolated at most; 0: 9 s
-	Election time.Duration // the longest election timeout of the nodes; 0: 3 s, as configured by default
-	Clients  int
-	Faults   []string // kinds of blows; empty: all that the cluster can
-	Blows    int      // after which the run ends, 0: Duration says
+	Seed      uint64
+	Duration  time.Duration // of all episodes together
+	Episode   time.Duration // of one, without its end
+	Apart     time.Duration // for how long a node that gets its logs back is isolated at most; 0: 9 s
+	Election  time.Duration // the longest election timeout of the nodes; 0: 3 s, as configured by default
+	Clients   int
+	Faults    []string // kinds of faults; empty: all that the cluster can
+	MaxFaults int      // after which the run ends, 0: Duration says
 	// Sit has long leases watched until they end, in a log that is kept busy, which takes a good part
 	// of a core.
 	Sit bool
@@ -46,29 +46,29 @@ type Config struct {
 
 // Report is what came of a run.
 type Report struct {
-	Seed       uint64
-	Took       time.Duration
-	Episodes   int
-	Operations int
-	Outcomes   [3]int // by history.Outcome
-	Granted    int
-	Queued     int
-	Accesses   int
-	Compared   int // digests
-	Heard      int // events that subscribers heard
-	Gaps       int // that subscribers were told of
-	Ballast    int // locks
-	Costs      []history.Cost
-	Blows      map[string]int
-	Resumed    []Resumed
-	Silences   []Silence
-	Election   time.Duration   // as configured
-	Healthy    int             // times that a node said that the cluster is healthy
-	Unfounded  []time.Duration // how long a log took no write after that, where that was longer than two election timeouts
-	Violations []check.Violation
-	Undecided  int
-	Weighed    map[string]int // verdicts of what a kind of request costs
-	Histories  []string       // files of what broke promises
+	Seed        uint64
+	Took        time.Duration
+	Episodes    int
+	Operations  int
+	Outcomes    [3]int // by history.Outcome
+	Granted     int
+	Queued      int
+	Accesses    int
+	Compared    int // digests
+	Heard       int // events that subscribers heard
+	Gaps        int // that subscribers were told of
+	Ballast     int // locks
+	Costs       []history.Cost
+	FaultCounts map[string]int
+	Resumed     []Resumed
+	Silences    []Silence
+	Election    time.Duration   // as configured
+	Healthy     int             // times that a node said that the cluster is healthy
+	Unfounded   []time.Duration // how long a log took no write after that, where that was longer than two election timeouts
+	Violations  []check.Violation
+	Undecided   int
+	Weighed     map[string]int // verdicts of what a kind of request costs
+	Histories   []string       // files of what broke promises
 }
 
 // Run plays episodes until the time is over, or a promise is broken. An error says that
@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	if cfg.Logf == nil {
 		cfg.Logf = func(string, ...any) {}
 	}
-	r := &Report{Seed: cfg.Seed, Ballast: cfg.Ballast, Election: cmp.Or(cfg.Election, electionMost), Blows: make(map[string]int), Weighed: make(map[string]int)}
+	r := &Report{Seed: cfg.Seed, Ballast: cfg.Ballast, Election: cmp.Or(cfg.Election, electionMost), FaultCounts: make(map[string]int), Weighed: make(map[string]int)}
 	began := time.Now()
 	defer func() { r.Took = time.Since(began) }()
 	b := newBallast(&cfg, c)
@@ -87,8 +87,8 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	struck := 0
 	var few []history.Cost // pairs of earlier episodes that were too few for a verdict
 	for n, more := 0, 0; ; n++ {
-		if n > 0 && (time.Since(began)+cfg.Episode/2 >= cfg.Duration || cfg.Blows > 0 && struck >= cfg.Blows) {
-			if cfg.Enough == nil || more == moreEpisodes || struck >= cfg.Blows && cfg.Enough(r) {
+		if n > 0 && (time.Since(began)+cfg.Episode/2 >= cfg.Duration || cfg.MaxFaults > 0 && struck >= cfg.MaxFaults) {
+			if cfg.Enough == nil || more == moreEpisodes || struck >= cfg.MaxFaults && cfg.Enough(r) {
 				return r, nil
 			}
 			more++
@@ -100,14 +100,14 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 		struck = e.struck
 		r.Resumed = append(r.Resumed, e.resumed...)
 		r.heard(&e.beating, h)
-		r.count(h, e.blows)
+		r.count(h, e.faultCounts)
 		h.Costs = merged(few, h.Costs)
 		result := judge(h)
 		few = r.verdicts(h.Costs)
 		r.Violations = append(r.Violations, result.Violations...)
 		r.Undecided += len(result.Undecided)
-		cfg.Logf("episode %d: %d operations, %d granted, %d events heard, %d gaps, blows %v, %d violations, %d namespaces undecided; %v so far",
-			n, len(h.Ops), r.Granted, r.Heard, r.Gaps, e.blows, len(result.Violations), len(result.Undecided), time.Since(began).Round(time.Second))
+		cfg.Logf("episode %d: %d operations, %d granted, %d events heard, %d gaps, faults %v, %d violations, %d namespaces undecided; %v so far",
+			n, len(h.Ops), r.Granted, r.Heard, r.Gaps, e.faultCounts, len(result.Violations), len(result.Undecided), time.Since(began).Round(time.Second))
 		if len(result.Violations) > 0 && cfg.Keep != "" {
 			name := filepath.Join(cfg.Keep, fmt.Sprintf("history-%d-%d.json", cfg.Seed, n))
 			if e := h.Save(name); e != nil {
@@ -121,7 +121,7 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	}
 }
 
-func (r *Report) count(h *history.History, blows map[string]int) {
+func (r *Report) count(h *history.History, faultCount map[string]int) {
 	r.Episodes++
 	r.Operations += len(h.Ops)
 	r.Accesses += len(h.Accesses)
@@ -146,8 +146,8 @@ func (r *Report) count(h *history.History, blows map[string]int) {
 		}
 	}
 	r.Costs = merged(r.Costs, h.Costs)
-	for k, n := range blows {
-		r.Blows[k] += n
+	for k, n := range faultCount {
+		r.FaultCounts[k] += n
 	}
 }
 

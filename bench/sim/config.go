@@ -32,14 +32,14 @@ type Config struct {
 
 // Times of what is modelled; those of groups are named there.
 const (
-	electionMin  = 1500 * time.Millisecond // election timeouts are drawn from one to two times this
-	heartbeat    = 500 * time.Millisecond
-	raftTick     = 50 * time.Millisecond
-	changeTime   = 20 * time.Millisecond // until a change of members is committed
-	changeWithin = 5 * time.Second       // until one that is not is given up
-	voteTime     = 5 * time.Millisecond  // for two rounds of votes: who stands within it splits them
-	officeTime   = 5 * time.Millisecond  // for the first entry of a leader
-	officeEach   = 300 * time.Microsecond
+	electionMin     = 1500 * time.Millisecond // election timeouts are drawn from one to two times this
+	heartbeat       = 500 * time.Millisecond
+	raftTick        = 50 * time.Millisecond
+	changeTime      = 20 * time.Millisecond // until a change of members is committed
+	changeWithin    = 5 * time.Second       // until one that is not is given up
+	voteTime        = 5 * time.Millisecond  // for two rounds of votes: who stands within it splits them
+	leaderEpochTime = 5 * time.Millisecond  // for the first entry of a leader
+	leaderEpochEach = 300 * time.Microsecond
 	// Raft drops two of three transfers that come right after writes. One that it takes
 	// leaves the log without a leader for a moment.
 	transferEvery  = 100 * time.Millisecond

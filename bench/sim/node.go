@@ -26,12 +26,12 @@ type node struct {
 	view    place.View
 	layout  place.Layout
 
-	leads   []*raftLog // in order
-	offices time.Duration
-	loaded  time.Duration // when all that arrived is loaded
-	due     time.Duration // of the next round; place.Never: none is
-	rest    time.Duration // no round before this
-	seq     int
+	leads        []*raftLog // in order
+	leaderEpochs time.Duration
+	loaded       time.Duration // when all that arrived is loaded
+	due          time.Duration // of the next round; place.Never: none is
+	rest         time.Duration // no round before this
+	seq          int
 }
 
 // begin is the start of its process.

@@ -149,9 +149,9 @@ func (l *raftLog) elect(r *replica) {
 	}
 	w := l.w
 	l.lead(r)
-	r.node.offices = max(r.node.offices, w.now) + officeEach
+	r.node.leaderEpochs = max(r.node.leaderEpochs, w.now) + leaderEpochEach
 	term := l.term
-	w.at(r.node.offices+officeTime, func() {
+	w.at(r.node.leaderEpochs+leaderEpochTime, func() {
 		if l.term != term || l.leader != r {
 			return
 		}

@@ -53,7 +53,7 @@ func TestTheBacklogAfterReconnects(t *testing.T) {
 func TestBatchesBehindALeaderChange(t *testing.T) {
 	const backlog = 8
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 1, 0, 0, 0)
+		f := newFakeCluster(t, 2, 1, 0, 0, 0)
 		c := f.client(WithBacklog(backlog))
 		f.warm(c)
 		var mu sync.Mutex

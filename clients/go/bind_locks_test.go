@@ -13,7 +13,7 @@ import (
 // goes on any more: no Lock, no Unlock, no renewal, and no context of a lock ends.
 func TestBindBesideLocks(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2, 0, 0, 1, 1)
+	f := newFakeCluster(t, 2, 0, 0, 1, 1)
 	c, err := Dial(context.Background(), "n0:1", WithDialer(f.dial), WithKeepAlive(time.Hour), WithGrace(longGrace))
 	must(t, err)
 	bg := context.Background()
@@ -30,7 +30,7 @@ func TestBindBesideLocks(t *testing.T) {
 	for i := range 8 {
 		go func() {
 			for going() {
-				l, err := c.TryLock(bg, in(i%groupsOfFleet))
+				l, err := c.TryLock(bg, in(i%groupsOfFakeCluster))
 				if err != nil {
 					return
 				}

@@ -159,7 +159,7 @@ func TestAnOwnerIsBoundToTheHomeLane(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		t.Run(map[bool]string{true: "answered", false: "not answered"}[answered], func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 3, 0, 1, 2, 0)
+				f := newFakeCluster(t, 3, 0, 1, 2, 0)
 				f.serve = func(_ *peer, a *asked) *wire.Result {
 					if a.req.Op == wire.OpBind && !answered {
 						return nil

@@ -16,7 +16,7 @@ func TestCloseJustAfterAGoodbye(t *testing.T) {
 	for name, after := range map[string]time.Duration{"while it connects": 10 * time.Millisecond, "once it has": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 0, 0, 0, 0)
+				f := newFakeCluster(t, 2, 0, 0, 0, 0)
 				c := f.client(WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 					select {
 					case <-time.After(50 * time.Millisecond):

@@ -17,7 +17,7 @@ func TestAReleaseBehindWaitsWithoutRoom(t *testing.T) {
 	for name, waiting := range map[string]uint64{"room for both": 2, "room for one": 1} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 1, 1, 1, 1)
+				f := newFakeCluster(t, 2, 1, 1, 1, 1)
 				f.waiting = map[string]uint64{"n0": waiting}
 				c := f.client()
 				f.warm(c)

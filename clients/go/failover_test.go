@@ -173,7 +173,7 @@ func TestAnAddressItWasToldOf(t *testing.T) {
 // of another cluster is not used.
 func TestAnotherCluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 3, 0, 1, 0, 0)
+		f := newFakeCluster(t, 3, 0, 1, 0, 0)
 		f.foreign = "n1"
 		c := f.client()
 		f.warm(c)

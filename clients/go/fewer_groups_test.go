@@ -14,7 +14,7 @@ import (
 // (TestBadTopology); so a lock is taken, in whatever namespace, and the program goes on.
 func TestAClusterWithFewerGroups(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 0, 0, 1, 1)
+		f := newFakeCluster(t, 2, 0, 0, 1, 1)
 		c := f.client()
 		pass(0)
 		f.goes(c, 2) // by whichever node: it opens the lane to n1, and the ways of other groups are not there yet
@@ -30,7 +30,7 @@ func TestAClusterWithFewerGroups(t *testing.T) {
 		f.cut("n1")
 		pass(5 * time.Second) // it is connected again
 		must(t, c.Ping(within(t, time.Minute)))
-		for g := range groupsOfFleet {
+		for g := range groupsOfFakeCluster {
 			if err := tryLockOr(c, in(g)); err != nil {
 				t.Errorf("TryLock in group %d: %v", g, err)
 			}

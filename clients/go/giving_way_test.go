@@ -18,7 +18,7 @@ func TestAReleaseThatItsWayHoldsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 0, 0, 1, 1)
+				f := newFakeCluster(t, 2, 0, 0, 1, 1)
 				c := f.client()
 				f.warm(c)
 				var open *asked

@@ -26,7 +26,7 @@ func TestRenewedWhileHomeIsSilent(t *testing.T) {
 // connection to ask for it on, and the lane alone that keeps the lock goes on.
 func renewedWhileHomeIsSilent(t *testing.T, how, fate string) {
 	const ttl = time.Hour
-	f := newFleet(t, 2, 1, 1, 1, 1)
+	f := newFakeCluster(t, 2, 1, 1, 1, 1)
 	c := f.client(WithKeepAlive(DefaultKeepAlive))
 	f.warm(c)
 	for _, p := range f.hellos {

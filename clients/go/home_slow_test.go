@@ -23,7 +23,7 @@ func TestAHomeThatIsSlow(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 1, 1, 1, 1)
+				f := newFakeCluster(t, 2, 1, 1, 1, 1)
 				c := f.client()
 				f.warm(c)
 				for _, p := range f.hellos {
@@ -73,7 +73,7 @@ func TestAHomeThatIsSlow(t *testing.T) {
 // it has refused twice.
 func TestAHomeThatTakesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 1, 1, 1, 1)
+		f := newFakeCluster(t, 2, 1, 1, 1, 1)
 		c := f.client()
 		f.warm(c)
 		l, err := c.TryLock(context.Background(), in(0), TTL(time.Hour)) // so that it asks for signs of life

@@ -25,7 +25,7 @@ func TestALockKeepsItsLane(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 1, 0, 0, 0)
+				f := newFakeCluster(t, 2, 1, 0, 0, 0)
 				c := f.client()
 				f.warm(c)
 				silent := make(chan struct{})
@@ -73,7 +73,7 @@ func TestALockKeepsItsLane(t *testing.T) {
 // by it, one of which takes a lock. The lane stays for that.
 func TestALockOfAMoment(t *testing.T) {
 	ctx := context.Background()
-	leads := func(f *fleet, leaders ...int) {
+	leads := func(f *fakeCluster, leaders ...int) {
 		f.lead(leaders...)
 		f.tell()
 		pass(2 * time.Millisecond)
@@ -83,14 +83,16 @@ func TestALockOfAMoment(t *testing.T) {
 			panic(err)
 		}
 	}
-	for name, one := range map[string]struct{ unused, used func(f *fleet, c *Client) }{
+	for name, one := range map[string]struct {
+		unused, used func(f *fakeCluster, c *Client)
+	}{
 		"its node leads for a moment": {
-			func(f *fleet, _ *Client) { leads(f, 0, 0, 0, 0) },
-			func(f *fleet, _ *Client) { leads(f, 0, 2, 0, 0) },
+			func(f *fakeCluster, _ *Client) { leads(f, 0, 0, 0, 0) },
+			func(f *fakeCluster, _ *Client) { leads(f, 0, 2, 0, 0) },
 		},
 		"the program has no owner bound for a moment": { // of one it has all goes by the home lane
-			func(_ *fleet, c *Client) { binds(c) },
-			func(_ *fleet, c *Client) {
+			func(_ *fakeCluster, c *Client) { binds(c) },
+			func(_ *fakeCluster, c *Client) {
 				if err := c.Unbind(ctx, "o"); err != nil {
 					panic(err)
 				}
@@ -99,7 +101,7 @@ func TestALockOfAMoment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 3, 1, 2, 0, 0)
+				f := newFakeCluster(t, 3, 1, 2, 0, 0)
 				f.tells = true
 				c := f.client()
 				f.warm(c)

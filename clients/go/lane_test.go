@@ -14,7 +14,7 @@ import (
 // open; what is new goes by other lanes, and directly again when the node is back.
 func TestALaneThatLosesItsNode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 3, 0, 1, 2, 2)
+		f := newFakeCluster(t, 3, 0, 1, 2, 2)
 		c := f.client()
 		f.warm(c)
 		answer := false
@@ -66,13 +66,13 @@ func TestALaneThatLosesItsNode(t *testing.T) {
 // TestLocksOutliveALane: a lock taken by a lane is renewed elsewhere in time when the
 // lane is lost, and is not lost.
 func TestLocksOutliveALane(t *testing.T) {
-	for name, lose := range map[string]func(*fleet){
-		"cut":  func(f *fleet) { f.cut("n1") },
-		"dead": func(f *fleet) { f.kill("n1") },
+	for name, lose := range map[string]func(*fakeCluster){
+		"cut":  func(f *fakeCluster) { f.cut("n1") },
+		"dead": func(f *fakeCluster) { f.kill("n1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 0, 1, 0, 0)
+				f := newFakeCluster(t, 2, 0, 1, 0, 0)
 				c := f.client(WithGrace(time.Second))
 				f.warm(c)
 				held, err := c.Lock(context.Background(), in(1))
@@ -105,7 +105,7 @@ func TestLocksOutliveALane(t *testing.T) {
 // TestADeadLaneThatCannotGoOnLosesItsLocks: and those alone.
 func TestALaneWithoutAnywhereToGoLosesItsLocks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 0, 1, 0, 0)
+		f := newFakeCluster(t, 2, 0, 1, 0, 0)
 		c := f.client(WithGrace(time.Second))
 		f.warm(c)
 		held, err := c.Lock(context.Background(), in(1))
@@ -133,7 +133,7 @@ func TestALaneWithoutAnywhereToGoLosesItsLocks(t *testing.T) {
 func TestWhatIsOpenOnALostLane(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const grace = time.Second
-		f := newFleet(t, 2, 0, 1, 0, 0)
+		f := newFakeCluster(t, 2, 0, 1, 0, 0)
 		down := false
 		c := f.client(WithGrace(grace), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if down {
@@ -174,7 +174,7 @@ func TestWhatIsOpenOnALostLane(t *testing.T) {
 // connection until they are renewed.
 func TestALaneStaysForItsLeases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 0, 1, 0, 0)
+		f := newFakeCluster(t, 2, 0, 1, 0, 0)
 		c := f.client()
 		c.keeper.watch(0) // which would have it renewed
 		f.warm(c)

@@ -204,22 +204,22 @@ func TestLeadersAreTold(t *testing.T) {
 
 	dead := index(next)
 	c.kill(dead)
-	var heir string
+	var successor string
 	for i := range clients {
 		if i == dead {
 			continue
 		}
 		heard := hears(i, next)
-		if heir == "" {
-			heir = heard
+		if successor == "" {
+			successor = heard
 		}
-		if heard != heir {
-			t.Fatalf("one client is told that %s leads, and the other that %s does", heir, heard)
+		if heard != successor {
+			t.Fatalf("one client is told that %s leads, and the other that %s does", successor, heard)
 		}
 	}
 	for i := range clients {
 		if i != dead {
-			goesTo(i, index(heir))
+			goesTo(i, index(successor))
 		}
 	}
 }

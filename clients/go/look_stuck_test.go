@@ -127,7 +127,7 @@ func TestLaneOverBeforeNamed(t *testing.T) {
 	for name, before := range map[string]bool{"named before": true, "named after": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 1, 0, 0, 0)
+				f := newFakeCluster(t, 2, 1, 0, 0, 0)
 				c := f.client()
 				f.warm(c)
 				f.serve = func(_ *peer, a *asked) *wire.Result { return granted(a.req) }

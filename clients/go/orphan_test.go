@@ -96,7 +96,7 @@ func TestAnOutcomeThatTheServerDoesNotKnow(t *testing.T) {
 // read whose owner somebody else may be too.
 func TestUnlockAfterTheLaneIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 3, 0, 1, 2, 0)
+		f := newFakeCluster(t, 3, 0, 1, 2, 0)
 		c := f.client(WithKeepAlive(5 * time.Second))
 		f.warm(c)
 		write, err := c.Lock(within(t, 10*time.Second), in(1), TTL(5*time.Minute))
@@ -154,7 +154,7 @@ func TestUnlockAfterTheLeaderMoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 3, 0, 1, 2, 0)
+				f := newFakeCluster(t, 3, 0, 1, 2, 0)
 				f.serve = func(_ *peer, a *asked) *wire.Result {
 					if a.req.Op == wire.OpListLocks {
 						return holding(in(1))

@@ -17,7 +17,7 @@ func TestUnansweredOfAnotherNamespace(t *testing.T) {
 	for name, owners := range map[string][2]string{"one owner": {"me", "me"}, "two owners": {"me", "you"}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 0, 1, 0, 0)
+				f := newFakeCluster(t, 2, 0, 1, 0, 0)
 				var silent atomic.Bool
 				var renewed atomic.Int64
 				f.serve = func(p *peer, a *asked) *wire.Result {

@@ -10,9 +10,9 @@ import (
 
 func TestRequestsGoToTheLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 3, 0, 1, 2, -1)
+		f := newFakeCluster(t, 3, 0, 1, 2, -1)
 		c := f.client()
-		for g := range groupsOfFleet {
+		for g := range groupsOfFakeCluster {
 			f.goes(c, g) // by whichever node: the lanes are being opened
 		}
 		pass(0)
@@ -50,9 +50,9 @@ func TestRequestsGoToTheLeader(t *testing.T) {
 
 func TestOneConnectionStaysOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 3, 1, 1, 2, 2)
+		f := newFakeCluster(t, 3, 1, 1, 2, 2)
 		c := f.client(WithOneConnection())
-		for g := range groupsOfFleet {
+		for g := range groupsOfFakeCluster {
 			f.goes(c, g)
 			pass(0)
 			if n := f.goes(c, g); n != "n0" {
@@ -82,10 +82,10 @@ func TestBadTopology(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 3, 1, 1, 1, 1)
+				f := newFakeCluster(t, 3, 1, 1, 1, 1)
 				spoil(&f.top)
 				c := f.client()
-				for g := range groupsOfFleet {
+				for g := range groupsOfFakeCluster {
 					f.goes(c, g)
 					pass(0)
 					if n := f.goes(c, g); n != "n0" {
@@ -100,7 +100,7 @@ func TestBadTopology(t *testing.T) {
 // TestBoundOwnersKeepToOneConnection: Bind sends everything home, and Unbind away.
 func TestBoundOwnersKeepToOneConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 1, 1, 1, 1)
+		f := newFakeCluster(t, 2, 1, 1, 1, 1)
 		c := f.client()
 		f.warm(c)
 		if n := f.goes(c, 1); n != "n1" {
@@ -121,7 +121,7 @@ func TestBoundOwnersKeepToOneConnection(t *testing.T) {
 // TestLearnedNodesAreFallbacks: the client goes on at nodes it was never told of.
 func TestLearnedNodesAreFallbacks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 3, 0, 0, 0, 0)
+		f := newFakeCluster(t, 3, 0, 0, 0, 0)
 		c := f.client()
 		f.goes(c, 0)
 		f.kill("n0")
@@ -140,7 +140,7 @@ func TestLearnedNodesAreFallbacks(t *testing.T) {
 // each node counts its own.
 func TestWhichTopologyIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 0, 0, 0, 0)
+		f := newFakeCluster(t, 2, 0, 0, 0, 0)
 		c := f.client(WithOneConnection())
 		pass(0)
 		for _, one := range []struct {

@@ -18,7 +18,7 @@ import (
 func TestTardyReadsFramesOfOthers(t *testing.T) {
 	const faster = 2000
 	start := time.Now()
-	f := newFleet(t, 2, 1, 0, 0, 0)
+	f := newFakeCluster(t, 2, 1, 0, 0, 0)
 	f.serve = func(p *peer, a *asked) *wire.Result {
 		if len(a.req.Releases) > 0 {
 			time.AfterFunc(rand.N(3*slowWay/faster), func() { p.ok(a) })
@@ -27,7 +27,7 @@ func TestTardyReadsFramesOfOthers(t *testing.T) {
 		return granted(a.req)
 	}
 	c := f.client(WithGrace(longGrace), withClock(func() time.Duration { return time.Since(start) * faster }))
-	for g := range groupsOfFleet {
+	for g := range groupsOfFakeCluster {
 		f.goes(c, g)
 	}
 	var all sync.WaitGroup
@@ -51,7 +51,7 @@ func TestTardyReadsFramesOfOthers(t *testing.T) {
 // TestTardyPathsChange: the same without the race detector: what tardy answers changes once its call was answered.
 func TestTardyPathsChange(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 1, 0, 0, 0)
+		f := newFakeCluster(t, 2, 1, 0, 0, 0)
 		var late *asked
 		var at *peer
 		f.serve = func(p *peer, a *asked) *wire.Result {

@@ -11,7 +11,7 @@ import (
 // taken all the same.
 func TestHeldBackAndThenTooMany(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 0, 0, 1, 1)
+		f := newFakeCluster(t, 2, 0, 0, 1, 1)
 		c := f.client(WithBacklog(1), WithWindow(1))
 		f.warm(c)
 		type held struct {

@@ -19,7 +19,7 @@ func TestALogWithoutALeader(t *testing.T) {
 	for name, away := range map[string]time.Duration{"for an election": 3 * time.Second, "for longer": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 4, 3, 0, 0, 0)
+				f := newFakeCluster(t, 4, 3, 0, 0, 0)
 				var gone, taken atomic.Bool
 				c := f.client(WithGrace(300*time.Millisecond), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 					if gone.Load() && (addr == "n1:1" || addr == "n2:1") {

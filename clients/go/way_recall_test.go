@@ -17,7 +17,7 @@ func TestALeaderChangesWhileTooManyWait(t *testing.T) {
 	for name, more := range map[string]int{"as many as may wait": 0, "one more": 1} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 0, 0, 1, 1)
+				f := newFakeCluster(t, 2, 0, 0, 1, 1)
 				c := f.client()
 				f.warm(c)
 				f.serve = func(p *peer, a *asked) *wire.Result {
@@ -72,7 +72,7 @@ func TestALeaderChangesWhileTheWindowIsFull(t *testing.T) {
 	for name, moves := range map[string]bool{"the leader stays": false, "the leader changes": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 0, 0, 1, 1)
+				f := newFakeCluster(t, 2, 0, 0, 1, 1)
 				c := f.client(WithWindow(2))
 				f.warm(c)
 				var mu sync.Mutex

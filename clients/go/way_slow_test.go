@@ -12,7 +12,7 @@ import (
 
 // slow has a node be cut off from its peers, and not from the client, once that is called what it answers: it answers
 // pings, and refuses everything else after request_timeout_ms. All else answers says.
-func (f *fleet) slow(node string, code wire.Code, answers func(p *peer, a *asked) *wire.Result) (cutOff func()) {
+func (f *fakeCluster) slow(node string, code wire.Code, answers func(p *peer, a *asked) *wire.Result) (cutOff func()) {
 	off := make(chan struct{})
 	f.serve = func(p *peer, a *asked) *wire.Result {
 		select {
@@ -35,7 +35,7 @@ func grants(_ *peer, a *asked) *wire.Result { return granted(a.req) }
 // where its namespace leads.
 func TestAnOldLeaderThatIsSlow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 1, 0, 0, 0)
+		f := newFakeCluster(t, 2, 1, 0, 0, 0)
 		c := f.client()
 		f.warm(c)
 		cutOff := f.slow("n1", wire.DeadlineExceeded, grants)
@@ -62,7 +62,7 @@ func TestAnOldLeaderThatIsSlowAndNoLocks(t *testing.T) {
 	for name, holds := range map[string]bool{"it holds a lock": true, "it holds none": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 1, 0, 0, 0)
+				f := newFakeCluster(t, 2, 1, 0, 0, 0)
 				c := f.client()
 				f.warm(c)
 				cutOff := f.slow("n1", wire.DeadlineExceeded, grants)
@@ -97,7 +97,7 @@ func TestUnlockBehindAnOldLeaderThatIsSlow(t *testing.T) {
 	for name, opts := range map[string][]LockOption{"an owner of its own": nil, "an owner that the program names": {Owner("me")}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 1, 0, 0, 0)
+				f := newFakeCluster(t, 2, 1, 0, 0, 0)
 				c := f.client()
 				f.warm(c)
 				var mu sync.Mutex
@@ -150,7 +150,7 @@ func TestACancelBehindAnOldLeaderThatIsSlow(t *testing.T) {
 	for name, cutOff := range map[string]bool{"the old leader answers": false, "it is cut off": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				f := newFleet(t, 2, 1, 0, 0, 0)
+				f := newFakeCluster(t, 2, 1, 0, 0, 0)
 				c := f.client()
 				f.warm(c)
 				off := make(chan struct{})
@@ -222,7 +222,7 @@ func TestACancelBehindAnOldLeaderThatIsSlow(t *testing.T) {
 // seconds is left": this one does not take so long.
 func TestLeftBeforeItsTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 3, 1, 1, 1, 1)
+		f := newFakeCluster(t, 3, 1, 1, 1, 1)
 		c := f.client()
 		f.warm(c)
 		var mu sync.Mutex
@@ -241,7 +241,7 @@ func TestLeftBeforeItsTime(t *testing.T) {
 		mu.Lock()
 		off = true
 		mu.Unlock()
-		for g := range groupsOfFleet {
+		for g := range groupsOfFakeCluster {
 			go func() {
 				_ = c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: in(g)}}, false, "")
 			}()

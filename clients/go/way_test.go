@@ -15,7 +15,7 @@ import (
 // by the old one is settled; other groups do not wait.
 func TestAMoveKeepsTheOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 0, 0, 1, 1)
+		f := newFakeCluster(t, 2, 0, 0, 1, 1)
 		c := f.client()
 		f.warm(c)
 		var open *asked
@@ -65,7 +65,7 @@ func TestAMoveKeepsTheOrder(t *testing.T) {
 // under way. Nothing of any namespace goes by another lane before that is settled.
 func TestWhatIsUnderWayGoesFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 0, 0, 0, 0)
+		f := newFakeCluster(t, 2, 0, 0, 0, 0)
 		c := f.client()
 		pass(0)
 		var open *asked
@@ -102,7 +102,7 @@ func TestWhatIsUnderWayGoesFirst(t *testing.T) {
 // the queue, and its cancel goes where it went.
 func TestWaitsStayWhereTheyAre(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 2, 0, 0, 1, 1)
+		f := newFakeCluster(t, 2, 0, 0, 1, 1)
 		c := f.client()
 		f.warm(c)
 		f.serve = func(p *peer, a *asked) *wire.Result {
@@ -142,7 +142,7 @@ func TestOrderUnderMoves(t *testing.T) {
 
 func orderUnderMoves(t *testing.T, rng *rand.Rand) {
 	const requests, steps = 400, 200
-	f := newFleet(t, 3, 0, 1, 2, 0)
+	f := newFakeCluster(t, 3, 0, 1, 2, 0)
 	var mu sync.Mutex
 	delay := rand.New(rand.NewPCG(rng.Uint64(), 2))
 	f.serve = func(_ *peer, a *asked) *wire.Result {
@@ -156,7 +156,7 @@ func orderUnderMoves(t *testing.T, rng *rand.Rand) {
 	f.warm(c)
 	f.arrived = nil
 	var done sync.WaitGroup
-	for g := range groupsOfFleet {
+	for g := range groupsOfFakeCluster {
 		done.Go(func() {
 			var answered sync.WaitGroup
 			for i := range requests {
@@ -201,7 +201,7 @@ func orderUnderMoves(t *testing.T, rng *rand.Rand) {
 		}
 		next[a.req.Owner]++
 	}
-	for g := range groupsOfFleet {
+	for g := range groupsOfFakeCluster {
 		if n := next[fmt.Sprint(g)]; n != requests {
 			t.Errorf("group %d: %d requests came, want %d", g, n, requests)
 		}

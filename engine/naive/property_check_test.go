@@ -36,7 +36,7 @@ func (m *machine) check(t *rapid.T) {
 		for _, path := range paths[ns] {
 			if turn++; turn%checkEvery == 0 {
 				agrees(t, m.model.SeesPath(v, ns, path))
-				m.checkStanding(t, v, owner, ns, path)
+				m.checkOwnership(t, v, owner, ns, path)
 			}
 		}
 		agrees(t, m.model.SeesPolicy(v, ns))
@@ -56,8 +56,8 @@ func agrees(t *rapid.T, err error) {
 	}
 }
 
-// checkStanding compares what can be asked about an owner and a path.
-func (m *machine) checkStanding(t *rapid.T, v *engine.View, owner, ns, path string) {
+// checkOwnership compares what can be asked about an owner and a path.
+func (m *machine) checkOwnership(t *rapid.T, v *engine.View, owner, ns, path string) {
 	fence, _ := m.model.fence(ns, path)
 	for token := max(fence-1, 1); token <= fence+1; token++ {
 		if got, want := v.Assert(owner, ns, path, token), m.model.assert(owner, ns, path, token); !reflect.DeepEqual(got, want) {
@@ -88,7 +88,7 @@ func (m *machine) checkOwner(t *rapid.T, v *engine.View, owner string) {
 			}
 		}
 	}
-	if got, want := m.moved.owners[owner], m.model.standings(owner); got != want {
+	if got, want := m.moved.owners[owner], m.model.ownerships(owner); got != want {
 		t.Fatalf("%s stands in %d namespaces, want %d", owner, got, want)
 	}
 }

@@ -208,8 +208,8 @@ func (m *Model) edge(owner string) (blocker, path string, reason wire.Reason, ok
 	return "", "", 0, false
 }
 
-// standings is in how many namespaces an owner holds or waits for something.
-func (m *Model) standings(owner string) int {
+// ownerships is in how many namespaces an owner holds or waits for something.
+func (m *Model) ownerships(owner string) int {
 	var spaces []string
 	for _, l := range m.leases {
 		if l.owner == owner {

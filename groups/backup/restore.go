@@ -122,7 +122,7 @@ func (m *Manifest) writeState(ctx context.Context, o *Options, r *Restored) (err
 
 // writeLog writes what the new cluster has of one log: its groups, each raised above
 // base, those that nothing was known of too; its clock, so that leases have as long
-// left as they had; and no office, no sessions, and no calls of gRPC and HTTP, which
+// left as they had; and no leader epoch, no sessions, and no calls of gRPC and HTTP, which
 // were the old cluster's. Of a local backup it ends what is on paths that others would be given elsewhere.
 func (m *Manifest) writeLog(ctx context.Context, from string, l *Saved, w *rowWriter, r *Restored) error {
 	c, err := m.read(ctx, from, l)

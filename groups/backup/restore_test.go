@@ -90,7 +90,7 @@ func TestRestore(t *testing.T) {
 	}
 	for _, log := range LogsOf(testLogs) {
 		if s := states[log]; s != (rows.State{Now: p.now, Wall: p.now}) {
-			t.Errorf("log %d begins as %+v: want nothing applied, no office, and the clock at %d", log, s, p.now)
+			t.Errorf("log %d begins as %+v: want nothing applied, no leader epoch, and the clock at %d", log, s, p.now)
 		}
 	}
 	if system.Counter() < r.Base {

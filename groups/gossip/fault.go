@@ -34,7 +34,7 @@ func (m *Members) fault(err error) {
 	m.mu.fault, m.mu.faultAt = err, now
 	m.mu.Unlock()
 	if m.warnings.Allow("fault" + err.Error()) {
-		m.config.Log.Error("this node is "+m.Standing(err), "why", err)
+		m.config.Log.Error("this node is "+m.Condition(err), "why", err)
 	}
 	signal(m.wake)
 }
@@ -50,9 +50,9 @@ func (m *Members) Clash() error {
 	return m.mu.fault
 }
 
-// Standing is what a fault makes of this node, for people. Between a member and a node
+// Condition is what a fault makes of this node, for people. Between a member and a node
 // with another token, cluster or format, who strayed is not this node's to say.
-func (m *Members) Standing(fault error) string {
+func (m *Members) Condition(fault error) string {
 	if m.table.self().State != Joining {
 		for _, reason := range []error{ErrToken, ErrTLS, ErrCluster, ErrFormat, ErrRecord} {
 			if errors.Is(fault, reason) {

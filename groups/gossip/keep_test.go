@@ -151,9 +151,9 @@ func TestClash(t *testing.T) {
 	}
 }
 
-// TestStanding: who comes is kept out by a stranger; between a member and a stranger,
+// TestCondition: who comes is kept out by a stranger; between a member and a stranger,
 // somebody strayed.
-func TestStanding(t *testing.T) {
+func TestCondition(t *testing.T) {
 	t.Parallel()
 	stranger := start(t, 9, func(c *Config) { c.Token += "!" })
 	for _, c := range []struct {
@@ -170,7 +170,7 @@ func TestStanding(t *testing.T) {
 		}
 	}
 	member := start(t, 2)
-	if got := member.Standing(refuse(ErrStale, "told")); got != "kept out of the cluster" {
+	if got := member.Condition(refuse(ErrStale, "told")); got != "kept out of the cluster" {
 		t.Errorf("a copy is %s", got)
 	}
 }

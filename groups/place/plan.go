@@ -64,7 +64,7 @@ func (s *survey) next() Step {
 		return wait("only %d of %d voters are live and caught up", s.sound, len(s.voters))
 	}
 	if s.self.drain > DrainNothing {
-		if t := s.heir(); t != nil {
+		if t := s.successor(); t != nil {
 			return s.transfer(t, Empty, "%s is drained", s.self.Node)
 		}
 	}
@@ -150,7 +150,7 @@ func (s *survey) drop() (Step, bool) {
 		}
 		return s.safe(step(Remove, t, "no voter belongs on %s", t.Node), s.sound-1, n-1)
 	}
-	if t := s.heir(); t != nil && !s.self.wanted {
+	if t := s.successor(); t != nil && !s.self.wanted {
 		return s.transfer(t, Spread, "no voter belongs on %s", s.self.Node), true
 	}
 	return Step{}, false

@@ -117,17 +117,17 @@ func (s *survey) seated(node string) bool {
 	return slices.ContainsFunc(s.voters, has) || slices.ContainsFunc(s.waiting, has)
 }
 
-// heir is who should lead instead of this node: the first that is wanted and in good
+// successor is who should lead instead of this node: the first that is wanted and in good
 // health, or else any voter that is not about to go. One that is short of disk space
 // comes after all that are not.
-func (s *survey) heir() *seat {
+func (s *survey) successor() *seat {
 	if t := s.best(false); t != nil {
 		return t
 	}
 	return s.best(true)
 }
 
-// best is the heir among those that are short of disk space, or among the others.
+// best is the successor among those that are short of disk space, or among the others.
 func (s *survey) best(short bool) *seat {
 	for _, fits := range []func(t *seat) bool{
 		func(t *seat) bool { return t.wanted && t.steady },

@@ -13,7 +13,7 @@ import (
 //
 //	'g' group(2) row                 a row of a virtual group (engine/row.go)
 //	's' row                          a row of the system group
-//	'l' log(8) 'a'                   a log's clock, office and applied index
+//	'l' log(8) 'a'                   a log's clock, leader epoch and applied index
 //	'l' log(8) 's' session(16)       a session of the log
 //	'l' log(8) 'i'                   a snapshot of the log is being installed: what is here is not state
 const (

@@ -5,17 +5,17 @@ import (
 	"errors"
 )
 
-// State is a log's own row: how far it is applied, under which office, and what its
+// State is a log's own row: how far it is applied, under which leader epoch, and what its
 // clock says.
 type State struct {
 	Applied     uint64 // index of the last entry
-	Term        uint64 // office: who leads, in which term
+	Term        uint64 // leader epoch: who leads, in which term
 	Node        uint64
 	Incarnation uint64
-	Number      uint64 // of the last batch in the office
+	Number      uint64 // of the last batch in the leader epoch
 	Now         int64  // lease clock, ms
 	Wall        int64  // of the last entry, Unix ms
-	Limits      string // that were stated with the office (groups/limits.go), "" for none
+	Limits      string // that were stated with the leader epoch (groups/limits.go), "" for none
 	Nodes       string // in a backup: the marks of nodes in ids of sessions (groups/processes.go), one behind the other
 }
 

@@ -14,7 +14,7 @@ import (
 // 9 s to 10.5 s later.
 var (
 	founding = history.Restore{SaveFrom: at(10), SaveTo: at(11), Abandoned: at(15), Began: at(20)}
-	blow     = history.Fault{From: at(9.9), To: at(20.5)}
+	fault    = history.Fault{From: at(9.9), To: at(20.5)}
 )
 
 // later is operations that the new cluster is asked for.
@@ -75,7 +75,7 @@ func TestRestore(t *testing.T) {
 	for _, c := range eraCases {
 		t.Run(c.name, func(t *testing.T) {
 			h := &history.History{
-				Ops: append(slices.Clone(c.before), c.after...), Faults: []history.Fault{blow}, Restores: []history.Restore{founding},
+				Ops: append(slices.Clone(c.before), c.after...), Faults: []history.Fault{fault}, Restores: []history.Restore{founding},
 			}
 			found := Check(h, time.Minute)
 			if len(found.Undecided) > 0 {
@@ -102,7 +102,7 @@ func TestRestoreTwice(t *testing.T) {
 			era(2, denied("c", 41, "a")), era(2, denied("c", 42, "b", on("n:/x/q"), blockedAt("n:/x/q", wire.ReasonWriteLocked))),
 			era(2, got("d", 43, 203, on("n:/x/z"))), era(2, got("e", 44, 204, on("n:/x/y"))),
 		},
-		Faults:   []history.Fault{blow, {From: at(29), To: at(40.5)}},
+		Faults:   []history.Fault{fault, {From: at(29), To: at(40.5)}},
 		Restores: []history.Restore{founding, {SaveFrom: at(30), SaveTo: at(31), Abandoned: at(35), Began: at(40)}},
 	}
 	if r := Check(h, time.Minute); len(r.Violations)+len(r.Undecided) > 0 {

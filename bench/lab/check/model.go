@@ -23,7 +23,7 @@ type model struct {
 }
 
 // expirable says that a hold may have ended by the time that op returned.
-func (m *model) expirable(st *standing, op *history.Op) bool {
+func (m *model) expirable(st *ownerRecord, op *history.Op) bool {
 	return min(st.sure, m.c.claims[st.owner].cut) <= op.Return
 }
 
@@ -98,7 +98,7 @@ func (m *model) drop(s *state, owner string, place bool) {
 }
 
 // gone takes away a hold that an answer says is not there; false if it must be.
-func (m *model) gone(s *state, st *standing, op *history.Op) bool {
+func (m *model) gone(s *state, st *ownerRecord, op *history.Op) bool {
 	if !m.expirable(st, op) {
 		return false
 	}
@@ -132,11 +132,11 @@ func (m *model) clear(s *state, owner string, op *history.Op) bool {
 }
 
 func (m *model) granted(s *state, op *history.Op) bool {
-	was := standing{owner: op.Owner}
+	was := ownerRecord{owner: op.Owner}
 	if st := s.find(op.Owner); st != nil {
 		was = *st
 	}
-	now := standing{
+	now := ownerRecord{
 		owner: op.Owner, held: true, token: op.Token,
 		sure: m.c.sure(op.Call, op.TTL), over: m.c.over(op.Return, op.TTL) + time.Minute,
 	}
@@ -167,7 +167,7 @@ func (m *model) granted(s *state, op *history.Op) bool {
 
 // refused is an acquire that was told to wait, or that something is in the way.
 func (m *model) refused(s *state, op *history.Op) bool {
-	now := standing{owner: op.Owner}
+	now := ownerRecord{owner: op.Owner}
 	if st := s.find(op.Owner); st != nil {
 		if st.held && !m.gone(s, st, op) {
 			return false
@@ -199,7 +199,7 @@ func (m *model) refused(s *state, op *history.Op) bool {
 // cannot.
 func (m *model) holds(s *state, owner string, op *history.Op) bool {
 	cl := m.c.claims[owner]
-	now := standing{owner: owner, held: true}
+	now := ownerRecord{owner: owner, held: true}
 	switch st := s.find(owner); {
 	case st != nil && st.held:
 		return true

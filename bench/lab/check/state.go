@@ -13,14 +13,14 @@ import (
 type state struct {
 	era       int // how many restores there were
 	algorithm wire.Algorithm
-	owners    []standing // by name
-	fences    []fence    // by path
-	key       string     // equal for equal states
+	owners    []ownerRecord // by name
+	fences    []fence       // by path
+	key       string        // equal for equal states
 }
 
-// standing is what is known of one owner. What was not seen to end is kept, though its
+// ownerRecord is what is known of one owner. What was not seen to end is kept, though its
 // time may be over: whoever sees that it is gone takes it out.
-type standing struct {
+type ownerRecord struct {
 	owner string
 	held  bool
 	waits bool          // has a place in the queue, or was granted since
@@ -35,8 +35,8 @@ type fence struct {
 	token int64
 }
 
-func (s *state) find(owner string) *standing {
-	i, ok := slices.BinarySearchFunc(s.owners, owner, func(x standing, o string) int { return cmp.Compare(x.owner, o) })
+func (s *state) find(owner string) *ownerRecord {
+	i, ok := slices.BinarySearchFunc(s.owners, owner, func(x ownerRecord, o string) int { return cmp.Compare(x.owner, o) })
 	if !ok {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (s *state) find(owner string) *standing {
 
 // next is a copy to be changed, without what is over at a time.
 func (s *state) next(now time.Duration) *state {
-	n := &state{era: s.era, algorithm: s.algorithm, fences: slices.Clone(s.fences), owners: make([]standing, 0, len(s.owners)+1)}
+	n := &state{era: s.era, algorithm: s.algorithm, fences: slices.Clone(s.fences), owners: make([]ownerRecord, 0, len(s.owners)+1)}
 	for i := range s.owners {
 		if s.owners[i].over > now {
 			n.owners = append(n.owners, s.owners[i])
@@ -56,8 +56,8 @@ func (s *state) next(now time.Duration) *state {
 
 // put sets what is known of an owner; nothing is kept of one that neither holds nor
 // waits.
-func (s *state) put(st standing) {
-	i, ok := slices.BinarySearchFunc(s.owners, st.owner, func(x standing, o string) int { return cmp.Compare(x.owner, o) })
+func (s *state) put(st ownerRecord) {
+	i, ok := slices.BinarySearchFunc(s.owners, st.owner, func(x ownerRecord, o string) int { return cmp.Compare(x.owner, o) })
 	switch {
 	case !st.held && !st.waits && ok:
 		s.owners = slices.Delete(s.owners, i, i+1)

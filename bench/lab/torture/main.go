@@ -54,7 +54,7 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.cfg.Episode, "episode", 30*time.Second, "of one episode under faults")
 	f.DurationVar(&o.cfg.Apart, "apart", time.Minute, "for how long a leader is isolated at most that gets its logs back")
 	f.IntVar(&o.cfg.Clients, "clients", 10, "how many clients")
-	f.IntVar(&o.cfg.Blows, "blows", 0, "end each seed after so many faults; 0: when its time is over")
+	f.IntVar(&o.cfg.MaxFaults, "max-faults", 0, "end each seed after so many faults; 0: when its time is over")
 	f.IntVar(&o.cfg.Ballast, "ballast", lab.Ballast, "how many locks there are that no request must pay for; 0: what requests cost is not looked at")
 	faults := f.String("faults", "", "kinds of faults, with commas between; empty: all")
 	f.StringVar(&o.report, "report", "", "file to write the report to, say docs/testing/torture-nodes.md")

@@ -12,24 +12,24 @@ import (
 // succession is a node that leads a log, another one that could take it over, and the order
 // that has it do so.
 type succession struct {
-	from, to *Node
-	l        *shardLog // of from
-	heir     *machine  // of to
-	order    orderedTakeover
+	from, to  *Node
+	l         *shardLog // of from
+	successor *machine  // of to
+	order     orderedTakeover
 }
 
 // succession waits until a node has applied all that the leader of a path's log has.
-func (f *fleet) succession(path string) *succession {
+func (f *localCluster) succession(path string) *succession {
 	f.t.Helper()
 	at := f.leader(path)
 	s := &succession{from: f.nodes[at], to: f.nodes[(at+1)%3]}
 	s.l = s.from.logOf(s.from.groupOf(s.from.routes.Load().Resolve(path)))
 	shard := s.l.shard
-	s.heir = s.to.logs[shard].local.Load()
-	f.until("the heir has applied what the leader has", func() bool {
-		return s.heir.voting.Load() && s.heir.appliedIndex() == s.l.local.Load().appliedIndex() && s.to.logs[shard].lead.Load().term == s.l.mine()
+	s.successor = s.to.logs[shard].local.Load()
+	f.until("the successor has applied what the leader has", func() bool {
+		return s.successor.voting.Load() && s.successor.appliedIndex() == s.l.local.Load().appliedIndex() && s.to.logs[shard].lead.Load().term == s.l.mine()
 	})
-	s.order = orderedTakeover{Log: shard, Replica: s.heir.replica, Index: s.heir.appliedIndex(), Term: s.l.mine(), Within: holdFor}
+	s.order = orderedTakeover{Log: shard, Replica: s.successor.replica, Index: s.successor.appliedIndex(), Term: s.l.mine(), Within: holdFor}
 	return s
 }
 
@@ -44,18 +44,18 @@ func (s *succession) refused(t *testing.T, what, want, host string, order ordere
 	}
 }
 
-// TestHeirs: a node that is to take a leadership over refuses while it drains, and while
+// TestSuccessors: a node that is to take a leadership over refuses while it drains, and while
 // its replica has no vote.
-func TestHeirs(t *testing.T) {
+func TestSuccessors(t *testing.T) {
 	t.Parallel()
 	f := calm(t, nil)
-	s := f.succession("h:/heirs/x")
+	s := f.succession("h:/successors/x")
 	s.to.draining.Store(true)
 	s.refused(t, "one that drains", "draining", s.from.id.HostID, s.order)
 	s.to.draining.Store(false)
-	s.heir.voting.Store(false)
+	s.successor.voting.Store(false)
 	s.refused(t, "one without a vote", "is no voter here", s.from.id.HostID, s.order)
-	s.heir.voting.Store(true)
+	s.successor.voting.Store(true)
 }
 
 // TestCloseHandsOver: a node that is stopped with time for it gives its leaderships away

@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestProcessOverAsOfficeIsTaken: who gets to know that a process is over while an office is applied, after its waits
+// TestProcessOverAsLeaderEpochBegins: who gets to know that a process is over while a leader epoch is applied, after its waits
 // were listed, ends what was not on that list.
-func TestProcessOverAsOfficeIsTaken(t *testing.T) {
+func TestProcessOverAsLeaderEpochBegins(t *testing.T) {
 	r := newRig(t, nil)
 	const path = "h:/a/x"
 	holder := r.session()
@@ -19,18 +19,18 @@ func TestProcessOverAsOfficeIsTaken(t *testing.T) {
 	m := l.local.Load()
 	known := make(chan struct{})
 	m.mu.Lock()
-	own := m.office
+	own := m.leaderEpoch
 	l.held.Store(0)
-	found := m.openCalls(own.term) // as takeOffice does
+	found := m.openCalls(own.term) // as beginLeaderEpoch does
 	go func() {
 		r.node.processOver(r.node.id.HostID, r.node.id.Starts)
 		close(known)
 	}()
 	select {
 	case <-known:
-	case <-time.After(100 * time.Millisecond): // it waits for the office
+	case <-time.After(100 * time.Millisecond): // it waits for the leader epoch
 	}
-	l.officeTaken(own, found)
+	l.leaderEpochBegan(own, found)
 	m.mu.Unlock()
 	<-known
 	select {

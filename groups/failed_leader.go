@@ -21,13 +21,13 @@ import (
 // connections to here are gone as well (processes.go).
 
 const (
-	// fallenWithin is how long a dead process's host may take to say so.
-	fallenWithin = 250 * time.Millisecond
-	// fallenLooks is how often it is asked, fallenPause how long after the first time, twice as long
+	// failedWithin is how long a dead process's host may take to say so.
+	failedWithin = 250 * time.Millisecond
+	// failedLooks is how often it is asked, fallenPause how long after the first time, twice as long
 	// after each other one (1.3 s in all): a process that starts anew may be caught between two runs, and
 	// one that ends before its port is closed.
-	fallenLooks = 7
-	fallenPause = 20 * time.Millisecond
+	failedLooks = 7
+	failedPause = 20 * time.Millisecond
 	// standApart is how long each voter waits for those before it to be elected.
 	standApart = 150 * time.Millisecond
 	// standTimes is how often each stands, each time after a longer pause, before it is left to raft's own
@@ -35,9 +35,9 @@ const (
 	standTimes = 8
 )
 
-// fallen is told that the connection to a node has ended. If its process has died, the
+// failedLeader is told that the connection to a node has ended. If its process has died, the
 // logs that it led are led by others soon.
-func (n *Node) fallen(host string) {
+func (n *Node) failedLeader(host string) {
 	led := n.ledBy(host)
 	s, died := n.looksFor(host)
 	if !died {
@@ -86,8 +86,8 @@ func (n *Node) ledBy(host string) (led []uint64) {
 // died says that the process that listened at an address is gone: it refuses twice in a
 // row. One that is about to be gone may still be connected to at first.
 func (n *Node) died(addr string) bool {
-	refused, pause := 0, fallenPause
-	for range fallenLooks {
+	refused, pause := 0, failedPause
+	for range failedLooks {
 		if refuses(addr) {
 			if refused++; refused == 2 {
 				return true
@@ -109,7 +109,7 @@ func (n *Node) died(addr string) bool {
 
 // refuses says that nobody listens at an address, though its host is there.
 func refuses(addr string) bool {
-	c, err := net.DialTimeout("tcp", addr, fallenWithin)
+	c, err := net.DialTimeout("tcp", addr, failedWithin)
 	if err == nil {
 		_ = c.Close()
 		return false

@@ -20,15 +20,15 @@ func freePorts(t *testing.T, n int) int {
 	return first
 }
 
-// TestFleet founds a cluster of three, works on it, and goes on with it.
-func TestFleet(t *testing.T) {
+// TestDevCluster founds a cluster of three, works on it, and goes on with it.
+func TestDevCluster(t *testing.T) {
 	bin, err := server.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cfg := config{server: bin, dir: filepath.Join(t.TempDir(), "fleet"), nodes: 3, clients: 4, logs: 2, basePort: freePorts(t, 3*server.PortsEach)}
+	cfg := config{server: bin, dir: filepath.Join(t.TempDir(), "cluster"), nodes: 3, clients: 4, logs: 2, basePort: freePorts(t, 3*server.PortsEach)}
 	for range 2 { // the second time it resumes
 		c, err := cfg.start(ctx)
 		if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 )
 
-// TestFallenLeader: what a node led whose process died is led by others long before an
+// TestFailedLeader: what a node led whose process died is led by others long before an
 // election timeout has passed.
-func TestFallenLeader(t *testing.T) {
+func TestFailedLeader(t *testing.T) {
 	t.Parallel()
 	const timeout = 30 * time.Second
-	f := newFleet(t, 3, func(_ int, c *Config) { c.ElectionMin, c.Heartbeat = timeout, 200*time.Millisecond })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.ElectionMin, c.Heartbeat = timeout, 200*time.Millisecond })
 	f.settle(3)
 	host := f.nodes[0].id.HostID
 	f.until("node 0 leads something", func() bool { return len(f.nodes[0].ledLogs()) > 0 })
@@ -35,14 +35,14 @@ func TestFallenLeader(t *testing.T) {
 	if took := time.Since(began); took >= timeout {
 		t.Errorf("it took %v, as long as an election timeout", took)
 	}
-	c := newFleetClient(f.nodes[1])
+	c := newClusterClient(f.nodes[1])
 	for _, path := range []string{"h:/a/x", "h:/b/x", "h:/c/x", "h:/d/x", "h:/e/x"} {
 		c.mustAcquire(t, path, "o")
 	}
 }
 
 // TestStandsForTheDeadAlone: a node whose process has died is started again, and is elected, while others stand for what it
-// led. They leave it in office: its term is a later one.
+// led. They leave it the leader: its term is a later one.
 func TestStandsForTheDeadAlone(t *testing.T) {
 	t.Parallel()
 	const host = "raft host id of another node"

@@ -11,9 +11,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// fleet is several fake servers that pretend to be one cluster: n0 at n0:1 and so on.
+// fakeCluster is several fake servers that pretend to be one cluster: n0 at n0:1 and so on.
 // Each serves what comes as the test says, and notes it.
-type fleet struct {
+type fakeCluster struct {
 	t     testing.TB
 	fake  *fake
 	nodes int
@@ -38,18 +38,18 @@ type arrival struct {
 	*asked
 }
 
-// groupsOfFleet is how many groups a fleet has, each in a log of its own.
-const groupsOfFleet = 4
+// groupsOfFakeCluster is how many groups a cluster has, each in a log of its own.
+const groupsOfFakeCluster = 4
 
-// newFleet starts so many nodes; leaders names who leads each log.
-func newFleet(t testing.TB, nodes int, leaders ...int) *fleet {
-	f := &fleet{t: t, fake: newFake(t), nodes: nodes, conns: make(map[string][]*peer), dead: make(map[string]bool)}
+// newFakeCluster starts so many nodes; leaders names who leads each log.
+func newFakeCluster(t testing.TB, nodes int, leaders ...int) *fakeCluster {
+	f := &fakeCluster{t: t, fake: newFake(t), nodes: nodes, conns: make(map[string][]*peer), dead: make(map[string]bool)}
 	f.serve = func(_ *peer, a *asked) *wire.Result { return granted(a.req) }
-	f.top = wire.Topology{Self: "n0", GroupLogs: groupsOfFleet, Segments: 1}
+	f.top = wire.Topology{Self: "n0", GroupLogs: groupsOfFakeCluster, Segments: 1}
 	for i := range nodes {
 		f.top.Nodes = append(f.top.Nodes, wire.NodeAddr{NodeID: fmt.Sprintf("n%d", i), Native: fmt.Sprintf("n%d:1", i)})
 	}
-	for g := range groupsOfFleet {
+	for g := range groupsOfFakeCluster {
 		f.top.LogOf = append(f.top.LogOf, uint64(g))
 	}
 	f.lead(leaders...)
@@ -60,7 +60,7 @@ func newFleet(t testing.TB, nodes int, leaders ...int) *fleet {
 }
 
 // dial is for WithDialer.
-func (f *fleet) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (f *fakeCluster) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	f.mu.Lock()
 	dead := f.dead[addr[:2]]
 	f.mu.Unlock()
@@ -70,7 +70,7 @@ func (f *fleet) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return f.fake.dial(ctx, network, addr)
 }
 
-func (f *fleet) run(stop chan struct{}) {
+func (f *fakeCluster) run(stop chan struct{}) {
 	for {
 		var p *peer
 		select {
@@ -113,7 +113,7 @@ func (f *fleet) run(stop chan struct{}) {
 }
 
 // lead makes nodes lead the logs, -1 for none, without telling.
-func (f *fleet) lead(leaders ...int) {
+func (f *fakeCluster) lead(leaders ...int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.top.Version++
@@ -128,7 +128,7 @@ func (f *fleet) lead(leaders ...int) {
 }
 
 // tell pushes the topology to everybody.
-func (f *fleet) tell() {
+func (f *fakeCluster) tell() {
 	f.mu.Lock()
 	own := f.top
 	var all []*peer
@@ -143,7 +143,7 @@ func (f *fleet) tell() {
 }
 
 // cut ends a node's connections; kill has nobody listen there either.
-func (f *fleet) cut(node string) {
+func (f *fakeCluster) cut(node string) {
 	f.mu.Lock()
 	all := f.conns[node]
 	f.conns[node] = nil
@@ -153,27 +153,27 @@ func (f *fleet) cut(node string) {
 	}
 }
 
-func (f *fleet) kill(node string) {
+func (f *fakeCluster) kill(node string) {
 	f.mu.Lock()
 	f.dead[node] = true
 	f.mu.Unlock()
 	f.cut(node)
 }
 
-func (f *fleet) revive(node string) {
+func (f *fakeCluster) revive(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dead[node] = false
 }
 
-// client dials the fleet's first node.
-func (f *fleet) client(opts ...Option) *Client {
+// client dials the cluster's first node.
+func (f *fakeCluster) client(opts ...Option) *Client {
 	f.t.Helper()
 	return dial(f.t, "n0:1", append([]Option{WithDialer(f.dial), WithKeepAlive(time.Hour)}, opts...)...)
 }
 
 // last is the last request of an operation that came anywhere.
-func (f *fleet) last(op wire.Op) (found arrival) {
+func (f *fakeCluster) last(op wire.Op) (found arrival) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.arrived {
@@ -187,24 +187,24 @@ func (f *fleet) last(op wire.Op) (found arrival) {
 // in is a path whose namespace is in a group.
 func in(group int) string {
 	for i := 0; ; i++ {
-		if ns := fmt.Sprintf("a:/%d", i); int(wire.GroupOf(ns, groupsOfFleet)) == group {
+		if ns := fmt.Sprintf("a:/%d", i); int(wire.GroupOf(ns, groupsOfFakeCluster)) == group {
 			return ns + "/x"
 		}
 	}
 }
 
 // goes asks something about a group and answers which node got it.
-func (f *fleet) goes(c *Client, group int) string {
+func (f *fakeCluster) goes(c *Client, group int) string {
 	f.t.Helper()
 	must(f.t, c.Release(within(f.t, 10*time.Second), "o", []wire.ReleaseRequest{{Path: in(group)}}, false, ""))
 	return f.last(wire.OpRelease).node
 }
 
 // warm has the client open its lanes: it does so when it first has a use for one.
-func (f *fleet) warm(c *Client) {
+func (f *fakeCluster) warm(c *Client) {
 	f.t.Helper()
 	pass(0) // the topology
-	for g := range groupsOfFleet {
+	for g := range groupsOfFakeCluster {
 		f.goes(c, g)
 	}
 	pass(0)

@@ -22,8 +22,8 @@ const healWithin = time.Minute
 const diskNoticed = 1200 * time.Millisecond
 
 // kinds are those that the configuration asks for and the cluster can.
-func (cfg *Config) kinds(c cluster.Cluster) (kinds []blowKind) {
-	for k := range blowKinds {
+func (cfg *Config) kinds(c cluster.Cluster) (kinds []faultKind) {
+	for k := range faultKinds {
 		needs, nodes := k.needs()
 		if c.Can(needs) && c.Nodes() >= nodes && (len(cfg.Faults) == 0 || cfg.asksFor(k)) {
 			kinds = append(kinds, k)
@@ -32,7 +32,7 @@ func (cfg *Config) kinds(c cluster.Cluster) (kinds []blowKind) {
 	return kinds
 }
 
-func (cfg *Config) asksFor(k blowKind) bool {
+func (cfg *Config) asksFor(k faultKind) bool {
 	for _, f := range cfg.Faults {
 		if f == k.String() {
 			return true
@@ -41,20 +41,20 @@ func (cfg *Config) asksFor(k blowKind) bool {
 	return false
 }
 
-// strike lets the episode's time pass, blow by blow.
+// strike lets the episode's time pass, fault by fault.
 func (e *episode) strike() error {
 	until := time.Now().Add(e.cfg.Episode)
 	kinds := e.cfg.kinds(e.cluster)
 	logs := max(len(e.cluster.Leaders(e.ctx)), 1)
-	if e.cfg.Blows > 0 && e.struck >= e.cfg.Blows { // more is to be done, and nothing struck
+	if e.cfg.MaxFaults > 0 && e.struck >= e.cfg.MaxFaults { // more is to be done, and nothing struck
 		e.pass(e.cfg.Episode)
 	}
-	for n := 0; time.Now().Before(until) && (e.cfg.Blows == 0 || e.struck < e.cfg.Blows); n++ {
+	for n := 0; time.Now().Before(until) && (e.cfg.MaxFaults == 0 || e.struck < e.cfg.MaxFaults); n++ {
 		if len(kinds) == 0 {
 			e.pass(time.Until(until))
 			break
 		}
-		b := planBlow(e.cfg.Seed, e.number, n, kinds, logs)
+		b := planFault(e.cfg.Seed, e.number, n, kinds, logs)
 		e.pass(b.calm)
 		if e.ctx.Err() != nil {
 			return e.ctx.Err()
@@ -73,7 +73,7 @@ func (e *episode) strike() error {
 			From: e.rec.Now(), Serving: b.kind == stepClock || b.kind == save,
 		}
 		e.calmed = 0
-		err := e.blow(&b)
+		err := e.fault(&b)
 		e.beating.calmed = append(e.beating.calmed, cmp.Or(e.calmed, e.rec.Now()))
 		if err == nil {
 			ready, cancel := context.WithTimeout(e.ctx, healWithin)
@@ -83,10 +83,10 @@ func (e *episode) strike() error {
 			cancel()
 		}
 		e.rec.Fault(f)
-		e.blows[b.kind.String()]++
+		e.faultCounts[b.kind.String()]++
 		e.struck++
 		if err != nil {
-			return fmt.Errorf("episode %d, blow %d (%v, %s): %w", e.number, n, b.kind, f.What, err)
+			return fmt.Errorf("episode %d, fault %d (%v, %s): %w", e.number, n, b.kind, f.What, err)
 		}
 	}
 	return e.ctx.Err()
@@ -102,8 +102,8 @@ func (e *episode) pass(d time.Duration) {
 	}
 }
 
-// blow strikes and heals.
-func (e *episode) blow(b *blow) error {
+// fault strikes and heals.
+func (e *episode) fault(b *fault) error {
 	c, ctx, nodes := e.cluster, e.ctx, e.cluster.Nodes()
 	switch b.kind {
 	case killOne:
@@ -184,14 +184,14 @@ func (e *episode) blow(b *blow) error {
 		return e.rollOut(b)
 	case handBack:
 		return e.handBack(b)
-	case blowKinds:
+	case faultKinds:
 	}
 	return nil
 }
 
 // rollOut starts the nodes one after the other with other settings, which differ between them
 // meanwhile, and stay different: what decides is what the log says.
-func (e *episode) rollOut(b *blow) error {
+func (e *episode) rollOut(b *fault) error {
 	queued := b.queued
 	for i := range e.cluster.Nodes() {
 		node := (b.node + i) % e.cluster.Nodes()
@@ -217,14 +217,14 @@ const (
 )
 
 // apart is how long a node is isolated that gets its logs back: any order of magnitude is as likely.
-func (e *episode) apart(b *blow) time.Duration {
+func (e *episode) apart(b *fault) time.Duration {
 	most := cmp.Or(e.cfg.Apart, longestApart)
 	return time.Duration(float64(shortestApart) * math.Pow(most.Seconds()/shortestApart.Seconds(), b.apart))
 }
 
 // handBack isolates a node, gives it back what it led once it is heard again, and takes down
 // how long every log took to serve from then on.
-func (e *episode) handBack(b *blow) error {
+func (e *episode) handBack(b *fault) error {
 	was := e.cluster.Leaders(e.ctx)
 	e.weather(b, cluster.Weather{Block: true})
 	e.pass(b.lasts)
@@ -242,7 +242,7 @@ func (e *episode) handBack(b *blow) error {
 
 // replace gives a node an empty disk once all logs have all their replicas, and waits
 // until they have them again.
-func (e *episode) replace(b *blow) error {
+func (e *episode) replace(b *fault) error {
 	ctx, cancel := context.WithTimeout(e.ctx, healWithin)
 	defer cancel()
 	other := (b.node + 1) % e.cluster.Nodes()
@@ -260,7 +260,7 @@ func (e *episode) replace(b *blow) error {
 }
 
 // save takes a backup, when it can be had: only one that is wrong is an error.
-func (e *episode) save(b *blow) error {
+func (e *episode) save(b *fault) error {
 	dir, err := os.MkdirTemp("", "lab-backup-*")
 	if err != nil {
 		return err
@@ -293,7 +293,7 @@ func persist(ctx context.Context, do func() error) error {
 }
 
 // kill kills a node, and perhaps a second one when it is back.
-func (e *episode) kill(b *blow) error {
+func (e *episode) kill(b *fault) error {
 	led, began := e.leads(b.node), time.Now()
 	if err := e.cluster.Kill(b.node); err != nil {
 		return err
@@ -331,8 +331,8 @@ func (e *episode) startAll() error {
 	return first
 }
 
-// weather sets the weather that a blow is about.
-func (e *episode) weather(b *blow, block cluster.Weather) {
+// weather sets the weather that a fault is about.
+func (e *episode) weather(b *fault, block cluster.Weather) {
 	nodes := e.cluster.Nodes()
 	each := func(f func(from, to int)) {
 		for from := range nodes {
@@ -375,6 +375,6 @@ func (e *episode) weather(b *blow, block cluster.Weather) {
 			})
 		})
 	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, join, leave,
-		restore, rollOut, blowKinds:
+		restore, rollOut, faultKinds:
 	}
 }

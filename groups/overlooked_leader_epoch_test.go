@@ -13,22 +13,22 @@ type overlooked struct {
 	*rig
 	l    *shardLog
 	was  *leadership
-	own  office // of the other node
-	last uint64 // batch of that
+	own  leaderEpoch // of the other node
+	last uint64      // batch of that
 }
 
 func newOverlooked(t *testing.T) *overlooked {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	o := &overlooked{rig: r, l: r.node.logOf(r.node.groupOf("h:/a"))}
 	o.was = o.l.lead.Load()
-	o.own = office{term: o.was.term + 1, node: o.was.leader + 1, incarnation: 99}
+	o.own = leaderEpoch{term: o.was.term + 1, node: o.was.leader + 1, incarnation: 99}
 	return o
 }
 
-// led has the other node take its office.
+// led has the other node begin its leader epoch.
 func (o *overlooked) led() {
 	n := o.node
-	proposed(o.t, o.l, appendOffice(nil, n.formats.written(), o.own, n.cfg.limits()))
+	proposed(o.t, o.l, appendLeaderEpoch(nil, n.formats.written(), o.own, n.cfg.limits()))
 }
 
 // ask has a request carried out that the other node was asked, about h:/a.
@@ -41,7 +41,7 @@ func (o *overlooked) ask(s *wire.Session, id uint64, req *wire.Request) {
 	w.add(p)
 	o.last++
 	stamp := o.l.local.Load().stamp(o.own, o.l.clock.Mono())
-	head := batchHead{format: n.formats.written(), office: o.own, number: o.last, next: true, stamp: stamp}
+	head := batchHead{format: n.formats.written(), leaderEpoch: o.own, number: o.last, next: true, stamp: stamp}
 	proposed(o.t, o.l, bytes.Clone(w.entry(&head)))
 }
 
@@ -51,12 +51,12 @@ func (o *overlooked) again() {
 	eventually(o.t, "it leads again", o.l.leads)
 }
 
-// TestOrphanOfAnOverlookedOffice: a client waits at the node that leads. Another node leads for a while, which the first one
+// TestOrphanOfAnOverlookedLeaderEpoch: a client waits at the node that leads. Another node leads for a while, which the first one
 // is not told before it leads again, so that it has the call open still. Meanwhile the client went on at the other node,
 // asked again there, and is gone. Nobody asks for the wait any more, and the call that was left behind does not count as
 // somebody: the wait ends, and that call with it. Else the lock would be granted to nobody, for the whole TTL. (So it was in
 // the simulation, seed 103872.)
-func TestOrphanOfAnOverlookedOffice(t *testing.T) {
+func TestOrphanOfAnOverlookedLeaderEpoch(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"
 	r := newOverlooked(t)
@@ -100,10 +100,10 @@ func TestOrphanOfAnOverlookedOffice(t *testing.T) {
 	}
 }
 
-// TestGrantInASnapshotOfAnOverlookedOffice: a client waits at the node that leads. While another one does it is granted the
+// TestGrantInASnapshotOfAnOverlookedLeaderEpoch: a client waits at the node that leads. While another one does it is granted the
 // lock, in an entry that the first node does not get, but a snapshot in its place; and it leads again before it is told of
 // the other one. It asks for the wait anew all the same, and so its client, who waits still, hears of the grant.
-func TestGrantInASnapshotOfAnOverlookedOffice(t *testing.T) {
+func TestGrantInASnapshotOfAnOverlookedLeaderEpoch(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"
 	r := newOverlooked(t)
