@@ -71,6 +71,9 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 			h = headway{r.Applied, now}
 		}
 		heads[at] = h
+		if h.since != now && r.Applied < l.Applied { // it has come no further since the last round
+			p.n.raft.resume(l.ID, l.Self, r.ID)
+		}
 		patience := p.patient[seat]
 		if patience == 0 {
 			patience = 2 * p.n.cfg.EvictionWindow
