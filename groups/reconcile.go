@@ -71,9 +71,6 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 			h = headway{r.Applied, now}
 		}
 		heads[at] = h
-		if h.since != now && r.Applied < l.Applied { // it has come no further since the last round
-			p.n.raft.resume(l.ID, l.Self, r.ID)
-		}
 		patience := p.patient[seat]
 		if patience == 0 {
 			patience = 2 * p.n.cfg.EvictionWindow
@@ -89,6 +86,17 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 		heads[at] = headway{r.Applied, now} // if it cannot be removed now, it is tried again then
 		p.n.log.Warn("a replica makes no headway, making it anew", "log", l.ID, "replica", r.ID, "node", r.Node,
 			"applied", r.Applied, "leader applied", l.Applied, "for", patience)
+	}
+}
+
+// resume has the learners of a log sent to again that run and have come no further since the last round.
+func (p *placing) resume(now time.Duration, l *place.Log, heads map[learnerAt]headway, applied map[seatAt]uint64) {
+	for i := range l.Replicas {
+		r := &l.Replicas[i]
+		h, learns := heads[learnerAt{l.ID, r.ID}]
+		if _, runs := applied[seatAt{r.Disk, l.ID}]; runs && learns && h.since != now && r.Applied < l.Applied {
+			p.n.raft.resume(l.ID, l.Self, r.ID)
+		}
 	}
 }
 
@@ -176,6 +184,7 @@ func (p *placing) round() time.Duration {
 		}
 		l := n.describeLog(m, ms, applied)
 		p.watch(now, &l, view.Nodes, heads)
+		p.resume(now, &l, heads, applied)
 		step := place.Plan(&l, p.layout[m.shard], view.Nodes)
 		settled = settled && step.Kind == place.Settled
 		steps = append(steps, step)
