@@ -3,6 +3,8 @@ package groups
 import (
 	"testing"
 
+	"github.com/lni/dragonboat/v4/raftio"
+
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -88,8 +90,15 @@ func TestDroppedReplica(t *testing.T) {
 	if err := n.addReplica(shard, m.replica+100); err != nil {
 		t.Fatal(err)
 	}
-	if now, is := lost(); is && now.since == before.since {
+	switch now, is := lost(); {
+	case is && now.since == before.since:
 		t.Error("what was lost before is noted of the next replica")
+	case !is && n.logs[shard].lead.Load().leader == 0:
+		t.Error("that the next replica knows of no leader yet is not noted")
+	}
+	n.leaderUpdated(raftio.LeaderInfo{ShardID: shard, ReplicaID: m.replica, Term: 1 << 20, LeaderID: 1})
+	if n.logs[shard].lead.Load().term == 1<<20 {
+		t.Error("what raft tells late of the deleted replica counts for the next one")
 	}
 	next := n.logs[shard].local.Load()
 	f.until("the next replica is loaded", next.loaded.Load)

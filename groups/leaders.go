@@ -66,7 +66,7 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 // leaderUpdated is told by raft who leads a log that this node hosts.
 func (n *Node) leaderUpdated(info raftio.LeaderInfo) {
 	l := n.logs[info.ShardID]
-	if l == nil {
+	if l == nil || !l.isOwn(info.ReplicaID) { // what is told late of a replica that was deleted says nothing of the next one
 		return
 	}
 	n.noteLost(info.ShardID, info.LeaderID == 0)

@@ -50,9 +50,11 @@ func (n *Node) startReplica(shard uint64, s seat, awaited bool) (last uint64, er
 	l, m := n.logs[shard], newMachine(n, shard, s.Replica)
 	m.driver, m.awaited = l, awaited
 	m.voting.Store(!s.Joined || s.Voter)
-	n.noteLost(shard, false) // what an earlier replica has lost says nothing of this one
+	n.noteLost(shard, false) // what an earlier replica has lost says nothing of this one,
+	n.noteLost(shard, true)  // which knows of no leader from now on until raft tells of one
 	l.local.Store(m)
 	if err := l.raft.start(s, m); err != nil {
+		n.noteLost(shard, false)
 		l.local.Store(nil)
 		return 0, err
 	}

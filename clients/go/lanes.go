@@ -124,7 +124,7 @@ func (r *router) tend(now time.Duration) time.Duration {
 	}
 	idle := func(l *lane) bool {
 		switch {
-		case tied == nil || tied[&l.session] || used[l] || !l.session.empty():
+		case tied == nil || tied[&l.session] || used[l] || !l.session.empty() || l.session.holds(now):
 			l.idle = 0
 		case l.idle == 0 || l.session.changes() != l.changes:
 			l.idle, l.changes = now, l.session.changes()

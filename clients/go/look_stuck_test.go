@@ -246,7 +246,7 @@ func TestHealthyBesideStuckLogs(t *testing.T) {
 }
 
 // TestMadeUpOwnerIsGivenBackInPart: an operator gives back one path of a lock of two, whose owner the client made up, and
-// another owner takes it, while the question beside the renewals has no answer. The lock is believed in for two TTLs at most.
+// another owner takes it, while the question beside the renewals has no answer. The lock is believed in for three TTLs at most.
 func TestMadeUpOwnerIsGivenBackInPart(t *testing.T) {
 	for name, stuck := range map[string]func(t *testing.T, c *Client, s *timed){
 		"the program's listings": func(t *testing.T, c *Client, s *timed) { placesAreTaken(t, c, s, 4) },
@@ -270,9 +270,9 @@ func TestMadeUpOwnerIsGivenBackInPart(t *testing.T) {
 				if !s.rival("a:/b/d") {
 					t.Fatal("this shows nothing")
 				}
-				pass(2 * l.TTL())
+				pass(3 * l.TTL())
 				if l.Err() == nil {
-					t.Errorf("another owner has a path of the lock for %v, and it is believed in", 2*l.TTL())
+					t.Errorf("another owner has a path of the lock for %v, and it is believed in", 3*l.TTL())
 				}
 			})
 		})

@@ -176,6 +176,9 @@ func (w *waiter) ask(ctx context.Context, req *wire.Request) (*answer, error) {
 func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, left bool, err error) {
 	w.call = newCall(w)
 	w.call.set(req)
+	if w.undo || w.share != usersShare {
+		w.call.binds = 0 // of a Lock, of which the keeper knows
+	}
 	w.call.timed, w.call.forever = true, w.forever
 	switch {
 	case w.share != usersShare:
