@@ -24,8 +24,8 @@ type raft interface {
 	replicas() []replicaInfo
 	// campaign has a replica of this node stand for election now.
 	campaign(shard, replica uint64)
-	// resume has a leader's replica of this node send to a learner again that it waits for.
-	resume(shard, leader, learner uint64)
+	// relead has a replica of this node, the one voter of a log that it leads in a term, lead it anew in a later one.
+	relead(shard, replica, term uint64)
 	// close ends it. Nothing is applied after it has returned.
 	close()
 }

@@ -39,6 +39,7 @@ type placing struct {
 	placed  []string
 	done    chan uint64 // logs whose step has ended
 	heads   map[learnerAt]headway
+	releads map[uint64]uint64        // logs that were led anew, by the version of their members then
 	patient map[seatAt]time.Duration // how long the next learner of a log on a node is waited for
 }
 
@@ -89,15 +90,31 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 	}
 }
 
-// resume has the learners of a log sent to again that run and have come no further since the last round.
-func (p *placing) resume(now time.Duration, l *place.Log, heads map[learnerAt]headway, applied map[seatAt]uint64) {
+// releadAfter is how long a learner of a log with one voter comes no further before its leader leads it anew.
+const releadAfter = 3 * time.Second
+
+// waitsInVain reports whether a log is to be led anew, as its leader waits for learners in vain (wiring.relead): it has one
+// voter, and a learner that runs comes no further. It says so once, until the log's members change.
+func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learnerAt]headway, applied map[seatAt]uint64) bool {
+	voters, waits := 0, false
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
-		h, learns := heads[learnerAt{l.ID, r.ID}]
-		if _, runs := applied[seatAt{r.Disk, l.ID}]; runs && learns && h.since != now && r.Applied < l.Applied {
-			p.n.raft.resume(l.ID, l.Self, r.ID)
+		if r.Voting {
+			voters++
+			continue
 		}
+		h := heads[learnerAt{l.ID, r.ID}]
+		_, runs := applied[seatAt{r.Disk, l.ID}]
+		waits = waits || runs && now-h.since >= releadAfter && r.Applied < l.Applied
 	}
+	if version, told := p.releads[l.ID]; voters != 1 || !waits || told && version == l.Version {
+		return false
+	}
+	if p.releads == nil {
+		p.releads = make(map[uint64]uint64)
+	}
+	p.releads[l.ID] = l.Version
+	return true
 }
 
 // plans is what the last round thought of the logs that this node leads, for people.
@@ -184,7 +201,10 @@ func (p *placing) round() time.Duration {
 		}
 		l := n.describeLog(m, ms, applied)
 		p.watch(now, &l, view.Nodes, heads)
-		p.resume(now, &l, heads, applied)
+		if term := n.logs[m.shard].mine(); term != 0 && p.waitsInVain(now, &l, heads, applied) {
+			n.log.Info("leading a log anew, as its learners come no further", "log", m.shard, "term", term)
+			n.raft.relead(m.shard, m.replica, term)
+		}
 		step := place.Plan(&l, p.layout[m.shard], view.Nodes)
 		settled = settled && step.Kind == place.Settled
 		steps = append(steps, step)

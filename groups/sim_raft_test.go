@@ -148,7 +148,7 @@ func (r *simRaft) replicas() (all []replicaInfo) {
 }
 
 func (r *simRaft) campaign(uint64, uint64)       {}
-func (r *simRaft) resume(uint64, uint64, uint64) {} // its learners are not waited for
+func (r *simRaft) relead(uint64, uint64, uint64) {} // its learners come further in any case
 func (r *simRaft) close()                        { r.node.unraft() }
 
 // simRaftLog is one log as a node sees it.

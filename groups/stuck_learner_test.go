@@ -66,3 +66,36 @@ func TestHeadway(t *testing.T) {
 	learner.Applied = 10
 	look("it has not", time.Hour, true)
 }
+
+// TestWaitsInVain: when a log with one voter is to be led anew, and how often.
+func TestWaitsInVain(t *testing.T) {
+	const self, other, shard = "disk-a", "disk-b", 5
+	p := new(placing)
+	log := func(version uint64, votes bool, applied uint64) *place.Log {
+		return &place.Log{ID: shard, Version: version, Self: 1, Applied: 9, Replicas: []place.Replica{
+			{ID: 1, Disk: self, Voting: true, Applied: 9}, {ID: 2, Disk: other, Voting: votes, Applied: applied},
+		}}
+	}
+	heads := map[learnerAt]headway{{shard, 2}: {since: time.Minute}}
+	runs := map[seatAt]uint64{{self, shard}: 9, {other, shard}: 0}
+	late := time.Minute + releadAfter
+	for _, one := range []struct {
+		what string
+		at   time.Duration
+		log  *place.Log
+		runs map[seatAt]uint64
+		want bool
+	}{
+		{"it has come further a moment ago", late - 1, log(7, false, 0), runs, false},
+		{"it does not run there", late, log(7, false, 0), map[seatAt]uint64{{self, shard}: 9}, false},
+		{"it votes", late, log(7, true, 0), runs, false},
+		{"it is as far as the leader", late, log(7, false, 9), runs, false},
+		{"it comes no further", late, log(7, false, 0), runs, true},
+		{"it comes no further still", late + time.Hour, log(7, false, 0), runs, false},
+		{"it comes no further, and the members have changed", late, log(8, false, 0), runs, true},
+	} {
+		if got := p.waitsInVain(one.at, one.log, heads, one.runs); got != one.want {
+			t.Errorf("%s: %v", one.what, got)
+		}
+	}
+}
