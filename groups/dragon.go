@@ -59,7 +59,7 @@ func (d *dragon) replicas() (all []replicaInfo) {
 
 func (d *dragon) campaign(shard, replica uint64) { d.wire.campaign(shard, replica) }
 
-func (d *dragon) relead(shard, replica, term uint64) { d.wire.relead(shard, replica, term) }
+func (d *dragon) stepDown(shard, replica, term uint64) { d.wire.stepDown(shard, replica, term) }
 
 func (d *dragon) close() {
 	d.end()

@@ -64,9 +64,11 @@ func (n *Node) leaderless() (shards []uint64) {
 
 // leaderless says that nobody leads the log, as far as is known here.
 func (l *shardLog) leaderless() bool {
-	if l.local.Load() != nil {
+	if m := l.local.Load(); m != nil && (m.voting.Load() || l.lead.Load().leader != 0) {
 		return l.lead.Load().leader == 0
 	}
+	// Raft's messages may not reach a replica without a vote, whose log is led all the same: then its leader says so, as it
+	// does to nodes that have none.
 	host, _ := l.node.leaderOf(l.shard)
 	return host == ""
 }

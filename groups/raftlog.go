@@ -24,8 +24,8 @@ type raft interface {
 	replicas() []replicaInfo
 	// campaign has a replica of this node stand for election now.
 	campaign(shard, replica uint64)
-	// relead has a replica of this node, the one voter of a log that it leads in a term, lead it anew in a later one.
-	relead(shard, replica, term uint64)
+	// stepDown has a replica of this node give up a log that it leads in a term.
+	stepDown(shard, replica, term uint64)
 	// close ends it. Nothing is applied after it has returned.
 	close()
 }

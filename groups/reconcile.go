@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -39,7 +40,7 @@ type placing struct {
 	placed  []string
 	done    chan uint64 // logs whose step has ended
 	heads   map[learnerAt]headway
-	releads map[uint64]uint64        // logs that were led anew, by the version of their members then
+	releads map[uint64]bool          // logs that were led anew since they had one voter, or were led by another node
 	patient map[seatAt]time.Duration // how long the next learner of a log on a node is waited for
 }
 
@@ -68,7 +69,7 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 			continue
 		}
 		h, known := p.heads[at]
-		if !known || r.Applied > h.applied || !nodes[r.Node].Alive {
+		if !known || r.Applied > h.applied || r.Applied >= l.Applied || !nodes[r.Node].Alive {
 			h = headway{r.Applied, now}
 		}
 		heads[at] = h
@@ -93,8 +94,9 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 // releadAfter is how long a learner of a log with one voter comes no further before its leader leads it anew.
 const releadAfter = 3 * time.Second
 
-// waitsInVain reports whether a log is to be led anew, as its leader waits for learners in vain (wiring.relead): it has one
-// voter, and a learner that runs comes no further. It says so once, until the log's members change.
+// waitsInVain reports whether a log is to be led anew, as its leader may wait for learners in vain (Node.relead): it has one
+// voter, and a learner that runs comes no further. It says so once, until the log has had several voters or another leader:
+// no read can come to be without an answer while there is one voter, so a second time would change nothing.
 func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learnerAt]headway, applied map[seatAt]uint64) bool {
 	voters, waits := 0, false
 	for i := range l.Replicas {
@@ -107,15 +109,39 @@ func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learner
 		_, runs := applied[seatAt{r.Disk, l.ID}]
 		waits = waits || runs && now-h.since >= releadAfter && r.Applied < l.Applied
 	}
-	if version, told := p.releads[l.ID]; voters != 1 || !waits || told && version == l.Version {
+	if voters != 1 {
+		delete(p.releads, l.ID)
+		return false
+	}
+	if !waits || p.releads[l.ID] {
 		return false
 	}
 	if p.releads == nil {
-		p.releads = make(map[uint64]uint64)
+		p.releads = make(map[uint64]bool)
 	}
-	p.releads[l.ID] = l.Version
+	p.releads[l.ID] = true
 	return true
 }
+
+// relead gives up a log that this node leads in a term, as its one voter, and leads it anew. raft does not stand for election
+// while it has an entry to apply that changes members, and takes each entry that is under way for one; nobody else can
+// be elected. So it is told to stand until it leads, where it would wait for its election timeout.
+func (n *Node) relead(l *shardLog, replica, term uint64) {
+	n.raft.stepDown(l.shard, replica, term)
+	again := time.NewTicker(standsEvery)
+	defer again.Stop()
+	for until := n.clock.Mono() + n.cfg.ElectionMin; l.mine() <= term && n.clock.Mono() < until; {
+		n.raft.campaign(l.shard, replica)
+		select {
+		case <-again.C:
+		case <-n.stop:
+			return
+		}
+	}
+}
+
+// standsEvery is how often a log that is led anew is told to stand for election.
+const standsEvery = 5 * time.Millisecond
 
 // plans is what the last round thought of the logs that this node leads, for people.
 type plans struct {
@@ -193,6 +219,10 @@ func (p *placing) round() time.Duration {
 	found := n.plans.of(led) // as the last round saw them: a busy node may not say in time who its members are
 	heads := make(map[learnerAt]headway)
 	defer func() { p.heads = heads }()
+	maps.DeleteFunc(p.releads, func(shard uint64, _ bool) bool {
+		host, _ := n.leaderOf(shard)
+		return host != "" && host != n.id.HostID
+	})
 	for _, m := range led {
 		ms := memberships[m.shard]
 		if ms == nil {
@@ -203,7 +233,7 @@ func (p *placing) round() time.Duration {
 		p.watch(now, &l, view.Nodes, heads)
 		if term := n.logs[m.shard].mine(); term != 0 && p.waitsInVain(now, &l, heads, applied) {
 			n.log.Info("leading a log anew, as its learners come no further", "log", m.shard, "term", term)
-			n.raft.relead(m.shard, m.replica, term)
+			n.running.Go(func() { n.relead(n.logs[m.shard], m.replica, term) })
 		}
 		step := place.Plan(&l, p.layout[m.shard], view.Nodes)
 		settled = settled && step.Kind == place.Settled

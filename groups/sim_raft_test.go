@@ -147,9 +147,9 @@ func (r *simRaft) replicas() (all []replicaInfo) {
 	return all
 }
 
-func (r *simRaft) campaign(uint64, uint64)       {}
-func (r *simRaft) relead(uint64, uint64, uint64) {} // its learners come further in any case
-func (r *simRaft) close()                        { r.node.unraft() }
+func (r *simRaft) campaign(uint64, uint64)         {}
+func (r *simRaft) stepDown(uint64, uint64, uint64) {} // its learners come further in any case
+func (r *simRaft) close()                          { r.node.unraft() }
 
 // simRaftLog is one log as a node sees it.
 type simRaftLog struct {

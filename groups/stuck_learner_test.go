@@ -1,10 +1,15 @@
 package groups
 
 import (
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestStuckLearner: a replica that makes no headway though its node is there is made anew by
@@ -69,33 +74,154 @@ func TestHeadway(t *testing.T) {
 
 // TestWaitsInVain: when a log with one voter is to be led anew, and how often.
 func TestWaitsInVain(t *testing.T) {
-	const self, other, shard = "disk-a", "disk-b", 5
-	p := new(placing)
-	log := func(version uint64, votes bool, applied uint64) *place.Log {
-		return &place.Log{ID: shard, Version: version, Self: 1, Applied: 9, Replicas: []place.Replica{
-			{ID: 1, Disk: self, Voting: true, Applied: 9}, {ID: 2, Disk: other, Voting: votes, Applied: applied},
-		}}
-	}
-	heads := map[learnerAt]headway{{shard, 2}: {since: time.Minute}}
-	runs := map[seatAt]uint64{{self, shard}: 9, {other, shard}: 0}
-	late := time.Minute + releadAfter
+	const self, other, third, shard = "disk-a", "disk-b", "disk-c", 5
+	p := &placing{n: &Node{cfg: Config{EvictionWindow: 24 * time.Hour}}}
+	nodes := map[string]place.Node{"b": {ID: "b", Disk: other, Alive: true}, "c": {ID: "c", Disk: third, Alive: true}}
+	now := time.Duration(0)
 	for _, one := range []struct {
-		what string
-		at   time.Duration
-		log  *place.Log
-		runs map[seatAt]uint64
-		want bool
+		what        string
+		after       time.Duration
+		version     uint64
+		votes, runs bool
+		leads, has  uint64
+		want        bool
 	}{
-		{"it has come further a moment ago", late - 1, log(7, false, 0), runs, false},
-		{"it does not run there", late, log(7, false, 0), map[seatAt]uint64{{self, shard}: 9}, false},
-		{"it votes", late, log(7, true, 0), runs, false},
-		{"it is as far as the leader", late, log(7, false, 9), runs, false},
-		{"it comes no further", late, log(7, false, 0), runs, true},
-		{"it comes no further still", late + time.Hour, log(7, false, 0), runs, false},
-		{"it comes no further, and the members have changed", late, log(8, false, 0), runs, true},
+		{"it was added", 0, 7, false, true, 9, 0, false},
+		{"it comes no further, for a moment", releadAfter - 1, 7, false, true, 9, 0, false},
+		{"it does not run there", time.Minute, 7, false, false, 9, 0, false},
+		{"it votes", time.Minute, 7, true, true, 9, 0, false},
+		{"it is as far as the leader", time.Minute, 7, false, true, 9, 9, false},
+		{"and was a second ago", time.Second, 7, false, true, 10, 9, false},
+		{"it comes no further", releadAfter, 7, false, true, 10, 9, true},
+		{"nor does it then", time.Hour, 7, false, true, 11, 9, false},
+		{"another one is made", time.Hour, 8, false, true, 11, 0, false},
+		{"and comes no further", time.Hour, 8, false, true, 11, 0, false},
+		{"it votes at last", time.Minute, 9, true, true, 11, 11, false},
+		{"it has lost its vote", time.Minute, 10, false, true, 12, 0, false},
+		{"and comes no further then", releadAfter, 10, false, true, 12, 0, true},
 	} {
-		if got := p.waitsInVain(one.at, one.log, heads, one.runs); got != one.want {
+		now += one.after
+		l := &place.Log{ID: shard, Version: one.version, Self: 1, Applied: one.leads, Replicas: []place.Replica{
+			{ID: 1, Disk: self, Voting: true, Applied: one.leads},
+			{ID: 2, Node: "b", Disk: other, Voting: one.votes, Applied: one.has},
+			{ID: 3, Node: "c", Disk: third, Applied: one.leads}, // which is well
+		}}
+		applied := map[seatAt]uint64{{self, shard}: one.leads, {third, shard}: one.leads}
+		if one.runs {
+			applied[seatAt{other, shard}] = one.has
+		}
+		heads := make(map[learnerAt]headway)
+		p.watch(now, l, nodes, heads)
+		if got := p.waitsInVain(now, l, heads, applied); got != one.want {
 			t.Errorf("%s: %v", one.what, got)
 		}
+		p.heads = heads
 	}
+}
+
+// TestLedAnewAtWork: a log with one voter, on a disk that takes its time, is led anew by its node without an election timeout,
+// also while entries are under way.
+func TestLedAnewAtWork(t *testing.T) {
+	t.Parallel()
+	f := newLocalCluster(t, 1, func(_ int, c *Config) {
+		c.LogCount, c.ElectionMin, c.RaftFS, c.FS = 1, 10*time.Second, nil, nil
+	})
+	n, l := f.nodes[0], f.nodes[0].logs[firstLogShard]
+	f.until("it leads", l.leads)
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	defer load.Wait()
+	defer close(stop)
+	r := f.rigOn(0)
+	var written atomic.Int64
+	for i := range 16 {
+		c := r.session()
+		load.Go(func() {
+			for {
+				o := c.start(r.next.Add(1), write(fmt.Sprint("o", i), fmt.Sprint("h:/load/", i), time.Hour))
+				select {
+				case res := <-o.done:
+					if res.Code != wire.OK {
+						t.Errorf("a write while the log is led anew: %v", res.Message)
+					}
+					written.Add(1)
+				case <-stop:
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		f.until("it is at work", func() bool { return written.Load() > 100 })
+		term, began := l.mine(), time.Now()
+		n.running.Go(func() { n.relead(l, l.local.Load().replica, term) })
+		f.until("it leads in a later term", func() bool { return l.leads() && l.mine() > term })
+		if d := time.Since(began); d > 5*time.Second { // it stands for election anew after 10 s to 20 s
+			t.Errorf("it had no leader for %v", d)
+		}
+		written.Store(0)
+	}
+}
+
+// lostRaft is a network that loses what one node's raft sends another's.
+type lostRaft struct {
+	network
+	from, to string
+}
+
+// Outgoing implements link.Faults.
+func (w *lostRaft) Outgoing(p link.Passage) link.Fate {
+	fate := w.network.Outgoing(p)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fate.Drop = fate.Drop || p.Kind == link.Messages && p.From == w.from && p.To == w.to
+	return fate
+}
+
+// TestLearnerKnowsItsLeader: a node is given a replica without a vote, which raft's messages do not reach. It knows who leads
+// and reaches it: it is ready, and refuses nobody because of that.
+func TestLearnerKnowsItsLeader(t *testing.T) {
+	t.Parallel()
+	w := new(lostRaft)
+	change := func(_ int, c *Config) { c.Faults, c.LogCount, c.EvictionWindow = w, 1, time.Hour }
+	f := newLocalCluster(t, 2, change)
+	n, r := f.nodes[1], f.rigOn(1)
+	f.until("the forwarder is ready", func() bool { return n.health().Flag })
+	ask := func(path string) wire.Result {
+		req := write("o", path, time.Hour)
+		req.Flags |= wire.FlagNoQueue
+		return r.session().ask(req)
+	}
+	f.until("a write passes", func() bool { return ask("h:/x").Code == wire.OK })
+	if len(n.seatsNow()) != 0 {
+		t.Fatal("this shows nothing: it hosts something already")
+	}
+	w.mu.Lock()
+	w.from, w.to = f.nodes[0].id.NodeID, n.id.NodeID
+	w.mu.Unlock()
+	f.grow(change)
+	l := n.logs[firstLogShard]
+	f.until("it has a replica", func() bool { return l.local.Load() != nil })
+	since := time.Now()
+	f.until("raft has told it of no leader for longer than an election takes", func() bool {
+		if l.lead.Load().leader != 0 {
+			since = time.Now()
+		}
+		return time.Since(since) > n.electedWithin()+500*time.Millisecond
+	})
+	if h := n.health(); !h.Flag {
+		t.Errorf("health: %s", h.Message)
+	}
+	var all sync.WaitGroup
+	for k := range 8 {
+		all.Go(func() {
+			for i := range 200 {
+				if res := ask(fmt.Sprintf("h:/x/%d-%d", k, i)); res.Code != wire.OK {
+					t.Errorf("%v %s", res.Code, res.Message)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -31,7 +31,8 @@ func (w *wiring) campaign(shard, replica uint64) {
 	w.tell(raftpb.Message{Type: raftpb.TimeoutNow, ShardID: shard, To: replica, From: replica})
 }
 
-// relead has this node's replica of a log, its leader in a term and its one voter, give that up and lead it anew.
+// stepDown has this node's replica of a log give up leading it in a term, as if it had heard of a later one. Who was the one
+// voter leads it anew then (Node.relead), and has forgotten what it waited for.
 //
 // dragonboat waits for a learner's answer to a heartbeat once something that it sent was lost, as is the first that it
 // sends one that is about to be started. But while it confirms a read it sends learners no heartbeat. Where a read was
@@ -42,11 +43,8 @@ func (w *wiring) campaign(shard, replica uint64) {
 // To answer in the learner's place was tried: such an answer does not come behind what is on its way to the learner, as a
 // true one does, and on a slow way the log was sent again each second; once the learner voted, heartbeats to it were behind
 // that, and the log took no write for 44 s.
-func (w *wiring) relead(shard, replica, term uint64) {
-	w.tell(
-		raftpb.Message{Type: raftpb.NoOP, ShardID: shard, To: replica, From: replica, Term: term + 1}, // steps down
-		raftpb.Message{Type: raftpb.TimeoutNow, ShardID: shard, To: replica, From: replica},
-	)
+func (w *wiring) stepDown(shard, replica, term uint64) {
+	w.tell(raftpb.Message{Type: raftpb.NoOP, ShardID: shard, To: replica, From: replica, Term: term + 1})
 }
 
 // tell hands messages to this node's own raft. One without a term is of any.

@@ -32,7 +32,7 @@ type call struct {
 	insists  bool          // it is asked again though its caller has gone: it may leave leases less time
 	undo     bool          // an acquire to be released again if nobody is left who knows of it
 	alone    bool          // its owner is one that the client made up for it
-	binds    time.Duration // how long what it asks for may last that the program has tied to its session; 0: it does not
+	ties     bool          // the program itself has it tie a lease to the session that it goes by
 	forever  bool          // waits without a limit: its time in the queue is to be armed again
 	forsaken bool          // its caller has gone
 	cancels  bool          // and its cancel is under way
@@ -133,11 +133,7 @@ func (c *call) set(req *wire.Request) {
 		c.renews = req.Owner
 	}
 	c.waits = req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
-	if req.Flags&wire.FlagBind != 0 {
-		if c.binds = time.Duration(min(req.TTLMillis, wire.MaxTTLMillis)) * time.Millisecond; c.waits {
-			c.binds += queueTime(req)
-		}
-	}
+	c.ties = req.Flags&wire.FlagBind != 0
 }
 
 // number gives the call its id.

@@ -31,6 +31,7 @@ type Client struct {
 	watch   topologyWatch
 	binds   binds
 	gates   gates
+	used    usedOwners
 	waiters sync.Pool // *waiter
 
 	owners      atomic.Uint64

@@ -106,11 +106,12 @@ each renewal ties the lease to the connection that it goes by. When a lane loses
 node, its session goes on at another one at once and settles what is open there; its
 locks are renewed at once, and count as lost if that does not work within the grace.
 What is new goes by the home lane until the topology names a leader again. A lane
-that nothing goes by is closed after a minute, but not while leases hang on it: those of
-locks, and what the program ties to its session itself ([wire.FlagBind]), for their TTL.
+that nothing goes by is closed after a minute, but not while leases of locks hang on it.
 
 [WithOneConnection] does without lanes. So does a client while an owner is bound
-([Client.Bind]): what follows a connection must know which.
+([Client.Bind]): what follows a connection must know which. And so it does for good once the
+program itself ties a lease to its session ([wire.FlagBind]), or sends acquires of its own in the
+name of an owner of a lock: how long such a lease stands for something, only the servers know.
 
 # What is tried again
 

@@ -22,6 +22,7 @@ type fakeCluster struct {
 	foreign string                               // a node that is of another cluster
 	waiting map[string]uint64                    // how many waits of a connection a node takes; none: testLimits
 	serve   func(p *peer, a *asked) *wire.Result // nil result: no answer
+	closed  func(p *peer)
 
 	mu      sync.Mutex
 	top     wire.Topology
@@ -108,6 +109,9 @@ func (f *fakeCluster) run(stop chan struct{}) {
 				f.mu.Unlock()
 				return f.serve(p, a)
 			})
+			if f.closed != nil {
+				f.closed(p)
+			}
 		}()
 	}
 }

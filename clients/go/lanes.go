@@ -44,7 +44,7 @@ func (r *router) wanted(node string) (yes bool) {
 		}
 	}()
 	home, _ := r.c.home.server()
-	return !r.mu.closed && !r.mu.bound && node != home.NodeID && slices.Contains(r.mu.topology.Leaders, node) && r.addressOf(node) != (address{})
+	return !r.mu.closed && !r.mu.bound && !r.one.Load() && node != home.NodeID && slices.Contains(r.mu.topology.Leaders, node) && r.addressOf(node) != (address{})
 }
 
 // connect makes a lane to a node, and answers whether that worked.
@@ -124,7 +124,7 @@ func (r *router) tend(now time.Duration) time.Duration {
 	}
 	idle := func(l *lane) bool {
 		switch {
-		case tied == nil || tied[&l.session] || used[l] || !l.session.empty() || l.session.holds(now):
+		case r.one.Load() || tied == nil || tied[&l.session] || used[l] || !l.session.empty():
 			l.idle = 0
 		case l.idle == 0 || l.session.changes() != l.changes:
 			l.idle, l.changes = now, l.session.changes()

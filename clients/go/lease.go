@@ -403,7 +403,7 @@ func (l *lease) renew(todo *chores) {
 		req.TTLMillis, req.Flags = millis(l.locks[len(l.locks)-1].ttl), wire.FlagBind
 	}
 	c.set(req)
-	c.binds = 0
+	c.ties = false
 	l.hurry(c)
 	l.needs = l.uncertain()
 	c.timed, c.doubtful = true, l.needs || l.looking

@@ -91,6 +91,8 @@ func (c *Client) newLock(ctx context.Context, paths []Path, opts []LockOption) (
 	alone := o.owner == ""
 	if alone {
 		o.owner = c.newOwner()
+	} else {
+		c.used.lock(c, o.owner)
 	}
 	l := &Lock{c: c, owner: o.owner, alone: alone, paths: paths, ttl: o.ttl, parent: ctx, bound: o.bound, onRevoke: o.onRevoke}
 	req := &wire.Request{

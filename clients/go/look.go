@@ -36,8 +36,12 @@ import (
 // is asked about once in a TTL as well, beside the renewals, which count.
 
 // checkShare keeps that cheap for who holds very much: so many times as long as the last answer
-// took nothing is asked.
-const checkShare = 10
+// took nothing is asked. What it took is told by the quickest of its pages, and they count for a second each at most: one
+// that was held up says nothing of how much there is, and while nothing is asked a lock may be believed in wrongly.
+const (
+	checkShare = 10
+	slowPage   = time.Second
+)
 
 // look is such a question. Who holds very much is told page by page, as renewals wait behind an answer: what
 // is held all the time is on one of them.
@@ -50,8 +54,10 @@ type look struct {
 	held   holds         // told so far
 	after  []byte        // cursor of the page asked for
 	pages  pages
-	told   int   // how many pages were
-	sure   *Lock // a path of it was held under its token after asked; nil: that was not told
+	told   int           // how many pages were
+	turn   time.Duration // when the page under way was asked for
+	quick  time.Duration // the shortest time that a page took; 0: none was told yet
+	sure   *Lock         // a path of it was held under its token after asked; nil: that was not told
 }
 
 // look asks what the owner holds in the namespace, because of a doubt. A renewal that was answered before that is of
@@ -87,7 +93,9 @@ func (l *lease) learn(todo *chores) {
 
 func (l *lease) question(aside bool, todo *chores) {
 	q := &look{l: l, aside: aside, learns: l.learning, asked: l.k.c.now(), upTo: l.joined, held: make(holds)}
-	l.learning, l.paged = false, q.asked
+	if l.learning = false; aside {
+		l.paged = q.asked
+	}
 	q.ask(nil, todo)
 }
 
@@ -96,15 +104,15 @@ func (l *lease) divisible() bool {
 	return l.shared || len(l.locks) > 1 || len(l.locks[0].paths) > 1
 }
 
-// nextCheck is when the server is to be asked again that was asked at a time and took so long: with
-// the last renewal within the shortest TTL.
+// nextCheck is when the server is to be asked again that was asked at a time, and that took so long to tell of several pages:
+// with the last renewal within the shortest TTL.
 func (l *lease) nextCheck(asked, took time.Duration) time.Duration {
 	return asked + max(l.least-l.least/renewAt, checkShare*took)
 }
 
 // ask asks for what comes after a cursor.
 func (q *look) ask(after []byte, todo *chores) {
-	q.after = bytes.Clone(after)
+	q.after, q.turn = bytes.Clone(after), q.l.k.c.now()
 	c := newCall(q)
 	c.set(&wire.Request{
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
@@ -124,6 +132,9 @@ func (q *look) land(c *call, r *reply) {
 	}
 	q.held.addAll(told.Infos)
 	l := q.l
+	if took := l.k.c.now() - q.turn; err == nil && (q.quick == 0 || took < q.quick) {
+		q.quick = took
+	}
 	var todo chores
 	l.k.mu.Lock()
 	if l.place >= 0 {
@@ -151,7 +162,9 @@ func (q *look) land(c *call, r *reply) {
 				l.assure(q.held, q.upTo, &todo)
 			}
 			if more {
-				l.paged = l.k.c.now()
+				if q.aside {
+					l.paged = l.k.c.now()
+				}
 				q.ask(told.Cursor, &todo)
 				q.probe(&todo)
 			}
@@ -238,7 +251,7 @@ func (q *look) seen(todo *chores) {
 		return
 	}
 	q.saves()
-	l.checkAt = l.nextCheck(q.asked, l.k.c.now()-q.asked)
+	l.checkAt = l.nextCheck(q.asked, q.took())
 	if q.aside {
 		l.checking = false
 		q.lived()
@@ -249,6 +262,14 @@ func (q *look) seen(todo *chores) {
 	if !l.looking && l.asking && slices.ContainsFunc(l.locks, later) {
 		l.look(todo) // what is at risk since is not to wait for the renewal
 	}
+}
+
+// took is how long it takes to tell what there is, as it was told in several pages; 0: it was told in one.
+func (q *look) took() time.Duration {
+	if q.told == 0 {
+		return 0
+	}
+	return time.Duration(q.told+1) * min(q.quick, slowPage)
 }
 
 // clears takes note that the lease is the one that its locks were taken under.
@@ -316,7 +337,8 @@ func (q *look) settles(todo *chores) (more bool) {
 		return true
 	}
 	q.clears(todo)
-	if l.checking || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
+	stuck := l.checking && l.k.c.now()-l.paged > l.least // it tells nothing of the other pages: this look does, then
+	if l.checking && !stuck || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
 		return false
 	}
 	q.aside, l.checking = true, true

@@ -68,6 +68,9 @@ func (c *Client) async(req *wire.Request, done func(*wire.Result, error)) (*call
 	one := newCall(to)
 	one.set(req)
 	one.async = true
+	if req.Op == wire.OpAcquire {
+		c.used.request(c, req.Owner)
+	}
 	one.lowers = req.Op == wire.OpRenew || givesBack(req)
 	if err := c.fitsFrame(one); err != nil {
 		one.free()

@@ -32,6 +32,7 @@ func (c *Client) Do(ctx context.Context, req *wire.Request) (*wire.Result, error
 		return nil, err
 	}
 	if req.Op == wire.OpAcquire {
+		c.used.request(c, req.Owner)
 		if err := c.pass(ctx, req.Owner); err != nil {
 			return nil, err
 		}
@@ -177,7 +178,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 	w.call = newCall(w)
 	w.call.set(req)
 	if w.undo || w.share != usersShare {
-		w.call.binds = 0 // of a Lock, of which the keeper knows
+		w.call.ties = false // that of a Lock, of which the keeper knows
 	}
 	w.call.timed, w.call.forever = true, w.forever
 	switch {

@@ -125,6 +125,9 @@ func (c *Client) putOnce(one *call, req *wire.Request) (flusher, error) {
 		one.loose = false
 		return one.session.put(one)
 	}
+	if one.ties {
+		c.router.oneLane()
+	}
 	one.way, one.counts, one.settled, one.loose = nil, nil, false, ordered(one.op)
 	if t == nil {
 		return c.home.session.put(one)

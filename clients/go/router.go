@@ -27,6 +27,7 @@ type router struct {
 	known atomic.Pointer[[]address]
 	logs  atomic.Pointer[logs]  // nil: no topology tells of them
 	ways  []atomic.Pointer[way] // by group; nil where nothing was asked yet
+	one   atomic.Bool           // everything goes by the home lane, for good
 	mu    struct {
 		sync.Mutex
 		topology *wire.Topology // the latest; nil: none yet
@@ -140,6 +141,19 @@ func (r *router) bind() {
 	r.settle()
 }
 
+// oneLane has everything go by the home lane for good, as the program ties leases to its session itself, or holds more under
+// those of locks: until when they last, nobody knows but the servers, and the end of the session would end them. So the
+// lanes that there are stay until Close, and there are no further ones.
+func (r *router) oneLane() {
+	if r.one.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.unlock()
+	r.one.Store(true)
+	r.settle()
+}
+
 // settle gives every way the lane that it should have now, and has those lanes
 // opened that are missing. Called under the lock.
 func (r *router) settle() {
@@ -219,7 +233,7 @@ func leaderOf(t *wire.Topology, group int) string {
 func (r *router) choose(group int, w *way) *lane {
 	home, t := r.c.home, r.mu.topology
 	at, _ := home.server()
-	if r.mu.bound || !r.mu.settled {
+	if r.mu.bound || r.one.Load() || !r.mu.settled {
 		return home
 	}
 	leader := leaderOf(t, group)

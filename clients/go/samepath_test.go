@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -182,14 +183,23 @@ func TestLooksTakeTheirShare(t *testing.T) {
 		f := newFake(t)
 		c, p := f.client(WithKeepAlive(time.Hour))
 		p.lists = true
-		const takes = 10 * time.Second
+		const pages, page, takes = 20, 500 * time.Millisecond, 10 * time.Second
 		var looks atomic.Int64
 		l := held(t, c, p, func(a *asked) (*wire.Result, bool) {
 			if a.req.Op != wire.OpListLocks {
 				return nil, false
 			}
-			looks.Add(1)
-			time.AfterFunc(takes, func() { p.reply(a.id, a.req.Op, holding("a:/b/c")) })
+			res, at := holding("a:/b/c"), 0
+			if len(a.req.Cursor) > 0 {
+				at = int(a.req.Cursor[0])
+			} else {
+				looks.Add(1)
+			}
+			if at < pages-1 {
+				res = holding(fmt.Sprint("a:/b/", at))
+				res.Done, res.List.Cursor = false, []byte{byte(at + 1)}
+			}
+			time.AfterFunc(page, func() { p.reply(a.id, a.req.Op, res) })
 			return nil, true
 		}, Owner("me"))
 		const span = time.Hour

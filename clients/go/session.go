@@ -26,9 +26,8 @@ type session struct {
 		id      sessionID
 		epoch   uint64 // of the last hello
 		lastID  uint64
-		changes uint64        // requests sent that may change something
-		bound   time.Duration // until when leases may last that the program has tied to it itself
-		conn    *conn         // nil while there is none
+		changes uint64 // requests sent that may change something
+		conn    *conn  // nil while there is none
 		limits  windows
 
 		// Calls go from a queue to sent, and from sent to their receivers. again
@@ -263,13 +262,6 @@ func (s *session) changes() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.changes
-}
-
-// holds says that leases may last that the program has tied to the session itself, of which no keeper knows.
-func (s *session) holds(now time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return now < s.mu.bound
 }
 
 // retire ends the session if it is empty, and none was sent since they were counted.
@@ -584,9 +576,6 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	if c.id == 0 {
 		if c.mutates() {
 			s.mu.changes++
-		}
-		if c.binds != 0 {
-			s.mu.bound = max(s.mu.bound, s.c.now()+c.binds)
 		}
 		if c.async { // what is sent again was counted out before
 			s.mu.backlog--

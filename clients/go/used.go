@@ -1,0 +1,41 @@
+package pathlockd
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+)
+
+// usedOwners is in whose names locks were taken, and in whose names the program has sent acquires of its own. Who is in both
+// may have a lease that a lock tied to a lane and that stands for more than the lock, as nobody keeps count of what the
+// program's own requests hold, or for how long: that lane is not to be closed, and such a program goes by one from then on. The
+// names are noted by their hashes, which are never forgotten: two that share one cost a program its further lanes.
+type usedOwners struct {
+	locks, requests ownerSet
+}
+
+// lock notes that a lock is taken in an owner's name, or that the program looks at the name of one that was made up for it.
+func (u *usedOwners) lock(c *Client, owner string) { u.note(c, owner, &u.locks, &u.requests) }
+
+// request notes that the program is about to send an acquire of its own in an owner's name.
+func (u *usedOwners) request(c *Client, owner string) { u.note(c, owner, &u.requests, &u.locks) }
+
+func (u *usedOwners) note(c *Client, owner string, one, other *ownerSet) {
+	hash := maphash.String(ownersSeed, owner)
+	one.add(hash)
+	if other.has(hash) { // looked at behind that: of two at once one sees the other
+		c.router.oneLane()
+	}
+}
+
+var ownersSeed = maphash.MakeSeed()
+
+// ownerSet is a set of hashes, by their low bits.
+type ownerSet [64]atomic.Uint64
+
+func (s *ownerSet) add(hash uint64) {
+	if !s.has(hash) {
+		s[hash>>6%64].Or(1 << (hash % 64))
+	}
+}
+
+func (s *ownerSet) has(hash uint64) bool { return s[hash>>6%64].Load()&(1<<(hash%64)) != 0 }
