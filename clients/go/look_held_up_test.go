@@ -102,20 +102,20 @@ func TestOneLateAnswer(t *testing.T) {
 	})
 }
 
-// TestSlowPages: what an owner holds is told in two pages, and in one round one of them, or both, take 10 s, or the second is
+// TestSlowPages: what an owner holds is told in two pages, and in one round one of them, or both, take 3 s, or the second is
 // never told. Later, when the rest is well, another client of the owner gives back a path that is told on the second. The lock
 // is believed in for its own TTL and what two pages count for at most, or for three while that one question is open.
 func TestSlowPages(t *testing.T) {
-	const ttl = 15 * time.Second
+	const ttl = 6 * time.Second
 	first := func(req *wire.Request) bool { return len(req.Cursor) == 0 }
 	for name, one := range map[string]struct {
 		slow func(req *wire.Request) bool
 		late time.Duration
 		most time.Duration
 	}{
-		"the first":                {first, 10 * time.Second, ttl},
-		"the second":               {func(req *wire.Request) bool { return !first(req) }, 10 * time.Second, ttl},
-		"both":                     {func(*wire.Request) bool { return true }, 10 * time.Second, ttl + 2*checkShare*slowPage},
+		"the first":                {first, 3 * time.Second, ttl},
+		"the second":               {func(req *wire.Request) bool { return !first(req) }, 3 * time.Second, ttl},
+		"both":                     {func(*wire.Request) bool { return true }, 3 * time.Second, ttl + 2*checkShare*slowPage},
 		"the second is never told": {func(req *wire.Request) bool { return !first(req) }, 24 * time.Hour, 3 * ttl},
 	} {
 		t.Run(name, func(t *testing.T) {
