@@ -64,13 +64,31 @@ func (n *Node) leaderless() (shards []uint64) {
 
 // leaderless says that nobody leads the log, as far as is known here.
 func (l *shardLog) leaderless() bool {
-	if m := l.local.Load(); m != nil && (m.voting.Load() || l.lead.Load().leader != 0) {
+	if l.toldByRaft() {
 		return l.lead.Load().leader == 0
 	}
-	// Raft's messages may not reach a replica without a vote, whose log is led all the same: then its leader says so, as it
-	// does to nodes that have none.
 	host, _ := l.node.leaderOf(l.shard)
-	return host == ""
+	_, gone := l.node.unreached(host)
+	return host == "" || gone
+}
+
+// toldByRaft says that raft tells this node who leads the log, and when nobody does. Its messages may not reach a replica
+// without a vote, whose log is led all the same: then its leader says so, as it does to nodes that have none, and is
+// believed for as long as this node reaches it.
+func (l *shardLog) toldByRaft() bool {
+	m := l.local.Load()
+	return m != nil && (m.voting.Load() || l.lead.Load().leader != 0)
+}
+
+// unreached says that there is no connection to another node any more, and since when. One that there never was says nothing.
+func (n *Node) unreached(host string) (since time.Duration, gone bool) {
+	if n.cluster == nil || host == n.id.HostID {
+		return 0, false
+	}
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	r, ok := n.cluster.reach[host]
+	return r.since, ok && !r.open
 }
 
 // electedWithin is how long a log may be without a leader before it is not expected to have

@@ -106,6 +106,13 @@ func (n *Node) noLeader(shard uint64) (time.Duration, string) {
 	lost, ok := n.leaders.lost[shard]
 	n.leaders.mu.Unlock()
 	d := n.clock.Mono() - lost.since
+	if l := n.logs[shard]; l != nil && !l.toldByRaft() {
+		host, _ := n.leaderOf(shard)
+		if since, gone := n.unreached(host); gone {
+			d = n.clock.Mono() - since
+			return d, fmt.Sprintf("log %d has had no leader that this node reaches for %.1f s; %s led it last", shard, d.Seconds(), n.nameOf(host))
+		}
+	}
 	switch l := n.logs[shard]; {
 	case !ok && l != nil && l.local.Load() != nil: // it has one since the caller looked, or raft has told nothing yet
 		return 0, fmt.Sprintf("log %d had no leader until now", shard)

@@ -125,12 +125,21 @@ func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learner
 
 // relead gives up a log that this node leads in a term, as its one voter, and leads it anew. raft does not stand for election
 // while it has an entry to apply that changes members, and takes each entry that is under way for one; nobody else can
-// be elected. So it is told to stand until it leads, where it would wait for its election timeout.
+// be elected. So it is told to stand until it leads, where it would wait for its election timeout. Members may have changed
+// since the round looked at them: with another voter there is nothing to be done.
 func (n *Node) relead(l *shardLog, replica, term uint64) {
+	if l.mine() != term || slices.ContainsFunc(n.raft.replicas(), func(r replicaInfo) bool {
+		return r.shard == l.shard && len(r.voters) != 1
+	}) {
+		return
+	}
 	n.raft.stepDown(l.shard, replica, term)
 	again := time.NewTicker(standsEvery)
 	defer again.Stop()
 	for until := n.clock.Mono() + n.cfg.ElectionMin; l.mine() <= term && n.clock.Mono() < until; {
+		if host, later := n.leaderOf(l.shard); later > term && host != "" && host != n.id.HostID {
+			return
+		}
 		n.raft.campaign(l.shard, replica)
 		select {
 		case <-again.C:

@@ -2,6 +2,8 @@ package groups
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -179,29 +181,40 @@ func (w *lostRaft) Outgoing(p link.Passage) link.Fate {
 }
 
 // TestLearnerKnowsItsLeader: a node is given a replica without a vote, which raft's messages do not reach. It knows who leads
-// and reaches it: it is ready, and refuses nobody because of that.
+// and reaches it: it is ready, and refuses nobody because of that. Once the leader is dead it says so, and lets nobody wait
+// who does not want to; nor does a node that has no replica.
 func TestLearnerKnowsItsLeader(t *testing.T) {
 	t.Parallel()
+	for _, learns := range []bool{true, false} {
+		t.Run(map[bool]string{true: "a learner", false: "no replica"}[learns], func(t *testing.T) { learnerKnowsItsLeader(t, learns) })
+	}
+}
+
+func learnerKnowsItsLeader(t *testing.T, learns bool) {
 	w := new(lostRaft)
-	change := func(_ int, c *Config) { c.Faults, c.LogCount, c.EvictionWindow = w, 1, time.Hour }
+	change := func(_ int, c *Config) {
+		c.Faults, c.LogCount, c.EvictionWindow, c.RequestTimeout = w, 1, time.Hour, time.Minute
+	}
 	f := newLocalCluster(t, 2, change)
 	n, r := f.nodes[1], f.rigOn(1)
 	f.until("the forwarder is ready", func() bool { return n.health().Flag })
-	ask := func(path string) wire.Result {
+	hasty := func(path string) *wire.Request {
 		req := write("o", path, time.Hour)
 		req.Flags |= wire.FlagNoQueue
-		return r.session().ask(req)
+		return req
 	}
-	f.until("a write passes", func() bool { return ask("h:/x").Code == wire.OK })
+	f.until("a write passes", func() bool { return r.session().ask(hasty("h:/x")).Code == wire.OK })
 	if len(n.seatsNow()) != 0 {
 		t.Fatal("this shows nothing: it hosts something already")
 	}
-	w.mu.Lock()
-	w.from, w.to = f.nodes[0].id.NodeID, n.id.NodeID
-	w.mu.Unlock()
-	f.grow(change)
 	l := n.logs[firstLogShard]
-	f.until("it has a replica", func() bool { return l.local.Load() != nil })
+	if learns {
+		w.mu.Lock()
+		w.from, w.to = f.nodes[0].id.NodeID, n.id.NodeID
+		w.mu.Unlock()
+		f.grow(change)
+		f.until("it has a replica", func() bool { return l.local.Load() != nil })
+	}
 	since := time.Now()
 	f.until("raft has told it of no leader for longer than an election takes", func() bool {
 		if l.lead.Load().leader != 0 {
@@ -216,7 +229,7 @@ func TestLearnerKnowsItsLeader(t *testing.T) {
 	for k := range 8 {
 		all.Go(func() {
 			for i := range 200 {
-				if res := ask(fmt.Sprintf("h:/x/%d-%d", k, i)); res.Code != wire.OK {
+				if res := r.session().ask(hasty(fmt.Sprintf("h:/x/%d-%d", k, i))); res.Code != wire.OK {
 					t.Errorf("%v %s", res.Code, res.Message)
 					return
 				}
@@ -224,4 +237,19 @@ func TestLearnerKnowsItsLeader(t *testing.T) {
 		})
 	}
 	all.Wait()
+
+	f.kill(&w.network, 0)
+	f.until("it says that the log has no leader", func() bool { return slices.Contains(n.leaderless(), firstLogShard) })
+	if h := n.health(); h.Flag || !strings.Contains(h.Message, "has had no leader") {
+		t.Errorf("the leader is dead, and health says %v %q", h.Flag, h.Message)
+	}
+	o := r.session().start(r.next.Add(1), hasty("h:/y"))
+	select {
+	case res := <-o.done:
+		if res.Code == wire.OK {
+			t.Errorf("a write without a leader: %v", res.Code)
+		}
+	case <-time.After(n.electedWithin() + 20*time.Second):
+		t.Error("who does not want to wait waits for a leader that is dead")
+	}
 }
