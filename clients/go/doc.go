@@ -111,7 +111,8 @@ that nothing goes by is closed after a minute, but not while leases of locks han
 [WithOneConnection] does without lanes. So does a client while an owner is bound
 ([Client.Bind]): what follows a connection must know which. And so it does for good once the
 program itself ties a lease to its session ([wire.FlagBind]), or sends acquires of its own in the
-name of an owner of a lock: how long such a lease stands for something, only the servers know.
+name of an owner of a lock: how long such a lease stands for something, only the servers know. The
+lanes that there are then stay until Close.
 
 # What is tried again
 

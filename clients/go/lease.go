@@ -46,7 +46,8 @@ type lease struct {
 	checking bool          // that is being asked though there is no doubt
 	learning bool          // a lock has come that is to be asked about at once, while a look or that was under way
 	checkAt  time.Duration // from when on it is to be
-	paged    time.Duration // when the page of a question was asked for first that is not answered
+	paged    time.Duration // when the page of a question beside the renewals was asked for first that is not answered
+	asides   int           // how many of those questions have no answer
 	page     uint32        // how much of that is told at once: a long answer would be in the way of renewals
 	looked   int           // number of the last lock of which it was told
 	brief    time.Duration // until when each is sure of which a renewal says something, by its own TTL, 0: there are none

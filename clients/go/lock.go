@@ -72,10 +72,7 @@ const unlockWithin = 5 * time.Second
 func (l *Lock) Token() int64 { return l.token }
 
 // Owner is in whose name the lock is held. One that the option Owner did not name is for looking at.
-func (l *Lock) Owner() string {
-	l.c.used.lock(l.c, l.owner) // it may be about to be used for more than that
-	return l.owner
-}
+func (l *Lock) Owner() string { return l.owner }
 
 // Namespace is the one its paths lie in.
 func (l *Lock) Namespace() string { return l.namespace }

@@ -58,7 +58,8 @@ func TTL(d time.Duration) LockOption { return func(o *lockOptions) { o.ttl = d }
 // is lost then, at once if it is this client's, and else within its TTL. Unless set, each
 // lock has an owner of its own, so that the goroutines of a process exclude each other. That
 // one is for looking at: who acquires or releases in its name elsewhere gives the lock away, and
-// nobody tells its holder. Name an owner that several are to share.
+// nobody tells its holder. Name an owner that several are to share. What another client has taken in its name and in
+// the same namespace, and tied to nothing, is tied to this client's connection by the lock.
 func Owner(owner string) LockOption { return func(o *lockOptions) { o.owner = owner } }
 
 // Token brings the lock's own fencing token instead of one that the server makes.

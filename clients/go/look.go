@@ -36,8 +36,9 @@ import (
 // is asked about once in a TTL as well, beside the renewals, which count.
 
 // checkShare keeps that cheap for who holds very much: so many times as long as the last answer
-// took nothing is asked. What it took is told by the quickest of its pages, and they count for a second each at most: one
-// that was held up says nothing of how much there is, and while nothing is asked a lock may be believed in wrongly.
+// took nothing is asked. What it took is told by the quickest of its pages, for what that tells of, and they count for a
+// second each at most: one that was held up says nothing of how much there is, and while nothing is asked a lock may be
+// believed in wrongly.
 const (
 	checkShare = 10
 	slowPage   = time.Second
@@ -56,7 +57,7 @@ type look struct {
 	pages  pages
 	told   int           // how many pages were
 	turn   time.Duration // when the page under way was asked for
-	quick  time.Duration // the shortest time that a page took; 0: none was told yet
+	quick  time.Duration // the shortest time that a page took for each path that it told of; 0: none was told yet
 	sure   *Lock         // a path of it was held under its token after asked; nil: that was not told
 }
 
@@ -94,6 +95,7 @@ func (l *lease) learn(todo *chores) {
 func (l *lease) question(aside bool, todo *chores) {
 	q := &look{l: l, aside: aside, learns: l.learning, asked: l.k.c.now(), upTo: l.joined, held: make(holds)}
 	if l.learning = false; aside {
+		l.asides++
 		l.paged = q.asked
 	}
 	q.ask(nil, todo)
@@ -132,8 +134,10 @@ func (q *look) land(c *call, r *reply) {
 	}
 	q.held.addAll(told.Infos)
 	l := q.l
-	if took := l.k.c.now() - q.turn; err == nil && (q.quick == 0 || took < q.quick) {
-		q.quick = took
+	if n := time.Duration(len(told.Infos)); err == nil && n > 0 {
+		if took := (l.k.c.now() - q.turn) / n; q.quick == 0 || took < q.quick {
+			q.quick = took
+		}
 	}
 	var todo chores
 	l.k.mu.Lock()
@@ -147,6 +151,7 @@ func (q *look) land(c *call, r *reply) {
 				q.later()
 			}
 		case err != nil && q.aside:
+			l.asides--
 			l.checking, l.doubt = false, true // the next renewal counts if there is an answer
 			if q.learns {
 				l.needs = l.needs || l.asking
@@ -253,9 +258,13 @@ func (q *look) seen(todo *chores) {
 	q.saves()
 	l.checkAt = l.nextCheck(q.asked, q.took())
 	if q.aside {
+		l.asides--
 		l.checking = false
 		q.lived()
 		return
+	}
+	if l.checking && q.asked-l.paged > l.least { // what that one asks is told
+		l.checking = false
 	}
 	q.clears(todo)
 	later := func(lk *Lock) bool { return lk.capped != 0 && lk.number > q.upTo }
@@ -269,7 +278,7 @@ func (q *look) took() time.Duration {
 	if q.told == 0 {
 		return 0
 	}
-	return time.Duration(q.told+1) * min(q.quick, slowPage)
+	return min(q.quick*time.Duration(len(q.held)), slowPage*time.Duration(q.told+1))
 }
 
 // clears takes note that the lease is the one that its locks were taken under.
@@ -337,11 +346,14 @@ func (q *look) settles(todo *chores) (more bool) {
 		return true
 	}
 	q.clears(todo)
-	stuck := l.checking && l.k.c.now()-l.paged > l.least // it tells nothing of the other pages: this look does, then
+	// One that is stuck tells nothing of the other pages: this look does, then. Not if that is stuck as well: what has no answer
+	// takes the places of those questions that the renewals count with.
+	stuck := l.checking && l.k.c.now()-l.paged > l.least && l.asides < 2
 	if l.checking && !stuck || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
 		return false
 	}
 	q.aside, l.checking = true, true
+	l.asides++
 	return true
 }
 

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -148,4 +149,74 @@ func TestSlowPages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHungPagesPile: the later pages of what one owner holds are told late, or never. All else is well, and neither its lock
+// is lost nor one of another owner in the same log.
+func TestHungPagesPile(t *testing.T) {
+	for _, one := range []struct{ ttl, late time.Duration }{
+		{3 * time.Second, 20 * time.Second}, {6 * time.Second, time.Minute}, {6 * time.Second, 24 * time.Hour}, {30 * time.Second, time.Hour},
+	} {
+		t.Run(fmt.Sprint(one.ttl, " ", one.late), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t)
+				many := manyBefore(t, c, 600)
+				l, err := c.TryLock(context.Background(), "a:/b/c", Owner("me"), TTL(one.ttl))
+				mustLock(t, l, err)
+				other, err := c.LockAll(context.Background(), []Path{{Path: "a:/b/o1"}, {Path: "a:/b/o2"}}, Owner("other"), TTL(one.ttl))
+				mustLock(t, other, err)
+				s.takes(always(time.Millisecond, nil))
+				pass(10 * one.ttl)
+				later := 0
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					if req.Op == wire.OpListLocks && len(req.Cursor) > 0 {
+						later++
+						return one.late, false
+					}
+					return time.Millisecond, false
+				})
+				for range 60 {
+					pass(one.ttl)
+					must(t, l.Err())
+					must(t, other.Err())
+				}
+				if later == 0 {
+					t.Error("this shows nothing: no later page was asked for")
+				}
+				s.isHeld(l)
+				s.isHeld(other)
+				s.isHeld(many)
+			})
+		})
+	}
+}
+
+// TestOneQuestionIsNeverAnswered: one question beside the renewals of an owner who holds two paths has no answer. What it asks
+// is asked with a renewal then, and no more often than before.
+func TestOneQuestionIsNeverAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ttl, span = 6 * time.Second, time.Hour
+		c, s := newTimed(t)
+		l, err := c.LockAll(context.Background(), []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, Owner("me"), TTL(ttl))
+		mustLock(t, l, err)
+		s.takes(always(time.Millisecond, nil))
+		pass(time.Minute)
+		asked, number := 0, 0
+		s.takes(func(req *wire.Request) (time.Duration, bool) {
+			if req.Op == wire.OpListLocks {
+				if asked++; asked == number {
+					return 24 * time.Hour, false
+				}
+			}
+			return time.Millisecond, false
+		})
+		pass(span)
+		before := asked
+		asked, number = 0, 1
+		pass(span)
+		must(t, l.Err())
+		if asked > before+before/10 {
+			t.Errorf("asked %d times in %v, and %d times before", asked, span, before)
+		}
+	})
 }

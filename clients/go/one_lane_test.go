@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"strings"
@@ -299,6 +300,20 @@ func TestProgramsPathInALocksLease(t *testing.T) {
 			must(t, locks(t, c)())
 			return "me"
 		},
+		"an owner that was made up, and told by a conflict": func(t *testing.T, f *fakeCluster, c *Client) string {
+			l, err := c.Lock(context.Background(), in(0), TTL(time.Minute))
+			mustLock(t, l, err)
+			byN1(t, f)
+			_, err = c.TryLock(context.Background(), in(0))
+			var conflict *ConflictError
+			if !errors.As(err, &conflict) {
+				t.Fatal(err)
+			}
+			_, err = c.Acquire(context.Background(), takesFor(conflict.Owner, own, time.Hour, wire.FlagNoQueue))
+			must(t, err)
+			must(t, l.Unlock())
+			return conflict.Owner
+		},
 		"an owner that was made up": func(t *testing.T, f *fakeCluster, c *Client) string {
 			l, err := c.Lock(context.Background(), in(0), TTL(time.Minute))
 			mustLock(t, l, err)
@@ -319,6 +334,26 @@ func TestProgramsPathInALocksLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAllByHome: once the program has tied something to its session itself, all goes by the home lane.
+func TestAllByHome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, _, c := startEngine(t)
+		if by := f.goes(c, 0); by != "n1" {
+			t.Fatal("this shows nothing:", by)
+		}
+		_, err := c.Acquire(context.Background(), takesFor("me", in(1), time.Minute, wire.FlagNoQueue|wire.FlagBind))
+		must(t, err)
+		for _, leader := range []int{1, 0, 1} {
+			if by := f.goes(c, 0); by != "n0" {
+				t.Errorf("it goes by %s", by)
+			}
+			f.lead(leader, 1, 0, 0)
+			f.tell()
+			pass(time.Second)
+		}
+	})
 }
 
 // TestOwnersApart: who takes locks in one owner's name and sends requests in another's has a lane to each leader.

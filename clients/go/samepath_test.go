@@ -195,11 +195,16 @@ func TestLooksTakeTheirShare(t *testing.T) {
 			} else {
 				looks.Add(1)
 			}
-			if at < pages-1 {
-				res = holding(fmt.Sprint("a:/b/", at))
+			d := 10 * time.Millisecond // the last one is short
+			if at < pages {
+				d = page
+				res = holding()
+				for i := range int(page / (10 * time.Millisecond)) {
+					res.List.Infos = append(res.List.Infos, wire.LockInfo{Owner: "me", Path: fmt.Sprint("a:/b/", at, "/", i)})
+				}
 				res.Done, res.List.Cursor = false, []byte{byte(at + 1)}
 			}
-			time.AfterFunc(page, func() { p.reply(a.id, a.req.Op, res) })
+			time.AfterFunc(d, func() { p.reply(a.id, a.req.Op, res) })
 			return nil, true
 		}, Owner("me"))
 		const span = time.Hour

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync/atomic"
 )
 
@@ -13,11 +14,17 @@ type usedOwners struct {
 	locks, requests ownerSet
 }
 
-// lock notes that a lock is taken in an owner's name, or that the program looks at the name of one that was made up for it.
+// lock notes that a lock is taken in the name of an owner that the program names.
 func (u *usedOwners) lock(c *Client, owner string) { u.note(c, owner, &u.locks, &u.requests) }
 
 // request notes that the program is about to send an acquire of its own in an owner's name.
-func (u *usedOwners) request(c *Client, owner string) { u.note(c, owner, &u.requests, &u.locks) }
+// One that the client made up for a lock is one whose name the program was told by whatever told it.
+func (u *usedOwners) request(c *Client, owner string) {
+	if strings.HasPrefix(owner, c.name) {
+		u.locks.add(maphash.String(ownersSeed, owner))
+	}
+	u.note(c, owner, &u.requests, &u.locks)
+}
 
 func (u *usedOwners) note(c *Client, owner string, one, other *ownerSet) {
 	hash := maphash.String(ownersSeed, owner)
