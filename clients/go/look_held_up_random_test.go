@@ -13,7 +13,7 @@ import (
 // TestLooksHeldUpAtRandom: questions are slow, refused, or hang at random; renewals are well. Another client of the owner
 // gives a path back at a random time. The lock is believed in for three TTLs at most after that.
 func TestLooksHeldUpAtRandom(t *testing.T) {
-	for seed := range simNumber(t, seedsVar, 60) {
+	for seed := range simNumber(t, seedsVar, 100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(uint64(seed), 9))
