@@ -42,6 +42,7 @@ func TestLooksHeldUpAtRandom(t *testing.T) {
 				}
 				pass(time.Duration(rnd.IntN(int(5 * ttl))))
 				must(t, l.Err())
+				theirs := rand.New(rand.NewPCG(uint64(seed), 10)) // of the server
 				hang, refuse := rnd.IntN(3) == 0, rnd.IntN(3) == 0
 				rare := 1 + rnd.IntN(4)
 				ends := time.Now().Add(time.Duration(rnd.IntN(int(4 * ttl))))
@@ -50,16 +51,16 @@ func TestLooksHeldUpAtRandom(t *testing.T) {
 						return time.Millisecond, false
 					}
 					switch {
-					case rnd.IntN(rare) > 0:
+					case theirs.IntN(rare) > 0:
 						return time.Millisecond, false
-					case hang && rnd.IntN(2) == 0:
+					case hang && theirs.IntN(2) == 0:
 						return time.Hour, false
 					}
-					return time.Duration(rnd.IntN(int(ttl))), false
+					return time.Duration(theirs.IntN(int(ttl))), false
 				})
 				if refuse {
 					s.refuses(func(req *wire.Request) bool {
-						return req.Op == wire.OpListLocks && time.Now().Before(ends) && rnd.IntN(2) == 0
+						return req.Op == wire.OpListLocks && time.Now().Before(ends) && theirs.IntN(2) == 0
 					})
 				}
 				pass(time.Duration(rnd.IntN(int(4 * ttl))))

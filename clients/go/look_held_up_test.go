@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,17 +87,18 @@ func TestOneLateAnswer(t *testing.T) {
 		mustLock(t, l, err)
 		s.takes(always(time.Millisecond, nil))
 		pass(time.Minute)
-		late, asked := 10*time.Minute, 0
+		const late = 10 * time.Minute
+		var asked atomic.Int64
 		s.takes(func(req *wire.Request) (time.Duration, bool) {
 			if req.Op == wire.OpListLocks {
-				if asked++; asked == 1 {
+				if asked.Add(1) == 1 {
 					return late, false
 				}
 			}
 			return time.Millisecond, false
 		})
 		pass(late + time.Minute)
-		before := asked
+		before := asked.Load()
 		if d := believedFor(t, s, l, "a:/b/d"); d > 3*ttl {
 			t.Errorf("a rival has a path of the lock, and it was believed in for %v (%.0f TTLs); questions before: %d", d, float64(d)/float64(ttl), before)
 		}
@@ -128,16 +130,16 @@ func TestSlowPages(t *testing.T) {
 				s.takes(always(time.Millisecond, nil))
 				pass(10 * ttl)
 				must(t, l.Err())
-				pages := 0
+				var pages atomic.Int64
 				s.takes(func(req *wire.Request) (time.Duration, bool) {
-					if req.Op == wire.OpListLocks && pages < 2 && first(req) == (pages == 0) {
-						if pages++; one.slow(req) {
+					if n := pages.Load(); req.Op == wire.OpListLocks && n < 2 && first(req) == (n == 0) {
+						if pages.Add(1); one.slow(req) {
 							return one.late, false
 						}
 					}
 					return time.Millisecond, false
 				})
-				for pages < 2 {
+				for pages.Load() < 2 {
 					pass(time.Second)
 				}
 				pass(min(one.late, time.Minute) + 2*time.Second)
@@ -167,10 +169,10 @@ func TestHungPagesPile(t *testing.T) {
 				mustLock(t, other, err)
 				s.takes(always(time.Millisecond, nil))
 				pass(10 * one.ttl)
-				later := 0
+				var later atomic.Int64
 				s.takes(func(req *wire.Request) (time.Duration, bool) {
 					if req.Op == wire.OpListLocks && len(req.Cursor) > 0 {
-						later++
+						later.Add(1)
 						return one.late, false
 					}
 					return time.Millisecond, false
@@ -180,7 +182,7 @@ func TestHungPagesPile(t *testing.T) {
 					must(t, l.Err())
 					must(t, other.Err())
 				}
-				if later == 0 {
+				if later.Load() == 0 {
 					t.Error("this shows nothing: no later page was asked for")
 				}
 				s.isHeld(l)
@@ -201,22 +203,20 @@ func TestOneQuestionIsNeverAnswered(t *testing.T) {
 		mustLock(t, l, err)
 		s.takes(always(time.Millisecond, nil))
 		pass(time.Minute)
-		asked, number := 0, 0
+		var asked, number atomic.Int64
 		s.takes(func(req *wire.Request) (time.Duration, bool) {
-			if req.Op == wire.OpListLocks {
-				if asked++; asked == number {
-					return 24 * time.Hour, false
-				}
+			if req.Op == wire.OpListLocks && asked.Add(1) == number.Load() {
+				return 24 * time.Hour, false
 			}
 			return time.Millisecond, false
 		})
 		pass(span)
-		before := asked
-		asked, number = 0, 1
+		before := asked.Swap(0)
+		number.Store(1)
 		pass(span)
 		must(t, l.Err())
-		if asked > before+before/10 {
-			t.Errorf("asked %d times in %v, and %d times before", asked, span, before)
+		if n := asked.Load(); n > before+before/10 {
+			t.Errorf("asked %d times in %v, and %d times before", n, span, before)
 		}
 	})
 }
