@@ -44,7 +44,8 @@ func (r *router) wanted(node string) (yes bool) {
 		}
 	}()
 	home, _ := r.c.home.server()
-	return !r.mu.closed && !r.mu.bound && !r.one.Load() && node != home.NodeID && slices.Contains(r.mu.topology.Leaders, node) && r.addressOf(node) != (address{})
+	return !r.mu.closed && !r.single() && node != home.NodeID && slices.Contains(r.mu.topology.Leaders, node) &&
+		r.addressOf(node) != (address{})
 }
 
 // connect makes a lane to a node, and answers whether that worked.

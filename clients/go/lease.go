@@ -476,7 +476,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 	default:
 		l.renewAt = l.renewal(sent, ttl)
 		// Else nothing has shortened it but what has lowered this already.
-		if (len(l.ties) > 1 || l.ties[0] != t) && (planted != plantKeptLong || !capped) {
+		if len(l.ties) > 1 || l.ties[0] != t {
 			l.sure = min(l.sure, full)
 		}
 		l.counts(renewed{sure, sent, l.askedAll})
@@ -521,7 +521,11 @@ func (l *lease) counts(by renewed) {
 		// What lasts longer by the request that took it goes by that.
 		lk.confirmed = lk.confirmed || lk.number <= min(by.of, l.looked) && lk.sure <= l.sure
 		if lk.confirmed && lk.number <= by.of {
-			lk.sure = max(lk.sure, min(by.sure, by.sent+lk.ttl-margin(lk.ttl)))
+			own := by.sent + lk.ttl - margin(lk.ttl)
+			if planted == plantKeptLong {
+				own = by.sure
+			}
+			lk.sure = max(lk.sure, min(by.sure, own))
 		}
 	}
 	if l.bounds(); l.fresh != 0 && l.fresh < l.sure {

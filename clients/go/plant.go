@@ -16,7 +16,7 @@ const (
 	plantThinMargin  = "thin-margin"  // clocks are taken to run alike
 	plantLikeNames   = "like-names"   // a name that only begins like a namespace's counts as one in it
 	plantCurbedAfar  = "curbed-afar"  // what is renewed anywhere in a handler keeps its locks from being taken
-	plantKeptLong    = "kept-long"    // a renewal beside the program's own leaves what was sure on an earlier connection
+	plantKeptLong    = "kept-long"    // a renewal counts for each lock for as long as for the longest of its owner's
 	plantGivenBack   = "given-back"   // what the program gives back by requests of its own says nothing of locks
 	plantGivenBefore = "given-before" // nor does what it asked to give back before they were asked for
 	plantUnnamed     = "unnamed"      // a kill says nothing of a lock that was just granted, if it does not name it

@@ -23,7 +23,7 @@ func TestPlanted(t *testing.T) {
 		plantGivenBack:   "TestBeliefInSimulation",
 		plantGivenBefore: "TestReleasesItselfBefore",
 		plantCurbedAfar:  "TestRenewsItselfElsewhereMeanwhile",
-		plantKeptLong:    "TestCappedOnTheNextConnection",
+		plantKeptLong:    "TestShortBesideLongRefused",
 		plantUnnamed:     "TestKilledOfManyPathsMeanwhile",
 		plantShortOwners: "TestMadeUpOwnersAreTheirClients",
 		plantInTurn:      "TestNodesThatHang",

@@ -141,6 +141,9 @@ func (r *router) bind() {
 	r.settle()
 }
 
+// single says that everything goes by the home lane now. Called under the lock.
+func (r *router) single() bool { return r.mu.bound || r.one.Load() }
+
 // oneLane has everything go by the home lane for good, as the program ties leases to its session itself, or holds more under
 // those of locks: until when they last, nobody knows but the servers, and the end of the session would end them. So the
 // lanes that there are stay until Close, and there are no further ones.
@@ -233,7 +236,7 @@ func leaderOf(t *wire.Topology, group int) string {
 func (r *router) choose(group int, w *way) *lane {
 	home, t := r.c.home, r.mu.topology
 	at, _ := home.server()
-	if r.mu.bound || r.one.Load() || !r.mu.settled {
+	if r.single() || !r.mu.settled {
 		return home
 	}
 	leader := leaderOf(t, group)
