@@ -29,12 +29,15 @@ test: lint generated-check build fuzz-short deploy-check examples-tools race ## 
 
 # What runs on one goroutine has no races, and takes five times as long under their detector.
 ALONE := ^(TestSimulate|TestNewPaths)$$
+# The Go client under hundreds of requests at once takes nine times as long; its other tests go the same ways with few of them.
+LOADS := ^(TestRenewalsOfTheProgramStarveLocks|TestBeliefInSimulation|TestLooksBesideRenewals|TestLanesAtRandom|TestSharesInTurn|TestRenewalsBesideStuckUsersStarveARepeat|TestManyRenewalsBesideUsers|TestRiskWhileLooking)$$
 .PHONY: race
 race: ## every test, under the race detector if it has goroutines; the conformance scenarios also with every request forwarded
 	go test -timeout 45m -run '$(ALONE)' ./groups
+	go test -timeout 45m -run '$(LOADS)' ./clients/go
 	go test -timeout 45m ./engine/naive
 	PATHLOCKD_FORWARDED=1 go test -race -timeout 15m ./compat/conformance
-	go test -race -timeout 45m -skip '$(ALONE)' $$(go list ./... | grep -v /engine/naive)
+	go test -race -timeout 45m -skip '$(ALONE)|$(LOADS)' $$(go list ./... | grep -v /engine/naive)
 
 .PHONY: unit
 unit: ## every test without the race detector: the quick look

@@ -93,6 +93,7 @@ func TestWaitsInVain(t *testing.T) {
 		{"it does not run there", time.Minute, 7, false, false, 9, 0, false},
 		{"it votes", time.Minute, 7, true, true, 9, 0, false},
 		{"it is as far as the leader", time.Minute, 7, false, true, 9, 9, false},
+		{"it stays so, as nothing is written", time.Minute, 7, false, true, 9, 9, false},
 		{"and was a second ago", time.Second, 7, false, true, 10, 9, false},
 		{"it comes no further", releadAfter, 7, false, true, 10, 9, true},
 		{"nor does it then", time.Hour, 7, false, true, 11, 9, false},
@@ -162,6 +163,42 @@ func TestLedAnewAtWork(t *testing.T) {
 			t.Errorf("it had no leader for %v", d)
 		}
 		written.Store(0)
+	}
+}
+
+// TestLedAnewAlone: a log that has other voters, or another leader, is not led anew, whatever the round took it for.
+func TestLedAnewAlone(t *testing.T) {
+	t.Parallel()
+	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.LogCount, c.LeaderBalance = 1, time.Hour })
+	f.until("the log has three voters", func() bool {
+		for _, n := range f.nodes {
+			if m := n.logs[firstLogShard].local.Load(); m == nil || !m.voting.Load() {
+				return false
+			}
+		}
+		return true
+	})
+	n := f.nodes[f.leader("h:/x")]
+	l := n.logs[firstLogShard]
+	term, replica := l.mine(), l.local.Load().replica
+	n.relead(l, replica, term)
+	if now := l.mine(); now != term {
+		t.Fatalf("a log with three voters was led anew: term %d, and %d before", now, term)
+	}
+	other := f.nodes[0]
+	if other == n {
+		other = f.nodes[1]
+	}
+	f.until("another node leads", func() bool {
+		if l.leads() {
+			_ = n.transferOwn(firstLogShard, other.id.NodeID) // it is tried again
+		}
+		return other.logs[firstLogShard].leads()
+	})
+	was := other.logs[firstLogShard].mine()
+	n.relead(l, replica, term)
+	if now := other.logs[firstLogShard].mine(); now != was {
+		t.Errorf("a log was taken from its leader: term %d, and %d before", now, was)
 	}
 }
 

@@ -42,11 +42,16 @@ func (n *Node) surveyAll() *survey {
 		seen := logSeen{
 			Log: place.Log{ID: shard}, term: term, step: "wait: no leader", groups: len(n.groupsOf(shard)),
 		}
-		if n.logs[shard].leaderless() {
+		l := n.logs[shard]
+		unled := l.leaderless()
+		if unled {
 			d, why := n.noLeader(shard)
 			seen.step, seen.since = "wait: "+why, d
 		} else if host != "" {
-			seen.leader, seen.step = n.nameOf(host), "wait: its leader has not told yet"
+			seen.step = "wait: its leader has not told yet"
+		}
+		if host != "" && (!unled || !l.toldByRaft()) { // people are to know whom this node does not reach
+			seen.leader = n.nameOf(host)
 			if x, ok := n.cluster.sighting(host); host != n.id.HostID && (!ok || !x.Alive) {
 				seen.step = "wait: its leader is not seen"
 			}

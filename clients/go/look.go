@@ -120,6 +120,7 @@ func (q *look) ask(after []byte, todo *chores) {
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
 	})
 	q.l.hurry(c)
+	c.behind = q.aside && !q.learns
 	todo.calls = append(todo.calls, c)
 }
 
