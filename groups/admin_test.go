@@ -168,11 +168,17 @@ func TestStatusOfALostVoter(t *testing.T) {
 	var doc *wire.ClusterStatus
 	f.until("the other one knows that "+name+" is away, and says so", func() bool {
 		doc = c.status()
-		return len(doc.Problems) > 0 && strings.Contains(doc.Problems[0], "was led by "+name+", which is not seen, and nobody leads it since") &&
+		return len(doc.Problems) > 0 && strings.Contains(doc.Problems[0], "was led by "+name+", which is not seen, and nobody is known here to lead it since") &&
 			strings.Contains(doc.Problems[0], "start "+name+" with its data")
 	})
-	if l := doc.Logs[0]; l.Step != "wait: its leader is not seen" || l.Healthy || doc.Healthy {
+	if l := doc.Logs[0]; !strings.Contains(l.Step, "has had no leader that this node reaches") || l.Leader != "" || l.LastLeader != name || l.Healthy || doc.Healthy {
 		t.Errorf("the system log: %+v; healthy %v", l, doc.Healthy)
+	}
+	if i := slices.IndexFunc(doc.Nodes, func(n wire.NodeStatus) bool { return n.NodeID == name }); doc.Nodes[i].Leads != 0 {
+		t.Errorf("a node that is gone leads %d logs", doc.Nodes[i].Leads)
+	}
+	if res := c.ask(&wire.Request{Op: wire.OpClusterTransfer, Target: 1, Node: name}); res.Code != wire.FailedPrecondition {
+		t.Errorf("the system log is handed to a node that is gone: %v %s", res.Code, res.Message)
 	}
 	w.set(name, false)
 	f.start(lost)

@@ -137,6 +137,8 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 	l.mu.Unlock()
 	if host != "" {
 		l.node.noteLeader(l.shard, term, host)
+	} else {
+		l.node.leadsNoMore(l.shard, term, c)
 	}
 	l.kick()
 }

@@ -85,6 +85,18 @@ type reach struct {
 	since time.Duration
 }
 
+// expects counts the time of a node that was heard of and was never reached since this one's start.
+func (n *Node) expects(host string) {
+	if n.cluster == nil || host == n.id.HostID {
+		return
+	}
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if _, known := n.cluster.reach[host]; !known {
+		n.cluster.reach[host] = reach{since: n.clock.Mono()}
+	}
+}
+
 // reached says that one of some connections is to a node. Caller holds mu.
 func reached(host string, conns map[*mesh.Conn]struct{}) bool {
 	for conn := range conns {

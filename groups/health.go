@@ -72,15 +72,16 @@ func (l *shardLog) leaderless() bool {
 	return host == "" || gone
 }
 
-// toldByRaft says that raft tells this node who leads the log, and when nobody does. Its messages may not reach a replica
-// without a vote, whose log is led all the same: then its leader says so, as it does to nodes that have none, and is
-// believed for as long as this node reaches it.
+// toldByRaft says that raft tells this node who leads the log, and when nobody does. A replica without a vote is not told that:
+// raft's messages may not reach it while its log is led, and it takes no silence of a leader for its end. Its leader says
+// so, as it does to nodes that have no replica, and is believed for as long as this node reaches it.
 func (l *shardLog) toldByRaft() bool {
 	m := l.local.Load()
-	return m != nil && (m.voting.Load() || l.lead.Load().leader != 0)
+	return m != nil && m.voting.Load()
 }
 
-// unreached says that there is no connection to another node any more, and since when. One that there never was says nothing.
+// unreached says that there is no connection to another node, and since when: the end of the last one, or since it was heard
+// of (expects).
 func (n *Node) unreached(host string) (since time.Duration, gone bool) {
 	if n.cluster == nil || host == n.id.HostID {
 		return 0, false

@@ -265,7 +265,7 @@ func (in *inbound) refuse(p *part) {
 	if in.closed.Load() {
 		return
 	}
-	host, term := in.n.leaderOf(p.log.shard)
+	host, term := p.log.redirect()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	b := binary.AppendUvarint(in.begin(), p.log.shard)

@@ -51,16 +51,52 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 		n.leaders.by = make(map[uint64]leaderInfo)
 	}
 	was := n.leaders.by[shard]
-	news := term > was.term || term == was.term && was.host == "" && host != ""
+	// A term in which nobody was elected is no reason to pass over who goes on leading in an earlier one: a node that was cut
+	// off while it stood for election has seen the later one alone.
+	news := term > was.term || was.host == "" && host != ""
 	if news {
 		n.leaders.by[shard] = leaderInfo{term, host}
+		if host != "" && !l.toldByRaft() {
+			delete(n.leaders.lost, shard)
+		}
 	}
 	n.leaders.mu.Unlock()
+	if news && host != "" {
+		n.expects(host)
+	}
 	if news {
 		l.kick()
 		n.topologyChanged()
 		n.lookAround()
 	}
+}
+
+// leadsNoMore takes note that a node which was thought to lead a log says, on a connection, that nobody does in its term. The
+// next leader says so to all.
+func (n *Node) leadsNoMore(shard, term uint64, c peerConn) {
+	n.leaders.mu.Lock()
+	was := n.leaders.by[shard]
+	n.leaders.mu.Unlock()
+	l := n.logs[shard]
+	if l == nil || l.toldByRaft() || was.host == "" || was.term > term || was.host == n.id.HostID || n.peer(was.host) != c {
+		return
+	}
+	n.noteLost(shard, true) // whom that notes is who led it last
+	n.leaders.mu.Lock()
+	if n.leaders.by[shard] == was {
+		n.leaders.by[shard] = leaderInfo{was.term, ""}
+	}
+	n.leaders.mu.Unlock()
+	n.topologyChanged()
+}
+
+// redirect is whom who asks here for a log's leader is sent to: "" when this node led it last, and nobody does since.
+func (l *shardLog) redirect() (host string, term uint64) {
+	host, term = l.node.leaderOf(l.shard)
+	if host == l.node.id.HostID && l.local.Load() != nil && l.lead.Load().leader == 0 {
+		host = ""
+	}
+	return host, term
 }
 
 // leaderUpdated is told by raft who leads a log that this node hosts.

@@ -39,3 +39,20 @@ func TestHasALeaderAgain(t *testing.T) {
 	l.lead.Store(&was)
 	n.noteLost(shard, false)
 }
+
+// TestLeaderOfAnEarlierTerm: a node that stood for election while it was cut off knows a later term, in which nobody was elected.
+// Who leads on in an earlier one is its leader.
+func TestLeaderOfAnEarlierTerm(t *testing.T) {
+	r := newRig(t, nil)
+	n, shard := r.node, r.node.id.shards()[1]
+	_, term := n.leaderOf(shard)
+	n.noteLeader(shard, term+2, "")
+	n.noteLeader(shard, term+1, "another")
+	if host, of := n.leaderOf(shard); host != "another" || of != term+1 {
+		t.Errorf("its leader is %q in term %d", host, of)
+	}
+	n.noteLeader(shard, term, "earlier")
+	if host, _ := n.leaderOf(shard); host != "another" {
+		t.Errorf("its leader is %q, of an earlier term", host)
+	}
+}

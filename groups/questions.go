@@ -287,7 +287,7 @@ func (in *inbound) crowded(bytes int) bool {
 
 // elsewhere tells that a read is not answered here.
 func (in *inbound) elsewhere(l *shardLog, number uint64) {
-	host, term := in.n.leaderOf(l.shard)
+	host, term := l.redirect()
 	b := append(binary.AppendUvarint([]byte{frameToldRead}, number), answerElsewhere)
 	b = binary.AppendUvarint(b, l.shard)
 	in.conn.Send(appendString(binary.AppendUvarint(b, term), host))
@@ -298,8 +298,12 @@ func (n *Node) takeTold(c peerConn, r *entryReader) {
 	number, kind := r.uvarint(), r.byte()
 	if kind == answerElsewhere {
 		shard, term, host := r.uvarint(), r.uvarint(), r.text()
-		if r.err == nil && host != "" {
+		switch {
+		case r.err != nil:
+		case host != "":
 			n.noteLeader(shard, term, host)
+		default:
+			n.leadsNoMore(shard, term, c)
 		}
 		n.forwards.reads.tell(c, number, remoteAnswer{lost: true})
 		return

@@ -37,6 +37,7 @@ type nodeSeen struct {
 type logSeen struct {
 	place.Log          // Self is of the leader at that time
 	leader    string   // node id, "" when nobody is known to lead
+	last      string   // who led it last then, as far as this node knows
 	term      uint64   // of the leader
 	target    []string // nodes its voters belong on; nil: no leader has told yet
 	placed    []string // nodes that its leader lays logs out over; nil: it has not told
@@ -119,7 +120,7 @@ func stateOf(n *wire.NodeStatus) string {
 // report makes a log's part of the document, and counts its replicas with their nodes.
 func (l *logSeen) report(nodes map[string]*wire.NodeStatus) wire.LogStatus {
 	out := wire.LogStatus{
-		Log: l.ID, Name: logName(l.ID), Leader: l.leader, Term: l.term, Version: l.Version, Target: append([]string{}, l.target...),
+		Log: l.ID, Name: logName(l.ID), Leader: l.leader, LastLeader: l.last, Term: l.term, Version: l.Version, Target: append([]string{}, l.target...),
 		Voters: []wire.ReplicaStatus{}, Learners: []wire.ReplicaStatus{}, Step: l.step, StepMillis: l.since.Milliseconds(), StalledMillis: l.stalled.Milliseconds(), Groups: l.groups,
 	}
 	if l.placed != nil {

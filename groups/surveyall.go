@@ -47,16 +47,17 @@ func (n *Node) surveyAll() *survey {
 		if unled {
 			d, why := n.noLeader(shard)
 			seen.step, seen.since = "wait: "+why, d
+			if host != "" && !l.toldByRaft() {
+				seen.last = n.nameOf(host) // people are to know whom this node does not reach
+			}
 		} else if host != "" {
-			seen.step = "wait: its leader has not told yet"
-		}
-		if host != "" && (!unled || !l.toldByRaft()) { // people are to know whom this node does not reach
-			seen.leader = n.nameOf(host)
+			seen.leader, seen.step = n.nameOf(host), "wait: its leader has not told yet"
 			if x, ok := n.cluster.sighting(host); host != n.id.HostID && (!ok || !x.Alive) {
 				seen.step = "wait: its leader is not seen"
 			}
 		}
 		if t, ok := told[shard]; ok && t.Term >= term {
+			seen.last = ""
 			seen.Log, seen.term, seen.target, seen.step, seen.since = t.Log, t.Term, t.Voters, t.Step, t.Since
 			seen.stalled, seen.placed = t.Stall, t.Placed
 		}

@@ -106,12 +106,13 @@ func ailment(l *wire.LogStatus, nodes map[string]*wire.NodeStatus) string {
 		return "%s has no leader, because most of its voters are away: start " + strings.Join(away, " and ") + " with their data"
 	case l.Leader == "" && len(away) > 0:
 		return "%s has no leader while " + strings.Join(away, " and ") + " is away: its other voters elect one; if this lasts, see whether they reach each other (raft_addr)"
+	case l.Leader == "" && l.LastLeader != "":
+		return ledLast(l.LastLeader, alive(l.LastLeader))
 	case l.Leader == "":
 		return "%s has no leader known here: its voters elect one; if this lasts, see whether the nodes reach each other (raft_addr, link_addr)"
 	case len(l.Target) == 0 && !alive(l.Leader):
 		// Only its leader would tell who else votes. With two nodes nobody does.
-		return "%s was led by " + l.Leader + ", which is not seen, and nobody leads it since: if most of its voters are left they elect one in a moment; if this lasts, start " +
-			l.Leader + " with its data, and who else is away; if that is lost, restore a backup (docs/operations/disk-replacement.md)"
+		return ledLast(l.Leader, false)
 	case len(l.Target) == 0:
 		return "%s has a leader that has not told of it yet: wait a moment; if this lasts, see whether this node reaches " + l.Leader + " (link_addr)"
 	case l.StalledMillis > 0:
@@ -138,6 +139,17 @@ func ailment(l *wire.LogStatus, nodes map[string]*wire.NodeStatus) string {
 		}
 	}
 	return "%s has a voter that belongs elsewhere, and is about to give it up: wait; if this lasts, the step of the log says for what"
+}
+
+// ledLast is what is wrong with a log whose leader is gone, or not reached, before this node hears of another one.
+func ledLast(node string, alive bool) string {
+	is, look := "is not seen", ""
+	if alive {
+		is, look = "this node does not reach", "see whether this node reaches "+node+" (link_addr), and "
+	}
+	return "%s was led by " + node + ", which " + is + ", and nobody is known here to lead it since: if most of its voters are left they elect one in a moment; " +
+		"if this lasts, " + look + "ask another node (pathlock status); if none knows better, start " + node +
+		" with its data, and who else is away; if that is lost, restore a backup (docs/operations/disk-replacement.md)"
 }
 
 func hasReplica(all []wire.ReplicaStatus, node string) bool {

@@ -84,7 +84,11 @@ func TestVerdict(t *testing.T) {
 			s.die(0)
 			s.logs = s.logs[:1]
 			s.logs[0].target, s.logs[0].Replicas = nil, nil
-		}, []string{"the system log was led by n0, which is not seen, and nobody leads it since: if most of its voters are left they elect one in a moment; if this lasts, start n0 with its data"}, nil},
+		}, []string{"the system log was led by n0, which is not seen, and nobody is known here to lead it since: if most of its voters are left they elect one in a moment; if this lasts, ask another node (pathlock status); if none knows better, start n0 with its data"}, nil},
+		{"a leader that this node does not reach", func(s *survey) {
+			s.logs = s.logs[:1]
+			s.logs[0].target, s.logs[0].Replicas, s.logs[0].leader, s.logs[0].last = nil, nil, "", "n0"
+		}, []string{"the system log was led by n0, which this node does not reach, and nobody is known here to lead it since"}, nil},
 		{"a leader whose writes do not pass", func(s *survey) { s.logs[2].stalled = 4 * time.Second },
 			[]string{"log 3 is led by n2, and what it proposed 4 s ago is not applied yet, so writes wait"}, nil},
 		{"a voter behind", func(s *survey) { s.replica(1, 2).Applied = 3999 },

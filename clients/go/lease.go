@@ -42,6 +42,7 @@ type lease struct {
 	watched  bool          // the owner's events are told
 	doubt    bool          // it need not be the lease that its locks were taken under: a look is to be asked for
 	looking  bool          // one is under way: no renewal counts until one is answered that was asked after it
+	asks     *look         // that one, nil without
 	killed   bool          // somebody took away what the owner had, maybe before some of it was taken
 	checking bool          // that is being asked though there is no doubt
 	learning bool          // a lock has come that is to be asked about at once, while a look or that was under way
@@ -287,7 +288,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 	if l.joined == 1 {
 		l.looked, lk.confirmed = 1, true
 		l.sure, l.brief = lk.sure, lk.sure
-		l.renewAt, l.checkAt = l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0)
+		l.renewAt, l.checkAt = l.renewal(by.sent, ttl), l.nextCheck(by.sent, 0, 0)
 		l.ties = append(l.oneTie[:0], by.tie)
 		l.k.stray(l, by.tie, by.sent)
 	} else {
@@ -297,7 +298,7 @@ func (l *lease) join(lk *Lock, by *answer, now time.Duration) {
 		if lk.sure < l.sure {
 			l.renewAt = now
 		}
-		l.checkAt = min(l.checkAt, l.nextCheck(by.sent, 0)) // its TTL may be the shortest
+		l.checkAt = min(l.checkAt, l.nextCheck(by.sent, 0, 0)) // its TTL may be the shortest
 		if !slices.Contains(l.ties, by.tie) {
 			l.hang(by.tie)
 		}
@@ -413,8 +414,11 @@ func (l *lease) renew(todo *chores) {
 	case l.risk != 0 && !l.looking: // of what is at risk it tells already
 		l.look(todo)
 	case l.needs, l.looking:
-	case l.divisible() && !l.checking && l.checkAt <= l.k.c.now():
+	case !l.divisible() || l.checking || l.checkAt > l.k.c.now():
+	case l.asides < maxAsides:
 		l.check(todo)
+	default: // those have no answer, and more would not be answered either
+		l.needs = true
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -42,7 +43,12 @@ import (
 const (
 	checkShare = 10
 	slowPage   = time.Second
+	busyTTLs   = 2
 )
+
+// maxAsides is how many questions beside the renewals of a lease may have no answer. More would take the places of those
+// that renewals count with.
+const maxAsides = 2
 
 // look is such a question. Who holds very much is told page by page, as renewals wait behind an answer: what
 // is held all the time is on one of them.
@@ -58,6 +64,8 @@ type look struct {
 	told   int           // how many pages were
 	turn   time.Duration // when the page under way was asked for
 	quick  time.Duration // the shortest time that a page took for each path that it told of; 0: none was told yet
+	waited time.Duration // how long it waited in the client for its turns
+	sent   atomic.Bool   // it is on its way, or was
 	sure   *Lock         // a path of it was held under its token after asked; nil: that was not told
 }
 
@@ -97,6 +105,8 @@ func (l *lease) question(aside bool, todo *chores) {
 	if l.learning = false; aside {
 		l.asides++
 		l.paged = q.asked
+	} else {
+		l.asks = q
 	}
 	q.ask(nil, todo)
 }
@@ -106,10 +116,11 @@ func (l *lease) divisible() bool {
 	return l.shared || len(l.locks) > 1 || len(l.locks[0].paths) > 1
 }
 
-// nextCheck is when the server is to be asked again that was asked at a time, and that took so long to tell of several pages:
-// with the last renewal within the shortest TTL.
-func (l *lease) nextCheck(asked, took time.Duration) time.Duration {
-	return asked + max(l.least-l.least/renewAt, checkShare*took)
+// nextCheck is when the server is to be asked again that was asked at a time, that took so long to tell of several pages, and
+// that waited so long for its turns: with the last renewal within the shortest TTL. Where many leases wait for turns it is
+// later, within two of it, as those questions come first with which renewals count.
+func (l *lease) nextCheck(asked, took, waited time.Duration) time.Duration {
+	return asked + max(l.least-l.least/renewAt, checkShare*took, min(checkShare*waited, busyTTLs*l.least))
 }
 
 // ask asks for what comes after a cursor.
@@ -120,13 +131,14 @@ func (q *look) ask(after []byte, todo *chores) {
 		Op: wire.OpListLocks, Owner: q.l.name.owner, Domains: q.l.domains[:], Cursor: after, Page: q.l.page,
 	})
 	q.l.hurry(c)
-	c.behind = q.aside && !q.learns
+	c.timed = true
 	todo.calls = append(todo.calls, c)
 }
 
 // land implements receiver.
 func (q *look) land(c *call, r *reply) {
 	res := &r.scratch
+	sent := max(q.turn, c.sent)
 	err := r.decode(c, res)
 	c.free()
 	var told wire.List
@@ -136,10 +148,11 @@ func (q *look) land(c *call, r *reply) {
 	q.held.addAll(told.Infos)
 	l := q.l
 	if n := time.Duration(len(told.Infos)); err == nil && n > 0 {
-		if took := (l.k.c.now() - q.turn) / n; q.quick == 0 || took < q.quick {
+		if took := (l.k.c.now() - sent) / n; q.quick == 0 || took < q.quick {
 			q.quick = took
 		}
 	}
+	q.waited += sent - q.turn
 	var todo chores
 	l.k.mu.Lock()
 	if l.place >= 0 {
@@ -159,7 +172,7 @@ func (q *look) land(c *call, r *reply) {
 				l.renewAt = min(l.renewAt, l.k.c.now()+minRenewRetry)
 			}
 		case err != nil:
-			l.looking, l.doubt, l.renewed, l.unproved, l.unlooked = false, true, renewed{}, renewed{}, l.asking
+			l.looking, l.asks, l.doubt, l.renewed, l.unproved, l.unlooked = false, nil, true, renewed{}, renewed{}, l.asking
 			l.failed(err)
 		case !res.Done && len(told.Cursor) > 0:
 			q.pages.more(&l.page)
@@ -210,8 +223,11 @@ func (q *look) later() {
 // the renewal that is under way is answered, or again if a look is under way, which may have been answered before.
 // With that one a renewal counts for as long only as what nobody knows of is believed in.
 func (l *lease) suspect() {
-	l.doubt = true
 	l.needs = l.needs || l.asking
+	if l.looking && !l.asks.sent.Load() { // it is carried out after what is suspected, and tells
+		return
+	}
+	l.doubt = true
 	if l.looking && l.unproved.sure == 0 {
 		l.unproved = l.renewed
 	}
@@ -257,7 +273,7 @@ func (q *look) seen(todo *chores) {
 		return
 	}
 	q.saves()
-	l.checkAt = l.nextCheck(q.asked, q.took())
+	l.checkAt = l.nextCheck(q.asked, q.took(), q.waited)
 	if q.aside {
 		l.asides--
 		l.checking = false
@@ -285,7 +301,7 @@ func (q *look) took() time.Duration {
 // clears takes note that the lease is the one that its locks were taken under.
 func (q *look) clears(todo *chores) {
 	l := q.l
-	l.looking, l.looked = false, q.upTo
+	l.looking, l.asks, l.looked = false, nil, q.upTo
 	l.killed = l.killed && l.doubt // again, since it was asked
 	q.lived()
 	if l.renewed.sure != 0 {
@@ -349,7 +365,7 @@ func (q *look) settles(todo *chores) (more bool) {
 	q.clears(todo)
 	// One that is stuck tells nothing of the other pages: this look does, then. Not if that is stuck as well: what has no answer
 	// takes the places of those questions that the renewals count with.
-	stuck := l.checking && l.k.c.now()-l.paged > l.least && l.asides < 2
+	stuck := l.checking && l.k.c.now()-l.paged > l.least && l.asides < maxAsides
 	if l.checking && !stuck || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
 		return false
 	}

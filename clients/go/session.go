@@ -593,12 +593,15 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	}
 	c.resent = c.resent || c.on != 0 && c.on != cn.tie.number
 	c.on = cn.tie.number
-	if le, renewal := c.to.(*lease); renewal {
+	switch to := c.to.(type) {
+	case *lease:
 		at := c.sent
 		if c.resent {
 			at = s.c.now()
 		}
-		le.sent.Store(&tieFrom{cn.tie, at})
+		to.sent.Store(&tieFrom{cn.tie, at})
+	case *look:
+		to.sent.Store(true)
 	}
 	s.mu.sent.put(c)
 	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)

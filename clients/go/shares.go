@@ -40,14 +40,11 @@ const (
 	plain    kind = iota // renewals that count when they are answered
 	doubtful             // other renewals, and questions about locks
 	listing
-	behind // listings that nothing waits for: they come behind the others
 	kinds
 )
 
 func kindOf(c *call) kind {
 	switch {
-	case c.op.Lists() && c.behind:
-		return behind
 	case c.op.Lists():
 		return listing
 	case c.doubtful:
@@ -70,7 +67,7 @@ func (sh *share) turn(may func(*call) bool) *call {
 	for i := range kinds {
 		k := (sh.next + i) % kinds
 		c := sh.waits[k].first
-		if c == nil || k == behind && sh.waits[listing].first != nil || !may(c) {
+		if c == nil || !may(c) {
 			continue
 		}
 		sh.next = (k + 1) % kinds

@@ -9,7 +9,7 @@ import (
 // usedOwners is in whose names locks were taken, and in whose names the program has sent acquires of its own. Who is in both
 // may have a lease that a lock tied to a lane and that stands for more than the lock, as nobody keeps count of what the
 // program's own requests hold, or for how long: that lane is not to be closed, and such a program goes by one from then on. The
-// names are noted by their hashes, which are never forgotten: two that share one cost a program its further lanes.
+// names are noted by their hashes, which are never forgotten: two that share one cost a program its further lanes, and no lock.
 type usedOwners struct {
 	locks, requests ownerSet
 }
@@ -36,13 +36,33 @@ func (u *usedOwners) note(c *Client, owner string, one, other *ownerSet) {
 
 var ownersSeed = maphash.MakeSeed()
 
-// ownerSet is a set of hashes, by their low bits.
-type ownerSet [64]atomic.Uint64
+// ownerSet is a set of hashes, by their low bits. It has one bit in half a million for each, in pages of 512 bytes that are made
+// when they are needed: of a program with a thousand owners of locks, one in 500 of its other owners shares one.
+type ownerSet [128]atomic.Pointer[ownerPage]
+
+type ownerPage [64]atomic.Uint64
+
+// place is where a hash stands: its page, the word in that, and the bit in that.
+func (s *ownerSet) place(hash uint64) (page *atomic.Pointer[ownerPage], word, bit uint64) {
+	return &s[hash>>12%128], hash >> 6 % 64, 1 << (hash % 64)
+}
 
 func (s *ownerSet) add(hash uint64) {
-	if !s.has(hash) {
-		s[hash>>6%64].Or(1 << (hash % 64))
+	at, word, bit := s.place(hash)
+	page := at.Load()
+	if page == nil {
+		page = new(ownerPage)
+		if !at.CompareAndSwap(nil, page) {
+			page = at.Load()
+		}
+	}
+	if page[word].Load()&bit == 0 {
+		page[word].Or(bit)
 	}
 }
 
-func (s *ownerSet) has(hash uint64) bool { return s[hash>>6%64].Load()&(1<<(hash%64)) != 0 }
+func (s *ownerSet) has(hash uint64) bool {
+	at, word, bit := s.place(hash)
+	page := at.Load()
+	return page != nil && page[word].Load()&bit != 0
+}
