@@ -84,10 +84,10 @@ type NodeStatus struct {
 // LogStatus is one replicated log.
 type LogStatus struct {
 	Log        uint64          `json:"log"`
-	Name       string          `json:"name"`                  // system, or the number
-	Healthy    bool            `json:"healthy"`               // a leader whose writes pass, and the target voters, caught up
-	Leader     string          `json:"leader"`                // node_id, "" for none
-	LastLeader string          `json:"last_leader,omitempty"` // node_id of who led it last, of a log that nobody is known to lead; "" if that is not known
+	Name       string          `json:"name"`        // system, or the number
+	Healthy    bool            `json:"healthy"`     // a leader whose writes pass, and the target voters, caught up
+	Leader     string          `json:"leader"`      // node_id, "" for none
+	LastLeader string          `json:"last_leader"` // node_id of who led it last, of a log that nobody is known to lead; "" if that is not known
 	Term       uint64          `json:"term"`
 	Version    uint64          `json:"version"` // of the membership
 	Target     []string        `json:"target_voters"`
