@@ -74,10 +74,11 @@ func TestRemovedAndResumedAtOnce(t *testing.T) {
 	w := new(network)
 	f := newLocalCluster(t, 4, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.placed(4)
-	out := slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[systemShard].local.Load() == nil })
-	if out < 0 {
-		t.Fatal("every node has a replica of the system log")
-	}
+	out := -1
+	f.until("a node has no replica of the system log, nor one that is on its way out", func() bool {
+		out = slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[systemShard].local.Load() == nil })
+		return out >= 0
+	})
 	lost := (out + 1) % 4
 	f.wipe(w, lost)
 	f.cfgs[lost].RaftAddr = freeAddr(t)
