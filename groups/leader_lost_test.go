@@ -130,8 +130,8 @@ func TestLastVoterLeadsNoMore(t *testing.T) {
 	if h := n.health(); h.Flag {
 		t.Errorf("health is %q, and log %d has no leader", h.Message, shard)
 	}
-	for i := range n.clusterStatus().Logs {
-		if x := &n.clusterStatus().Logs[i]; x.Log == shard && x.Leader != "" {
+	for _, x := range n.clusterStatus().Logs {
+		if x.Log == shard && x.Leader != "" {
 			t.Errorf("the status names %s as leader", x.Leader)
 		}
 	}

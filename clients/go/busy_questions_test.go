@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,8 +11,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// Questions about locks wait for their turns, a few at a time. Here there are so many of them that some wait for seconds, while
-// all that is asked is answered within the stated time, and nothing is wrong.
+// Questions about locks wait for their turns, a few at a time. Here there are so many of them that some wait for
+// seconds, while all that is asked is answered within the stated time, and nothing is wrong.
 
 // gaps has so many named leases at a server, whose events are missed every so often until stop.
 func (s *timed) gaps(t *testing.T, c *Client, leases int, way, every, ttl time.Duration) (locks []*Lock, stop func()) {
@@ -23,27 +24,39 @@ func (s *timed) gaps(t *testing.T, c *Client, leases int, way, every, ttl time.D
 	pass(5 * time.Second)
 	s.takes(always(way, nil))
 	pass(5 * time.Second)
+	missed, watched := s.missed(c)
+	if watched < leases {
+		t.Fatalf("%d of %d leases are watched", watched, leases)
+	}
+	tick, over := time.NewTicker(every), make(chan struct{})
+	go func() {
+		for {
+			missed()
+			select {
+			case <-tick.C:
+			case <-over:
+				return
+			}
+		}
+	}()
+	return locks, func() { tick.Stop(); close(over) }
+}
+
+// missed has events be missed of all owners that are watched, but for "me".
+func (s *timed) missed(c *Client) (tell func(), watched int) {
 	var subscriptions []uint64
 	c.subs.mu.Lock()
+	defer c.subs.mu.Unlock()
 	for id, sub := range c.subs.mu.known {
 		if sub.owner != "me" {
 			subscriptions = append(subscriptions, id)
 		}
 	}
-	c.subs.mu.Unlock()
-	if len(subscriptions) < leases {
-		t.Fatalf("%d of %d leases are watched", len(subscriptions), leases)
-	}
-	var over atomic.Bool
-	go func() {
-		for !over.Load() {
-			for _, id := range subscriptions {
-				s.p.send(wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: id}))
-			}
-			time.Sleep(every)
+	return func() {
+		for _, id := range subscriptions {
+			s.p.send(wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: id}))
 		}
-	}()
-	return locks, func() { over.Store(true); pass(2 * every) }
+	}, len(subscriptions)
 }
 
 // listingsHeld counts the listings that wait in the client.
@@ -68,8 +81,8 @@ func countLost(locks []*Lock) (n int) {
 	return n
 }
 
-// TestShortLockBesideGaps: a lock of several paths, whose owner the client made up, lasts beside leases whose events are missed
-// twice a second.
+// TestShortLockBesideGaps: a lock of several paths, whose owner the client made up, lasts beside leases whose events are
+// missed twice a second.
 func TestShortLockBesideGaps(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 3 * time.Second} {
 		t.Run(fmt.Sprint(ttl), func(t *testing.T) {
@@ -91,8 +104,8 @@ func TestShortLockBesideGaps(t *testing.T) {
 	}
 }
 
-// TestLaterPageBesideGaps: an owner has 600 paths for an hour, and a short lock on the second page of them, which another client
-// gives back. That is told however many other questions there are.
+// TestLaterPageBesideGaps: an owner has 600 paths for an hour, and a short lock on the second page of them, which another
+// client gives back. That is told however many other questions there are.
 func TestLaterPageBesideGaps(t *testing.T) {
 	for _, ttl := range []time.Duration{6 * time.Second, 30 * time.Second} {
 		t.Run(fmt.Sprint(ttl), func(t *testing.T) {
@@ -137,8 +150,8 @@ func TestGapsForLong(t *testing.T) {
 	}
 }
 
-// TestQuestionsDoNotPile: more named owners than are watched, so that each renewal of the others costs a question: these wait, and do
-// not become more and more.
+// TestQuestionsDoNotPile: more named owners than are watched, so that each renewal of the others costs a question: these
+// wait, and do not become more and more.
 func TestQuestionsDoNotPile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const n = 190
@@ -160,7 +173,8 @@ func TestQuestionsDoNotPile(t *testing.T) {
 	})
 }
 
-// TestLearnsBesideGaps: a lock whose token is about to be raised is asked about before that, however many other questions there are.
+// TestLearnsBesideGaps: a lock whose token is about to be raised is asked about before that, however many other questions
+// there are.
 func TestLearnsBesideGaps(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t, WithBacklog(1024))
@@ -210,5 +224,81 @@ func TestOwnersOfTheirOwn(t *testing.T) {
 	}
 	if one > programs/4 { // 2 % of them are expected, as two names may share a hash
 		t.Errorf("%d of %d programs go by one connection", one, programs)
+	}
+}
+
+// TestOneLongWait: for once the question about a lock waits for long, as all places are taken. The next one is asked in time.
+func TestOneLongWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		c, s := newTimed(t)
+		var waited atomic.Bool
+		_, stop := s.gaps(t, c, 6, 0, time.Hour, time.Hour)
+		defer stop()
+		l, err := c.LockAll(t.Context(), []Path{{Path: "a:/b/x"}, {Path: "a:/b/y"}}, TTL(ttl))
+		mustLock(t, l, err)
+		pass(ttl / 2)
+		stuck := time.Now().Add(25 * time.Second)
+		s.takes(func(req *wire.Request) (time.Duration, bool) {
+			if req.Op != wire.OpListLocks {
+				return 0, false
+			}
+			if req.Owner == l.Owner() {
+				if !time.Now().Before(stuck) {
+					waited.Store(true)
+				}
+				return 0, false
+			}
+			return max(0, time.Until(stuck)), false
+		})
+		missed, _ := s.missed(c)
+		missed()
+		pass(28 * time.Second)
+		if !waited.Load() || l.Err() != nil {
+			t.Fatalf("this shows nothing: waited %v, %v", waited.Load(), l.Err())
+		}
+		if d := believedFor(t, s, l, "a:/b/y"); d > 3*ttl {
+			t.Errorf("a rival has the path, and it was believed in for %v", d)
+		}
+	})
+}
+
+// TestQuestionsAreCountedOut: questions are refused, or answered late, some of them page by page. Once all is well none is counted
+// that is not under way.
+func TestQuestionsAreCountedOut(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				rnd := rand.New(rand.NewPCG(seed, 77))
+				c, s := newTimed(t)
+				ttl := []time.Duration{3 * time.Second, 6 * time.Second, 30 * time.Second}[rnd.IntN(3)]
+				manyBefore(t, c, 600+rnd.IntN(1200))
+				_, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(ttl))
+				must(t, err)
+				_, err = c.LockAll(t.Context(), []Path{{Path: "a:/b/o1"}, {Path: "a:/b/o2"}}, TTL(ttl))
+				must(t, err)
+				ends := time.Now().Add(20 * ttl)
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					switch {
+					case req.Op != wire.OpListLocks || time.Now().After(ends) || rnd.IntN(3) > 0:
+						return time.Millisecond, false
+					case len(req.Cursor) > 0 && rnd.IntN(2) == 0:
+						return rand.N(10 * ttl), false
+					}
+					return rand.N(ttl / 4), false
+				})
+				s.refuses(func(req *wire.Request) bool {
+					return req.Op == wire.OpListLocks && time.Now().Before(ends) && rnd.IntN(6) == 0
+				})
+				pass(60*ttl + 30*time.Second)
+				c.keeper.mu.Lock()
+				defer c.keeper.mu.Unlock()
+				for _, l := range c.keeper.mu.leases {
+					if n := l.asides; n > 1 || (n == 1) != l.checking {
+						t.Errorf("TTL %v, %v: %d questions are counted, under way: %v", ttl, l.name, n, l.checking)
+					}
+				}
+			})
+		})
 	}
 }

@@ -118,7 +118,7 @@ func (l *lease) divisible() bool {
 
 // nextCheck is when the server is to be asked again that was asked at a time, that took so long to tell of several pages, and
 // that waited so long for its turns: with the last renewal within the shortest TTL. Where many leases wait for turns it is
-// later, within two of it, as those questions come first with which renewals count.
+// later, within two of it, and leaves turns to the questions that renewals count with.
 func (l *lease) nextCheck(asked, took, waited time.Duration) time.Duration {
 	return asked + max(l.least-l.least/renewAt, checkShare*took, min(checkShare*waited, busyTTLs*l.least))
 }
