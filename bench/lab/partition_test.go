@@ -40,31 +40,53 @@ func write(owner, path string) *wire.Request {
 	}
 }
 
-// gather lets one node lead every log, and has every path held.
+// gather lets one node lead every log, and has every path held: again from the start where
+// a busy machine elects once more meanwhile.
 func (p *parted) gather(leader int) {
 	p.Helper()
-	for late := time.Now().Add(2 * time.Minute); ; {
+	late := time.Now().Add(2 * time.Minute)
+	for p.leads(leader, late); !p.hold(leader, late) || !p.leads(leader, time.Time{}); p.leads(leader, late) {
+	}
+}
+
+// leads moves every log to one node until it leads them all; it tells whether that is so
+// at once where it has no time.
+func (p *parted) leads(leader int, late time.Time) bool {
+	p.Helper()
+	for {
 		all := true
 		for log, at := range p.c.Leaders(p.ctx) {
 			if at != leader {
 				all = false
-				_ = cluster.Transfer(p.ctx, p.c, uint64(log+2), leader) // seen below
+				if !late.IsZero() {
+					_ = cluster.Transfer(p.ctx, p.c, uint64(log+2), leader) // seen below
+				}
 			}
 		}
-		if all {
-			break
+		if all || late.IsZero() {
+			return all
 		}
 		if time.Now().After(late) {
 			p.Fatalf("node %d does not come to lead everything: %v", leader, p.c.Leaders(p.ctx))
 		}
 	}
+}
+
+// hold has every path held; false where one was refused without anything done.
+func (p *parted) hold(leader int, late time.Time) bool {
+	p.Helper()
 	for i := range paths {
 		res, err := cluster.Ask(p.ctx, p.c, leader, refusedWithin, write("before", p.path(i)))
+		if res != nil && res.Code == wire.Unavailable && time.Now().Before(late) {
+			p.Logf("%s before the partition: %v", p.path(i), err)
+			return false
+		}
 		if err != nil || res.Status != wire.StatusOK {
 			p.Fatalf("%s before the partition: %+v, %v", p.path(i), res, err)
 		}
 		p.tokens[i] = res.Token
 	}
+	return true
 }
 
 // refuses holds that a node neither grants nor renews, asserts or reads.
