@@ -28,16 +28,18 @@ run: build ## build, then serve a single durable node on loopback (data in ./pat
 test: lint generated-check build fuzz-short deploy-check examples-tools race ## all that CI runs: linters, generated files, short fuzzing, every test
 
 # What runs on one goroutine has no races, and takes five times as long under their detector.
-ALONE := ^(TestSimulate|TestNewPaths)$$
+ALONE := ^(TestSimulate|TestSimulateReplays|TestNewPaths)$$
 # The Go client under hundreds of requests at once takes nine times as long; its other tests go the same ways with few of them.
-LOADS := ^(TestRenewalsOfTheProgramStarveLocks|TestBeliefInSimulation|TestLooksBesideRenewals|TestLanesAtRandom|TestSharesInTurn|TestRenewalsBesideStuckUsersStarveARepeat|TestManyRenewalsBesideUsers|TestRiskWhileLooking)$$
+LOADS := ^(TestRenewalsOfTheProgramStarveLocks|TestBeliefInSimulation|TestLooksBesideRenewals|TestLanesAtRandom|TestSharesInTurn|TestRenewalsBesideStuckUsersStarveARepeat|TestManyRenewalsBesideUsers|TestRiskWhileLooking|TestOrderAtRandom|TestGapsForLong|TestKeepersLeaveUsersSome|TestAPlaceOutlastsItsTime|TestRenewalsYieldBesideStuckKeepers|TestASlowHelloOfABusyConnection|TestQuestionsDoNotPile|TestRenewalsBesideStuckUsers|TestQuestionsAreCountedOut|TestAllOfManyPathsAtRisk|TestManyLocksAtRisk|TestGapsOfManyLeases|TestManyPathsAtRisk)$$
+# bench/lab runs alone: it measures for how long nobody was served.
 .PHONY: race
 race: ## every test, under the race detector if it has goroutines; the conformance scenarios also with every request forwarded
 	go test -timeout 45m -run '$(ALONE)' ./groups
 	go test -timeout 45m -run '$(LOADS)' ./clients/go
 	go test -timeout 45m ./engine/naive
 	PATHLOCKD_FORWARDED=1 go test -race -timeout 15m ./compat/conformance
-	go test -race -timeout 45m -skip '$(ALONE)|$(LOADS)' $$(go list ./... | grep -v /engine/naive)
+	go test -race -timeout 15m ./bench/lab
+	go test -race -timeout 45m -skip '$(ALONE)|$(LOADS)' $$(go list ./... | grep -v -e /engine/naive -e /bench/lab$$)
 
 .PHONY: unit
 unit: ## every test without the race detector: the quick look
