@@ -124,7 +124,7 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 		a.back = append(a.back, p)
 		if !a.refused {
 			a.refused = true
-			if term <= known {
+			if host == "" || term <= known {
 				a.retryAt = l.clock.Mono() + resendAfter
 			}
 		}

@@ -71,14 +71,15 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 	}
 }
 
-// leadsNoMore takes note that a node which was thought to lead a log says, on a connection, that nobody does in its term. The
-// next leader says so to all.
-func (n *Node) leadsNoMore(shard, term uint64, c peerConn) {
+// leadsNoMore takes note that a node which was thought to lead a log says, on a connection, that it led in no term from open on,
+// so far. The next leader says so to all, once: what it said may have come before this, and counts if it is of a term from open
+// on.
+func (n *Node) leadsNoMore(shard, open uint64, c peerConn) {
 	n.leaders.mu.Lock()
 	was := n.leaders.by[shard]
 	n.leaders.mu.Unlock()
 	l := n.logs[shard]
-	if l == nil || l.toldByRaft() || was.host == "" || was.term > term || was.host == n.id.HostID || n.peer(was.host) != c {
+	if l == nil || l.toldByRaft() || was.host == "" || was.term >= open || was.host == n.id.HostID || n.peer(was.host) != c {
 		return
 	}
 	n.noteLost(shard, true) // whom that notes is who led it last
@@ -90,11 +91,13 @@ func (n *Node) leadsNoMore(shard, term uint64, c peerConn) {
 	n.topologyChanged()
 }
 
-// redirect is whom who asks here for a log's leader is sent to: "" when this node led it last, and nobody does since.
+// redirect is whom who asks here for a log's leader is sent to, and the leader's term: "" when nobody leads it, and then the first
+// term that this node may come to lead in yet. It may be a candidate, which leads in the next moment and says so before who
+// asked hears of this; in a term that it led in before it leads no more.
 func (l *shardLog) redirect() (host string, term uint64) {
 	host, term = l.node.leaderOf(l.shard)
 	if host == l.node.id.HostID && l.local.Load() != nil && l.lead.Load().leader == 0 {
-		host = ""
+		return "", term + 1
 	}
 	return host, term
 }

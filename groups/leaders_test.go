@@ -56,3 +56,58 @@ func TestLeaderOfAnEarlierTerm(t *testing.T) {
 		t.Errorf("its leader is %q, of an earlier term", host)
 	}
 }
+
+// TestCandidateLeadsYet: who led a log, and stands for election once more, says to who asks it that nobody leads, and leads in the
+// next moment. That it leads is told once, and may be heard before that nobody does: it is not to be forgotten for it. But
+// that it leads no more in a term that it led in is believed.
+func TestCandidateLeadsYet(t *testing.T) {
+	t.Parallel()
+	f := newLocalCluster(t, 4, func(_ int, c *Config) { c.EvictionWindow, c.LogCount = time.Hour, 2 })
+	f.placed(4)
+	const path = "h:/x"
+	leader := f.nodes[f.leader(path)]
+	shard := leader.logOf(leader.groupOf(leader.routes.Load().Resolve(path))).shard
+	l := leader.logs[shard]
+	var asks *Node // has no replica
+	for _, n := range f.nodes {
+		if n.logs[shard].local.Load() == nil {
+			asks = n
+		}
+	}
+	host := leader.id.HostID
+	knows := func() bool { at, _ := asks.leaderOf(shard); return at == host }
+	f.until("who asks knows the leader", knows)
+	_, term := leader.leaderOf(shard)
+	was := *l.lead.Load()
+
+	says := func(own leaderInfo) uint64 { // what the leader answers with nobody in its term
+		leader.leaders.mu.Lock()
+		before := leader.leaders.by[shard]
+		leader.leaders.by[shard] = own
+		leader.leaders.mu.Unlock()
+		l.lead.Store(&leadership{term: own.term})
+		to, open := l.redirect()
+		leader.leaders.mu.Lock()
+		leader.leaders.by[shard] = before
+		leader.leaders.mu.Unlock()
+		l.lead.Store(&was)
+		if to != "" {
+			t.Fatalf("who asks is sent to %s", to)
+		}
+		return open
+	}
+	candidate, led := says(leaderInfo{term: term}), says(leaderInfo{term, host})
+	asks.leadsNoMore(shard, candidate, asks.peer(host))
+	if !knows() {
+		t.Fatal("the leader is forgotten for what it said as a candidate")
+	}
+	asks.leadsNoMore(shard, led, asks.peer(host))
+	if knows() {
+		t.Fatal("who leads no more in the term that it led in is thought to")
+	}
+	asks.noteLeader(shard, term, host)
+	asks.leadsNoMore(shard, says(leaderInfo{term: term + 1}), asks.peer(host))
+	if knows() {
+		t.Fatal("who stands for election in a later term is thought to lead in an earlier one")
+	}
+}
