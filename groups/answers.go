@@ -124,7 +124,10 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 		a.back = append(a.back, p)
 		if !a.refused {
 			a.refused = true
-			if host == "" || term <= known {
+			switch {
+			case host == "":
+				a.retryAt = l.clock.Mono() + unledAfter
+			case term <= known:
 				a.retryAt = l.clock.Mono() + resendAfter
 			}
 		}

@@ -197,10 +197,22 @@ func (s *steps) askLogs(q *query) []wire.Result {
 
 // assert checks paths of several namespaces; the first that fails decides.
 func (s *steps) assert() (res wire.Result, err *wire.Error) {
-	if err := s.caughtUp(); err != nil {
-		return res, err
+	if len(s.req.Paths) == 0 {
+		return res, nil
 	}
-	s.routes = s.n.routes.Load()
+	for {
+		s.routes = s.n.routes.Load()
+		s.only = make(map[uint64]bool)
+		for _, path := range s.req.Paths {
+			s.only[s.n.logOf(s.n.groupOf(s.routes.Resolve(path))).shard] = true
+		}
+		if err := s.caughtUp(); err != nil {
+			return res, err
+		}
+		if s.n.routes.Load() == s.routes { // else the routes that were just learned say other logs
+			break
+		}
+	}
 	for _, path := range s.req.Paths {
 		ns := s.routes.Resolve(path)
 		res = s.ask(&query{

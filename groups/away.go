@@ -55,6 +55,13 @@ func (l *shardLog) forward() {
 	}
 }
 
+// asksAnew has what waits to be sent again sent now, as there is news of a leader.
+func (l *shardLog) asksAnew() {
+	l.mu.Lock()
+	l.mu.away.retryAt = 0
+	l.mu.Unlock()
+}
+
 // sendAway sends a frame's worth of the queue, and says whether there may be more.
 func (l *shardLog) sendAway(to peerConn, term uint64) bool {
 	now := l.clock.Mono()

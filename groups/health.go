@@ -67,7 +67,7 @@ func (l *shardLog) leaderless() bool {
 	if l.toldByRaft() {
 		return l.lead.Load().leader == 0
 	}
-	host, _ := l.node.leaderOf(l.shard)
+	host := l.node.leading(l.shard)
 	_, gone := l.node.unreached(host)
 	return host == "" || gone
 }

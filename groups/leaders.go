@@ -29,6 +29,7 @@ type lostLeader struct {
 type leaderInfo struct {
 	term uint64
 	host string // raft host id, "" while there is none
+	over bool   // it said that it leads no more; it is asked on, as it may be the first to know the next
 }
 
 // leaderOf answers the raft host id of the node that leads a log, and its term; "" when
@@ -38,6 +39,16 @@ func (n *Node) leaderOf(shard uint64) (host string, term uint64) {
 	defer n.leaders.mu.Unlock()
 	i := n.leaders.by[shard]
 	return i.host, i.term
+}
+
+// leading answers the raft host id of the node that leads a log, "" when nobody is known to, or who did says that it leads no more.
+func (n *Node) leading(shard uint64) (host string) {
+	n.leaders.mu.Lock()
+	defer n.leaders.mu.Unlock()
+	if i := n.leaders.by[shard]; !i.over {
+		return i.host
+	}
+	return ""
 }
 
 // noteLeader takes note of who leads a log in a term.
@@ -55,7 +66,7 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 	// off while it stood for election has seen the later one alone.
 	news := term > was.term || was.host == "" && host != ""
 	if news {
-		n.leaders.by[shard] = leaderInfo{term, host}
+		n.leaders.by[shard] = leaderInfo{term: term, host: host}
 		if host != "" && !l.toldByRaft() {
 			delete(n.leaders.lost, shard)
 		}
@@ -63,6 +74,7 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 	n.leaders.mu.Unlock()
 	if news && host != "" {
 		n.expects(host)
+		l.asksAnew()
 	}
 	if news {
 		l.kick()
@@ -73,22 +85,31 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 
 // leadsNoMore takes note that a node which was thought to lead a log says, on a connection, that it led in no term from open on,
 // so far. The next leader says so to all, once: what it said may have come before this, and counts if it is of a term from open
-// on.
+// on. It may not reach this node to say so: who led last knows it too, and is asked on.
 func (n *Node) leadsNoMore(shard, open uint64, c peerConn) {
-	n.leaders.mu.Lock()
-	was := n.leaders.by[shard]
-	n.leaders.mu.Unlock()
 	l := n.logs[shard]
-	if l == nil || l.toldByRaft() || was.host == "" || was.term >= open || was.host == n.id.HostID || n.peer(was.host) != c {
+	if l == nil || l.toldByRaft() {
 		return
 	}
-	n.noteLost(shard, true) // whom that notes is who led it last
+	host, _ := n.leaderOf(shard)
+	if host == "" || host == n.id.HostID || n.peer(host) != c {
+		return
+	}
 	n.leaders.mu.Lock()
-	if n.leaders.by[shard] == was {
-		n.leaders.by[shard] = leaderInfo{was.term, ""}
+	was := n.leaders.by[shard]
+	news := was.host == host && was.term < open && !was.over
+	if news {
+		was.over = true
+		n.leaders.by[shard] = was
+		if n.leaders.lost == nil {
+			n.leaders.lost = make(map[uint64]lostLeader)
+		}
+		n.leaders.lost[shard] = lostLeader{host, n.clock.Mono()}
 	}
 	n.leaders.mu.Unlock()
-	n.topologyChanged()
+	if news {
+		n.topologyChanged()
+	}
 }
 
 // redirect is whom who asks here for a log's leader is sent to, and the leader's term: "" when nobody leads it, and then the first
@@ -136,6 +157,13 @@ func (n *Node) noteLost(shard uint64, lost bool) {
 	if _, ok := n.leaders.lost[shard]; !ok {
 		n.leaders.lost[shard] = lostLeader{n.leaders.by[shard].host, n.clock.Mono()}
 	}
+}
+
+// lastLeader answers the raft host id of the node that led a log which has lost its leader, "" if that is not known.
+func (n *Node) lastLeader(shard uint64) string {
+	n.leaders.mu.Lock()
+	defer n.leaders.mu.Unlock()
+	return n.leaders.lost[shard].host
 }
 
 // noLeader is for how long a log has had no leader that this node knows of, and who led it

@@ -102,7 +102,7 @@ func (n *Node) redirects(c *wire.Call, l *shardLog) *wire.Error {
 	if !c.Session.Redirect || l.shard == systemShard || l.mine() != 0 {
 		return nil
 	}
-	host, _ := n.leaderOf(l.shard)
+	host := n.leading(l.shard)
 	if host == "" || host == n.id.HostID {
 		return nil
 	}

@@ -47,7 +47,10 @@ func (n *Node) surveyAll() *survey {
 		if unled {
 			d, why := n.noLeader(shard)
 			seen.step, seen.since = "wait: "+why, d
-			if host != "" && !l.toldByRaft() {
+			if l.toldByRaft() {
+				host = n.lastLeader(shard)
+			}
+			if host != "" {
 				seen.last = n.nameOf(host) // people are to know whom this node does not reach
 			}
 		} else if host != "" {

@@ -67,7 +67,7 @@ func (n *Node) currentTopology() *wire.Topology {
 		out.LogOf[g] = shard - firstLogShard
 	}
 	for i := range out.Leaders {
-		if host, _ := n.leaderOf(firstLogShard + uint64(i)); host != "" {
+		if host := n.leading(firstLogShard + uint64(i)); host != "" {
 			out.Leaders[i] = n.nodeOf(host)
 		}
 	}

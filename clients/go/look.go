@@ -224,7 +224,7 @@ func (q *look) later() {
 // With that one a renewal counts for as long only as what nobody knows of is believed in.
 func (l *lease) suspect() {
 	l.needs = l.needs || l.asking
-	if l.looking && !l.asks.sent.Load() { // it is carried out after what is suspected, and tells
+	if l.looking && !l.asks.sent.Load() && l.asks.upTo == l.joined { // it is carried out after what is suspected, and tells of all
 		return
 	}
 	l.doubt = true
