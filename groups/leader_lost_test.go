@@ -135,6 +135,11 @@ func TestLastVoterLeadsNoMore(t *testing.T) {
 			t.Errorf("the status names %s as leader", x.Leader)
 		}
 	}
+	for _, x := range last.clusterStatus().Logs {
+		if x.Log == shard && (x.Leader != "" || x.LastLeader != last.id.NodeID) {
+			t.Errorf("the status of the last voter names %q as leader, and %q as the last one", x.Leader, x.LastLeader)
+		}
+	}
 	w.set(name, false)
 	f.start(others[0])
 	f.until("the log has a leader again", func() bool { return r.session().ask(noQueue(path+"/y")).Code == wire.OK })

@@ -41,7 +41,8 @@ func (n *Node) leaderOf(shard uint64) (host string, term uint64) {
 	return i.host, i.term
 }
 
-// leading answers the raft host id of the node that leads a log, "" when nobody is known to, or who did says that it leads no more.
+// leading answers the raft host id of the node that leads a log, "" when nobody is known to, or who did says that it
+// leads no more.
 func (n *Node) leading(shard uint64) (host string) {
 	n.leaders.mu.Lock()
 	defer n.leaders.mu.Unlock()
@@ -83,9 +84,9 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 	}
 }
 
-// leadsNoMore takes note that a node which was thought to lead a log says, on a connection, that it led in no term from open on,
-// so far. The next leader says so to all, once: what it said may have come before this, and counts if it is of a term from open
-// on. It may not reach this node to say so: who led last knows it too, and is asked on.
+// leadsNoMore takes note that a node which was thought to lead a log says, on a connection, that it led in no term from
+// open on, so far. The next leader says so to all, once: what it said may have come before this, and counts if it is of a
+// term from open on. It may not reach this node to say so: who led last knows it too, and is asked on.
 func (n *Node) leadsNoMore(shard, open uint64, c peerConn) {
 	l := n.logs[shard]
 	if l == nil || l.toldByRaft() {
@@ -101,10 +102,7 @@ func (n *Node) leadsNoMore(shard, open uint64, c peerConn) {
 	if news {
 		was.over = true
 		n.leaders.by[shard] = was
-		if n.leaders.lost == nil {
-			n.leaders.lost = make(map[uint64]lostLeader)
-		}
-		n.leaders.lost[shard] = lostLeader{host, n.clock.Mono()}
+		n.leaders.lose(shard, lostLeader{host, n.clock.Mono()})
 	}
 	n.leaders.mu.Unlock()
 	if news {
@@ -112,9 +110,9 @@ func (n *Node) leadsNoMore(shard, open uint64, c peerConn) {
 	}
 }
 
-// redirect is whom who asks here for a log's leader is sent to, and the leader's term: "" when nobody leads it, and then the first
-// term that this node may come to lead in yet. It may be a candidate, which leads in the next moment and says so before who
-// asked hears of this; in a term that it led in before it leads no more.
+// redirect is whom who asks here for a log's leader is sent to, and the leader's term: "" when nobody leads it, and then
+// the first term that this node may come to lead in yet. It may be a candidate, which leads in the next moment and says so
+// before who asked hears of this; in a term that it led in before it leads no more.
 func (l *shardLog) redirect() (host string, term uint64) {
 	host, term = l.node.leaderOf(l.shard)
 	if host == l.node.id.HostID && l.local.Load() != nil && l.lead.Load().leader == 0 {
@@ -151,12 +149,17 @@ func (n *Node) noteLost(shard uint64, lost bool) {
 		delete(n.leaders.lost, shard)
 		return
 	}
-	if n.leaders.lost == nil {
-		n.leaders.lost = make(map[uint64]lostLeader)
-	}
 	if _, ok := n.leaders.lost[shard]; !ok {
-		n.leaders.lost[shard] = lostLeader{n.leaders.by[shard].host, n.clock.Mono()}
+		n.leaders.lose(shard, lostLeader{n.leaders.by[shard].host, n.clock.Mono()})
 	}
+}
+
+// lose notes who led a log last. It is called under the lock.
+func (l *leaders) lose(shard uint64, last lostLeader) {
+	if l.lost == nil {
+		l.lost = make(map[uint64]lostLeader)
+	}
+	l.lost[shard] = last
 }
 
 // lastLeader answers the raft host id of the node that led a log which has lost its leader, "" if that is not known.

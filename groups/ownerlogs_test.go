@@ -126,10 +126,15 @@ func TestOwnerWideWhileALogHasNoLeader(t *testing.T) {
 		t.Fatalf("%v keep a leader, %v lose theirs", there, gone)
 	}
 	there = there[:2]
+	const token = 77 // of both
 	r := f.rigOn(up)
 	c := r.session()
 	for _, ns := range there {
-		f.until("it is locked", func() bool { return c.ask(write("alice", ns+"/x", time.Hour)).Code == wire.OK })
+		f.until("it is locked", func() bool {
+			req := write("alice", ns+"/x", time.Hour)
+			req.Token = token
+			return c.ask(req).Code == wire.OK
+		})
 	}
 	for _, i := range down {
 		f.kill(w, i)
@@ -167,6 +172,13 @@ func TestOwnerWideWhileALogHasNoLeader(t *testing.T) {
 				res := c.ask(ask(op, domains...))
 				return res.Code == wire.OK && res.Status == wire.StatusOK && (op == wire.OpRenew || res.Flag)
 			})
+		}
+	}
+	held := &wire.Request{Op: wire.OpAssertFencing, Owner: "alice", Token: token}
+	for _, paths := range [][]string{nil, {there[0] + "/x", there[1] + "/x"}} {
+		held.Paths = paths
+		if res := c.ask(held); res.Code != wire.OK || res.Status != wire.StatusOK {
+			t.Errorf("the token of %v, whose logs are led: %v %q", paths, res.Code, res.Message)
 		}
 	}
 	f.until("all of both is released", func() bool { return c.ask(ask(wire.OpReleaseAll, there...)).Code == wire.OK })

@@ -44,32 +44,30 @@ func write(owner, path string) *wire.Request {
 // a busy machine elects once more meanwhile.
 func (p *parted) gather(leader int) {
 	p.Helper()
-	late := time.Now().Add(2 * time.Minute)
-	for p.leads(leader, late); !p.hold(leader, late) || !p.leads(leader, time.Time{}); p.leads(leader, late) {
+	for late, held := time.Now().Add(2*time.Minute), false; ; held = p.hold(leader, late) {
+		others := p.ledByOthers(leader)
+		if len(others) == 0 && held {
+			return
+		}
+		for ; len(others) > 0; others = p.ledByOthers(leader) {
+			if time.Now().After(late) {
+				p.Fatalf("node %d does not come to lead everything: %v", leader, p.c.Leaders(p.ctx))
+			}
+			for _, log := range others {
+				_ = cluster.Transfer(p.ctx, p.c, log, leader) // seen by the next look
+			}
+		}
 	}
 }
 
-// leads moves every log to one node until it leads them all; it tells whether that is so
-// at once where it has no time.
-func (p *parted) leads(leader int, late time.Time) bool {
-	p.Helper()
-	for {
-		all := true
-		for log, at := range p.c.Leaders(p.ctx) {
-			if at != leader {
-				all = false
-				if !late.IsZero() {
-					_ = cluster.Transfer(p.ctx, p.c, uint64(log+2), leader) // seen below
-				}
-			}
-		}
-		if all || late.IsZero() {
-			return all
-		}
-		if time.Now().After(late) {
-			p.Fatalf("node %d does not come to lead everything: %v", leader, p.c.Leaders(p.ctx))
+// ledByOthers lists the logs that a node does not lead.
+func (p *parted) ledByOthers(node int) (logs []uint64) {
+	for log, at := range p.c.Leaders(p.ctx) {
+		if at != node {
+			logs = append(logs, uint64(log+2))
 		}
 	}
+	return logs
 }
 
 // hold has every path held; false where one was refused without anything done.

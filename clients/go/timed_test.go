@@ -53,13 +53,25 @@ func newTimed(t testing.TB, opts ...Option) (*Client, *timed) {
 func newTimedAt(t testing.TB, f *fake, opts ...Option) (*Client, *timed) {
 	t.Helper()
 	c, p := f.telling(opts...)
+	return c, timedOn(t, p)
+}
+
+// newUntold is such a server that does not tell what happens to leases (one without feature 2): events of subscriptions are
+// all that is told of an owner.
+func newUntold(t testing.TB, opts ...Option) (*Client, *timed) {
+	t.Helper()
+	c, p := newFake(t).client(append([]Option{WithKeepAlive(time.Hour)}, opts...)...)
+	return c, timedOn(t, p)
+}
+
+func timedOn(t testing.TB, p *peer) *timed {
 	p.lists = true
 	s := &timed{
 		t: t, start: time.Now(), p: p, state: engine.New(engine.DefaultConfig(), nil, nil),
 		routes: wire.NewRoutes(1, 1, nil), done: make(map[uint64]wire.Result),
 	}
 	go p.serve(s.take)
-	return c, s
+	return s
 }
 
 // takes has requests take their time from now on; nil: none.

@@ -7,24 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
-
-// untoldBy is a timed server that does not tell what happens to leases (a server without feature 2): events of
-// subscriptions are all that is told of an owner.
-func untoldBy(t testing.TB, opts ...Option) (*Client, *timed) {
-	t.Helper()
-	f := newFake(t)
-	c, p := f.client(append([]Option{WithKeepAlive(time.Hour)}, opts...)...)
-	p.lists = true
-	s := &timed{
-		t: t, start: time.Now(), p: p, state: engine.New(engine.DefaultConfig(), nil, nil),
-		routes: wire.NewRoutes(1, 1, nil), done: make(map[uint64]wire.Result),
-	}
-	go p.serve(s.take)
-	return c, s
-}
 
 // missesEventsOf has events of one owner be missed.
 func missesEventsOf(t testing.TB, c *Client, s *timed, owner string) {
@@ -63,7 +47,7 @@ func TestGapBehindAnUnsentLook(t *testing.T) {
 		t.Run(fmt.Sprint("second lock ", second), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				const stuckFor = 8 * time.Second
-				c, s := untoldBy(t)
+				c, s := newUntold(t)
 				_, stop := s.gaps(t, c, 6, 0, 10*time.Hour, 10*time.Hour)
 				defer stop()
 				first := hours(t, c, "a:/b/c")
