@@ -69,9 +69,10 @@ func (s *State) leavePoll(l *lease) {
 
 // tooShort refuses to lock a path that has fewer segments than namespaces are
 // made of: its subtree would lie in many namespaces (contract.md section 3). A
-// chosen namespace lifts the rule for what it holds.
+// chosen namespace lifts the rule for what it holds. Whether it is chosen say the routes that
+// the path was resolved with: the row of a policy comes before them, and goes behind them.
 func (s *State) tooShort(cmd *Command, chosen bool) *wire.Error {
-	if chosen || segments(cmd.NS) >= s.cfg.Segments {
+	if !cmd.Short && (chosen || segments(cmd.NS) >= s.cfg.Segments) {
 		return nil
 	}
 	for i := range cmd.Req.Locks {

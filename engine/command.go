@@ -12,6 +12,7 @@ type Command struct {
 	Req     *wire.Request // decoded and validated
 	NS      string        // namespace of the paths, for operations on one
 	Version uint64        // version of the routes it was resolved with
+	Short   bool          // by these its first path has too few segments, and is in no namespace that somebody chose
 	Caller  Caller        // who asked, zero when nobody did
 	Epoch   uint64        // connection of the session
 	Bound   bool          // the lease follows the connection,

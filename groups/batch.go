@@ -8,7 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// Flags of a command.
+// Flags of a command. isTried without isAgain, which what was tried has, is isAttached: a wait that was told its place is
+// to have that, or the answer to it, and is not to be taken for a new one.
 const (
 	hasSession = 1 << iota
 	hasMeta
@@ -18,6 +19,8 @@ const (
 	isAgain
 	isTried
 	isInsisted
+
+	isAttached = isTried
 )
 
 // Limits of a batch. Larger ones stall on dragonboat's own back-pressure.
@@ -73,11 +76,13 @@ func (w *batchWriter) add(p *part) {
 	if p.session != nil && p.settled != 0 && p.settled <= p.id {
 		flags |= hasSettled
 	}
-	if p.repeats() {
+	switch {
+	case p.attached():
+		flags |= isAttached
+	case p.tried, p.twice:
+		flags |= isTried | isAgain
+	case p.repeats():
 		flags |= isAgain
-	}
-	if p.tried || p.twice {
-		flags |= isTried
 	}
 	if p.insisted() {
 		flags |= isInsisted
@@ -184,6 +189,7 @@ type batchReader struct {
 	settled  uint64      // below it all of the session are, 0: it does not say
 	again    bool        // it was asked before on the same connection, or by a node that does not know what became of it
 	tried    bool        // by a node
+	attached bool        // likewise, and it was told that it has a place
 	insists  bool        // by its client
 	nargs    int
 	nsLen    int
@@ -226,7 +232,8 @@ func (b *batchReader) next() bool {
 	b.cmd = engine.Command{Req: &b.req, Version: b.uvarint()}
 	nsLen := int(b.uvarint())
 	b.session, b.sub, b.settled, b.nsLen = nil, 0, 0, nsLen
-	b.again, b.tried, b.insists = flags&isAgain != 0, flags&isTried != 0, flags&isInsisted != 0
+	b.again, b.tried, b.insists = flags&(isAgain|isTried) != 0, flags&isTried != 0, flags&isInsisted != 0
+	b.attached = flags&(isAgain|isTried) == isAttached
 	if flags&hasSession != 0 {
 		if i := b.uvarint(); i < uint64(len(b.sessions)) {
 			b.session, b.which = &b.sessions[i], int(i)
@@ -265,11 +272,15 @@ func (b *batchReader) next() bool {
 	}
 	if nsLen > 0 {
 		subject := subjectOf(&b.req)
-		if nsLen > len(subject) {
+		switch {
+		case nsLen > len(subject)+1:
 			b.err = errEntry
 			return false
+		case nsLen > len(subject):
+			b.cmd.NS, b.cmd.Short = subject, true
+		default:
+			b.cmd.NS = subject[:nsLen]
 		}
-		b.cmd.NS = subject[:nsLen]
 	}
 	return true
 }

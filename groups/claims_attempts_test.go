@@ -45,7 +45,7 @@ func newMovedUnder(t *testing.T) *movedUnder {
 	m := &movedUnder{held: newHeldCall(), key: "k"}
 	m.rig = newRig(t, func(c *Config) {
 		briefKeys(c)
-		c.seams.limits = nil // keys are kept for 300 s
+		c.stated = nil // keys are kept for 300 s
 		c.seams.claimed = m.held.claimed
 	})
 	n := m.node

@@ -19,7 +19,7 @@ func TestAttemptBeforeALeave(t *testing.T) {
 			h := newHeldCall()
 			r := newRig(t, func(c *Config) {
 				briefKeys(c)
-				c.seams.limits = nil // keys are kept for 300 s
+				c.stated = nil // keys are kept for 300 s
 				c.seams.claimed = h.claimed
 			})
 			n := r.node

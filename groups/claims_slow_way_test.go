@@ -167,7 +167,7 @@ func TestAttemptByOlderRoutes(t *testing.T) {
 			f := apart(t, func(i int, c *Config) {
 				if c.Clock = clock; i == 0 {
 					briefKeys(c)
-					c.seams.limits = nil // keys are kept for 300 s
+					c.stated = nil // keys are kept for 300 s
 					c.seams.claimed = h.claimed
 				}
 			})

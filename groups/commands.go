@@ -83,6 +83,12 @@ func (m *machine) command(c engine.Clock) wire.Result {
 		}
 		return takenBack
 	}
+	if m.reader.attached && old == nil && engine.Planted != engine.PlantAttachedAnew {
+		if res, moved := g.state.Overtaken(cmd); moved {
+			return res
+		}
+		return placeForgotten
+	}
 	if s.tookAnew(id, cmd.Req); len(cmd.Req.Releases) < len(asked) {
 		cmd.Asked = asked
 	}
@@ -221,7 +227,7 @@ func (m *machine) session(c engine.Clock) (s *session, refused wire.Result) {
 		if ref.state = m.sessions.use(ref, c.Now, &m.limits); ref.state == nil {
 			refused.Fail(wire.Errorf(wire.ResourceExhausted,
 				"session: this log remembers %d that asked or waited for something in the last %d s, at most %d are allowed; nothing was done",
-				len(m.sessions.byID), m.limits.RepeatMillis/1000, m.limits.MaxSessions))
+				len(m.sessions.byID), m.limits.RememberMillis/1000, m.limits.MaxSessions))
 			return nil, refused
 		}
 		if ref.state != known { // a backup has its waits, and no sessions
@@ -254,6 +260,14 @@ func (m *machine) waitsOf(id engine.Session) (n int) {
 var forgotten = wire.Result{
 	Code:    wire.Forgotten,
 	Message: "the answer is not kept any more, as it was settled, or too many were not; nothing was done now, and what was done when it was asked first is not known",
+}
+
+// placeForgotten answers a wait that its node asks for anew, as it knows its place, and that has none: it was answered while
+// the node heard nothing of this log, and its session may be forgotten since. Its client may have gone on elsewhere, had its
+// lock, and given it back: were it taken for a new wait, what it is granted would be nobody's.
+var placeForgotten = wire.Result{
+	Code:    wire.Forgotten,
+	Message: "its place in the queue was lost while its node could not reach the log's leader, and what became of it is not known any more; nothing was done now",
 }
 
 // staleConnection answers a command that a client has asked again, or given up, on a later

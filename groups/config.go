@@ -82,8 +82,9 @@ type Config struct {
 	// the cost of everything but the lock rules. No configuration key sets it.
 	NoEngine bool
 
-	folding foldBounds // as defaultFolding, but in tests
-	seams   *seams     // of the simulation, nil for what a node has
+	folding foldBounds    // as defaultFolding, but in tests
+	seams   *seams        // of the simulation, nil for what a node has
+	stated  func(*limits) // of tests: what the node states other than its build's
 }
 
 // seams is what the simulation of the tests puts in the place of raft, of goroutines, of
@@ -94,7 +95,6 @@ type seams struct {
 	peer    func(host string) peerConn
 	cutOff  func() map[string]bool // see cluster.cutOff
 	process uint64                 // incarnation
-	limits  func(*limits)          // what the node states other than its build's
 	beside  beside                 // nil: nobody
 	claimed func()                 // a call has its claim and goes on; nil: nobody is told
 }

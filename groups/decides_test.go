@@ -87,18 +87,18 @@ var numbers = map[string]string{
 	"PlantGivenUpRoot": elsewher, "PlantOutOfLine": elsewher, "PlantFoldedAway": elsewher, "PlantHeldForGood": elsewher,
 	"PlantUntied": elsewher, "PlantKeysStay": elsewher, "PlantFalseLost": elsewher, "PlantRevived": elsewher,
 	"PlantLateBound": elsewher, "PlantEarlyBind": elsewher, "PlantAnyStride": elsewher, "PlantOwnQueue": elsewher,
-	"PlantEndsUntimed": elsewher,
-	"PlantForgotten":   elsewher, "PlantPolledPlace": elsewher, "PlantLoosePermit": elsewher, "PlantAnyToken": elsewher,
+	"PlantEndsUntimed": elsewher, "PlantAttachedAnew": elsewher, "PlantShortMemory": elsewher,
+	"PlantForgotten": elsewher, "PlantPolledPlace": elsewher, "PlantLoosePermit": elsewher, "PlantAnyToken": elsewher,
 	"carriedLook": elsewher, // of reads
 
 	// groups
-	"maxStep": inLog, "RepeatMillis": inLog, "MaxWindow": inLog, "maxSessions": inLog, "maxSteps": inLog,
+	"maxStep": inLog, "RepeatMillis": elsewher, "rememberMillis": inLog, "MaxWindow": inLog, "maxSessions": inLog, "maxSteps": inLog,
 
 	"cut":         inFormat, // what stamps lack is the same as long as they are whole ms
 	"still":       inFormat,
 	"systemGroup": inFormat, "everyGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat, "isTried": inFormat,
-	"isInsisted": inFormat, "GraceOfTie": inFormat,
+	"isInsisted": inFormat, "isAttached": inFormat, "GraceOfTie": inFormat,
 	"wholeSub":   inFormat, // of a part's number, in entries and rows
 	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "markTook": inFormat, "markGave": inFormat,
 	"markBack": inFormat, "ended": inFormat, "left": inFormat, "entryLeaderEpoch": inFormat, "entryBatch": inFormat,

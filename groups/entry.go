@@ -18,7 +18,7 @@ import (
 //	next    = as batch
 //	session = id(16) epoch window
 //	meta    = length bytes
-//	command = group op flags version nslen
+//	command = group op flags version nslen                nslen: that of the path and one for a short path
 //	          [session request [sub] [unsettled]]         as flags say; unsettled is how far
 //	          [meta] [grace]                              the request is above what is settled
 //	          nargs length bytes                          encoded as the client sent it

@@ -16,8 +16,8 @@ func TestForgottenWithKey(t *testing.T) {
 			t.Run(name+" with key "+key, func(t *testing.T) {
 				r := newRig(t, func(c *Config) {
 					briefKeys(c)
-					brief := c.seams.limits
-					c.seams.limits = func(l *limits) { brief(l); l.MaxWindow = 4 }
+					brief := c.stated
+					c.stated = func(l *limits) { brief(l); l.MaxWindow = 4 }
 				})
 				far := ""
 				for _, ns := range r.apart("h", 8) { // in another log than where it was noted

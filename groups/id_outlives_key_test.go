@@ -10,7 +10,8 @@ import (
 
 // briefKeys has answers to keys kept for half a second instead of 300 s.
 func briefKeys(c *Config) {
-	c.seams = &seams{tasks: goroutines{}, process: newIncarnation(), limits: func(l *limits) { l.KeptMillis = 500 }, raft: func(n *Node) raft {
+	c.stated = func(l *limits) { l.KeptMillis = 500 }
+	c.seams = &seams{tasks: goroutines{}, process: newIncarnation(), raft: func(n *Node) raft {
 		d, err := n.newDragon(filepath.Join(n.cfg.DataDir, "raft"))
 		if err != nil {
 			panic(err)

@@ -153,7 +153,7 @@ func (n *Node) takeCommands(in *inbound, from *entryReader) {
 			from: in, number: number, term: term, log: l, group: r.group, op: r.req.Op, nargs: r.nargs, body: r.body,
 			nsLen: r.nsLen, version: r.cmd.Version, sub: r.sub, meta: r.cmd.Meta,
 			bound: r.cmd.Bound, grace: uint64(r.cmd.Grace), since: now, settled: r.settled, again: r.again, twice: r.tried,
-			asks: r.insists,
+			asks: r.insists, placed: r.attached,
 		}
 		if n.logOfAny(p.group, l) != l {
 			from.err = errEntry

@@ -12,7 +12,7 @@ import (
 func keysFor(millis int) func(*Config) {
 	return func(c *Config) {
 		briefKeys(c)
-		c.seams.limits = func(l *limits) { l.KeptMillis = millis }
+		c.stated = func(l *limits) { l.KeptMillis = millis }
 	}
 }
 

@@ -18,7 +18,7 @@ type mute struct {
 // into has a node work with it.
 func (m *mute) into(c *Config) {
 	briefKeys(c)
-	c.seams.limits = nil
+	c.stated = nil
 	dragons := c.seams.raft
 	c.seams.raft = func(n *Node) raft {
 		m.raft = dragons(n)
@@ -48,8 +48,8 @@ func TestForgottenWhileKeyIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(c *Config) {
 				briefKeys(c)
-				brief := c.seams.limits
-				c.seams.limits = func(l *limits) { brief(l); l.KeptMillis = 300_000; l.MaxWindow = 4 }
+				brief := c.stated
+				c.stated = func(l *limits) { brief(l); l.KeptMillis = 300_000; l.MaxWindow = 4 }
 			})
 			near := r.apart("h", 8)[0]
 			key := "k"

@@ -19,11 +19,11 @@ import (
 type limits struct {
 	engine.Limits
 
-	MaxStepMillis int // how far one entry moves the lease clock
-	RepeatMillis  int // how long a session that asks nothing is remembered
-	MaxSessions   int // sessions that a log remembers
-	MaxWindow     int // requests of a session whose answers a log keeps
-	MaxSteps      int // answers it keeps beside those, to further steps of requests
+	MaxStepMillis  int // how far one entry moves the lease clock
+	RememberMillis int // how long a session that asks nothing is remembered
+	MaxSessions    int // sessions that a log remembers
+	MaxWindow      int // requests of a session whose answers a log keeps
+	MaxSteps       int // answers it keeps beside those, to further steps of requests
 }
 
 // limitRows is all of them, in the order in which entries and rows have them. New ones are
@@ -46,7 +46,7 @@ var limitRows = []struct {
 	{"kept answers of the system group", func(l *limits) *int { return &l.MaxSysKept }},
 	{"marked nodes", func(l *limits) *int { return &l.MaxMarks }},
 	{"ms of one entry", func(l *limits) *int { return &l.MaxStepMillis }},
-	{"ms a session is remembered", func(l *limits) *int { return &l.RepeatMillis }},
+	{"ms a session is remembered", func(l *limits) *int { return &l.RememberMillis }},
 	{"sessions", func(l *limits) *int { return &l.MaxSessions }},
 	{"answers of a session", func(l *limits) *int { return &l.MaxWindow }},
 	{"answers to steps of a session", func(l *limits) *int { return &l.MaxSteps }},
@@ -59,7 +59,7 @@ var limitRows = []struct {
 func defaultLimits() limits {
 	return limits{
 		Limits: engine.DefaultLimits(), MaxStepMillis: int(maxStep.Milliseconds()),
-		RepeatMillis: RepeatMillis, MaxSessions: maxSessions, MaxWindow: MaxWindow, MaxSteps: maxSteps,
+		RememberMillis: rememberMillis, MaxSessions: maxSessions, MaxWindow: MaxWindow, MaxSteps: maxSteps,
 	}
 }
 
@@ -67,8 +67,8 @@ func defaultLimits() limits {
 func (c *Config) limits() limits {
 	l := defaultLimits()
 	l.MaxQueued = c.MaxQueued
-	if c.seams != nil && c.seams.limits != nil {
-		c.seams.limits(&l)
+	if c.stated != nil {
+		c.stated(&l)
 	}
 	return l
 }

@@ -82,7 +82,7 @@ func lineOf(s *wire.Session) *line {
 // errand is a request that is one command in one namespace.
 type errand struct {
 	ns   string
-	head int // how much of its first path is the namespace, 0 for one without paths
+	head int // how much of its first path is the namespace, 0 for one without paths; all and one more for a short path
 }
 
 // errandOf resolves a request. ok is false when it is no such one.
@@ -101,7 +101,11 @@ func errandOf(r *wire.Routes, req *wire.Request) (e errand, ok bool, err *wire.E
 				return e, false, spans(first, ns, req.Releases[i].Path, other)
 			}
 		}
-		return errand{ns, len(ns)}, true, nil
+		head := len(ns)
+		if head == len(first) && wire.Segments(ns) < r.Segments && !r.Has(ns) { // else it has more segments than its namespace
+			head++
+		}
+		return errand{ns, head}, true, nil
 	case wire.OpRelease:
 		ns, one := oneNamespace(r, req.Releases)
 		return errand{ns, len(ns)}, one && !req.DelWait && (req.Key == "" || len(req.Releases) == 1), nil // else claims.go

@@ -19,7 +19,7 @@ type part struct {
 	op      wire.Op
 	nargs   int
 	body    []byte // encoded arguments; not changed while the part lives
-	nsLen   int    // length of the namespace that the paths begin with
+	nsLen   int    // length of the namespace that the paths begin with (errand.head)
 	version uint64 // of the routes the namespace was resolved with
 	session *wire.Session
 	id      uint64 // request id on the session
@@ -56,6 +56,7 @@ type part struct {
 	again  bool        // its client asked it before, or it may have been applied, as who sent it here says
 	twice  bool        // it may have been applied, as who sent it here says
 	asks   bool        // its client asked it before on the same connection, as who sent it here says
+	placed bool        // its caller heard that it is queued, as who sent it here says
 	told   atomic.Bool // its caller heard that it is queued
 	gone   atomic.Bool // it waits, and the connection of its caller ended: nobody asks for it any more
 	first  bool        // it is proposed before all others
@@ -91,6 +92,9 @@ func (p *part) ofOneTerm() bool { return p.from != nil || p.term != 0 }
 func (p *part) repeats() bool {
 	return p.tried || p.again || p.call != nil && p.call.Again
 }
+
+// attached says that the part is a wait whose caller heard that it is queued: it has a place, or had.
+func (p *part) attached() bool { return p.waits && (p.placed || p.told.Load()) }
 
 // insisted says that the part was asked before by its client on the same connection, whatever nodes did.
 func (p *part) insisted() bool {

@@ -19,8 +19,11 @@ func (l *shardLog) planted() int64 {
 // plantedLimits is the limits to apply by: those of the log, but for a bug that the simulation
 // has to find.
 func (m *machine) plantedLimits(l limits) limits {
-	if engine.Planted == engine.PlantNodeLimits {
+	switch engine.Planted {
+	case engine.PlantNodeLimits:
 		return m.node.cfg.limits()
+	case engine.PlantShortMemory:
+		l.RememberMillis = min(l.RememberMillis, 4000)
 	}
 	return l
 }

@@ -67,7 +67,7 @@ func TestReleaseOfASessionSilentAtItsKey(t *testing.T) {
 		t.Run("with key "+key, func(t *testing.T) {
 			a := newReleasedApart(t, key, func(c *Config) {
 				briefKeys(c)
-				c.seams.limits = func(l *limits) { l.KeptMillis, l.RepeatMillis = 3000, 1500 }
+				c.stated = func(l *limits) { l.KeptMillis, l.RememberMillis = 3000, 1500 }
 			})
 			a.again(t, func(other *caller) {
 				for range 10 {
@@ -87,8 +87,8 @@ func TestForgottenReleaseWithKey(t *testing.T) {
 		t.Run("with key "+key, func(t *testing.T) {
 			a := newReleasedApart(t, key, func(c *Config) {
 				briefKeys(c)
-				brief := c.seams.limits
-				c.seams.limits = func(l *limits) { brief(l); l.MaxWindow = 4 }
+				brief := c.stated
+				c.stated = func(l *limits) { brief(l); l.MaxWindow = 4 }
 			})
 			at := a.near
 			if key == "" {

@@ -32,7 +32,7 @@ func TestRestoredWait(t *testing.T) {
 		if restarted {
 			b.reload()
 		}
-		b.do(2 * RepeatMillis)
+		b.do(2 * rememberMillis)
 		b.one(bareAsk(bareSession(3), 1, release("holder", path)))
 		if owner := b.m.view(0).Inspect("h:/a", path).Owner; owner != "o" {
 			t.Fatalf("it is held by %q", owner)

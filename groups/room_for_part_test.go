@@ -16,7 +16,7 @@ func TestNoRoomForAPart(t *testing.T) {
 		t.Run(op.String(), func(t *testing.T) {
 			k := newKeyedOver(t, op, func(c *Config) {
 				briefKeys(c)
-				c.seams.limits = func(l *limits) { l.KeptMillis = 6000; l.MaxKept = 8 }
+				c.stated = func(l *limits) { l.KeptMillis = 6000; l.MaxKept = 8 }
 				c.RequestTimeout = 2 * time.Second
 			})
 			c := k.session()

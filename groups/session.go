@@ -41,8 +41,14 @@ import (
 
 // What this build states of sessions when its leader epoch begins (limits.go).
 const (
-	// RepeatMillis is how long a session that asks nothing is remembered.
+	// RepeatMillis is how long after it asked first a client may ask again under the same id. It is told so at hello.
 	RepeatMillis = 60_000
+	// rememberMillis is how long a session that asks nothing is remembered: longer than any copy of its requests is under
+	// way. Else a release that was carried out would be carried out once more, and give back what its owner took since. A
+	// client asks again until 9/10 of RepeatMillis are over; what it sends is read within GoneWithin, or its connection is
+	// closed; and what was read goes on to the node that leads, or is queued there, for no longer than request_timeout_ms each.
+	// What outlives that is a wait that has its place: it is not taken for a new one (isAttached).
+	rememberMillis = 360_000
 	// MaxWindow is the most answers kept for a session in one log.
 	MaxWindow = 1024
 	// maxSessions is how many sessions one log remembers; requests of further ones are
@@ -401,7 +407,7 @@ func (t *sessions) heard(s *session, now int64) {
 
 // over says that the session was silent for too long: it counts as forgotten.
 func (s *session) over(now int64, l *limits) bool {
-	return s.waits == 0 && s.last+int64(l.RepeatMillis) <= now
+	return s.waits == 0 && s.last+int64(l.RememberMillis) <= now
 }
 
 // waits notes how many answers a session waits for.

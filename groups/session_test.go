@@ -120,14 +120,14 @@ func testLongWait(t *testing.T, repeats bool) {
 	if res := b.one(a); res.Status != wire.StatusQueued {
 		t.Fatalf("%+v", res)
 	}
-	b.do(3 * RepeatMillis)
+	b.do(3 * rememberMillis)
 	b.reload()
-	b.do(3 * RepeatMillis)
+	b.do(3 * rememberMillis)
 	b.one(bareAsk(holder, 2, release("h", "h:/a/x")))
 	if len(a.res) != 1 || a.res[0].Status != wire.StatusOK {
 		t.Fatalf("the wait is answered %+v", a.res)
 	}
-	b.do(RepeatMillis - 1000)
+	b.do(rememberMillis - 1000)
 	if !repeats {
 		// its client does not ask before it is too late
 	} else if res := b.one(bareAsk(later(waits), 7, req)); res.Status != wire.StatusOK || res.Token != a.res[0].Token {
@@ -135,7 +135,7 @@ func testLongWait(t *testing.T, repeats bool) {
 	}
 	b.one(bareAsk(bareSession(3), 1, &wire.Request{Op: wire.OpForceRelease, Owner: "w"}))
 	if repeats {
-		b.do(RepeatMillis - 1000)
+		b.do(rememberMillis - 1000)
 	}
 	if res := b.one(bareAsk(later(waits), 7, req)); res.Status != wire.StatusLost {
 		t.Errorf("the repeat of a grant that is lost is answered %+v", res)
@@ -243,7 +243,7 @@ func TestFullOfSessions(t *testing.T) {
 			t.Fatalf("the repeat of session %d is answered %+v", n, res)
 		}
 	}
-	b.do(RepeatMillis)
+	b.do(rememberMillis)
 	if res := b.one(incr(500, 1)); res.Token != 101 {
 		t.Errorf("when all others were silent for long a new session is answered %+v", res)
 	}
@@ -255,7 +255,7 @@ func TestFullOfSessions(t *testing.T) {
 func TestSessionsOutliveARestart(t *testing.T) {
 	for seed := range uint64(30) {
 		l := defaultLimits()
-		l.MaxSessions, l.MaxWindow, l.RepeatMillis = 6, 5, 4000
+		l.MaxSessions, l.MaxWindow, l.RememberMillis = 6, 5, 4000
 		shard := uint64(firstLogShard)
 		if seed%5 == 4 {
 			shard = systemShard

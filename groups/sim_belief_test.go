@@ -139,7 +139,7 @@ func (c *simClient) overtaken(call *simCall) bool {
 
 // uncertain says that an answer leaves open whether the request was carried out.
 func uncertain(res *wire.Result) bool {
-	return res.Code == wire.DeadlineExceeded || res.Code == wire.Aborted || res.Code == wire.Cancelled
+	return res.Code == wire.DeadlineExceeded || res.Code == wire.Aborted || res.Code == wire.Cancelled || res.Code == wire.Forgotten
 }
 
 // tookNothing says that an answer is to an acquire that got nothing, nor ever will, as its wait is over, or as it was

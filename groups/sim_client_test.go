@@ -26,6 +26,7 @@ type simClient struct {
 	open  map[uint64]*simCall // not answered
 	known map[holding]*belief
 	dead  bool
+	heard time.Duration // when its last connection was known to stand
 	grace uint64
 	keys  map[string]bool // of releases, by whether they are known to be done
 	let   uint64          // the last request that let go of what renewBehind took
@@ -117,6 +118,11 @@ func (c *simClient) connect(n *simNode) {
 	c.conn.hears()
 	for _, id := range slices.Sorted(maps.Keys(c.open)) {
 		call := c.open[id]
+		if c.tooLate(call) {
+			delete(c.open, id)
+			c.answered(call, &wire.Result{Code: wire.DeadlineExceeded, Message: "its client asks no more"})
+			continue
+		}
 		call.again = true
 		for h := range c.touched(call) {
 			b := c.belief(h)
@@ -128,12 +134,27 @@ func (c *simClient) connect(n *simNode) {
 	}
 }
 
+// tooLate says that the logs may not know any more what they answered to a call: its client does not ask again.
+func (c *simClient) tooLate(call *simCall) bool {
+	const within = lapseRepeat * 9 / 10
+	waits := call.req.Op == wire.OpAcquire && call.req.Flags&wire.FlagWait != 0
+	return c.w.lapses() && (c.w.now-c.heard >= within || !waits && c.w.now-call.first >= within)
+}
+
+// stands notes that the connection stands, or did as its node stopped standing still.
+func (c *simClient) stands(conn *simConn) {
+	if c.heard = c.w.now; conn.node.still() {
+		c.heard = conn.node.slept
+	}
+}
+
 // drop gives the connection up; the node notices after a while.
 func (c *simClient) drop(late time.Duration) {
 	conn := c.conn
 	if conn == nil || conn.gone {
 		return
 	}
+	c.stands(conn)
 	conn.gone, conn.cut = true, true
 	c.w.after(late, conn.close)
 }
@@ -167,9 +188,26 @@ func (conn *simConn) tell() {
 	}
 }
 
+// shutOut closes the connection as its node stood still. Its client goes on elsewhere.
+func (conn *simConn) shutOut() {
+	c, w := conn.c, conn.c.w
+	w.note("client %d's epoch %d is closed, its node %d stood still", c.index, conn.session.Epoch, conn.node.index)
+	if !conn.gone {
+		c.heard = conn.node.slept
+		conn.gone, conn.cut = true, true
+		w.after(w.between(100*time.Millisecond, time.Second), func() {
+			if !c.dead && c.conn == conn && !w.healed {
+				c.connect(w.nodes[w.rng.IntN(len(w.nodes)-1)])
+			}
+		})
+	}
+	conn.close()
+}
+
 // nodeGone tells the client that a node crashed.
 func (c *simClient) nodeGone(n *simNode) {
 	if c.conn != nil && c.conn.node == n && !c.conn.gone {
+		c.stands(c.conn)
 		c.conn.gone, c.conn.cut, c.conn.closed = true, true, true
 	}
 }
@@ -250,7 +288,12 @@ func (conn *simConn) forth(do func()) {
 	w := conn.c.w
 	conn.arrives = max(conn.arrives, w.now+w.between(20*time.Microsecond, 500*time.Microsecond))
 	w.at(conn.arrives, func() {
+		came := w.now
 		conn.node.awake(func() {
+			if w.lapses() && w.now-came >= lapseStill && !conn.closed { // loop/standstill.go
+				conn.shutOut()
+				return
+			}
 			if !conn.closed && conn.node.life == conn.life && conn.node.node != nil {
 				do()
 			}
@@ -323,6 +366,9 @@ func (c *simClient) retries(call *simCall, res *wire.Result) bool {
 		return false
 	}
 	if call.req.Op != wire.OpAcquire && call.req.Op != wire.OpRelease || call.ended {
+		return false
+	}
+	if w.lapses() && call.req.Flags&wire.FlagWait == 0 && w.now-call.first >= lapseRepeat*9/10 {
 		return false
 	}
 	call.tries++

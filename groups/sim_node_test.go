@@ -91,6 +91,17 @@ func (w *world) hurried() bool { return w.seed%5 == 1 }
 // for long.
 func (w *world) forgetful() bool { return w.seed%7 == 3 }
 
+// lapses says that logs of the run soon forget sessions, and clients ask again for as much shorter: in the proportions
+// of a build (rememberMillis).
+func (w *world) lapses() bool { return w.seed%6 == 2 }
+
+const (
+	lapseRepeat  = 4 * time.Second // what clients are told, who ask again for nine tenths of it
+	lapseTimeout = 3 * time.Second // of requests, at a node
+	lapseStill   = 3 * time.Second // what lies with a node that stands still for longer is not taken
+	lapseMemory  = lapseRepeat*9/10 + lapseStill + 2*lapseTimeout + time.Second
+)
+
 // addNode makes a machine with an empty disk and a node's identity.
 func (w *world) addNode(b simBirth, witness bool) *simNode {
 	i := len(w.nodes)
@@ -111,7 +122,13 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 	if w.seed%4 == 0 && !witness { // few are taken at once, so that nodes refuse each other's
 		n.cfg.MaxInflight = 3
 	}
+	if w.lapses() {
+		n.cfg.RequestTimeout = lapseTimeout
+	}
 	n.limits = func(l *limits) {
+		if w.lapses() {
+			l.RememberMillis = int(lapseMemory.Milliseconds())
+		}
 		if b.sessions > 0 {
 			l.MaxSessions = b.sessions
 		}
@@ -164,13 +181,13 @@ func (n *simNode) start() {
 	cfg.FS = n.fs
 	cfg.Fatal = func(err error) { w.fail("node %d ends: %v", n.index, err) }
 	life := n.life
+	cfg.stated = n.limits
 	cfg.seams = &seams{
 		raft:    func(*Node) raft { return &simRaft{w: w, node: n, life: life, by: make(map[uint64]*simRaftLog)} },
 		tasks:   &simTasks{w, n, life},
 		peer:    func(host string) peerConn { return n.dial(host) },
 		cutOff:  n.cutOff,
 		process: uint64(n.index+1)<<32 | uint64(n.life),
-		limits:  n.limits,
 	}
 	if n.witness {
 		cfg.seams.beside = w.models

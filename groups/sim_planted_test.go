@@ -22,6 +22,7 @@ func TestSimulatePlanted(t *testing.T) {
 		engine.PlantHeldForGood, engine.PlantUntied, engine.PlantKeysStay, engine.PlantFalseLost, engine.PlantForgotten,
 		engine.PlantLoosePermit, engine.PlantAnyToken, engine.PlantEarlyBind, engine.PlantNoGap,
 		engine.PlantPolledPlace, engine.PlantOwnQueue, engine.PlantEndsUntimed,
+		engine.PlantShortMemory,
 	}
 	for _, bug := range bugs {
 		t.Run(bug, func(t *testing.T) {
@@ -65,6 +66,9 @@ func TestPlantedForTests(t *testing.T) {
 		engine.PlantLateBound:   "TestLateBind",
 		engine.PlantBareRoot:    "TestRootOfAHandler",
 		engine.PlantEndsUntimed: "TestLeaseBesideEnds",
+
+		engine.PlantShortMemory:  "TestCopyBehindRepeatTime",
+		engine.PlantAttachedAnew: "TestKilledWaitBehindItsSession",
 	} {
 		for _, plant := range []string{"", bug} {
 			cmd := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v")

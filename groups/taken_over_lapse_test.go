@@ -55,7 +55,7 @@ func TestTakenOverAsItLapses(t *testing.T) {
 	if s := b.session(second); s.waits != b.m.waitsOf(s.id) {
 		t.Errorf("the session waits for %d answers, and %d are counted", b.m.waitsOf(s.id), s.waits)
 	}
-	b.do(RepeatMillis + 2000)
+	b.do(rememberMillis + 2000)
 	if b.session(second) == nil {
 		t.Error("it is forgotten while it waits")
 	}

@@ -24,7 +24,7 @@ func TestWindowOfReleases(t *testing.T) {
 		give.Target, give.Token = uint64(i+1), res.Token
 		gives = append(gives, give)
 	}
-	b.do(RepeatMillis + 1000)
+	b.do(rememberMillis + 1000)
 	b.one(bareAsk(bareSession(2), 1, release("other", "h:/a/9"))) // somebody asks something
 	ask := func() (asks []*bareCall) {
 		for i, give := range gives {
@@ -52,7 +52,7 @@ func TestLockOfTheWindow(t *testing.T) {
 	for i, path := range []string{"h:/a/1", "h:/a/2", "h:/a/3"} {
 		b.one(bareAsk(s, uint64(i+1), write("o", path, time.Hour)))
 	}
-	b.do(RepeatMillis + 1000)
+	b.do(rememberMillis + 1000)
 	ask := func() []*bareCall {
 		asks = []*bareCall{bareAsk(s, 11, write("o", "h:/a/new", time.Hour))}
 		for i, path := range []string{"h:/a/1", "h:/a/2", "h:/a/3"} {

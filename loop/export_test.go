@@ -1,6 +1,9 @@
 package loop
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Lanes is how many connections are off their event loops.
 func (s *Server) Lanes() int {
@@ -36,4 +39,9 @@ func (s *Server) Coming() (n int) {
 		r.mu.Unlock()
 	}
 	return n
+}
+
+// StoodStill has the server find that its process stood still for as long until now.
+func (s *Server) StoodStill(d time.Duration) {
+	s.pulse.last.Store(int64(time.Since(s.pulse.begin) - d))
 }

@@ -169,6 +169,9 @@ func (s *session) account() {
 // frames takes whole frames, which are the session's own.
 func (s *session) frames(buf []byte) {
 	s.read, s.chunk = int64(cap(buf)), nil
+	if len(buf) > 0 && s.srv.pulse.stale(s.opened.Sub(s.srv.pulse.begin)) {
+		s.goodbye(errStoodStill)
+	}
 	for len(buf) > 0 && !s.closing && !s.closed {
 		payload, size, _, _ := wire.NextFrame(buf, wire.MaxFrameBytes)
 		if !s.room() || !s.frame(payload) {

@@ -38,6 +38,7 @@ type Server struct {
 
 	stop    chan struct{}
 	running sync.WaitGroup
+	pulse   pulse
 }
 
 // holder is the connection a client's session is on.
@@ -53,6 +54,7 @@ func New(handler wire.Handler, opt Options) (*Server, error) {
 		reactors: make(map[gnet.EventLoop]*reactor), current: make(map[[wire.SessionBytes]byte]holder),
 		stop: make(chan struct{}),
 	}
+	s.pulse.begin = time.Now()
 	loops := s.opt.Loops
 	if loops == 0 {
 		loops = runtime.GOMAXPROCS(0)
@@ -83,6 +85,7 @@ func (s *Server) sweepLoop() {
 		case <-s.stop:
 			return
 		case now := <-t.C:
+			s.pulse.beats()
 			for _, r := range s.loops() {
 				r.post(item{do: func() { r.sweep(now) }})
 			}

@@ -52,6 +52,7 @@ func (m *machine) random(t *rapid.T) {
 		if oneIn(t, 8, "other routes") {
 			cmd.Version = max(1, cmd.Version) - 1 + pick[uint64](t, "version", 0, 2)
 		}
+		cmd.Short = cmd.Req.Op == wire.OpAcquire && oneIn(t, 20, "short by its routes")
 		if cmd.Req.Key != "" && !cmd.again {
 			m.keyed = append(m.keyed, *cmd)
 			m.keyed = m.keyed[max(0, len(m.keyed)-8):]

@@ -18,7 +18,7 @@ func (m *Model) acquire(cmd *engine.Command) (res wire.Result, seq int) {
 	req := cmd.Req
 	alg, chosen := m.algorithm(cmd.NS)
 	for _, l := range req.Locks {
-		if l.State == wire.StateNew && !chosen && segments(cmd.NS) < m.cfg.Segments {
+		if l.State == wire.StateNew && (cmd.Short || !chosen && segments(cmd.NS) < m.cfg.Segments) {
 			return wire.Result{Code: wire.InvalidArgument}, 0
 		}
 	}

@@ -1,0 +1,48 @@
+package loop
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/pathlockd/pathlockd/internal/tcp"
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// A process that stood still, as a debugger, a snapshot of its machine, or memory that is swapped out has it, goes on where it
+// was: it reads what clients sent before. They have gone on elsewhere since, and asked again there; by now the logs may have
+// forgotten that, and would carry it out once more. Logs remember for longer than it takes what comes from a client who is
+// there to be carried out (groups/session.go). So what may have lain here for longer than a client counts as gone is not read:
+// its connection is closed, as that of a client who says nothing for as long.
+
+// standstill is how long the process may stand still and take what came meanwhile.
+const standstill = tcp.GoneWithin
+
+// settles is how long after it stood still connections are not taken: they may have been waiting for as long.
+const settles = time.Second
+
+// pulse notices that the process stood still. Its times are since begin.
+type pulse struct {
+	begin time.Time
+	last  atomic.Int64 // when it was last known to run
+	stood atomic.Int64 // when it was noticed last that it had stood still, 0: never
+}
+
+// beats notes that the process runs.
+func (p *pulse) beats() {
+	now := int64(time.Since(p.begin))
+	if now-p.last.Swap(now) > int64(standstill) {
+		p.stood.Store(now)
+	}
+}
+
+// stale says that what is read now, on a connection that was taken at a time since begin, may have been sent before the process
+// stood still.
+func (p *pulse) stale(opened time.Duration) bool {
+	if stood := p.stood.Load(); stood != 0 && int64(opened) < stood+int64(settles) {
+		return true
+	}
+	return int64(time.Since(p.begin))-p.last.Load() > int64(standstill)
+}
+
+// errStoodStill tells clients whose connections are older than a standstill.
+var errStoodStill = wire.Errorf(wire.Unavailable, "the node stood still for over %v; what was sent meanwhile was not taken", standstill)
