@@ -75,6 +75,9 @@ func (s *steps) caughtUp() *wire.Error {
 		mu    sync.Mutex
 		first *wire.Error
 	)
+	if err := s.noneScarce(s.asks); err != nil {
+		return err
+	}
 	s.own = make(map[uint64]*machine, len(n.logs))
 	learns := n.logs[systemShard].own() == nil
 	var routes *wire.Error

@@ -34,7 +34,7 @@ func (n *Node) leaving() bool {
 // grant. A drain lets those finish; calls that wait go on after it, here or on
 // another node.
 func (n *Node) busy() bool {
-	if len(n.slow) > 0 || n.changes.any() || n.moves.count.Load() > 0 {
+	if n.stepping() || n.changes.any() || n.moves.count.Load() > 0 {
 		return true
 	}
 	for i := range n.inflight {
@@ -53,6 +53,9 @@ func (n *Node) busy() bool {
 	return false
 }
 
+// stepping says that a call is carried out in steps.
+func (n *Node) stepping() bool { return len(n.slow)+len(n.tended) > 0 }
+
 // reads says that some log is read.
 func (n *Node) reads() bool {
 	for _, r := range n.readers {
@@ -66,7 +69,7 @@ func (n *Node) reads() bool {
 // endReads waits for what looks at the state still, and so may ask the database: one that is closed ends the process.
 // Nothing that it waits for itself comes any more, and it is told so.
 func (n *Node) endReads() {
-	for waited := time.Duration(0); (n.reads() || len(n.slow) > 0) && waited < endReadsWithin; waited += time.Millisecond {
+	for waited := time.Duration(0); (n.reads() || n.stepping()) && waited < endReadsWithin; waited += time.Millisecond {
 		n.tasks.wait(time.Millisecond)
 	}
 }

@@ -168,7 +168,7 @@ func (n *Node) counted() (what string) {
 	if f.reads.count != 0 || len(f.reads.under) != 0 {
 		what += fmt.Sprintf("%d reads, %d asked; ", f.reads.count, len(f.reads.under))
 	}
-	if c := len(n.slow); c != 0 {
+	if c := len(n.slow) + len(n.tended); c != 0 {
 		what += fmt.Sprintf("%d calls in steps; ", c)
 	}
 	return what

@@ -51,6 +51,7 @@ type Node struct {
 	backups   exports
 	strange   strange
 	slow      chan struct{} // a token for each call that is carried out in steps
+	tended    chan struct{} // likewise for health and what operators ask
 
 	draining atomic.Bool
 	formats  formats
@@ -126,7 +127,8 @@ func newNode(cfg Config, id *identity) *Node {
 		cfg: cfg, id: id, log: cfg.Log, clock: cfg.Clock, tasks: goroutines{}, process: newIncarnation(),
 		logs: make(map[uint64]*shardLog), readers: make(map[uint64]*reader),
 		inflight: make([]atomic.Int32, id.GroupCount+1), hub: newHub(cfg.EventBuffer),
-		slow: make(chan struct{}, maxStepped), ready: make(chan struct{}), book: newRegistry(), around: make(chan struct{}, 1), audits: make(chan struct{}, 1),
+		slow: make(chan struct{}, maxStepped), tended: make(chan struct{}, maxTended), ready: make(chan struct{}),
+		book: newRegistry(), around: make(chan struct{}, 1), audits: make(chan struct{}, 1),
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	if s := cfg.seams; s != nil {

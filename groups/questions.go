@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxRemoteReads is how many reads this node has under way at others; over it they are
-	// refused.
+	// refused. Those that wait for a log which nobody leads get half of it (maxStepped).
 	maxRemoteReads = 4096
 	// askReadAgain is how often a read that waits for an answer looks whether another node
 	// is to be asked.
@@ -51,11 +51,11 @@ type remoteAnswer struct {
 	lost bool
 }
 
-// begin counts a read in, if there is room.
-func (r *remoteReads) begin() bool {
+// begin counts a read in, if fewer are under way than so many.
+func (r *remoteReads) begin(most int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.count >= maxRemoteReads {
+	if r.count >= most {
 		return false
 	}
 	r.count++
@@ -155,9 +155,17 @@ func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *w
 // its time is over.
 func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.Result) {
 	reads := &n.forwards.reads
-	if !reads.begin() {
-		res.Fail(wire.Errorf(wire.Unavailable, "%d reads are under way at other nodes, no more are taken; nothing was read, try again", maxRemoteReads))
-		return res
+	if !reads.begin(maxRemoteReads / 2) {
+		if l.leaderless() {
+			_, why := n.noLeader(l.shard)
+			res.Fail(wire.Errorf(wire.Unavailable, "%s; %d reads are under way at other nodes, and no more are taken that need this log; nothing was read, try again",
+				why, maxRemoteReads/2))
+			return res
+		}
+		if !reads.begin(maxRemoteReads) {
+			res.Fail(wire.Errorf(wire.Unavailable, "%d reads are under way at other nodes, no more are taken; nothing was read, try again", maxRemoteReads))
+			return res
+		}
 	}
 	defer reads.end()
 	var frame []byte

@@ -131,6 +131,9 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 	if len(logs) == 0 {
 		return false, nil
 	}
+	if err := s.noneScarce(func(shard uint64) bool { return slices.Contains(logs, s.n.logs[shard]) }); err != nil {
+		return false, err
+	}
 	var mu sync.Mutex
 	var first *wire.Error
 	all := newTogether(s.n.tasks)

@@ -15,9 +15,16 @@ import (
 // is, listings, cycles. In each namespace such a call is linearizable; that it
 // spans them is not one instant.
 
-// maxStepped is how many calls are carried out in steps at once; over it they are
-// refused.
-const maxStepped = 4096
+const (
+	// maxStepped is how many calls are carried out in steps at once; over it they are
+	// refused. Once half of the places are taken, none is given to a call that would wait for
+	// a log that nobody leads (scarce): such calls stay for all of their time, and would keep
+	// out those that need no such log.
+	maxStepped = 4096
+	// maxTended is how many looks at the node's health, and requests of operators, are carried
+	// out at once. Their places are apart, as they are wanted most when calls have taken theirs.
+	maxTended = 1024
+)
 
 // stepped carries a call out in steps.
 func (n *Node) stepped(c *wire.Call, since time.Duration) *wire.Error {
@@ -26,21 +33,24 @@ func (n *Node) stepped(c *wire.Call, since time.Duration) *wire.Error {
 
 // steppedThen is stepped, and calls then before the call is answered.
 func (n *Node) steppedThen(c *wire.Call, since time.Duration, then func()) *wire.Error {
+	places, what := n.slow, "calls that span groups"
+	if c.Op == wire.OpHealth || administers(c.Op) {
+		places, what = n.tended, "requests of operators and for health"
+	}
 	select {
-	case n.slow <- struct{}{}:
+	case places <- struct{}{}:
 	default:
-		return wire.Errorf(wire.Unavailable,
-			"%d calls that span groups are under way, no more are taken; nothing was done, try again", maxStepped)
+		return wire.Errorf(wire.Unavailable, "%d %s are under way, no more are taken; nothing was done, try again", cap(places), what)
 	}
 	came := cameBefore(c)
 	n.tasks.run(func() {
-		s := steps{n: n, c: c, since: since, came: came, req: new(wire.Request)}
+		s := steps{n: n, c: c, since: since, came: came, req: new(wire.Request), places: places}
 		err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, s.req)
 		var res wire.Result
 		if err == nil {
 			res, err = s.run()
 		}
-		<-n.slow
+		<-places
 		if err != nil {
 			res.Fail(err)
 		}
@@ -57,6 +67,7 @@ type steps struct {
 	req    *wire.Request // its own copy
 	since  time.Duration
 	came   uint64              // cameBefore
+	places chan struct{}       // it has one of them; nil for what the node does itself
 	routes *wire.Routes        // that the namespaces in hand were resolved with, nil for none
 	own    map[uint64]*machine // by log: the replicas that are up to date since caughtUp
 	only   map[uint64]bool     // the logs of groups that the call has to do with, nil for all
@@ -192,6 +203,31 @@ func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Resul
 	return results
 }
 
+// scarce refuses a call that has to do with a log that nobody leads, once more than half of the
+// places are taken: it would keep its own until the log has a leader, or its time is over.
+func (s *steps) scarce(shard uint64) *wire.Error {
+	taken := len(s.places)
+	if taken <= cap(s.places)/2 || !s.n.logs[shard].leaderless() {
+		return nil
+	}
+	_, why := s.n.noLeader(shard)
+	return wire.Errorf(wire.Unavailable,
+		"%s; of %d calls that may be carried out in steps %d are, and no more are taken that need this log; nothing was done, try again",
+		why, cap(s.places), taken-1)
+}
+
+// noneScarce is scarce for several logs.
+func (s *steps) noneScarce(asks func(shard uint64) bool) *wire.Error {
+	for _, shard := range s.n.id.shards() {
+		if asks(shard) {
+			if err := s.scarce(shard); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // left is how much is left of the time that the call may take.
 func (s *steps) left() time.Duration { return s.since + s.n.cfg.RequestTimeout - s.n.clock.Mono() }
 
@@ -221,6 +257,10 @@ func (s *steps) proposeSome(cmds []command, some []int, results []wire.Result, w
 	all := newTogether(s.n.tasks)
 	for _, i := range some {
 		cmd := &cmds[i]
+		if err := s.scarce(s.n.logOf(cmd.group).shard); err != nil {
+			results[i].Fail(err)
+			continue
+		}
 		counted := countedIn(cmd.req)
 		if counted {
 			if err := s.n.admit(cmd.group); err != nil {

@@ -38,6 +38,9 @@ func (s *steps) behindAcquires() *wire.Error {
 		if left == nil {
 			break
 		}
+		if err := s.noneScarce(s.asks); err != nil { // they may wait for any log, and it asks all
+			return err
+		}
 		if !tied {
 			_, _ = s.renew() // what becomes of it is told when it is done again
 		}
