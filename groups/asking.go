@@ -121,22 +121,52 @@ func (s *steps) ask(q *query) wire.Result {
 	return s.n.askLeader(l, q, s.since)
 }
 
+const (
+	// askedAtOnce is how many bytes of questions a call has under way at other nodes, and one
+	// question more: a peer answers at most maxPeerReads at once, and more than mesh bears
+	// unsent would end the connection with all that is forwarded on it.
+	askedAtOnce = 4 << 20
+	// questionBytes is what a question counts for besides its names.
+	questionBytes = askedAtOnce / maxPeerReads
+)
+
 // askAll is ask for several at once.
 func (s *steps) askAll(qs []*query) ([]wire.Result, *wire.Error) {
 	results := make([]wire.Result, len(qs))
-	wait := newTogether(s.n.tasks)
-	for i, q := range qs {
-		if s.own[s.n.logOf(q.group).shard] != nil {
-			results[i] = s.ask(q)
-			continue
+	for from := 0; from < len(qs); {
+		next := from + s.askedNext(qs[from:])
+		wait := newTogether(s.n.tasks)
+		for i := from; i < next; i++ {
+			if s.own[s.n.logOf(qs[i].group).shard] != nil {
+				results[i] = s.ask(qs[i])
+				continue
+			}
+			wait.run(func() { results[i] = s.ask(qs[i]) })
 		}
-		wait.run(func() { results[i] = s.ask(q) })
+		wait.wait()
+		from = next
 	}
-	wait.wait()
 	if err := s.told(results); err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+// askedNext answers how many of the first of some questions are asked at once.
+func (s *steps) askedNext(qs []*query) int {
+	bytes := 0
+	for i, q := range qs {
+		if bytes >= askedAtOnce {
+			return i
+		}
+		if s.own[s.n.logOf(q.group).shard] == nil {
+			bytes += questionBytes
+			for _, name := range q.names {
+				bytes += len(name)
+			}
+		}
+	}
+	return len(qs)
 }
 
 // askWhere asks a question about an owner of the groups where that is.

@@ -300,12 +300,16 @@ type groupDomain struct {
 	name  string
 }
 
-// aliveIn says for each of the groups in which of its domains the owner has a live lease.
+// aliveIn says for each of the groups in which of its domains the owner has a live lease. A group
+// is asked once, however many domains there are: they may be a thousand handlers, with namespaces
+// in any group.
 func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomain]bool, *wire.Error) {
 	var qs []*query
 	for _, g := range groups {
-		for _, d := range by[g] {
-			qs = append(qs, &query{what: askAlive, group: g, version: s.version(), owner: s.req.Owner, names: []string{d}})
+		if len(by[g]) > 0 {
+			qs = append(qs, &query{
+				what: askAlive, group: g, version: s.version(), owner: s.req.Owner, names: by[g], page: eachDomain,
+			})
 		}
 	}
 	results, err := s.askAll(qs)
@@ -314,7 +318,14 @@ func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomai
 	}
 	alive := make(map[groupDomain]bool)
 	for i, q := range qs {
-		alive[groupDomain{q.group, q.names[0]}] = results[i].Flag
+		if results[i].List == nil {
+			continue
+		}
+		for _, p := range results[i].List.Positions {
+			if p.Log < uint64(len(q.names)) {
+				alive[groupDomain{q.group, q.names[p.Log]}] = true
+			}
+		}
 	}
 	return alive, nil
 }
