@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewManyHandlers: a renewal names a thousand handlers, at a node that hosts no log, and its owner is in each group. Each group
-// is asked once, and not for every handler; who reads there meanwhile is not refused.
+// TestRenewManyHandlers: a renewal names a thousand handlers, at a node that hosts no log, and its owner is in each group. Each
+// group is asked once, and not for every handler; who reads there meanwhile is not refused.
 func TestRenewManyHandlers(t *testing.T) {
 	t.Parallel()
 	f := apart(t, nil)

@@ -45,6 +45,13 @@ const (
 // anyVersion is for reads that a routing change may overtake.
 const anyVersion = math.MaxUint64
 
+// eachDomain is the page of an askAlive that wants to know in which of the domains: the answer has their
+// places among them.
+const eachDomain = 1
+
+// inPages is the page of an askRoute or askLater that takes the routes in several answers.
+const inPages = 1
+
 // query is a read of one group, or of one log, as data: it is answered by any node that
 // has an up-to-date view (machine.answer).
 type query struct {
@@ -53,11 +60,11 @@ type query struct {
 	group   uint16
 	version uint64 // of the routes that paths were resolved with
 	token   int64  // the request of askWhole
-	page    int    // whether askWhole is about what was asked again on the same connection
+	page    int    // whether askWhole is about what was asked again on the same connection; eachDomain, inPages
 	ns      string
 	path    string
 	owner   string   // the blocker of askBlocking, the session of askWhole
-	after   string   // where askScan and askList go on
+	after   string   // where askScan, askList and askRoute go on
 	names   []string // domains or paths
 }
 
@@ -117,7 +124,7 @@ func (m *machine) answer(q *query) (res wire.Result) {
 		}
 		return res
 	case askRoute, askLater:
-		return m.routes(q.version)
+		return m.routes(q.version, q.page == inPages, q.after)
 	case askWhole:
 		var id engine.Session
 		copy(id[:], q.owner)
@@ -166,7 +173,16 @@ func look(v *engine.View, q *query) (res wire.Result) {
 		if res, moved := v.Overtaken(q.version); moved && named(q.names) {
 			return res
 		}
-		res.Flag = v.Alive(q.owner, q.names)
+		if q.page != eachDomain {
+			res.Flag = v.Alive(q.owner, q.names)
+			break
+		}
+		res.List = new(wire.List)
+		for i := range q.names {
+			if v.Alive(q.owner, q.names[i:i+1]) {
+				res.List.Positions = append(res.List.Positions, wire.Position{Log: uint64(i)})
+			}
+		}
 	case askList:
 		if res, moved := v.Overtaken(q.version); moved && named(q.names) {
 			return res
@@ -209,9 +225,14 @@ func (m *machine) held(from uint16) (numbers []uint16) {
 	return numbers
 }
 
+// routesBytes is how many bytes of roots one answer has, and one root more: all of them may be more than nodes
+// tell each other in one (maxReadBytes).
+const routesBytes = 4 << 20
+
 // routes answers the routes in force: their version in Count, and their roots if that is
-// above the one given.
-func (m *machine) routes(above uint64) (res wire.Result) {
+// above the one given. In pages it is as many as an answer has room for, in order, those after one
+// that was told; the cursor is the last of them if there are more.
+func (m *machine) routes(above uint64, pages bool, after string) (res wire.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.system == nil {
@@ -219,9 +240,24 @@ func (m *machine) routes(above uint64) (res wire.Result) {
 		return res
 	}
 	version, roots := m.system.Roots()
-	if res.Count = version; version > above {
-		res.List = &wire.List{Names: roots}
+	if res.Count = version; version <= above {
+		return res
 	}
+	if after != "" {
+		at, found := slices.BinarySearch(roots, after)
+		if found {
+			at++
+		}
+		roots = roots[at:]
+	}
+	res.List = new(wire.List)
+	for i, bytes := 0, 0; i < len(roots) && pages; i++ {
+		if bytes += len(roots[i]); bytes >= routesBytes && i+1 < len(roots) {
+			roots, res.List.Cursor = roots[:i+1], []byte(roots[i])
+			break
+		}
+	}
+	res.List.Names = roots
 	return res
 }
 
