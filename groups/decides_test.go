@@ -39,7 +39,7 @@ var settings = map[string]string{
 	"OneHost": elsewher, "MaxInflight": elsewher, "EventBuffer": elsewher, "RequestTimeout": elsewher,
 	"ElectionMin": elsewher, "Heartbeat": elsewher, "SnapshotLog": elsewher, "KeepEntries": elsewher,
 	"DiskReserve": elsewher, "Free": elsewher, "Log": elsewher, "Clock": elsewher, "RaftFS": elsewher,
-	"FS": elsewher, "Faults": elsewher, "Fatal": elsewher, "seams": elsewher,
+	"FS": elsewher, "stated": elsewher, "Faults": elsewher, "Fatal": elsewher, "seams": elsewher,
 	"folding": elsewher, // what folds stands in the log
 
 	"NoEngine": elsewher, // of benchmarks alone: then nothing is applied
@@ -193,7 +193,7 @@ func TestSettingsThatDecide(t *testing.T) {
 	}
 	reads := map[string]bool{
 		"NoEngine": true, "lastWord": true, // to end the process
-		"limits": true, "seams": true, // what the node states when its leader epoch begins; of tests
+		"limits": true, "seams": true, "stated": true, // what the node states when its leader epoch begins; of tests
 	}
 	parsed(t, func(name string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {

@@ -77,29 +77,28 @@ func (l *shardLog) fly(own leaderEpoch, held bool) (f *flight, gone []*part) {
 
 // unqueue moves as much of the queue as goes into one batch into the writer. A wait whose caller is gone
 // is not written, but the end of it that is queued behind it: if it has left the log's queue already,
-// the log would take it for a new one, and grant it to nobody. Nor is what its connection asked behind it. What has waited
-// too long is left to expire: after a process stood still it may be older than the log remembers sessions. It
-// is called under the lock. Unless all may go, only what comes first does.
+// the log would take it for a new one, and grant it to nobody. Nor is what its connection asked behind it. What is stale
+// is left to expire. It is called under the lock. Unless all may go, only what comes first does.
 func (l *shardLog) unqueue(all bool) (written, gone []*part) {
 	w := &l.drive.writer
 	w.reset()
-	var late []*part
-	now, mine := l.clock.Mono(), l.mine()
+	var stale []*part
+	now := l.clock.Mono()
 	n := 0
 	for n < len(l.mu.queue) && !w.full() && (all || l.mu.queue[n].first) {
 		p := l.mu.queue[n]
 		switch n++; {
 		case p.cutOff():
 			gone = append(gone, p)
-		case l.late(p, now, mine):
-			late = append(late, p)
+		case p.stale(now, l.timeout):
+			stale = append(stale, p)
 		default:
 			w.add(p)
 			written = append(written, p)
 		}
 	}
-	n -= len(late)
-	copy(l.mu.queue[n:], late)
+	n -= len(stale)
+	copy(l.mu.queue[n:], stale)
 	rest := copy(l.mu.queue, l.mu.queue[n:])
 	clear(l.mu.queue[rest:])
 	l.mu.queue = l.mu.queue[:rest]
@@ -288,8 +287,9 @@ func (l *shardLog) expire() {
 		return
 	}
 	l.looked = now
+	// What comes first in a leader epoch has nobody who waits for it. It is proposed, however late: until then no time goes on.
 	mine := l.mine()
-	late := func(p *part) bool { return l.late(p, now, mine) }
+	late := func(p *part) bool { return (!p.first || p.term != mine) && p.late(now, l.timeout) }
 	var undone, unknown, unled []*part
 	none := l.unled()
 	if none != nil { // who does not want to wait has waited as long as an election takes
@@ -348,12 +348,6 @@ func (l *shardLog) expire() {
 		l.node.endWait(w)
 	}
 	l.node.settle(over, &waitUnheard)
-}
-
-// late says that a part has waited too long, if this node leads the log in term mine (0: it does not). What comes first in a
-// leader epoch has nobody who waits for it, and is proposed, however late: until then no time goes on.
-func (l *shardLog) late(p *part, now time.Duration, mine uint64) bool {
-	return (!p.first || p.term != mine) && p.late(now, l.timeout)
 }
 
 // untaken tells of a request that no leader took in time.

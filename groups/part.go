@@ -113,6 +113,16 @@ func (p *part) late(now, timeout time.Duration) bool {
 	return now-p.since >= timeout
 }
 
+// staleBy is how long after its caller's time is over a client's command is stale: expire looks for it long before, unless
+// the process stood still.
+const staleBy = 10 * time.Second
+
+// stale says that a client's command has lain here for longer than logs are sure to remember what became of its other copies
+// (rememberMillis). What a node asks itself may be of any age.
+func (p *part) stale(now, timeout time.Duration) bool {
+	return p.session != nil && !p.first && !p.told.Load() && now-p.since >= timeout+staleBy
+}
+
 // flight is a proposed batch whose fate is not known yet.
 type flight struct {
 	leaderEpoch leaderEpoch
