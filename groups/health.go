@@ -62,14 +62,35 @@ func (n *Node) leaderless() (shards []uint64) {
 	return shards
 }
 
-// leaderless says that nobody leads the log, as far as is known here.
+// leaderless says that nobody leads the log, as far as is known here, or nobody that this node reaches. Raft may go on where
+// requests do not pass, and tells a voter itself when its leader is gone: a lost connection says nothing to it for as long as
+// an election takes, so that it is ready all the time while one is made anew.
 func (l *shardLog) leaderless() bool {
-	if l.toldByRaft() {
-		return l.lead.Load().leader == 0
+	switch {
+	case l.deserted():
+		return true
+	case l.mine() != 0:
+		return false
 	}
-	host := l.node.leading(l.shard)
-	_, gone := l.node.unreached(host)
-	return host == "" || gone
+	_, since, gone := l.unreached()
+	if l.toldByRaft() {
+		return gone && l.clock.Mono()-since >= l.node.electedWithin()
+	}
+	return gone || l.node.leading(l.shard) == ""
+}
+
+// deserted says that nobody leads the log, as raft tells this node.
+func (l *shardLog) deserted() bool { return l.toldByRaft() && l.lead.Load().leader == 0 }
+
+// unreached says that this node has no connection to the one that leads the log, as far as is known here, and since when it
+// led and had none.
+func (l *shardLog) unreached() (host string, since time.Duration, gone bool) {
+	n := l.node
+	n.leaders.mu.Lock()
+	i := n.leaders.by[l.shard]
+	n.leaders.mu.Unlock()
+	since, gone = n.unreached(i.host)
+	return i.host, max(since, i.since), gone
 }
 
 // toldByRaft says that raft tells this node who leads the log, and when nobody does. A replica without a vote is not told that:

@@ -30,6 +30,9 @@ type leaderInfo struct {
 	term uint64
 	host string // raft host id, "" while there is none
 	over bool   // it said that it leads no more; it is asked on, as it may be the first to know the next
+	// since is when this node heard that it leads, in this term or in those before it: nobody can have waited
+	// for a connection to it for longer.
+	since time.Duration
 }
 
 // leaderOf answers the raft host id of the node that leads a log, and its term; "" when
@@ -67,7 +70,11 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 	// off while it stood for election has seen the later one alone.
 	news := term > was.term || was.host == "" && host != ""
 	if news {
-		n.leaders.by[shard] = leaderInfo{term: term, host: host}
+		since := n.clock.Mono()
+		if host == was.host {
+			since = was.since
+		}
+		n.leaders.by[shard] = leaderInfo{term: term, host: host, since: since}
 		if host != "" && !l.toldByRaft() {
 			delete(n.leaders.lost, shard)
 		}
@@ -176,9 +183,8 @@ func (n *Node) noLeader(shard uint64) (time.Duration, string) {
 	lost, ok := n.leaders.lost[shard]
 	n.leaders.mu.Unlock()
 	d := n.clock.Mono() - lost.since
-	if l := n.logs[shard]; l != nil && !l.toldByRaft() {
-		host, _ := n.leaderOf(shard)
-		if since, gone := n.unreached(host); gone {
+	if l := n.logs[shard]; l != nil && !l.deserted() {
+		if host, since, gone := l.unreached(); gone {
 			d = n.clock.Mono() - since
 			return d, fmt.Sprintf("log %d has had no leader that this node reaches for %.1f s; %s led it last", shard, d.Seconds(), n.nameOf(host))
 		}

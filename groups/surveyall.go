@@ -47,7 +47,7 @@ func (n *Node) surveyAll() *survey {
 		if unled {
 			d, why := n.noLeader(shard)
 			seen.step, seen.since = "wait: "+why, d
-			if l.toldByRaft() {
+			if l.deserted() {
 				host = n.lastLeader(shard)
 			}
 			if host != "" {
