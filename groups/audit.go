@@ -47,6 +47,18 @@ func (n *Node) auditSoon() {
 	}
 }
 
+// auditUntold has the node ask soon if another one leads a log of which raft tells the replica here that nobody leads it: so it
+// is with a node that was cut off and given up, and goes by its old replica until it has asked. An election may look
+// so for a moment, too; that costs a question.
+func (n *Node) auditUntold(host string, shards ...uint64) {
+	for _, shard := range shards {
+		if leader, _ := n.leaderOf(shard); leader == host && host != n.id.HostID && n.logs[shard].deserted() {
+			n.auditSoon()
+			return
+		}
+	}
+}
+
 // tellRemoved tells a node that a replica of it was removed: what it is asked to read of
 // that log it asks others then. If it cannot be told now it asks by itself later.
 func (n *Node) tellRemoved(host string) {

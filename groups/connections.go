@@ -196,6 +196,7 @@ func (c *cluster) opened(conn *mesh.Conn) {
 	for _, l := range c.n.logs {
 		l.kick()
 	}
+	c.n.auditUntold(conn.Peer().Host, c.n.id.shards()...)
 }
 
 func (c *cluster) closed(conn *mesh.Conn, _ error) {

@@ -83,6 +83,7 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 	if news && host != "" {
 		n.expects(host)
 		l.asksAnew()
+		n.auditUntold(host, shard)
 	}
 	if news {
 		l.kick()
