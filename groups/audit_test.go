@@ -55,7 +55,8 @@ func givenUpAndBack(t *testing.T, moves bool) {
 	f.until("it is given up", func() bool { return !member() })
 	// Nor is it asked to have another one, in whose place it would drop the one that it has.
 	drain := &wire.Request{Op: wire.OpNodeDrain, Node: n.id.NodeID, Drain: wire.DrainReplicas}
-	f.until("it is to hold nothing", func() bool { return f.rigOn(slices.Index(f.nodes, leader)).session().ask(drain).Code == wire.OK })
+	there := f.rigOn(slices.Index(f.nodes, leader)).session()
+	f.until("it is to hold nothing", func() bool { return there.ask(drain).Code == wire.OK })
 	f.until("it knows of no leader", l.deserted)
 	if moves {
 		f.until("another one leads", func() bool {

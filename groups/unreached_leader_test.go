@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestVoterWithoutAWay: a voter cannot connect to the node that leads its log, while raft's messages go on. No request passes there:
-// it is not ready, and lets nobody wait who does not want to, once that has lasted for as long as an election takes. Until
+// TestVoterWithoutAWay: a voter cannot connect to the node that leads its log, while raft's messages go on. No request passes
+// there: it is not ready, and lets nobody wait who does not want to, once that has lasted for as long as an election takes. Until
 // then it is ready, as connections are made anew. Once there is a way again so it is.
 func TestVoterWithoutAWay(t *testing.T) {
 	t.Parallel()
