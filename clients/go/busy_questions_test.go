@@ -54,7 +54,7 @@ func (s *timed) missed(c *Client) (tell func(), watched int) {
 	}
 	return func() {
 		for _, id := range subscriptions {
-			s.p.send(wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: id}))
+			s.peer().send(wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: id}))
 		}
 	}, len(subscriptions)
 }

@@ -76,6 +76,8 @@ the client does: a proxy between them may have lost the server's side alone. So 
 counts as held for no longer than a grace, less the margin, after the client sent the
 last request that was answered on the connection. While it holds locks it asks for a
 sign of life three times within the grace, and gives a connection up that brings none.
+It also gives one up on which all is answered but, for a minute or twice the time that
+the server says a request may take, what locks rely on.
 That a server was killed cannot be told from the end of a proxy, and counts as that. A
 server that is told to stop says that no lock ends with it; then the TTL alone counts.
 

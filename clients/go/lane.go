@@ -35,6 +35,7 @@ type lane struct {
 
 	// Of the keeper:
 	nextStale time.Duration // when to look for those that waited long
+	nextLook  time.Duration // when to look for what is unanswered (unanswered.go)
 	patience  time.Duration // how long its node may take to answer what only its session may ask; 0: slowWay
 
 	ctx  context.Context // ends with the lane
@@ -293,6 +294,14 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		ping.urgent, ping.probe, ping.timed = true, true, true
 		ping.only = cn.tie.number
 		_ = l.session.submit(ping) // refused only when the client is closed
+	}
+	if now >= l.nextLook {
+		l.nextLook = now + cn.unansweredEvery()
+		if l.session.unanswered(proved) {
+			l.move.Store(true)
+			cn.giveUp(errUnanswered)
+			return now + aDay
+		}
 	}
 	if leaving > 0 || now >= l.nextStale {
 		l.nextStale = now + c.longestQueue/8

@@ -606,8 +606,8 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	s.mu.sent.put(c)
 	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)
 	if !c.waits {
-		if s.counted(c, 1); c.fixed {
-			c.asked = s.c.now()
+		if s.counted(c, 1); c.fixed || c.share != usersShare {
+			c.asked, c.missed = s.c.now(), 0
 		}
 		return
 	}

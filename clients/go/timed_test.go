@@ -47,7 +47,10 @@ func always(all time.Duration, but map[wire.Op]time.Duration) pace {
 // newTimed is such a server, at which nothing takes any time yet, and its client.
 func newTimed(t testing.TB, opts ...Option) (*Client, *timed) {
 	t.Helper()
-	return newTimedAt(t, newFake(t), opts...)
+	f := newFake(t)
+	c, s := newTimedAt(t, f, opts...)
+	go s.again(f)
+	return c, s
 }
 
 func newTimedAt(t testing.TB, f *fake, opts ...Option) (*Client, *timed) {
@@ -74,6 +77,30 @@ func timedOn(t testing.TB, p *peer) *timed {
 	return s
 }
 
+// again serves the connections that the client makes anew, until the test ends.
+func (s *timed) again(f *fake) {
+	for {
+		select {
+		case p := <-f.conns:
+			p.tells, p.lists = wire.FeatureLeases, true
+			s.mu.Lock()
+			s.p = p
+			s.mu.Unlock()
+			p.welcome(testLimits)
+			go p.serve(s.take)
+		case <-s.t.Context().Done():
+			return
+		}
+	}
+}
+
+// peer is the connection that the client has now.
+func (s *timed) peer() *peer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.p
+}
+
 // takes has requests take their time from now on; nil: none.
 func (s *timed) takes(p pace) {
 	s.mu.Lock()
@@ -92,7 +119,7 @@ func (s *timed) refuses(busy func(req *wire.Request) bool) {
 // take deals with a request that came.
 func (s *timed) take(a *asked) *wire.Result {
 	s.mu.Lock()
-	p, busy := s.pace, s.busy
+	on, p, busy := s.p, s.pace, s.busy
 	s.mu.Unlock()
 	if busy != nil && busy(a.req) {
 		return &wire.Result{Code: wire.Unavailable, Message: "busy"}
@@ -103,21 +130,21 @@ func (s *timed) take(a *asked) *wire.Result {
 		d, unknown = p(a.req)
 	}
 	if unknown {
-		s.p.reply(a.id, a.req.Op, &outcomeUnheard)
+		on.reply(a.id, a.req.Op, &outcomeUnheard)
 	}
 	if d > 0 {
-		time.AfterFunc(d, func() { s.carry(a, unknown) })
+		time.AfterFunc(d, func() { s.carry(on, a, unknown) })
 	} else {
-		s.carry(a, unknown)
+		s.carry(on, a, unknown)
 	}
 	return nil
 }
 
-// carry carries a request out, and answers it unless it is answered.
-func (s *timed) carry(a *asked, answered bool) {
+// carry carries a request out that came on a connection, and answers it unless it is answered.
+func (s *timed) carry(on *peer, a *asked, answered bool) {
 	s.mu.Lock()
 	at, req := s.tick(), a.req
-	caller := engine.Caller{Session: engine.Session(s.p.hello.Session), ID: a.id}
+	caller := engine.Caller{Session: engine.Session(on.hello.Session), ID: a.id}
 	first, again := s.done[a.id]
 	var res wire.Result
 	switch req.Op {
@@ -136,7 +163,7 @@ func (s *timed) carry(a *asked, answered bool) {
 	default:
 		cmd := &engine.Command{
 			Req: req, NS: namespaceAsked(s.routes, req), Version: 1, Caller: caller, Epoch: 1,
-			Bound: req.Flags&wire.FlagBind != 0, Grace: int64(s.p.hello.Grace),
+			Bound: req.Flags&wire.FlagBind != 0, Grace: int64(on.hello.Grace),
 		}
 		if again {
 			res = s.state.Repeat(at, cmd, &first, &s.out)
@@ -161,7 +188,7 @@ func (s *timed) carry(a *asked, answered bool) {
 	}
 	frames = append(frames, s.told()...)
 	s.mu.Unlock()
-	s.p.send(slices.Concat(frames...))
+	on.send(slices.Concat(frames...))
 }
 
 // other carries out at once what another client asks for.
@@ -171,7 +198,7 @@ func (s *timed) other(req *wire.Request) wire.Result {
 	s.note("of others, %v of %q%s: %v %v", req.Op, req.Owner, about(req), res.Code, res.Status)
 	frames := s.told()
 	s.mu.Unlock()
-	s.p.send(slices.Concat(frames...))
+	s.peer().send(slices.Concat(frames...))
 	return res
 }
 

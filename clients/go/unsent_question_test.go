@@ -25,7 +25,7 @@ func missesEventsOf(t testing.TB, c *Client, s *timed, owner string) {
 		t.Fatalf("%s is not watched", owner)
 	}
 	for _, id := range ids {
-		s.p.send(wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: id}))
+		s.peer().send(wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: id}))
 	}
 }
 
