@@ -95,8 +95,13 @@ func (l *lease) check(todo *chores) {
 // that it does not tell it any more. What is under way was asked before it came, and need not tell of it: then that is
 // asked as soon as this is answered.
 func (l *lease) learn(todo *chores) {
-	if l.learning = true; !l.looking && !l.checking {
+	l.learning = true
+	switch {
+	case l.looking || l.checking:
+	case l.asides < maxAsides:
 		l.check(todo)
+	default: // those have no answer: a renewal counts with this one, as with all others until they have
+		l.look(todo)
 	}
 }
 
@@ -363,10 +368,10 @@ func (q *look) settles(todo *chores) (more bool) {
 		return true
 	}
 	q.clears(todo)
-	// One that is stuck tells nothing of the other pages: this look does, then. Not if that is stuck as well: what has no answer
-	// takes the places of those questions that the renewals count with.
-	stuck := l.checking && l.k.c.now()-l.paged > l.least && l.asides < maxAsides
-	if l.checking && !stuck || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
+	// One that is stuck tells nothing of the other pages: this look does, then. Not if as many as may be are stuck: what has no
+	// answer takes the places of those questions that the renewals count with.
+	busy := l.asides >= maxAsides || l.checking && l.k.c.now()-l.paged <= l.least
+	if busy || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
 		return false
 	}
 	q.aside, l.checking = true, true
