@@ -57,6 +57,11 @@ What to do about it:
     than the highest it has seen. Nothing else is safe against a program that stood
     still, did not notice, and goes on writing: no lock service can prevent that.
 
+What an owner holds is asked about once in a TTL or two if a part of it may go: if it is
+several paths, or the program names the owner. A log takes four such questions at a time.
+So a client with more of these locks in one log than eight times their TTL, divided by the
+time that an answer takes, loses some that are held: 800 of 10 s on a way of 100 ms.
+
 [Lock.Unlock] works whatever has become of the context that the lock was taken with.
 It answers a [LostError] if the lock was lost before: the work may have overlapped
 with somebody else's.
