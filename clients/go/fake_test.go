@@ -68,7 +68,10 @@ func (f *fake) greet(c net.Conn, addr string) {
 	}
 	f.t.Cleanup(func() { c.Close() })
 	p.id, p.hello = a.id, a.req.Hello
-	f.conns <- p
+	select {
+	case f.conns <- p:
+	case <-f.t.Context().Done(): // nobody takes it, and there are very many
+	}
 }
 
 // accept waits for the next connection, whose hello is not answered yet.
