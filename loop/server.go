@@ -85,7 +85,9 @@ func (s *Server) sweepLoop() {
 		case <-s.stop:
 			return
 		case now := <-t.C:
-			s.pulse.beats()
+			if stood := s.pulse.beats(); stood > 0 {
+				s.opt.Log.Warn("the process stood still: what native clients sent meanwhile is not taken, and their connections are closed", "for", stood.Round(time.Second).String())
+			}
 			for _, r := range s.loops() {
 				r.post(item{do: func() { r.sweep(now) }})
 			}

@@ -27,12 +27,15 @@ type pulse struct {
 	stood atomic.Int64 // when it was noticed last that it had stood still, 0: never
 }
 
-// beats notes that the process runs.
-func (p *pulse) beats() {
+// beats notes that the process runs, and answers for how long it stood still right before, 0 if for less than counts.
+func (p *pulse) beats() time.Duration {
 	now := int64(time.Since(p.begin))
-	if now-p.last.Swap(now) > int64(standstill) {
-		p.stood.Store(now)
+	stood := now - p.last.Swap(now)
+	if stood <= int64(standstill) {
+		return 0
 	}
+	p.stood.Store(now)
+	return time.Duration(stood)
 }
 
 // stale says that what is read now, on a connection that was taken at a time since begin, may have been sent before the process
