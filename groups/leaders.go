@@ -146,6 +146,9 @@ func (n *Node) leaderUpdated(info raftio.LeaderInfo) {
 		host = n.book.host(info.ShardID, info.LeaderID)
 	}
 	n.noteLeader(info.ShardID, info.Term, host)
+	if last, _ := n.leaderOf(info.ShardID); info.LeaderID == 0 && last != "" && n.peer(last) != nil {
+		n.auditUntold(last, info.ShardID) // it went on when it had stood still, and its connections were there before raft noticed
+	}
 	n.topologyChanged()
 }
 

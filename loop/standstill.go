@@ -30,21 +30,25 @@ type pulse struct {
 // beats notes that the process runs, and answers for how long it stood still right before, 0 if for less than counts.
 func (p *pulse) beats() time.Duration {
 	now := int64(time.Since(p.begin))
-	stood := now - p.last.Swap(now)
+	stood := now - p.last.Load()
 	if stood <= int64(standstill) {
+		p.last.Store(now)
 		return 0
 	}
-	p.stood.Store(now)
+	p.stood.Store(now) // before last: who looks sees one of the two (stale)
+	p.last.Store(now)
 	return time.Duration(stood)
 }
 
 // stale says that what is read now, on a connection that was taken at a time since begin, may have been sent before the process
 // stood still.
 func (p *pulse) stale(opened time.Duration) bool {
-	if stood := p.stood.Load(); stood != 0 && int64(opened) < stood+int64(settles) {
+	last := p.last.Load()
+	if int64(time.Since(p.begin))-last > int64(standstill) {
 		return true
 	}
-	return int64(time.Since(p.begin))-p.last.Load() > int64(standstill)
+	stood := p.stood.Load()
+	return stood != 0 && int64(opened) < stood+int64(settles)
 }
 
 // errStoodStill tells clients whose connections are older than a standstill.

@@ -11,12 +11,12 @@ import (
 )
 
 // TestStoodStill: what a client sent while the process stood still is not carried out when it goes on, and its connection is
-// closed, also one that had not been taken yet; later ones are served. A short standstill changes nothing.
+// closed, whenever it sends more, also one that had not been taken yet; later ones are served. A short standstill changes nothing.
 func TestStoodStill(t *testing.T) {
 	s := serve(t, loop.Options{})
 	for _, addr := range []net.Addr{s.tcp, s.unix} {
 		ns := named("still" + addr.Network())
-		p := join(t, addr)
+		p, later := join(t, addr), join(t, addr)
 		s.StoodStill(tcp.GoneWithin - 5*time.Second)
 		p.must(write(ns, ns+":/short"))
 
@@ -29,7 +29,9 @@ func TestStoodStill(t *testing.T) {
 		early.endedWith(wire.Unavailable, "stood still")
 
 		time.Sleep(2 * time.Second) // two beats, and so long are connections not taken
-		later := join(t, addr)
+		later.start(write(ns, ns+":/old"))
+		later.endedWith(wire.Unavailable, "stood still")
+		later = join(t, addr)
 		if res := later.must(&wire.Request{Op: wire.OpInspectPath, Path: ns + ":/old"}); res.Owner != "" {
 			t.Errorf("%v: what was sent before was carried out: %+v", addr, res)
 		}

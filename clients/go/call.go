@@ -43,7 +43,7 @@ type call struct {
 	timed    bool          // sent is wanted as it is, and not a little earlier
 	sent     time.Duration // when it was sent for the first time (Client.now)
 	asked    time.Duration // when it was sent last, or its caller went, if it waits, is fixed or the keeper's
-	missed   uint8         // how often it was found unanswered since (unanswered.go)
+	missed   int           // how often it was found unanswered since (unanswered.go)
 	crowded  time.Duration // since when it is not heard of, if there is no room to ask it again; 0: there is
 	frame    []byte        // encoded, with room for the id
 	to       receiver

@@ -36,6 +36,8 @@ type lane struct {
 	// Of the keeper:
 	nextStale time.Duration // when to look for those that waited long
 	nextLook  time.Duration // when to look for what is unanswered (unanswered.go)
+	givenUp   uint8         // how often a connection was given up for that, lately
+	clean     int           // looks since the last at which something was unanswered
 	patience  time.Duration // how long its node may take to answer what only its session may ask; 0: slowWay
 
 	ctx  context.Context // ends with the lane
@@ -295,10 +297,8 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		ping.only = cn.tie.number
 		_ = l.session.submit(ping) // refused only when the client is closed
 	}
-	if now >= l.nextLook {
-		l.nextLook = now + cn.unansweredEvery()
-		if l.session.unanswered(proved) {
-			l.move.Store(true)
+	if looks := cn.unansweredEvery(); now >= l.nextLook || l.nextLook > now+looks { // of a connection whose server told more
+		if l.nextLook = now + looks; l.unanswered(proved) {
 			cn.giveUp(errUnanswered)
 			return now + aDay
 		}

@@ -579,8 +579,9 @@ func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) {
 		if len(some) == 0 {
 			continue
 		}
-		held, err := c.heldBy(ctx, owner, le.name.namespace)
-		if err != nil {
+		within, cancel := context.WithTimeout(ctx, leastUnanswered)
+		held, err := c.heldBy(within, owner, le.name.namespace)
+		if cancel(); err != nil {
 			continue // then they count as lost when they are looked at
 		}
 		k.mu.Lock()

@@ -23,6 +23,9 @@ const (
 	leastUnanswered = time.Minute
 	// unansweredLooks is how often it is looked for in that time.
 	unansweredLooks = 8
+	// unansweredDoublings is how often that time doubles at most, each time that a connection was given up for it: what the
+	// next one answers as little is not asked again each minute, as locks of short graces end with each connection.
+	unansweredDoublings = 6
 )
 
 // errUnanswered says why a connection was given up on which all was well but for that.
@@ -34,18 +37,38 @@ func (cn *conn) unansweredEvery() time.Duration {
 	return max(leastUnanswered, 2*told) / unansweredLooks
 }
 
-// unanswered looks for questions of the keeper that have no answer, on a connection on which what was sent at a time was
-// answered, and says whether one of them has been found so too often.
-func (s *session) unanswered(proved time.Duration) (found bool) {
+// unanswered says that the connection, on which what was sent at a time was answered, is to be given up. Of the home
+// lane the next one is to another node, if there is one; the others' logs are where they are.
+func (l *lane) unanswered(proved time.Duration) bool {
+	most := l.session.unanswered(proved)
+	switch {
+	case most == 0:
+		if l.clean++; l.clean > unansweredLooks {
+			l.givenUp = 0
+		}
+		return false
+	case most <= unansweredLooks<<l.givenUp:
+		l.clean = 0
+		return false
+	}
+	l.clean, l.givenUp = 0, min(l.givenUp+1, unansweredDoublings)
+	if l == l.c.home {
+		l.move.Store(true)
+	}
+	return true
+}
+
+// unanswered looks for questions of the keeper that have no answer though what was sent at a time, later, was answered. It says
+// how often one of them was found so by now, the one that was most often.
+func (s *session) unanswered(proved time.Duration) (most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	look := func(c *call) {
 		if c == nil || c.share == usersShare || c.waits || c.asked >= proved {
 			return
 		}
-		if c.missed++; c.missed > unansweredLooks {
-			found = true
-		}
+		c.missed++
+		most = max(most, c.missed)
 	}
 	for _, c := range s.mu.sent.ring {
 		look(c)
@@ -53,5 +76,5 @@ func (s *session) unanswered(proved time.Duration) (found bool) {
 	for _, c := range s.mu.sent.late {
 		look(c)
 	}
-	return found
+	return most
 }
