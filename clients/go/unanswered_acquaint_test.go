@@ -31,8 +31,8 @@ func TestAcquaintIsNotWaitedForLong(t *testing.T) {
 		select {
 		case err := <-done:
 			if err != nil || hung == 0 {
-			t.Errorf("LockAll is answered %v; %d questions were not", err, hung)
-		}
+				t.Errorf("LockAll is answered %v; %d questions were not", err, hung)
+			}
 		default:
 			t.Errorf("a LockAll has had no answer for an hour; connections %d", c.connections.Load())
 		}
