@@ -21,7 +21,7 @@ func TestCopyBehindRepeatTime(t *testing.T) {
 	if again.Status != wire.StatusOK {
 		t.Fatalf("%+v", again)
 	}
-	b.do(RepeatMillis*9/10 + tcp.GoneWithin.Milliseconds() + 2*(120_000+staleBy.Milliseconds())) // the most (rememberMillis)
+	b.do(RepeatMillis*9/10 + 2*tcp.GoneWithin.Milliseconds() + 2*(120_000+staleBy.Milliseconds())) // the most (rememberMillis)
 	a := bareAsk(s, 2, release("o", "h:/a/x"))
 	a.tried = true
 	res := b.one(a)
@@ -37,6 +37,9 @@ type cutFar struct {
 	p     *pipes
 	clock *testClock
 	thaw  func()
+
+	near, far *rig    // where the leader is, and the node that is cut off
+	busy      *caller // asks the leader's log something while time passes, as other clients do
 }
 
 func newCutFar(t *testing.T, set func(*Config)) *cutFar {
@@ -48,6 +51,9 @@ func newCutFar(t *testing.T, set func(*Config)) *cutFar {
 		}
 	})
 	c.p = newPipes(c.f, 1, 0)
+	c.near, c.far = c.f.rigOn(0), c.f.rigOn(1)
+	c.busy = c.near.session()
+	c.busy.must(write("busy", "h:/a/busy", time.Hour))
 	return c
 }
 
@@ -74,11 +80,11 @@ func (c *cutFar) mend() {
 	}
 }
 
-// passes has time pass in which something is asked of the leader's log, as other clients do.
-func (c *cutFar) passes(d time.Duration, busy *caller, owner string) {
+// passes has time pass.
+func (c *cutFar) passes(d time.Duration) {
 	for ; d > 0; d -= time.Second {
 		c.clock.hurry(time.Second)
-		busy.must(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000})
+		c.busy.must(&wire.Request{Op: wire.OpRenew, Owner: "busy", TTLMillis: 3_600_000})
 	}
 }
 
@@ -87,9 +93,8 @@ func (c *cutFar) passes(d time.Duration, busy *caller, owner string) {
 func TestForwardedKillBehindRepeatTime(t *testing.T) {
 	const path = "h:/a/x"
 	c := newCutFar(t, func(cfg *Config) { cfg.RequestTimeout = 120 * time.Second })
-	near, far := c.f.rigOn(0), c.f.rigOn(1)
-	busy, victim := near.session(), near.session()
-	busy.must(write("busy", "h:/a/busy", time.Hour))
+	near, far := c.near, c.far
+	victim := near.session()
 	victim.must(write("victim", path, time.Hour))
 	l := c.f.nodes[1].logOf(c.f.nodes[1].groupOf("h:/a"))
 	l.drive.Lock() // its way to the leader stands still
@@ -101,7 +106,7 @@ func TestForwardedKillBehindRepeatTime(t *testing.T) {
 	eventually(t, "it is carried out", func() bool { return victim.inspect(path).Owner == "" })
 	c.cut()
 	token := victim.must(write("victim", path, time.Hour)).Token
-	c.passes(62*time.Second, busy, "busy")
+	c.passes(62 * time.Second)
 	c.mend()
 	res := o.get(t, "the kill")
 	if owner := victim.inspect(path).Owner; owner != "victim" {
@@ -114,9 +119,8 @@ func TestForwardedKillBehindRepeatTime(t *testing.T) {
 func TestLateRepeatAtCutOffNode(t *testing.T) {
 	const path = "h:/a/x"
 	c := newCutFar(t, nil)
-	near, far := c.f.rigOn(0), c.f.rigOn(1)
-	busy, other := near.session(), near.session()
-	busy.must(write("busy", "h:/a/busy", time.Hour))
+	near, far := c.near, c.far
+	other := near.session()
 	s := near.session()
 	s.must(write("o", path, time.Hour))
 	id := near.next.Add(1)
@@ -125,7 +129,7 @@ func TestLateRepeatAtCutOffNode(t *testing.T) {
 	}
 	c.f.nodes[0].Closed(s.session, false, false)
 	token := other.must(write("o", path, time.Hour)).Token
-	c.passes(50*time.Second, busy, "busy")
+	c.passes(50 * time.Second)
 	c.deaf()
 	// something is under way, so that there is a connection to be cut
 	far.session().start(far.next.Add(1), &wire.Request{Op: wire.OpIncrToken})
@@ -138,7 +142,7 @@ func TestLateRepeatAtCutOffNode(t *testing.T) {
 	again := far.session()
 	again.session = &wire.Session{ID: s.session.ID, Epoch: 2, Window: 256, First: id + 1}
 	o := again.start(id, release("o", path))
-	c.passes(15*time.Second, busy, "busy")
+	c.passes(15 * time.Second)
 	c.mend()
 	res := o.get(t, "the repeat")
 	thief := near.session().ask(write("thief", path, time.Hour))

@@ -82,27 +82,58 @@ func TestRoutesOfManyLongNames(t *testing.T) {
 	same()
 }
 
-// TestRoutesInPages: each page goes on behind the last root of the one before, and who does not ask for pages is told all.
+// TestRoutesInPages: each page goes on behind the last root of the one before.
 func TestRoutesInPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	const policies = routesBytes/4070 + 16
 	hasLong(t, r, policies)
 	m := r.node.logs[systemShard].own()
-	whole := m.routes(0, false, "")
-	if len(whole.List.Names) != policies || len(whole.List.Cursor) != 0 {
-		t.Fatalf("%d roots, and a cursor of %d bytes", len(whole.List.Names), len(whole.List.Cursor))
+	version, whole := m.system.Roots()
+	if len(whole) != policies {
+		t.Fatalf("%d roots", len(whole))
 	}
-	first := m.routes(0, true, "")
-	second := m.routes(0, true, string(first.List.Cursor))
+	first := m.routes(0, "")
+	second := m.routes(0, string(first.List.Cursor))
 	n := len(first.List.Names)
 	if n == 0 || n >= policies || string(first.List.Cursor) != first.List.Names[n-1] || len(second.List.Cursor) != 0 {
 		t.Errorf("%d roots and then %d", n, len(second.List.Names))
 	}
-	if !slices.Equal(slices.Concat(first.List.Names, second.List.Names), whole.List.Names) {
+	if !slices.Equal(slices.Concat(first.List.Names, second.List.Names), whole) {
 		t.Error("the pages are not the whole")
 	}
-	if res := m.routes(whole.Count, true, ""); res.List != nil {
+	if res := m.routes(version, ""); res.List != nil {
 		t.Errorf("%d roots of a version that is known", len(res.List.Names))
+	}
+}
+
+// TestRoutesChangeBetweenPages: a policy that the first page told of is deleted before the second is asked for. All is of one version.
+func TestRoutesChangeBetweenPages(t *testing.T) {
+	t.Parallel()
+	f := apart(t, nil)
+	near, far := f.rigOn(0), f.nodes[1]
+	c := near.session()
+	c.must(setPolicy("a:/gone", wire.RecursiveRW)) // before all others
+	hasLong(t, near, routesBytes/4070+16)
+	far.routes.Store(wire.NewRoutes(0, far.cfg.Segments, nil))
+	p := newPipes(f, 1, 0)
+	asked := 0
+	p.before = func(from *Node) {
+		if from != far {
+			return
+		}
+		if asked++; asked == 2 {
+			c.must(deletePolicy("a:/gone"))
+		}
+	}
+	if err := far.learnRoutes(far.clock.Mono()); err != nil {
+		t.Fatal(err)
+	}
+	if asked < 3 {
+		t.Fatalf("this shows nothing: %d pages are asked for", asked)
+	}
+	a, b := near.node.routes.Load(), far.routes.Load()
+	if a.Version != b.Version || !slices.Equal(slices.Sorted(slices.Values(a.Roots())), slices.Sorted(slices.Values(b.Roots()))) {
+		t.Errorf("version %d of %d roots, at the other node %d of %d", a.Version, len(a.Roots()), b.Version, len(b.Roots()))
 	}
 }

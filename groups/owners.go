@@ -308,7 +308,7 @@ func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomai
 	for _, g := range groups {
 		if len(by[g]) > 0 {
 			qs = append(qs, &query{
-				what: askAlive, group: g, version: s.version(), owner: s.req.Owner, names: by[g], page: eachDomain,
+				what: askAlive, group: g, version: s.version(), owner: s.req.Owner, names: by[g],
 			})
 		}
 	}

@@ -26,6 +26,7 @@ type pipes struct {
 	wait   sync.WaitGroup
 	over   chan struct{}
 	frozen map[*Node]chan struct{} // closed when it reads on
+	before func(from *Node)        // is told of each frame before it is sent, if it is set
 }
 
 type pipeKey struct {
@@ -118,6 +119,9 @@ func (p *pipes) thawed(n *Node) bool {
 func (e *pipeEnd) Send(frame []byte) bool {
 	if e.closed.Load() || e.ending.Load() {
 		return false
+	}
+	if e.p.before != nil {
+		e.p.before(e.own)
 	}
 	o := e.other
 	o.mu.Lock()

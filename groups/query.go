@@ -45,13 +45,6 @@ const (
 // anyVersion is for reads that a routing change may overtake.
 const anyVersion = math.MaxUint64
 
-// eachDomain is the page of an askAlive that wants to know in which of the domains: the answer has their
-// places among them.
-const eachDomain = 1
-
-// inPages is the page of an askRoute or askLater that takes the routes in several answers.
-const inPages = 1
-
 // query is a read of one group, or of one log, as data: it is answered by any node that
 // has an up-to-date view (machine.answer).
 type query struct {
@@ -60,7 +53,7 @@ type query struct {
 	group   uint16
 	version uint64 // of the routes that paths were resolved with
 	token   int64  // the request of askWhole
-	page    int    // whether askWhole is about what was asked again on the same connection; eachDomain, inPages
+	page    int    // whether askWhole is about what was asked again on the same connection
 	ns      string
 	path    string
 	owner   string   // the blocker of askBlocking, the session of askWhole
@@ -124,7 +117,7 @@ func (m *machine) answer(q *query) (res wire.Result) {
 		}
 		return res
 	case askRoute, askLater:
-		return m.routes(q.version, q.page == inPages, q.after)
+		return m.routes(q.version, q.after)
 	case askWhole:
 		var id engine.Session
 		copy(id[:], q.owner)
@@ -173,14 +166,14 @@ func look(v *engine.View, q *query) (res wire.Result) {
 		if res, moved := v.Overtaken(q.version); moved && named(q.names) {
 			return res
 		}
-		if q.page != eachDomain {
-			res.Flag = v.Alive(q.owner, q.names)
+		if len(q.names) == 0 {
+			res.Flag = v.Alive(q.owner, nil)
 			break
 		}
-		res.List = new(wire.List)
+		res.List = new(wire.List) // the places of those in which it has
 		for i := range q.names {
 			if v.Alive(q.owner, q.names[i:i+1]) {
-				res.List.Positions = append(res.List.Positions, wire.Position{Log: uint64(i)})
+				res.Flag, res.List.Positions = true, append(res.List.Positions, wire.Position{Log: uint64(i)})
 			}
 		}
 	case askList:
@@ -230,9 +223,9 @@ func (m *machine) held(from uint16) (numbers []uint16) {
 const routesBytes = 4 << 20
 
 // routes answers the routes in force: their version in Count, and their roots if that is
-// above the one given. In pages it is as many as an answer has room for, in order, those after one
-// that was told; the cursor is the last of them if there are more.
-func (m *machine) routes(above uint64, pages bool, after string) (res wire.Result) {
+// above the one given: as many as an answer has room for, in order, those after one that was told. The cursor is the last
+// of them if there are more.
+func (m *machine) routes(above uint64, after string) (res wire.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.system == nil {
@@ -251,7 +244,7 @@ func (m *machine) routes(above uint64, pages bool, after string) (res wire.Resul
 		roots = roots[at:]
 	}
 	res.List = new(wire.List)
-	for i, bytes := 0, 0; i < len(roots) && pages; i++ {
+	for i, bytes := 0, 0; i < len(roots); i++ {
 		if bytes += len(roots[i]); bytes >= routesBytes && i+1 < len(roots) {
 			roots, res.List.Cursor = roots[:i+1], []byte(roots[i])
 			break

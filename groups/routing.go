@@ -133,7 +133,7 @@ func (n *Node) learnRoutesBy(what asked, version uint64, since time.Duration) *w
 	var roots []string
 	of, after := uint64(0), ""
 	for {
-		res := n.askLeader(n.logs[systemShard], &query{what: what, version: version, page: inPages, after: after}, since)
+		res := n.askLeader(n.logs[systemShard], &query{what: what, version: version, after: after}, since)
 		if err := res.Err(); err != nil || res.List == nil {
 			return err
 		}

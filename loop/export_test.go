@@ -43,5 +43,19 @@ func (s *Server) Coming() (n int) {
 
 // StoodStill has the server find that its process stood still for as long until now.
 func (s *Server) StoodStill(d time.Duration) {
-	s.pulse.last.Store(int64(time.Since(s.pulse.begin) - d))
+	s.pulse.known.Store(&beat{last: s.pulse.uptime() - d, stood: s.Stood()})
 }
+
+// ReadNothing has the server find that it has read nothing of the connections off their loops for so much longer.
+func (s *Server) ReadNothing(d time.Duration) {
+	s.sessions(func(c *session) bool {
+		if c.lane != nil && c.lane.stopped != 0 {
+			c.lane.stopped -= d
+			c.lane.taken.Store(int64(c.lane.stopped))
+		}
+		return false
+	})
+}
+
+// Stood is when the server found last that its process stood still, by its uptime.
+func (s *Server) Stood() time.Duration { return s.pulse.known.Load().stood }

@@ -69,7 +69,7 @@ func (s *session) served() {
 
 // resume takes the frames that there was no room for, as far as there is now.
 func (s *session) resume() {
-	if len(s.later) == 0 || s.closing || s.closed {
+	if len(s.later) == 0 || s.closing || s.closed || s.lane != nil && s.lane.tooLate() {
 		return
 	}
 	frames := s.later

@@ -54,7 +54,7 @@ func New(handler wire.Handler, opt Options) (*Server, error) {
 		reactors: make(map[gnet.EventLoop]*reactor), current: make(map[[wire.SessionBytes]byte]holder),
 		stop: make(chan struct{}),
 	}
-	s.pulse.begin = time.Now()
+	s.pulse.starts()
 	loops := s.opt.Loops
 	if loops == 0 {
 		loops = runtime.GOMAXPROCS(0)

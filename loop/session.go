@@ -6,6 +6,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/pathlockd/pathlockd/internal/tcp"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -60,6 +61,9 @@ func (s *session) sweep(now time.Time) {
 	switch {
 	case s.hello == nil && now.Sub(s.opened) > s.srv.opt.HelloWithin:
 		s.goodbye(wire.Errorf(wire.DeadlineExceeded, "no hello within %v", s.srv.opt.HelloWithin))
+	case s.lane != nil && !s.lane.reading && tcp.Ended(s.lane.conn): // who does not read does not notice
+		s.lane.lost()
+		return
 	case len(s.later) > 0 || s.lane != nil && !s.lane.reading: // the server has stopped reading
 		s.began = now
 	case len(s.in) > 0 && now.Sub(s.began) > s.srv.opt.FrameWithin:

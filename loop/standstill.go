@@ -20,35 +20,47 @@ const standstill = tcp.GoneWithin
 // settles is how long after it stood still connections are not taken: they may have been waiting for as long.
 const settles = time.Second
 
-// pulse notices that the process stood still. Its times are since begin.
+// pulse notices that the process stood still. Its times are of uptime.
 type pulse struct {
 	begin time.Time
-	last  atomic.Int64 // when it was last known to run
-	stood atomic.Int64 // when it was noticed last that it had stood still, 0: never
+	known atomic.Pointer[beat]
 }
 
-// beats notes that the process runs, and answers for how long it stood still right before, 0 if for less than counts.
-func (p *pulse) beats() time.Duration {
-	now := int64(time.Since(p.begin))
-	stood := now - p.last.Load()
-	if stood <= int64(standstill) {
-		p.last.Store(now)
-		return 0
+// beat is what was known when the process last noted that it runs: in one, so that who looks at any instant sees that it stood
+// still, by the one or the other.
+type beat struct {
+	last  time.Duration // when that was
+	stood time.Duration // when it was noticed last that it had stood still, 0: never
+}
+
+// starts begins the times.
+func (p *pulse) starts() {
+	p.begin = time.Now()
+	p.known.Store(new(beat))
+}
+
+// uptime is how long the server is there, by a clock that only goes forward.
+func (p *pulse) uptime() time.Duration { return time.Since(p.begin) }
+
+// beats notes that the process runs, and answers for how long it stood still right before, 0 if for less than counts. One
+// goroutine calls it.
+func (p *pulse) beats() (stood time.Duration) {
+	now, was := p.uptime(), p.known.Load()
+	next := beat{last: now, stood: was.stood}
+	if stood = now - was.last; stood > standstill {
+		next.stood = now
+	} else {
+		stood = 0
 	}
-	p.stood.Store(now) // before last: who looks sees one of the two (stale)
-	p.last.Store(now)
-	return time.Duration(stood)
+	p.known.Store(&next)
+	return stood
 }
 
-// stale says that what is read now, on a connection that was taken at a time since begin, may have been sent before the process
+// stale says that what is read now, on a connection that was taken at an uptime, may have been sent before the process
 // stood still.
 func (p *pulse) stale(opened time.Duration) bool {
-	last := p.last.Load()
-	if int64(time.Since(p.begin))-last > int64(standstill) {
-		return true
-	}
-	stood := p.stood.Load()
-	return stood != 0 && int64(opened) < stood+int64(settles)
+	b := p.known.Load()
+	return p.uptime()-b.last > standstill || b.stood != 0 && opened < b.stood+settles
 }
 
 // errStoodStill tells clients whose connections are older than a standstill.

@@ -20,17 +20,26 @@ func TestStoodStill(t *testing.T) {
 		s.StoodStill(tcp.GoneWithin - 5*time.Second)
 		p.must(write(ns, ns+":/short"))
 
+		before := s.Stood()
 		s.StoodStill(tcp.GoneWithin + time.Second)
 		p.start(write(ns, ns+":/old"))
 		p.endedWith(wire.Unavailable, "stood still")
 
-		early := dial(t, addr) // as one that waited to be accepted
-		early.start(&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
-		early.endedWith(wire.Unavailable, "stood still")
-
-		time.Sleep(2 * time.Second) // two beats, and so long are connections not taken
+		// Before the server notices, and right after that. One is new, as those are that waited to be accepted.
+		early := func() *peer {
+			p := dial(t, addr)
+			p.start(&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
+			return p
+		}
+		early().endedWith(wire.Unavailable, "stood still")
+		eventually(t, "it is noticed", func() bool { return s.Stood() > before })
+		early().endedWith(wire.Unavailable, "stood still")
 		later.start(write(ns, ns+":/old"))
 		later.endedWith(wire.Unavailable, "stood still")
+		eventually(t, "connections are taken again", func() bool {
+			p := early()
+			return p.step() == nil && p.goodbye() == nil
+		})
 		later = join(t, addr)
 		if res := later.must(&wire.Request{Op: wire.OpInspectPath, Path: ns + ":/old"}); res.Owner != "" {
 			t.Errorf("%v: what was sent before was carried out: %+v", addr, res)
