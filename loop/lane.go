@@ -204,8 +204,8 @@ func (l *lane) tooLate() bool {
 	return true
 }
 
-// errReadLate tells a client that what it sent was not taken.
-var errReadLate = wire.Errorf(wire.Unavailable,
+// errReadLate tells a client that what it sent was not taken. Not with Unavailable, as errStoodStill.
+var errReadLate = wire.Errorf(wire.DeadlineExceeded,
 	"what was sent behind requests that took over %v to be answered was not taken; ask again", tcp.GoneWithin)
 
 // flushed is called when the writer has all output there is. If that leaves room, the writer may have

@@ -113,7 +113,7 @@ func behindListings(t *testing.T) (srv *loop.Server, h *slowLists, p, other *pee
 func TestReadLate(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
-			srv, h, p, _, owner := behindListings(t)
+			srv, h, p, other, owner := behindListings(t)
 			if late {
 				srv.ReadNothing(tcp.GoneWithin)
 			} else {
@@ -124,7 +124,10 @@ func TestReadLate(t *testing.T) {
 				eventually(t, "the release is carried out", h.is(func() bool { return h.released[owner] > 0 }))
 				return
 			}
-			p.endedWith(wire.Unavailable, "was not taken")
+			p.endedWith(wire.DeadlineExceeded, "was not taken")
+			eventually(t, "what is tied ends", func() bool {
+				return other.ask(&wire.Request{Op: wire.OpInspectPath, Path: owner + ":/a/x"}).Owner == ""
+			})
 			if h.is(func() bool { return h.released[owner] > 0 })() {
 				t.Error("the release was carried out")
 			}

@@ -63,5 +63,6 @@ func (p *pulse) stale(opened time.Duration) bool {
 	return p.uptime()-b.last > standstill || b.stood != 0 && opened < b.stood+settles
 }
 
-// errStoodStill tells clients whose connections are older than a standstill.
-var errStoodStill = wire.Errorf(wire.Unavailable, "the node stood still for over %v; what was sent meanwhile was not taken", standstill)
+// errStoodStill tells clients whose connections are older than a standstill. Not with Unavailable, which says that what is tied to
+// the connection does not end with it (PROTOCOL.md section 3).
+var errStoodStill = wire.Errorf(wire.DeadlineExceeded, "the node stood still for over %v; what was sent meanwhile was not taken", standstill)

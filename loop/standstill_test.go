@@ -18,12 +18,17 @@ func TestStoodStill(t *testing.T) {
 		ns := named("still" + addr.Network())
 		p, later := join(t, addr), join(t, addr)
 		s.StoodStill(tcp.GoneWithin - 5*time.Second)
-		p.must(write(ns, ns+":/short"))
+		if res := p.ask(&wire.Request{Op: wire.OpBind, Owner: ns, GraceMillis: 100}); res.Code != wire.OK {
+			t.Fatal(res.Err())
+		}
+		tied := write(ns, ns+":/short")
+		tied.TTLMillis = uint64(time.Hour.Milliseconds())
+		p.must(tied)
 
 		before := s.Stood()
 		s.StoodStill(tcp.GoneWithin + time.Second)
 		p.start(write(ns, ns+":/old"))
-		p.endedWith(wire.Unavailable, "stood still")
+		p.endedWith(wire.DeadlineExceeded, "stood still")
 
 		// Before the server notices, and right after that. One is new, as those are that waited to be accepted.
 		early := func() *peer {
@@ -31,11 +36,11 @@ func TestStoodStill(t *testing.T) {
 			p.start(&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
 			return p
 		}
-		early().endedWith(wire.Unavailable, "stood still")
+		early().endedWith(wire.DeadlineExceeded, "stood still")
 		eventually(t, "it is noticed", func() bool { return s.Stood() > before })
-		early().endedWith(wire.Unavailable, "stood still")
+		early().endedWith(wire.DeadlineExceeded, "stood still")
 		later.start(write(ns, ns+":/old"))
-		later.endedWith(wire.Unavailable, "stood still")
+		later.endedWith(wire.DeadlineExceeded, "stood still")
 		eventually(t, "connections are taken again", func() bool {
 			p := early()
 			return p.step() == nil && p.goodbye() == nil
@@ -45,5 +50,9 @@ func TestStoodStill(t *testing.T) {
 			t.Errorf("%v: what was sent before was carried out: %+v", addr, res)
 		}
 		later.must(write("other"+ns, ns+":/old"))
+		// Only a server that stops says Unavailable, and then keeps it (PROTOCOL.md section 3): here clients count it as gone.
+		eventually(t, "what is tied to the connection ends", func() bool {
+			return later.must(&wire.Request{Op: wire.OpInspectPath, Path: ns + ":/short"}).Owner == ""
+		})
 	}
 }
