@@ -93,3 +93,16 @@ func TestOrderOfANewRenewalBehindOneAskedAgain(t *testing.T) {
 		t.Errorf("asked were renewals for 5 s and for 600 s, in this order; the server got %v", got)
 	}
 }
+
+// TestOrderOfAPromotedRenewalBehindOneAskedAgain: a renewal of what no Lock holds is to be asked again and waits for room. Of
+// two that the program asks for now the first is like it, and goes ahead since the second one, of what a Lock holds, does: not
+// before that which is asked again.
+func TestOrderOfAPromotedRenewalBehindOneAskedAgain(t *testing.T) {
+	other := func(ttl uint64) *wire.Request {
+		return &wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: ttl, Domains: []string{"a:/s"}}
+	}
+	got := orderAgain(t, []*wire.Request{other(5000)}, []*wire.Request{other(600_000), renewalFor(4000)})
+	if !slices.Equal(got, []uint64{5000, 600_000, 4000}) {
+		t.Errorf("asked were renewals for 5 s, for 600 s and for 4 s, in this order; the server got %v", got)
+	}
+}

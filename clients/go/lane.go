@@ -64,6 +64,7 @@ func (c *Client) newLane(node string) *lane {
 	l.session.begin()
 	l.session.mu.sent.grow(1)
 	l.session.mu.normal.renewals = make(map[string]int)
+	l.session.mu.again.renewals = make(map[string]int)
 	return l
 }
 

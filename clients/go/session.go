@@ -452,7 +452,7 @@ func (s *session) later(c *call) bool {
 // room may be stuck until its log has a leader again; meanwhile a few go beside. Calls of ahead keep their order,
 // also those that are asked again.
 func (s *session) leads(c *call, full bool) bool {
-	if full && s.mu.again.ordered > 0 || !s.fits(c, s.most(c)) {
+	if full && (s.mu.again.ordered > 0 || s.mu.again.renewals[c.renews] > 0) || !s.fits(c, s.most(c)) {
 		return false
 	}
 	n, w := s.mu.normal.first, &s.mu.limits
