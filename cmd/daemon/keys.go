@@ -116,7 +116,7 @@ var keys = []key{
 	{name: "max_inflight_per_group", section: sLimits, kind: kInt, def: "1024", least: 1, most: 1 << 20, field: func(c *Config) any { return &c.MaxInflight },
 		help: "Requests of a group under way at once; more are refused with UNAVAILABLE."},
 	{name: "max_queued_paths_per_group", section: sLimits, kind: kInt, def: "65536", least: 1, most: 1 << 24, field: func(c *Config) any { return &c.MaxQueued },
-		help: "Paths waited for in a group, a quarter of it by one owner, and by one session; more are refused with RESOURCE_EXHAUSTED. A request counts for at least one for each 4096 bytes of all paths in it, also those that it says it holds or is to release, each with 64 bytes beside. All nodes go by the value of the one that leads the log: a change counts once that node was restarted, or another one leads."},
+		help: "Paths waited for in a group, a quarter of it by one owner, and by one session (with 1 to 3 nobody may wait); more are refused with RESOURCE_EXHAUSTED. A request counts for at least one for each 4096 bytes of all paths in it, also those that it says it holds or is to release, each with 64 bytes beside. All nodes go by the value of the one that leads the log: a change counts once that node was restarted, or another one leads."},
 	{name: "max_concurrent_requests_per_connection", section: sLimits, kind: kInt, def: "256", least: 1, most: 65_536, field: func(c *Config) any { return &c.MaxConcurrent },
 		help: "Requests of a connection not yet answered, waiting acquires aside. The native protocol takes 1024 at most."},
 	{name: "request_timeout_ms", section: sLimits, kind: kSpan, unit: millis, def: "30000", least: 100, most: 120_000, field: func(c *Config) any { return &c.RequestTimeout },
