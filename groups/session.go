@@ -45,8 +45,8 @@ const (
 	RepeatMillis = 60_000
 	// rememberMillis is how long a session that asks nothing is remembered: longer than any copy of its requests is under
 	// way. Else a release that was carried out would be carried out once more, and give back what its owner took since. A
-	// client asks again until 9/10 of RepeatMillis are over; what it sends comes within GoneWithin and is read within as
-	// long, or its connection is closed (loop); and what was read goes on to the node that leads, or is queued there, for no
+	// client asks again until 9/10 of RepeatMillis are over; what it sends comes within GoneWithin and is read within
+	// twice as long, or refused (loop, lateAfter); and what was read goes on to the node that leads, or is queued there, for no
 	// longer than request_timeout_ms and staleBy each.
 	// What outlives that is a wait that has its place: it is not taken for a new one (isAttached).
 	rememberMillis = 420_000

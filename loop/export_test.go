@@ -46,15 +46,25 @@ func (s *Server) StoodStill(d time.Duration) {
 	s.pulse.known.Store(&beat{last: s.pulse.uptime() - d, stood: s.Stood()})
 }
 
-// ReadNothing has the server find that it has read nothing of the connections off their loops for so much longer.
-func (s *Server) ReadNothing(d time.Duration) {
+// Waited has the server find that what it has not taken yet has been there for so much longer.
+func (s *Server) Waited(d time.Duration) {
 	s.sessions(func(c *session) bool {
-		if c.lane != nil && c.lane.stopped != 0 {
-			c.lane.stopped -= d
-			c.lane.taken.Store(int64(c.lane.stopped))
+		for _, since := range []*time.Duration{&c.waited.later, &c.waited.in, &c.waited.unread} {
+			if *since != 0 {
+				*since -= d
+			}
 		}
 		return false
 	})
+}
+
+// Behind is how many bytes were read behind frames that there is no room for.
+func (s *Server) Behind() (n int) {
+	s.sessions(func(c *session) bool {
+		n += len(c.in)
+		return false
+	})
+	return n
 }
 
 // Stood is when the server found last that its process stood still, by its uptime.

@@ -69,17 +69,17 @@ func (s *session) served() {
 
 // resume takes the frames that there was no room for, as far as there is now.
 func (s *session) resume() {
-	if len(s.later) == 0 || s.closing || s.closed || s.lane != nil && s.lane.tooLate() {
+	if len(s.later) == 0 || s.closing || s.closed {
 		return
 	}
 	frames := s.later
 	s.later = nil
-	s.frames(frames)
+	s.frames(frames, s.waited.later)
 	if len(s.later) == 0 && len(s.in) > 0 {
 		in := s.in
 		s.in = nil
 		s.served()
-		s.take(in)
+		s.took(in, s.waited.in)
 	}
 	s.served()
 	s.account()
@@ -91,12 +91,18 @@ func (s *session) resume() {
 // deferred is how many bytes of requests may be read for which there is no room yet.
 const deferred = 256 << 10
 
-// take takes bytes, which belong to the loop.
-func (s *session) take(buf []byte) {
+// take takes bytes that were read just now, which belong to the loop.
+func (s *session) take(buf []byte) { s.took(buf, s.since()) }
+
+// took takes bytes that have been here since an uptime, 0: they have just come.
+func (s *session) took(buf []byte, since time.Duration) {
 	if s.closing {
 		return
 	}
 	if len(s.later) > 0 {
+		if len(s.in) == 0 {
+			s.waited.in = s.orNow(since)
+		}
 		s.in = append(s.in, buf...)
 		if s.account(); len(s.in) > deferred && s.lane == nil && !s.closing {
 			s.depart(nil) // where reading stops
@@ -123,7 +129,10 @@ func (s *session) take(buf []byte) {
 	case fresh || whole > 0:
 		s.in, s.began = extend(nil, buf[whole:], need), time.Now()
 	}
-	s.frames(frames)
+	s.frames(frames, since)
+	if s.waited.in = 0; len(s.later) > 0 && len(s.in) > 0 {
+		s.waited.in = s.orNow(since)
+	}
 	if err != nil { // though what comes before it may not be answered any more
 		s.goodbye(wire.Errorf(wire.InvalidArgument, "%v (%d bytes at most)", err, wire.MaxFrameBytes))
 	}
@@ -166,16 +175,17 @@ func (s *session) account() {
 	}
 }
 
-// frames takes whole frames, which are the session's own.
-func (s *session) frames(buf []byte) {
+// frames takes whole frames, which are the session's own, and have been here since an uptime, 0: they have just come.
+func (s *session) frames(buf []byte, since time.Duration) {
 	s.read, s.chunk = int64(cap(buf)), nil
 	if len(buf) > 0 && s.srv.pulse.stale(s.opened.Sub(s.srv.pulse.begin)) {
 		s.goodbye(errStoodStill)
 	}
+	late := s.srv.late(since)
 	for len(buf) > 0 && !s.closing && !s.closed {
 		payload, size, _, _ := wire.NextFrame(buf, wire.MaxFrameBytes)
-		if !s.room() || !s.frame(payload) {
-			s.later = buf
+		if !s.room() || !s.frame(payload, late) {
+			s.later, s.waited.later = buf, s.orNow(since)
 			break
 		}
 		buf = buf[size:]
@@ -183,8 +193,9 @@ func (s *session) frames(buf []byte) {
 	s.chunk = nil
 }
 
-// frame takes one request, unless there is no room for its answer yet.
-func (s *session) frame(payload []byte) bool {
+// frame takes one request, unless there is no room for its answer yet. What comes late is not carried out, but for what is about
+// the connection itself.
+func (s *session) frame(payload []byte, late bool) bool {
 	req := s.r.request(len(s.r.batch))
 	req.Op = 0
 	id, body, nargs, err := wire.DecodeRequest(payload, req)
@@ -204,15 +215,19 @@ func (s *session) frame(payload []byte) bool {
 		s.refuse(id, err)
 		return true
 	}
-	if req.Op.Lists() && s.listings >= wire.MaxListings {
-		return false
-	}
-	if spec, _ := req.Op.Spec(); spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind {
+	spec, _ := req.Op.Spec()
+	control := spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind
+	switch {
+	case control:
 		s.r.serve() // what came before goes first
 		s.control(id, req)
-		return true
+	case late:
+		s.refuse(id, errReadLate)
+	case req.Op.Lists() && s.listings >= wire.MaxListings:
+		return false
+	default:
+		s.ask(id, req, body, nargs)
 	}
-	s.ask(id, req, body, nargs)
 	return true
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
-	"github.com/pathlockd/pathlockd/internal/tcp"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -29,9 +28,6 @@ type lane struct {
 	reading bool // the reader was let go, and has not come back
 	home    bool // it is on its way back to the loop
 	pushes  int  // bytes of pushes, since everything was written
-
-	stopped time.Duration // since when nothing is read, 0 while something is; by the server's uptime
-	taken   atomic.Int64  // when the peer last took something, likewise
 
 	more   chan struct{} // lets the reader read once
 	unsent atomic.Int64  // bytes that wait to be written
@@ -64,9 +60,10 @@ func (s *session) depart(rest []byte) {
 		s.closing, s.broken = true, true
 		return
 	}
-	l := &lane{s: s, conn: conn, more: make(chan struct{}, 1), stopped: s.srv.pulse.uptime()}
+	l := &lane{s: s, conn: conn, more: make(chan struct{}, 1)}
 	l.ready.L = &l.mu
 	s.lane = l
+	s.unreads()
 	_ = s.r.loop.Close(s.conn) // OnClose lets it be, as there is a lane
 	s.conn = nil
 	s.srv.lanes.Add(2)
@@ -125,9 +122,7 @@ func (l *lane) write() {
 		for len(b) > 0 {
 			l.patience(o.Stall)
 			n, err := l.conn.Write(b[:min(len(b), lanePiece)])
-			if b = b[n:]; n > 0 {
-				l.taken.Store(int64(l.s.srv.pulse.uptime()))
-			}
+			b = b[n:]
 			left := l.unsent.Add(int64(-n))
 			if errors.Is(err, os.ErrDeadlineExceeded) && n == 0 {
 				o.Log.Info("cut a client off that does not read", "peer", l.conn.RemoteAddr(), "unread_bytes", left, "for", o.Stall)
@@ -187,26 +182,16 @@ func (l *lane) tell(do func()) { l.s.r.post(item{do: do}) }
 
 // allow lets the reader read, if there is room for what it may read.
 func (l *lane) allow() {
-	if s := l.s; !l.reading && !l.home && len(s.later) == 0 && s.room() && !s.closing && !s.closed && !l.tooLate() {
-		l.reading, l.stopped = true, 0
+	switch s := l.s; {
+	case l.reading || l.home || s.closing || s.closed:
+	case len(s.later) > 0 || !s.room():
+		s.unreads()
+	default:
+		s.reads()
+		l.reading = true
 		l.more <- struct{}{}
 	}
 }
-
-// tooLate says goodbye if nothing was read for so long, nor taken by the peer, that what it sent meanwhile counts as that of one
-// who is gone: so it is behind as many listings as there may be, of a log without a leader. Nobody else would notice that it is: its
-// end comes behind what is not read.
-func (l *lane) tooLate() bool {
-	if l.stopped == 0 || l.s.srv.pulse.uptime()-max(l.stopped, time.Duration(l.taken.Load())) <= tcp.GoneWithin {
-		return false
-	}
-	l.s.goodbye(errReadLate)
-	return true
-}
-
-// errReadLate tells a client that what it sent was not taken. Not with Unavailable, as errStoodStill.
-var errReadLate = wire.Errorf(wire.DeadlineExceeded,
-	"what was sent behind requests that took over %v to be answered was not taken; ask again", tcp.GoneWithin)
 
 // flushed is called when the writer has all output there is. If that leaves room, the writer may have
 // nothing more to tell: it tells when there comes to be room, and when everything is written.
@@ -230,7 +215,7 @@ func (l *lane) take(buf []byte) {
 
 // came is called when the reader has come back.
 func (l *lane) came() {
-	l.reading, l.stopped = false, l.s.srv.pulse.uptime()
+	l.reading = false
 	l.move()
 }
 
@@ -306,6 +291,7 @@ func (s *session) arrive(c gnet.Conn) gnet.Action {
 		return gnet.Close
 	}
 	s.conn = c
+	s.reads()
 	s.r.post(item{do: s.flush})
 	return gnet.None
 }

@@ -3,6 +3,7 @@ package loop_test
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,6 @@ type slowLists struct {
 	*groups.Node
 	mu       sync.Mutex
 	held     []*wire.Call
-	free     bool
 	released map[string]int // by owner
 	closed   int
 }
@@ -30,7 +30,7 @@ func (h *slowLists) Serve(calls []*wire.Call) {
 		if c.Op == wire.OpRelease {
 			h.released[c.Req.Owner]++
 		}
-		hold := c.Op.Lists() && !h.free
+		hold := c.Op.Lists()
 		if hold {
 			h.held = append(h.held, c)
 		}
@@ -48,11 +48,11 @@ func (h *slowLists) Closed(s *wire.Session, tied, resumed bool) {
 	h.Node.Closed(s, tied, resumed)
 }
 
-// answer answers the listings.
+// answer answers the listings that there are.
 func (h *slowLists) answer() {
 	h.mu.Lock()
 	held := h.held
-	h.held, h.free = nil, true
+	h.held = nil
 	h.mu.Unlock()
 	for _, c := range held {
 		h.Node.Serve([]*wire.Call{c})
@@ -67,9 +67,19 @@ func (h *slowLists) is(so func() bool) func() bool {
 	}
 }
 
-// behindListings is a client that has as many listings under way as it may, of a log that has no leader, and more of them, a release
-// of what it holds, and much else behind: nothing more is read of its connection.
-func behindListings(t *testing.T) (srv *loop.Server, h *slowLists, p, other *peer, owner string) {
+// readLate is how a release comes behind listings.
+type readLate string
+
+const (
+	atOnce     readLate = "with them"
+	behind     readLate = "behind them"
+	inTwo      readLate = "in two parts"
+	offItsLoop readLate = "off its loop"
+)
+
+// behindListings is a client that has as many listings under way as it may, of a log that has no leader, and one more than as many
+// behind them, then a release of what it holds; off its loop much else is before that, and nothing more is read of its connection.
+func behindListings(t *testing.T, how readLate) (srv *loop.Server, h *slowLists, p, other *peer, owner string, release uint64) {
 	node := shared.get(t)
 	h = &slowLists{Node: node, released: make(map[string]int)}
 	srv, err := loop.New(h, loop.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1})
@@ -90,56 +100,125 @@ func behindListings(t *testing.T) (srv *loop.Server, h *slowLists, p, other *pee
 	w.TTLMillis = uint64(time.Hour.Milliseconds())
 	p.must(w)
 	var reqs []*wire.Request
-	for range wire.MaxListings + 1 {
+	for range 2*wire.MaxListings + 1 {
 		reqs = append(reqs, &wire.Request{Op: wire.OpListLocks, Owner: owner})
 	}
-	reqs = append(reqs, &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: owner + ":/a/x"}}})
-	for i := range 6 { // a little more than is kept in memory
+	for i := 0; i < 6 && how == offItsLoop; i++ { // a little more than is kept in memory
 		req := &wire.Request{Op: wire.OpRelease, Owner: owner + "z"}
 		for j := range 100 {
 			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprintf("%s:/a/b%d-%d/%s", owner, i, j, strings.Repeat("x", 600))})
 		}
 		reqs = append(reqs, req)
 	}
-	p.start(reqs...)
-	eventually(t, "nothing more is read", func() bool {
-		return h.is(func() bool { return len(h.held) == wire.MaxListings })() && srv.Lanes() == 1
-	})
-	return srv, h, p, other, owner
+	before, _ := p.encode(reqs...)
+	own, ids := p.encode(releaseOf(owner))
+	first := map[readLate]int{atOnce: len(own), offItsLoop: len(own), behind: 0, inTwo: len(own) / 2}[how]
+	p.send(append(before, own[:first]...))
+	eventually(t, "as many as may be are under way", h.has(wire.MaxListings))
+	if first < len(own) {
+		p.send(own[first:])
+		eventually(t, "the rest is read", func() bool { return srv.Behind() == len(own) })
+	}
+	if how == offItsLoop {
+		eventually(t, "nothing more is read", func() bool { return srv.Lanes() == 1 })
+	}
+	release = ids[0]
+	return srv, h, p, other, owner, release
 }
 
-// TestReadLate: what a client sent behind listings is taken once they are answered, if that is before it counts as gone; later it is
-// not, for the client may have asked elsewhere: it is told so, behind the answers.
+func (h *slowLists) has(n int) func() bool { return h.is(func() bool { return len(h.held) == n }) }
+
+func releaseOf(owner string) *wire.Request {
+	return &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: owner + ":/a/x"}}}
+}
+
+// TestReadLate: what a client sent behind listings is taken once they are answered, and if it has lain unread for over a minute by
+// then, in however many rounds of listings, it is refused: the client may have asked elsewhere long ago, and its session be
+// forgotten. The connection stays, and what is sent on it later is taken.
 func TestReadLate(t *testing.T) {
-	for _, late := range []bool{false, true} {
-		t.Run(fmt.Sprint(late), func(t *testing.T) {
-			srv, h, p, other, owner := behindListings(t)
-			if late {
-				srv.ReadNothing(tcp.GoneWithin)
-			} else {
-				srv.ReadNothing(tcp.GoneWithin - 5*time.Second)
-			}
-			h.answer()
-			if !late {
-				eventually(t, "the release is carried out", h.is(func() bool { return h.released[owner] > 0 }))
-				return
-			}
-			p.endedWith(wire.DeadlineExceeded, "was not taken")
-			eventually(t, "what is tied ends", func() bool {
-				return other.ask(&wire.Request{Op: wire.OpInspectPath, Path: owner + ":/a/x"}).Owner == ""
+	for _, how := range []readLate{atOnce, behind, inTwo, offItsLoop} {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s late %v", how, late), func(t *testing.T) {
+				srv, h, p, _, owner, release := behindListings(t, how)
+				round := tcp.GoneWithin - 5*time.Second
+				if late {
+					round = tcp.GoneWithin
+				}
+				srv.Waited(round)
+				h.answer()
+				eventually(t, "the next are under way", h.has(wire.MaxListings))
+				p.start(releaseOf(owner + "z")) // which is younger
+				srv.Waited(round)
+				h.answer()
+				res := p.reply(release)
+				carried := h.is(func() bool { return h.released[owner] > 0 })()
+				if !late {
+					if res.Code != wire.OK || !carried {
+						t.Fatalf("%v: %v", carried, res.Err())
+					}
+					return
+				}
+				if carried || res.Code != wire.Unavailable || !strings.Contains(res.Message, "lay unread for over 1m0s") {
+					t.Fatalf("carried out: %v; %v", carried, res.Err())
+				}
+				eventually(t, "what is sent later is carried out", func() bool {
+					res := p.ask(releaseOf(owner))
+					if res.Code != wire.OK && res.Code != wire.Unavailable {
+						t.Fatal(res.Err())
+					}
+					return res.Code == wire.OK
+				})
 			})
-			if h.is(func() bool { return h.released[owner] > 0 })() {
-				t.Error("the release was carried out")
-			}
-		})
+		}
+	}
+}
+
+// TestReadAgainIsNotLate: once a connection that was not read for long is read again, what comes is as on any other.
+func TestReadAgainIsNotLate(t *testing.T) {
+	srv, h, p, _, owner, release := behindListings(t, offItsLoop)
+	h.answer()
+	eventually(t, "the next are under way", h.has(wire.MaxListings))
+	h.answer()
+	eventually(t, "the last is under way", h.has(1))
+	h.answer()
+	if res := p.reply(release); res.Code != wire.OK {
+		t.Fatal(res.Err())
+	}
+	time.Sleep(1500 * time.Millisecond) // readOn, and some more
+	srv.Waited(time.Hour)
+	p.must(write(owner, owner+":/a/y"))
+}
+
+// TestAlwaysMoreListingsIsNotLate: a client that always has more listings unanswered than are carried out at once is served for
+// however long, if each is answered soon.
+func TestAlwaysMoreListingsIsNotLate(t *testing.T) {
+	srv, h, p, _, owner, release := behindListings(t, atOnce)
+	some := slices.Repeat([]*wire.Request{{Op: wire.OpListLocks, Owner: owner}}, wire.MaxListings)
+	ids := []uint64{release}
+	for range 12 {
+		ids = append(ids, p.start(some...)...)
+		ids = append(ids, p.start(write(owner+"y", owner+":/b"))...)
+		srv.Waited(10 * time.Second)
+		h.answer()
+		eventually(t, "the next are under way", h.has(wire.MaxListings))
+	}
+	h.answer()
+	eventually(t, "the next are under way", h.has(wire.MaxListings))
+	h.answer()
+	eventually(t, "the last is under way", h.has(1))
+	h.answer()
+	for _, id := range ids {
+		if res := p.reply(id); res.Code != wire.OK {
+			t.Fatal(res.Err())
+		}
 	}
 }
 
 // TestHungUpWhileNothingIsRead: such a client hangs up. That is noticed though its listings have no answer: what is tied to its
 // connection ends, and what it sent is not carried out later.
 func TestHungUpWhileNothingIsRead(t *testing.T) {
-	_, h, p, other, owner := behindListings(t)
-	// By a reset: a FIN may come to lie behind what the server does not read (TestReadLate).
+	_, h, p, other, owner, _ := behindListings(t, offItsLoop)
+	// By a reset: a FIN may come to lie behind what the server does not read.
 	if err := p.conn.(*net.TCPConn).SetLinger(0); err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ type session struct {
 
 	in      []byte // an unfinished frame
 	later   []byte // whole frames before it, for which there is no room yet
+	waited  waited // since when these are here, and what is not read yet
 	need    int    // bytes it takes, 0 if not known
 	partial int64  // its memory, as counted in the server's
 	began   time.Time
