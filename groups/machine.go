@@ -38,6 +38,7 @@ type machine struct {
 	groups      map[uint16]*group
 	order       []*group // all that live in the log, by number: every replica goes through the same
 	system      *engine.System
+	paged       pagedRoutes
 	leaderEpoch leaderEpoch
 	limits      limits
 	stated      bool // limits stand in the log

@@ -47,6 +47,7 @@ type Node struct {
 	processes processes
 	changes   changeCalls
 	moves     moves
+	learning  learning
 	forwards  forwarding
 	backups   exports
 	strange   strange
@@ -137,6 +138,7 @@ func newNode(cfg Config, id *identity) *Node {
 	}
 	n.loops = newTogether(n.tasks)
 	n.moves.wake = make(chan struct{}, 1)
+	n.learning.begin()
 	n.hub.mark.Index = id.mark()
 	n.formats.begin(id.Format)
 	for g := range id.GroupCount {
@@ -261,6 +263,7 @@ func (n *Node) checkpointLoop() {
 	}
 	for n.tasks.wait(checkpointEvery, n.stop, n.soon) != 0 {
 		for _, m := range n.hosted() {
+			m.forgetPaged()
 			shard, applied := m.shard, m.appliedIndex()
 			if applied == written[shard] {
 				continue

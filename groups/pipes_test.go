@@ -26,7 +26,7 @@ type pipes struct {
 	wait   sync.WaitGroup
 	over   chan struct{}
 	frozen map[*Node]chan struct{} // closed when it reads on
-	before func(from *Node)        // is told of each frame before it is sent, if it is set
+	asks   atomic.Pointer[func()]  // is called before a question about the routes is sent, if it is set
 }
 
 type pipeKey struct {
@@ -120,8 +120,8 @@ func (e *pipeEnd) Send(frame []byte) bool {
 	if e.closed.Load() || e.ending.Load() {
 		return false
 	}
-	if e.p.before != nil {
-		e.p.before(e.own)
+	if asks := e.p.asks.Load(); asks != nil && asksRoutes(frame) {
+		(*asks)()
 	}
 	o := e.other
 	o.mu.Lock()
@@ -133,6 +133,19 @@ func (e *pipeEnd) Send(frame []byte) bool {
 		return false
 	}
 	return true
+}
+
+// asksRoutes says that a frame is a question about the routes.
+func asksRoutes(frame []byte) bool {
+	if frame[0] != frameQuestion {
+		return false
+	}
+	r := &entryReader{buf: frame[1:]}
+	r.uvarint() // its number
+	r.uvarint() // the log
+	var q query
+	q.read(r)
+	return r.err == nil && (q.what == askRoute || q.what == askLater)
 }
 
 // Unsent implements peerConn.

@@ -52,7 +52,7 @@ type query struct {
 	reason  wire.Reason
 	group   uint16
 	version uint64 // of the routes that paths were resolved with
-	token   int64  // the request of askWhole
+	token   int64  // the request of askWhole; the version of the routes whose next page askRoute wants, 0 for the first page
 	page    int    // whether askWhole is about what was asked again on the same connection
 	ns      string
 	path    string
@@ -117,7 +117,7 @@ func (m *machine) answer(q *query) (res wire.Result) {
 		}
 		return res
 	case askRoute, askLater:
-		return m.routes(q.version, q.after)
+		return m.routes(q.version, uint64(q.token), q.after)
 	case askWhole:
 		var id engine.Session
 		copy(id[:], q.owner)
@@ -216,42 +216,6 @@ func (m *machine) held(from uint16) (numbers []uint16) {
 		}
 	}
 	return numbers
-}
-
-// routesBytes is how many bytes of roots one answer has, and one root more: all of them may be more than nodes
-// tell each other in one (maxReadBytes).
-const routesBytes = 4 << 20
-
-// routes answers the routes in force: their version in Count, and their roots if that is
-// above the one given: as many as an answer has room for, in order, those after one that was told. The cursor is the last
-// of them if there are more.
-func (m *machine) routes(above uint64, after string) (res wire.Result) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.system == nil {
-		res.Fail(wire.Errorf(wire.Internal, "groups: log %d has no routes", m.shard))
-		return res
-	}
-	version, roots := m.system.Roots()
-	if res.Count = version; version <= above {
-		return res
-	}
-	if after != "" {
-		at, found := slices.BinarySearch(roots, after)
-		if found {
-			at++
-		}
-		roots = roots[at:]
-	}
-	res.List = new(wire.List)
-	for i, bytes := 0, 0; i < len(roots); i++ {
-		if bytes += len(roots[i]); bytes >= routesBytes && i+1 < len(roots) {
-			roots, res.List.Cursor = roots[:i+1], []byte(roots[i])
-			break
-		}
-	}
-	res.List.Names = roots
-	return res
 }
 
 // groupsIn is the groups that askFind or askHeld answered.

@@ -189,7 +189,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 			return res
 		}
 		if n.tasks.wait(pause, n.stop) == 0 {
-			res.Fail(wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"))
+			res.Fail(errReadStopped)
 			return res
 		}
 		if l.own() != nil { // it has got a replica meanwhile, or has one that may be up to date again

@@ -124,7 +124,7 @@ func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late boo
 			}
 		}
 		if r.l.node.tasks.wait(lookAgain, r.l.stop) == 0 {
-			return nil, wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read"), false
+			return nil, errReadStopped, false
 		}
 		r.overdue()
 	}
@@ -132,6 +132,9 @@ func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late boo
 
 // errReadLate answers a read whose time is over.
 var errReadLate = wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read")
+
+// errReadStopped answers a read whose node is shut.
+var errReadStopped = wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read")
 
 // overdue answers those that gather and whose time is over. A step of a call that began long
 // ago has less time left than the read that is being served.

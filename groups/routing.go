@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -111,46 +110,6 @@ func (n *Node) redirects(c *wire.Call, l *shardLog) *wire.Error {
 		return nil
 	}
 	return &wire.Error{Code: wire.Redirect, Message: node}
-}
-
-// learnRoutes gets the routes in force from the system log's leader. It is for nodes that
-// have no replica of that log.
-func (n *Node) learnRoutes(since time.Duration) *wire.Error {
-	return n.learnRoutesBy(askRoute, n.routes.Load().Version, since)
-}
-
-// laterWithin is how long a node is asked for routes that are not there yet.
-const laterWithin = 5 * time.Second
-
-// learnRoutesAfter is learnRoutes, but waits a while for routes later than of a version.
-func (n *Node) learnRoutesAfter(version uint64) *wire.Error {
-	return n.learnRoutesBy(askLater, version, n.clock.Mono())
-}
-
-// learnRoutesBy asks for the routes in force, if they are later than of a version. They come in pages, which
-// must all be of one version: a change that comes between them has the first asked for again.
-func (n *Node) learnRoutesBy(what asked, version uint64, since time.Duration) *wire.Error {
-	var roots []string
-	of, after := uint64(0), ""
-	for {
-		res := n.askLeader(n.logs[systemShard], &query{what: what, version: version, after: after}, since)
-		if err := res.Err(); err != nil || res.List == nil {
-			return err
-		}
-		if after != "" && res.Count != of {
-			if n.clock.Mono()-since >= n.cfg.RequestTimeout {
-				return wire.Errorf(wire.Unavailable,
-					"the namespace policies changed again and again while they were read; nothing was read, try again")
-			}
-			roots, after = nil, ""
-			continue
-		}
-		roots, of = append(roots, res.List.Names...), res.Count
-		if after = string(res.List.Cursor); after == "" {
-			n.setRoutes(wire.NewRoutes(of, n.cfg.Segments, roots))
-			return nil
-		}
-	}
 }
 
 // setRoutes makes this node resolve paths by routes, unless it knows later ones.
