@@ -10,8 +10,9 @@ import (
 
 // On a machine that stands still for a while, a lease may be over before the scenario
 // that counts on it goes on, and a request may take longer than the server gives it. A
-// run to which that happened shows nothing if it fails: it is carried out anew. Only
-// the clock says so, never the answer.
+// run to which that happened shows nothing if it fails: it is carried out anew, with no
+// other beside it, as these are what it stands still of. Only the clock says so, never
+// the answer.
 
 const (
 	// tries is how many runs of a scenario may be overtaken.
@@ -86,11 +87,22 @@ func (t *trial) Failed() bool {
 	return t.said != "" || t.TB.Failed()
 }
 
-// inTime carries a run out, and anew while it failed and was overtaken. A run answers
+// together is held by runs that are beside others, and locked by one that is to be alone.
+var together sync.RWMutex
+
+// inTime carries a run out, and anew, alone, while it failed and was overtaken. A run answers
 // its lifetimes before it begins.
 func inTime(t *testing.T, begin func(t testing.TB) (run func(), l *lifetimes)) {
 	t.Helper()
+	together.RLock()
+	leave := together.RUnlock
+	defer func() { leave() }()
 	for try := 1; ; try++ {
+		if try == 2 {
+			leave()
+			together.Lock()
+			leave = together.Unlock
+		}
 		alone := &trial{TB: t}
 		run, l := begin(alone)
 		done := make(chan struct{})
