@@ -21,7 +21,7 @@ func TestCopyBehindRepeatTime(t *testing.T) {
 	if again.Status != wire.StatusOK {
 		t.Fatalf("%+v", again)
 	}
-	b.do(RepeatMillis*9/10 + 2*tcp.GoneWithin.Milliseconds() + 2*(120_000+staleBy.Milliseconds())) // the most (rememberMillis)
+	b.do(RepeatMillis*9/10 + 3*tcp.GoneWithin.Milliseconds() + 2*(120_000+staleBy.Milliseconds())) // the most (rememberMillis)
 	a := bareAsk(s, 2, release("o", "h:/a/x"))
 	a.tried = true
 	res := b.one(a)

@@ -58,6 +58,16 @@ func (s *Server) Waited(d time.Duration) {
 	})
 }
 
+// ReadsFor has the server find that it has read its connections without a pause for so much longer.
+func (s *Server) ReadsFor(d time.Duration) {
+	s.sessions(func(c *session) bool {
+		if c.waited.reading != 0 {
+			c.waited.reading -= d
+		}
+		return false
+	})
+}
+
 // Behind is how many bytes were read behind frames that there is no room for.
 func (s *Server) Behind() (n int) {
 	s.sessions(func(c *session) bool {

@@ -184,8 +184,8 @@ func TestReadAgainIsNotLate(t *testing.T) {
 	if res := p.reply(release); res.Code != wire.OK {
 		t.Fatal(res.Err())
 	}
-	time.Sleep(1500 * time.Millisecond) // readOn, and some more
 	srv.Waited(time.Hour)
+	srv.ReadsFor(time.Hour)
 	p.must(write(owner, owner+":/a/y"))
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// orderAgain is in which order the server gets what a program asks in the name of "me", by TTL, when none of what it asks before
-// was carried out as the connection breaks, behind 40 requests to a slow log, and the next one has a smaller window, which
-// those fill. What it asks after is asked then.
+// orderAgain is in which order the server gets what a program asks in the name of "me", by TTL, when none of what it
+// asks before was carried out as the connection breaks, behind 40 requests to a slow log, and the next one has a
+// smaller window, which those fill. What it asks after is asked then.
 func orderAgain(t *testing.T, before, after []*wire.Request) (ttls []uint64) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -46,7 +46,8 @@ func orderAgain(t *testing.T, before, after []*wire.Request) (ttls []uint64) {
 		pass(time.Second)
 		hears(false)
 		for i := range 40 {
-			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: fmt.Sprintf("a:/s/%d", i)}}}, nil)
+			path := fmt.Sprintf("a:/s/%d", i)
+			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: path}}}, nil)
 		}
 		for _, req := range before {
 			c.Go(req, nil)
@@ -74,19 +75,21 @@ func renewalFor(ttl uint64) *wire.Request {
 	return &wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: ttl, Domains: []string{"a:/b"}}
 }
 
-// TestOrderOfWhatIsAskedAgain: an acquire, and a renewal for less behind it, of one owner and namespace, are to be asked again.
-// The renewal is not asked before it: else the acquire would make the lease long again that the program shortened behind it.
+// TestOrderOfWhatIsAskedAgain: an acquire, and a renewal for less behind it, of one owner and namespace, are to be
+// asked again. The renewal is not asked before it: else the acquire would make the lease long again that the program
+// shortened behind it.
 func TestOrderOfWhatIsAskedAgain(t *testing.T) {
 	acquire := &wire.Request{
-		Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: "a:/b/more"}},
+		Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
+		Locks: []wire.LockRequest{{Path: "a:/b/more"}},
 	}
 	if got := orderAgain(t, []*wire.Request{acquire, renewalFor(5000)}, nil); !slices.Equal(got, []uint64{60_000, 5000}) {
 		t.Errorf("asked were an acquire for 60 s, then a renewal for 5 s; the server got %v", got)
 	}
 }
 
-// TestOrderOfANewRenewalBehindOneAskedAgain: a renewal is to be asked again and waits for room. The program asks for another one
-// of the same owner and namespace: that waits behind it.
+// TestOrderOfANewRenewalBehindOneAskedAgain: a renewal is to be asked again and waits for room. The program asks for
+// another one of the same owner and namespace: that waits behind it.
 func TestOrderOfANewRenewalBehindOneAskedAgain(t *testing.T) {
 	got := orderAgain(t, []*wire.Request{renewalFor(5000)}, []*wire.Request{renewalFor(600_000)})
 	if !slices.Equal(got, []uint64{5000, 600_000}) {
@@ -94,9 +97,9 @@ func TestOrderOfANewRenewalBehindOneAskedAgain(t *testing.T) {
 	}
 }
 
-// TestOrderOfAPromotedRenewalBehindOneAskedAgain: a renewal of what no Lock holds is to be asked again and waits for room. Of
-// two that the program asks for now the first is like it, and goes ahead since the second one, of what a Lock holds, does: not
-// before that which is asked again.
+// TestOrderOfAPromotedRenewalBehindOneAskedAgain: a renewal of what no Lock holds waits for room to be asked again.
+// Then the program asks for one more like it, and for one of what a Lock holds, which is urgent and takes the other
+// along. Neither is sent before the one that is asked again.
 func TestOrderOfAPromotedRenewalBehindOneAskedAgain(t *testing.T) {
 	other := func(ttl uint64) *wire.Request {
 		return &wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: ttl, Domains: []string{"a:/s"}}

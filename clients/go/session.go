@@ -450,7 +450,7 @@ func (s *session) later(c *call) bool {
 // requests, as a program that always has some of ahead would starve its others: to those that are asked again and
 // have no room (full), and to one that was asked before c and has waited for a whole window of ahead. What has that
 // room may be stuck until its log has a leader again; meanwhile a few go beside. Calls of ahead keep their order,
-// also those that are asked again.
+// also those that are asked again, and none goes before a renewal of its owner that is.
 func (s *session) leads(c *call, full bool) bool {
 	if full && (s.mu.again.ordered > 0 || s.mu.again.renewals[c.renews] > 0) || !s.fits(c, s.most(c)) {
 		return false
