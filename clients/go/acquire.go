@@ -321,11 +321,3 @@ func (c *Client) has(ctx context.Context, l *Lock, all bool) (bool, error) {
 	_, missing := l.missing(held)
 	return !missing, nil
 }
-
-// heldBy answers what an owner holds in a namespace.
-func (c *Client) heldBy(ctx context.Context, owner, namespace string) (holds, error) {
-	locks, _, err := c.ListOwnerLocks(ctx, owner, domainOf(namespace))
-	held := make(holds, len(locks))
-	held.addAll(locks)
-	return held, err
-}

@@ -462,15 +462,12 @@ func (l *lease) land(c *call, r *reply) {
 func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores) {
 	ttl := l.k.lasting(l.name, l.askedTTL)
 	sure, now := sent+ttl-margin(ttl), l.k.c.now()
-	if !l.unlooked {
-		l.fails, l.lastFail = 0, nil
-	}
 	elsewhere := resent || l.turns != l.asked
 	// Whichever of the two was carried out first: it lasts for as long as both say.
 	full, capped := sure, l.capped < unlimited
 	sure = min(sure, l.capped)
 	switch {
-	case l.looking, l.needs && !l.unlooked:
+	case l.looking, l.needs && !l.unlooked: // a failure is over when the look is answered
 		l.renewAt = l.renewal(sent, ttl)
 		l.sure = min(l.sure, full)
 		if l.unproved = (renewed{sure, sent, l.askedAll}); !l.looking {
@@ -478,6 +475,7 @@ func (l *lease) confirmed(sent time.Duration, t *tie, resent bool, todo *chores)
 		}
 	case l.unlooked: // that is to be asked again after a pause
 	default:
+		l.fails, l.lastFail = 0, nil
 		l.renewAt = l.renewal(sent, ttl)
 		// Else nothing has shortened it but what has lowered this already.
 		if len(l.ties) > 1 || l.ties[0] != t {

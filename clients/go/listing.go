@@ -142,11 +142,18 @@ func (c *Client) pages(ctx context.Context, req wire.Request) iter.Seq2[LockInfo
 
 // lists asks for a listing, page by page.
 func (c *Client) lists(ctx context.Context, req wire.Request) iter.Seq2[*wire.Result, error] {
+	return pagesOf(ctx, req, c.call)
+}
+
+// pagesOf is the pages of a listing, each of which is asked for when the one before was taken. An error ends them.
+func pagesOf(
+	ctx context.Context, req wire.Request, ask func(context.Context, *wire.Request) (*wire.Result, error),
+) iter.Seq2[*wire.Result, error] {
 	return func(yield func(*wire.Result, error) bool) {
 		req.Cursor = nil
 		var size pages
 		for {
-			res, err := c.call(ctx, &req)
+			res, err := ask(ctx, &req)
 			if codeOf(err) == wire.ResourceExhausted && req.Page > 1 {
 				if !size.less(&req.Page) {
 					pauseFor(ctx, size.pause())

@@ -307,6 +307,7 @@ func (q *look) took() time.Duration {
 func (q *look) clears(todo *chores) {
 	l := q.l
 	l.looking, l.asks, l.looked = false, nil, q.upTo
+	l.fails, l.lastFail = 0, nil
 	l.killed = l.killed && l.doubt // again, since it was asked
 	q.lived()
 	if l.renewed.sure != 0 {
@@ -529,6 +530,15 @@ func (l *Lock) same(i int, h heldPath) bool {
 	return true
 }
 
+// learns takes note of what is held now as the lock took it, without a word of what is not. Called under the keeper's lock.
+func (l *Lock) learns(held holds) {
+	for i, p := range l.paths {
+		if h, ok := held[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}]; ok {
+			l.same(i, h)
+		}
+	}
+}
+
 // known says that of what a lock has of some paths it was told since when that is held.
 func (l *Lock) known(some func(Path) bool) bool {
 	for i, p := range l.paths {
@@ -579,15 +589,37 @@ func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) {
 		if len(some) == 0 {
 			continue
 		}
-		within, cancel := context.WithTimeout(ctx, leastUnanswered)
-		held, err := c.heldBy(within, owner, le.name.namespace)
-		if cancel(); err != nil {
-			continue // then they count as lost when they are looked at
-		}
+		held := c.heldBy(ctx, owner, le.name.namespace)
 		k.mu.Lock()
-		for _, lk := range some {
-			lk.missing(held)
+		for _, lk := range some { // what was not told counts as lost when it is looked at
+			lk.learns(held)
 		}
 		k.mu.Unlock()
 	}
+}
+
+// heldBy answers what an owner holds in a namespace, as far as that is told: each page has leastUnanswered for it once it is
+// sent. How long it waits in the client does not count: what it is asked for waits as long.
+func (c *Client) heldBy(ctx context.Context, owner, namespace string) holds {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	unanswered := time.AfterFunc(aDay, cancel)
+	unanswered.Stop()
+	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: []string{domainOf(namespace)}, Page: wire.MaxDumpPage}
+	held := make(holds)
+	for res, err := range pagesOf(ctx, req, func(ctx context.Context, req *wire.Request) (*wire.Result, error) {
+		defer unanswered.Stop()
+		w := newWaiter(c)
+		w.unanswered = unanswered
+		a, err := w.ask(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return &a.result, nil
+	}) {
+		if err == nil {
+			held.addAll(list(res).Infos)
+		}
+	}
+	return held
 }

@@ -99,6 +99,7 @@ type waiter struct {
 	then                  func(ending)  // of the call
 	gives                 *given        // likewise
 	inQueue               time.Duration // how long a waiting acquire may be in the queue
+	unanswered            *time.Timer   // runs for leastUnanswered from each time that the call is sent; nil: none does
 	ans                   *answer
 	err                   error
 }

@@ -602,6 +602,10 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 		to.sent.Store(&tieFrom{cn.tie, at})
 	case *look:
 		to.sent.Store(true)
+	case *waiter:
+		if to.unanswered != nil {
+			to.unanswered.Reset(leastUnanswered)
+		}
 	}
 	s.mu.sent.put(c)
 	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)
