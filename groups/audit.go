@@ -19,10 +19,12 @@ const (
 	noMember
 )
 
-// auditLoop drops the replicas that are no members of their logs any more.
+// auditLoop drops the replicas that are no members of their logs any more. What was not answered is asked again after a pause:
+// what called for it does not come twice.
 func (n *Node) auditLoop() {
 	t := time.NewTicker(n.cfg.AuditEvery)
 	defer t.Stop()
+	pause := auditGap
 	for {
 		select {
 		case <-n.stop:
@@ -30,11 +32,16 @@ func (n *Node) auditLoop() {
 		case <-n.audits:
 		case <-t.C:
 		}
-		n.audit()
+		if n.audit() {
+			pause = auditGap
+		} else {
+			pause = min(2*pause, n.cfg.AuditEvery)
+			n.auditSoon()
+		}
 		select {
 		case <-n.stop:
 			return
-		case <-time.After(auditGap):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -67,8 +74,9 @@ func (n *Node) tellRemoved(host string) {
 	}
 }
 
-// audit asks once.
-func (n *Node) audit() {
+// audit asks once, and says whether all that was asked is answered.
+func (n *Node) audit() (told bool) {
+	told = true
 	asks := make(map[string][]uint64)
 	seats := n.seatsNow()
 	for _, shard := range sortedShards(seats) {
@@ -86,10 +94,12 @@ func (n *Node) audit() {
 		}
 		b, err := n.cluster.ask(host, frameMember, body, askWithin)
 		if err != nil || len(b) != len(shards) {
+			told = false
 			continue
 		}
 		for i, shard := range shards {
 			if b[i] != noMember {
+				told = told && b[i] != unjudged
 				continue
 			}
 			if err := n.dropReplica(shard, seats[shard].Replica); err != nil {
@@ -97,6 +107,7 @@ func (n *Node) audit() {
 			}
 		}
 	}
+	return told
 }
 
 // judge answers which replicas of the asking node are members, of the logs that this
