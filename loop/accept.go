@@ -62,30 +62,39 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// acceptPause is how long accepting rests when there are no file descriptors left.
-const acceptPause = 50 * time.Millisecond
+const (
+	// acceptPause is how long accepting rests when there are no file descriptors left.
+	acceptPause = 50 * time.Millisecond
+	// noneWaits is how long it takes at least to take a connection that had to be waited for, as none was there.
+	noneWaits = time.Millisecond
+)
 
 // accept moves connections onto the event loops.
 func (s *Server) accept(l net.Listener) {
 	defer s.running.Done()
-	failing := false
+	var waits time.Duration // since when, by the uptime, connections may wait to be taken; 0: none does
 	for {
 		// gnet takes a second file descriptor for a connection, before the first is free
 		// again, and drops the connection if there is none. So one is held in reserve.
 		spare, err := os.Open(os.DevNull)
 		var c net.Conn
+		began := s.pulse.uptime()
 		if err == nil {
 			c, err = l.Accept()
 			_ = spare.Close()
+		}
+		now := s.pulse.uptime()
+		if now-began >= noneWaits {
+			waits = 0
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			if !failing { // else it is the same again, twenty times a second
+			if waits == 0 { // else it is the same again, twenty times a second
 				s.opt.Log.Warn("cannot accept connections, they wait", "error", err)
+				waits = began
 			}
-			failing = true
 			select {
 			case <-s.stop:
 				return
@@ -93,9 +102,12 @@ func (s *Server) accept(l net.Listener) {
 			}
 			continue
 		}
-		failing = false
-		if s.count.Load() >= int64(s.opt.Connections) {
-			s.turnAway(c)
+		switch {
+		case waits != 0 && now-waits > s.patience: // what it sent may be as old as after a standstill
+			s.turnAway(c, errWaitedLong)
+			continue
+		case s.count.Load() >= int64(s.opt.Connections):
+			s.turnAway(c, wire.Errorf(wire.ResourceExhausted, "the server has %d connections, no more are taken", s.opt.Connections))
 			continue
 		}
 		s.count.Add(1)
@@ -133,12 +145,15 @@ func plainZones(c net.Conn) {
 	}
 }
 
-// turnAway tells a client, if it listens, that there is no room.
-func (s *Server) turnAway(c net.Conn) {
+// errWaitedLong tells a client that its connection waited to be taken, and what it sent meanwhile with it.
+var errWaitedLong = wire.Errorf(wire.DeadlineExceeded,
+	"the connection waited for over %v until the node had a file descriptor for it; what was sent meanwhile was not taken", tcp.GoneWithin)
+
+// turnAway tells a client, if it listens, why it is not served.
+func (s *Server) turnAway(c net.Conn, why *wire.Error) {
 	defer c.Close()
 	if c.SetWriteDeadline(time.Now().Add(acceptPause)) == nil {
-		_, _ = c.Write(wire.AppendGoodbye(nil, wire.Errorf(wire.ResourceExhausted,
-			"the server has %d connections, no more are taken", s.opt.Connections)))
+		_, _ = c.Write(wire.AppendGoodbye(nil, why))
 	}
 }
 

@@ -54,6 +54,9 @@ func (s *Server) Waited(d time.Duration) {
 				*since -= d
 			}
 		}
+		if c.waited.told != 0 {
+			c.waited.toldAt -= d
+		}
 		return false
 	})
 }
@@ -79,3 +82,6 @@ func (s *Server) Behind() (n int) {
 
 // Stood is when the server found last that its process stood still, by its uptime.
 func (s *Server) Stood() time.Duration { return s.pulse.known.Load().stood }
+
+// Patience is how long connections may wait to be taken from now on, before the server listens.
+func (s *Server) Patience(d time.Duration) { s.patience = d }

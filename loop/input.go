@@ -92,7 +92,7 @@ func (s *session) resume() {
 const deferred = 256 << 10
 
 // take takes bytes that were read just now, which belong to the loop.
-func (s *session) take(buf []byte) { s.took(buf, s.since()) }
+func (s *session) take(buf []byte) { s.took(buf, s.came(len(buf))) }
 
 // took takes bytes that have been here since an uptime, 0: they have just come.
 func (s *session) took(buf []byte, since time.Duration) {
@@ -181,10 +181,9 @@ func (s *session) frames(buf []byte, since time.Duration) {
 	if len(buf) > 0 && s.srv.pulse.stale(s.opened.Sub(s.srv.pulse.begin)) {
 		s.goodbye(errStoodStill)
 	}
-	late := s.srv.late(since)
 	for len(buf) > 0 && !s.closing && !s.closed {
 		payload, size, _, _ := wire.NextFrame(buf, wire.MaxFrameBytes)
-		if !s.room() || !s.frame(payload, late) {
+		if !s.room() || !s.frame(payload, &since) {
 			s.later, s.waited.later = buf, s.orNow(since)
 			break
 		}
@@ -193,9 +192,9 @@ func (s *session) frames(buf []byte, since time.Duration) {
 	s.chunk = nil
 }
 
-// frame takes one request, unless there is no room for its answer yet. What comes late is not carried out, but for what is about
-// the connection itself.
-func (s *session) frame(payload []byte, late bool) bool {
+// frame takes one request, unless there is no room for its answer yet. It may have been here since an uptime, unless it shows that
+// it was sent later; what comes late is not carried out, but for what is about the connection itself.
+func (s *session) frame(payload []byte, since *time.Duration) bool {
 	req := s.r.request(len(s.r.batch))
 	req.Op = 0
 	id, body, nargs, err := wire.DecodeRequest(payload, req)
@@ -215,13 +214,16 @@ func (s *session) frame(payload []byte, late bool) bool {
 		s.refuse(id, err)
 		return true
 	}
+	if *since != 0 {
+		s.sentAfter(req.Settled, since)
+	}
 	spec, _ := req.Op.Spec()
 	control := spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind
 	switch {
 	case control:
 		s.r.serve() // what came before goes first
 		s.control(id, req)
-	case late:
+	case s.srv.late(*since):
 		s.refuse(id, errReadLate)
 	case req.Op.Lists() && s.listings >= wire.MaxListings:
 		return false

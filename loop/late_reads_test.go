@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -161,16 +162,78 @@ func TestReadLate(t *testing.T) {
 				if carried || res.Code != wire.Unavailable || !strings.Contains(res.Message, "lay unread for over 1m0s") {
 					t.Fatalf("carried out: %v; %v", carried, res.Err())
 				}
-				eventually(t, "what is sent later is carried out", func() bool {
-					res := p.ask(releaseOf(owner))
-					if res.Code != wire.OK && res.Code != wire.Unavailable {
-						t.Fatal(res.Err())
-					}
-					return res.Code == wire.OK
-				})
+				later := releaseOf(owner)
+				if how == offItsLoop { // more lay there than a socket holds: who knows what is new
+					p.refused(later, wire.Unavailable, "lay unread")
+					later.Settled = release + 1
+				}
+				p.must(later)
+				later.Settled = 0
+				p.must(later)
 			})
 		}
 	}
+}
+
+// TestReadLateForLong: until a connection was read for a minute, what comes there may have been sent before, if nothing says that
+// it was not: what a proxy holds may come slowly.
+func TestReadLateForLong(t *testing.T) {
+	srv, h, p, _, owner, release := behindListings(t, offItsLoop)
+	srv.Waited(time.Hour)
+	h.answer()
+	if res := p.reply(release); res.Code != wire.Unavailable {
+		t.Fatal(res.Err())
+	}
+	for range 6 { // as if it came over a minute
+		later := releaseOf(owner)
+		later.Settled = 4 // below the listings, which were answered since
+		p.refused(later, wire.Unavailable, "lay unread")
+		srv.ReadsFor(9 * time.Second)
+	}
+	srv.ReadsFor(9 * time.Second)
+	p.must(releaseOf(owner))
+}
+
+// TestSettledBeforeItLay: what a client knew before it was not read shows nothing, of a pause that came after that either.
+func TestSettledBeforeItLay(t *testing.T) {
+	srv, h, p, _, owner, release := behindListings(t, offItsLoop)
+	h.answer()
+	eventually(t, "the next are under way", h.has(wire.MaxListings))
+	behind := releaseOf(owner) // sent now, with what it knows now
+	behind.Settled = 4         // below the listings
+	id := p.start(behind)[0]
+	srv.Waited(time.Hour)
+	h.answer()
+	for _, id := range []uint64{release, id} {
+		if res := p.reply(id); res.Code != wire.Unavailable {
+			t.Fatalf("request %d: %v %v", id, res.Code, res.Err())
+		}
+	}
+}
+
+// TestSlowOnceIsNotLate: a connection was off its loop once, was read for an hour since, and nothing came. Then it has to leave
+// its loop again, for what is pushed. What its client sends right then is as on any other connection.
+func TestSlowOnceIsNotLate(t *testing.T) {
+	srv, h, p, other, owner, release := behindListings(t, offItsLoop)
+	h.answer()
+	eventually(t, "the next are under way", h.has(wire.MaxListings))
+	h.answer()
+	eventually(t, "the last is under way", h.has(1))
+	h.answer()
+	if res := p.reply(release); res.Code != wire.OK {
+		t.Fatal(res.Err())
+	}
+	watched := owner + strings.Repeat("o", 1000)
+	p.must(subscribe(watched))
+	eventually(t, "it is back on its loop", func() bool { return srv.Lanes() == 0 })
+	srv.Waited(time.Hour)
+	srv.ReadsFor(time.Hour)
+	for revokes := slices.Repeat([]*wire.Request{{Op: wire.OpRequestRevoke, Owner: watched}}, 100); srv.Lanes() == 0; {
+		for _, id := range other.start(revokes...) {
+			other.reply(id)
+		}
+	}
+	p.must(write(owner, owner+":/a/y"))
 }
 
 // TestReadAgainIsNotLate: once a connection that was not read for long is read again, what comes is as on any other.
@@ -231,5 +294,86 @@ func TestHungUpWhileNothingIsRead(t *testing.T) {
 	eventually(t, "the listings are answered", h.is(func() bool { return h.closed > 1 })) // which is told then
 	if h.is(func() bool { return h.released[owner] > 0 })() {
 		t.Error("the release was carried out")
+	}
+}
+
+// TestReadLateOverASlowLink: what lay unread for eight minutes, in a proxy say, comes at 1 MB a second once there is room.
+func TestReadLateOverASlowLink(t *testing.T) {
+	srv, h, p, _, owner, first := behindListings(t, offItsLoop)
+	var frames []byte
+	for i := 0; len(frames) < 2<<20; i++ {
+		req := &wire.Request{Op: wire.OpRelease, Owner: owner + "z"}
+		for j := range 100 {
+			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprintf("%s:/b/b%d-%d/%s", owner, i, j, strings.Repeat("x", 600))})
+		}
+		b, _ := p.encode(req)
+		frames = append(frames, b...)
+	}
+	own, ids := p.encode(releaseOf(owner))
+	frames = append(frames, own...)
+	sent := make(chan error, 1)
+	go func() {
+		var err error
+		for piece := range slices.Chunk(frames, 16<<10) {
+			if _, err = p.conn.Write(piece); err != nil {
+				break
+			}
+			time.Sleep(16 * time.Millisecond)
+		}
+		sent <- err
+	}()
+	srv.Waited(8 * time.Minute)
+	h.answer()
+	for _, id := range []uint64{first, ids[0]} {
+		if res := p.reply(id); res.Code != wire.Unavailable {
+			t.Errorf("lay unread for 8 minutes: %v %v", res.Code, res.Err())
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	if h.is(func() bool { return h.released[owner] > 0 })() {
+		t.Error("a release that lay unread for 8 minutes was carried out")
+	}
+}
+
+// TestEventsInBurstsAreNotLate: a client takes all that it is sent at once. Several times a second so many events come at once that
+// its socket does not hold them for a moment, so its connection goes off its loop and back. None of its requests lies unread for
+// longer than that moment, for however long this goes on.
+func TestEventsInBurstsAreNotLate(t *testing.T) {
+	s := serve(t, loop.Options{})
+	other := join(t, s.unix)
+	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { // as over a way that is long, or slow
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 16<<10) })
+	}}
+	c, err := small.Dial(s.unix.Network(), s.unix.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	p := &peer{t: t, conn: c, ops: make(map[uint64]wire.Op), replies: make(map[uint64]wire.Result)}
+	if res := p.greet(&wire.Hello{}); res.Code != wire.OK {
+		t.Fatal(res.Err())
+	}
+	owner := named("burst")
+	watched := owner + strings.Repeat("o", 1000)
+	p.must(subscribe(watched))
+	p.must(write(owner, owner+":/a/x"))
+	off := 0
+	for range 20 {
+		for range 4 {
+			for _, id := range other.start(slices.Repeat([]*wire.Request{{Op: wire.OpRequestRevoke, Owner: watched}}, 100)...) {
+				other.reply(id)
+			}
+		}
+		off += s.Lanes()
+		if res := p.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 5000}); res.Code != wire.OK {
+			t.Fatalf("%v, after it was off its loop %d times", res.Err(), off)
+		}
+		p.pushes = nil
+		s.Waited(20 * time.Second)
+	}
+	if off == 0 {
+		t.Error("this shows nothing: it was never off its loop")
 	}
 }

@@ -1,12 +1,14 @@
 package loop_test
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pathlockd/pathlockd/loop"
 	"github.com/pathlockd/pathlockd/wire"
@@ -70,13 +72,11 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestOutOfFiles: when there are no file descriptors left, new connections wait and
-// those that are there notice nothing; when there are some again, all are served.
-func TestOutOfFiles(t *testing.T) {
-	s := serve(t, loop.Options{Connections: 1000})
-	other := undisturbed(t, s.tcp)
-	const n = 60
-	fds := make([]int, n)
+// crowd is so many sockets that are not connected yet, and sets how many file descriptors the process may have: as many as it has,
+// and a few; whatever it takes with more.
+func crowd(t *testing.T, n int) (fds []int, few, enough func()) {
+	t.Helper()
+	fds = make([]int, n)
 	for i := range fds {
 		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 		if err != nil {
@@ -95,24 +95,40 @@ func TestOutOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limit(uint64(fds[n-1]) + 4)
-	defer limit(before.Cur)
+	t.Cleanup(func() { limit(before.Cur) })
+	return fds, func() { limit(uint64(fds[n-1]) + 4) }, func() { limit(before.Cur) }
+}
+
+// hello connects a socket to a server, and sends a hello.
+func hello(t *testing.T, fd int, addr net.Addr) {
+	t.Helper()
+	if err := syscall.Connect(fd, &syscall.SockaddrUnix{Name: addr.String()}); err != nil {
+		t.Fatal(err)
+	}
+	frame := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
+	if _, err := syscall.Write(fd, frame); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOutOfFiles: when there are no file descriptors left, new connections wait and
+// those that are there notice nothing; when there are some again, all are served.
+func TestOutOfFiles(t *testing.T) {
+	s := serve(t, loop.Options{Connections: 1000})
+	other := undisturbed(t, s.tcp)
+	const n = 60
+	fds, few, enough := crowd(t, n)
+	few()
 	had := s.Connections()
-	hello := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
 	for _, fd := range fds {
-		if err := syscall.Connect(fd, &syscall.SockaddrUnix{Name: s.unix.String()}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := syscall.Write(fd, hello); err != nil {
-			t.Fatal(err)
-		}
+		hello(t, fd, s.unix)
 	}
 	pairs := other.count.Load()
 	eventually(t, "the bystander goes on meanwhile", func() bool { return other.count.Load() > pairs+20 })
 	if got := s.Connections(); got >= had+n {
 		t.Fatalf("all of %d connections were taken: the limit on open files does not bind", got)
 	}
-	limit(before.Cur)
+	enough()
 	eventually(t, "all are taken when there are files again", func() bool { return s.Connections() == had+n })
 	for _, fd := range fds {
 		var answer [512]byte
@@ -121,4 +137,47 @@ func TestOutOfFiles(t *testing.T) {
 		}
 	}
 	other.stop()
+}
+
+// TestOutOfFilesForLong: who waited for longer than a client that is there is sure to is told to connect anew; what it sent may
+// have been asked elsewhere since. Who comes once none of them waits is served.
+func TestOutOfFilesForLong(t *testing.T) {
+	const n, waits = 20, 100 * time.Millisecond
+	srv, err := loop.New(shared.get(t), loop.Options{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	srv.Patience(waits)
+	addr, err := srv.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, few, enough := crowd(t, n)
+	few()
+	for _, fd := range fds {
+		hello(t, fd, addr)
+	}
+	time.Sleep(3 * waits)
+	served := srv.Connections()
+	if served == n {
+		t.Fatal("this shows nothing: all were taken at once")
+	}
+	enough()
+	turned := 0
+	for _, fd := range fds {
+		var answer [512]byte
+		n, err := syscall.Read(fd, answer[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(answer[:n], []byte("the connection waited for over 30s")) {
+			turned++
+		}
+	}
+	if turned != n-served {
+		t.Errorf("%d of %d that waited were turned away", turned, n-served)
+	}
+	time.Sleep(waits) // the server waits for somebody to come
+	join(t, addr).must(ping())
 }

@@ -36,9 +36,10 @@ type Server struct {
 	listeners []net.Listener
 	closed    bool
 
-	stop    chan struct{}
-	running sync.WaitGroup
-	pulse   pulse
+	stop     chan struct{}
+	running  sync.WaitGroup
+	pulse    pulse
+	patience time.Duration // how long a connection may wait to be taken, and is served then
 }
 
 // holder is the connection a client's session is on.
@@ -52,7 +53,7 @@ func New(handler wire.Handler, opt Options) (*Server, error) {
 	s := &Server{
 		opt: opt.defaults(), handler: handler,
 		reactors: make(map[gnet.EventLoop]*reactor), current: make(map[[wire.SessionBytes]byte]holder),
-		stop: make(chan struct{}),
+		stop: make(chan struct{}), patience: tcp.GoneWithin,
 	}
 	s.pulse.starts()
 	loops := s.opt.Loops
