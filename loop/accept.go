@@ -93,7 +93,7 @@ func (s *Server) accept(l net.Listener) {
 		if err != nil {
 			if waits == 0 { // else it is the same again, twenty times a second
 				s.opt.Log.Warn("cannot accept connections, they wait", "error", err)
-				waits = began
+				waits = now
 			}
 			select {
 			case <-s.stop:
@@ -145,9 +145,9 @@ func plainZones(c net.Conn) {
 	}
 }
 
-// errWaitedLong tells a client that its connection waited to be taken, and what it sent meanwhile with it.
+// errWaitedLong tells a client that its connection may have waited to be taken, and what it sent meanwhile with it.
 var errWaitedLong = wire.Errorf(wire.DeadlineExceeded,
-	"the connection waited for over %v until the node had a file descriptor for it; what was sent meanwhile was not taken", tcp.GoneWithin)
+	"connections waited for over %v until the node had file descriptors for them; what was sent on them was not taken", tcp.GoneWithin)
 
 // turnAway tells a client, if it listens, why it is not served.
 func (s *Server) turnAway(c net.Conn, why *wire.Error) {

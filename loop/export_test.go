@@ -49,7 +49,7 @@ func (s *Server) StoodStill(d time.Duration) {
 // Waited has the server find that what it has not taken yet has been there for so much longer.
 func (s *Server) Waited(d time.Duration) {
 	s.sessions(func(c *session) bool {
-		for _, since := range []*time.Duration{&c.waited.later, &c.waited.in, &c.waited.unread} {
+		for _, since := range []*time.Duration{&c.waited.later, &c.waited.in, &c.waited.paused} {
 			if *since != 0 {
 				*since -= d
 			}
@@ -61,11 +61,12 @@ func (s *Server) Waited(d time.Duration) {
 	})
 }
 
-// ReadsFor has the server find that it has read its connections without a pause for so much longer.
+// ReadsFor has the server find that it has read its connections for so much longer.
 func (s *Server) ReadsFor(d time.Duration) {
 	s.sessions(func(c *session) bool {
-		if c.waited.reading != 0 {
-			c.waited.reading -= d
+		if w := &c.waited; w.paused == 0 && w.resumed != 0 {
+			w.resumed -= d
+			w.counted -= d
 		}
 		return false
 	})

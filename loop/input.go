@@ -92,7 +92,7 @@ func (s *session) resume() {
 const deferred = 256 << 10
 
 // take takes bytes that were read just now, which belong to the loop.
-func (s *session) take(buf []byte) { s.took(buf, s.came(len(buf))) }
+func (s *session) take(buf []byte) { s.took(buf, s.since()) }
 
 // took takes bytes that have been here since an uptime, 0: they have just come.
 func (s *session) took(buf []byte, since time.Duration) {
@@ -217,6 +217,7 @@ func (s *session) frame(payload []byte, since *time.Duration) bool {
 	if *since != 0 {
 		s.sentAfter(req.Settled, since)
 	}
+	s.sees(id)
 	spec, _ := req.Op.Spec()
 	control := spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind
 	switch {

@@ -16,93 +16,107 @@ import (
 const lateAfter = 2 * tcp.GoneWithin
 
 // What comes once the connection is read again may have lain there, too: in the kernel of the client, or in a proxy, which
-// send more as soon as there is room. It counts as old until something shows that it is not:
-//
-//   - that of all that lay there this server had room for more: less came by the first reads than the smallest buffer of a
-//     socket holds (smallBuffer), and nothing was left then;
-//   - that its client had the answer to something that was answered since (Request.Settled);
-//   - that the connection is read without a pause for so long that all has come that is under way (readOn).
+// send more as soon as there is room. While a connection is read, nothing is under way for longer than tcp.GoneWithin: that is
+// what logs count on of all connections. So what is read has lain unread for no longer than all the pauses together in which
+// nothing was read, within as much reading (readOn). Short pauses do not add up to much. And who was answered something that
+// was first asked in between, as it settles that (Request.Settled), has sent all since.
 
-// smallBuffer is what a socket takes at least before its peer has to wait, bytes: the least that Linux gives one.
-const smallBuffer = 4 << 10
-
-// readOn is for how long a connection is to be read without a pause until all has come that was sent before: what is under way
-// for longer than tcp.GoneWithin ends its connection, and the process may have stood still for a part of it.
+// readOn is for how long a connection is read until all has come that was sent before: the process may have stood still for a
+// part of it.
 const readOn = tcp.GoneWithin + standstill
 
 // errReadLate tells a client that a request was not taken.
 var errReadLate = wire.Errorf(wire.Unavailable,
 	"the request lay unread for over %v, behind others that took so long to be answered; it was not carried out; ask again", lateAfter)
 
-// waited is since when a connection's requests are here that were not taken. Times are the server's uptime, 0: there are none.
+// waited is how long a connection's requests are here that were not taken. Times of day are the server's uptime, 0: there are none.
 type waited struct {
-	later, in time.Duration // the frames for which there is no room, and what was read behind them
-	unread    time.Duration // what was not read, at the earliest
-	reading   time.Duration // since when it is read without a pause; 0: it is not
-	read      int           // bytes that were since unread
-	told      uint64        // id of a request that was answered since; 0: none was
+	later, in time.Duration // since when: the frames for which there is no room, and what was read behind them
+	paused    time.Duration // since when nothing is read
+	resumed   time.Duration // since when it is read, after a pause
+	counted   time.Duration // up to when readFor counts
+	readFor   time.Duration // how long it was read, since lay begins
+	lay       time.Duration // the pauses since then, together
+	before    time.Duration // those within readOn of reading before that
+	seen      uint64        // the highest id that was read
+	told      uint64        // id that was first read after pauses that count; 0: none is waited for
 	toldAt    time.Duration // when
 }
 
 // unreads takes note that the connection is not read from now on.
 func (s *session) unreads() {
-	if s.since() == 0 {
-		s.waited.unread = s.srv.pulse.uptime()
+	w, now := &s.waited, s.srv.pulse.uptime()
+	if w.age(now); w.paused == 0 {
+		w.paused, w.counted = now, 0
 	}
-	s.waited.reading = 0
 }
 
 // reads takes note that it is read.
 func (s *session) reads() {
-	if s.waited.reading == 0 {
-		s.waited.reading = s.srv.pulse.uptime()
+	w, now := &s.waited, s.srv.pulse.uptime()
+	if w.paused != 0 {
+		w.lay += now - w.paused
+		w.paused, w.resumed, w.counted = 0, now, now
 	}
 }
 
-// came answers since when bytes that were read just now may have been here, 0: they have just come.
-func (s *session) came(bytes int) time.Duration {
-	since, w := s.since(), &s.waited
-	if since != 0 {
-		if w.read += bytes; w.read < smallBuffer {
-			w.allNew()
-		}
+// age forgets the pauses that are of no matter any more.
+func (w *waited) age(now time.Duration) {
+	if w.lay+w.before == 0 {
+		return
 	}
-	return since
-}
-
-// since is that of what would be read now.
-func (s *session) since() time.Duration {
-	w := &s.waited
-	if w.unread != 0 && w.reading != 0 && s.srv.pulse.uptime()-w.reading >= readOn {
+	if w.counted != 0 {
+		w.readFor += now - w.counted
+		w.counted = now
+	}
+	if w.readFor >= readOn {
+		w.before, w.lay, w.readFor = w.lay, 0, 0
+	}
+	if w.paused == 0 && now-w.resumed >= readOn || w.lay+w.before == 0 {
 		w.allNew()
 	}
-	return w.unread
 }
 
 // allNew takes note that nothing that lay unread is to come yet.
-func (w *waited) allNew() { w.unread, w.read, w.told = 0, 0, 0 }
+func (w *waited) allNew() { w.lay, w.before, w.readFor, w.told = 0, 0, 0, 0 }
 
-// tells takes note that a request is answered.
-func (s *session) tells(id uint64) {
-	if w := &s.waited; w.unread != 0 && w.told == 0 {
-		w.told, w.toldAt = id, s.srv.pulse.uptime()
+// since is since when what is read now may have been here, 0: it has just come.
+func (s *session) since() time.Duration {
+	w := &s.waited
+	if w.lay+w.before == 0 {
+		return 0
 	}
+	now := s.srv.pulse.uptime()
+	if w.age(now); w.lay+w.before == 0 {
+		return 0
+	}
+	return now - w.lay - w.before
 }
 
 // sentAfter takes note of what a request says that has been here since an uptime: its client has the answers to all ids below
-// settled. If one of them was answered later than that, it was sent after that answer, and so was what comes behind it.
+// settled. If one of them was first read later than that, it was sent after it was answered, and so was what comes behind it.
 func (s *session) sentAfter(settled uint64, since *time.Duration) {
 	w := &s.waited
 	if w.told == 0 || settled <= w.told {
 		return
 	}
 	at := w.toldAt
-	if w.told = 0; w.reading != 0 && at >= w.reading {
+	if *since = max(*since, at); w.paused == 0 && at >= w.resumed {
 		w.allNew()
-	} else if w.unread < at {
-		w.unread = at
+		return
 	}
-	*since = max(*since, at)
+	w.lay, w.before, w.told = min(w.lay+w.before, s.srv.pulse.uptime()-at), 0, 0
+}
+
+// sees takes note of the id of a request that was read. One that was read before may be answered already.
+func (s *session) sees(id uint64) {
+	w := &s.waited
+	if id <= w.seen {
+		return
+	}
+	if w.seen = id; w.told == 0 && w.lay+w.before != 0 {
+		w.told, w.toldAt = id, s.srv.pulse.uptime()
+	}
 }
 
 // orNow is an uptime, and now if that is 0.

@@ -85,3 +85,13 @@ func TestBackUnreadIsNotLate(t *testing.T) {
 		t.Error(res.Err())
 	}
 }
+
+// TestReadLateOnItsLoop: a connection that was not read off its loop is read once it is back there. What lay in it is refused.
+func TestReadLateOnItsLoop(t *testing.T) {
+	srv, h, p, _, owner := leavesUnread(t, 1)
+	id := p.start(releaseOf(owner))[0]
+	srv.Waited(time.Hour)
+	if res := p.reply(id); res.Code != wire.Unavailable || h.is(func() bool { return h.released[owner] > 0 })() {
+		t.Errorf("carried out, though it lay unread for an hour: %v", res.Err())
+	}
+}

@@ -171,7 +171,7 @@ func TestOutOfFilesForLong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(answer[:n], []byte("the connection waited for over 30s")) {
+		if bytes.Contains(answer[:n], []byte("connections waited for over 30s")) {
 			turned++
 		}
 	}

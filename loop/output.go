@@ -17,7 +17,6 @@ func (s *session) reply(id uint64, op wire.Op, res *wire.Result) {
 		return
 	}
 	s.begin()
-	s.tells(id)
 	from := len(s.out)
 	if s.out = wire.AppendReply(s.out, id, op, res); s.tooLong(op, len(s.out)-from) {
 		var refusal wire.Result

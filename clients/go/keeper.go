@@ -33,6 +33,8 @@ type keeper struct {
 		due       leaseHeap
 		low       map[*lease]struct{} // of due, those with a lower grace than the client's own
 		asleep    time.Duration       // until when run sleeps
+		awake     bool                // it looks around
+		again     bool                // and is to look once more: what it has looked at may have changed since
 		lanes     []*lane             // that had a connection
 		watching  int                 // leases that hear of events
 		watches   int                 // how many may
@@ -89,6 +91,7 @@ func (k *keeper) run() {
 	t := time.NewTimer(aDay)
 	defer t.Stop()
 	for {
+		k.wakes()
 		now := k.c.now()
 		next := k.c.router.tend(now)
 		for _, l := range k.c.router.all() {
@@ -109,19 +112,30 @@ func (k *keeper) run() {
 	}
 }
 
+// wakes takes note that run begins to look around.
+func (k *keeper) wakes() {
+	k.mu.Lock()
+	k.mu.awake, k.mu.again = true, false
+	k.mu.Unlock()
+}
+
 // work does what is due and answers when something is again.
 func (k *keeper) work() time.Duration {
 	k.mu.Lock()
 	var todo chores
 	now := k.c.now()
+	again := k.mu.again
 	for len(k.mu.due) > 0 && k.mu.due[0].at <= now {
 		k.mu.due[0].attend(now, &todo)
 	}
 	next := now + aDay
-	if len(k.mu.due) > 0 {
+	switch {
+	case again:
+		next = now
+	case len(k.mu.due) > 0:
 		next = k.mu.due[0].at
 	}
-	k.mu.asleep = next
+	k.mu.asleep, k.mu.awake = next, false
 	k.mu.Unlock()
 	todo.do(k.c)
 	return next
@@ -162,7 +176,11 @@ func (t *chores) do(c *Client) {
 
 // rouse makes run look around if something is due before it would.
 func (k *keeper) rouse(at time.Duration) {
-	if at >= k.mu.asleep {
+	switch {
+	case k.mu.awake:
+		k.mu.again = true // the first lock may come once the lanes are seen to, which need no sign of life without
+		return
+	case at >= k.mu.asleep:
 		return
 	}
 	k.mu.asleep = at
