@@ -177,8 +177,8 @@ func (t *chores) do(c *Client) {
 // rouse makes run look around if something is due before it would.
 func (k *keeper) rouse(at time.Duration) {
 	switch {
-	case k.mu.awake:
-		k.mu.again = true // the first lock may come once the lanes are seen to, which need no sign of life without
+	case k.mu.awake: // what is due of leases it sees to at last, and has seen to the lanes, which nobody relies on without a lock
+		k.mu.again = k.mu.again || at == 0 || len(k.mu.due) == 1
 		return
 	case at >= k.mu.asleep:
 		return
