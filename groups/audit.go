@@ -19,8 +19,8 @@ const (
 	noMember
 )
 
-// auditLoop drops the replicas that are no members of their logs any more. What was not answered is asked again after a pause:
-// what called for it does not come twice.
+// auditLoop drops the replicas that are no members of their logs any more. What was not answered is asked again
+// after a pause: what called for it does not come twice.
 func (n *Node) auditLoop() {
 	t := time.NewTicker(n.cfg.AuditEvery)
 	defer t.Stop()

@@ -107,7 +107,8 @@ func (s *Server) accept(l net.Listener) {
 			s.turnAway(c, errWaitedLong)
 			continue
 		case s.count.Load() >= int64(s.opt.Connections):
-			s.turnAway(c, wire.Errorf(wire.ResourceExhausted, "the server has %d connections, no more are taken", s.opt.Connections))
+			s.turnAway(c, wire.Errorf(wire.ResourceExhausted,
+				"the server has %d connections, no more are taken", s.opt.Connections))
 			continue
 		}
 		s.count.Add(1)
@@ -147,7 +148,8 @@ func plainZones(c net.Conn) {
 
 // errWaitedLong tells a client that its connection may have waited to be taken, and what it sent meanwhile with it.
 var errWaitedLong = wire.Errorf(wire.DeadlineExceeded,
-	"connections waited for over %v until the node had file descriptors for them; what was sent on them was not taken", tcp.GoneWithin)
+	"connections waited for over %v until the node had file descriptors for them; what was sent on them was not taken",
+	tcp.GoneWithin)
 
 // turnAway tells a client, if it listens, why it is not served.
 func (s *Server) turnAway(c net.Conn, why *wire.Error) {

@@ -192,8 +192,8 @@ func (s *session) frames(buf []byte, since time.Duration) {
 	s.chunk = nil
 }
 
-// frame takes one request, unless there is no room for its answer yet. It may have been here since an uptime, unless it shows that
-// it was sent later; what comes late is not carried out, but for what is about the connection itself.
+// frame takes one request, unless there is no room for its answer yet. It may have been here since an uptime, unless
+// it shows that it was sent later; what comes late is not carried out, but for what is about the connection itself.
 func (s *session) frame(payload []byte, since *time.Duration) bool {
 	req := s.r.request(len(s.r.batch))
 	req.Op = 0

@@ -15,21 +15,23 @@ import (
 // lateAfter is how long a request may lie unread and be carried out.
 const lateAfter = 2 * tcp.GoneWithin
 
-// What comes once the connection is read again may have lain there, too: in the kernel of the client, or in a proxy, which
-// send more as soon as there is room. While a connection is read, nothing is under way for longer than tcp.GoneWithin: that is
-// what logs count on of all connections. So what is read has lain unread for no longer than all the pauses together in which
-// nothing was read, within as much reading (readOn). Short pauses do not add up to much. And who was answered something that
-// was first asked in between, as it settles that (Request.Settled), has sent all since.
+// What comes once the connection is read again may have lain there, too: in the kernel of the client, or in a proxy,
+// which send more as soon as there is room. While a connection is read, nothing is under way for longer than
+// tcp.GoneWithin: that is what logs count on of all connections. So what is read has lain unread for no longer than
+// all the pauses together in which nothing was read, within as much reading (readOn). Short pauses do not add up to
+// much. And who was answered something that was first asked in between, as it settles that (Request.Settled), has
+// sent all since.
 
-// readOn is for how long a connection is read until all has come that was sent before: the process may have stood still for a
-// part of it.
+// readOn is for how long a connection is read until all has come that was sent before: the process may have stood
+// still for a part of it.
 const readOn = tcp.GoneWithin + standstill
 
 // errReadLate tells a client that a request was not taken.
 var errReadLate = wire.Errorf(wire.Unavailable,
 	"the request lay unread for over %v, behind others that took so long to be answered; it was not carried out; ask again", lateAfter)
 
-// waited is how long a connection's requests are here that were not taken. Times of day are the server's uptime, 0: there are none.
+// waited is how long a connection's requests are here that were not taken. Instants are by the server's uptime, 0:
+// there are none.
 type waited struct {
 	later, in time.Duration // since when: the frames for which there is no room, and what was read behind them
 	paused    time.Duration // since when nothing is read
@@ -93,8 +95,9 @@ func (s *session) since() time.Duration {
 	return now - w.lay - w.before
 }
 
-// sentAfter takes note of what a request says that has been here since an uptime: its client has the answers to all ids below
-// settled. If one of them was first read later than that, it was sent after it was answered, and so was what comes behind it.
+// sentAfter takes note of what a request says that has been here since an uptime: its client has the answers to all
+// ids below settled. If one of them was first read later than that, it was sent after it was answered, and so was
+// what comes behind it.
 func (s *session) sentAfter(settled uint64, since *time.Duration) {
 	w := &s.waited
 	if w.told == 0 || settled <= w.told {

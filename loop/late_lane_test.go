@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// leavesUnread is a client that leaves what is pushed to it unread, so that its connection is off its loop, and is read there if
-// a peer may leave outbound bytes unread. It holds owner:/a/x.
+// leavesUnread is a client that leaves what is pushed to it unread, so that its connection is off its loop, and is
+// read there if a peer may leave outbound bytes unread. It holds owner:/a/x.
 func leavesUnread(t *testing.T, outbound int) (srv *loop.Server, h *slowLists, p, other *peer, owner string) {
 	node := shared.get(t)
 	h = &slowLists{Node: node, released: make(map[string]int)}
@@ -37,7 +37,8 @@ func leavesUnread(t *testing.T, outbound int) (srv *loop.Server, h *slowLists, p
 	return srv, h, p, other, owner
 }
 
-// TestReadOffItsLoopIsNotLate: a connection that is off its loop for long, and read there all the time, is as any other.
+// TestReadOffItsLoopIsNotLate: a connection that is off its loop for long, and read there all the time, is as any
+// other.
 func TestReadOffItsLoopIsNotLate(t *testing.T) {
 	srv, _, p, _, owner := leavesUnread(t, 0)
 	srv.Waited(time.Hour)
@@ -72,7 +73,8 @@ func TestReadLateOffItsLoop(t *testing.T) {
 	}
 }
 
-// TestBackUnreadIsNotLate: a connection that was not read off its loop is read once it is back there, and is as any other then.
+// TestBackUnreadIsNotLate: a connection that was not read off its loop is read once it is back there, and is as any
+// other then.
 func TestBackUnreadIsNotLate(t *testing.T) {
 	srv, _, p, _, owner := leavesUnread(t, 1)
 	long := release(owner+"z", owner+":/b/"+strings.Repeat("x", 3000))
@@ -86,7 +88,8 @@ func TestBackUnreadIsNotLate(t *testing.T) {
 	}
 }
 
-// TestReadLateOnItsLoop: a connection that was not read off its loop is read once it is back there. What lay in it is refused.
+// TestReadLateOnItsLoop: a connection that was not read off its loop is read once it is back there. What lay in it
+// is refused.
 func TestReadLateOnItsLoop(t *testing.T) {
 	srv, h, p, _, owner := leavesUnread(t, 1)
 	id := p.start(releaseOf(owner))[0]

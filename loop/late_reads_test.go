@@ -175,8 +175,8 @@ func TestReadLate(t *testing.T) {
 	}
 }
 
-// TestReadLateForLong: until a connection was read for a minute, what comes there may have been sent before, if nothing says that
-// it was not: what a proxy holds may come slowly.
+// TestReadLateForLong: until a connection was read for a minute, what comes there may have been sent before, if
+// nothing says that it was not: what a proxy holds may come slowly.
 func TestReadLateForLong(t *testing.T) {
 	srv, h, p, _, owner, release := behindListings(t, offItsLoop)
 	srv.Waited(time.Hour)
@@ -194,7 +194,8 @@ func TestReadLateForLong(t *testing.T) {
 	p.must(releaseOf(owner))
 }
 
-// TestSettledBeforeItLay: what a client knew before it was not read shows nothing, of a pause that came after that either.
+// TestSettledBeforeItLay: what a client knew before it was not read shows nothing, of a pause that came after that
+// either.
 func TestSettledBeforeItLay(t *testing.T) {
 	srv, h, p, _, owner, release := behindListings(t, offItsLoop)
 	h.answer()
@@ -211,8 +212,8 @@ func TestSettledBeforeItLay(t *testing.T) {
 	}
 }
 
-// TestSlowOnceIsNotLate: a connection was off its loop once, was read for an hour since, and nothing came. Then it has to leave
-// its loop again, for what is pushed. What its client sends right then is as on any other connection.
+// TestSlowOnceIsNotLate: a connection was off its loop once, was read for an hour since, and nothing came. Then it
+// has to leave its loop again, for what is pushed. What its client sends right then is as on any other connection.
 func TestSlowOnceIsNotLate(t *testing.T) {
 	srv, h, p, other, owner, release := behindListings(t, offItsLoop)
 	h.answer()
@@ -297,14 +298,16 @@ func TestHungUpWhileNothingIsRead(t *testing.T) {
 	}
 }
 
-// TestReadLateOverASlowLink: what lay unread for eight minutes, in a proxy say, comes at 1 MB a second once there is room.
+// TestReadLateOverASlowLink: what lay unread for eight minutes, in a proxy say, comes at 1 MB a second once there is
+// room.
 func TestReadLateOverASlowLink(t *testing.T) {
 	srv, h, p, _, owner, first := behindListings(t, offItsLoop)
 	var frames []byte
 	for i := 0; len(frames) < 2<<20; i++ {
 		req := &wire.Request{Op: wire.OpRelease, Owner: owner + "z"}
 		for j := range 100 {
-			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprintf("%s:/b/b%d-%d/%s", owner, i, j, strings.Repeat("x", 600))})
+			path := fmt.Sprintf("%s:/b/b%d-%d/%s", owner, i, j, strings.Repeat("x", 600))
+			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: path})
 		}
 		b, _ := p.encode(req)
 		frames = append(frames, b...)
@@ -318,7 +321,7 @@ func TestReadLateOverASlowLink(t *testing.T) {
 			if _, err = p.conn.Write(piece); err != nil {
 				break
 			}
-			time.Sleep(16 * time.Millisecond)
+			time.Sleep(16 * time.Millisecond) // its rate: there is nothing to wait for
 		}
 		sent <- err
 	}()
@@ -337,14 +340,16 @@ func TestReadLateOverASlowLink(t *testing.T) {
 	}
 }
 
-// TestEventsInBurstsAreNotLate: a client takes all that it is sent at once. Several times a second so many events come at once that
-// its socket does not hold them for a moment, so its connection goes off its loop and back. None of its requests lies unread for
-// longer than that moment, for however long this goes on.
+// TestEventsInBurstsAreNotLate: a client takes all that it is sent at once. Several times a second so many events
+// come at once that its socket does not hold them for a moment, so its connection goes off its loop and back. None
+// of its requests lies unread for longer than that moment, for however long this goes on.
 func TestEventsInBurstsAreNotLate(t *testing.T) {
 	s := serve(t, loop.Options{})
 	other := join(t, s.unix)
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { // as over a way that is long, or slow
-		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 16<<10) })
+		return c.Control(func(fd uintptr) {
+			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 16<<10)
+		})
 	}}
 	c, err := small.Dial(s.unix.Network(), s.unix.String())
 	if err != nil {

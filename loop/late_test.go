@@ -43,8 +43,8 @@ func TestSentAfter(t *testing.T) {
 	}
 }
 
-// TestSees: the first id that comes after a pause is waited for, as a client that always asks more has the answers to those that
-// come later the later; not one that was read before, whose answer shows nothing.
+// TestSees: the first id that comes after a pause is waited for, as a client that always asks more has the answers
+// to those that come later the later; not one that was read before, whose answer shows nothing.
 func TestSees(t *testing.T) {
 	s := &session{srv: new(Server)}
 	s.srv.pulse.starts()

@@ -177,7 +177,9 @@ func (t *chores) do(c *Client) {
 // rouse makes run look around if something is due before it would.
 func (k *keeper) rouse(at time.Duration) {
 	switch {
-	case k.mu.awake: // what is due of leases it sees to at last, and has seen to the lanes, which nobody relies on without a lock
+	case k.mu.awake:
+		// It sees to the leases last: what is due of them is not missed. But it may have seen to the connections when
+		// nothing relied on them.
 		k.mu.again = k.mu.again || at == 0 || len(k.mu.due) == 1
 		return
 	case at >= k.mu.asleep:

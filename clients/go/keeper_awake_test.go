@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAFirstLockWhileTheKeeperLooks: the first lock of a client comes while its keeper looks around, for another reason: when it
-// has seen to the connection, which needs signs of life every third of the grace now, and not yet to the leases.
+// TestAFirstLockWhileTheKeeperLooks: the first lock of a client comes while its keeper looks around, for another
+// reason: when it has seen to the connection, which needs signs of life every third of the grace now, and not yet to
+// the leases.
 func TestAFirstLockWhileTheKeeperLooks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, p := newFake(t).client(WithGrace(time.Second))

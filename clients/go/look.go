@@ -530,7 +530,8 @@ func (l *Lock) same(i int, h heldPath) bool {
 	return true
 }
 
-// learns takes note of what is held now as the lock took it, without a word of what is not. Called under the keeper's lock.
+// learns takes note of what is held now as the lock took it, without a word of what is not. Called under the
+// keeper's lock.
 func (l *Lock) learns(held holds) {
 	for i, p := range l.paths {
 		if h, ok := held[wire.ReleaseRequest{Path: p.Path, Mode: p.Mode}]; ok {
@@ -598,8 +599,8 @@ func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) {
 	}
 }
 
-// heldBy answers what an owner holds in a namespace, as far as that is told: each page has leastUnanswered for it once it is
-// sent. How long it waits in the client does not count: what it is asked for waits as long.
+// heldBy answers what an owner holds in a namespace, as far as that is told: each page has leastUnanswered for it
+// once it is sent. How long it waits in the client does not count: what it is asked for waits as long.
 func (c *Client) heldBy(ctx context.Context, owner, namespace string) holds {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

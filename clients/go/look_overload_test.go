@@ -10,10 +10,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestALookAfterAServerHadTooMuchToDo: a server takes nothing but pings, as it would hold too much memory (RESOURCE_EXHAUSTED of
-// loop.affords), while the keeper asks what an owner holds, which is after 21 s: not for as long as the pauses take that come
-// before pages of one. The answer to that fits into one frame, and the server takes everything from then on. So the lock is
-// kept, and the question costs what it cost before.
+// TestALookAfterAServerHadTooMuchToDo: a server takes nothing but pings, as it would hold too much memory
+// (RESOURCE_EXHAUSTED of loop.affords), while the keeper asks what an owner holds, which is after 21 s: not for as
+// long as the pauses take that come before pages of one. The answer to that fits into one frame, and the server
+// takes everything from then on. So the lock is kept, and the question costs what it cost before.
 func TestALookAfterAServerHadTooMuchToDo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const rtt, ttl, begins, ends = 40 * time.Millisecond, 30 * time.Second, 19 * time.Second, 22500 * time.Millisecond

@@ -41,8 +41,8 @@ func TestAcquaintIsNotWaitedForLong(t *testing.T) {
 	})
 }
 
-// raises takes a lock, asks for its path and another one in the name of its owner, which raises its token, and fails if the
-// first lock is lost after that.
+// raises takes a lock, asks for its path and another one in the name of its owner, which raises its token, and fails
+// if the first lock is lost after that.
 func raises(t *testing.T, c *Client, s *timed, first []Path, slow func()) {
 	t.Helper()
 	l, err := c.TryLockAll(t.Context(), first, Owner("me"), TTL(time.Hour))
@@ -56,9 +56,9 @@ func raises(t *testing.T, c *Client, s *timed, first []Path, slow func()) {
 	s.isHeld(again)
 }
 
-// TestAcquaintForLong: the question before a request that raises a token is refused for longer than it may have no answer, as a
-// server does that has too much to do; or it waits so long for its turn, as what the program asks takes the whole window, and
-// what the client asks by itself is refused. It is not gone without.
+// TestAcquaintForLong: the question before a request that raises a token is refused for longer than it may have no
+// answer, as a server does that has too much to do; or it waits so long for its turn, as what the program asks takes
+// the whole window, and what the client asks by itself is refused. It is not gone without.
 func TestAcquaintForLong(t *testing.T) {
 	for _, requests := range []int{0, 9} {
 		t.Run(fmt.Sprint(requests), func(t *testing.T) {
@@ -92,7 +92,8 @@ func TestAcquaintForLong(t *testing.T) {
 	}
 }
 
-// TestAcquaintedByTheFirstPage: what an owner holds is told in two pages, the second one never. What the first one told counts.
+// TestAcquaintedByTheFirstPage: what an owner holds is told in two pages, the second one never. What the first one
+// told counts.
 func TestAcquaintedByTheFirstPage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)

@@ -73,8 +73,9 @@ type raftFile struct {
 	b *breaker
 }
 
-// Write implements gvfs.File. What fails is written all the same, as a disk may have done: the node goes on in this process until
-// it is killed, and its log's store takes a table that lacks some bytes for corrupt, which ends the process.
+// Write implements gvfs.File. What fails is written all the same, as a disk may have done: the node goes on in this
+// process until it is killed, and its log's store takes a table that lacks some bytes for corrupt, which ends the
+// process.
 func (f *raftFile) Write(p []byte) (int, error) {
 	err := f.b.fails(raftWrite, syscall.ENOSPC)
 	n, wrote := f.File.Write(p)
