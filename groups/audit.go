@@ -19,9 +19,9 @@ const (
 	noMember
 )
 
-// auditLoop drops the replicas that are no members of their logs any more. What was not answered is asked again
-// after a pause: what called for it does not come twice.
-func (n *Node) auditLoop() {
+// auditLoop drops the replicas that are no members of their logs any more: audit, each time somebody calls for it. What
+// was not answered is asked again after a pause: what called for it does not come twice.
+func (n *Node) auditLoop(audit func() (told bool)) {
 	t := time.NewTicker(n.cfg.AuditEvery)
 	defer t.Stop()
 	pause := auditGap
@@ -32,7 +32,7 @@ func (n *Node) auditLoop() {
 		case <-n.audits:
 		case <-t.C:
 		}
-		if n.audit() {
+		if audit() {
 			pause = auditGap
 		} else {
 			pause = min(2*pause, n.cfg.AuditEvery)

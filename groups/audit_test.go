@@ -3,6 +3,7 @@ package groups
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
@@ -80,4 +81,31 @@ func givenUpAndBack(t *testing.T, moves bool) {
 	if res := <-early.done; res.Code != wire.OK {
 		t.Errorf("asked before that: %v %s", res.Code, res.Message)
 	}
+}
+
+// TestAuditUnanswered: what called for an audit comes once; the audit is repeated, ever more rarely, until it is answered.
+func TestAuditUnanswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{cfg: Config{AuditEvery: time.Hour}, stop: make(chan struct{}), audits: make(chan struct{}, 1)}
+		began := time.Now()
+		var at []time.Duration
+		unanswered := 4
+		go n.auditLoop(func() bool {
+			at = append(at, time.Since(began))
+			unanswered--
+			return unanswered < 0
+		})
+		n.auditSoon()
+		time.Sleep(time.Minute)
+		unanswered = 1
+		n.auditSoon()
+		time.Sleep(time.Minute)
+		close(n.stop)
+		synctest.Wait()
+		want := []time.Duration{0, 2 * auditGap, 6 * auditGap, 14 * auditGap, 30 * auditGap, time.Minute, time.Minute + 2*auditGap}
+		if !slices.Equal(at, want) {
+			t.Errorf("asked at %v, want %v", at, want)
+		}
+	})
 }

@@ -141,7 +141,7 @@ func (n *Node) joinCluster() (err error) {
 	n.running.Go(func() { n.formatLoop(used) })
 	n.running.Go(n.feedLoop)
 	n.running.Go(n.placeLoop)
-	n.running.Go(n.auditLoop)
+	n.running.Go(func() { n.auditLoop(n.audit) })
 	return nil
 }
 
