@@ -244,11 +244,26 @@ func (k faultKind) needs() (cluster.Ability, int) {
 	return cluster.Partition, 3
 }
 
+// dealt is how many faults of an episode are dealt: they go through all kinds in a shuffled order before one comes again.
+// Where all are drawn, one kind of twenty-two does not come in the 57 faults of five minutes once in fourteen runs: a bug
+// that only restores show was not found so.
+const dealt = 2
+
+// kindOf is the kind of the n-th fault of an episode.
+func kindOf(rng *rand.Rand, seed uint64, episode, n int, kinds []faultKind) faultKind {
+	drawn := kinds[rng.IntN(len(kinds))]
+	if n >= dealt {
+		return drawn
+	}
+	i := episode*dealt + n
+	return kinds[rngOf(seed, 4, i/len(kinds)).Perm(len(kinds))[i%len(kinds)]]
+}
+
 // planFault is the n-th fault of an episode, of the kinds that are allowed.
 func planFault(seed uint64, episode, n int, kinds []faultKind, logs int) fault {
 	rng := rngOf(seed, 2, episode, n)
 	b := fault{
-		kind: kinds[rng.IntN(len(kinds))], node: rng.IntN(places), node2: rng.IntN(places), log: -1,
+		kind: kindOf(rng, seed, episode, n, kinds), node: rng.IntN(places), node2: rng.IntN(places), log: -1,
 		calm:  300*time.Millisecond + time.Duration(rng.Int64N(int64(2*time.Second))),
 		lasts: 100*time.Millisecond + time.Duration(rng.Int64N(int64(3*time.Second))),
 		by:    time.Duration(1+rng.IntN(48)) * time.Hour, rounds: 2 + rng.IntN(6), second: rng.IntN(4) == 0,

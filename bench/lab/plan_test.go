@@ -2,6 +2,7 @@ package lab
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -25,5 +26,36 @@ func TestPlan(t *testing.T) {
 	}
 	if same+other > 2 {
 		t.Errorf("%d faults and %d turns of another seed are the same", same, other)
+	}
+}
+
+// TestFaultsAreDealt: each kind of fault comes in the first two of eleven episodes, whatever else is drawn, and the order
+// is another one after that.
+func TestFaultsAreDealt(t *testing.T) {
+	var kinds []faultKind
+	for k := range faultKinds {
+		kinds = append(kinds, k)
+	}
+	if len(kinds) != 22 {
+		t.Fatalf("%d kinds: count the episodes anew", len(kinds))
+	}
+	for seed := range uint64(20) {
+		var rounds [3][]faultKind
+		for n := range len(kinds) * len(rounds) {
+			r := n / len(kinds)
+			rounds[r] = append(rounds[r], planFault(seed, n/dealt, n%dealt, kinds, 5).kind)
+		}
+		for _, r := range rounds {
+			came := map[faultKind]bool{}
+			for _, k := range r {
+				came[k] = true
+			}
+			if len(came) != len(kinds) {
+				t.Errorf("seed %d: %d of %d kinds: %v", seed, len(came), len(kinds), r)
+			}
+		}
+		if slices.Equal(rounds[0], rounds[1]) {
+			t.Errorf("seed %d: the same order again: %v", seed, rounds[0])
+		}
 	}
 }
