@@ -65,28 +65,28 @@ func removeStale(path string) error {
 const (
 	// acceptPause is how long accepting rests when there are no file descriptors left.
 	acceptPause = 50 * time.Millisecond
-	// noneWaits is how long it takes at least to take a connection that had to be waited for, as none was there.
-	noneWaits = time.Millisecond
+	// mostWait is how many connections may wait to be taken: the kernel keeps no longer backlog.
+	mostWait = 1<<16 + 1
 )
 
 // accept moves connections onto the event loops.
 func (s *Server) accept(l net.Listener) {
 	defer s.running.Done()
 	var waits time.Duration // since when, by the uptime, connections may wait to be taken; 0: none does
+	behind := 0             // how many of them there may be yet
 	for {
 		// gnet takes a second file descriptor for a connection, before the first is free
 		// again, and drops the connection if there is none. So one is held in reserve.
 		spare, err := os.Open(os.DevNull)
 		var c net.Conn
-		began := s.pulse.uptime()
 		if err == nil {
+			if behind--; waits != 0 && (behind < 0 || !tcp.Waiting(l)) { // how long it takes to take one tells nothing
+				waits = 0
+			}
 			c, err = l.Accept()
 			_ = spare.Close()
 		}
 		now := s.pulse.uptime()
-		if now-began >= noneWaits {
-			waits = 0
-		}
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -95,6 +95,7 @@ func (s *Server) accept(l net.Listener) {
 				s.opt.Log.Warn("cannot accept connections, they wait", "error", err)
 				waits = now
 			}
+			behind = mostWait
 			select {
 			case <-s.stop:
 				return

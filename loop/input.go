@@ -100,7 +100,7 @@ func (s *session) took(buf []byte, since time.Duration) {
 		return
 	}
 	if len(s.later) > 0 {
-		if len(s.in) == 0 {
+		if len(s.in) < max(s.need, 1) { // nothing, or an unfinished frame: that was sent with its last byte
 			s.waited.in = s.orNow(since)
 		}
 		s.in = append(s.in, buf...)
@@ -217,7 +217,9 @@ func (s *session) frame(payload []byte, since *time.Duration) bool {
 	if *since != 0 {
 		s.sentAfter(req.Settled, since)
 	}
-	s.sees(id)
+	if req.Op != wire.OpAcquire || req.Flags&wire.FlagWait == 0 { // what a ping settles leaves those aside
+		s.sees(id)
+	}
 	spec, _ := req.Op.Spec()
 	control := spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind
 	switch {

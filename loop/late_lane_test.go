@@ -98,3 +98,54 @@ func TestReadLateOnItsLoop(t *testing.T) {
 		t.Errorf("carried out, though it lay unread for an hour: %v", res.Err())
 	}
 }
+
+// readsSlowly has the client of leavesUnread read it all, and leave something unread again.
+func readsSlowly(t *testing.T, srv *loop.Server, other *peer, owner string) {
+	t.Helper()
+	eventually(t, "it is back on its loop", func() bool { return srv.Lanes() == 0 })
+	revokes := slices.Repeat([]*wire.Request{{Op: wire.OpRequestRevoke, Owner: owner + strings.Repeat("o", 1000)}}, 50)
+	for srv.Lanes() == 0 {
+		for _, id := range other.start(revokes...) {
+			other.reply(id)
+		}
+	}
+}
+
+// TestReadSlowlyBesideAWait: a client takes for 5 s nothing, then for 2 s all there is, again and again, and has a wait
+// open, above which it can settle nothing. Its pings tell that it has all other answers.
+func TestReadSlowlyBesideAWait(t *testing.T) {
+	srv, _, p, other, owner := leavesUnread(t, 1)
+	other.must(write(owner+"other", owner+":/a/w"))
+	wait := p.start(flagged(write(owner, owner+":/a/w"), wire.FlagWait))[0]
+	p.must(ping())
+	for round := range 13 {
+		readsSlowly(t, srv, other, owner)
+		id := p.start(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 60_000, Settled: wait})[0]
+		srv.Waited(5 * time.Second)
+		if res := p.reply(id); res.Code != wire.OK {
+			t.Fatalf("after %d s: %v", round*7, res.Err())
+		}
+		p.pushes = nil
+		told := ping()
+		told.Settled = p.last + 1
+		p.must(told)
+		srv.ReadsFor(2 * time.Second)
+	}
+}
+
+// TestPingsSettleNoWaits: so they show nothing of when a wait was read.
+func TestPingsSettleNoWaits(t *testing.T) {
+	srv, h, p, other, owner := leavesUnread(t, 1)
+	other.must(write(owner+"other", owner+":/a/w"))
+	wait := p.start(flagged(write(owner, owner+":/a/w"), wire.FlagWait))[0]
+	srv.Waited(40 * time.Second)
+	p.push(wire.PushQueued)
+	readsSlowly(t, srv, other, owner)
+	told := ping()
+	told.Settled = wait + 1
+	ids := p.start(told, releaseOf(owner))
+	srv.Waited(40 * time.Second)
+	if res := p.reply(ids[1]); res.Code != wire.Unavailable || h.is(func() bool { return h.released[owner] > 0 })() {
+		t.Errorf("carried out, though it may have lain unread for 80 s: %v", res.Err())
+	}
+}

@@ -382,3 +382,41 @@ func TestEventsInBurstsAreNotLate(t *testing.T) {
 		t.Error("this shows nothing: it was never off its loop")
 	}
 }
+
+// TestCutFramesAreNotLate: as TestAlwaysMoreListingsIsNotLate, but what is read ends in the middle of a frame each time. Nothing
+// waits for more than four seconds.
+func TestCutFramesAreNotLate(t *testing.T) {
+	srv, h, p, _, owner, release := behindListings(t, atOnce)
+	some := slices.Repeat([]*wire.Request{{Op: wire.OpListLocks, Owner: owner}}, wire.MaxListings)
+	open, began := []uint64{release}, map[uint64]int{release: 0}
+	var rest []byte
+	for round := 1; round < 90; round++ {
+		frames, ids := p.encode(some...)
+		own, id := p.encode(write(owner+"y", owner+":/b"))
+		open = append(append(open, ids...), id...)
+		for _, id := range append(ids, id...) {
+			began[id] = round
+		}
+		all := append(append(rest, frames...), own...)
+		cut := len(all) - len(own)/2
+		before := srv.Behind()
+		p.send(all[:cut])
+		rest = slices.Clone(all[cut:])
+		eventually(t, "it is read", func() bool { return srv.Behind() == before+cut })
+		srv.Waited(time.Second)
+		h.answer()
+		// As many listings as may be are under way again, but for the last rounds: then all that was asked is answered.
+		for range 40 {
+			if h.has(wire.MaxListings)() {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		for len(open) > 0 && began[open[0]] < round-4 {
+			if res := p.reply(open[0]); res.Code != wire.OK {
+				t.Fatalf("round %d, of a second each: what was sent in round %d is answered %v", round, began[open[0]], res.Err())
+			}
+			open = open[1:]
+		}
+	}
+}

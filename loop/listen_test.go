@@ -139,9 +139,30 @@ func TestOutOfFiles(t *testing.T) {
 	other.stop()
 }
 
+// stops is a listener whose process is stopped for a moment as it takes its eighth connection.
+type stops struct {
+	*net.UnixListener
+	n int
+}
+
+func (l *stops) Accept() (net.Conn, error) {
+	c, err := l.UnixListener.Accept()
+	if l.n++; l.n == 8 {
+		time.Sleep(20 * time.Millisecond) // it is the time that it takes
+	}
+	return c, err
+}
+
 // TestOutOfFilesForLong: who waited for longer than a client that is there is sure to is told to connect anew; what
 // it sent may have been asked elsewhere since. Who comes once none of them waits is served.
 func TestOutOfFilesForLong(t *testing.T) {
+	t.Run("", func(t *testing.T) { outOfFilesForLong(t, func(l *net.UnixListener) net.Listener { return l }) })
+	t.Run("the process stops", func(t *testing.T) {
+		outOfFilesForLong(t, func(l *net.UnixListener) net.Listener { return &stops{UnixListener: l} })
+	})
+}
+
+func outOfFilesForLong(t *testing.T, as func(*net.UnixListener) net.Listener) {
 	const n, waits = 20, 100 * time.Millisecond
 	srv, err := loop.New(shared.get(t), loop.Options{Log: quiet})
 	if err != nil {
@@ -149,8 +170,12 @@ func TestOutOfFilesForLong(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = srv.Close() })
 	srv.Patience(waits)
-	addr, err := srv.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr()
+	if err := srv.Serve(as(l.(*net.UnixListener))); err != nil {
 		t.Fatal(err)
 	}
 	fds, few, enough := crowd(t, n)

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"encoding/binary"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -384,17 +385,25 @@ func (t *sentCalls) take(id uint64) *call {
 	return c
 }
 
-// sorted lists the calls in the order of their ids.
-func (t *sentCalls) sorted() []*call {
-	all := make([]*call, 0, t.n)
-	for _, c := range t.ring {
-		if c != nil {
-			all = append(all, c)
+// all are the calls, in no order.
+func (t *sentCalls) all() iter.Seq[*call] {
+	return func(yield func(*call) bool) {
+		for _, c := range t.ring {
+			if c != nil && !yield(c) {
+				return
+			}
+		}
+		for _, c := range t.late {
+			if !yield(c) {
+				return
+			}
 		}
 	}
-	for _, c := range t.late {
-		all = append(all, c)
-	}
+}
+
+// sorted lists the calls in the order of their ids.
+func (t *sentCalls) sorted() []*call {
+	all := slices.AppendSeq(make([]*call, 0, t.n), t.all())
 	slices.SortFunc(all, func(a, b *call) int {
 		if a.id < b.id {
 			return -1

@@ -41,6 +41,7 @@ type conn struct {
 	trip       time.Duration // how long a sign of life takes: of the last ones the shortest
 
 	pinged time.Duration // of the keeper: when it asked for a sign of life
+	told   time.Duration // of the keeper: when it told last what was answered, while other requests are open
 
 	// Of the reader.
 	in     []byte

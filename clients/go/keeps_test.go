@@ -38,7 +38,7 @@ func TestNothingIsSettledBeforeWhatIsAskedAgain(t *testing.T) {
 		other.set(&wire.Request{Op: wire.OpRenew, Owner: "you", TTLMillis: 1000, Domains: []string{"a:/b"}})
 		other.number(id + 1)
 		s.mu.sent.put(other)
-		if up := s.settle(id + 1); up > id {
+		if up := s.settle(other); up > id {
 			t.Errorf("answers are settled up to %d, and %d is to be asked again", up, id)
 		}
 		s.mu.sent.take(id + 1)

@@ -265,7 +265,7 @@ func (l *lane) tend(now time.Duration) time.Duration {
 	c := l.c
 	l.session.mu.Lock()
 	cn := l.session.mu.conn
-	leaving := l.session.mu.leaving
+	leaving, open := l.session.mu.leaving, l.session.mu.sent.n
 	if cn == nil {
 		l.session.mu.Unlock()
 		return now + aDay // attached wakes the keeper
@@ -292,11 +292,12 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		return now + aDay
 	case now-proved >= every && cn.pinged <= proved:
 		cn.pinged = now
-		ping := newCall(ignored{})
-		ping.set(&wire.Request{Op: wire.OpPing})
-		ping.urgent, ping.probe, ping.timed = true, true, true
-		ping.only = cn.tie.number
-		_ = l.session.submit(ping) // refused only when the client is closed
+		l.ping(cn)
+	case cn.told == 0:
+		cn.told = now
+	case open > 0 && cn.pinged <= proved && now-max(cn.pinged, cn.told) >= every: // requests hide what was answered above them (settled.go)
+		cn.told = now
+		l.ping(cn)
 	}
 	if looks := cn.unansweredEvery(); now >= l.nextLook || l.nextLook > now+looks { // of a connection whose server told more
 		if l.nextLook = now + looks; l.unanswered(proved) {
@@ -321,7 +322,19 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		}
 		return min(next, l.nextStale)
 	}
+	if open > 0 {
+		return min(max(cn.pinged, cn.told)+every, proved+every, l.nextStale)
+	}
 	return min(proved+every, l.nextStale)
+}
+
+// ping asks for a sign of life, and tells what was answered.
+func (l *lane) ping(cn *conn) {
+	ping := newCall(ignored{})
+	ping.set(&wire.Request{Op: wire.OpPing})
+	ping.urgent, ping.probe, ping.timed = true, true, true
+	ping.only = cn.tie.number
+	_ = l.session.submit(ping) // refused only when the client is closed
 }
 
 // probes is how many times a server is asked for a sign of life within the grace of the leases that hang on the

@@ -599,24 +599,27 @@ func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) {
 	}
 }
 
-// heldBy answers what an owner holds in a namespace, as far as that is told: each page has leastUnanswered for it
-// once it is sent. How long it waits in the client does not count: what it is asked for waits as long.
+// heldBy answers what an owner holds in a namespace, as far as that is told. It asks as the keeper does, so that what the
+// program asks of other logs is not before it, and goes without what has no answer for too long (unanswered.go). How long
+// it waits in the client, and is refused, does not count: what it is asked for waits as long.
 func (c *Client) heldBy(ctx context.Context, owner, namespace string) holds {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	unanswered := time.AfterFunc(aDay, cancel)
-	unanswered.Stop()
 	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: []string{domainOf(namespace)}, Page: wire.MaxDumpPage}
 	held := make(holds)
 	for res, err := range pagesOf(ctx, req, func(ctx context.Context, req *wire.Request) (*wire.Result, error) {
-		defer unanswered.Stop()
-		w := newWaiter(c)
-		w.unanswered = unanswered
-		a, err := w.ask(ctx, req)
-		if err != nil {
-			return nil, err
+		for try := 0; ; try++ {
+			w := newWaiter(c)
+			w.share, w.goesWithout = c.shareOf(namespace), cancel
+			a, err := w.ask(ctx, req)
+			if err == nil {
+				return &a.result, nil
+			}
+			if codeOf(err) != wire.ResourceExhausted || req.Page > 1 {
+				return nil, err
+			}
+			pauseFor(ctx, backoff(try, minRenewRetry, maxRenewRetry))
 		}
-		return &a.result, nil
 	}) {
 		if err == nil {
 			held.addAll(list(res).Infos)

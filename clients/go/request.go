@@ -99,7 +99,7 @@ type waiter struct {
 	then                  func(ending)  // of the call
 	gives                 *given        // likewise
 	inQueue               time.Duration // how long a waiting acquire may be in the queue
-	unanswered            *time.Timer   // runs for leastUnanswered from each time that the call is sent; nil: none does
+	goesWithout           func()        // called when the call has no answer for too long (unanswered.go); nil: it is waited for
 	ans                   *answer
 	err                   error
 }

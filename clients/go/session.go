@@ -195,16 +195,12 @@ func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
 	if s.mu.conn == nil {
 		return nil, false
 	}
-	look := func(c *call) {
-		switch {
-		case c == nil:
-			return
-		case c.fixed, c.waits && c.forsaken:
-		default:
-			return
+	for c := range s.mu.sent.all() {
+		if !c.fixed && (!c.waits || !c.forsaken) {
+			continue
 		}
 		if open = true; now-c.asked < most {
-			return
+			continue
 		}
 		switch req := c.request(); {
 		case len(req.Locks) > 0:
@@ -212,12 +208,6 @@ func (s *session) tardy(now, most time.Duration) (paths []string, open bool) {
 		case len(req.Releases) > 0:
 			paths = append(paths, strings.Clone(req.Releases[0].Path))
 		}
-	}
-	for _, c := range s.mu.sent.ring {
-		look(c)
-	}
-	for _, c := range s.mu.sent.late {
-		look(c)
 	}
 	return paths, open
 }
@@ -602,13 +592,9 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 		to.sent.Store(&tieFrom{cn.tie, at})
 	case *look:
 		to.sent.Store(true)
-	case *waiter:
-		if to.unanswered != nil {
-			to.unanswered.Reset(leastUnanswered)
-		}
 	}
 	s.mu.sent.put(c)
-	cn.out = c.append(cn.out, s.settle(c.id), cn.limits.Answers > 0)
+	cn.out = c.append(cn.out, s.settle(c), cn.limits.Answers > 0)
 	if !c.waits {
 		if s.counted(c, 1); c.fixed || c.share != usersShare {
 			c.asked, c.missed = s.c.now(), 0

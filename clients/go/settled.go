@@ -9,10 +9,13 @@ import "github.com/pathlockd/pathlockd/wire"
 // settled: servers keep some times as many.
 const settledEvery = 128
 
-// settle answers up to where answers are settled as the call with an id is sent, which is
+// settle answers up to where answers are settled as a call is sent, which is
 // open itself. Called under the lock.
-func (s *session) settle(id uint64) uint64 {
+func (s *session) settle(c *call) uint64 {
+	id := c.id
 	switch {
+	case c.op == wire.OpPing: // it tells of no repeats, and of what came lately
+		return min(s.firstOpen(), id)
 	case s.mu.again.first != nil, s.mu.keeps.first != nil, s.mu.anew.first != nil: // what is to be asked again is open too
 	case s.mu.sent.n == 1 && len(s.mu.kept) == 0:
 		s.mu.settled, s.mu.looked = id, s.mu.lastID
@@ -22,16 +25,22 @@ func (s *session) settle(id uint64) uint64 {
 	return min(s.mu.settled, id)
 }
 
-// lowest is the lowest id that is open.
-func (s *session) lowest() uint64 {
+// firstOpen is the lowest id that has no answer, acquires that wait aside.
+func (s *session) firstOpen() uint64 {
 	low := s.mu.lastID + 1
-	for _, c := range s.mu.sent.ring {
-		if c != nil {
+	for c := range s.mu.sent.all() {
+		if !c.waits {
 			low = min(low, c.id)
 		}
 	}
-	for id := range s.mu.sent.late {
-		low = min(low, id)
+	return low
+}
+
+// lowest is the lowest id that is open.
+func (s *session) lowest() uint64 {
+	low := s.mu.lastID + 1
+	for c := range s.mu.sent.all() {
+		low = min(low, c.id)
 	}
 	for id := range s.mu.kept {
 		low = min(low, id)

@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,6 +65,64 @@ func TestAnswersAreSettled(t *testing.T) {
 		must(t, (<-unsure).err)
 		if s := settled("e"); s <= open.id {
 			t.Fatalf("all below %d are settled, and nothing is open", s)
+		}
+	})
+}
+
+// TestPingsTellWhatIsAnsweredBesideAWait: above an acquire that waits nothing can be settled. What was answered there
+// pings tell, also on a connection on which something is answered all the time, and nothing above what has no answer.
+func TestPingsTellWhatIsAnsweredBesideAWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		first := make(chan *peer, 1)
+		go func() {
+			p := f.accept()
+			p.welcome(remembering())
+			first <- p
+		}()
+		c := dial(t, f.addr, WithDialer(f.dial))
+		p := <-first
+		var mu sync.Mutex
+		pings, last, wait, open := 0, uint64(0), uint64(0), uint64(0)
+		go p.serve(func(a *asked) *wire.Result {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case a.req.Op == wire.OpPing:
+				want := a.id
+				if pings++; open != 0 {
+					want = open
+				}
+				if wait != 0 && a.req.Settled != want {
+					t.Errorf("ping %d: all below %d but waits are answered, and it tells %d", a.id, want, a.req.Settled)
+				}
+				return granted(a.req)
+			case a.req.Op == wire.OpAcquire:
+				wait = a.id
+				return nil
+			case a.req.Owner == "hangs":
+				open = a.id
+				return nil
+			case wait != 0 && a.req.Settled > wait:
+				t.Errorf("request %d settles all below %d, and %d waits", a.id, a.req.Settled, wait)
+			}
+			last = a.id
+			return granted(a.req)
+		})
+		go func() { _, _ = c.Lock(t.Context(), "a:/b") }()
+		for minute := range 2 {
+			for range 60 {
+				_ = c.ForceRelease(t.Context(), "you", "")
+				pass(time.Second)
+			}
+			mu.Lock()
+			if least := int(time.Minute/DefaultKeepAlive) - 1; pings < least || last == 0 {
+				t.Errorf("%d pings in minute %d, want %d", pings, minute, least)
+			}
+			pings = 0
+			mu.Unlock()
+			go func() { _ = c.ForceRelease(t.Context(), "hangs", "") }()
+			pass(0)
 		}
 	})
 }

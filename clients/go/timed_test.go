@@ -1,6 +1,7 @@
 package pathlockd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,14 +21,15 @@ type timed struct {
 	start time.Time
 	p     *peer
 
-	mu     sync.Mutex
-	state  *engine.State
-	out    engine.Output
-	routes *wire.Routes
-	pace   pace
-	busy   func(req *wire.Request) bool
-	done   map[uint64]wire.Result // of what gives back and of what is granted at once, for repeats
-	notes  []string
+	mu       sync.Mutex
+	state    *engine.State
+	out      engine.Output
+	routes   *wire.Routes
+	pace     pace
+	busy     func(req *wire.Request) bool
+	busyWith wire.Code              // what it refuses with then; OK: UNAVAILABLE
+	done     map[uint64]wire.Result // of what gives back and of what is granted at once, for repeats
+	notes    []string
 }
 
 // pace says how long it takes until a request is carried out, and whether it is answered at once that nobody knows what
@@ -122,7 +124,7 @@ func (s *timed) take(a *asked) *wire.Result {
 	on, p, busy := s.p, s.pace, s.busy
 	s.mu.Unlock()
 	if busy != nil && busy(a.req) {
-		return &wire.Result{Code: wire.Unavailable, Message: "busy"}
+		return &wire.Result{Code: cmp.Or(s.busyWith, wire.Unavailable), Message: "busy"}
 	}
 	var d time.Duration
 	unknown := false

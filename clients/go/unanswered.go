@@ -63,18 +63,15 @@ func (l *lane) unanswered(proved time.Duration) bool {
 func (s *session) unanswered(proved time.Duration) (most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	look := func(c *call) {
-		if c == nil || c.share == usersShare || c.waits || c.asked >= proved {
-			return
+	for c := range s.mu.sent.all() {
+		if c.share == usersShare || c.waits || c.asked >= proved {
+			continue
 		}
 		c.missed++
 		most = max(most, c.missed)
-	}
-	for _, c := range s.mu.sent.ring {
-		look(c)
-	}
-	for _, c := range s.mu.sent.late {
-		look(c)
+		if w, ok := c.to.(*waiter); ok && w.goesWithout != nil && c.missed > unansweredLooks {
+			w.goesWithout()
+		}
 	}
 	return most
 }

@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"context"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -60,10 +61,13 @@ func raises(t *testing.T, c *Client, s *timed, first []Path, slow func()) {
 // answer, as a server does that has too much to do; or it waits so long for its turn, as what the program asks takes
 // the whole window, and what the client asks by itself is refused. It is not gone without.
 func TestAcquaintForLong(t *testing.T) {
-	for _, requests := range []int{0, 9} {
-		t.Run(fmt.Sprint(requests), func(t *testing.T) {
+	for name, requests := range map[string]int{"UNAVAILABLE": 0, "RESOURCE_EXHAUSTED": 0, "beside others": 9} {
+		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c, s := newTimed(t, WithWindow(4))
+				if name == "RESOURCE_EXHAUSTED" { // as it is when a page does not fit, too
+					s.busyWith = wire.ResourceExhausted
+				}
 				asked := 0
 				raises(t, c, s, []Path{{Path: "a:/b/c"}}, func() {
 					s.takes(always(time.Millisecond, map[wire.Op]time.Duration{wire.OpDescribe: leastUnanswered + 30*time.Second}))
@@ -108,4 +112,159 @@ func TestAcquaintedByTheFirstPage(t *testing.T) {
 		})
 		s.isHeld(many)
 	})
+}
+
+// TestAcquaintOverABreak: the connection breaks while the question is under way, and there is no way to the server for
+// longer than a question may have no answer. The request waits as long, and the question is not gone without.
+func TestAcquaintOverABreak(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		dial, until := f.dial, time.Time{}
+		f.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if time.Now().Before(until) {
+				return nil, errUnreachable
+			}
+			return dial(ctx, network, addr)
+		}
+		c, s := newTimedAt(t, f)
+		go s.again(f)
+		raises(t, c, s, []Path{{Path: "a:/b/c"}}, func() {
+			s.takes(func(req *wire.Request) (time.Duration, bool) {
+				if req.Op == wire.OpListLocks {
+					until = time.Now().Add(leastUnanswered + 30*time.Second)
+					s.takes(always(time.Millisecond, nil))
+					p := s.peer()
+					time.AfterFunc(time.Millisecond, func() { p.Close() })
+					return 5 * time.Millisecond, false
+				}
+				return time.Millisecond, false
+			})
+		})
+	})
+}
+
+// TestAcquaintRefusedThenWaits: the question is refused once, and waits for its turn for longer than it may have no answer
+// after that.
+func TestAcquaintRefusedThenWaits(t *testing.T) {
+	const slow = leastUnanswered + 30*time.Second
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t, WithWindow(4))
+		raises(t, c, s, []Path{{Path: "a:/b/c"}}, func() {
+			s.takes(always(time.Millisecond, map[wire.Op]time.Duration{wire.OpDescribe: slow}))
+			first, began := true, time.Now()
+			s.refuses(func(req *wire.Request) bool {
+				if req.Op != wire.OpListLocks || time.Since(began) > slow+5*time.Second {
+					return false
+				}
+				if first {
+					first = false
+					for range 3 {
+						go func() { _, _ = c.Describe(context.Background(), "a:/b/e", 0) }()
+					}
+				}
+				return true
+			})
+		})
+	})
+}
+
+// TestAcquaintBehindListings: the program's listings of a log without a leader, forty at a time, do not hold up who takes
+// one path more in another log.
+func TestAcquaintBehindListings(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		s.takes(func(req *wire.Request) (time.Duration, bool) {
+			if req.Op == wire.OpListLocks && req.Owner == "sick" {
+				return 30 * time.Second, false
+			}
+			return time.Millisecond, false
+		})
+		for i := range 40 {
+			go func() {
+				for {
+					if _, _, err := c.ListOwnerLocks(t.Context(), "sick", fmt.Sprintf("b:/%d", i)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		pass(time.Second)
+		l, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(time.Hour))
+		mustLock(t, l, err)
+		takesOneMore(t, c, "a:/b/c", "me", time.Second)
+	})
+}
+
+// takesOneMore asks for a path that an owner has and another one, for no longer than so long.
+func takesOneMore(t *testing.T, c *Client, path, owner string, within time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	began := time.Now()
+	l, err := c.TryLockAll(ctx, []Path{{Path: path}, {Path: path + "too"}}, Owner(owner), TTL(time.Hour))
+	if err != nil {
+		t.Errorf("%s: after %v: %v", owner, time.Since(began), err)
+		return
+	}
+	must(t, l.Unlock())
+}
+
+// TestAcquaintHungOften: of several owners the first question is never answered, all else is. The next owner's is not
+// behind those.
+func TestAcquaintHungOften(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		hung := make(map[string]bool)
+		s.takes(func(req *wire.Request) (time.Duration, bool) {
+			if req.Op == wire.OpListLocks && !hung[req.Owner] {
+				hung[req.Owner] = true
+				return 1000 * time.Hour, false
+			}
+			return time.Millisecond, false
+		})
+		for i := range 8 {
+			owner, path := fmt.Sprintf("me%d", i), fmt.Sprintf("a:/b/c%d", i)
+			l, err := c.TryLock(t.Context(), path, Owner(owner), TTL(time.Hour))
+			mustLock(t, l, err)
+			takesOneMore(t, c, path, owner, 2*leastUnanswered)
+		}
+	})
+}
+
+// TestAcquaintBesideAStuckLog: a log has no leader, what is asked of it is refused after a while. The program tries to take a
+// path there together with one that it has, for 5 s each time. Who does so in another log is not held up.
+func TestAcquaintBesideAStuckLog(t *testing.T) {
+	for by, stuck := range map[int]time.Duration{4: 30 * time.Second, 1: 2 * time.Minute} {
+		t.Run(fmt.Sprintf("%d by %v", by, stuck), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t, WithKeepAlive(5*time.Second))
+				s.takes(always(time.Millisecond, nil))
+				sick, err := c.TryLock(t.Context(), "b:/s/c", Owner("sick"), TTL(time.Hour))
+				mustLock(t, sick, err)
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					if req.Owner == "sick" {
+						return stuck, false
+					}
+					return time.Millisecond, false
+				})
+				for range by {
+					go func() {
+						for t.Context().Err() == nil {
+							ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+							_, _ = c.TryLockAll(ctx, []Path{{Path: "b:/s/c"}, {Path: "b:/s/d"}}, Owner("sick"), TTL(time.Hour))
+							cancel()
+						}
+					}()
+				}
+				pass(30 * time.Second)
+				for range 20 {
+					l, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(time.Hour))
+					mustLock(t, l, err)
+					takesOneMore(t, c, "a:/b/c", "me", time.Second)
+					_ = l.Unlock()
+					pass(time.Second)
+				}
+			})
+		})
+	}
 }
