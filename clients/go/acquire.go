@@ -81,7 +81,9 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 		c.keeper.expect(l)
 		defer c.keeper.expected(l)
 		if kept := c.keeper.named(l.owner, paths[0].Path); kept && (len(paths) > 1 || req.Token > 0) {
-			c.acquaint(ctx, l.owner, l.paths)
+			if err := c.acquaint(ctx, l.owner, l.paths); err != nil {
+				return nil, err
+			}
 		}
 	}
 	req.Flags |= wire.FlagNoQueue

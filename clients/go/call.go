@@ -27,6 +27,7 @@ type call struct {
 	share    uint8         // whose room it takes if it does, 0: that of what is of no log
 	ordered  bool          // goes ahead, and keeps its order among the program's requests
 	doubtful bool          // it is to settle a doubt, or counts when that is
+	raises   bool          // it is asked before a request that raises a token
 	turn     uint64        // of an ordered one, and of users' requests: in which order they came to the session
 	async    bool          // counts as backlog while it is not sent
 	lowers   bool          // it may leave locks less time, or take them back

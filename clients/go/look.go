@@ -573,14 +573,14 @@ func (k *keeper) named(owner, path string) (kept bool) {
 }
 
 // acquaint asks since when an owner's locks are held whose tokens a request for paths is about to raise:
-// after that those do not tell them any more.
-func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) {
+// after that those do not tell them any more. Who gets an error is to be told it, and may ask again.
+func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) error {
 	k := &c.keeper
 	k.mu.Lock()
 	leases := k.near(owner, paths[0].Path)
 	k.mu.Unlock()
 	if len(leases) == 0 {
-		return
+		return nil
 	}
 	raised := on(paths)
 	for _, le := range leases {
@@ -590,40 +590,46 @@ func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) {
 		if len(some) == 0 {
 			continue
 		}
-		held := c.heldBy(ctx, owner, le.name.namespace)
+		held, err := c.heldBy(ctx, owner, le.name.namespace)
 		k.mu.Lock()
 		for _, lk := range some { // what was not told counts as lost when it is looked at
-			lk.learns(held)
+			if lk.learns(held); lk.known(raised) {
+				continue
+			}
+			if err != nil {
+				k.mu.Unlock()
+				return err
+			}
 		}
 		k.mu.Unlock()
 	}
+	return nil
 }
 
 // heldBy answers what an owner holds in a namespace, as far as that is told. It asks as the keeper does, so that what the
 // program asks of other logs is not before it, and goes without what has no answer for too long (unanswered.go). How long
-// it waits in the client, and is refused, does not count: what it is asked for waits as long.
-func (c *Client) heldBy(ctx context.Context, owner, namespace string) holds {
+// it waits in the client, and is refused with UNAVAILABLE, does not count: what it is asked for waits as long. An error is another
+// refusal, which what it is asked for would have got as well.
+func (c *Client) heldBy(ctx context.Context, owner, namespace string) (holds, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: []string{domainOf(namespace)}, Page: wire.MaxDumpPage}
 	held := make(holds)
 	for res, err := range pagesOf(ctx, req, func(ctx context.Context, req *wire.Request) (*wire.Result, error) {
-		for try := 0; ; try++ {
-			w := newWaiter(c)
-			w.share, w.goesWithout = c.shareOf(namespace), cancel
-			a, err := w.ask(ctx, req)
-			if err == nil {
-				return &a.result, nil
-			}
-			if codeOf(err) != wire.ResourceExhausted || req.Page > 1 {
-				return nil, err
-			}
-			pauseFor(ctx, backoff(try, minRenewRetry, maxRenewRetry))
+		w := newWaiter(c)
+		w.share, w.raises, w.goesWithout = c.shareOf(namespace), true, cancel
+		a, err := w.ask(ctx, req)
+		if err != nil {
+			return nil, err
 		}
+		return &a.result, nil
 	}) {
-		if err == nil {
+		switch {
+		case err == nil:
 			held.addAll(list(res).Infos)
+		case ctx.Err() == nil && codeOf(err) == wire.ResourceExhausted:
+			return held, err
 		}
 	}
-	return held
+	return held, nil
 }

@@ -42,7 +42,9 @@ func (c *Client) Do(ctx context.Context, req *wire.Request) (*wire.Result, error
 		for i, l := range req.Locks {
 			paths[i] = Path{Path: l.Path, Mode: l.Mode}
 		}
-		c.acquaint(ctx, req.Owner, paths)
+		if err := c.acquaint(ctx, req.Owner, paths); err != nil {
+			return nil, err
+		}
 	}
 	return c.call(ctx, req)
 }
@@ -94,6 +96,7 @@ type waiter struct {
 	place                 func(*wire.Result)
 	urgent, undo, forever bool          // of the call
 	alone, insists        bool          // likewise
+	raises                bool          // likewise
 	share                 uint8         // likewise; not that of users: it is urgent
 	owner                 string        // of the request
 	then                  func(ending)  // of the call
@@ -184,7 +187,7 @@ func (w *waiter) tryAll(ctx context.Context, req *wire.Request) (ans *answer, le
 	w.call.timed, w.call.forever = true, w.forever
 	switch {
 	case w.share != usersShare:
-		w.call.urgent, w.call.share = true, w.share
+		w.call.urgent, w.call.share, w.call.raises = true, w.share, w.raises
 	case w.urgent:
 		w.call.hurries()
 	}

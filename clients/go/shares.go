@@ -40,11 +40,14 @@ const (
 	plain    kind = iota // renewals that count when they are answered
 	doubtful             // other renewals, and questions about locks
 	listing
+	raising // what is asked for the program, before a request that raises a token: it is many at once
 	kinds
 )
 
 func kindOf(c *call) kind {
 	switch {
+	case c.raises:
+		return raising
 	case c.op.Lists():
 		return listing
 	case c.doubtful:

@@ -2,6 +2,7 @@ package pathlockd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -61,13 +62,10 @@ func raises(t *testing.T, c *Client, s *timed, first []Path, slow func()) {
 // answer, as a server does that has too much to do; or it waits so long for its turn, as what the program asks takes
 // the whole window, and what the client asks by itself is refused. It is not gone without.
 func TestAcquaintForLong(t *testing.T) {
-	for name, requests := range map[string]int{"UNAVAILABLE": 0, "RESOURCE_EXHAUSTED": 0, "beside others": 9} {
-		t.Run(name, func(t *testing.T) {
+	for _, requests := range []int{0, 9} {
+		t.Run(fmt.Sprint(requests), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c, s := newTimed(t, WithWindow(4))
-				if name == "RESOURCE_EXHAUSTED" { // as it is when a page does not fit, too
-					s.busyWith = wire.ResourceExhausted
-				}
 				asked := 0
 				raises(t, c, s, []Path{{Path: "a:/b/c"}}, func() {
 					s.takes(always(time.Millisecond, map[wire.Op]time.Duration{wire.OpDescribe: leastUnanswered + 30*time.Second}))
@@ -267,4 +265,90 @@ func TestAcquaintBesideAStuckLog(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAcquaintRefused: a server refuses listings with RESOURCE_EXHAUSTED, also those of one entry, and takes all else. The
+// request that would raise a token is refused as well, soon, and no lock is lost.
+func TestAcquaintRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		s.takes(always(time.Millisecond, nil))
+		l, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(time.Hour))
+		mustLock(t, l, err)
+		s.busyWith = wire.ResourceExhausted
+		s.refuses(func(req *wire.Request) bool { return req.Op == wire.OpListLocks })
+		both := []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}
+		began := time.Now()
+		_, err = c.LockAll(t.Context(), both, Owner("me"), TTL(time.Hour))
+		if codeOf(err) != wire.ResourceExhausted || time.Since(began) > 10*time.Second {
+			t.Errorf("LockAll: %v after %v", err, time.Since(began))
+		}
+		locks := make([]wire.LockRequest, len(both))
+		for i, p := range both {
+			locks[i] = wire.LockRequest{Path: p.Path, Mode: wire.ModeWrite}
+		}
+		_, err = c.Do(t.Context(), &wire.Request{Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Locks: locks})
+		if codeOf(err) != wire.ResourceExhausted {
+			t.Errorf("Do: %v", err)
+		}
+		s.refuses(nil)
+		again, err := c.LockAll(t.Context(), both, Owner("me"), TTL(time.Hour))
+		mustLock(t, again, err)
+		pass(2 * time.Hour)
+		s.isHeld(l)
+		s.isHeld(again)
+	})
+}
+
+// TestAcquaintWithACause: the caller's context ends with another one's refusal as its cause, as in an errgroup.
+func TestAcquaintWithACause(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		l, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(time.Hour))
+		mustLock(t, l, err)
+		s.takes(always(time.Millisecond, map[wire.Op]time.Duration{wire.OpListLocks: time.Second}))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := wire.Errorf(wire.ResourceExhausted, "full")
+		time.AfterFunc(100*time.Millisecond, func() { cancel(cause) })
+		began := time.Now()
+		_, err = c.TryLockAll(ctx, []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, Owner("me"), TTL(time.Hour))
+		if !errors.Is(err, cause) || time.Since(began) != 100*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestAcquaintOfMany: many requests of the program raise tokens in a log, over a slow way. They do not hold up what keeps a
+// lock there.
+func TestAcquaintOfMany(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		s.takes(always(150*time.Millisecond, nil))
+		kept, err := c.TryLockAll(t.Context(), []Path{{Path: "a:/v/1"}, {Path: "a:/v/2"}}, Owner("me"), TTL(10*time.Second))
+		mustLock(t, kept, err)
+		pass(5 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range 400 {
+			go func() {
+				owner, path := fmt.Sprintf("o%d", i), fmt.Sprintf("a:/v/o%d", i)
+				for ctx.Err() == nil {
+					l, err := c.TryLock(ctx, path, Owner(owner), TTL(time.Hour))
+					if err != nil {
+						return
+					}
+					m, err := c.TryLockAll(ctx, []Path{{Path: path}, {Path: path + "too"}}, Owner(owner), TTL(time.Hour))
+					if err != nil {
+						return
+					}
+					_ = m.Unlock()
+					_ = l.Unlock()
+				}
+			}()
+		}
+		for range 120 {
+			pass(time.Second)
+			s.isHeld(kept)
+		}
+	})
 }
