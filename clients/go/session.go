@@ -47,6 +47,7 @@ type session struct {
 		ordered int // of those, the ones that went ahead
 		waits   int // of sent, those that do
 		lists   int // of sent, listings
+		raises  int // of those, what is asked before requests that raise tokens
 
 		// What waits for the room of its share: listings over wire.MaxListings, behind which
 		// renewals would lie unread, and what the keeper asks of a log that does not answer.

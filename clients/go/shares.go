@@ -30,6 +30,7 @@ type share struct {
 	next   kind             // which of them has its turn
 	flying int              // of what is sent and unanswered, what is the share's
 	lists  int              // of that, listings
+	raises int              // of those, what is asked before requests that raise tokens
 }
 
 // kind is what calls of a share wait for turns by: a lock that is in doubt lasts a moment, and other renewals have no
@@ -116,8 +117,16 @@ func (s *session) roomy(c *call) bool {
 			return false
 		}
 	}
+	if c.raises && 2*sh.raises >= mostRaising-s.mu.raises {
+		return false
+	}
 	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
 }
+
+// mostRaising is how many of the listings under way may be asked before requests that raise tokens. The program may have any
+// number of those at once, in each log, and none has to be answered: they leave some places to what the program lists itself, and half
+// of a share's to what keeps locks.
+const mostRaising = wire.MaxListings - 2
 
 // open reports whether there is room for a request of the program, when it has own of flying that are under way: for
 // so many as may be in all (most), and for as many of it as it leaves to shares.
@@ -169,6 +178,10 @@ func (s *session) counted(c *call, n int) {
 	if c.op.Lists() {
 		s.mu.lists += n
 		sh.lists += n
+	}
+	if c.raises {
+		s.mu.raises += n
+		sh.raises += n
 	}
 }
 
