@@ -30,7 +30,7 @@ test: lint generated-check build fuzz-short deploy-check examples-tools race ## 
 # What runs on one goroutine has no races, and takes five times as long under their detector.
 ALONE := ^(TestSimulate|TestSimulateReplays|TestNewPaths)$$
 # The Go client under hundreds of requests at once takes nine times as long; its other tests go the same ways with few of them.
-LOADS := ^(TestRenewalsOfTheProgramStarveLocks|TestBeliefInSimulation|TestLooksBesideRenewals|TestLanesAtRandom|TestSharesInTurn|TestRenewalsBesideStuckUsersStarveARepeat|TestManyRenewalsBesideUsers|TestRiskWhileLooking|TestOrderAtRandom|TestGapsForLong|TestKeepersLeaveUsersSome|TestAPlaceOutlastsItsTime|TestRenewalsYieldBesideStuckKeepers|TestASlowHelloOfABusyConnection|TestQuestionsDoNotPile|TestRenewalsBesideStuckUsers|TestQuestionsAreCountedOut|TestAllOfManyPathsAtRisk|TestManyLocksAtRisk|TestGapsOfManyLeases|TestManyPathsAtRisk)$$
+LOADS := ^(TestRenewalsOfTheProgramStarveLocks|TestBeliefInSimulation|TestLooksBesideRenewals|TestLanesAtRandom|TestSharesInTurn|TestRenewalsBesideStuckUsersStarveARepeat|TestManyRenewalsBesideUsers|TestRiskWhileLooking|TestOrderAtRandom|TestGapsForLong|TestKeepersLeaveUsersSome|TestAPlaceOutlastsItsTime|TestRenewalsYieldBesideStuckKeepers|TestASlowHelloOfABusyConnection|TestQuestionsDoNotPile|TestRenewalsBesideStuckUsers|TestQuestionsAreCountedOut|TestAllOfManyPathsAtRisk|TestManyLocksAtRisk|TestGapsOfManyLeases|TestManyPathsAtRisk|TestAcquaintBesideManyLooks|TestAcquaintOfMany|TestSharesAreCounted)$$
 # bench/lab runs alone: it measures for how long nobody was served.
 .PHONY: race
 race: ## every test, under the race detector if it has goroutines; the conformance scenarios also with every request forwarded

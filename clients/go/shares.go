@@ -117,15 +117,26 @@ func (s *session) roomy(c *call) bool {
 			return false
 		}
 	}
-	if c.raises && 2*sh.raises >= mostRaising-s.mu.raises {
+	if c.raises && (2*sh.raises >= mostRaising-s.mu.raises || s.mu.raises > 0 && s.looksWait()) {
 		return false
 	}
 	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
 }
 
+// looksWait says that what keeps locks waits for a place to list in, in a share that has none.
+func (s *session) looksWait() bool {
+	for m := s.mu.holding &^ (1 << usersShare); m != 0; m &= m - 1 {
+		sh := &s.mu.shares[bits.TrailingZeros64(m)]
+		if sh.waits[listing].first != nil && sh.lists == sh.raises {
+			return true
+		}
+	}
+	return false
+}
+
 // mostRaising is how many of the listings under way may be asked before requests that raise tokens. The program may have any
 // number of those at once, in each log, and none has to be answered: they leave some places to what the program lists itself, and half
-// of a share's to what keeps locks.
+// of a share's to what keeps locks; all but one while a share's looks have no place.
 const mostRaising = wire.MaxListings - 2
 
 // open reports whether there is room for a request of the program, when it has own of flying that are under way: for

@@ -388,3 +388,34 @@ func TestAcquaintOfMany(t *testing.T) {
 		}
 	})
 }
+
+// TestAcquaintBesideManyLooks: what keeps 180 locks in ten logs takes nearly all places for listings, on a slow way. Requests of the
+// program that raise tokens there cost none of them.
+func TestAcquaintBesideManyLooks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const logs = 10
+		c, s := newTimed(t)
+		s.takes(always(150*time.Millisecond, nil))
+		var kept []*Lock
+		for i := range 180 {
+			p := fmt.Sprintf("n%d:/k/%d", i%logs, i)
+			l, err := c.TryLockAll(t.Context(), []Path{{Path: p}, {Path: p + "b"}}, Owner(fmt.Sprintf("k%d", i)), TTL(10*time.Second))
+			mustLock(t, l, err)
+			kept = append(kept, l)
+		}
+		pass(time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, raising := range []int{0, 40, 260} {
+			raisesMany(ctx, c, raising, logs)
+			for range 30 {
+				pass(time.Second)
+				for _, l := range kept {
+					if s.isHeld(l); t.Failed() {
+						t.Fatalf("with %d that raise tokens", raising)
+					}
+				}
+			}
+		}
+	})
+}
