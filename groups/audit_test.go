@@ -98,6 +98,7 @@ func TestAuditUnanswered(t *testing.T) {
 		})
 		n.auditSoon()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		unanswered = 1
 		n.auditSoon()
 		time.Sleep(time.Minute)

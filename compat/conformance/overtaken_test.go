@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,44 +19,49 @@ const (
 	// tries is how many runs of a scenario may be overtaken.
 	tries = 3
 	// meantToLast is the shortest lifetime that a scenario counts on: shorter ones are
-	// there to end. Those below meantToStay end once the scenario waits for something.
-	meantToLast, meantToStay = time.Second, 20 * time.Second
+	// there to end. Each time that the scenario waits for something the shortest may end.
+	meantToLast = time.Second
 	// servedWithin is what the server gives a request (request_timeout_ms), and a
 	// stream to be whole.
 	servedWithin = 30 * time.Second
 )
 
-// lifetimes are those that a run's requests asked for.
+// lifetimes are those that a run's requests asked for, and that no wait was for yet.
 type lifetimes struct {
-	short, long time.Time // when the first of them ends; zero: there is none
-	waited      bool      // for something: from now on the short ones may end
-	overtaken   bool
+	open      []lifetime
+	overtaken bool
+}
+
+// lifetime is how long something was to last, and when it was over at the latest.
+type lifetime struct {
+	lasts time.Duration
+	ends  time.Time
 }
 
 // asked notes a request with its lifetimes, before it is sent.
 func (l *lifetimes) asked(req message) {
 	for _, field := range []string{"ttl_ms", "queue_ttl_ms"} {
 		ms, _ := req[field].(int64)
-		lasts := time.Duration(ms) * time.Millisecond
-		end := &l.short
-		if lasts >= meantToStay {
-			end = &l.long
-		}
-		if at := time.Now().Add(lasts); lasts >= meantToLast && lasts < 24*time.Hour && (end.IsZero() || at.Before(*end)) {
-			*end = at
+		if lasts := time.Duration(ms) * time.Millisecond; lasts > 0 && lasts < 24*time.Hour {
+			l.open = append(l.open, lifetime{lasts, time.Now().Add(lasts)})
 		}
 	}
 }
 
-// step notes that a step ended.
+// step notes that a step ended. One that waits is for the end of what is shortest, if it is for the end of anything. A run
+// may be taken to be overtaken that was not, as by what was renewed: if it fails it is carried out once more.
 func (l *lifetimes) step(s *step, began time.Time) {
-	waits := s.eventually || s.verb == "event" || s.verb == "ends"
 	now := time.Now()
-	over := func(t time.Time) bool { return !t.IsZero() && now.After(t) }
-	l.waited = l.waited || waits
-	if over(l.long) || !l.waited && over(l.short) || !waits && now.Sub(began) > servedWithin {
+	if s.eventually || s.verb == "event" || s.verb == "ends" {
+		shortest := 24 * time.Hour
+		for _, o := range l.open {
+			shortest = min(shortest, o.lasts)
+		}
+		l.open = slices.DeleteFunc(l.open, func(o lifetime) bool { return o.lasts == shortest })
+	} else if now.Sub(began) > servedWithin {
 		l.overtaken = true
 	}
+	l.overtaken = l.overtaken || slices.ContainsFunc(l.open, func(o lifetime) bool { return o.lasts >= meantToLast && now.After(o.ends) })
 }
 
 // trial is a run that may be carried out anew: it keeps to itself why it failed.
