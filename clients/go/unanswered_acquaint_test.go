@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,9 +120,10 @@ func TestAcquaintedByTheFirstPage(t *testing.T) {
 func TestAcquaintOverABreak(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
-		dial, until := f.dial, time.Time{}
+		dial := f.dial
+		var until atomic.Int64
 		f.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if time.Now().Before(until) {
+			if time.Now().UnixNano() < until.Load() {
 				return nil, errUnreachable
 			}
 			return dial(ctx, network, addr)
@@ -129,7 +133,7 @@ func TestAcquaintOverABreak(t *testing.T) {
 		raises(t, c, s, []Path{{Path: "a:/b/c"}}, func() {
 			s.takes(func(req *wire.Request) (time.Duration, bool) {
 				if req.Op == wire.OpListLocks {
-					until = time.Now().Add(leastUnanswered + 30*time.Second)
+					until.Store(time.Now().Add(leastUnanswered + 30*time.Second).UnixNano())
 					s.takes(always(time.Millisecond, nil))
 					p := s.peer()
 					time.AfterFunc(time.Millisecond, func() { p.Close() })
@@ -212,11 +216,12 @@ func takesOneMore(t *testing.T, c *Client, path, owner string, within time.Durat
 func TestAcquaintHungOften(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
-		hung := make(map[string]bool)
+		var hung sync.Map // by owner; connections are served by goroutines of their own
 		s.takes(func(req *wire.Request) (time.Duration, bool) {
-			if req.Op == wire.OpListLocks && !hung[req.Owner] {
-				hung[req.Owner] = true
-				return 1000 * time.Hour, false
+			if req.Op == wire.OpListLocks {
+				if _, was := hung.LoadOrStore(strings.Clone(req.Owner), true); !was {
+					return 1000 * time.Hour, false
+				}
 			}
 			return time.Millisecond, false
 		})
@@ -344,10 +349,9 @@ func raisesMany(ctx context.Context, c *Client, n, namespaces int) {
 func TestAcquaintInManyLogs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
-		broke := false
+		var broke atomic.Bool
 		s.takes(func(req *wire.Request) (time.Duration, bool) {
-			if req.Op == wire.OpAcquire && req.Owner == "me" && !broke {
-				broke = true
+			if req.Op == wire.OpAcquire && req.Owner == "me" && broke.CompareAndSwap(false, true) {
 				p := s.peer()
 				time.AfterFunc(60*time.Millisecond, func() { p.Close() })
 				return 100 * time.Millisecond, false
@@ -364,8 +368,8 @@ func TestAcquaintInManyLogs(t *testing.T) {
 			t.Errorf("ListOwnerLocks: %v", err)
 		}
 		_, err := c.TryLock(within, "n1:/me", Owner("me"), TTL(time.Hour))
-		if err != nil || !broke {
-			t.Errorf("TryLock: %v, connection lost: %v", err, broke)
+		if err != nil || !broke.Load() {
+			t.Errorf("TryLock: %v, connection lost: %v", err, broke.Load())
 		}
 	})
 }
