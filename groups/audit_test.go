@@ -83,7 +83,8 @@ func givenUpAndBack(t *testing.T, moves bool) {
 	}
 }
 
-// TestAuditUnanswered: what called for an audit comes once; the audit is repeated, ever more rarely, until it is answered.
+// TestAuditUnanswered: what called for an audit comes once; the audit is repeated, ever more rarely, until it is
+// answered.
 func TestAuditUnanswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +105,9 @@ func TestAuditUnanswered(t *testing.T) {
 		time.Sleep(time.Minute)
 		close(n.stop)
 		synctest.Wait()
-		want := []time.Duration{0, 2 * auditGap, 6 * auditGap, 14 * auditGap, 30 * auditGap, time.Minute, time.Minute + 2*auditGap}
+		want := []time.Duration{
+			0, 2 * auditGap, 6 * auditGap, 14 * auditGap, 30 * auditGap, time.Minute, time.Minute + 2*auditGap,
+		}
 		if !slices.Equal(at, want) {
 			t.Errorf("asked at %v, want %v", at, want)
 		}

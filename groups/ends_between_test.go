@@ -17,7 +17,7 @@ func TestEndsBetweenLooks(t *testing.T) {
 	m := l.local.Load()
 	r.clock.freeze()
 	defer r.clock.run()
-	holder.must(write("holder", path, time.Hour)) // what is carried out last is of now, however late the machine comes to it
+	holder.must(write("holder", path, time.Hour)) // what is carried out last is of now, however long all this took
 	eventually(t, "nothing is under way", l.idle)
 	l.drive.Lock()
 	defer l.drive.Unlock()

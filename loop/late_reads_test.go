@@ -383,8 +383,8 @@ func TestEventsInBurstsAreNotLate(t *testing.T) {
 	}
 }
 
-// TestCutFramesAreNotLate: as TestAlwaysMoreListingsIsNotLate, but what is read ends in the middle of a frame each time. Nothing
-// waits for more than four seconds.
+// TestCutFramesAreNotLate: as TestAlwaysMoreListingsIsNotLate, but what is read ends in the middle of a frame each time.
+// Nothing waits for more than four seconds.
 func TestCutFramesAreNotLate(t *testing.T) {
 	srv, h, p, _, owner, release := behindListings(t, atOnce)
 	some := slices.Repeat([]*wire.Request{{Op: wire.OpListLocks, Owner: owner}}, wire.MaxListings)
@@ -405,16 +405,10 @@ func TestCutFramesAreNotLate(t *testing.T) {
 		eventually(t, "it is read", func() bool { return srv.Behind() == before+cut })
 		srv.Waited(time.Second)
 		h.answer()
-		// As many listings as may be are under way again, but for the last rounds: then all that was asked is answered.
-		for range 40 {
-			if h.has(wire.MaxListings)() {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		eventually(t, "the next are under way", h.has(wire.MaxListings))
 		for len(open) > 0 && began[open[0]] < round-4 {
 			if res := p.reply(open[0]); res.Code != wire.OK {
-				t.Fatalf("round %d, of a second each: what was sent in round %d is answered %v", round, began[open[0]], res.Err())
+				t.Fatalf("second %d: what was sent in second %d is answered %v", round, began[open[0]], res.Err())
 			}
 			open = open[1:]
 		}

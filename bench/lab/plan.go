@@ -244,9 +244,9 @@ func (k faultKind) needs() (cluster.Ability, int) {
 	return cluster.Partition, 3
 }
 
-// dealt is how many faults of an episode are dealt: they go through all kinds in a shuffled order before one comes again.
-// Where all are drawn, one kind of twenty-two does not come in the 57 faults of five minutes once in fourteen runs: a bug
-// that only restores show was not found so.
+// dealt is how many faults of an episode are dealt: they go through all kinds in a shuffled order before one comes
+// again. Where all are drawn, one kind of twenty-two does not come in the 57 faults of five minutes once in fourteen
+// runs: a bug that only restores show was not found so.
 const dealt = 2
 
 // kindOf is the kind of the n-th fault of an episode.

@@ -29,8 +29,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestFaultsAreDealt: each kind of fault comes in the first two of eleven episodes, whatever else is drawn, and the order
-// is another one after that.
+// TestFaultsAreDealt: each kind of fault comes in the first two of eleven episodes, whatever else is drawn, and the
+// order is another one after that.
 func TestFaultsAreDealt(t *testing.T) {
 	var kinds []faultKind
 	for k := range faultKinds {

@@ -295,8 +295,8 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		l.ping(cn)
 	case cn.told == 0:
 		cn.told = now
-	case open > 0 && cn.pinged <= proved && now-max(cn.pinged, cn.told) >= every: // requests hide what was answered above them (settled.go)
-		cn.told = now
+	case open > 0 && cn.pinged <= proved && now-max(cn.pinged, cn.told) >= every:
+		cn.told = now // what is open hides what was answered above it (settled.go)
 		l.ping(cn)
 	}
 	if looks := cn.unansweredEvery(); now >= l.nextLook || l.nextLook > now+looks { // of a connection whose server told more

@@ -573,7 +573,7 @@ func (k *keeper) named(owner, path string) (kept bool) {
 }
 
 // acquaint asks since when an owner's locks are held whose tokens a request for paths is about to raise:
-// after that those do not tell them any more. Who gets an error is to be told it, and may ask again.
+// after that those do not tell them any more. An error is for the caller: nothing was asked for yet.
 func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) error {
 	k := &c.keeper
 	k.mu.Lock()
@@ -606,10 +606,10 @@ func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) error
 	return nil
 }
 
-// heldBy answers what an owner holds in a namespace, as far as that is told. It asks as the keeper does, so that what the
-// program asks of other logs is not before it, and goes without what has no answer for too long (unanswered.go). How long
-// it waits in the client, and is refused with UNAVAILABLE, does not count: what it is asked for waits as long. An error is another
-// refusal, which what it is asked for would have got as well.
+// heldBy answers what an owner holds in a namespace, as far as that is told. It asks as the keeper does, so that what
+// the program asks of other logs is not before it, and goes without what has no answer for too long (unanswered.go).
+// How long it waits in the client, and is refused with UNAVAILABLE, does not count: what it is asked for waits as long.
+// An error is a refusal with RESOURCE_EXHAUSTED: raised now, the token would cost the owner's locks.
 func (c *Client) heldBy(ctx context.Context, owner, namespace string) (holds, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

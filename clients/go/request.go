@@ -102,7 +102,7 @@ type waiter struct {
 	then                  func(ending)  // of the call
 	gives                 *given        // likewise
 	inQueue               time.Duration // how long a waiting acquire may be in the queue
-	goesWithout           func()        // called when the call has no answer for too long (unanswered.go); nil: it is waited for
+	goesWithout           func()        // called when it has no answer for too long (unanswered.go); nil: it is waited for
 	ans                   *answer
 	err                   error
 }

@@ -73,15 +73,7 @@ func TestAnswersAreSettled(t *testing.T) {
 // pings tell, also on a connection on which something is answered all the time, and nothing above what has no answer.
 func TestPingsTellWhatIsAnsweredBesideAWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFake(t)
-		first := make(chan *peer, 1)
-		go func() {
-			p := f.accept()
-			p.welcome(remembering())
-			first <- p
-		}()
-		c := dial(t, f.addr, WithDialer(f.dial))
-		p := <-first
+		c, p := newFake(t).limited(remembering())
 		var mu sync.Mutex
 		pings, last, wait, open := 0, uint64(0), uint64(0), uint64(0)
 		go p.serve(func(a *asked) *wire.Result {

@@ -54,8 +54,8 @@ func (s *session) counts(t *testing.T, when string) {
 	}
 }
 
-// TestSharesAreCounted: while questions hang, are refused, and come back late, callers leave, and connections break, what is
-// under way is what is counted. In the end nothing is.
+// TestSharesAreCounted: while questions hang, are refused, and come back late, callers leave, and connections break,
+// what is under way is what is counted. In the end nothing is.
 func TestSharesAreCounted(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { bubble(t, func(t *testing.T) { sharesAreCounted(t, seed) }) })
@@ -139,7 +139,8 @@ func sharesAreCounted(t *testing.T, seed uint64) {
 	home.mu.Lock()
 	defer home.mu.Unlock()
 	if home.mu.flying != 0 || home.mu.waits != 0 || home.mu.ordered != 0 || home.mu.leaving != 0 {
-		t.Errorf("in the end: %d sent, %d wait, %d ordered, %d leave", home.mu.flying, home.mu.waits, home.mu.ordered, home.mu.leaving)
+		t.Errorf("in the end: %d sent, %d wait, %d ordered, %d leave",
+			home.mu.flying, home.mu.waits, home.mu.ordered, home.mu.leaving)
 	}
 	for q := range home.queues() {
 		if q.first != nil {

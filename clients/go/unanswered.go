@@ -61,8 +61,8 @@ func (l *lane) unanswered(proved time.Duration) bool {
 // unanswered looks for questions of the keeper that have no answer though what was sent at a time, later, was answered. It says
 // how often one of them was found so by now, the one that was most often.
 func (s *session) unanswered(proved time.Duration) (most int) {
+	var without []func() // which reach contexts of the program's own making: not under the lock
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for c := range s.mu.sent.all() {
 		if c.share == usersShare || c.waits || c.asked >= proved {
 			continue
@@ -70,8 +70,12 @@ func (s *session) unanswered(proved time.Duration) (most int) {
 		c.missed++
 		most = max(most, c.missed)
 		if w, ok := c.to.(*waiter); ok && w.goesWithout != nil && c.missed > unansweredLooks {
-			w.goesWithout()
+			without = append(without, w.goesWithout)
 		}
+	}
+	s.mu.Unlock()
+	for _, goes := range without {
+		goes()
 	}
 	return most
 }

@@ -145,8 +145,8 @@ func TestAcquaintOverABreak(t *testing.T) {
 	})
 }
 
-// TestAcquaintRefusedThenWaits: the question is refused once, and waits for its turn for longer than it may have no answer
-// after that.
+// TestAcquaintRefusedThenWaits: the question is refused once, and waits for its turn for longer than it may have no
+// answer after that.
 func TestAcquaintRefusedThenWaits(t *testing.T) {
 	const slow = leastUnanswered + 30*time.Second
 	bubble(t, func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestAcquaintRefusedThenWaits(t *testing.T) {
 	})
 }
 
-// TestAcquaintBehindListings: the program's listings of a log without a leader, forty at a time, do not hold up who takes
-// one path more in another log.
+// TestAcquaintBehindListings: the program's listings of a log without a leader, forty at a time, do not hold up who
+// takes one path more in another log.
 func TestAcquaintBehindListings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -234,8 +234,8 @@ func TestAcquaintHungOften(t *testing.T) {
 	})
 }
 
-// TestAcquaintBesideAStuckLog: a log has no leader, what is asked of it is refused after a while. The program tries to take a
-// path there together with one that it has, for 5 s each time. Who does so in another log is not held up.
+// TestAcquaintBesideAStuckLog: a log has no leader, what is asked of it is refused after a while. The program tries to
+// take a path there together with one that it has, for 5 s each time. Who does so in another log is not held up.
 func TestAcquaintBesideAStuckLog(t *testing.T) {
 	for by, stuck := range map[int]time.Duration{4: 30 * time.Second, 1: 2 * time.Minute} {
 		t.Run(fmt.Sprintf("%d by %v", by, stuck), func(t *testing.T) {
@@ -254,7 +254,8 @@ func TestAcquaintBesideAStuckLog(t *testing.T) {
 					go func() {
 						for t.Context().Err() == nil {
 							ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-							_, _ = c.TryLockAll(ctx, []Path{{Path: "b:/s/c"}, {Path: "b:/s/d"}}, Owner("sick"), TTL(time.Hour))
+							both := []Path{{Path: "b:/s/c"}, {Path: "b:/s/d"}}
+							_, _ = c.TryLockAll(ctx, both, Owner("sick"), TTL(time.Hour))
 							cancel()
 						}
 					}()
@@ -272,8 +273,8 @@ func TestAcquaintBesideAStuckLog(t *testing.T) {
 	}
 }
 
-// TestAcquaintRefused: a server refuses listings with RESOURCE_EXHAUSTED, also those of one entry, and takes all else. The
-// request that would raise a token is refused as well, soon, and no lock is lost.
+// TestAcquaintRefused: a server refuses listings with RESOURCE_EXHAUSTED, also those of one entry, and takes all else.
+// The request that would raise a token is refused as well, soon, and no lock is lost.
 func TestAcquaintRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -344,8 +345,8 @@ func raisesMany(ctx context.Context, c *Client, n, namespaces int) {
 	}
 }
 
-// TestAcquaintInManyLogs: many requests of the program raise tokens in ten logs. What the program lists has its turn, and so
-// has a lock whose answer went with a connection.
+// TestAcquaintInManyLogs: many requests of the program raise tokens in ten logs. What the program lists has its turn,
+// and so has a lock whose answer went with a connection.
 func TestAcquaintInManyLogs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -374,13 +375,14 @@ func TestAcquaintInManyLogs(t *testing.T) {
 	})
 }
 
-// TestAcquaintOfMany: many requests of the program raise tokens in a log, over a slow way. They do not hold up what keeps a
-// lock there.
+// TestAcquaintOfMany: many requests of the program raise tokens in a log, over a slow way. They do not hold up what
+// keeps a lock there.
 func TestAcquaintOfMany(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
 		s.takes(always(150*time.Millisecond, nil))
-		kept, err := c.TryLockAll(t.Context(), []Path{{Path: "n0:/v/1"}, {Path: "n0:/v/2"}}, Owner("me"), TTL(10*time.Second))
+		both := []Path{{Path: "n0:/v/1"}, {Path: "n0:/v/2"}}
+		kept, err := c.TryLockAll(t.Context(), both, Owner("me"), TTL(10*time.Second))
 		mustLock(t, kept, err)
 		pass(5 * time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -393,8 +395,8 @@ func TestAcquaintOfMany(t *testing.T) {
 	})
 }
 
-// TestAcquaintBesideManyLooks: what keeps 180 locks in ten logs takes nearly all places for listings, on a slow way. Requests of the
-// program that raise tokens there cost none of them.
+// TestAcquaintBesideManyLooks: what keeps 180 locks in ten logs takes nearly all places for listings, on a slow way.
+// Requests of the program that raise tokens there cost none of them.
 func TestAcquaintBesideManyLooks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const logs = 10
@@ -403,7 +405,8 @@ func TestAcquaintBesideManyLooks(t *testing.T) {
 		var kept []*Lock
 		for i := range 180 {
 			p := fmt.Sprintf("n%d:/k/%d", i%logs, i)
-			l, err := c.TryLockAll(t.Context(), []Path{{Path: p}, {Path: p + "b"}}, Owner(fmt.Sprintf("k%d", i)), TTL(10*time.Second))
+			owner := fmt.Sprintf("k%d", i)
+			l, err := c.TryLockAll(t.Context(), []Path{{Path: p}, {Path: p + "b"}}, Owner(owner), TTL(10*time.Second))
 			mustLock(t, l, err)
 			kept = append(kept, l)
 		}

@@ -13,6 +13,7 @@ func TestOvertaken(t *testing.T) {
 		ttl   int64 // milliseconds; 0: it is a step
 		waits bool
 	}
+	six, brief := at{ttl: 6000}, at{ttl: 50}
 	for name, c := range map[string]struct {
 		steps     []at
 		overtaken bool
@@ -20,9 +21,9 @@ func TestOvertaken(t *testing.T) {
 		"in time":                           {[]at{{ttl: 4000}, {after: time.Second}}, false},
 		"it is over before the next step":   {[]at{{ttl: 4000}, {after: 5 * time.Second}}, true},
 		"it waits for that":                 {[]at{{ttl: 4000}, {after: 5 * time.Second, waits: true}, {}}, false},
-		"it waits for a shorter one":        {[]at{{ttl: 6000}, {ttl: 50}, {after: time.Second, waits: true}, {}}, false},
-		"it waited for a shorter one alone": {[]at{{ttl: 6000}, {ttl: 50}, {after: time.Second, waits: true}, {after: 6 * time.Second}}, true},
-		"over while it waits for another":   {[]at{{ttl: 6000}, {ttl: 50}, {after: 7 * time.Second, waits: true}}, true},
+		"it waits for a shorter one":        {[]at{six, brief, {after: time.Second, waits: true}, {}}, false},
+		"it waited for a shorter one alone": {[]at{six, brief, {after: time.Second, waits: true}, {after: 6 * time.Second}}, true},
+		"over while it waits for another":   {[]at{six, brief, {after: 7 * time.Second, waits: true}}, true},
 		"there to end":                      {[]at{{ttl: 999}, {after: 2 * time.Second}}, false},
 		"for the length of the test":        {[]at{{ttl: 24 * 3_600_000}, {after: 20 * time.Second}}, false},
 		"a step that takes too long":        {[]at{{after: 31 * time.Second}}, true},

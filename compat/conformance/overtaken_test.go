@@ -48,8 +48,8 @@ func (l *lifetimes) asked(req message) {
 	}
 }
 
-// step notes that a step ended. One that waits is for the end of what is shortest, if it is for the end of anything. A run
-// may be taken to be overtaken that was not, as by what was renewed: if it fails it is carried out once more.
+// step notes that a step ended. One that waits is for the end of what is shortest, if it is for the end of anything.
+// A run may be taken to be overtaken that was not, as by what was renewed: if it fails it is carried out once more.
 func (l *lifetimes) step(s *step, began time.Time) {
 	now := time.Now()
 	if s.eventually || s.verb == "event" || s.verb == "ends" {
@@ -61,7 +61,8 @@ func (l *lifetimes) step(s *step, began time.Time) {
 	} else if now.Sub(began) > servedWithin {
 		l.overtaken = true
 	}
-	l.overtaken = l.overtaken || slices.ContainsFunc(l.open, func(o lifetime) bool { return o.lasts >= meantToLast && now.After(o.ends) })
+	over := func(o lifetime) bool { return o.lasts >= meantToLast && now.After(o.ends) }
+	l.overtaken = l.overtaken || slices.ContainsFunc(l.open, over)
 }
 
 // trial is a run that may be carried out anew: it keeps to itself why it failed.
