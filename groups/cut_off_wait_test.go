@@ -14,6 +14,7 @@ type cutOffWait struct {
 	path   string
 	first  int     // where it waits
 	leader int     // who leads without that node
+	term   uint64  // in which
 	holder *caller // of the path; at a node that is not cut off, as behind
 	waits  *waiter
 	behind *waiter // who waits after it
@@ -52,8 +53,8 @@ func cutWaits(t *testing.T, atLeader bool, queueTTL time.Duration) *cutOffWait {
 			return false
 		}
 		for i, n := range c.f.nodes {
-			if host, _ := n.leaderOf(firstLogShard); i != c.first && host == c.f.nodes[c.leader].id.HostID {
-				known++
+			if host, term := n.leaderOf(firstLogShard); i != c.first && host == c.f.nodes[c.leader].id.HostID {
+				known, c.term = known+1, term
 			}
 		}
 		return known == 2
@@ -101,16 +102,24 @@ func (c *cutOffWait) granted(row ...*waiter) {
 	}
 }
 
-// back lets the node hear the others, until it has asked again for what it waits for.
+// back lets the node hear the others, until it has asked again for what it waits for: at who leads now, which may be
+// itself, elected anew.
 func (c *cutOffWait) back() {
 	c.f.t.Helper()
 	c.w.set(c.node().id.NodeID, false)
 	l := c.node().logs[firstLogShard]
 	c.f.until("it has asked again", func() bool {
-		host, _ := c.node().leaderOf(firstLogShard)
+		host, term := c.node().leaderOf(firstLogShard)
+		own := host == c.node().id.HostID
+		if host == "" || term < c.term || own && !l.leads() {
+			return false
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return host != "" && host != c.node().id.HostID && len(l.mu.queue) == 0 && (l.mu.away.conn != nil || len(l.mu.away.parts) == 0)
+		if own {
+			return len(l.mu.queue) == 0 && len(l.mu.flights) == 0
+		}
+		return len(l.mu.queue) == 0 && (l.mu.away.conn != nil || len(l.mu.away.parts) == 0)
 	})
 	// What it asked comes before what is asked now.
 	r := c.f.rigOn(c.first)

@@ -38,16 +38,17 @@ type session struct {
 		probes  callQueue // pings: a server that takes nothing else answers them
 		urgent  callQueue // renewals, cancels
 		ahead   callQueue // what the program asks and goes ahead
-		turns   uint64    // of calls that came to ahead and to normal
+		turns   uint64    // of calls that came to ahead, to urgent and to normal
 		streak  int       // calls of ahead that were sent since the last of normal
 		normal  callQueue
 		aside   callQueue // acquires over the limit on waiting ones
 		sent    sentCalls
-		flying  int // of sent, those that do not wait
-		ordered int // of those, the ones that went ahead
-		waits   int // of sent, those that do
-		lists   int // of sent, listings
-		raises  int // of those, what is asked before requests that raise tokens
+		flying  int   // of sent, those that do not wait
+		ordered int   // of those, the ones that went ahead
+		waits   int   // of sent, those that do
+		lists   int   // of sent, listings
+		raises  int   // of those, what is asked before requests that raise tokens
+		raised  *call // which of those was sent last, nil once it is answered
 
 		// What waits for the room of its share: listings over wire.MaxListings, behind which
 		// renewals would lie unread, and what the keeper asks of a log that does not answer.
@@ -283,6 +284,8 @@ func (s *session) enqueue(c *call) {
 		c.turn = s.mu.turns
 		s.mu.ahead.push(c)
 	case c.urgent:
+		s.mu.turns++
+		c.turn = s.mu.turns
 		s.mu.urgent.push(c)
 	default:
 		s.mu.turns++

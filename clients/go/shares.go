@@ -4,6 +4,7 @@ import (
 	"hash/crc32"
 	"iter"
 	"math/bits"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -117,7 +118,7 @@ func (s *session) roomy(c *call) bool {
 			return false
 		}
 	}
-	if c.raises && (2*sh.raises >= mostRaising-s.mu.raises || s.mu.raises > 0 && s.looksWait()) {
+	if c.raises && (2*sh.raises >= mostRaising-s.mu.raises || s.looksWait() && !s.raisesNext(c)) {
 		return false
 	}
 	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
@@ -134,9 +135,31 @@ func (s *session) looksWait() bool {
 	return false
 }
 
+// raisesNext reports whether a call is what is asked next before a request that raises a token, while looks wait: one
+// goes at a time, and a second one, of another share, once that is not answered for raisesWithin, as its log may be
+// stuck. Two at once cost locks, of 240 whose looks need nearly all places. They go in the order in which they were
+// asked, but for those of shares that have a listing under way, which may be stuck.
+func (s *session) raisesNext(c *call) bool {
+	last := s.mu.raised
+	if s.mu.shares[c.share].raises > 0 || s.mu.raises > 1 || last != nil && s.c.now()-last.asked < raisesWithin {
+		return false
+	}
+	for m := s.mu.holding; m != 0; m &= m - 1 {
+		sh := &s.mu.shares[bits.TrailingZeros64(m)]
+		if first := sh.waits[raising].first; first != nil && sh.lists == 0 && first.turn < c.turn {
+			return false
+		}
+	}
+	return true
+}
+
+// raisesWithin is how long others wait, while looks do, for what is asked before a request that raises a token. It is some
+// times what a slow way takes, and short beside the half minute after which a log without a leader answers.
+const raisesWithin = time.Second
+
 // mostRaising is how many of the listings under way may be asked before requests that raise tokens. The program may
 // have any number of those at once, in each log, and none has to be answered: they leave some places to what the
-// program lists itself, and half of a share's to what keeps locks; all but one while a share's looks have no place.
+// program lists itself, and half of a share's to what keeps locks; all but one or two while a share's looks have no place (raisesNext).
 const mostRaising = wire.MaxListings - 2
 
 // open reports whether there is room for a request of the program, when it has own of flying that are under way: for
@@ -193,6 +216,12 @@ func (s *session) counted(c *call, n int) {
 	if c.raises {
 		s.mu.raises += n
 		sh.raises += n
+		switch {
+		case n > 0:
+			s.mu.raised = c
+		case s.mu.raised == c:
+			s.mu.raised = nil
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -395,6 +396,90 @@ func TestAcquaintOfMany(t *testing.T) {
 	})
 }
 
+// keepsMany takes two paths each for many owners, in so many logs, and lets a minute pass.
+func keepsMany(t *testing.T, c *Client, owners, logs int) (kept []*Lock) {
+	for i := range owners {
+		p := fmt.Sprintf("n%d:/k/%d", i%logs, i)
+		l, err := c.TryLockAll(t.Context(), []Path{{Path: p}, {Path: p + "b"}}, Owner(fmt.Sprintf("k%d", i)), TTL(10*time.Second))
+		mustLock(t, l, err)
+		kept = append(kept, l)
+	}
+	pass(time.Minute)
+	return kept
+}
+
+// TestAcquaintInTurn: what keeps many locks in ten logs takes nearly all places for listings. Requests of the program that raise
+// tokens there have their turn, in each log, also while other logs do not answer, and cost none of the locks.
+func TestAcquaintInTurn(t *testing.T) {
+	for stuck, owners := range []int{240, 225, 150, 150} {
+		t.Run(fmt.Sprintf("%d logs are stuck", stuck), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				const logs = 10
+				least := []int64{4, 4, 1, 1}[stuck] // there are two places, and those that are stuck have their turns
+				c, s := newTimed(t)
+				s.takes(always(150*time.Millisecond, nil))
+				kept := keepsMany(t, c, owners, logs)
+				shares := make(map[uint8]bool)
+				for i := range logs {
+					shares[c.shareOf(fmt.Sprintf("n%d:/k", i))], shares[c.shareOf(fmt.Sprintf("n%d:/v", i))] = true, true
+				}
+				var ill []string
+				for i := 0; len(ill) < stuck; i++ {
+					owner := fmt.Sprintf("ill%d", i)
+					if share := c.shareOf(owner + ":/x"); !shares[share] {
+						shares[share] = true
+						ill = append(ill, owner)
+						l, err := c.TryLock(t.Context(), owner+":/x/1", Owner(owner), TTL(time.Hour))
+						mustLock(t, l, err)
+					}
+				}
+				var asked [logs]atomic.Int64
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					if req.Op == wire.OpListLocks && req.Owner[0] == 'o' {
+						asked[req.Domains[0][1]-'0'].Add(1)
+					}
+					if strings.HasPrefix(req.Owner, "ill") {
+						return 30 * time.Second, false
+					}
+					return 150*time.Millisecond + rand.N(20*time.Millisecond), false
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for i := range 3 * stuck {
+					owner := ill[i%stuck]
+					go func() {
+						for ctx.Err() == nil {
+							one, done := context.WithTimeout(ctx, time.Duration(5+15*(i/stuck))*time.Second)
+							_, _ = c.TryLockAll(one, []Path{{Path: owner + ":/x/1"}, {Path: owner + ":/x/2"}}, Owner(owner), TTL(time.Hour))
+							done()
+						}
+					}()
+				}
+				pass(time.Second)
+				raisesMany(ctx, c, 40, logs)
+				for minute := range 3 {
+					pass(time.Minute)
+					for i := range logs {
+						if n := asked[i].Swap(0); n < least {
+							t.Errorf("in minute %d: %d in log %d", minute, n, i)
+						}
+					}
+				}
+				for i := range logs {
+					owner := fmt.Sprintf("me%d", i)
+					p := fmt.Sprintf("n%d:/%s", i, owner)
+					l, err := c.TryLock(t.Context(), p, Owner(owner), TTL(time.Hour))
+					mustLock(t, l, err)
+					takesOneMore(t, c, p, owner, time.Minute)
+				}
+				for _, l := range kept {
+					s.isHeld(l)
+				}
+			})
+		})
+	}
+}
+
 // TestAcquaintBesideManyLooks: what keeps 180 locks in ten logs takes nearly all places for listings, on a slow way.
 // Requests of the program that raise tokens there cost none of them.
 func TestAcquaintBesideManyLooks(t *testing.T) {
@@ -402,15 +487,7 @@ func TestAcquaintBesideManyLooks(t *testing.T) {
 		const logs = 10
 		c, s := newTimed(t)
 		s.takes(always(150*time.Millisecond, nil))
-		var kept []*Lock
-		for i := range 180 {
-			p := fmt.Sprintf("n%d:/k/%d", i%logs, i)
-			owner := fmt.Sprintf("k%d", i)
-			l, err := c.TryLockAll(t.Context(), []Path{{Path: p}, {Path: p + "b"}}, Owner(owner), TTL(10*time.Second))
-			mustLock(t, l, err)
-			kept = append(kept, l)
-		}
-		pass(time.Minute)
+		kept := keepsMany(t, c, 180, logs)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for _, raising := range []int{0, 40, 260} {
