@@ -36,3 +36,25 @@ func TestAFirstLockWhileTheKeeperLooks(t *testing.T) {
 		}
 	})
 }
+
+// TestANudgeWhileTheKeeperLooks: what the keeper is told while it looks around, and which it may have looked at before, it looks at
+// again at once, also when it keeps many leases of which none is due.
+func TestANudgeWhileTheKeeperLooks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		s.takes(always(0, nil))
+		for _, p := range []string{"a:/b/c", "d:/e/f"} {
+			l, err := c.TryLock(t.Context(), p, TTL(time.Hour))
+			mustLock(t, l, err)
+		}
+		k := &c.keeper
+		if k.work(); k.work() <= c.now() {
+			t.Fatal("something is due: this shows nothing")
+		}
+		k.wakes()
+		k.nudge()
+		if next := k.work(); next > c.now() {
+			t.Errorf("it looks again in %v", next-c.now())
+		}
+	})
+}
