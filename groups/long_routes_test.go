@@ -35,7 +35,7 @@ func hasLong(t *testing.T, r *rig, policies int) {
 // log learns them in pages, all of one version, and goes on.
 func TestRoutesOfManyLongNames(t *testing.T) {
 	t.Parallel()
-	f := apart(t, nil)
+	f := apart(t, func(_ int, c *Config) { c.RequestTimeout = 10 * time.Minute }) // a loaded machine takes more than half a minute
 	near, far := f.rigOn(0), f.rigOn(1)
 	fs := far.session()
 	fs.must(write("o", "z:/a/x", time.Hour))

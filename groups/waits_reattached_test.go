@@ -21,7 +21,10 @@ func TestWaitsReattached(t *testing.T) {
 
 func waitsReattached(t *testing.T, most, many int) {
 	const path, chunk = "h:/x", 400 // who is told to wait before more ask; a divisor of how many ask
-	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.Faults, c.EvictionWindow, c.MaxInflight = new(network), time.Hour, most })
+	f := newLocalCluster(t, 3, func(_ int, c *Config) {
+		c.Faults, c.EvictionWindow, c.MaxInflight = new(network), time.Hour, most
+		c.RequestTimeout = 10 * time.Minute // nor does it carry 1200 waits out within half a minute
+	})
 	f.settle(3)
 	at := f.leader(path)
 	via := (at + 1) % 3

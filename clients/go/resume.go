@@ -34,7 +34,7 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 	all := s.mu.sent.sorted()
 	s.mu.sent.clear()
 	s.mu.lists, s.mu.raises, s.mu.flying, s.mu.ordered, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, 0, 0, 0, false
-	s.mu.raised = nil
+	s.mu.raising = 0
 	for i := range s.mu.shares {
 		s.mu.shares[i].flying, s.mu.shares[i].lists, s.mu.shares[i].raises = 0, 0, 0
 	}

@@ -43,12 +43,12 @@ type session struct {
 		normal  callQueue
 		aside   callQueue // acquires over the limit on waiting ones
 		sent    sentCalls
-		flying  int   // of sent, those that do not wait
-		ordered int   // of those, the ones that went ahead
-		waits   int   // of sent, those that do
-		lists   int   // of sent, listings
-		raises  int   // of those, what is asked before requests that raise tokens
-		raised  *call // which of those was sent last, nil once it is answered
+		flying  int    // of sent, those that do not wait
+		ordered int    // of those, the ones that went ahead
+		waits   int    // of sent, those that do
+		lists   int    // of sent, listings
+		raises  int    // of those, what is asked before requests that raise tokens
+		raising uint64 // the shares of those
 
 		// What waits for the room of its share: listings over wire.MaxListings, behind which
 		// renewals would lie unread, and what the keeper asks of a log that does not answer.

@@ -32,6 +32,7 @@ type share struct {
 	flying int              // of what is sent and unanswered, what is the share's
 	lists  int              // of that, listings
 	raises int              // of those, what is asked before requests that raise tokens
+	raised time.Duration    // when the last of those was sent
 }
 
 // kind is what calls of a share wait for turns by: a lock that is in doubt lasts a moment, and other renewals have no
@@ -106,60 +107,75 @@ func (s *session) held() iter.Seq[*callQueue] {
 	}
 }
 
-// roomy says that a call's share takes no more than it leaves to others if the call is sent. Of the window it leaves
+// roomy says that a call's share takes no more than it leaves to others if the call is sent.
+func (s *session) roomy(c *call) bool {
+	if !s.inWindow(c.share) || c.raises && !s.mayRaise(c) {
+		return false
+	}
+	return !c.op.Lists() || s.mu.shares[c.share].lists < wire.MaxListings-s.mu.lists
+}
+
+// inWindow reports whether a share takes no more of the window than it leaves to others. It leaves
 // the half of what other logs' shares have not taken: users fill what is free at once, so what they have counts as
 // free, and what goes ahead takes each place first that they give back. They may be stuck, too, and what they leave
 // is the reserve: of that a share leaves some to those that have nothing.
-func (s *session) roomy(c *call) bool {
-	sh, w := &s.mu.shares[c.share], &s.mu.limits
-	if c.share != usersShare {
-		others := s.mu.flying - s.mu.shares[usersShare].flying - sh.flying
-		if 2*sh.flying >= w.users-others || sh.flying > 0 && s.mu.flying >= w.all-w.spare() {
-			return false
-		}
+func (s *session) inWindow(share uint8) bool {
+	if share == usersShare {
+		return true
 	}
-	if c.raises && (2*sh.raises >= mostRaising-s.mu.raises || s.looksWait() && !s.raisesNext(c)) {
+	sh, w := &s.mu.shares[share], &s.mu.limits
+	others := s.mu.flying - s.mu.shares[usersShare].flying - sh.flying
+	return 2*sh.flying < w.users-others && (sh.flying == 0 || s.mu.flying < w.all-w.spare())
+}
+
+// mayRaise reports whether what is asked before a request that raises a token leaves the others their places.
+//
+// While looks wait for places, one goes at a time, and a second one, of another share, once that is not answered for
+// raisesWithin, as its log may be stuck. Two at once cost locks, of 240 whose looks need nearly all places. They go in the
+// order in which they were asked, but for those of shares that have a listing under way, which may be stuck, or have no
+// room in the window.
+func (s *session) mayRaise(c *call) bool {
+	sh := &s.mu.shares[c.share]
+	switch {
+	case 2*sh.raises >= mostRaising-s.mu.raises:
 		return false
-	}
-	return !c.op.Lists() || sh.lists < wire.MaxListings-s.mu.lists
-}
-
-// looksWait says that what keeps locks waits for a place to list in, in a share that has none.
-func (s *session) looksWait() bool {
-	for m := s.mu.holding &^ (1 << usersShare); m != 0; m &= m - 1 {
-		sh := &s.mu.shares[bits.TrailingZeros64(m)]
-		if sh.waits[listing].first != nil && sh.lists == sh.raises {
-			return true
-		}
-	}
-	return false
-}
-
-// raisesNext reports whether a call is what is asked next before a request that raises a token, while looks wait: one
-// goes at a time, and a second one, of another share, once that is not answered for raisesWithin, as its log may be
-// stuck. Two at once cost locks, of 240 whose looks need nearly all places. They go in the order in which they were
-// asked, but for those of shares that have a listing under way, which may be stuck.
-func (s *session) raisesNext(c *call) bool {
-	last := s.mu.raised
-	if s.mu.shares[c.share].raises > 0 || s.mu.raises > 1 || last != nil && s.c.now()-last.asked < raisesWithin {
+	case !s.looksWait():
+		return true
+	case sh.raises > 0 || s.mu.raises > 1:
+		return false
+	case s.mu.raises == 1 && s.c.now()-s.mu.shares[bits.TrailingZeros64(s.mu.raising)].raised < raisesWithin:
 		return false
 	}
 	for m := s.mu.holding; m != 0; m &= m - 1 {
-		sh := &s.mu.shares[bits.TrailingZeros64(m)]
-		if first := sh.waits[raising].first; first != nil && sh.lists == 0 && first.turn < c.turn {
+		i := bits.TrailingZeros64(m)
+		sh := &s.mu.shares[i]
+		if first := sh.waits[raising].first; first != nil && sh.lists == 0 && first.turn < c.turn && s.inWindow(uint8(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// raisesWithin is how long others wait, while looks do, for what is asked before a request that raises a token. It is some
+// raisesWithin is how long others wait, while looks do, for what is asked before a request that raises a token. It is many
 // times what a slow way takes, and short beside the half minute after which a log without a leader answers.
-const raisesWithin = time.Second
+const raisesWithin = 5 * time.Second
+
+// looksWait reports whether what keeps locks waits for a place to list in that it would have if nothing were asked
+// before requests that raise tokens.
+func (s *session) looksWait() bool {
+	for m := s.mu.holding &^ (1 << usersShare); m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		sh := &s.mu.shares[i]
+		if sh.waits[listing].first != nil && sh.lists-sh.raises < wire.MaxListings-(s.mu.lists-s.mu.raises) && s.inWindow(uint8(i)) {
+			return true
+		}
+	}
+	return false
+}
 
 // mostRaising is how many of the listings under way may be asked before requests that raise tokens. The program may
 // have any number of those at once, in each log, and none has to be answered: they leave some places to what the
-// program lists itself, and half of a share's to what keeps locks; all but one or two while a share's looks have no place (raisesNext).
+// program lists itself, and half of a share's to what keeps locks; all but one or two while looks wait for places (mayRaise).
 const mostRaising = wire.MaxListings - 2
 
 // open reports whether there is room for a request of the program, when it has own of flying that are under way: for
@@ -216,11 +232,11 @@ func (s *session) counted(c *call, n int) {
 	if c.raises {
 		s.mu.raises += n
 		sh.raises += n
-		switch {
-		case n > 0:
-			s.mu.raised = c
-		case s.mu.raised == c:
-			s.mu.raised = nil
+		if n > 0 {
+			sh.raised = s.c.now()
+			s.mu.raising |= 1 << c.share
+		} else if sh.raises == 0 {
+			s.mu.raising &^= 1 << c.share
 		}
 	}
 }

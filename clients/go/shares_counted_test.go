@@ -44,7 +44,7 @@ func (s *session) counts(t *testing.T, when string) {
 	}
 	for i := range s.mu.shares {
 		sh, is := &s.mu.shares[i], &shares[i]
-		if sh.flying != is.flying || sh.lists != is.lists || sh.raises != is.raises {
+		if sh.flying != is.flying || sh.lists != is.lists || sh.raises != is.raises || s.mu.raising>>i&1 == 1 != (is.raises > 0) {
 			t.Errorf("%s: share %d: %d sent, %d listings, %d of those raise; counted %d, %d, %d",
 				when, i, is.flying, is.lists, is.raises, sh.flying, sh.lists, sh.raises)
 		}

@@ -411,14 +411,23 @@ func keepsMany(t *testing.T, c *Client, owners, logs int) (kept []*Lock) {
 // TestAcquaintInTurn: what keeps many locks in ten logs takes nearly all places for listings. Requests of the program that raise
 // tokens there have their turn, in each log, also while other logs do not answer, and cost none of the locks.
 func TestAcquaintInTurn(t *testing.T) {
-	for stuck, owners := range []int{240, 225, 150, 150} {
-		t.Run(fmt.Sprintf("%d logs are stuck", stuck), func(t *testing.T) {
+	for _, load := range []struct {
+		stuck, owners int
+		slow          time.Duration // what such questions take longer than all else
+		least         int64         // of them in a minute and a log
+		more          bool          // than locks can be kept at
+	}{
+		{0, 235, 0, 4, false}, {1, 205, 0, 4, false}, {2, 150, 0, 1, false}, {3, 150, 0, 1, false},
+		{0, 200, 1500 * time.Millisecond, 1, false}, {0, 180, 3 * time.Second, 0, false},
+		{1, 230, 0, 4, true},
+	} {
+		stuck := load.stuck
+		t.Run(fmt.Sprintf("%d logs are stuck, %d locks, %v", stuck, load.owners, load.slow), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				const logs = 10
-				least := []int64{4, 4, 1, 1}[stuck] // there are two places, and those that are stuck have their turns
 				c, s := newTimed(t)
 				s.takes(always(150*time.Millisecond, nil))
-				kept := keepsMany(t, c, owners, logs)
+				kept := keepsMany(t, c, load.owners, logs)
 				shares := make(map[uint8]bool)
 				for i := range logs {
 					shares[c.shareOf(fmt.Sprintf("n%d:/k", i))], shares[c.shareOf(fmt.Sprintf("n%d:/v", i))] = true, true
@@ -435,13 +444,15 @@ func TestAcquaintInTurn(t *testing.T) {
 				}
 				var asked [logs]atomic.Int64
 				s.takes(func(req *wire.Request) (time.Duration, bool) {
-					if req.Op == wire.OpListLocks && req.Owner[0] == 'o' {
-						asked[req.Domains[0][1]-'0'].Add(1)
-					}
 					if strings.HasPrefix(req.Owner, "ill") {
 						return 30 * time.Second, false
 					}
-					return 150*time.Millisecond + rand.N(20*time.Millisecond), false
+					takes := 150*time.Millisecond + rand.N(20*time.Millisecond)
+					if req.Op == wire.OpListLocks && req.Owner[0] == 'o' {
+						asked[req.Domains[0][1]-'0'].Add(1)
+						takes += load.slow
+					}
+					return takes, false
 				})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -460,7 +471,7 @@ func TestAcquaintInTurn(t *testing.T) {
 				for minute := range 3 {
 					pass(time.Minute)
 					for i := range logs {
-						if n := asked[i].Swap(0); n < least {
+						if n := asked[i].Swap(0); n < load.least {
 							t.Errorf("in minute %d: %d in log %d", minute, n, i)
 						}
 					}
@@ -470,14 +481,69 @@ func TestAcquaintInTurn(t *testing.T) {
 					p := fmt.Sprintf("n%d:/%s", i, owner)
 					l, err := c.TryLock(t.Context(), p, Owner(owner), TTL(time.Hour))
 					mustLock(t, l, err)
-					takesOneMore(t, c, p, owner, time.Minute)
+					takesOneMore(t, c, p, owner, 5*time.Minute)
 				}
 				for _, l := range kept {
-					s.isHeld(l)
+					if !load.more {
+						s.isHeld(l)
+					}
 				}
 			})
 		})
 	}
+}
+
+// TestAcquaintBesideAFullShare: a log does not answer, and its locks' renewals have all that they may have of the window, so that
+// a look there has no room in it, nor a question before a token is raised. Another log, for whose questions all places are
+// free, is none the worse.
+func TestAcquaintBesideAFullShare(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, s := newTimed(t)
+		s.takes(always(time.Millisecond, nil))
+		sick := c.shareOf("sick:/k")
+		if sick == c.shareOf("a:/b") {
+			t.Fatal("one share: this shows nothing")
+		}
+		l, err := c.TryLockAll(t.Context(), []Path{{Path: "sick:/k/1"}, {Path: "sick:/k/2"}}, Owner("two"), TTL(time.Minute))
+		mustLock(t, l, err)
+		pass(14 * time.Second) // so that it is looked at after the others are renewed
+		for i := range 300 {
+			owner := fmt.Sprintf("k%d", i)
+			l, err := c.TryLock(t.Context(), "sick:/k/"+owner, Owner(owner), TTL(time.Minute))
+			mustLock(t, l, err)
+		}
+		ill, err := c.TryLock(t.Context(), "sick:/k/ill", Owner("ill"), TTL(time.Hour))
+		mustLock(t, ill, err)
+		s.takes(func(req *wire.Request) (time.Duration, bool) {
+			if req.Owner == "me" {
+				return time.Millisecond, false
+			}
+			return 30 * time.Second, false
+		})
+		waits := func() bool {
+			se := &c.home.session
+			se.mu.Lock()
+			defer se.mu.Unlock()
+			return se.mu.shares[sick].waits[listing].first != nil
+		}
+		for range 60 {
+			if pass(time.Second); waits() {
+				break
+			}
+		}
+		if !waits() {
+			t.Fatal("no look waits: this shows nothing")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			_, _ = c.TryLockAll(ctx, []Path{{Path: "sick:/k/ill"}, {Path: "sick:/k/ill2"}}, Owner("ill"), TTL(time.Hour))
+		}()
+		pass(100 * time.Millisecond)
+		me, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(time.Hour))
+		mustLock(t, me, err)
+		takesOneMore(t, c, "a:/b/c", "me", time.Second)
+	})
 }
 
 // TestAcquaintBesideManyLooks: what keeps 180 locks in ten logs takes nearly all places for listings, on a slow way.
