@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestDrainWaitsForSteps: a call that is carried out in steps, of a client or of an operator, is finished before its node
-// ends.
+// TestDrainWaitsForSteps: a call that is carried out in steps, of a client or of an operator, is finished before its
+// node ends.
 func TestDrainWaitsForSteps(t *testing.T) {
 	t.Parallel()
 	for name, places := range map[string]func(*Node) chan struct{}{

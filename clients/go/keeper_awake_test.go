@@ -37,8 +37,8 @@ func TestAFirstLockWhileTheKeeperLooks(t *testing.T) {
 	})
 }
 
-// TestANudgeWhileTheKeeperLooks: what the keeper is told while it looks around, and which it may have looked at before, it looks at
-// again at once, also when it keeps many leases of which none is due.
+// TestANudgeWhileTheKeeperLooks: what the keeper is told of while it looks around, it may have looked at before. It
+// looks again at once, also when it keeps many leases of which none is due.
 func TestANudgeWhileTheKeeperLooks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)

@@ -115,10 +115,10 @@ func (s *session) roomy(c *call) bool {
 	return !c.op.Lists() || s.mu.shares[c.share].lists < wire.MaxListings-s.mu.lists
 }
 
-// inWindow reports whether a share takes no more of the window than it leaves to others. It leaves
-// the half of what other logs' shares have not taken: users fill what is free at once, so what they have counts as
-// free, and what goes ahead takes each place first that they give back. They may be stuck, too, and what they leave
-// is the reserve: of that a share leaves some to those that have nothing.
+// inWindow reports whether a share takes no more of the window than it leaves to others. It leaves the half of what
+// other logs' shares have not taken: users fill what is free at once, so what they have counts as free, and what goes
+// ahead takes each place first that they give back. They may be stuck, too, and what they leave is the reserve: of that
+// a share leaves some to those that have nothing.
 func (s *session) inWindow(share uint8) bool {
 	if share == usersShare {
 		return true
@@ -131,9 +131,9 @@ func (s *session) inWindow(share uint8) bool {
 // mayRaise reports whether what is asked before a request that raises a token leaves the others their places.
 //
 // While looks wait for places, one goes at a time, and a second one, of another share, once that is not answered for
-// raisesWithin, as its log may be stuck. Two at once cost locks, of 240 whose looks need nearly all places. They go in the
-// order in which they were asked, but for those of shares that have a listing under way, which may be stuck, or have no
-// room in the window.
+// raisesWithin, as its log may be stuck. Two at once cost locks, of 240 whose looks need nearly all places. They go in
+// the order in which they were asked, but for those of shares that have a listing under way, which may be stuck, or have
+// no room in the window.
 func (s *session) mayRaise(c *call) bool {
 	sh := &s.mu.shares[c.share]
 	switch {
@@ -141,32 +141,35 @@ func (s *session) mayRaise(c *call) bool {
 		return false
 	case !s.looksWait():
 		return true
-	case sh.raises > 0 || s.mu.raises > 1:
+	case sh.raises > 0 || bits.OnesCount64(s.mu.raising) > 1:
 		return false
-	case s.mu.raises == 1 && s.c.now()-s.mu.shares[bits.TrailingZeros64(s.mu.raising)].raised < raisesWithin:
+	case s.mu.raising != 0 && s.c.now()-s.mu.shares[bits.TrailingZeros64(s.mu.raising)].raised < raisesWithin:
 		return false
 	}
 	for m := s.mu.holding; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)
-		sh := &s.mu.shares[i]
-		if first := sh.waits[raising].first; first != nil && sh.lists == 0 && first.turn < c.turn && s.inWindow(uint8(i)) {
+		other := &s.mu.shares[i]
+		first := other.waits[raising].first
+		if first != nil && first.turn < c.turn && other.lists == 0 && s.inWindow(uint8(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// raisesWithin is how long others wait, while looks do, for what is asked before a request that raises a token. It is many
-// times what a slow way takes, and short beside the half minute after which a log without a leader answers.
+// raisesWithin is how long others wait, while looks do, for what is asked before a request that raises a token. It is
+// many times what a slow way takes, and short beside the half minute after which a log without a leader answers.
 const raisesWithin = 5 * time.Second
 
-// looksWait reports whether what keeps locks waits for a place to list in that it would have if nothing were asked
-// before requests that raise tokens.
+// looksWait reports whether what keeps locks waits for a place to list in that its share would have but for what other
+// shares ask before requests that raise tokens. What its own share asks so does not count: its log may be stuck, and
+// the others are not in the way then.
 func (s *session) looksWait() bool {
 	for m := s.mu.holding &^ (1 << usersShare); m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)
 		sh := &s.mu.shares[i]
-		if sh.waits[listing].first != nil && sh.lists-sh.raises < wire.MaxListings-(s.mu.lists-s.mu.raises) && s.inWindow(uint8(i)) {
+		places := wire.MaxListings - (s.mu.lists - (s.mu.raises - sh.raises))
+		if sh.waits[listing].first != nil && sh.lists < places && s.inWindow(uint8(i)) {
 			return true
 		}
 	}
@@ -175,7 +178,8 @@ func (s *session) looksWait() bool {
 
 // mostRaising is how many of the listings under way may be asked before requests that raise tokens. The program may
 // have any number of those at once, in each log, and none has to be answered: they leave some places to what the
-// program lists itself, and half of a share's to what keeps locks; all but one or two while looks wait for places (mayRaise).
+// program lists itself, and half of a share's to what keeps locks; all but one or two while looks wait for places
+// (mayRaise).
 const mostRaising = wire.MaxListings - 2
 
 // open reports whether there is room for a request of the program, when it has own of flying that are under way: for
