@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/bench/lab/cluster"
+	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -191,7 +192,9 @@ func TestPartitions(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	c, err := cluster.NewNodes(ctx, t.TempDir(), 3, seedOf(t))
+	// One node is to lead everything: leaderships must not go back to where they belong meanwhile.
+	stays := func(c *groups.Config) { c.LeaderBalance = time.Hour }
+	c, err := cluster.NewNodes(ctx, t.TempDir(), 3, seedOf(t), stays)
 	if err != nil {
 		t.Fatal(err)
 	}

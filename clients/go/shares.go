@@ -130,10 +130,10 @@ func (s *session) inWindow(share uint8) bool {
 
 // mayRaise reports whether what is asked before a request that raises a token leaves the others their places.
 //
-// While looks wait for places, one goes at a time, and a second one, of another share, once that is not answered for
-// raisesWithin, as its log may be stuck. Two at once cost locks, of 240 whose looks need nearly all places. They go in
-// the order in which they were asked, but for those of shares that have a listing under way, which may be stuck, or have
-// no room in the window.
+// While looks wait for places, one goes at a time, of a share that has none under way; those that are not answered for
+// raisesWithin do not count, as their logs may be stuck. Two at once cost locks, of 240 whose looks need nearly all
+// places. They go in the order in which they were asked, but for those of shares that have a listing under way, which
+// may be stuck, or have no room in the window.
 func (s *session) mayRaise(c *call) bool {
 	sh := &s.mu.shares[c.share]
 	switch {
@@ -141,10 +141,13 @@ func (s *session) mayRaise(c *call) bool {
 		return false
 	case !s.looksWait():
 		return true
-	case sh.raises > 0 || bits.OnesCount64(s.mu.raising) > 1:
+	case sh.raises > 0:
 		return false
-	case s.mu.raising != 0 && s.c.now()-s.mu.shares[bits.TrailingZeros64(s.mu.raising)].raised < raisesWithin:
-		return false
+	}
+	for m := s.mu.raising; m != 0; m &= m - 1 {
+		if s.c.now()-s.mu.shares[bits.TrailingZeros64(m)].raised < raisesWithin {
+			return false
+		}
 	}
 	for m := s.mu.holding; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m)

@@ -605,6 +605,59 @@ func TestAcquaintBesideStuckLooks(t *testing.T) {
 	})
 }
 
+// TestAcquaintBesideTwoStuckLogs: two logs do not answer, neither looks at what is held there nor questions before
+// tokens are raised, which the program asks again and again. Other logs' questions are not kept back for long.
+func TestAcquaintBesideTwoStuckLogs(t *testing.T) {
+	for _, asks := range []int{2, 4, 8} {
+		t.Run(fmt.Sprint(asks, " ask in each"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t)
+				s.takes(always(time.Millisecond, nil))
+				take := func(p, owner string) {
+					both := []Path{{Path: p}, {Path: p + "b"}}
+					l, err := c.TryLockAll(t.Context(), both, Owner(owner), TTL(30*time.Second))
+					mustLock(t, l, err)
+				}
+				for i := range 24 {
+					take(fmt.Sprintf("sick:/k/%d", i), fmt.Sprintf("k%d", i))
+					take(fmt.Sprintf("bad:/k/%d", i), fmt.Sprintf("l%d", i))
+					pass(1300 * time.Millisecond)
+				}
+				pass(time.Minute)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for i := range 2 * asks {
+					p, owner := fmt.Sprintf("%s:/k/x%d", []string{"sick", "bad"}[i%2], i), fmt.Sprintf("ill%d", i)
+					l, err := c.TryLock(t.Context(), p, Owner(owner), TTL(time.Hour))
+					mustLock(t, l, err)
+					within := time.Duration(5+rand.N(35)) * time.Second
+					go func() {
+						for pauseFor(ctx, time.Second); ctx.Err() == nil; {
+							one, done := context.WithTimeout(ctx, within)
+							_, _ = c.TryLockAll(one, []Path{{Path: p}, {Path: p + "too"}}, Owner(owner), TTL(time.Hour))
+							done()
+						}
+					}()
+				}
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					if strings.HasPrefix(req.Owner, "me") || req.Op == wire.OpPing {
+						return time.Millisecond, false
+					}
+					return 30 * time.Second, false
+				})
+				for i := range 240 {
+					p, owner := fmt.Sprintf("a:/b/c%d", i), fmt.Sprintf("me%d", i)
+					l, err := c.TryLock(t.Context(), p, Owner(owner), TTL(time.Hour))
+					mustLock(t, l, err)
+					takesOneMore(t, c, p, owner, 11*time.Second)
+					_ = l.Unlock()
+					pass(time.Second)
+				}
+			})
+		})
+	}
+}
+
 // TestAcquaintBesideManyLooks: what keeps 180 locks in ten logs takes nearly all places for listings, on a slow way.
 // Requests of the program that raise tokens there cost none of them.
 func TestAcquaintBesideManyLooks(t *testing.T) {

@@ -54,15 +54,16 @@ const (
 type Nodes struct {
 	dir     string
 	weather *link.Weather
+	set     []func(*groups.Config)
 	next    int // number of the next node
 	mu      sync.RWMutex
 	list    []*member
 }
 
 // NewNodes starts a cluster of so many nodes. Its few files are in dir; the luck of its
-// weather comes from the seed.
-func NewNodes(ctx context.Context, dir string, nodes int, seed uint64) (*Nodes, error) {
-	n := &Nodes{dir: dir, weather: link.NewWeather(seed)}
+// weather comes from the seed. What set changes overrides the laboratory's own configuration.
+func NewNodes(ctx context.Context, dir string, nodes int, seed uint64, set ...func(*groups.Config)) (*Nodes, error) {
+	n := &Nodes{dir: dir, weather: link.NewWeather(seed), set: set}
 	for range nodes {
 		if err := n.add(); err != nil {
 			return nil, err
@@ -152,6 +153,9 @@ func (n *Nodes) configure(m *member) error {
 		},
 	}
 	m.cfg.Seeds = n.seeds(m)
+	for _, set := range n.set {
+		set(&m.cfg)
+	}
 	return os.MkdirAll(m.cfg.DataDir, 0o700)
 }
 
