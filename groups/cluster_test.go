@@ -108,7 +108,7 @@ func (f *localCluster) each(want int, do func(n *Node)) {
 }
 
 // clusterPatience bounds what is waited for of a cluster: it is for machines that are busy.
-const clusterPatience = time.Minute
+const clusterPatience = 5 * time.Minute
 
 // until waits for something.
 func (f *localCluster) until(what string, is func() bool) {
