@@ -13,7 +13,7 @@ import (
 // removed is forgotten.
 func TestClusterDrains(t *testing.T) {
 	t.Parallel()
-	f := newLocalCluster(t, 4, nil)
+	f := newLocalCluster(t, 4, evicts)
 	f.placed(4)
 	asked := 0
 	for i, n := range f.nodes { // it has to ask others for all of it

@@ -13,11 +13,11 @@ import (
 // TestClusterGrowsAndShrinks goes from one node to three, to five and back to three.
 func TestClusterGrowsAndShrinks(t *testing.T) {
 	t.Parallel()
-	f := newLocalCluster(t, 3, nil)
+	f := newLocalCluster(t, 3, evicts)
 	f.settle(3)
 	// replication_factor is 3: with five nodes each log has three voters on some of them.
-	f.grow(nil)
-	f.grow(nil)
+	f.grow(evicts)
+	f.grow(evicts)
 	f.each(5, func(n *Node) {
 		f.until(n.id.NodeID+" holds something", func() bool { return len(n.seatsNow()) > 0 })
 	})

@@ -19,7 +19,10 @@ import (
 // replicas up that it is to start.
 func TestStuckLearner(t *testing.T) {
 	t.Parallel()
-	change := func(_ int, c *Config) { c.LogCount, c.StabilityWindow = 1, 2*time.Second }
+	change := func(i int, c *Config) {
+		evicts(i, c)
+		c.LogCount, c.StabilityWindow = 1, 2*time.Second
+	}
 	f := newLocalCluster(t, 2, change)
 	n := f.grow(change)
 	n.seats.Lock()
