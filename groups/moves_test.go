@@ -21,7 +21,7 @@ func testOrderAcrossMoves(t *testing.T, r *rig) {
 		for i := range 12 {
 			root := []string{"h:/a/b", "h"}[i/2%2]
 			for _, req := range []*wire.Request{setPolicy(root, wire.RecursiveRW), deletePolicy(root)} {
-				if !within(20*time.Second, time.Millisecond, func() bool { return admin.ask(req).Code == wire.OK }) {
+				if !within(clusterPatience, time.Millisecond, func() bool { return admin.ask(req).Code == wire.OK }) {
 					t.Errorf("%v %s is never done", req.Op, root)
 					return
 				}
@@ -50,7 +50,7 @@ func testOrderAcrossMoves(t *testing.T, r *rig) {
 				if res.Code != wire.OK || res.Status != wire.StatusOK {
 					t.Fatalf("round %d: request %d is answered %+v", rounds, i, res)
 				}
-			case <-time.After(30 * time.Second):
+			case <-time.After(clusterPatience):
 				t.Fatalf("round %d: request %d is not answered", rounds, i)
 			}
 		}
@@ -112,7 +112,7 @@ func (o *outcome) get(t *testing.T, what string) wire.Result {
 	select {
 	case res := <-o.done:
 		return res
-	case <-time.After(20 * time.Second):
+	case <-time.After(clusterPatience):
 		t.Fatalf("%s is not answered", what)
 		return wire.Result{}
 	}

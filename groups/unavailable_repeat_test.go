@@ -25,7 +25,8 @@ func TestUnavailableRepeat(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
-			h := newHalted(t, 5*time.Second)
+			t.Parallel()
+			h := newHalted(t, 15*time.Second) // in which a busy machine takes the steps of a move, too
 			h.l.pauses(false)
 			c := h.session()
 			h.next.Add(1) // the id of what is lost

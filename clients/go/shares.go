@@ -181,8 +181,8 @@ func (s *session) looksWait() bool {
 
 // mostRaising is how many of the listings under way may be asked before requests that raise tokens. The program may
 // have any number of those at once, in each log, and none has to be answered: they leave some places to what the
-// program lists itself, and half of a share's to what keeps locks; all but one or two while looks wait for places
-// (mayRaise).
+// program lists itself, and half of a share's to what keeps locks. While looks wait for places they go one at a time,
+// not counting what was not answered for raisesWithin (mayRaise).
 const mostRaising = wire.MaxListings - 2
 
 // open reports whether there is room for a request of the program, when it has own of flying that are under way: for

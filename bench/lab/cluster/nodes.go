@@ -139,8 +139,9 @@ func (n *Nodes) configure(m *member) error {
 		Segments: 1, GroupCount: 16, LogCount: logs, RaftAddr: m.cfg.RaftAddr, GossipAddr: m.cfg.GossipAddr,
 		RequestTimeout: requestTimeout, ElectionMin: electionMin, Heartbeat: heartbeat,
 		SnapshotLog: 400, KeepEntries: 50, // so that replicas fall behind what is kept
-		Clock: m.clock, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})).With("node", m.number),
-		DiskReserve: reserve, Free: m.free, Token: token, OneHost: true, Faults: m, NativeAddr: "127.0.0.1:" + strconv.Itoa(1+m.number),
+		Log:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})).With("node", m.number),
+		Clock: m.clock, DiskReserve: reserve, Free: m.free, Token: token, OneHost: true, Faults: m,
+		NativeAddr:      "127.0.0.1:" + strconv.Itoa(1+m.number),
 		StabilityWindow: 300 * time.Millisecond, EvictionWindow: evictAfter, LeaderBalance: time.Second,
 		Fatal: func(err error) {
 			m.silence()
@@ -269,7 +270,8 @@ func (n *Nodes) Terminate(_ context.Context, node int) error {
 // Between implements Cluster.
 func (n *Nodes) Between(from, to int, w Weather) {
 	n.weather.Set(n.NodeID(from), n.NodeID(to), link.Rule{
-		Block: w.Block, Drop: w.Drop, Cut: w.Cut, Duplicate: w.Duplicate, Delay: w.Delay, DelayMin: w.DelayMin, DelayMax: w.DelayMax,
+		Block: w.Block, Drop: w.Drop, Cut: w.Cut, Duplicate: w.Duplicate,
+		Delay: w.Delay, DelayMin: w.DelayMin, DelayMax: w.DelayMax,
 	})
 }
 
