@@ -65,7 +65,8 @@ func TestClusterDrains(t *testing.T) {
 	f.until("it is used again", func() bool { return len(gone.seatsNow()) > 0 })
 	f.placed(4)
 
-	if res := c.ask(&wire.Request{Op: wire.OpNodeRemove, Node: name}); res.Code != wire.FailedPrecondition || !strings.Contains(res.Message, "drain it first") {
+	res := c.ask(&wire.Request{Op: wire.OpNodeRemove, Node: name})
+	if res.Code != wire.FailedPrecondition || !strings.Contains(res.Message, "drain it first") {
 		t.Errorf("a node that is alive is removed: %+v", res)
 	}
 	if err := gone.Close(2 * time.Second); err != nil {

@@ -109,7 +109,8 @@ func TestClusterRefusals(t *testing.T) {
 			t.Errorf("%s: %v\nwant: %s", what, err, want)
 		}
 	}
-	refuse("wrong token", "has another internal_auth_token", func(c *Config) { c.Token = "fedcba9876543210fedcba9876543210" })
+	refuse("wrong token", "has another internal_auth_token",
+		func(c *Config) { c.Token = "fedcba9876543210fedcba9876543210" })
 	refuse("no token", "need internal_auth_token", func(c *Config) { c.Token = "" })
 	refuse("two clusters", "seed_nodes", func(c *Config) { c.Seeds = append(c.Seeds, other.gossip[0]) })
 	refuse("other settings", "the cluster has log_count = 4, the configuration says 8", func(c *Config) {

@@ -21,7 +21,7 @@ func testOrderAcrossMoves(t *testing.T, r *rig) {
 		for i := range 12 {
 			root := []string{"h:/a/b", "h"}[i/2%2]
 			for _, req := range []*wire.Request{setPolicy(root, wire.RecursiveRW), deletePolicy(root)} {
-				if !within(clusterPatience, time.Millisecond, func() bool { return admin.ask(req).Code == wire.OK }) {
+				if !within(20*time.Second, time.Millisecond, func() bool { return admin.ask(req).Code == wire.OK }) {
 					t.Errorf("%v %s is never done", req.Op, root)
 					return
 				}
@@ -50,7 +50,7 @@ func testOrderAcrossMoves(t *testing.T, r *rig) {
 				if res.Code != wire.OK || res.Status != wire.StatusOK {
 					t.Fatalf("round %d: request %d is answered %+v", rounds, i, res)
 				}
-			case <-time.After(clusterPatience):
+			case <-time.After(30 * time.Second):
 				t.Fatalf("round %d: request %d is not answered", rounds, i)
 			}
 		}
@@ -67,11 +67,15 @@ func (r *rig) frozen(root string, above ...string) (undo func()) {
 	r.t.Helper()
 	n := r.node
 	p := &policies{n: n, term: n.logs[systemShard].held.Load(), attempt: n.logs[systemShard].held.Load()<<attemptBits + 1000}
-	c := p.change(0)
-	c.attempt = p.next()
-	if err := c.begin(true); err != nil {
-		r.t.Fatal(err)
+	attempt := func(freezes bool) *change { // it ends neither with a step's time nor with a call's
+		c := p.change(0)
+		c.within, c.since, c.attempt = 0, n.clock.Mono()+time.Hour, p.next()
+		if err := c.begin(freezes); err != nil {
+			r.t.Fatal(err)
+		}
+		return c
 	}
+	c := attempt(true)
 	req := &wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: c.attempt, Target: n.routes.Load().Version + 1}
 	var cmds []command
 	for g := range n.cfg.GroupCount {
@@ -88,10 +92,7 @@ func (r *rig) frozen(root string, above ...string) (undo func()) {
 	}
 	return func() {
 		r.t.Helper()
-		c.attempt = p.next()
-		if err := c.begin(false); err != nil {
-			r.t.Fatal(err)
-		}
+		c := attempt(false)
 		for i := range cmds {
 			cmds[i].req = &wire.Request{Op: wire.OpThaw, Namespace: root, Attempt: c.attempt}
 		}
@@ -112,7 +113,7 @@ func (o *outcome) get(t *testing.T, what string) wire.Result {
 	select {
 	case res := <-o.done:
 		return res
-	case <-time.After(clusterPatience):
+	case <-time.After(20 * time.Second):
 		t.Fatalf("%s is not answered", what)
 		return wire.Result{}
 	}

@@ -29,7 +29,7 @@ func TestRestoredCallReservesNothing(t *testing.T) {
 	}
 	other, _ := r.restore(r.save(nil))
 	c := other.session()
-	if !within(clusterPatience, 50*time.Millisecond, func() bool { return c.inspect("h:/a/y").Owner == "back" }) {
+	if !within(5*time.Second, 50*time.Millisecond, func() bool { return c.inspect("h:/a/y").Owner == "back" }) {
 		t.Errorf("h:/a/y is held by %q, and %d wait", c.inspect("h:/a/y").Owner, len(c.must(&wire.Request{Op: wire.OpDescribe, Path: "h:/a/y"}).List.Waiters))
 	}
 	c.must(release("back", "h:/a/y"))

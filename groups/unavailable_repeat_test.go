@@ -25,8 +25,7 @@ func TestUnavailableRepeat(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			h := newHalted(t, 15*time.Second) // in which a busy machine takes the steps of a move, too
+			h := newHalted(t, 5*time.Second)
 			h.l.pauses(false)
 			c := h.session()
 			h.next.Add(1) // the id of what is lost

@@ -99,7 +99,8 @@ func keepsMany(t *testing.T, c *Client, owners, logs int) (kept []*Lock) {
 }
 
 // TestAcquaintInTurn: what keeps many locks in ten logs takes nearly all places for listings. Requests of the program
-// that raise tokens there have their turn, in each log, also while other logs do not answer, and cost none of the locks.
+// that raise tokens there have their turn, in each log, also while other logs do not answer, and cost none of the
+// locks.
 func TestAcquaintInTurn(t *testing.T) {
 	for _, load := range []struct {
 		stuck, owners int
@@ -188,6 +189,24 @@ func TestAcquaintInTurn(t *testing.T) {
 	}
 }
 
+// aLookWaits lets time pass, a minute at most, until a look of a share waits for its room, beside so many questions
+// before tokens are raised that are under way there.
+func aLookWaits(t *testing.T, c *Client, share uint8, raises int) {
+	t.Helper()
+	se := &c.home.session
+	for range 600 {
+		pass(100 * time.Millisecond)
+		se.mu.Lock()
+		sh := &se.mu.shares[share]
+		waits := sh.raises == raises && sh.waits[listing].first != nil
+		se.mu.Unlock()
+		if waits {
+			return
+		}
+	}
+	t.Fatalf("no look waits beside %d questions: this shows nothing", raises)
+}
+
 // TestAcquaintBesideAFullShare: a log does not answer, and its locks' renewals have all that they may have of the
 // window, so that a look there has no room in it, nor a question before a token is raised. Another log, for whose
 // questions all places are free, is none the worse.
@@ -214,20 +233,7 @@ func TestAcquaintBesideAFullShare(t *testing.T) {
 			}
 			return 30 * time.Second, false
 		})
-		waits := func() bool {
-			se := &c.home.session
-			se.mu.Lock()
-			defer se.mu.Unlock()
-			return se.mu.shares[sick].waits[listing].first != nil
-		}
-		for range 60 {
-			if pass(time.Second); waits() {
-				break
-			}
-		}
-		if !waits() {
-			t.Fatal("no look waits: this shows nothing")
-		}
+		aLookWaits(t, c, sick, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
@@ -271,20 +277,7 @@ func TestAcquaintBesideStuckLooks(t *testing.T) {
 			}
 			return 30 * time.Second, false
 		})
-		waits := func() bool {
-			se := &c.home.session
-			se.mu.Lock()
-			defer se.mu.Unlock()
-			return se.mu.shares[sick].raises == 2 && se.mu.shares[sick].waits[listing].first != nil
-		}
-		for range 280 {
-			if pass(100 * time.Millisecond); waits() {
-				break
-			}
-		}
-		if !waits() {
-			t.Fatal("no look waits beside two questions: this shows nothing")
-		}
+		aLookWaits(t, c, sick, 2)
 		me, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(time.Hour))
 		mustLock(t, me, err)
 		takesOneMore(t, c, "a:/b/c", "me", time.Second)

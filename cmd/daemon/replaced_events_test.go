@@ -36,7 +36,8 @@ func TestEventIDsAcrossDisks(t *testing.T) {
 	told := func(d *Daemon, after uint64) (id uint64, gap bool) {
 		t.Helper()
 		if !within(func() bool { // a node that has just begun to be fed cuts streams off
-			if _, err := dialGRPC(t, d.GRPCAddr()).ForceRelease(t.Context(), &pb.ForceReleaseRequest{VictimId: "a"}); err != nil {
+			client := dialGRPC(t, d.GRPCAddr())
+			if _, err := client.ForceRelease(t.Context(), &pb.ForceReleaseRequest{VictimId: "a"}); err != nil {
 				t.Fatal(err)
 			}
 			// The event may come before the stream begins, which is told as a gap then, and nothing comes behind it.
