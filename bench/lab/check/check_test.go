@@ -134,6 +134,11 @@ var cases = []struct {
 
 	{name: "token that does not grow", breaks: 3, ops: []op{got("a", 1, 5), let("a", 2), got("b", 3, 5)}},
 	{name: "token of another path", breaks: 3, ops: []op{got("a", 1, 5), got("b", 3, 4, on("n:/x/q"))}},
+	{name: "taken anew, which nobody was told", ops: []op{got("a", 1, 1, ttl(0.4)), got("a", 2, 0, unknown), seen("a", 3, 2)}},
+	{name: "taken anew and lost", ops: []op{got("a", 1, 1, ttl(0.4)), got("a", 2, 0, lostAcquire, ttl(0.4), until(4)), seen("a", 3, 2)}},
+	{name: "another token in a lease", breaks: 2, ops: []op{got("a", 1, 1), got("a", 2, 0, unknown), seen("a", 3, 2)}},
+	{name: "another token, not asked for", breaks: 2, ops: []op{got("a", 1, 1, ttl(0.4)), seen("a", 1.8, 2)}},
+	{name: "another token, asked for later", breaks: 2, ops: []op{got("a", 1, 1, ttl(0.4)), seen("a", 1.8, 2), got("a", 2, 0, unknown)}},
 	{name: "token below a fence", breaks: 3, ops: []op{got("a", 1, 1, unknown), seen("", 2, 7), got("b", 3, 6)}},
 	{name: "fence that goes back", breaks: 2, ops: []op{got("a", 1, 5), let("a", 2), seen("", 3, 4)}},
 	{name: "token promised before", ops: []op{got("a", 1, 1), queued("b", 2, 2, "a"), got("c", 3, 3, on("n:/x/q")), let("a", 4), got("b", 5, 2)}},

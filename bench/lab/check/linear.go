@@ -49,7 +49,7 @@ func (c *checker) checkLinearizable(within time.Duration) {
 		result, info := porcupine.CheckOperationsVerbose(full, ops, max(time.Until(until), time.Millisecond))
 		switch result {
 		case porcupine.Illegal:
-			c.violate(2, "%s", explain(name, ops, &info))
+			c.violate(2, "%s%s", explain(name, ops, &info), c.unseen(name))
 		case porcupine.Unknown:
 			c.Undecided = append(c.Undecided, name)
 		case porcupine.Ok:
@@ -96,6 +96,17 @@ func explain(name string, ops []porcupine.Operation, info *porcupine.Linearizati
 		if o := op.Input.(*history.Op); !in[o] && told < 3 {
 			told++
 			fmt.Fprintf(&b, "\n\tand then not %s", Describe(o))
+		}
+	}
+	return b.String()
+}
+
+// unseen tells what a namespace was asked that is no step, and may have been carried out all the same.
+func (c *checker) unseen(name string) string {
+	var b strings.Builder
+	for _, op := range c.spaces[name] {
+		if !isStep(op) && op.Outcome != history.Refused {
+			fmt.Fprintf(&b, "\n\tperhaps carried out: %s", Describe(op))
 		}
 	}
 	return b.String()

@@ -242,21 +242,25 @@ func (m *model) assert(s *state, op *history.Op) bool {
 		}
 		return m.gone(s, st, op)
 	}
-	return m.holds(s, op.Owner, op) && m.token(s, op.Owner, op.Asked)
+	return m.holds(s, op.Owner, op) && m.token(s, op.Owner, op.Asked, op)
 }
 
 // token takes note that an owner holds with a token; false if it cannot be that one.
-func (m *model) token(s *state, owner string, token int64) bool {
-	now := *s.find(owner)
+func (m *model) token(s *state, owner string, token int64, op *history.Op) bool {
+	now, cl := *s.find(owner), m.c.claims[owner]
 	if now.token != 0 && token != now.token {
-		return false
+		if cl.ghost == nil || cl.ghost.Call > op.Return || !m.expirable(&now, op) {
+			return false
+		}
+		// That lease ended, and the acquire of unknown outcome took the paths anew: nobody saw either.
+		now = ownerRecord{owner: owner, held: true, sure: m.c.sure(cl.ghost.Call, cl.ghost.TTL), over: history.Forever}
 	}
-	for _, p := range m.c.claims[owner].Paths {
+	for _, p := range cl.Paths {
 		if token < s.fence(p) || token == s.fence(p) && now.token == 0 {
 			return false
 		}
 	}
-	for _, p := range m.c.claims[owner].Paths {
+	for _, p := range cl.Paths {
 		s.setFence(p, token)
 	}
 	now.token = token
@@ -273,7 +277,7 @@ func (m *model) look(s *state, op *history.Op) bool {
 		if cl == nil || !slices.Contains(cl.Paths, path) || cl.Mode != h.Mode || !m.holds(s, h.Owner, op) {
 			return false
 		}
-		if h.Token != 0 && !m.token(s, h.Owner, h.Token) {
+		if h.Token != 0 && !m.token(s, h.Owner, h.Token, op) {
 			return false
 		}
 	}
