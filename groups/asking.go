@@ -175,6 +175,11 @@ func (s *steps) askWhere(q *query) ([]wire.Result, *wire.Error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.askIn(present, q)
+}
+
+// askIn is askWhere for groups that are known.
+func (s *steps) askIn(present []uint16, q *query) ([]wire.Result, *wire.Error) {
 	qs := make([]*query, len(present))
 	for i, g := range present {
 		own := *q

@@ -3,6 +3,7 @@ package groups
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -24,7 +25,14 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 	if page > 0 {
 		q.page = page + 1
 	}
-	results, err := s.askWhere(&q)
+	present, err := s.find(q.owner)
+	if err == nil {
+		err = s.turn()
+	}
+	if err != nil {
+		return res, err
+	}
+	results, err := s.askIn(present, &q)
 	res.List = new(wire.List)
 	for i := range results {
 		res.Flag = res.Flag || results[i].Flag
@@ -87,6 +95,9 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
+	if err := s.turn(); err != nil {
+		return res, err
+	}
 	res.List = new(wire.List)
 	for _, g := range groups {
 		if int(g) != from {
@@ -108,6 +119,50 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 	}
 	res.Done = true
 	return res, nil
+}
+
+// gatherWithin is for how long a call that has a turn waits for what it gathers. Each of its logs has just answered, so
+// only one that lost its leader since keeps it, and those that wait for turns are of other logs.
+const gatherWithin = 5 * time.Second
+
+// turn waits until the call may gather a long answer: a connection has few of those in memory at once. Whoever waits
+// keeps its place among the calls that are carried out in steps, so none does once more than half of those are taken.
+func (s *steps) turn() *wire.Error {
+	c := s.c
+	if c.Turns == nil || c.Turn {
+		return nil
+	}
+	select {
+	case <-c.Turns.Free:
+		c.Turn = true
+	default:
+		if err := s.turnLater(); err != nil {
+			return err
+		}
+	}
+	s.since -= max(0, s.left()-gatherWithin)
+	return nil
+}
+
+func (s *steps) turnLater() *wire.Error {
+	c := s.c
+	if len(s.places) > cap(s.places)/2 {
+		return wire.Errorf(wire.Unavailable,
+			"of %d calls that may be carried out in steps %d are, and of each connection %d listings are answered at a time; nothing was read, try again",
+			cap(s.places), len(s.places), wire.MaxGathered)
+	}
+	switch s.n.tasks.wait(s.left(), c.Turns.Free, c.Turns.Gone, s.n.stop) {
+	case 0:
+		c.Turn = true
+		return nil
+	case 1:
+		return wire.Errorf(wire.Unavailable, "the connection is gone; nothing was read")
+	case 2:
+		return errReadStopped
+	}
+	return wire.Errorf(wire.Unavailable,
+		"of this connection %d listings are answered at a time, as its client reads them, and this one had no turn within request_timeout_ms; nothing was read, try again",
+		wire.MaxGathered)
 }
 
 func encodeCursor(group int, key string) []byte {

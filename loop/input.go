@@ -228,7 +228,7 @@ func (s *session) frame(payload []byte, since *time.Duration) bool {
 		s.control(id, req)
 	case s.srv.late(*since):
 		s.refuse(id, errReadLate)
-	case req.Op.Lists() && s.listings >= wire.MaxListings:
+	case req.Op.Pages() && s.listings >= wire.MaxListings || req.Op.Gathers() && s.gathers >= wire.MaxGathered:
 		return false
 	default:
 		s.ask(id, req, body, nargs)
@@ -271,8 +271,12 @@ func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 		a.chunk = s.hold(int64(len(body)))
 	} else {
 		s.inflight++
-		if req.Op.Lists() {
+		switch {
+		case req.Op.Pages():
 			s.listings++
+			c.Turns = s.takesTurns()
+		case req.Op.Gathers():
+			s.gathers++
 		}
 		if s.chunk == nil {
 			s.chunk = s.hold(s.read)
@@ -339,8 +343,11 @@ func (s *session) answered(c *wire.Call) {
 		delete(s.waiting, c.ID)
 	} else {
 		s.inflight--
-		if c.Op.Lists() {
+		switch {
+		case c.Op.Pages():
 			s.listings--
+		case c.Op.Gathers():
+			s.gathers--
 		}
 	}
 	if a.binds != "" {
@@ -349,6 +356,10 @@ func (s *session) answered(c *wire.Call) {
 	s.drop(a.chunk)
 	if !s.closed {
 		s.reply(c.ID, c.Op, &c.Res)
+		if c.Turn {
+			s.turns.had++
+			s.passTurns()
+		}
 		s.resume()
 	} else if s.owes && s.inflight == 0 {
 		s.owes = false

@@ -229,6 +229,7 @@ func (l *lane) written() {
 		l.pushes = 0
 	}
 	s.count()
+	s.passTurns()
 	s.resume()
 	l.move()
 }

@@ -12,9 +12,9 @@ import (
 
 // leavesUnread is a client that leaves what is pushed to it unread, so that its connection is off its loop, and is
 // read there if a peer may leave outbound bytes unread. It holds owner:/a/x.
-func leavesUnread(t *testing.T, outbound int) (srv *loop.Server, h *slowLists, p, other *peer, owner string) {
+func leavesUnread(t *testing.T, outbound int) (srv *loop.Server, h *slowDescribe, p, other *peer, owner string) {
 	node := shared.get(t)
-	h = &slowLists{Node: node, released: make(map[string]int)}
+	h = &slowDescribe{Node: node, released: make(map[string]int)}
 	srv, err := loop.New(h, loop.Options{Log: quiet, Loops: 1, Outbound: outbound})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestReadOffItsLoopIsNotLate(t *testing.T) {
 	}
 }
 
-// TestReadLateOffItsLoop: such a connection comes to be unread there, behind listings. What lay in it then is refused.
+// TestReadLateOffItsLoop: such a connection comes to be unread there, behind descriptions. What lay in it then is refused.
 func TestReadLateOffItsLoop(t *testing.T) {
 	srv, h, p, other, owner := leavesUnread(t, 0)
 	srv.Waited(time.Hour)
@@ -57,14 +57,14 @@ func TestReadLateOffItsLoop(t *testing.T) {
 	eventually(t, "it is carried out", func() bool {
 		return other.ask(&wire.Request{Op: wire.OpInspectPath, Path: owner + ":/a/y"}).Owner == owner
 	})
-	reqs := slices.Repeat([]*wire.Request{{Op: wire.OpListLocks, Owner: owner}}, wire.MaxListings+1)
+	reqs := slices.Repeat([]*wire.Request{{Op: wire.OpDescribe, Path: owner + ":/a"}}, wire.MaxGathered+1)
 	for range 4 { // more than is read at once
 		reqs = append(reqs, release(owner+"z", owner+":/b/"+strings.Repeat("x", 3000)))
 		long := reqs[len(reqs)-1]
 		long.Releases = slices.Repeat(long.Releases, 30)
 	}
 	ids := p.start(append(reqs, releaseOf(owner))...)
-	eventually(t, "as many as may be are under way", h.has(wire.MaxListings))
+	eventually(t, "as many as may be are under way", h.has(wire.MaxGathered))
 	srv.Waited(time.Hour)
 	h.answer()
 	res := p.reply(ids[len(ids)-1])

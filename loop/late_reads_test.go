@@ -16,8 +16,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// slowLists answers listings when it is told to, as a node does that waits for a log's leader.
-type slowLists struct {
+// slowDescribe answers describe when it is told to, as a node does that waits for a log's leader.
+type slowDescribe struct {
 	*groups.Node
 	mu       sync.Mutex
 	held     []*wire.Call
@@ -25,13 +25,13 @@ type slowLists struct {
 	closed   int
 }
 
-func (h *slowLists) Serve(calls []*wire.Call) {
+func (h *slowDescribe) Serve(calls []*wire.Call) {
 	for i, c := range calls {
 		h.mu.Lock()
 		if c.Op == wire.OpRelease {
 			h.released[c.Req.Owner]++
 		}
-		hold := c.Op.Lists()
+		hold := c.Op.Gathers()
 		if hold {
 			h.held = append(h.held, c)
 		}
@@ -42,25 +42,29 @@ func (h *slowLists) Serve(calls []*wire.Call) {
 	}
 }
 
-func (h *slowLists) Closed(s *wire.Session, tied, resumed bool) {
+func (h *slowDescribe) Closed(s *wire.Session, tied, resumed bool) {
 	h.mu.Lock()
 	h.closed++
 	h.mu.Unlock()
 	h.Node.Closed(s, tied, resumed)
 }
 
-// answer answers the listings that there are.
-func (h *slowLists) answer() {
+// answer answers what it held that there are.
+func (h *slowDescribe) answer() {
 	h.mu.Lock()
 	held := h.held
 	h.held = nil
 	h.mu.Unlock()
 	for _, c := range held {
+		c.Req = new(wire.Request)
+		if err := wire.DecodeArgs(c.Op, c.Body, c.NArgs, c.Req); err != nil {
+			panic(err)
+		}
 		h.Node.Serve([]*wire.Call{c})
 	}
 }
 
-func (h *slowLists) is(so func() bool) func() bool {
+func (h *slowDescribe) is(so func() bool) func() bool {
 	return func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -68,7 +72,7 @@ func (h *slowLists) is(so func() bool) func() bool {
 	}
 }
 
-// readLate is how a release comes behind listings.
+// readLate is how a release comes behind descriptions.
 type readLate string
 
 const (
@@ -78,11 +82,11 @@ const (
 	offItsLoop readLate = "off its loop"
 )
 
-// behindListings is a client that has as many listings under way as it may, of a log that has no leader, and one more than as many
+// behindDescribe is a client that has as many descriptions under way as it may, of a log that has no leader, and one more than as many
 // behind them, then a release of what it holds; off its loop much else is before that, and nothing more is read of its connection.
-func behindListings(t *testing.T, how readLate) (srv *loop.Server, h *slowLists, p, other *peer, owner string, release uint64) {
+func behindDescribe(t *testing.T, how readLate) (srv *loop.Server, h *slowDescribe, p, other *peer, owner string, release uint64) {
 	node := shared.get(t)
-	h = &slowLists{Node: node, released: make(map[string]int)}
+	h = &slowDescribe{Node: node, released: make(map[string]int)}
 	srv, err := loop.New(h, loop.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -101,8 +105,8 @@ func behindListings(t *testing.T, how readLate) (srv *loop.Server, h *slowLists,
 	w.TTLMillis = uint64(time.Hour.Milliseconds())
 	p.must(w)
 	var reqs []*wire.Request
-	for range 2*wire.MaxListings + 1 {
-		reqs = append(reqs, &wire.Request{Op: wire.OpListLocks, Owner: owner})
+	for range 2*wire.MaxGathered + 1 {
+		reqs = append(reqs, &wire.Request{Op: wire.OpDescribe, Path: owner + ":/a"})
 	}
 	for i := 0; i < 6 && how == offItsLoop; i++ { // a little more than is kept in memory
 		req := &wire.Request{Op: wire.OpRelease, Owner: owner + "z"}
@@ -115,7 +119,7 @@ func behindListings(t *testing.T, how readLate) (srv *loop.Server, h *slowLists,
 	own, ids := p.encode(releaseOf(owner))
 	first := map[readLate]int{atOnce: len(own), offItsLoop: len(own), behind: 0, inTwo: len(own) / 2}[how]
 	p.send(append(before, own[:first]...))
-	eventually(t, "as many as may be are under way", h.has(wire.MaxListings))
+	eventually(t, "as many as may be are under way", h.has(wire.MaxGathered))
 	if first < len(own) {
 		p.send(own[first:])
 		eventually(t, "the rest is read", func() bool { return srv.Behind() == len(own) })
@@ -127,27 +131,27 @@ func behindListings(t *testing.T, how readLate) (srv *loop.Server, h *slowLists,
 	return srv, h, p, other, owner, release
 }
 
-func (h *slowLists) has(n int) func() bool { return h.is(func() bool { return len(h.held) == n }) }
+func (h *slowDescribe) has(n int) func() bool { return h.is(func() bool { return len(h.held) == n }) }
 
 func releaseOf(owner string) *wire.Request {
 	return &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: owner + ":/a/x"}}}
 }
 
-// TestReadLate: what a client sent behind listings is taken once they are answered, and if it has lain unread for over a minute by
-// then, in however many rounds of listings, it is refused: the client may have asked elsewhere long ago, and its session be
+// TestReadLate: what a client sent behind descriptions is taken once they are answered, and if it has lain unread for over a minute by
+// then, in however many rounds of them, it is refused: the client may have asked elsewhere long ago, and its session be
 // forgotten. The connection stays, and what is sent on it later is taken.
 func TestReadLate(t *testing.T) {
 	for _, how := range []readLate{atOnce, behind, inTwo, offItsLoop} {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s late %v", how, late), func(t *testing.T) {
-				srv, h, p, _, owner, release := behindListings(t, how)
+				srv, h, p, _, owner, release := behindDescribe(t, how)
 				round := tcp.GoneWithin - 5*time.Second
 				if late {
 					round = tcp.GoneWithin
 				}
 				srv.Waited(round)
 				h.answer()
-				eventually(t, "the next are under way", h.has(wire.MaxListings))
+				eventually(t, "the next are under way", h.has(wire.MaxGathered))
 				p.start(releaseOf(owner + "z")) // which is younger
 				srv.Waited(round)
 				h.answer()
@@ -178,7 +182,7 @@ func TestReadLate(t *testing.T) {
 // TestReadLateForLong: until a connection was read for a minute, what comes there may have been sent before, if
 // nothing says that it was not: what a proxy holds may come slowly.
 func TestReadLateForLong(t *testing.T) {
-	srv, h, p, _, owner, release := behindListings(t, offItsLoop)
+	srv, h, p, _, owner, release := behindDescribe(t, offItsLoop)
 	srv.Waited(time.Hour)
 	h.answer()
 	if res := p.reply(release); res.Code != wire.Unavailable {
@@ -186,7 +190,7 @@ func TestReadLateForLong(t *testing.T) {
 	}
 	for range 6 { // as if it came over a minute
 		later := releaseOf(owner)
-		later.Settled = 4 // below the listings, which were answered since
+		later.Settled = 4 // below the descriptions, which were answered since
 		p.refused(later, wire.Unavailable, "lay unread")
 		srv.ReadsFor(9 * time.Second)
 	}
@@ -197,11 +201,11 @@ func TestReadLateForLong(t *testing.T) {
 // TestSettledBeforeItLay: what a client knew before it was not read shows nothing, of a pause that came after that
 // either.
 func TestSettledBeforeItLay(t *testing.T) {
-	srv, h, p, _, owner, release := behindListings(t, offItsLoop)
+	srv, h, p, _, owner, release := behindDescribe(t, offItsLoop)
 	h.answer()
-	eventually(t, "the next are under way", h.has(wire.MaxListings))
+	eventually(t, "the next are under way", h.has(wire.MaxGathered))
 	behind := releaseOf(owner) // sent now, with what it knows now
-	behind.Settled = 4         // below the listings
+	behind.Settled = 4         // below the descriptions
 	id := p.start(behind)[0]
 	srv.Waited(time.Hour)
 	h.answer()
@@ -215,9 +219,9 @@ func TestSettledBeforeItLay(t *testing.T) {
 // TestSlowOnceIsNotLate: a connection was off its loop once, was read for an hour since, and nothing came. Then it
 // has to leave its loop again, for what is pushed. What its client sends right then is as on any other connection.
 func TestSlowOnceIsNotLate(t *testing.T) {
-	srv, h, p, other, owner, release := behindListings(t, offItsLoop)
+	srv, h, p, other, owner, release := behindDescribe(t, offItsLoop)
 	h.answer()
-	eventually(t, "the next are under way", h.has(wire.MaxListings))
+	eventually(t, "the next are under way", h.has(wire.MaxGathered))
 	h.answer()
 	eventually(t, "the last is under way", h.has(1))
 	h.answer()
@@ -239,9 +243,9 @@ func TestSlowOnceIsNotLate(t *testing.T) {
 
 // TestReadAgainIsNotLate: once a connection that was not read for long is read again, what comes is as on any other.
 func TestReadAgainIsNotLate(t *testing.T) {
-	srv, h, p, _, owner, release := behindListings(t, offItsLoop)
+	srv, h, p, _, owner, release := behindDescribe(t, offItsLoop)
 	h.answer()
-	eventually(t, "the next are under way", h.has(wire.MaxListings))
+	eventually(t, "the next are under way", h.has(wire.MaxGathered))
 	h.answer()
 	eventually(t, "the last is under way", h.has(1))
 	h.answer()
@@ -253,21 +257,21 @@ func TestReadAgainIsNotLate(t *testing.T) {
 	p.must(write(owner, owner+":/a/y"))
 }
 
-// TestAlwaysMoreListingsIsNotLate: a client that always has more listings unanswered than are carried out at once is served for
+// TestAlwaysMoreAskedIsNotLate: a client that always has more descriptions unanswered than are carried out at once is served for
 // however long, if each is answered soon.
-func TestAlwaysMoreListingsIsNotLate(t *testing.T) {
-	srv, h, p, _, owner, release := behindListings(t, atOnce)
-	some := slices.Repeat([]*wire.Request{{Op: wire.OpListLocks, Owner: owner}}, wire.MaxListings)
+func TestAlwaysMoreAskedIsNotLate(t *testing.T) {
+	srv, h, p, _, owner, release := behindDescribe(t, atOnce)
+	some := slices.Repeat([]*wire.Request{{Op: wire.OpDescribe, Path: owner + ":/a"}}, wire.MaxGathered)
 	ids := []uint64{release}
 	for range 12 {
 		ids = append(ids, p.start(some...)...)
 		ids = append(ids, p.start(write(owner+"y", owner+":/b"))...)
 		srv.Waited(10 * time.Second)
 		h.answer()
-		eventually(t, "the next are under way", h.has(wire.MaxListings))
+		eventually(t, "the next are under way", h.has(wire.MaxGathered))
 	}
 	h.answer()
-	eventually(t, "the next are under way", h.has(wire.MaxListings))
+	eventually(t, "the next are under way", h.has(wire.MaxGathered))
 	h.answer()
 	eventually(t, "the last is under way", h.has(1))
 	h.answer()
@@ -278,10 +282,10 @@ func TestAlwaysMoreListingsIsNotLate(t *testing.T) {
 	}
 }
 
-// TestHungUpWhileNothingIsRead: such a client hangs up. That is noticed though its listings have no answer: what is tied to its
+// TestHungUpWhileNothingIsRead: such a client hangs up. That is noticed though its descriptions have no answer: what is tied to its
 // connection ends, and what it sent is not carried out later.
 func TestHungUpWhileNothingIsRead(t *testing.T) {
-	_, h, p, other, owner, _ := behindListings(t, offItsLoop)
+	_, h, p, other, owner, _ := behindDescribe(t, offItsLoop)
 	// By a reset: a FIN may come to lie behind what the server does not read.
 	if err := p.conn.(*net.TCPConn).SetLinger(0); err != nil {
 		t.Fatal(err)
@@ -292,7 +296,7 @@ func TestHungUpWhileNothingIsRead(t *testing.T) {
 		return other.ask(&wire.Request{Op: wire.OpInspectPath, Path: owner + ":/a/x"}).Owner == ""
 	})
 	h.answer()
-	eventually(t, "the listings are answered", h.is(func() bool { return h.closed > 1 })) // which is told then
+	eventually(t, "they are answered", h.is(func() bool { return h.closed > 1 })) // which is told then
 	if h.is(func() bool { return h.released[owner] > 0 })() {
 		t.Error("the release was carried out")
 	}
@@ -301,7 +305,7 @@ func TestHungUpWhileNothingIsRead(t *testing.T) {
 // TestReadLateOverASlowLink: what lay unread for eight minutes, in a proxy say, comes at 1 MB a second once there is
 // room.
 func TestReadLateOverASlowLink(t *testing.T) {
-	srv, h, p, _, owner, first := behindListings(t, offItsLoop)
+	srv, h, p, _, owner, first := behindDescribe(t, offItsLoop)
 	var frames []byte
 	for i := 0; len(frames) < 2<<20; i++ {
 		req := &wire.Request{Op: wire.OpRelease, Owner: owner + "z"}
@@ -383,11 +387,11 @@ func TestEventsInBurstsAreNotLate(t *testing.T) {
 	}
 }
 
-// TestCutFramesAreNotLate: as TestAlwaysMoreListingsIsNotLate, but what is read ends in the middle of a frame each time.
+// TestCutFramesAreNotLate: as TestAlwaysMoreAskedIsNotLate, but what is read ends in the middle of a frame each time.
 // Nothing waits for more than four seconds.
 func TestCutFramesAreNotLate(t *testing.T) {
-	srv, h, p, _, owner, release := behindListings(t, atOnce)
-	some := slices.Repeat([]*wire.Request{{Op: wire.OpListLocks, Owner: owner}}, wire.MaxListings)
+	srv, h, p, _, owner, release := behindDescribe(t, atOnce)
+	some := slices.Repeat([]*wire.Request{{Op: wire.OpDescribe, Path: owner + ":/a"}}, wire.MaxGathered)
 	open, began := []uint64{release}, map[uint64]int{release: 0}
 	var rest []byte
 	for round := 1; round < 90; round++ {
@@ -405,7 +409,7 @@ func TestCutFramesAreNotLate(t *testing.T) {
 		eventually(t, "it is read", func() bool { return srv.Behind() == before+cut })
 		srv.Waited(time.Second)
 		h.answer()
-		eventually(t, "the next are under way", h.has(wire.MaxListings))
+		eventually(t, "the next are under way", h.has(wire.MaxGathered))
 		for len(open) > 0 && began[open[0]] < round-4 {
 			if res := p.reply(open[0]); res.Code != wire.OK {
 				t.Fatalf("second %d: what was sent in second %d is answered %v", round, began[open[0]], res.Err())

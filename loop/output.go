@@ -27,9 +27,9 @@ func (s *session) reply(id uint64, op wire.Op, res *wire.Result) {
 	s.spill()
 }
 
-// mostUnread bounds the answers of reads that a connection leaves unread, bytes: there
-// is room for the listings, and for what was asked before the server stopped reading.
-const mostUnread = 48 << 20
+// mostUnread bounds the answers of reads that a connection leaves unread, bytes: there is room for what is gathered,
+// twice wire.MaxGathered frames, and for what was asked before the server stopped reading.
+const mostUnread = 72 << 20
 
 // tooLong says that there is no room for the answer of so many bytes that was appended last,
 // and that whoever asked may as well ask again.

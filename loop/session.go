@@ -20,7 +20,9 @@ type session struct {
 	lane     *lane         // that serves it off its loop, or nil
 	moving   bool          // it is on its way back to its loop
 	highest  uint64        // id that was handed over
-	listings int           // calls not yet answered whose answers may be long
+	listings int           // calls not yet answered whose answers are gathered in turns
+	gathers  int           // others not yet answered whose answers may be long
+	turns    turns         //
 	inflight int           // calls not yet answered, waiting ones aside
 	waiting  map[uint64]struct{}
 	bound    map[string][]bond // by owner
@@ -80,6 +82,7 @@ func (s *session) gone() {
 	s.closed = true
 	s.srv.count.Add(-1)
 	s.in, s.later = nil, nil
+	s.turns.end()
 	s.account()
 	s.count()
 	delete(s.r.sessions, s)

@@ -64,10 +64,22 @@ type Call struct {
 	To      Replier  // who is told
 	Res     Result   // the answer
 
+	// Turns are those of the call's connection, nil: there is no bound. A handler that gathers what an operation of
+	// Op.Pages asks for has a turn before, from when nothing but the gathering is left to do, and says so: Turn. Its face
+	// has the turn back with the call.
+	Turns *Turns
+	Turn  bool
+
 	// Ctl is the handler's own; a face that reuses a Call leaves it alone.
 	Ctl any
 	// Ctx is the face's own.
 	Ctx any
+}
+
+// Turns bound how many long answers of one connection are in memory.
+type Turns struct {
+	Free <-chan struct{} // a turn is received
+	Gone <-chan struct{} // closed once the connection is: nobody waits for the answers
 }
 
 // Replier is told what became of calls. Its methods never block.

@@ -290,14 +290,12 @@ func (op Op) String() string {
 	return enumName(nil, uint64(op), "OP")
 }
 
-// Lists says that the answers to an operation may be long, and take a whole frame each (MaxListings).
-func (op Op) Lists() bool {
-	switch op {
-	case OpListLocks, OpDumpLocks, OpScanLocks, OpDescribe, OpBackupRead:
-		return true
-	}
-	return false
-}
+// Pages reports whether an operation's answers may take a whole frame each, and are gathered in turns (Turns). Until one
+// is, the operation costs the server little, and may wait for long, for a log that has no leader.
+func (op Op) Pages() bool { return op == OpListLocks || op == OpDumpLocks || op == OpScanLocks }
+
+// Gathers reports whether an operation's answers may take a whole frame each, and are gathered as they are asked for.
+func (op Op) Gathers() bool { return op == OpDescribe || op == OpBackupRead }
 
 // Ops lists every operation a client may ask, in the order of their numbers.
 func Ops() []Op {

@@ -227,13 +227,13 @@ func TestOwnersOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestOneLongWait: for once the question about a lock waits for long, as all places are taken. The next one is asked in time.
+// TestOneLongWait: for once the question about a lock waits for long, as its log has no place for it. The next one is asked in time.
 func TestOneLongWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
 		c, s := newTimed(t)
 		var waited atomic.Bool
-		_, stop := s.gaps(t, c, 6, 0, time.Hour, time.Hour)
+		_, stop := s.gaps(t, c, mostListed+4, 0, time.Hour, time.Hour)
 		defer stop()
 		l, err := c.LockAll(t.Context(), []Path{{Path: "a:/b/x"}, {Path: "a:/b/y"}}, TTL(ttl))
 		mustLock(t, l, err)

@@ -93,7 +93,7 @@ func (s without) Serve(calls []*wire.Call) {
 
 // TestLooksAtALogWithoutALeader: a program holds locks of several owners that it names, and their log has no leader from some time
 // on. It holds another lock, of another log, where all is well. That one is kept: the client's own questions for what the others
-// hold are listings, of which the server takes eight at a time and then reads no more.
+// hold are listings, of which the server takes only so many before it reads no more.
 func TestLooksAtALogWithoutALeader(t *testing.T) {
 	t.Parallel()
 	const n = 12

@@ -194,39 +194,35 @@ func TestRefusedPageIsNoAnswer(t *testing.T) {
 	})
 }
 
-// placesAreTaken has four logs, whose listings take 30 s, take all places for listings: by what the program lists, or by
-// what the client asks itself.
-func placesAreTaken(t *testing.T, c *Client, s *timed, programs int) {
+// placesAreTaken has listings that take 30 s take all places that a log has, by what the client asks itself, or those of
+// the program.
+func placesAreTaken(t *testing.T, c *Client, s *timed, programs bool) {
 	t.Helper()
 	s.takes(func(req *wire.Request) (time.Duration, bool) {
-		if req.Op == wire.OpListLocks && strings.HasPrefix(req.Domains[0], "a:/s") {
+		if req.Op == wire.OpListLocks && req.Owner[0] == 'p' {
 			return 30 * time.Second, false
 		}
 		return time.Millisecond, false
 	})
-	logs, owners := 3, 1
-	if programs == 0 {
-		logs, owners = 4, 4
-	}
-	for i := range logs {
-		for j := range owners {
-			for _, name := range []string{"x", "y"} {
-				path, owner := fmt.Sprintf("a:/s%d/%s%d", i, name, j), fmt.Sprintf("p%d-%d", i, j)
-				x, err := c.TryLock(context.Background(), path, Owner(owner), TTL(time.Hour))
-				mustLock(t, x, err)
-			}
+	const owners = mostListed + 4
+	for i := range owners {
+		owner := fmt.Sprint("p", i)
+		if programs {
+			go func() { _, _, _ = c.ListOwnerLocks(context.Background(), owner, "a:/b") }()
+			continue
 		}
-	}
-	for range programs {
-		go func() { _, _, _ = c.ListOwnerLocks(context.Background(), "p0-0", "a:/s0") }()
+		for _, name := range []string{"x", "y"} {
+			x, err := c.TryLock(context.Background(), fmt.Sprintf("a:/b/%s%d", name, i), Owner(owner), TTL(time.Hour))
+			mustLock(t, x, err)
+		}
 	}
 }
 
-// TestHealthyBesideStuckLogs: as TestPlacesForListings, but nothing is given back. A lock of which no part can go, as it
+// TestHealthyBesideStuckListings: as TestPlacesForListings, but nothing is given back. A lock of which no part can go, as it
 // is one path of an owner that the client made up, needs no look, and stays.
-func TestHealthyBesideStuckLogs(t *testing.T) {
-	for _, programs := range []int{4, 0} {
-		t.Run(fmt.Sprint("listings ", programs), func(t *testing.T) {
+func TestHealthyBesideStuckListings(t *testing.T) {
+	for _, programs := range []bool{true, false} {
+		t.Run(fmt.Sprint("the program's listings ", programs), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c, s := newTimed(t)
 				l, err := c.TryLock(context.Background(), "a:/b/c", TTL(6*time.Second))
@@ -249,8 +245,8 @@ func TestHealthyBesideStuckLogs(t *testing.T) {
 // another owner takes it, while the question beside the renewals has no answer. The lock is believed in for three TTLs at most.
 func TestMadeUpOwnerIsGivenBackInPart(t *testing.T) {
 	for name, stuck := range map[string]func(t *testing.T, c *Client, s *timed){
-		"the program's listings": func(t *testing.T, c *Client, s *timed) { placesAreTaken(t, c, s, 4) },
-		"the client's questions": func(t *testing.T, c *Client, s *timed) { placesAreTaken(t, c, s, 0) },
+		"the program's listings": func(t *testing.T, c *Client, s *timed) { placesAreTaken(t, c, s, true) },
+		"the client's questions": func(t *testing.T, c *Client, s *timed) { placesAreTaken(t, c, s, false) },
 		"no answer to any": func(_ *testing.T, _ *Client, s *timed) {
 			s.takes(always(time.Millisecond, map[wire.Op]time.Duration{wire.OpListLocks: 24 * time.Hour}))
 		},

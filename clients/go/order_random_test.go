@@ -197,9 +197,9 @@ func TestOrderAtRandom(t *testing.T) {
 			s.mu.Lock()
 			left := slices.IndexFunc(s.mu.shares[:], func(sh share) bool { return sh.flying != 0 || sh.lists != 0 || !sh.vacant() })
 			ahead := s.mu.ordered + s.mu.again.ordered + s.mu.ahead.ordered
-			if s.mu.flying != 0 || ahead != 0 || s.mu.lists != 0 || s.mu.waits != 0 || left >= 0 {
-				t.Errorf("seed %d: nothing is under way, and flying %d, ahead %d, listings %d, waits %d, share %d",
-					seed, s.mu.flying, ahead, s.mu.lists, s.mu.waits, left)
+			if s.mu.flying != 0 || ahead != 0 || s.mu.spareTaken != 0 || s.mu.gathers != 0 || s.mu.waits != 0 || left >= 0 {
+				t.Errorf("seed %d: nothing is under way, and flying %d, ahead %d, spare places %d, waits %d, share %d",
+					seed, s.mu.flying, ahead, s.mu.spareTaken, s.mu.waits, left)
 			}
 			s.mu.Unlock()
 			_ = locks

@@ -25,7 +25,7 @@ func TestPagesInTheirTurns(t *testing.T) {
 		manyBefore(t, c, 600)
 		l, err := c.TryLock(context.Background(), "a:/b/c", Owner("me"), TTL(ttl))
 		mustLock(t, l, err)
-		_, stop := s.gaps(t, c, 8, time.Millisecond, 500*time.Millisecond, time.Hour)
+		_, stop := s.gaps(t, c, mostListed+8, time.Millisecond, 500*time.Millisecond, time.Hour)
 		defer stop()
 		s.takes(func(req *wire.Request) (time.Duration, bool) {
 			if req.Op == wire.OpListLocks && req.Owner != "me" {

@@ -33,10 +33,10 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 	}
 	all := s.mu.sent.sorted()
 	s.mu.sent.clear()
-	s.mu.lists, s.mu.raises, s.mu.flying, s.mu.ordered, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, 0, 0, 0, false
-	s.mu.raising = 0
+	s.mu.gathers, s.mu.spareTaken, s.mu.flying, s.mu.ordered, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, 0, 0, 0, false
 	for i := range s.mu.shares {
-		s.mu.shares[i].flying, s.mu.shares[i].lists, s.mu.shares[i].raises = 0, 0, 0
+		sh := &s.mu.shares[i]
+		sh.flying, sh.lists, sh.raises, sh.gathers = 0, 0, 0, 0
 	}
 	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.keeps, &s.mu.anew} {
 		for c := q.first; c != nil; c = q.first {

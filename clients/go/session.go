@@ -43,18 +43,17 @@ type session struct {
 		normal  callQueue
 		aside   callQueue // acquires over the limit on waiting ones
 		sent    sentCalls
-		flying  int    // of sent, those that do not wait
-		ordered int    // of those, the ones that went ahead
-		waits   int    // of sent, those that do
-		lists   int    // of sent, listings
-		raises  int    // of those, what is asked before requests that raise tokens
-		raising uint64 // the shares of those
+		flying  int // of sent, those that do not wait
+		ordered int // of those, the ones that went ahead
+		waits   int // of sent, those that do
+		gathers int // of sent, questions with long answers that are not listings
 
 		// What waits for the room of its share: listings over wire.MaxListings, behind which
 		// renewals would lie unread, and what the keeper asks of a log that does not answer.
-		shares    [maxShares]share
-		holding   uint64 // those that hold calls, but for some that have gone
-		nextShare int    // which of them has its turn
+		shares     [maxShares]share
+		holding    uint64 // those that hold calls, but for some that have gone
+		nextShare  int    // which of them has its turn
+		spareTaken int    // of sparePlaces
 
 		backlog int             // calls of Go and Batch that are in a queue
 		room    []chan struct{} // who waits for it to shrink
@@ -346,11 +345,13 @@ func (s *session) pump() (mine bool) {
 			s.send(cn, q, c)
 		}
 	}
-	listed := &s.mu.shares[usersShare].waits[listing]
-	s.late(listed)
-	for c := listed.first; c != nil && s.fits(c, s.mu.limits.users); c = listed.first {
-		s.send(cn, listed, c)
-		s.late(listed)
+	for _, k := range [...]kind{listing, describing} {
+		q := &s.mu.shares[usersShare].waits[k]
+		s.late(q)
+		for c := q.first; c != nil && s.fits(c, s.mu.limits.users); c = q.first {
+			s.send(cn, q, c)
+			s.late(q)
+		}
 	}
 	for more := true; more; {
 		s.sendNormal(cn)
@@ -369,7 +370,7 @@ func (s *session) sendNormal(cn *conn) {
 			s.late(&s.mu.normal)
 			continue
 		}
-		if c.op.Lists() && !s.roomy(c) {
+		if (c.op.Pages() || c.op.Gathers()) && !s.roomy(c) {
 			s.mu.normal.remove(c)
 			s.hold(c)
 			continue
@@ -419,7 +420,7 @@ func (s *session) repeat(cn *conn) (full bool) {
 		case c.waits: // those aside took its place meanwhile
 			c.in.remove(c)
 			s.crowded(c)
-		case c.op.Lists() && !s.roomy(c): // a read: it is asked anew
+		case (c.op.Pages() || c.op.Gathers()) && !s.roomy(c): // a read: it is asked anew
 			c.in.remove(c)
 			s.heardOf(c)
 			if c.id, c.on, c.resent = 0, 0, false; c.async {

@@ -4,7 +4,6 @@ import (
 	"hash/crc32"
 	"iter"
 	"math/bits"
-	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -27,12 +26,12 @@ const (
 // it leaves free: one that is stuck has half of it, a second one half of the rest. (Dynamic thresholds, as Choudhury
 // and Hahne gave them for the memory that the ports of a switch share.)
 type share struct {
-	waits  [kinds]callQueue // for its room
-	next   kind             // which of them has its turn
-	flying int              // of what is sent and unanswered, what is the share's
-	lists  int              // of that, listings
-	raises int              // of those, what is asked before requests that raise tokens
-	raised time.Duration    // when the last of those was sent
+	waits   [kinds]callQueue // for its room
+	next    kind             // which of them has its turn
+	flying  int              // of what is sent and unanswered, what is the share's
+	lists   int              // of that, listings
+	raises  int              // of those, what is asked before requests that raise tokens
+	gathers int              // of what is sent, questions with other long answers
 }
 
 // kind is what calls of a share wait for turns by: a lock that is in doubt lasts a moment, and other renewals have no
@@ -43,6 +42,7 @@ const (
 	plain    kind = iota // renewals that count when they are answered
 	doubtful             // other renewals, and questions about locks
 	listing
+	describing
 	raising // what is asked for the program, before a request that raises a token: it is many at once
 	kinds
 )
@@ -51,8 +51,10 @@ func kindOf(c *call) kind {
 	switch {
 	case c.raises:
 		return raising
-	case c.op.Lists():
+	case c.op.Pages():
 		return listing
+	case c.op.Gathers():
+		return describing
 	case c.doubtful:
 		return doubtful
 	}
@@ -109,10 +111,32 @@ func (s *session) held() iter.Seq[*callQueue] {
 
 // roomy says that a call's share takes no more than it leaves to others if the call is sent.
 func (s *session) roomy(c *call) bool {
-	if !s.inWindow(c.share) || c.raises && !s.mayRaise(c) {
+	sh := &s.mu.shares[c.share]
+	switch {
+	case !s.inWindow(c.share):
 		return false
+	case c.op.Pages():
+		most := s.mostListed()
+		return sh.lists < most && (!c.raises || 2*sh.raises < most)
+	case c.op.Gathers():
+		return sh.gathers < wire.MaxGathered-s.mu.gathers
 	}
-	return !c.op.Lists() || s.mu.shares[c.share].lists < wire.MaxListings-s.mu.lists
+	return true
+}
+
+// A share may always have two listings under way, and some more of the places beyond those, but no more than it leaves. So
+// no log has to wait for another: many that did not answer took all places otherwise, or all but those of one that might
+// stop, too. Half of what a share may have is the most that is asked before requests that raise tokens: the program may
+// have any number of those at once.
+const (
+	alwaysListed = 2
+	mostListed   = 16
+	sparePlaces  = wire.MaxListings - maxShares*alwaysListed
+)
+
+// mostListed is how many listings a share may have under way.
+func (s *session) mostListed() int {
+	return alwaysListed + min(sparePlaces-s.mu.spareTaken, mostListed-alwaysListed)
 }
 
 // inWindow reports whether a share takes no more of the window than it leaves to others. It leaves the half of what
@@ -127,63 +151,6 @@ func (s *session) inWindow(share uint8) bool {
 	others := s.mu.flying - s.mu.shares[usersShare].flying - sh.flying
 	return 2*sh.flying < w.users-others && (sh.flying == 0 || s.mu.flying < w.all-w.spare())
 }
-
-// mayRaise reports whether what is asked before a request that raises a token leaves the others their places.
-//
-// While looks wait for places, one goes at a time, of a share that has none under way; those that are not answered for
-// raisesWithin do not count, as their logs may be stuck. Two at once cost locks, of 240 whose looks need nearly all
-// places. They go in the order in which they were asked, but for those of shares that have a listing under way, which
-// may be stuck, or have no room in the window.
-func (s *session) mayRaise(c *call) bool {
-	sh := &s.mu.shares[c.share]
-	switch {
-	case 2*sh.raises >= mostRaising-s.mu.raises:
-		return false
-	case !s.looksWait():
-		return true
-	case sh.raises > 0:
-		return false
-	}
-	for m := s.mu.raising; m != 0; m &= m - 1 {
-		if s.c.now()-s.mu.shares[bits.TrailingZeros64(m)].raised < raisesWithin {
-			return false
-		}
-	}
-	for m := s.mu.holding; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros64(m)
-		other := &s.mu.shares[i]
-		first := other.waits[raising].first
-		if first != nil && first.turn < c.turn && other.lists == 0 && s.inWindow(uint8(i)) {
-			return false
-		}
-	}
-	return true
-}
-
-// raisesWithin is how long others wait, while looks do, for what is asked before a request that raises a token. It is
-// many times what a slow way takes, and short beside the half minute after which a log without a leader answers.
-const raisesWithin = 5 * time.Second
-
-// looksWait reports whether what keeps locks waits for a place to list in that its share would have but for what other
-// shares ask before requests that raise tokens. What its own share asks so does not count: its log may be stuck, and
-// the others are not in the way then.
-func (s *session) looksWait() bool {
-	for m := s.mu.holding &^ (1 << usersShare); m != 0; m &= m - 1 {
-		i := bits.TrailingZeros64(m)
-		sh := &s.mu.shares[i]
-		places := wire.MaxListings - (s.mu.lists - (s.mu.raises - sh.raises))
-		if sh.waits[listing].first != nil && sh.lists < places && s.inWindow(uint8(i)) {
-			return true
-		}
-	}
-	return false
-}
-
-// mostRaising is how many of the listings under way may be asked before requests that raise tokens. The program may
-// have any number of those at once, in each log, and none has to be answered: they leave some places to what the
-// program lists itself, and half of a share's to what keeps locks. While looks wait for places they go one at a time,
-// not counting what was not answered for raisesWithin (mayRaise).
-const mostRaising = wire.MaxListings - 2
 
 // open reports whether there is room for a request of the program, when it has own of flying that are under way: for
 // so many as may be in all (most), and for as many of it as it leaves to shares.
@@ -232,19 +199,17 @@ func (s *session) counted(c *call, n int) {
 	}
 	sh := &s.mu.shares[c.share]
 	sh.flying += n
-	if c.op.Lists() {
-		s.mu.lists += n
+	switch {
+	case c.op.Pages():
+		before := max(0, sh.lists-alwaysListed)
 		sh.lists += n
+		s.mu.spareTaken += max(0, sh.lists-alwaysListed) - before
+	case c.op.Gathers():
+		s.mu.gathers += n
+		sh.gathers += n
 	}
 	if c.raises {
-		s.mu.raises += n
 		sh.raises += n
-		if n > 0 {
-			sh.raised = s.c.now()
-			s.mu.raising |= 1 << c.share
-		} else if sh.raises == 0 {
-			s.mu.raising &^= 1 << c.share
-		}
 	}
 }
 

@@ -27,29 +27,36 @@ func (s *session) counts(t *testing.T, when string) {
 		}
 		for _, sh := range []*share{&all, &shares[c.share]} {
 			sh.flying++
-			if c.op.Lists() {
+			if c.op.Pages() {
 				sh.lists++
+			}
+			if c.op.Gathers() {
+				sh.gathers++
 			}
 			if c.raises {
 				sh.raises++
 			}
 		}
 	}
-	if all.flying != s.mu.flying || all.lists != s.mu.lists || all.raises != s.mu.raises || waits != s.mu.waits {
-		t.Errorf("%s: %d sent, %d listings, %d of those raise, %d wait; counted %d, %d, %d, %d",
-			when, all.flying, all.lists, all.raises, waits, s.mu.flying, s.mu.lists, s.mu.raises, s.mu.waits)
+	spare := 0
+	for i := range shares {
+		spare += max(0, shares[i].lists-alwaysListed)
 	}
-	if all.raises > mostRaising || all.lists > wire.MaxListings {
-		t.Errorf("%s: %d listings, %d of those raise", when, all.lists, all.raises)
+	if all.flying != s.mu.flying || spare != s.mu.spareTaken || all.gathers != s.mu.gathers || waits != s.mu.waits {
+		t.Errorf("%s: %d sent, %d spare places taken, %d long answers, %d wait; counted %d, %d, %d, %d",
+			when, all.flying, spare, all.gathers, waits, s.mu.flying, s.mu.spareTaken, s.mu.gathers, s.mu.waits)
+	}
+	if spare > sparePlaces || all.lists > wire.MaxListings || all.gathers > wire.MaxGathered {
+		t.Errorf("%s: %d listings, %d spare places taken, %d other long answers", when, all.lists, spare, all.gathers)
 	}
 	for i := range s.mu.shares {
 		sh, is := &s.mu.shares[i], &shares[i]
-		if sh.flying != is.flying || sh.lists != is.lists || sh.raises != is.raises {
-			t.Errorf("%s: share %d: %d sent, %d listings, %d of those raise; counted %d, %d, %d",
-				when, i, is.flying, is.lists, is.raises, sh.flying, sh.lists, sh.raises)
+		if sh.flying != is.flying || sh.lists != is.lists || sh.raises != is.raises || sh.gathers != is.gathers {
+			t.Errorf("%s: share %d: %d sent, %d listings, %d of those raise, %d long answers; counted %d, %d, %d, %d",
+				when, i, is.flying, is.lists, is.raises, is.gathers, sh.flying, sh.lists, sh.raises, sh.gathers)
 		}
-		if raises := s.mu.raising&(1<<i) != 0; raises != (is.raises > 0) {
-			t.Errorf("%s: share %d: %d raise, and it counts as one that does: %v", when, i, is.raises, raises)
+		if is.lists > mostListed || 2*is.raises > mostListed {
+			t.Errorf("%s: share %d: %d listings, %d of those raise", when, i, is.lists, is.raises)
 		}
 		if !sh.vacant() && s.mu.holding&(1<<i) == 0 {
 			t.Errorf("%s: share %d holds calls, and is not looked at", when, i)

@@ -48,7 +48,7 @@ func TestGapBehindAnUnsentLook(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				const stuckFor = 8 * time.Second
 				c, s := newUntold(t)
-				_, stop := s.gaps(t, c, 6, 0, 10*time.Hour, 10*time.Hour)
+				_, stop := s.gaps(t, c, mostListed+4, 0, 10*time.Hour, 10*time.Hour)
 				defer stop()
 				first := hours(t, c, "a:/b/c")
 				pass(time.Minute)
