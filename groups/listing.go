@@ -3,7 +3,6 @@ package groups
 import (
 	"encoding/binary"
 	"slices"
-	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
@@ -95,9 +94,6 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
-	if err := s.turn(); err != nil {
-		return res, err
-	}
 	res.List = new(wire.List)
 	for _, g := range groups {
 		if int(g) != from {
@@ -121,12 +117,7 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 	return res, nil
 }
 
-// gatherWithin is for how long a call that has a turn waits for what it gathers. Each of its logs has just answered, so
-// only one that lost its leader since keeps it, and those that wait for turns are of other logs.
-const gatherWithin = 5 * time.Second
-
-// turn waits until the call may gather a long answer: a connection has few of those in memory at once. Whoever waits
-// keeps its place among the calls that are carried out in steps, so none does once more than half of those are taken.
+// turn waits until the call may gather a long answer: a connection has few of those in memory at once.
 func (s *steps) turn() *wire.Error {
 	c := s.c
 	if c.Turns == nil || c.Turn {
@@ -135,21 +126,22 @@ func (s *steps) turn() *wire.Error {
 	select {
 	case <-c.Turns.Free:
 		c.Turn = true
+		return nil
 	default:
-		if err := s.turnLater(); err != nil {
-			return err
-		}
+		return s.turnLater()
 	}
-	s.since -= max(0, s.left()-gatherWithin)
-	return nil
 }
 
+// turnLater waits for a turn. A call keeps its place among those that are carried out in steps meanwhile. So many of a
+// connection do in any case; more only until half of the places are taken.
 func (s *steps) turnLater() *wire.Error {
 	c := s.c
-	if len(s.places) > cap(s.places)/2 {
+	waiting := c.Turns.Waiting.Add(1)
+	defer c.Turns.Waiting.Add(-1)
+	if waiting > 2*wire.MaxGathered && len(s.places) > cap(s.places)/2 {
 		return wire.Errorf(wire.Unavailable,
-			"of %d calls that may be carried out in steps %d are, and of each connection %d listings are answered at a time; nothing was read, try again",
-			cap(s.places), len(s.places), wire.MaxGathered)
+			"%d listings of this connection wait for those to be read that are answered, and of %d calls that may be carried out in steps %d are; nothing was read, try again",
+			waiting, cap(s.places), len(s.places))
 	}
 	switch s.n.tasks.wait(s.left(), c.Turns.Free, c.Turns.Gone, s.n.stop) {
 	case 0:

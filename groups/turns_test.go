@@ -43,9 +43,7 @@ func TestListingsOfALogWithoutALeaderTakeNoTurn(t *testing.T) {
 	u.loses()
 	var stuck []*outcome
 	for range 20 {
-		stuck = append(stuck,
-			c.inTurn(list(u.unled[0]), turns), c.inTurn(&wire.Request{Op: wire.OpDumpLocks}, turns),
-			c.inTurn(&wire.Request{Op: wire.OpScanLocks, Path: u.unled[0]}, turns))
+		stuck = append(stuck, c.inTurn(list(u.unled[0]), turns))
 	}
 	eventually(t, "they wait", u.node.readers[u.log.shard].reading)
 	for range 20 {
@@ -70,65 +68,71 @@ func TestListingsOfALogWithoutALeaderTakeNoTurn(t *testing.T) {
 }
 
 // TestListingsWaitForTurns: listings of a connection are gathered in its turns, and not before. They end with the connection, and
-// with their time; and when more than half of the places of such calls are taken, none waits.
+// with their time; and when more than half of the places of such calls are taken, few of a connection wait.
 func TestListingsWaitForTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 3 * time.Second })
 	c, n := r.session(), r.node
 	c.must(write("o", "h:/n/x", time.Hour))
-	for _, req := range []*wire.Request{
-		{Op: wire.OpListLocks, Owner: "o"}, {Op: wire.OpDumpLocks}, {Op: wire.OpScanLocks, Path: "h:/n"},
-	} {
-		turns, give, end := turnsOf(2)
-		for range 2 {
-			c.inTurn(req, turns).answeredIn(t, "one that has a turn", wire.OK, "")
-		}
-		waits := []*outcome{c.inTurn(req, turns), c.inTurn(req, turns)}
-		time.Sleep(200 * time.Millisecond)
-		if len(waits[0].done)+len(waits[1].done) > 0 {
-			t.Errorf("%v is answered without a turn", req.Op)
-		}
-		give <- struct{}{}
-		eventually(t, "one of them is answered", func() bool { return len(waits[0].done)+len(waits[1].done) == 1 })
-		give <- struct{}{}
-		for _, o := range waits {
-			o.answeredIn(t, "one that waited", wire.OK, "")
-		}
-
-		late := c.inTurn(req, turns)
-		late.answeredIn(t, "one that has no turn", wire.Unavailable, "had no turn within request_timeout_ms; nothing was read")
-
-		gone := c.inTurn(req, turns)
-		eventually(t, "it is under way", n.stepping)
-		end()
-		gone.answeredIn(t, "one whose connection is gone", wire.Unavailable, "the connection is gone; nothing was read")
+	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
+	turns, give, end := turnsOf(2)
+	for range 2 {
+		c.inTurn(list, turns).answeredIn(t, "one that has a turn", wire.OK, "")
 	}
+	waits := []*outcome{c.inTurn(list, turns), c.inTurn(list, turns)}
+	time.Sleep(200 * time.Millisecond)
+	if len(waits[0].done)+len(waits[1].done) > 0 {
+		t.Error("one is answered without a turn")
+	}
+	give <- struct{}{}
+	eventually(t, "one of them is answered", func() bool { return len(waits[0].done)+len(waits[1].done) == 1 })
+	give <- struct{}{}
+	for _, o := range waits {
+		o.answeredIn(t, "one that waited", wire.OK, "")
+	}
+	c.inTurn(list, turns).answeredIn(t, "one that has none", wire.Unavailable, "had no turn within request_timeout_ms; nothing was read")
 
-	for len(n.slow) < maxStepped/2 {
+	for len(n.slow) < maxStepped/2+1 {
 		n.slow <- struct{}{}
 	}
-	turns, _, _ := turnsOf(1)
-	scan := &wire.Request{Op: wire.OpScanLocks, Path: "h:/n"}
-	c.inTurn(scan, turns).answeredIn(t, "one that has a turn while half of the places are taken", wire.OK, "")
-	c.inTurn(scan, turns).answeredIn(t, "one that has none", wire.Unavailable, "of 4096 calls that may be carried out in steps")
+	waits = nil
+	for range 2 * wire.MaxGathered {
+		waits = append(waits, c.inTurn(list, turns))
+	}
+	eventually(t, "they wait", func() bool { return turns.Waiting.Load() == 2*wire.MaxGathered })
+	c.inTurn(list, turns).answeredIn(t, "one more", wire.Unavailable, "17 listings of this connection wait for those to be read")
+	others, _, _ := turnsOf(0)
+	waits = append(waits, c.inTurn(list, others))
+	eventually(t, "one of another connection waits", func() bool { return others.Waiting.Load() == 1 })
+	end()
+	for _, o := range waits[:len(waits)-1] {
+		o.answeredIn(t, "one whose connection is gone", wire.Unavailable, "the connection is gone; nothing was read")
+	}
+	waits[len(waits)-1].answeredIn(t, "one of another connection", wire.Unavailable, "had no turn")
 	for len(n.slow) > 0 {
 		<-n.slow
 	}
 }
 
-// TestGatheringIsSoonOver: a call that has a turn keeps it for five seconds at most, and for what its time leaves.
+// TestGatheringIsSoonOver: who has a turn waits for each log that it gathers of for half of the time of a call, and says so.
 func TestGatheringIsSoonOver(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *Config) { c.RequestTimeout = time.Minute })
+	var raft mute
+	r := newRig(t, func(c *Config) { c.RequestTimeout = 4 * time.Second; raft.into(c) })
 	n := r.node
-	for took, left := range map[time.Duration]time.Duration{0: gatherWithin, 58 * time.Second: 2 * time.Second} {
-		turns, _, _ := turnsOf(1)
-		s := steps{n: n, c: &wire.Call{Turns: turns}, since: n.clock.Mono() - took, places: n.slow}
-		if err := s.turn(); err != nil || !s.c.Turn {
-			t.Fatal(err)
+	q := &query{what: askAny}
+	l := n.logOf(q.group)
+	raft.silent.Store(l.shard)
+	for _, turn := range []bool{true, false} {
+		began := n.clock.Mono()
+		s := steps{n: n, c: &wire.Call{Turn: turn}, since: began}
+		res := s.ask(q)
+		took, says, want := n.clock.Mono()-began, "request_timeout_ms", n.cfg.RequestTimeout
+		if turn {
+			says, want = "no leader answered within 2s; nothing was read", want/2
 		}
-		if has := s.left(); has > left || has < left-time.Second {
-			t.Errorf("%v after it came it has %v to gather, want %v", took, has, left)
+		if res.Code != wire.Unavailable || !strings.Contains(res.Message, says) || took < want || took > want+time.Second {
+			t.Errorf("with a turn %v: after %v: %v %q", turn, took, res.Code, res.Message)
 		}
 	}
 }

@@ -27,10 +27,11 @@ type chunk struct {
 
 // asked is what the loop knows of a call; it is the call's Ctx.
 type asked struct {
-	s     *session
-	chunk *chunk
-	waits bool   // counted among the session's waiting calls
-	binds string // owner that it binds or unbinds
+	s      *session
+	chunk  *chunk
+	waits  bool        // counted among the session's waiting calls
+	answer wire.Answer // as which it is counted, if it does not wait
+	binds  string      // owner that it binds or unbinds
 }
 
 // receive takes what the connection has read.
@@ -228,7 +229,7 @@ func (s *session) frame(payload []byte, since *time.Duration) bool {
 		s.control(id, req)
 	case s.srv.late(*since):
 		s.refuse(id, errReadLate)
-	case req.Op.Pages() && s.listings >= wire.MaxListings || req.Op.Gathers() && s.gathers >= wire.MaxGathered:
+	case !s.mayAnswer(req):
 		return false
 	default:
 		s.ask(id, req, body, nargs)
@@ -271,11 +272,11 @@ func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 		a.chunk = s.hold(int64(len(body)))
 	} else {
 		s.inflight++
-		switch {
-		case req.Op.Pages():
+		switch a.answer = wire.AnswerOf(req); a.answer {
+		case wire.ListedAnswer:
 			s.listings++
 			c.Turns = s.takesTurns()
-		case req.Op.Gathers():
+		case wire.LongAnswer:
 			s.gathers++
 		}
 		if s.chunk == nil {
@@ -293,6 +294,17 @@ func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 	if s.r.batch = append(s.r.batch, c); len(s.r.batch) == batchCalls {
 		s.r.serve()
 	}
+}
+
+// mayAnswer says that the connection has not as many requests under way as may be whose answers are as long.
+func (s *session) mayAnswer(req *wire.Request) bool {
+	switch wire.AnswerOf(req) {
+	case wire.ListedAnswer:
+		return s.listings < wire.MaxListings
+	case wire.LongAnswer:
+		return s.gathers < wire.MaxGathered
+	}
+	return true
 }
 
 // admit says why a request that came in order is too much.
@@ -343,10 +355,10 @@ func (s *session) answered(c *wire.Call) {
 		delete(s.waiting, c.ID)
 	} else {
 		s.inflight--
-		switch {
-		case c.Op.Pages():
+		switch a.answer {
+		case wire.ListedAnswer:
 			s.listings--
-		case c.Op.Gathers():
+		case wire.LongAnswer:
 			s.gathers--
 		}
 	}

@@ -229,7 +229,6 @@ func (l *lane) written() {
 		l.pushes = 0
 	}
 	s.count()
-	s.passTurns()
 	s.resume()
 	l.move()
 }
@@ -241,6 +240,7 @@ func (l *lane) move() {
 		return
 	}
 	s.tellLeftOut() // here, as written may not be called any more: the connection is on its way back then
+	s.passTurns()   // likewise
 	idle := l.unsent.Load() == 0 && len(s.out) == 0 && len(s.later) == 0 && !s.closing
 	switch {
 	case !idle:

@@ -31,7 +31,7 @@ func (h *slowDescribe) Serve(calls []*wire.Call) {
 		if c.Op == wire.OpRelease {
 			h.released[c.Req.Owner]++
 		}
-		hold := c.Op.Gathers()
+		hold := wire.AnswerOf(c.Req) == wire.LongAnswer
 		if hold {
 			h.held = append(h.held, c)
 		}

@@ -19,7 +19,7 @@ func (s *session) takesTurns() *wire.Turns {
 	t := &s.turns
 	if t.free == nil {
 		t.free, t.gone = make(chan struct{}, wire.MaxGathered), make(chan struct{})
-		t.Turns = wire.Turns{Free: t.free, Gone: t.gone}
+		t.Free, t.Gone = t.free, t.gone
 		for range wire.MaxGathered {
 			t.free <- struct{}{}
 		}

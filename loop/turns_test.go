@@ -1,10 +1,12 @@
 package loop_test
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/loop"
@@ -22,11 +24,13 @@ type gatherer struct {
 	may      chan struct{}
 	infos    []wire.LockInfo
 	gathered sync.WaitGroup
+	stands   chan chan struct{}
+	addr     net.Addr
 }
 
 func (g *gatherer) Serve(calls []*wire.Call) {
 	for i, c := range calls {
-		if !c.Op.Pages() {
+		if wire.AnswerOf(c.Req) != wire.ListedAnswer {
 			g.Node.Serve(calls[i : i+1])
 			continue
 		}
@@ -64,6 +68,16 @@ func (g *gatherer) gather(c *wire.Call) {
 	c.To.Flush()
 }
 
+// Topology has the event loop stand still, if that is to be tested.
+func (g *gatherer) Topology(watch func(*wire.Topology)) (*wire.Topology, func()) {
+	if g.stands != nil {
+		on := make(chan struct{})
+		g.stands <- on
+		<-on
+	}
+	return g.Node.Topology(watch)
+}
+
 func gathers(t *testing.T) (g *gatherer, s *loop.Server, p *peer) {
 	node := shared.get(t)
 	g = &gatherer{Node: node, may: make(chan struct{})}
@@ -79,14 +93,31 @@ func gathers(t *testing.T) (g *gatherer, s *loop.Server, p *peer) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.addr = addr
 	return g, s, join(t, addr)
+}
+
+// allWait waits until no more listings are gathered, as their client does not read.
+func (g *gatherer) allWait(t *testing.T) {
+	t.Helper()
+	last := -1
+	eventually(t, "no more are gathered", func() bool {
+		time.Sleep(50 * time.Millisecond)
+		before := last
+		last = g.is(&g.has)
+		return last == before
+	})
+	// The kernel has some megabytes of what was written, the lane up to one.
+	if waits := g.is(&g.waiting); waits < wire.MaxListings/2 {
+		t.Fatalf("%d listings wait, %d were gathered for who does not read", waits, last)
+	}
 }
 
 // TestListingsKeepNobodyWaiting: as many listings as a connection may have under way wait, for a log without a leader. What
 // else is asked there is answered. One more of them is not read before one is answered.
 func TestListingsKeepNobodyWaiting(t *testing.T) {
 	g, _, p := gathers(t)
-	list := &wire.Request{Op: wire.OpListLocks, Owner: "o"}
+	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
 	ids := p.start(slices.Repeat([]*wire.Request{list}, wire.MaxListings)...)
 	owner := named("beside")
 	p.must(write(owner, owner+":/a/x"))
@@ -111,19 +142,10 @@ func TestTurnsOfWhoDoesNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, s, p := gathers(t)
 			close(g.may)
-			list := &wire.Request{Op: wire.OpListLocks, Owner: "o"}
+			list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
 			ids := p.start(slices.Repeat([]*wire.Request{list}, wire.MaxListings)...)
 			eventually(t, "it leaves something unread", func() bool { return s.Lanes() == 1 })
-			last := -1
-			eventually(t, "no more are gathered", func() bool {
-				before := last
-				last = g.is(&g.has)
-				return last == before
-			})
-			// The kernel has some megabytes of what was written, the lane up to one.
-			if waits := g.is(&g.waiting); waits < wire.MaxListings/2 {
-				t.Fatalf("%d listings wait, %d were gathered for who does not read", waits, last)
-			}
+			g.allWait(t)
 			if !reads {
 				p.hangUp()
 				g.gathered.Wait()
@@ -140,4 +162,34 @@ func TestTurnsOfWhoDoesNotRead(t *testing.T) {
 			p.must(ping())
 		})
 	}
+}
+
+// TestTurnsOnTheWayHome: a client reads late, and sends something. So its connection goes back to its loop before that hears that
+// all was written. The turns that were over are passed on all the same.
+func TestTurnsOnTheWayHome(t *testing.T) {
+	g, s, p := gathers(t)
+	g.stands = make(chan chan struct{})
+	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
+	ids := p.start(slices.Repeat([]*wire.Request{list}, wire.MaxListings)...)
+	for s.Lanes() == 0 { // one at a time
+		g.may <- struct{}{}
+		time.Sleep(5 * time.Millisecond)
+	}
+	close(g.may)
+	g.allWait(t)
+	join(t, g.addr).start(&wire.Request{Op: wire.OpTopology})
+	stands := <-g.stands
+	own, last := p.encode(ping())
+	p.send(own[:1])
+	eventually(t, "what it sent is there", func() bool { return s.Coming() > 0 })
+	time.AfterFunc(700*time.Millisecond, func() { close(stands) }) // all is written until then, as it reads
+	for i, id := range ids {
+		if i == len(ids)/2 {
+			p.send(own[1:])
+		}
+		if res := p.reply(id); res.Code != wire.OK {
+			t.Fatal(res.Err())
+		}
+	}
+	p.reply(last[0])
 }

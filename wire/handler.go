@@ -64,9 +64,9 @@ type Call struct {
 	To      Replier  // who is told
 	Res     Result   // the answer
 
-	// Turns are those of the call's connection, nil: there is no bound. A handler that gathers what an operation of
-	// Op.Pages asks for has a turn before, from when nothing but the gathering is left to do, and says so: Turn. Its face
-	// has the turn back with the call.
+	// Turns are those of the call's connection if it lists (AnswerOf), nil: there is no bound. A handler that gathers the
+	// answer has a turn before, once nothing but the gathering is left to do, and says so: Turn. Its face has the turn
+	// back with the call.
 	Turns *Turns
 	Turn  bool
 
@@ -78,8 +78,9 @@ type Call struct {
 
 // Turns bound how many long answers of one connection are in memory.
 type Turns struct {
-	Free <-chan struct{} // a turn is received
-	Gone <-chan struct{} // closed once the connection is: nobody waits for the answers
+	Free    <-chan struct{} // a turn is received
+	Gone    <-chan struct{} // closed once the connection is: nobody waits for the answers
+	Waiting atomic.Int32    // how many calls wait for a turn
 }
 
 // Replier is told what became of calls. Its methods never block.

@@ -22,8 +22,8 @@ const (
 	MaxCursorBytes   = 8192
 	MaxPositions     = 1024 // of a subscription's cursor: one for each log, the system's, and the cluster's mark
 	MaxDescribePage  = 1024
-	MaxListings      = 192 // of a connection that are under way (Op.Pages) when its server reads on
-	MaxGathered      = 8   // of those, whose answers are gathered or lie unread; and of others with long answers (Op.Gathers)
+	MaxListings      = 192 // of ListedAnswer: of a connection, under way, when its server reads on
+	MaxGathered      = 8   // of those, whose answers are gathered or lie unread; and of LongAnswer under way
 	MaxGraceMillis   = MaxTTLMillis
 	MaxNodeBytes     = 255     // node_id
 	MaxBackupPage    = 1 << 20 // bytes of a backup's stream that one answer has

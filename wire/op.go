@@ -290,13 +290,6 @@ func (op Op) String() string {
 	return enumName(nil, uint64(op), "OP")
 }
 
-// Pages reports whether an operation's answers may take a whole frame each, and are gathered in turns (Turns). Until one
-// is, the operation costs the server little, and may wait for long, for a log that has no leader.
-func (op Op) Pages() bool { return op == OpListLocks || op == OpDumpLocks || op == OpScanLocks }
-
-// Gathers reports whether an operation's answers may take a whole frame each, and are gathered as they are asked for.
-func (op Op) Gathers() bool { return op == OpDescribe || op == OpBackupRead }
-
 // Ops lists every operation a client may ask, in the order of their numbers.
 func Ops() []Op {
 	var all []Op

@@ -352,7 +352,7 @@ func TestProtocolLimits(t *testing.T) {
 		{MaxDumpPage, `\| owner_page \|.*above %s counts as %[1]s`},
 		{DefaultDumpPage, `\| owner_page \|.*0 is %s,`},
 		{MaxListings, `has %s listings`},
-		{MaxGathered, `or %s of .describe. and .backup_read.`},
+		{MaxGathered, `or %s other`},
 		{MaxGathered, `Of a connection's listings %s are answered at`},
 		{MaxDescribePage, `\| max_waiters \|.*above %s counts as %[1]s`},
 		{DefaultDumpPage, `\| max_waiters \|.*0 is %s,`},

@@ -20,6 +20,7 @@ type call struct {
 
 	id       uint64 // 0 until it is sent for the first time
 	op       wire.Op
+	answer   wire.Answer   // as which it is counted
 	renews   string        // owner, of a renewal
 	waits    bool          // an acquire with FlagWait: counted apart
 	probe    bool          // asks for a sign of life, in a full window too
@@ -132,6 +133,7 @@ func (c *call) set(req *wire.Request) {
 	own := *req
 	own.Settled = wire.MaxRequestID
 	c.frame = wire.AppendRequest(c.frame[:0], wire.MaxRequestID, &own)
+	c.answer = wire.AnswerOf(req)
 	if c.op = req.Op; c.op == wire.OpRenew {
 		c.renews = req.Owner
 	}

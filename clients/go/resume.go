@@ -33,7 +33,8 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 	}
 	all := s.mu.sent.sorted()
 	s.mu.sent.clear()
-	s.mu.gathers, s.mu.spareTaken, s.mu.flying, s.mu.ordered, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, 0, 0, 0, false
+	s.mu.raises, s.mu.gathers, s.mu.spareTaken, s.mu.flying = 0, 0, 0, 0
+	s.mu.ordered, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, false
 	for i := range s.mu.shares {
 		sh := &s.mu.shares[i]
 		sh.flying, sh.lists, sh.raises, sh.gathers = 0, 0, 0, 0

@@ -46,6 +46,7 @@ type session struct {
 		flying  int // of sent, those that do not wait
 		ordered int // of those, the ones that went ahead
 		waits   int // of sent, those that do
+		raises  int // of sent, what is asked before requests that raise tokens
 		gathers int // of sent, questions with long answers that are not listings
 
 		// What waits for the room of its share: listings over wire.MaxListings, behind which
@@ -370,7 +371,7 @@ func (s *session) sendNormal(cn *conn) {
 			s.late(&s.mu.normal)
 			continue
 		}
-		if (c.op.Pages() || c.op.Gathers()) && !s.roomy(c) {
+		if c.answer != wire.ShortAnswer && !s.roomy(c) {
 			s.mu.normal.remove(c)
 			s.hold(c)
 			continue
@@ -420,7 +421,7 @@ func (s *session) repeat(cn *conn) (full bool) {
 		case c.waits: // those aside took its place meanwhile
 			c.in.remove(c)
 			s.crowded(c)
-		case (c.op.Pages() || c.op.Gathers()) && !s.roomy(c): // a read: it is asked anew
+		case c.answer != wire.ShortAnswer && !s.roomy(c): // a read: it is asked anew
 			c.in.remove(c)
 			s.heardOf(c)
 			if c.id, c.on, c.resent = 0, 0, false; c.async {

@@ -51,9 +51,9 @@ func kindOf(c *call) kind {
 	switch {
 	case c.raises:
 		return raising
-	case c.op.Pages():
+	case c.answer == wire.ListedAnswer:
 		return listing
-	case c.op.Gathers():
+	case c.answer == wire.LongAnswer:
 		return describing
 	case c.doubtful:
 		return doubtful
@@ -112,13 +112,14 @@ func (s *session) held() iter.Seq[*callQueue] {
 // roomy says that a call's share takes no more than it leaves to others if the call is sent.
 func (s *session) roomy(c *call) bool {
 	sh := &s.mu.shares[c.share]
-	switch {
-	case !s.inWindow(c.share):
+	if !s.inWindow(c.share) {
 		return false
-	case c.op.Pages():
+	}
+	switch c.answer {
+	case wire.ListedAnswer:
 		most := s.mostListed()
-		return sh.lists < most && (!c.raises || 2*sh.raises < most)
-	case c.op.Gathers():
+		return sh.lists < most && (!c.raises || 2*sh.raises < most && s.mayRaise())
+	case wire.LongAnswer:
 		return sh.gathers < wire.MaxGathered-s.mu.gathers
 	}
 	return true
@@ -137,6 +138,13 @@ const (
 // mostListed is how many listings a share may have under way.
 func (s *session) mostListed() int {
 	return alwaysListed + min(sparePlaces-s.mu.spareTaken, mostListed-alwaysListed)
+}
+
+// mayRaise reports whether there is room in the window for what is asked before a request that raises a token. It keeps no
+// lock, so it has almost nothing of the reserve: but something, as users and what keeps locks may always take the rest.
+func (s *session) mayRaise() bool {
+	w := &s.mu.limits
+	return s.mu.flying < w.users || s.mu.raises < max(1, w.spare())
 }
 
 // inWindow reports whether a share takes no more of the window than it leaves to others. It leaves the half of what
@@ -199,16 +207,17 @@ func (s *session) counted(c *call, n int) {
 	}
 	sh := &s.mu.shares[c.share]
 	sh.flying += n
-	switch {
-	case c.op.Pages():
+	switch c.answer {
+	case wire.ListedAnswer:
 		before := max(0, sh.lists-alwaysListed)
 		sh.lists += n
 		s.mu.spareTaken += max(0, sh.lists-alwaysListed) - before
-	case c.op.Gathers():
+	case wire.LongAnswer:
 		s.mu.gathers += n
 		sh.gathers += n
 	}
 	if c.raises {
+		s.mu.raises += n
 		sh.raises += n
 	}
 }

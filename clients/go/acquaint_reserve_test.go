@@ -1,0 +1,92 @@
+package pathlockd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pathlockd/pathlockd/wire"
+)
+
+// TestAcquaintLeavesTheReserve: the window is full of requests of the program to three logs that do not answer, and it would have
+// tokens raised there. What is asked before keeps no lock, and has nothing of what users leave to what does: beside renewals of two
+// more such logs, locks of logs where all is well are kept.
+func TestAcquaintLeavesTheReserve(t *testing.T) {
+	for _, raisers := range []int{0, 1, 8} { // in each of the three
+		t.Run(fmt.Sprint(raisers, " raise"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t)
+				s.takes(always(time.Millisecond, nil))
+				shares := make(map[uint8]bool)
+				pick := func(kind string, n int) (names []string) { // of a share each
+					for i := 0; len(names) < n; i++ {
+						name := fmt.Sprint(kind, i)
+						if share := c.shareOf(name + ":/x"); !shares[share] {
+							shares[share] = true
+							names = append(names, name)
+						}
+					}
+					return names
+				}
+				well, ill, bad := pick("well", 3), pick("ill", 3), pick("bad", 2)
+				var kept []*Lock
+				for i := range 6 {
+					name := well[i%3]
+					kept = append(kept, takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", name, i), fmt.Sprintf("%s-%d", name, i), 10*time.Second))
+				}
+				for _, name := range bad {
+					takesTwo(t, c, name+":/x/k0", name+"-0", 30*time.Second)
+				}
+				pass(time.Minute)
+				stuck := func(owner string) bool { return strings.HasPrefix(owner, "ill") || strings.HasPrefix(owner, "bad") }
+				s.takes(func(req *wire.Request) (time.Duration, bool) { // so that it is not known since when they are held
+					if req.Op == wire.OpListLocks && strings.HasPrefix(req.Owner, "ill") {
+						return time.Minute, false
+					}
+					return time.Millisecond, false
+				})
+				held := func(i int) (path, owner string) {
+					name := ill[i%3]
+					return fmt.Sprintf("%s:/x/r%d", name, i), fmt.Sprintf("%s-r%d", name, i)
+				}
+				for i := range 3 * raisers {
+					path, owner := held(i)
+					l, err := c.TryLock(t.Context(), path, Owner(owner), TTL(time.Hour))
+					mustLock(t, l, err)
+				}
+				pass(10 * time.Second) // they are renewed for an hour
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					if stuck(req.Owner) && req.Op != wire.OpSubscribe {
+						return 30 * time.Second, false
+					}
+					return time.Millisecond, false
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for i := range 300 {
+					name := ill[i%3]
+					go func() {
+						_, _ = c.TryLock(ctx, fmt.Sprintf("%s:/x/u%d", name, i), Owner(fmt.Sprintf("%s-u%d", name, i)), TTL(time.Hour))
+					}()
+				}
+				pass(time.Millisecond)
+				for i := range 3 * raisers {
+					path, owner := held(i)
+					go func() {
+						_, _ = c.TryLockAll(ctx, []Path{{Path: path}, {Path: path + "too"}}, Owner(owner), TTL(time.Hour))
+					}()
+				}
+				for range 28 {
+					pass(time.Second)
+					for _, l := range kept {
+						if s.isHeld(l); t.Failed() {
+							return
+						}
+					}
+				}
+			})
+		})
+	}
+}

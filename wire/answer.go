@@ -1,0 +1,25 @@
+package wire
+
+// Answer says how long the answer to a request may be, and what it costs until it is gathered.
+type Answer uint8
+
+const (
+	ShortAnswer  Answer = iota
+	ListedAnswer        // a frame: what an owner holds in one namespace. Its one log is waited for first, however long, then it is gathered
+	LongAnswer          // a frame, of any number of logs, or gathered as soon as it is asked for
+)
+
+// AnswerOf tells it of a request: how many of a kind a connection may have under way goes by it (MaxListings,
+// MaxGathered).
+func AnswerOf(r *Request) Answer {
+	switch r.Op {
+	case OpListLocks:
+		if len(r.Domains) == 1 && !IsHandler(r.Domains[0]) {
+			return ListedAnswer
+		}
+		return LongAnswer
+	case OpDumpLocks, OpScanLocks, OpDescribe, OpBackupRead:
+		return LongAnswer
+	}
+	return ShortAnswer
+}
