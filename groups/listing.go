@@ -16,6 +16,9 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
+	if s.c.Turn { // a move overtook it while it gathered, and its log may have no leader: others may want the turn
+		s.since = min(s.since, s.n.clock.Mono()-s.n.cfg.RequestTimeout/2)
+	}
 	if err := s.caughtUpIn(); err != nil {
 		return res, err
 	}

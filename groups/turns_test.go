@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,23 @@ func TestGatheringIsSoonOver(t *testing.T) {
 		}
 		if res.Code != wire.Unavailable || !strings.Contains(res.Message, says) || took < want || took > want+time.Second {
 			t.Errorf("with a turn %v: after %v: %v %q", turn, took, res.Code, res.Message)
+		}
+	}
+	// Nor when a move has it look for its log anew.
+	began := n.clock.Mono()
+	req := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{r.namespaceIn(l)}}
+	s := steps{n: n, c: &wire.Call{Turn: true}, since: began, req: req}
+	_, err := s.list()
+	if took := n.clock.Mono() - began; err == nil || err.Code != wire.Unavailable || took > 3*time.Second {
+		t.Errorf("anew: after %v: %v", took, err)
+	}
+}
+
+// namespaceIn answers a namespace of a log.
+func (r *rig) namespaceIn(l *shardLog) string {
+	for i := 0; ; i++ {
+		if ns := fmt.Sprintf("h:/n%d", i); r.node.logOf(r.node.groupOf(ns)) == l {
+			return ns
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // Answer says how long the answer to a request may be, and what it costs until it is gathered.
 type Answer uint8
 
@@ -14,7 +16,7 @@ const (
 func AnswerOf(r *Request) Answer {
 	switch r.Op {
 	case OpListLocks:
-		if len(r.Domains) == 1 && !IsHandler(r.Domains[0]) {
+		if len(r.Domains) == 1 && strings.IndexByte(r.Domains[0], ':') >= 0 { // else it is a handler, with namespaces in any log
 			return ListedAnswer
 		}
 		return LongAnswer

@@ -144,7 +144,11 @@ func (s *session) mostListed() int {
 // lock, so it has almost nothing of the reserve: but something, as users and what keeps locks may always take the rest.
 func (s *session) mayRaise() bool {
 	w := &s.mu.limits
-	return s.mu.flying < w.users || s.mu.raises < max(1, w.spare())
+	flying, own := s.mu.flying, s.mu.shares[usersShare].flying
+	if own <= w.all-w.users { // they always may, in the reserve too: a program that is busy would keep those back for good
+		flying -= own
+	}
+	return flying < w.users || s.mu.raises < max(1, w.spare())
 }
 
 // inWindow reports whether a share takes no more of the window than it leaves to others. It leaves the half of what
