@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -119,17 +118,7 @@ func (s *steps) ask(q *query) wire.Result {
 	if m := s.own[l.shard]; m != nil {
 		return m.answer(q)
 	}
-	if s.c == nil || !s.c.Turn {
-		return s.n.askLeader(l, q, s.since)
-	}
-	// Who has a turn does not keep it for a log that lost its leader since it was found to be in reach: others may want to
-	// gather of others.
-	half, began := s.n.cfg.RequestTimeout/2, s.n.clock.Mono()
-	res := s.n.askLeader(l, q, min(s.since, began-half))
-	if res.Code == wire.Unavailable && s.n.clock.Mono()-began >= half {
-		res.Message = fmt.Sprintf("log %d: no leader answered within %v; nothing was read, try again", l.shard, half)
-	}
-	return res
+	return s.n.askLeader(l, q, s.since)
 }
 
 const (

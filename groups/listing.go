@@ -16,9 +16,6 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 	if err != nil {
 		return res, err
 	}
-	if s.c.Turn { // a move overtook it while it gathered, and its log may have no leader: others may want the turn
-		s.since = min(s.since, s.n.clock.Mono()-s.n.cfg.RequestTimeout/2)
-	}
 	if err := s.caughtUpIn(); err != nil {
 		return res, err
 	}
@@ -35,6 +32,9 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 		return res, err
 	}
 	results, err := s.askIn(present, &q)
+	if err != nil && err.Code == wire.Unavailable && s.c.Turn && s.left() <= 0 {
+		err = errGathered
+	}
 	res.List = new(wire.List)
 	for i := range results {
 		res.Flag = res.Flag || results[i].Flag
@@ -128,12 +128,19 @@ func (s *steps) turn() *wire.Error {
 	}
 	select {
 	case <-c.Turns.Free:
-		c.Turn = true
-		return nil
 	default:
-		return s.turnLater()
+		if err := s.turnLater(); err != nil {
+			return err
+		}
 	}
+	// Who has a turn does not keep it for a log that lost its leader since it was found to be in reach, nor for one that a
+	// move has it ask instead: others may want to gather of others.
+	c.Turn, s.since = true, min(s.since, s.n.clock.Mono()-s.n.cfg.RequestTimeout/2)
+	return nil
 }
+
+// errGathered says that a call did not come to an end in its turn.
+var errGathered = wire.Errorf(wire.Unavailable, "no leader answered within half of request_timeout_ms; nothing was read, try again")
 
 // turnLater waits for a turn. A call keeps its place among those that are carried out in steps meanwhile. So many of a
 // connection do in any case; more only until half of the places are taken.
@@ -148,7 +155,6 @@ func (s *steps) turnLater() *wire.Error {
 	}
 	switch s.n.tasks.wait(s.left(), c.Turns.Free, c.Turns.Gone, s.n.stop) {
 	case 0:
-		c.Turn = true
 		return nil
 	case 1:
 		return wire.Errorf(wire.Unavailable, "the connection is gone; nothing was read")

@@ -223,22 +223,23 @@ func (s *session) frame(payload []byte, since *time.Duration) bool {
 	}
 	spec, _ := req.Op.Spec()
 	control := spec.Kind == wire.KindConnection && req.Op != wire.OpBind && req.Op != wire.OpUnbind
+	answer := wire.AnswerOf(req)
 	switch {
 	case control:
 		s.r.serve() // what came before goes first
 		s.control(id, req)
 	case s.srv.late(*since):
 		s.refuse(id, errReadLate)
-	case !s.mayAnswer(req):
+	case !s.mayAnswer(answer):
 		return false
 	default:
-		s.ask(id, req, body, nargs)
+		s.ask(id, req, answer, body, nargs)
 	}
 	return true
 }
 
 // ask hands a request to the handler, with the next batch.
-func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
+func (s *session) ask(id uint64, req *wire.Request, answer wire.Answer, body []byte, nargs int) {
 	waits := req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0
 	err := s.admit(waits, len(body))
 	if err == nil {
@@ -272,7 +273,7 @@ func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 		a.chunk = s.hold(int64(len(body)))
 	} else {
 		s.inflight++
-		switch a.answer = wire.AnswerOf(req); a.answer {
+		switch a.answer = answer; answer {
 		case wire.ListedAnswer:
 			s.listings++
 			c.Turns = s.takesTurns()
@@ -297,8 +298,8 @@ func (s *session) ask(id uint64, req *wire.Request, body []byte, nargs int) {
 }
 
 // mayAnswer says that the connection has not as many requests under way as may be whose answers are as long.
-func (s *session) mayAnswer(req *wire.Request) bool {
-	switch wire.AnswerOf(req) {
+func (s *session) mayAnswer(answer wire.Answer) bool {
+	switch answer {
 	case wire.ListedAnswer:
 		return s.listings < wire.MaxListings
 	case wire.LongAnswer:

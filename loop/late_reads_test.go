@@ -49,7 +49,7 @@ func (h *slowDescribe) Closed(s *wire.Session, tied, resumed bool) {
 	h.Node.Closed(s, tied, resumed)
 }
 
-// answer answers what it held that there are.
+// answer answers those that it holds.
 func (h *slowDescribe) answer() {
 	h.mu.Lock()
 	held := h.held

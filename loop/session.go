@@ -22,7 +22,7 @@ type session struct {
 	highest  uint64        // id that was handed over
 	listings int           // calls not yet answered whose answers are gathered in turns
 	gathers  int           // others not yet answered whose answers may be long
-	turns    turns         //
+	turns    turns         // in which they are
 	inflight int           // calls not yet answered, waiting ones aside
 	waiting  map[uint64]struct{}
 	bound    map[string][]bond // by owner

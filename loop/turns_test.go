@@ -19,7 +19,6 @@ type gatherer struct {
 	mu       sync.Mutex
 	waiting  int
 	has      int // turns
-	most     int // of those, at any time
 	refused  int // whose connection was gone
 	may      chan struct{}
 	infos    []wire.LockInfo
@@ -43,7 +42,6 @@ func (g *gatherer) count(n *int, by int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	*n += by
-	g.most = max(g.most, g.has)
 }
 
 func (g *gatherer) is(n *int) int {
@@ -64,8 +62,9 @@ func (g *gatherer) gather(c *wire.Call) {
 		c.Res.Fail(wire.Errorf(wire.Unavailable, "gone"))
 	}
 	g.count(&g.waiting, -1)
-	c.To.Reply(c)
-	c.To.Flush()
+	to := c.To // the call is its server's again once it is answered
+	to.Reply(c)
+	to.Flush()
 }
 
 // Topology has the event loop stand still, if that is to be tested.
@@ -171,9 +170,9 @@ func TestTurnsOnTheWayHome(t *testing.T) {
 	g.stands = make(chan chan struct{})
 	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
 	ids := p.start(slices.Repeat([]*wire.Request{list}, wire.MaxListings)...)
-	for s.Lanes() == 0 { // one at a time
+	for n := 1; s.Lanes() == 0; n++ { // one at a time
 		g.may <- struct{}{}
-		time.Sleep(5 * time.Millisecond)
+		eventually(t, "it is gathered", func() bool { return g.is(&g.has) == n })
 	}
 	close(g.may)
 	g.allWait(t)

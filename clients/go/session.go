@@ -82,38 +82,6 @@ var (
 	errLate    = errors.New("pathlockd: the request came to be sent too late")
 )
 
-// windows is how many calls may be unanswered on a connection.
-type windows struct {
-	all     int // of those that do not wait
-	users   int // what users' requests may take of it; the rest is the keeper's
-	waiting int
-	frame   int           // bytes of a payload
-	repeat  time.Duration // how long the server remembers the session
-	subs    int
-}
-
-// reserve is the share of the window that users' requests leave to renewals: one
-// in reserve.
-const reserve = 16
-
-func windowsOf(l *wire.Limits, asked int) windows {
-	w := windows{
-		all: int(min(l.InFlight, 1<<20)), waiting: int(min(l.Waiting, 1<<20)),
-		frame:  int(min(l.FrameBytes, wire.MaxFrameBytes)),
-		repeat: time.Duration(min(l.RepeatMillis, wire.MaxTTLMillis)) * time.Millisecond,
-		subs:   int(min(l.Subscriptions, 1<<20)),
-	}
-	if asked > 0 {
-		w.all = min(w.all, asked)
-	}
-	w.all, w.waiting = max(w.all, 1), max(w.waiting, 1)
-	w.users = w.all
-	if w.all > 1 {
-		w.users -= max(1, w.all/reserve)
-	}
-	return w
-}
-
 // begin makes the session a new one.
 func (s *session) begin() {
 	rand.Read(s.mu.id[:]) // never fails

@@ -164,23 +164,6 @@ func (s *session) inWindow(share uint8) bool {
 	return 2*sh.flying < w.users-others && (sh.flying == 0 || s.mu.flying < w.all-w.spare())
 }
 
-// open reports whether there is room for a request of the program, when it has own of flying that are under way: for
-// so many as may be in all (most), and for as many of it as it leaves to shares.
-func (w *windows) open(flying, own, most int) bool {
-	return flying < most || own < w.all-w.users && flying < w.all
-}
-
-// spare is what a share that has something leaves of the reserve.
-func (w *windows) spare() int {
-	if w.all-w.users < 2 {
-		return 0
-	}
-	return max(1, (w.all-w.users)/8)
-}
-
-// ordered is what may be under way when a request of the program that goes ahead is sent: a half of the reserve, too.
-func (w *windows) ordered() int { return w.users + (w.all-w.users+1)/2 }
-
 // sendHeld sends what shares hold, but that of users, as far as there is room: one call of each of them in turn.
 func (s *session) sendHeld(cn *conn) {
 	may := func(c *call) bool { return s.fits(c, s.mu.limits.all) }
