@@ -32,9 +32,6 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 		return res, err
 	}
 	results, err := s.askIn(present, &q)
-	if err != nil && err.Code == wire.Unavailable && s.c.Turn && s.left() <= 0 {
-		err = errGathered
-	}
 	res.List = new(wire.List)
 	for i := range results {
 		res.Flag = res.Flag || results[i].Flag
@@ -138,9 +135,6 @@ func (s *steps) turn() *wire.Error {
 	c.Turn, s.since = true, min(s.since, s.n.clock.Mono()-s.n.cfg.RequestTimeout/2)
 	return nil
 }
-
-// errGathered says that a call did not come to an end in its turn.
-var errGathered = wire.Errorf(wire.Unavailable, "no leader answered within half of request_timeout_ms; nothing was read, try again")
 
 // turnLater waits for a turn. A call keeps its place among those that are carried out in steps meanwhile. So many of a
 // connection do in any case; more only until half of the places are taken.

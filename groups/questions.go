@@ -185,7 +185,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 			}
 		}
 		if n.clock.Mono()-since >= n.cfg.RequestTimeout {
-			res.Fail(wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read"))
+			res.Fail(errReadLate)
 			return res
 		}
 		if n.tasks.wait(pause, n.stop) == 0 {

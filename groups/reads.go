@@ -131,7 +131,7 @@ func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late boo
 }
 
 // errReadLate answers a read whose time is over.
-var errReadLate = wire.Errorf(wire.Unavailable, "no leader answered within request_timeout_ms; nothing was read")
+var errReadLate = wire.Errorf(wire.Unavailable, "no leader answered in time (request_timeout_ms); nothing was read, try again")
 
 // errReadStopped answers a read whose node is shut.
 var errReadStopped = wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read")

@@ -80,14 +80,26 @@ func TestListingsWaitForTurns(t *testing.T) {
 	for range 2 {
 		c.inTurn(list, turns).answeredIn(t, "one that has a turn", wire.OK, "")
 	}
-	waits := []*outcome{c.inTurn(list, turns), c.inTurn(list, turns)}
-	eventually(t, "they wait", func() bool { return turns.Waiting.Load() == 2 })
-	if len(waits[0].done)+len(waits[1].done) > 0 {
+	const many = 3 * wire.MaxGathered
+	var waits []*outcome
+	for range many {
+		waits = append(waits, c.inTurn(list, turns))
+	}
+	answered := func() (n int) {
+		for _, o := range waits {
+			n += len(o.done)
+		}
+		return n
+	}
+	eventually(t, "they wait", func() bool { return turns.Waiting.Load() == many })
+	if answered() > 0 {
 		t.Error("one is answered without a turn")
 	}
 	give <- struct{}{}
-	eventually(t, "one of them is answered", func() bool { return len(waits[0].done)+len(waits[1].done) == 1 })
-	give <- struct{}{}
+	eventually(t, "one of them is answered", func() bool { return turns.Waiting.Load() == many-1 && answered() == 1 })
+	for range many - 1 {
+		give <- struct{}{}
+	}
 	for _, o := range waits {
 		o.answeredIn(t, "one that waited", wire.OK, "")
 	}

@@ -115,7 +115,7 @@ func (g *gatherer) allWait(t *testing.T) {
 // TestListingsKeepNobodyWaiting: as many listings as a connection may have under way wait, for a log without a leader. What
 // else is asked there is answered. One more of them is not read before one is answered.
 func TestListingsKeepNobodyWaiting(t *testing.T) {
-	g, _, p := gathers(t)
+	g, s, p := gathers(t)
 	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
 	ids := p.start(slices.Repeat([]*wire.Request{list}, wire.MaxListings)...)
 	owner := named("beside")
@@ -124,7 +124,10 @@ func TestListingsKeepNobodyWaiting(t *testing.T) {
 	if n := g.is(&g.waiting); n != wire.MaxListings {
 		t.Fatalf("%d listings are under way, want %d", n, wire.MaxListings)
 	}
-	ids = append(ids, p.start(list, write(owner, owner+":/a/y"))...)
+	more, own := p.encode(list, write(owner, owner+":/a/y"))
+	p.send(more)
+	eventually(t, "they come, and are not taken", func() bool { return s.Behind() == len(more) })
+	ids = append(ids, own...)
 	close(g.may)
 	for _, id := range ids {
 		if res := p.reply(id); res.Code != wire.OK {
