@@ -81,6 +81,15 @@ func (s *Server) Behind() (n int) {
 	return n
 }
 
+// Untaken is how many bytes were read for which there is no room, with those behind.
+func (s *Server) Untaken() (n int) {
+	s.sessions(func(c *session) bool {
+		n += len(c.later) + len(c.in)
+		return false
+	})
+	return n
+}
+
 // Stood is when the server found last that its process stood still, by its uptime.
 func (s *Server) Stood() time.Duration { return s.pulse.known.Load().stood }
 

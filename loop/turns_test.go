@@ -126,7 +126,7 @@ func TestListingsKeepNobodyWaiting(t *testing.T) {
 	}
 	more, own := p.encode(list, write(owner, owner+":/a/y"))
 	p.send(more)
-	eventually(t, "they come, and are not taken", func() bool { return s.Behind() == len(more) })
+	eventually(t, "they come, and are not taken", func() bool { return s.Untaken() == len(more) })
 	ids = append(ids, own...)
 	close(g.may)
 	for _, id := range ids {
