@@ -24,14 +24,7 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 	if page > 0 {
 		q.page = page + 1
 	}
-	present, err := s.find(q.owner)
-	if err == nil {
-		err = s.turn()
-	}
-	if err != nil {
-		return res, err
-	}
-	results, err := s.askIn(present, &q)
+	results, err := s.gather(&q)
 	res.List = new(wire.List)
 	for i := range results {
 		res.Flag = res.Flag || results[i].Flag
@@ -117,37 +110,63 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 	return res, nil
 }
 
-// turn waits until the call may gather a long answer: a connection has few of those in memory at once.
-func (s *steps) turn() *wire.Error {
-	c := s.c
-	if c.Turns == nil || c.Turn {
-		return nil
+// gather is askWhere in a turn of the call's connection: a connection has few long answers in memory at once.
+//
+// Who has a turn does not keep it for a log that lost its leader since it was found to be in reach: others may want to
+// gather of other logs. It first has an eighth of a call's time; after that it waits for the leader without a turn, and the
+// next one it may keep for half of the time, as what is long may take that on a slow link. Nor does it keep a turn for
+// what comes to nothing, as where a move has it ask another log.
+func (s *steps) gather(q *query) ([]wire.Result, *wire.Error) {
+	t := s.c.Turns
+	if t == nil {
+		return s.askWhere(q)
 	}
-	select {
-	case <-c.Turns.Free:
-	default:
-		if err := s.turnLater(); err != nil {
-			return err
+	since := s.since
+	for most := s.n.cfg.RequestTimeout / 8; ; most = s.n.cfg.RequestTimeout / 2 {
+		present, err := s.find(q.owner)
+		if err == nil {
+			err = s.turn()
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.since = min(since, s.n.clock.Mono()+most-s.n.cfg.RequestTimeout)
+		results, err := s.askIn(present, q)
+		if err == nil {
+			s.c.Turn = true
+			return results, nil
+		}
+		again := s.left() <= 0 && most < s.n.cfg.RequestTimeout/2
+		s.since = since
+		if t.Free <- struct{}{}; !again {
+			return nil, err
 		}
 	}
-	// Who has a turn does not keep it for a log that lost its leader since it was found to be in reach, nor for one that a
-	// move has it ask instead: others may want to gather of others.
-	c.Turn, s.since = true, min(s.since, s.n.clock.Mono()-s.n.cfg.RequestTimeout/2)
-	return nil
 }
 
-// turnLater waits for a turn. A call keeps its place among those that are carried out in steps meanwhile. So many of a
-// connection do in any case; more only until half of the places are taken.
-func (s *steps) turnLater() *wire.Error {
-	c := s.c
-	waiting := c.Turns.Waiting.Add(1)
+// turn waits for a turn. A call keeps its place among those that are carried out in steps meanwhile, but with others of the
+// node no more than half of the places. So many of a connection do in any case; more only until half of the places are taken.
+func (s *steps) turn() *wire.Error {
+	c, n := s.c, s.n
+	select {
+	case <-c.Turns.Free:
+		return nil
+	default:
+	}
+	all, waiting := n.turning.Add(1), c.Turns.Waiting.Add(1)
+	defer n.turning.Add(-1)
 	defer c.Turns.Waiting.Add(-1)
+	if int(all) > cap(s.places)/2 {
+		return wire.Errorf(wire.Unavailable,
+			"%d listings wait for those of their connections to be read that are answered, at most %d may; nothing was read, try again",
+			all, cap(s.places)/2)
+	}
 	if waiting > 2*wire.MaxGathered && len(s.places) > cap(s.places)/2 {
 		return wire.Errorf(wire.Unavailable,
 			"%d listings of this connection wait for those to be read that are answered, and of %d calls that may be carried out in steps %d are; nothing was read, try again",
 			waiting, cap(s.places), len(s.places))
 	}
-	switch s.n.tasks.wait(s.left(), c.Turns.Free, c.Turns.Gone, s.n.stop) {
+	switch n.tasks.wait(s.left(), c.Turns.Free, c.Turns.Gone, n.stop) {
 	case 0:
 		return nil
 	case 1:

@@ -52,6 +52,7 @@ type Node struct {
 	backups   exports
 	strange   strange
 	slow      chan struct{} // a token for each call that is carried out in steps
+	turning   atomic.Int32  // how many of those wait for a turn of their connection
 	tended    chan struct{} // likewise for health and what operators ask
 
 	draining atomic.Bool

@@ -127,37 +127,170 @@ func TestListingsWaitForTurns(t *testing.T) {
 	}
 }
 
-// TestGatheringIsSoonOver: who has a turn keeps it for half of the time of a call at most: for what it gathers, and when a move has
-// it look for its log anew.
+// listens is a listing whose log can be silenced, of a connection that has one turn.
+type listens struct {
+	t     *testing.T
+	raft  mute
+	n     *Node
+	l     *shardLog
+	s     steps
+	turns *wire.Turns
+	done  chan *wire.Error
+}
+
+// newListing is one that has found where its owner is and has no turn.
+func newListing(t *testing.T) *listens {
+	o := &listens{t: t, done: make(chan *wire.Error, 1)}
+	r := newRig(t, func(c *Config) { c.RequestTimeout = 8 * time.Second; o.raft.into(c) })
+	o.n = r.node
+	ns := r.namespaceIn(o.n.logs[o.n.id.shards()[1]])
+	o.l = o.n.logOf(o.n.groupOf(ns))
+	c := r.session()
+	c.must(write("o", ns+"/x", time.Hour))
+	o.turns, _, _ = turnsOf(0)
+	// What it asks goes the way of a node without a replica, as nothing was caught up.
+	o.s = steps{
+		n: o.n, c: &wire.Call{Turns: o.turns}, since: o.n.clock.Mono(), places: o.n.slow,
+		only: map[uint64]bool{o.l.shard: true},
+	}
+	go func() {
+		_, err := o.s.gather(&query{what: askList, owner: "o", names: []string{ns}})
+		o.done <- err
+	}()
+	o.waits()
+	return o
+}
+
+func (o *listens) waits() {
+	o.t.Helper()
+	eventually(o.t, "it waits for a turn", func() bool { return o.turns.Waiting.Load() == 1 })
+}
+
+// silent has the log be silent when it has its turn, and answers how long it keeps that.
+func (o *listens) silent() time.Duration {
+	o.t.Helper()
+	o.raft.silent.Store(o.l.shard)
+	began := o.n.clock.Mono()
+	o.turns.Free <- struct{}{}
+	eventually(o.t, "it has its turn", func() bool { return len(o.turns.Free) == 0 })
+	eventually(o.t, "it gives it back", func() bool { return len(o.turns.Free) == 1 })
+	return o.n.clock.Mono() - began
+}
+
+// over tells how it ends.
+func (o *listens) over(code wire.Code, turn bool) {
+	o.t.Helper()
+	select {
+	case err := <-o.done:
+		got := wire.OK
+		if err != nil {
+			got = err.Code
+		}
+		if got != code || o.s.c.Turn != turn || o.n.turning.Load() != 0 {
+			o.t.Errorf("it is answered %v, with a turn: %t, and %d wait, want %v, %t and none", err, o.s.c.Turn, o.n.turning.Load(), code, turn)
+		}
+	case <-time.After(patience):
+		o.t.Fatal("it is not answered")
+	}
+}
+
+// TestGatheringIsSoonOver: who has a turn keeps it for an eighth of the time of a call when its log loses its leader, and
+// then waits without one: others have theirs meanwhile. After that it keeps it for half of the time.
 func TestGatheringIsSoonOver(t *testing.T) {
 	t.Parallel()
-	var raft mute
-	r := newRig(t, func(c *Config) { c.RequestTimeout = 4 * time.Second; raft.into(c) })
-	n := r.node
-	q := &query{what: askAny}
-	l := n.logOf(q.group)
-	raft.silent.Store(l.shard)
-	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{r.namespaceIn(l)}}
-	for what, asks := range map[string]func(s *steps) *wire.Error{
-		"gathered": func(s *steps) *wire.Error { res := s.ask(q); return res.Err() },
-		"anew":     func(s *steps) *wire.Error { _, err := s.list(); return err },
-	} {
-		for _, turns := range []int{1, 0} {
-			began := n.clock.Mono()
-			s := steps{n: n, c: new(wire.Call), since: began, req: list}
-			want := n.cfg.RequestTimeout
-			if turns > 0 {
-				want /= 2
-				s.c.Turns, _, _ = turnsOf(turns)
-			}
-			if err := s.turn(); err != nil {
-				t.Fatal(err)
-			}
-			err, took := asks(&s), n.clock.Mono()-began
-			if err == nil || err.Code != wire.Unavailable || took < want || took > want+time.Second {
-				t.Errorf("%s with %d turns: after %v: %v", what, turns, took, err)
-			}
+	const late = time.Second
+	t.Run("the log is led again", func(t *testing.T) {
+		t.Parallel()
+		o := newListing(t)
+		want := o.n.cfg.RequestTimeout / 8
+		if took := o.silent(); took < want || took > want+late {
+			t.Errorf("it keeps its turn for %v, want %v", took, want)
 		}
+		o.raft.silent.Store(0)
+		o.over(wire.OK, true)
+	})
+	t.Run("it is not", func(t *testing.T) {
+		t.Parallel()
+		o := newListing(t)
+		o.silent()
+		o.over(wire.Unavailable, false)
+		if took := o.n.clock.Mono() - o.s.since; took < o.n.cfg.RequestTimeout {
+			t.Errorf("it ends after %v", took)
+		}
+	})
+	t.Run("twice", func(t *testing.T) {
+		t.Parallel()
+		o := newListing(t)
+		o.silent()
+		<-o.turns.Free
+		o.raft.silent.Store(0)
+		o.waits()
+		want := min(o.n.cfg.RequestTimeout/2, o.s.since+o.n.cfg.RequestTimeout-o.n.clock.Mono()-late)
+		if took := o.silent(); took < want || took > o.n.cfg.RequestTimeout/2+late {
+			t.Errorf("it keeps its second turn for %v, want %v", took, o.n.cfg.RequestTimeout/2)
+		}
+		o.over(wire.Unavailable, false)
+	})
+}
+
+// TestTurnsOfWhatIsMoved: a listing that a move overtook gives its turn back.
+func TestTurnsOfWhatIsMoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	c := r.session()
+	c.must(write("o", "h:/n/x", time.Hour))
+	c.must(&wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/n/deep", Algorithm: wire.RecursiveRW})
+	group := r.node.groupOf("h:/n")
+	eventually(t, "the group is touched", func() bool {
+		_, moved := r.node.logOf(group).own().view(group).Overtaken(0)
+		return moved
+	})
+	turns, _, _ := turnsOf(1)
+	s := steps{
+		n: r.node, c: &wire.Call{Turns: turns}, since: r.node.clock.Mono(), places: r.node.slow, routes: new(wire.Routes),
+		req: &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}},
+	}
+	if _, err := s.gather(&query{what: askList, owner: "o", names: s.req.Domains}); err != errMoved || len(turns.Free) != 1 || s.c.Turn {
+		t.Errorf("%v; %d turns are free, it has one: %t", err, len(turns.Free), s.c.Turn)
+	}
+	if res, err := s.list(); err != nil || len(res.List.Infos) != 1 || len(turns.Free) != 0 || !s.c.Turn {
+		t.Errorf("anew: %v; %d turns are free, it has one: %t", err, len(turns.Free), s.c.Turn)
+	}
+}
+
+// TestPlacesOfThoseWhoDoNotRead: very many connections whose clients do not read list as much as waits for turns in any case.
+// What others ask in steps has its places.
+func TestPlacesOfThoseWhoDoNotRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) { c.RequestTimeout = patience })
+	c, n := r.session(), r.node
+	c.must(write("o", "h:/n/x", time.Hour))
+	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
+	const half = maxStepped / 2
+	var asked []*outcome
+	ends := make(map[*wire.Turns]func())
+	for range half / (2 * wire.MaxGathered) {
+		turns, _, end := turnsOf(0)
+		ends[turns] = end
+		for range 2 * wire.MaxGathered {
+			asked = append(asked, c.inTurn(list, turns))
+		}
+	}
+	eventually(t, "they wait", func() bool { return n.turning.Load() == half })
+	other, give, end := turnsOf(0)
+	c.inTurn(list, other).answeredIn(t, "one more", wire.Unavailable,
+		"2049 listings wait for those of their connections to be read that are answered, at most 2048 may; nothing was read")
+	give <- struct{}{}
+	c.inTurn(list, other).answeredIn(t, "one that has a turn", wire.OK, "")
+	if res := c.ask(&wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000}); res.Code != wire.OK {
+		t.Errorf("a renewal: %v", res.Err())
+	}
+	for _, end := range ends {
+		end()
+	}
+	end()
+	for _, o := range asked {
+		o.answeredIn(t, "one that waited", wire.Unavailable, "the connection is gone")
 	}
 }
 

@@ -9,7 +9,6 @@ import "github.com/pathlockd/pathlockd/wire"
 // turns are those of a connection; the zero value is of one that asked for no listing yet.
 type turns struct {
 	wire.Turns
-	free chan struct{} // Turns.Free
 	gone chan struct{} // Turns.Gone
 	had  int           // turns that are over and not passed on: the client has not read enough
 }
@@ -17,11 +16,11 @@ type turns struct {
 // takesTurns answers the turns of the connection for a call of it.
 func (s *session) takesTurns() *wire.Turns {
 	t := &s.turns
-	if t.free == nil {
-		t.free, t.gone = make(chan struct{}, wire.MaxGathered), make(chan struct{})
-		t.Free, t.Gone = t.free, t.gone
+	if t.Free == nil {
+		t.Free, t.gone = make(chan struct{}, wire.MaxGathered), make(chan struct{})
+		t.Gone = t.gone
 		for range wire.MaxGathered {
-			t.free <- struct{}{}
+			t.Free <- struct{}{}
 		}
 	}
 	return &t.Turns
@@ -30,7 +29,7 @@ func (s *session) takesTurns() *wire.Turns {
 // passTurns passes turns on that are over, once there is room for more answers.
 func (s *session) passTurns() {
 	for t := &s.turns; t.had > 0 && s.room(); t.had-- {
-		t.free <- struct{}{} // has room for all there are
+		t.Free <- struct{}{} // has room for all there are
 	}
 }
 

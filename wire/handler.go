@@ -65,8 +65,8 @@ type Call struct {
 	Res     Result   // the answer
 
 	// Turns are those of the call's connection if it lists (AnswerOf), nil: there is no bound. A handler that gathers the
-	// answer has a turn before, once nothing but the gathering is left to do, and says so: Turn. Its face has the turn
-	// back with the call.
+	// answer has a turn before, once nothing but the gathering is left to do. If it answers with what it gathered it says so,
+	// Turn, and its face has the turn back with the call; else it gives the turn back itself, before it answers.
 	Turns *Turns
 	Turn  bool
 
@@ -78,7 +78,7 @@ type Call struct {
 
 // Turns bound how many long answers of one connection are in memory.
 type Turns struct {
-	Free    <-chan struct{} // a turn is received
+	Free    chan struct{}   // a turn is received, and sent back; it has room for all there are
 	Gone    <-chan struct{} // closed once the connection is: nobody waits for the answers
 	Waiting atomic.Int32    // how many calls wait for a turn
 }

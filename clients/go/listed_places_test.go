@@ -53,27 +53,35 @@ func TestPlacesOfShares(t *testing.T) {
 	raising := call{answer: wire.ListedAnswer, raises: true}
 	for name, of := range map[string]struct {
 		users int    // requests that the program has under way
+		met   uint8  // shares that had something before
 		calls []call // of each share
 		want  string // how many it has of each
 	}{
-		"long answers":               {0, []call{long}, "4 2 1 1 0 0 0 0 0"},
-		"listings":                   {0, []call{listed}, "16 16 16 13 8 5 3 3 2"},
-		"before tokens are raised":   {0, []call{raising, listed}, "8 8 8 8 8 8 8 5 5 3 3 2 2 1 2 1 1 1"},
-		"beside users":               {240, []call{raising}, "2 0 0 0 0 0 0 0 0"},
-		"those beside users, listed": {240, []call{listed}, "14 1 1 0 0 0 0 0 0"},
+		"renewals":                   {0, 0, []call{{}}, "120 60 30 15 8 4 2 1 1 1 1 1 1 1 1 1 0 0 0 0"},
+		"of logs that are known":     {0, 20, []call{{}}, "101 52 27 14 8 5 4 3 2 2 2 2 2 2 2 2 2 2 2 2"},
+		"of very many":               {0, logShares, []call{{}}, "60 30 16 9 6 4 3 2 2 2 2 2 2 2 2 2 2 2 2 2"},
+		"renewals beside users":      {240, 20, []call{{}}, "14 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"},
+		"long answers":               {0, 0, []call{long}, "4 2 1 1 0 0 0 0 0"},
+		"listings":                   {0, 0, []call{listed}, "16 16 16 13 8 5 3 3 2"},
+		"before tokens are raised":   {0, 0, []call{raising, listed}, "8 8 8 8 8 8 8 5 5 3 3 2 2 1 2 1 1 1"},
+		"beside users":               {240, 0, []call{raising}, "2 0 0 0 0 0 0 0 0"},
+		"those beside users, listed": {240, 0, []call{listed}, "14 1 1 0 0 0 0 0 0"},
 	} {
 		bubble(t, func(t *testing.T) {
 			c, _ := newTimed(t)
 			s := &c.home.session
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			was, flying := s.mu.shares, s.mu.flying // something may be under way
-			s.mu.shares, s.mu.flying = [maxShares]share{}, 0
+			was, flying, met, unclaimed := s.mu.shares, s.mu.flying, s.mu.met, s.mu.unclaimed // something may be under way
+			s.mu.shares, s.mu.flying, s.mu.met, s.mu.unclaimed = [maxShares]share{}, 0, 0, 0
 			for range of.users {
 				s.counted(&call{}, 1)
 			}
+			for share := range of.met {
+				s.meets(1 + share)
+			}
 			var has []string
-			for share := range uint8(9) {
+			for share := range uint8(len(strings.Fields(of.want)) / len(of.calls)) {
 				for _, one := range of.calls {
 					one.share = 1 + share
 					has = append(has, fmt.Sprint(s.takes(one)))
@@ -82,7 +90,8 @@ func TestPlacesOfShares(t *testing.T) {
 			if got := strings.Join(has, " "); got != of.want {
 				t.Errorf("%s: shares have %s, want %s", name, got, of.want)
 			}
-			s.mu.shares, s.mu.flying, s.mu.raises, s.mu.gathers, s.mu.spareTaken = was, flying, 0, 0, 0
+			s.mu.shares, s.mu.flying, s.mu.met, s.mu.unclaimed = was, flying, met, unclaimed
+			s.mu.raises, s.mu.gathers, s.mu.spareTaken = 0, 0, 0
 		})
 	}
 }

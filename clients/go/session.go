@@ -55,6 +55,8 @@ type session struct {
 		holding    uint64 // those that hold calls, but for some that have gone
 		nextShare  int    // which of them has its turn
 		spareTaken int    // of sparePlaces
+		met        uint64 // those of logs that ever had something to send
+		unclaimed  int    // of what those may always send, what they do not
 
 		backlog int             // calls of Go and Batch that are in a queue
 		room    []chan struct{} // who waits for it to shrink

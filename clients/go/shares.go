@@ -88,6 +88,7 @@ func (sh *share) turn(may func(*call) bool) *call {
 func (s *session) hold(c *call) {
 	s.mu.shares[c.share].waits[kindOf(c)].push(c)
 	s.mu.holding |= 1 << c.share
+	s.meets(c.share)
 }
 
 // held are the calls' queues of those shares that have any.
@@ -151,17 +152,38 @@ func (s *session) mayRaise() bool {
 	return flying < w.users || s.mu.raises < max(1, w.spare())
 }
 
+// alwaysSent is how many calls a share may have under way whatever others have, as far as users leave it room. Without it
+// nine logs that got stuck one after the other had all, and a tenth had none for seven seconds.
+const alwaysSent = 2
+
 // inWindow reports whether a share takes no more of the window than it leaves to others. It leaves the half of what
-// other logs' shares have not taken: users fill what is free at once, so what they have counts as free, and what goes
-// ahead takes each place first that they give back. They may be stuck, too, and what they leave is the reserve: of that
-// a share leaves some to those that have nothing.
+// other logs' shares have not taken, and are not sure of (alwaysSent): users fill what is free at once, so what they have
+// counts as free, and what goes ahead takes each place first that they give back. They may be stuck, too, and what they
+// leave is the reserve: of that a share leaves some to those that have nothing. Those have half of it also where other
+// shares have all that users leave: they may be new.
 func (s *session) inWindow(share uint8) bool {
 	if share == usersShare {
 		return true
 	}
 	sh, w := &s.mu.shares[share], &s.mu.limits
-	others := s.mu.flying - s.mu.shares[usersShare].flying - sh.flying
-	return 2*sh.flying < w.users-others && (sh.flying == 0 || s.mu.flying < w.all-w.spare())
+	all := s.mu.flying - s.mu.shares[usersShare].flying
+	switch {
+	case sh.flying == 0:
+		return all < w.users+(w.all-w.users)/2
+	case s.mu.flying >= w.all-w.spare():
+		return false
+	case sh.flying < alwaysSent:
+		return all < w.users
+	}
+	return 2*sh.flying < w.users-(all-sh.flying)-min(s.mu.unclaimed, w.users/2)
+}
+
+// meets takes note of a share that has something to send.
+func (s *session) meets(share uint8) {
+	if met := uint64(1) << share; share != usersShare && s.mu.met&met == 0 {
+		s.mu.met |= met
+		s.mu.unclaimed += alwaysSent
+	}
 }
 
 // sendHeld sends what shares hold, but that of users, as far as there is room: one call of each of them in turn.
@@ -193,6 +215,10 @@ func (s *session) counted(c *call, n int) {
 		s.mu.ordered += n
 	}
 	sh := &s.mu.shares[c.share]
+	if c.share != usersShare {
+		s.meets(c.share)
+		s.mu.unclaimed += max(0, alwaysSent-sh.flying-n) - max(0, alwaysSent-sh.flying)
+	}
 	sh.flying += n
 	switch c.answer {
 	case wire.ListedAnswer:
