@@ -184,6 +184,9 @@ func (s *steps) askIn(present []uint16, q *query) ([]wire.Result, *wire.Error) {
 	for i, g := range present {
 		own := *q
 		own.group, own.version = g, s.version()
+		if own.what == askList {
+			own.token = s.found[s.n.logOf(g).shard]
+		}
 		qs[i] = &own
 	}
 	return s.askAll(qs)
@@ -204,9 +207,12 @@ func (s *steps) find(owner string) ([]uint16, *wire.Error) {
 func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
 	var all []uint16
 	var first *wire.Error
-	for _, res := range s.askLogs(q) {
+	for i, res := range s.askLogs(q) {
 		if err := res.Err(); err != nil {
 			first = err
+		}
+		if q.what == askFind && s.found != nil {
+			s.found[s.n.id.shards()[i]] = int64(res.Count)
 		}
 		all = append(all, groupsIn(&res)...)
 	}

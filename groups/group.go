@@ -150,8 +150,8 @@ func (m *machine) view(number uint16) *engine.View {
 	return engine.New(m.engineConfig(), nil, nil).View()
 }
 
-// find answers the groups of the log in which an owner has an ownership record.
-func (m *machine) find(owner string) (numbers []uint16) {
+// find answers the groups of the log in which an owner has an ownership record, and up to where the log is applied.
+func (m *machine) find(owner string) (numbers []uint16, applied uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := m.owners[owner]; p != nil {
@@ -159,5 +159,12 @@ func (m *machine) find(owner string) (numbers []uint16) {
 			numbers = append(numbers, g.number)
 		}
 	}
-	return numbers
+	return numbers, m.applied
+}
+
+// has says that the replica has applied so much of its log.
+func (m *machine) has(index int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.applied >= uint64(index)
 }

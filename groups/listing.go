@@ -112,17 +112,17 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 
 // gather is askWhere in a turn of the call's connection: a connection has few long answers in memory at once.
 //
-// Who has a turn does not keep it for a log that lost its leader since it was found to be in reach: others may want to
-// gather of other logs. It first has an eighth of a call's time; after that it waits for the leader without a turn, and the
-// next one it may keep for half of the time, as what is long may take that on a slow link. Nor does it keep a turn for
-// what comes to nothing, as where a move has it ask another log.
+// Nobody is to have a turn and wait for a leader, as others may want to gather of other logs. So the leader is waited for
+// before, when it is asked where the owner is, and then whoever leads the log answers as it is (query.asIs). If nobody does,
+// as the leader was lost meanwhile, the turn is given back, and the next leader waited for. What is long may take half of a call's
+// time on a slow link. Nor does a call keep a turn for what comes to nothing, as where a move has it ask another log.
 func (s *steps) gather(q *query) ([]wire.Result, *wire.Error) {
 	t := s.c.Turns
 	if t == nil {
 		return s.askWhere(q)
 	}
-	since := s.since
-	for most := s.n.cfg.RequestTimeout / 8; ; most = s.n.cfg.RequestTimeout / 2 {
+	s.found = make(map[uint64]int64)
+	for since := s.since; ; {
 		present, err := s.find(q.owner)
 		if err == nil {
 			err = s.turn()
@@ -130,22 +130,25 @@ func (s *steps) gather(q *query) ([]wire.Result, *wire.Error) {
 		if err != nil {
 			return nil, err
 		}
-		s.since = min(since, s.n.clock.Mono()+most-s.n.cfg.RequestTimeout)
+		s.since = min(since, s.n.clock.Mono()-s.n.cfg.RequestTimeout/2)
 		results, err := s.askIn(present, q)
+		s.since = since
 		if err == nil {
 			s.c.Turn = true
 			return results, nil
 		}
-		again := s.left() <= 0 && most < s.n.cfg.RequestTimeout/2
-		s.since = since
-		if t.Free <- struct{}{}; !again {
+		if t.Free <- struct{}{}; err.Message != errReadLate.Message {
 			return nil, err
+		}
+		if s.n.tasks.wait(askReadPause, s.n.stop) == 0 {
+			return nil, errReadStopped
 		}
 	}
 }
 
 // turn waits for a turn. A call keeps its place among those that are carried out in steps meanwhile, but with others of the
-// node no more than half of the places. So many of a connection do in any case; more only until half of the places are taken.
+// node no more than a quarter of the places: what waits for leaders may have half (scarce), and the rest is for what waits for
+// nothing. Of a connection so many wait in any case; more only until half of the places are taken.
 func (s *steps) turn() *wire.Error {
 	c, n := s.c, s.n
 	select {
@@ -156,10 +159,10 @@ func (s *steps) turn() *wire.Error {
 	all, waiting := n.turning.Add(1), c.Turns.Waiting.Add(1)
 	defer n.turning.Add(-1)
 	defer c.Turns.Waiting.Add(-1)
-	if int(all) > cap(s.places)/2 {
+	if int(all) > cap(s.places)/4 {
 		return wire.Errorf(wire.Unavailable,
 			"%d listings wait for those of their connections to be read that are answered, at most %d may; nothing was read, try again",
-			all, cap(s.places)/2)
+			all, cap(s.places)/4)
 	}
 	if waiting > 2*wire.MaxGathered && len(s.places) > cap(s.places)/2 {
 		return wire.Errorf(wire.Unavailable,

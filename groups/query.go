@@ -52,7 +52,7 @@ type query struct {
 	reason  wire.Reason
 	group   uint16
 	version uint64 // of the routes that paths were resolved with
-	token   int64  // the request of askWhole; the version of the routes whose next page askRoute wants, 0 for the first page
+	token   int64  // the request of askWhole; the version of the routes whose next page askRoute wants, 0 for the first page; of askList asIs
 	page    int    // whether askWhole is about what was asked again on the same connection
 	ns      string
 	path    string
@@ -60,6 +60,10 @@ type query struct {
 	after   string   // where askScan, askList and askRoute go on
 	names   []string // domains or paths
 }
+
+// asIs says that the query is about an owner that was found up to an index of the log, its token. Who has applied as much answers
+// it as it is, without a leader, and it is asked once.
+func (q *query) asIs() bool { return q.what == askList && q.token > 0 }
 
 // append appends the query's encoding.
 //
@@ -106,7 +110,9 @@ func (m *machine) answer(q *query) (res wire.Result) {
 		return res
 	case askFind:
 		res.List = new(wire.List)
-		for _, g := range m.find(q.owner) {
+		groups, applied := m.find(q.owner)
+		res.Count = applied
+		for _, g := range groups {
 			res.List.Positions = append(res.List.Positions, wire.Position{Log: uint64(g)})
 		}
 		return res

@@ -152,7 +152,7 @@ func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *w
 }
 
 // askLeader has a query answered by the node that leads the log, whoever that is, until
-// its time is over.
+// its time is over; one that is to be answered as it is by who leads it now, or not.
 func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.Result) {
 	reads := &n.forwards.reads
 	if !reads.begin(maxRemoteReads / 2) {
@@ -168,6 +168,11 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 		}
 	}
 	defer reads.end()
+	if q.asIs() {
+		if m := l.own(); m != nil && m.has(q.token) {
+			return m.answer(q)
+		}
+	}
 	var frame []byte
 	for pause := askReadPause; ; pause = min(2*pause, maxReadPause) {
 		if host, _ := n.leaderOf(l.shard); host != "" {
@@ -184,7 +189,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 				reads.drop(number)
 			}
 		}
-		if n.clock.Mono()-since >= n.cfg.RequestTimeout {
+		if q.asIs() || n.clock.Mono()-since >= n.cfg.RequestTimeout {
 			res.Fail(errReadLate)
 			return res
 		}
@@ -247,6 +252,14 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 	if in.reads.Add(1) > maxPeerReads {
 		in.reads.Add(-1)
 		in.elsewhere(l, number)
+		return
+	}
+	if m := l.own(); q.asIs() && m != nil && m.has(q.token) {
+		n.tasks.run(func() {
+			res := m.answer(q)
+			in.reads.Add(-1)
+			in.toldRead(l, number, &res)
+		})
 		return
 	}
 	n.readers[l.shard].do(n.clock.Mono(), func(m *machine, err *wire.Error) {

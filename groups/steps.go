@@ -70,6 +70,7 @@ type steps struct {
 	places chan struct{}       // it has one of them; nil for what the node does itself
 	routes *wire.Routes        // that the namespaces in hand were resolved with, nil for none
 	own    map[uint64]*machine // by log: the replicas that are up to date since caughtUp
+	found  map[uint64]int64    // by log: up to where it was applied when an owner was found there, if that is of use
 	only   map[uint64]bool     // the logs of groups that the call has to do with, nil for all
 	doubt  *wire.Error         // why no log can say whether it was carried out before: it is only if its key is known
 	began  bool                // a group has carried a step of it out, or may have

@@ -51,7 +51,7 @@ func testOwnerWide(t *testing.T, r *rig) {
 		t.Errorf("a killed owner renews: %+v", res)
 	}
 	for _, m := range r.node.hosted() {
-		if groups := m.find("a"); len(groups) != 0 {
+		if groups, _ := m.find("a"); len(groups) != 0 {
 			t.Errorf("a killed owner is still known in groups %v", groups)
 		}
 	}

@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -127,110 +126,143 @@ func TestListingsWaitForTurns(t *testing.T) {
 	}
 }
 
-// listens is a listing whose log can be silenced, of a connection that has one turn.
-type listens struct {
+// gathers is a node without replicas, of which a connection has one turn and one listing.
+type gathers struct {
+	*rig
 	t     *testing.T
-	raft  mute
-	n     *Node
+	raft  mute // of the node that leads
 	l     *shardLog
-	s     steps
+	s     *steps
 	turns *wire.Turns
 	done  chan *wire.Error
 }
 
-// newListing is one that has found where its owner is and has no turn.
-func newListing(t *testing.T) *listens {
-	o := &listens{t: t, done: make(chan *wire.Error, 1)}
-	r := newRig(t, func(c *Config) { c.RequestTimeout = 8 * time.Second; o.raft.into(c) })
-	o.n = r.node
-	ns := r.namespaceIn(o.n.logs[o.n.id.shards()[1]])
-	o.l = o.n.logOf(o.n.groupOf(ns))
-	c := r.session()
-	c.must(write("o", ns+"/x", time.Hour))
-	o.turns, _, _ = turnsOf(0)
-	// What it asks goes the way of a node without a replica, as nothing was caught up.
-	o.s = steps{
-		n: o.n, c: &wire.Call{Turns: o.turns}, since: o.n.clock.Mono(), places: o.n.slow,
-		only: map[uint64]bool{o.l.shard: true},
+// asks has the listing find where its owner is, and wait for its turn.
+func (g *gathers) asks(ns string) {
+	g.t.Helper()
+	g.turns, _, _ = turnsOf(0)
+	s := &steps{
+		n: g.node, c: &wire.Call{Turns: g.turns}, since: g.node.clock.Mono(), places: g.node.slow,
+		only: map[uint64]bool{g.l.shard: true},
 	}
+	g.s, g.done = s, make(chan *wire.Error, 1)
 	go func() {
-		_, err := o.s.gather(&query{what: askList, owner: "o", names: []string{ns}})
-		o.done <- err
+		_, err := s.gather(&query{what: askList, owner: "o", names: []string{ns}})
+		g.done <- err
 	}()
-	o.waits()
-	return o
+	eventually(g.t, "it waits for a turn", func() bool { return g.turns.Waiting.Load() == 1 })
 }
 
-func (o *listens) waits() {
-	o.t.Helper()
-	eventually(o.t, "it waits for a turn", func() bool { return o.turns.Waiting.Load() == 1 })
-}
-
-// silent has the log be silent when it has its turn, and answers how long it keeps that.
-func (o *listens) silent() time.Duration {
-	o.t.Helper()
-	o.raft.silent.Store(o.l.shard)
-	began := o.n.clock.Mono()
-	o.turns.Free <- struct{}{}
-	eventually(o.t, "it has its turn", func() bool { return len(o.turns.Free) == 0 })
-	eventually(o.t, "it gives it back", func() bool { return len(o.turns.Free) == 1 })
-	return o.n.clock.Mono() - began
+// gives lets it have its turn, waits until it gives that back, and answers how long that takes.
+func (g *gathers) gives() time.Duration {
+	g.t.Helper()
+	began := g.node.clock.Mono()
+	g.turns.Free <- struct{}{}
+	eventually(g.t, "it has its turn", func() bool { return g.turns.Waiting.Load() == 0 })
+	eventually(g.t, "it gives it back", func() bool { return len(g.turns.Free) == 1 })
+	return g.node.clock.Mono() - began
 }
 
 // over tells how it ends.
-func (o *listens) over(code wire.Code, turn bool) {
-	o.t.Helper()
+func (g *gathers) over(code wire.Code, turn bool) {
+	g.t.Helper()
 	select {
-	case err := <-o.done:
+	case err := <-g.done:
 		got := wire.OK
 		if err != nil {
 			got = err.Code
 		}
-		if got != code || o.s.c.Turn != turn || o.n.turning.Load() != 0 {
-			o.t.Errorf("it is answered %v, with a turn: %t, and %d wait, want %v, %t and none", err, o.s.c.Turn, o.n.turning.Load(), code, turn)
+		if got != code || g.s.c.Turn != turn || g.node.turning.Load() != 0 {
+			g.t.Errorf("it is answered %v, with a turn: %t, and %d wait, want %v, %t and none", err, g.s.c.Turn, g.node.turning.Load(), code, turn)
 		}
 	case <-time.After(patience):
-		o.t.Fatal("it is not answered")
+		g.t.Fatal("it is not answered")
 	}
 }
 
-// TestGatheringIsSoonOver: who has a turn keeps it for an eighth of the time of a call when its log loses its leader, and
-// then waits without one: others have theirs meanwhile. After that it keeps it for half of the time.
-func TestGatheringIsSoonOver(t *testing.T) {
+// swallows is a way to a node on which all is lost.
+type swallows struct{}
+
+func (swallows) Send([]byte) bool { return true }
+func (swallows) Unsent() int      { return 0 }
+func (swallows) Close(error)      {}
+
+// TestNobodyWaitsInATurn: who has a turn does not wait for a leader. It is answered by who leads, though that cannot say any more
+// whether it does; when that is gone, it gives its turn back, and asks the next. When the way there hangs it has its turn for half of
+// its time.
+func TestNobodyWaitsInATurn(t *testing.T) {
 	t.Parallel()
-	const late = time.Second
-	t.Run("the log is led again", func(t *testing.T) {
-		t.Parallel()
-		o := newListing(t)
-		want := o.n.cfg.RequestTimeout / 8
-		if took := o.silent(); took < want || took > want+late {
-			t.Errorf("it keeps its turn for %v, want %v", took, want)
-		}
-		o.raft.silent.Store(0)
-		o.over(wire.OK, true)
-	})
-	t.Run("it is not", func(t *testing.T) {
-		t.Parallel()
-		o := newListing(t)
-		o.silent()
-		o.over(wire.Unavailable, false)
-		if took := o.n.clock.Mono() - o.s.since; took < o.n.cfg.RequestTimeout {
-			t.Errorf("it ends after %v", took)
+	const late = 2 * time.Second
+	g := &gathers{t: t}
+	f := newLocalCluster(t, 2, func(i int, c *Config) {
+		c.StabilityWindow, c.ReplicationFactor = time.Hour, 1
+		if i == 0 {
+			g.raft.into(c)
 		}
 	})
-	t.Run("twice", func(t *testing.T) {
-		t.Parallel()
-		o := newListing(t)
-		o.silent()
-		<-o.turns.Free
-		o.raft.silent.Store(0)
-		o.waits()
-		want := min(o.n.cfg.RequestTimeout/2, o.s.since+o.n.cfg.RequestTimeout-o.n.clock.Mono()-late)
-		if took := o.silent(); took < want || took > o.n.cfg.RequestTimeout/2+late {
-			t.Errorf("it keeps its second turn for %v, want %v", took, o.n.cfg.RequestTimeout/2)
-		}
-		o.over(wire.Unavailable, false)
+	g.rig = f.rigOn(1)
+	f.until("the node is ready", func() bool { return g.node.health().Flag })
+	n := g.node
+	const ns = "h:/n"
+	g.l = n.logOf(n.groupOf(ns))
+	if g.l.own() != nil {
+		t.Fatal("the node has a replica")
+	}
+	g.session().must(write("o", ns+"/x", time.Hour))
+
+	t.Run("the leader is silent", func(t *testing.T) {
+		g.asks(ns)
+		g.raft.silent.Store(g.l.shard)
+		defer g.raft.silent.Store(0)
+		g.turns.Free <- struct{}{}
+		g.over(wire.OK, true)
 	})
+	t.Run("it is behind", func(t *testing.T) {
+		defer g.raft.silent.Store(0)
+		_, applied := f.nodes[0].logs[g.l.shard].own().find("o")
+		for _, of := range []struct {
+			silent uint64
+			more   int64
+			code   wire.Code
+		}{{g.l.shard, 0, wire.OK}, {g.l.shard, 1000, wire.Unavailable}, {0, 1000, wire.OK}} {
+			g.raft.silent.Store(of.silent)
+			q := &query{what: askList, group: n.groupOf(ns), version: anyVersion, owner: "o", names: []string{ns}, token: int64(applied) + of.more}
+			if res := n.askLeader(g.l, q, n.clock.Mono()-n.cfg.RequestTimeout+time.Second); res.Code != of.code {
+				t.Errorf("with %d entries more than it has applied, silent: %t: %v, want %v", of.more, of.silent != 0, res.Err(), of.code)
+			}
+		}
+	})
+	for name, way := range map[string]struct {
+		dial   func(string) peerConn
+		within time.Duration
+	}{
+		"the leader is gone": {func(string) peerConn { return nil }, 0},
+		"the way hangs":      {func(string) peerConn { return swallows{} }, n.cfg.RequestTimeout / 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g.asks(ns)
+			n.forwards.dial.Store(&way.dial)
+			defer n.forwards.dial.Store(nil)
+			if took := g.gives(); took < way.within || took > way.within+late {
+				t.Errorf("it has its turn for %v, want %v", took, way.within)
+			}
+			n.forwards.dial.Store(nil)
+			g.over(wire.OK, true)
+			if len(g.turns.Free) != 0 {
+				t.Errorf("%d turns are free", len(g.turns.Free))
+			}
+		})
+		t.Run(name+" for good", func(t *testing.T) {
+			g.asks(ns)
+			n.forwards.dial.Store(&way.dial)
+			defer n.forwards.dial.Store(nil)
+			g.gives()
+			g.over(wire.Unavailable, false)
+			if took := n.clock.Mono() - g.s.since; took < n.cfg.RequestTimeout || len(g.turns.Free) != 1 {
+				t.Errorf("it ends after %v, %d turns are free", took, len(g.turns.Free))
+			}
+		})
+	}
 }
 
 // TestTurnsOfWhatIsMoved: a listing that a move overtook gives its turn back.
@@ -266,20 +298,20 @@ func TestPlacesOfThoseWhoDoNotRead(t *testing.T) {
 	c, n := r.session(), r.node
 	c.must(write("o", "h:/n/x", time.Hour))
 	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
-	const half = maxStepped / 2
+	const quarter = maxStepped / 4
 	var asked []*outcome
 	ends := make(map[*wire.Turns]func())
-	for range half / (2 * wire.MaxGathered) {
+	for range quarter / (2 * wire.MaxGathered) {
 		turns, _, end := turnsOf(0)
 		ends[turns] = end
 		for range 2 * wire.MaxGathered {
 			asked = append(asked, c.inTurn(list, turns))
 		}
 	}
-	eventually(t, "they wait", func() bool { return n.turning.Load() == half })
+	eventually(t, "they wait", func() bool { return n.turning.Load() == quarter })
 	other, give, end := turnsOf(0)
 	c.inTurn(list, other).answeredIn(t, "one more", wire.Unavailable,
-		"2049 listings wait for those of their connections to be read that are answered, at most 2048 may; nothing was read")
+		"1025 listings wait for those of their connections to be read that are answered, at most 1024 may; nothing was read")
 	give <- struct{}{}
 	c.inTurn(list, other).answeredIn(t, "one that has a turn", wire.OK, "")
 	if res := c.ask(&wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000}); res.Code != wire.OK {
@@ -291,14 +323,5 @@ func TestPlacesOfThoseWhoDoNotRead(t *testing.T) {
 	end()
 	for _, o := range asked {
 		o.answeredIn(t, "one that waited", wire.Unavailable, "the connection is gone")
-	}
-}
-
-// namespaceIn answers a namespace of a log.
-func (r *rig) namespaceIn(l *shardLog) string {
-	for i := 0; ; i++ {
-		if ns := fmt.Sprintf("h:/n%d", i); r.node.logOf(r.node.groupOf(ns)) == l {
-			return ns
-		}
 	}
 }

@@ -42,6 +42,7 @@ func TestManyLongAnswers(t *testing.T) {
 // takes has a share send so many calls of a kind as it may, and answers how many.
 func (s *session) takes(one call) (n int) {
 	for ; s.fits(&one, s.mu.limits.all); n++ {
+		s.sends(one.share, 0)
 		s.counted(&one, 1)
 	}
 	return n
@@ -53,13 +54,13 @@ func TestPlacesOfShares(t *testing.T) {
 	raising := call{answer: wire.ListedAnswer, raises: true}
 	for name, of := range map[string]struct {
 		users int    // requests that the program has under way
-		met   uint8  // shares that had something before
+		known uint8  // shares that asked something before
 		calls []call // of each share
 		want  string // how many it has of each
 	}{
-		"renewals":                   {0, 0, []call{{}}, "120 60 30 15 8 4 2 1 1 1 1 1 1 1 1 1 0 0 0 0"},
-		"of logs that are known":     {0, 20, []call{{}}, "101 52 27 14 8 5 4 3 2 2 2 2 2 2 2 2 2 2 2 2"},
-		"of very many":               {0, logShares, []call{{}}, "60 30 16 9 6 4 3 2 2 2 2 2 2 2 2 2 2 2 2 2"},
+		"renewals":                   {0, 0, []call{{}}, "118 59 30 15 7 4 2 2 2 1 0 0 0 0 0 0 0 0 0 0"},
+		"of logs that are known":     {0, 20, []call{{}}, "99 51 26 14 8 5 4 3 2 2 2 2 2 2 2 2 2 2 2 2"},
+		"of very many":               {0, logShares, []call{{}}, "60 30 15 8 5 3 3 2 2 2 2 2 2 2 2 2 2 2 2 2"},
 		"renewals beside users":      {240, 20, []call{{}}, "14 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"},
 		"long answers":               {0, 0, []call{long}, "4 2 1 1 0 0 0 0 0"},
 		"listings":                   {0, 0, []call{listed}, "16 16 16 13 8 5 3 3 2"},
@@ -72,13 +73,13 @@ func TestPlacesOfShares(t *testing.T) {
 			s := &c.home.session
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			was, flying, met, unclaimed := s.mu.shares, s.mu.flying, s.mu.met, s.mu.unclaimed // something may be under way
-			s.mu.shares, s.mu.flying, s.mu.met, s.mu.unclaimed = [maxShares]share{}, 0, 0, 0
+			was, flying, before := s.mu.shares, s.mu.flying, s.mu.known // something may be under way
+			s.mu.shares, s.mu.flying, s.mu.known = [maxShares]share{}, 0, known{}
 			for range of.users {
 				s.counted(&call{}, 1)
 			}
-			for share := range of.met {
-				s.meets(1 + share)
+			for share := range of.known {
+				s.sends(1+share, 0)
 			}
 			var has []string
 			for share := range uint8(len(strings.Fields(of.want)) / len(of.calls)) {
@@ -90,7 +91,7 @@ func TestPlacesOfShares(t *testing.T) {
 			if got := strings.Join(has, " "); got != of.want {
 				t.Errorf("%s: shares have %s, want %s", name, got, of.want)
 			}
-			s.mu.shares, s.mu.flying, s.mu.met, s.mu.unclaimed = was, flying, met, unclaimed
+			s.mu.shares, s.mu.flying, s.mu.known = was, flying, before
 			s.mu.raises, s.mu.gathers, s.mu.spareTaken = 0, 0, 0
 		})
 	}

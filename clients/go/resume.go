@@ -2,7 +2,6 @@ package pathlockd
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -35,12 +34,12 @@ func (s *session) lost(cn *conn, heard time.Duration) (unsure unsure, dropped []
 	all := s.mu.sent.sorted()
 	s.mu.sent.clear()
 	s.mu.raises, s.mu.gathers, s.mu.spareTaken, s.mu.flying = 0, 0, 0, 0
-	s.mu.unclaimed = alwaysSent * bits.OnesCount64(s.mu.met)
 	s.mu.ordered, s.mu.waits, s.mu.leaving, s.mu.corked = 0, 0, 0, false
 	for i := range s.mu.shares {
 		sh := &s.mu.shares[i]
 		sh.flying, sh.lists, sh.raises, sh.gathers = 0, 0, 0, 0
 	}
+	s.mu.known.count(&s.mu.shares)
 	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.keeps, &s.mu.anew} {
 		for c := q.first; c != nil; c = q.first {
 			q.remove(c)

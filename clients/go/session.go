@@ -55,8 +55,7 @@ type session struct {
 		holding    uint64 // those that hold calls, but for some that have gone
 		nextShare  int    // which of them has its turn
 		spareTaken int    // of sparePlaces
-		met        uint64 // those of logs that ever had something to send
-		unclaimed  int    // of what those may always send, what they do not
+		known      known
 
 		backlog int             // calls of Go and Batch that are in a queue
 		room    []chan struct{} // who waits for it to shrink
@@ -572,9 +571,13 @@ func (s *session) send(cn *conn, q *callQueue, c *call) {
 	s.mu.sent.put(c)
 	cn.out = c.append(cn.out, s.settle(c), cn.limits.Answers > 0)
 	if !c.waits {
-		if s.counted(c, 1); c.fixed || c.share != usersShare {
+		if c.fixed || c.share != usersShare {
 			c.asked, c.missed = s.c.now(), 0
 		}
+		if c.share != usersShare {
+			s.sends(c.share, c.asked)
+		}
+		s.counted(c, 1)
 		return
 	}
 	s.mu.waits++

@@ -4,6 +4,7 @@ import (
 	"hash/crc32"
 	"iter"
 	"math/bits"
+	"time"
 
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -88,7 +89,7 @@ func (sh *share) turn(may func(*call) bool) *call {
 func (s *session) hold(c *call) {
 	s.mu.shares[c.share].waits[kindOf(c)].push(c)
 	s.mu.holding |= 1 << c.share
-	s.meets(c.share)
+	s.mu.known.asks(c.share, &s.mu.shares[c.share])
 }
 
 // held are the calls' queues of those shares that have any.
@@ -153,14 +154,17 @@ func (s *session) mayRaise() bool {
 }
 
 // alwaysSent is how many calls a share may have under way whatever others have, as far as users leave it room. Without it
-// nine logs that got stuck one after the other had all, and a tenth had none for seven seconds.
-const alwaysSent = 2
+// nine logs that got stuck one after the other had all, and a tenth had none for seven seconds. That much is kept for each
+// share that asked something not long ago: of what is asked once in longer than knownFor there is time to try again.
+const (
+	alwaysSent = 2
+	knownFor   = time.Minute
+)
 
 // inWindow reports whether a share takes no more of the window than it leaves to others. It leaves the half of what
-// other logs' shares have not taken, and are not sure of (alwaysSent): users fill what is free at once, so what they have
+// other logs' shares have not taken, and what is kept for them: users fill what is free at once, so what they have
 // counts as free, and what goes ahead takes each place first that they give back. They may be stuck, too, and what they
-// leave is the reserve: of that a share leaves some to those that have nothing. Those have half of it also where other
-// shares have all that users leave: they may be new.
+// leave is the reserve: of that a share leaves some to those that have nothing.
 func (s *session) inWindow(share uint8) bool {
 	if share == usersShare {
 		return true
@@ -168,21 +172,56 @@ func (s *session) inWindow(share uint8) bool {
 	sh, w := &s.mu.shares[share], &s.mu.limits
 	all := s.mu.flying - s.mu.shares[usersShare].flying
 	switch {
-	case sh.flying == 0:
-		return all < w.users+(w.all-w.users)/2
-	case s.mu.flying >= w.all-w.spare():
+	case sh.flying > 0 && s.mu.flying >= w.all-w.spare():
 		return false
 	case sh.flying < alwaysSent:
 		return all < w.users
 	}
-	return 2*sh.flying < w.users-(all-sh.flying)-min(s.mu.unclaimed, w.users/2)
+	kept := s.mu.known.unclaimed + (w.all-w.users)/4 // something for those that are new, too
+	return 2*sh.flying < w.users-(all-sh.flying)-min(kept, w.users/2)
 }
 
-// meets takes note of a share that has something to send.
-func (s *session) meets(share uint8) {
-	if met := uint64(1) << share; share != usersShare && s.mu.met&met == 0 {
-		s.mu.met |= met
-		s.mu.unclaimed += alwaysSent
+// known tells which shares asked something not long ago, or have something that is not answered.
+type known struct {
+	shares    uint64
+	recent    uint64        // those that asked since the last time
+	since     time.Duration // when that was
+	unclaimed int           // of what they may always have under way, what they have not
+}
+
+// asks takes note that a share has something to send.
+func (k *known) asks(i uint8, sh *share) {
+	if bit := uint64(1) << i; i != usersShare && k.shares&bit == 0 {
+		k.shares |= bit
+		k.unclaimed += max(0, alwaysSent-sh.flying)
+	}
+}
+
+// sends takes note that a share of a log sends something now, and forgets those that did not for long.
+func (s *session) sends(share uint8, now time.Duration) {
+	k := &s.mu.known
+	if age := now - k.since; age >= knownFor {
+		recent := k.recent
+		if age >= 2*knownFor { // nothing was sent for so long
+			recent = 0
+		}
+		*k = known{shares: recent | s.mu.holding&^(1<<usersShare), since: now}
+		for i := range s.mu.shares {
+			if i != usersShare && s.mu.shares[i].flying > 0 {
+				k.shares |= 1 << i
+			}
+		}
+		k.count(&s.mu.shares)
+	}
+	k.recent |= 1 << share
+	k.asks(share, &s.mu.shares[share])
+}
+
+// count counts anew what is unclaimed.
+func (k *known) count(shares *[maxShares]share) {
+	k.unclaimed = 0
+	for m := k.shares; m != 0; m &= m - 1 {
+		k.unclaimed += max(0, alwaysSent-shares[bits.TrailingZeros64(m)].flying)
 	}
 }
 
@@ -215,9 +254,8 @@ func (s *session) counted(c *call, n int) {
 		s.mu.ordered += n
 	}
 	sh := &s.mu.shares[c.share]
-	if c.share != usersShare {
-		s.meets(c.share)
-		s.mu.unclaimed += max(0, alwaysSent-sh.flying-n) - max(0, alwaysSent-sh.flying)
+	if s.mu.known.shares&(1<<c.share) != 0 {
+		s.mu.known.unclaimed += max(0, alwaysSent-sh.flying-n) - max(0, alwaysSent-sh.flying)
 	}
 	sh.flying += n
 	switch c.answer {

@@ -41,14 +41,14 @@ func (s *session) counts(t *testing.T, when string) {
 	spare, unclaimed := 0, 0
 	for i := range shares {
 		spare += max(0, shares[i].lists-alwaysListed)
-		if s.mu.met&(1<<i) != 0 {
+		if s.mu.known.shares&(1<<i) != 0 {
 			unclaimed += max(0, alwaysSent-shares[i].flying)
 		} else if i != usersShare && (shares[i].flying > 0 || !s.mu.shares[i].vacant()) {
 			t.Errorf("%s: share %d has something and is not known", when, i)
 		}
 	}
-	if unclaimed != s.mu.unclaimed {
-		t.Errorf("%s: %d places of shares are unclaimed, counted %d", when, unclaimed, s.mu.unclaimed)
+	if unclaimed != s.mu.known.unclaimed {
+		t.Errorf("%s: %d places of shares are unclaimed, counted %d", when, unclaimed, s.mu.known.unclaimed)
 	}
 	if all.flying != s.mu.flying || spare != s.mu.spareTaken || all.gathers != s.mu.gathers || all.raises != s.mu.raises || waits != s.mu.waits {
 		t.Errorf("%s: %d sent, %d spare places taken, %d long answers, %d raise, %d wait; counted %d, %d, %d, %d, %d",

@@ -3,6 +3,7 @@ package pathlockd
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,4 +65,88 @@ func TestLocksBesideStuckLogs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestProgramBesideStuckLogs: the keeper's renewals of many logs that do not answer have all that they may have of the window. So do
+// requests of the program, but for one of those that it always may have: what it asks of a log where all is well is answered.
+func TestProgramBesideStuckLogs(t *testing.T) {
+	for _, of := range []struct{ window, logs int }{{32, 16}, {40, 20}, {64, 31}, {256, 60}} {
+		t.Run(fmt.Sprintf("%d logs, a window of %d", of.logs, of.window), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t, WithWindow(of.window))
+				s.takes(always(time.Millisecond, nil))
+				pick := picker(c)
+				well, ill := pick("well", 1)[0], pick("ill", of.logs)
+				for _, log := range ill {
+					for i := range 6 {
+						takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", log, i), fmt.Sprintf("%s-%d", log, i), 10*time.Second)
+					}
+				}
+				pass(time.Minute)
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					if strings.HasPrefix(req.Owner, "ill") && req.Op != wire.OpSubscribe {
+						return 30 * time.Second, false
+					}
+					return time.Millisecond, false
+				})
+				pass(5 * time.Second)
+				m := &c.home.session.mu
+				m.Lock()
+				reserve := m.limits.all - m.limits.users
+				m.Unlock()
+				var stuck sync.WaitGroup
+				for i := range reserve - 1 {
+					stuck.Go(func() {
+						_, _ = c.TryLock(t.Context(), ill[0]+":/x/p", Owner(fmt.Sprint("ill-p", i)), TTL(time.Hour))
+					})
+				}
+				pass(10 * time.Millisecond)
+				takesOneMore(t, c, well+":/x/p", "p", time.Second)
+				stuck.Wait()
+			})
+		})
+	}
+}
+
+// TestKnownShares: a share is known while it has something under way, or asks something now and then. Then so much is kept for it.
+func TestKnownShares(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, _ := newTimed(t)
+		s := &c.home.session
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		before := s.mu.known
+		s.mu.known = known{}
+		is := func(when string, unclaimed int, shares ...uint8) {
+			t.Helper()
+			var want uint64
+			for _, share := range shares {
+				want |= 1 << share
+			}
+			if k := &s.mu.known; k.shares != want || k.unclaimed != unclaimed {
+				t.Errorf("%s: %b are known, %d unclaimed, want %b, %d", when, k.shares, k.unclaimed, want, unclaimed)
+			}
+		}
+		stays := call{share: 9}
+		s.sends(9, 0)
+		s.counted(&stays, 1)
+		s.sends(10, 0)
+		is("two ask", 3, 9, 10)
+		s.sends(10, knownFor-1)
+		s.sends(11, knownFor-1)
+		is("within the time", 5, 9, 10, 11)
+		s.sends(12, knownFor)
+		is("these asked in it", 7, 9, 10, 11, 12)
+		s.sends(11, 2*knownFor)
+		is("of what asked nothing since that stays which is not answered", 5, 9, 11, 12)
+		s.sends(10, 4*knownFor)
+		is("nobody asked for long", 3, 9, 10)
+		s.counted(&stays, -1)
+		is("it is answered", 4, 9, 10)
+		s.mu.holding |= 1 << 13
+		s.sends(11, 6*knownFor)
+		is("one is forgotten, one waits for room", 4, 11, 13)
+		s.mu.holding &^= 1 << 13
+		s.mu.known = before
+	})
 }
