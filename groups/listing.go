@@ -137,14 +137,20 @@ func (s *steps) gather(q *query) ([]wire.Result, *wire.Error) {
 			s.c.Turn = true
 			return results, nil
 		}
-		if t.Free <- struct{}{}; err.Message != errReadLate.Message {
+		if t.Free <- struct{}{}; err.Message != errReadLate.Message || s.left() <= 0 {
 			return nil, err
 		}
-		if s.n.tasks.wait(askReadPause, s.n.stop) == 0 {
+		switch s.n.tasks.wait(askReadPause, t.Gone, s.n.stop) {
+		case 0:
+			return nil, errConnectionGone
+		case 1:
 			return nil, errReadStopped
 		}
 	}
 }
+
+// errConnectionGone answers a listing that nobody waits for any more.
+var errConnectionGone = wire.Errorf(wire.Unavailable, "the connection is gone; nothing was read")
 
 // turn waits for a turn. A call keeps its place among those that are carried out in steps meanwhile, but with others of the
 // node no more than a quarter of the places: what waits for leaders may have half (scarce), and the rest is for what waits for
@@ -173,7 +179,7 @@ func (s *steps) turn() *wire.Error {
 	case 0:
 		return nil
 	case 1:
-		return wire.Errorf(wire.Unavailable, "the connection is gone; nothing was read")
+		return errConnectionGone
 	case 2:
 		return errReadStopped
 	}

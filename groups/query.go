@@ -61,8 +61,8 @@ type query struct {
 	names   []string // domains or paths
 }
 
-// asIs says that the query is about an owner that was found up to an index of the log, its token. Who has applied as much answers
-// it as it is, without a leader, and it is asked once.
+// asIs says that the query is about an owner that was found up to an index of the log, its token. Who leads
+// that, or did, and has applied as much answers it as it is, and asks nobody; it is asked once.
 func (q *query) asIs() bool { return q.what == askList && q.token > 0 }
 
 // append appends the query's encoding.

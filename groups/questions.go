@@ -254,11 +254,15 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 		in.elsewhere(l, number)
 		return
 	}
-	if m := l.own(); q.asIs() && m != nil && m.has(q.token) {
-		n.tasks.run(func() {
-			res := m.answer(q)
-			in.reads.Add(-1)
-			in.toldRead(l, number, &res)
+	if q.asIs() {
+		n.tasks.run(func() { // which may wait for a replica that is at work
+			defer in.reads.Add(-1)
+			if m := l.own(); m != nil && m.has(q.token) {
+				res := m.answer(q)
+				in.toldRead(l, number, &res)
+				return
+			}
+			in.elsewhere(l, number)
 		})
 		return
 	}

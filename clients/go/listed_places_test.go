@@ -58,9 +58,9 @@ func TestPlacesOfShares(t *testing.T) {
 		calls []call // of each share
 		want  string // how many it has of each
 	}{
-		"renewals":                   {0, 0, []call{{}}, "118 59 30 15 7 4 2 2 2 1 0 0 0 0 0 0 0 0 0 0"},
-		"of logs that are known":     {0, 20, []call{{}}, "99 51 26 14 8 5 4 3 2 2 2 2 2 2 2 2 2 2 2 2"},
-		"of very many":               {0, logShares, []call{{}}, "60 30 15 8 5 3 3 2 2 2 2 2 2 2 2 2 2 2 2 2"},
+		"renewals":                   {0, 0, []call{{}}, "112 56 28 14 7 4 2 2 2 2 2 2 2 2 2 1 0 0 0 0"},
+		"of logs that are known":     {0, 20, []call{{}}, "93 48 25 13 8 5 3 3 2 2 2 2 2 2 2 2 2 2 2 2"},
+		"of very many":               {0, logShares, []call{{}}, "60 30 15 8 4 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2"},
 		"renewals beside users":      {240, 20, []call{{}}, "14 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"},
 		"long answers":               {0, 0, []call{long}, "4 2 1 1 0 0 0 0 0"},
 		"listings":                   {0, 0, []call{listed}, "16 16 16 13 8 5 3 3 2"},

@@ -177,7 +177,7 @@ func (s *session) inWindow(share uint8) bool {
 	case sh.flying < alwaysSent:
 		return all < w.users
 	}
-	kept := s.mu.known.unclaimed + (w.all-w.users)/4 // something for those that are new, too
+	kept := s.mu.known.unclaimed + w.all - w.users // some for those that are new, too
 	return 2*sh.flying < w.users-(all-sh.flying)-min(kept, w.users/2)
 }
 

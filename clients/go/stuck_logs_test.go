@@ -67,6 +67,62 @@ func TestLocksBesideStuckLogs(t *testing.T) {
 	}
 }
 
+// TestNewLogsBesideStuckLogs: nine logs got stuck one after the other. The program takes locks in logs that it did not use before,
+// all but one of which get stuck as well. The lock of that one is kept.
+func TestNewLogsBesideStuckLogs(t *testing.T) {
+	for _, of := range []struct {
+		fresh, locks int
+		after        time.Duration
+	}{{8, 1, 14 * time.Second}, {6, 2, 18 * time.Second}, {12, 1, 18 * time.Second}} {
+		t.Run(fmt.Sprintf("%d of %d locks, after %v", of.fresh, of.locks, of.after), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, s := newTimed(t)
+				s.takes(always(100*time.Millisecond, nil))
+				pick := picker(c)
+				ill, fresh, well := pick("ill", 9), pick("fresh", of.fresh), pick("well", 1)[0]
+				takes := func(log string, n int) (last *Lock) {
+					for i := range n {
+						last = takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", log, i), fmt.Sprintf("%s-%d", log, i), 10*time.Second)
+					}
+					return last
+				}
+				stuck := make(map[string]time.Time) // by log: from when on
+				for i, log := range ill {
+					takes(log, max(20, 150>>i))
+				}
+				pass(time.Minute)
+				began := time.Now()
+				for i, log := range ill {
+					stuck[log] = began.Add(time.Duration(i) * 2 * time.Second)
+				}
+				for _, log := range fresh {
+					stuck[log] = began.Add(of.after + 3*time.Second)
+				}
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
+					log, _, _ := strings.Cut(req.Owner, "-")
+					if at, ok := stuck[log]; ok && req.Op != wire.OpSubscribe && !time.Now().Before(at) {
+						return 30 * time.Second, false
+					}
+					return 100 * time.Millisecond, false
+				})
+				pass(of.after)
+				for _, log := range fresh {
+					takes(log, of.locks)
+				}
+				kept := takes(well, 1)
+				for at := range 60 {
+					pass(time.Second)
+					select {
+					case <-kept.Lost():
+						t.Fatalf("the lock is lost %d s after it was taken", at)
+					default:
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestProgramBesideStuckLogs: the keeper's renewals of many logs that do not answer have all that they may have of the window. So do
 // requests of the program, but for one of those that it always may have: what it asks of a log where all is well is answered.
 func TestProgramBesideStuckLogs(t *testing.T) {
