@@ -162,9 +162,9 @@ func (m *machine) find(owner string) (numbers []uint16, applied uint64) {
 	return numbers, m.applied
 }
 
-// has says that the replica has applied so much of its log.
+// has says that the replica has applied so much of its log, and is not being replaced.
 func (m *machine) has(index int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.applied >= uint64(index)
+	return m.applied >= uint64(index) && !m.installing.Load()
 }
