@@ -81,6 +81,15 @@ func (s *Server) Behind() (n int) {
 	return n
 }
 
+// TurnsOver is how many turns are over and not passed on, as clients have not read enough.
+func (s *Server) TurnsOver() (n int) {
+	s.sessions(func(c *session) bool {
+		n += c.turns.had
+		return false
+	})
+	return n
+}
+
 // Untaken is how many bytes were read for which there is no room, with those behind.
 func (s *Server) Untaken() (n int) {
 	s.sessions(func(c *session) bool {

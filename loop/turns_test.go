@@ -96,19 +96,13 @@ func gathers(t *testing.T) (g *gatherer, s *loop.Server, p *peer) {
 	return g, s, join(t, addr)
 }
 
-// allWait waits until no more listings are gathered, as their client does not read.
-func (g *gatherer) allWait(t *testing.T) {
+// allWait waits until all turns are over and none is passed on, as their client does not read.
+func (g *gatherer) allWait(t *testing.T, s *loop.Server) {
 	t.Helper()
-	last := -1
-	eventually(t, "no more are gathered", func() bool {
-		time.Sleep(50 * time.Millisecond)
-		before := last
-		last = g.is(&g.has)
-		return last == before
-	})
+	eventually(t, "no more are gathered", func() bool { return s.TurnsOver() == wire.MaxGathered })
 	// The kernel has some megabytes of what was written, the lane up to one.
 	if waits := g.is(&g.waiting); waits < wire.MaxListings/2 {
-		t.Fatalf("%d listings wait, %d were gathered for who does not read", waits, last)
+		t.Fatalf("%d listings wait, %d were gathered for who does not read", waits, g.is(&g.has))
 	}
 }
 
@@ -147,7 +141,7 @@ func TestTurnsOfWhoDoesNotRead(t *testing.T) {
 			list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
 			ids := p.start(slices.Repeat([]*wire.Request{list}, wire.MaxListings)...)
 			eventually(t, "it leaves something unread", func() bool { return s.Lanes() == 1 })
-			g.allWait(t)
+			g.allWait(t, s)
 			if !reads {
 				p.hangUp()
 				g.gathered.Wait()
@@ -178,7 +172,7 @@ func TestTurnsOnTheWayHome(t *testing.T) {
 		eventually(t, "it is gathered", func() bool { return g.is(&g.has) == n })
 	}
 	close(g.may)
-	g.allWait(t)
+	g.allWait(t, s)
 	join(t, g.addr).start(&wire.Request{Op: wire.OpTopology})
 	stands := <-g.stands
 	own, last := p.encode(ping())

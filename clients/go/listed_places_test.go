@@ -11,8 +11,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestManyLongAnswers: a program has very many paths described, and lists what very many owners hold, in all namespaces and in one,
-// all at once, over a way of a tenth of a second. All are answered, some at a time.
+// TestManyLongAnswers: a program has very many paths described, and lists what very many owners hold, in all namespaces
+// and in one, all at once, over a way of a tenth of a second. All are answered, some at a time.
 func TestManyLongAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const many = 80

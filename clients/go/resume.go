@@ -114,8 +114,8 @@ func (s *session) hello(heard time.Duration) (id sessionID, epoch, request uint6
 	return s.mu.id, s.mu.epoch, s.mu.lastID, unknown, late
 }
 
-// forgotten takes out what may have changed something and was sent so long ago that its log may have forgotten the session,
-// whatever else went on since: logs count from what came to them.
+// forgotten takes out what may have changed something and was sent so long ago that its log may have forgotten the
+// session, whatever else went on since: logs count from what came to them.
 func (s *session) forgotten() (unknown []*call) {
 	repeat := s.mu.limits.repeat
 	for _, q := range [...]*callQueue{&s.mu.again, &s.mu.keeps} {

@@ -55,7 +55,7 @@ type session struct {
 		holding    uint64 // those that hold calls, but for some that have gone
 		nextShare  int    // which of them has its turn
 		spareTaken int    // of sparePlaces
-		known      known
+		known      known  // those that places are kept for
 
 		backlog int             // calls of Go and Batch that are in a queue
 		room    []chan struct{} // who waits for it to shrink

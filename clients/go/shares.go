@@ -127,10 +127,10 @@ func (s *session) roomy(c *call) bool {
 	return true
 }
 
-// A share may always have two listings under way, and some more of the places beyond those, but no more than it leaves. So
-// no log has to wait for another: many that did not answer took all places otherwise, or all but those of one that might
-// stop, too. Half of what a share may have is the most that is asked before requests that raise tokens: the program may
-// have any number of those at once.
+// A share may always have two listings under way, and some more of the places beyond those, but no more than it leaves.
+// So no log has to wait for another: many that did not answer took all places otherwise, or all but those of one that
+// might stop, too. Half of what a share may have is the most that is asked before requests that raise tokens: the
+// program may have any number of those at once.
 const (
 	alwaysListed = 2
 	mostListed   = 16
@@ -142,8 +142,9 @@ func (s *session) mostListed() int {
 	return alwaysListed + min(sparePlaces-s.mu.spareTaken, mostListed-alwaysListed)
 }
 
-// mayRaise reports whether there is room in the window for what is asked before a request that raises a token. It keeps no
-// lock, so it has almost nothing of the reserve: but something, as users and what keeps locks may always take the rest.
+// mayRaise reports whether there is room in the window for what is asked before a request that raises a token. It keeps
+// no lock, so it has almost nothing of the reserve: but something, as users and what keeps locks may always take the
+// rest.
 func (s *session) mayRaise() bool {
 	w := &s.mu.limits
 	flying, own := s.mu.flying, s.mu.shares[usersShare].flying
@@ -153,9 +154,10 @@ func (s *session) mayRaise() bool {
 	return flying < w.users || s.mu.raises < max(1, w.spare())
 }
 
-// alwaysSent is how many calls a share may have under way whatever others have, as far as users leave it room. Without it
-// nine logs that got stuck one after the other had all, and a tenth had none for seven seconds. That much is kept for each
-// share that asked something not long ago: of what is asked once in longer than knownFor there is time to try again.
+// alwaysSent is how many calls a share may have under way whatever others have, as far as users leave it room. Without
+// it nine logs that got stuck one after the other had all, and a tenth had none for seven seconds. That much is kept for
+// each share that asked something not long ago: of what is asked once in longer than knownFor there is time to try
+// again.
 const (
 	alwaysSent = 2
 	knownFor   = time.Minute
@@ -185,7 +187,7 @@ func (s *session) inWindow(share uint8) bool {
 type known struct {
 	shares    uint64
 	recent    uint64        // those that asked since the last time
-	since     time.Duration // when that was
+	since     time.Duration // when that was, by the client's clock
 	unclaimed int           // of what they may always have under way, what they have not
 }
 

@@ -50,7 +50,8 @@ func (s *session) counts(t *testing.T, when string) {
 	if unclaimed != s.mu.known.unclaimed {
 		t.Errorf("%s: %d places of shares are unclaimed, counted %d", when, unclaimed, s.mu.known.unclaimed)
 	}
-	if all.flying != s.mu.flying || spare != s.mu.spareTaken || all.gathers != s.mu.gathers || all.raises != s.mu.raises || waits != s.mu.waits {
+	if all.flying != s.mu.flying || spare != s.mu.spareTaken || all.gathers != s.mu.gathers ||
+		all.raises != s.mu.raises || waits != s.mu.waits {
 		t.Errorf("%s: %d sent, %d spare places taken, %d long answers, %d raise, %d wait; counted %d, %d, %d, %d, %d",
 			when, all.flying, spare, all.gathers, all.raises, waits, s.mu.flying, s.mu.spareTaken, s.mu.gathers, s.mu.raises, s.mu.waits)
 	}

@@ -10,6 +10,27 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
+// stuckFrom has a server answer after a tenth of a second, and about owners of some logs, whose names they begin with, after half a
+// minute from some time on.
+func (s *timed) stuckFrom(at map[string]time.Time) {
+	s.takes(func(req *wire.Request) (time.Duration, bool) {
+		log, _, _ := strings.Cut(req.Owner, "-")
+		if from, ok := at[log]; ok && req.Op != wire.OpSubscribe && !time.Now().Before(from) {
+			return 30 * time.Second, false
+		}
+		return 100 * time.Millisecond, false
+	})
+}
+
+// takesOf takes so many locks in a log.
+func takesOf(t *testing.T, c *Client, log string, n int) (locks []*Lock) {
+	t.Helper()
+	for i := range n {
+		locks = append(locks, takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", log, i), fmt.Sprintf("%s-%d", log, i), 10*time.Second))
+	}
+	return locks
+}
+
 // TestLocksBesideStuckLogs: logs do not answer any more, one after the other or all at once, whose locks the keeper renews. Each
 // takes as much of the window as it may. Locks of logs where all is well are kept, over a way of a tenth of a second; so are
 // those of one in which nothing was held before.
@@ -25,30 +46,19 @@ func TestLocksBesideStuckLogs(t *testing.T) {
 				s.takes(always(100*time.Millisecond, nil))
 				pick := picker(c)
 				well, fresh, ill := pick("well", 2), pick("fresh", 1)[0], pick("ill", of.logs)
-				keep := func(log string, n int) (kept []*Lock) {
-					for i := range n {
-						kept = append(kept, takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", log, i), fmt.Sprintf("%s-%d", log, i), 10*time.Second))
-					}
-					return kept
-				}
-				kept := append(keep(well[0], of.well), keep(well[1], of.well)...)
+				kept := append(takesOf(t, c, well[0], of.well), takesOf(t, c, well[1], of.well)...)
+				stuck := make(map[string]time.Time)
 				for i, log := range ill {
-					keep(log, max(20, 150>>i))
+					takesOf(t, c, log, max(20, 150>>i))
 				}
 				pass(time.Minute)
-				began := time.Now()
-				s.takes(func(req *wire.Request) (time.Duration, bool) {
-					log, _, _ := strings.Cut(req.Owner, "-")
-					for i := range ill {
-						if ill[i] == log && req.Op != wire.OpSubscribe && time.Since(began) >= time.Duration(i)*of.apart {
-							return 30 * time.Second, false
-						}
-					}
-					return 100 * time.Millisecond, false
-				})
+				for i, log := range ill {
+					stuck[log] = time.Now().Add(time.Duration(i) * of.apart)
+				}
+				s.stuckFrom(stuck)
 				for at := range 90 {
 					if pass(time.Second); at == 45 {
-						kept = append(kept, keep(fresh, 1)...)
+						kept = append(kept, takesOf(t, c, fresh, 1)...)
 					}
 					for i, l := range kept {
 						select {
@@ -80,36 +90,23 @@ func TestNewLogsBesideStuckLogs(t *testing.T) {
 				s.takes(always(100*time.Millisecond, nil))
 				pick := picker(c)
 				ill, fresh, well := pick("ill", 9), pick("fresh", of.fresh), pick("well", 1)[0]
-				takes := func(log string, n int) (last *Lock) {
-					for i := range n {
-						last = takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", log, i), fmt.Sprintf("%s-%d", log, i), 10*time.Second)
-					}
-					return last
-				}
-				stuck := make(map[string]time.Time) // by log: from when on
+				stuck := make(map[string]time.Time)
 				for i, log := range ill {
-					takes(log, max(20, 150>>i))
+					takesOf(t, c, log, max(20, 150>>i))
 				}
 				pass(time.Minute)
-				began := time.Now()
 				for i, log := range ill {
-					stuck[log] = began.Add(time.Duration(i) * 2 * time.Second)
+					stuck[log] = time.Now().Add(time.Duration(i) * 2 * time.Second)
 				}
 				for _, log := range fresh {
-					stuck[log] = began.Add(of.after + 3*time.Second)
+					stuck[log] = time.Now().Add(of.after + 3*time.Second)
 				}
-				s.takes(func(req *wire.Request) (time.Duration, bool) {
-					log, _, _ := strings.Cut(req.Owner, "-")
-					if at, ok := stuck[log]; ok && req.Op != wire.OpSubscribe && !time.Now().Before(at) {
-						return 30 * time.Second, false
-					}
-					return 100 * time.Millisecond, false
-				})
+				s.stuckFrom(stuck)
 				pass(of.after)
 				for _, log := range fresh {
-					takes(log, of.locks)
+					takesOf(t, c, log, of.locks)
 				}
-				kept := takes(well, 1)
+				kept := takesOf(t, c, well, 1)[0]
 				for at := range 60 {
 					pass(time.Second)
 					select {
