@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -220,7 +222,7 @@ func TestSecureHandshakes(t *testing.T) {
 	defer func() { _ = half.Close() }()
 	_, _ = half.Write([]byte{tlsHandshake})
 	_ = half.SetReadDeadline(time.Now().Add(patience))
-	if _, err := io.Copy(io.Discard, half); err != nil {
+	if _, err := io.Copy(io.Discard, half); errors.Is(err, os.ErrDeadlineExceeded) { // a reset is an end too: the byte may not have been read
 		t.Errorf("who does nothing is not cut: %v", err)
 	}
 	select {
