@@ -34,7 +34,7 @@ LOADS := ^(TestRenewalsOfTheProgramStarveLocks|TestBeliefInSimulation|TestLooksB
 # bench/lab runs alone: it measures for how long nobody was served.
 .PHONY: race
 race: ## every test, under the race detector if it has goroutines; the conformance scenarios also with every request forwarded
-	go test -timeout 45m -run '$(ALONE)' ./groups
+	go test -timeout 45m -run '$(ALONE)' ./groups ./groups/replica
 	go test -timeout 45m -run '$(LOADS)' ./clients/go
 	go test -timeout 45m ./engine/naive
 	PATHLOCKD_FORWARDED=1 go test -race -timeout 15m ./compat/conformance
@@ -96,7 +96,7 @@ fuzz-short:
 
 .PHONY: long
 long: ## the long modes: millions of property steps, 20 kills under load, 10 000 connections, ten days of new paths, streams that stay open
-	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples|TestGrowAndShrink|TestNewPaths' ./engine/... ./groups ./loop ./bench/... ./examples
+	PATHLOCKD_LONG=1 go test -timeout 120m -v -run 'Property|Naive|ReapBudget|Replica|Crash|Kill|Connections|Promise|TestExamples|TestGrowAndShrink|TestNewPaths' ./engine/... ./groups ./groups/replica ./loop ./bench/... ./examples
 
 .PHONY: cluster
 cluster: build ## three nodes on this machine, with clients at work and a live view; Ctrl-C ends it (data in ./pathlockd-cluster)
@@ -146,7 +146,7 @@ bench-cluster: ## three nodes beside one: rates, forwarded requests, fail-over, 
 .PHONY: bench-micro
 bench-micro: ## the micro benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem ./wire ./trie ./engine
-	go test -run '^$$' -bench LongestHold -benchtime 3x -timeout 30m ./groups # how long anybody is held up, at most
+	go test -run '^$$' -bench LongestHold -benchtime 3x -timeout 30m ./groups/replica # how long anybody is held up, at most
 
 .PHONY: clean
 clean: ## remove what was built (never data)

@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/pathlockd/pathlockd/internal/testkit/cputime"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -193,16 +192,9 @@ func TestCostsWhatItTouches(t *testing.T) {
 func spent(step func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	now := func() (ts unix.Timespec) {
-		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-			panic(err)
-		}
-		return ts
-	}
-	began := now()
+	began := cputime.Thread()
 	step()
-	over := now()
-	return time.Duration(over.Nano() - began.Nano())
+	return cputime.Thread() - began
 }
 
 // costPlayer plays what is measured, and checks that it is what it seems.

@@ -14,7 +14,7 @@ import (
 // handler, or the whole group.
 //
 // Which fences fold is not decided here: a fold is a command in the log, so that all
-// replicas fold the same, with the reasons of whoever proposed it (groups/fold.go). What
+// replicas fold the same, with the reasons of whoever proposed it (groups/replica/fold.go). What
 // makes that safe is that the fence of a path without a live hold is the higher one of its
 // own and of the floors over it, and that floors only rise. So the row of a fence that is
 // not above a floor says nothing any more, and each replica may delete it when it likes.

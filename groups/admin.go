@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -82,7 +83,7 @@ func (n *Node) clusterStatus() *wire.ClusterStatus {
 
 // mark writes to the system log what is wanted of a node.
 func (s *steps) mark(node string, d wire.Drain) *wire.Error {
-	return s.all([]command{{group: systemGroup, sub: 1, req: &wire.Request{Op: wire.OpMarkNode, Node: node, Drain: d}}})
+	return s.all([]command{{group: replica.SystemGroup, sub: 1, req: &wire.Request{Op: wire.OpMarkNode, Node: node, Drain: d}}})
 }
 
 // handEvery is how often a leadership is offered again: raft drops about two of three

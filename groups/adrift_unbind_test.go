@@ -29,11 +29,11 @@ func TestUnboundWhileAdrift(t *testing.T) {
 			eventually(t, "the end is heard", func() bool {
 				l := f.nodes[0].logOf(f.nodes[0].groupOf("h:/a"))
 				m := l.local.Load()
-				m.mu.Lock()
-				defer m.mu.Unlock()
-				for _, g := range m.order {
-					for _, open := range g.state.OpenCalls() {
-						if g.state.Adrift(open.Caller) {
+				m.Lock()
+				defer m.Unlock()
+				for _, g := range m.Order {
+					for _, open := range g.State.OpenCalls() {
+						if g.State.Adrift(open.Caller) {
 							return true
 						}
 					}

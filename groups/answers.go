@@ -1,29 +1,32 @@
 package groups
 
-import "github.com/pathlockd/pathlockd/wire"
+import (
+	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/wire"
+)
 
 // takeAnswers delivers what came back from a leader.
-func (n *Node) takeAnswers(c peerConn, from *entryReader) {
-	r := entryReader{buf: append([]byte(nil), from.buf...)} // strings of results go on living
+func (n *Node) takeAnswers(c peerConn, from *replica.EntryReader) {
+	r := replica.EntryReader{Buf: append([]byte(nil), from.Buf...)} // strings of results go on living
 	var to repliers
 	var res wire.Result
-	for len(r.buf) > 0 && r.err == nil {
-		l := n.logs[r.uvarint()]
-		number, kind := r.uvarint(), r.byte()
-		if r.err != nil || l == nil || kind > answerElsewhere {
-			r.err = errEntry
+	for len(r.Buf) > 0 && r.Err == nil {
+		l := n.logs[r.Uvarint()]
+		number, kind := r.Uvarint(), r.Byte()
+		if r.Err != nil || l == nil || kind > answerElsewhere {
+			r.Err = replica.ErrEntry
 			break
 		}
 		if kind == answerElsewhere {
-			term, host := r.uvarint(), r.text()
-			if r.err == nil {
+			term, host := r.Uvarint(), r.Text()
+			if r.Err == nil {
 				l.notThere(c, number, term, host)
 			}
 			continue
 		}
-		whole := wire.NewReader(r.bytes(r.uvarint()))
-		if err := res.DecodeWhole(&whole); err != nil || r.err != nil {
-			r.err = errEntry
+		whole := wire.NewReader(r.Bytes(r.Uvarint()))
+		if err := res.DecodeWhole(&whole); err != nil || r.Err != nil {
+			r.Err = replica.ErrEntry
 			break
 		}
 		p := l.cameBack(c, number, kind)
@@ -40,7 +43,7 @@ func (n *Node) takeAnswers(c peerConn, from *entryReader) {
 			n.deliver(p, &res, &to)
 		}
 	}
-	from.err = r.err
+	from.Err = r.Err
 	to.flush()
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -43,15 +44,15 @@ func (n *Node) logsOf(ds []domain) map[uint64]bool {
 // being moved before it is decided that it is, and for a while when it is not: the row counts
 // while the routes have the namespace, and those it is read between must be the same.
 func (s *steps) policy() (res wire.Result, err *wire.Error) {
-	q := &query{what: askPolicy, group: s.n.groupOf(s.req.Namespace), ns: s.req.Namespace}
-	s.only = map[uint64]bool{s.n.logOf(q.group).shard: true}
+	q := &replica.Query{What: replica.AskPolicy, Group: s.n.groupOf(s.req.Namespace), Ns: s.req.Namespace}
+	s.only = map[uint64]bool{s.n.logOf(q.Group).shard: true}
 	for {
 		if err := s.caughtUp(); err != nil {
 			return res, err
 		}
 		r := s.n.routes.Load()
 		switch {
-		case !r.Has(q.ns):
+		case !r.Has(q.Ns):
 			return wire.Result{Algorithm: s.n.cfg.Algorithm}, nil
 		case s.routes != nil && s.routes.Version == r.Version:
 			return res, res.Err()
@@ -63,7 +64,7 @@ func (s *steps) policy() (res wire.Result, err *wire.Error) {
 
 // asks says that the call has to do with a log.
 func (s *steps) asks(shard uint64) bool {
-	return s.only == nil || s.only[shard] || shard == systemShard
+	return s.only == nil || s.only[shard] || shard == replica.SystemShard
 }
 
 // caughtUp waits until this node's replicas have applied all that was committed in their
@@ -78,8 +79,8 @@ func (s *steps) caughtUp() *wire.Error {
 	if err := s.noneScarce(s.asks); err != nil {
 		return err
 	}
-	s.own = make(map[uint64]*machine, len(n.logs))
-	learns := n.logs[systemShard].own() == nil
+	s.own = make(map[uint64]*replica.Machine, len(n.logs))
+	learns := n.logs[replica.SystemShard].own() == nil
 	var routes *wire.Error
 	if learns {
 		wait.run(func() { routes = n.learnRoutes(s.since) })
@@ -90,7 +91,7 @@ func (s *steps) caughtUp() *wire.Error {
 			continue
 		}
 		wait.add()
-		n.readers[shard].do(s.since, func(m *machine, err *wire.Error) {
+		n.readers[shard].do(s.since, func(m *replica.Machine, err *wire.Error) {
 			defer wait.done()
 			mu.Lock()
 			defer mu.Unlock()
@@ -103,7 +104,7 @@ func (s *steps) caughtUp() *wire.Error {
 		})
 	}
 	wait.wait()
-	if first == nil && !learns && s.own[systemShard] == nil { // its replica was given up just now
+	if first == nil && !learns && s.own[replica.SystemShard] == nil { // its replica was given up just now
 		routes = n.learnRoutes(s.since)
 	}
 	if first == nil {
@@ -113,10 +114,10 @@ func (s *steps) caughtUp() *wire.Error {
 }
 
 // ask answers a query of one group.
-func (s *steps) ask(q *query) wire.Result {
-	l := s.n.logOf(q.group)
+func (s *steps) ask(q *replica.Query) wire.Result {
+	l := s.n.logOf(q.Group)
 	if m := s.own[l.shard]; m != nil {
-		return m.answer(q)
+		return m.Answer(q)
 	}
 	return s.n.askLeader(l, q, s.since)
 }
@@ -131,13 +132,13 @@ const (
 )
 
 // askAll is ask for several at once.
-func (s *steps) askAll(qs []*query) ([]wire.Result, *wire.Error) {
+func (s *steps) askAll(qs []*replica.Query) ([]wire.Result, *wire.Error) {
 	results := make([]wire.Result, len(qs))
 	for from := 0; from < len(qs); {
 		next := from + s.askedNext(qs[from:])
 		wait := newTogether(s.n.tasks)
 		for i := from; i < next; i++ {
-			if s.own[s.n.logOf(qs[i].group).shard] != nil {
+			if s.own[s.n.logOf(qs[i].Group).shard] != nil {
 				results[i] = s.ask(qs[i])
 				continue
 			}
@@ -153,15 +154,15 @@ func (s *steps) askAll(qs []*query) ([]wire.Result, *wire.Error) {
 }
 
 // askedNext answers how many of the first of some questions are asked at once.
-func (s *steps) askedNext(qs []*query) int {
+func (s *steps) askedNext(qs []*replica.Query) int {
 	bytes := 0
 	for i, q := range qs {
 		if bytes >= askedAtOnce {
 			return i
 		}
-		if s.own[s.n.logOf(q.group).shard] == nil {
+		if s.own[s.n.logOf(q.Group).shard] == nil {
 			bytes += questionBytes
-			for _, name := range q.names {
+			for _, name := range q.Names {
 				bytes += len(name)
 			}
 		}
@@ -170,8 +171,8 @@ func (s *steps) askedNext(qs []*query) int {
 }
 
 // askWhere asks a question about an owner of the groups where that is.
-func (s *steps) askWhere(q *query) ([]wire.Result, *wire.Error) {
-	present, err := s.find(q.owner)
+func (s *steps) askWhere(q *replica.Query) ([]wire.Result, *wire.Error) {
+	present, err := s.find(q.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +180,13 @@ func (s *steps) askWhere(q *query) ([]wire.Result, *wire.Error) {
 }
 
 // askIn is askWhere for groups that are known.
-func (s *steps) askIn(present []uint16, q *query) ([]wire.Result, *wire.Error) {
-	qs := make([]*query, len(present))
+func (s *steps) askIn(present []uint16, q *replica.Query) ([]wire.Result, *wire.Error) {
+	qs := make([]*replica.Query, len(present))
 	for i, g := range present {
 		own := *q
-		own.group, own.version = g, s.version()
-		if own.what == askList {
-			own.token = s.found[s.n.logOf(g).shard]
+		own.Group, own.Version = g, s.version()
+		if own.What == replica.AskList {
+			own.Token = s.found[s.n.logOf(g).shard]
 		}
 		qs[i] = &own
 	}
@@ -193,25 +194,25 @@ func (s *steps) askIn(present []uint16, q *query) ([]wire.Result, *wire.Error) {
 }
 
 // any asks a question of the groups where an owner is, and whether one says yes.
-func (s *steps) any(what asked, owner string, domains []string) (bool, *wire.Error) {
-	results, err := s.askWhere(&query{what: what, owner: owner, names: domains})
+func (s *steps) any(what replica.What, owner string, domains []string) (bool, *wire.Error) {
+	results, err := s.askWhere(&replica.Query{What: what, Owner: owner, Names: domains})
 	return slices.ContainsFunc(results, func(res wire.Result) bool { return res.Flag }), err
 }
 
 // find answers the groups in which an owner has an ownership record, in order.
 func (s *steps) find(owner string) ([]uint16, *wire.Error) {
-	return s.groupsOf(&query{what: askFind, owner: owner})
+	return s.groupsOf(&replica.Query{What: replica.AskFind, Owner: owner})
 }
 
 // groupsOf asks every log of groups that the call has to do with for some of its groups.
-func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
+func (s *steps) groupsOf(q *replica.Query) ([]uint16, *wire.Error) {
 	var all []uint16
 	var first *wire.Error
 	for i, res := range s.askLogs(q) {
 		if err := res.Err(); err != nil {
 			first = err
 		}
-		if q.what == askFind && s.found != nil {
+		if q.What == replica.AskFind && s.found != nil {
 			s.found[s.n.id.shards()[i]] = int64(res.Count)
 		}
 		all = append(all, groupsIn(&res)...)
@@ -221,16 +222,16 @@ func (s *steps) groupsOf(q *query) ([]uint16, *wire.Error) {
 }
 
 // askLogs asks every log of groups that the call has to do with.
-func (s *steps) askLogs(q *query) []wire.Result {
+func (s *steps) askLogs(q *replica.Query) []wire.Result {
 	wait := newTogether(s.n.tasks)
 	shards := s.n.id.shards()
 	results := make([]wire.Result, len(shards))
 	for i, shard := range shards {
 		l := s.n.logs[shard]
 		switch {
-		case shard == systemShard || !s.asks(shard):
+		case shard == replica.SystemShard || !s.asks(shard):
 		case s.own[shard] != nil:
-			results[i] = s.own[shard].answer(q)
+			results[i] = s.own[shard].Answer(q)
 		default:
 			wait.run(func() { results[i] = s.n.askLeader(l, q, s.since) })
 		}
@@ -259,9 +260,9 @@ func (s *steps) assert() (res wire.Result, err *wire.Error) {
 	}
 	for _, path := range s.req.Paths {
 		ns := s.routes.Resolve(path)
-		res = s.ask(&query{
-			what: askAssert, group: s.n.groupOf(ns), version: s.routes.Version, ns: ns, owner: s.req.Owner,
-			token: s.req.Token, names: []string{path},
+		res = s.ask(&replica.Query{
+			What: replica.AskAssert, Group: s.n.groupOf(ns), Version: s.routes.Version, Ns: ns, Owner: s.req.Owner,
+			Token: s.req.Token, Names: []string{path},
 		})
 		if err := s.told([]wire.Result{res}); err != nil || res.Status != wire.StatusOK {
 			return res, err

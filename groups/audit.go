@@ -3,6 +3,8 @@ package groups
 import (
 	"encoding/binary"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // Who is removed from a log does not hear of it from raft: nobody in it talks to it any
@@ -112,13 +114,13 @@ func (n *Node) audit() (told bool) {
 
 // judge answers which replicas of the asking node are members, of the logs that this
 // node leads.
-func (c *cluster) judge(conn interface{ Send([]byte) bool }, r *entryReader) {
-	id := r.uvarint()
+func (c *cluster) judge(conn interface{ Send([]byte) bool }, r *replica.EntryReader) {
+	id := r.Uvarint()
 	var asked []seatOf
-	for len(r.buf) > 0 && r.err == nil {
-		asked = append(asked, seatOf{r.uvarint(), r.uvarint()})
+	for len(r.Buf) > 0 && r.Err == nil {
+		asked = append(asked, seatOf{r.Uvarint(), r.Uvarint()})
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	c.answering(func() {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -27,7 +28,7 @@ func givenUpAndBack(t *testing.T, moves bool) {
 	f.placed(4)
 	leader, at := f.nodes[f.leader("h:/x")], -1
 	for i, n := range f.nodes {
-		if l := n.logs[firstLogShard]; n != leader && l.toldByRaft() && !l.deserted() {
+		if l := n.logs[replica.FirstLogShard]; n != leader && l.toldByRaft() && !l.deserted() {
 			at = i
 		}
 	}
@@ -35,20 +36,20 @@ func givenUpAndBack(t *testing.T, moves bool) {
 		t.Fatal("no voter")
 	}
 	n, r := f.nodes[at], f.rigOn(at)
-	l, old := n.logs[firstLogShard], n.logs[firstLogShard].local.Load()
+	l, old := n.logs[replica.FirstLogShard], n.logs[replica.FirstLogShard].local.Load()
 	r.session().must(write("before", "h:/x", time.Hour))
 
 	w.set(n.id.NodeID, true)
 	member := func() bool {
 		for _, o := range f.nodes {
-			if !o.logs[firstLogShard].leads() {
+			if !o.logs[replica.FirstLogShard].leads() {
 				continue
 			}
-			ms, err := o.membership(firstLogShard)
+			ms, err := o.membership(replica.FirstLogShard)
 			if err != nil {
 				return true
 			}
-			_, gone := ms.Removed[old.replica]
+			_, gone := ms.Removed[old.Replica]
 			return !gone
 		}
 		return true
@@ -62,8 +63,8 @@ func givenUpAndBack(t *testing.T, moves bool) {
 	if moves {
 		f.until("another one leads", func() bool {
 			for _, o := range f.nodes {
-				if l := o.logs[firstLogShard]; o != n && o != leader && l.toldByRaft() {
-					_ = leader.transferAny(firstLogShard, o.id.NodeID)
+				if l := o.logs[replica.FirstLogShard]; o != n && o != leader && l.toldByRaft() {
+					_ = leader.transferAny(replica.FirstLogShard, o.id.NodeID)
 					return l.leads()
 				}
 			}

@@ -103,12 +103,12 @@ func (l *shardLog) sendAway(to peerConn, term uint64) bool {
 	}
 
 	w := &l.drive.writer
-	b := append(w.buf[:0], frameCommands)
+	b := append(w.Buf[:0], frameCommands)
 	for _, v := range [...]uint64{l.node.id.Starts, l.node.forwards.seqOf(to), l.shard, term, lane, first} {
 		b = binary.AppendUvarint(b, v)
 	}
-	w.buf = w.appendTo(b)
-	if !to.Send(w.buf) {
+	w.Buf = w.AppendTo(b)
+	if !to.Send(w.Buf) {
 		l.node.forwards.forget(to)
 		l.lost(to)
 		return false

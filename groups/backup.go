@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -61,10 +62,10 @@ func (s *steps) backupOpen() (wire.Result, *wire.Error) {
 	n, shard := s.n, s.req.Target
 	l := n.logs[shard]
 	if l == nil {
-		return wire.Result{}, wire.Errorf(wire.InvalidArgument, "log %d: must be from %d (the system log) to %d", shard, systemShard, systemShard+n.id.LogCount)
+		return wire.Result{}, wire.Errorf(wire.InvalidArgument, "log %d: must be from %d (the system log) to %d", shard, replica.SystemShard, replica.SystemShard+n.id.LogCount)
 	}
 	m := l.local.Load()
-	if m == nil || !m.loaded.Load() {
+	if m == nil || !m.Loaded.Load() {
 		return wire.Result{}, wire.Errorf(wire.FailedPrecondition, "log %d: node %s has no replica of it; ask its leader's (topology)", shard, n.id.NodeID)
 	}
 	if !s.req.Explicit {
@@ -78,23 +79,23 @@ func (s *steps) backupOpen() (wire.Result, *wire.Error) {
 		return wire.Result{}, err
 	}
 	return wire.Result{List: &wire.List{Backup: &wire.Backup{
-		ID: b.id, Log: shard, AppliedIndex: f.im.applied, UnixMillis: n.clock.Wall().UnixMilli(), Changes: f.im.changes,
+		ID: b.id, Log: shard, AppliedIndex: f.Im.Applied, UnixMillis: n.clock.Wall().UnixMilli(), Changes: f.Im.Changes,
 		ClusterID: n.id.ClusterID, GroupCount: uint64(n.id.GroupCount), LogCount: uint64(n.id.LogCount),
 		PrefixSegments: uint64(n.id.Segments), Algorithm: n.cfg.Algorithm, Replication: uint64(n.id.Replication),
 	}}}, nil
 }
 
 // add takes an image of a log's machine and begins to write it out.
-func (t *exports) add(m *machine, session engine.Session, most int) (*export, *frozen, *wire.Error) {
-	b, err := t.enter(m.shard, session, most)
+func (t *exports) add(m *replica.Machine, session engine.Session, most int) (*export, *replica.Frozen, *wire.Error) {
+	b, err := t.enter(m.Shard, session, most)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := m.freeze(false)
+	f := m.Freeze(false)
 	if f == nil {
 		t.drop(b)
 		t.work.Done()
-		return nil, nil, errInstalling
+		return nil, nil, replica.ErrInstalling
 	}
 	go func() {
 		defer t.work.Done()
@@ -191,22 +192,22 @@ func (t *exports) close() {
 }
 
 // write writes the image out as pages: the stream of its rows, and their sum.
-func (b *export) write(m *machine, f *frozen) error {
+func (b *export) write(m *replica.Machine, f *replica.Frozen) error {
 	w := &pageWriter{b: b}
 	if err := m.SaveSnapshot(f, w, b.stop); err != nil {
 		return err
 	}
 	var sum rows.Sum
-	for i := range f.im.groups {
+	for i := range f.Im.Groups {
 		select {
 		case <-b.stop:
 			return errBackupClosed
 		default:
-			sum.Add(f.im.groups[i].g.number, f.im.groups[i].view.Digest())
+			sum.Add(f.Im.Groups[i].Group.Number, f.Im.Groups[i].View.Digest())
 		}
 	}
-	if f.im.system != nil {
-		sum.Add(rows.SystemGroup, engine.DigestRows(f.im.system))
+	if f.Im.System != nil {
+		sum.Add(rows.SystemGroup, engine.DigestRows(f.Im.System))
 	}
 	if _, err := w.Write(sum.Append(nil)); err != nil {
 		return err

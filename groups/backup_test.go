@@ -67,7 +67,7 @@ func TestBackupIsOneInstant(t *testing.T) {
 	}
 	eventually(t, "some hundred locks", high(100))
 	for _, m := range r.node.hosted() { // half of it is on disk, half is not
-		if err := m.checkpoint(false); err != nil {
+		if err := m.Checkpoint(false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -18,42 +18,44 @@ import (
 type bare struct {
 	t      testing.TB
 	n      *Node
-	m      *machine
-	own    leaderEpoch
+	m      *replica.Machine
+	l      *shardLog // that proposes
+	own    replica.LeaderEpoch
 	index  uint64
 	number uint64
 	now    int64
 }
 
 // newBare is a machine of a log with one group, or of the system log, that has a leader epoch.
-func newBare(t testing.TB, shard uint64, l limits) *bare {
+func newBare(t testing.TB, shard uint64, l replica.Limits) *bare {
 	t.Helper()
 	cfg := Config{Segments: 1, GroupCount: 1, LogCount: 1, Log: slog.New(slog.DiscardHandler)}.Defaults()
 	n := &Node{
 		cfg: cfg, id: &identity{GroupCount: 1, LogCount: 1}, log: cfg.Log, clock: cfg.Clock, process: 7,
-		homes: []uint64{firstLogShard}, hub: newHub(10), policy: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+		homes: []uint64{replica.FirstLogShard}, hub: newHub(10), policy: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 	}
 	n.cfg.Fatal = func(err error) { t.Error(err) }
 	n.routes.Store(wire.NewRoutes(0, 1, nil))
 	var err error
-	if n.store, err = openStore("state", vfs.NewMem(), n.log, n.failed); err != nil {
+	if n.store, err = replica.OpenStore("state", vfs.NewMem(), n.log, n.failed); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { n.store.close() })
-	b := &bare{t: t, n: n, own: leaderEpoch{term: 1, node: 1, incarnation: n.process}}
-	b.m = newMachine(n, shard, 1)
-	b.entry(appendLeaderEpoch(nil, rows.NewestFormat, b.own, l))
-	b.m.driver = newShardLog(n, shard)
+	t.Cleanup(func() { n.store.Close() })
+	b := &bare{t: t, n: n, own: replica.LeaderEpoch{Term: 1, Node: 1, Incarnation: n.process}}
+	b.m = replica.New(n.replicaConfig(shard, 1))
+	b.l = newShardLog(n, shard)
+	b.entry(replica.AppendLeaderEpoch(nil, rows.NewestFormat, b.own, l))
+	b.m.Proposer = b.l
 	return b
 }
 
 // entry applies one entry.
 func (b *bare) entry(entry []byte) {
 	b.index++
-	b.m.mu.Lock()
-	b.m.apply(b.index, entry)
-	b.m.mu.Unlock()
-	b.m.flush.flush()
+	b.m.Lock()
+	b.m.Apply(b.index, entry)
+	b.m.Unlock()
+	b.l.Flush()
 }
 
 // bareCall is one request on its way through a bare machine.
@@ -83,31 +85,33 @@ func bareAsk(s *wire.Session, id uint64, req *wire.Request) *bareCall {
 
 // batch encodes requests as an entry that says what the time is.
 func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
-	var w batchWriter
+	var w replica.BatchWriter
 	var parts []*part
-	w.reset()
+	w.Reset()
 	for _, a := range asks {
 		p := &part{
-			call: &a.Call, log: b.m.driver, op: a.Op, nargs: a.NArgs, body: a.Body, session: a.Session, id: a.ID, settled: a.Settled,
-			tried: a.tried, bound: a.Bound, grace: a.Grace,
+			Command: replica.Command{Op: a.Op, Nargs: a.NArgs, Body: a.Body, Session: a.Session, ID: a.ID, Settled: a.Settled, Bound: a.Bound, Grace: a.Grace},
+			call:    &a.Call,
+			log:     b.l,
+			tried:   a.tried,
 		}
 		switch {
-		case b.m.shard == systemShard:
-			p.group = systemGroup
+		case b.m.Shard == replica.SystemShard:
+			p.Group = replica.SystemGroup
 		case a.Op == wire.OpDetach:
-			p.group = everyGroup
-		case len(subjectOf(a.Req)) > 0:
-			p.nsLen = len(wire.NewRoutes(0, 1, nil).Resolve(subjectOf(a.Req)))
+			p.Group = replica.EveryGroup
+		case len(replica.SubjectOf(a.Req)) > 0:
+			p.NsLen = len(wire.NewRoutes(0, 1, nil).Resolve(replica.SubjectOf(a.Req)))
 		}
 		if p.waits = a.Op == wire.OpAcquire && a.Req.Flags&wire.FlagWait != 0; p.waits {
 			b.n.attach(p, new(repliers))
 		}
-		w.add(p)
+		w.Add(&p.Command, p.attempts())
 		parts = append(parts, p)
 	}
 	b.number++
-	head := batchHead{format: rows.NewestFormat, leaderEpoch: b.own, number: b.number, next: true, stamp: b.now, wall: b.now}
-	return bytes.Clone(w.entry(&head)), parts
+	head := replica.BatchHead{Format: rows.NewestFormat, LeaderEpoch: b.own, Number: b.number, Next: true, Stamp: b.now, Wall: b.now}
+	return bytes.Clone(w.Entry(&head)), parts
 }
 
 // do applies requests in one entry, so many ms after the last.
@@ -118,9 +122,9 @@ func (b *bare) do(after int64, asks ...*bareCall) {
 	}
 	b.now += after
 	entry, parts := b.batch(asks)
-	b.m.driver.mu.flights[b.number] = &flight{leaderEpoch: b.own, number: b.number, parts: parts}
+	b.l.mu.flights[b.number] = &flight{leaderEpoch: b.own, number: b.number, parts: parts}
 	b.entry(entry)
-	if now := b.m.now.Load(); now != b.now {
+	if now := b.m.Now.Load(); now != b.now {
 		b.t.Fatalf("the clock shows %d ms, want %d", now, b.now)
 	}
 }
@@ -139,17 +143,6 @@ func (b *bare) one(a *bareCall) wire.Result {
 	return wire.Result{}
 }
 
-// reload has the machine go on from what is on its disk.
-func (b *bare) reload() {
-	b.t.Helper()
-	if err := b.m.checkpoint(false); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := b.m.load(); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 // bareSession is a session by its number.
 func bareSession(n int) *wire.Session {
 	s := &wire.Session{Epoch: 1, Window: 4}
@@ -160,13 +153,6 @@ func bareSession(n int) *wire.Session {
 // later is the session on its next connection.
 func later(s *wire.Session) *wire.Session {
 	return &wire.Session{ID: s.ID, Epoch: s.Epoch + 1, First: s.First, Window: s.Window, Meta: s.Meta, Redirect: s.Redirect}
-}
-
-// session is what the machine remembers of one.
-func (b *bare) session(s *wire.Session) *session {
-	b.m.mu.Lock()
-	defer b.m.mu.Unlock()
-	return b.m.sessions.byID[engine.Session(s.ID)]
 }
 
 // pauses has a log propose nothing until it is called with false, as while its leadership is handed over.

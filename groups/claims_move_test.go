@@ -41,16 +41,16 @@ func TestAttemptBeforeALeave(t *testing.T) {
 			queued := func(l *shardLog, op wire.Op) bool {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				return slices.ContainsFunc(l.mu.queue, func(p *part) bool { return p.op == op })
+				return slices.ContainsFunc(l.mu.queue, func(p *part) bool { return p.Op == op })
 			}
 			logB.pauses(true)
 			change := r.session().start(r.next.Add(1), setPolicy(nested, wire.RecursiveRW))
 			eventually(t, "freeze is queued", func() bool { return queued(logB, wire.OpFreeze) })
 			eventually(t, "h:/a is frozen", func() bool {
 				m := logA.local.Load()
-				m.mu.Lock()
-				defer m.mu.Unlock()
-				return len(m.groups[n.groupOf("h:/a")].state.Freezing()) > 0
+				m.Lock()
+				defer m.Unlock()
+				return len(m.Groups[n.groupOf("h:/a")].State.Freezing()) > 0
 			})
 			logA.pauses(true)
 			logB.pauses(false)
@@ -60,10 +60,10 @@ func TestAttemptBeforeALeave(t *testing.T) {
 			var leaves []*part
 			logA.mu.Lock()
 			logA.mu.queue = slices.DeleteFunc(logA.mu.queue, func(p *part) bool {
-				if p.op == wire.OpLeave {
+				if p.Op == wire.OpLeave {
 					leaves = append(leaves, p)
 				}
-				return p.op == wire.OpLeave
+				return p.Op == wire.OpLeave
 			})
 			logA.mu.Unlock()
 			logA.pauses(false)

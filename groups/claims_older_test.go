@@ -26,14 +26,14 @@ func TestRenewalClaimedByAnOlderBuild(t *testing.T) {
 	}
 	group := wire.HomeOf("k", n.cfg.GroupCount)
 	m := n.logOf(group).local.Load()
-	m.mu.Lock()
+	m.Lock()
 	val := wire.AppendUint(wire.AppendArray(nil, 5), engine.HashOf(req))
 	val = wire.AppendUint(val, uint64(wire.StatusQueued))
 	val = wire.AppendInt(val, 1)
 	val = wire.AppendUint(val, 0)
 	val = wire.AppendInt(val, 1<<40)
-	err := m.groups[group].state.Load([]byte("I"+string([]byte{byte(wire.OpRenew)})+"k"), val)
-	m.mu.Unlock()
+	err := m.Groups[group].State.Load([]byte("I"+string([]byte{byte(wire.OpRenew)})+"k"), val)
+	m.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -189,12 +190,12 @@ func (c *cluster) frame(conn *mesh.Conn, frame []byte) {
 		c.n.forwarded(conn, conn.Peer().Host, frame)
 		return
 	}
-	r := entryReader{buf: frame[1:]}
+	r := replica.EntryReader{Buf: frame[1:]}
 	switch frame[0] {
 	case frameLeads:
-		for len(r.buf) > 0 && r.err == nil {
-			shard, term := r.uvarint(), r.uvarint()
-			if r.err == nil {
+		for len(r.Buf) > 0 && r.Err == nil {
+			shard, term := r.Uvarint(), r.Uvarint()
+			if r.Err == nil {
 				c.n.noteLeader(shard, term, conn.Peer().Host)
 			}
 		}
@@ -207,9 +208,9 @@ func (c *cluster) frame(conn *mesh.Conn, frame []byte) {
 	case frameFeed, frameEvents, frameFeedEnd, frameLeases:
 		c.n.feedFrame(conn, frame[0], &r)
 	case frameApplied, frameJudged, frameTold:
-		c.asks.answer(conn, r.uvarint(), r.buf)
+		c.asks.answer(conn, r.Uvarint(), r.Buf)
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		conn.Close(fmt.Errorf("a frame of kind %d that is malformed", frame[0]))
 	}
 }

@@ -238,7 +238,7 @@ func (f *localCluster) leaders() (all string) {
 		for _, l := range n.ordered() {
 			all += fmt.Sprintf("%s, log %d: %+v, leader epoch of term %d", n.id.NodeID, l.shard, *l.lead.Load(), l.held.Load())
 			if m := l.local.Load(); m != nil {
-				all += fmt.Sprintf(", replica %d, applied %d, votes %v", m.replica, m.appliedIndex(), m.voting.Load())
+				all += fmt.Sprintf(", replica %d, applied %d, votes %v", m.Replica, m.AppliedIndex(), m.Voting.Load())
 			}
 			all += fmt.Sprintf(", takes no writes since %v\n", l.stalled())
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -62,9 +63,9 @@ type Config struct {
 	Free        func(dir string) (uint64, error) // bytes free where a directory is; nil: the file system's
 
 	Log    *slog.Logger
-	Clock  Clock      // nil: the machine's
-	RaftFS config.IFS // of the raft log; nil: the operating system's
-	FS     vfs.FS     // of the state database; nil: the operating system's
+	Clock  replica.Clock // nil: the machine's
+	RaftFS config.IFS    // of the raft log; nil: the operating system's
+	FS     vfs.FS        // of the state database; nil: the operating system's
 
 	// Faults is for the fault laboratory: it decides what becomes of what this node
 	// sends to others.
@@ -82,10 +83,17 @@ type Config struct {
 	// the cost of everything but the lock rules. No configuration key sets it.
 	NoEngine bool
 
-	folding foldBounds    // as defaultFolding, but in tests
-	seams   *seams        // of the simulation, nil for what a node has
-	stated  func(*limits) // of tests: what the node states other than its build's
+	folding replica.FoldBounds    // as defaultFolding, but in tests
+	seams   *seams                // of the simulation, nil for what a node has
+	stated  func(*replica.Limits) // of tests: what the node states other than its build's
 }
+
+// RepeatMillis is how long after it asked first a client may ask again under the same id, and MaxWindow the most answers
+// that are kept for a session in one log.
+const (
+	RepeatMillis = replica.RepeatMillis
+	MaxWindow    = replica.MaxWindow
+)
 
 // seams is what the simulation of the tests puts in the place of raft, of goroutines, of
 // connections to other nodes, and of chance.
@@ -95,7 +103,7 @@ type seams struct {
 	peer    func(host string) peerConn
 	cutOff  func() map[string]bool // see cluster.cutOff
 	process uint64                 // incarnation
-	beside  beside                 // nil: nobody
+	beside  replica.Observer       // nil: nobody
 	claimed func()                 // a call has its claim and goes on; nil: nobody is told
 }
 
@@ -111,8 +119,8 @@ func (c Config) Defaults() Config {
 			*p = v
 		}
 	}
-	if c.folding == (foldBounds{}) {
-		c.folding = defaultFolding
+	if c.folding == (replica.FoldBounds{}) {
+		c.folding = replica.DefaultFolding
 	}
 	set(&c.GroupCount, 256)
 	set(&c.LogCount, 16)
@@ -145,7 +153,7 @@ func (c Config) Defaults() Config {
 		c.Log = slog.Default()
 	}
 	if c.Clock == nil {
-		c.Clock = newSystemClock()
+		c.Clock = replica.NewSystemClock()
 	}
 	if c.Free == nil {
 		c.Free = freeBytes

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -45,15 +46,15 @@ func cutWaits(t *testing.T, atLeader bool, queueTTL time.Duration) *cutOffWait {
 	c.f.until("the others agree who leads", func() bool {
 		known := 0
 		for i, n := range c.f.nodes {
-			if i != c.first && n.logs[firstLogShard].leads() {
+			if i != c.first && n.logs[replica.FirstLogShard].leads() {
 				c.leader = i
 			}
 		}
-		if c.leader == c.first || !c.f.nodes[c.leader].logs[firstLogShard].leads() {
+		if c.leader == c.first || !c.f.nodes[c.leader].logs[replica.FirstLogShard].leads() {
 			return false
 		}
 		for i, n := range c.f.nodes {
-			if host, term := n.leaderOf(firstLogShard); i != c.first && host == c.f.nodes[c.leader].id.HostID {
+			if host, term := n.leaderOf(replica.FirstLogShard); i != c.first && host == c.f.nodes[c.leader].id.HostID {
 				known, c.term = known+1, term
 			}
 		}
@@ -107,9 +108,9 @@ func (c *cutOffWait) granted(row ...*waiter) {
 func (c *cutOffWait) back() {
 	c.f.t.Helper()
 	c.w.set(c.node().id.NodeID, false)
-	l := c.node().logs[firstLogShard]
+	l := c.node().logs[replica.FirstLogShard]
 	c.f.until("it has asked again", func() bool {
-		host, term := c.node().leaderOf(firstLogShard)
+		host, term := c.node().leaderOf(replica.FirstLogShard)
 		own := host == c.node().id.HostID
 		if host == "" || term < c.term || own && !l.leads() {
 			return false
@@ -179,7 +180,7 @@ func TestPlacesOutliveIsolation(t *testing.T) {
 			noted := false
 			for i := range left.list {
 				o := &left.list[i]
-				if o.caller == (&part{session: c.waits.c.session, id: c.waits.id}).caller() {
+				if o.caller == (&part{Command: replica.Command{Session: c.waits.c.session, ID: c.waits.id}}).caller() {
 					noted, o.due = true, 0 // its grace is over
 				}
 			}

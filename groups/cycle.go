@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -33,21 +34,21 @@ func (s *steps) cycle() (res wire.Result, err *wire.Error) {
 // waitsFor answers whom an owner waits for, by its wait edge, if that counts: if
 // what it names still blocks.
 func (s *steps) waitsFor(owner string) (blocker string, ok bool, err *wire.Error) {
-	e := s.ask(&query{what: askEdge, group: wire.HomeOf(owner, s.n.cfg.GroupCount), owner: owner})
+	e := s.ask(&replica.Query{What: replica.AskEdge, Group: wire.HomeOf(owner, s.n.cfg.GroupCount), Owner: owner})
 	switch {
 	case e.Code != wire.OK || !e.Flag:
 		return "", false, e.Err()
 	case e.Path == "":
-		alive, err := s.any(askAlive, e.Owner, nil)
+		alive, err := s.any(replica.AskAlive, e.Owner, nil)
 		if err == nil && !alive {
-			alive, err = s.any(askWaits, e.Owner, nil)
+			alive, err = s.any(replica.AskWaits, e.Owner, nil)
 		}
 		return e.Owner, alive, err
 	}
 	s.routes = s.n.routes.Load()
 	ns := s.routes.Resolve(e.Path)
-	b := s.ask(&query{
-		what: askBlocking, group: s.n.groupOf(ns), version: s.version(), ns: ns, path: e.Path, owner: e.Owner, reason: e.Reason,
+	b := s.ask(&replica.Query{
+		What: replica.AskBlocking, Group: s.n.groupOf(ns), Version: s.version(), Ns: ns, Path: e.Path, Owner: e.Owner, Reason: e.Reason,
 	})
 	return e.Owner, b.Flag, s.told([]wire.Result{b})
 }

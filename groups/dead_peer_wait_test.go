@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -32,7 +33,7 @@ func TestDeadPeersWait(t *testing.T) {
 			req := waiting(write("gone", path, time.Hour))
 			req.QueueTTLMillis = 3_600_000
 			clock.hurry(3 * time.Second) // the leader has looked for what it found when its leader epoch began
-			l.local.Load().mu.Lock()
+			l.local.Load().Lock()
 			c.start(r.next.Add(1), req)
 			proposed := func() (is bool) {
 				l.mu.Lock()
@@ -51,7 +52,7 @@ func TestDeadPeersWait(t *testing.T) {
 			if err := dead.Close(0); err != nil {
 				t.Error(err)
 			}
-			l.local.Load().mu.Unlock()
+			l.local.Load().Unlock()
 			clock.hurry(reattachGrace + 8*time.Second)
 			f.until("nobody waits", func() bool {
 				return len(holder.must(&wire.Request{Op: wire.OpDescribe, Path: path}).List.Waiters) == 0
@@ -69,7 +70,7 @@ func TestDeadPeersWait(t *testing.T) {
 func TestLatePeersWait(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.node.logOf(r.node.groupOf("h:/a"))
-	p := &part{log: l, group: r.node.groupOf("h:/a"), waits: true, session: r.session().session, id: 7, from: &inbound{n: r.node, host: "away"}}
+	p := &part{Command: replica.Command{Group: r.node.groupOf("h:/a"), Session: r.session().session, ID: 7}, log: l, waits: true, from: &inbound{n: r.node, host: "away"}}
 	late := []*part{p}
 	if over, ended := l.waitsOver(&late); len(over)+len(ended) > 0 || len(late) != 1 {
 		t.Errorf("over %d, ended %d, late %d: it is its own node's to end", len(over), len(ended), len(late))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -77,7 +78,7 @@ var numbers = map[string]string{
 	// How things are kept in memory, and the bugs of laboratory builds.
 	"timeLease": elsewher, "timeWaiter": elsewher, "timeEdge": elsewher, "timeKept": elsewher,
 	"smallBucket": elsewher, "PlantInOneStep": elsewher, "PlantBareRoot": elsewher, "PlantNoGap": elsewher,
-	"stepApply": elsewher, "stepWaits": elsewher, "stepRepeat": elsewher, "stepExpire": elsewher,
+	"StepApply": elsewher, "StepWaits": elsewher, "StepRepeat": elsewher, "StepExpire": elsewher,
 	"spareTimers": elsewher, "slackTimes": elsewher, "noPlace": elsewher, "everything": elsewher,
 	"classWrite": elsewher, "classRead": elsewher, "classGhost": elsewher, "classWait": elsewher,
 	"Planted": elsewher, "plantedLag": elsewher, "PlantStaleRead": elsewher, "PlantTokenReuse": elsewher,
@@ -92,42 +93,43 @@ var numbers = map[string]string{
 	"carriedLook": elsewher, // of reads
 
 	// groups
-	"maxStep": inLog, "RepeatMillis": elsewher, "rememberMillis": inLog, "MaxWindow": inLog, "maxSessions": inLog, "maxSteps": inLog,
+	"MaxStep": inLog, "RepeatMillis": elsewher, "rememberMillis": inLog, "MaxWindow": inLog, "maxSessions": inLog, "maxSteps": inLog,
 
-	"cut":         inFormat, // what stamps lack is the same as long as they are whole ms
-	"still":       inFormat,
-	"systemGroup": inFormat, "everyGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
+	"Cut":         inFormat, // what stamps lack is the same as long as they are whole ms
+	"Still":       inFormat,
+	"SystemGroup": inFormat, "EveryGroup": inFormat, "hasSession": inFormat, "hasMeta": inFormat,
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat, "isTried": inFormat,
 	"isInsisted": inFormat, "isAttached": inFormat, "GraceOfTie": inFormat,
-	"wholeSub":   inFormat, // of a part's number, in entries and rows
-	"sessionRow": inFormat, "unmarkedRow": inFormat, "maxMarks": inFormat, "markTook": inFormat, "markGave": inFormat,
-	"markBack": inFormat, "ended": inFormat, "left": inFormat, "entryLeaderEpoch": inFormat, "entryBatch": inFormat,
+	"WholeSub":   inFormat, // of a part's number, in entries and rows
+	"sessionRow": inFormat, "unmarkedRow": inFormat, "markTook": inFormat, "markGave": inFormat,
+	"markBack": inFormat, "ended": inFormat, "left": inFormat, "EntryLeaderEpoch": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
 	"maxLimit": inFormat, // an entry that states more is malformed
 
 	// When checkpoints are taken, what a batch takes, and what a node says.
-	"checkpointCommands": elsewher, "evictSlice": elsewher, "maxBatchCommands": elsewher,
-	"maxBatchBytes": elsewher, "maxStrange": elsewher, "sessionsAtOnce": elsewher,
+	"checkpointCommands": elsewher, "evictSlice": elsewher, "MaxBatchCommands": elsewher,
+	"maxBatchBytes": elsewher, "sessionsAtOnce": elsewher,
 	// bounds what sessions are told, which is no part of the state
 	"wire.MaxLeaseAcquires": elsewher, "toldKept": elsewher,
-	"installBytes": elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
-}
-
-// applying is the files of this package that apply entries, and keep what that makes.
-var applying = []string{
-	"answered.go", "batch.go", "checkpoint.go", "clock.go", "commands.go", "digests.go", "entry.go", "group.go",
-	"image.go", "install.go", "limits.go", "machine.go", "marks.go", "session.go", "snapshot.go", "store.go",
+	"SystemShard": inFormat, "FirstLogShard": inFormat,
+	"Attempted": inFormat, "TriedByNode": inFormat, "Insisted": inFormat, "HasPlace": inFormat,
+	"Remedy": elsewher, "maxFoldHandlers": elsewher, // what folds stands in the log
+	"InstallBytes": elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
 }
 
 // parsed calls f with the syntax of each file that applies entries.
 func parsed(t *testing.T, f func(name string, file *ast.File)) {
 	t.Helper()
-	files, err := filepath.Glob("../engine/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal("the engine is not there", err)
+	var files []string
+	for _, room := range []string{"../engine", "replica"} {
+		found, err := filepath.Glob(room + "/*.go")
+		if err != nil || len(found) == 0 {
+			t.Fatal(room, "is not there", err)
+		}
+		files = append(files, found...)
 	}
-	for _, name := range append(files, applying...) {
-		if strings.HasSuffix(name, "_test.go") {
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || name == "replica/query.go" || name == "replica/paged_routes.go" { // of reads
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
@@ -179,8 +181,17 @@ func TestNumbersThatDecide(t *testing.T) {
 	}
 }
 
-// TestSettingsThatDecide: every field of the configuration has a row above, and those that
-// applying an entry reads are fixed at birth.
+// made is each field of what a replica is made with.
+var made = map[string]string{
+	"Shard": atBirth, "Replica": elsewher, "Numbers": atBirth, "Algorithm": atBirth, "Segments": atBirth,
+	"Own":     elsewher, // it tells where those in the log differ from them
+	"Folding": elsewher, // what folds stands in the log
+	"Store":   elsewher, "Clock": elsewher, "Logger": elsewher, "Host": elsewher, "Hub": elsewher, "Fail": elsewher,
+	"NoEngine": elsewher, // of benchmarks alone: then nothing is applied
+	"Observer": elsewher, // of tests
+}
+
+// TestSettingsThatDecide: every field of the configuration has a row above, and so has all that a replica is made with.
 func TestSettingsThatDecide(t *testing.T) {
 	fields := reflect.TypeFor[Config]()
 	for i := range fields.NumField() {
@@ -191,30 +202,20 @@ func TestSettingsThatDecide(t *testing.T) {
 	if n := fields.NumField(); len(settings) != n {
 		t.Errorf("%d settings have a row, and there are %d", len(settings), n)
 	}
-	reads := map[string]bool{
-		"NoEngine": true, "lastWord": true, // to end the process
-		"limits": true, "seams": true, "stated": true, // what the node states when its leader epoch begins; of tests
+	// A replica knows no other setting than those that it is made with.
+	replicas := reflect.TypeFor[replica.Config]()
+	for i := range replicas.NumField() {
+		if name := replicas.Field(i).Name; made[name] == "" {
+			t.Errorf("replica.Config.%s has no row: say how replicas come to have the same", name)
+		}
 	}
-	parsed(t, func(name string, file *ast.File) {
-		ast.Inspect(file, func(n ast.Node) bool {
-			s, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			cfg, ok := s.X.(*ast.SelectorExpr)
-			if !ok || cfg.Sel.Name != "cfg" || strings.HasPrefix(name, "..") || reads[s.Sel.Name] {
-				return true
-			}
-			if settings[s.Sel.Name] != atBirth { // by whatever name the node goes there
-				t.Errorf("%s reads the node's own setting %s", name, s.Sel.Name)
-			}
-			return true
-		})
-	})
+	if n := replicas.NumField(); len(made) != n {
+		t.Errorf("%d of what a replica is made with have a row, and there are %d", len(made), n)
+	}
 	// What a state is made with is a setting of birth, or one of the limits.
-	made := reflect.TypeFor[engine.Config]()
-	for i := range made.NumField() {
-		switch name := made.Field(i).Name; name {
+	states := reflect.TypeFor[engine.Config]()
+	for i := range states.NumField() {
+		switch name := states.Field(i).Name; name {
 		case "Algorithm", "Segments", "Limits", "Cut", "LogNow": // Cut is the constant; // LogNow is the log's own clock
 		default:
 			t.Errorf("engine.Config.%s: say how replicas come to have the same", name)
@@ -258,54 +259,54 @@ func TestBirthIsKept(t *testing.T) {
 // for what the replicas compare.
 func TestLimitsTravel(t *testing.T) {
 	fields := 0
-	for _, s := range []reflect.Type{reflect.TypeFor[limits](), reflect.TypeFor[engine.Limits]()} {
+	for _, s := range []reflect.Type{reflect.TypeFor[replica.Limits](), reflect.TypeFor[engine.Limits]()} {
 		for i := range s.NumField() {
 			if !s.Field(i).Anonymous {
 				fields++
 			}
 		}
 	}
-	if fields != len(limitRows) {
-		t.Fatalf("there are %d limits, of which %d travel", fields, len(limitRows))
+	if fields != len(replica.LimitRows) {
+		t.Fatalf("there are %d limits, of which %d travel", fields, len(replica.LimitRows))
 	}
 	r := newRig(t, func(c *Config) { c.GroupCount, c.LogCount = 1, 1 })
-	m := r.node.logs[firstLogShard].local.Load()
+	m := r.node.logs[replica.FirstLogShard].local.Load()
 	sums := make(map[uint64]string)
-	own := m.limits
+	own := m.Limits
 	places := make(map[*int]bool)
-	for i, row := range append(slices.Clone(limitRows), limitRows[0]) {
+	for i, row := range append(slices.Clone(replica.LimitRows), replica.LimitRows[0]) {
 		l := own
-		if i < len(limitRows) {
-			*row.of(&l) += 7
-			places[row.of(&own)] = true
+		if i < len(replica.LimitRows) {
+			*row.Of(&l) += 7
+			places[row.Of(&own)] = true
 		}
-		o := leaderEpoch{term: 9, node: 8, incarnation: 7}
-		entry, kind, err := openEntry(appendLeaderEpoch(nil, rows.NewestFormat, o, l))
-		got, read, stated := entry.leaderEpochEntry()
-		if err != nil || entry.err != nil || kind != entryLeaderEpoch || got != o || read != l || !stated {
-			t.Fatalf("%s: an entry that states %+v says %+v (%v, %v)", row.name, l, read, err, entry.err)
+		o := replica.LeaderEpoch{Term: 9, Node: 8, Incarnation: 7}
+		entry, kind, err := replica.OpenEntry(replica.AppendLeaderEpoch(nil, rows.NewestFormat, o, l))
+		got, read, stated := entry.LeaderEpochEntry()
+		if err != nil || entry.Err != nil || kind != replica.EntryLeaderEpoch || got != o || read != l || !stated {
+			t.Fatalf("%s: an entry that states %+v says %+v (%v, %v)", row.Name, l, read, err, entry.Err)
 		}
-		m.mu.Lock()
-		m.adopt(read)
-		kept := m.logRow("")
-		m.mu.Unlock()
+		m.Lock()
+		m.Adopt(read)
+		kept := m.LogRow("")
+		m.Unlock()
 		s, err := rows.ParseState(kept)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again := (entryReader{buf: []byte(s.Limits)}); readLimits(&again) != l {
-			t.Errorf("%s is not in the log's row", row.name)
+		if again := (replica.EntryReader{Buf: []byte(s.Limits)}); replica.ReadLimits(&again) != l {
+			t.Errorf("%s is not in the log's row", row.Name)
 		}
-		if was, same := sums[m.digest().Sum]; same {
-			t.Errorf("replicas with another %s have the same digest as with %s", row.name, was)
+		if was, same := sums[m.Digest().Sum]; same {
+			t.Errorf("replicas with another %s have the same digest as with %s", row.Name, was)
 		}
-		sums[m.digest().Sum] = row.name
+		sums[m.Digest().Sum] = row.Name
 	}
-	if len(places) != len(limitRows) {
+	if len(places) != len(replica.LimitRows) {
 		t.Error("a limit travels twice, and another one not", slices.Collect(maps.Keys(places)))
 	}
 	for _, bad := range [][]byte{{1, 0}, {2, 5}, {200, 1}, {1, 0xff, 0xff, 0xff, 0xff, 0x7f}} {
-		if r := (entryReader{buf: bad}); readLimits(&r) != defaultLimits() && r.err == nil || r.err == nil {
+		if r := (replica.EntryReader{Buf: bad}); replica.ReadLimits(&r) != replica.DefaultLimits() && r.Err == nil || r.Err == nil {
 			t.Errorf("% x passes for limits", bad)
 		}
 	}

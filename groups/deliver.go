@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -12,7 +13,7 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	}
 	n.land(p)
 	waits := res.Code == wire.OK && res.Status == wire.StatusQueued
-	if waits && (p.op == wire.OpSetPolicy || p.op == wire.OpDeletePolicy) {
+	if waits && (p.Op == wire.OpSetPolicy || p.Op == wire.OpDeletePolicy) {
 		n.changes.add(res.Count, p)
 		n.moves.rouse() // so that somebody looks at its time
 		return
@@ -35,6 +36,26 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	p.answer(res, to)
 }
 
+// Incarnation implements proposer.
+func (l *shardLog) Incarnation() uint64 { return l.process }
+
+// WaitOver answers a call that waited, if it is attached here.
+func (l *shardLog) WaitOver(a *engine.Answer) {
+	if p := l.node.waits.answers(l, a); p != nil {
+		p.answer(&a.Result, &l.applied)
+	}
+}
+
+// ChangeOver answers the calls that wait for a policy change.
+func (l *shardLog) ChangeOver(d *engine.Done) {
+	for _, p := range l.node.changes.take(d.ID) {
+		p.answer(&d.Result, &l.applied)
+	}
+}
+
+// Flush sends the answers to what was applied.
+func (l *shardLog) Flush() { l.applied.flush() }
+
 // land counts a part out of those under way in its group, and in its session.
 func (n *Node) land(p *part) {
 	if p.line != nil {
@@ -42,7 +63,7 @@ func (n *Node) land(p *part) {
 	}
 	if p.counted {
 		p.counted = false
-		n.landed(p.group)
+		n.landed(p.Group)
 	}
 }
 

@@ -15,7 +15,7 @@
 //	shardLog    (log.go)      queue, one goroutine a log; if another node leads, it goes there (away.go)
 //	            (propose.go)  batch → stamp → propose
 //	dragonboat                replicate, fsync
-//	machine     (machine.go)  apply: lease clock, expiry, sessions, engine (commands.go)
+//	machine     (replica/machine.go)  apply: lease clock, expiry, sessions, engine (replica/commands.go)
 //	            → the call's Replier, flushed once for each burst
 //
 // A read asks raft for a read index (reads.go) and then looks at a view of the
@@ -23,7 +23,7 @@
 //
 // # Time
 //
-// Each log has a lease clock (clock.go). The leader stamps every entry with what it
+// Each log has a lease clock (replica/clock.go). The leader stamps every entry with what it
 // applied last and what its monotonic clock has counted since; so no wall clock
 // matters, and time stands still while there is no leader. While a deadline is
 // armed the leader proposes a tick when nothing else goes through the log.
@@ -35,11 +35,11 @@
 // a newer leader epoch is applied, what an older leader proposed and nobody applied never
 // will be, and may be proposed anew (flights.go). Requests are known by session and
 // request id, so that a client's repeat is answered and not carried out again
-// (session.go).
+// (replica/session.go).
 //
 // # Disk
 //
 // The raft log is the write-ahead log. What was applied is written behind, in
-// checkpoints (checkpoint.go), to one pebble database for the node (store.go). A
+// checkpoints (replica/checkpoint.go), to one pebble database for the node (replica/store.go). A
 // start loads the last checkpoint and replays the log from there.
 package groups

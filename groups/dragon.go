@@ -10,6 +10,8 @@ import (
 	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/client"
 	sm "github.com/lni/dragonboat/v4/statemachine"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // dragon is raft as dragonboat does it.
@@ -86,7 +88,7 @@ type dragonLog struct {
 	session *client.Session
 }
 
-func (l *dragonLog) start(s seat, m *machine) error {
+func (l *dragonLog) start(s seat, m *replica.Machine) error {
 	var founders map[uint64]dragonboat.Target
 	if !s.Joined {
 		founders = map[uint64]dragonboat.Target{s.Replica: l.id.HostID}

@@ -108,11 +108,11 @@ func (n *Node) shut() error {
 		n.endReads()
 		if n.store != nil {
 			for _, m := range n.hosted() {
-				if m.appliedIndex() > 0 {
-					err = errors.Join(err, m.checkpoint(true))
+				if m.AppliedIndex() > 0 {
+					err = errors.Join(err, m.Checkpoint(true))
 				}
 			}
-			err = errors.Join(err, n.store.close())
+			err = errors.Join(err, n.store.Close())
 		}
 	})
 	return err

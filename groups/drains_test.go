@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -17,7 +18,7 @@ func TestClusterDrains(t *testing.T) {
 	f.placed(4)
 	asked := 0
 	for i, n := range f.nodes { // it has to ask others for all of it
-		if n.logs[systemShard].local.Load() == nil {
+		if n.logs[replica.SystemShard].local.Load() == nil {
 			asked = i
 		}
 	}

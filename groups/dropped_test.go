@@ -5,6 +5,7 @@ import (
 
 	"github.com/lni/dragonboat/v4/raftio"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -14,14 +15,14 @@ func TestDroppedReplica(t *testing.T) {
 	t.Parallel()
 	f := calm(t, nil)
 	n := f.nodes[2]
-	const shard = firstLogShard
+	const shard = replica.FirstLogShard
 	m := n.logs[shard].local.Load()
-	f.until("it has applied something", func() bool { return m.appliedIndex() > 0 })
-	row := logKey(shard, 'a', nil)
+	f.until("it has applied something", func() bool { return m.AppliedIndex() > 0 })
+	row := replica.LogKey(shard, 'a', nil)
 	there := func() bool { // the next one has a row too, once a checkpoint is due: nothing is applied there
 		t.Helper()
 		var s rows.State
-		_, err := n.store.get(row, func(val []byte) (err error) {
+		_, err := n.store.Get(row, func(val []byte) (err error) {
 			s, err = rows.ParseState(val)
 			return err
 		})
@@ -30,10 +31,10 @@ func TestDroppedReplica(t *testing.T) {
 		}
 		return s.Applied > 0
 	}
-	if err := m.checkpoint(true); err != nil || !there() {
+	if err := m.Checkpoint(true); err != nil || !there() {
 		t.Fatalf("no row of the log is on disk: %v", err)
 	}
-	if err := n.dropReplica(shard, m.replica+1); err != nil || n.logs[shard].local.Load() != m {
+	if err := n.dropReplica(shard, m.Replica+1); err != nil || n.logs[shard].local.Load() != m {
 		t.Fatalf("an order about another replica deleted this one: %v", err)
 	}
 	// A loss of its leader is noted, as where it is taken out because it does not hear of it: it says nothing of the next one,
@@ -45,37 +46,37 @@ func TestDroppedReplica(t *testing.T) {
 		is, ok := n.leaders.lost[shard]
 		return is, ok
 	}
-	if err := n.dropReplica(shard, m.replica); err != nil {
+	if err := n.dropReplica(shard, m.Replica); err != nil {
 		t.Fatal(err)
 	}
 	if _, is := lost(); is {
 		t.Error("what it has lost is noted still")
 	}
-	if err := m.checkpoint(true); err != nil || there() {
+	if err := m.Checkpoint(true); err != nil || there() {
 		t.Errorf("its rows are on disk again: %v", err)
 	}
-	for replica := range m.replica + 1 { // what leaders ask that know nothing of it
+	for replica := range m.Replica + 1 { // what leaders ask that know nothing of it
 		if err := n.addReplica(shard, replica); err != nil {
 			t.Fatal(err)
 		}
 		if _, sits := n.seatsNow()[shard]; sits {
-			t.Fatalf("replica %d sits where %d was deleted", replica, m.replica)
+			t.Fatalf("replica %d sits where %d was deleted", replica, m.Replica)
 		}
 	}
 	again, err := loadIdentity(n.cfg.DataDir)
-	if err != nil || again.Dropped[shard] != m.replica || again.Seats[shard] != (seat{}) {
+	if err != nil || again.Dropped[shard] != m.Replica || again.Seats[shard] != (seat{}) {
 		t.Errorf("identity.json has %+v, %+v (%v)", again.Dropped, again.Seats, err)
 	}
 
 	gone := func(is bool) {
-		m.checkpoints.Lock() // the node may be about to take one, and finds out here
-		defer m.checkpoints.Unlock()
-		m.gone = is
+		m.Checkpoints.Lock() // the node may be about to take one, and finds out here
+		defer m.Checkpoints.Unlock()
+		m.Gone = is
 	}
 	leave := func() { // as a crash in the middle would
 		t.Helper()
 		gone(false)
-		if err := m.checkpoint(true); err != nil || !there() {
+		if err := m.Checkpoint(true); err != nil || !there() {
 			t.Fatalf("no row of the log is on disk: %v", err)
 		}
 		gone(true)
@@ -87,7 +88,7 @@ func TestDroppedReplica(t *testing.T) {
 	leave()
 	n.noteLost(shard, true) // raft may tell it late
 	before, _ := lost()
-	if err := n.addReplica(shard, m.replica+100); err != nil {
+	if err := n.addReplica(shard, m.Replica+100); err != nil {
 		t.Fatal(err)
 	}
 	switch now, is := lost(); {
@@ -96,13 +97,13 @@ func TestDroppedReplica(t *testing.T) {
 	case !is && n.logs[shard].lead.Load().leader == 0:
 		t.Error("that the next replica knows of no leader yet is not noted")
 	}
-	n.leaderUpdated(raftio.LeaderInfo{ShardID: shard, ReplicaID: m.replica, Term: 1 << 20, LeaderID: 1})
+	n.leaderUpdated(raftio.LeaderInfo{ShardID: shard, ReplicaID: m.Replica, Term: 1 << 20, LeaderID: 1})
 	if n.logs[shard].lead.Load().term == 1<<20 {
 		t.Error("what raft tells late of the deleted replica counts for the next one")
 	}
 	next := n.logs[shard].local.Load()
-	f.until("the next replica is loaded", next.loaded.Load)
-	if at := next.appliedIndex(); at != 0 || there() {
+	f.until("the next replica is loaded", next.Loaded.Load)
+	if at := next.AppliedIndex(); at != 0 || there() {
 		t.Errorf("the next replica begins at %d; rows of the one before are there: %v", at, there())
 	}
 }

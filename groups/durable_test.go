@@ -66,10 +66,10 @@ func TestPromise7PowerLoss(t *testing.T) {
 		// The rows of every second round are on disk for good when the power goes; those
 		// of the others go with it.
 		for _, m := range r.node.hosted() {
-			if err := m.checkpoint(round%2 == 0); err != nil {
+			if err := m.Checkpoint(round%2 == 0); err != nil {
 				t.Fatal(err)
 			}
-			m.evict()
+			m.Evict()
 		}
 		a.mu.Lock()
 		a.over = true
@@ -168,10 +168,10 @@ func TestReloadIsTheSame(t *testing.T) {
 		c.ask(req)
 		if i == 30 {
 			for _, m := range r.node.hosted() {
-				if err := m.checkpoint(false); err != nil {
+				if err := m.Checkpoint(false); err != nil {
 					t.Fatal(err)
 				}
-				m.evict()
+				m.Evict()
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -25,8 +26,13 @@ func TestHeldBackWhileTheNodeEnds(t *testing.T) {
 		ln.mu.Lock()
 		p := partOf(call)
 		*p = part{
-			call: call, op: req.Op, session: c.session, id: call.ID, since: r.node.clock.Mono(), line: ln, ns: "h:/a",
-			routes: r.node.routes.Load(), need: r.node.routes.Load().Version + 1,
+			Command: replica.Command{Op: req.Op, Session: c.session, ID: call.ID},
+			call:    call,
+			since:   r.node.clock.Mono(),
+			line:    ln,
+			ns:      "h:/a",
+			routes:  r.node.routes.Load(),
+			need:    r.node.routes.Load().Version + 1,
 		}
 		ln.held = append(ln.held, p)
 		r.node.moves.hold(ln)

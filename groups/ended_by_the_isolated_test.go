@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -43,7 +44,7 @@ func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	f.settle(3)
 	first := f.leader(path)
 	gone := f.nodes[first]
-	l := gone.logs[firstLogShard]
+	l := gone.logs[replica.FirstLogShard]
 	r := f.rigOn((first + 1) % 3)
 	holder, c := r.session(), r.session()
 	holder.must(write("holder", path, time.Hour))
@@ -71,7 +72,7 @@ func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	}
 	w.set("", false)
 	f.until("it follows", func() bool {
-		host, _ := gone.leaderOf(firstLogShard)
+		host, _ := gone.leaderOf(replica.FirstLogShard)
 		return host != "" && host != gone.id.HostID
 	})
 	select {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -80,10 +81,12 @@ func unheard(res *wire.Result) bool {
 // detach tells a log that a connection ended, to which leases may be tied.
 func (n *Node) detach(l *shardLog, s *wire.Session) {
 	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpDetach})
-	n.inflight[n.slot(everyGroup)].Add(1)
+	n.inflight[n.slot(replica.EveryGroup)].Add(1)
 	l.push(&part{
-		done: n.ends(func() { n.detach(l, s) }), group: everyGroup, op: wire.OpDetach, nargs: nargs, body: body,
-		session: s, since: n.clock.Mono(), counted: true,
+		Command: replica.Command{Group: replica.EveryGroup, Op: wire.OpDetach, Nargs: nargs, Body: body, Session: s},
+		done:    n.ends(func() { n.detach(l, s) }),
+		since:   n.clock.Mono(),
+		counted: true,
 	})
 	l.start()
 }
@@ -121,14 +124,14 @@ func (n *Node) cancelHeld(p *part) {
 		answerAll([]*part{p}, &res)
 		return
 	}
-	w := wait{group: n.groupOf(p.ns), session: p.session, id: p.id, cancel: true}
+	w := wait{group: n.groupOf(p.ns), session: p.Session, id: p.ID, cancel: true}
 	if before, ok := n.waits.end(p.caller()); ok { // on an earlier connection, to this node
 		w.asked = before.asked
 	}
 	groups := []uint16{w.group}
 	req := new(wire.Request)
-	if err := wire.DecodeArgs(p.op, p.call.Body, p.call.NArgs, req); err == nil {
-		if now := n.groupOf(n.routes.Load().Resolve(subjectOf(req))); now != w.group {
+	if err := wire.DecodeArgs(p.Op, p.call.Body, p.call.NArgs, req); err == nil {
+		if now := n.groupOf(n.routes.Load().Resolve(replica.SubjectOf(req))); now != w.group {
 			groups = append(groups, now)
 		}
 	}
@@ -136,7 +139,7 @@ func (n *Node) cancelHeld(p *part) {
 	for _, w.group = range groups {
 		end := n.ending(w)
 		told.add()
-		n.tellResumed(end.log, p.session, p.id, end.since, func(*part, *wire.Result) { told.done() })
+		n.tellResumed(end.log, p.Session, p.ID, end.since, func(*part, *wire.Result) { told.done() })
 		heard := end.done
 		told.add()
 		end.done = func(e *part, res *wire.Result) {
@@ -161,7 +164,10 @@ func (n *Node) ending(w wait) *part {
 	body, nargs := wire.AppendArgs(nil, req)
 	n.inflight[n.slot(w.group)].Add(1)
 	return &part{
-		done: n.ends(func() { n.endWait(w) }), log: n.logOf(w.group), group: w.group, op: wire.OpCancelWait,
-		nargs: nargs, body: body, session: w.session, since: n.clock.Mono(), counted: true,
+		Command: replica.Command{Group: w.group, Op: wire.OpCancelWait, Nargs: nargs, Body: body, Session: w.session},
+		done:    n.ends(func() { n.endWait(w) }),
+		log:     n.logOf(w.group),
+		since:   n.clock.Mono(),
+		counted: true,
 	}
 }

@@ -2,12 +2,14 @@ package groups
 
 import (
 	"testing"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // TestFirstComesBackFirst: ends that come first do so too when they come back behind something that is lost.
 func TestFirstComesBackFirst(t *testing.T) {
 	r := newRig(t, nil)
-	l := r.node.logs[firstLogShard]
+	l := r.node.logs[replica.FirstLogShard]
 	a, b, c, d := &part{first: true}, &part{first: true}, &part{}, &part{}
 	l.mu.Lock()
 	defer l.mu.Unlock()

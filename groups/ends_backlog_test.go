@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // TestBacklogWaitsForEnds: more leases have run out than one entry may end, when a process is over whose calls wait for
@@ -12,7 +14,7 @@ func TestBacklogWaitsForEnds(t *testing.T) {
 	const leases = 300
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	holder, calling := r.session(), r.served()
-	l := r.node.logs[firstLogShard]
+	l := r.node.logs[replica.FirstLogShard]
 	m, group := l.local.Load(), r.node.groupOf("h:/a")
 	r.clock.freeze()
 	path := func(i int) string { return fmt.Sprint("h:/a/", i) }
@@ -20,12 +22,12 @@ func TestBacklogWaitsForEnds(t *testing.T) {
 		holder.must(write(fmt.Sprint("holder ", i), path(i), 500*time.Millisecond))
 		r.row(calling, "call", path(i))
 	}
-	m.mu.Lock()
-	m.limits.ReapBudget = 1
-	m.mu.Unlock()
+	m.Lock()
+	m.Limits.ReapBudget = 1
+	m.Unlock()
 	left := func() (left []int) { // that are held by who held them
 		for i := range leases {
-			if m.view(group).Inspect("h:/a", path(i)).Owner != "call" {
+			if m.View(group).Inspect("h:/a", path(i)).Owner != "call" {
 				left = append(left, i)
 			}
 		}
@@ -48,7 +50,7 @@ func TestBacklogWaitsForEnds(t *testing.T) {
 	l.pauses(false)
 	r.clock.run()
 	eventually(t, "all are over", func() bool {
-		at, _ := m.nextDeadline()
+		at, _ := m.NextDeadline()
 		return at == 0 || at > r.clock.Mono()+time.Second
 	})
 	for _, i := range rest {

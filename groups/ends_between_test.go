@@ -3,6 +3,8 @@ package groups
 import (
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // TestEndsBetweenLooks: a process is found to be over just after the log was looked at for ends that come first, and before
@@ -13,7 +15,7 @@ func TestEndsBetweenLooks(t *testing.T) {
 	holder := r.session()
 	holder.must(write("holder", path, time.Hour))
 	r.row(r.served(), "call", path)
-	l := r.node.logs[firstLogShard]
+	l := r.node.logs[replica.FirstLogShard]
 	m := l.local.Load()
 	r.clock.freeze()
 	defer r.clock.run()
@@ -21,7 +23,7 @@ func TestEndsBetweenLooks(t *testing.T) {
 	eventually(t, "nothing is under way", l.idle)
 	l.drive.Lock()
 	defer l.drive.Unlock()
-	own := leaderEpoch{l.mine(), m.replica, l.process}
+	own := replica.LeaderEpoch{Term: l.mine(), Node: m.Replica, Incarnation: l.process}
 	if l.heldUp(own) {
 		t.Fatal("it is held up by nothing")
 	}

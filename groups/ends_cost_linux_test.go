@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/internal/testkit/cputime"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -21,12 +21,12 @@ const (
 
 // crowdOfCalls is a machine in whose log many calls of one process of a peer wait.
 func crowdOfCalls(t testing.TB, calls int) *bare {
-	l := defaultLimits()
+	l := replica.DefaultLimits()
 	l.MaxQueued = 100 * manyCalls
-	b := newBare(t, firstLogShard, l)
+	b := newBare(t, replica.FirstLogShard, l)
 	b.n.id.HostID = "self"
-	b.n.logs = map[uint64]*shardLog{systemShard: newShardLog(b.n, systemShard), firstLogShard: b.m.driver}
-	b.m.driver.local.Store(b.m)
+	b.n.logs = map[uint64]*shardLog{replica.SystemShard: newShardLog(b.n, replica.SystemShard), replica.FirstLogShard: b.l}
+	b.l.local.Store(b.m)
 	b.n.inflight = make([]atomic.Int32, 2)
 	b.do(1, bareAsk(bareSession(0), 1, write("holder", "h:/a/x", time.Hour)))
 	var asks []*bareCall
@@ -34,12 +34,12 @@ func crowdOfCalls(t testing.TB, calls int) *bare {
 		req := waiting(write(fmt.Sprint("call ", i), "h:/a/x", time.Hour))
 		req.QueueTTLMillis = 3_600_000
 		s := &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}
-		if asks = append(asks, bareAsk(s, 1, req)); len(asks) == maxBatchCommands || i == calls-1 {
+		if asks = append(asks, bareAsk(s, 1, req)); len(asks) == replica.MaxBatchCommands || i == calls-1 {
 			b.do(1, asks...)
 			asks = asks[:0]
 		}
 	}
-	if open := len(b.m.order[0].state.OpenCalls()); open != calls {
+	if open := len(b.m.Order[0].State.OpenCalls()); open != calls {
 		t.Fatalf("%d calls wait", open)
 	}
 	return b
@@ -52,19 +52,11 @@ func leastSpent(prepare func() (trial func())) time.Duration {
 	spent := time.Hour
 	for range endTrials {
 		trial := prepare()
-		began := processorTime()
+		began := cputime.Thread()
 		trial()
-		spent = min(spent, processorTime()-began)
+		spent = min(spent, cputime.Thread()-began)
 	}
 	return spent
-}
-
-func processorTime() time.Duration {
-	var used unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used); err != nil {
-		panic(err)
-	}
-	return time.Duration(used.Nano())
 }
 
 // TestNewLeaderEpochLooksAtNoCalls: a leader epoch begins under the lock that entries are applied under, and reads wait for. However
@@ -74,10 +66,10 @@ func TestNewLeaderEpochLooksAtNoCalls(t *testing.T) {
 		b := crowdOfCalls(t, calls)
 		b.n.processes.note("peer", 5)
 		return leastSpent(func() func() {
-			b.m.driver.mu.queue = nil
-			b.own.term++
-			b.m.order[0].stepped() // it has no view of now
-			return func() { b.m.beginLeaderEpoch(b.own, limits{}, false) }
+			b.l.mu.queue = nil
+			b.own.Term++
+			b.m.Order[0].Stepped() // it has no view of now
+			return func() { b.m.BeginLeaderEpoch(b.own, replica.Limits{}, false) }
 		})
 	}
 	few, many := took(fewCalls), took(manyCalls)
@@ -94,15 +86,15 @@ func TestCallsLeftAloneAtOnce(t *testing.T) {
 		b := crowdOfCalls(t, 1)
 		b.n.processes.note("peer", 5)
 		return leastSpent(func() func() {
-			b.m.driver.mu.queue = nil
+			b.l.mu.queue = nil
 			in := b.n.inboundOf(new(wireEnd), "peer")
 			for range calls {
 				s := &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}
-				b.n.waits.add(&part{from: in, log: b.m.driver, op: wire.OpAcquire, waits: true, session: s, id: 1})
+				b.n.waits.add(&part{Command: replica.Command{Op: wire.OpAcquire, Session: s, ID: 1}, from: in, log: b.l, waits: true})
 			}
 			return func() {
-				if in.shut(); len(b.m.driver.mu.queue) != calls {
-					t.Fatalf("%d of %d ends are queued", len(b.m.driver.mu.queue), calls)
+				if in.shut(); len(b.l.mu.queue) != calls {
+					t.Fatalf("%d of %d ends are queued", len(b.l.mu.queue), calls)
 				}
 			}
 		})
@@ -119,10 +111,10 @@ func TestCallsLeftAloneAtOnce(t *testing.T) {
 func TestEndsAreQueuedAtOnce(t *testing.T) {
 	b := crowdOfCalls(t, manyCalls)
 	b.n.processes.note("peer", 5)
-	l := b.m.driver
+	l := b.l
 	var ends []*part
 	made := leastSpent(func() func() {
-		return func() { ends = b.n.endsOf(b.m.openCalls(b.own.term).over()) }
+		return func() { ends = b.n.endsOf(b.n.overIn(l, b.m.OpenCalls(b.own.Term))) }
 	})
 	queued := leastSpent(func() func() {
 		l.mu.queue = []*part{{}}

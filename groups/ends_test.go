@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -147,7 +148,7 @@ func TestEndWhileCutOff(t *testing.T) {
 	o := alive.start(cancelled, wait)
 	<-o.queued
 	w.set(n.id.NodeID, true)
-	f.until("it knows of no leader", func() bool { return n.logs[firstLogShard].leaderless() })
+	f.until("it knows of no leader", func() bool { return n.logs[replica.FirstLogShard].leaderless() })
 	n.Closed(dead.session, true, false) // its client crashed
 	n.Cancel(alive.session, cancelled)
 	f.until("what was told is given up", func() bool {
@@ -270,7 +271,7 @@ func TestBindReachesWaits(t *testing.T) {
 // TestLateWaitAskedAgain: a wait whose time is over, and that nobody came to end yet, is over when
 // it is asked again: its call is answered so, and nothing is granted later.
 func TestLateWaitAskedAgain(t *testing.T) {
-	b := newBare(t, firstLogShard, defaultLimits())
+	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
 	holder, waits, many := bareSession(1), bareSession(2), bareSession(3)
 	b.one(bareAsk(holder, 1, write("holder", "h:/a/x", time.Hour)))
 	big := write("many", "h:/a/0", time.Second)
@@ -290,7 +291,7 @@ func TestLateWaitAskedAgain(t *testing.T) {
 		t.Errorf("the repeat is queued %+v, answered %+v", again.queued, again.res)
 	}
 	b.one(bareAsk(holder, 2, release("holder", "h:/a/x")))
-	if owner := b.m.view(0).Inspect("h:/a", "h:/a/x").Owner; owner != "" {
+	if owner := b.m.View(0).Inspect("h:/a", "h:/a/x").Owner; owner != "" {
 		t.Errorf("%s holds the path, and was told that its wait is over", owner)
 	}
 }
@@ -300,7 +301,7 @@ func TestLateWaitAskedAgain(t *testing.T) {
 func TestGrantedByARepeat(t *testing.T) {
 	for _, key := range []string{"", "k"} {
 		t.Run("key "+key, func(t *testing.T) {
-			b := newBare(t, firstLogShard, defaultLimits())
+			b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
 			one, two := bareSession(1), bareSession(2)
 			take := func(key string) *wire.Request {
 				req := write("svc", "h:/a/x", time.Hour)
@@ -319,7 +320,7 @@ func TestGrantedByARepeat(t *testing.T) {
 			undo := release("svc", "h:/a/x")
 			undo.Target = id
 			b.one(bareAsk(one, id+1, undo))
-			if owner := b.m.view(0).Inspect("h:/a", "h:/a/x").Owner; owner != "svc" {
+			if owner := b.m.View(0).Inspect("h:/a", "h:/a/x").Owner; owner != "svc" {
 				t.Error("the lock of the second acquire was given back by a release of what the first was granted")
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -27,7 +28,7 @@ func TestLeaseBesideEnds(t *testing.T) {
 				o = c.start(r.next.Add(1), req)
 				<-o.queued
 			}
-			l := r.node.logs[firstLogShard]
+			l := r.node.logs[replica.FirstLogShard]
 			r.clock.freeze()
 			l.pauses(true)
 			r.clock.advance(late)

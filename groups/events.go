@@ -106,7 +106,7 @@ func after(a, b wire.Position) bool {
 }
 
 // publish takes the events of one entry, or those that it has so far: then it is called again with all of them.
-func (h *hub) publish(log, index uint64, events []engine.Event, all bool) {
+func (h *hub) Publish(log, index uint64, events []engine.Event, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.stream(log)
@@ -297,7 +297,7 @@ func (h *hub) open(log, index uint64) bool {
 }
 
 // missed says that the log jumped to an index, over events that are not known.
-func (h *hub) missed(log, index uint64) {
+func (h *hub) Missed(log, index uint64) {
 	h.mu.Lock()
 	opened := h.open(log, index)
 	if opened {

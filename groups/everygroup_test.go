@@ -39,11 +39,11 @@ func TestReadsChangeNoReplica(t *testing.T) {
 // numbers lists the groups that entries for all groups are for.
 func (r *rig) numbers() (all []uint16) {
 	for _, m := range r.node.hosted() {
-		m.mu.Lock()
-		for _, g := range m.order {
-			all = append(all, g.number)
+		m.Lock()
+		for _, g := range m.Order {
+			all = append(all, g.Number)
 		}
-		m.mu.Unlock()
+		m.Unlock()
 	}
 	return all
 }
@@ -52,7 +52,7 @@ func (r *rig) numbers() (all []uint16) {
 func (r *rig) detached(path string) bool {
 	g := r.node.groupOf("h:/held")
 	m := r.node.logOf(g).local.Load()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.groups[g].due > 0 && m.groups[g].due < m.groups[g].state.Now()+time.Minute.Milliseconds()
+	m.Lock()
+	defer m.Unlock()
+	return m.Groups[g].Due > 0 && m.Groups[g].Due < m.Groups[g].State.Now()+time.Minute.Milliseconds()
 }

@@ -76,8 +76,8 @@ func (n *Node) looksFor(host string) (s gossip.Sighting, died bool) {
 // ledBy lists the logs with a voter here that a node leads, or nobody that is known.
 func (n *Node) ledBy(host string) (led []uint64) {
 	for _, m := range n.hosted() {
-		if leader, _ := n.leaderOf(m.shard); (leader == host || leader == "") && m.voting.Load() {
-			led = append(led, m.shard)
+		if leader, _ := n.leaderOf(m.Shard); (leader == host || leader == "") && m.Voting.Load() {
+			led = append(led, m.Shard)
 		}
 	}
 	return led
@@ -141,7 +141,7 @@ func (n *Node) stand(shard uint64, host, dead string) {
 		if leader, term := n.leaderOf(shard); m == nil || leader != "" && (leader != host || term > led) {
 			return
 		}
-		n.raft.campaign(shard, m.replica)
+		n.raft.campaign(shard, m.Replica)
 		pause = (at + 1) * time.Duration(len(order)+1) * standApart
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // TestFailedLeader: what a node led whose process died is led by others long before an
@@ -47,7 +49,7 @@ func TestStandsForTheDeadAlone(t *testing.T) {
 	t.Parallel()
 	const host = "raft host id of another node"
 	r := newRig(t, nil)
-	n, shard := r.node, uint64(firstLogShard)
+	n, shard := r.node, uint64(replica.FirstLogShard)
 	stood := make(chan struct{}, standTimes)
 	counts := raftio.MessageHandler(func(raftpb.MessageBatch) { stood <- struct{}{} })
 	n.wire.own.Store(&counts)

@@ -29,8 +29,8 @@ func TestFedByOneThatReplays(t *testing.T) {
 	f.fed()
 	// It comes to an old entry, in which the owner was killed; and then to one of now.
 	killed := []engine.Event{{Owner: "waiter", Kind: wire.EventKilled, Path: path}}
-	source.publish(shard, at+9_000, killed, true)
-	source.publish(shard, at+10_001, []engine.Event{{Owner: "waiter", Kind: wire.EventRevoke, Path: path}}, true)
+	source.Publish(shard, at+9_000, killed, true)
+	source.Publish(shard, at+10_001, []engine.Event{{Owner: "waiter", Kind: wire.EventRevoke, Path: path}}, true)
 	f.until("the node has heard of all", func() bool { return n.hub.where(shard).Index > at+10_000 })
 	if got, _ := own.heard(); len(got) != 1 {
 		t.Fatalf("who subscribed at the source is told %q", got)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -78,7 +79,7 @@ func TestFedFromTooFar(t *testing.T) {
 // source that has no replica, or none any more, that jumps itself, or that is gone.
 func TestFeedEnds(t *testing.T) {
 	t.Parallel()
-	const shard = firstLogShard
+	const shard = replica.FirstLogShard
 	f := apart(t, nil)
 	e := f.listen(1, 0, shard)
 	a, b := f.nodes[0], f.nodes[1]
@@ -101,7 +102,7 @@ func TestFeedEnds(t *testing.T) {
 		return conn != nil && conn.Send(append(binary.AppendUvarint([]byte{frameFeed}, shard), 0, 0))
 	})
 	f.until("the founder is told that it cannot be fed", ended(a, conn))
-	gap("the source jumped", func() { a.hub.missed(shard, a.hub.where(shard).Index+1) })
+	gap("the source jumped", func() { a.hub.Missed(shard, a.hub.where(shard).Index+1) })
 	conn = b.cluster.conn(a.id.HostID)
 	if err := a.dropReplica(shard, 1); err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func TestPublishedOnce(t *testing.T) {
 	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e})
 	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
 	for _, index := range []uint64{4, 5, 4, 5, 6} {
-		h.publish(2, index, event, true)
+		h.Publish(2, index, event, true)
 	}
 	if got, gaps := e.heard(); len(got) != 3 || gaps != 0 {
 		t.Errorf("heard %q and of %d gaps, want three events", got, gaps)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -92,7 +93,7 @@ func (n *Node) feedLoop() {
 func (n *Node) feedFrom(shard uint64) {
 	m := n.logs[shard].local.Load()
 	now := n.feeding.of(shard)
-	if m != nil && m.loaded.Load() && m.appliedIndex() >= n.hub.where(shard).Index {
+	if m != nil && m.Loaded.Load() && m.AppliedIndex() >= n.hub.where(shard).Index {
 		n.feeding.end(shard, now.conn) // its own replica has come far enough
 		return
 	}
@@ -165,18 +166,18 @@ func (f *feeding) gone(conn peerConn) {
 }
 
 // feedFrame takes what concerns feeds.
-func (n *Node) feedFrame(conn peerConn, kind byte, r *entryReader) {
-	shard := r.uvarint()
+func (n *Node) feedFrame(conn peerConn, kind byte, r *replica.EntryReader) {
+	shard := r.Uvarint()
 	l := n.logs[shard]
-	if r.err != nil || l == nil {
+	if r.Err != nil || l == nil {
 		return
 	}
 	switch kind {
 	case frameFeed:
-		from := wire.Position{Log: shard, Index: r.uvarint(), Ordinal: r.uvarint()}
-		if m := l.local.Load(); r.err == nil && m != nil && m.loaded.Load() {
+		from := wire.Position{Log: shard, Index: r.Uvarint(), Ordinal: r.Uvarint()}
+		if m := l.local.Load(); r.Err == nil && m != nil && m.Loaded.Load() {
 			n.hub.feed(conn, from)
-			if len(r.buf) > 0 {
+			if len(r.Buf) > 0 {
 				n.hub.feedLeases(conn, shard)
 			}
 		} else {
@@ -189,25 +190,25 @@ func (n *Node) feedFrame(conn peerConn, kind byte, r *entryReader) {
 	case frameLeases:
 		n.hub.leaseFrame(r)
 	case frameEvents:
-		index, flags := r.uvarint(), r.uvarint()
+		index, flags := r.Uvarint(), r.Uvarint()
 		var events []engine.Event
-		for len(r.buf) > 0 && r.err == nil {
+		for len(r.Buf) > 0 && r.Err == nil {
 			events = append(events, engine.Event{
-				Owner: r.text(), Kind: wire.EventKind(r.byte()), Path: r.text(), Namespace: r.text(), Token: r.varint(),
+				Owner: r.Text(), Kind: wire.EventKind(r.Byte()), Path: r.Text(), Namespace: r.Text(), Token: r.Varint(),
 			})
 		}
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 		switch {
 		case flags&jumped != 0:
-			n.hub.missed(shard, index)
+			n.hub.Missed(shard, index)
 		case flags&silent != 0:
 			n.hub.gapped()
 		case flags&past != 0:
 			n.hub.fedFrom(shard, index)
 		default:
-			n.hub.publish(shard, index, events, true)
+			n.hub.Publish(shard, index, events, true)
 		}
 	}
 }
@@ -342,8 +343,8 @@ func appendEvents(log, index, flags uint64, events []engine.Event) []byte {
 	b = binary.AppendUvarint(b, flags)
 	for i := range events {
 		e := &events[i]
-		b = append(appendString(b, e.Owner), byte(e.Kind))
-		b = appendString(appendString(b, e.Path), e.Namespace)
+		b = append(replica.AppendString(b, e.Owner), byte(e.Kind))
+		b = replica.AppendString(replica.AppendString(b, e.Path), e.Namespace)
 		if b = binary.AppendVarint(b, e.Token); len(b) > mesh.MaxFrameBytes {
 			return appendEvents(log, index, flags|jumped, nil)
 		}

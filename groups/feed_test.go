@@ -11,6 +11,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -60,7 +61,7 @@ func TestClusterEvents(t *testing.T) {
 		}
 		f.until(n.id.NodeID+" is fed what it does not host", func() bool {
 			for shard, l := range n.logs {
-				if shard != systemShard && l.local.Load() == nil && n.hub.where(shard).Index == 0 {
+				if shard != replica.SystemShard && l.local.Load() == nil && n.hub.where(shard).Index == 0 {
 					return false
 				}
 			}
@@ -159,7 +160,7 @@ func TestClusterFeedsFromLeaders(t *testing.T) {
 		return true
 	}
 	f.until("every node is fed what it does not host, by the leaders", right)
-	shard, moved := uint64(firstLogShard), false
+	shard, moved := uint64(replica.FirstLogShard), false
 	f.until("the leadership of log 2 moved", func() bool {
 		for _, n := range f.nodes {
 			for _, to := range f.nodes {
@@ -185,10 +186,10 @@ func TestClusterSilence(t *testing.T) {
 	f.until("node 1 is fed", func() bool {
 		source.mu.Lock()
 		defer source.mu.Unlock()
-		return len(source.stream(firstLogShard).feeds) == 1
+		return len(source.stream(replica.FirstLogShard).feeds) == 1
 	})
 	_, before := e.heard()
-	source.silence(firstLogShard)
+	source.silence(replica.FirstLogShard)
 	f.until("node 1 is told of a gap", func() bool {
 		_, gaps := e.heard()
 		return gaps > before
@@ -239,9 +240,9 @@ func TestCursorAhead(t *testing.T) {
 	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{{Log: 2, Index: 5, Ordinal: 1}}})
 	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
 	for index := uint64(4); index <= 6; index++ {
-		h.publish(2, index, event, true)
+		h.Publish(2, index, event, true)
 	}
-	h.publish(3, 1, event, true) // of a log that the cursor does not name
+	h.Publish(3, 1, event, true) // of a log that the cursor does not name
 	if got, gaps := e.heard(); len(got) != 2 || gaps != 1 {
 		t.Errorf("heard %q and of %d gaps, want entry 6 of log 2, log 3, and one gap", got, gaps)
 	}
@@ -251,7 +252,7 @@ func TestCursorAhead(t *testing.T) {
 // each of them once.
 func TestFedWhileAnEntryIsTold(t *testing.T) {
 	t.Parallel()
-	const shard = firstLogShard
+	const shard = replica.FirstLogShard
 	f := apart(t, nil)
 	e := f.listen(1, 0, shard)
 	a, b := f.nodes[0], f.nodes[1]
@@ -260,14 +261,14 @@ func TestFedWhileAnEntryIsTold(t *testing.T) {
 	two := []engine.Event{
 		{Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/first"}, {Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/second"},
 	}
-	a.hub.publish(shard, at, two[:1], false)
+	a.hub.Publish(shard, at, two[:1], false)
 	a.hub.mu.Lock()
 	a.hub.tellProgress()
 	a.hub.mu.Unlock()
 	a.hub.feed(a.cluster.conn(b.id.HostID), b.hub.where(shard))
-	a.hub.publish(shard, at, two, true)
+	a.hub.Publish(shard, at, two, true)
 	f.until("it hears of both", func() bool { got, _ := e.heard(); return len(got) >= len(before)+2 })
-	a.hub.publish(shard, at+1, two[:1], true)
+	a.hub.Publish(shard, at+1, two[:1], true)
 	f.until("it hears of the next entry", func() bool {
 		got, _ := e.heard()
 		return len(got) > len(before)+2

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -43,7 +44,7 @@ type order struct {
 
 // take moves the next batch's commands from the queue into a flight, nil when
 // there are none.
-func (l *shardLog) take(own leaderEpoch) (f *flight) {
+func (l *shardLog) take(own replica.LeaderEpoch) (f *flight) {
 	var over, gone []*part
 	defer func() {
 		l.node.bounce(over)
@@ -60,10 +61,10 @@ func (l *shardLog) take(own leaderEpoch) (f *flight) {
 }
 
 // fly is take, with what is queued looked through, when it is known whether the log is held up. It is called under the lock.
-func (l *shardLog) fly(own leaderEpoch, held bool) (f *flight, gone []*part) {
+func (l *shardLog) fly(own replica.LeaderEpoch, held bool) (f *flight, gone []*part) {
 	// What is away holds up what is in order, and not what comes first. That holds up all else: no time goes on with it, and
 	// what is granted, or lasts for a time, must not begin before it was asked for.
-	all := l.settled(nil, own.term) && (!held && !l.endsFirst() || engine.Planted == engine.PlantEndsUntimed)
+	all := l.settled(nil, own.Term) && (!held && !l.endsFirst() || engine.Planted == engine.PlantEndsUntimed)
 	f = &flight{leaderEpoch: own, number: l.drive.number + 1}
 	if f.parts, gone = l.unqueue(all); len(f.parts) == 0 {
 		return nil, gone
@@ -81,11 +82,11 @@ func (l *shardLog) fly(own leaderEpoch, held bool) (f *flight, gone []*part) {
 // is left to expire. It is called under the lock. Unless all may go, only what comes first does.
 func (l *shardLog) unqueue(all bool) (written, gone []*part) {
 	w := &l.drive.writer
-	w.reset()
+	w.Reset()
 	var stale []*part
 	now := l.clock.Mono()
 	n := 0
-	for n < len(l.mu.queue) && !w.full() && (all || l.mu.queue[n].first) {
+	for n < len(l.mu.queue) && !w.Full() && (all || l.mu.queue[n].first) {
 		p := l.mu.queue[n]
 		switch n++; {
 		case p.cutOff():
@@ -93,7 +94,7 @@ func (l *shardLog) unqueue(all bool) (written, gone []*part) {
 		case p.stale(now, l.timeout):
 			stale = append(stale, p)
 		default:
-			w.add(p)
+			w.Add(&p.Command, p.attempts())
 			written = append(written, p)
 		}
 	}
@@ -139,7 +140,7 @@ func (l *shardLog) requeue(lost []*flight, tried bool) (unsure []*part) {
 		return nil
 	}
 	slices.SortFunc(lost, func(a, b *flight) int {
-		return cmp.Or(cmp.Compare(a.leaderEpoch.term, b.leaderEpoch.term), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(a.leaderEpoch.Term, b.leaderEpoch.Term), cmp.Compare(a.number, b.number))
 	})
 	var parts []*part
 	for _, f := range lost {
@@ -185,7 +186,7 @@ func (l *shardLog) flying(are func(*flight) bool) []*flight {
 
 // landing is called when a batch of this process is applied: it takes the flight off the
 // record. Nil when its callers were told already.
-func (l *shardLog) landing(o leaderEpoch, number uint64) *flight {
+func (l *shardLog) Applied(o replica.LeaderEpoch, number uint64) replica.Callers {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.mu.flights[number]
@@ -193,11 +194,12 @@ func (l *shardLog) landing(o leaderEpoch, number uint64) *flight {
 		return nil
 	}
 	delete(l.mu.flights, number)
+	f.log = l
 	return f
 }
 
 // tear is called when a batch may be lost, or one was dropped behind it.
-func (l *shardLog) tear(term, number uint64) {
+func (l *shardLog) Gap(term, number uint64) {
 	l.mu.Lock()
 	if o := &l.mu.order; o.term == term {
 		o.torn = max(o.torn, number)
@@ -214,9 +216,9 @@ func (l *shardLog) torn() bool {
 }
 
 // mended is called when a mending batch is applied.
-func (l *shardLog) mended(own leaderEpoch, number uint64) {
+func (l *shardLog) Barrier(own replica.LeaderEpoch, number uint64) {
 	l.mu.Lock()
-	if o := &l.mu.order; o.term == own.term {
+	if o := &l.mu.order; o.term == own.Term {
 		o.mended = max(o.mended, number)
 	}
 	l.requeue(l.flying(func(f *flight) bool { return f.leaderEpoch == own && f.number < number }), false)
@@ -227,14 +229,14 @@ func (l *shardLog) mended(own leaderEpoch, number uint64) {
 // leaderEpochBegan is called when a leader epoch is applied. Batches of an earlier one that
 // have not been applied never will be: this process's are proposed anew, or
 // refused if it no longer leads. Found is the waits that the log has.
-func (l *shardLog) leaderEpochBegan(o leaderEpoch, found *openCalls) {
+func (l *shardLog) Began(o replica.LeaderEpoch, found *replica.OpenCalls) {
 	l.mu.Lock()
 	l.mu.found = nil
-	l.requeue(l.flying(func(f *flight) bool { return f.leaderEpoch.term < o.term }), false)
-	if l.isOwn(o.node) && o.incarnation == l.process {
+	l.requeue(l.flying(func(f *flight) bool { return f.leaderEpoch.Term < o.Term }), false)
+	if l.isOwn(o.Node) && o.Incarnation == l.process {
 		l.mu.found = found
-		l.held.Store(o.term) // from now on what is queued is proposed: not before what was lost is
-		defer l.node.led(l.shard, o.term)
+		l.held.Store(o.Term) // from now on what is queued is proposed: not before what was lost is
+		defer l.node.led(l.shard, o.Term)
 	} else {
 		l.held.Store(0)
 	}
@@ -244,10 +246,10 @@ func (l *shardLog) leaderEpochBegan(o leaderEpoch, found *openCalls) {
 }
 
 // overtaken is called when a snapshot was installed, which is of a batch of a leader epoch.
-func (l *shardLog) overtaken(o leaderEpoch, number uint64) {
+func (l *shardLog) Overtaken(o replica.LeaderEpoch, number uint64) {
 	l.mu.Lock()
 	unsure := l.requeue(l.flying(func(f *flight) bool {
-		return f.leaderEpoch.term < o.term || f.leaderEpoch == o && f.number <= number
+		return f.leaderEpoch.Term < o.Term || f.leaderEpoch == o && f.number <= number
 	}), true)
 	l.mu.Unlock()
 	l.node.unsure(unsure)
@@ -265,7 +267,7 @@ func (l *shardLog) grounded(term uint64) (ok bool, unsure []*part) {
 		l.mu.overdue = 0
 		return true, nil
 	}
-	lost := l.flying(func(f *flight) bool { return f.leaderEpoch.term < term })
+	lost := l.flying(func(f *flight) bool { return f.leaderEpoch.Term < term })
 	switch now := l.clock.Mono(); {
 	case len(lost) < len(l.mu.flights):
 		return false, nil // it is not the latest leader

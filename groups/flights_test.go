@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -16,7 +17,7 @@ type lossRig struct {
 	*rig
 	c     *caller
 	l     *shardLog
-	own   leaderEpoch
+	own   replica.LeaderEpoch
 	took  *outcome // of the acquire
 	entry []byte   // the lost batch
 }
@@ -25,7 +26,7 @@ func newLossRig(t *testing.T) *lossRig {
 	r := &lossRig{rig: newRig(t, func(c *Config) { c.LogCount = 1 })}
 	r.c = r.session()
 	r.c.must(write("other", "h:/z", time.Hour)) // the leader epoch has begun
-	r.l = r.node.logs[firstLogShard]
+	r.l = r.node.logs[replica.FirstLogShard]
 	l := r.l
 	l.drive.Lock()
 	defer l.drive.Unlock()
@@ -38,7 +39,7 @@ func newLossRig(t *testing.T) *lossRig {
 		})
 		l.drive.Lock()
 	}
-	r.own = leaderEpoch{l.drive.term, l.local.Load().replica, l.process}
+	r.own = replica.LeaderEpoch{Term: l.drive.term, Node: l.local.Load().Replica, Incarnation: l.process}
 	// Who queues something while drive is held leaves it in the queue.
 	r.took = r.c.start(r.next.Add(1), write("a", "h:/a", time.Hour))
 	f := l.take(r.own)
@@ -46,8 +47,8 @@ func newLossRig(t *testing.T) *lossRig {
 		t.Fatalf("took %+v", f)
 	}
 	l.drive.number++
-	head := batchHead{format: r.node.formats.written(), leaderEpoch: r.own, number: f.number, next: true, stamp: l.local.Load().stamp(r.own, l.clock.Mono())}
-	r.entry = bytes.Clone(l.drive.writer.entry(&head))
+	head := replica.BatchHead{Format: r.node.formats.written(), LeaderEpoch: r.own, Number: f.number, Next: true, Stamp: l.local.Load().Stamp(r.own, l.clock.Mono())}
+	r.entry = bytes.Clone(l.drive.writer.Entry(&head))
 	return r
 }
 
@@ -109,9 +110,9 @@ func TestLostBatch(t *testing.T) {
 			}
 			before := r.digests()
 			if when == "after it is mended" {
-				at := m.appliedIndex()
+				at := m.AppliedIndex()
 				r.appears()
-				eventually(t, "it is applied", func() bool { return m.appliedIndex() > at })
+				eventually(t, "it is applied", func() bool { return m.AppliedIndex() > at })
 			}
 			if after := r.digests(); fmt.Sprint(before) != fmt.Sprint(after) {
 				t.Error("the lost batch was carried out twice")
@@ -179,7 +180,7 @@ func (n *Node) counted() (what string) {
 // request would.
 func TestUnknownBatch(t *testing.T) {
 	r := newLossRig(t)
-	r.l.tear(r.own.term, r.l.drive.number)
+	r.l.Gap(r.own.Term, r.l.drive.number)
 	if res := r.answer(r.took, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Fatalf("acquire: %+v", res)
 	}
@@ -197,9 +198,9 @@ func TestUnknownBatch(t *testing.T) {
 func TestSnapshotInPlaceOfBatch(t *testing.T) {
 	r := newLossRig(t)
 	m := r.l.local.Load()
-	m.mu.Lock()
-	m.number = r.l.drive.number // as at a replica that has applied it
-	m.mu.Unlock()
+	m.Lock()
+	m.Number = r.l.drive.number // as at a replica that has applied it
+	m.Unlock()
 	at, err := m.PrepareSnapshot()
 	if err != nil {
 		t.Fatal(err)

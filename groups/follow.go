@@ -3,6 +3,8 @@ package groups
 import (
 	"cmp"
 	"slices"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // followed is what run last knew of who leads.
@@ -33,7 +35,7 @@ func (l *shardLog) follow() {
 	}
 	l.missed.Store(false)
 	move := n.attached(l, func(p *part) bool { return p.from == nil })
-	if l.shard == systemShard {
+	if l.shard == replica.SystemShard {
 		own := n.changes.all()
 		for i, p := range own {
 			if p.from != nil {
@@ -48,7 +50,7 @@ func (l *shardLog) follow() {
 		return
 	}
 	slices.SortFunc(move, func(x, y *part) int {
-		return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.id, y.id))
+		return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.ID, y.ID))
 	})
 	l.mu.Lock()
 	l.inFront(l.withEndings(move))
@@ -65,7 +67,7 @@ func (l *shardLog) withEndings(parts []*part) []*part {
 			continue
 		}
 		if over, ok := l.node.waits.ended(p); ok {
-			over.group, over.session = p.group, p.session
+			over.group, over.session = p.Group, p.Session
 			out = append(out, l.node.ending(over))
 		}
 	}
@@ -80,8 +82,8 @@ func (n *Node) attached(l *shardLog, are func(*part) bool) (parts []*part) {
 		return nil
 	}
 	if m := l.local.Load(); m != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
+		m.Lock()
+		defer m.Unlock()
 	}
 	for _, p := range mine {
 		if n.waits.reopens(p) {

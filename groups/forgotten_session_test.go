@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/internal/tcp"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestCopyBehindRepeatTime: a release was carried out, and its copies outlive the time in which its client asks again.
 func TestCopyBehindRepeatTime(t *testing.T) {
-	b := newBare(t, firstLogShard, defaultLimits())
+	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
 	s, other := bareSession(1), bareSession(2)
 	b.one(bareAsk(s, 1, write("o", "h:/a/x", time.Hour)))
 	if res := b.one(bareAsk(s, 2, release("o", "h:/a/x"))); res.Code != wire.OK {
@@ -21,7 +22,7 @@ func TestCopyBehindRepeatTime(t *testing.T) {
 	if again.Status != wire.StatusOK {
 		t.Fatalf("%+v", again)
 	}
-	b.do(RepeatMillis*9/10 + 3*tcp.GoneWithin.Milliseconds() + 2*(120_000+staleBy.Milliseconds())) // the most (rememberMillis)
+	b.do(replica.RepeatMillis*9/10 + 3*tcp.GoneWithin.Milliseconds() + 2*(120_000+staleBy.Milliseconds())) // the most (rememberMillis)
 	a := bareAsk(s, 2, release("o", "h:/a/x"))
 	a.tried = true
 	res := b.one(a)

@@ -4,11 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // forgetsSoon has the logs remember sessions for 5 s.
-func forgetsSoon(cfg *Config) { cfg.stated = func(l *limits) { l.RememberMillis = 5000 } }
+func forgetsSoon(cfg *Config) { cfg.stated = func(l *replica.Limits) { l.RememberMillis = 5000 } }
 
 // TestWaitBehindItsSession: a client waits at a node that is cut off; it goes on at another
 // one, has its lock, gives it back, and is done. Later its session is forgotten; then the first node is back, whose side

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -17,7 +18,7 @@ func TestForgottenWithKey(t *testing.T) {
 				r := newRig(t, func(c *Config) {
 					briefKeys(c)
 					brief := c.stated
-					c.stated = func(l *limits) { brief(l); l.MaxWindow = 4 }
+					c.stated = func(l *replica.Limits) { brief(l); l.MaxWindow = 4 }
 				})
 				far := ""
 				for _, ns := range r.apart("h", 8) { // in another log than where it was noted

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -134,16 +135,16 @@ func TestWrittenFormat(t *testing.T) {
 	c := r.session()
 	c.must(write("a", "h:/a/1", time.Hour))
 	r.clock.freeze() // nothing ticks
-	l := r.node.logs[firstLogShard]
+	l := r.node.logs[replica.FirstLogShard]
 	m := l.local.Load()
 	r.node.formats.writing.Store(newer)
 
 	var b bytes.Buffer
-	if err := m.SaveSnapshot(m.freeze(false), &b, nil); err != nil {
+	if err := m.SaveSnapshot(m.Freeze(false), &b, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.RecoverFromSnapshot(&b, nil); err == nil || !strings.Contains(err.Error(), "rows: "+want) || m.installing.Load() {
-		t.Errorf("a snapshot of a newer format: %v; it took the state away: %v", err, m.installing.Load())
+	if err := m.RecoverFromSnapshot(&b, nil); err == nil || !strings.Contains(err.Error(), "rows: "+want) || m.Installing.Load() {
+		t.Errorf("a snapshot of a newer format: %v; it took the state away: %v", err, m.Installing.Load())
 	}
 	for what, propose := range map[string]func(){
 		"a batch": func() { c.start(r.next.Add(1), write("b", "h:/a/2", time.Hour)) },

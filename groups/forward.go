@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // Forwarding: what is queued for a log that another node leads is sent to that node, and
@@ -12,12 +14,12 @@ import (
 //
 //	commands = 16 starts seq log term lane number sessions metas commands
 //	           of the log's leader in a term; numbered one after the other; the rest as in
-//	           a batch (batch.go)
+//	           a batch (replica/batch.go)
 //	answers  = 17 answer…
 //	answer   = log number 0 result        it was carried out, or refused for good
 //	         | log number 1 result        it waits in the queue; an answer follows
 //	         | log number 2 term host     not done here: who leads in the latest term known
-//	question = 18 number log query        (query.go)
+//	question = 18 number log query        (replica/query.go)
 //	told     = 19 number 0 result
 //	         | 19 number 2 log term host  not answered here: who leads, as above
 //
@@ -31,7 +33,7 @@ import (
 // queued. What came back is queued again in its order, before everything else.
 //
 // A part whose connection broke may have been carried out. It is sent again, and where it
-// is applied the session's record tells that (session.go). That record does not keep every
+// is applied the session's record tells that (replica/session.go). That record does not keep every
 // answer, so no copy that is left behind may be proposed after that:
 //
 //   - a command says for which term it is. Who leads in another does not take it, and
@@ -140,7 +142,7 @@ func (f *forwarding) forget(c peerConn) {
 // forwarded takes a frame of forwarding, on a connection to a node by its raft host id. It
 // does not block.
 func (n *Node) forwarded(c peerConn, host string, frame []byte) {
-	r := entryReader{buf: frame[1:]}
+	r := replica.EntryReader{Buf: frame[1:]}
 	switch frame[0] {
 	case frameCommands:
 		n.takeCommands(n.inboundOf(c, host), &r)
@@ -151,7 +153,7 @@ func (n *Node) forwarded(c peerConn, host string, frame []byte) {
 	case frameToldRead:
 		n.takeTold(c, &r)
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		c.Close(errMalformed)
 		n.peerGone(c)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -110,13 +111,13 @@ func TestLearnersAreNotRead(t *testing.T) {
 	l := n.logOf(n.groupOf(n.routes.Load().Resolve("h:/x")))
 	m := l.local.Load()
 	f.until("it has applied what its leader has", func() bool {
-		return m.appliedIndex() == f.nodes[at].logs[l.shard].local.Load().appliedIndex()
+		return m.AppliedIndex() == f.nodes[at].logs[l.shard].local.Load().AppliedIndex()
 	})
-	m.mu.Lock() // it is far behind: whoever looks at it waits, though not for ever
-	m.voting.Store(false)
+	m.Lock() // it is far behind: whoever looks at it waits, though not for ever
+	m.Voting.Store(false)
 	caughtUp := sync.OnceFunc(func() {
-		m.voting.Store(true)
-		m.mu.Unlock()
+		m.Voting.Store(true)
+		m.Unlock()
 	})
 	defer caughtUp()
 	limit := time.AfterFunc(15*time.Second, caughtUp)
@@ -149,9 +150,9 @@ func TestOrphansOfDeadNode(t *testing.T) {
 		n := f.nodes[at]
 		group := n.groupOf(n.routes.Load().Resolve(path))
 		m := n.logOf(group).local.Load()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return len(m.groups[group].state.OpenCalls()) == 1
+		m.Lock()
+		defer m.Unlock()
+		return len(m.Groups[group].State.OpenCalls()) == 1
 	})
 	holder.must(release("holder", path))
 	select {
@@ -171,7 +172,7 @@ func TestStoppedLeader(t *testing.T) {
 	t.Parallel()
 	f, w := three(t)
 	p := newPipes(f, 11, 0)
-	shard := uint64(systemShard)
+	shard := uint64(replica.SystemShard)
 	at := -1
 	f.until("somebody leads", func() bool {
 		for i, n := range f.nodes {
@@ -222,7 +223,7 @@ func TestStoppedLeader(t *testing.T) {
 // later has nothing to wake up for.
 func TestLostLeadSleeps(t *testing.T) {
 	r := newRig(t, nil)
-	l := r.node.logs[firstLogShard]
+	l := r.node.logs[replica.FirstLogShard]
 	l.drive.Lock()
 	defer l.drive.Unlock()
 	was := l.lead.Load()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -125,7 +126,7 @@ func TestShortOfDisk(t *testing.T) {
 	f.ledBy("the others lead", others...)
 	f.each(3, f.writes)
 	c := newClusterClient(full)
-	c.mustAcquire(t, strings.TrimSuffix(f.paths()[firstLogShard], "x")+"y", "renewer")
+	c.mustAcquire(t, strings.TrimSuffix(f.paths()[replica.FirstLogShard], "x")+"y", "renewer")
 	if res := c.insist(t, &wire.Request{Op: wire.OpRenew, Owner: "renewer", TTLMillis: 60_000}); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Errorf("a renewal through it, of what others lead: %+v", res)
 	}
@@ -145,12 +146,12 @@ func TestShortOfDisk(t *testing.T) {
 	}
 	for _, n := range others {
 		for _, m := range n.ledLogs() {
-			if err := n.transferOwn(m.shard, full.id.NodeID); err == nil || !strings.Contains(err.Error(), "make room there first") {
-				t.Errorf("log %d is handed to it: %v", m.shard, err)
+			if err := n.transferOwn(m.Shard, full.id.NodeID); err == nil || !strings.Contains(err.Error(), "make room there first") {
+				t.Errorf("log %d is handed to it: %v", m.Shard, err)
 			}
 			successor, ok := n.successor(m, 0)
-			if host := n.book.host(m.shard, successor); !ok || host == full.id.HostID {
-				t.Errorf("its successor to log %d is %s", m.shard, n.nodeOf(host))
+			if host := n.book.host(m.Shard, successor); !ok || host == full.id.HostID {
+				t.Errorf("its successor to log %d is %s", m.Shard, n.nodeOf(host))
 			}
 		}
 		order := []string{full.id.NodeID, f.nodes[0].id.NodeID, f.nodes[2].id.NodeID}
@@ -160,7 +161,7 @@ func TestShortOfDisk(t *testing.T) {
 	}
 
 	// While an election goes on others are to win it; if it does, it hands on.
-	shard := uint64(firstLogShard)
+	shard := uint64(replica.FirstLogShard)
 	_, term := full.leaderOf(shard)
 	full.noteLeader(shard, term+1, "")
 	if err := full.refusesIn(wire.OpAcquire, full.logs[shard]); err != nil {
@@ -172,7 +173,7 @@ func TestShortOfDisk(t *testing.T) {
 		if now > term+1 || host == full.id.HostID {
 			return true
 		}
-		full.raft.campaign(shard, full.logs[shard].local.Load().replica)
+		full.raft.campaign(shard, full.logs[shard].local.Load().Replica)
 		return false
 	})
 	f.ledBy("the others lead what it was elected for", others...)
@@ -238,10 +239,10 @@ func TestAllShortOfDisk(t *testing.T) {
 		}
 	}
 
-	from := f.nodes[f.leader(f.paths()[firstLogShard])]
+	from := f.nodes[f.leader(f.paths()[replica.FirstLogShard])]
 	to := f.nodes[(slices.Index(f.nodes, from)+1)%3]
 	f.until("one of them takes over what another gives up on purpose", func() bool {
-		return to.logs[firstLogShard].leads() || from.transferOwn(firstLogShard, to.id.NodeID) == nil
+		return to.logs[replica.FirstLogShard].leads() || from.transferOwn(replica.FirstLogShard, to.id.NodeID) == nil
 	})
 
 	const at = 2

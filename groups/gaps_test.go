@@ -40,11 +40,11 @@ func TestGapWhileReplaying(t *testing.T) {
 	}
 	h := newHub(100)
 	h.opened(2, 3)
-	h.publish(2, 4, event("first"), true)
+	h.Publish(2, 4, event("first"), true)
 	f := &follower{cursor: []wire.Position{h.mark, {Log: 2, Index: 3}}}
 	f.on = func() {
-		h.missed(2, 10) // a snapshot is installed: what entries 5 to 10 told nobody knows here
-		h.publish(2, 11, event("later"), true)
+		h.Missed(2, 10) // a snapshot is installed: what entries 5 to 10 told nobody knows here
+		h.Publish(2, 11, event("later"), true)
 	}
 	sub := &wire.Subscription{Owner: "o", Sink: f, From: slices.Clone(f.cursor)}
 	h.subscribe(sub)
@@ -87,7 +87,7 @@ func TestProgressAfterGap(t *testing.T) {
 	h.open(2, 10)
 	h.gap()
 	h.mu.Unlock()
-	h.publish(3, 4, nil, true) // another log goes on
+	h.Publish(3, 4, nil, true) // another log goes on
 	h.progress()
 	h.tellGaps()
 	for i := range conn.subs {
@@ -103,7 +103,7 @@ func TestProgressWhileReplaying(t *testing.T) {
 	h := newHub(100)
 	h.opened(2, 3)
 	for i := range uint64(3) {
-		h.publish(2, 4+i, []engine.Event{{Kind: wire.EventKilled, Owner: "o", Path: fmt.Sprint(i)}}, true)
+		h.Publish(2, 4+i, []engine.Event{{Kind: wire.EventKilled, Owner: "o", Path: fmt.Sprint(i)}}, true)
 	}
 	conn := new(both)
 	other := &wire.Subscription{Owner: "p", Sink: &conn.subs[0], Conn: conn}
@@ -120,7 +120,7 @@ func TestProgressWhileReplaying(t *testing.T) {
 		t.Errorf("after that it is told %q, up to %v", f.told, at)
 	}
 	h.unsubscribe(other)
-	h.publish(2, 7, nil, true)
+	h.Publish(2, 7, nil, true)
 	h.progress()
 	if at := f.cursor[len(f.cursor)-1]; at.Index != 7 {
 		t.Errorf("when the other is gone it is told up to %v", at)
@@ -133,7 +133,7 @@ func TestGapInTheMiddleOfAnEntry(t *testing.T) {
 	h := newHub(100)
 	h.opened(2, 24)
 	began := h.cursor()[1]
-	h.publish(2, 30, nil, true)
+	h.Publish(2, 30, nil, true)
 	for at, want := range map[wire.Position][]string{
 		{Log: 2, Index: 23}:             {"gap"},
 		{Log: 2, Index: 24, Ordinal: 1}: {"gap"},
@@ -159,7 +159,7 @@ func TestGapBeforeAnEntry(t *testing.T) {
 	h.mu.Lock()
 	h.gap()
 	h.mu.Unlock()
-	h.publish(2, 4, []engine.Event{{Kind: wire.EventKilled, Owner: "o", Path: "first"}}, true)
+	h.Publish(2, 4, []engine.Event{{Kind: wire.EventKilled, Owner: "o", Path: "first"}}, true)
 	if want := []string{"gap", "first"}; !slices.Equal(f.told, want) {
 		t.Errorf("it is told %q, want %q", f.told, want)
 	}

@@ -42,7 +42,7 @@ func TestAskedAnewAfterItsConnection(t *testing.T) {
 	l.drive.Unlock()
 	var ops []wire.Op
 	for _, p := range out {
-		if ops = append(ops, p.op); p.op != wire.OpAcquire {
+		if ops = append(ops, p.Op); p.Op != wire.OpAcquire {
 			r.node.land(p) // nothing of it is carried out here
 		}
 	}

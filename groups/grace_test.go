@@ -46,7 +46,7 @@ func TestWaitsOutliveTheGrace(t *testing.T) {
 	}
 	f.until("nobody looks for waits", func() bool { return left() == 0 })
 	f.until("the leadership is handed over", func() bool {
-		return to.logs[shard].leads() || from.handOver(shard, to.logs[shard].local.Load().replica) == nil
+		return to.logs[shard].leads() || from.handOver(shard, to.logs[shard].local.Load().Replica) == nil
 	})
 	f.until("the new leader looks for waits", func() bool { return left() > 0 })
 	f.until("the grace is over", func() bool { return left() == 0 })

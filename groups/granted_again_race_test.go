@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -15,7 +16,7 @@ import (
 // (with -race) nobody looks at what another one writes.
 func TestGrantedWhileAskedAgain(t *testing.T) {
 	t.Parallel()
-	b := newBare(t, firstLogShard, defaultLimits())
+	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
 	b.one(bareAsk(bareSession(0), 1, write("holder", "h:/a/x", time.Hour)))
 	s := bareSession(1)
 	req := waiting(write("w", "h:/a/x", time.Hour))
@@ -23,17 +24,15 @@ func TestGrantedWhileAskedAgain(t *testing.T) {
 		ask := func(s *wire.Session, to wire.Replier) *part {
 			c := &wire.Call{ID: 1, Op: req.Op, Req: req, Session: s, To: to}
 			p := partOf(c)
-			*p = part{call: c, log: b.m.driver, op: c.Op, session: s, id: 1, waits: true}
+			*p = part{Command: replica.Command{Op: c.Op, Session: s, ID: 1}, call: c, log: b.l, waits: true}
 			return p
 		}
 		to := new(usedAgain)
 		first, again := ask(s, to), ask(later(s), new(usedAgain))
 		b.n.attach(first, new(repliers))
-		b.m.mu.Lock()
+		b.m.Lock()
 		b.n.deliver(first, &wire.Result{Status: wire.StatusQueued, Namespace: "h:/a"}, new(repliers))
-		b.m.out.Answers = append(b.m.out.Answers[:0], engine.Answer{Caller: first.caller(), NS: "h:/a"})
-		b.m.told = 0
-		b.m.mu.Unlock()
+		b.m.Unlock()
 		var ready atomic.Int32
 		var both sync.WaitGroup
 		meet := func() {
@@ -43,10 +42,10 @@ func TestGrantedWhileAskedAgain(t *testing.T) {
 			}
 		}
 		both.Go(func() {
-			b.m.mu.Lock()
-			defer b.m.mu.Unlock()
+			b.m.Lock()
+			defer b.m.Unlock()
 			meet()
-			b.m.answers(engine.Clock{Now: b.now})
+			b.l.WaitOver(&engine.Answer{Caller: first.caller(), NS: "h:/a"})
 		})
 		both.Go(func() {
 			meet()

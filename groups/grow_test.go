@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -35,7 +36,7 @@ func TestClusterGrowsAndShrinks(t *testing.T) {
 	})
 	f.settle(3)
 	// A node that was evicted comes back under new replica ids.
-	old := f.nodes[1].logs[systemShard].local.Load()
+	old := f.nodes[1].logs[replica.SystemShard].local.Load()
 	f.start(0)
 	f.start(4)
 	f.settle(3)

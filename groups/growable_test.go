@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // TestNotGrowable: while the logs of a restored node are not compacted it plans replicas
@@ -28,7 +29,7 @@ func TestNotGrowable(t *testing.T) {
 			n.plans.mu.Lock()
 			defer n.plans.mu.Unlock()
 			at := fmt.Sprintf("%p", n.plans.by)
-			if at == seen || n.plans.by[firstLogShard].step.Kind != place.Add {
+			if at == seen || n.plans.by[replica.FirstLogShard].step.Kind != place.Add {
 				return false
 			}
 			seen = at
@@ -36,12 +37,12 @@ func TestNotGrowable(t *testing.T) {
 		})
 	}
 	for _, m := range n.hosted() {
-		ms, err := n.membership(m.shard)
+		ms, err := n.membership(m.Shard)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(ms.Nodes)+len(ms.NonVotings) != 1 {
-			t.Errorf("log %d has the voters %v and learners %v", m.shard, ms.Nodes, ms.NonVotings)
+			t.Errorf("log %d has the voters %v and learners %v", m.Shard, ms.Nodes, ms.NonVotings)
 		}
 	}
 	restored(false)

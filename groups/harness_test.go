@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	gvfs "github.com/lni/vfs"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/internal/testkit/server"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -188,28 +189,28 @@ func (r *rig) powerLoss() {
 	r.open()
 }
 
-// digests is the digest of every group, and of the system group.
+// digestsOf is the digest of every group, and of the system group.
 func (r *rig) digests() map[uint16]uint64 { return digestsOn(r.node) }
 
 // digestsOn is that of what a node hosts.
 func digestsOn(n *Node) map[uint16]uint64 {
 	d := make(map[uint16]uint64)
 	for _, m := range n.hosted() {
-		maps.Copy(d, m.digests())
+		maps.Copy(d, digestsOf(m))
 	}
 	return d
 }
 
-// digests is that of each group in a log, and of the system group.
-func (m *machine) digests() map[uint16]uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// digestsOf is that of each group in a log, and of the system group.
+func digestsOf(m *replica.Machine) map[uint16]uint64 {
+	m.Lock()
+	defer m.Unlock()
 	d := make(map[uint16]uint64)
-	for _, g := range m.order {
-		d[g.number] = g.state.View().Digest()
+	for _, g := range m.Order {
+		d[g.Number] = g.State.View().Digest()
 	}
-	if m.system != nil {
-		d[systemGroup] = m.system.Digest()
+	if m.System != nil {
+		d[replica.SystemGroup] = m.System.Digest()
 	}
 	return d
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -35,7 +36,7 @@ func (n *Node) health() wire.Result {
 		return wire.Result{Message: why}
 	}
 	done := make(chan *wire.Error, 1)
-	n.read(n.logs[systemShard], &query{what: askAny}, n.clock.Mono(), func(res *wire.Result) { done <- res.Err() })
+	n.read(n.logs[replica.SystemShard], &replica.Query{What: replica.AskAny}, n.clock.Mono(), func(res *wire.Result) { done <- res.Err() })
 	select {
 	case err := <-done:
 		if err != nil {
@@ -98,7 +99,7 @@ func (l *shardLog) unreached() (host string, since time.Duration, gone bool) {
 // so, as it does to nodes that have no replica, and is believed for as long as this node reaches it.
 func (l *shardLog) toldByRaft() bool {
 	m := l.local.Load()
-	return m != nil && m.voting.Load()
+	return m != nil && m.Voting.Load()
 }
 
 // unreached says that there is no connection to another node, and since when: the end of the last one, or since it was heard

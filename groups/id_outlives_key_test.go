@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // briefKeys has answers to keys kept for half a second instead of 300 s.
 func briefKeys(c *Config) {
-	c.stated = func(l *limits) { l.KeptMillis = 500 }
+	c.stated = func(l *replica.Limits) { l.KeptMillis = 500 }
 	c.seams = &seams{tasks: goroutines{}, process: newIncarnation(), raft: func(n *Node) raft {
 		d, err := n.newDragon(filepath.Join(n.cfg.DataDir, "raft"))
 		if err != nil {

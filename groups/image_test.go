@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -18,9 +19,9 @@ import (
 func TestImage(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	r.clock.freeze() // nothing ticks
-	m := r.node.logs[firstLogShard].local.Load()
+	m := r.node.logs[replica.FirstLogShard].local.Load()
 	c := r.session()
-	read := func(f *frozen) map[string]string {
+	read := func(f *replica.Frozen) map[string]string {
 		t.Helper()
 		var b bytes.Buffer
 		if err := m.SaveSnapshot(f, &b, nil); err != nil {
@@ -40,16 +41,16 @@ func TestImage(t *testing.T) {
 	}
 	c.must(write("a", "h:/a/1", time.Hour))
 	c.must(write("a", "h:/a/2", time.Hour))
-	if err := m.checkpoint(true); err != nil {
+	if err := m.Checkpoint(true); err != nil {
 		t.Fatal(err)
 	}
 	c.must(release("a", "h:/a/1"))
 	c.must(write("b", "h:/a/3", time.Hour))
-	behind, before := read(m.freeze(false)), m.freeze(false)
-	if err := m.checkpoint(true); err != nil {
+	behind, before := read(m.Freeze(false)), m.Freeze(false)
+	if err := m.Checkpoint(true); err != nil {
 		t.Fatal(err)
 	}
-	if written := read(m.freeze(false)); !maps.Equal(behind, written) {
+	if written := read(m.Freeze(false)); !maps.Equal(behind, written) {
 		t.Errorf("an image has %d rows, and %d once all of it is on disk", len(behind), len(written))
 	}
 	c.must(release("a", "h:/a/2"))
@@ -64,33 +65,33 @@ func TestImage(t *testing.T) {
 func TestImageOfAQuietLog(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	r.clock.freeze() // nothing ticks
-	m := r.node.logs[firstLogShard].local.Load()
+	m := r.node.logs[replica.FirstLogShard].local.Load()
 	c := r.session()
 	c.must(write("a", "h:/a/1", time.Hour))
-	if err := m.checkpoint(true); err != nil {
+	if err := m.Checkpoint(true); err != nil {
 		t.Fatal(err)
 	}
 	c.must(release("a", "h:/a/1"))
 	c.must(write("b", "h:/a/1", time.Hour))
 	c.must(&wire.Request{Op: wire.OpDescribe, Path: "h:/a/1"})
-	if err := m.checkpoint(true); err != nil {
+	if err := m.Checkpoint(true); err != nil {
 		t.Fatal(err)
 	}
-	image := m.freeze(true)
-	want := m.digests()
+	image := m.Freeze(true)
+	want := digestsOf(m)
 	var b bytes.Buffer
 	if err := m.SaveSnapshot(image, &b, nil); err != nil {
 		t.Fatal(err)
 	}
-	copied := r.machineOf(firstLogShard)
+	copied := r.machineOf(replica.FirstLogShard)
 	if err := copied.RecoverFromSnapshot(&b, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := copied.digests(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := digestsOf(copied); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("the copy's digests are %v, want %v", got, want)
 	}
 	g := r.node.groupOf("h:/a")
-	if got := copied.view(g).Inspect("h:/a", "h:/a/1").Owner; got != "b" {
+	if got := copied.View(g).Inspect("h:/a", "h:/a/1").Owner; got != "b" {
 		t.Errorf("h:/a/1 is held by %q in the copy, want b", got)
 	}
 }

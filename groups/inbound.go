@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -120,12 +121,12 @@ func (in *inbound) shut() {
 }
 
 // takeCommands queues what a peer forwards.
-func (n *Node) takeCommands(in *inbound, from *entryReader) {
-	order := [2]uint64{from.uvarint(), from.uvarint()}
-	shard, term, lane, number := from.uvarint(), from.uvarint(), from.uvarint(), from.uvarint()
+func (n *Node) takeCommands(in *inbound, from *replica.EntryReader) {
+	order := [2]uint64{from.Uvarint(), from.Uvarint()}
+	shard, term, lane, number := from.Uvarint(), from.Uvarint(), from.Uvarint(), from.Uvarint()
 	l := n.logs[shard]
-	if from.err != nil || l == nil {
-		from.err = errEntry
+	if from.Err != nil || l == nil {
+		from.Err = replica.ErrEntry
 		return
 	}
 	if !in.latest(order) {
@@ -133,14 +134,14 @@ func (n *Node) takeCommands(in *inbound, from *entryReader) {
 		return
 	}
 	// Parts point into the frame for as long as they live.
-	r := batchReader{entryReader: entryReader{buf: append([]byte(nil), from.buf...)}}
-	if from.err = r.tables(); from.err != nil {
+	r := replica.BatchReader{EntryReader: replica.EntryReader{Buf: append([]byte(nil), from.Buf...)}}
+	if from.Err = r.Tables(); from.Err != nil {
 		return
 	}
-	sessions := make([]*wire.Session, len(r.sessions))
-	for i := range r.sessions {
-		s := &r.sessions[i]
-		sessions[i] = &wire.Session{ID: s.id, Epoch: s.epoch, Window: uint32(s.window)}
+	sessions := make([]*wire.Session, len(r.Sessions))
+	for i := range r.Sessions {
+		s := &r.Sessions[i]
+		sessions[i] = &wire.Session{ID: s.ID, Epoch: s.Epoch, Window: uint32(s.Window)}
 	}
 	takes := l.mine() == term && lane > in.refused[shard]
 	if !takes {
@@ -148,27 +149,33 @@ func (n *Node) takeCommands(in *inbound, from *entryReader) {
 	}
 	var to repliers
 	now := n.clock.Mono()
-	for ; r.next(); number++ {
+	for ; r.Next(); number++ {
 		p := &part{
-			from: in, number: number, term: term, log: l, group: r.group, op: r.req.Op, nargs: r.nargs, body: r.body,
-			nsLen: r.nsLen, version: r.cmd.Version, sub: r.sub, meta: r.cmd.Meta,
-			bound: r.cmd.Bound, grace: uint64(r.cmd.Grace), since: now, settled: r.settled, again: r.again, twice: r.tried,
-			asks: r.insists, placed: r.attached,
+			Command: replica.Command{Group: r.Group, Op: r.Req.Op, Nargs: r.Nargs, Body: r.Body, NsLen: r.NsLen, Version: r.Cmd.Version, Sub: r.Sub, Meta: r.Cmd.Meta, Bound: r.Cmd.Bound, Grace: uint64(r.Cmd.Grace), Settled: r.Settled},
+			from:    in,
+			number:  number,
+			term:    term,
+			log:     l,
+			since:   now,
+			again:   r.Again,
+			twice:   r.Tried,
+			asks:    r.Insists,
+			placed:  r.Attached,
 		}
-		if n.logOfAny(p.group, l) != l {
-			from.err = errEntry
+		if n.logOfAny(p.Group, l) != l {
+			from.Err = replica.ErrEntry
 			break
 		}
-		if r.session != nil {
-			p.session = sessions[r.which]
-			p.id = r.cmd.Caller.ID
-			p.waits = p.op == wire.OpAcquire && r.req.Flags&wire.FlagWait != 0
+		if r.Session != nil {
+			p.Session = sessions[r.Which]
+			p.ID = r.Cmd.Caller.ID
+			p.waits = p.Op == wire.OpAcquire && r.Req.Flags&wire.FlagWait != 0
 		}
 		if !takes {
 			in.refuse(p)
 			continue
 		}
-		if err := n.takes(in, p, r.tried); err != nil {
+		if err := n.takes(in, p, r.Tried); err != nil {
 			var res wire.Result
 			res.Fail(err)
 			in.reply(p, &res)
@@ -181,8 +188,8 @@ func (n *Node) takeCommands(in *inbound, from *entryReader) {
 		}
 		l.push(p)
 	}
-	if r.err != nil {
-		from.err = r.err
+	if r.Err != nil {
+		from.Err = r.Err
 	}
 	to.flush()
 	in.Flush()
@@ -194,9 +201,9 @@ func (n *Node) takeCommands(in *inbound, from *entryReader) {
 // logOfAny is the log of a group, which is the given one for all groups of a log.
 func (n *Node) logOfAny(group uint16, all *shardLog) *shardLog {
 	switch {
-	case group == everyGroup:
+	case group == replica.EveryGroup:
 		return all
-	case group != systemGroup && int(group) >= len(n.homes):
+	case group != replica.SystemGroup && int(group) >= len(n.homes):
 		return nil
 	}
 	return n.logOf(group)
@@ -205,12 +212,12 @@ func (n *Node) logOfAny(group uint16, all *shardLog) *shardLog {
 // takes counts a peer's part in, or says why it is not taken. One that may have been carried out (tried), or has its
 // place in a queue, was taken before: to refuse it would say that nothing was done.
 func (n *Node) takes(in *inbound, p *part, tried bool) *wire.Error {
-	if spec, _ := p.op.Spec(); spec.Kind != wire.KindInternal && !tried {
-		if err := n.refusesWrite(p.op); err != nil {
+	if spec, _ := p.Op.Spec(); spec.Kind != wire.KindInternal && !tried {
+		if err := n.refusesWrite(p.Op); err != nil {
 			return err
 		}
 	}
-	size := len(p.body) + len(p.meta) + commandBytes
+	size := len(p.Body) + len(p.Meta) + commandBytes
 	if now := in.bytes.Add(int64(size)); now > maxPeerBytes && !tried {
 		in.bytes.Add(int64(-size))
 		return wire.Errorf(wire.Unavailable,
@@ -219,9 +226,9 @@ func (n *Node) takes(in *inbound, p *part, tried bool) *wire.Error {
 	}
 	p.bytes = size
 	// Parts of a call were let in where they come from; to refuse one here would cut the call short.
-	if p.group == everyGroup || p.op == wire.OpCancelWait || p.sub != 0 || tried {
-		n.inflight[n.slot(p.group)].Add(1) // as where they come from: they are never refused
-	} else if err := n.admit(p.group); err != nil {
+	if p.Group == replica.EveryGroup || p.Op == wire.OpCancelWait || p.Sub != 0 || tried {
+		n.inflight[n.slot(p.Group)].Add(1) // as where they come from: they are never refused
+	} else if err := n.admit(p.Group); err != nil {
 		in.release(p)
 		return err
 	}
@@ -241,7 +248,7 @@ func (in *inbound) reply(p *part, res *wire.Result) { in.tell(p, answerResult, r
 // queued tells that a part waits. From now on only its name is needed here.
 func (in *inbound) queued(p *part, res *wire.Result) {
 	in.tell(p, answerQueued, res)
-	p.body, p.meta = nil, nil
+	p.Body, p.Meta = nil, nil
 }
 
 func (in *inbound) tell(p *part, kind byte, res *wire.Result) {
@@ -270,7 +277,7 @@ func (in *inbound) refuse(p *part) {
 	defer in.mu.Unlock()
 	b := binary.AppendUvarint(in.begin(), p.log.shard)
 	b = append(binary.AppendUvarint(b, p.number), answerElsewhere)
-	in.out = appendString(binary.AppendUvarint(b, term), host)
+	in.out = replica.AppendString(binary.AppendUvarint(b, term), host)
 	if len(in.out) >= answersAtOnce {
 		in.send()
 	}

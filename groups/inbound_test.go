@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -50,24 +51,24 @@ func TestInboundOrder(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
 	count := c.must(&wire.Request{Op: wire.OpIncrToken}).Token
-	l := r.node.logs[systemShard]
+	l := r.node.logs[replica.SystemShard]
 	term := l.mine()
 	first, next := new(wireEnd), new(wireEnd)
 	asks, held := uint64(0), false
 	forwards := func(e *wireEnd, seq, term, lane uint64) {
 		t.Helper()
 		asks++
-		p := &part{op: wire.OpIncrToken, group: systemGroup, session: r.session().session, id: asks}
-		p.body, p.nargs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
-		var w batchWriter
-		w.reset()
-		w.add(p)
+		p := &part{Command: replica.Command{Op: wire.OpIncrToken, Group: replica.SystemGroup, Session: r.session().session, ID: asks}}
+		p.Body, p.Nargs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
+		var w replica.BatchWriter
+		w.Reset()
+		w.Add(&p.Command, p.attempts())
 		b := []byte{frameCommands}
-		for _, v := range []uint64{1, seq, systemShard, term, lane, asks} {
+		for _, v := range []uint64{1, seq, replica.SystemShard, term, lane, asks} {
 			b = binary.AppendUvarint(b, v)
 		}
 		was := e.sent()
-		r.node.forwarded(e, "peer", w.appendTo(b))
+		r.node.forwarded(e, "peer", w.AppendTo(b))
 		if !held {
 			eventually(t, "it is answered", func() bool { return e.sent() > was || e.ended() })
 		}

@@ -18,13 +18,14 @@ import (
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // fenceOf is the key of the row of the i-th of many fences.
 func fenceOf(i int) []byte {
-	return groupKey(nil, 0, []byte(engine.FenceRow(fmt.Sprintf("\x00\x03h:/a/%08d", i))))
+	return replica.GroupKey(nil, 0, []byte(engine.FenceRow(fmt.Sprintf("\x00\x03h:/a/%08d", i))))
 }
 
 // manyFences is a snapshot of a log with so many fences. looked is called before each piece
@@ -39,7 +40,7 @@ func manyFences(shard uint64, n int, looked func(read int)) io.Reader {
 			sent.Store(int64(i))
 		}
 		state := rows.State{Applied: 7}
-		w.Row(logKey(shard, rows.LogState, nil), state.Append(nil))
+		w.Row(replica.LogKey(shard, rows.LogState, nil), state.Append(nil))
 		in.CloseWithError(errOr(w.End(), io.EOF))
 	}()
 	return &lookingReader{pipe, func() { looked(int(sent.Load())) }}
@@ -66,19 +67,19 @@ func (r *lookingReader) Read(p []byte) (int, error) {
 // TestInstallInPieces: a snapshot need fit neither into memory nor into one batch of the
 // database: what was read of it is there, but for one piece and what is being read.
 func TestInstallInPieces(t *testing.T) {
-	const fences, outside = 1_500_000, 2*installBytes + 4<<20
+	const fences, outside = 1_500_000, 2*replica.InstallBytes + 4<<20
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
-	m := r.machineOf(firstLogShard)
+	m := r.machineOf(replica.FirstLogShard)
 	row := len(fenceOf(0)) + 4
 	there := func(i int) bool {
-		found, err := m.store.get(fenceOf(i), func([]byte) error { return nil })
+		found, err := m.Store.Get(fenceOf(i), func([]byte) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return found
 	}
 	missing := 0
-	err := m.RecoverFromSnapshot(manyFences(firstLogShard, fences, func(read int) {
+	err := m.RecoverFromSnapshot(manyFences(replica.FirstLogShard, fences, func(read int) {
 		if early := read - outside/row; early > 0 && !there(early) {
 			missing++
 		}
@@ -89,8 +90,8 @@ func TestInstallInPieces(t *testing.T) {
 	if missing > 0 {
 		t.Errorf("%d times a row was not in the database %d bytes after it had been read", missing, outside)
 	}
-	if m.applied != 7 || !there(0) || !there(fences-1) {
-		t.Errorf("after entry %d; the first fence is there: %v, the last: %v", m.applied, there(0), there(fences-1))
+	if m.Applied != 7 || !there(0) || !there(fences-1) {
+		t.Errorf("after entry %d; the first fence is there: %v, the last: %v", m.Applied, there(0), there(fences-1))
 	}
 }
 
@@ -104,7 +105,7 @@ func TestInstallCutShort(t *testing.T) {
 		c.must(write("a", fmt.Sprintf("h:/s%d/x", i), time.Hour))
 	}
 	r.clock.freeze()
-	old := r.node.logs[firstLogShard].local.Load()
+	old := r.node.logs[replica.FirstLogShard].local.Load()
 	image := func() *bytes.Buffer {
 		t.Helper()
 		f, err := old.PrepareSnapshot()
@@ -117,16 +118,16 @@ func TestInstallCutShort(t *testing.T) {
 		}
 		return &b
 	}
-	m := r.machineOf(firstLogShard)
+	m := r.machineOf(replica.FirstLogShard)
 	if err := m.RecoverFromSnapshot(image(), nil); err != nil {
 		t.Fatal(err)
 	}
 	var last error
-	m.node.cfg.Fatal = func(err error) { last = err }
+	m.Fail = func(err error) { last = err }
 	for i := range 50 {
 		c.must(release("a", fmt.Sprintf("h:/s%d/x", i)))
 	}
-	want, whole := old.digests(), image()
+	want, whole := digestsOf(old), image()
 	half := bytes.NewReader(whole.Bytes()[:whole.Len()/2])
 	if err := m.RecoverFromSnapshot(half, nil); err == nil {
 		t.Fatal("half a snapshot passes for one")
@@ -136,29 +137,29 @@ func TestInstallCutShort(t *testing.T) {
 	if err := m.RecoverFromSnapshot(bytes.NewReader(whole.Bytes()), closed); err == nil {
 		t.Fatal("an installation that is to stop goes on")
 	}
-	for round, m := range []*machine{m, newMachine(m.node, firstLogShard, 1)} { // as it is, and after a start
-		m.driver = nil
+	for round, m := range []*replica.Machine{m, replica.New(m.Config)} { // as it is, and after a start
+		m.Proposer = nil
 		if round == 1 {
-			if err := m.load(); err != nil || m.applied != 0 {
-				t.Fatalf("a start begins after entry %d, %v", m.applied, err)
+			if err := m.Load(); err != nil || m.Applied != 0 {
+				t.Fatalf("a start begins after entry %d, %v", m.Applied, err)
 			}
 		}
-		if err := m.checkpoint(true); err != nil {
+		if err := m.Checkpoint(true); err != nil {
 			t.Fatal(err)
 		}
-		found, err := m.store.get(logKey(firstLogShard, rows.LogState, nil), func([]byte) error { return nil })
+		found, err := m.Store.Get(replica.LogKey(replica.FirstLogShard, rows.LogState, nil), func([]byte) error { return nil })
 		if found || err != nil {
 			t.Fatalf("a checkpoint says as of which entry the state is: %v", err)
 		}
 		if _, err := m.PrepareSnapshot(); err == nil {
 			t.Error("there is an image of half a state")
 		}
-		inspect := &query{what: askInspect, group: 3, version: anyVersion, ns: "h:/s1", path: "h:/s1/x"}
-		if res := m.answer(inspect); res.Err() == nil {
+		inspect := &replica.Query{What: replica.AskInspect, Group: 3, Version: replica.AnyVersion, Ns: "h:/s1", Path: "h:/s1/x"}
+		if res := m.Answer(inspect); res.Err() == nil {
 			t.Error("half a state is read")
 		}
 		last = nil
-		entry := appendLeaderEpoch(nil, rows.OldestFormat, leaderEpoch{term: 1}, defaultLimits())
+		entry := replica.AppendLeaderEpoch(nil, rows.OldestFormat, replica.LeaderEpoch{Term: 1}, replica.DefaultLimits())
 		if _, err := m.Update([]sm.Entry{{Index: 9, Cmd: entry}}); err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +169,7 @@ func TestInstallCutShort(t *testing.T) {
 		if err := m.RecoverFromSnapshot(bytes.NewReader(whole.Bytes()), nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := m.digests(); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := digestsOf(m); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("once it is installed, its digests are %v, want %v", got, want)
 		}
 		if round == 0 {
@@ -226,7 +227,7 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 	lead := -1
 	f.until("another node leads", func() bool {
 		for i, n := range f.nodes[:2] {
-			if n.logs[firstLogShard].leads() {
+			if n.logs[replica.FirstLogShard].leads() {
 				lead = i
 			}
 		}
@@ -242,19 +243,19 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 			t.Fatalf("%+v", res)
 		}
 	}
-	leader := f.nodes[lead].logs[firstLogShard].local.Load()
-	if err := leader.checkpoint(true); err != nil {
+	leader := f.nodes[lead].logs[replica.FirstLogShard].local.Load()
+	if err := leader.Checkpoint(true); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range f.nodes[:2] {
 		f.until("the log is compacted", func() bool {
-			n.snapshotKeeping(firstLogShard, 1)
-			return n.compacted(firstLogShard)
+			n.snapshotKeeping(replica.FirstLogShard, 1)
+			return n.compacted(replica.FirstLogShard)
 		})
 	}
-	m := behind.logs[firstLogShard].local.Load()
+	m := behind.logs[replica.FirstLogShard].local.Load()
 	var writes atomic.Int64
-	cut.when = func() bool { return m.installing.Load() && writes.Add(1) == 4 }
+	cut.when = func() bool { return m.Installing.Load() && writes.Add(1) == 4 }
 	w.set(behind.id.NodeID, false)
 	f.until("the power goes while it installs", func() bool {
 		select {
@@ -268,26 +269,26 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 	cut.raft.ResetToSyncedState()
 	cut.raft.SetIgnoreSyncs(false)
 	dir := filepath.Join(behind.cfg.DataDir, rows.StateDir)
-	half, err := openStore(dir, cut.found, behind.log, func(err error) { t.Error(err) })
+	half, err := replica.OpenStore(dir, cut.found, behind.log, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := half.halfInstalled(firstLogShard)
+	is, err := half.HalfInstalled(replica.FirstLogShard)
 	if err != nil || !is {
 		t.Fatalf("the marker is on the disk: %v, %v", is, err)
 	}
-	if err := half.close(); err != nil {
+	if err := half.Close(); err != nil {
 		t.Fatal(err)
 	}
 	f.cfgs[2].FS = cut.found
 	w.set(behind.id.NodeID, false)
 	f.start(2)
 	f.until("it is what the leader is", func() bool {
-		again := f.nodes[2].logs[firstLogShard].local.Load()
-		if again == nil || !again.loaded.Load() || again.installing.Load() {
+		again := f.nodes[2].logs[replica.FirstLogShard].local.Load()
+		if again == nil || !again.Loaded.Load() || again.Installing.Load() {
 			return false
 		}
-		a, b := again.digest(), leader.digest()
+		a, b := again.Digest(), leader.Digest()
 		return a == b
 	})
 }

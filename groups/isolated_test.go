@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -44,7 +45,7 @@ func TestReadWithLittleTimeLeft(t *testing.T) {
 	w.set(n.id.NodeID, true)
 	over := make(chan string, 2)
 	ask := func(name string, since time.Duration) {
-		r.do(since, func(_ *machine, err *wire.Error) {
+		r.do(since, func(_ *replica.Machine, err *wire.Error) {
 			if err == nil {
 				name += " was served"
 			}

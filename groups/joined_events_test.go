@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -15,7 +16,7 @@ type joinerRaft struct {
 	last uint64
 }
 
-func (*joinerRaft) start(seat, *machine) error { return nil }
+func (*joinerRaft) start(seat, *replica.Machine) error { return nil }
 
 func (j *joinerRaft) bounds() (first, last uint64, m membership, err error) {
 	return 1, j.last, m, nil
@@ -25,7 +26,7 @@ func (j *joinerRaft) bounds() (first, last uint64, m membership, err error) {
 // got before it was looked how far the log reaches are told to who subscribed before, as their feed has not told them;
 // or else, if there was none, that something was missed.
 func TestJoinerHearsOfNewEntries(t *testing.T) {
-	const shard = firstLogShard
+	const shard = replica.FirstLogShard
 	for fed, want := range map[uint64]struct {
 		got  []string
 		gaps int
@@ -33,9 +34,9 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 		120: {[]string{"GRANT h:/a/x 0", "GRANT h:/a/y 0"}, 0},
 		0:   {[]string{"GRANT h:/a/y 0"}, 1},
 	} {
-		b := newBare(t, shard, defaultLimits())
+		b := newBare(t, shard, replica.DefaultLimits())
 		n := b.n
-		l := b.m.driver
+		l := b.l
 		l.raft = &joinerRaft{last: 121}
 		n.logs = map[uint64]*shardLog{shard: l}
 		n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
@@ -43,7 +44,7 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 			return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
 		}
 		for index := uint64(1); index <= fed; index++ {
-			n.hub.publish(shard, index, nil, true)
+			n.hub.Publish(shard, index, nil, true)
 		}
 		e := new(ear)
 		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
@@ -52,8 +53,8 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 		if err := n.addReplica(shard, 2); err != nil {
 			t.Fatal(err)
 		}
-		n.hub.publish(shard, 121, granted("h:/a/x"), true) // was on its way to the replica already
-		n.hub.publish(shard, 122, granted("h:/a/y"), true)
+		n.hub.Publish(shard, 121, granted("h:/a/x"), true) // was on its way to the replica already
+		n.hub.Publish(shard, 122, granted("h:/a/y"), true)
 		if got, gaps := e.heard(); !slices.Equal(got, want.got) || gaps != want.gaps {
 			t.Errorf("fed up to %d, a subscriber is told %q and of %d gaps, want %q and %d", fed, got, gaps, want.got, want.gaps)
 		}
@@ -66,7 +67,7 @@ type hastyRaft struct {
 	meanwhile func()
 }
 
-func (j *hastyRaft) start(seat, *machine) error {
+func (j *hastyRaft) start(seat, *replica.Machine) error {
 	j.meanwhile()
 	return nil
 }
@@ -75,17 +76,17 @@ func (j *hastyRaft) start(seat, *machine) error {
 // an entry, or the feed begins, before it was looked how far the log reaches. What the log had before is the past all the
 // same: who subscribed is told of a gap.
 func TestJoinerHearsOfThePast(t *testing.T) {
-	const shard = firstLogShard
+	const shard = replica.FirstLogShard
 	for name, one := range map[string]struct {
 		last      uint64 // which the replica has when it is looked
 		meanwhile func(h *hub)
 	}{
-		"it applies at once":     {121, func(h *hub) { h.publish(shard, 1, nil, true) }},
+		"it applies at once":     {121, func(h *hub) { h.Publish(shard, 1, nil, true) }},
 		"the feed begins":        {0, func(h *hub) { h.fedFrom(shard, 121) }},
 		"the feed is not as far": {121, func(h *hub) { h.fedFrom(shard, 40) }},
 	} {
-		b := newBare(t, shard, defaultLimits())
-		n, l := b.n, b.m.driver
+		b := newBare(t, shard, replica.DefaultLimits())
+		n, l := b.n, b.l
 		l.raft = &hastyRaft{joinerRaft{last: one.last}, func() { one.meanwhile(n.hub) }}
 		n.logs = map[uint64]*shardLog{shard: l}
 		n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
@@ -99,8 +100,8 @@ func TestJoinerHearsOfThePast(t *testing.T) {
 		granted := func(path string) []engine.Event {
 			return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
 		}
-		n.hub.publish(shard, 50, granted("h:/a/old"), true) // was in the log when the replica joined
-		n.hub.publish(shard, 122, granted("h:/a/new"), true)
+		n.hub.Publish(shard, 50, granted("h:/a/old"), true) // was in the log when the replica joined
+		n.hub.Publish(shard, 122, granted("h:/a/new"), true)
 		if got, gaps := e.heard(); gaps != 1 || !slices.Equal(got, []string{"GRANT h:/a/new 0"}) {
 			t.Errorf("%s: a subscriber without a cursor is told %q and of %d gaps", name, got, gaps)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -12,20 +13,20 @@ import (
 // that all up to entry 121 is the past, tells of that, and so the subscriber is told of a gap: it looks at its locks then. After that it is
 // granted something, in entry 122: it is told of the grant, or of another gap.
 func TestNewEventWhileItJoins(t *testing.T) {
-	const shard = firstLogShard
-	b := newBare(t, shard, defaultLimits())
-	n, l := b.n, b.m.driver
+	const shard = replica.FirstLogShard
+	b := newBare(t, shard, replica.DefaultLimits())
+	n, l := b.n, b.l
 	e := new(ear)
 	granted := func(path string) []engine.Event {
 		return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
 	}
 	l.raft = &hastyRaft{joinerRaft{last: 0}, func() {
 		n.hub.fedFrom(shard, 121)
-		n.hub.publish(shard, 50, granted("h:/a/old"), true)
+		n.hub.Publish(shard, 50, granted("h:/a/old"), true)
 		if _, gaps := e.heard(); gaps != 1 {
 			t.Fatalf("told of %d gaps, not of one", gaps)
 		}
-		n.hub.publish(shard, 122, granted("h:/a/new"), true) // comes to be now
+		n.hub.Publish(shard, 122, granted("h:/a/new"), true) // comes to be now
 	}}
 	n.logs = map[uint64]*shardLog{shard: l}
 	n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
@@ -35,7 +36,7 @@ func TestNewEventWhileItJoins(t *testing.T) {
 	if err := n.addReplica(shard, 2); err != nil {
 		t.Fatal(err)
 	}
-	n.hub.publish(shard, 123, granted("h:/a/newer"), true)
+	n.hub.Publish(shard, 123, granted("h:/a/newer"), true)
 	if got, gaps := e.heard(); gaps < 2 && !slices.Contains(got, "GRANT h:/a/new 0") {
 		t.Errorf("told of %d gap, before h:/a/new was granted, and of %q", gaps, got)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -12,7 +13,7 @@ import (
 func keysFor(millis int) func(*Config) {
 	return func(c *Config) {
 		briefKeys(c)
-		c.stated = func(l *limits) { l.KeptMillis = millis }
+		c.stated = func(l *replica.Limits) { l.KeptMillis = millis }
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -49,7 +50,7 @@ func TestForgottenWhileKeyIsKept(t *testing.T) {
 			r := newRig(t, func(c *Config) {
 				briefKeys(c)
 				brief := c.stated
-				c.stated = func(l *limits) { brief(l); l.KeptMillis = 300_000; l.MaxWindow = 4 }
+				c.stated = func(l *replica.Limits) { brief(l); l.KeptMillis = 300_000; l.MaxWindow = 4 }
 			})
 			near := r.apart("h", 8)[0]
 			key := "k"

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -164,9 +165,9 @@ func TestReadsThatWaitForALeaderLeaveRoom(t *testing.T) {
 			t.Fatal("no room")
 		}
 	}
-	u.refuses("a read of that log", u.node.askLeader(u.log, &query{what: askAny}, u.clock.Mono()))
+	u.refuses("a read of that log", u.node.askLeader(u.log, &replica.Query{What: replica.AskAny}, u.clock.Mono()))
 	other := u.node.logOf(u.node.groupOf(u.led[0]))
-	if res := u.node.askLeader(other, &query{what: askAny}, u.clock.Mono()); res.Code != wire.OK {
+	if res := u.node.askLeader(other, &replica.Query{What: replica.AskAny}, u.clock.Mono()); res.Code != wire.OK {
 		t.Errorf("a read of another log: %v %q", res.Code, res.Message)
 	}
 	for range maxRemoteReads / 2 {

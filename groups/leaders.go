@@ -255,5 +255,5 @@ func (l *shardLog) leads() bool {
 // isOwn says that a replica of the log is this node's.
 func (l *shardLog) isOwn(replica uint64) bool {
 	m := l.local.Load()
-	return m != nil && m.replica == replica
+	return m != nil && m.Replica == replica
 }

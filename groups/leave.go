@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 const (
@@ -27,13 +28,13 @@ func (n *Node) handAway(within time.Duration) {
 	var all sync.WaitGroup
 	for _, m := range n.ledLogs() {
 		all.Go(func() {
-			for tried := 0; n.logs[m.shard].leads() && time.Now().Before(deadline); tried++ {
+			for tried := 0; n.logs[m.Shard].leads() && time.Now().Before(deadline); tried++ {
 				successor, ok := n.successor(m, tried)
 				if !ok {
 					return
 				}
-				if err := n.handOver(m.shard, successor); err != nil {
-					n.log.Debug("a leadership was not taken", "log", m.shard, "error", err)
+				if err := n.handOver(m.Shard, successor); err != nil {
+					n.log.Debug("a leadership was not taken", "log", m.Shard, "error", err)
 					time.Sleep(handPoll)
 				}
 			}
@@ -45,14 +46,14 @@ func (n *Node) handAway(within time.Duration) {
 // successor is the voter that a log is offered to: the best caught up of those that are
 // seen, before those that are short of disk space, and another one after each few times
 // that it was not taken.
-func (n *Node) successor(m *machine, tried int) (replica uint64, ok bool) {
+func (n *Node) successor(m *replica.Machine, tried int) (replica uint64, ok bool) {
 	n.plans.mu.Lock()
 	defer n.plans.mu.Unlock()
 	var successors, short []uint64
 	applied := uint64(0)
-	for _, r := range n.plans.by[m.shard].log.Replicas {
+	for _, r := range n.plans.by[m.Shard].log.Replicas {
 		s, seen := n.cluster.sighting(r.Disk)
-		if !r.Voting || r.ID == m.replica || !seen || !s.Alive || s.State != gossip.Member {
+		if !r.Voting || r.ID == m.Replica || !seen || !s.Alive || s.State != gossip.Member {
 			continue
 		}
 		if s.Shortage.Is() {

@@ -24,7 +24,7 @@ func TestLeftTheQueueForGood(t *testing.T) {
 	eventually(t, "the leader is told of the end", func() bool {
 		leads.mu.Lock()
 		defer leads.mu.Unlock()
-		return len(leads.mu.queue) > 0 && leads.mu.queue[len(leads.mu.queue)-1].op == wire.OpCancelWait
+		return len(leads.mu.queue) > 0 && leads.mu.queue[len(leads.mu.queue)-1].Op == wire.OpCancelWait
 	})
 	l.mu.Lock() // its answers are not taken meanwhile
 	leads.pauses(false)

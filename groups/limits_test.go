@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -89,13 +90,13 @@ func (w *warnings) count(text string) (n int) {
 func (f *localCluster) sameDigests(shard uint64) {
 	f.t.Helper()
 	f.until("all nodes are at the same entry", func() bool {
-		var first LogDigest
+		var first replica.LogDigest
 		for i, n := range f.nodes {
 			m := n.logs[shard].local.Load()
 			if m == nil {
 				return false
 			}
-			d := m.digest()
+			d := m.Digest()
 			if i == 0 {
 				first = d
 			}
@@ -120,7 +121,7 @@ func (f *localCluster) handOver(shard uint64, to int) {
 			return true
 		}
 		if m != nil {
-			_ = f.nodes[to].raft.(*dragon).host.RequestLeaderTransfer(shard, m.replica) // it is asked again
+			_ = f.nodes[to].raft.(*dragon).host.RequestLeaderTransfer(shard, m.Replica) // it is asked again
 		}
 		return false
 	})
@@ -137,7 +138,7 @@ func TestNodesOfDifferentLimits(t *testing.T) {
 		c.Log = slog.New(slog.NewTextHandler(&logs[i], nil))
 	})
 	f.settle(3)
-	shard := uint64(firstLogShard)
+	shard := uint64(replica.FirstLogShard)
 	const path = "h:/a/x"
 	clients := [3]*caller{f.rigOn(0).session(), f.rigOn(1).session(), f.rigOn(2).session()}
 	for round := 0; round < 4; {
@@ -163,76 +164,5 @@ func TestNodesOfDifferentLimits(t *testing.T) {
 		if n := logs[i].count("instead of"); n == 0 || n > 2 { // two others lead
 			t.Errorf("node %d says %d times that it goes by others' limits", i, n)
 		}
-	}
-}
-
-// TestQueuedBytes: what waits takes no more state than as many of the longest paths as may be
-// waited for, whether it waits for paths, says that it holds them or is to release them.
-func TestQueuedBytes(t *testing.T) {
-	long := strings.Repeat("y", 4000)
-	for name, add := range map[string]func(req *wire.Request, path string){
-		"waits": func(req *wire.Request, path string) { req.Locks = append(req.Locks, wire.LockRequest{Path: path}) },
-		"holds": func(req *wire.Request, path string) {
-			req.Locks = append(req.Locks, wire.LockRequest{Path: path, State: wire.StateHeld})
-		},
-		"releases": func(req *wire.Request, path string) {
-			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: path})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := defaultLimits()
-			l.MaxQueued = 256
-			b := newBare(t, firstLogShard, l)
-			b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour)))
-			queued, refused := 0, 0
-			for i := range 64 {
-				owner, s := fmt.Sprint("w", i%5), bareSession(10+i)
-				req := waiting(write(owner, "h:/a/x", time.Hour))
-				for j := range 15 {
-					path := fmt.Sprintf("h:/a/%s%d", long, j)
-					if name == "holds" && i < 5 {
-						b.one(bareAsk(s, uint64(1+j), write(owner, path+owner, time.Hour)))
-					}
-					if name == "holds" {
-						path += owner
-					}
-					add(req, path)
-				}
-				switch res := b.one(bareAsk(s, 100, req)); {
-				case res.Code == wire.OK && res.Status == wire.StatusQueued:
-					queued++
-				case res.Code == wire.ResourceExhausted && strings.Contains(res.Message, "max_queued_paths_per_group"):
-					refused++
-				default:
-					t.Fatalf("wait %d is answered %+v", i, res)
-				}
-			}
-			size := 0
-			err := b.m.view(0).Rows(0, func(key, val []byte) error {
-				size += len(key) + len(val)
-				return nil
-			})
-			bound := 2 * l.MaxQueued * wire.MaxPathBytes
-			if err != nil || size > bound || queued < 10 || refused < 10 {
-				t.Errorf("%d waits, of which %d were refused, take %d bytes, at most %d are to: %v",
-					queued+refused, refused, size, bound, err)
-			}
-		})
-	}
-}
-
-// TestOrdinaryReleasesCostNothing: what a waiter is to release, or holds, takes no room in the
-// queue as long as it is little.
-func TestOrdinaryReleasesCostNothing(t *testing.T) {
-	l := defaultLimits()
-	l.MaxQueued = 4
-	b := newBare(t, firstLogShard, l)
-	b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour)))
-	req := waiting(write("o", "h:/a/x", time.Hour))
-	for i := range 40 {
-		req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprintf("h:/a/projects/%d/settings", i)})
-	}
-	if res := b.one(bareAsk(bareSession(2), 1, req)); res.Code != wire.OK || res.Status != wire.StatusQueued {
-		t.Errorf("it is answered %+v", res)
 	}
 }

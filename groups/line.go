@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -89,7 +90,7 @@ type errand struct {
 func errandOf(r *wire.Routes, req *wire.Request) (e errand, ok bool, err *wire.Error) {
 	switch req.Op {
 	case wire.OpAcquire:
-		first := subjectOf(req)
+		first := replica.SubjectOf(req)
 		ns := r.Resolve(first)
 		for i := range req.Locks {
 			if other := r.Resolve(req.Locks[i].Path); other != ns {
@@ -137,7 +138,7 @@ func (n *Node) inLine(c *wire.Call, since time.Duration, logs *touched) (ok bool
 	e, ok, err := errandOf(r, c.Req)
 	if c.Op != wire.OpRenew && engine.Planted != engine.PlantOutOfLine {
 		for i := len(ln.held) - 1; i >= 0; i-- {
-			if h := ln.held[i]; h.op != wire.OpRenew && touches(c.Req, h.routes, h.ns) {
+			if h := ln.held[i]; h.Op != wire.OpRenew && touches(c.Req, h.routes, h.ns) {
 				if ok && err == nil {
 					return true, n.standBehind(ln, c, e.ns, r, since)
 				}
@@ -146,7 +147,7 @@ func (n *Node) inLine(c *wire.Call, since time.Duration, logs *touched) (ok bool
 		}
 		before := r
 		for u := ln.under; ln.older > 0 && u != nil; u = u.prev {
-			if u.routes == before || u.op == wire.OpRenew || !touches(c.Req, u.routes, u.ns) {
+			if u.routes == before || u.Op == wire.OpRenew || !touches(c.Req, u.routes, u.ns) {
 				continue
 			}
 			_, same, no := errandOf(u.routes, c.Req)
@@ -199,8 +200,14 @@ func (n *Node) standBehind(ln *line, c *wire.Call, ns string, r *wire.Routes, si
 	ln.came++
 	p := partOf(c)
 	*p = part{
-		call: c, op: c.Op, session: c.Session, id: c.ID, since: since, waits: c.Req.Flags&wire.FlagWait != 0 && c.Op == wire.OpAcquire,
-		line: ln, ns: ns, routes: r, came: ln.came,
+		Command: replica.Command{Op: c.Op, Session: c.Session, ID: c.ID},
+		call:    c,
+		since:   since,
+		waits:   c.Req.Flags&wire.FlagWait != 0 && c.Op == wire.OpAcquire,
+		line:    ln,
+		ns:      ns,
+		routes:  r,
+		came:    ln.came,
 	}
 	if c.Op == wire.OpAcquire {
 		p.owner = c.Req.Owner
@@ -238,7 +245,7 @@ func (ln *line) drop(p *part) {
 	if p.routes != ln.routes {
 		ln.older--
 	}
-	if p.op == wire.OpAcquire {
+	if p.Op == wire.OpAcquire {
 		ln.gone()
 	}
 }
@@ -258,7 +265,7 @@ func (ln *line) leave(n *Node, p *part) {
 // of one that cannot be held into why.
 func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 	moved := res.Code == wire.Unavailable && res.Position == engine.Moved
-	if !moved && (p.op != wire.OpRenew || res.Code != wire.OK || res.Status != wire.RenewLost) {
+	if !moved && (p.Op != wire.OpRenew || res.Code != wire.OK || res.Status != wire.RenewLost) {
 		return false
 	}
 	ln.mu.Lock()
@@ -270,14 +277,14 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 	case !moved && !ln.acquires(p):
 		return false
 	}
-	if ln.over && p.op == wire.OpAcquire {
+	if ln.over && p.Op == wire.OpAcquire {
 		ln.cuts(p.came)
 	}
 	if _, over := n.waits.ended(p); p.waits && over {
 		*res = cancelledInMove(p)
 		return false
 	}
-	if ln.stops(p.op, p.came) {
+	if ln.stops(p.Op, p.came) {
 		*res = connectionOver
 		return false
 	}
@@ -288,14 +295,14 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 	}
 	if p.counted {
 		p.counted = false
-		n.landed(p.group)
+		n.landed(p.Group)
 	}
 	if p.waits {
 		n.waits.take(p.caller(), p)
 	}
 	ln.drop(p)
 	if p.need = 0; moved {
-		p.need = max(res.Count, p.version+1)
+		p.need = max(res.Count, p.Version+1)
 	}
 	at, _ := slices.BinarySearchFunc(ln.held, p.came, func(h *part, came uint64) int {
 		if h.came < came {
@@ -315,7 +322,7 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 // has no answer. It is called under the lock.
 func (ln *line) acquires(p *part) bool {
 	before := func(q *part) bool {
-		return q.op == wire.OpAcquire && q.came < p.came && (q.ns == p.ns || q.routes != p.routes && meet(q.ns, p.ns))
+		return q.Op == wire.OpAcquire && q.came < p.came && (q.ns == p.ns || q.routes != p.routes && meet(q.ns, p.ns))
 	}
 	for u := ln.under; u != nil; u = u.prev {
 		if before(u) {
@@ -395,7 +402,7 @@ func (ln *line) advance(n *Node, now time.Duration, logs *touched) (over []unhel
 		switch {
 		case now-p.since >= n.cfg.RequestTimeout && engine.Planted != engine.PlantHeldForGood:
 			over = append(over, unheld{p, tooLongInMove})
-		case p.need > r.Version || ln.behind(p, r) || p.op == wire.OpRenew && (p.need == 0 || r.Resolve(p.ns) != p.ns) && ln.acquires(p),
+		case p.need > r.Version || ln.behind(p, r) || p.Op == wire.OpRenew && (p.need == 0 || r.Resolve(p.ns) != p.ns) && ln.acquires(p),
 			slices.ContainsFunc(stays, func(ns string) bool { return meet(ns, p.ns) }):
 			if !slices.Contains(stays, p.ns) {
 				stays = append(stays, p.ns)
@@ -440,7 +447,7 @@ func meet(a, b string) bool {
 
 // sendOn sends a call on its way that was held back. It is called under the lock.
 func (n *Node) sendOn(ln *line, p *part, r *wire.Routes, logs *touched) *wire.Error {
-	if ln.stops(p.op, p.came) {
+	if ln.stops(p.Op, p.came) {
 		return connectionOver.Err()
 	}
 	c, since := p.call, p.since

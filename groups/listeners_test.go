@@ -35,8 +35,8 @@ func (e *heldUp) Deliver(_ *wire.Subscription, _ wire.EventKind, _, _ string, _ 
 func TestReplayHoldsNobodyUp(t *testing.T) {
 	h, e := newHub(100), &heldUp{at: make(chan uint64), goOn: make(chan struct{})}
 	h.opened(2, 3)
-	h.publish(2, 4, granted("o"), true)
-	h.publish(2, 5, granted("x", "o"), true)
+	h.Publish(2, 4, granted("o"), true)
+	h.Publish(2, 5, granted("x", "o"), true)
 	sub := &wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{h.mark, {Log: 2, Index: 3}}}
 	subscribed := make(chan struct{})
 	go func() {
@@ -58,7 +58,7 @@ func TestReplayHoldsNobodyUp(t *testing.T) {
 	meanwhile := make(chan struct{})
 	go func() {
 		defer close(meanwhile)
-		h.publish(2, 6, granted("o"), true)
+		h.Publish(2, 6, granted("o"), true)
 		other := &wire.Subscription{Owner: "o", Number: 2, Sink: new(ear)}
 		h.subscribe(other)
 		h.unsubscribe(other)
@@ -75,7 +75,7 @@ func TestReplayHoldsNobodyUp(t *testing.T) {
 	next(6)
 	e.goOn <- struct{}{}
 	<-subscribed
-	go h.publish(2, 7, granted("o"), true)
+	go h.Publish(2, 7, granted("o"), true)
 	next(7)
 	e.goOn <- struct{}{}
 	h.unsubscribe(sub)
@@ -88,7 +88,7 @@ func TestRecentByOwner(t *testing.T) {
 	h := newHub(keep)
 	h.opened(2, 0)
 	for i := range uint64(entries) {
-		h.publish(2, i+1, granted(fmt.Sprint("o", i%owners), "other"), true)
+		h.Publish(2, i+1, granted(fmt.Sprint("o", i%owners), "other"), true)
 	}
 	if s := h.logs[2]; len(s.recent) != keep || len(s.owners) != owners+1 {
 		t.Errorf("%d events of %d owners are kept, want %d of %d", len(s.recent), len(s.owners), keep, owners+1)
@@ -122,9 +122,9 @@ func TestCursorThatIsKept(t *testing.T) {
 	if want := (wire.Position{Log: 4, Index: 7}); len(sub.From) != 1 || sub.From[0] != want {
 		t.Errorf("%v is kept, want %v", sub.From, want)
 	}
-	h.publish(3, 8, granted("o"), true)
-	h.publish(4, 7, nil, true)
-	h.publish(2, 6, granted("o"), true)
+	h.Publish(3, 8, granted("o"), true)
+	h.Publish(4, 7, nil, true)
+	h.Publish(2, 6, granted("o"), true)
 	if got, gaps := e.heard(); len(got) != 2 || gaps != 0 {
 		t.Errorf("heard %q and of %d gaps, want two events", got, gaps)
 	}
@@ -132,8 +132,8 @@ func TestCursorThatIsKept(t *testing.T) {
 	h.subscribe(&wire.Subscription{Owner: "o", Sink: told, From: []wire.Position{
 		h.mark, {Log: 2, Index: 6, Ordinal: 1}, {Log: 3, Index: 8, Ordinal: 1}, {Log: 4, Index: 8, Ordinal: 1},
 	}})
-	h.publish(4, 8, granted("o"), true) // told by a node that was further
-	h.publish(4, 9, granted("o"), true)
+	h.Publish(4, 8, granted("o"), true) // told by a node that was further
+	h.Publish(4, 9, granted("o"), true)
 	if got, _ := told.heard(); len(got) != 1 {
 		t.Errorf("heard %q, want the last event alone", got)
 	}
@@ -157,7 +157,7 @@ func TestGapComesFirst(t *testing.T) {
 	h.mu.Lock()
 	h.gap() // and before everybody was told
 	h.mu.Unlock()
-	h.publish(2, 4, granted("o7"), true)
+	h.Publish(2, 4, granted("o7"), true)
 	h.tellGaps()
 	if len(order) != len(sinks)+1 || order[0] != "o7 gap" || order[1] != "o7 event" {
 		t.Errorf("%d were told something, first %q", len(order), order[:min(3, len(order))])
@@ -186,7 +186,7 @@ func TestProgressOncePerConnection(t *testing.T) {
 		h.subscribe(&wire.Subscription{Owner: fmt.Sprint("o", i), Sink: new(ear), Conn: conns[i%2]})
 	}
 	for round := range uint64(3) {
-		h.publish(2, 4+round, nil, true)
+		h.Publish(2, 4+round, nil, true)
 		h.progress()
 		h.progress() // nothing moved
 	}
@@ -222,7 +222,7 @@ func BenchmarkHubHeld(b *testing.B) {
 	index := uint64(1 << 20)
 	for b.Loop() {
 		index++
-		h.publish(2, index, nil, true)
+		h.Publish(2, index, nil, true)
 		done := make(chan struct{})
 		go func() { defer close(done); h.progress() }()
 		for waiting := true; waiting; {
@@ -246,7 +246,7 @@ func fullHub(b *testing.B, subs int) *hub {
 	for log := uint64(2); log < 18; log++ {
 		h.opened(log, 1)
 		for i := range uint64(8192) {
-			h.publish(log, i+2, granted(fmt.Sprint("o", i%10_000)), true)
+			h.Publish(log, i+2, granted(fmt.Sprint("o", i%10_000)), true)
 		}
 	}
 	for i := range subs {

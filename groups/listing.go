@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -20,9 +21,9 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 		return res, err
 	}
 	page := min(int(s.req.Page), wire.MaxDumpPage)
-	q := query{what: askList, owner: s.req.Owner, names: s.names(), after: string(after)}
+	q := replica.Query{What: replica.AskList, Owner: s.req.Owner, Names: s.names(), After: string(after)}
 	if page > 0 {
-		q.page = page + 1
+		q.Page = page + 1
 	}
 	results, err := s.gather(&q)
 	res.List = new(wire.List)
@@ -33,7 +34,7 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 	slices.SortFunc(res.List.Infos, func(a, b wire.LockInfo) int { return engine.PlaceOf(&a).Compare(engine.PlaceOf(&b)) })
 	if res.Done = page == 0 || len(res.List.Infos) <= page; !res.Done {
 		res.List.Infos = res.List.Infos[:page]
-		res.List.Cursor = append([]byte{listCursorFormat}, appendPlace(nil, &res.List.Infos[page-1])...)
+		res.List.Cursor = append([]byte{listCursorFormat}, replica.AppendPlace(nil, &res.List.Infos[page-1])...)
 	}
 	return res, err
 }
@@ -50,19 +51,6 @@ func decodeListCursor(b []byte) ([]byte, *wire.Error) {
 		return nil, wire.Errorf(wire.InvalidArgument, "cursor: is not one that list_owner_locks gave out")
 	}
 	return b[1:], nil
-}
-
-// appendPlace appends a lock's place among those of its owner: its mode and its path.
-func appendPlace(b []byte, i *wire.LockInfo) []byte {
-	return append(append(b, byte(i.Mode)), i.Path...)
-}
-
-// placeOf is the inverse of appendPlace; what is none comes before all locks.
-func placeOf(s string) engine.Owned {
-	if len(s) < 2 {
-		return engine.Owned{}
-	}
-	return engine.Owned{Mode: wire.Mode(s[0]), Path: s[1:]}
 }
 
 // cursorFormat is the first byte of a listing's cursor, which goes on with the
@@ -83,7 +71,7 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 		page = wire.DefaultDumpPage
 	}
 	page = min(page, wire.MaxDumpPage)
-	groups, err := s.groupsOf(&query{what: askHeld, group: uint16(from)})
+	groups, err := s.groupsOf(&replica.Query{What: replica.AskHeld, Group: uint16(from)})
 	if err != nil {
 		return res, err
 	}
@@ -92,7 +80,7 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 		if int(g) != from {
 			after = "" // it is a key of the group where the last page ended
 		}
-		found := s.ask(&query{what: askScan, group: g, path: s.req.Path, after: after, page: page - len(res.List.Infos)})
+		found := s.ask(&replica.Query{What: replica.AskScan, Group: g, Path: s.req.Path, After: after, Page: page - len(res.List.Infos)})
 		if err := found.Err(); err != nil {
 			return res, err
 		}
@@ -116,14 +104,14 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 // before, when it is asked where the owner is, and then whoever leads the log answers as it is (query.asIs). If nobody does,
 // as the leader was lost meanwhile, the turn is given back, and the next leader waited for. What is long may take half of a call's
 // time on a slow link. Nor does a call keep a turn for what comes to nothing, as where a move has it ask another log.
-func (s *steps) gather(q *query) ([]wire.Result, *wire.Error) {
+func (s *steps) gather(q *replica.Query) ([]wire.Result, *wire.Error) {
 	t := s.c.Turns
 	if t == nil {
 		return s.askWhere(q)
 	}
 	s.found = make(map[uint64]int64)
 	for since := s.since; ; {
-		present, err := s.find(q.owner)
+		present, err := s.find(q.Owner)
 		if err == nil {
 			err = s.turn()
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -37,8 +38,8 @@ type shardLog struct {
 	process uint64 // incarnation of this process
 	raft    raftLog
 	// local is this node's replica, nil while it has none.
-	local   atomic.Pointer[machine]
-	clock   Clock
+	local   atomic.Pointer[replica.Machine]
+	clock   replica.Clock
 	log     *slog.Logger
 	timeout time.Duration // how long a request may take
 
@@ -58,8 +59,9 @@ type shardLog struct {
 		away    away
 		suspect bool // the queue may have parts in it that must not be proposed
 		closed  bool
-		found   *openCalls // what the log had as the leader epoch began: nothing is proposed before that is looked through (seek)
+		found   *replica.OpenCalls // what the log had as the leader epoch began: nothing is proposed before that is looked through (seek)
 	}
+	applied  repliers      // who is to be flushed after the entries in hand; of who applies alone
 	followed followed      // of run alone
 	looked   time.Duration // when it was last looked who waits too long; of run alone
 	unfollow atomic.Bool   // what run followed may not be all: it is to look again
@@ -71,7 +73,7 @@ type shardLog struct {
 		sync.Mutex
 		number   uint64 // of the last batch
 		term     uint64 // of the leader epoch it was numbered in
-		writer   batchWriter
+		writer   replica.BatchWriter
 		under    []underWay
 		awaited  [awaited]pending // what turn returns
 		taking   underWay         // a leader epoch entry, its pending nil: none is
@@ -223,7 +225,7 @@ func (l *shardLog) tickDue() (time.Duration, bool) {
 	if m == nil || !l.leads() || len(l.drive.under) >= window || l.drive.retryAt > 0 || l.drive.hold > 0 || l.torn() {
 		return 0, false // when one may be proposed again, run looks again
 	}
-	at, deadline := m.nextDeadline()
+	at, deadline := m.NextDeadline()
 	every := l.drive.lastSent + tickEvery
 	switch {
 	case deadline == 0:

@@ -15,7 +15,7 @@ func (n *Node) loneLoop() {
 		}
 		for _, r := range n.raft.replicas() {
 			m := n.logs[r.shard].local.Load()
-			if _, ok := left[r.shard]; !ok || r.pending || m == nil || !m.loaded.Load() {
+			if _, ok := left[r.shard]; !ok || r.pending || m == nil || !m.Loaded.Load() {
 				continue
 			}
 			_, voter := r.voters[r.replica]

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -17,17 +18,17 @@ func hasLong(t *testing.T, r *rig, policies int) {
 	const like = "like:/a"
 	c := r.session()
 	c.must(setPolicy(like, wire.RecursiveRW))
-	m := r.node.logs[systemShard].own()
-	m.mu.Lock()
-	for row, val := range m.system.AllRows() {
+	m := r.node.logs[replica.SystemShard].own()
+	m.Lock()
+	for row, val := range m.System.AllRows() {
 		table, is := strings.CutSuffix(row, like)
 		for i := 0; is && i < policies-2; i++ {
-			if err := m.system.Load(fmt.Appendf(nil, "%sh:/%04d%s", table, i, strings.Repeat("x", 4070)), val); err != nil {
+			if err := m.System.Load(fmt.Appendf(nil, "%sh:/%04d%s", table, i, strings.Repeat("x", 4070)), val); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	m.mu.Unlock()
+	m.Unlock()
 	c.must(setPolicy("last:/a", wire.RecursiveRW))
 }
 
@@ -88,26 +89,26 @@ func sameRoutes(t *testing.T, want, got *wire.Routes) {
 func TestRoutesInPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	const policies = routesBytes/4070 + 16
+	const policies = replica.RoutesBytes/4070 + 16
 	hasLong(t, r, policies)
-	m := r.node.logs[systemShard].own()
-	version, whole := m.system.Roots()
+	m := r.node.logs[replica.SystemShard].own()
+	version, whole := m.System.Roots()
 	if len(whole) != policies {
 		t.Fatalf("%d roots", len(whole))
 	}
-	first := m.routes(0, 0, "")
-	second := m.routes(0, first.Count, string(first.List.Cursor))
+	first := m.Routes(0, 0, "")
+	second := m.Routes(0, first.Count, string(first.List.Cursor))
 	n := len(first.List.Names)
 	if n == 0 || n >= policies || string(first.List.Cursor) != first.List.Names[n-1] || len(second.List.Cursor) != 0 {
 		t.Errorf("%d roots and then %d", n, len(second.List.Names))
 	}
-	if got := m.routes(0, 0, string(first.List.Cursor)); !slices.Equal(got.List.Names, second.List.Names) {
+	if got := m.Routes(0, 0, string(first.List.Cursor)); !slices.Equal(got.List.Names, second.List.Names) {
 		t.Error("who does not say which version it is at is not told of that in force")
 	}
 	if !slices.Equal(slices.Concat(first.List.Names, second.List.Names), whole) {
 		t.Error("the pages are not the whole")
 	}
-	if res := m.routes(version, 0, ""); res.List != nil {
+	if res := m.Routes(version, 0, ""); res.List != nil {
 		t.Errorf("%d roots of a version that is known", len(res.List.Names))
 	}
 }

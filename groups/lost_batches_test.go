@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -21,7 +22,7 @@ func TestLostBatches(t *testing.T) {
 	next := write("b", "h:/a", time.Hour)
 	next.Flags |= wire.FlagNoQueue
 	took := r.c.start(r.next.Add(1), next)
-	l.tear(r.own.term, l.drive.number)
+	l.Gap(r.own.Term, l.drive.number)
 	l.drive.Unlock()
 	l.kick()
 	last := int64(0)
@@ -51,24 +52,24 @@ func TestStrangeBatches(t *testing.T) {
 	}
 	r.answer(r.took, "the acquire")
 	last := func() uint64 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.number
+		m.Lock()
+		defer m.Unlock()
+		return m.Number
 	}
 	const lost = 1 // numbers begin there
-	appears := func(what string, own leaderEpoch, number uint64, next bool) {
+	appears := func(what string, own replica.LeaderEpoch, number uint64, next bool) {
 		t.Helper()
-		at, was := m.appliedIndex(), last()
-		var w batchWriter
-		w.reset()
+		at, was := m.AppliedIndex(), last()
+		var w replica.BatchWriter
+		w.Reset()
 		if next {
-			p := &part{op: wire.OpAcquire, group: r.node.groupOf("h:/d"), nsLen: len("h:/d"), session: r.session().session, id: 1}
-			p.body, p.nargs = wire.AppendArgs(nil, write("d", "h:/d/x", time.Hour))
-			w.add(p)
+			p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: r.node.groupOf("h:/d"), NsLen: len("h:/d"), Session: r.session().session, ID: 1}}
+			p.Body, p.Nargs = wire.AppendArgs(nil, write("d", "h:/d/x", time.Hour))
+			w.Add(&p.Command, p.attempts())
 		}
-		entry := w.entry(&batchHead{format: r.node.formats.written(), leaderEpoch: own, number: number, next: next, stamp: m.stamp(own, r.l.clock.Mono())})
+		entry := w.Entry(&replica.BatchHead{Format: r.node.formats.written(), LeaderEpoch: own, Number: number, Next: next, Stamp: m.Stamp(own, r.l.clock.Mono())})
 		proposed(t, r.l, entry)
-		eventually(t, "it is applied", func() bool { return m.appliedIndex() > at })
+		eventually(t, "it is applied", func() bool { return m.AppliedIndex() > at })
 		if now := last(); now < was {
 			t.Errorf("%s: batches count from %d on, %d before", what, now, was)
 		}
@@ -81,9 +82,9 @@ func TestStrangeBatches(t *testing.T) {
 	appears("a mending batch of before", r.own, lost, false)
 	appears("a batch of before", r.own, lost, true)
 	older := r.own
-	older.term--
+	older.Term--
 	appears("a batch of an earlier leader epoch", older, last()+1, true)
 	other := r.own
-	other.incarnation++
+	other.Incarnation++
 	appears("a batch of another process", other, last()+1, true)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -83,9 +84,9 @@ func TestAskedAtOnce(t *testing.T) {
 		if err := s.caughtUp(); err != nil {
 			t.Fatal(err)
 		}
-		qs := make([]*query, c.many)
+		qs := make([]*replica.Query, c.many)
 		for i := range qs {
-			qs[i] = &query{what: askAlive, group: uint16(i % s.n.cfg.GroupCount), version: s.version(), owner: "o", names: c.names}
+			qs[i] = &replica.Query{What: replica.AskAlive, Group: uint16(i % s.n.cfg.GroupCount), Version: s.version(), Owner: "o", Names: c.names}
 		}
 		if got := s.askedNext(qs); got != c.want {
 			t.Errorf("node %d, %d questions of %d names: %d at once, want %d", c.node, c.many, len(c.names), got, c.want)

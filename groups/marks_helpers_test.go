@@ -13,14 +13,14 @@ import (
 func fullOf(t *testing.T, r *rig, ns string, f func()) {
 	t.Helper()
 	l := r.node.logOf(r.node.groupOf(ns))
-	l.local.Load().mu.Lock()
+	l.local.Load().Lock()
 	c := r.session()
 	var open []*outcome
 	for i := range 3 {
 		open = append(open, c.start(r.next.Add(1), write("filler", fmt.Sprint(ns, "/filler", i), time.Hour)))
 	}
 	f()
-	l.local.Load().mu.Unlock()
+	l.local.Load().Unlock()
 	for _, o := range open {
 		o.get(t, "a filler")
 	}

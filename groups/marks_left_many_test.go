@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestWaitThatLeftBehindMany: a client waits for a lock. Meanwhile its owner gives back nine locks in another namespace
 // of the same log, which the wait has nothing to do with. Then its connection breaks, and it asks for the wait again.
 func TestWaitThatLeftBehindMany(t *testing.T) {
-	for _, paths := range []int{maxMarks, maxMarks + 1} {
+	for _, paths := range []int{replica.MaxMarks, replica.MaxMarks + 1} {
 		t.Run(fmt.Sprint(paths, " paths"), func(t *testing.T) {
 			r := newRig(t, func(c *Config) { c.LogCount = 1 })
 			c, other := r.session(), r.session()

@@ -3,6 +3,7 @@ package groups
 import (
 	"testing"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -29,12 +30,12 @@ func TestBehindWhatMovedTwice(t *testing.T) {
 	first, now := routes(3), routes(5)
 	var ln line
 	ln.look(now)
-	ln.enter(&part{op: wire.OpAcquire, ns: "m:/x/y", routes: first, came: 1})
-	release := &part{op: wire.OpRelease, ns: "m:/x", routes: routes(2), came: 2}
+	ln.enter(&part{Command: replica.Command{Op: wire.OpAcquire}, ns: "m:/x/y", routes: first, came: 1})
+	release := &part{Command: replica.Command{Op: wire.OpRelease}, ns: "m:/x", routes: routes(2), came: 2}
 	if !ln.behind(release, now) {
 		t.Error("the release goes before the acquire")
 	}
-	if ln.behind(&part{op: wire.OpRelease, ns: "m:/z", routes: routes(2), came: 2}, now) {
+	if ln.behind(&part{Command: replica.Command{Op: wire.OpRelease}, ns: "m:/z", routes: routes(2), came: 2}, now) {
 		t.Error("another namespace waits too")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -184,7 +185,7 @@ func answerHeld(over []unheld) {
 // would tell it.
 func (n *Node) learnNext() {
 	m := &n.moves
-	if n.logs[systemShard].own() != nil {
+	if n.logs[replica.SystemShard].own() != nil {
 		return
 	}
 	m.mu.Lock()
@@ -225,10 +226,10 @@ func (n *Node) closedHeld(s *wire.Session) {
 	n.moves.mu.Unlock()
 	for _, ln := range lines {
 		answerAll(ln.take(n, func(p *part) bool {
-			if p.session.ID != s.ID || p.session.Epoch > s.Epoch || p.op == wire.OpRelease && !ln.behindCut(p.came) {
+			if p.Session.ID != s.ID || p.Session.Epoch > s.Epoch || p.Op == wire.OpRelease && !ln.behindCut(p.came) {
 				return false
 			}
-			if p.op == wire.OpAcquire {
+			if p.Op == wire.OpAcquire {
 				ln.cuts(p.came)
 			}
 			return true

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -66,7 +67,7 @@ func testOrderAcrossMoves(t *testing.T, r *rig) {
 func (r *rig) frozen(root string, above ...string) (undo func()) {
 	r.t.Helper()
 	n := r.node
-	p := &policies{n: n, term: n.logs[systemShard].held.Load(), attempt: n.logs[systemShard].held.Load()<<attemptBits + 1000}
+	p := &policies{n: n, term: n.logs[replica.SystemShard].held.Load(), attempt: n.logs[replica.SystemShard].held.Load()<<attemptBits + 1000}
 	attempt := func(freezes bool) *change { // it ends neither with a step's time nor with a call's
 		c := p.change(0)
 		c.within, c.since, c.attempt = 0, n.clock.Mono()+time.Hour, p.next()
@@ -163,9 +164,9 @@ func TestHeldBackCostsNothing(t *testing.T) {
 	behind := c.start(r.next.Add(1), release("o", "h:/a/y"))
 	r.held(2)
 	m := r.node.logOf(r.node.groupOf("h:/a")).local.Load()
-	before := m.appliedIndex()
-	if within(300*time.Millisecond, 5*time.Millisecond, func() bool { return m.appliedIndex() > before }) {
-		t.Errorf("%d entries while two requests are held back", m.appliedIndex()-before)
+	before := m.AppliedIndex()
+	if within(300*time.Millisecond, 5*time.Millisecond, func() bool { return m.AppliedIndex() > before }) {
+		t.Errorf("%d entries while two requests are held back", m.AppliedIndex()-before)
 	}
 	undo()
 	for _, o := range []*outcome{o, behind} {
@@ -266,11 +267,11 @@ func TestStuckMove(t *testing.T) {
 	defer goOn()
 	change := c.start(r.next.Add(1), setPolicy(root, wire.PointRW))
 	m := r.node.logOf(r.node.groupOf(parent)).local.Load()
-	g := m.groups[r.node.groupOf(parent)]
+	g := m.Groups[r.node.groupOf(parent)]
 	eventually(t, "the subtree is frozen", func() bool {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return len(g.state.Freezing()) > 0
+		m.Lock()
+		defer m.Unlock()
+		return len(g.State.Freezing()) > 0
 	})
 	for _, path := range []string{root + "/x", parent + "/y"} {
 		if res := c.start(r.next.Add(1), write("o", path, time.Hour)).get(t, path); res.Code != wire.OK || res.Status != wire.StatusOK {

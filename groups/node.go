@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -29,9 +31,9 @@ type Node struct {
 	cfg     Config
 	id      *identity
 	log     *slog.Logger
-	clock   Clock
+	clock   replica.Clock
 	process uint64 // incarnation: which run of the node this is
-	store   *store
+	store   *replica.Store
 	raft    raft
 	tasks   tasks
 
@@ -143,7 +145,7 @@ func newNode(cfg Config, id *identity) *Node {
 	n.hub.mark.Index = id.mark()
 	n.formats.begin(id.Format)
 	for g := range id.GroupCount {
-		n.homes = append(n.homes, firstLogShard+uint64(g%id.LogCount))
+		n.homes = append(n.homes, replica.FirstLogShard+uint64(g%id.LogCount))
 	}
 	n.routes.Store(wire.NewRoutes(0, id.Segments, nil))
 	return n
@@ -162,7 +164,7 @@ func (n *Node) start() (err error) {
 	}
 	n.processes.note(n.id.HostID, n.id.Starts-1)
 	n.lookAtDisk() // before the first request
-	if n.store, err = openStore(state, n.cfg.FS, n.log, n.failed); err != nil {
+	if n.store, err = replica.OpenStore(state, n.cfg.FS, n.log, n.failed); err != nil {
 		return err
 	}
 	if err := n.markState(state); err != nil {
@@ -222,11 +224,28 @@ func (n *Node) start() (err error) {
 // failed ends the process: storage failed.
 func (n *Node) failed(err error) { n.cfg.lastWord(n.log, err) }
 
-// opened is told by a machine that it is loaded.
-func (n *Node) opened(m *machine) {
-	n.hub.opened(m.shard, m.applied)
-	m.loaded.Store(true)
-	if m.awaited {
+// replicaHost is the node as its replicas know it.
+type replicaHost struct{ n *Node }
+
+func (h replicaHost) CheckpointSoon()        { h.n.checkpointSoon() }
+func (h replicaHost) PolicyWork()            { h.n.policyWork() }
+func (h replicaHost) LookAround()            { h.n.lookAround() }
+func (h replicaHost) ProcessMarks() string   { return h.n.processes.marks() }
+func (h replicaHost) SnapshotFormat() uint32 { return h.n.formats.written() }
+
+// SystemChanged makes this node resolve paths by the routes in force.
+func (h replicaHost) SystemChanged(s *engine.System) {
+	if s.Version() > h.n.routes.Load().Version {
+		h.n.setRoutes(s.Routes(h.n.cfg.Segments))
+	}
+}
+
+// Opened takes note that a replica has its state.
+func (h replicaHost) Opened(m *replica.Machine) {
+	n := h.n
+	n.hub.opened(m.Shard, m.Applied)
+	m.Loaded.Store(true)
+	if m.Awaited {
 		n.loadedOne()
 	}
 }
@@ -264,16 +283,16 @@ func (n *Node) checkpointLoop() {
 	}
 	for n.tasks.wait(checkpointEvery, n.stop, n.soon) != 0 {
 		for _, m := range n.hosted() {
-			m.forgetPaged()
-			shard, applied := m.shard, m.appliedIndex()
+			m.ForgetPaged()
+			shard, applied := m.Shard, m.AppliedIndex()
 			if applied == written[shard] {
 				continue
 			}
-			if err := m.checkpoint(false); err != nil {
-				m.fail(err)
+			if err := m.Checkpoint(false); err != nil {
+				m.Fail(err)
 			}
 			written[shard] = applied
-			m.evict()
+			m.Evict()
 			if applied-snapshots[shard] >= n.cfg.SnapshotLog {
 				snapshots[shard] = applied
 				n.snapshot(shard)

@@ -16,13 +16,13 @@ func TestBackPressure(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxInflight = 3 })
 	c := r.session()
 	l := r.node.logOf(r.node.groupOf("h:/a"))
-	l.local.Load().mu.Lock() // nothing is applied
+	l.local.Load().Lock() // nothing is applied
 	var open []*outcome
 	for i := range 3 {
 		open = append(open, c.start(r.next.Add(1), write("a", fmt.Sprintf("h:/a/%d", i), time.Hour)))
 	}
 	res := <-c.start(r.next.Add(1), write("a", "h:/a/3", time.Hour)).done
-	l.local.Load().mu.Unlock()
+	l.local.Load().Unlock()
 	if res.Code != wire.Unavailable || !strings.Contains(res.Message, "max_inflight_per_group") {
 		t.Fatalf("one more: %+v", res)
 	}

@@ -85,7 +85,7 @@ func (n *Node) leftAlone(parts ...*part) {
 		f.mu.Lock() // who gets to know that a process is over looks here after that
 		for _, p := range some {
 			o := orphan{
-				l: p.log, group: p.group, caller: p.caller(), epoch: p.session.Epoch, term: p.term,
+				l: p.log, group: p.Group, caller: p.caller(), epoch: p.Session.Epoch, term: p.term,
 				due: n.clock.Mono() + reattachGrace, host: p.from.host,
 			}
 			if n.processes.over(o.caller.Session) {
@@ -125,10 +125,10 @@ func (n *Node) inherit(l *shardLog, term uint64) {
 	if m == nil {
 		return
 	}
-	m.mu.Lock()
-	open := m.openCalls(term)
-	m.mu.Unlock()
-	found := open.those(func(engine.Session) bool { return true })
+	m.Lock()
+	open := m.OpenCalls(term)
+	m.Unlock()
+	found := n.orphansIn(l, open, func(engine.Session) bool { return true })
 	f := &n.forwards.left
 	for some := range slices.Chunk(found, leftAtOnce) {
 		f.mu.Lock()
@@ -198,10 +198,7 @@ func (o *orphan) adrift() bool {
 	if m == nil {
 		return false
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	g := m.groups[o.group]
-	return g != nil && g.state.Adrift(o.caller)
+	return m.Adrift(o.group, o.caller)
 }
 
 // endOrphan ends a wait, unless somebody has asked for it. That nobody has is true of this leader epoch

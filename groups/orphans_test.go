@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -32,8 +33,8 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 	})
 	f.until("every node votes in every log", func() bool {
 		for _, n := range f.nodes {
-			for _, shard := range []uint64{systemShard, firstLogShard} {
-				if m := n.logs[shard].local.Load(); m == nil || !m.voting.Load() {
+			for _, shard := range []uint64{replica.SystemShard, replica.FirstLogShard} {
+				if m := n.logs[shard].local.Load(); m == nil || !m.Voting.Load() {
 					return false
 				}
 			}
@@ -51,7 +52,7 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 		return req
 	}
 	<-client.start(id, req()).queued
-	caller := (&part{session: client.session, id: id}).caller()
+	caller := (&part{Command: replica.Command{Session: client.session, ID: id}}).caller()
 
 	f.kill(w, first) // the client's node, which leads
 	second := f.leader(path)
@@ -71,12 +72,12 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 	w.set(f.cfgs[first].NodeID, false)
 	f.start(first)
 	f.until("it is back", func() bool {
-		host, _ := f.nodes[first].leaderOf(firstLogShard)
-		m := f.nodes[first].logs[firstLogShard].local.Load()
-		return host == n.id.HostID && m != nil && m.voting.Load() && m.appliedIndex() > 0
+		host, _ := f.nodes[first].leaderOf(replica.FirstLogShard)
+		m := f.nodes[first].logs[replica.FirstLogShard].local.Load()
+		return host == n.id.HostID && m != nil && m.Voting.Load() && m.AppliedIndex() > 0
 	})
 	f.until("the leader reaches everybody", func() bool { return len(n.cutOff()) == 0 })
-	if !n.logs[firstLogShard].leads() {
+	if !n.logs[replica.FirstLogShard].leads() {
 		return false
 	}
 
@@ -91,7 +92,7 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 	third := -1
 	f.until("another node leads", func() bool {
 		for i, o := range f.nodes {
-			if i != second && o.logs[firstLogShard].leads() {
+			if i != second && o.logs[replica.FirstLogShard].leads() {
 				third = i
 			}
 		}
@@ -114,9 +115,9 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 		t.Fatal("the client is told nothing")
 	}
 	w.set(n.id.NodeID, false)
-	l := n.logs[firstLogShard]
+	l := n.logs[replica.FirstLogShard]
 	f.until("the former leader knows the new one, and has nothing left to say", func() bool {
-		host, _ := n.leaderOf(firstLogShard)
+		host, _ := n.leaderOf(replica.FirstLogShard)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return host != "" && host != n.id.HostID && len(l.mu.queue)+len(l.mu.flights)+len(l.mu.away.parts) == 0
@@ -145,7 +146,7 @@ func TestEndOfAnOrphanInItsLeaderEpoch(t *testing.T) {
 			req.QueueTTLMillis = 3_600_000
 			id := r.next.Add(1)
 			<-client.start(id, req).queued
-			caller := (&part{session: client.session, id: id}).caller()
+			caller := (&part{Command: replica.Command{Session: client.session, ID: id}}).caller()
 			if !n.waits.take(caller, n.waits.get(caller)) {
 				t.Fatal("its call is not open")
 			}

@@ -18,10 +18,10 @@ func TestProcessOverAsLeaderEpochBegins(t *testing.T) {
 	l := r.node.logOf(r.node.groupOf("h:/a"))
 	m := l.local.Load()
 	known := make(chan struct{})
-	m.mu.Lock()
-	own := m.leaderEpoch
+	m.Lock()
+	own := m.LeaderEpoch
 	l.held.Store(0)
-	found := m.openCalls(own.term) // as beginLeaderEpoch does
+	found := m.OpenCalls(own.Term) // as beginLeaderEpoch does
 	go func() {
 		r.node.processOver(r.node.id.HostID, r.node.id.Starts)
 		close(known)
@@ -30,8 +30,8 @@ func TestProcessOverAsLeaderEpochBegins(t *testing.T) {
 	case <-known:
 	case <-time.After(100 * time.Millisecond): // it waits for the leader epoch
 	}
-	l.leaderEpochBegan(own, found)
-	m.mu.Unlock()
+	l.Began(own, found)
+	m.Unlock()
 	<-known
 	select {
 	case res := <-o.done:

@@ -21,7 +21,7 @@ func TestProcessOverKnownTwice(t *testing.T) {
 	l.pauses(true)
 	defer l.pauses(false)
 	tell := func() { r.node.processOver(r.node.id.HostID, r.node.id.Starts) }
-	m.mu.Lock()
+	m.Lock()
 	go tell()
 	eventually(t, "it is known", func() bool { return r.node.processes.over(engine.Session(served.session.ID)) })
 	queued := make(chan bool, 1)
@@ -34,9 +34,9 @@ func TestProcessOverKnownTwice(t *testing.T) {
 	select {
 	case <-queued:
 		t.Error("it goes on before the ends are queued")
-		m.mu.Unlock()
+		m.Unlock()
 	case <-time.After(100 * time.Millisecond):
-		m.mu.Unlock()
+		m.Unlock()
 		if !<-queued {
 			t.Error("the ends are not queued")
 		}

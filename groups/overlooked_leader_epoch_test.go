@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -13,36 +14,36 @@ type overlooked struct {
 	*rig
 	l    *shardLog
 	was  *leadership
-	own  leaderEpoch // of the other node
-	last uint64      // batch of that
+	own  replica.LeaderEpoch // of the other node
+	last uint64              // batch of that
 }
 
 func newOverlooked(t *testing.T) *overlooked {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	o := &overlooked{rig: r, l: r.node.logOf(r.node.groupOf("h:/a"))}
 	o.was = o.l.lead.Load()
-	o.own = leaderEpoch{term: o.was.term + 1, node: o.was.leader + 1, incarnation: 99}
+	o.own = replica.LeaderEpoch{Term: o.was.term + 1, Node: o.was.leader + 1, Incarnation: 99}
 	return o
 }
 
 // led has the other node begin its leader epoch.
 func (o *overlooked) led() {
 	n := o.node
-	proposed(o.t, o.l, appendLeaderEpoch(nil, n.formats.written(), o.own, n.cfg.limits()))
+	proposed(o.t, o.l, replica.AppendLeaderEpoch(nil, n.formats.written(), o.own, n.cfg.limits()))
 }
 
 // ask has a request carried out that the other node was asked, about h:/a.
 func (o *overlooked) ask(s *wire.Session, id uint64, req *wire.Request) {
 	n := o.node
-	p := &part{op: req.Op, group: n.groupOf("h:/a"), nsLen: len("h:/a"), session: s, id: id}
-	p.body, p.nargs = wire.AppendArgs(nil, req)
-	var w batchWriter
-	w.reset()
-	w.add(p)
+	p := &part{Command: replica.Command{Op: req.Op, Group: n.groupOf("h:/a"), NsLen: len("h:/a"), Session: s, ID: id}}
+	p.Body, p.Nargs = wire.AppendArgs(nil, req)
+	var w replica.BatchWriter
+	w.Reset()
+	w.Add(&p.Command, p.attempts())
 	o.last++
-	stamp := o.l.local.Load().stamp(o.own, o.l.clock.Mono())
-	head := batchHead{format: n.formats.written(), leaderEpoch: o.own, number: o.last, next: true, stamp: stamp}
-	proposed(o.t, o.l, bytes.Clone(w.entry(&head)))
+	stamp := o.l.local.Load().Stamp(o.own, o.l.clock.Mono())
+	head := replica.BatchHead{Format: n.formats.written(), LeaderEpoch: o.own, Number: o.last, Next: true, Stamp: stamp}
+	proposed(o.t, o.l, bytes.Clone(w.Entry(&head)))
 }
 
 // again has the node lead in a later term.
@@ -68,7 +69,7 @@ func TestOrphanOfAnOverlookedLeaderEpoch(t *testing.T) {
 	id := r.next.Add(1)
 	behind := c.start(id, req)
 	<-behind.queued
-	caller := (&part{session: c.session, id: id}).caller()
+	caller := (&part{Command: replica.Command{Session: c.session, ID: id}}).caller()
 	r.led()
 	r.ask(later(c.session), id, req)
 	r.again()
@@ -113,7 +114,7 @@ func TestGrantInASnapshotOfAnOverlookedLeaderEpoch(t *testing.T) {
 	id := r.next.Add(1)
 	o := c.start(id, waiting(write("waits", path, time.Hour)))
 	<-o.queued
-	p := n.waits.get((&part{session: c.session, id: id}).caller())
+	p := n.waits.get((&part{Command: replica.Command{Session: c.session, ID: id}}).caller())
 	hears := func(does bool) {
 		n.waits.mu.Lock()
 		defer n.waits.mu.Unlock()
@@ -123,7 +124,7 @@ func TestGrantInASnapshotOfAnOverlookedLeaderEpoch(t *testing.T) {
 	r.led()
 	r.ask(r.session().session, 1, release("holder", path))
 	hears(true)
-	r.l.overtaken(r.own, r.last)
+	r.l.Overtaken(r.own, r.last)
 	r.again()
 	if owner := holder.inspect(path).Owner; owner != "waits" {
 		t.Fatalf("%s is held by %q", path, owner)

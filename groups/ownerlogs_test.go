@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -15,7 +16,7 @@ import (
 func entries(n *Node) map[uint64]uint64 {
 	all := make(map[uint64]uint64)
 	for _, m := range n.hosted() {
-		all[m.shard] = m.appliedIndex()
+		all[m.Shard] = m.AppliedIndex()
 	}
 	return all
 }
@@ -95,7 +96,7 @@ func TestOwnerWideWhileALogHasNoLeader(t *testing.T) {
 	for i := range f.nodes {
 		for j := range i {
 			for shard := range f.nodes[0].logs {
-				if len(down) > 0 || !hosts(i, shard) || !hosts(j, shard) || hosts(i, systemShard) && hosts(j, systemShard) {
+				if len(down) > 0 || !hosts(i, shard) || !hosts(j, shard) || hosts(i, replica.SystemShard) && hosts(j, replica.SystemShard) {
 					continue
 				}
 				down = []int{i, j}

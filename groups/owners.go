@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -13,7 +14,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 	if s.req.Key != "" {
 		// What its claim says of namespaces is said for good: by routes that know every one in
 		// which the owner took something before it asked.
-		s.only = map[uint64]bool{systemShard: true}
+		s.only = map[uint64]bool{replica.SystemShard: true}
 		if err = s.caughtUp(); err != nil {
 			return res, err
 		}
@@ -44,7 +45,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 			i = len(cmds)
 			at[ns] = i
 			cmds = append(cmds, command{
-				group: s.n.groupOf(ns), ns: ns, sub: subOf(ns + s.tried[ns]),
+				group: s.n.groupOf(ns), ns: ns, sub: replica.SubOf(ns + s.tried[ns]),
 				req: &wire.Request{
 					Op: wire.OpRelease, Owner: s.req.Owner, Key: c.key, Token: s.req.Token, Target: s.req.Target,
 				},
@@ -165,7 +166,7 @@ func (s *steps) releaseAll() (res wire.Result, err *wire.Error) {
 	}
 	noted := s.req.DelWait || c.key != "" // by what is asked of the owner's home, or with the end of the claim
 	if len(cmds) == 1 && !noted {
-		cmds[0].sub |= wholeSub
+		cmds[0].sub |= replica.WholeSub
 		noted = true
 	}
 	if err := s.all(cmds); err != nil {
@@ -304,11 +305,11 @@ type groupDomain struct {
 // is asked once, however many domains there are: they may be a thousand handlers, with namespaces
 // in any group.
 func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomain]bool, *wire.Error) {
-	var qs []*query
+	var qs []*replica.Query
 	for _, g := range groups {
 		if len(by[g]) > 0 {
-			qs = append(qs, &query{
-				what: askAlive, group: g, version: s.version(), owner: s.req.Owner, names: by[g],
+			qs = append(qs, &replica.Query{
+				What: replica.AskAlive, Group: g, Version: s.version(), Owner: s.req.Owner, Names: by[g],
 			})
 		}
 	}
@@ -322,8 +323,8 @@ func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomai
 			continue
 		}
 		for _, p := range results[i].List.Positions {
-			if p.Log < uint64(len(q.names)) {
-				alive[groupDomain{q.group, q.names[p.Log]}] = true
+			if p.Log < uint64(len(q.Names)) {
+				alive[groupDomain{q.Group, q.Names[p.Log]}] = true
 			}
 		}
 	}
@@ -333,7 +334,7 @@ func (s *steps) aliveIn(groups []uint16, by map[uint16][]string) (map[groupDomai
 // alive says whether the owner has a live lease in one of the domains.
 func (s *steps) alive() (res wire.Result, err *wire.Error) {
 	if err = s.caughtUpIn(); err == nil {
-		res.Flag, err = s.any(askAlive, s.req.Owner, s.names())
+		res.Flag, err = s.any(replica.AskAlive, s.req.Owner, s.names())
 	}
 	return res, err
 }

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // pagesOf is how many policies hasLong is to set for their routes to take so many pages.
-func pagesOf(pages int) int { return (pages-1)*(routesBytes/4070) + 16*pages }
+func pagesOf(pages int) int { return (pages-1)*(replica.RoutesBytes/4070) + 16*pages }
 
 // TestRoutesChangeBetweenPages: before each later page is asked for, the policies change. All pages are of the version that the
 // first was of, for as long as who tells them keeps that. When it does not, they are told anew, and are of one version again.
@@ -33,7 +34,7 @@ func TestRoutesChangeBetweenPages(t *testing.T) {
 			hasLong(t, near, pagesOf(3))
 			far.routes.Store(wire.NewRoutes(0, far.cfg.Segments, nil))
 			p := newPipes(f, 1, 0)
-			m := near.node.logs[systemShard].own()
+			m := near.node.logs[replica.SystemShard].own()
 			var first *wire.Routes // in force when the first page was told, at last
 			asked := 0
 			changes := func() {
@@ -47,9 +48,9 @@ func TestRoutesChangeBetweenPages(t *testing.T) {
 					c.must(setPolicy(fmt.Sprintf("a:/n%d", asked), wire.RecursiveRW))
 				}
 				if test.dropped && asked == 2 {
-					m.mu.Lock()
-					m.paged = nil
-					m.mu.Unlock()
+					m.Lock()
+					m.Paged = nil
+					m.Unlock()
 				}
 			}
 			p.asks.Store(&changes)
@@ -168,42 +169,4 @@ func TestRoutesLearntInAnotherWay(t *testing.T) {
 			t.Errorf("%s: %v, and %d questions", name, err, asked.Load())
 		}
 	}
-}
-
-// TestPagedRoutesAreBounded: a version that somebody is at is kept for a while, and not dropped for a further one.
-func TestPagedRoutesAreBounded(t *testing.T) {
-	t.Parallel()
-	var p pagedRoutes
-	kept := func(want bool, versions ...uint64) {
-		t.Helper()
-		for _, v := range versions {
-			if (p.find(v) >= 0) != want {
-				t.Errorf("version %d is kept: %v", v, !want)
-			}
-		}
-	}
-	p.note(100, nil, false, 0)
-	kept(false, 100) // nobody asks for more of it
-	for v := range uint64(maxPagedRoutes) {
-		p.note(1+v, nil, true, 0)
-	}
-	p.note(101, nil, true, 1)
-	kept(true, 1, 2, 3, maxPagedRoutes)
-	kept(false, 101)
-	p.note(2, nil, false, 1)
-	p.note(3, nil, false, 1)
-	kept(true, 2, 3)
-	p.note(3, nil, true, 2) // another is at it
-	p.note(102, nil, true, 2)
-	p.note(103, nil, true, 2)
-	kept(true, 1, 3, 102)
-	kept(false, 2, 103)
-	if len(p) > maxPagedRoutes {
-		t.Errorf("%d are kept", len(p))
-	}
-	p.forget(pagedRoutesKept)
-	kept(false, 1, 4)
-	kept(true, 3, 102)
-	p.forget(pagedRoutesKept + 2)
-	kept(false, 3, 102)
 }

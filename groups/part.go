@@ -6,28 +6,17 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // part is one command on its way through one log: a whole call, or what a call
 // asks of one group.
 type part struct {
-	call    *wire.Call // the call it is the whole of, else nil
-	done    func(*part, *wire.Result)
-	log     *shardLog
-	group   uint16
-	op      wire.Op
-	nargs   int
-	body    []byte // encoded arguments; not changed while the part lives
-	nsLen   int    // length of the namespace that the paths begin with (errand.head)
-	version uint64 // of the routes the namespace was resolved with
-	session *wire.Session
-	id      uint64 // request id on the session
-	settled uint64 // below it the client has all answers, 0: it does not say
-	sub     uint64 // tells the parts of one request apart, 0 for the only one
-	meta    []byte
-	bound   bool
-	grace   uint64
+	call *wire.Call // the call it is the whole of, else nil
+	done func(*part, *wire.Result)
+	log  *shardLog
+	replica.Command
 	waits   bool          // a QUEUED answer leaves the call open
 	hasty   bool          // its caller is not to be kept waiting, for a leader neither
 	open    bool          // it was QUEUED: a grant may answer it. Of the machine of its log alone
@@ -64,11 +53,11 @@ type part struct {
 
 // caller names the part's request.
 func (p *part) caller() engine.Caller {
-	return engine.Caller{Session: engine.Session(p.session.ID), ID: p.id}
+	return engine.Caller{Session: engine.Session(p.Session.ID), ID: p.ID}
 }
 
 // wait names the part's wait.
-func (p *part) wait() wait { return wait{group: p.group, session: p.session, id: p.id, asked: p.asked} }
+func (p *part) wait() wait { return wait{group: p.Group, session: p.Session, id: p.ID, asked: p.asked} }
 
 // unheardWait is its wait, to be ended unless its client asks again, who is told that nobody knows what became of it, or that
 // nobody took it now.
@@ -76,8 +65,8 @@ func (p *part) unheardWait() wait {
 	w := p.wait()
 	switch {
 	case p.told.Load(): // it was told that its time is over
-	case p.bound:
-		w.grace = p.grace
+	case p.Bound:
+		w.grace = p.Grace
 	default:
 		w.grace = uint64(reattachGrace.Milliseconds())
 	}
@@ -101,6 +90,22 @@ func (p *part) insisted() bool {
 	return p.asks || p.from == nil && p.again || p.call != nil && p.call.Again
 }
 
+// attempts is what the log is told of earlier attempts of the part.
+func (p *part) attempts() (before replica.Attempts) {
+	switch {
+	case p.attached():
+		before = replica.HasPlace
+	case p.tried, p.twice:
+		before = replica.TriedByNode
+	case p.repeats():
+		before = replica.Attempted
+	}
+	if p.insisted() {
+		before |= replica.Insisted
+	}
+	return before
+}
+
 // askedBefore says that the part, which is a call of this node's own, may have been asked before by its client.
 func (p *part) askedBefore() bool { return p.call.Again || askedEarlier(p.call) }
 
@@ -120,17 +125,25 @@ const staleBy = 10 * time.Second
 // stale says that a client's command has lain here for longer than logs are sure to remember what became of its other copies
 // (rememberMillis). What a node asks itself may be of any age.
 func (p *part) stale(now, timeout time.Duration) bool {
-	return p.session != nil && !p.first && !p.told.Load() && now-p.since >= timeout+staleBy
+	return p.Session != nil && !p.first && !p.told.Load() && now-p.since >= timeout+staleBy
 }
 
 // flight is a proposed batch whose fate is not known yet.
 type flight struct {
-	leaderEpoch leaderEpoch
+	leaderEpoch replica.LeaderEpoch
 	number      uint64
 	parts       []*part // nil for those that were told that the outcome is not known
 
 	untimed bool // no time goes on with it
+
+	log *shardLog // set when its batch is applied
 }
+
+// Hears reports whether anybody is to be told what becomes of a command.
+func (f *flight) Hears(i int) bool { return f.parts[i] != nil }
+
+// Tell tells what became of it.
+func (f *flight) Tell(i int, res *wire.Result) { f.log.node.deliver(f.parts[i], res, &f.log.applied) }
 
 // forget lets go of the parts that are.
 func (f *flight) forget(are func(*part) bool) (gone []*part) {
@@ -182,7 +195,7 @@ func (p *part) answer(res *wire.Result, to *repliers) {
 		return
 	}
 	c := p.call
-	p.body, p.meta, p.ns, p.owner = nil, nil, "", "" // the call is used again, and p with it: it must not keep what was read
+	p.Body, p.Meta, p.ns, p.owner = nil, nil, "", "" // the call is used again, and p with it: it must not keep what was read
 	c.Res = *res
 	to.add(c.To)
 	c.To.Reply(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/lni/dragonboat/v4/config"
 	gvfs "github.com/lni/vfs"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -33,9 +34,6 @@ func (id *identity) whole(c *Config, raft, state string) error {
 	return id.ownsState(c.DataDir, state, c.FS)
 }
 
-// mend says what to do about a part of a data directory that is not what it should be.
-const mend = "put back what was there; or, if other nodes hold the logs, empty all of data_dir and start with seed_nodes, so that the node joins anew (docs/operations/disk-replacement.md); or restore a backup"
-
 // ownsRaft looks at the raft logs: replicas that have voted and acknowledged must not
 // come back without knowing of what.
 func (id *identity) ownsRaft(dir, raft string, disk config.IFS) error {
@@ -52,11 +50,11 @@ func (id *identity) ownsRaft(dir, raft string, disk config.IFS) error {
 	case errors.Is(err, fs.ErrNotExist) && (!id.Began || len(id.Seats) == 0):
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("data_dir %s: its raft logs are gone (%s is missing or empty, or has no %s) and this node would come back without what it has acknowledged: %s", dir, raft, raftOwner, mend)
+		return fmt.Errorf("data_dir %s: its raft logs are gone (%s is missing or empty, or has no %s) and this node would come back without what it has acknowledged: %s", dir, raft, raftOwner, replica.Remedy)
 	case err != nil:
 		return fmt.Errorf("data_dir %s: read whose raft logs these are: %w", dir, err)
 	case len(b) != 8+len(uuid.UUID{}):
-		return fmt.Errorf("data_dir %s: %s in %s is damaged (%d bytes): %s", dir, raftOwner, raft, len(b), mend)
+		return fmt.Errorf("data_dir %s: %s in %s is damaged (%d bytes): %s", dir, raftOwner, raft, len(b), replica.Remedy)
 	}
 	if owner := uuid.UUID(b[8:]).String(); owner != id.HostID {
 		return id.foreign(dir, "raft/", owner)
@@ -67,9 +65,9 @@ func (id *identity) ownsRaft(dir, raft string, disk config.IFS) error {
 // foreign says that a part of the data directory is another's.
 func (id *identity) foreign(dir, part, owner string) error {
 	if id.Starts == 0 && !id.Restored {
-		return fmt.Errorf("data_dir %s: has %s, of raft host id %s, and no %s: %s", dir, part, owner, identityFile, mend)
+		return fmt.Errorf("data_dir %s: has %s, of raft host id %s, and no %s: %s", dir, part, owner, identityFile, replica.Remedy)
 	}
-	return fmt.Errorf("data_dir %s: %s is of another directory (raft host id %s; %s says %s): %s", dir, part, owner, identityFile, id.HostID, mend)
+	return fmt.Errorf("data_dir %s: %s is of another directory (raft host id %s; %s says %s): %s", dir, part, owner, identityFile, id.HostID, replica.Remedy)
 }
 
 // ownsState looks at the state database. One that an earlier build made does not say
@@ -93,9 +91,9 @@ func (id *identity) ownsState(dir, state string, disk vfs.FS) error {
 	}
 	switch {
 	case there && id.Marked:
-		return fmt.Errorf("data_dir %s: state/ is of another directory, or not whole (it has no file %q, and was given one): %s", dir, rows.OwnerFile, mend)
+		return fmt.Errorf("data_dir %s: state/ is of another directory, or not whole (it has no file %q, and was given one): %s", dir, rows.OwnerFile, replica.Remedy)
 	case !there && (id.Began || id.Restored) && len(id.Seats) > 0:
-		return fmt.Errorf("data_dir %s: its state is gone (%s is missing or empty) and the raft logs do not have all of it any more: %s", dir, state, mend)
+		return fmt.Errorf("data_dir %s: its state is gone (%s is missing or empty) and the raft logs do not have all of it any more: %s", dir, state, replica.Remedy)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -145,7 +146,7 @@ func TestForeignParts(t *testing.T) {
 				n.Close(0)
 				t.Fatal("it started")
 			}
-			for _, want := range []string{"data_dir " + dir + ": ", c.want, mend} {
+			for _, want := range []string{"data_dir " + dir + ": ", c.want, replica.Remedy} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%v\nwant: %s", err, want)
 				}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -20,19 +21,19 @@ type lateKill struct {
 // killedLate answers one. The entry is applied before it was looked how far the log reaches, or with tail afterwards:
 // then it was received, though not committed, when it was looked.
 func killedLate(t *testing.T, tail bool) *lateKill {
-	const shard = firstLogShard
-	b := newBare(t, shard, defaultLimits())
-	n, l := b.n, b.m.driver
+	const shard = replica.FirstLogShard
+	b := newBare(t, shard, replica.DefaultLimits())
+	n, l := b.n, b.l
 	k := &lateKill{h: n.hub, conn: new(both)}
 	n.hub.tap(func(engine.Event, wire.Position) { k.tapped = append(k.tapped, "event") },
 		func() { k.tapped = append(k.tapped, "missed") })
 	applied := func() {
-		n.hub.publish(shard, 50, []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: "h:/a/old"}}, true)
+		n.hub.Publish(shard, 50, []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: "h:/a/old"}}, true)
 		f := &k.conn.subs[0]
 		if want := []string{"gap"}; !slices.Equal(f.told, want) || f.gap.Index != 50 || len(k.tapped) != 1 {
 			t.Fatalf("with entry 50 a subscriber is told %q, up to %v, and a tap %q", f.told, f.gap, k.tapped)
 		}
-		n.hub.publish(shard, 121, []engine.Event{{Owner: "waiter", Kind: wire.EventKilled, Path: "h:/a/killed"}}, true)
+		n.hub.Publish(shard, 121, []engine.Event{{Owner: "waiter", Kind: wire.EventKilled, Path: "h:/a/killed"}}, true)
 	}
 	raft := &hastyRaft{joinerRaft{last: 121}, applied}
 	if tail {
@@ -60,7 +61,7 @@ func killedLate(t *testing.T, tail bool) *lateKill {
 // looked. He is told of another gap, which ends behind it, with the next progress or before a later event of the log,
 // and so are taps.
 func TestKilledBehindTheGap(t *testing.T) {
-	const shard = firstLogShard
+	const shard = replica.FirstLogShard
 	for name, tail := range map[string]bool{"before it is looked": false, "in the tail": true} {
 		t.Run(name, func(t *testing.T) {
 			k := killedLate(t, tail)
@@ -79,7 +80,7 @@ func TestKilledBehindTheGap(t *testing.T) {
 			k = killedLate(t, tail)
 			f = &k.conn.subs[0]
 			f.cursor = k.h.cursor() // so that there is one to keep the place of the event in
-			k.h.publish(shard, 122, []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: "h:/a/new"}}, true)
+			k.h.Publish(shard, 122, []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: "h:/a/new"}}, true)
 			k.h.progress()
 			if want := []string{"gap", "gap", "h:/a/new", "progress"}; !slices.Equal(f.told, want) || f.gap.Index != 121 {
 				t.Errorf("with the next event it is told %q, and the last gap ends at %v", f.told, f.gap)
@@ -94,7 +95,7 @@ func TestKilledBehindTheGap(t *testing.T) {
 // TestKilledAfterTheGapsEnd: who was told of a gap and goes on from where it ends, at another node, is told what comes
 // then: the gap does not end behind what was not applied yet, also if that counts as the past.
 func TestKilledAfterTheGapsEnd(t *testing.T) {
-	const log = firstLogShard
+	const log = replica.FirstLogShard
 	h, there := newHub(8192), newHub(8192)
 	f := new(follower)
 	h.subscribe(&wire.Subscription{Owner: "o", Sink: f})
@@ -102,9 +103,9 @@ func TestKilledAfterTheGapsEnd(t *testing.T) {
 	for i, path := range []string{"h:/a/old", "h:/a/killed"} {
 		event := []engine.Event{{Owner: "o", Kind: wire.EventKilled, Path: path}}
 		if i == 0 {
-			h.publish(log, 50, event, true)
+			h.Publish(log, 50, event, true)
 		}
-		there.publish(log, []uint64{50, 121}[i], event, true)
+		there.Publish(log, []uint64{50, 121}[i], event, true)
 	}
 	back := &follower{cursor: slices.Clone(f.cursor)}
 	there.subscribe(&wire.Subscription{Owner: "o", Sink: back, From: slices.Clone(f.cursor)})
@@ -125,11 +126,11 @@ func TestProgressBesideThePast(t *testing.T) {
 	if !c.ready(k.h.gaps) {
 		t.Error("a connection may not be told progress after the gap")
 	}
-	const shard, other = firstLogShard, firstLogShard + 1
+	const shard, other = replica.FirstLogShard, replica.FirstLogShard + 1
 	k.h.joins(other)(121)
-	k.h.publish(other, 50, granted("waiter"), true) // the first of another log: it is told at once
-	k.h.publish(other, 51, granted("waiter"), true)
-	k.h.publish(shard, 121, granted("waiter", "waiter"), true) // there is more of the entry
+	k.h.Publish(other, 50, granted("waiter"), true) // the first of another log: it is told at once
+	k.h.Publish(other, 51, granted("waiter"), true)
+	k.h.Publish(shard, 121, granted("waiter", "waiter"), true) // there is more of the entry
 	if c.ready(k.h.gaps) {
 		t.Error("a connection may be told progress while something of two logs was passed over")
 	}
@@ -137,7 +138,7 @@ func TestProgressBesideThePast(t *testing.T) {
 	if !c.ready(k.h.gaps) {
 		t.Error("a connection may not be told progress after the gap in two logs")
 	}
-	k.h.publish(other, 52, granted("waiter"), true)
+	k.h.Publish(other, 52, granted("waiter"), true)
 	for sub := range k.h.subs.of {
 		if sub.Owner == "waiter" {
 			k.h.unsubscribe(sub)
@@ -152,7 +153,7 @@ func TestProgressBesideThePast(t *testing.T) {
 // with the first of it, and of one with each progress, not with each event of either log; and of none once the past
 // is over. So are taps.
 func TestFewGapsOfThePast(t *testing.T) {
-	const log, other, events = firstLogShard, firstLogShard + 1, 1000
+	const log, other, events = replica.FirstLogShard, replica.FirstLogShard + 1, 1000
 	h := newHub(8192)
 	e, missed := new(ear), 0
 	h.tap(func(engine.Event, wire.Position) {}, func() { missed++ })
@@ -161,8 +162,8 @@ func TestFewGapsOfThePast(t *testing.T) {
 	h.joins(log)(2 * events)
 	publish := func(to uint64) {
 		for i := h.where(log).Index; i < to; i++ {
-			h.publish(log, i+1, granted("o"), true)
-			h.publish(other, i+2, granted("o"), true)
+			h.Publish(log, i+1, granted("o"), true)
+			h.Publish(other, i+2, granted("o"), true)
 		}
 	}
 	check := func(what string, events, want int) {

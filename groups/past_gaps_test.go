@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -18,12 +19,12 @@ func TestOneGapForEachLog(t *testing.T) {
 	missed := 0
 	defer h.tap(func(engine.Event, wire.Position) { t.Error("a tap is told of the past") }, func() { missed++ })()
 	const events = 1000
-	for _, log := range []uint64{firstLogShard, firstLogShard + 1} {
+	for _, log := range []uint64{replica.FirstLogShard, replica.FirstLogShard + 1} {
 		h.fedFrom(log, events)
 	}
 	for i := range uint64(events) { // as the frames of two connections come
-		for _, log := range []uint64{firstLogShard, firstLogShard + 1} {
-			h.publish(log, i+1, []engine.Event{{Owner: "o", Kind: wire.EventGrant, Path: "h:/a/x"}}, true)
+		for _, log := range []uint64{replica.FirstLogShard, replica.FirstLogShard + 1} {
+			h.Publish(log, i+1, []engine.Event{{Owner: "o", Kind: wire.EventGrant, Path: "h:/a/x"}}, true)
 		}
 	}
 	if got, gaps := e.heard(); len(got) > 0 || gaps > 2 || gaps == 0 {
@@ -47,14 +48,14 @@ func (c *cursors) Gap(_ *wire.Subscription, cursor []wire.Position) {
 // TestTheGapOfThePast: a subscriber that is told that it may have missed what there was before the feed is told so up
 // to the last of it, and not only up to the first: that before what comes next, which is told.
 func TestTheGapOfThePast(t *testing.T) {
-	const log = firstLogShard
+	const log = replica.FirstLogShard
 	h := newHub(8192)
 	c := new(cursors)
 	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: c})
 	h.fedFrom(log, 3)
 	killed := []engine.Event{{Owner: "o", Kind: wire.EventKilled}}
 	for index := range uint64(4) {
-		h.publish(log, index+1, killed, true)
+		h.Publish(log, index+1, killed, true)
 	}
 	if last := (wire.Position{Log: log, Index: 3, Ordinal: 1}); len(c.ends) == 0 || c.ends[len(c.ends)-1] != last {
 		t.Errorf("the gap ends at %v, want %v", c.ends, last)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -140,12 +141,12 @@ func asksRoutes(frame []byte) bool {
 	if frame[0] != frameQuestion {
 		return false
 	}
-	r := &entryReader{buf: frame[1:]}
-	r.uvarint() // its number
-	r.uvarint() // the log
-	var q query
-	q.read(r)
-	return r.err == nil && (q.what == askRoute || q.what == askLater)
+	r := &replica.EntryReader{Buf: frame[1:]}
+	r.Uvarint() // its number
+	r.Uvarint() // the log
+	var q replica.Query
+	q.Read(r)
+	return r.Err == nil && (q.What == replica.AskRoute || q.What == replica.AskLater)
 }
 
 // Unsent implements peerConn.
@@ -319,7 +320,7 @@ func (f *localCluster) moveLeaders(p *pipes) {
 		if n.logs[shard].leads() {
 			to := f.nodes[p.draw(len(f.nodes))].logs[shard].local.Load()
 			if to != nil {
-				_ = n.raft.(*dragon).host.RequestLeaderTransfer(shard, to.replica)
+				_ = n.raft.(*dragon).host.RequestLeaderTransfer(shard, to.Replica)
 			}
 		}
 	}

@@ -15,15 +15,3 @@ func (l *shardLog) planted() int64 {
 	// Both clocks began at the same time, as far as a laboratory's do.
 	return (time.Duration(l.clock.Wall().UnixNano()) - time.Duration(time.Now().UnixNano())).Milliseconds()
 }
-
-// plantedLimits is the limits to apply by: those of the log, but for a bug that the simulation
-// has to find.
-func (m *machine) plantedLimits(l limits) limits {
-	switch engine.Planted {
-	case engine.PlantNodeLimits:
-		return m.node.cfg.limits()
-	case engine.PlantShortMemory:
-		l.RememberMillis = min(l.RememberMillis, 4000)
-	}
-	return l
-}

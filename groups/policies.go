@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -108,7 +109,7 @@ func (p *policies) next() uint64 {
 // pass makes an attempt at each change that can be carried out. It answers how many of them
 // were, and how many are left; none when this node does not lead.
 func (p *policies) pass() (done, left int) {
-	sys := p.n.logs[systemShard]
+	sys := p.n.logs[replica.SystemShard]
 	ready, freezes := p.n.intents()
 	if p.term = sys.held.Load(); p.term == 0 || !sys.leads() {
 		return 0, 0
@@ -144,13 +145,11 @@ func (p *policies) pass() (done, left int) {
 // intents answers the policy changes that can be carried out, and whether an attempt at one
 // may have frozen something.
 func (n *Node) intents() (ready []engine.Intent, freezes bool) {
-	m := n.logs[systemShard].local.Load()
+	m := n.logs[replica.SystemShard].local.Load()
 	if m == nil {
 		return nil, false
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.system.Ready(), m.system.Freezes()
+	return m.Intents()
 }
 
 // intent answers a policy change that is not done.
@@ -244,7 +243,7 @@ func (c *change) probe() error {
 		}
 		asked[l.shard] = true
 		all.add()
-		c.n.read(l, &query{what: askAny}, since, func(res *wire.Result) {
+		c.n.read(l, &replica.Query{What: replica.AskAny}, since, func(res *wire.Result) {
 			defer all.done()
 			if err := res.Err(); err != nil {
 				mu.Lock()
@@ -341,10 +340,10 @@ func (c *change) row() error {
 // here first: another node answered it then, which leads now, and this one may not know yet
 // what the change and the routes have become.
 func (c *change) decide(req *wire.Request) error {
-	if err := c.one(systemGroup, req); err != nil {
+	if err := c.one(replica.SystemGroup, req); err != nil {
 		return err
 	}
-	if held := c.n.logs[systemShard].held.Load(); held != c.attempt>>attemptBits {
+	if held := c.n.logs[replica.SystemShard].held.Load(); held != c.attempt>>attemptBits {
 		return wire.Errorf(wire.Aborted, "the system log has another leader than attempt %d was begun under", c.attempt)
 	}
 	return nil
@@ -470,8 +469,6 @@ func (c *change) move() error {
 }
 
 const (
-	// carriedRoom is about how many bytes of kept answers are asked for at once.
-	carriedRoom = 1 << 20
 	// carriedAtOnce is how many are brought to a group at once.
 	carriedAtOnce = 1024
 )
@@ -515,7 +512,7 @@ func (c *change) carriedFrom(group uint16, after string) (all []engine.Carried, 
 	asked := newTogether(c.n.tasks)
 	asked.add()
 	since := c.n.clock.Mono() - c.n.cfg.RequestTimeout + min(maxStepWithin, c.n.cfg.RequestTimeout)
-	c.n.read(c.n.logOf(group), &query{what: askKept, group: group, path: c.i.Root, after: after}, since, func(res *wire.Result) {
+	c.n.read(c.n.logOf(group), &replica.Query{What: replica.AskKept, Group: group, Path: c.i.Root, After: after}, since, func(res *wire.Result) {
 		defer asked.done()
 		if e := res.Err(); e != nil {
 			err = e

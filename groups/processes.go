@@ -13,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -190,63 +191,28 @@ func (n *Node) processOver(host string, upTo uint64) {
 		if m == nil {
 			continue
 		}
-		m.mu.Lock() // a leader epoch that is being applied is held after this, and may not know of the process
+		m.Lock() // a leader epoch that is being applied is held after this, and may not know of the process
 		if !l.leads() {
-			m.mu.Unlock()
+			m.Unlock()
 			continue
 		}
-		open := m.openCalls(l.held.Load())
-		m.mu.Unlock()
-		n.endOver(l, append(open.over(), left[l]...))
+		open := m.OpenCalls(l.held.Load())
+		m.Unlock()
+		n.endOver(l, append(n.overIn(l, open), left[l]...))
 	}
 }
 
-// openCalls is where the open calls of a log are at one time. There may be very many: so they are listed
-// when its lock is let go.
-type openCalls struct {
-	m    *machine
-	term uint64 // of the leader epoch
-	in   []callsIn
-}
-
-// callsIn is those of one group.
-type callsIn struct {
-	group uint16
-	view  *engine.View
-}
-
-// openCalls is called under the lock. It is nil when there are none.
-func (m *machine) openCalls(term uint64) (open *openCalls) {
-	for _, g := range m.order {
-		if g.state.AnyOpen() {
-			if open == nil {
-				open = &openCalls{m: m, term: term}
-			}
-			open.in = append(open.in, callsIn{g.number, g.current()})
-		}
-	}
-	return open
-}
-
-// those lists the calls in sessions that are.
-func (c *openCalls) those(are func(engine.Session) bool) (list []orphan) {
-	if c == nil {
-		return nil
-	}
-	for _, in := range c.in {
-		for _, call := range in.view.OpenCalls(are) {
-			list = append(list, c.m.node.found(c.m.driver, in.group, call, c.term))
-		}
-	}
+// orphansIn lists the open calls of a log that are in such sessions.
+func (n *Node) orphansIn(l *shardLog, open *replica.OpenCalls, are func(engine.Session) bool) (list []orphan) {
+	open.Each(are, func(group uint16, call engine.OpenCall) {
+		list = append(list, n.found(l, group, call, open.Term))
+	})
 	return list
 }
 
-// over lists the calls of processes that are over.
-func (c *openCalls) over() []orphan {
-	if c == nil {
-		return nil
-	}
-	return c.those(c.m.node.processes.over)
+// overIn lists those of processes that are over.
+func (n *Node) overIn(l *shardLog, open *replica.OpenCalls) []orphan {
+	return n.orphansIn(l, open, n.processes.over)
 }
 
 // endOver ends waits of processes that are over, before what is queued.
@@ -296,7 +262,7 @@ func (l *shardLog) seek() {
 	if open == nil {
 		return
 	}
-	ends := l.node.endsOf(open.over())
+	ends := l.node.endsOf(l.node.overIn(l, open))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.found == open { // else there is a later leader epoch
@@ -309,7 +275,7 @@ func (l *shardLog) seek() {
 // end is not over yet. What runs out before that would be granted to it, as would what ran out before and was too much
 // for one entry: that does not end either (still). A leader epoch has no other entries before
 // them than such that mend the order. It is called with drive held.
-func (l *shardLog) heldUp(own leaderEpoch) bool {
+func (l *shardLog) heldUp(own replica.LeaderEpoch) bool {
 	l.mu.Lock()
 	found, ends := l.mu.found != nil, l.endsFirst()
 	l.mu.Unlock()
@@ -322,10 +288,10 @@ func (l *shardLog) heldUp(own leaderEpoch) bool {
 		return true
 	}
 	if was { // time stood still since they were carried out
-		l.drive.until = m.appliedTime() + endWithin + cut
+		l.drive.until = m.AppliedTime() + endWithin + replica.Cut
 	}
 	mono := l.clock.Mono()
-	left := l.drive.until - m.stamp(own, mono)
+	left := l.drive.until - m.Stamp(own, mono)
 	if left <= 0 {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -36,7 +37,7 @@ func (r *rig) row(c *caller, owner, path string) *outcome {
 // then is not granted to a call of gRPC or HTTP, which ended with the process, but to who waits behind it in a session
 // that may come back. So it is of a lock whose lease was about to run out, and of more calls than fit into one batch.
 func TestWaitEndsWithItsProcess(t *testing.T) {
-	const calls = maxBatchCommands + 100
+	const calls = replica.MaxBatchCommands + 100
 	for name, lasts := range map[string]time.Duration{"released": time.Hour, "run out": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -100,7 +101,7 @@ func TestNothingRunsOutBeforeEnds(t *testing.T) {
 // TestFirstStaysFirst: whatever comes back to a log's queue comes behind what comes first.
 func TestFirstStaysFirst(t *testing.T) {
 	r := newRig(t, nil)
-	l := r.node.logs[firstLogShard]
+	l := r.node.logs[replica.FirstLogShard]
 	a, b, c, d := &part{first: true}, &part{first: true}, &part{}, &part{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +225,7 @@ func TestUnderWayAsItsProcessEnds(t *testing.T) {
 	}
 	g := n.groupOf("h:/a")
 	s := &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}
-	p := &part{from: in, log: n.logOf(g), group: g, op: wire.OpAcquire, waits: true, session: s, id: 1}
+	p := &part{Command: replica.Command{Group: g, Op: wire.OpAcquire, Session: s, ID: 1}, from: in, log: n.logOf(g), waits: true}
 	if _, ok := n.waits.add(p); !ok {
 		t.Fatal("it does not wait")
 	}

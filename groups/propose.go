@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // underWay is a proposal that raft has not answered.
@@ -19,7 +21,7 @@ type underWay struct {
 func (l *shardLog) work() {
 	lead := l.lead.Load()
 	m := l.local.Load()
-	if m == nil || lead.leader != m.replica || lead.term == 0 {
+	if m == nil || lead.leader != m.Replica || lead.term == 0 {
 		l.forward()
 		return
 	}
@@ -28,11 +30,11 @@ func (l *shardLog) work() {
 	}
 	l.drive.retryAt, l.drive.hold = 0, 0
 	l.outgrow(lead.term)
-	own := leaderEpoch{lead.term, m.replica, l.process}
+	own := replica.LeaderEpoch{Term: lead.term, Node: m.Replica, Incarnation: l.process}
 	if l.held.Load() != lead.term {
 		if l.drive.taking.pending == nil {
-			leaderEpoch := l.propose(appendLeaderEpoch(l.drive.writer.buf[:0], l.node.formats.written(), own, l.node.cfg.limits()))
-			l.drive.taking = underWay{pending: leaderEpoch, term: own.term, since: l.clock.Mono()}
+			leaderEpoch := l.propose(replica.AppendLeaderEpoch(l.drive.writer.Buf[:0], l.node.formats.written(), own, l.node.cfg.limits()))
+			l.drive.taking = underWay{pending: leaderEpoch, term: own.Term, since: l.clock.Mono()}
 		}
 		return
 	}
@@ -104,20 +106,20 @@ func (l *shardLog) mending() bool {
 }
 
 // send proposes a flight, or a tick when it is nil, and one that mends the order.
-func (l *shardLog) send(own leaderEpoch, m *machine, f *flight, mends bool) bool {
+func (l *shardLog) send(own replica.LeaderEpoch, m *replica.Machine, f *flight, mends bool) bool {
 	if f == nil {
-		l.drive.writer.reset()
+		l.drive.writer.Reset()
 	}
 	mono := l.clock.Mono()
 	l.drive.number++
-	stamp := m.stamp(own, mono) + l.planted()
+	stamp := m.Stamp(own, mono) + l.planted()
 	if f != nil && f.untimed || f == nil && l.heldUp(own) {
-		stamp = still
+		stamp = replica.Still
 	}
-	head := batchHead{
-		format: l.node.formats.written(), leaderEpoch: own, number: l.drive.number, next: !mends, stamp: stamp, wall: l.clock.Wall().UnixMilli(),
+	head := replica.BatchHead{
+		Format: l.node.formats.written(), LeaderEpoch: own, Number: l.drive.number, Next: !mends, Stamp: stamp, Wall: l.clock.Wall().UnixMilli(),
 	}
-	under := l.propose(l.drive.writer.entry(&head))
+	under := l.propose(l.drive.writer.Entry(&head))
 	if under == nil {
 		if f != nil {
 			l.giveBack(f)
@@ -126,7 +128,7 @@ func (l *shardLog) send(own leaderEpoch, m *machine, f *flight, mends bool) bool
 		return false
 	}
 	l.drive.lastSent, l.drive.stamped = mono, stamp
-	l.drive.under = append(l.drive.under, underWay{under, own.term, head.number, mends, mono})
+	l.drive.under = append(l.drive.under, underWay{under, own.Term, head.Number, mends, mono})
 	return true
 }
 
@@ -145,7 +147,7 @@ func (l *shardLog) propose(entry []byte) pending {
 }
 
 // hear takes note of what raft says of what is under way. Commands that were applied
-// have been answered by then (machine.go); of all others nothing is known yet.
+// have been answered by then (replica/machine.go); of all others nothing is known yet.
 func (l *shardLog) hear() {
 	l.drive.Lock()
 	defer l.drive.Unlock()
@@ -157,7 +159,7 @@ func (l *shardLog) hear() {
 		u.release()
 		if !ok {
 			l.drive.retryAt = l.clock.Mono() + retryAfter
-			l.tear(u.term, u.number)
+			l.Gap(u.term, u.number)
 		}
 		return true
 	})

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -115,19 +116,16 @@ func (r *remoteReads) lost(c peerConn) {
 }
 
 // own answers this node's replica of a log if reads may look at it.
-func (l *shardLog) own() *machine {
-	if m := l.local.Load(); m != nil && m.loaded.Load() && m.voter() {
+func (l *shardLog) own() *replica.Machine {
+	// One that does not vote can be far behind, and raft gives it no read index.
+	if m := l.local.Load(); m != nil && m.Loaded.Load() && m.Voting.Load() {
 		return m
 	}
 	return nil
 }
 
-// voter says that the replica is a voting member of its log. One that is not can be far
-// behind, and raft gives it no read index.
-func (m *machine) voter() bool { return m.voting.Load() }
-
 // read answers a query, on another goroutine than the caller's.
-func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *wire.Result)) {
+func (n *Node) read(l *shardLog, q *replica.Query, since time.Duration, done func(res *wire.Result)) {
 	ask := func() {
 		res := n.askLeader(l, q, since)
 		done(&res)
@@ -136,7 +134,7 @@ func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *w
 		n.tasks.run(ask)
 		return
 	}
-	n.readers[l.shard].do(since, func(m *machine, err *wire.Error) {
+	n.readers[l.shard].do(since, func(m *replica.Machine, err *wire.Error) {
 		var res wire.Result
 		switch {
 		case err == errReadElsewhere:
@@ -145,7 +143,7 @@ func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *w
 		case err != nil:
 			res.Fail(err)
 		default:
-			res = m.answer(q)
+			res = m.Answer(q)
 		}
 		done(&res)
 	})
@@ -153,7 +151,7 @@ func (n *Node) read(l *shardLog, q *query, since time.Duration, done func(res *w
 
 // askLeader has a query answered by the node that leads the log, whoever that is, until
 // its time is over; one that is to be answered as it is by who leads it now, or not.
-func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.Result) {
+func (n *Node) askLeader(l *shardLog, q *replica.Query, since time.Duration) (res wire.Result) {
 	reads := &n.forwards.reads
 	if !reads.begin(maxRemoteReads / 2) {
 		if l.leaderless() {
@@ -168,9 +166,9 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 		}
 	}
 	defer reads.end()
-	if q.asIs() {
-		if m := l.own(); m != nil && m.has(q.token) {
-			return m.answer(q)
+	if q.AsIs() {
+		if m := l.own(); m != nil && m.Has(q.Token) {
+			return m.Answer(q)
 		}
 	}
 	var frame []byte
@@ -180,7 +178,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 				asked := &remoteRead{conn: to, told: make(chan struct{})}
 				number := reads.add(asked)
 				frame = binary.AppendUvarint(append(frame[:0], frameQuestion), number)
-				frame = q.append(binary.AppendUvarint(frame, l.shard))
+				frame = q.Append(binary.AppendUvarint(frame, l.shard))
 				if to.Send(frame) {
 					if a := n.answered(asked, l, since); !a.lost {
 						return a.res
@@ -189,7 +187,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 				reads.drop(number)
 			}
 		}
-		if q.asIs() || n.clock.Mono()-since >= n.cfg.RequestTimeout {
+		if q.AsIs() || n.clock.Mono()-since >= n.cfg.RequestTimeout {
 			res.Fail(errReadLate)
 			return res
 		}
@@ -199,7 +197,7 @@ func (n *Node) askLeader(l *shardLog, q *query, since time.Duration) (res wire.R
 		}
 		if l.own() != nil { // it has got a replica meanwhile, or has one that may be up to date again
 			if m, err := n.upToDate(l, since); err == nil {
-				return m.answer(q)
+				return m.Answer(q)
 			} else if err != errReadElsewhere {
 				res.Fail(err)
 				return res
@@ -226,9 +224,9 @@ func (n *Node) answered(q *remoteRead, l *shardLog, since time.Duration) remoteA
 }
 
 // upToDate waits until this node's replica of a log is up to date.
-func (n *Node) upToDate(l *shardLog, since time.Duration) (m *machine, err *wire.Error) {
+func (n *Node) upToDate(l *shardLog, since time.Duration) (m *replica.Machine, err *wire.Error) {
 	told := make(chan struct{})
-	n.readers[l.shard].do(since, func(at *machine, because *wire.Error) {
+	n.readers[l.shard].do(since, func(at *replica.Machine, because *wire.Error) {
 		m, err = at, because
 		close(told)
 	})
@@ -237,12 +235,12 @@ func (n *Node) upToDate(l *shardLog, since time.Duration) (m *machine, err *wire
 }
 
 // takeQuestion answers a peer's read.
-func (n *Node) takeQuestion(in *inbound, r *entryReader) {
-	number, l := r.uvarint(), n.logs[r.uvarint()]
-	q := new(query)
-	q.read(r)
-	if r.err != nil || l == nil || !n.checkQuery(q, l) {
-		r.err = errEntry
+func (n *Node) takeQuestion(in *inbound, r *replica.EntryReader) {
+	number, l := r.Uvarint(), n.logs[r.Uvarint()]
+	q := new(replica.Query)
+	q.Read(r)
+	if r.Err != nil || l == nil || !n.checkQuery(q, l) {
+		r.Err = replica.ErrEntry
 		return
 	}
 	if l.own() == nil || l.lead.Load().leader == 0 || in.crowded(0) {
@@ -254,11 +252,11 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 		in.elsewhere(l, number)
 		return
 	}
-	if q.asIs() {
+	if q.AsIs() {
 		n.tasks.run(func() { // which may wait for a replica that is at work
 			defer in.reads.Add(-1)
-			if m := l.own(); m != nil && m.has(q.token) {
-				res := m.answer(q)
+			if m := l.own(); m != nil && m.Has(q.Token) {
+				res := m.Answer(q)
 				in.toldRead(l, number, &res)
 				return
 			}
@@ -266,16 +264,16 @@ func (n *Node) takeQuestion(in *inbound, r *entryReader) {
 		})
 		return
 	}
-	n.readers[l.shard].do(n.clock.Mono(), func(m *machine, err *wire.Error) {
+	n.readers[l.shard].do(n.clock.Mono(), func(m *replica.Machine, err *wire.Error) {
 		if err != nil || in.crowded(0) {
 			in.reads.Add(-1)
 			in.elsewhere(l, number)
 			return
 		}
-		res := m.answer(q)
-		if q.what == askLater && res.List == nil { // the routes are not there yet
-			err := n.await(q.version+1, n.clock.Mono()+min(laterWithin, n.cfg.RequestTimeout/2), func(bool) {
-				res := m.answer(q)
+		res := m.Answer(q)
+		if q.What == replica.AskLater && res.List == nil { // the routes are not there yet
+			err := n.await(q.Version+1, n.clock.Mono()+min(laterWithin, n.cfg.RequestTimeout/2), func(bool) {
+				res := m.Answer(q)
 				in.reads.Add(-1)
 				in.toldRead(l, number, &res)
 			})
@@ -315,16 +313,16 @@ func (in *inbound) elsewhere(l *shardLog, number uint64) {
 	host, term := l.redirect()
 	b := append(binary.AppendUvarint([]byte{frameToldRead}, number), answerElsewhere)
 	b = binary.AppendUvarint(b, l.shard)
-	in.conn.Send(appendString(binary.AppendUvarint(b, term), host))
+	in.conn.Send(replica.AppendString(binary.AppendUvarint(b, term), host))
 }
 
 // takeTold takes the answer to a read.
-func (n *Node) takeTold(c peerConn, r *entryReader) {
-	number, kind := r.uvarint(), r.byte()
+func (n *Node) takeTold(c peerConn, r *replica.EntryReader) {
+	number, kind := r.Uvarint(), r.Byte()
 	if kind == answerElsewhere {
-		shard, term, host := r.uvarint(), r.uvarint(), r.text()
+		shard, term, host := r.Uvarint(), r.Uvarint(), r.Text()
 		switch {
-		case r.err != nil:
+		case r.Err != nil:
 		case host != "":
 			n.noteLeader(shard, term, host)
 		default:
@@ -333,14 +331,14 @@ func (n *Node) takeTold(c peerConn, r *entryReader) {
 		n.forwards.reads.tell(c, number, remoteAnswer{lost: true})
 		return
 	}
-	body := append([]byte(nil), r.bytes(r.uvarint())...) // the answer goes on living
-	if r.err != nil || kind != answerResult {
-		r.err = errEntry
+	body := append([]byte(nil), r.Bytes(r.Uvarint())...) // the answer goes on living
+	if r.Err != nil || kind != answerResult {
+		r.Err = replica.ErrEntry
 		return
 	}
 	whole := wire.NewReader(body)
 	var a remoteAnswer
-	if r.err = a.res.DecodeWhole(&whole); r.err == nil {
+	if r.Err = a.res.DecodeWhole(&whole); r.Err == nil {
 		n.forwards.reads.tell(c, number, a)
 	}
 }

@@ -40,10 +40,10 @@ func TestHandOverInOneEntry(t *testing.T) {
 	a.must(write("a", "h:/q/x", time.Hour))
 	o := b.start(r.next.Add(1), waiting(write("b", "h:/q/x", time.Hour)))
 	<-o.queued
-	before := r.node.logs[r.node.homes[r.node.groupOf("h:/q")]].local.Load().appliedIndex()
+	before := r.node.logs[r.node.homes[r.node.groupOf("h:/q")]].local.Load().AppliedIndex()
 	a.must(release("a", "h:/q/x"))
 	<-o.done
-	if used := r.node.logs[r.node.homes[r.node.groupOf("h:/q")]].local.Load().appliedIndex() - before; used != 1 {
+	if used := r.node.logs[r.node.homes[r.node.groupOf("h:/q")]].local.Load().AppliedIndex() - before; used != 1 {
 		t.Fatalf("the hand-over took %d entries", used)
 	}
 }

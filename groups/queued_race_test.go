@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -24,7 +25,7 @@ func (p *usedAgain) Flush() {}
 // TestQueuedAfterTheAnswer: a log tells a waiting acquire its place (deliver), while its client asks it again on the next
 // connection of its session (attach). A call that was answered is used again, so it must not be told anything after that.
 func TestQueuedAfterTheAnswer(t *testing.T) {
-	b := newBare(t, firstLogShard, defaultLimits())
+	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
 	late := 0
 	const rounds = 30_000
 	end := time.Now().Add(10 * time.Second)
@@ -36,7 +37,7 @@ func TestQueuedAfterTheAnswer(t *testing.T) {
 		ask := func(s *wire.Session, to wire.Replier) *part {
 			c := &wire.Call{ID: 1, Op: req.Op, Req: req, Session: s, To: to}
 			p := partOf(c)
-			*p = part{call: c, log: b.m.driver, op: c.Op, session: s, id: 1, waits: true}
+			*p = part{Command: replica.Command{Op: c.Op, Session: s, ID: 1}, call: c, log: b.l, waits: true}
 			return p
 		}
 		first, again := ask(s, to), ask(later(s), new(usedAgain))

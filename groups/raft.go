@@ -17,13 +17,6 @@ import (
 	"github.com/lni/dragonboat/v4/raftio"
 )
 
-// Shard numbers as raft knows them: the system log, and then the logs of the
-// groups.
-const (
-	systemShard   = 1
-	firstLogShard = 2
-)
-
 // raftTick is dragonboat's unit of time. Idle cost grows as it shrinks: 256 shards idle
 // at 4 % of a core with 50 ms, 9 % with 10 ms; of a node with 17 logs among three, ticks
 // of 50 ms are a quarter of the idle cost. So they are as long as an election timeout of

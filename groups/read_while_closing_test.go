@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -19,7 +20,7 @@ func TestReadWhileTheNodeEnds(t *testing.T) {
 	group := n.groupOf("h:/a")
 	m := n.logOf(group).local.Load()
 	closed, reads, read := make(chan struct{}), make(chan struct{}), make(chan any, 1)
-	n.readers[m.shard].do(n.clock.Mono(), func(m *machine, err *wire.Error) {
+	n.readers[m.Shard].do(n.clock.Mono(), func(m *replica.Machine, err *wire.Error) {
 		defer func() { read <- recover() }()
 		if err != nil {
 			t.Errorf("it is not up to date: %v", err)
@@ -30,7 +31,7 @@ func TestReadWhileTheNodeEnds(t *testing.T) {
 		case <-closed:
 		case <-time.After(time.Second): // it is waited for
 		}
-		m.answer(&query{what: askInspect, group: group, ns: "h:/a", path: path, version: anyVersion})
+		m.Answer(&replica.Query{What: replica.AskInspect, Group: group, Ns: "h:/a", Path: path, Version: replica.AnyVersion})
 	})
 	<-reads
 	go func() {

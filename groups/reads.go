@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -27,7 +28,7 @@ type reader struct {
 // why there is none.
 type read struct {
 	since time.Duration
-	done  func(m *machine, err *wire.Error)
+	done  func(m *replica.Machine, err *wire.Error)
 }
 
 // errReadElsewhere says that this node's replica cannot be read, and the leader's can:
@@ -48,7 +49,7 @@ func (r *reader) patience() (first, most time.Duration) {
 
 // do calls done on another goroutine when the log is up to date. A read's time counts
 // from since.
-func (r *reader) do(since time.Duration, done func(m *machine, err *wire.Error)) {
+func (r *reader) do(since time.Duration, done func(m *replica.Machine, err *wire.Error)) {
 	q := &read{since, done}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +90,7 @@ func (r *reader) run() {
 // index answers this node's replica once that has applied all that was committed when it
 // was called. While there is no leader it tries until the oldest read's time is over: then
 // it is late.
-func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late bool) {
+func (r *reader) index(since time.Duration) (_ *replica.Machine, _ *wire.Error, late bool) {
 	first, most := r.patience()
 	patience, last := first, leadership{}
 	for began := r.l.clock.Mono(); ; patience = min(2*patience, most) {
@@ -119,7 +120,7 @@ func (r *reader) index(since time.Duration) (_ *machine, _ *wire.Error, late boo
 		case err == nil:
 			// What raft says is about the replica that is there now: one that took its
 			// place meanwhile is further than m will ever be.
-			if r.completed(asked, lead, min(left, patience)) && r.l.local.Load() == m && !m.installing.Load() {
+			if r.completed(asked, lead, min(left, patience)) && r.l.local.Load() == m && !m.Installing.Load() {
 				return m, nil, false
 			}
 		}

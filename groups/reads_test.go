@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -24,7 +25,7 @@ func taken(t *testing.T, path string, told bool) (f *localCluster, at int, shard
 	leads := f.leader(path)
 	n, at := f.nodes[leads], (leads+1)%3
 	l := n.logOf(n.groupOf(n.routes.Load().Resolve(path)))
-	replica = f.nodes[at].logs[l.shard].local.Load().replica
+	replica = f.nodes[at].logs[l.shard].local.Load().Replica
 	if !told {
 		f.nodes[at].seats.Lock() // whatever it finds out, it keeps the replica
 		t.Cleanup(f.nodes[at].seats.Unlock)
@@ -74,7 +75,7 @@ func TestRemovedIsTold(t *testing.T) {
 
 // watchedClock tells whenever somebody looks at it.
 type watchedClock struct {
-	Clock
+	replica.Clock
 	looked func()
 }
 
@@ -94,12 +95,12 @@ func TestReadsPassAReplacedReplica(t *testing.T) {
 	n := r.node
 	of := n.logOf(n.groupOf(n.routes.Load().Resolve(path)))
 	current := of.local.Load()
-	former := newMachine(n, of.shard, current.replica) // which has applied nothing
-	former.loaded.Store(true)
-	former.voting.Store(true)
+	former := replica.New(n.replicaConfig(of.shard, current.Replica)) // which has applied nothing
+	former.Loaded.Store(true)
+	former.Voting.Store(true)
 	// read looks for a replica to read, and has another one take the place of the former
 	// when the clock is looked at for the at-th time, if it is.
-	read := func(at int, next *machine) (m *machine, err *wire.Error, replaced bool) {
+	read := func(at int, next *replica.Machine) (m *replica.Machine, err *wire.Error, replaced bool) {
 		l := newShardLog(n, of.shard)
 		l.raft = n.raft.log(of.shard)
 		l.lead.Store(of.lead.Load())

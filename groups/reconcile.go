@@ -10,6 +10,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // Whoever leads a log brings its replicas to where they belong, one change at a time:
@@ -233,21 +234,21 @@ func (p *placing) round() time.Duration {
 		return host != "" && host != n.id.HostID
 	})
 	for _, m := range led {
-		ms := memberships[m.shard]
+		ms := memberships[m.Shard]
 		if ms == nil {
 			settled = false
 			continue
 		}
 		l := n.describeLog(m, ms, applied)
 		p.watch(now, &l, view.Nodes, heads)
-		if term := n.logs[m.shard].mine(); term != 0 && p.waitsInVain(now, &l, heads, applied) {
-			n.log.Info("leading a log anew, as its learners come no further", "log", m.shard, "term", term)
-			n.running.Go(func() { n.relead(n.logs[m.shard], m.replica, term) })
+		if term := n.logs[m.Shard].mine(); term != 0 && p.waitsInVain(now, &l, heads, applied) {
+			n.log.Info("leading a log anew, as its learners come no further", "log", m.Shard, "term", term)
+			n.running.Go(func() { n.relead(n.logs[m.Shard], m.Replica, term) })
 		}
-		step := place.Plan(&l, p.layout[m.shard], view.Nodes)
+		step := place.Plan(&l, p.layout[m.Shard], view.Nodes)
 		settled = settled && step.Kind == place.Settled
 		steps = append(steps, step)
-		found[m.shard] = planned{log: l, step: step, voters: p.layout[m.shard]}
+		found[m.Shard] = planned{log: l, step: step, voters: p.layout[m.Shard]}
 	}
 	n.plans.take(found, view, now)
 	if !n.Growable() {
@@ -277,9 +278,9 @@ func (p *placing) round() time.Duration {
 }
 
 // ledLogs lists the logs that this node leads, in order.
-func (n *Node) ledLogs() (out []*machine) {
+func (n *Node) ledLogs() (out []*replica.Machine) {
 	for _, m := range n.hosted() {
-		if n.logs[m.shard].leads() {
+		if n.logs[m.Shard].leads() {
 			out = append(out, m)
 		}
 	}
@@ -311,7 +312,7 @@ func (n *Node) membership(shard uint64) (*membership, error) {
 // memberships is membership of several logs, each waited for beside the others: one that
 // has lost its majority must not hold up what is done about the rest. What cannot be had
 // is left out: this node does not lead it any more, or has no majority.
-func (n *Node) memberships(logs []*machine) map[uint64]*membership {
+func (n *Node) memberships(logs []*replica.Machine) map[uint64]*membership {
 	out := make(map[uint64]*membership, len(logs))
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -320,10 +321,10 @@ func (n *Node) memberships(logs []*machine) map[uint64]*membership {
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
-			if ms, err := n.membership(m.shard); err == nil {
+			if ms, err := n.membership(m.Shard); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				out[m.shard] = ms
+				out[m.Shard] = ms
 			}
 		})
 	}
@@ -332,13 +333,13 @@ func (n *Node) memberships(logs []*machine) map[uint64]*membership {
 }
 
 // describeLog is a log as place wants it told.
-func (n *Node) describeLog(m *machine, ms *membership, applied map[seatAt]uint64) place.Log {
-	l := place.Log{ID: m.shard, Version: ms.Version, Self: m.replica, Applied: applied[seatAt{n.id.HostID, m.shard}]}
+func (n *Node) describeLog(m *replica.Machine, ms *membership, applied map[seatAt]uint64) place.Log {
+	l := place.Log{ID: m.Shard, Version: ms.Version, Self: m.Replica, Applied: applied[seatAt{n.id.HostID, m.Shard}]}
 	add := func(set map[uint64]string, voting bool) {
 		for _, id := range sortedShards(set) {
 			host := set[id]
 			l.Replicas = append(l.Replicas, place.Replica{
-				ID: id, Node: n.nameOf(host), Disk: host, Voting: voting, Applied: applied[seatAt{host, m.shard}],
+				ID: id, Node: n.nameOf(host), Disk: host, Voting: voting, Applied: applied[seatAt{host, m.Shard}],
 			})
 		}
 	}
@@ -373,13 +374,13 @@ func (n *Node) carry(s place.Step) error {
 }
 
 // of answers what the last round found of logs.
-func (p *plans) of(logs []*machine) map[uint64]planned {
+func (p *plans) of(logs []*replica.Machine) map[uint64]planned {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := make(map[uint64]planned, len(logs))
 	for _, m := range logs {
-		if old, ok := p.by[m.shard]; ok {
-			out[m.shard] = old
+		if old, ok := p.by[m.Shard]; ok {
+			out[m.Shard] = old
 		}
 	}
 	return out

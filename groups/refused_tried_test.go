@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -90,9 +91,9 @@ func TestBrokenLinkOverTheLimit(t *testing.T) {
 	group := leader.groupOf(leader.routes.Load().Resolve("h:/x"))
 	l := leader.logOf(group)
 	m := l.local.Load()
-	unlock := func() { m.mu.Unlock() }
+	unlock := func() { m.Unlock() }
 	l.pauses(true) // so that all of it goes into one batch
-	m.mu.Lock()    // its disk or processor is slow for a moment: what is proposed is not applied yet
+	m.Lock()       // its disk or processor is slow for a moment: what is proposed is not applied yet
 	var asked []*outcome
 	for i := range many {
 		asked = append(asked, c.start(r.next.Add(1), write("o", fmt.Sprint("h:/x/", i), time.Hour)))
@@ -139,12 +140,12 @@ func TestTakesWhatWasTaken(t *testing.T) {
 	in := &inbound{n: r.node}
 	in.bytes.Store(maxPeerBytes)
 	for _, tried := range []bool{false, true} {
-		p := &part{op: wire.OpRelease, group: r.node.groupOf("h:/a"), body: []byte("x")}
+		p := &part{Command: replica.Command{Op: wire.OpRelease, Group: r.node.groupOf("h:/a"), Body: []byte("x")}}
 		if err := r.node.takes(in, p, tried); (err == nil) != tried {
 			t.Errorf("tried %v: %v", tried, err)
 		}
 		if p.counted {
-			r.node.landed(p.group)
+			r.node.landed(p.Group)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (c *latch) heal() { c.l.Store(nil) }
 // handTo has a node lead a log, by the leader's own will.
 func (f *localCluster) handTo(to *Node, shard uint64) {
 	f.t.Helper()
-	replica := to.logs[shard].local.Load().replica
+	replica := to.logs[shard].local.Load().Replica
 	f.until(to.id.NodeID+" leads again", func() bool {
 		if to.logs[shard].mine() != 0 {
 			return true

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -67,7 +68,7 @@ func TestReleaseOfASessionSilentAtItsKey(t *testing.T) {
 		t.Run("with key "+key, func(t *testing.T) {
 			a := newReleasedApart(t, key, func(c *Config) {
 				briefKeys(c)
-				c.stated = func(l *limits) { l.KeptMillis, l.RememberMillis = 3000, 1500 }
+				c.stated = func(l *replica.Limits) { l.KeptMillis, l.RememberMillis = 3000, 1500 }
 			})
 			a.again(t, func(other *caller) {
 				for range 10 {
@@ -88,7 +89,7 @@ func TestForgottenReleaseWithKey(t *testing.T) {
 			a := newReleasedApart(t, key, func(c *Config) {
 				briefKeys(c)
 				brief := c.stated
-				c.stated = func(l *limits) { brief(l); l.MaxWindow = 4 }
+				c.stated = func(l *replica.Limits) { brief(l); l.MaxWindow = 4 }
 			})
 			at := a.near
 			if key == "" {

@@ -28,9 +28,9 @@ func TestRenewalBehindNestedNamespace(t *testing.T) {
 	defer there.pauses(false)
 	applied := func() uint64 {
 		m := here.own()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.applied
+		m.Lock()
+		defer m.Unlock()
+		return m.Applied
 	}
 	c.start(r.next.Add(1), write("o", nested+"/x", time.Hour))
 	before := applied()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -26,8 +27,8 @@ func TestReplacedDisk(t *testing.T) {
 	t.Logf("whole again after %v", time.Since(began).Round(100*time.Millisecond))
 	for _, n := range f.nodes[:2] {
 		for _, m := range n.hosted() {
-			if ms, err := n.membership(m.shard); err == nil && len(ms.Nodes) != 3 {
-				t.Errorf("log %d has the voters %v", m.shard, ms.Nodes)
+			if ms, err := n.membership(m.Shard); err == nil && len(ms.Nodes) != 3 {
+				t.Errorf("log %d has the voters %v", m.Shard, ms.Nodes)
 			}
 		}
 	}
@@ -76,7 +77,7 @@ func TestRemovedAndResumedAtOnce(t *testing.T) {
 	f.placed(4)
 	out := -1
 	f.until("a node has no replica of the system log, nor one that is on its way out", func() bool {
-		out = slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[systemShard].local.Load() == nil })
+		out = slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[replica.SystemShard].local.Load() == nil })
 		return out >= 0
 	})
 	lost := (out + 1) % 4

@@ -36,7 +36,7 @@ func TestReplayBesideEvents(t *testing.T) {
 	for range 20 {
 		h := newHub(keep)
 		publish := func(log, index uint64) {
-			h.publish(log, index, []engine.Event{{Owner: "o", Kind: wire.EventExpired, Namespace: "h:/a"}}, true)
+			h.Publish(log, index, []engine.Event{{Owner: "o", Kind: wire.EventExpired, Namespace: "h:/a"}}, true)
 		}
 		for log := range uint64(logs) {
 			for i := range uint64(before) {

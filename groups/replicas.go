@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // seat is a replica of a log that a node hosts.
@@ -25,18 +27,18 @@ const offload = 30 * time.Second
 
 // shards lists every log, hosted here or not, the system log first.
 func (id *identity) shards() []uint64 {
-	shards := []uint64{systemShard}
+	shards := []uint64{replica.SystemShard}
 	for i := range id.LogCount {
-		shards = append(shards, firstLogShard+uint64(i))
+		shards = append(shards, replica.FirstLogShard+uint64(i))
 	}
 	return shards
 }
 
 // hosted lists the logs that this node has a loaded replica of.
-func (n *Node) hosted() []*machine {
-	all := make([]*machine, 0, len(n.logs))
+func (n *Node) hosted() []*replica.Machine {
+	all := make([]*replica.Machine, 0, len(n.logs))
 	for _, shard := range n.id.shards() {
-		if m := n.logs[shard].local.Load(); m != nil && m.loaded.Load() {
+		if m := n.logs[shard].local.Load(); m != nil && m.Loaded.Load() {
 			all = append(all, m)
 		}
 	}
@@ -47,9 +49,9 @@ func (n *Node) hosted() []*machine {
 // those that are awaited. It answers how far the log reaches here: some of that raft may have got since it
 // was started.
 func (n *Node) startReplica(shard uint64, s seat, awaited bool) (last uint64, err error) {
-	l, m := n.logs[shard], newMachine(n, shard, s.Replica)
-	m.driver, m.awaited = l, awaited
-	m.voting.Store(!s.Joined || s.Voter)
+	l, m := n.logs[shard], replica.New(n.replicaConfig(shard, s.Replica))
+	m.Proposer, m.Awaited = l, awaited
+	m.Voting.Store(!s.Joined || s.Voter)
 	n.noteLost(shard, false) // what an earlier replica has lost says nothing of this one,
 	n.noteLost(shard, true)  // which knows of no leader from now on until raft tells of one
 	l.local.Store(m)
@@ -68,14 +70,28 @@ func (n *Node) startReplica(shard uint64, s seat, awaited bool) (last uint64, er
 	return last, nil
 }
 
+// replicaConfig is what a replica of a log is made with here.
+func (n *Node) replicaConfig(shard, id uint64) replica.Config {
+	log := n.log.With("log", shard)
+	c := replica.Config{
+		Shard: shard, Replica: id, Numbers: n.groupsOf(shard), Algorithm: n.cfg.Algorithm, Segments: n.cfg.Segments,
+		Own: n.cfg.limits(), Folding: &n.cfg.folding, Store: n.store, Clock: n.clock, Logger: log, Host: replicaHost{n}, Hub: n.hub,
+		Fail: func(err error) { n.cfg.lastWord(log, err) }, NoEngine: n.cfg.NoEngine,
+	}
+	if s := n.cfg.seams; s != nil {
+		c.Observer = s.beside
+	}
+	return c
+}
+
 // startVoter starts a replica anew that was taken for a learner: the node ended between
 // a snapshot and taking note of what it says.
-func (n *Node) startVoter(shard uint64, s seat, learner *machine) (last uint64, err error) {
+func (n *Node) startVoter(shard uint64, s seat, learner *replica.Machine) (last uint64, err error) {
 	if err := n.logs[shard].raft.stop(s.Replica); err != nil {
 		return 0, fmt.Errorf("stop log %d: %w", shard, err)
 	}
 	select {
-	case <-learner.closed:
+	case <-learner.Closed:
 	case <-time.After(offload):
 		return 0, fmt.Errorf("log %d did not stop within %v", shard, offload)
 	}
@@ -84,25 +100,25 @@ func (n *Node) startVoter(shard uint64, s seat, learner *machine) (last uint64, 
 	if err := n.id.save(n.cfg.DataDir); err != nil {
 		return 0, err
 	}
-	return n.startReplica(shard, s, learner.awaited && !learner.loaded.Load())
+	return n.startReplica(shard, s, learner.Awaited && !learner.Loaded.Load())
 }
 
 // lookForVotes finds out which replicas that joined have become voters.
 func (n *Node) lookForVotes() {
 	learns := false
 	for _, m := range n.hosted() {
-		learns = learns || !m.voting.Load()
+		learns = learns || !m.Voting.Load()
 	}
 	if !learns {
 		return
 	}
 	for _, r := range n.raft.replicas() {
 		m := n.logs[r.shard].local.Load()
-		if m == nil || m.replica != r.replica || r.pending || r.learner {
+		if m == nil || m.Replica != r.replica || r.pending || r.learner {
 			continue
 		}
 		if _, votes := r.voters[r.replica]; votes {
-			m.voting.Store(true)
+			m.Voting.Store(true)
 		}
 	}
 }
@@ -145,7 +161,7 @@ func (n *Node) addReplica(shard, replica uint64) error {
 	case ok || replica <= n.id.Dropped[shard]:
 		return nil
 	}
-	if err := n.store.clear(shard, n.groupsOf(shard)); err != nil {
+	if err := n.store.Clear(shard, n.groupsOf(shard)); err != nil {
 		return fmt.Errorf("make room for log %d: %w", shard, err)
 	}
 	s = seat{Replica: replica, Joined: true}
@@ -185,7 +201,7 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 	}
 	if m != nil {
 		select {
-		case <-m.closed:
+		case <-m.Closed:
 		case <-n.stop:
 			return nil
 		case <-time.After(offload):
@@ -203,9 +219,9 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 	l.leaderChanged(0, 0)
 	n.noteLost(shard, false)
 	if m != nil {
-		m.checkpoints.Lock()
-		m.gone = true
-		m.checkpoints.Unlock()
+		m.Checkpoints.Lock()
+		m.Gone = true
+		m.Checkpoints.Unlock()
 	}
 	n.hub.endFeeds(shard)
 	ctx, cancel := context.WithTimeout(context.Background(), offload)
@@ -213,7 +229,7 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 	if err := l.raft.remove(ctx, replica); err != nil {
 		return fmt.Errorf("delete the raft log of replica %d of log %d: %w", replica, shard, err)
 	}
-	return n.store.clear(shard, n.groupsOf(shard))
+	return n.store.Clear(shard, n.groupsOf(shard))
 }
 
 // leftovers deletes what a crash left of replicas that were being deleted.
@@ -222,12 +238,12 @@ func (n *Node) leftovers() error {
 		if _, ok := n.id.Seats[shard]; ok {
 			continue
 		}
-		found, err := n.store.get(logKey(shard, 'a', nil), func([]byte) error { return nil })
+		found, err := n.store.Get(replica.LogKey(shard, 'a', nil), func([]byte) error { return nil })
 		if err == nil && !found {
-			found, err = n.store.halfInstalled(shard)
+			found, err = n.store.HalfInstalled(shard)
 		}
 		if err == nil && found {
-			err = n.store.clear(shard, n.groupsOf(shard))
+			err = n.store.Clear(shard, n.groupsOf(shard))
 		}
 		if err != nil {
 			return fmt.Errorf("clear log %d: %w", shard, err)

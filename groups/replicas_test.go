@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // TestClusterReplicaStarts: a replica that could not be started when it was added is
@@ -13,7 +15,7 @@ func TestClusterReplicaStarts(t *testing.T) {
 	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
 	n := f.nodes[2]
-	l := n.logs[firstLogShard]
+	l := n.logs[replica.FirstLogShard]
 	if l.leads() { // its leader has to ask
 		f.until("another node leads", func() bool {
 			return !l.leads() || n.transferOwn(l.shard, f.nodes[1].id.NodeID) == nil && !l.leads()
@@ -21,8 +23,8 @@ func TestClusterReplicaStarts(t *testing.T) {
 	}
 	m := l.local.Load()
 	n.seats.Lock()
-	err := l.raft.stop(m.replica)
-	<-m.closed
+	err := l.raft.stop(m.Replica)
+	<-m.Closed
 	l.local.Store(nil)
 	n.seats.Unlock()
 	if err != nil {
@@ -34,7 +36,7 @@ func TestClusterReplicaStarts(t *testing.T) {
 	}
 	f.until("the replica is there again", func() bool {
 		again := l.local.Load()
-		return again != nil && again.loaded.Load() && again.replica == m.replica
+		return again != nil && again.Loaded.Load() && again.Replica == m.Replica
 	})
 }
 
@@ -58,7 +60,7 @@ func TestClusterVoterFlag(t *testing.T) {
 				return false
 			}
 			for _, m := range n.hosted() {
-				if !m.voting.Load() {
+				if !m.Voting.Load() {
 					return false
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/backup"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -57,7 +58,7 @@ func TestRescuedWithoutAMove(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 2 * time.Second })
 	c := r.session()
 	c.must(write("o", "h:/a/y", time.Hour))
-	dir := r.saveLocal(systemShard, func() {
+	dir := r.saveLocal(replica.SystemShard, func() {
 		c.must(setPolicy("h:/a/b", wire.RecursiveRW))
 		c.must(write("lost", "h:/a/b/p", time.Hour))
 	})
@@ -146,11 +147,11 @@ func TestRescuedBetweenFreezeAndLeave(t *testing.T) {
 		}
 	}
 	m := other.node.logOf(g).local.Load()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, group := range m.groups {
-		if frozen := group.state.Freezing(); len(frozen) > 0 {
-			t.Errorf("group %d has %v frozen", group.number, frozen)
+	m.Lock()
+	defer m.Unlock()
+	for _, group := range m.Groups {
+		if frozen := group.State.Freezing(); len(frozen) > 0 {
+			t.Errorf("group %d has %v frozen", group.Number, frozen)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (n *Node) compacted(shard uint64) bool {
 // compact asks for a snapshot after which no entry before it is kept.
 func (n *Node) compact(shard uint64) {
 	m := n.logs[shard].local.Load()
-	if m == nil || !m.loaded.Load() || m.appliedIndex() == 0 {
+	if m == nil || !m.Loaded.Load() || m.AppliedIndex() == 0 {
 		return
 	}
 	n.snapshotKeeping(shard, 0)

@@ -39,11 +39,11 @@ func TestRestoredCalls(t *testing.T) {
 // openCalls lists the open calls of all groups.
 func (r *rig) openCalls() (open []engine.OpenCall) {
 	for _, m := range r.node.hosted() {
-		m.mu.Lock()
-		for _, g := range m.order {
-			open = append(open, g.state.OpenCalls()...)
+		m.Lock()
+		for _, g := range m.Order {
+			open = append(open, g.State.OpenCalls()...)
 		}
-		m.mu.Unlock()
+		m.Unlock()
 	}
 	return open
 }

@@ -124,13 +124,13 @@ func TestClusterGrowsFromBackup(t *testing.T) {
 		return maps.Equal(first, digestsOn(f.nodes[1])) && maps.Equal(first, digestsOn(f.nodes[2]))
 	})
 	for _, m := range f.nodes[2].hosted() {
-		m.mu.Lock()
-		for _, g := range m.order {
-			if g.state.Counter() < backup.DefaultJump {
-				t.Errorf("group %d of a node that joined counts from %d", g.number, g.state.Counter())
+		m.Lock()
+		for _, g := range m.Order {
+			if g.State.Counter() < backup.DefaultJump {
+				t.Errorf("group %d of a node that joined counts from %d", g.Number, g.State.Counter())
 			}
 		}
-		m.mu.Unlock()
+		m.Unlock()
 	}
 	rest := &rig{t: t, cfg: f.cfgs[2]}
 	rest.live.Store(f.nodes[2])

@@ -5,13 +5,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // What ends or ties something of an owner wherever it is, and is asked again on a later connection.
 //
 // A log refuses what comes from an earlier connection of a session than the latest that it
-// has seen (session.go). A request that is one command goes to the same log when it is asked
+// has seen (replica/session.go). A request that is one command goes to the same log when it is asked
 // again, and so what became of the copy that was left behind is decided there. What is about
 // an owner is looked up first, by the copy and by the repeat; the repeat may find nothing to
 // do, and be answered, while the copy is looking still. What it found later it would do after
@@ -51,9 +52,9 @@ func (s *steps) wasDone() (bool, *wire.Error) {
 	if !s.repeats() {
 		return false, nil
 	}
-	q := &query{what: askWhole, owner: string(s.c.Session.ID[:]), token: int64(s.c.ID)}
+	q := &replica.Query{What: replica.AskWhole, Owner: string(s.c.Session.ID[:]), Token: int64(s.c.ID)}
 	if s.c.Again {
-		q.page = 1
+		q.Page = 1
 	}
 	if s.claims() {
 		var res wire.Result
@@ -81,7 +82,7 @@ func (s *steps) whole(group uint16) *wire.Error {
 
 // wholeIn is the command that notes it.
 func wholeIn(group uint16) command {
-	return command{group: group, sub: wholeSub, req: &wire.Request{Op: wire.OpResume}}
+	return command{group: group, sub: replica.WholeSub, req: &wire.Request{Op: wire.OpResume}}
 }
 
 // withoutRoom is results but for a refusal of the first because its log has no room for a session more: that one goes
@@ -123,7 +124,7 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 	var logs []*shardLog
 	ln.mu.Lock()
 	for _, l := range s.n.ordered() {
-		if l.shard != systemShard && !ln.resumed[l.shard] && (earlier || s.asks(l.shard)) {
+		if l.shard != replica.SystemShard && !ln.resumed[l.shard] && (earlier || s.asks(l.shard)) {
 			logs = append(logs, l)
 		}
 	}
@@ -171,10 +172,12 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 func (n *Node) tellResumed(l *shardLog, s *wire.Session, id uint64, since time.Duration,
 	done func(*part, *wire.Result)) {
 	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpResume})
-	n.inflight[n.slot(everyGroup)].Add(1)
+	n.inflight[n.slot(replica.EveryGroup)].Add(1)
 	l.push(&part{
-		group: everyGroup, op: wire.OpResume, nargs: nargs, body: body, session: s, id: id, since: since, counted: true,
-		done: done,
+		Command: replica.Command{Group: replica.EveryGroup, Op: wire.OpResume, Nargs: nargs, Body: body, Session: s, ID: id},
+		since:   since,
+		counted: true,
+		done:    done,
 	})
 	l.start()
 }

@@ -45,9 +45,9 @@ func TestRenewBesideAFullLog(t *testing.T) {
 	r := newRig(t, nil)
 	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/b%d", i) })
 	m := r.node.logOf(r.node.groupOf(there)).local.Load()
-	m.mu.Lock()
-	m.limits.MaxSessions = 3
-	m.mu.Unlock()
+	m.Lock()
+	m.Limits.MaxSessions = 3
+	m.Unlock()
 	for i := range 3 {
 		r.session().must(write(fmt.Sprint("other", i), fmt.Sprintf("%s/x%d", there, i), time.Hour))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -16,7 +17,7 @@ func TestNoRoomForAPart(t *testing.T) {
 		t.Run(op.String(), func(t *testing.T) {
 			k := newKeyedOver(t, op, func(c *Config) {
 				briefKeys(c)
-				c.stated = func(l *limits) { l.KeptMillis = 6000; l.MaxKept = 8 }
+				c.stated = func(l *replica.Limits) { l.KeptMillis = 6000; l.MaxKept = 8 }
 				c.RequestTimeout = 2 * time.Second
 			})
 			c := k.session()

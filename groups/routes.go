@@ -1,10 +1,10 @@
 package groups
 
 import (
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -12,120 +12,8 @@ import (
 // long. All pages must be of one version. As policies may change more often than all pages can be told, who tells
 // them keeps the versions that somebody is at, and a question for a later page names its own.
 
-const (
-	// routesBytes is how many bytes of roots one answer has, and one root more: all of them may be more than nodes
-	// tell each other in one (maxReadBytes).
-	routesBytes = 4 << 20
-	// maxPagedRoutes is how many versions of the routes are kept for who was told a page of them, and not the last. Over it
-	// a further one is not kept while somebody is at each of them: to drop one for it would have nobody get to the last page.
-	// One takes as much as its roots have string headers, and the names that are not in force any more.
-	maxPagedRoutes = 16
-	// pagedRoutesKept is for how long one is kept after a page of it was asked for. Whoever has not asked for the next
-	// by then is gone, or has learnt the routes in another way.
-	pagedRoutesKept = 5 * time.Second
-	// laterWithin is how long a node is asked for routes that are not there yet.
-	laterWithin = 5 * time.Second
-)
-
-// pagedRoutes is the versions of the routes that are being told in pages. It is guarded by mu of the machine.
-type pagedRoutes []pagedVersion
-
-// pagedVersion is one of them.
-type pagedVersion struct {
-	version uint64
-	roots   []string      // in order; never changed
-	asked   time.Duration // when a page was asked for last
-	over    bool          // that was the last page
-}
-
-func (p pagedRoutes) find(version uint64) int {
-	return slices.IndexFunc(p, func(v pagedVersion) bool { return v.version == version })
-}
-
-// note notes that a page of a version is told, and whether there are more. A version of which there are no more need not be
-// kept, but may: others can be at it.
-func (p *pagedRoutes) note(version uint64, roots []string, more bool, now time.Duration) {
-	if i := p.find(version); i >= 0 {
-		(*p)[i].asked, (*p)[i].over = now, !more
-		return
-	}
-	if !more {
-		return
-	}
-	if len(*p) >= maxPagedRoutes {
-		first := slices.IndexFunc(*p, func(v pagedVersion) bool { return v.over })
-		if first < 0 {
-			return
-		}
-		*p = slices.Delete(*p, first, first+1)
-	}
-	*p = append(*p, pagedVersion{version: version, roots: roots, asked: now})
-}
-
-// forget drops the versions that nobody is at any more.
-func (p *pagedRoutes) forget(now time.Duration) {
-	*p = slices.DeleteFunc(*p, func(v pagedVersion) bool { return now-v.asked >= pagedRoutesKept })
-}
-
-// forgetPaged is forget for when nobody asks.
-func (m *machine) forgetPaged() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.paged.forget(m.clock.Mono())
-}
-
-// routes answers the routes in force: their version in Count, and their roots if that is
-// above the one given: as many as an answer has room for, in order, those after one that was told. The cursor is the last
-// of them if there are more. A later page is of the version that it names, as long as that is known; else no
-// root comes with the version in force, and who asks begins anew. A node of a build that names none is told of that in force.
-func (m *machine) routes(above, of uint64, after string) (res wire.Result) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.system == nil {
-		res.Fail(wire.Errorf(wire.Internal, "groups: log %d has no routes", m.shard))
-		return res
-	}
-	if res.Count = m.system.Version(); res.Count <= above {
-		return res
-	}
-	res.List = new(wire.List)
-	now := m.clock.Mono()
-	m.paged.forget(now)
-	if of == 0 {
-		of = res.Count
-	}
-	var roots []string
-	if i := m.paged.find(of); i >= 0 {
-		res.Count, roots = of, m.paged[i].roots
-	} else if of != res.Count {
-		return res
-	} else {
-		_, roots = m.system.Roots()
-	}
-	names, more := routesPage(roots, after)
-	if res.List.Names = names; more {
-		res.List.Cursor = []byte(names[len(names)-1])
-	}
-	m.paged.note(of, roots, more, now)
-	return res
-}
-
-// routesPage is what one answer has room for of the roots after one, and whether there are more.
-func routesPage(roots []string, after string) (page []string, more bool) {
-	if after != "" {
-		at, found := slices.BinarySearch(roots, after)
-		if found {
-			at++
-		}
-		roots = roots[at:]
-	}
-	for i, bytes := 0, 0; i < len(roots); i++ {
-		if bytes += len(roots[i]); bytes >= routesBytes && i+1 < len(roots) {
-			return roots[:i+1], true
-		}
-	}
-	return roots, false
-}
+// laterWithin is how long a node is asked for routes that are not there yet.
+const laterWithin = 5 * time.Second
 
 // learning is the calls that wait until this node knows the routes that were in force when they asked. One question is
 // asked for all that wait; those that come while it is under way wait for the next. All pages for each of
@@ -190,7 +78,7 @@ func (n *Node) learnForAll() {
 		for _, w := range all {
 			since = max(since, w.since)
 		}
-		err := n.learnRoutesBy(askRoute, n.routes.Load().Version, since)
+		err := n.learnRoutesBy(replica.AskRoute, n.routes.Load().Version, since)
 		for _, w := range all {
 			w.err = err
 			close(w.told)
@@ -200,14 +88,14 @@ func (n *Node) learnForAll() {
 
 // learnRoutesAfter waits a while for routes later than of a version. It is called by one goroutine at a time.
 func (n *Node) learnRoutesAfter(version uint64) *wire.Error {
-	return n.learnRoutesBy(askLater, version, n.clock.Mono())
+	return n.learnRoutesBy(replica.AskLater, version, n.clock.Mono())
 }
 
 // learnRoutesBy asks for the routes in force, if they are later than of a version. Those that were in force when the first
 // page was told will do, whoever learns them.
-func (n *Node) learnRoutesBy(what asked, version uint64, since time.Duration) *wire.Error {
-	q := &query{what: what, version: version}
-	first := n.askLeader(n.logs[systemShard], q, since)
+func (n *Node) learnRoutesBy(what replica.What, version uint64, since time.Duration) *wire.Error {
+	q := &replica.Query{What: what, Version: version}
+	first := n.askLeader(n.logs[replica.SystemShard], q, since)
 	if err := first.Err(); err != nil || first.List == nil {
 		return err
 	}
@@ -230,16 +118,16 @@ var errRoutesChange = wire.Errorf(wire.Unavailable,
 
 // learnPages asks for the pages behind a first one, until this node knows routes as late as that. When their version is
 // not kept any more, because another node leads or too many are being told, it begins with those in force.
-func (n *Node) learnPages(q *query, page *wire.Result, since time.Duration) *wire.Error {
+func (n *Node) learnPages(q *replica.Query, page *wire.Result, since time.Duration) *wire.Error {
 	wanted := page.Count
 	var roots []string
 	for n.routes.Load().Version < wanted {
-		if q.token == 0 {
-			roots, q.token = nil, int64(page.Count)
+		if q.Token == 0 {
+			roots, q.Token = nil, int64(page.Count)
 		}
-		if of := uint64(q.token); page.Count == of {
+		if of := uint64(q.Token); page.Count == of {
 			roots = append(roots, page.List.Names...)
-			if q.after = string(page.List.Cursor); q.after == "" {
+			if q.After = string(page.List.Cursor); q.After == "" {
 				n.setRoutes(wire.NewRoutes(of, n.cfg.Segments, roots))
 				return nil
 			}
@@ -247,9 +135,9 @@ func (n *Node) learnPages(q *query, page *wire.Result, since time.Duration) *wir
 			if n.clock.Mono()-since >= n.cfg.RequestTimeout {
 				return errRoutesChange
 			}
-			q.token, q.after = 0, ""
+			q.Token, q.After = 0, ""
 		}
-		res := n.askLeader(n.logs[systemShard], q, since)
+		res := n.askLeader(n.logs[replica.SystemShard], q, since)
 		if err := res.Err(); err != nil || res.List == nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -57,8 +58,8 @@ func (n *Node) ordered() []*shardLog {
 
 // logOf is the log a group lives in.
 func (n *Node) logOf(group uint16) *shardLog {
-	if group == systemGroup {
-		return n.logs[systemShard]
+	if group == replica.SystemGroup {
+		return n.logs[replica.SystemShard]
 	}
 	return n.logs[n.homes[group]]
 }
@@ -98,7 +99,7 @@ func spans(a, nsA, b, nsB string) *wire.Error {
 // redirects sends a call to the node that leads its log, if its session would rather go
 // there.
 func (n *Node) redirects(c *wire.Call, l *shardLog) *wire.Error {
-	if !c.Session.Redirect || l.shard == systemShard || l.mine() != 0 {
+	if !c.Session.Redirect || l.shard == replica.SystemShard || l.mine() != 0 {
 		return nil
 	}
 	host := n.leading(l.shard)

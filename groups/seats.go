@@ -3,6 +3,8 @@ package groups
 import (
 	"encoding/binary"
 	"sync"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // seatAt is a log on a node.
@@ -22,7 +24,7 @@ func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
 	out := make(map[seatAt]uint64)
 	for _, shard := range sortedShards(logs) {
 		if m := n.logs[shard].local.Load(); m != nil {
-			out[seatAt{n.id.HostID, shard}] = m.appliedIndex()
+			out[seatAt{n.id.HostID, shard}] = m.AppliedIndex()
 		}
 		for _, set := range []map[uint64]string{logs[shard].Nodes, logs[shard].NonVotings} {
 			for replica, host := range set {
@@ -47,11 +49,11 @@ func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
 			if err != nil {
 				return // not reported: it does not count as caught up
 			}
-			r := entryReader{buf: b}
+			r := replica.EntryReader{Buf: b}
 			mu.Lock()
 			defer mu.Unlock()
 			for _, shard := range w.shards {
-				if v := r.uvarint(); v > 0 && r.err == nil {
+				if v := r.Uvarint(); v > 0 && r.Err == nil {
 					out[seatAt{host, shard}] = v - 1
 				}
 			}
@@ -63,20 +65,20 @@ func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
 
 // tellApplied answers how far replicas of this node are, and starts those that it should
 // have by what a leader says.
-func (c *cluster) tellApplied(conn interface{ Send([]byte) bool }, r *entryReader) {
-	frame := binary.AppendUvarint([]byte{frameApplied}, r.uvarint())
-	for len(r.buf) > 0 && r.err == nil {
-		shard, replica := r.uvarint(), r.uvarint()
+func (c *cluster) tellApplied(conn interface{ Send([]byte) bool }, r *replica.EntryReader) {
+	frame := binary.AppendUvarint([]byte{frameApplied}, r.Uvarint())
+	for len(r.Buf) > 0 && r.Err == nil {
+		shard, replica := r.Uvarint(), r.Uvarint()
 		l := c.n.logs[shard]
-		if r.err != nil || l == nil {
+		if r.Err != nil || l == nil {
 			return
 		}
 		m := l.local.Load()
 		switch {
-		case m != nil && m.replica == replica && m.loaded.Load():
-			frame = binary.AppendUvarint(frame, m.appliedIndex()+1)
+		case m != nil && m.Replica == replica && m.Loaded.Load():
+			frame = binary.AppendUvarint(frame, m.AppliedIndex()+1)
 			continue
-		case m == nil || m.replica < replica:
+		case m == nil || m.Replica < replica:
 			c.n.seatSoon(shard, replica)
 		}
 		frame = append(frame, 0)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -73,9 +74,9 @@ func (n *Node) dispatch(c *wire.Call, since time.Duration, logs *touched) *wire.
 	case wire.OpSetWaitEdge, wire.OpClearWaitEdge:
 		return n.single(c, wire.HomeOf(req.Owner, n.cfg.GroupCount), r, since, logs)
 	case wire.OpIncrToken:
-		return n.single(c, systemGroup, r, since, logs)
+		return n.single(c, replica.SystemGroup, r, since, logs)
 	case wire.OpSetPolicy, wire.OpDeletePolicy:
-		return n.single(c, systemGroup, r, since, logs)
+		return n.single(c, replica.SystemGroup, r, since, logs)
 	case wire.OpInspectPath, wire.OpDescribe, wire.OpIsBlocking:
 		return n.readPath(c, r, req.Path, since)
 	case wire.OpGetPolicy:
@@ -112,8 +113,11 @@ func (n *Node) single(c *wire.Call, group uint16, r *wire.Routes, since time.Dur
 	}
 	p := partOf(c)
 	*p = part{
-		call: c, log: l, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, version: r.Version,
-		session: c.Session, id: c.ID, settled: c.Settled, since: since, counted: true,
+		Command: replica.Command{Group: group, Op: c.Op, Nargs: c.NArgs, Body: c.Body, Version: r.Version, Session: c.Session, ID: c.ID, Settled: c.Settled},
+		call:    c,
+		log:     l,
+		since:   since,
+		counted: true,
 	}
 	l.push(p)
 	logs.add(l)
@@ -141,22 +145,28 @@ func (n *Node) queue(
 	}
 	l, p := n.logOf(group), partOf(c)
 	*p = part{
-		call: c, log: l, group: group, op: c.Op, nargs: c.NArgs, body: c.Body, nsLen: e.head, version: r.Version,
-		session: c.Session, id: c.ID, settled: c.Settled, since: since, counted: true, ns: e.ns, routes: r, came: came,
+		Command: replica.Command{Group: group, Op: c.Op, Nargs: c.NArgs, Body: c.Body, NsLen: e.head, Version: r.Version, Session: c.Session, ID: c.ID, Settled: c.Settled},
+		call:    c,
+		log:     l,
+		since:   since,
+		counted: true,
+		ns:      e.ns,
+		routes:  r,
+		came:    came,
 	}
 	if c.Op == wire.OpAcquire {
 		p.owner = c.Req.Owner
 		p.hasty = c.Req.Flags&wire.FlagNoQueue != 0
-		p.meta = c.Session.Meta
+		p.Meta = c.Session.Meta
 		if len(c.Req.Meta) > 0 {
-			p.meta = c.Req.Meta
+			p.Meta = c.Req.Meta
 		}
 		if p.waits = c.Req.Flags&wire.FlagWait != 0; p.waits {
 			p.until = since + waitOf(c.Req) + waitSlack
 		}
 	}
 	if c.Bound {
-		p.bound, p.grace = true, c.Grace
+		p.Bound, p.Grace = true, c.Grace
 	}
 	if p.waits {
 		var to repliers
@@ -198,7 +208,7 @@ func waitOf(req *wire.Request) time.Duration {
 func (n *Node) Cancel(s *wire.Session, id uint64) {
 	ln := lineOf(s)
 	ln.mu.Lock() // meanwhile it is either held back or not
-	held := ln.takeOut(n, func(p *part) bool { return p.waits && p.id == id })
+	held := ln.takeOut(n, func(p *part) bool { return p.waits && p.ID == id })
 	var w wait
 	var ok bool
 	if len(held) == 0 {
@@ -227,7 +237,7 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 	lineOf(s).end()
 	ended := n.waits.endAll(engine.Session(s.ID), func(p *part) (grace uint64, ok bool) {
 		switch {
-		case p.session.Epoch > s.Epoch:
+		case p.Session.Epoch > s.Epoch:
 			return 0, false // asked again on a later connection
 		case p.from != nil:
 			return 0, false // and on another node
@@ -250,7 +260,7 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 		return
 	}
 	for _, l := range n.ordered() {
-		if l.shard != systemShard {
+		if l.shard != replica.SystemShard {
 			n.detach(l, s)
 		}
 	}

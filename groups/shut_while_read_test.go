@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -35,10 +36,14 @@ func TestShutWhileRead(t *testing.T) {
 				return !l.mu.suspect
 			})
 			p := &part{
-				from: in, log: l, group: g, op: req.Op, nsLen: len(ns), version: n.routes.Load().Version, term: l.mine(), waits: waits,
-				session: &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}, id: 1, since: n.clock.Mono(),
+				Command: replica.Command{Group: g, Op: req.Op, NsLen: len(ns), Version: n.routes.Load().Version, Session: &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}, ID: 1},
+				from:    in,
+				log:     l,
+				term:    l.mine(),
+				waits:   waits,
+				since:   n.clock.Mono(),
 			}
-			p.body, p.nargs = wire.AppendArgs(nil, req)
+			p.Body, p.Nargs = wire.AppendArgs(nil, req)
 			if waits {
 				n.attach(p, new(repliers))
 			}

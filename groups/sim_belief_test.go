@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -240,7 +241,7 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			}
 		}
 	}
-	ttl := time.Duration(req.TTLMillis)*time.Millisecond - maxStep - 10*time.Millisecond
+	ttl := time.Duration(req.TTLMillis)*time.Millisecond - replica.MaxStep - 10*time.Millisecond
 	switch {
 	case req.Op == wire.OpAcquire && ok && res.Status == wire.StatusOK:
 		w.check.token(w, call, res)

@@ -11,6 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -44,7 +45,7 @@ func (k *checks) applied(w *world, r *simRep) {
 	}
 	k.waits(w, r)
 	at := [2]uint64{r.log.shard, r.applied}
-	sum := r.m.digest().Sum + w.fencesOf(r.m, int(r.applied/digestEvery))
+	sum := r.m.Digest().Sum + w.fencesOf(r.m, int(r.applied/digestEvery))
 	if was, ok := k.digests[at]; !ok {
 		k.digests[at] = simDigest{sum, r.node.index}
 	} else if was.sum != sum {
@@ -56,13 +57,13 @@ func (k *checks) applied(w *world, r *simRep) {
 // starts from the rows counts these.
 func (k *checks) waits(w *world, r *simRep) {
 	open := make(map[engine.Session]int)
-	for _, id := range r.m.waiting() {
+	for _, id := range r.m.Waiting() {
 		open[id]++
 	}
-	for id, s := range r.m.sessions.byID {
-		if s.waits != open[id] {
+	for id, s := range r.m.Sessions.ByID {
+		if s.Waits != open[id] {
 			w.fail("log %d, node %d, entry %d: a session waits for %d answers, and groups have %d of its calls open",
-				r.log.shard, r.node.index, r.applied, s.waits, open[id])
+				r.log.shard, r.node.index, r.applied, s.Waits, open[id])
 		}
 	}
 }
@@ -70,7 +71,7 @@ func (k *checks) waits(w *world, r *simRep) {
 // fencesOf sums up what some paths' fences are, other ones at each turn: a state's digest has
 // no fences of paths that nobody holds, as each replica may delete those that a floor stands
 // for when it likes. What is answered of them must not depend on it.
-func (w *world) fencesOf(m *machine, turn int) uint64 {
+func (w *world) fencesOf(m *replica.Machine, turn int) uint64 {
 	sum := fencesAt(m, simPath(turn), simRoots)
 	if w.mixed() {
 		sum += fencesAt(m, mixedPaths[turn%len(mixedPaths)], mixedRoots)
@@ -79,15 +80,15 @@ func (w *world) fencesOf(m *machine, turn int) uint64 {
 }
 
 // fencesAt is those of a path in the namespaces that it may lie in.
-func fencesAt(m *machine, path string, roots []string) (sum uint64) {
-	for _, g := range m.order { // all runs on one goroutine
-		view := m.view(g.number)
+func fencesAt(m *replica.Machine, path string, roots []string) (sum uint64) {
+	for _, g := range m.Order { // all runs on one goroutine
+		view := m.View(g.Number)
 		for _, ns := range append([]string{wire.PathHandler(path)}, roots...) {
 			if !mayLieIn(path, ns) {
 				continue
 			}
 			res := view.Inspect(ns, path)
-			sum += xxh3.HashString(fmt.Sprint(g.number, ns, path, res.Token, res.Flag))
+			sum += xxh3.HashString(fmt.Sprint(g.Number, ns, path, res.Token, res.Flag))
 		}
 	}
 	return sum
@@ -298,7 +299,7 @@ func (k *checks) final(w *world) {
 			r := n.routes.Load()
 			ns := r.Resolve(h.path)
 			g := n.groupOf(ns)
-			res := n.logOf(g).local.Load().view(g).Inspect(ns, h.path)
+			res := n.logOf(g).local.Load().View(g).Inspect(ns, h.path)
 			if b.certain() && (!b.held || c.lasts(b)) {
 				k.compare(w, h, b, &res, "the end")
 			}

@@ -70,7 +70,7 @@ func (k *checks) edges(w *world, n *Node) {
 			continue
 		}
 		g := wire.HomeOf(c.edgeOwner(), n.cfg.GroupCount)
-		if got, _, _, _ := n.logOf(g).local.Load().view(g).Edge(c.edgeOwner()); got != c.edge.blocker {
+		if got, _, _, _ := n.logOf(g).local.Load().View(g).Edge(c.edgeOwner()); got != c.edge.blocker {
 			w.fail("client %d: %s waits for %q by its wait edge, and is to wait for %q", c.index, c.edgeOwner(),
 				got, c.edge.blocker)
 		}

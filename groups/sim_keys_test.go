@@ -3,6 +3,7 @@ package groups
 import (
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -18,9 +19,9 @@ func (w *world) keyEnds() {
 	if !w.forgetful() { // its keys last for longer than a run
 		return
 	}
-	witness := w.logs[systemShard].reps[len(w.nodes)-1].m
+	witness := w.logs[replica.SystemShard].reps[len(w.nodes)-1].m
 	first := w.tokenBy("end")
-	kept := time.Duration(witness.limits.KeptMillis) * time.Millisecond
+	kept := time.Duration(witness.Limits.KeptMillis) * time.Millisecond
 	w.run(w.now + silence)
 	again := w.tokenBy("end")
 	if first == 0 || again == 0 { // some runs have no room for sessions

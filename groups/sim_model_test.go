@@ -6,6 +6,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/engine/naive"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -16,21 +17,21 @@ import (
 // simModels is a model of each group of the witness.
 type simModels struct {
 	w  *world
-	of map[*group]*naive.Model
+	of map[*replica.Group]*naive.Model
 }
 
 // add begins with the groups of a log that is empty.
-func (s *simModels) add(m *machine) {
+func (s *simModels) add(m *replica.Machine) {
 	if s.w.hurried() { // what one step leaves over another meets in its middle, and so grants in another order
 		return
 	}
-	for _, g := range m.order {
-		s.of[g] = naive.New(m.engineConfig())
+	for _, g := range m.Order {
+		s.of[g] = naive.New(m.EngineConfig())
 	}
 }
 
 // did implements beside.
-func (s *simModels) did(g *group, c engine.Clock, cmd *engine.Command, how step, first *wire.Result, res wire.Result, said *engine.Output) {
+func (s *simModels) Did(g *replica.Group, c engine.Clock, cmd *engine.Command, how replica.Step, first *wire.Result, res wire.Result, said *engine.Output) {
 	model := s.of[g]
 	if model == nil || s.w.broken != "" {
 		return
@@ -45,11 +46,11 @@ func (s *simModels) did(g *group, c engine.Clock, cmd *engine.Command, how step,
 		c.Req, c.NS = req, strings.Clone(cmd.NS)
 		cmd = &c
 	}
-	model.SetLimits(g.m.limits.Limits)
-	at, ok := g.state.NextDeadline()
+	model.SetLimits(g.M.Limits.Limits)
+	at, ok := g.State.NextDeadline()
 	// More is due than one step may end, or was, and the command met it: a model has no such bound.
-	if ok && at <= c.Now || how != stepExpire && model.Due(c.Now) {
-		for _, other := range g.m.order {
+	if ok && at <= c.Now || how != replica.StepExpire && model.Due(c.Now) {
+		for _, other := range g.M.Order {
 			delete(s.of, other)
 		}
 		return
@@ -57,27 +58,27 @@ func (s *simModels) did(g *group, c engine.Clock, cmd *engine.Command, how step,
 	s.w.count.modelled++
 	var err error
 	switch how {
-	case stepApply:
+	case replica.StepApply:
 		err = model.Apply(c, cmd, res, said)
-	case stepWaits:
+	case replica.StepWaits:
 		err = model.Again(c, cmd, nil, res, said)
-	case stepRepeat:
+	case replica.StepRepeat:
 		err = model.Again(c, cmd, first, res, said)
-	case stepExpire:
+	case replica.StepExpire:
 		err = model.Expire(c, said)
 	}
 	if err == nil {
 		err = s.looks(model, g, cmd)
 	}
 	if err != nil {
-		s.w.fail("log %d, entry %d, group %d: the naive model differs: %v", g.m.shard, g.m.applied+1, g.number, err)
+		s.w.fail("log %d, entry %d, group %d: the naive model differs: %v", g.M.Shard, g.M.Applied+1, g.Number, err)
 	}
 }
 
 // looks compares what reads of a group show: of the owner and the paths of the command in hand, and in
 // turn of those that all clients use, to whom things happen with time and by what others ask.
-func (s *simModels) looks(model *naive.Model, g *group, cmd *engine.Command) error {
-	v, turn := g.state.View(), s.w.count.modelled
+func (s *simModels) looks(model *naive.Model, g *replica.Group, cmd *engine.Command) error {
+	v, turn := g.State.View(), s.w.count.modelled
 	if s.w.mixed() {
 		ns, path := mixedAt(turn)
 		err := errors.Join(model.SeesOwner(v, mixedOwner(turn), nil), model.SeesPath(v, ns, path), model.SeesPolicy(v, ns))

@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -35,11 +36,11 @@ type simNode struct {
 	slept    time.Duration // since when it stands still, or stood still last
 	asleep   []func()      // what came while it stood still
 	witness  bool
-	pipes    map[string]*simEnd // by host: the connection that this node dialed
-	accepted []*simEnd          // that others did
-	rate     float64            // of its clock
-	step     time.Duration      // of its time of day
-	limits   func(*limits)      // what it states beside its build's
+	pipes    map[string]*simEnd    // by host: the connection that this node dialed
+	accepted []*simEnd             // that others did
+	rate     float64               // of its clock
+	step     time.Duration         // of its time of day
+	limits   func(*replica.Limits) // what it states beside its build's
 }
 
 // still says that the machine stands still, as if stopped by a signal.
@@ -114,8 +115,8 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 		Segments: b.segments, ReplicationFactor: 3, RequestTimeout: 10 * time.Second, ElectionMin: simElection,
 		SnapshotLog: 200, KeepEntries: 100, MaxQueued: 64, FS: n.fs, Clock: n,
 		Free: func(string) (uint64, error) { return 1 << 40, nil },
-		folding: foldBounds{
-			age: 3 * time.Second, many: 3, most: 12, every: 2 * time.Second, slice: 4, pause: 4 * time.Millisecond,
+		folding: replica.FoldBounds{
+			Age: 3 * time.Second, Many: 3, Most: 12, Every: 2 * time.Second, Slice: 4, Pause: 4 * time.Millisecond,
 		},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
@@ -125,7 +126,7 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 	if w.lapses() {
 		n.cfg.RequestTimeout = lapseTimeout
 	}
-	n.limits = func(l *limits) {
+	n.limits = func(l *replica.Limits) {
 		if w.lapses() {
 			l.RememberMillis = int(lapseMemory.Milliseconds())
 		}
@@ -221,9 +222,9 @@ func (n *simNode) crash(lost bool) {
 	n.fall()
 	if lost {
 		kept := n.fs.CrashClone(vfs.CrashCloneCfg{})
-		_ = db.close()
+		_ = db.Close()
 		n.fs = kept
-	} else if err := db.close(); err != nil {
+	} else if err := db.Close(); err != nil {
 		w.fail("close: %v", err)
 	}
 }
@@ -454,7 +455,7 @@ func (e *simEnd) Send(frame []byte) bool {
 				return
 			}
 			if f[0] < firstForward {
-				to.node.node.feedFrame(to, f[0], &entryReader{buf: f[1:]})
+				to.node.node.feedFrame(to, f[0], &replica.EntryReader{Buf: f[1:]})
 				return
 			}
 			to.node.node.forwarded(to, e.node.host, f)

@@ -10,6 +10,8 @@ import (
 	"github.com/lni/dragonboat/v4/raftio"
 	sm "github.com/lni/dragonboat/v4/statemachine"
 	"github.com/zeebo/xxh3"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // The simulated logs. What raft owes (raftlog.go) they keep: one order, nothing that was
@@ -78,7 +80,7 @@ type simRep struct {
 	node    *simNode
 	id      uint64
 	voter   bool
-	m       *machine // nil while the node is down
+	m       *replica.Machine // nil while the node is down
 	applied uint64
 	base    uint64        // entries up to this are compacted away here
 	told    uint64        // term whose leader the node was told, or is about to be
@@ -159,7 +161,7 @@ type simRaftLog struct {
 
 func (r *simRaftLog) rep() *simRep { return r.l.reps[r.node.index] }
 
-func (r *simRaftLog) start(s seat, m *machine) error {
+func (r *simRaftLog) start(s seat, m *replica.Machine) error {
 	rep := r.rep()
 	if rep == nil || rep.id != s.Replica {
 		return errNoReplica
@@ -318,7 +320,7 @@ func (r *simRaftLog) snapshot(keep uint64, _ time.Duration) bool {
 		r.w.fail("sync: %v", err)
 		return false
 	}
-	if at := rep.m.appliedIndex(); at > keep {
+	if at := rep.m.AppliedIndex(); at > keep {
 		rep.base = max(rep.base, at-keep)
 	}
 	return true
@@ -458,7 +460,7 @@ func (l *simLog) install(r *simRep) {
 		return
 	}
 	r.applied, r.base = from.applied, from.applied
-	if got := r.m.appliedIndex(); got != r.applied {
+	if got := r.m.AppliedIndex(); got != r.applied {
 		w.fail("log %d: node %d is at %d after a snapshot of %d", l.shard, r.node.index, got, r.applied)
 	}
 	w.check.applied(w, r)

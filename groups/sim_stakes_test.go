@@ -83,7 +83,7 @@ func (k *checks) followed(w *world, r *simRep) {
 		if n.homes[g] != r.log.shard {
 			continue
 		}
-		res := r.m.view(g).Inspect(ns, s.path)
+		res := r.m.View(g).Inspect(ns, s.path)
 		held := res.Owner == s.owner || s.mode == wire.ModeRead && res.List != nil && slices.Contains(res.List.Names, s.owner)
 		switch {
 		case held && !s.held:
@@ -143,9 +143,9 @@ func (k *checks) overAtTheEnd(w *world) {
 			continue
 		}
 		for _, shard := range w.shards {
-			for _, g := range w.logs[shard].reps[x.index].m.order {
-				for _, c := range g.state.OpenCalls() {
-					w.fail("log %d, group %d: request %d of session %x still waits", shard, g.number, c.ID, c.Session)
+			for _, g := range w.logs[shard].reps[x.index].m.Order {
+				for _, c := range g.State.OpenCalls() {
+					w.fail("log %d, group %d: request %d of session %x still waits", shard, g.Number, c.ID, c.Session)
 				}
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine/naive"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -148,7 +149,7 @@ func simulate(p simPlan, dir string, trace func(string, ...any)) *world {
 		apart: make(map[[2]int]time.Duration), dir: dir, trace: trace, details: os.Getenv("PATHLOCKD_SIM_DETAILS") != "",
 	}
 	defer w.close()
-	w.models = &simModels{w: w, of: make(map[*group]*naive.Model)}
+	w.models = &simModels{w: w, of: make(map[*replica.Group]*naive.Model)}
 	for range p.birth.nodes {
 		w.addNode(p.birth, false)
 	}
@@ -319,7 +320,7 @@ func (w *world) close() {
 	for _, n := range w.nodes {
 		if n.node != nil {
 			w.kill(n)
-			_ = n.node.store.close()
+			_ = n.node.store.Close()
 			n.node = nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -28,17 +29,17 @@ func TestSnapshot(t *testing.T) {
 	fill(0, 100)
 	r.clock.freeze()
 	for _, m := range r.node.hosted() {
-		shard := m.shard
-		if err := m.checkpoint(false); err != nil {
+		shard := m.Shard
+		if err := m.Checkpoint(false); err != nil {
 			t.Fatal(err)
 		}
-		m.evict()
+		m.Evict()
 		fill(100, 140)
 		prepared, err := m.PrepareSnapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := m.digests()
+		want := digestsOf(m)
 		fill(140, 160)
 		var stream bytes.Buffer
 		if err := m.SaveSnapshot(prepared, &stream, nil); err != nil {
@@ -48,7 +49,7 @@ func TestSnapshot(t *testing.T) {
 		if err := copied.RecoverFromSnapshot(&stream, nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := copied.digests(); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := digestsOf(copied); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("log %d: the copy's digests are %v, want %v", shard, got, want)
 		}
 		for i := range 30 { // fences that are only on disk came along
@@ -57,7 +58,7 @@ func TestSnapshot(t *testing.T) {
 			if r.node.homes[g] != shard {
 				continue
 			}
-			a, b := m.view(g).Inspect("h:/s"+fmt.Sprint(i%7), path), copied.view(g).Inspect("h:/s"+fmt.Sprint(i%7), path)
+			a, b := m.View(g).Inspect("h:/s"+fmt.Sprint(i%7), path), copied.View(g).Inspect("h:/s"+fmt.Sprint(i%7), path)
 			if a.Token != b.Token || a.Flag != b.Flag {
 				t.Fatalf("fence of %s: %d %v in the copy, %d %v in the original", path, b.Token, b.Flag, a.Token, a.Flag)
 			}
@@ -66,18 +67,18 @@ func TestSnapshot(t *testing.T) {
 }
 
 // machineOf is another node's machine of a log, with nothing in it.
-func (r *rig) machineOf(shard uint64) *machine {
+func (r *rig) machineOf(shard uint64) *replica.Machine {
 	r.t.Helper()
 	n := &Node{cfg: r.node.cfg, id: r.node.id, log: r.node.log, clock: r.clock, homes: r.node.homes, hub: newHub(10)}
 	n.routes.Store(wire.NewRoutes(0, 1, nil))
 	var err error
-	if n.store, err = openStore("other", vfs.NewMem(), r.node.log, r.node.failed); err != nil {
+	if n.store, err = replica.OpenStore("other", vfs.NewMem(), r.node.log, r.node.failed); err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		if err := n.store.close(); err != nil {
+		if err := n.store.Close(); err != nil {
 			r.t.Error(err)
 		}
 	})
-	return newMachine(n, shard, 1)
+	return replica.New(n.replicaConfig(shard, 1))
 }

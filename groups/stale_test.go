@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -19,7 +20,7 @@ func TestStaleIsNotSentOn(t *testing.T) {
 	s := r.session().session
 	body, nargs := wire.AppendArgs(nil, write("o", "h:/a", time.Hour))
 	ask := func(age time.Duration, set func(*part)) *part {
-		p := &part{op: wire.OpAcquire, group: n.groupOf("h:/a"), nsLen: len("h:/a"), nargs: nargs, body: body, session: s, id: 1, since: now - age}
+		p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: n.groupOf("h:/a"), NsLen: len("h:/a"), Nargs: nargs, Body: body, Session: s, ID: 1}, since: now - age}
 		if set != nil {
 			set(p)
 		}
@@ -29,7 +30,7 @@ func TestStaleIsNotSentOn(t *testing.T) {
 	first := ask(old, func(p *part) { p.first = true })
 	stale := []*part{ask(l.timeout+staleBy+time.Second, nil), ask(old, nil)}
 	late := ask(l.timeout+staleBy/2, nil) // expire may not have come by yet
-	own := ask(old, func(p *part) { p.session = nil })
+	own := ask(old, func(p *part) { p.Session = nil })
 	placed := ask(old, func(p *part) { p.waits = true; p.told.Store(true) })
 	fresh := ask(0, nil)
 
@@ -40,7 +41,7 @@ func TestStaleIsNotSentOn(t *testing.T) {
 	written, gone := l.unqueue(true)
 	left := l.mu.queue
 	l.mu.queue = before
-	l.drive.writer.reset()
+	l.drive.writer.Reset()
 	l.mu.Unlock()
 	l.drive.Unlock()
 

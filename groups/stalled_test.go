@@ -28,20 +28,20 @@ func TestStalledIsNotHealthy(t *testing.T) {
 	}
 	m := l.local.Load()
 
-	m.mu.Lock() // nothing is applied
+	m.Lock() // nothing is applied
 	open := c.start(r.next.Add(1), write("o", path, time.Hour))
 	well() // for so long
 	r.clock.advance(healthWithin)
 	sick("what was proposed is not applied")
-	m.mu.Unlock()
+	m.Unlock()
 	<-open.done
 	well()
 
-	m.mu.Lock()
+	m.Lock()
 	term := l.held.Swap(0)
 	sick("its leader epoch is not in force")
 	l.held.Store(term)
-	m.mu.Unlock()
+	m.Unlock()
 	l.kick()
 	well()
 }

@@ -26,7 +26,7 @@ func (f *localCluster) terms(but *Node) map[uint64]uint64 {
 	for _, n := range f.nodes {
 		for _, m := range n.ledLogs() {
 			if n != but {
-				all[m.shard] = n.logs[m.shard].mine()
+				all[m.Shard] = n.logs[m.Shard].mine()
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func TestLiveLeaderStays(t *testing.T) {
 			all.Go(func() {
 				n.failedLeader(other.id.HostID)
 				for _, m := range other.ledLogs() { // as long as what failedLeader may have begun
-					n.stand(m.shard, "nobody", "nobody")
+					n.stand(m.Shard, "nobody", "nobody")
 				}
 			})
 		}

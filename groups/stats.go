@@ -1,5 +1,11 @@
 package groups
 
+import (
+	"slices"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
+)
+
 // Stats is how much a node keeps, in all its logs.
 type Stats struct {
 	Locks   int // held
@@ -9,13 +15,19 @@ type Stats struct {
 // Stats counts what the node keeps. What has expired and is not reaped yet counts.
 func (n *Node) Stats() (s Stats) {
 	for _, m := range n.hosted() {
-		m.mu.Lock()
-		for _, g := range m.order {
-			locks, waiting := g.state.Counts()
-			s.Locks += locks
-			s.Waiting += waiting
-		}
-		m.mu.Unlock()
+		locks, waiting := m.Counts()
+		s.Locks += locks
+		s.Waiting += waiting
 	}
 	return s
+}
+
+// Digests is for the fault laboratory: it looks at everything there is, under the lock
+// that entries are applied under.
+func (n *Node) Digests() (all []replica.LogDigest) {
+	for _, m := range n.hosted() {
+		all = append(all, m.Digest())
+	}
+	slices.SortFunc(all, func(a, b replica.LogDigest) int { return int(a.Log) - int(b.Log) })
+	return all
 }

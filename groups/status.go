@@ -8,6 +8,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -49,7 +50,7 @@ type logSeen struct {
 
 // logName is a log's name for people.
 func logName(log uint64) string {
-	if log == systemShard {
+	if log == replica.SystemShard {
 		return "system"
 	}
 	return strconv.FormatUint(log, 10)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -66,14 +67,14 @@ type steps struct {
 	c      *wire.Call
 	req    *wire.Request // its own copy
 	since  time.Duration
-	came   uint64              // cameBefore
-	places chan struct{}       // it has one of them; nil for what the node does itself
-	routes *wire.Routes        // that the namespaces in hand were resolved with, nil for none
-	own    map[uint64]*machine // by log: the replicas that are up to date since caughtUp
-	found  map[uint64]int64    // by log: up to where it was applied when an owner was found there, if that is of use
-	only   map[uint64]bool     // the logs of groups that the call has to do with, nil for all
-	doubt  *wire.Error         // why no log can say whether it was carried out before: it is only if its key is known
-	began  bool                // a group has carried a step of it out, or may have
+	came   uint64                      // cameBefore
+	places chan struct{}               // it has one of them; nil for what the node does itself
+	routes *wire.Routes                // that the namespaces in hand were resolved with, nil for none
+	own    map[uint64]*replica.Machine // by log: the replicas that are up to date since caughtUp
+	found  map[uint64]int64            // by log: up to where it was applied when an owner was found there, if that is of use
+	only   map[uint64]bool             // the logs of groups that the call has to do with, nil for all
+	doubt  *wire.Error                 // why no log can say whether it was carried out before: it is only if its key is known
+	began  bool                        // a group has carried a step of it out, or may have
 
 	gaveWay int           // how often another attempt of its claim went on in its place
 	took    time.Duration // the longest that an attempt of its own took until then
@@ -277,9 +278,10 @@ func (s *steps) proposeSome(cmds []command, some []int, results []wire.Result, w
 		body, nargs := wire.AppendArgs(nil, cmd.req)
 		all.add()
 		p := &part{
-			group: cmd.group, op: cmd.req.Op, nargs: nargs, body: body, nsLen: len(cmd.ns),
-			version: s.version(), session: s.c.Session, id: s.c.ID, settled: s.c.Settled, sub: cmd.sub | 1<<63,
-			again: s.c.Again, bound: s.c.Bound, grace: s.c.Grace, since: s.since, counted: counted,
+			Command: replica.Command{Group: cmd.group, Op: cmd.req.Op, Nargs: nargs, Body: body, NsLen: len(cmd.ns), Version: s.version(), Session: s.c.Session, ID: s.c.ID, Settled: s.c.Settled, Sub: cmd.sub | 1<<63, Bound: s.c.Bound, Grace: s.c.Grace},
+			again:   s.c.Again,
+			since:   s.since,
+			counted: counted,
 		}
 		answers[i] = outcomeUnknown
 		p.done = func(_ *part, res *wire.Result) {
@@ -321,7 +323,7 @@ func (s *steps) push(parts []*part, logs *touched) {
 		}
 	}
 	for _, p := range parts {
-		l := s.n.logOf(p.group)
+		l := s.n.logOf(p.Group)
 		l.push(p)
 		logs.add(l)
 	}
@@ -406,7 +408,7 @@ func (s *steps) each(groups []uint16, req *wire.Request) *wire.Error {
 func (s *steps) home(req *wire.Request) *wire.Error {
 	sub := uint64(1 << 32)
 	if !s.claims() { // else the log of the key is told, behind the end of the claim
-		sub |= wholeSub
+		sub |= replica.WholeSub
 	}
 	return s.all([]command{{group: s.homeGroup(), sub: sub, req: req}})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -51,7 +52,7 @@ func testOwnerWide(t *testing.T, r *rig) {
 		t.Errorf("a killed owner renews: %+v", res)
 	}
 	for _, m := range r.node.hosted() {
-		if groups, _ := m.find("a"); len(groups) != 0 {
+		if groups, _ := m.Find("a"); len(groups) != 0 {
 			t.Errorf("a killed owner is still known in groups %v", groups)
 		}
 	}
@@ -153,12 +154,12 @@ func TestAGroupListsNoMoreThanAPage(t *testing.T) {
 	for i := range locks {
 		c.must(write("a", fmt.Sprintf("h:/n/%02d", i), time.Hour))
 	}
-	q := &query{what: askList, group: r.node.groupOf("h:/n"), version: anyVersion, owner: "a", page: page}
+	q := &replica.Query{What: replica.AskList, Group: r.node.groupOf("h:/n"), Version: replica.AnyVersion, Owner: "a", Page: page}
 	for _, after := range []int{-1, 0, 10, locks - page - 1} {
-		if q.after = ""; after >= 0 {
-			q.after = string(appendPlace(nil, &wire.LockInfo{Path: fmt.Sprintf("h:/n/%02d", after)}))
+		if q.After = ""; after >= 0 {
+			q.After = string(replica.AppendPlace(nil, &wire.LockInfo{Path: fmt.Sprintf("h:/n/%02d", after)}))
 		}
-		res := r.node.logOf(q.group).own().answer(q)
+		res := r.node.logOf(q.Group).own().Answer(q)
 		if !res.Flag || len(res.List.Infos) != page || res.List.Infos[0].Path != fmt.Sprintf("h:/n/%02d", after+1) {
 			t.Errorf("after lock %d: %+v", after, res.List.Infos)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -132,7 +133,7 @@ func TestLedAnewAtWork(t *testing.T) {
 	f := newLocalCluster(t, 1, func(_ int, c *Config) {
 		c.LogCount, c.ElectionMin, c.RaftFS, c.FS = 1, 10*time.Second, nil, nil
 	})
-	n, l := f.nodes[0], f.nodes[0].logs[firstLogShard]
+	n, l := f.nodes[0], f.nodes[0].logs[replica.FirstLogShard]
 	f.until("it leads", l.leads)
 	stop := make(chan struct{})
 	var load sync.WaitGroup
@@ -160,7 +161,7 @@ func TestLedAnewAtWork(t *testing.T) {
 	for range 3 {
 		f.until("it is at work", func() bool { return written.Load() > 100 })
 		term, began := l.mine(), time.Now()
-		n.running.Go(func() { n.relead(l, l.local.Load().replica, term) })
+		n.running.Go(func() { n.relead(l, l.local.Load().Replica, term) })
 		f.until("it leads in a later term", func() bool { return l.leads() && l.mine() > term })
 		if d := time.Since(began); d > 5*time.Second { // it stands for election anew after 10 s to 20 s
 			t.Errorf("it had no leader for %v", d)
@@ -175,15 +176,15 @@ func TestLedAnewAlone(t *testing.T) {
 	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.LogCount, c.LeaderBalance = 1, time.Hour })
 	f.until("the log has three voters", func() bool {
 		for _, n := range f.nodes {
-			if m := n.logs[firstLogShard].local.Load(); m == nil || !m.voting.Load() {
+			if m := n.logs[replica.FirstLogShard].local.Load(); m == nil || !m.Voting.Load() {
 				return false
 			}
 		}
 		return true
 	})
 	n := f.nodes[f.leader("h:/x")]
-	l := n.logs[firstLogShard]
-	term, replica := l.mine(), l.local.Load().replica
+	l := n.logs[replica.FirstLogShard]
+	term, replica := l.mine(), l.local.Load().Replica
 	n.relead(l, replica, term)
 	if now := l.mine(); now != term {
 		t.Fatalf("a log with three voters was led anew: term %d, and %d before", now, term)
@@ -232,7 +233,7 @@ func learnerKnowsItsLeader(t *testing.T, learns bool) {
 	if len(n.seatsNow()) != 0 {
 		t.Fatal("this shows nothing: it hosts something already")
 	}
-	l := n.logs[firstLogShard]
+	l := n.logs[replica.FirstLogShard]
 	if learns {
 		w.mu.Lock()
 		w.from, w.to = f.nodes[0].id.NodeID, n.id.NodeID
@@ -264,7 +265,7 @@ func learnerKnowsItsLeader(t *testing.T, learns bool) {
 	all.Wait()
 
 	f.kill(&w.network, 0)
-	f.until("it says that the log has no leader", func() bool { return slices.Contains(n.leaderless(), firstLogShard) })
+	f.until("it says that the log has no leader", func() bool { return slices.Contains(n.leaderless(), replica.FirstLogShard) })
 	if h := n.health(); h.Flag || !strings.Contains(h.Message, "has had no leader") {
 		t.Errorf("the leader is dead, and health says %v %q", h.Flag, h.Message)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -16,8 +17,8 @@ type stuckFrozen struct {
 	once sync.Once
 }
 
-func (s *stuckFrozen) did(
-	_ *group, _ engine.Clock, cmd *engine.Command, _ step, _ *wire.Result, _ wire.Result, _ *engine.Output,
+func (s *stuckFrozen) Did(
+	_ *replica.Group, _ engine.Clock, cmd *engine.Command, _ replica.Step, _ *wire.Result, _ wire.Result, _ *engine.Output,
 ) {
 	if cmd != nil && cmd.Req.Op == wire.OpFreeze {
 		s.once.Do(func() { s.l.pauses(true) })
@@ -37,9 +38,9 @@ func TestStuckBehindFreeze(t *testing.T) {
 	)
 	stuck := r.node.logOf(r.node.groupOf(root))
 	m := stuck.local.Load()
-	m.mu.Lock()
-	m.beside = &stuckFrozen{l: stuck}
-	m.mu.Unlock()
+	m.Lock()
+	m.Observer = &stuckFrozen{l: stuck}
+	m.Unlock()
 	change := c.start(r.next.Add(1), setPolicy(root, wire.PointRW))
 	eventually(t, "the log is stuck", func() bool {
 		stuck.drive.Lock()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -25,7 +26,7 @@ func (r onReply) Reply(c *wire.Call) {
 func TestSubscribedWhenAnswered(t *testing.T) {
 	for name, wait := range map[string]bool{"a command": false, "a wait": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, firstLogShard, defaultLimits())
+			b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
 			if res := b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour))); res.Code != wire.OK {
 				t.Fatalf("%+v", res)
 			}
@@ -71,7 +72,7 @@ func (a *tellsAll) Deliver(_ *wire.Subscription, kind wire.EventKind, path, _ st
 func TestQueuedBeforeItsGrant(t *testing.T) {
 	for name, busy := range map[string]bool{"alone in the entry": false, "behind another's event": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, firstLogShard, defaultLimits())
+			b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
 			for i, path := range []string{"h:/a/x", "h:/a/y"} {
 				if res := b.one(bareAsk(bareSession(1), uint64(i)+1, write("holder", path, time.Hour))); res.Code != wire.OK {
 					t.Fatalf("%+v", res)

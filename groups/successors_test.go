@@ -7,14 +7,15 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // succession is a node that leads a log, another one that could take it over, and the order
 // that has it do so.
 type succession struct {
 	from, to  *Node
-	l         *shardLog // of from
-	successor *machine  // of to
+	l         *shardLog        // of from
+	successor *replica.Machine // of to
 	order     orderedTakeover
 }
 
@@ -27,9 +28,9 @@ func (f *localCluster) succession(path string) *succession {
 	shard := s.l.shard
 	s.successor = s.to.logs[shard].local.Load()
 	f.until("the successor has applied what the leader has", func() bool {
-		return s.successor.voting.Load() && s.successor.appliedIndex() == s.l.local.Load().appliedIndex() && s.to.logs[shard].lead.Load().term == s.l.mine()
+		return s.successor.Voting.Load() && s.successor.AppliedIndex() == s.l.local.Load().AppliedIndex() && s.to.logs[shard].lead.Load().term == s.l.mine()
 	})
-	s.order = orderedTakeover{Log: shard, Replica: s.successor.replica, Index: s.successor.appliedIndex(), Term: s.l.mine(), Within: holdFor}
+	s.order = orderedTakeover{Log: shard, Replica: s.successor.Replica, Index: s.successor.AppliedIndex(), Term: s.l.mine(), Within: holdFor}
 	return s
 }
 
@@ -53,9 +54,9 @@ func TestSuccessors(t *testing.T) {
 	s.to.draining.Store(true)
 	s.refused(t, "one that drains", "draining", s.from.id.HostID, s.order)
 	s.to.draining.Store(false)
-	s.successor.voting.Store(false)
+	s.successor.Voting.Store(false)
 	s.refused(t, "one without a vote", "is no voter here", s.from.id.HostID, s.order)
-	s.successor.voting.Store(true)
+	s.successor.Voting.Store(true)
 }
 
 // TestCloseHandsOver: a node that is stopped with time for it gives its leaderships away
@@ -95,7 +96,7 @@ func TestOldPlans(t *testing.T) {
 	if len(led) == 0 {
 		t.Fatal("it leads nothing")
 	}
-	shard := led[0].shard
+	shard := led[0].Shard
 	told := func() *logSeen {
 		s := n.survey()
 		for i := range s.logs {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -28,8 +29,8 @@ func (n *Node) survey() *survey {
 			step: "wait: no leader", since: up, groups: len(n.groupsOf(shard)),
 		}
 		if m := l.local.Load(); m != nil {
-			seen.Applied = m.appliedIndex()
-			seen.Replicas = []place.Replica{{ID: m.replica, Node: n.id.NodeID, Disk: n.id.HostID, Voting: true, Applied: seen.Applied}}
+			seen.Applied = m.AppliedIndex()
+			seen.Replicas = []place.Replica{{ID: m.Replica, Node: n.id.NodeID, Disk: n.id.HostID, Voting: true, Applied: seen.Applied}}
 		}
 		if l.isOwn(lead.leader) {
 			seen.leader = n.id.NodeID
@@ -49,13 +50,11 @@ func stepText(step place.Step) string {
 // marks is what operators want of nodes, as far as this node has applied the system
 // log.
 func (n *Node) marks() map[string]wire.Drain {
-	m := n.logs[systemShard].local.Load()
+	m := n.logs[replica.SystemShard].local.Load()
 	if m == nil {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.system.Marks()
+	return m.Marks()
 }
 
 // transfer asks for the leadership of a log to be handed to a node, which need not

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -73,7 +74,7 @@ func (n *Node) surveyAll() *survey {
 // committed, or for as long as another node's answer is waited for.
 func (n *Node) catchUp() {
 	done := make(chan struct{})
-	n.read(n.logs[systemShard], &query{what: askAny}, n.clock.Mono(), func(*wire.Result) { close(done) })
+	n.read(n.logs[replica.SystemShard], &replica.Query{What: replica.AskAny}, n.clock.Mono(), func(*wire.Result) { close(done) })
 	late := time.NewTimer(askWithin)
 	defer late.Stop()
 	select {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -21,9 +22,9 @@ func (r *rig) looksAfter(l *shardLog) uint64 {
 		l.drive.Lock()
 		under := len(l.drive.under)
 		l.drive.Unlock()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.number >= proposed && under == 0
+		m.Lock()
+		defer m.Unlock()
+		return m.Number >= proposed && under == 0
 	})
 	return proposed
 }
@@ -64,10 +65,10 @@ func TestSystemKeysEndInSilence(t *testing.T) {
 // second, and at no other time.
 func TestSystemLogIsQuiet(t *testing.T) {
 	r := newRig(t, keysFor(3000))
-	c, l := r.session(), r.node.logs[systemShard]
+	c, l := r.session(), r.node.logs[replica.SystemShard]
 	r.clock.freeze()
 	armed := func() bool {
-		_, deadline := l.local.Load().nextDeadline()
+		_, deadline := l.local.Load().NextDeadline()
 		return deadline != 0
 	}
 	for _, key := range []string{"", "nightly"} {

@@ -33,10 +33,10 @@ func TestTakenBackAfterItLeft(t *testing.T) {
 	r.node.Closed(c.session, false, false)
 	eventually(t, "the wait left", func() bool {
 		m := l.own()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		s := m.sessions.byID[c.session.ID]
-		return s != nil && s.waits == 0
+		m.Lock()
+		defer m.Unlock()
+		s := m.Sessions.ByID[c.session.ID]
+		return s != nil && s.Waits == 0
 	})
 	home.pauses(false)
 	b.get(t, "the release") // nobody hears it

@@ -76,7 +76,7 @@ func (n *Node) handOver(shard, replica uint64) error {
 		return fmt.Errorf("what was proposed to log %d is not decided yet: %w", shard, errLedOn)
 	}
 	order := orderedTakeover{
-		Log: shard, Replica: replica, Index: m.appliedIndex(), Term: term, Within: until - holdSpare - l.clock.Mono(),
+		Log: shard, Replica: replica, Index: m.AppliedIndex(), Term: term, Within: until - holdSpare - l.clock.Mono(),
 		Short: n.shortAt(host),
 	}
 	return n.cluster.askText(host, askTakeover, order, nil, transferWithin)
@@ -90,7 +90,7 @@ func (n *Node) takeOver(from string, o orderedTakeover) error {
 		return errors.New("draining, or there is no such log")
 	}
 	m := l.local.Load()
-	if m == nil || m.replica != o.Replica || !m.voting.Load() {
+	if m == nil || m.Replica != o.Replica || !m.Voting.Load() {
 		return fmt.Errorf("replica %d of log %d is no voter here", o.Replica, o.Log)
 	}
 	if !o.Short && n.short() {
@@ -107,10 +107,10 @@ func (n *Node) takeOver(from string, o orderedTakeover) error {
 		return fmt.Errorf("log %d is led by replica %d on %q in term %d, as is known here, and not by %q in term %d",
 			o.Log, lead.leader, n.book.host(o.Log, lead.leader), lead.term, from, o.Term)
 	}
-	if !n.poll(time.Until(until), func() bool { return m.appliedIndex() >= o.Index }) {
-		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-min(o.Index, m.appliedIndex()))
+	if !n.poll(time.Until(until), func() bool { return m.AppliedIndex() >= o.Index }) {
+		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-min(o.Index, m.AppliedIndex()))
 	}
-	for !n.leaving() && time.Now().Before(until) && (m.appliedIndex() == o.Index || leads()) {
+	for !n.leaving() && time.Now().Before(until) && (m.AppliedIndex() == o.Index || leads()) {
 		n.raft.campaign(o.Log, o.Replica)
 		if n.poll(standEvery, leads) {
 			return nil

@@ -6,6 +6,8 @@ import (
 
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
+
+	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // TestTakeoverEndsWithTheNode: a node that stops while it takes a log over does not stand for election over and over until
@@ -13,16 +15,16 @@ import (
 func TestTakeoverEndsWithTheNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	n, l := r.node, r.node.logs[firstLogShard]
+	n, l := r.node, r.node.logs[replica.FirstLogShard]
 	m := l.local.Load()
 	eventually(t, "it leads", l.leads)
 	var stood atomic.Int32
 	counts := raftio.MessageHandler(func(raftpb.MessageBatch) { stood.Add(1) })
 	n.wire.own.Store(&counts)
-	l.lead.Store(&leadership{leader: m.replica + 1, term: 99}) // who asks for it
+	l.lead.Store(&leadership{leader: m.Replica + 1, term: 99}) // who asks for it
 	over := make(chan error, 1)
 	go func() {
-		over <- n.takeOver("", orderedTakeover{Log: l.shard, Replica: m.replica, Index: m.appliedIndex(), Term: 99, Within: holdFor})
+		over <- n.takeOver("", orderedTakeover{Log: l.shard, Replica: m.Replica, Index: m.AppliedIndex(), Term: 99, Within: holdFor})
 	}()
 	eventually(t, "it stands", func() bool { return stood.Load() > 0 })
 	r.close()

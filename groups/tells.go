@@ -7,6 +7,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -102,10 +103,10 @@ func (t *tellers) missed() {
 
 // tellLeases tells what an entry of a log says of leases, before its events: who has those has heard of it.
 // Of one that says more than a way between nodes can be trusted to take, who is fed is told that this was not all.
-func (h *hub) tellLeases(log uint64, told []engine.Told) { h.tellFurther(log, told, 0) }
+func (h *hub) tellLeases(log uint64, told []engine.Told) { h.TellFurther(log, told, 0) }
 
 // tellFurther is tellLeases when so many bytes were sent of the entry to who is fed already. It answers how many were then.
-func (h *hub) tellFurther(log uint64, told []engine.Told, sent int) int {
+func (h *hub) TellFurther(log uint64, told []engine.Told, sent int) int {
 	h.tellers.tell(told)
 	if sent > maxLeaseFrames-2*maxLeaseFrame {
 		return sent // he was told that this is not all
@@ -150,7 +151,7 @@ func (h *hub) feedLeases(conn peerConn, log uint64) {
 
 func appendTold(b []byte, t *engine.Told) []byte {
 	b = append(append(b, t.Session[:]...), byte(t.Kind))
-	b = appendString(appendString(b, t.Owner), t.Namespace)
+	b = replica.AppendString(replica.AppendString(b, t.Owner), t.Namespace)
 	b = binary.AppendUvarint(b, uint64(len(t.Acquires)))
 	for _, mark := range t.Acquires {
 		b = binary.BigEndian.AppendUint64(b, mark)
@@ -158,11 +159,11 @@ func appendTold(b []byte, t *engine.Told) []byte {
 	return b
 }
 
-func (r *entryReader) told() (t engine.Told) {
-	copy(t.Session[:], r.bytes(wire.SessionBytes))
-	t.Kind, t.Owner, t.Namespace = wire.EventKind(r.byte()), r.text(), r.text()
-	for n := r.uvarint(); n > 0 && r.err == nil; n-- {
-		if b := r.bytes(8); r.err == nil {
+func readTold(r *replica.EntryReader) (t engine.Told) {
+	copy(t.Session[:], r.Bytes(wire.SessionBytes))
+	t.Kind, t.Owner, t.Namespace = wire.EventKind(r.Byte()), r.Text(), r.Text()
+	for n := r.Uvarint(); n > 0 && r.Err == nil; n-- {
+		if b := r.Bytes(8); r.Err == nil {
 			t.Acquires = append(t.Acquires, binary.BigEndian.Uint64(b))
 		}
 	}
@@ -170,12 +171,12 @@ func (r *entryReader) told() (t engine.Told) {
 }
 
 // leaseFrame takes what another node tells of leases.
-func (h *hub) leaseFrame(r *entryReader) {
-	if len(r.buf) == 0 {
+func (h *hub) leaseFrame(r *replica.EntryReader) {
+	if len(r.Buf) == 0 {
 		h.tellers.missed()
 	}
-	for len(r.buf) > 0 && r.err == nil {
-		if t := r.told(); r.err == nil {
+	for len(r.Buf) > 0 && r.Err == nil {
+		if t := readTold(r); r.Err == nil {
 			h.tellers.tell([]engine.Told{t})
 		}
 	}

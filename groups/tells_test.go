@@ -11,6 +11,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/mesh"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -168,7 +169,7 @@ func TestTellsWhereFed(t *testing.T) {
 		killer.must(kill("o"))
 		w.set("n-1", false)
 	})
-	gap("its source has jumped", func() { n.hub.missed(shard, n.hub.where(shard).Index+1) })
+	gap("its source has jumped", func() { n.hub.Missed(shard, n.hub.where(shard).Index+1) })
 	says = l.takes(wire.EventKilled, "o", path, "h:/fed")
 	killer.must(kill("o"))
 	f.until("it is told of what comes", func() bool { return slices.Contains(l.heard(), says) })
@@ -212,21 +213,21 @@ func TestToldFrames(t *testing.T) {
 		if len(frame) > 2*maxLeaseFrame {
 			t.Errorf("a frame has %d bytes", len(frame))
 		}
-		r := entryReader{buf: frame[1:]}
-		if frame[0] != frameLeases || r.uvarint() != 2 {
+		r := replica.EntryReader{Buf: frame[1:]}
+		if frame[0] != frameLeases || r.Uvarint() != 2 {
 			t.Fatalf("frame %x", frame[:3])
 		}
 		to.leaseFrame(&r)
-		if r.err != nil {
-			t.Fatal(r.err)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
 	}
 	if got != len(told) || missed != 256 || len(far.frames) < 3 {
 		t.Errorf("%d of %d were told in %d frames, and %d that they may have missed some", got, len(told), len(far.frames),
 			missed)
 	}
-	short := entryReader{buf: far.frames[1][2 : len(far.frames[1])-3]}
-	if to.leaseFrame(&short); short.err == nil {
+	short := replica.EntryReader{Buf: far.frames[1][2 : len(far.frames[1])-3]}
+	if to.leaseFrame(&short); short.Err == nil {
 		t.Error("a frame that is cut short is taken")
 	}
 }

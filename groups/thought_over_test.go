@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -14,21 +15,21 @@ import (
 func TestHeardAsItIsThoughtOver(t *testing.T) {
 	r := newRig(t, nil)
 	n := r.node
-	l := n.logs[systemShard]
+	l := n.logs[replica.SystemShard]
 	first, next := new(wireEnd), new(wireEnd)
 	asks := uint64(0)
 	forwards := func(e *wireEnd, seq, lane uint64) {
 		asks++
-		p := &part{op: wire.OpIncrToken, group: systemGroup, session: r.session().session, id: asks}
-		p.body, p.nargs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
-		var w batchWriter
-		w.reset()
-		w.add(p)
+		p := &part{Command: replica.Command{Op: wire.OpIncrToken, Group: replica.SystemGroup, Session: r.session().session, ID: asks}}
+		p.Body, p.Nargs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
+		var w replica.BatchWriter
+		w.Reset()
+		w.Add(&p.Command, p.attempts())
 		b := []byte{frameCommands}
-		for _, v := range []uint64{5, seq, systemShard, l.mine(), lane, asks} {
+		for _, v := range []uint64{5, seq, replica.SystemShard, l.mine(), lane, asks} {
 			b = binary.AppendUvarint(b, v)
 		}
-		n.forwarded(e, "peer", w.appendTo(b))
+		n.forwarded(e, "peer", w.AppendTo(b))
 	}
 	forwards(first, 1, 1)
 	eventually(t, "it is answered", func() bool { return first.sent() > 0 })

@@ -76,7 +76,7 @@ func (s *steps) bind() (res wire.Result, err *wire.Error) {
 func (ln *line) acquiring(owner string, came uint64) <-chan struct{} {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	asks := func(p *part) bool { return p.op == wire.OpAcquire && p.came <= came && p.owner == owner }
+	asks := func(p *part) bool { return p.Op == wire.OpAcquire && p.came <= came && p.owner == owner }
 	found := slices.ContainsFunc(ln.held, asks)
 	for u := ln.under; u != nil && !found; u = u.prev {
 		found = asks(u)

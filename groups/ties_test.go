@@ -106,9 +106,9 @@ func TestBindTiesAtOnce(t *testing.T) {
 	h.waits(bound)
 	m := h.node.logOf(h.node.groupOf(c.namespaceOf(h.other))).local.Load()
 	eventually(t, "the bind ties what there is", func() bool {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.sessions.byID[first.ID].epoch == 2
+		m.Lock()
+		defer m.Unlock()
+		return m.Sessions.ByID[first.ID].Epoch == 2
 	})
 	h.node.Closed(first, true, false)
 	time.Sleep(5 * pause) // the grace is 100 ms

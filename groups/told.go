@@ -8,6 +8,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -60,7 +61,7 @@ func (c *cluster) askText(host, what string, args, answer any, within time.Durat
 	if err != nil {
 		return err
 	}
-	b, err := c.ask(host, frameAsk, append(appendString(nil, what), body...), within)
+	b, err := c.ask(host, frameAsk, append(replica.AppendString(nil, what), body...), within)
 	if err != nil {
 		return fmt.Errorf("ask node %s for %s: %w", c.n.nameOf(host), what, err)
 	}
@@ -78,16 +79,16 @@ func (c *cluster) askText(host, what string, args, answer any, within time.Durat
 }
 
 // answerText answers a question.
-func (c *cluster) answerText(conn *mesh.Conn, r *entryReader) {
-	id := r.uvarint()
-	n := r.uvarint()
+func (c *cluster) answerText(conn *mesh.Conn, r *replica.EntryReader) {
+	id := r.Uvarint()
+	n := r.Uvarint()
 	if n > maxTold {
-		r.err = errEntry
+		r.Err = replica.ErrEntry
 		return
 	}
-	what := string(r.bytes(n))
-	args := append([]byte(nil), r.buf...)
-	if r.err != nil {
+	what := string(r.Bytes(n))
+	args := append([]byte(nil), r.Buf...)
+	if r.Err != nil {
 		return
 	}
 	c.answering(func() {
@@ -139,8 +140,8 @@ func (n *Node) answerTo(from, what string, args []byte) (any, error) {
 	case askPlans:
 		return n.plans.told(n), nil
 	case askMarks:
-		m := n.logs[systemShard].local.Load()
-		if m == nil || !n.logs[systemShard].leads() {
+		m := n.logs[replica.SystemShard].local.Load()
+		if m == nil || !n.logs[replica.SystemShard].leads() {
 			return nil, fmt.Errorf("does not lead the system log")
 		}
 		return n.marks(), nil
@@ -228,8 +229,8 @@ const marksEvery = 2 * time.Second
 // that, unless nobody can tell. Who comes while others ask shares what the next of them
 // finds out: while nobody answers, each of a crowd would wait behind all the rest.
 func (n *Node) wantedOf(old time.Duration) map[string]wire.Drain {
-	m := n.logs[systemShard].local.Load()
-	if m != nil && m.loaded.Load() || n.cluster == nil {
+	m := n.logs[replica.SystemShard].local.Load()
+	if m != nil && m.Loaded.Load() || n.cluster == nil {
 		return n.marks()
 	}
 	now := n.clock.Mono()
@@ -242,7 +243,7 @@ func (n *Node) wantedOf(old time.Duration) map[string]wire.Drain {
 	n.remote.tried = now
 	ask := func() bool {
 		var marks map[string]wire.Drain
-		host, _ := n.leaderOf(systemShard)
+		host, _ := n.leaderOf(replica.SystemShard)
 		if host == "" || host == n.id.HostID || n.cluster.askText(host, askMarks, nil, &marks, askWithin) != nil || marks == nil {
 			return false
 		}

@@ -61,9 +61,9 @@ func TestToldFloodsApply(t *testing.T) {
 			}
 			// Most of them are in few entries. What an entry says of leases is as long as what it makes others wait for.
 			m := r.node.logOf(r.node.groupOf(spaces[0])).local.Load()
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if said := cap(m.out.Told); said > 10*leases {
+			m.Lock()
+			defer m.Unlock()
+			if said := cap(m.Out.Told); said > 10*leases {
 				t.Errorf("an entry has said something of leases %d times, where there are %d", said, leases)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -147,7 +148,7 @@ func (g *gathers) asks(ns string) (end func()) {
 	}
 	g.s, g.done = s, make(chan *wire.Error, 1)
 	go func() {
-		_, err := s.gather(&query{what: askList, owner: "o", names: []string{ns}})
+		_, err := s.gather(&replica.Query{What: replica.AskList, Owner: "o", Names: []string{ns}})
 		g.done <- err
 	}()
 	eventually(g.t, "it waits for a turn", func() bool { return g.turns.Waiting.Load() == 1 })
@@ -223,8 +224,8 @@ func TestNobodyWaitsInATurn(t *testing.T) {
 	t.Run("it is behind", func(t *testing.T) {
 		defer g.raft.silent.Store(0)
 		m := f.nodes[0].logs[g.l.shard].own()
-		defer m.installing.Store(false)
-		_, applied := m.find("o")
+		defer m.Installing.Store(false)
+		_, applied := m.Find("o")
 		for _, of := range []struct {
 			silent   uint64
 			more     int64
@@ -232,8 +233,8 @@ func TestNobodyWaitsInATurn(t *testing.T) {
 			says     string
 		}{{g.l.shard, 0, false, ""}, {0, 1000, false, errReadLate.Message}, {0, 0, true, errReadLate.Message}} {
 			g.raft.silent.Store(of.silent)
-			m.installing.Store(of.replaced)
-			q := &query{what: askList, group: n.groupOf(ns), version: anyVersion, owner: "o", names: []string{ns}, token: int64(applied) + of.more}
+			m.Installing.Store(of.replaced)
+			q := &replica.Query{What: replica.AskList, Group: n.groupOf(ns), Version: replica.AnyVersion, Owner: "o", Names: []string{ns}, Token: int64(applied) + of.more}
 			if res := n.askLeader(g.l, q, n.clock.Mono()-n.cfg.RequestTimeout+time.Second); res.Message != of.says {
 				t.Errorf("%+v: %v", of, res.Err())
 			}
@@ -303,7 +304,7 @@ func TestTurnsOfWhatIsMoved(t *testing.T) {
 	c.must(&wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/n/deep", Algorithm: wire.RecursiveRW})
 	group := r.node.groupOf("h:/n")
 	eventually(t, "the group is touched", func() bool {
-		_, moved := r.node.logOf(group).own().view(group).Overtaken(0)
+		_, moved := r.node.logOf(group).own().View(group).Overtaken(0)
 		return moved
 	})
 	turns, _, _ := turnsOf(1)
@@ -311,7 +312,7 @@ func TestTurnsOfWhatIsMoved(t *testing.T) {
 		n: r.node, c: &wire.Call{Turns: turns}, since: r.node.clock.Mono(), places: r.node.slow, routes: new(wire.Routes),
 		req: &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}},
 	}
-	if _, err := s.gather(&query{what: askList, owner: "o", names: s.req.Domains}); err != errMoved || len(turns.Free) != 1 || s.c.Turn {
+	if _, err := s.gather(&replica.Query{What: replica.AskList, Owner: "o", Names: s.req.Domains}); err != errMoved || len(turns.Free) != 1 || s.c.Turn {
 		t.Errorf("%v; %d turns are free, it has one: %t", err, len(turns.Free), s.c.Turn)
 	}
 	if res, err := s.list(); err != nil || len(res.List.Infos) != 1 || len(turns.Free) != 0 || !s.c.Turn {

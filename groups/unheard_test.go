@@ -90,7 +90,7 @@ func (u *unheardWait) queued() (ops []wire.Op) {
 	u.l.mu.Lock()
 	defer u.l.mu.Unlock()
 	for _, p := range u.l.mu.queue {
-		ops = append(ops, p.op)
+		ops = append(ops, p.Op)
 	}
 	return ops
 }

@@ -107,7 +107,7 @@ func (w *openWaits) opens(p *part, res *wire.Result, to *repliers) (instead *wir
 
 // replaced is what a call is answered whose request was asked again by another one.
 func (p *part) replaced(by *part) *wire.Result {
-	if by != nil && by.session.Epoch == p.session.Epoch {
+	if by != nil && by.Session.Epoch == p.Session.Epoch {
 		return &askedTwice
 	}
 	return &superseded
@@ -177,7 +177,7 @@ func (w *openWaits) add(p *part) (was *part, ok bool) {
 		w.calls[c.Session] = of
 	}
 	was = of[c.ID].part
-	if was != nil && was.session.Epoch > p.session.Epoch {
+	if was != nil && was.Session.Epoch > p.Session.Epoch {
 		return nil, false
 	}
 	w.asked++
@@ -188,7 +188,7 @@ func (w *openWaits) add(p *part) (was *part, ok bool) {
 		return nil, true
 	case was.from != nil:
 		return was, true
-	case was.session.Epoch < p.session.Epoch:
+	case was.Session.Epoch < p.Session.Epoch:
 		was.gone.Store(true)
 	}
 	if !was.open {
@@ -261,7 +261,7 @@ func (w *openWaits) again(of wait) (asked, told bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.calls[engine.Session(of.session.ID)][of.id].part
-	asked = p != nil && p.asked != of.asked && p.session.Epoch >= of.session.Epoch
+	asked = p != nil && p.asked != of.asked && p.Session.Epoch >= of.session.Epoch
 	return asked, asked && p.told.Load()
 }
 
@@ -293,7 +293,7 @@ func (w *openWaits) those(are func(*part) bool) (parts []*part) {
 
 // byCaller orders parts by session and request.
 func byCaller(a, b *part) int {
-	return cmp.Or(bytes.Compare(a.session.ID[:], b.session.ID[:]), cmp.Compare(a.id, b.id))
+	return cmp.Or(bytes.Compare(a.Session.ID[:], b.Session.ID[:]), cmp.Compare(a.ID, b.ID))
 }
 
 // attach notes the open call of a part, in place of an earlier call of its request. It

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -18,8 +19,8 @@ func crowded(sessions int) (w *openWaits, of func(int) engine.Session) {
 	}
 	for i := range sessions {
 		s := &wire.Session{ID: of(i), Epoch: 1}
-		w.add(&part{session: s, id: 1})
-		w.add(&part{session: s, id: 2})
+		w.add(&part{Command: replica.Command{Session: s, ID: 1}})
+		w.add(&part{Command: replica.Command{Session: s, ID: 2}})
 	}
 	return w, of
 }

@@ -11,7 +11,7 @@ import (
 // A process that stood still, as a debugger, a snapshot of its machine, or memory that is swapped out has it, goes on where it
 // was: it reads what clients sent before. They have gone on elsewhere since, and asked again there; by now the logs may have
 // forgotten that, and would carry it out once more. Logs remember for longer than it takes what comes from a client who is
-// there to be carried out (groups/session.go). So what may have lain here for longer than a client counts as gone is not read:
+// there to be carried out (groups/replica/session.go). So what may have lain here for longer than a client counts as gone is not read:
 // its connection is closed, as that of a client who says nothing for as long.
 
 // standstill is how long the process may stand still and take what came meanwhile.

@@ -178,7 +178,7 @@ func (c *Config) loop() loop.Options {
 	return loop.Options{
 		Version: Version(),
 		// More could not be repeated safely: a session's last answers are kept, and
-		// no more of them than that (groups/session.go).
+		// no more of them than that (groups/replica/session.go).
 		InFlight:      min(c.MaxConcurrent, groups.MaxWindow),
 		RepeatMillis:  groups.RepeatMillis,
 		Answers:       groups.MaxWindow,

@@ -9,7 +9,7 @@ import "syscall"
 
 const (
 	// ownFiles is how many descriptors are left to the node itself, if there are twice as
-	// many: the store keeps up to 512 tables open (groups/store.go).
+	// many: the store keeps up to 512 tables open (groups/replica/store.go).
 	ownFiles = 1024
 	// mostGRPC and mostWeb bound their listeners' connections however many descriptors there
 	// are; one in gRPCShare and in webShare of those that clients may have are theirs.

@@ -15,7 +15,7 @@ type State struct {
 	Number      uint64 // of the last batch in the leader epoch
 	Now         int64  // lease clock, ms
 	Wall        int64  // of the last entry, Unix ms
-	Limits      string // that were stated with the leader epoch (groups/limits.go), "" for none
+	Limits      string // that were stated with the leader epoch (groups/replica/limits.go), "" for none
 	Nodes       string // in a backup: the marks of nodes in ids of sessions (groups/processes.go), one behind the other
 }
 
