@@ -75,6 +75,7 @@ type BatchWriter struct {
 	count    int
 }
 
+// Reset begins a new batch.
 func (w *BatchWriter) Reset() {
 	clear(w.sessions)
 	w.commands, w.sessions, w.metas, w.count = w.commands[:0], w.sessions[:0], w.metas[:0], 0

@@ -19,6 +19,7 @@ type Clock interface {
 // systemClock is the machine's own.
 type systemClock struct{ start time.Time }
 
+// NewSystemClock is the machine's clock.
 func NewSystemClock() Clock { return systemClock{time.Now()} }
 
 func (c systemClock) Mono() time.Duration { return time.Since(c.start) }

@@ -35,7 +35,7 @@ import (
 // those behind it. So that commands are carried out in the order in which they were
 // queued, a next counts only if its number is the last one's that counted, plus one:
 // after one that was lost, none does. A batch counts if its number is higher than the
-// last, whatever was lost between. It has no commands and mends such a gap (flights.go):
+// last, whatever was lost between. It has no commands and mends such a gap (groups/flights.go):
 // the number of whatever did not come before it is too low from then on. No number is
 // given twice in a leader epoch, but one that raft never got to see.
 const (
@@ -84,6 +84,7 @@ type EntryReader struct {
 	Err error
 }
 
+// Uvarint reads an unsigned varint. After an error, which Err keeps, it and all others return nothing.
 func (r *EntryReader) Uvarint() uint64 {
 	v, n := binary.Uvarint(r.Buf)
 	if n <= 0 {
@@ -95,6 +96,7 @@ func (r *EntryReader) Uvarint() uint64 {
 	return v
 }
 
+// Varint reads a signed one.
 func (r *EntryReader) Varint() int64 {
 	v, n := binary.Varint(r.Buf)
 	if n <= 0 {
@@ -106,6 +108,7 @@ func (r *EntryReader) Varint() int64 {
 	return v
 }
 
+// Bytes reads n bytes, which alias the entry.
 func (r *EntryReader) Bytes(n uint64) []byte {
 	if n > uint64(len(r.Buf)) {
 		r.Err = ErrEntry
@@ -117,6 +120,7 @@ func (r *EntryReader) Bytes(n uint64) []byte {
 	return b
 }
 
+// Byte reads one.
 func (r *EntryReader) Byte() byte {
 	if b := r.Bytes(1); b != nil {
 		return b[0]

@@ -328,6 +328,7 @@ func (m *Machine) SweepFences(group uint16, pause func() bool) ([]Fold, error) {
 	}
 }
 
+// Request is the command that folds.
 func (f *Fold) Request() *wire.Request {
 	return &wire.Request{Op: wire.OpFold, Namespace: f.root, Token: f.Token}
 }

@@ -48,9 +48,9 @@ type Audience interface {
 	Missed(log, index uint64)
 }
 
-// proposer is who proposes a log's entries on this node, and whose callers hear what became of them. Nothing of it blocks or
-// calls back, and all of it but Flush is called between two entries, with the replica held.
-type proposer interface {
+// Proposer is who proposes a log's entries on this node, and whose callers hear what became of them. Nothing of it blocks or
+// calls back, and all of it is called between two entries, with the replica held but for Flush and Overtaken.
+type Proposer interface {
 	// Incarnation is of this process: leader epochs that have it are its own.
 	Incarnation() uint64
 	// Began is called when a leader epoch is applied, with the calls that are open in the log if it is this process's own.

@@ -29,11 +29,11 @@ const EveryGroup = 0xfffe
 // Machine is the replicated state of one log: the virtual groups that live in it,
 // its lease clock, its leader epoch and its sessions. dragonboat applies entries to it.
 //
-// What Update changes is guarded by mu; Update is the only writer, but for
-// snapshots, which exclude it. Readers take views (view), whose use needs no lock.
+// What Update changes is guarded by its lock (Lock); Update is the only writer, but for
+// snapshots, which exclude it. Readers take views (View), whose use needs no lock.
 type Machine struct {
 	Config
-	Proposer proposer // who proposes; answers go to its callers
+	Proposer Proposer // of this node, nil for none. Set before raft has the machine
 
 	mu          sync.Mutex
 	Groups      map[uint16]*Group
@@ -80,6 +80,7 @@ type Machine struct {
 	Closed  chan struct{} // closed when raft lets go of it
 }
 
+// New makes a machine that nothing was applied to. Raft has it read its state back (Open) before it applies anything.
 func New(c Config) *Machine {
 	m := &Machine{Config: c, Closed: make(chan struct{})}
 	m.empty()
@@ -106,6 +107,7 @@ func (m *Machine) empty() {
 	}
 }
 
+// EngineConfig is what the state of each group is made with.
 func (m *Machine) EngineConfig() engine.Config {
 	c := engine.DefaultConfig()
 	c.Algorithm, c.Segments = m.Algorithm, m.Segments // fixed at birth

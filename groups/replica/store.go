@@ -56,6 +56,7 @@ func OpenStore(dir string, fs vfs.FS, log *slog.Logger, fail func(error)) (*Stor
 	return &Store{db: db}, nil
 }
 
+// Close closes the database. No replica may use it any more.
 func (s *Store) Close() error { return s.db.Close() }
 
 // GroupKey is the key of a group's row.
