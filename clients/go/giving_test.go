@@ -239,35 +239,43 @@ func TestAReleaseThatComesAfterItsLease(t *testing.T) {
 }
 
 // TestAReleaseThatIsTakenTooLate: a server does not take the release of a read until its lease has ended and another client of the
-// owner has the path: that lock stays.
+// owner has the path: that lock stays. On a busy machine the client may have given up by then: so it is tried until the server has
+// taken one.
 func TestAReleaseThatIsTakenTooLate(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
-	var carried atomic.Int32
-	var leads atomic.Bool
-	addr := stage(t, func(c *wire.Call) bool {
-		if leads.Load() {
-			carried.Add(1)
-			return false
+	other := dial(t, server(t))
+	for try := 0; ; try++ {
+		var carried atomic.Int32
+		var leads atomic.Bool
+		addr := stage(t, func(c *wire.Call) bool {
+			if leads.Load() {
+				carried.Add(1)
+				return false
+			}
+			answers(c, wire.Unavailable)
+			return true
+		})
+		c, mate := dial(t, addr, WithGrace(time.Hour), WithOneConnection()), dial(t, server(t), WithGrace(time.Hour))
+		p, me := path(t, fmt.Sprintf("/a/p%d", try)), t.Name()
+		mine, err := c.TryRLock(ctx, p, Owner(me), TTL(time.Second))
+		mustLock(t, mine, err)
+		gaveUp(t, mine)
+		eventually(t, "the end of the lease", func() bool { return holders(t, other, p) == 0 })
+		later, err := mate.TryRLock(ctx, p, Owner(me), TTL(time.Hour))
+		mustLock(t, later, err)
+		leads.Store(true)
+		eventually(t, "that what gives back is over", func() bool { return c.gates.shut.Load() == 0 })
+		if holders(t, other, p) != 1 {
+			t.Fatalf("carried out %d times, %s was given back, and the later lock is sure for %v more", carried.Load(), p,
+				time.Until(later.Deadline()).Round(time.Second))
 		}
-		answers(c, wire.Unavailable)
-		return true
-	})
-	c, mate, other := dial(t, addr, WithGrace(time.Hour), WithOneConnection()), dial(t, server(t), WithGrace(time.Hour)), dial(t, server(t))
-	p, me := path(t, "/a/p"), t.Name()
-	mine, err := c.TryRLock(ctx, p, Owner(me), TTL(time.Second))
-	mustLock(t, mine, err)
-	gaveUp(t, mine)
-	eventually(t, "the end of the lease", func() bool { return holders(t, other, p) == 0 })
-	later, err := mate.TryRLock(ctx, p, Owner(me), TTL(time.Hour))
-	mustLock(t, later, err)
-	leads.Store(true)
-	eventually(t, "that what gives back is over", func() bool { return c.gates.shut.Load() == 0 })
-	if holders(t, other, p) != 1 || carried.Load() == 0 {
-		t.Errorf("carried out %d times, %s was given back, and the later lock is sure for %v more", carried.Load(), p,
-			time.Until(later.Deadline()).Round(time.Second))
+		must(t, later.Err())
+		if carried.Load() > 0 {
+			return
+		}
+		t.Logf("the client had given up before %s was taken anew", p)
 	}
-	must(t, later.Err())
 }
 
 // TestAReleaseBetweenTwoSessions: a read is released, but nobody can tell what became of that. In the pause before it is asked
