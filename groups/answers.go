@@ -1,20 +1,20 @@
 package groups
 
 import (
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // takeAnswers delivers what came back from a leader.
-func (n *Node) takeAnswers(c peerConn, from *replica.EntryReader) {
-	r := replica.EntryReader{Buf: append([]byte(nil), from.Buf...)} // strings of results go on living
+func (n *Node) takeAnswers(c peerConn, from *codec.Reader) {
+	r := codec.Reader{Buf: append([]byte(nil), from.Buf...)} // strings of results go on living
 	var to repliers
 	var res wire.Result
 	for len(r.Buf) > 0 && r.Err == nil {
 		l := n.logs[r.Uvarint()]
 		number, kind := r.Uvarint(), r.Byte()
 		if r.Err != nil || l == nil || kind > answerElsewhere {
-			r.Err = replica.ErrEntry
+			r.Err = codec.ErrMalformed
 			break
 		}
 		if kind == answerElsewhere {
@@ -26,7 +26,7 @@ func (n *Node) takeAnswers(c peerConn, from *replica.EntryReader) {
 		}
 		whole := wire.NewReader(r.Bytes(r.Uvarint()))
 		if err := res.DecodeWhole(&whole); err != nil || r.Err != nil {
-			r.Err = replica.ErrEntry
+			r.Err = codec.ErrMalformed
 			break
 		}
 		p := l.cameBack(c, number, kind)

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/codec"
 )
 
 // Who is removed from a log does not hear of it from raft: nobody in it talks to it any
@@ -114,7 +114,7 @@ func (n *Node) audit() (told bool) {
 
 // judge answers which replicas of the asking node are members, of the logs that this
 // node leads.
-func (c *cluster) judge(conn interface{ Send([]byte) bool }, r *replica.EntryReader) {
+func (c *cluster) judge(conn interface{ Send([]byte) bool }, r *codec.Reader) {
 	id := r.Uvarint()
 	var asked []seatOf
 	for len(r.Buf) > 0 && r.Err == nil {

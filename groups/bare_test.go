@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
@@ -32,7 +33,7 @@ func newBare(t testing.TB, shard uint64, l replica.Limits) *bare {
 	cfg := Config{Segments: 1, GroupCount: 1, LogCount: 1, Log: slog.New(slog.DiscardHandler)}.Defaults()
 	n := &Node{
 		cfg: cfg, id: &identity{GroupCount: 1, LogCount: 1}, log: cfg.Log, clock: cfg.Clock, process: 7,
-		homes: []uint64{replica.FirstLogShard}, hub: newHub(10), policy: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+		homes: []uint64{replica.FirstLogShard}, hub: events.New(10), policy: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 	}
 	n.cfg.Fatal = func(err error) { t.Error(err) }
 	n.routes.Store(wire.NewRoutes(0, 1, nil))

@@ -7,10 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pathlockd/pathlockd/groups/codec"
+	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/mesh"
-	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -190,7 +191,7 @@ func (c *cluster) frame(conn *mesh.Conn, frame []byte) {
 		c.n.forwarded(conn, conn.Peer().Host, frame)
 		return
 	}
-	r := replica.EntryReader{Buf: frame[1:]}
+	r := codec.Reader{Buf: frame[1:]}
 	switch frame[0] {
 	case frameLeads:
 		for len(r.Buf) > 0 && r.Err == nil {
@@ -205,7 +206,7 @@ func (c *cluster) frame(conn *mesh.Conn, frame []byte) {
 		c.judge(conn, &r)
 	case frameAsk:
 		c.answerText(conn, &r)
-	case frameFeed, frameEvents, frameFeedEnd, frameLeases:
+	case events.FrameFeed, events.FrameEvents, events.FrameFeedEnd, events.FrameLeases:
 		c.n.feedFrame(conn, frame[0], &r)
 	case frameApplied, frameJudged, frameTold:
 		c.asks.answer(conn, r.Uvarint(), r.Buf)

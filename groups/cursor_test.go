@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -13,9 +14,9 @@ import (
 func TestCursorOfAnotherCluster(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
-	listen := func(n *Node, from []wire.Position) (*ear, []wire.Position) {
+	listen := func(n *Node, from []wire.Position) (*observed.Events, []wire.Position) {
 		t.Helper()
-		e := new(ear)
+		e := new(observed.Events)
 		at, err := n.Subscribe(&wire.Subscription{Owner: "o", Sink: e, From: from})
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestCursorOfAnotherCluster(t *testing.T) {
 	revoke := func() {
 		oc.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: "o"})
 		told++
-		eventually(t, "the event is told", func() bool { got, _ := first.heard(); return len(got) == told })
+		eventually(t, "the event is told", func() bool { got, _ := first.Told(); return len(got) == told })
 	}
 	revoke()
 	behind := slices.Clone(old)
@@ -61,11 +62,11 @@ func TestCursorOfAnotherCluster(t *testing.T) {
 			_, own := listen(other.node, nil)
 			e, at := listen(other.node, one.from(own))
 			revoke()
-			eventually(t, "an event", func() bool { got, _ := e.heard(); return len(got) > 0 })
-			if got, gaps := e.heard(); len(got) != 1 || gaps != one.gaps {
+			eventually(t, "an event", func() bool { got, _ := e.Told(); return len(got) > 0 })
+			if got, gaps := e.Told(); len(got) != 1 || gaps != one.gaps {
 				t.Errorf("heard %q and of %d gaps, want one event and %d", got, gaps, one.gaps)
 			}
-			if !slices.Contains(at, other.node.hub.mark) {
+			if !slices.Contains(at, other.node.hub.Mark) {
 				t.Errorf("the cursor %v has no mark", at)
 			}
 		})

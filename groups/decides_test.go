@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
@@ -282,7 +283,7 @@ func TestLimitsTravel(t *testing.T) {
 		}
 		o := replica.LeaderEpoch{Term: 9, Node: 8, Incarnation: 7}
 		entry, kind, err := replica.OpenEntry(replica.AppendLeaderEpoch(nil, rows.NewestFormat, o, l))
-		got, read, stated := entry.LeaderEpochEntry()
+		got, read, stated := replica.ReadLeaderEpochEntry(&entry)
 		if err != nil || entry.Err != nil || kind != replica.EntryLeaderEpoch || got != o || read != l || !stated {
 			t.Fatalf("%s: an entry that states %+v says %+v (%v, %v)", row.Name, l, read, err, entry.Err)
 		}
@@ -294,7 +295,7 @@ func TestLimitsTravel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again := (replica.EntryReader{Buf: []byte(s.Limits)}); replica.ReadLimits(&again) != l {
+		if again := (codec.Reader{Buf: []byte(s.Limits)}); replica.ReadLimits(&again) != l {
 			t.Errorf("%s is not in the log's row", row.Name)
 		}
 		if was, same := sums[m.Digest().Sum]; same {
@@ -306,7 +307,7 @@ func TestLimitsTravel(t *testing.T) {
 		t.Error("a limit travels twice, and another one not", slices.Collect(maps.Keys(places)))
 	}
 	for _, bad := range [][]byte{{1, 0}, {2, 5}, {200, 1}, {1, 0xff, 0xff, 0xff, 0xff, 0x7f}} {
-		if r := (replica.EntryReader{Buf: bad}); replica.ReadLimits(&r) != replica.DefaultLimits() && r.Err == nil || r.Err == nil {
+		if r := (codec.Reader{Buf: bad}); replica.ReadLimits(&r) != replica.DefaultLimits() && r.Err == nil || r.Err == nil {
 			t.Errorf("% x passes for limits", bad)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -32,7 +33,7 @@ func startedAnew(t *testing.T, path string, op wire.Op) *refed {
 	r.shard = f.nodes[0].logOf(wire.HomeOf("waiter", f.nodes[0].cfg.GroupCount)).shard
 	first := f.listen(1, 0, r.shard)
 	r.c.must(&wire.Request{Op: op, Owner: "waiter"})
-	f.until("the first run of the node hears of it", func() bool { got, _ := first.heard(); return len(got) == 1 })
+	f.until("the first run of the node hears of it", func() bool { got, _ := first.Told(); return len(got) == 1 })
 	if err := f.nodes[1].Close(0); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func startedAnew(t *testing.T, path string, op wire.Op) *refed {
 // fed waits until the node that was started anew is fed again.
 func (r *refed) fed() {
 	r.join()
-	r.until("the node is fed", func() bool { return r.again.hub.where(r.shard).Index > 0 })
+	r.until("the node is fed", func() bool { return r.again.hub.Where(r.shard).Index > 0 })
 }
 
 // TestFedAnewHearsNoPast: a node that is fed starts anew, and the first feed brings all that its source keeps, however
@@ -68,17 +69,17 @@ func TestFedAnewHearsNoPast(t *testing.T) {
 	})
 	defer untap()
 	c.must(write("waiter", path, time.Hour)) // the owner has a lock again, which nobody kills
-	e, other, back := new(ear), new(ear), new(ear)
+	e, other, back := new(observed.Events), new(observed.Events), new(observed.Events)
 	for _, sub := range []*wire.Subscription{
 		{Owner: "waiter", Number: 1, Sink: e}, {Owner: "other", Number: 2, Sink: other},
-		{Owner: "waiter", Number: 3, Sink: back, From: []wire.Position{n.hub.mark}},
+		{Owner: "waiter", Number: 3, Sink: back, From: []wire.Position{n.hub.Mark}},
 	} {
 		if _, err := n.Subscribe(sub); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.fed()
-	if got, _ := back.heard(); len(got) != 1 {
+	if got, _ := back.Told(); len(got) != 1 {
 		t.Fatalf("who goes on from a cursor is told %q", got)
 	}
 	c.must(&wire.Request{Op: wire.OpForceRelease, Owner: "waiter"})
@@ -87,13 +88,13 @@ func TestFedAnewHearsNoPast(t *testing.T) {
 		defer mu.Unlock()
 		return tapped > 0
 	})
-	if got, gaps := e.heard(); len(got) != 1 || gaps != 1 {
+	if got, gaps := e.Told(); len(got) != 1 || gaps != 1 {
 		t.Errorf("who subscribed from now on is told %q and of %d gaps, want one event and one gap", got, gaps)
 	}
-	if got, gaps := other.heard(); len(got) > 0 || gaps != 0 {
+	if got, gaps := other.Told(); len(got) > 0 || gaps != 0 {
 		t.Errorf("whose owner there was nothing of is told %q and of %d gaps", got, gaps)
 	}
-	if got, gaps := back.heard(); len(got) != 2 || gaps != 0 {
+	if got, gaps := back.Told(); len(got) != 2 || gaps != 0 {
 		t.Errorf("who goes on from a cursor is told %q and of %d gaps, want both events", got, gaps)
 	}
 	mu.Lock()

@@ -7,23 +7,25 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // listen subscribes at a node that is fed by another, and waits until it is.
-func (f *localCluster) listen(to, source int, shard uint64) *ear {
+func (f *localCluster) listen(to, source int, shard uint64) *observed.Events {
 	f.t.Helper()
-	e := new(ear)
+	e := new(observed.Events)
 	if _, err := f.nodes[to].Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
 		f.t.Fatal(err)
 	}
 	h := f.nodes[source].hub
 	f.until("the node is fed", func() bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return len(h.stream(shard).feeds) == 1
+		h.Mu.Lock()
+		defer h.Mu.Unlock()
+		return len(h.Stream(shard).Feeds) == 1
 	})
 	return e
 }
@@ -54,14 +56,14 @@ func TestFedFromTooFar(t *testing.T) {
 	heard := func(what string, events, gaps int) {
 		t.Helper()
 		f.until(what, func() bool {
-			got, g := e.heard()
+			got, g := e.Told()
 			return len(got) >= events && g >= gaps
 		})
-		if got, g := e.heard(); len(got) != len(slices.Compact(slices.Sorted(slices.Values(got)))) || g != gaps {
+		if got, g := e.Told(); len(got) != len(slices.Compact(slices.Sorted(slices.Values(got)))) || g != gaps {
 			t.Fatalf("%s: it heard %q, and of %d gaps", what, got, g)
 		}
 	}
-	_, before := e.heard()
+	_, before := e.Told()
 	grant()
 	heard("it hears of a grant", 1, before)
 	w.set("n-1", true)
@@ -70,7 +72,7 @@ func TestFedFromTooFar(t *testing.T) {
 	}
 	w.set("n-1", false)
 	heard("it hears of the gap", 1, before+1)
-	got, _ := e.heard()
+	got, _ := e.Told()
 	grant()
 	heard("it hears of what comes", len(got)+1, before+1)
 }
@@ -92,17 +94,17 @@ func TestFeedEnds(t *testing.T) {
 	}
 	gap := func(what string, do func()) {
 		t.Helper()
-		_, before := e.heard()
+		_, before := e.Told()
 		do()
-		f.until("it is told of a gap: "+what, func() bool { _, now := e.heard(); return now > before })
+		f.until("it is told of a gap: "+what, func() bool { _, now := e.Told(); return now > before })
 	}
 	conn := a.cluster.conn(b.id.HostID)
 	f.until("the founder asks to be fed", func() bool {
 		conn = a.cluster.conn(b.id.HostID)
-		return conn != nil && conn.Send(append(binary.AppendUvarint([]byte{frameFeed}, shard), 0, 0))
+		return conn != nil && conn.Send(append(binary.AppendUvarint([]byte{events.FrameFeed}, shard), 0, 0))
 	})
 	f.until("the founder is told that it cannot be fed", ended(a, conn))
-	gap("the source jumped", func() { a.hub.Missed(shard, a.hub.where(shard).Index+1) })
+	gap("the source jumped", func() { a.hub.Missed(shard, a.hub.Where(shard).Index+1) })
 	conn = b.cluster.conn(a.id.HostID)
 	if err := a.dropReplica(shard, 1); err != nil {
 		t.Fatal(err)
@@ -119,14 +121,14 @@ func TestFeedEnds(t *testing.T) {
 // TestPublishedOnce: a replica that comes to entries of which another node has told
 // already tells nobody again.
 func TestPublishedOnce(t *testing.T) {
-	h, e := newHub(10), new(ear)
-	h.opened(2, 3)
-	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e})
+	h, e := events.New(10), new(observed.Events)
+	h.Opened(2, 3)
+	h.Subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e})
 	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
 	for _, index := range []uint64{4, 5, 4, 5, 6} {
 		h.Publish(2, index, event, true)
 	}
-	if got, gaps := e.heard(); len(got) != 3 || gaps != 0 {
+	if got, gaps := e.Told(); len(got) != 3 || gaps != 0 {
 		t.Errorf("heard %q and of %d gaps, want three events", got, gaps)
 	}
 }

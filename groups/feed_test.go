@@ -5,42 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
-
-// ear is a subscriber who writes down what it hears.
-type ear struct {
-	mu   sync.Mutex
-	got  []string
-	gaps int
-}
-
-func (e *ear) Deliver(_ *wire.Subscription, kind wire.EventKind, path, _ string, token int64, _ wire.Position) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.got = append(e.got, fmt.Sprintf("%s %s %d", kind, path, token))
-}
-
-func (e *ear) Progress(*wire.Subscription, []wire.Position) {}
-
-func (e *ear) Gap(*wire.Subscription, []wire.Position) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.gaps++
-}
-
-func (e *ear) heard() ([]string, int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.got), e.gaps
-}
 
 // TestClusterEvents: a subscriber at any node hears of its owner's grants, also of those
 // in logs that the node has no replica of, each once and in order; after a node was lost
@@ -53,15 +26,15 @@ func TestClusterEvents(t *testing.T) {
 	for i := range 60 { // so that there is something in every log
 		c.mustAcquire(t, fmt.Sprintf("h:/before%d/x", i), "holder")
 	}
-	ears := make([]*ear, 5)
+	ears := make([]*observed.Events, 5)
 	for i, n := range f.nodes {
-		ears[i] = new(ear)
+		ears[i] = new(observed.Events)
 		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: ears[i]}); err != nil {
 			t.Fatal(err)
 		}
 		f.until(n.id.NodeID+" is fed what it does not host", func() bool {
 			for shard, l := range n.logs {
-				if shard != replica.SystemShard && l.local.Load() == nil && n.hub.where(shard).Index == 0 {
+				if shard != replica.SystemShard && l.local.Load() == nil && n.hub.Where(shard).Index == 0 {
 					return false
 				}
 			}
@@ -89,7 +62,7 @@ func TestClusterEvents(t *testing.T) {
 				continue
 			}
 			heard := within(20*time.Second, 10*time.Millisecond, func() bool {
-				got, gaps := e.heard()
+				got, gaps := e.Told()
 				sorted := slices.Compact(slices.Sorted(slices.Values(got)))
 				if len(sorted) != len(got) {
 					t.Fatalf("node %d heard something twice: %q", i, got)
@@ -97,7 +70,7 @@ func TestClusterEvents(t *testing.T) {
 				return len(got) == want || gaps > 0 && skip >= 0
 			})
 			if !heard {
-				got, gaps := e.heard()
+				got, gaps := e.Told()
 				t.Fatalf("node %d heard %d of %d events and of %d gaps: %q", i, len(got), want, gaps, got)
 			}
 		}
@@ -105,7 +78,7 @@ func TestClusterEvents(t *testing.T) {
 	round(0, 40) // over all logs
 	check(40, -1)
 	for i, e := range ears {
-		if _, gaps := e.heard(); gaps > 0 {
+		if _, gaps := e.Told(); gaps > 0 {
 			t.Errorf("node %d was told of %d gaps though nothing happened", i, gaps)
 		}
 	}
@@ -127,15 +100,15 @@ func TestClusterFeedsFromLeaders(t *testing.T) {
 	f.placed(5)
 	fedBy := func(shard uint64, to *Node) (sources []string) {
 		for _, n := range f.nodes {
-			n.hub.mu.Lock()
-			if s := n.hub.logs[shard]; s != nil {
-				for _, conn := range s.feeds {
+			n.hub.Mu.Lock()
+			if s := n.hub.Logs[shard]; s != nil {
+				for _, conn := range s.Feeds {
 					if conn.(*mesh.Conn).Peer().Host == to.id.HostID {
 						sources = append(sources, n.id.NodeID)
 					}
 				}
 			}
-			n.hub.mu.Unlock()
+			n.hub.Mu.Unlock()
 		}
 		return sources
 	}
@@ -178,20 +151,20 @@ func TestClusterFeedsFromLeaders(t *testing.T) {
 func TestClusterSilence(t *testing.T) {
 	t.Parallel()
 	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
-	e := new(ear)
+	e := new(observed.Events)
 	if _, err := f.nodes[1].Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
 		t.Fatal(err)
 	}
 	source := f.nodes[0].hub
 	f.until("node 1 is fed", func() bool {
-		source.mu.Lock()
-		defer source.mu.Unlock()
-		return len(source.stream(replica.FirstLogShard).feeds) == 1
+		source.Mu.Lock()
+		defer source.Mu.Unlock()
+		return len(source.Stream(replica.FirstLogShard).Feeds) == 1
 	})
-	_, before := e.heard()
-	source.silence(replica.FirstLogShard)
+	_, before := e.Told()
+	source.Silence(replica.FirstLogShard)
 	f.until("node 1 is told of a gap", func() bool {
-		_, gaps := e.heard()
+		_, gaps := e.Told()
 		return gaps > before
 	})
 	// A connection that is gone takes what was fed over it along.
@@ -200,10 +173,10 @@ func TestClusterSilence(t *testing.T) {
 	}
 	f.nodes[1] = nil
 	f.until("nobody is fed any more", func() bool {
-		source.mu.Lock()
-		defer source.mu.Unlock()
-		for _, s := range source.logs {
-			if len(s.feeds) > 0 {
+		source.Mu.Lock()
+		defer source.Mu.Unlock()
+		for _, s := range source.Logs {
+			if len(s.Feeds) > 0 {
 				return false
 			}
 		}
@@ -211,40 +184,12 @@ func TestClusterSilence(t *testing.T) {
 	})
 }
 
-// TestLongFrames: what is too long for a frame is not sent, since that would end the
-// connection with everything else on it; who is told less hears that.
-func TestLongFrames(t *testing.T) {
+// TestLongTexts: what is too long for a frame is not sent, since that would end the connection with everything else on it.
+func TestLongTexts(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", wire.MaxPathBytes)
-	events := make([]engine.Event, mesh.MaxFrameBytes/len(long)+1)
-	for i := range events {
-		events[i] = engine.Event{Owner: "o", Path: long}
-	}
-	if b := appendEvents(3, 7, 0, events); string(b) != string([]byte{frameEvents, 3, 7, jumped}) {
-		t.Errorf("events of %d bytes: the frame has %d bytes and begins with %v", len(events)*len(long), len(b), b[:min(4, len(b))])
-	}
-	if b := appendEvents(3, 7, 0, events[:10]); len(b) < 10*len(long) || b[3] != 0 {
-		t.Errorf("ten events: %d bytes, %v", len(b), b[:4])
-	}
 	told := toldText{Value: json.RawMessage(`"` + strings.Repeat("x", mesh.MaxFrameBytes) + `"`)}
 	if b := told.frame(9); len(b) > mesh.MaxFrameBytes || !strings.Contains(string(b), "more than nodes can tell each other") {
 		t.Errorf("the answer has %d bytes", len(b))
-	}
-}
-
-// TestCursorAhead: a subscriber who was told more by another node than this one knows yet
-// is told that there may be a gap, and nothing twice.
-func TestCursorAhead(t *testing.T) {
-	h, e := newHub(10), new(ear)
-	h.opened(2, 3)
-	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{{Log: 2, Index: 5, Ordinal: 1}}})
-	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
-	for index := uint64(4); index <= 6; index++ {
-		h.Publish(2, index, event, true)
-	}
-	h.Publish(3, 1, event, true) // of a log that the cursor does not name
-	if got, gaps := e.heard(); len(got) != 2 || gaps != 1 {
-		t.Errorf("heard %q and of %d gaps, want entry 6 of log 2, log 3, and one gap", got, gaps)
 	}
 }
 
@@ -256,24 +201,24 @@ func TestFedWhileAnEntryIsTold(t *testing.T) {
 	f := apart(t, nil)
 	e := f.listen(1, 0, shard)
 	a, b := f.nodes[0], f.nodes[1]
-	before, _ := e.heard()
-	at := a.hub.where(shard).Index + 1
+	before, _ := e.Told()
+	at := a.hub.Where(shard).Index + 1
 	two := []engine.Event{
 		{Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/first"}, {Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/second"},
 	}
 	a.hub.Publish(shard, at, two[:1], false)
-	a.hub.mu.Lock()
-	a.hub.tellProgress()
-	a.hub.mu.Unlock()
-	a.hub.feed(a.cluster.conn(b.id.HostID), b.hub.where(shard))
+	a.hub.Mu.Lock()
+	a.hub.TellProgress()
+	a.hub.Mu.Unlock()
+	a.hub.Feed(a.cluster.conn(b.id.HostID), b.hub.Where(shard))
 	a.hub.Publish(shard, at, two, true)
-	f.until("it hears of both", func() bool { got, _ := e.heard(); return len(got) >= len(before)+2 })
+	f.until("it hears of both", func() bool { got, _ := e.Told(); return len(got) >= len(before)+2 })
 	a.hub.Publish(shard, at+1, two[:1], true)
 	f.until("it hears of the next entry", func() bool {
-		got, _ := e.heard()
+		got, _ := e.Told()
 		return len(got) > len(before)+2
 	})
-	if got, gaps := e.heard(); len(got) != len(before)+3 || gaps > 0 {
+	if got, gaps := e.Told(); len(got) != len(before)+3 || gaps > 0 {
 		t.Errorf("it hears %q, and of %d gaps", got[len(before):], gaps)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/codec"
 )
 
 // Forwarding: what is queued for a log that another node leads is sent to that node, and
@@ -142,7 +142,7 @@ func (f *forwarding) forget(c peerConn) {
 // forwarded takes a frame of forwarding, on a connection to a node by its raft host id. It
 // does not block.
 func (n *Node) forwarded(c peerConn, host string, frame []byte) {
-	r := replica.EntryReader{Buf: frame[1:]}
+	r := codec.Reader{Buf: frame[1:]}
 	switch frame[0] {
 	case frameCommands:
 		n.takeCommands(n.inboundOf(c, host), &r)
@@ -163,7 +163,7 @@ func (n *Node) forwarded(c peerConn, host string, frame []byte) {
 // what came on it.
 func (n *Node) peerGone(c peerConn) {
 	n.feeding.gone(c)
-	n.hub.lost(c)
+	n.hub.Lost(c)
 	f := &n.forwards
 	f.mu.Lock()
 	in := f.in[c]

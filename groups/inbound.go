@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -121,12 +122,12 @@ func (in *inbound) shut() {
 }
 
 // takeCommands queues what a peer forwards.
-func (n *Node) takeCommands(in *inbound, from *replica.EntryReader) {
+func (n *Node) takeCommands(in *inbound, from *codec.Reader) {
 	order := [2]uint64{from.Uvarint(), from.Uvarint()}
 	shard, term, lane, number := from.Uvarint(), from.Uvarint(), from.Uvarint(), from.Uvarint()
 	l := n.logs[shard]
 	if from.Err != nil || l == nil {
-		from.Err = replica.ErrEntry
+		from.Err = codec.ErrMalformed
 		return
 	}
 	if !in.latest(order) {
@@ -134,7 +135,7 @@ func (n *Node) takeCommands(in *inbound, from *replica.EntryReader) {
 		return
 	}
 	// Parts point into the frame for as long as they live.
-	r := replica.BatchReader{EntryReader: replica.EntryReader{Buf: append([]byte(nil), from.Buf...)}}
+	r := replica.BatchReader{Reader: codec.Reader{Buf: append([]byte(nil), from.Buf...)}}
 	if from.Err = r.Tables(); from.Err != nil {
 		return
 	}
@@ -163,7 +164,7 @@ func (n *Node) takeCommands(in *inbound, from *replica.EntryReader) {
 			placed:  r.Attached,
 		}
 		if n.logOfAny(p.Group, l) != l {
-			from.Err = replica.ErrEntry
+			from.Err = codec.ErrMalformed
 			break
 		}
 		if r.Session != nil {
@@ -277,7 +278,7 @@ func (in *inbound) refuse(p *part) {
 	defer in.mu.Unlock()
 	b := binary.AppendUvarint(in.begin(), p.log.shard)
 	b = append(binary.AppendUvarint(b, p.number), answerElsewhere)
-	in.out = replica.AppendString(binary.AppendUvarint(b, term), host)
+	in.out = codec.AppendString(binary.AppendUvarint(b, term), host)
 	if len(in.out) >= answersAtOnce {
 		in.send()
 	}

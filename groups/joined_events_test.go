@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -46,7 +48,7 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 		for index := uint64(1); index <= fed; index++ {
 			n.hub.Publish(shard, index, nil, true)
 		}
-		e := new(ear)
+		e := new(observed.Events)
 		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +57,7 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 		}
 		n.hub.Publish(shard, 121, granted("h:/a/x"), true) // was on its way to the replica already
 		n.hub.Publish(shard, 122, granted("h:/a/y"), true)
-		if got, gaps := e.heard(); !slices.Equal(got, want.got) || gaps != want.gaps {
+		if got, gaps := e.Told(); !slices.Equal(got, want.got) || gaps != want.gaps {
 			t.Errorf("fed up to %d, a subscriber is told %q and of %d gaps, want %q and %d", fed, got, gaps, want.got, want.gaps)
 		}
 	}
@@ -79,18 +81,18 @@ func TestJoinerHearsOfThePast(t *testing.T) {
 	const shard = replica.FirstLogShard
 	for name, one := range map[string]struct {
 		last      uint64 // which the replica has when it is looked
-		meanwhile func(h *hub)
+		meanwhile func(h *events.Hub)
 	}{
-		"it applies at once":     {121, func(h *hub) { h.Publish(shard, 1, nil, true) }},
-		"the feed begins":        {0, func(h *hub) { h.fedFrom(shard, 121) }},
-		"the feed is not as far": {121, func(h *hub) { h.fedFrom(shard, 40) }},
+		"it applies at once":     {121, func(h *events.Hub) { h.Publish(shard, 1, nil, true) }},
+		"the feed begins":        {0, func(h *events.Hub) { h.FedFrom(shard, 121) }},
+		"the feed is not as far": {121, func(h *events.Hub) { h.FedFrom(shard, 40) }},
 	} {
 		b := newBare(t, shard, replica.DefaultLimits())
 		n, l := b.n, b.l
 		l.raft = &hastyRaft{joinerRaft{last: one.last}, func() { one.meanwhile(n.hub) }}
 		n.logs = map[uint64]*shardLog{shard: l}
 		n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
-		e := new(ear)
+		e := new(observed.Events)
 		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +104,7 @@ func TestJoinerHearsOfThePast(t *testing.T) {
 		}
 		n.hub.Publish(shard, 50, granted("h:/a/old"), true) // was in the log when the replica joined
 		n.hub.Publish(shard, 122, granted("h:/a/new"), true)
-		if got, gaps := e.heard(); gaps != 1 || !slices.Equal(got, []string{"GRANT h:/a/new 0"}) {
+		if got, gaps := e.Told(); gaps != 1 || !slices.Equal(got, []string{"GRANT h:/a/new 0"}) {
 			t.Errorf("%s: a subscriber without a cursor is told %q and of %d gaps", name, got, gaps)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -16,14 +17,14 @@ func TestNewEventWhileItJoins(t *testing.T) {
 	const shard = replica.FirstLogShard
 	b := newBare(t, shard, replica.DefaultLimits())
 	n, l := b.n, b.l
-	e := new(ear)
+	e := new(observed.Events)
 	granted := func(path string) []engine.Event {
 		return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
 	}
 	l.raft = &hastyRaft{joinerRaft{last: 0}, func() {
-		n.hub.fedFrom(shard, 121)
+		n.hub.FedFrom(shard, 121)
 		n.hub.Publish(shard, 50, granted("h:/a/old"), true)
-		if _, gaps := e.heard(); gaps != 1 {
+		if _, gaps := e.Told(); gaps != 1 {
 			t.Fatalf("told of %d gaps, not of one", gaps)
 		}
 		n.hub.Publish(shard, 122, granted("h:/a/new"), true) // comes to be now
@@ -37,7 +38,7 @@ func TestNewEventWhileItJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.hub.Publish(shard, 123, granted("h:/a/newer"), true)
-	if got, gaps := e.heard(); gaps < 2 && !slices.Contains(got, "GRANT h:/a/new 0") {
+	if got, gaps := e.Told(); gaps < 2 && !slices.Contains(got, "GRANT h:/a/new 0") {
 		t.Errorf("told of %d gap, before h:/a/new was granted, and of %q", gaps, got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
@@ -43,7 +44,7 @@ type Node struct {
 	routes    atomic.Pointer[wire.Routes]
 	inflight  []atomic.Int32 // by group, the system group last
 	cache     groupCache
-	hub       *hub
+	hub       *events.Hub
 	waits     openWaits
 	unheard   unheardEnds
 	processes processes
@@ -130,7 +131,7 @@ func newNode(cfg Config, id *identity) *Node {
 	n := &Node{
 		cfg: cfg, id: id, log: cfg.Log, clock: cfg.Clock, tasks: goroutines{}, process: newIncarnation(),
 		logs: make(map[uint64]*shardLog), readers: make(map[uint64]*reader),
-		inflight: make([]atomic.Int32, id.GroupCount+1), hub: newHub(cfg.EventBuffer),
+		inflight: make([]atomic.Int32, id.GroupCount+1), hub: events.New(cfg.EventBuffer),
 		slow: make(chan struct{}, maxStepped), tended: make(chan struct{}, maxTended), ready: make(chan struct{}),
 		book: newRegistry(), around: make(chan struct{}, 1), audits: make(chan struct{}, 1),
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
@@ -142,7 +143,7 @@ func newNode(cfg Config, id *identity) *Node {
 	n.loops = newTogether(n.tasks)
 	n.moves.wake = make(chan struct{}, 1)
 	n.learning.begin()
-	n.hub.mark.Index = id.mark()
+	n.hub.Mark.Index = id.mark()
 	n.formats.begin(id.Format)
 	for g := range id.GroupCount {
 		n.homes = append(n.homes, replica.FirstLogShard+uint64(g%id.LogCount))
@@ -197,7 +198,7 @@ func (n *Node) start() (err error) {
 		if err != nil {
 			return err
 		}
-		n.hub.began(shard, last) // nobody has subscribed yet
+		n.hub.Began(shard, last) // nobody has subscribed yet
 	}
 	if err := n.began(); err != nil {
 		return err
@@ -243,7 +244,7 @@ func (h replicaHost) SystemChanged(s *engine.System) {
 // Opened takes note that a replica has its state.
 func (h replicaHost) Opened(m *replica.Machine) {
 	n := h.n
-	n.hub.opened(m.Shard, m.Applied)
+	n.hub.Opened(m.Shard, m.Applied)
 	m.Loaded.Store(true)
 	if m.Awaited {
 		n.loadedOne()
@@ -316,5 +317,5 @@ func (n *Node) snapshotKeeping(shard, entries uint64) bool {
 
 // progressLoop tells subscribers where every log is.
 func (n *Node) progressLoop() {
-	n.every(progressEvery, n.hub.progress)
+	n.every(progressEvery, n.hub.Progress)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -141,7 +142,7 @@ func asksRoutes(frame []byte) bool {
 	if frame[0] != frameQuestion {
 		return false
 	}
-	r := &replica.EntryReader{Buf: frame[1:]}
+	r := &codec.Reader{Buf: frame[1:]}
 	r.Uvarint() // its number
 	r.Uvarint() // the log
 	var q replica.Query

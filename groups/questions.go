@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -235,12 +236,12 @@ func (n *Node) upToDate(l *shardLog, since time.Duration) (m *replica.Machine, e
 }
 
 // takeQuestion answers a peer's read.
-func (n *Node) takeQuestion(in *inbound, r *replica.EntryReader) {
+func (n *Node) takeQuestion(in *inbound, r *codec.Reader) {
 	number, l := r.Uvarint(), n.logs[r.Uvarint()]
 	q := new(replica.Query)
 	q.Read(r)
 	if r.Err != nil || l == nil || !n.checkQuery(q, l) {
-		r.Err = replica.ErrEntry
+		r.Err = codec.ErrMalformed
 		return
 	}
 	if l.own() == nil || l.lead.Load().leader == 0 || in.crowded(0) {
@@ -313,11 +314,11 @@ func (in *inbound) elsewhere(l *shardLog, number uint64) {
 	host, term := l.redirect()
 	b := append(binary.AppendUvarint([]byte{frameToldRead}, number), answerElsewhere)
 	b = binary.AppendUvarint(b, l.shard)
-	in.conn.Send(replica.AppendString(binary.AppendUvarint(b, term), host))
+	in.conn.Send(codec.AppendString(binary.AppendUvarint(b, term), host))
 }
 
 // takeTold takes the answer to a read.
-func (n *Node) takeTold(c peerConn, r *replica.EntryReader) {
+func (n *Node) takeTold(c peerConn, r *codec.Reader) {
 	number, kind := r.Uvarint(), r.Byte()
 	if kind == answerElsewhere {
 		shard, term, host := r.Uvarint(), r.Uvarint(), r.Text()
@@ -333,7 +334,7 @@ func (n *Node) takeTold(c peerConn, r *replica.EntryReader) {
 	}
 	body := append([]byte(nil), r.Bytes(r.Uvarint())...) // the answer goes on living
 	if r.Err != nil || kind != answerResult {
-		r.Err = replica.ErrEntry
+		r.Err = codec.ErrMalformed
 		return
 	}
 	whole := wire.NewReader(body)

@@ -177,7 +177,7 @@ func (n *Node) addReplica(shard, replica uint64) error {
 // joins starts a replica in the middle of the node's run. Somebody may have subscribed before: he is told of all that
 // comes after what this node was fed by then, or, if it was not fed, that he missed what is there.
 func (n *Node) joins(shard uint64, s seat) error {
-	since := n.hub.joins(shard)
+	since := n.hub.Joins(shard)
 	last, err := n.startReplica(shard, s, false)
 	since(last) // 0 if it was not started
 	return err
@@ -223,7 +223,7 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 		m.Gone = true
 		m.Checkpoints.Unlock()
 	}
-	n.hub.endFeeds(shard)
+	n.hub.EndFeeds(shard)
 	ctx, cancel := context.WithTimeout(context.Background(), offload)
 	defer cancel()
 	if err := l.raft.remove(ctx, replica); err != nil {

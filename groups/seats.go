@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"sync"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/codec"
 )
 
 // seatAt is a log on a node.
@@ -49,7 +49,7 @@ func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
 			if err != nil {
 				return // not reported: it does not count as caught up
 			}
-			r := replica.EntryReader{Buf: b}
+			r := codec.Reader{Buf: b}
 			mu.Lock()
 			defer mu.Unlock()
 			for _, shard := range w.shards {
@@ -65,7 +65,7 @@ func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
 
 // tellApplied answers how far replicas of this node are, and starts those that it should
 // have by what a leader says.
-func (c *cluster) tellApplied(conn interface{ Send([]byte) bool }, r *replica.EntryReader) {
+func (c *cluster) tellApplied(conn interface{ Send([]byte) bool }, r *codec.Reader) {
 	frame := binary.AppendUvarint([]byte{frameApplied}, r.Uvarint())
 	for len(r.Buf) > 0 && r.Err == nil {
 		shard, replica := r.Uvarint(), r.Uvarint()

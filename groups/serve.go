@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -266,14 +267,19 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 	}
 }
 
+// Tell implements wire.Handler.
+func (n *Node) Tell(id [wire.SessionBytes]byte, tell func(*wire.LeaseEvent)) (stop func()) {
+	return n.hub.Leases.Add(id, tell)
+}
+
 // Subscribe implements wire.Handler.
 func (n *Node) Subscribe(sub *wire.Subscription) ([]wire.Position, *wire.Error) {
-	return n.hub.subscribe(sub), nil
+	return n.hub.Subscribe(sub), nil
 }
 
 // Unsubscribe implements wire.Handler.
-func (n *Node) Unsubscribe(sub *wire.Subscription) { n.hub.unsubscribe(sub) }
+func (n *Node) Unsubscribe(sub *wire.Subscription) { n.hub.Unsubscribe(sub) }
 
 // Tap calls t with every event this node sees, and missed when there were some that
 // it did not see, until the returned function is called. Neither may block.
-func (n *Node) Tap(t Tap, missed func()) func() { return n.hub.tap(t, missed) }
+func (n *Node) Tap(t events.Tap, missed func()) func() { return n.hub.Tap(t, missed) }

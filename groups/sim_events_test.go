@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -76,7 +77,7 @@ func (conn *simConn) subscribe() {
 func (s *simSub) take(cursor []wire.Position, anew bool) {
 	s.cursor = slices.Clone(cursor)
 	for _, p := range cursor {
-		if was := s.from[p.Log]; anew && after(p, was) {
+		if was := s.from[p.Log]; anew && events.After(p, was) {
 			s.from[p.Log] = p
 		}
 	}
@@ -97,7 +98,7 @@ func (k *simSink) Deliver(sub *wire.Subscription, kind wire.EventKind, path, ns 
 			return
 		}
 		w.note("client %d hears %v of %s, %s, at %v", k.conn.c.index, kind, sub.Owner, path, at)
-		if was, ok := s.last[at.Log]; ok && !after(at, was) {
+		if was, ok := s.last[at.Log]; ok && !events.After(at, was) {
 			w.fail("client %d hears of %v of log %d behind %v", k.conn.c.index, at, at.Log, was)
 		}
 		if was, ok := w.check.told[at]; ok && was != e {
@@ -155,7 +156,7 @@ func (k *checks) unheard(w *world) {
 			}
 			for _, at := range places {
 				e := k.told[at]
-				if e.Owner == s.owner && after(at, s.from[at.Log]) && !s.got[at] {
+				if e.Owner == s.owner && events.After(at, s.from[at.Log]) && !s.got[at] {
 					w.fail("client %d never heard %v of %s, %s, at %v: its cursor is %v, it heard of %d gaps, the last one ends at %v",
 						c.index, e.Kind, e.Owner, e.Path, at, s.cursor, s.gaps, s.from[at.Log])
 				}

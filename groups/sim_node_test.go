@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
@@ -455,7 +456,7 @@ func (e *simEnd) Send(frame []byte) bool {
 				return
 			}
 			if f[0] < firstForward {
-				to.node.node.feedFrame(to, f[0], &replica.EntryReader{Buf: f[1:]})
+				to.node.node.feedFrame(to, f[0], &codec.Reader{Buf: f[1:]})
 				return
 			}
 			to.node.node.forwarded(to, e.node.host, f)

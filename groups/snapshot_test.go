@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -69,7 +70,7 @@ func TestSnapshot(t *testing.T) {
 // machineOf is another node's machine of a log, with nothing in it.
 func (r *rig) machineOf(shard uint64) *replica.Machine {
 	r.t.Helper()
-	n := &Node{cfg: r.node.cfg, id: r.node.id, log: r.node.log, clock: r.clock, homes: r.node.homes, hub: newHub(10)}
+	n := &Node{cfg: r.node.cfg, id: r.node.id, log: r.node.log, clock: r.clock, homes: r.node.homes, hub: events.New(10)}
 	n.routes.Store(wire.NewRoutes(0, 1, nil))
 	var err error
 	if n.store, err = replica.OpenStore("other", vfs.NewMem(), r.node.log, r.node.failed); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -35,10 +36,10 @@ func TestSubscribedWhenAnswered(t *testing.T) {
 				t.Fatalf("%+v", res)
 			}
 			lets := bareAsk(bareSession(1), 2, release("holder", "h:/a/x"))
-			told, heard := 0, &ear{}
+			told, heard := 0, &observed.Events{}
 			hears := func() {
 				told++
-				b.n.hub.subscribe(&wire.Subscription{Owner: "waiter", Sink: heard})
+				b.n.hub.Subscribe(&wire.Subscription{Owner: "waiter", Sink: heard})
 			}
 			if wait {
 				waits.To = onReply{waits, hears}
@@ -49,7 +50,7 @@ func TestSubscribedWhenAnswered(t *testing.T) {
 			if told != 1 || len(waits.res) != 1 || waits.res[0].Status != wire.StatusOK {
 				t.Fatalf("answered %d times, the wait %+v", told, waits.res)
 			}
-			if got, _ := heard.heard(); len(got) > 0 {
+			if got, _ := heard.Told(); len(got) > 0 {
 				t.Errorf("it is told of what was before: %q", got)
 			}
 		})
@@ -58,7 +59,7 @@ func TestSubscribedWhenAnswered(t *testing.T) {
 
 // tellsAll notes in which order an owner is told of answers and of events.
 type tellsAll struct {
-	*ear
+	*observed.Events
 	told []string
 }
 
@@ -79,8 +80,8 @@ func TestQueuedBeforeItsGrant(t *testing.T) {
 				}
 			}
 			b.one(bareAsk(bareSession(2), 1, waiting(write("other", "h:/a/y", time.Hour))))
-			all := &tellsAll{ear: new(ear)}
-			b.n.hub.subscribe(&wire.Subscription{Owner: "o", Sink: all})
+			all := &tellsAll{Events: new(observed.Events)}
+			b.n.hub.Subscribe(&wire.Subscription{Owner: "o", Sink: all})
 			polls := bareAsk(bareSession(3), 1, write("o", "h:/a/x", time.Hour))
 			polls.To = onReply{polls, func() { all.told = append(all.told, polls.Res.Status.String()) }}
 			entry := []*bareCall{polls, bareAsk(bareSession(1), 4, release("holder", "h:/a/x"))}

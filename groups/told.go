@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/groups/place"
 	"github.com/pathlockd/pathlockd/groups/replica"
@@ -61,7 +62,7 @@ func (c *cluster) askText(host, what string, args, answer any, within time.Durat
 	if err != nil {
 		return err
 	}
-	b, err := c.ask(host, frameAsk, append(replica.AppendString(nil, what), body...), within)
+	b, err := c.ask(host, frameAsk, append(codec.AppendString(nil, what), body...), within)
 	if err != nil {
 		return fmt.Errorf("ask node %s for %s: %w", c.n.nameOf(host), what, err)
 	}
@@ -79,11 +80,11 @@ func (c *cluster) askText(host, what string, args, answer any, within time.Durat
 }
 
 // answerText answers a question.
-func (c *cluster) answerText(conn *mesh.Conn, r *replica.EntryReader) {
+func (c *cluster) answerText(conn *mesh.Conn, r *codec.Reader) {
 	id := r.Uvarint()
 	n := r.Uvarint()
 	if n > maxTold {
-		r.Err = replica.ErrEntry
+		r.Err = codec.ErrMalformed
 		return
 	}
 	what := string(r.Bytes(n))

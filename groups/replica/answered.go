@@ -6,6 +6,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -107,7 +108,7 @@ func (a *answered) append(dst []byte) []byte {
 }
 
 // answered reads what append appends, or what it did before there were marks.
-func (r *EntryReader) answered(marked bool) (a answered) {
+func readAnswered(r *codec.Reader, marked bool) (a answered) {
 	a.id, a.sub = r.Uvarint(), r.Uvarint()
 	if b := r.Bytes(4); b != nil {
 		a.hash = binary.BigEndian.Uint32(b)
@@ -115,7 +116,7 @@ func (r *EntryReader) answered(marked bool) (a answered) {
 	a.op, a.status, a.code = wire.Op(r.Byte()), wire.Status(r.Byte()), wire.Code(r.Byte())
 	a.reason, a.end, a.token = wire.Reason(r.Byte()), ending(r.Byte()), r.Varint()
 	if marked {
-		a.marks = r.marks()
+		a.marks = readMarks(r)
 	}
 	return a
 }

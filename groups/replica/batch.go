@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -203,7 +204,7 @@ type sessionRef struct {
 
 // BatchReader walks the commands of a batch. What it answers aliases the entry.
 type BatchReader struct {
-	EntryReader
+	codec.Reader
 	head     BatchHead
 	Sessions []sessionRef
 	metas    [][]byte
@@ -225,9 +226,9 @@ type BatchReader struct {
 }
 
 // open starts on a batch of a kind whose head r stands at.
-func (b *BatchReader) open(r EntryReader, kind byte) error {
-	b.EntryReader = r
-	b.head = BatchHead{LeaderEpoch: b.leaderEpoch(), Number: b.Uvarint(), Next: kind == entryNext, Stamp: b.Varint(), Wall: b.Varint()}
+func (b *BatchReader) open(r codec.Reader, kind byte) error {
+	b.Reader = r
+	b.head = BatchHead{LeaderEpoch: readLeaderEpoch(&b.Reader), Number: b.Uvarint(), Next: kind == entryNext, Stamp: b.Varint(), Wall: b.Varint()}
 	return b.Tables()
 }
 
@@ -272,18 +273,18 @@ func (b *BatchReader) Next() bool {
 			}
 			if flags&hasSettled != 0 {
 				if b.Settled = b.Cmd.Caller.ID - b.Uvarint(); b.Settled > b.Cmd.Caller.ID {
-					b.Err = ErrEntry
+					b.Err = codec.ErrMalformed
 				}
 			}
 		} else {
-			b.Err = ErrEntry
+			b.Err = codec.ErrMalformed
 		}
 	}
 	if flags&hasMeta != 0 {
 		if i := b.Uvarint(); i < uint64(len(b.metas)) {
 			b.Cmd.Meta = b.metas[i]
 		} else {
-			b.Err = ErrEntry
+			b.Err = codec.ErrMalformed
 		}
 	}
 	if flags&isBound != 0 {
@@ -302,7 +303,7 @@ func (b *BatchReader) Next() bool {
 		subject := SubjectOf(&b.Req)
 		switch {
 		case nsLen > len(subject)+1:
-			b.Err = ErrEntry
+			b.Err = codec.ErrMalformed
 			return false
 		case nsLen > len(subject):
 			b.Cmd.NS, b.Cmd.Short = subject, true

@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -86,7 +87,7 @@ func (m *Machine) loadLogRow(row []byte) error {
 	m.time.Unlock()
 	m.Now.Store(s.Now)
 	if s.Limits != "" {
-		r := EntryReader{Buf: []byte(s.Limits)}
+		r := codec.Reader{Buf: []byte(s.Limits)}
 		l := ReadLimits(&r)
 		if r.Err != nil {
 			return r.Err

@@ -2,9 +2,9 @@ package replica
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
@@ -63,80 +63,20 @@ func AppendLeaderEpoch(dst []byte, format uint32, o LeaderEpoch, l Limits) []byt
 	return l.append(o.append(append(dst, byte(format), EntryLeaderEpoch)))
 }
 
-// LeaderEpochEntry reads what appendLeaderEpoch appends. Leaders of earlier builds stated no limits.
-func (r *EntryReader) LeaderEpochEntry() (o LeaderEpoch, l Limits, stated bool) {
-	if o = r.leaderEpoch(); len(r.Buf) > 0 {
+// ReadLeaderEpochEntry reads what AppendLeaderEpoch appends. Leaders of earlier builds stated no limits.
+func ReadLeaderEpochEntry(r *codec.Reader) (o LeaderEpoch, l Limits, stated bool) {
+	if o = readLeaderEpoch(r); len(r.Buf) > 0 {
 		l, stated = ReadLimits(r), true
 	}
 	return o, l, stated
 }
 
-// AppendString appends a string's length and bytes.
-func AppendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-var ErrEntry = errors.New("groups: malformed log entry")
-
-// EntryReader reads varints and bytes; the first error sticks.
-type EntryReader struct {
-	Buf []byte
-	Err error
-}
-
-// Uvarint reads an unsigned varint. After an error, which Err keeps, it and all others return nothing.
-func (r *EntryReader) Uvarint() uint64 {
-	v, n := binary.Uvarint(r.Buf)
-	if n <= 0 {
-		r.Err = ErrEntry
-		r.Buf = nil
-		return 0
-	}
-	r.Buf = r.Buf[n:]
-	return v
-}
-
-// Varint reads a signed one.
-func (r *EntryReader) Varint() int64 {
-	v, n := binary.Varint(r.Buf)
-	if n <= 0 {
-		r.Err = ErrEntry
-		r.Buf = nil
-		return 0
-	}
-	r.Buf = r.Buf[n:]
-	return v
-}
-
-// Bytes reads n bytes, which alias the entry.
-func (r *EntryReader) Bytes(n uint64) []byte {
-	if n > uint64(len(r.Buf)) {
-		r.Err = ErrEntry
-		r.Buf = nil
-		return nil
-	}
-	b := r.Buf[:n]
-	r.Buf = r.Buf[n:]
-	return b
-}
-
-// Byte reads one.
-func (r *EntryReader) Byte() byte {
-	if b := r.Bytes(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-// Text reads what appendString appends. The string is the caller's own.
-func (r *EntryReader) Text() string { return string(r.Bytes(r.Uvarint())) }
-
-func (r *EntryReader) leaderEpoch() LeaderEpoch {
+func readLeaderEpoch(r *codec.Reader) LeaderEpoch {
 	return LeaderEpoch{Term: r.Uvarint(), Node: r.Uvarint(), Incarnation: r.Uvarint()}
 }
 
 // OpenEntry reads an entry's head and answers its kind.
-func OpenEntry(data []byte) (r EntryReader, kind byte, err error) {
+func OpenEntry(data []byte) (r codec.Reader, kind byte, err error) {
 	r.Buf = data
 	format := r.Byte()
 	kind = r.Byte()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 )
 
 // Limits is every number that decides what applying an entry does, and that is not fixed
@@ -71,7 +72,7 @@ func (l *Limits) append(dst []byte) []byte {
 }
 
 // ReadLimits reads what append appends.
-func ReadLimits(r *EntryReader) (l Limits) {
+func ReadLimits(r *codec.Reader) (l Limits) {
 	l = DefaultLimits()
 	n := r.Uvarint()
 	if n > uint64(len(LimitRows)) {
@@ -81,7 +82,7 @@ func ReadLimits(r *EntryReader) (l Limits) {
 	for i := range n {
 		v := r.Uvarint()
 		if v < 1 || v > maxLimit {
-			r.Err = ErrEntry
+			r.Err = codec.ErrMalformed
 			return l
 		}
 		*LimitRows[i].Of(&l) = int(v)

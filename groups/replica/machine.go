@@ -173,7 +173,7 @@ func (m *Machine) Apply(index uint64, data []byte) {
 	m.Applied = index
 	r, kind, err := OpenEntry(data)
 	if err == nil && kind == EntryLeaderEpoch {
-		o, l, stated := r.LeaderEpochEntry()
+		o, l, stated := ReadLeaderEpochEntry(&r)
 		if err = r.Err; err == nil {
 			m.BeginLeaderEpoch(o, l, stated)
 		}

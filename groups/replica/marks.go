@@ -7,6 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -125,10 +126,10 @@ func (k *marks) append(dst []byte) []byte {
 }
 
 // marks reads what append appends.
-func (r *EntryReader) marks() (k marks) {
+func readMarks(r *codec.Reader) (k marks) {
 	n := int(r.Byte())
 	if n > MaxMarks {
-		r.Err = ErrEntry
+		r.Err = codec.ErrMalformed
 		return k
 	}
 	for i := range n {

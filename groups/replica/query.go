@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -78,17 +79,17 @@ func (q *Query) Append(b []byte) []byte {
 	b = binary.AppendVarint(b, q.Token)
 	b = binary.AppendUvarint(b, uint64(q.Page))
 	for _, s := range [...]string{q.Ns, q.Path, q.Owner, q.After} {
-		b = AppendString(b, s)
+		b = codec.AppendString(b, s)
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Names)))
 	for _, s := range q.Names {
-		b = AppendString(b, s)
+		b = codec.AppendString(b, s)
 	}
 	return b
 }
 
 // Read is the inverse of append. Strings are the query's own.
-func (q *Query) Read(r *EntryReader) {
+func (q *Query) Read(r *codec.Reader) {
 	q.What, q.Reason = What(r.Byte()), wire.Reason(r.Byte())
 	q.Group, q.Version, q.Token = uint16(r.Uvarint()), r.Uvarint(), r.Varint()
 	q.Page = int(min(r.Uvarint(), wire.MaxDescribePage))
@@ -97,7 +98,7 @@ func (q *Query) Read(r *EntryReader) {
 	}
 	n := r.Uvarint()
 	if n > max(wire.MaxDomains, wire.MaxPaths) || q.What == 0 || q.What > lastAsked {
-		r.Err = ErrEntry
+		r.Err = codec.ErrMalformed
 	}
 	for ; n > 0 && r.Err == nil; n-- {
 		q.Names = append(q.Names, r.Text())

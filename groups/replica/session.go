@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -273,7 +274,7 @@ func sessionOf(id engine.Session, row []byte, l *Limits) (*Session, error) {
 	if len(row) == 0 || row[0] != sessionRow && row[0] != unmarkedRow {
 		return earlierSession(id, row, l)
 	}
-	r := EntryReader{Buf: row[1:]}
+	r := codec.Reader{Buf: row[1:]}
 	s := &Session{id: id, last: r.Varint()}
 	head := [6]uint64{}
 	for i := range head {
@@ -281,12 +282,12 @@ func sessionOf(id engine.Session, row []byte, l *Limits) (*Session, error) {
 	}
 	n := r.Uvarint()
 	if n > uint64(len(r.Buf)) {
-		r.Err = ErrEntry
+		r.Err = codec.ErrMalformed
 		n = 0
 	}
 	s.ring = make([]request, 0, n)
 	for ; n > 0 && r.Err == nil; n-- {
-		a := r.answered(row[0] == sessionRow)
+		a := readAnswered(&r, row[0] == sessionRow)
 		if at := len(s.ring) - 1; at >= 0 && s.ring[at].id == a.id {
 			s.ring[at].more = append(s.ring[at].more, a)
 			s.more++
@@ -301,7 +302,7 @@ func sessionOf(id engine.Session, row []byte, l *Limits) (*Session, error) {
 // earlierSession reads a row of a build before answers were settled. It forgot answers and
 // did not say which: what is below those it has may be a repeat.
 func earlierSession(id engine.Session, row []byte, l *Limits) (*Session, error) {
-	r := EntryReader{Buf: row}
+	r := codec.Reader{Buf: row}
 	s := &Session{id: id, last: r.Varint(), window: windowOf(int(r.Uvarint()), l)}
 	var all []answered
 	for n := r.Uvarint(); n > 0 && r.Err == nil; n-- {
@@ -318,7 +319,7 @@ func earlierSession(id engine.Session, row []byte, l *Limits) (*Session, error) 
 	for len(r.Buf) > 0 && r.Err == nil {
 		at, code, reason := r.Uvarint(), wire.Code(r.Byte()), wire.Reason(r.Byte())
 		if at >= uint64(len(all)) {
-			return nil, ErrEntry
+			return nil, codec.ErrMalformed
 		}
 		all[at].code, all[at].reason = code, reason
 	}

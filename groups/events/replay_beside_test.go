@@ -1,4 +1,4 @@
-package groups
+package events
 
 import (
 	"sync"
@@ -34,7 +34,7 @@ func (s *orderSink) Gap(*wire.Subscription, []wire.Position) {
 func TestReplayBesideEvents(t *testing.T) {
 	const keep, logs, before, after = 4000, 8, 500, 300
 	for range 20 {
-		h := newHub(keep)
+		h := New(keep)
 		publish := func(log, index uint64) {
 			h.Publish(log, index, []engine.Event{{Owner: "o", Kind: wire.EventExpired, Namespace: "h:/a"}}, true)
 		}
@@ -44,7 +44,7 @@ func TestReplayBesideEvents(t *testing.T) {
 			}
 		}
 		sink := &orderSink{told: make(map[uint64][]uint64)}
-		sub := &wire.Subscription{Owner: "o", Number: 1, Sink: sink, From: []wire.Position{h.mark}, Kinds: wire.AllEvents}
+		sub := &wire.Subscription{Owner: "o", Number: 1, Sink: sink, From: []wire.Position{h.Mark}, Kinds: wire.AllEvents}
 		var all sync.WaitGroup
 		for log := range uint64(logs) {
 			all.Go(func() {
@@ -53,7 +53,7 @@ func TestReplayBesideEvents(t *testing.T) {
 				}
 			})
 		}
-		h.subscribe(sub)
+		h.Subscribe(sub)
 		all.Wait()
 		for log := range uint64(logs) {
 			told := sink.told[log+2]

@@ -1,4 +1,4 @@
-package groups
+package events
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// hub delivers events to the subscribers of this node. Events are born in Apply,
+// Hub delivers events to the subscribers of this node. Events are born in Apply,
 // so every replica of a log has the same ones, at the same places: a Position is
 // the log, the index of the entry, and the event's number within it.
 //
@@ -18,20 +18,20 @@ import (
 // the cursor it had, here or at another replica. If they no longer reach back to
 // its cursor it is told that it missed some. So it is with the cursor of another
 // cluster, of which this one may have been restored: every cursor begins with a mark.
-type hub struct {
+type Hub struct {
 	keep int           // events kept of each log: event_buffer
-	mark wire.Position // of this cluster: of a log that none has, 0
+	Mark wire.Position // of this cluster: of a log that none has, 0
 
-	mu    sync.Mutex // held for little at a time: Apply waits for it, and event loops do
-	logs  map[uint64]*stream
+	Mu    sync.Mutex // held for little at a time: Apply waits for it, and event loops do
+	Logs  map[uint64]*stream
 	subs  listeners
 	all   []*tap
 	gaps  uint64 // how often events were missed
 	moved bool   // some log went on since progress was last told
 	round uint64 // how often it was told
 
-	leases  map[peerConn]bool // nodes that are fed and take frames of leases
-	tellers tellers
+	leases map[Peer]bool // nodes that are fed and take frames of leases
+	Leases tellers
 }
 
 // stream is the recent events of one log.
@@ -47,7 +47,7 @@ type stream struct {
 	first  uint64              // number of the first of them, of all events of the log that were told here
 	owners map[string][]uint64 // numbers of the events in recent, by owner
 	parted bool                // further events of the entry that at is in are to come
-	feeds  []peerConn          // of nodes that have no replica of the log and hear of it from here
+	Feeds  []Peer              // of nodes that have no replica of the log and hear of it from here
 }
 
 type recentEvent struct {
@@ -65,16 +65,17 @@ type tap struct {
 	missed func()
 }
 
-func newHub(keep int) *hub {
-	return &hub{keep: keep, logs: make(map[uint64]*stream), subs: newListeners(), leases: make(map[peerConn]bool)}
+// New makes a hub that keeps so many events of each log.
+func New(keep int) *Hub {
+	return &Hub{keep: keep, Logs: make(map[uint64]*stream), subs: newListeners(), leases: make(map[Peer]bool)}
 }
 
-// stream answers a log's stream.
-func (h *hub) stream(log uint64) *stream {
-	s := h.logs[log]
+// Stream answers a log's stream.
+func (h *Hub) Stream(log uint64) *stream {
+	s := h.Logs[log]
 	if s == nil {
 		s = &stream{at: wire.Position{Log: log}, since: wire.Position{Log: log}, owners: make(map[string][]uint64)}
-		h.logs[log] = s
+		h.Logs[log] = s
 	}
 	return s
 }
@@ -97,19 +98,19 @@ func (s *stream) done() uint64 {
 
 // passed says that who stands at a place of a log may have missed something before another one.
 func passed(at, before wire.Position) bool {
-	return after(before, at) && (at.Index < before.Index || !whole(at))
+	return After(before, at) && (at.Index < before.Index || !whole(at))
 }
 
-// after orders two places of one log.
-func after(a, b wire.Position) bool {
+// After orders two places of one log.
+func After(a, b wire.Position) bool {
 	return a.Index > b.Index || a.Index == b.Index && a.Ordinal > b.Ordinal
 }
 
-// publish takes the events of one entry, or those that it has so far: then it is called again with all of them.
-func (h *hub) Publish(log, index uint64, events []engine.Event, all bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.stream(log)
+// Publish takes the events of one entry, or those that it has so far: then it is called again with all of them.
+func (h *Hub) Publish(log, index uint64, events []engine.Event, all bool) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	s := h.Stream(log)
 	if index < s.at.Index || index == s.at.Index && (whole(s.at) || len(events) == 0) {
 		return // a new replica on its way to where another node's took us already
 	}
@@ -119,7 +120,7 @@ func (h *hub) Publish(log, index uint64, events []engine.Event, all bool) {
 	}
 	for i := range events {
 		at := wire.Position{Log: log, Index: index, Ordinal: uint64(i) + 1}
-		if !after(at, s.at) {
+		if !After(at, s.at) {
 			continue // it was told before
 		}
 		h.owed(events[i].Owner, log, index <= s.past)
@@ -127,7 +128,7 @@ func (h *hub) Publish(log, index uint64, events []engine.Event, all bool) {
 		s.remember(recentEvent{at, events[i]}, h.keep)
 		h.deliver(&events[i], at)
 	}
-	if all && len(events) > 0 && len(s.feeds) > 0 {
+	if all && len(events) > 0 && len(s.Feeds) > 0 {
 		s.tell(log, index, events)
 	}
 }
@@ -152,7 +153,7 @@ func (s *stream) remember(e recentEvent, keep int) {
 // of appends an owner's events after a place.
 func (s *stream) of(owner string, from wire.Position, dst []recentEvent) []recentEvent {
 	own := s.owners[owner]
-	i := sort.Search(len(own), func(i int) bool { return after(s.recent[own[i]-s.first].at, from) })
+	i := sort.Search(len(own), func(i int) bool { return After(s.recent[own[i]-s.first].at, from) })
 	for _, number := range own[i:] {
 		dst = append(dst, s.recent[number-s.first])
 	}
@@ -163,8 +164,8 @@ func (s *stream) of(owner string, from wire.Position, dst []recentEvent) []recen
 // the node, and are applied again, are for subscribers that go on from a cursor alone:
 // nobody is told twice. So are those that were there when a node began to be fed; but somebody
 // may have subscribed before they were: who would be told of them has a gap.
-func (h *hub) deliver(e *engine.Event, at wire.Position) {
-	s := h.logs[at.Log]
+func (h *Hub) deliver(e *engine.Event, at wire.Position) {
+	s := h.Logs[at.Log]
 	old, past := at.Index <= s.old, at.Index <= s.past
 	for _, l := range h.subs.by[e.Owner] {
 		switch {
@@ -200,16 +201,16 @@ func (h *hub) deliver(e *engine.Event, at wire.Position) {
 // told has looked, perhaps before what is passed over now came to be: an entry may be taken for the past that was
 // not there yet, or not committed. So he is told again, but not with each event: with the next progress, or before
 // what comes after the past.
-func (h *hub) passOver(l *listener, log uint64) {
+func (h *Hub) passOver(l *listener, log uint64) {
 	l.overlooks(log)
 	if !slices.Contains(l.past, log) {
 		l.past = append(l.past, log)
-		h.tellGap(l, h.cursor())
+		h.tellGap(l, h.Cursor())
 	}
 }
 
 // tellTaps tells taps that something was passed over, if they do not know.
-func (h *hub) tellTaps(s *stream) {
+func (h *Hub) tellTaps(s *stream) {
 	if !s.untold {
 		return
 	}
@@ -219,12 +220,12 @@ func (h *hub) tellTaps(s *stream) {
 	}
 }
 
-// fedFrom says up to which entry there was a log already when this node, which knows nothing of it,
+// FedFrom says up to which entry there was a log already when this node, which knows nothing of it,
 // began to be fed.
-func (h *hub) fedFrom(log, index uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch s := h.stream(log); {
+func (h *Hub) FedFrom(log, index uint64) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	switch s := h.Stream(log); {
 	case s.past == math.MaxUint64:
 		s.fed = index
 	case s.at.Index == 0 && s.past == 0:
@@ -232,36 +233,36 @@ func (h *hub) fedFrom(log, index uint64) {
 	}
 }
 
-// joins is called when this node is about to be given a replica of a log. If it was told nothing of that
+// Joins is called when this node is about to be given a replica of a log. If it was told nothing of that
 // yet, all that comes is the past, until since says up to which entry there was a log then; or its feed does, if that is
 // further.
-func (h *hub) joins(log uint64) (since func(index uint64)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.stream(log)
+func (h *Hub) Joins(log uint64) (since func(index uint64)) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	s := h.Stream(log)
 	if s.at.Index != 0 || s.past != 0 {
 		return func(uint64) {}
 	}
 	s.past, s.fed = math.MaxUint64, 0
 	return func(index uint64) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
+		h.Mu.Lock()
+		defer h.Mu.Unlock()
 		s.past = max(index, s.fed)
 	}
 }
 
-// began says up to which entry a log was there already when this run of the node
+// Began says up to which entry a log was there already when this run of the node
 // began.
-func (h *hub) began(log, index uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stream(log).old = index
+func (h *Hub) Began(log, index uint64) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	h.Stream(log).old = index
 }
 
 // hand hands an event to a subscription, if it asked for it.
 func hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
 	for _, p := range sub.From {
-		if p.Log == at.Log && !after(at, p) {
+		if p.Log == at.Log && !After(at, p) {
 			return // it was told before, by a node that was further than this one
 		}
 	}
@@ -274,20 +275,20 @@ func hand(sub *wire.Subscription, e *engine.Event, at wire.Position) {
 	}
 }
 
-// opened says that a log is applied up to an index, from where its events will be
+// Opened says that a log is applied up to an index, from where its events will be
 // seen; what came before is not known, unless another node has told.
-func (h *hub) opened(log, index uint64) {
-	h.mu.Lock()
+func (h *Hub) Opened(log, index uint64) {
+	h.Mu.Lock()
 	opened := h.open(log, index)
-	h.mu.Unlock()
+	h.Mu.Unlock()
 	if opened {
-		h.tellers.missed()
+		h.Leases.missed()
 	}
 }
 
 // open is opened under the lock. It answers whether events can have been missed.
-func (h *hub) open(log, index uint64) bool {
-	s := h.stream(log)
+func (h *Hub) open(log, index uint64) bool {
+	s := h.Stream(log)
 	if index <= s.at.Index {
 		return false
 	}
@@ -296,51 +297,51 @@ func (h *hub) open(log, index uint64) bool {
 	return true
 }
 
-// missed says that the log jumped to an index, over events that are not known.
-func (h *hub) Missed(log, index uint64) {
-	h.mu.Lock()
+// Missed says that the log jumped to an index, over events that are not known.
+func (h *Hub) Missed(log, index uint64) {
+	h.Mu.Lock()
 	opened := h.open(log, index)
 	if opened {
 		if engine.Planted != engine.PlantNoGap {
 			h.gap()
 		}
-		h.logs[log].jump(log)
+		h.Logs[log].jump(log)
 	}
-	h.mu.Unlock()
+	h.Mu.Unlock()
 	if opened {
 		h.tellGaps()
-		h.tellers.missed()
+		h.Leases.missed()
 	}
 }
 
 // gap notes that events may have been missed. Subscribers are told before any later event,
 // and by tellGaps, which is to be called without the lock.
-func (h *hub) gap() {
+func (h *Hub) gap() {
 	h.gaps++
 	for _, t := range h.all {
 		t.missed()
 	}
 }
 
-// cursor is where every log is now, after the cluster's mark.
-func (h *hub) cursor() []wire.Position {
-	c := append(make([]wire.Position, 0, 1+len(h.logs)), h.mark)
-	for _, s := range h.logs {
+// Cursor is where every log is now, after the cluster's mark.
+func (h *Hub) Cursor() []wire.Position {
+	c := append(make([]wire.Position, 0, 1+len(h.Logs)), h.Mark)
+	for _, s := range h.Logs {
 		c = append(c, s.at)
 	}
 	slices.SortFunc(c, func(a, b wire.Position) int { return int(a.Log) - int(b.Log) })
 	return c
 }
 
-// tap adds a Tap and answers what removes it.
-func (h *hub) tap(event Tap, missed func()) func() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// Tap adds a Tap and answers what removes it.
+func (h *Hub) Tap(event Tap, missed func()) func() {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
 	t := &tap{event, missed}
 	h.all = append(h.all, t)
 	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
+		h.Mu.Lock()
+		defer h.Mu.Unlock()
 		h.all = slices.DeleteFunc(h.all, func(x *tap) bool { return x == t })
 	}
 }

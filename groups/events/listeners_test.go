@@ -1,4 +1,4 @@
-package groups
+package events
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -19,7 +20,7 @@ func granted(owners ...string) (events []engine.Event) {
 
 // heldUp is a sink that does not go on until it is let.
 type heldUp struct {
-	ear
+	observed.Events
 	at   chan uint64 // entries, as they are delivered
 	goOn chan struct{}
 }
@@ -33,15 +34,15 @@ func (e *heldUp) Deliver(_ *wire.Subscription, _ wire.EventKind, _, _ string, _ 
 // and others come and go. It is told those entries' events after that, in order, and then
 // it is one like all others.
 func TestReplayHoldsNobodyUp(t *testing.T) {
-	h, e := newHub(100), &heldUp{at: make(chan uint64), goOn: make(chan struct{})}
-	h.opened(2, 3)
+	h, e := New(100), &heldUp{at: make(chan uint64), goOn: make(chan struct{})}
+	h.Opened(2, 3)
 	h.Publish(2, 4, granted("o"), true)
 	h.Publish(2, 5, granted("x", "o"), true)
-	sub := &wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{h.mark, {Log: 2, Index: 3}}}
+	sub := &wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{h.Mark, {Log: 2, Index: 3}}}
 	subscribed := make(chan struct{})
 	go func() {
 		defer close(subscribed)
-		h.subscribe(sub)
+		h.Subscribe(sub)
 	}()
 	next := func(want uint64) {
 		t.Helper()
@@ -59,10 +60,10 @@ func TestReplayHoldsNobodyUp(t *testing.T) {
 	go func() {
 		defer close(meanwhile)
 		h.Publish(2, 6, granted("o"), true)
-		other := &wire.Subscription{Owner: "o", Number: 2, Sink: new(ear)}
-		h.subscribe(other)
-		h.unsubscribe(other)
-		h.progress()
+		other := &wire.Subscription{Owner: "o", Number: 2, Sink: new(observed.Events)}
+		h.Subscribe(other)
+		h.Unsubscribe(other)
+		h.Progress()
 	}()
 	select {
 	case <-meanwhile:
@@ -78,31 +79,31 @@ func TestReplayHoldsNobodyUp(t *testing.T) {
 	go h.Publish(2, 7, granted("o"), true)
 	next(7)
 	e.goOn <- struct{}{}
-	h.unsubscribe(sub)
+	h.Unsubscribe(sub)
 }
 
 // TestRecentByOwner: what is kept for who comes back is the last events of all owners
 // together, and each gets its own of them.
 func TestRecentByOwner(t *testing.T) {
 	const keep, owners, entries = 10, 3, 30
-	h := newHub(keep)
-	h.opened(2, 0)
+	h := New(keep)
+	h.Opened(2, 0)
 	for i := range uint64(entries) {
 		h.Publish(2, i+1, granted(fmt.Sprint("o", i%owners), "other"), true)
 	}
-	if s := h.logs[2]; len(s.recent) != keep || len(s.owners) != owners+1 {
+	if s := h.Logs[2]; len(s.recent) != keep || len(s.owners) != owners+1 {
 		t.Errorf("%d events of %d owners are kept, want %d of %d", len(s.recent), len(s.owners), keep, owners+1)
 	}
 	for from, want := range map[uint64]int{entries - 5: 1, entries - 3: 1, entries - 2: 0} {
-		e := new(ear)
-		h.subscribe(&wire.Subscription{Owner: "o0", Sink: e, From: []wire.Position{h.mark, {Log: 2, Index: from, Ordinal: 2}}})
-		if got, gaps := e.heard(); len(got) != want || gaps != 0 {
+		e := new(observed.Events)
+		h.Subscribe(&wire.Subscription{Owner: "o0", Sink: e, From: []wire.Position{h.Mark, {Log: 2, Index: from, Ordinal: 2}}})
+		if got, gaps := e.Told(); len(got) != want || gaps != 0 {
 			t.Errorf("after entry %d: %q and %d gaps, want %d events", from, got, gaps, want)
 		}
 	}
-	e := new(ear)
-	h.subscribe(&wire.Subscription{Owner: "o0", Sink: e, From: []wire.Position{h.mark, {Log: 2, Index: entries - 6, Ordinal: 2}}})
-	if _, gaps := e.heard(); gaps != 1 {
+	e := new(observed.Events)
+	h.Subscribe(&wire.Subscription{Owner: "o0", Sink: e, From: []wire.Position{h.Mark, {Log: 2, Index: entries - 6, Ordinal: 2}}})
+	if _, gaps := e.Told(); gaps != 1 {
 		t.Errorf("from beyond what is kept: %d gaps", gaps)
 	}
 }
@@ -111,52 +112,52 @@ func TestRecentByOwner(t *testing.T) {
 // reached yet, so that nothing is told again; and what happens again after a start of the node is
 // told to who comes with a cursor, however little of it is kept.
 func TestCursorThatIsKept(t *testing.T) {
-	h, e := newHub(10), new(ear)
-	h.opened(2, 5)
-	h.opened(3, 5)
-	h.began(3, 9)
+	h, e := New(10), new(observed.Events)
+	h.Opened(2, 5)
+	h.Opened(3, 5)
+	h.Began(3, 9)
 	sub := &wire.Subscription{Owner: "o", Sink: e, From: []wire.Position{
-		h.mark, {Log: 2, Index: 5}, {Log: 3, Index: 5}, {Log: 4, Index: 6}, {Log: 4, Index: 7}, {Log: 4, Index: 7},
+		h.Mark, {Log: 2, Index: 5}, {Log: 3, Index: 5}, {Log: 4, Index: 6}, {Log: 4, Index: 7}, {Log: 4, Index: 7},
 	}}
-	h.subscribe(sub)
+	h.Subscribe(sub)
 	if want := (wire.Position{Log: 4, Index: 7}); len(sub.From) != 1 || sub.From[0] != want {
 		t.Errorf("%v is kept, want %v", sub.From, want)
 	}
 	h.Publish(3, 8, granted("o"), true)
 	h.Publish(4, 7, nil, true)
 	h.Publish(2, 6, granted("o"), true)
-	if got, gaps := e.heard(); len(got) != 2 || gaps != 0 {
+	if got, gaps := e.Told(); len(got) != 2 || gaps != 0 {
 		t.Errorf("heard %q and of %d gaps, want two events", got, gaps)
 	}
-	told := new(ear)
-	h.subscribe(&wire.Subscription{Owner: "o", Sink: told, From: []wire.Position{
-		h.mark, {Log: 2, Index: 6, Ordinal: 1}, {Log: 3, Index: 8, Ordinal: 1}, {Log: 4, Index: 8, Ordinal: 1},
+	told := new(observed.Events)
+	h.Subscribe(&wire.Subscription{Owner: "o", Sink: told, From: []wire.Position{
+		h.Mark, {Log: 2, Index: 6, Ordinal: 1}, {Log: 3, Index: 8, Ordinal: 1}, {Log: 4, Index: 8, Ordinal: 1},
 	}})
 	h.Publish(4, 8, granted("o"), true) // told by a node that was further
 	h.Publish(4, 9, granted("o"), true)
-	if got, _ := told.heard(); len(got) != 1 {
+	if got, _ := told.Told(); len(got) != 1 {
 		t.Errorf("heard %q, want the last event alone", got)
 	}
-	all := &wire.Subscription{Owner: "o", Sink: new(ear), From: h.cursor()}
-	if h.subscribe(all); all.From != nil {
+	all := &wire.Subscription{Owner: "o", Sink: new(observed.Events), From: h.Cursor()}
+	if h.Subscribe(all); all.From != nil {
 		t.Errorf("%v is kept, and the node has reached all", all.From)
 	}
 }
 
 // TestGapComesFirst: who missed events hears of that before any later one, and once.
 func TestGapComesFirst(t *testing.T) {
-	h := newHub(10)
-	h.opened(2, 3)
+	h := New(10)
+	h.Opened(2, 3)
 	var order []string
 	sinks := make([]*wire.Subscription, 3*atOnce)
 	for i := range sinks {
 		name := fmt.Sprint("o", i)
 		sinks[i] = &wire.Subscription{Owner: name, Sink: &orderly{name, &order}}
-		h.subscribe(sinks[i])
+		h.Subscribe(sinks[i])
 	}
-	h.mu.Lock()
+	h.Mu.Lock()
 	h.gap() // and before everybody was told
-	h.mu.Unlock()
+	h.Mu.Unlock()
 	h.Publish(2, 4, granted("o7"), true)
 	h.tellGaps()
 	if len(order) != len(sinks)+1 || order[0] != "o7 gap" || order[1] != "o7 event" {
@@ -179,16 +180,16 @@ func (o *orderly) Gap(*wire.Subscription, []wire.Position) {
 
 // TestProgressOncePerConnection: however many subscriptions a connection has.
 func TestProgressOncePerConnection(t *testing.T) {
-	h, told := newHub(10), 0
-	h.opened(2, 3)
+	h, told := New(10), 0
+	h.Opened(2, 3)
 	conns := []*counted{{&told}, {&told}}
 	for i := range 5 * atOnce {
-		h.subscribe(&wire.Subscription{Owner: fmt.Sprint("o", i), Sink: new(ear), Conn: conns[i%2]})
+		h.Subscribe(&wire.Subscription{Owner: fmt.Sprint("o", i), Sink: new(observed.Events), Conn: conns[i%2]})
 	}
 	for round := range uint64(3) {
 		h.Publish(2, 4+round, nil, true)
-		h.progress()
-		h.progress() // nothing moved
+		h.Progress()
+		h.Progress() // nothing moved
 	}
 	if told != 2*3 {
 		t.Errorf("told %d times, want 3 rounds of 2 connections", told)
@@ -202,15 +203,15 @@ func (c *counted) Progress([]wire.Position) { *c.n++ }
 // BenchmarkResume is a subscription with a cursor, while a hub keeps as much as it may.
 func BenchmarkResume(b *testing.B) {
 	h := fullHub(b, 1)
-	from := []wire.Position{h.mark}
+	from := []wire.Position{h.Mark}
 	for log := uint64(2); log < 18; log++ {
 		from = append(from, wire.Position{Log: log, Index: 1})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		sub := &wire.Subscription{Owner: "o7", Sink: new(ear), From: from}
-		h.subscribe(sub)
-		h.unsubscribe(sub)
+		sub := &wire.Subscription{Owner: "o7", Sink: new(observed.Events), From: from}
+		h.Subscribe(sub)
+		h.Unsubscribe(sub)
 	}
 }
 
@@ -224,14 +225,14 @@ func BenchmarkHubHeld(b *testing.B) {
 		index++
 		h.Publish(2, index, nil, true)
 		done := make(chan struct{})
-		go func() { defer close(done); h.progress() }()
+		go func() { defer close(done); h.Progress() }()
 		for waiting := true; waiting; {
 			select {
 			case <-done:
 				waiting = false
 			default:
 				began := time.Now()
-				h.where(2)
+				h.Where(2)
 				worst = max(worst, time.Since(began))
 			}
 		}
@@ -240,17 +241,17 @@ func BenchmarkHubHeld(b *testing.B) {
 }
 
 // fullHub is a hub of 16 logs that keep 8192 events each, of 10 000 owners.
-func fullHub(b *testing.B, subs int) *hub {
+func fullHub(b *testing.B, subs int) *Hub {
 	b.Helper()
-	h := newHub(8192)
+	h := New(8192)
 	for log := uint64(2); log < 18; log++ {
-		h.opened(log, 1)
+		h.Opened(log, 1)
 		for i := range uint64(8192) {
 			h.Publish(log, i+2, granted(fmt.Sprint("o", i%10_000)), true)
 		}
 	}
 	for i := range subs {
-		h.subscribe(&wire.Subscription{Owner: fmt.Sprint("o", i), Sink: new(ear)})
+		h.Subscribe(&wire.Subscription{Owner: fmt.Sprint("o", i), Sink: new(observed.Events)})
 	}
 	return h
 }

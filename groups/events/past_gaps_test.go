@@ -1,33 +1,34 @@
-package groups
+package events
 
 import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestOneGapForEachLog: a node that begins to be fed two logs at a time tells a subscriber once of each that it may have
 // missed something, not with each event of the past.
 func TestOneGapForEachLog(t *testing.T) {
-	h := newHub(8192)
-	e := new(ear)
-	if h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e}); len(h.subs.all) != 1 {
+	h := New(8192)
+	e := new(observed.Events)
+	if h.Subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e}); len(h.subs.all) != 1 {
 		t.Fatal("it has not subscribed")
 	}
 	missed := 0
-	defer h.tap(func(engine.Event, wire.Position) { t.Error("a tap is told of the past") }, func() { missed++ })()
+	defer h.Tap(func(engine.Event, wire.Position) { t.Error("a tap is told of the past") }, func() { missed++ })()
 	const events = 1000
 	for _, log := range []uint64{replica.FirstLogShard, replica.FirstLogShard + 1} {
-		h.fedFrom(log, events)
+		h.FedFrom(log, events)
 	}
 	for i := range uint64(events) { // as the frames of two connections come
 		for _, log := range []uint64{replica.FirstLogShard, replica.FirstLogShard + 1} {
 			h.Publish(log, i+1, []engine.Event{{Owner: "o", Kind: wire.EventGrant, Path: "h:/a/x"}}, true)
 		}
 	}
-	if got, gaps := e.heard(); len(got) > 0 || gaps > 2 || gaps == 0 {
+	if got, gaps := e.Told(); len(got) > 0 || gaps > 2 || gaps == 0 {
 		t.Errorf("%d old events of each of two logs: it is told %d events, and %d times of a gap, want at most 2", events, len(got), gaps)
 	}
 	if missed != 2 {
@@ -37,7 +38,7 @@ func TestOneGapForEachLog(t *testing.T) {
 
 // cursors is an ear that keeps where gaps end.
 type cursors struct {
-	ear
+	observed.Events
 	ends []wire.Position
 }
 
@@ -49,10 +50,10 @@ func (c *cursors) Gap(_ *wire.Subscription, cursor []wire.Position) {
 // to the last of it, and not only up to the first: that before what comes next, which is told.
 func TestTheGapOfThePast(t *testing.T) {
 	const log = replica.FirstLogShard
-	h := newHub(8192)
+	h := New(8192)
 	c := new(cursors)
-	h.subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: c})
-	h.fedFrom(log, 3)
+	h.Subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: c})
+	h.FedFrom(log, 3)
 	killed := []engine.Event{{Owner: "o", Kind: wire.EventKilled}}
 	for index := range uint64(4) {
 		h.Publish(log, index+1, killed, true)
@@ -60,7 +61,7 @@ func TestTheGapOfThePast(t *testing.T) {
 	if last := (wire.Position{Log: log, Index: 3, Ordinal: 1}); len(c.ends) == 0 || c.ends[len(c.ends)-1] != last {
 		t.Errorf("the gap ends at %v, want %v", c.ends, last)
 	}
-	if len(c.ear.got) != 1 {
-		t.Errorf("what comes after it is told as %q", c.ear.got)
+	if len(c.Events.Got) != 1 {
+		t.Errorf("what comes after it is told as %q", c.Events.Got)
 	}
 }

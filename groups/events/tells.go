@@ -1,4 +1,4 @@
-package groups
+package events
 
 import (
 	"encoding/binary"
@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/mesh"
-	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -18,10 +18,10 @@ import (
 // harm when it is late or double. Who may have missed some is told so, and renews.
 //
 //	leases = 11 log [session kind owner namespace n mark…]…   with none: you may have missed some
-const frameLeases = frameFeedEnd + 1
+const FrameLeases = FrameFeedEnd + 1
 
-// tellsLeases is behind the place in a feed frame of who takes frames of leases.
-const tellsLeases = 1
+// TellsLeases is behind the place in a feed frame of who takes frames of leases.
+const TellsLeases = 1
 
 // maxLeaseFrame is about how long one is.
 const maxLeaseFrame = 256 << 10
@@ -33,8 +33,8 @@ const maxLeaseFrames = mesh.MaxFrameBytes
 // tellers is the sessions that want to be told, by connection.
 type tellers struct {
 	mu  sync.Mutex // Apply waits for it, and event loops do
-	by  map[engine.Session][]*teller
-	all []*teller
+	By  map[engine.Session][]*teller
+	All []*teller
 }
 
 // teller is one connection of a session.
@@ -43,32 +43,28 @@ type teller struct {
 	slot int // in tellers.all
 }
 
-// Tell implements wire.Handler.
-func (n *Node) Tell(id [wire.SessionBytes]byte, tell func(*wire.LeaseEvent)) (stop func()) {
-	return n.hub.tellers.add(id, tell)
-}
-
-func (t *tellers) add(id engine.Session, tell func(*wire.LeaseEvent)) (stop func()) {
+// Add has a session told of its leases on a connection, until stop is called. tell must not block.
+func (t *tellers) Add(id engine.Session, tell func(*wire.LeaseEvent)) (stop func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	one := &teller{tell, len(t.all)}
-	if t.by == nil {
-		t.by = make(map[engine.Session][]*teller)
+	one := &teller{tell, len(t.All)}
+	if t.By == nil {
+		t.By = make(map[engine.Session][]*teller)
 	}
-	t.by[id], t.all = append(t.by[id], one), append(t.all, one)
+	t.By[id], t.All = append(t.By[id], one), append(t.All, one)
 	return func() { t.remove(id, one) }
 }
 
 func (t *tellers) remove(id engine.Session, one *teller) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last := len(t.all) - 1
-	t.all[one.slot] = t.all[last]
-	t.all[one.slot].slot = one.slot
-	t.all[last] = nil
-	t.all = t.all[:last]
-	if t.by[id] = slices.DeleteFunc(t.by[id], func(o *teller) bool { return o == one }); len(t.by[id]) == 0 {
-		delete(t.by, id)
+	last := len(t.All) - 1
+	t.All[one.slot] = t.All[last]
+	t.All[one.slot].slot = one.slot
+	t.All[last] = nil
+	t.All = t.All[:last]
+	if t.By[id] = slices.DeleteFunc(t.By[id], func(o *teller) bool { return o == one }); len(t.By[id]) == 0 {
+		delete(t.By, id)
 	}
 }
 
@@ -77,7 +73,7 @@ func (t *tellers) tell(told []engine.Told) {
 	for some := range slices.Chunk(told, atOnce) {
 		t.mu.Lock()
 		for i := range some {
-			for _, one := range t.by[some[i].Session] {
+			for _, one := range t.By[some[i].Session] {
 				one.tell(&some[i].LeaseEvent)
 			}
 		}
@@ -90,9 +86,9 @@ func (t *tellers) tell(told []engine.Told) {
 func (t *tellers) missed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for left := len(t.all); left > 0; left = min(left, len(t.all)) {
+	for left := len(t.All); left > 0; left = min(left, len(t.All)) {
 		to := max(0, left-atOnce)
-		for _, one := range t.all[to:left] {
+		for _, one := range t.All[to:left] {
 			one.tell(&wire.LeaseEvent{})
 		}
 		left = to
@@ -103,16 +99,16 @@ func (t *tellers) missed() {
 
 // tellLeases tells what an entry of a log says of leases, before its events: who has those has heard of it.
 // Of one that says more than a way between nodes can be trusted to take, who is fed is told that this was not all.
-func (h *hub) tellLeases(log uint64, told []engine.Told) { h.TellFurther(log, told, 0) }
+func (h *Hub) tellLeases(log uint64, told []engine.Told) { h.TellFurther(log, told, 0) }
 
-// tellFurther is tellLeases when so many bytes were sent of the entry to who is fed already. It answers how many were then.
-func (h *hub) TellFurther(log uint64, told []engine.Told, sent int) int {
-	h.tellers.tell(told)
+// TellFurther is tellLeases when so many bytes were sent of the entry to who is fed already. It answers how many were then.
+func (h *Hub) TellFurther(log uint64, told []engine.Told, sent int) int {
+	h.Leases.tell(told)
 	if sent > maxLeaseFrames-2*maxLeaseFrame {
 		return sent // he was told that this is not all
 	}
 	feeds := h.leaseFeeds(log)
-	head := binary.AppendUvarint([]byte{frameLeases}, log)
+	head := binary.AppendUvarint([]byte{FrameLeases}, log)
 	for len(told) > 0 && len(feeds) > 0 {
 		frame := slices.Clone(head)
 		if sent > maxLeaseFrames-2*maxLeaseFrame {
@@ -135,23 +131,23 @@ func (h *hub) TellFurther(log uint64, told []engine.Told, sent int) int {
 
 // leaseFeeds is the nodes that are fed a log, and take frames of leases. Who begins to be fed from now on is told that
 // he may have missed some.
-func (h *hub) leaseFeeds(log uint64) []peerConn {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(h.stream(log).feeds), func(c peerConn) bool { return !h.leases[c] })
+func (h *Hub) leaseFeeds(log uint64) []Peer {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(h.Stream(log).Feeds), func(c Peer) bool { return !h.leases[c] })
 }
 
-// feedLeases has a node told of leases that begins to be fed a log. What was told before is not known any more.
-func (h *hub) feedLeases(conn peerConn, log uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// FeedLeases has a node told of leases that begins to be fed a log. What was told before is not known any more.
+func (h *Hub) FeedLeases(conn Peer, log uint64) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
 	h.leases[conn] = true
-	conn.Send(binary.AppendUvarint([]byte{frameLeases}, log))
+	conn.Send(binary.AppendUvarint([]byte{FrameLeases}, log))
 }
 
 func appendTold(b []byte, t *engine.Told) []byte {
 	b = append(append(b, t.Session[:]...), byte(t.Kind))
-	b = replica.AppendString(replica.AppendString(b, t.Owner), t.Namespace)
+	b = codec.AppendString(codec.AppendString(b, t.Owner), t.Namespace)
 	b = binary.AppendUvarint(b, uint64(len(t.Acquires)))
 	for _, mark := range t.Acquires {
 		b = binary.BigEndian.AppendUint64(b, mark)
@@ -159,7 +155,7 @@ func appendTold(b []byte, t *engine.Told) []byte {
 	return b
 }
 
-func readTold(r *replica.EntryReader) (t engine.Told) {
+func readTold(r *codec.Reader) (t engine.Told) {
 	copy(t.Session[:], r.Bytes(wire.SessionBytes))
 	t.Kind, t.Owner, t.Namespace = wire.EventKind(r.Byte()), r.Text(), r.Text()
 	for n := r.Uvarint(); n > 0 && r.Err == nil; n-- {
@@ -170,14 +166,14 @@ func readTold(r *replica.EntryReader) (t engine.Told) {
 	return t
 }
 
-// leaseFrame takes what another node tells of leases.
-func (h *hub) leaseFrame(r *replica.EntryReader) {
+// LeaseFrame takes what another node tells of leases.
+func (h *Hub) LeaseFrame(r *codec.Reader) {
 	if len(r.Buf) == 0 {
-		h.tellers.missed()
+		h.Leases.missed()
 	}
 	for len(r.Buf) > 0 && r.Err == nil {
 		if t := readTold(r); r.Err == nil {
-			h.tellers.tell([]engine.Told{t})
+			h.Leases.tell([]engine.Told{t})
 		}
 	}
 }

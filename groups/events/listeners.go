@@ -1,4 +1,4 @@
-package groups
+package events
 
 import (
 	"cmp"
@@ -169,22 +169,22 @@ const atOnce = 128
 // each calls f with every listener, some at a time under the lock, and where every log is
 // then. Who comes in the meantime may be passed over. It goes from the last to the first: whoever takes the
 // place of one who goes in the meantime was told already, or has come since.
-func (h *hub) each(f func(l *listener, cursor []wire.Position)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (h *Hub) each(f func(l *listener, cursor []wire.Position)) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
 	for left := len(h.subs.all); left > 0; left = min(left, len(h.subs.all)) {
-		to, cursor := max(0, left-atOnce), h.cursor()
+		to, cursor := max(0, left-atOnce), h.Cursor()
 		for _, l := range h.subs.all[to:left] {
 			f(l, cursor)
 		}
 		left = to
-		h.mu.Unlock()
-		h.mu.Lock()
+		h.Mu.Unlock()
+		h.Mu.Lock()
 	}
 }
 
 // tellGap tells a listener of the gap that it was not told of yet.
-func (h *hub) tellGap(l *listener, cursor []wire.Position) {
+func (h *Hub) tellGap(l *listener, cursor []wire.Position) {
 	if (l.gaps != h.gaps || len(l.over) > 0) && !l.replays {
 		l.knows(h.gaps)
 		l.sub.Sink.Gap(l.sub, cursor)
@@ -192,45 +192,45 @@ func (h *hub) tellGap(l *listener, cursor []wire.Position) {
 }
 
 // tellGaps tells everybody.
-func (h *hub) tellGaps() { h.each(h.tellGap) }
+func (h *Hub) tellGaps() { h.each(h.tellGap) }
 
 // owed tells who is about to be told of an event what it has to know before. To whom what came
 // before is being told still, hears of the gap after that, and of nothing else that came since. What was
 // passed over in a log is owed before what comes after its past, as the place of that is behind it, and not
 // before each event of another log.
-func (h *hub) owed(owner string, log uint64, past bool) {
+func (h *Hub) owed(owner string, log uint64, past bool) {
 	for _, l := range h.subs.by[owner] {
 		switch {
 		case l.gaps == h.gaps && (past || !slices.Contains(l.over, log)):
 		case l.replays:
 			l.lost = true
 		default:
-			h.tellGap(l, h.cursor())
+			h.tellGap(l, h.Cursor())
 		}
 	}
 }
 
-// subscribe adds a subscription and answers where it starts. Events that it asks
+// Subscribe adds a subscription and answers where it starts. Events that it asks
 // to have again are delivered before any new one, and before subscribe returns.
-func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
-	h.mu.Lock()
-	from := h.cursor()
+func (h *Hub) Subscribe(sub *wire.Subscription) []wire.Position {
+	h.Mu.Lock()
+	from := h.Cursor()
 	l := h.subs.add(sub, h.gaps)
 	if sub.From == nil {
-		h.mu.Unlock()
+		h.Mu.Unlock()
 		return from
 	}
 	since := make(map[uint64]wire.Position, len(sub.From))
 	for _, p := range sub.From {
 		since[p.Log] = p
 	}
-	gap := since[h.mark.Log] != h.mark
+	gap := since[h.Mark.Log] != h.Mark
 	if gap {
 		sub.From = nil
 	}
 	l.resumes = !gap
 	l.replaying(true) // what happens from here on is kept for it
-	h.mu.Unlock()
+	h.Mu.Unlock()
 	var again []recentEvent
 	if !gap {
 		again, gap = h.replay(sub.Owner, since, from)
@@ -248,15 +248,15 @@ func (h *hub) subscribe(sub *wire.Subscription) []wire.Position {
 
 // replay answers an owner's events from after some places to others, and whether some of them are not known any more. A
 // log that has none to begin after is taken from its beginning. It looks through one log at a time: Apply waits for each.
-func (h *hub) replay(owner string, since map[uint64]wire.Position, until []wire.Position) (again []recentEvent, gap bool) {
+func (h *Hub) replay(owner string, since map[uint64]wire.Position, until []wire.Position) (again []recentEvent, gap bool) {
 	for _, to := range until {
-		h.mu.Lock()
-		if s, p := h.logs[to.Log], since[to.Log]; s != nil {
+		h.Mu.Lock()
+		if s, p := h.Logs[to.Log], since[to.Log]; s != nil {
 			gap = gap || passed(p, s.since) || p.Index > to.Index
 			again = s.of(owner, p, again)
 		}
-		h.mu.Unlock()
-		for n := len(again); n > 0 && again[n-1].at.Log == to.Log && after(again[n-1].at, to); n-- {
+		h.Mu.Unlock()
+		for n := len(again); n > 0 && again[n-1].at.Log == to.Log && After(again[n-1].at, to); n-- {
 			again = again[:n-1] // it came meanwhile, and is kept for the listener
 		}
 	}
@@ -265,9 +265,9 @@ func (h *hub) replay(owner string, since map[uint64]wire.Position, until []wire.
 
 // caughtUp answers what happened while a listener was told what happened before. When that
 // is nothing it is one like all others.
-func (h *hub) caughtUp(l *listener) (again []recentEvent, more bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (h *Hub) caughtUp(l *listener) (again []recentEvent, more bool) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
 	if l.lost {
 		l.later, l.lost = nil, false
 		l.forgets(h.gaps)
@@ -275,16 +275,16 @@ func (h *hub) caughtUp(l *listener) (again []recentEvent, more bool) {
 	if again, l.later = l.later, nil; len(again) == 0 {
 		l.replaying(false)
 		l.sub.From = h.ahead(l.sub.From)
-		h.tellGap(l, h.cursor())
+		h.tellGap(l, h.Cursor())
 	}
 	return again, l.replays
 }
 
 // ahead answers what is left of a cursor to look at once what came before was told: where this
 // node is not as far yet as the one that told it.
-func (h *hub) ahead(cursor []wire.Position) (left []wire.Position) {
+func (h *Hub) ahead(cursor []wire.Position) (left []wire.Position) {
 	for _, p := range cursor {
-		if s := h.logs[p.Log]; p == h.mark || s != nil && !after(p, s.at) {
+		if s := h.Logs[p.Log]; p == h.Mark || s != nil && !After(p, s.at) {
 			continue
 		}
 		left = append(left, p)
@@ -295,27 +295,27 @@ func (h *hub) ahead(cursor []wire.Position) (left []wire.Position) {
 	return slices.Clone(slices.CompactFunc(left, func(a, b wire.Position) bool { return a.Log == b.Log }))
 }
 
-// unsubscribe ends a subscription.
-func (h *hub) unsubscribe(sub *wire.Subscription) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// Unsubscribe ends a subscription.
+func (h *Hub) Unsubscribe(sub *wire.Subscription) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
 	h.subs.remove(sub)
 }
 
-// progress tells the whole cursor, if it moved: each connection once, and every
+// Progress tells the whole cursor, if it moved: each connection once, and every
 // subscription that shares none.
-func (h *hub) progress() {
-	h.mu.Lock()
+func (h *Hub) Progress() {
+	h.Mu.Lock()
 	moved := h.moved
 	if h.moved = false; moved {
-		for _, s := range h.logs {
+		for _, s := range h.Logs {
 			h.tellTaps(s)
 		}
-		h.tellProgress()
+		h.TellProgress()
 		h.round++
 	}
 	round := h.round
-	h.mu.Unlock()
+	h.Mu.Unlock()
 	if !moved {
 		return
 	}
