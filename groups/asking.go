@@ -44,7 +44,7 @@ func (n *Node) logsOf(ds []domain) map[uint64]bool {
 // being moved before it is decided that it is, and for a while when it is not: the row counts
 // while the routes have the namespace, and those it is read between must be the same.
 func (s *steps) policy() (res wire.Result, err *wire.Error) {
-	q := &replica.Query{What: replica.AskPolicy, Group: s.n.groupOf(s.req.Namespace), Ns: s.req.Namespace}
+	q := &replica.Query{What: replica.AskPolicy, Group: s.n.groupOf(s.req.Namespace), NS: s.req.Namespace}
 	s.only = map[uint64]bool{s.n.logOf(q.Group).shard: true}
 	for {
 		if err := s.caughtUp(); err != nil {
@@ -52,7 +52,7 @@ func (s *steps) policy() (res wire.Result, err *wire.Error) {
 		}
 		r := s.n.routes.Load()
 		switch {
-		case !r.Has(q.Ns):
+		case !r.Has(q.NS):
 			return wire.Result{Algorithm: s.n.cfg.Algorithm}, nil
 		case s.routes != nil && s.routes.Version == r.Version:
 			return res, res.Err()
@@ -261,7 +261,7 @@ func (s *steps) assert() (res wire.Result, err *wire.Error) {
 	for _, path := range s.req.Paths {
 		ns := s.routes.Resolve(path)
 		res = s.ask(&replica.Query{
-			What: replica.AskAssert, Group: s.n.groupOf(ns), Version: s.routes.Version, Ns: ns, Owner: s.req.Owner,
+			What: replica.AskAssert, Group: s.n.groupOf(ns), Version: s.routes.Version, NS: ns, Owner: s.req.Owner,
 			Token: s.req.Token, Names: []string{path},
 		})
 		if err := s.told([]wire.Result{res}); err != nil || res.Status != wire.StatusOK {

@@ -2,7 +2,6 @@ package groups
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/internal/testkit/requests"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -91,7 +91,7 @@ func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
 	w.Reset()
 	for _, a := range asks {
 		p := &part{
-			Command: replica.Command{Op: a.Op, Nargs: a.NArgs, Body: a.Body, Session: a.Session, ID: a.ID, Settled: a.Settled, Bound: a.Bound, Grace: a.Grace},
+			Command: replica.Command{Op: a.Op, NArgs: a.NArgs, Body: a.Body, Session: a.Session, ID: a.ID, Settled: a.Settled, Bound: a.Bound, Grace: a.Grace},
 			call:    &a.Call,
 			log:     b.l,
 			tried:   a.tried,
@@ -102,7 +102,7 @@ func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
 		case a.Op == wire.OpDetach:
 			p.Group = replica.EveryGroup
 		case len(replica.SubjectOf(a.Req)) > 0:
-			p.NsLen = len(wire.NewRoutes(0, 1, nil).Resolve(replica.SubjectOf(a.Req)))
+			p.NSLen = len(wire.NewRoutes(0, 1, nil).Resolve(replica.SubjectOf(a.Req)))
 		}
 		if p.waits = a.Op == wire.OpAcquire && a.Req.Flags&wire.FlagWait != 0; p.waits {
 			b.n.attach(p, new(repliers))
@@ -144,18 +144,6 @@ func (b *bare) one(a *bareCall) wire.Result {
 	return wire.Result{}
 }
 
-// bareSession is a session by its number.
-func bareSession(n int) *wire.Session {
-	s := &wire.Session{Epoch: 1, Window: 4}
-	copy(s.ID[:], fmt.Sprintf("session-%08d", n))
-	return s
-}
-
-// later is the session on its next connection.
-func later(s *wire.Session) *wire.Session {
-	return &wire.Session{ID: s.ID, Epoch: s.Epoch + 1, First: s.First, Window: s.Window, Meta: s.Meta, Redirect: s.Redirect}
-}
-
 // pauses has a log propose nothing until it is called with false, as while its leadership is handed over.
 func (l *shardLog) pauses(does bool) {
 	l.drive.Lock()
@@ -166,3 +154,6 @@ func (l *shardLog) pauses(does bool) {
 	l.drive.Unlock()
 	l.kick()
 }
+
+// Sessions of tests.
+var bareSession, later = requests.Session, requests.Later

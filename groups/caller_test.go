@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pathlockd/pathlockd/internal/testkit/requests"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -98,21 +99,8 @@ func (c *caller) must(req *wire.Request) wire.Result {
 	return res
 }
 
-func write(owner, path string, ttl time.Duration) *wire.Request {
-	return &wire.Request{
-		Op: wire.OpAcquire, Owner: owner, TTLMillis: uint64(ttl.Milliseconds()),
-		Locks: []wire.LockRequest{{Path: path}},
-	}
-}
-
-func waiting(req *wire.Request) *wire.Request {
-	req.Flags |= wire.FlagWait
-	return req
-}
-
-func release(owner, path string) *wire.Request {
-	return &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}
-}
+// Requests of tests.
+var write, waiting, release = requests.Write, requests.Waiting, requests.Release
 
 func (c *caller) inspect(path string) wire.Result {
 	c.r.t.Helper()

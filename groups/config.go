@@ -83,7 +83,7 @@ type Config struct {
 	// the cost of everything but the lock rules. No configuration key sets it.
 	NoEngine bool
 
-	folding replica.FoldBounds    // as defaultFolding, but in tests
+	folding replica.FoldBounds    // as DefaultFolding, but in tests
 	seams   *seams                // of the simulation, nil for what a node has
 	stated  func(*replica.Limits) // of tests: what the node states other than its build's
 }

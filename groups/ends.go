@@ -83,7 +83,7 @@ func (n *Node) detach(l *shardLog, s *wire.Session) {
 	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpDetach})
 	n.inflight[n.slot(replica.EveryGroup)].Add(1)
 	l.push(&part{
-		Command: replica.Command{Group: replica.EveryGroup, Op: wire.OpDetach, Nargs: nargs, Body: body, Session: s},
+		Command: replica.Command{Group: replica.EveryGroup, Op: wire.OpDetach, NArgs: nargs, Body: body, Session: s},
 		done:    n.ends(func() { n.detach(l, s) }),
 		since:   n.clock.Mono(),
 		counted: true,
@@ -164,7 +164,7 @@ func (n *Node) ending(w wait) *part {
 	body, nargs := wire.AppendArgs(nil, req)
 	n.inflight[n.slot(w.group)].Add(1)
 	return &part{
-		Command: replica.Command{Group: w.group, Op: wire.OpCancelWait, Nargs: nargs, Body: body, Session: w.session},
+		Command: replica.Command{Group: w.group, Op: wire.OpCancelWait, NArgs: nargs, Body: body, Session: w.session},
 		done:    n.ends(func() { n.endWait(w) }),
 		log:     n.logOf(w.group),
 		since:   n.clock.Mono(),

@@ -19,16 +19,16 @@ import (
 // may be applied yet. So nothing is concluded from what raft says of a batch, but that
 // something may be wrong with it. A flight ends
 //
-//   - when its batch is applied (landing): that is the answer to its commands;
-//   - when a later leader epoch is applied (leaderEpochBegan): batches of earlier ones do not count
+//   - when its batch is applied (Applied): that is the answer to its commands;
+//   - when a later leader epoch is applied (Began): batches of earlier ones do not count
 //     any more, so what has not been applied never will be;
-//   - when a mending batch of the same leader epoch with a higher number is applied (mended):
+//   - when a mending batch of the same leader epoch with a higher number is applied (Barrier):
 //     numbers only grow, so one that has not come by then comes too late;
-//   - when a snapshot takes the place of the entries that would have told (overtaken), or
+//   - when a snapshot takes the place of the entries that would have told (Overtaken), or
 //     when another node leads and this one's replica does not get to know of it in time
 //     (grounded): then it is not known, and the commands are asked again as such.
 //
-// After a batch that may be lost (tear) no other counts before one that mends, and none is
+// After a batch that may be lost (Gap) no other counts before one that mends, and none is
 // proposed: what was is dropped where it is applied. Then all that was lost is queued
 // again in its order, before everything else. A mending batch can be lost as well; then
 // another one follows. So it does not matter whether, or when, the lost one appears in the
@@ -184,7 +184,7 @@ func (l *shardLog) flying(are func(*flight) bool) []*flight {
 	return slices.DeleteFunc(slices.Collect(maps.Values(l.mu.flights)), func(f *flight) bool { return !are(f) })
 }
 
-// landing is called when a batch of this process is applied: it takes the flight off the
+// Applied is called when a batch of this process is applied: it takes the flight off the
 // record. Nil when its callers were told already.
 func (l *shardLog) Applied(o replica.LeaderEpoch, number uint64) replica.Callers {
 	l.mu.Lock()
@@ -198,7 +198,7 @@ func (l *shardLog) Applied(o replica.LeaderEpoch, number uint64) replica.Callers
 	return f
 }
 
-// tear is called when a batch may be lost, or one was dropped behind it.
+// Gap is called when a batch may be lost, or one was dropped behind it.
 func (l *shardLog) Gap(term, number uint64) {
 	l.mu.Lock()
 	if o := &l.mu.order; o.term == term {
@@ -215,7 +215,7 @@ func (l *shardLog) torn() bool {
 	return l.mu.order.torn > l.mu.order.mended
 }
 
-// mended is called when a mending batch is applied.
+// Barrier is called when a mending batch is applied.
 func (l *shardLog) Barrier(own replica.LeaderEpoch, number uint64) {
 	l.mu.Lock()
 	if o := &l.mu.order; o.term == own.Term {
@@ -226,7 +226,7 @@ func (l *shardLog) Barrier(own replica.LeaderEpoch, number uint64) {
 	l.kick()
 }
 
-// leaderEpochBegan is called when a leader epoch is applied. Batches of an earlier one that
+// Began is called when a leader epoch is applied. Batches of an earlier one that
 // have not been applied never will be: this process's are proposed anew, or
 // refused if it no longer leads. Found is the waits that the log has.
 func (l *shardLog) Began(o replica.LeaderEpoch, found *replica.OpenCalls) {
@@ -245,7 +245,7 @@ func (l *shardLog) Began(o replica.LeaderEpoch, found *replica.OpenCalls) {
 	l.kick()
 }
 
-// overtaken is called when a snapshot was installed, which is of a batch of a leader epoch.
+// Overtaken is called when a snapshot was installed, which is of a batch of a leader epoch.
 func (l *shardLog) Overtaken(o replica.LeaderEpoch, number uint64) {
 	l.mu.Lock()
 	unsure := l.requeue(l.flying(func(f *flight) bool {

@@ -42,7 +42,7 @@ func (n *Node) proposeFolds(group uint16, folds []replica.Fold) {
 	cmds := make([]command, len(folds))
 	for i := range folds {
 		f := &folds[i]
-		cmds[i] = command{group: group, ns: f.Ns, req: f.Request()}
+		cmds[i] = command{group: group, ns: f.NS, req: f.Request()}
 		n.log.Info("folding fences of paths that were not locked for long",
 			"group", group, "of", f.Of(), "up_to_token", f.Token, "fences", f.Fences)
 	}

@@ -83,7 +83,7 @@ func (c *testClock) advance(d time.Duration) {
 	c.at += d
 }
 
-// hurry has d pass in an eighth of it, in steps that the logs' clocks follow (maxStep).
+// hurry has d pass in an eighth of it, in steps that the logs' clocks follow (MaxStep).
 func (c *testClock) hurry(d time.Duration) {
 	const step = 200 * time.Millisecond
 	for ; d > 0; d -= step {

@@ -152,16 +152,19 @@ func (n *Node) takeCommands(in *inbound, from *codec.Reader) {
 	now := n.clock.Mono()
 	for ; r.Next(); number++ {
 		p := &part{
-			Command: replica.Command{Group: r.Group, Op: r.Req.Op, Nargs: r.Nargs, Body: r.Body, NsLen: r.NsLen, Version: r.Cmd.Version, Sub: r.Sub, Meta: r.Cmd.Meta, Bound: r.Cmd.Bound, Grace: uint64(r.Cmd.Grace), Settled: r.Settled},
-			from:    in,
-			number:  number,
-			term:    term,
-			log:     l,
-			since:   now,
-			again:   r.Again,
-			twice:   r.Tried,
-			asks:    r.Insists,
-			placed:  r.Attached,
+			Command: replica.Command{
+				Group: r.Group, Op: r.Req.Op, NArgs: r.NArgs, Body: r.Body, NSLen: r.NSLen, Version: r.Cmd.Version,
+				Settled: r.Settled, Sub: r.Sub, Meta: r.Cmd.Meta, Bound: r.Cmd.Bound, Grace: uint64(r.Cmd.Grace),
+			},
+			from:   in,
+			number: number,
+			term:   term,
+			log:    l,
+			since:  now,
+			again:  r.Again,
+			twice:  r.Tried,
+			asks:   r.Insists,
+			placed: r.Attached,
 		}
 		if n.logOfAny(p.Group, l) != l {
 			from.Err = codec.ErrMalformed

@@ -59,7 +59,7 @@ func TestInboundOrder(t *testing.T) {
 		t.Helper()
 		asks++
 		p := &part{Command: replica.Command{Op: wire.OpIncrToken, Group: replica.SystemGroup, Session: r.session().session, ID: asks}}
-		p.Body, p.Nargs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
+		p.Body, p.NArgs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
 		var w replica.BatchWriter
 		w.Reset()
 		w.Add(&p.Command, p.attempts())

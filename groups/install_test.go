@@ -154,7 +154,7 @@ func TestInstallCutShort(t *testing.T) {
 		if _, err := m.PrepareSnapshot(); err == nil {
 			t.Error("there is an image of half a state")
 		}
-		inspect := &replica.Query{What: replica.AskInspect, Group: 3, Version: replica.AnyVersion, Ns: "h:/s1", Path: "h:/s1/x"}
+		inspect := &replica.Query{What: replica.AskInspect, Group: 3, Version: replica.AnyVersion, NS: "h:/s1", Path: "h:/s1/x"}
 		if res := m.Answer(inspect); res.Err() == nil {
 			t.Error("half a state is read")
 		}

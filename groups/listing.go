@@ -101,7 +101,7 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 // gather is askWhere in a turn of the call's connection: a connection has few long answers in memory at once.
 //
 // Nobody is to have a turn and wait for a leader, as others may want to gather of other logs. So the leader is waited for
-// before, when it is asked where the owner is, and then whoever leads the log answers as it is (query.asIs). If nobody does,
+// before, when it is asked where the owner is, and then whoever leads the log answers as it is (query.AsIs). If nobody does,
 // as the leader was lost meanwhile, the turn is given back, and the next leader waited for. What is long may take half of a call's
 // time on a slow link. Nor does a call keep a turn for what comes to nothing, as where a move has it ask another log.
 func (s *steps) gather(q *replica.Query) ([]wire.Result, *wire.Error) {

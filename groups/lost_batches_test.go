@@ -63,8 +63,8 @@ func TestStrangeBatches(t *testing.T) {
 		var w replica.BatchWriter
 		w.Reset()
 		if next {
-			p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: r.node.groupOf("h:/d"), NsLen: len("h:/d"), Session: r.session().session, ID: 1}}
-			p.Body, p.Nargs = wire.AppendArgs(nil, write("d", "h:/d/x", time.Hour))
+			p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: r.node.groupOf("h:/d"), NSLen: len("h:/d"), Session: r.session().session, ID: 1}}
+			p.Body, p.NArgs = wire.AppendArgs(nil, write("d", "h:/d/x", time.Hour))
 			w.Add(&p.Command, p.attempts())
 		}
 		entry := w.Entry(&replica.BatchHead{Format: r.node.formats.written(), LeaderEpoch: own, Number: number, Next: next, Stamp: m.Stamp(own, r.l.clock.Mono())})

@@ -21,7 +21,7 @@ func TestProcessOverAsLeaderEpochBegins(t *testing.T) {
 	m.Lock()
 	own := m.LeaderEpoch
 	l.held.Store(0)
-	found := m.OpenCalls(own.Term) // as beginLeaderEpoch does
+	found := m.OpenCalls(own.Term) // as BeginLeaderEpoch does
 	go func() {
 		r.node.processOver(r.node.id.HostID, r.node.id.Starts)
 		close(known)

@@ -35,8 +35,8 @@ func (o *overlooked) led() {
 // ask has a request carried out that the other node was asked, about h:/a.
 func (o *overlooked) ask(s *wire.Session, id uint64, req *wire.Request) {
 	n := o.node
-	p := &part{Command: replica.Command{Op: req.Op, Group: n.groupOf("h:/a"), NsLen: len("h:/a"), Session: s, ID: id}}
-	p.Body, p.Nargs = wire.AppendArgs(nil, req)
+	p := &part{Command: replica.Command{Op: req.Op, Group: n.groupOf("h:/a"), NSLen: len("h:/a"), Session: s, ID: id}}
+	p.Body, p.NArgs = wire.AppendArgs(nil, req)
 	var w replica.BatchWriter
 	w.Reset()
 	w.Add(&p.Command, p.attempts())

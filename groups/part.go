@@ -59,8 +59,8 @@ func (p *part) caller() engine.Caller {
 // wait names the part's wait.
 func (p *part) wait() wait { return wait{group: p.Group, session: p.Session, id: p.ID, asked: p.asked} }
 
-// unheardWait is its wait, to be ended unless its client asks again, who is told that nobody knows what became of it, or that
-// nobody took it now.
+// unheardWait is its wait, to be ended unless its client asks again, who is told that nobody knows what became of it,
+// or that nobody took it now.
 func (p *part) unheardWait() wait {
 	w := p.wait()
 	switch {
@@ -118,12 +118,12 @@ func (p *part) late(now, timeout time.Duration) bool {
 	return now-p.since >= timeout
 }
 
-// staleBy is how long after its caller's time is over a client's command is stale: expire looks for it long before, unless
-// the process stood still.
+// staleBy is how long after its caller's time is over a client's command is stale: expire looks for it long before,
+// unless the process stood still.
 const staleBy = 10 * time.Second
 
-// stale says that a client's command has lain here for longer than logs are sure to remember what became of its other copies
-// (rememberMillis). What a node asks itself may be of any age.
+// stale says that a client's command has lain here for longer than logs are sure to remember what became of its other
+// copies (rememberMillis). What a node asks itself may be of any age.
 func (p *part) stale(now, timeout time.Duration) bool {
 	return p.Session != nil && !p.first && !p.told.Load() && now-p.since >= timeout+staleBy
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// groupsIn is the groups that askFind or askHeld answered.
+// groupsIn is the groups that AskFind or AskHeld answered.
 func groupsIn(res *wire.Result) (groups []uint16) {
 	if res.List != nil {
 		for _, p := range res.List.Positions {
@@ -32,16 +32,16 @@ func (n *Node) checkQuery(q *replica.Query, l *shardLog) bool {
 func resolved(q *replica.Query) bool {
 	switch q.What {
 	case replica.AskInspect, replica.AskDescribe, replica.AskBlocking:
-		return strings.HasPrefix(q.Path, q.Ns)
+		return strings.HasPrefix(q.Path, q.NS)
 	case replica.AskAssert:
-		return !slices.ContainsFunc(q.Names, func(p string) bool { return !strings.HasPrefix(p, q.Ns) })
+		return !slices.ContainsFunc(q.Names, func(p string) bool { return !strings.HasPrefix(p, q.NS) })
 	}
 	return true
 }
 
 // pathQuery is a read of one path, but for its group.
 func pathQuery(c *wire.Call, r *wire.Routes, path string) *replica.Query {
-	q := &replica.Query{Version: r.Version, Ns: r.Resolve(path), Path: path}
+	q := &replica.Query{Version: r.Version, NS: r.Resolve(path), Path: path}
 	switch c.Op {
 	case wire.OpInspectPath:
 		q.What = replica.AskInspect
@@ -60,7 +60,7 @@ func pathQuery(c *wire.Call, r *wire.Routes, path string) *replica.Query {
 // assertQuery is an assertion about paths of one namespace, but for its group.
 func assertQuery(req *wire.Request, ns string, r *wire.Routes) *replica.Query {
 	return &replica.Query{
-		What: replica.AskAssert, Version: r.Version, Ns: ns, Owner: req.Owner, Token: req.Token,
+		What: replica.AskAssert, Version: r.Version, NS: ns, Owner: req.Owner, Token: req.Token,
 		Names: append([]string(nil), req.Paths...),
 	}
 }
@@ -68,7 +68,7 @@ func assertQuery(req *wire.Request, ns string, r *wire.Routes) *replica.Query {
 // readPath answers a read of one path.
 func (n *Node) readPath(c *wire.Call, r *wire.Routes, path string, since time.Duration) *wire.Error {
 	q := pathQuery(c, r, path)
-	q.Group = n.groupOf(q.Ns)
+	q.Group = n.groupOf(q.NS)
 	return n.readGroup(c, q, since)
 }
 
@@ -139,7 +139,7 @@ func (n *Node) readAgain(c *wire.Call, since time.Duration) {
 		q.Group = n.groupOf(ns)
 	} else {
 		q = pathQuery(c, r, c.Req.Path)
-		q.Group = n.groupOf(q.Ns)
+		q.Group = n.groupOf(q.NS)
 	}
 	n.readOf(n.logOf(q.Group), c, q, since)
 }

@@ -27,7 +27,7 @@ import (
 // process that is over:
 //
 //   - those that it finds when its leader epoch begins, before anything else is carried out in that leader epoch, and before
-//     time goes on in it (leaderEpochBegan, seek, heldUp): else they would be granted what is released, or runs out, first;
+//     time goes on in it (Began, seek, heldUp): else they would be granted what is released, or runs out, first;
 //   - those in the logs that it leads when it gets to know that a process is over, before what it takes from a
 //     later process of that node.
 //

@@ -75,7 +75,8 @@ func (n *Node) replicaConfig(shard, id uint64) replica.Config {
 	log := n.log.With("log", shard)
 	c := replica.Config{
 		Shard: shard, Replica: id, Numbers: n.groupsOf(shard), Algorithm: n.cfg.Algorithm, Segments: n.cfg.Segments,
-		Own: n.cfg.limits(), Folding: &n.cfg.folding, Store: n.store, Clock: n.clock, Logger: log, Host: replicaHost{n}, Hub: n.hub,
+		Own: n.cfg.limits(), Folding: &n.cfg.folding, Store: n.store, Clock: n.clock, Logger: log,
+		Host: replicaHost{n}, Hub: n.hub,
 		Fail: func(err error) { n.cfg.lastWord(log, err) }, NoEngine: n.cfg.NoEngine,
 	}
 	if s := n.cfg.seams; s != nil {

@@ -33,7 +33,7 @@ import (
 //
 // What ends or marks something of an owner is not carried out again either where that has come
 // since it was answered. A group that it was not carried out in knows nothing of it; so
-// a log that it was carried out in, the last one, is told that with this all of it is (wholeSub).
+// a log that it was carried out in, the last one, is told that with this all of it is (WholeSub).
 // A repeat asks every log for that, once they know of its connection: from then on no copy says so. One with a key
 // is claimed (claims.go): the log that looks after the key is told with the end of the claim, and alone is asked.
 // One that was cut short is carried out anew, wherever the owner is by then.
@@ -174,7 +174,9 @@ func (n *Node) tellResumed(l *shardLog, s *wire.Session, id uint64, since time.D
 	body, nargs := wire.AppendArgs(nil, &wire.Request{Op: wire.OpResume})
 	n.inflight[n.slot(replica.EveryGroup)].Add(1)
 	l.push(&part{
-		Command: replica.Command{Group: replica.EveryGroup, Op: wire.OpResume, Nargs: nargs, Body: body, Session: s, ID: id},
+		Command: replica.Command{
+			Group: replica.EveryGroup, Op: wire.OpResume, NArgs: nargs, Body: body, Session: s, ID: id,
+		},
 		since:   since,
 		counted: true,
 		done:    done,

@@ -114,7 +114,10 @@ func (n *Node) single(c *wire.Call, group uint16, r *wire.Routes, since time.Dur
 	}
 	p := partOf(c)
 	*p = part{
-		Command: replica.Command{Group: group, Op: c.Op, Nargs: c.NArgs, Body: c.Body, Version: r.Version, Session: c.Session, ID: c.ID, Settled: c.Settled},
+		Command: replica.Command{
+			Group: group, Op: c.Op, NArgs: c.NArgs, Body: c.Body, Version: r.Version,
+			Session: c.Session, ID: c.ID, Settled: c.Settled,
+		},
 		call:    c,
 		log:     l,
 		since:   since,
@@ -146,7 +149,10 @@ func (n *Node) queue(
 	}
 	l, p := n.logOf(group), partOf(c)
 	*p = part{
-		Command: replica.Command{Group: group, Op: c.Op, Nargs: c.NArgs, Body: c.Body, NsLen: e.head, Version: r.Version, Session: c.Session, ID: c.ID, Settled: c.Settled},
+		Command: replica.Command{
+			Group: group, Op: c.Op, NArgs: c.NArgs, Body: c.Body, NSLen: e.head, Version: r.Version,
+			Session: c.Session, ID: c.ID, Settled: c.Settled,
+		},
 		call:    c,
 		log:     l,
 		since:   since,

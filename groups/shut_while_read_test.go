@@ -36,14 +36,14 @@ func TestShutWhileRead(t *testing.T) {
 				return !l.mu.suspect
 			})
 			p := &part{
-				Command: replica.Command{Group: g, Op: req.Op, NsLen: len(ns), Version: n.routes.Load().Version, Session: &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}, ID: 1},
+				Command: replica.Command{Group: g, Op: req.Op, NSLen: len(ns), Version: n.routes.Load().Version, Session: &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}, ID: 1},
 				from:    in,
 				log:     l,
 				term:    l.mine(),
 				waits:   waits,
 				since:   n.clock.Mono(),
 			}
-			p.Body, p.Nargs = wire.AppendArgs(nil, req)
+			p.Body, p.NArgs = wire.AppendArgs(nil, req)
 			if waits {
 				n.attach(p, new(repliers))
 			}

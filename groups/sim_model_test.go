@@ -30,7 +30,7 @@ func (s *simModels) add(m *replica.Machine) {
 	}
 }
 
-// did implements beside.
+// Did implements replica.Observer.
 func (s *simModels) Did(g *replica.Group, c engine.Clock, cmd *engine.Command, how replica.Step, first *wire.Result, res wire.Result, said *engine.Output) {
 	model := s.of[g]
 	if model == nil || s.w.broken != "" {

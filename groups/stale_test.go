@@ -20,7 +20,7 @@ func TestStaleIsNotSentOn(t *testing.T) {
 	s := r.session().session
 	body, nargs := wire.AppendArgs(nil, write("o", "h:/a", time.Hour))
 	ask := func(age time.Duration, set func(*part)) *part {
-		p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: n.groupOf("h:/a"), NsLen: len("h:/a"), Nargs: nargs, Body: body, Session: s, ID: 1}, since: now - age}
+		p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: n.groupOf("h:/a"), NSLen: len("h:/a"), NArgs: nargs, Body: body, Session: s, ID: 1}, since: now - age}
 		if set != nil {
 			set(p)
 		}

@@ -278,7 +278,10 @@ func (s *steps) proposeSome(cmds []command, some []int, results []wire.Result, w
 		body, nargs := wire.AppendArgs(nil, cmd.req)
 		all.add()
 		p := &part{
-			Command: replica.Command{Group: cmd.group, Op: cmd.req.Op, Nargs: nargs, Body: body, NsLen: len(cmd.ns), Version: s.version(), Session: s.c.Session, ID: s.c.ID, Settled: s.c.Settled, Sub: cmd.sub | 1<<63, Bound: s.c.Bound, Grace: s.c.Grace},
+			Command: replica.Command{
+				Group: cmd.group, Op: cmd.req.Op, NArgs: nargs, Body: body, NSLen: len(cmd.ns), Version: s.version(),
+				Session: s.c.Session, ID: s.c.ID, Settled: s.c.Settled, Sub: cmd.sub | 1<<63, Bound: s.c.Bound, Grace: s.c.Grace,
+			},
 			again:   s.c.Again,
 			since:   s.since,
 			counted: counted,

@@ -21,7 +21,7 @@ func TestHeardAsItIsThoughtOver(t *testing.T) {
 	forwards := func(e *wireEnd, seq, lane uint64) {
 		asks++
 		p := &part{Command: replica.Command{Op: wire.OpIncrToken, Group: replica.SystemGroup, Session: r.session().session, ID: asks}}
-		p.Body, p.Nargs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
+		p.Body, p.NArgs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
 		var w replica.BatchWriter
 		w.Reset()
 		w.Add(&p.Command, p.attempts())

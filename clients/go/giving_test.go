@@ -81,9 +81,9 @@ func gaveUp(t *testing.T, l *Lock) {
 }
 
 // TestAReleaseGoesOnUnderItsID: Unlock of a lock whose owner the program names gives up, and the release goes on in the
-// background. It was not carried out, and a server says that it does not know what became of it; or the
-// connection breaks, and the repeat on the next one is answered UNAVAILABLE, as by a node without a leader. It is repeated
-// under its id until it is answered, or goes by the request that took the lock.
+// background. It was not carried out, and a server says that it does not know what became of it; or the connection
+// breaks, and the repeat on the next one is answered UNAVAILABLE, as by a node without a leader. It is repeated under
+// its id until it is answered, or goes by the request that took the lock.
 func TestAReleaseGoesOnUnderItsID(t *testing.T) {
 	for _, kind := range []string{"a read", "a permit", "a raised write"} {
 		for how, broken := range map[string]bool{"the outcome is not known": false, "the repeat is refused": true} {
@@ -156,9 +156,9 @@ func TestAReleaseGoesOnUnderItsID(t *testing.T) {
 	}
 }
 
-// TestAReleaseThatWasCarriedOut: a read is released, but the node does not know in time what became of that, and then has no leader
-// for a while; Unlock gives up between two repeats. The release goes by the request that took the read after that, and does not
-// give away the read that another client of the owner took since.
+// TestAReleaseThatWasCarriedOut: a read is released, but the node does not know in time what became of that, and then
+// has no leader for a while; Unlock gives up between two repeats. The release goes by the request that took the read
+// after that, and does not give away the read that another client of the owner took since.
 func TestAReleaseThatWasCarriedOut(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
@@ -178,7 +178,8 @@ func TestAReleaseThatWasCarriedOut(t *testing.T) {
 		}
 		return false
 	})
-	c, mate, other := dial(t, addr, WithGrace(time.Hour), WithOneConnection()), dial(t, server(t), WithGrace(time.Hour)), dial(t, server(t))
+	c, mate := dial(t, addr, WithGrace(time.Hour), WithOneConnection()), dial(t, server(t), WithGrace(time.Hour))
+	other := dial(t, server(t))
 	p, me := path(t, "/a/p"), t.Name()
 	mine, err := c.TryRLock(ctx, p, Owner(me), TTL(time.Hour))
 	mustLock(t, mine, err)
@@ -201,8 +202,9 @@ func TestAReleaseThatWasCarriedOut(t *testing.T) {
 	must(t, later.Err())
 }
 
-// TestAReleaseThatComesAfterItsLease: Unlock of a read of an owner that the program names gives up as there is no way to the server. When
-// there is one again the lease has ended and another client of the owner has the path: that lock stays.
+// TestAReleaseThatComesAfterItsLease: Unlock of a read of an owner that the program names gives up as there is no way
+// to the server. When there is one again the lease has ended and another client of the owner has the path: that lock
+// stays.
 func TestAReleaseThatComesAfterItsLease(t *testing.T) {
 	for name, kind := range map[string]wire.Algorithm{"a read": wire.RecursiveRW, "a permit": wire.Semaphore} {
 		t.Run(name, func(t *testing.T) {
@@ -231,16 +233,17 @@ func TestAReleaseThatComesAfterItsLease(t *testing.T) {
 			must(t, c.Ping(ctx))
 			eventually(t, "that what gives back is over", func() bool { return c.gates.shut.Load() == 0 })
 			if holders(t, other, p) != 1 {
-				t.Errorf("%s was given back, and the later lock is sure for %v more", p, time.Until(later.Deadline()).Round(time.Second))
+				t.Errorf("%s was given back, and the later lock is sure for %v more", p,
+					time.Until(later.Deadline()).Round(time.Second))
 			}
 			must(t, later.Err())
 		})
 	}
 }
 
-// TestAReleaseThatIsTakenTooLate: a server does not take the release of a read until its lease has ended and another client of the
-// owner has the path: that lock stays. On a busy machine the client may have given up by then: so it is tried until the server has
-// taken one.
+// TestAReleaseThatIsTakenTooLate: a server does not take the release of a read until its lease has ended and another
+// client of the owner has the path: that lock stays. On a busy machine the client may have given up by then: so it is
+// tried until the server has taken one.
 func TestAReleaseThatIsTakenTooLate(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
@@ -267,8 +270,8 @@ func TestAReleaseThatIsTakenTooLate(t *testing.T) {
 		leads.Store(true)
 		eventually(t, "that what gives back is over", func() bool { return c.gates.shut.Load() == 0 })
 		if holders(t, other, p) != 1 {
-			t.Fatalf("carried out %d times, %s was given back, and the later lock is sure for %v more", carried.Load(), p,
-				time.Until(later.Deadline()).Round(time.Second))
+			t.Fatalf("carried out %d times, %s was given back, and the later lock is sure for %v more",
+				carried.Load(), p, time.Until(later.Deadline()).Round(time.Second))
 		}
 		must(t, later.Err())
 		if carried.Load() > 0 {
@@ -278,9 +281,9 @@ func TestAReleaseThatIsTakenTooLate(t *testing.T) {
 	}
 }
 
-// TestAReleaseBetweenTwoSessions: a read is released, but nobody can tell what became of that. In the pause before it is asked
-// again the client comes to a new session, which knows nothing of it: it is not asked again there, and the read that another
-// client of the owner took since stays.
+// TestAReleaseBetweenTwoSessions: a read is released, but nobody can tell what became of that. In the pause before it
+// is asked again the client comes to a new session, which knows nothing of it: it is not asked again there, and the
+// read that another client of the owner took since stays.
 func TestAReleaseBetweenTwoSessions(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
@@ -322,13 +325,14 @@ func TestAReleaseBetweenTwoSessions(t *testing.T) {
 	}
 	c.settled(t)
 	if holders(t, other, p) != 1 {
-		t.Errorf("%s was given back, and the later lock is sure for %v more", p, time.Until(later.Deadline()).Round(time.Second))
+		t.Errorf("%s was given back, and the later lock is sure for %v more", p,
+			time.Until(later.Deadline()).Round(time.Second))
 	}
 	must(t, later.Err())
 }
 
-// TestAReleaseIsGivenUp: a release that finds no connection for a minute is given up, so that its owner may acquire again, and is not
-// sent any more.
+// TestAReleaseIsGivenUp: a release that finds no connection for a minute is given up, so that its owner may acquire
+// again, and is not sent any more.
 func TestAReleaseIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -358,9 +362,9 @@ func TestAReleaseIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestReadsOfAReleaseThatWasNeverSent: a lock that writes and reads is unlocked without a connection, or while the first of several
-// parts of its release is under way, and its session is forgotten. What was not sent for certain is released all the
-// same, reads too.
+// TestReadsOfAReleaseThatWasNeverSent: a lock that writes and reads is unlocked without a connection, or while the
+// first of several parts of its release is under way, and its session is forgotten. What was not sent for certain is
+// released all the same, reads too.
 func TestReadsOfAReleaseThatWasNeverSent(t *testing.T) {
 	for name, more := range map[string]int{"nothing was": 0, "the second part was not": wire.MaxPaths - 1} {
 		t.Run(name, func(t *testing.T) {
@@ -402,8 +406,8 @@ func TestReadsOfAReleaseThatWasNeverSent(t *testing.T) {
 	}
 }
 
-// TestPermitsWhereThereAreNone: Semaphore in a namespace whose algorithm is another one takes a write. Its Unlock leaves a later
-// write of the owner on the path, as the client says that it does.
+// TestPermitsWhereThereAreNone: Semaphore in a namespace whose algorithm is another one takes a write. Its Unlock
+// leaves a later write of the owner on the path, as the client says that it does.
 func TestPermitsWhereThereAreNone(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
@@ -423,7 +427,8 @@ func TestPermitsWhereThereAreNone(t *testing.T) {
 	}
 }
 
-// TestALockBesideALongerOne: what becomes of a lock is looked at within its own TTL, also if its owner has one of a longer TTL.
+// TestALockBesideALongerOne: what becomes of a lock is looked at within its own TTL, also if its owner has one of a
+// longer TTL.
 func TestALockBesideALongerOne(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)

@@ -31,7 +31,7 @@ func TestToldFrames(t *testing.T) {
 	for i := range told {
 		told[i].Acquires = append(told[i].Acquires, many[:i%len(many)]...)
 	}
-	h.tellLeases(2, told)
+	h.TellFurther(2, told, 0)
 	to := New(10)
 	var got, missed int
 	for i := range 256 {
@@ -140,7 +140,7 @@ func TestToldOfMany(t *testing.T) {
 	}
 	heard := 0
 	h.Leases.Add(engine.Session{1}, func(*wire.LeaseEvent) { heard++ })
-	h.tellLeases(2, told)
+	h.TellFurther(2, told, 0)
 	bytes := 0
 	for _, frame := range far.frames {
 		bytes += len(frame)
@@ -173,7 +173,7 @@ func TestToldSomeAtATime(t *testing.T) {
 		})
 		time.Sleep(patience)
 	})
-	h.tellLeases(2, told)
+	h.TellFurther(2, told, 0)
 	if n := <-came; n == int64(len(told)) {
 		t.Errorf("it came when all %d had been told", n)
 	}

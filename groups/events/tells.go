@@ -26,8 +26,8 @@ const TellsLeases = 1
 // maxLeaseFrame is about how long one is.
 const maxLeaseFrame = 256 << 10
 
-// maxLeaseFrames bounds what is told of an entry to who is fed: a way that more than maxBacklogBytes wait for is closed,
-// with all else that goes on it.
+// maxLeaseFrames bounds what is told of an entry to who is fed: a way that more than maxBacklogBytes wait for is
+// closed, with all else that goes on it.
 const maxLeaseFrames = mesh.MaxFrameBytes
 
 // tellers is the sessions that want to be told, by connection.
@@ -97,11 +97,9 @@ func (t *tellers) missed() {
 	}
 }
 
-// tellLeases tells what an entry of a log says of leases, before its events: who has those has heard of it.
-// Of one that says more than a way between nodes can be trusted to take, who is fed is told that this was not all.
-func (h *Hub) tellLeases(log uint64, told []engine.Told) { h.TellFurther(log, told, 0) }
-
-// TellFurther is tellLeases when so many bytes were sent of the entry to who is fed already. It answers how many were then.
+// TellFurther tells what an entry of a log says of leases, before its events: who has those has heard of it. So many
+// bytes were sent of the entry to who is fed already; it returns how many were then. Of one that says more than a way
+// between nodes can be trusted to take, who is fed is told that this was not all.
 func (h *Hub) TellFurther(log uint64, told []engine.Told, sent int) int {
 	h.Leases.tell(told)
 	if sent > maxLeaseFrames-2*maxLeaseFrame {

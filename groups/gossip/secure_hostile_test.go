@@ -222,7 +222,8 @@ func TestSecureHandshakes(t *testing.T) {
 	defer func() { _ = half.Close() }()
 	_, _ = half.Write([]byte{tlsHandshake})
 	_ = half.SetReadDeadline(time.Now().Add(patience))
-	if _, err := io.Copy(io.Discard, half); errors.Is(err, os.ErrDeadlineExceeded) { // a reset is an end too: the byte may not have been read
+	// A reset is an end too: the byte may not have been read.
+	if _, err := io.Copy(io.Discard, half); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("who does nothing is not cut: %v", err)
 	}
 	select {

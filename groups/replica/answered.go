@@ -13,7 +13,7 @@ import (
 // answered is the answer to one request.
 type answered struct {
 	id     uint64
-	sub    uint64 // which part of the request, when it was carried out in several; see wholeSub
+	sub    uint64 // which part of the request, when it was carried out in several; see WholeSub
 	hash   uint32 // of what was asked, 0: not known
 	op     wire.Op
 	status wire.Status

@@ -2,15 +2,14 @@ package replica
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/internal/testkit/requests"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -39,7 +38,8 @@ func newBareOf(t testing.TB, shard uint64, l Limits, numbers ...uint16) *bare {
 	t.Helper()
 	b := &bare{
 		t: t, own: LeaderEpoch{Term: 1, Node: 1, Incarnation: 7},
-		batches: make(map[uint64][]*bareCall), open: make(map[engine.Caller]*bareCall), changes: make(map[uint64][]*bareCall),
+		batches: make(map[uint64][]*bareCall), open: make(map[engine.Caller]*bareCall),
+		changes: make(map[uint64][]*bareCall),
 	}
 	bounds := DefaultFolding
 	b.m = newMachineOn(t, b, Config{Shard: shard, Numbers: numbers, Folding: &bounds})
@@ -65,7 +65,8 @@ func newMachineOn(t testing.TB, to interface {
 			t.Error(err)
 		}
 	})
-	c.Replica, c.Segments, c.Own, c.Store, c.Clock, c.Logger, c.Host, c.Hub, c.Fail = 1, 1, DefaultLimits(), store, NewSystemClock(), log, to, to, fail
+	c.Replica, c.Segments, c.Own, c.Store, c.Clock = 1, 1, DefaultLimits(), store, NewSystemClock()
+	c.Logger, c.Host, c.Hub, c.Fail = log, to, to, fail
 	return New(c)
 }
 
@@ -156,7 +157,8 @@ type bareCall struct {
 	placed bool   // it was told that it is queued
 	in     string // its namespace then
 
-	// What follows says where it goes, when ns is not "" or to is set; else its namespace is the first segment of its path.
+	// What follows says where it goes, when ns is not "" or to is set; else its namespace is the first segment of its
+	// path.
 	ns      string
 	to      uint16
 	sub     uint64
@@ -182,8 +184,9 @@ func bareAsk(s *wire.Session, id uint64, req *wire.Request) *bareCall {
 // command is the call as a batch has it.
 func (b *bare) command(a *bareCall) *Command {
 	c := &Command{
-		Op: a.Op, Nargs: a.NArgs, Body: a.Body, Session: a.Session, ID: a.ID, Settled: a.Settled, Bound: a.Bound, Grace: a.Grace,
-		Group: a.to, NsLen: len(a.ns), Sub: a.sub, Version: a.version,
+		Op: a.Op, NArgs: a.NArgs, Body: a.Body, Session: a.Session, ID: a.ID, Settled: a.Settled,
+		Bound: a.Bound, Grace: a.Grace,
+		Group: a.to, NSLen: len(a.ns), Sub: a.sub, Version: a.version,
 	}
 	switch subject := SubjectOf(a.Req); {
 	case b.m.Shard == SystemShard:
@@ -191,9 +194,9 @@ func (b *bare) command(a *bareCall) *Command {
 	case a.Op == wire.OpDetach:
 		c.Group = EveryGroup
 	case subject == "":
-		c.NsLen = 0
+		c.NSLen = 0
 	case a.ns == "":
-		c.NsLen = len(wire.NewRoutes(0, 1, nil).Resolve(subject))
+		c.NSLen = len(wire.NewRoutes(0, 1, nil).Resolve(subject))
 	}
 	return c
 }
@@ -216,7 +219,9 @@ func (b *bare) batch(asks []*bareCall) []byte {
 		w.Add(b.command(a), before)
 	}
 	b.number++
-	head := BatchHead{Format: rows.NewestFormat, LeaderEpoch: b.own, Number: b.number, Next: true, Stamp: b.now, Wall: b.now}
+	head := BatchHead{
+		Format: rows.NewestFormat, LeaderEpoch: b.own, Number: b.number, Next: true, Stamp: b.now, Wall: b.now,
+	}
 	return bytes.Clone(w.Entry(&head))
 }
 
@@ -276,18 +281,6 @@ func (b *bare) reload() {
 	}
 }
 
-// bareSession is a session by its number.
-func bareSession(n int) *wire.Session {
-	s := &wire.Session{Epoch: 1, Window: 4}
-	copy(s.ID[:], fmt.Sprintf("session-%08d", n))
-	return s
-}
-
-// later is the session on its next connection.
-func later(s *wire.Session) *wire.Session {
-	return &wire.Session{ID: s.ID, Epoch: s.Epoch + 1, First: s.First, Window: s.Window, Meta: s.Meta, Redirect: s.Redirect}
-}
-
 // session is what the machine remembers of one.
 func (b *bare) session(s *wire.Session) *Session {
 	b.m.Lock()
@@ -295,18 +288,8 @@ func (b *bare) session(s *wire.Session) *Session {
 	return b.m.Sessions.ByID[engine.Session(s.ID)]
 }
 
-func write(owner, path string, ttl time.Duration) *wire.Request {
-	return &wire.Request{
-		Op: wire.OpAcquire, Owner: owner, TTLMillis: uint64(ttl.Milliseconds()),
-		Locks: []wire.LockRequest{{Path: path}},
-	}
-}
-
-func waiting(req *wire.Request) *wire.Request {
-	req.Flags |= wire.FlagWait
-	return req
-}
-
-func release(owner, path string) *wire.Request {
-	return &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}
-}
+// Requests and sessions of tests.
+var (
+	bareSession, later      = requests.Session, requests.Later
+	write, waiting, release = requests.Write, requests.Waiting, requests.Release
+)

@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// Flags of a command. isTried without isAgain, which what was tried has, is isAttached: a wait that was told its place is
-// to have that, or the answer to it, and is not to be taken for a new one.
+// Flags of a command. isTried without isAgain, which what was tried has, is isAttached: a wait that was told its place
+// is to have that, or the answer to it, and is not to be taken for a new one.
 const (
 	hasSession = 1 << iota
 	hasMeta
@@ -44,9 +44,9 @@ type BatchHead struct {
 type Command struct {
 	Group   uint16
 	Op      wire.Op
-	Nargs   int
+	NArgs   int
 	Body    []byte        // encoded arguments; not changed while the command lives
-	NsLen   int           // length of the namespace that the paths begin with (errand.head)
+	NSLen   int           // length of the namespace that the paths begin with (errand.head)
 	Version uint64        // of the routes the namespace was resolved with
 	Session *wire.Session // nil of one that no client asked
 	ID      uint64        // request id on the session
@@ -61,10 +61,11 @@ type Command struct {
 type Attempts uint8
 
 const (
-	Attempted   Attempts = 1 << iota // it was asked before on the same connection, or by a node that does not know what became of it
-	TriedByNode                      // by a node
-	Insisted                         // by its client
-	HasPlace                         // by a node, and it was told that it has a place
+	// Attempted is one that was asked before on the same connection, or by a node that does not know what became of it.
+	Attempted   Attempts = 1 << iota
+	TriedByNode          // by a node
+	Insisted             // by its client
+	HasPlace             // by a node, and it was told that it has a place
 )
 
 // BatchWriter encodes one batch. Its memory is reused from batch to batch.
@@ -119,7 +120,7 @@ func (w *BatchWriter) Add(p *Command, before Attempts) {
 	b := binary.AppendUvarint(w.commands, uint64(p.Group))
 	b = append(b, byte(p.Op), flags)
 	b = binary.AppendUvarint(b, p.Version)
-	b = binary.AppendUvarint(b, uint64(p.NsLen))
+	b = binary.AppendUvarint(b, uint64(p.NSLen))
 	if p.Session != nil {
 		b = binary.AppendUvarint(b, uint64(w.sessionIndex(p.Session)))
 		b = binary.AppendUvarint(b, p.ID)
@@ -136,7 +137,7 @@ func (w *BatchWriter) Add(p *Command, before Attempts) {
 	if p.Bound {
 		b = binary.AppendUvarint(b, p.Grace)
 	}
-	b = binary.AppendUvarint(b, uint64(p.Nargs))
+	b = binary.AppendUvarint(b, uint64(p.NArgs))
 	b = binary.AppendUvarint(b, uint64(len(p.Body)))
 	w.commands = append(b, p.Body...)
 	w.count++
@@ -220,15 +221,16 @@ type BatchReader struct {
 	Tried    bool        // by a node
 	Attached bool        // likewise, and it was told that it has a place
 	Insists  bool        // by its client
-	Nargs    int
-	NsLen    int
+	NArgs    int
+	NSLen    int
 	Body     []byte
 }
 
 // open starts on a batch of a kind whose head r stands at.
 func (b *BatchReader) open(r codec.Reader, kind byte) error {
 	b.Reader = r
-	b.head = BatchHead{LeaderEpoch: readLeaderEpoch(&b.Reader), Number: b.Uvarint(), Next: kind == entryNext, Stamp: b.Varint(), Wall: b.Varint()}
+	b.head = BatchHead{LeaderEpoch: readLeaderEpoch(&b.Reader), Number: b.Uvarint(), Next: kind == entryNext}
+	b.head.Stamp, b.head.Wall = b.Varint(), b.Varint()
 	return b.Tables()
 }
 
@@ -260,7 +262,7 @@ func (b *BatchReader) Next() bool {
 	op, flags := wire.Op(b.Byte()), b.Byte()
 	b.Cmd = engine.Command{Req: &b.Req, Version: b.Uvarint()}
 	nsLen := int(b.Uvarint())
-	b.Session, b.Sub, b.Settled, b.NsLen = nil, 0, 0, nsLen
+	b.Session, b.Sub, b.Settled, b.NSLen = nil, 0, 0, nsLen
 	b.Again, b.Tried, b.Insists = flags&(isAgain|isTried) != 0, flags&isTried != 0, flags&isInsisted != 0
 	b.Attached = flags&(isAgain|isTried) == isAttached
 	if flags&hasSession != 0 {
@@ -290,12 +292,12 @@ func (b *BatchReader) Next() bool {
 	if flags&isBound != 0 {
 		b.Cmd.Bound, b.Cmd.Grace = true, int64(b.Uvarint())
 	}
-	b.Nargs = int(b.Uvarint())
+	b.NArgs = int(b.Uvarint())
 	b.Body = b.Bytes(b.Uvarint())
 	if b.Err != nil {
 		return false
 	}
-	if err := wire.DecodeArgs(op, b.Body, b.Nargs, &b.Req); err != nil {
+	if err := wire.DecodeArgs(op, b.Body, b.NArgs, &b.Req); err != nil {
 		b.Err = fmt.Errorf("groups: log entry: %w", err)
 		return false
 	}

@@ -44,7 +44,7 @@ type leaseClock struct {
 	leaderEpoch LeaderEpoch
 	last        time.Duration // Mono when the last entry was applied
 	struck      time.Duration // what stamps have struck out since
-	step        time.Duration // how far one entry may move it, 0: maxStep
+	step        time.Duration // how far one entry may move it, 0: MaxStep
 }
 
 // newLeaseClock is a clock that was read back.

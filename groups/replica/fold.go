@@ -110,7 +110,7 @@ type handlerTally struct {
 
 // Fold is a command to propose.
 type Fold struct {
-	root, Ns string // as the command names them
+	root, NS string // as the command names them
 	Token    int64
 	Fences   int // about so many fold
 }
@@ -252,7 +252,7 @@ func (w *sweep) count(row []byte, f *engine.Fence) {
 // leave ends the count of a namespace, whose fences stand together, and begins the next.
 func (w *sweep) leave(next string) {
 	if w.tally.all > w.bounds.Many {
-		w.big = append(w.big, Fold{root: w.ns, Ns: w.ns})
+		w.big = append(w.big, Fold{root: w.ns, NS: w.ns})
 		w.bigTally = append(w.bigTally, w.tally)
 	} else if w.tally.all > 0 {
 		w.of(w.ns).add(w.tally)
@@ -292,7 +292,7 @@ func (w *sweep) folds() (all []Fold) {
 		}
 	}
 	for i := range w.big {
-		add(w.big[i], &w.bigTally[i], w.of(w.big[i].Ns).low)
+		add(w.big[i], &w.bigTally[i], w.of(w.big[i].NS).low)
 	}
 	rest, low := w.others.tally, w.others.low
 	for _, name := range slices.Sorted(maps.Keys(w.handlers)) {
@@ -336,8 +336,8 @@ func (f *Fold) Request() *wire.Request {
 // Of names the scope to people.
 func (f *Fold) Of() string {
 	switch {
-	case f.Ns != "":
-		return "namespace " + f.Ns
+	case f.NS != "":
+		return "namespace " + f.NS
 	case f.root != "":
 		return "handler " + f.root
 	}

@@ -53,7 +53,7 @@ func (f *feeder) give(data []byte) {
 // add puts a command into the next entry.
 func (f *feeder) add(group uint16, ns string, req *wire.Request) {
 	body, nargs := wire.AppendArgs(nil, req)
-	f.w.Add(&Command{Group: group, Op: req.Op, Nargs: nargs, Body: body, NsLen: len(ns)}, 0)
+	f.w.Add(&Command{Group: group, Op: req.Op, NArgs: nargs, Body: body, NSLen: len(ns)}, 0)
 }
 
 // lock takes a path and lets it go, in the next entry. Its namespace is what routing makes
@@ -95,7 +95,7 @@ func (f *feeder) fold(m *Machine) (folds []Fold) {
 			f.t.Fatal(err)
 		}
 		for i := range found {
-			f.add(number, found[i].Ns, found[i].Request())
+			f.add(number, found[i].NS, found[i].Request())
 		}
 		folds = append(folds, found...)
 	}

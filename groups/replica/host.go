@@ -42,21 +42,23 @@ type Host interface {
 // Audience is who hears what happens in a log.
 type Audience interface {
 	Publish(log, index uint64, events []engine.Event, last bool)
-	// TellFurther tells what an entry says of leases, of which some bytes were sent to other nodes already, and returns how many now.
+	// TellFurther tells what an entry says of leases, of which some bytes were sent to other nodes already, and returns
+	// how many now.
 	TellFurther(log uint64, told []engine.Told, sent int) int
 	// Missed tells that a snapshot took the place of entries.
 	Missed(log, index uint64)
 }
 
-// Proposer is who proposes a log's entries on this node, and whose callers hear what became of them. Nothing of it blocks or
-// calls back, and all of it is called between two entries, with the replica held but for Flush and Overtaken.
+// Proposer is who proposes a log's entries on this node, and whose callers hear what became of them. Nothing of it
+// blocks or calls back, and all of it is called between two entries, with the replica held but for Flush and Overtaken.
 type Proposer interface {
 	// Incarnation is of this process: leader epochs that have it are its own.
 	Incarnation() uint64
-	// Began is called when a leader epoch is applied, with the calls that are open in the log if it is this process's own.
+	// Began is called when a leader epoch is applied, with the calls that are open in the log if it is this process's
+	// own.
 	Began(o LeaderEpoch, found *OpenCalls)
-	// Applied is called before a batch of this process is carried out. It returns who asked for its commands, nil when they were told
-	// something already.
+	// Applied is called before a batch of this process is carried out. It returns who asked for its commands, nil when
+	// they were told something already.
 	Applied(o LeaderEpoch, number uint64) Callers
 	// Gap is called when a batch of this process was dropped, as the one before it did not come.
 	Gap(term, number uint64)

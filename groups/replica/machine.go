@@ -90,7 +90,7 @@ func New(c Config) *Machine {
 // empty makes the machine one that nothing was applied to.
 func (m *Machine) empty() {
 	// All groups are made at once, and none by what asks for it: entries that are for all
-	// groups of the log (everyGroup) must mean the same on every replica.
+	// groups of the log (EveryGroup) must mean the same on every replica.
 	m.Groups = make(map[uint16]*Group)
 	m.Order = nil
 	for _, number := range m.Numbers {

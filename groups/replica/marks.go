@@ -22,7 +22,7 @@ import (
 //
 // What is not counted: a release that names a token or a request says itself what it gives back; what has a key is
 // known by that; a wait that is granted later is in no order with what was asked meanwhile; and what is about more than
-// maxMarks paths.
+// MaxMarks paths.
 
 // marks is the paths that an answer is about, each as a name: that it was taken, or given back. There are none if they
 // are many.

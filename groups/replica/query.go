@@ -41,7 +41,7 @@ const (
 	lastAsked = AskWhole
 )
 
-// carriedRoom is about how many bytes of kept answers one answer to askKept has.
+// carriedRoom is about how many bytes of kept answers one answer to AskKept has.
 const carriedRoom = 1 << 20
 
 // AnyVersion is for reads that a routing change may overtake.
@@ -54,12 +54,12 @@ type Query struct {
 	Reason  wire.Reason
 	Group   uint16
 	Version uint64 // of the routes that paths were resolved with
-	Token   int64  // the request of askWhole; the version of the routes whose next page askRoute wants, 0 for the first page; of askList asIs
-	Page    int    // whether askWhole is about what was asked again on the same connection
-	Ns      string
+	Token   int64  // the request of AskWhole; the version of the routes whose next page AskRoute wants, 0 for the first page; of AskList AsIs
+	Page    int    // whether AskWhole is about what was asked again on the same connection
+	NS      string
 	Path    string
-	Owner   string   // the blocker of askBlocking, the session of askWhole
-	After   string   // where askScan, askList and askRoute go on
+	Owner   string   // the blocker of AskBlocking, the session of AskWhole
+	After   string   // where AskScan, AskList and AskRoute go on
 	Names   []string // domains or paths
 }
 
@@ -78,7 +78,7 @@ func (q *Query) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, q.Version)
 	b = binary.AppendVarint(b, q.Token)
 	b = binary.AppendUvarint(b, uint64(q.Page))
-	for _, s := range [...]string{q.Ns, q.Path, q.Owner, q.After} {
+	for _, s := range [...]string{q.NS, q.Path, q.Owner, q.After} {
 		b = codec.AppendString(b, s)
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Names)))
@@ -93,7 +93,7 @@ func (q *Query) Read(r *codec.Reader) {
 	q.What, q.Reason = What(r.Byte()), wire.Reason(r.Byte())
 	q.Group, q.Version, q.Token = uint16(r.Uvarint()), r.Uvarint(), r.Varint()
 	q.Page = int(min(r.Uvarint(), wire.MaxDescribePage))
-	for _, s := range [...]*string{&q.Ns, &q.Path, &q.Owner, &q.After} {
+	for _, s := range [...]*string{&q.NS, &q.Path, &q.Owner, &q.After} {
 		*s = r.Text()
 	}
 	n := r.Uvarint()
@@ -148,25 +148,25 @@ func look(v *engine.View, q *Query) (res wire.Result) {
 	switch {
 	case q.Version == AnyVersion:
 	case q.What == AskInspect, q.What == AskDescribe, q.What == AskBlocking:
-		if res, moved := v.Moved(q.Ns, q.Path, q.Version); moved {
+		if res, moved := v.Moved(q.NS, q.Path, q.Version); moved {
 			return res
 		}
 	}
 	switch q.What {
 	case AskInspect:
-		return v.Inspect(q.Ns, q.Path)
+		return v.Inspect(q.NS, q.Path)
 	case AskDescribe:
-		return v.Describe(q.Ns, q.Path, q.Page)
+		return v.Describe(q.NS, q.Path, q.Page)
 	case AskBlocking:
-		res.Flag = v.Blocking(q.Ns, q.Path, q.Owner, q.Reason)
+		res.Flag = v.Blocking(q.NS, q.Path, q.Owner, q.Reason)
 	case AskPolicy:
-		res.Algorithm, res.Flag = v.Policy(q.Ns)
+		res.Algorithm, res.Flag = v.Policy(q.NS)
 	case AskAssert:
 		for _, path := range q.Names {
-			if res, moved := v.Moved(q.Ns, path, q.Version); moved {
+			if res, moved := v.Moved(q.NS, path, q.Version); moved {
 				return res
 			}
-			if res = v.Assert(q.Owner, q.Ns, path, q.Token); res.Status != wire.StatusOK {
+			if res = v.Assert(q.Owner, q.NS, path, q.Token); res.Status != wire.StatusOK {
 				return res
 			}
 		}
@@ -219,7 +219,7 @@ func AppendPlace(b []byte, i *wire.LockInfo) []byte {
 	return append(append(b, byte(i.Mode)), i.Path...)
 }
 
-// placeOf is the inverse of appendPlace; what is none comes before all locks.
+// placeOf is the inverse of AppendPlace; what is none comes before all locks.
 func placeOf(s string) engine.Owned {
 	if len(s) < 2 {
 		return engine.Owned{}

@@ -1,5 +1,5 @@
-// Package cputime says what a test's own thread took of the processor: what a machine that does other work beside it cannot
-// lengthen. A test that measures with it stays on its thread (runtime.LockOSThread).
+// Package cputime says what a test's own thread took of the processor: what a machine that does other work beside it
+// cannot lengthen. A test that measures with it stays on its thread (runtime.LockOSThread).
 package cputime
 
 import (

@@ -38,7 +38,8 @@ func (e *Events) Told() ([]string, int) {
 	return slices.Clone(e.Got), e.gaps
 }
 
-// Follower is a client that keeps its cursor as PROTOCOL says: the position of each event takes the place of that of its log.
+// Follower is a client that keeps its cursor as PROTOCOL says: the position of each event takes the place of that of
+// its log.
 type Follower struct {
 	Cursor []wire.Position
 	Told   []string
@@ -65,7 +66,8 @@ func (f *Follower) Gap(_ *wire.Subscription, cursor []wire.Position) {
 	f.Told, f.Cursor, f.End = append(f.Told, "gap"), slices.Clone(cursor), cursor[len(cursor)-1]
 }
 
-// Connection is a connection with several subscriptions, each of which takes progress as its own cursor, as PROTOCOL says.
+// Connection is a connection with several subscriptions, each of which takes progress as its own cursor, as PROTOCOL
+// says.
 type Connection struct{ Subs [2]Follower }
 
 // Progress takes it for all of them.
