@@ -21,6 +21,7 @@ type bare struct {
 	n      *Node
 	m      *replica.Machine
 	l      *shardLog // that proposes
+	by     *applier  // that hears what is applied
 	own    replica.LeaderEpoch
 	index  uint64
 	number uint64
@@ -45,8 +46,9 @@ func newBare(t testing.TB, shard uint64, l replica.Limits) *bare {
 	b := &bare{t: t, n: n, own: replica.LeaderEpoch{Term: 1, Node: 1, Incarnation: n.process}}
 	b.m = replica.New(n.replicaConfig(shard, 1))
 	b.l = newShardLog(n, shard)
+	b.by = &applier{shardLog: b.l}
 	b.entry(replica.AppendLeaderEpoch(nil, rows.NewestFormat, b.own, l))
-	b.m.Proposer = b.l
+	b.m.Proposer = b.by
 	return b
 }
 
@@ -56,7 +58,7 @@ func (b *bare) entry(entry []byte) {
 	b.m.Lock()
 	b.m.Apply(b.index, entry)
 	b.m.Unlock()
-	b.l.Flush()
+	b.by.Flush()
 }
 
 // bareCall is one request on its way through a bare machine.

@@ -102,7 +102,7 @@ var numbers = map[string]string{
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat, "isTried": inFormat,
 	"isInsisted": inFormat, "isAttached": inFormat, "GraceOfTie": inFormat,
 	"WholeSub":   inFormat, // of a part's number, in entries and rows
-	"sessionRow": inFormat, "unmarkedRow": inFormat, "markTook": inFormat, "markGave": inFormat,
+	"sessionRow": inFormat, "unmarkedRow": inFormat, "MaxSessionMarks": inFormat, "markTook": inFormat, "markGave": inFormat,
 	"markBack": inFormat, "ended": inFormat, "left": inFormat, "EntryLeaderEpoch": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
 	"maxLimit": inFormat, // an entry that states more is malformed
@@ -143,9 +143,13 @@ func parsed(t *testing.T, f func(name string, file *ast.File)) {
 
 // TestNumbersThatDecide: every constant that applying an entry could read has a row above.
 func TestNumbersThatDecide(t *testing.T) {
-	seen := make(map[string]bool)
+	seen := make(map[string]string) // the room that it is in: one name in two would share a row
 	note := func(file, name string) {
-		seen[name] = true
+		room := filepath.Dir(file)
+		if was := seen[name]; was != "" && was != room && !strings.HasPrefix(name, "wire.") {
+			t.Errorf("%s: the constant %s is in %s too: give it a name, and a row, of its own", file, name, was)
+		}
+		seen[name] = room
 		if numbers[name] == "" {
 			t.Errorf("%s: the constant %s has no row: say how replicas come to have the same", file, name)
 		}
@@ -176,7 +180,7 @@ func TestNumbersThatDecide(t *testing.T) {
 		})
 	})
 	for name := range numbers {
-		if !seen[name] {
+		if seen[name] == "" {
 			t.Errorf("%s has a row and is no constant any more", name)
 		}
 	}
@@ -185,14 +189,23 @@ func TestNumbersThatDecide(t *testing.T) {
 // made is each field of what a replica is made with.
 var made = map[string]string{
 	"Shard": atBirth, "Replica": elsewher, "Numbers": atBirth, "Algorithm": atBirth, "Segments": atBirth,
-	"Own":     elsewher, // it tells where those in the log differ from them
-	"Folding": elsewher, // what folds stands in the log
-	"Store":   elsewher, "Clock": elsewher, "Logger": elsewher, "Host": elsewher, "Hub": elsewher, "Fail": elsewher,
+	"NodeLimits": elsewher, // it tells where those in the log differ from them
+	"Folding":    elsewher, // what folds stands in the log
+	"Store":      elsewher, "Clock": elsewher, "Logger": elsewher, "Host": elsewher, "Hub": elsewher, "Fail": elsewher,
 	"NoEngine": elsewher, // of benchmarks alone: then nothing is applied
 	"Observer": elsewher, // of tests
 }
 
-// TestSettingsThatDecide: every field of the configuration has a row above, and so has all that a replica is made with.
+// ownOf is what a replica is made with and may differ between nodes, by the functions that may read it.
+var ownOf = map[string][]string{
+	"NodeLimits": {"tellDifference", "plantedLimits"}, // the latter for a bug that is planted
+	"Folding":    {"newSweep", "SweepFences"},
+	"NoEngine":   {"command"},
+	"Replica":    {},
+}
+
+// TestSettingsThatDecide: every field of the configuration has a row above, and so has all that a replica is made with; of
+// that nothing that may differ between nodes is read as entries are applied.
 func TestSettingsThatDecide(t *testing.T) {
 	fields := reflect.TypeFor[Config]()
 	for i := range fields.NumField() {
@@ -212,6 +225,32 @@ func TestSettingsThatDecide(t *testing.T) {
 	}
 	if n := replicas.NumField(); len(made) != n {
 		t.Errorf("%d of what a replica is made with have a row, and there are %d", len(made), n)
+	}
+	// What is this node's own nothing reads that applies an entry.
+	files, err := filepath.Glob("replica/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			in, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(in, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && ownOf[s.Sel.Name] != nil && !slices.Contains(ownOf[s.Sel.Name], in.Name.Name) {
+					t.Errorf("%s: %s reads %s, which is this node's own", name, in.Name.Name, s.Sel.Name)
+				}
+				return true
+			})
+		}
 	}
 	// What a state is made with is a setting of birth, or one of the limits.
 	states := reflect.TypeFor[engine.Config]()

@@ -36,25 +36,32 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	p.answer(res, to)
 }
 
-// Incarnation implements proposer.
+// applier is a log as one replica of it knows it (replica.Proposer). Each replica has its own: one that is being stopped may
+// apply yet.
+type applier struct {
+	*shardLog
+	answered repliers // who is to be flushed after the entries in hand; of the replica's Update alone
+}
+
+// Incarnation implements replica.Proposer.
 func (l *shardLog) Incarnation() uint64 { return l.process }
 
 // WaitOver answers a call that waited, if it is attached here.
-func (l *shardLog) WaitOver(a *engine.Answer) {
-	if p := l.node.waits.answers(l, a); p != nil {
-		p.answer(&a.Result, &l.applied)
+func (a *applier) WaitOver(over *engine.Answer) {
+	if p := a.node.waits.answers(a.shardLog, over); p != nil {
+		p.answer(&over.Result, &a.answered)
 	}
 }
 
 // ChangeOver answers the calls that wait for a policy change.
-func (l *shardLog) ChangeOver(d *engine.Done) {
-	for _, p := range l.node.changes.take(d.ID) {
-		p.answer(&d.Result, &l.applied)
+func (a *applier) ChangeOver(d *engine.Done) {
+	for _, p := range a.node.changes.take(d.ID) {
+		p.answer(&d.Result, &a.answered)
 	}
 }
 
 // Flush sends the answers to what was applied.
-func (l *shardLog) Flush() { l.applied.flush() }
+func (a *applier) Flush() { a.answered.flush() }
 
 // land counts a part out of those under way in its group, and in its session.
 func (n *Node) land(p *part) {

@@ -186,7 +186,8 @@ func (l *shardLog) flying(are func(*flight) bool) []*flight {
 
 // Applied is called when a batch of this process is applied: it takes the flight off the
 // record. Nil when its callers were told already.
-func (l *shardLog) Applied(o replica.LeaderEpoch, number uint64) replica.Callers {
+func (a *applier) Applied(o replica.LeaderEpoch, number uint64) replica.Callers {
+	l := a.shardLog
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.mu.flights[number]
@@ -194,7 +195,7 @@ func (l *shardLog) Applied(o replica.LeaderEpoch, number uint64) replica.Callers
 		return nil
 	}
 	delete(l.mu.flights, number)
-	f.log = l
+	f.by = a
 	return f
 }
 

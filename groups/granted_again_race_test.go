@@ -45,7 +45,7 @@ func TestGrantedWhileAskedAgain(t *testing.T) {
 			b.m.Lock()
 			defer b.m.Unlock()
 			meet()
-			b.l.WaitOver(&engine.Answer{Caller: first.caller(), NS: "h:/a"})
+			b.by.WaitOver(&engine.Answer{Caller: first.caller(), NS: "h:/a"})
 		})
 		both.Go(func() {
 			meet()

@@ -61,7 +61,6 @@ type shardLog struct {
 		closed  bool
 		found   *replica.OpenCalls // what the log had as the leader epoch began: nothing is proposed before that is looked through (seek)
 	}
-	applied  repliers      // who is to be flushed after the entries in hand; of who applies alone
 	followed followed      // of run alone
 	looked   time.Duration // when it was last looked who waits too long; of run alone
 	unfollow atomic.Bool   // what run followed may not be all: it is to look again

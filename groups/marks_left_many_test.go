@@ -12,7 +12,7 @@ import (
 // TestWaitThatLeftBehindMany: a client waits for a lock. Meanwhile its owner gives back nine locks in another namespace
 // of the same log, which the wait has nothing to do with. Then its connection breaks, and it asks for the wait again.
 func TestWaitThatLeftBehindMany(t *testing.T) {
-	for _, paths := range []int{replica.MaxMarks, replica.MaxMarks + 1} {
+	for _, paths := range []int{replica.MaxSessionMarks, replica.MaxSessionMarks + 1} {
 		t.Run(fmt.Sprint(paths, " paths"), func(t *testing.T) {
 			r := newRig(t, func(c *Config) { c.LogCount = 1 })
 			c, other := r.session(), r.session()

@@ -13,7 +13,7 @@ import (
 // gives back locks in another namespace, that lives in the same log. Nothing orders them, nobody cancels the acquire,
 // nothing is repeated: it is carried out when the move is over.
 func TestAnotherNamespace(t *testing.T) {
-	for _, paths := range []int{replica.MaxMarks, replica.MaxMarks + 1} {
+	for _, paths := range []int{replica.MaxSessionMarks, replica.MaxSessionMarks + 1} {
 		t.Run(fmt.Sprint(paths, " paths"), func(t *testing.T) {
 			r := newRig(t, func(c *Config) { c.LogCount = 1 })
 			c := r.session()

@@ -14,7 +14,7 @@ import (
 // release (2) is asked again and answered OK. Nobody believes in the lock: in the order of the ids, as in that in which
 // they came, nothing of it is left.
 func TestReleaseBehindOneTakenBack(t *testing.T) {
-	for name, others := range map[string]int{"alone": 0, "with more than are told apart": replica.MaxMarks} {
+	for name, others := range map[string]int{"alone": 0, "with more than are told apart": replica.MaxSessionMarks} {
 		t.Run(name, func(t *testing.T) { releaseBehindOneTakenBack(t, others) })
 	}
 }

@@ -136,14 +136,14 @@ type flight struct {
 
 	untimed bool // no time goes on with it
 
-	log *shardLog // set when its batch is applied
+	by *applier // who carries it out; set when its batch is applied
 }
 
 // Hears reports whether anybody is to be told what becomes of a command.
 func (f *flight) Hears(i int) bool { return f.parts[i] != nil }
 
 // Tell tells what became of it.
-func (f *flight) Tell(i int, res *wire.Result) { f.log.node.deliver(f.parts[i], res, &f.log.applied) }
+func (f *flight) Tell(i int, res *wire.Result) { f.by.node.deliver(f.parts[i], res, &f.by.answered) }
 
 // forget lets go of the parts that are.
 func (f *flight) forget(are func(*part) bool) (gone []*part) {

@@ -50,7 +50,7 @@ func (n *Node) hosted() []*replica.Machine {
 // was started.
 func (n *Node) startReplica(shard uint64, s seat, awaited bool) (last uint64, err error) {
 	l, m := n.logs[shard], replica.New(n.replicaConfig(shard, s.Replica))
-	m.Proposer, m.Awaited = l, awaited
+	m.Proposer, m.Awaited = &applier{shardLog: l}, awaited
 	m.Voting.Store(!s.Joined || s.Voter)
 	n.noteLost(shard, false) // what an earlier replica has lost says nothing of this one,
 	n.noteLost(shard, true)  // which knows of no leader from now on until raft tells of one
@@ -75,7 +75,7 @@ func (n *Node) replicaConfig(shard, id uint64) replica.Config {
 	log := n.log.With("log", shard)
 	c := replica.Config{
 		Shard: shard, Replica: id, Numbers: n.groupsOf(shard), Algorithm: n.cfg.Algorithm, Segments: n.cfg.Segments,
-		Own: n.cfg.limits(), Folding: &n.cfg.folding, Store: n.store, Clock: n.clock, Logger: log,
+		NodeLimits: n.cfg.limits(), Folding: &n.cfg.folding, Store: n.store, Clock: n.clock, Logger: log,
 		Host: replicaHost{n}, Hub: n.hub,
 		Fail: func(err error) { n.cfg.lastWord(log, err) }, NoEngine: n.cfg.NoEngine,
 	}

@@ -65,7 +65,7 @@ func newMachineOn(t testing.TB, to interface {
 			t.Error(err)
 		}
 	})
-	c.Replica, c.Segments, c.Own, c.Store, c.Clock = 1, 1, DefaultLimits(), store, NewSystemClock()
+	c.Replica, c.Segments, c.NodeLimits, c.Store, c.Clock = 1, 1, DefaultLimits(), store, NewSystemClock()
 	c.Logger, c.Host, c.Hub, c.Fail = log, to, to, fail
 	return New(c)
 }

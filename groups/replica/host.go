@@ -9,25 +9,25 @@ import (
 
 // Config is what a replica is made with.
 type Config struct {
-	Shard     uint64   // number of the log
-	Replica   uint64   // raft's id of the replica
-	Numbers   []uint16 // of the groups that live in the log
-	Algorithm wire.Algorithm
-	Segments  int    // of a namespace
-	Own       Limits // limits that this node would state
-	Folding   *FoldBounds
-	Store     *Store
-	Clock     Clock
-	Logger    *slog.Logger
-	Host      Host
-	Hub       Audience
-	Fail      func(error) // ends the process: the state can no longer be trusted to be what the log says
-	NoEngine  bool        // commands are answered and not carried out, for measurements
-	Observer  Observer    // nil, but in tests
+	Shard      uint64   // number of the log
+	Replica    uint64   // raft's id of the replica
+	Numbers    []uint16 // of the groups that live in the log
+	Algorithm  wire.Algorithm
+	Segments   int    // of a namespace
+	NodeLimits Limits // limits that this node would state
+	Folding    *FoldBounds
+	Store      *Store
+	Clock      Clock
+	Logger     *slog.Logger
+	Host       Host
+	Hub        Audience
+	Fail       func(error) // ends the process: the state can no longer be trusted to be what the log says
+	NoEngine   bool        // commands are answered and not carried out, for measurements
+	Observer   Observer    // nil, but in tests
 }
 
-// Host is the node as its replicas know it. None of it blocks. All of it but Opened, ProcessMarks and SnapshotFormat is
-// called between two entries, with the replica held.
+// Host is the node as its replicas know it. None of it blocks. SystemChanged, PolicyWork, LookAround and LimitsDiffer are
+// called with the replica held, between two entries or as its state is read back.
 type Host interface {
 	Opened(m *Machine)              // the state was read back
 	CheckpointSoon()                // a checkpoint is due

@@ -27,7 +27,7 @@ func TestManyLateRequests(t *testing.T) {
 			var asks []*bareCall
 			for i := range before {
 				req := &wire.Request{Op: wire.OpRelease, Owner: fmt.Sprint("o", n), Target: 99_000} // it names an acquire
-				for j := range MaxMarks {
+				for j := range MaxSessionMarks {
 					req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprintf("h:/a/%d-%d", i, j)})
 				}
 				asks = append(asks, bareAsk(s, uint64(100_000+i), req))

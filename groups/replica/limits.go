@@ -119,7 +119,12 @@ func (m *Machine) Adopt(l Limits) {
 	m.time.Lock()
 	m.time.clock.step = time.Duration(l.MaxStepMillis) * time.Millisecond
 	m.time.Unlock()
-	if names := m.Own.differ(&l); names != "" {
+	m.tellDifference(&l)
+}
+
+// tellDifference tells the node where the limits in the log are not its own.
+func (m *Machine) tellDifference(l *Limits) {
+	if names := m.NodeLimits.differ(l); names != "" {
 		m.Host.LimitsDiffer(names)
 	}
 }
@@ -129,7 +134,7 @@ func (m *Machine) Adopt(l Limits) {
 func (m *Machine) plantedLimits(l Limits) Limits {
 	switch engine.Planted {
 	case engine.PlantNodeLimits:
-		return m.Own
+		return m.NodeLimits
 	case engine.PlantShortMemory:
 		l.RememberMillis = min(l.RememberMillis, 4000)
 	}

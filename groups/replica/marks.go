@@ -22,17 +22,17 @@ import (
 //
 // What is not counted: a release that names a token or a request says itself what it gives back; what has a key is
 // known by that; a wait that is granted later is in no order with what was asked meanwhile; and what is about more than
-// MaxMarks paths.
+// MaxSessionMarks paths.
 
 // marks is the paths that an answer is about, each as a name: that it was taken, or given back. There are none if they
 // are many.
 type marks struct {
-	one  uint64                // 0: none
-	more *[MaxMarks - 1]uint64 // the others, 0 for no further one; nil for none
+	one  uint64                       // 0: none
+	more *[MaxSessionMarks - 1]uint64 // the others, 0 for no further one; nil for none
 }
 
-// MaxMarks is how many paths an answer tells apart.
-const MaxMarks = 8
+// MaxSessionMarks is how many paths an answer tells apart.
+const MaxSessionMarks = 8
 
 // What happens to a path.
 const (
@@ -74,7 +74,7 @@ func inOrder(req *wire.Request) bool {
 
 // marksOf is what the answer to a request that was carried out is about.
 func marksOf(req *wire.Request) (k marks) {
-	if !inOrder(req) && req.Target == 0 || len(req.Locks)+len(req.Releases) > MaxMarks {
+	if !inOrder(req) && req.Target == 0 || len(req.Locks)+len(req.Releases) > MaxSessionMarks {
 		return k
 	}
 	n := 0
@@ -92,7 +92,7 @@ func (k *marks) set(n int, name uint64) {
 		return
 	}
 	if k.more == nil {
-		k.more = new([MaxMarks - 1]uint64)
+		k.more = new([MaxSessionMarks - 1]uint64)
 	}
 	k.more[n-1] = name
 }
@@ -128,7 +128,7 @@ func (k *marks) append(dst []byte) []byte {
 // marks reads what append appends.
 func readMarks(r *codec.Reader) (k marks) {
 	n := int(r.Byte())
-	if n > MaxMarks {
+	if n > MaxSessionMarks {
 		r.Err = codec.ErrMalformed
 		return k
 	}

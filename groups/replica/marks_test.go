@@ -12,7 +12,7 @@ import (
 // TestComesTooLate: a session's acquire and its release come to their log in another order than the client sent them
 // in. What comes too late changes nothing that the other has settled.
 func TestComesTooLate(t *testing.T) {
-	for _, paths := range []int{1, 2, MaxMarks} {
+	for _, paths := range []int{1, 2, MaxSessionMarks} {
 		t.Run(fmt.Sprint(paths), func(t *testing.T) {
 			b := newBare(t, FirstLogShard, DefaultLimits())
 			s := bareSession(1)
@@ -108,7 +108,7 @@ func TestNotTooLate(t *testing.T) {
 		"another owner": func(r *wire.Request) { r.Owner = "p" },
 		"another mode":  func(r *wire.Request) { r.Releases[0].Mode = wire.ModeRead },
 		"many paths": func(r *wire.Request) {
-			for i := range MaxMarks {
+			for i := range MaxSessionMarks {
 				r.Releases = append(r.Releases, wire.ReleaseRequest{Path: fmt.Sprint("h:/a/x", i)})
 			}
 		},
@@ -176,7 +176,7 @@ func TestPartOfManyOfARelease(t *testing.T) {
 	b := newBare(t, FirstLogShard, DefaultLimits())
 	s := bareSession(1)
 	give := &wire.Request{Op: wire.OpRelease, Owner: "o"}
-	for i := range MaxMarks + 1 {
+	for i := range MaxSessionMarks + 1 {
 		give.Releases = append(give.Releases, wire.ReleaseRequest{Path: fmt.Sprint("h:/a/", i)})
 	}
 	path := give.Releases[0].Path
