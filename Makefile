@@ -122,7 +122,7 @@ torture: ## the fault laboratory: ten minutes of all faults on three nodes; ARGS
 
 .PHONY: planted
 planted: ## bugs, planted one after the other: tests, simulation and fault laboratory must find theirs, and nothing without one
-	go test -tags plant -count=1 -timeout 30m -run '^TestPlantedFor' ./engine/... ./groups
+	go test -tags plant -count=1 -timeout 30m -run '^TestPlantedFor' ./engine/... ./groups ./groups/replica
 	go test -tags plant -count=1 -timeout 90m -v -run '^TestPlanted$$' ./clients/go
 	go test -tags plant -count=1 -timeout 180m -v -run '^TestSimulatePlanted$$' ./groups
 	go test -tags plant -count=1 -timeout 60m -v -run '^TestPlanted$$' ./bench/lab $(ARGS)

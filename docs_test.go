@@ -213,3 +213,102 @@ func TestReadmeProgramBuilds(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsAreWhereTheyAreSaidToBe: what the last column of the table of limits names is in the folder that it names
+// behind it, or that of the file; anywhere, if there is none. The files are there.
+func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "docs/architecture.md"), "\n## Limits\n")
+	all := strings.Builder{}
+	in := make(map[string]*strings.Builder) // text of a folder's files
+	for _, file := range files(t, "*.go") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text := read(t, file)
+		all.WriteString(text)
+		if in[path.Dir(file)] == nil {
+			in[path.Dir(file)] = new(strings.Builder)
+		}
+		in[path.Dir(file)].WriteString(text)
+	}
+	looked := 0
+	for _, row := range regexp.MustCompile(`(?m)^\|.*\| ([^|]*) \|$`).FindAllStringSubmatch(table, -1) {
+		var names []string
+		has := func(text, where string) {
+			for _, name := range names {
+				looked++
+				if !regexp.MustCompile(`\b` + name + `\b`).MatchString(text) {
+					t.Errorf("the table of limits names %s, which is not in %s", name, where)
+				}
+			}
+			names = nil
+		}
+		for _, token := range inline.FindAllString(row[1], -1) {
+			token = strings.Trim(token, "`")
+			if folder := in[token]; folder != nil {
+				has(folder.String(), token)
+			} else if strings.Contains(token, "/") {
+				if read(t, token); in[path.Dir(token)] != nil {
+					has(in[path.Dir(token)].String(), path.Dir(token))
+				}
+			} else {
+				names = append(names, token[strings.LastIndexByte(token, '.')+1:])
+			}
+		}
+		has(all.String(), "any file")
+	}
+	if looked < 20 {
+		t.Errorf("only %d names of limits were found in the table", looked)
+	}
+}
+
+// TestPlantedTestsAreThere: the tests that are to find planted bugs are in the package that runs them, and those that the
+// Makefile names in one that it runs them in. A test that is moved away is run by nobody, and nothing fails.
+func TestPlantedTestsAreThere(t *testing.T) {
+	declared := func(folder string) map[string]bool {
+		all := make(map[string]bool)
+		names, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range names {
+			for _, m := range testFunc.FindAllStringSubmatch(read(t, file), -1) {
+				all[m[1]] = true
+			}
+		}
+		return all
+	}
+	quoted := regexp.MustCompile(`"(Test[A-Z]\w*)"`)
+	makefile := read(t, "Makefile")
+	_, rule, _ := strings.Cut(makefile, "\nplanted:")
+	rule, _, _ = strings.Cut(rule, "\n\n")
+	found := 0
+	for _, file := range files(t, "*planted_test.go") {
+		folder := path.Dir(file)
+		there := declared(folder)
+		for _, m := range quoted.FindAllStringSubmatch(read(t, file), -1) {
+			found++
+			if !there[m[1]] {
+				t.Errorf("%s names %s, which is not in its package", file, m[1])
+			}
+		}
+		if !regexp.MustCompile(`\./(` + folder + `(/\.\.\.)?|` + path.Dir(folder) + `/\.\.\.)(\s|$)`).MatchString(rule) {
+			t.Errorf("%s is of a package that make planted does not run", file)
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d tests of planted bugs were found", found)
+	}
+	for list, folders := range map[string][]string{"ALONE": {"groups", "groups/replica"}, "LOADS": {"clients/go"}} {
+		_, names, ok := strings.Cut(makefile, "\n"+list+" := ^(")
+		names, _, _ = strings.Cut(names, ")$$")
+		if !ok {
+			t.Fatalf("the Makefile has no %s", list)
+		}
+		for name := range strings.SplitSeq(names, "|") {
+			if !slices.ContainsFunc(folders, func(f string) bool { return declared(f)[name] }) {
+				t.Errorf("%s of the Makefile names %s, which is not in %v", list, name, folders)
+			}
+		}
+	}
+}

@@ -26,3 +26,16 @@ func TestClosedUnderAChange(t *testing.T) {
 		t.Error("the change is never answered")
 	}
 }
+
+// TestChangeGoesOnAfterARestart: a change that was accepted is carried out once the node is back, though nobody asks for
+// anything more.
+func TestChangeGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.frozen("h:/a/b", "h:/a")
+	r.session().start(r.next.Add(1), setPolicy("g:/a/b", wire.PointRW))
+	eventually(t, "the change is accepted", r.node.changes.any)
+	before := r.node.routes.Load().Version
+	r.restart()
+	eventually(t, "the change is carried out", func() bool { return r.node.routes.Load().Version > before })
+}

@@ -3,13 +3,11 @@
 package groups
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/internal/testkit/planted"
 )
 
 // TestSimulatePlanted has the simulation find each of the bugs that it can be expected
@@ -49,36 +47,20 @@ func TestSimulatePlanted(t *testing.T) {
 	}
 }
 
-// planted names the variable that says which bug a process has (plant_on.go).
-const planted = "PATHLOCKD_PLANT"
-
 // TestPlantedForTests: the tests of single rows fail when what they are about is broken, those
 // too that the simulation has no eye for.
 func TestPlantedForTests(t *testing.T) {
-	for bug, test := range map[string]string{
+	planted.FoundBy(t, map[string]string{
 		engine.PlantRevived:     "TestLateWaitAskedAgain",
 		engine.PlantKeysStay:    "TestKeysMove",
 		engine.PlantOutOfLine:   "TestOrderAcrossMoves",
 		engine.PlantHeldForGood: "TestHeldBackInTime",
 		engine.PlantFalseLost:   "TestRenewWithOldRoutes",
-		engine.PlantSessionRows: "TestSessionsOutliveARestart",
-		engine.PlantForgotten:   "TestFullOfSessions",
 		engine.PlantLateBound:   "TestLateBind",
 		engine.PlantBareRoot:    "TestRootOfAHandler",
 		engine.PlantEndsUntimed: "TestLeaseBesideEnds",
 
 		engine.PlantShortMemory:  "TestCopyBehindRepeatTime",
 		engine.PlantAttachedAnew: "TestKilledWaitBehindItsSession",
-	} {
-		for _, plant := range []string{"", bug} {
-			cmd := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v")
-			cmd.Env = append(os.Environ(), planted+"="+plant)
-			out, err := cmd.CombinedOutput()
-			ran := bytes.Contains(out, []byte("=== RUN   "+test))
-			failed := err != nil && bytes.Contains(out, []byte("--- FAIL: "+test))
-			if !ran || failed != (plant != "") || !failed && err != nil {
-				t.Errorf("%s with %q planted: ran %v, failed %v, %v:\n%s", test, plant, ran, failed, err, out)
-			}
-		}
-	}
+	})
 }

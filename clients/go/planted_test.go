@@ -3,12 +3,11 @@
 package pathlockd
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
 	"regexp"
 	"testing"
 	"time"
+
+	testkit "github.com/pathlockd/pathlockd/internal/testkit/planted"
 )
 
 // TestPlanted: each planted bug makes its test fail, the simulation where it can, and without
@@ -33,21 +32,17 @@ func TestPlanted(t *testing.T) {
 	} {
 		t.Run(bug, func(t *testing.T) {
 			for _, plant := range []string{"", bug} {
-				cmd := exec.Command(os.Args[0], "-test.run", "^"+test+"$", "-test.v", "-test.timeout", "10m")
-				cmd.Env = append(os.Environ(), "PATHLOCKD_PLANT="+plant)
 				if plant != "" && test == "TestBeliefInSimulation" {
-					cmd.Env = append(cmd.Env, seedsVar+"=100000")
+					t.Setenv(seedsVar, "100000")
 				}
 				began := time.Now()
-				out, err := cmd.CombinedOutput()
+				o := testkit.Run(t, test, plant, "-test.timeout", "10m")
 				took := time.Since(began).Round(time.Millisecond)
-				ran := bytes.Contains(out, []byte("=== RUN   "+test))
-				failed := err != nil && bytes.Contains(out, []byte("--- FAIL: "+test))
-				if !ran || failed != (plant != "") || !failed && err != nil {
-					t.Fatalf("%s with %q planted: ran %v, failed %v, %v, after %v:\n%s", test, plant, ran, failed, err, took, tail(out))
+				if !o.Ran || o.Failed != (plant != "") {
+					t.Fatalf("%s with %q planted: ran %v, failed %v, after %v:\n%s", test, plant, o.Ran, o.Failed, took, tail(o.Output))
 				}
 				if plant != "" {
-					t.Logf("found by %s after %v: %s", test, took, regexp.MustCompile(`seed \d+(, after|: c)[^\n]*`).Find(out))
+					t.Logf("found by %s after %v: %s", test, took, regexp.MustCompile(`seed \d+(, after|: c)[^\n]*`).Find(o.Output))
 				}
 			}
 		})

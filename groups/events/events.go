@@ -70,7 +70,7 @@ func New(keep int) *Hub {
 	return &Hub{keep: keep, Logs: make(map[uint64]*stream), subs: newListeners(), leases: make(map[Peer]bool)}
 }
 
-// Stream answers a log's stream.
+// Stream answers a log's stream. It is called under the lock (Mu).
 func (h *Hub) Stream(log uint64) *stream {
 	s := h.Logs[log]
 	if s == nil {

@@ -163,7 +163,7 @@ func (s *stream) spread(frame []byte) {
 }
 
 // TellProgress passes on where the logs are, so that who is fed can go on elsewhere
-// without asking for what concerned nobody.
+// without asking for what concerned nobody. It is called under the lock (Mu).
 func (h *Hub) TellProgress() {
 	for _, log := range slices.Sorted(maps.Keys(h.Logs)) {
 		if s := h.Logs[log]; len(s.Feeds) > 0 {

@@ -40,7 +40,7 @@ type tellers struct {
 // teller is one connection of a session.
 type teller struct {
 	tell func(*wire.LeaseEvent)
-	slot int // in tellers.all
+	slot int // in tellers.All
 }
 
 // Add has a session told of its leases on a connection, until stop is called. tell must not block.

@@ -223,7 +223,7 @@ func (s *logOfThree) step() {
 		s.at += time.Duration(s.rng.Int64N(int64(12 * time.Second))) // everything stalls
 	}
 	switch x, node := s.rng.IntN(100), s.rng.IntN(3); {
-	case x < 45 && len(s.flying) < 2:
+	case x < 45 && len(s.flying) < 2: // as many as are under way (window, groups/log.go)
 		s.flying = append(s.flying, &stamped{leaderEpoch: s.leaderEpoch, stamp: s.clocks[s.leader].stamp(s.leaderEpoch, s.mono(s.leader)), stamped: s.at})
 	case x < 80 && len(s.flying) > 0:
 		s.log, s.flying = append(s.log, s.flying[0]), s.flying[1:]
