@@ -23,12 +23,17 @@ func (r onReply) Reply(c *wire.Call) {
 }
 
 // TestSubscribedWhenAnswered: who subscribes once a request is answered is told of what comes from then on, and not of
-// what that request did.
+// what that request did, or what ended its wait.
 func TestSubscribedWhenAnswered(t *testing.T) {
-	for name, wait := range map[string]bool{"a command": false, "a wait": true} {
+	for name, wait := range map[string]bool{"a command": false, "a wait": true, "a wait that the end of a lease ends": true} {
+		byTime := name == "a wait that the end of a lease ends"
 		t.Run(name, func(t *testing.T) {
 			b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
-			if res := b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour))); res.Code != wire.OK {
+			ttl := time.Hour
+			if byTime {
+				ttl = time.Second
+			}
+			if res := b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", ttl))); res.Code != wire.OK {
 				t.Fatalf("%+v", res)
 			}
 			waits := bareAsk(bareSession(2), 1, waiting(write("waiter", "h:/a/x", time.Hour)))
@@ -46,7 +51,11 @@ func TestSubscribedWhenAnswered(t *testing.T) {
 			} else {
 				lets.To = onReply{lets, hears}
 			}
-			b.do(1, lets)
+			if byTime {
+				b.do(2000)
+			} else {
+				b.do(1, lets)
+			}
 			if told != 1 || len(waits.res) != 1 || waits.res[0].Status != wire.StatusOK {
 				t.Fatalf("answered %d times, the wait %+v", told, waits.res)
 			}
