@@ -10,11 +10,12 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestSnapshot streams a log's state while it changes, and reads it back into
-// another machine: it is the state of the moment at which it was prepared.
+// another machine: it is the state of the moment at which it was prepared. What happened up to then nobody told there.
 func TestSnapshot(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
@@ -46,9 +47,13 @@ func TestSnapshot(t *testing.T) {
 		if err := m.SaveSnapshot(prepared, &stream, nil); err != nil {
 			t.Fatal(err)
 		}
-		copied := r.machineOf(shard)
+		copied, heard := r.machineOf(shard), new(observed.Events)
+		copied.Hub.(*events.Hub).Subscribe(&wire.Subscription{Owner: "o0", Sink: heard})
 		if err := copied.RecoverFromSnapshot(&stream, nil); err != nil {
 			t.Fatal(err)
+		}
+		if _, gaps := heard.Told(); gaps != 1 {
+			t.Fatalf("log %d: a listener is told %d times that it may have missed events", shard, gaps)
 		}
 		if got := digestsOf(copied); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("log %d: the copy's digests are %v, want %v", shard, got, want)
