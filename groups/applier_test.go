@@ -36,3 +36,21 @@ type flushes struct{ answered, flushed int }
 func (f *flushes) Reply(*wire.Call)              { f.answered++ }
 func (f *flushes) Flush()                        { f.flushed++ }
 func (*flushes) Queued(*wire.Call, *wire.Result) {}
+
+// TestGapBehindAGap: batches may be missed in any order. What is between two of them does not end the later one's gap.
+func TestGapBehindAGap(t *testing.T) {
+	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b.l.mu.order.term = b.own.Term
+	b.by.Gap(b.own.Term, 7)
+	b.by.Gap(b.own.Term, 5)
+	b.by.Gap(b.own.Term+1, 9) // of another term
+	if b.by.Barrier(b.own, 6); !b.l.torn() {
+		t.Error("the later gap is over with a barrier before it")
+	}
+	if b.by.Barrier(b.own, 8); b.l.torn() {
+		t.Error("the gap is not over with a barrier behind it")
+	}
+	if b.by.Barrier(b.own, 6); b.l.torn() {
+		t.Error("an earlier barrier takes the later one's place")
+	}
+}
