@@ -25,7 +25,8 @@ func files(t *testing.T, pattern string) (names []string) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || slices.Contains([]string{"testdata", "bin", "node_modules"}, d.Name())) {
+		hidden := strings.HasPrefix(d.Name(), ".") && file != "."
+		if d.IsDir() && (hidden || slices.Contains([]string{"testdata", "bin", "node_modules"}, d.Name())) {
 			return filepath.SkipDir
 		}
 		if ok, err := filepath.Match(pattern, d.Name()); err != nil || !ok || d.IsDir() {
@@ -60,7 +61,8 @@ var (
 	testName = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
 	makeWord = regexp.MustCompile("(?m)(?:`|^(?:\\$ )?)make ([a-z][a-z-]*)")
-	source   = regexp.MustCompile(`\b(?:bench|clients|cmd|compat|deploy|docs|engine|examples|groups|internal|loop|trie|wire)(?:/[\w.-]+)+\.[a-z]+\b`)
+	source   = regexp.MustCompile(`\b(?:bench|clients|cmd|compat|deploy|docs|engine|examples|groups|` +
+		`internal|loop|trie|wire)(?:/[\w.-]+)+\.[a-z]+\b`)
 	makeRule = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 	required = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
 	listed   = regexp.MustCompile(`(?m)^\| (\S+\.\S+/\S+) \| v`)
@@ -262,8 +264,8 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 	}
 }
 
-// TestPlantedTestsAreThere: the tests that are to find planted bugs are in the package that runs them, and those that the
-// Makefile names in one that it runs them in. A test that is moved away is run by nobody, and nothing fails.
+// TestPlantedTestsAreThere: the tests that are to find planted bugs are in the package that runs them, and those that
+// the Makefile names in one that it runs them in. A test that is moved away is run by nobody, and nothing fails.
 func TestPlantedTestsAreThere(t *testing.T) {
 	declared := func(folder string) map[string]bool {
 		all := make(map[string]bool)

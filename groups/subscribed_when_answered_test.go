@@ -25,12 +25,15 @@ func (r onReply) Reply(c *wire.Call) {
 // TestSubscribedWhenAnswered: who subscribes once a request is answered is told of what comes from then on, and not of
 // what that request did, or what ended its wait.
 func TestSubscribedWhenAnswered(t *testing.T) {
-	for name, wait := range map[string]bool{"a command": false, "a wait": true, "a wait that the end of a lease ends": true} {
-		byTime := name == "a wait that the end of a lease ends"
+	for name, of := range map[string]struct{ wait, byTime bool }{
+		"a command":                           {},
+		"a wait":                              {wait: true},
+		"a wait that the end of a lease ends": {wait: true, byTime: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
 			ttl := time.Hour
-			if byTime {
+			if of.byTime {
 				ttl = time.Second
 			}
 			if res := b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", ttl))); res.Code != wire.OK {
@@ -46,12 +49,12 @@ func TestSubscribedWhenAnswered(t *testing.T) {
 				told++
 				b.n.hub.Subscribe(&wire.Subscription{Owner: "waiter", Sink: heard})
 			}
-			if wait {
+			if of.wait {
 				waits.To = onReply{waits, hears}
 			} else {
 				lets.To = onReply{lets, hears}
 			}
-			if byTime {
+			if of.byTime {
 				b.do(2000)
 			} else {
 				b.do(1, lets)

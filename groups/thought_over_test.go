@@ -20,7 +20,9 @@ func TestHeardAsItIsThoughtOver(t *testing.T) {
 	asks := uint64(0)
 	forwards := func(e *wireEnd, seq, lane uint64) {
 		asks++
-		p := &part{Command: replica.Command{Op: wire.OpIncrToken, Group: replica.SystemGroup, Session: r.session().session, ID: asks}}
+		p := &part{Command: replica.Command{
+			Op: wire.OpIncrToken, Group: replica.SystemGroup, Session: r.session().session, ID: asks,
+		}}
 		p.Body, p.NArgs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
 		var w replica.BatchWriter
 		w.Reset()
@@ -44,9 +46,7 @@ func TestHeardAsItIsThoughtOver(t *testing.T) {
 	n.processes.ending.Unlock()
 	<-thought
 	<-heard
-	for until := time.Now().Add(3 * time.Second); next.sent() == 0 && !next.ended(); time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("what it asked is not answered, and its connection stands")
-		}
-	}
+	eventually(t, "what it asked is answered, or its connection is closed", func() bool {
+		return next.sent() > 0 || next.ended()
+	})
 }

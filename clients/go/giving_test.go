@@ -196,7 +196,8 @@ func TestAReleaseThatWasCarriedOut(t *testing.T) {
 	eventually(t, "that what gives back is over", func() bool { return c.gates.shut.Load() == 0 })
 	must(t, c.Close()) // and so is the map
 	if holders(t, other, p) != 1 || len(ids) < 2 || bare != 1 {
-		t.Errorf("the release was asked under %d ids, and %d times by its path; %d hold %s, and the later lock is sure for %v more", len(ids), bare, holders(t, other, p), p,
+		t.Errorf("the release was asked under %d ids, and %d times by its path; %d hold %s, "+
+			"and the later lock is sure for %v more", len(ids), bare, holders(t, other, p), p,
 			time.Until(later.Deadline()).Round(time.Second))
 	}
 	must(t, later.Err())
@@ -443,6 +444,7 @@ func TestALockBesideALongerOne(t *testing.T) {
 	theirs, err := mate.TryLock(ctx, p, Owner(me), TTL(ttl))
 	mustLock(t, theirs, err)
 	must(t, theirs.Unlock())
-	eventually(t, "that the lock is known to be lost", func() bool { return mine.Err() != nil }) // within a minute, of an hour
+	// Within a minute, of an hour.
+	eventually(t, "that the lock is known to be lost", func() bool { return mine.Err() != nil })
 	must(t, long.Err())
 }

@@ -36,17 +36,12 @@ func TestPlanted(t *testing.T) {
 					t.Setenv(seedsVar, "100000")
 				}
 				began := time.Now()
-				o := testkit.Run(t, test, plant, "-test.timeout", "10m")
-				took := time.Since(began).Round(time.Millisecond)
-				if !o.Ran || o.Failed != (plant != "") {
-					t.Fatalf("%s with %q planted: ran %v, failed %v, after %v:\n%s", test, plant, o.Ran, o.Failed, took, tail(o.Output))
-				}
-				if plant != "" {
-					t.Logf("found by %s after %v: %s", test, took, regexp.MustCompile(`seed \d+(, after|: c)[^\n]*`).Find(o.Output))
+				out := testkit.Run(t, test, plant, "-test.timeout", "10m")
+				if plant != "" && !t.Failed() {
+					told := regexp.MustCompile(`seed \d+(, after|: c)[^\n]*`).Find(out)
+					t.Logf("found by %s after %v: %s", test, time.Since(began).Round(time.Millisecond), told)
 				}
 			}
 		})
 	}
 }
-
-func tail(out []byte) []byte { return out[max(0, len(out)-4000):] }

@@ -25,8 +25,6 @@ type bare struct {
 	batches map[uint64][]*bareCall // under way, by number
 	open    map[engine.Caller]*bareCall
 	changes map[uint64][]*bareCall // that wait for a policy change, by its id
-
-	checkpoints int // that were asked for
 }
 
 // newBare is a machine of a log with one group, or of the system log, that has a leader epoch.
@@ -89,9 +87,6 @@ func (quiet) Missed(uint64, uint64)                               {}
 
 // SnapshotFormat is the newest: there are no older nodes.
 func (*bare) SnapshotFormat() uint32 { return rows.NewestFormat }
-
-// CheckpointSoon counts.
-func (b *bare) CheckpointSoon() { b.checkpoints++ }
 
 // Incarnation implements Proposer, as do those that follow.
 func (b *bare) Incarnation() uint64           { return b.own.Incarnation }

@@ -2,24 +2,25 @@ package replica
 
 import (
 	"testing"
+	"time"
 
 	sm "github.com/lni/dragonboat/v4/statemachine"
-
-	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestCheckpointIsDue: after so many commands a replica asks for a checkpoint, until there is one.
 func TestCheckpointIsDue(t *testing.T) {
 	b := newBare(t, FirstLogShard, DefaultLimits())
+	n := noted{told: make(map[string]int)}
+	b.m.Host = n
 	update := func() (asked int) {
 		t.Helper()
-		was := b.checkpoints
-		entry := b.batch([]*bareCall{bareAsk(nil, 0, &wire.Request{Op: wire.OpAcquire, Owner: "o", Locks: []wire.LockRequest{{Path: "h:/a"}}})})
+		clear(n.told)
+		entry := b.batch([]*bareCall{bareAsk(nil, 0, write("o", "h:/a", time.Hour))})
 		b.index++
 		if _, err := b.m.Update([]sm.Entry{{Index: b.index, Cmd: entry}}); err != nil {
 			t.Fatal(err)
 		}
-		return b.checkpoints - was
+		return n.told["checkpoint soon"]
 	}
 	b.m.commands = checkpointCommands - 2
 	for i, want := range []int{0, 1, 1} {

@@ -14,6 +14,7 @@ type noted struct {
 	told map[string]int
 }
 
+func (n noted) CheckpointSoon()     { n.told["checkpoint soon"]++ }
 func (n noted) PolicyWork()         { n.told["policy work"]++ }
 func (n noted) LookAround()         { n.told["look around"]++ }
 func (n noted) LimitsDiffer(string) { n.told["limits differ"]++ }
@@ -33,7 +34,8 @@ func TestHostIsTold(t *testing.T) {
 	one := func(req *wire.Request) func() { return func() { b.do(1, bareAsk(nil, 0, req)) } }
 	tells("what an operator wants of a node", map[string]int{"look around": 1, "policy work": 1},
 		one(&wire.Request{Op: wire.OpMarkNode, Node: "n-2", Drain: wire.DrainLeads}))
-	tells("a policy", map[string]int{"policy work": 1}, one(&wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/a", Algorithm: wire.Semaphore}))
+	tells("a policy", map[string]int{"policy work": 1},
+		one(&wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/a", Algorithm: wire.Semaphore}))
 	tells("nothing but time", map[string]int{}, func() { b.do(1) })
 	stated := func(l Limits) func() {
 		return func() {
