@@ -46,7 +46,7 @@ func TestMalformed(t *testing.T) {
 		"a signed number that is cut short": func(r *Reader) bool { r.Buf = []byte{0x80}; return r.Varint() == 0 },
 		"a signed number that is too long":  func(r *Reader) bool { r.Buf = long; return r.Varint() == 0 },
 		"a byte that is not there":          func(r *Reader) bool { r.Buf = nil; return r.Byte() == 0 },
-		"bytes that are not there":          func(r *Reader) bool { r.Buf = []byte{1, 2}; return r.Bytes(3) == nil },
+		"bytes that are not there":          func(r *Reader) bool { r.Buf = make([]byte, 2, 9); return r.Bytes(3) == nil },
 		"a text longer than what is there":  func(r *Reader) bool { r.Buf = []byte{3, 'a', 'b'}; return r.Text() == "" },
 		"a text of 2^64-1 bytes": func(r *Reader) bool {
 			r.Buf = append(binary.AppendUvarint(nil, math.MaxUint64), "abc"...)
@@ -54,8 +54,8 @@ func TestMalformed(t *testing.T) {
 		},
 	} {
 		var r Reader
-		if !read(&r) {
-			t.Errorf("%s: something is read", name)
+		if !read(&r) || !errors.Is(r.Err, ErrMalformed) {
+			t.Errorf("%s: something is read, and it tells %v", name, r.Err)
 		}
 		if r.Uvarint() != 0 || r.Varint() != 0 || r.Byte() != 0 || r.Text() != "" || !errors.Is(r.Err, ErrMalformed) || len(r.Buf) != 0 {
 			t.Errorf("%s: it goes on with %v and %d bytes", name, r.Err, len(r.Buf))
