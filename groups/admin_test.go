@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -135,7 +135,7 @@ func TestMarksLast(t *testing.T) {
 		c.must(&wire.Request{Op: wire.OpIncrToken})
 	}
 	mark("n3", wire.DrainReplicas)
-	r.node.snapshot(replica.SystemShard)
+	r.node.snapshot(rows.SystemLog)
 	r.restart()
 	want("after a snapshot and a restart", all)
 
@@ -160,7 +160,7 @@ func TestStatusOfALostVoter(t *testing.T) {
 	w := new(network)
 	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.Faults, c.EvictionWindow = w, time.Hour })
 	f.placed(2)
-	lost := slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[replica.SystemShard].leads() })
+	lost := slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[rows.SystemLog].leads() })
 	if lost < 0 {
 		t.Fatal("nobody leads the system log")
 	}

@@ -24,7 +24,7 @@ func (n *Node) refusesIn(op wire.Op, l *shardLog) *wire.Error {
 	if err == nil || l != nil && n.ledElsewhere(l.shard) {
 		return nil
 	}
-	if l == nil && !slices.ContainsFunc(n.id.shards(), func(shard uint64) bool { return !n.ledElsewhere(shard) }) {
+	if l == nil && !slices.ContainsFunc(n.id.Logs(), func(shard uint64) bool { return !n.ledElsewhere(shard) }) {
 		return nil
 	}
 	return err

@@ -5,13 +5,14 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestAnsweredByTheirReplica: two replicas of one log may apply at a time, when one is being stopped. Who is answered by
 // one is flushed by that one: the other is in the middle of an entry.
 func TestAnsweredByTheirReplica(t *testing.T) {
-	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	another := &applier{shardLog: b.l}
 	to := new(flushes)
 	s := bareSession(1)
@@ -39,7 +40,7 @@ func (*flushes) Queued(*wire.Call, *wire.Result) {}
 
 // TestGapBehindAGap: batches may be missed in any order. What is between two of them does not end the later one's gap.
 func TestGapBehindAGap(t *testing.T) {
-	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	b.l.mu.order.term = b.own.Term
 	b.by.Gap(b.own.Term, 7)
 	b.by.Gap(b.own.Term, 5)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -64,7 +65,7 @@ func (s *steps) policy() (res wire.Result, err *wire.Error) {
 
 // asks says that the call has to do with a log.
 func (s *steps) asks(shard uint64) bool {
-	return s.only == nil || s.only[shard] || shard == replica.SystemShard
+	return s.only == nil || s.only[shard] || shard == rows.SystemLog
 }
 
 // caughtUp waits until this node's replicas have applied all that was committed in their
@@ -80,12 +81,12 @@ func (s *steps) caughtUp() *wire.Error {
 		return err
 	}
 	s.own = make(map[uint64]*replica.Machine, len(n.logs))
-	learns := n.logs[replica.SystemShard].own() == nil
+	learns := n.logs[rows.SystemLog].own() == nil
 	var routes *wire.Error
 	if learns {
 		wait.run(func() { routes = n.learnRoutes(s.since) })
 	}
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		l := n.logs[shard]
 		if l.own() == nil || !s.asks(shard) {
 			continue
@@ -104,7 +105,7 @@ func (s *steps) caughtUp() *wire.Error {
 		})
 	}
 	wait.wait()
-	if first == nil && !learns && s.own[replica.SystemShard] == nil { // its replica was given up just now
+	if first == nil && !learns && s.own[rows.SystemLog] == nil { // its replica was given up just now
 		routes = n.learnRoutes(s.since)
 	}
 	if first == nil {
@@ -213,7 +214,7 @@ func (s *steps) groupsOf(q *replica.Query) ([]uint16, *wire.Error) {
 			first = err
 		}
 		if q.What == replica.AskFind && s.found != nil {
-			s.found[s.n.id.shards()[i]] = int64(res.Count)
+			s.found[s.n.id.Logs()[i]] = int64(res.Count)
 		}
 		all = append(all, groupsIn(&res)...)
 	}
@@ -224,12 +225,12 @@ func (s *steps) groupsOf(q *replica.Query) ([]uint16, *wire.Error) {
 // askLogs asks every log of groups that the call has to do with.
 func (s *steps) askLogs(q *replica.Query) []wire.Result {
 	wait := newTogether(s.n.tasks)
-	shards := s.n.id.shards()
+	shards := s.n.id.Logs()
 	results := make([]wire.Result, len(shards))
 	for i, shard := range shards {
 		l := s.n.logs[shard]
 		switch {
-		case shard == replica.SystemShard || !s.asks(shard):
+		case shard == rows.SystemLog || !s.asks(shard):
 		case s.own[shard] != nil:
 			results[i] = s.own[shard].Answer(q)
 		default:

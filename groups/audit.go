@@ -80,8 +80,8 @@ func (n *Node) tellRemoved(host string) {
 func (n *Node) audit() (told bool) {
 	told = true
 	asks := make(map[string][]uint64)
-	seats := n.seatsNow()
-	for _, shard := range sortedShards(seats) {
+	here := n.replicasHere()
+	for _, shard := range sortedShards(here) {
 		if n.logs[shard].leads() {
 			continue
 		}
@@ -92,7 +92,7 @@ func (n *Node) audit() (told bool) {
 	for host, shards := range asks {
 		var body []byte
 		for _, shard := range shards {
-			body = binary.AppendUvarint(binary.AppendUvarint(body, shard), seats[shard].Replica)
+			body = binary.AppendUvarint(binary.AppendUvarint(body, shard), here[shard].ID)
 		}
 		b, err := n.cluster.ask(host, frameMember, body, askWithin)
 		if err != nil || len(b) != len(shards) {
@@ -104,8 +104,8 @@ func (n *Node) audit() (told bool) {
 				told = told && b[i] != unjudged
 				continue
 			}
-			if err := n.dropReplica(shard, seats[shard].Replica); err != nil {
-				n.log.Error("cannot delete a replica that was removed", "log", shard, "replica", seats[shard].Replica, "error", err)
+			if err := n.dropReplica(shard, here[shard].ID); err != nil {
+				n.log.Error("cannot delete a replica that was removed", "log", shard, "replica", here[shard].ID, "error", err)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -28,7 +28,7 @@ func givenUpAndBack(t *testing.T, moves bool) {
 	f.placed(4)
 	leader, at := f.nodes[f.leader("h:/x")], -1
 	for i, n := range f.nodes {
-		if l := n.logs[replica.FirstLogShard]; n != leader && l.toldByRaft() && !l.deserted() {
+		if l := n.logs[rows.FirstLog]; n != leader && l.toldByRaft() && !l.deserted() {
 			at = i
 		}
 	}
@@ -36,16 +36,16 @@ func givenUpAndBack(t *testing.T, moves bool) {
 		t.Fatal("no voter")
 	}
 	n, r := f.nodes[at], f.rigOn(at)
-	l, old := n.logs[replica.FirstLogShard], n.logs[replica.FirstLogShard].local.Load()
+	l, old := n.logs[rows.FirstLog], n.logs[rows.FirstLog].local.Load()
 	r.session().must(write("before", "h:/x", time.Hour))
 
 	w.set(n.id.NodeID, true)
 	member := func() bool {
 		for _, o := range f.nodes {
-			if !o.logs[replica.FirstLogShard].leads() {
+			if !o.logs[rows.FirstLog].leads() {
 				continue
 			}
-			ms, err := o.membership(replica.FirstLogShard)
+			ms, err := o.membership(rows.FirstLog)
 			if err != nil {
 				return true
 			}
@@ -63,8 +63,8 @@ func givenUpAndBack(t *testing.T, moves bool) {
 	if moves {
 		f.until("another one leads", func() bool {
 			for _, o := range f.nodes {
-				if l := o.logs[replica.FirstLogShard]; o != n && o != leader && l.toldByRaft() {
-					_ = leader.transferAny(replica.FirstLogShard, o.id.NodeID)
+				if l := o.logs[rows.FirstLog]; o != n && o != leader && l.toldByRaft() {
+					_ = leader.transferAny(rows.FirstLog, o.id.NodeID)
 					return l.leads()
 				}
 			}

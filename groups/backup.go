@@ -62,7 +62,7 @@ func (s *steps) backupOpen() (wire.Result, *wire.Error) {
 	n, shard := s.n, s.req.Target
 	l := n.logs[shard]
 	if l == nil {
-		return wire.Result{}, wire.Errorf(wire.InvalidArgument, "log %d: must be from %d (the system log) to %d", shard, replica.SystemShard, replica.SystemShard+n.id.LogCount)
+		return wire.Result{}, wire.Errorf(wire.InvalidArgument, "log %d: must be from %d (the system log) to %d", shard, rows.SystemLog, rows.SystemLog+n.id.LogCount)
 	}
 	m := l.local.Load()
 	if m == nil || !m.Loaded.Load() {

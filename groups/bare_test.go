@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
@@ -33,8 +34,8 @@ func newBare(t testing.TB, shard uint64, l replica.Limits) *bare {
 	t.Helper()
 	cfg := Config{Segments: 1, GroupCount: 1, LogCount: 1, Log: slog.New(slog.DiscardHandler)}.Defaults()
 	n := &Node{
-		cfg: cfg, id: &identity{GroupCount: 1, LogCount: 1}, log: cfg.Log, clock: cfg.Clock, process: 7,
-		homes: []uint64{replica.FirstLogShard}, hub: events.New(10), policy: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+		cfg: cfg, id: &datadir.Identity{Settings: datadir.Settings{GroupCount: 1, LogCount: 1}}, log: cfg.Log, clock: cfg.Clock, process: 7,
+		homes: []uint64{rows.FirstLog}, hub: events.New(10), policy: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 	}
 	n.cfg.Fatal = func(err error) { t.Error(err) }
 	n.routes.Store(wire.NewRoutes(0, 1, nil))
@@ -99,7 +100,7 @@ func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
 			tried:   a.tried,
 		}
 		switch {
-		case b.m.Shard == replica.SystemShard:
+		case b.m.Shard == rows.SystemLog:
 			p.Group = replica.SystemGroup
 		case a.Op == wire.OpDetach:
 			p.Group = replica.EveryGroup

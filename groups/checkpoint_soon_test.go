@@ -17,10 +17,10 @@ func (u untimed) wait(_ time.Duration, on ...<-chan struct{}) int {
 
 // TestCheckpointSoon: a checkpoint that a replica asks for is taken before its time.
 func TestCheckpointSoon(t *testing.T) {
-	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	n := b.n
 	n.tasks, n.ready, n.stop, n.cfg.SnapshotLog = untimed{}, make(chan struct{}), make(chan struct{}), 1<<62
-	n.logs = map[uint64]*shardLog{replica.SystemShard: newShardLog(n, replica.SystemShard), b.l.shard: b.l}
+	n.logs = map[uint64]*shardLog{rows.SystemLog: newShardLog(n, rows.SystemLog), b.l.shard: b.l}
 	b.l.local.Store(b.m)
 	b.m.Loaded.Store(true)
 	close(n.ready)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pathlockd/pathlockd/groups/codec"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
@@ -18,16 +19,16 @@ import (
 // cluster is a node's part in a cluster of several: who the others are (gossip), the
 // connections to them (mesh), and what nodes tell and ask each other over those.
 //
-//	frame   = kind …
-//	leads   = 1 [log term]…                     I lead these
-//	seats   = 2 id [log replica]…               you host these; how far are they?
-//	applied = 3 id [applied+1]…                 0 for one that is not there
-//	member  = 4 id [log replica]…               are these still members?
-//	judged  = 5 id [verdict]…                   (audit.go)
-//	ask     = 6 id length name arguments        a question as JSON, by its name (told.go)
-//	told    = 7 id answer
-//	8–10    events (feed.go)
-//	16…     forwarded requests (forward.go)
+//	frame    = kind …
+//	leads    = 1 [log term]…                     I lead these
+//	replicas = 2 id [log replica]…               you host these; how far are they?
+//	applied  = 3 id [applied+1]…                 0 for one that is not there
+//	member   = 4 id [log replica]…               are these still members?
+//	judged   = 5 id [verdict]…                   (audit.go)
+//	ask      = 6 id length name arguments        a question as JSON, by its name (told.go)
+//	told     = 7 id answer
+//	8–10     events (feed.go)
+//	16…      forwarded requests (forward.go)
 //
 // Numbers are unsigned varints; a verdict is a byte; arguments and answer are JSON up to
 // the frame's end.
@@ -43,7 +44,7 @@ type cluster struct {
 	mu     sync.Mutex
 	byHost map[string]gossip.Sighting // by raft host id
 	byNode map[string]gossip.Sighting // by node id, alive before dead
-	known  peers
+	known  datadir.Peers
 	listen string                  // link_addr
 	open   map[*mesh.Conn]struct{} // dialed
 	reach  map[string]reach        // by raft host id
@@ -59,7 +60,7 @@ type cluster struct {
 // Kinds of frames.
 const (
 	frameLeads byte = iota + 1
-	frameSeats
+	frameReplicas
 	frameApplied
 	frameMember
 	frameJudged
@@ -77,16 +78,16 @@ func (n *Node) openCluster() error {
 		reach: make(map[string]reach), heard: make(map[string]reach),
 		busy: make(chan struct{}, maxAnswering), up: make(chan struct{}),
 	}
-	if err := c.known.load(n.cfg.DataDir); err != nil {
+	if err := c.known.Load(n.cfg.DataDir); err != nil {
 		return err
 	}
 	if n.cfg.Token == "" {
-		if n.id.Joined || len(c.known.by) > 0 {
+		if n.id.Joined || len(c.known.By) > 0 {
 			return errors.New("internal_auth_token: this data_dir belongs to a cluster of several nodes, which need it, the same for all of them")
 		}
 		return n.soleFormat()
 	}
-	n.formats.write(c.formats())
+	n.formats.Write(c.formats())
 	host, _, err := net.SplitHostPort(n.cfg.RaftAddr)
 	if err != nil {
 		return fmt.Errorf("raft_addr %s: %w", n.cfg.RaftAddr, err)
@@ -97,7 +98,7 @@ func (n *Node) openCluster() error {
 	}
 	c.mesh, err = mesh.New(mesh.Config{
 		Cluster: n.id.ClusterID, Node: n.id.NodeID, Host: n.id.HostID, Token: n.cfg.Token, TLS: n.cfg.LinkTLS,
-		FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat, InUse: n.formats.used, Raise: n.useFormat,
+		FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat, InUse: n.formats.InUse, Raise: n.useFormat,
 		Listen: c.listen, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
 		Frame: c.frame, Opened: c.opened, Closed: c.closed,
 	})
@@ -116,7 +117,7 @@ func (n *Node) joinCluster() (err error) {
 	}
 	linkHost, _, _ := net.SplitHostPort(c.listen)
 	_, linkPort, _ := net.SplitHostPort(c.mesh.Addr())
-	state, used := gossip.Member, n.formats.used()
+	state, used := gossip.Member, n.formats.InUse()
 	if n.id.Joined && !n.id.Adopted {
 		state = gossip.Joining
 	}
@@ -126,9 +127,9 @@ func (n *Node) joinCluster() (err error) {
 			RaftAddr: n.cfg.RaftAddr, LinkAddr: net.JoinHostPort(linkHost, linkPort), NativeAddr: n.cfg.NativeAddr,
 			FormatMin: used, FormatMax: rows.NewestFormat, State: state, Shortage: n.shortage(),
 		},
-		Token: n.cfg.Token, TLS: n.cfg.LinkTLS, Hosts: c.known.hosts(), Bind: n.cfg.GossipAddr, Advertise: n.cfg.GossipAdvertise,
-		Seeds: append(append([]string(nil), n.cfg.Seeds...), c.known.gossip(n.cfg.Seeds)...), Settings: n.id.settings(),
-		Keep: n.cfg.EvictionWindow / 2, Kept: c.known.names(),
+		Token: n.cfg.Token, TLS: n.cfg.LinkTLS, Hosts: c.known.Hosts(), Bind: n.cfg.GossipAddr, Advertise: n.cfg.GossipAdvertise,
+		Seeds: append(append([]string(nil), n.cfg.Seeds...), c.known.Gossip(n.cfg.Seeds)...), Settings: n.id.Told(),
+		Keep: n.cfg.EvictionWindow / 2, Kept: c.known.Names(),
 		OneHost: n.cfg.OneHost, Lost: c.lost(), Log: n.log,
 	})
 	if err != nil {
@@ -159,7 +160,7 @@ func (c *cluster) lost() func(to string, stream bool) bool {
 	}
 	return func(to string, stream bool) bool {
 		c.mu.Lock()
-		node, self := c.known.at(to), c.n.id.NodeID
+		node, self := c.known.At(to), c.n.id.NodeID
 		c.mu.Unlock()
 		return node != "" && (drops(self, node) || stream && drops(node, self))
 	}
@@ -200,7 +201,7 @@ func (c *cluster) frame(conn *mesh.Conn, frame []byte) {
 				c.n.noteLeader(shard, term, conn.Peer().Host)
 			}
 		}
-	case frameSeats:
+	case frameReplicas:
 		c.tellApplied(conn, &r)
 	case frameMember:
 		c.judge(conn, &r)

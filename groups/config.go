@@ -2,12 +2,14 @@ package groups
 
 import (
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/lni/dragonboat/v4/config"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/replica"
@@ -156,10 +158,33 @@ func (c Config) Defaults() Config {
 		c.Clock = replica.NewSystemClock()
 	}
 	if c.Free == nil {
-		c.Free = freeBytes
+		c.Free = datadir.FreeBytes
 	}
 	if c.FS == nil {
 		c.FS = vfs.Default
 	}
 	return c
+}
+
+// birth is what of the configuration gives a data directory its identity.
+func (c *Config) birth() *datadir.Birth {
+	return &datadir.Birth{
+		Dir: c.DataDir, NodeID: c.NodeID,
+		Settings: datadir.Settings{
+			GroupCount: c.GroupCount, LogCount: c.LogCount, Segments: c.Segments, Algorithm: c.Algorithm.String(), Replication: c.ReplicationFactor,
+		},
+		Given: c.Given, Bootstrap: c.Bootstrap, ForceBootstrap: c.ForceBootstrap, Seeds: c.Seeds,
+		GossipAddr: c.GossipAddr, Advertise: c.GossipAdvertise, Token: c.Token, TLS: c.LinkTLS, Log: c.Log,
+	}
+}
+
+// settle makes the configuration say what the identity does.
+func (c *Config) settle(id *datadir.Identity) error {
+	c.GroupCount, c.LogCount, c.Segments, c.ReplicationFactor = id.GroupCount, id.LogCount, id.Segments, id.Replication
+	a, ok := wire.ParseAlgorithm(id.Algorithm)
+	if !ok {
+		return fmt.Errorf("data_dir %s: default_lock_algorithm %q is not known to this version", c.DataDir, id.Algorithm)
+	}
+	c.Algorithm = a
+	return nil
 }

@@ -71,7 +71,7 @@ func (n *Node) admitPeer(p link.Peer) error {
 			return g.Kept(p.Node, p.Host)
 		}
 	default: // what gossip knows is not known yet
-		if had, ok := n.cluster.known.names()[p.Node]; ok && had.HostID != p.Host {
+		if had, ok := n.cluster.known.Names()[p.Node]; ok && had.HostID != p.Host {
 			return fmt.Errorf("node_id %s was the one of raft host id %s and not of %s, and this node just starts: ask again", p.Node, had.HostID, p.Host)
 		}
 	}
@@ -153,7 +153,7 @@ func (c *cluster) listeners() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := make(map[string]string)
-	for host, p := range c.known.by {
+	for host, p := range c.known.By {
 		if p.Gossip != "" {
 			at[host] = p.Gossip
 		}
@@ -196,7 +196,7 @@ func (c *cluster) opened(conn *mesh.Conn) {
 	for _, l := range c.n.logs {
 		l.kick()
 	}
-	c.n.auditUntold(conn.Peer().Host, c.n.id.shards()...)
+	c.n.auditUntold(conn.Peer().Host, c.n.id.Logs()...)
 }
 
 func (c *cluster) closed(conn *mesh.Conn, _ error) {

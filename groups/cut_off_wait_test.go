@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -46,15 +47,15 @@ func cutWaits(t *testing.T, atLeader bool, queueTTL time.Duration) *cutOffWait {
 	c.f.until("the others agree who leads", func() bool {
 		known := 0
 		for i, n := range c.f.nodes {
-			if i != c.first && n.logs[replica.FirstLogShard].leads() {
+			if i != c.first && n.logs[rows.FirstLog].leads() {
 				c.leader = i
 			}
 		}
-		if c.leader == c.first || !c.f.nodes[c.leader].logs[replica.FirstLogShard].leads() {
+		if c.leader == c.first || !c.f.nodes[c.leader].logs[rows.FirstLog].leads() {
 			return false
 		}
 		for i, n := range c.f.nodes {
-			if host, term := n.leaderOf(replica.FirstLogShard); i != c.first && host == c.f.nodes[c.leader].id.HostID {
+			if host, term := n.leaderOf(rows.FirstLog); i != c.first && host == c.f.nodes[c.leader].id.HostID {
 				known, c.term = known+1, term
 			}
 		}
@@ -108,9 +109,9 @@ func (c *cutOffWait) granted(row ...*waiter) {
 func (c *cutOffWait) back() {
 	c.f.t.Helper()
 	c.w.set(c.node().id.NodeID, false)
-	l := c.node().logs[replica.FirstLogShard]
+	l := c.node().logs[rows.FirstLog]
 	c.f.until("it has asked again", func() bool {
-		host, term := c.node().leaderOf(replica.FirstLogShard)
+		host, term := c.node().leaderOf(rows.FirstLog)
 		own := host == c.node().id.HostID
 		if host == "" || term < c.term || own && !l.leads() {
 			return false

@@ -112,7 +112,6 @@ var numbers = map[string]string{
 	"maxBatchBytes": elsewher, "sessionsAtOnce": elsewher,
 	// bounds what sessions are told, which is no part of the state
 	"wire.MaxLeaseAcquires": elsewher, "toldKept": elsewher,
-	"SystemShard": inFormat, "FirstLogShard": inFormat,
 	"Attempted": inFormat, "TriedByNode": inFormat, "Insisted": inFormat, "HasPlace": inFormat,
 	"Remedy": elsewher, "maxFoldHandlers": elsewher, // what folds stands in the log
 	"InstallBytes": elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
@@ -315,7 +314,7 @@ func TestLimitsTravel(t *testing.T) {
 		t.Fatalf("there are %d limits, of which %d travel", fields, len(replica.LimitRows))
 	}
 	r := newRig(t, func(c *Config) { c.GroupCount, c.LogCount = 1, 1 })
-	m := r.node.logs[replica.FirstLogShard].local.Load()
+	m := r.node.logs[rows.FirstLog].local.Load()
 	sums := make(map[uint64]string)
 	own := m.Limits
 	places := make(map[*int]bool)

@@ -1,13 +1,11 @@
 package groups
 
 import (
-	"errors"
 	"log/slog"
 	"os"
-	"strings"
-	"syscall"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -24,20 +22,10 @@ func (c *Config) lastWord(log *slog.Logger, err error) {
 // StorageFailed is what is said last when storage failed, with what to do about it.
 func StorageFailed(err error) string {
 	todo := "fix the cause and start again"
-	if FullDisk(err) {
+	if datadir.FullDisk(err) {
 		todo = "make room in data_dir and start again"
 	}
 	return "storage failed, nothing more can be made durable; acknowledged state is safe, " + todo
-}
-
-// FullDisk says that something failed for want of room on a disk.
-func FullDisk(err error) bool {
-	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
-		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) { // the log's library tells it as a text
-			return true
-		}
-	}
-	return false
 }
 
 // end ends the process with an exit code, or what Fatal ends instead.
@@ -84,12 +72,4 @@ func (n *Node) lookAtDisk() {
 		}
 	}
 	n.tellRoom(free)
-}
-
-func freeBytes(dir string) (uint64, error) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil {
-		return 0, err
-	}
-	return s.Bavail * uint64(s.Bsize), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lni/dragonboat/v4/client"
 	sm "github.com/lni/dragonboat/v4/statemachine"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
@@ -18,7 +19,7 @@ import (
 type dragon struct {
 	host *dragonboat.NodeHost
 	cfg  *Config
-	id   *identity
+	id   *datadir.Identity
 	wire *wiring
 	logs map[uint64]*dragonLog // of every log; not changed once made
 
@@ -40,7 +41,7 @@ func (n *Node) newDragon(dir string) (raft, error) {
 	}
 	d := &dragon{host: host, cfg: &n.cfg, id: n.id, wire: n.wire, logs: make(map[uint64]*dragonLog)}
 	d.ends, d.end = context.WithCancel(context.Background())
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		d.logs[shard] = &dragonLog{dragon: d, shard: shard, session: host.GetNoOPSession(shard)}
 	}
 	return d, nil
@@ -88,10 +89,10 @@ type dragonLog struct {
 	session *client.Session
 }
 
-func (l *dragonLog) start(s seat, m *replica.Machine) error {
+func (l *dragonLog) start(s datadir.Replica, m *replica.Machine) error {
 	var founders map[uint64]dragonboat.Target
 	if !s.Joined {
-		founders = map[uint64]dragonboat.Target{s.Replica: l.id.HostID}
+		founders = map[uint64]dragonboat.Target{s.ID: l.id.HostID}
 	}
 	create := func(uint64, uint64) sm.IOnDiskStateMachine { return m }
 	if err := l.host.StartOnDiskReplica(founders, s.Joined, create, shardConfig(l.cfg, l.shard, s)); err != nil {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/lni/dragonboat/v4"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestAskedWhileItCloses: who reads, and connections that end, ask raft for something while the node stops. dragonboat
@@ -18,7 +20,7 @@ import (
 func TestAskedWhileItCloses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	n, l := r.node, r.node.logs[replica.FirstLogShard].raft.(*dragonLog)
+	n, l := r.node, r.node.logs[rows.FirstLog].raft.(*dragonLog)
 	asking, asked := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -64,7 +66,7 @@ func (c heldBack) Deadline() (time.Time, bool) {
 func TestMembersWhileItCloses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	n, l := r.node, r.node.logs[replica.FirstLogShard].raft.(*dragonLog)
+	n, l := r.node, r.node.logs[rows.FirstLog].raft.(*dragonLog)
 	asking, asked := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	go func() {
@@ -103,7 +105,7 @@ type brokenLog struct{ raftLog }
 
 var errBroken = errors.New("broken")
 
-func (brokenLog) start(seat, *replica.Machine) error { return errBroken }
+func (brokenLog) start(datadir.Replica, *replica.Machine) error { return errBroken }
 
 // TestFailedStartEnds: a node whose replica does not start says so, and does not wait for what was not begun.
 func TestFailedStartEnds(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -18,7 +18,7 @@ func TestClusterDrains(t *testing.T) {
 	f.placed(4)
 	asked := 0
 	for i, n := range f.nodes { // it has to ask others for all of it
-		if n.logs[replica.SystemShard].local.Load() == nil {
+		if n.logs[rows.SystemLog].local.Load() == nil {
 			asked = i
 		}
 	}
@@ -45,7 +45,7 @@ func TestClusterDrains(t *testing.T) {
 		t.Errorf("%s leads log %d, it was handed to %s", f.nodes[asked].nodeOf(host), shard, to)
 	}
 
-	if len(gone.seatsNow()) == 0 {
+	if len(gone.replicasHere()) == 0 {
 		t.Fatal("the node to drain holds nothing")
 	}
 	c.must(&wire.Request{Op: wire.OpNodeDrain, Node: name, Drain: wire.DrainReplicas})
@@ -60,10 +60,10 @@ func TestClusterDrains(t *testing.T) {
 	if s := state(); s != wire.NodeLeaving {
 		t.Errorf("it is %s while it is drained", s)
 	}
-	f.until("it is empty", func() bool { return len(gone.seatsNow()) == 0 })
+	f.until("it is empty", func() bool { return len(gone.replicasHere()) == 0 })
 	f.settle(3)
 	c.must(&wire.Request{Op: wire.OpNodeResume, Node: name})
-	f.until("it is used again", func() bool { return len(gone.seatsNow()) > 0 })
+	f.until("it is used again", func() bool { return len(gone.replicasHere()) > 0 })
 	f.placed(4)
 
 	res := c.ask(&wire.Request{Op: wire.OpNodeRemove, Node: name})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lni/dragonboat/v4/raftio"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
@@ -15,7 +16,7 @@ func TestDroppedReplica(t *testing.T) {
 	t.Parallel()
 	f := calm(t, nil)
 	n := f.nodes[2]
-	const shard = replica.FirstLogShard
+	const shard = rows.FirstLog
 	m := n.logs[shard].local.Load()
 	f.until("it has applied something", func() bool { return m.AppliedIndex() > 0 })
 	row := replica.LogKey(shard, 'a', nil)
@@ -59,13 +60,13 @@ func TestDroppedReplica(t *testing.T) {
 		if err := n.addReplica(shard, replica); err != nil {
 			t.Fatal(err)
 		}
-		if _, sits := n.seatsNow()[shard]; sits {
+		if _, sits := n.replicasHere()[shard]; sits {
 			t.Fatalf("replica %d sits where %d was deleted", replica, m.Replica)
 		}
 	}
-	again, err := loadIdentity(n.cfg.DataDir)
-	if err != nil || again.Dropped[shard] != m.Replica || again.Seats[shard] != (seat{}) {
-		t.Errorf("identity.json has %+v, %+v (%v)", again.Dropped, again.Seats, err)
+	again, err := datadir.Load(n.cfg.DataDir)
+	if err != nil || again.Dropped[shard] != m.Replica || again.Replicas[shard] != (datadir.Replica{}) {
+		t.Errorf("identity.json has %+v, %+v (%v)", again.Dropped, again.Replicas, err)
 	}
 
 	gone := func(is bool) {

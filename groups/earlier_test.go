@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -17,7 +19,7 @@ func TestDataOfEarlierBuild(t *testing.T) {
 	r := newRig(t, nil)
 	token := r.session().must(write("o", "h:/a/x", time.Hour)).Token
 	r.close()
-	path := filepath.Join(r.cfg.DataDir, identityFile)
+	path := filepath.Join(r.cfg.DataDir, rows.IdentityFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +35,7 @@ func TestDataOfEarlierBuild(t *testing.T) {
 	if b, err = json.Marshal(id); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFileSync(path, b); err != nil {
+	if err := datadir.WriteFileSync(path, b); err != nil {
 		t.Fatal(err)
 	}
 	r.open()

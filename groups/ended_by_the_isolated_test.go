@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -44,7 +44,7 @@ func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	f.settle(3)
 	first := f.leader(path)
 	gone := f.nodes[first]
-	l := gone.logs[replica.FirstLogShard]
+	l := gone.logs[rows.FirstLog]
 	r := f.rigOn((first + 1) % 3)
 	holder, c := r.session(), r.session()
 	holder.must(write("holder", path, time.Hour))
@@ -72,7 +72,7 @@ func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	}
 	w.set("", false)
 	f.until("it follows", func() bool {
-		host, _ := gone.leaderOf(replica.FirstLogShard)
+		host, _ := gone.leaderOf(rows.FirstLog)
 		return host != "" && host != gone.id.HostID
 	})
 	select {

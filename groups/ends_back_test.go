@@ -3,13 +3,13 @@ package groups
 import (
 	"testing"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestFirstComesBackFirst: ends that come first do so too when they come back behind something that is lost.
 func TestFirstComesBackFirst(t *testing.T) {
 	r := newRig(t, nil)
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	a, b, c, d := &part{first: true}, &part{first: true}, &part{}, &part{}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestBacklogWaitsForEnds: more leases have run out than one entry may end, when a process is over whose calls wait for
@@ -14,7 +14,7 @@ func TestBacklogWaitsForEnds(t *testing.T) {
 	const leases = 300
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	holder, calling := r.session(), r.served()
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	m, group := l.local.Load(), r.node.groupOf("h:/a")
 	r.clock.freeze()
 	path := func(i int) string { return fmt.Sprint("h:/a/", i) }

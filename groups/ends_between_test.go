@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestEndsBetweenLooks: a process is found to be over just after the log was looked at for ends that come first, and before
@@ -15,7 +16,7 @@ func TestEndsBetweenLooks(t *testing.T) {
 	holder := r.session()
 	holder.must(write("holder", path, time.Hour))
 	r.row(r.served(), "call", path)
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	m := l.local.Load()
 	r.clock.freeze()
 	defer r.clock.run()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/cputime"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -23,9 +24,9 @@ const (
 func crowdOfCalls(t testing.TB, calls int) *bare {
 	l := replica.DefaultLimits()
 	l.MaxQueued = 100 * manyCalls
-	b := newBare(t, replica.FirstLogShard, l)
+	b := newBare(t, rows.FirstLog, l)
 	b.n.id.HostID = "self"
-	b.n.logs = map[uint64]*shardLog{replica.SystemShard: newShardLog(b.n, replica.SystemShard), replica.FirstLogShard: b.l}
+	b.n.logs = map[uint64]*shardLog{rows.SystemLog: newShardLog(b.n, rows.SystemLog), rows.FirstLog: b.l}
 	b.l.local.Store(b.m)
 	b.n.inflight = make([]atomic.Int32, 2)
 	b.do(1, bareAsk(bareSession(0), 1, write("holder", "h:/a/x", time.Hour)))

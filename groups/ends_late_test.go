@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -16,7 +16,7 @@ func TestEndsOutlastRequests(t *testing.T) {
 	holder, calling, c := r.session(), r.served(), r.session()
 	holder.must(write("holder", "h:/a/x", 2*timeout))
 	r.row(calling, "call", "h:/a/x")
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	r.clock.freeze()
 	l.pauses(true)
 	r.node.processOver(r.node.id.HostID, r.node.id.Starts)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -148,7 +149,7 @@ func TestEndWhileCutOff(t *testing.T) {
 	o := alive.start(cancelled, wait)
 	<-o.queued
 	w.set(n.id.NodeID, true)
-	f.until("it knows of no leader", func() bool { return n.logs[replica.FirstLogShard].leaderless() })
+	f.until("it knows of no leader", func() bool { return n.logs[rows.FirstLog].leaderless() })
 	n.Closed(dead.session, true, false) // its client crashed
 	n.Cancel(alive.session, cancelled)
 	f.until("what was told is given up", func() bool {
@@ -271,7 +272,7 @@ func TestBindReachesWaits(t *testing.T) {
 // TestLateWaitAskedAgain: a wait whose time is over, and that nobody came to end yet, is over when
 // it is asked again: its call is answered so, and nothing is granted later.
 func TestLateWaitAskedAgain(t *testing.T) {
-	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	holder, waits, many := bareSession(1), bareSession(2), bareSession(3)
 	b.one(bareAsk(holder, 1, write("holder", "h:/a/x", time.Hour)))
 	big := write("many", "h:/a/0", time.Second)
@@ -301,7 +302,7 @@ func TestLateWaitAskedAgain(t *testing.T) {
 func TestGrantedByARepeat(t *testing.T) {
 	for _, key := range []string{"", "k"} {
 		t.Run("key "+key, func(t *testing.T) {
-			b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+			b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 			one, two := bareSession(1), bareSession(2)
 			take := func(key string) *wire.Request {
 				req := write("svc", "h:/a/x", time.Hour)

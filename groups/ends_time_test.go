@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -28,7 +28,7 @@ func TestLeaseBesideEnds(t *testing.T) {
 				o = c.start(r.next.Add(1), req)
 				<-o.queued
 			}
-			l := r.node.logs[replica.FirstLogShard]
+			l := r.node.logs[rows.FirstLog]
 			r.clock.freeze()
 			l.pauses(true)
 			r.clock.advance(late)

@@ -7,7 +7,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestFailedLeader: what a node led whose process died is led by others long before an
@@ -26,7 +26,7 @@ func TestFailedLeader(t *testing.T) {
 	f.nodes[0] = nil
 	f.each(2, func(n *Node) {
 		f.until(n.id.NodeID+" knows other leaders", func() bool {
-			for _, shard := range n.id.shards() {
+			for _, shard := range n.id.Logs() {
 				if leader, _ := n.leaderOf(shard); leader == "" || leader == host {
 					return false
 				}
@@ -49,7 +49,7 @@ func TestStandsForTheDeadAlone(t *testing.T) {
 	t.Parallel()
 	const host = "raft host id of another node"
 	r := newRig(t, nil)
-	n, shard := r.node, uint64(replica.FirstLogShard)
+	n, shard := r.node, uint64(rows.FirstLog)
 	stood := make(chan struct{}, standTimes)
 	counts := raftio.MessageHandler(func(raftpb.MessageBatch) { stood <- struct{}{} })
 	n.wire.own.Store(&counts)

@@ -9,7 +9,7 @@ import (
 
 	gvfs "github.com/lni/vfs"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestFatalInPlaceOfExit: a node with Fatal tells it that storage failed, and ends
@@ -30,7 +30,7 @@ func TestFatalInPlaceOfExit(t *testing.T) {
 	t.Run("state database", func(t *testing.T) {
 		fatalOn(t, nil, "", func(r *rig, _ *caller) {
 			r.stateBroken.Store(true)
-			go func() { _ = r.node.logs[replica.FirstLogShard].local.Load().Sync() }()
+			go func() { _ = r.node.logs[rows.FirstLog].local.Load().Sync() }()
 		})
 	})
 }

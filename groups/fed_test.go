@@ -9,7 +9,7 @@ import (
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/mesh"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -81,7 +81,7 @@ func TestFedFromTooFar(t *testing.T) {
 // source that has no replica, or none any more, that jumps itself, or that is gone.
 func TestFeedEnds(t *testing.T) {
 	t.Parallel()
-	const shard = replica.FirstLogShard
+	const shard = rows.FirstLog
 	f := apart(t, nil)
 	e := f.listen(1, 0, shard)
 	a, b := f.nodes[0], f.nodes[1]

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/mesh"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -34,7 +34,7 @@ func TestClusterEvents(t *testing.T) {
 		}
 		f.until(n.id.NodeID+" is fed what it does not host", func() bool {
 			for shard, l := range n.logs {
-				if shard != replica.SystemShard && l.local.Load() == nil && n.hub.Where(shard).Index == 0 {
+				if shard != rows.SystemLog && l.local.Load() == nil && n.hub.Where(shard).Index == 0 {
 					return false
 				}
 			}
@@ -133,7 +133,7 @@ func TestClusterFeedsFromLeaders(t *testing.T) {
 		return true
 	}
 	f.until("every node is fed what it does not host, by the leaders", right)
-	shard, moved := uint64(replica.FirstLogShard), false
+	shard, moved := uint64(rows.FirstLog), false
 	f.until("the leadership of log 2 moved", func() bool {
 		for _, n := range f.nodes {
 			for _, to := range f.nodes {
@@ -159,10 +159,10 @@ func TestClusterSilence(t *testing.T) {
 	f.until("node 1 is fed", func() bool {
 		source.Mu.Lock()
 		defer source.Mu.Unlock()
-		return len(source.Stream(replica.FirstLogShard).Feeds) == 1
+		return len(source.Stream(rows.FirstLog).Feeds) == 1
 	})
 	_, before := e.Told()
-	source.Silence(replica.FirstLogShard)
+	source.Silence(rows.FirstLog)
 	f.until("node 1 is told of a gap", func() bool {
 		_, gaps := e.Told()
 		return gaps > before
@@ -197,7 +197,7 @@ func TestLongTexts(t *testing.T) {
 // each of them once.
 func TestFedWhileAnEntryIsTold(t *testing.T) {
 	t.Parallel()
-	const shard = replica.FirstLogShard
+	const shard = rows.FirstLog
 	f := apart(t, nil)
 	e := f.listen(1, 0, shard)
 	a, b := f.nodes[0], f.nodes[1]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -26,7 +27,7 @@ func newLossRig(t *testing.T) *lossRig {
 	r := &lossRig{rig: newRig(t, func(c *Config) { c.LogCount = 1 })}
 	r.c = r.session()
 	r.c.must(write("other", "h:/z", time.Hour)) // the leader epoch has begun
-	r.l = r.node.logs[replica.FirstLogShard]
+	r.l = r.node.logs[rows.FirstLog]
 	l := r.l
 	l.drive.Lock()
 	defer l.drive.Unlock()
@@ -47,7 +48,7 @@ func newLossRig(t *testing.T) *lossRig {
 		t.Fatalf("took %+v", f)
 	}
 	l.drive.number++
-	head := replica.BatchHead{Format: r.node.formats.written(), LeaderEpoch: r.own, Number: f.number, Next: true, Stamp: l.local.Load().Stamp(r.own, l.clock.Mono())}
+	head := replica.BatchHead{Format: r.node.formats.Written(), LeaderEpoch: r.own, Number: f.number, Next: true, Stamp: l.local.Load().Stamp(r.own, l.clock.Mono())}
 	r.entry = bytes.Clone(l.drive.writer.Entry(&head))
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -32,7 +33,7 @@ func TestFoldedTokens(t *testing.T) {
 		r.clock.advance(2 * time.Second)
 		c.must(write("tick", "t:/t/t", time.Hour))
 	}
-	m := r.node.logs[replica.FirstLogShard].local.Load()
+	m := r.node.logs[rows.FirstLog].local.Load()
 	for range 3 { // it is counted, proposed and on disk, deleted
 		if err := m.Checkpoint(false); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // followed is what run last knew of who leads.
@@ -35,7 +35,7 @@ func (l *shardLog) follow() {
 	}
 	l.missed.Store(false)
 	move := n.attached(l, func(p *part) bool { return p.from == nil })
-	if l.shard == replica.SystemShard {
+	if l.shard == rows.SystemLog {
 		own := n.changes.all()
 		for i, p := range own {
 			if p.from != nil {

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/tcp"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestCopyBehindRepeatTime: a release was carried out, and its copies outlive the time in which its client asks again.
 func TestCopyBehindRepeatTime(t *testing.T) {
-	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	s, other := bareSession(1), bareSession(2)
 	b.one(bareAsk(s, 1, write("o", "h:/a/x", time.Hour)))
 	if res := b.one(bareAsk(s, 2, release("o", "h:/a/x"))); res.Code != wire.OK {

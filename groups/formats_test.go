@@ -12,57 +12,18 @@ import (
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftpb"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
-
-// TestAgreed: a format is in use or read by all when it is by each, who is away and told
-// nothing being of the first build.
-func TestAgreed(t *testing.T) {
-	for _, c := range []struct {
-		own         [2]uint32
-		others      [][2]uint32
-		inUse, read uint32
-	}{
-		{[2]uint32{1, 2}, nil, 1, 2},
-		{[2]uint32{2, 2}, nil, 2, 2},
-		{[2]uint32{1, 2}, [][2]uint32{{1, 1}, {1, 2}}, 1, 1},
-		{[2]uint32{1, 2}, [][2]uint32{{1, 2}, {1, 2}}, 1, 2},
-		{[2]uint32{2, 2}, [][2]uint32{{1, 2}, {2, 2}}, 1, 2},
-		{[2]uint32{1, 2}, [][2]uint32{{2, 2}, {2, 2}}, 1, 2},
-		{[2]uint32{2, 2}, [][2]uint32{{2, 2}, {2, 2}}, 2, 2},
-		{[2]uint32{2, 3}, [][2]uint32{{2, 2}, {2, 4}}, 2, 2},
-		{[2]uint32{2, 3}, [][2]uint32{{2, 3}, {0, 0}}, 1, 1},
-	} {
-		if inUse, read := agreed(c.own, c.others); inUse != c.inUse || read != c.read {
-			t.Errorf("%v beside %v: %d is in use and %d read by all, want %d and %d", c.own, c.others, inUse, read, c.inUse, c.read)
-		}
-	}
-}
-
-// TestFormatsOnlyGrow: a node writes what all have in use, and nothing older after it.
-func TestFormatsOnlyGrow(t *testing.T) {
-	var f formats
-	f.begin(3)
-	for _, step := range []struct {
-		other uint32 // in use there
-		news  bool
-		want  uint32
-	}{{1, false, 1}, {2, true, 2}, {2, false, 2}, {1, false, 2}, {4, true, 3}} {
-		if news := f.write([][2]uint32{{step.other, 9}}); news != step.news || f.written() != step.want {
-			t.Errorf("another has %d in use: %d is written, want %d; news: %v", step.other, f.written(), step.want, news)
-		}
-	}
-}
 
 // TestFormatsOfOthers: those who are away count with what they told last, as do those
 // whom only raft knows; not the disks that were replaced.
 func TestFormatsOfOthers(t *testing.T) {
 	dir := t.TempDir()
-	c := &cluster{n: &Node{id: &identity{HostID: "me"}, book: newRegistry()}}
-	if err := c.known.load(dir); err != nil {
+	c := &cluster{n: &Node{id: &datadir.Identity{HostID: "me"}, book: newRegistry()}}
+	if err := c.known.Load(dir); err != nil {
 		t.Fatal(err)
 	}
 	expect := func(what string, want ...[2]uint32) {
@@ -82,13 +43,14 @@ func TestFormatsOfOthers(t *testing.T) {
 	}
 	take := func(host, node string, low, high uint32) {
 		t.Helper()
-		s := sighted(host, node, node+":1")
+		s := gossip.Sighting{Alive: true}
+		s.HostID, s.NodeID, s.GossipAddr = host, node, node+":1"
 		s.FormatMin, s.FormatMax = low, high
-		f, err := c.known.take([]gossip.Sighting{s}, "me")
+		f, err := c.known.Take([]gossip.Sighting{s}, "me")
 		if err != nil || f == nil {
 			t.Fatalf("what %s works with is no news: %v", node, err)
 		}
-		if err := f.write(); err != nil {
+		if err := f.Write(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,8 +60,8 @@ func TestFormatsOfOthers(t *testing.T) {
 	expect("two nodes", [2]uint32{1, 2}, [2]uint32{1, 2})
 	take("host-1b", "n-1", 2, 2)
 	expect("a disk was replaced", [2]uint32{2, 2}, [2]uint32{1, 2})
-	c.known = peers{}
-	if err := c.known.load(dir); err != nil {
+	c.known = datadir.Peers{}
+	if err := c.known.Load(dir); err != nil {
 		t.Fatal(err)
 	}
 	expect("after a restart", [2]uint32{2, 2}, [2]uint32{1, 2})
@@ -111,7 +73,7 @@ func TestFormatsOfOthers(t *testing.T) {
 	c.n.book.Remove(0, 0)
 	c.n.book.Remove(1, 0)
 	expect("a replica of an unknown node", [2]uint32{2, 2}, [2]uint32{1, 2}, [2]uint32{})
-	c.known.forget("n-2")
+	c.known.Forget("n-2")
 	c.n.book.Remove(0, 3)
 	c.n.book.Remove(1, 3)
 	expect("a node was removed", [2]uint32{2, 2}, [2]uint32{})
@@ -135,9 +97,10 @@ func TestWrittenFormat(t *testing.T) {
 	c := r.session()
 	c.must(write("a", "h:/a/1", time.Hour))
 	r.clock.freeze() // nothing ticks
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	m := l.local.Load()
-	r.node.formats.writing.Store(newer)
+	r.node.formats.Use(newer)
+	r.node.formats.Write([][2]uint32{{newer, newer}})
 
 	var b bytes.Buffer
 	if err := m.SaveSnapshot(m.Freeze(false), &b, nil); err != nil {
@@ -177,14 +140,14 @@ func TestWrittenFormat(t *testing.T) {
 func TestUseFormat(t *testing.T) {
 	const newer = rows.NewestFormat + 1
 	r := newRig(t, nil)
-	path := filepath.Join(r.cfg.DataDir, identityFile)
+	path := filepath.Join(r.cfg.DataDir, rows.IdentityFile)
 	if err := os.Mkdir(path+".new", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.node.useFormat(newer); err == nil || !strings.Contains(err.Error(), "cannot take note in identity.json that format") {
 		t.Errorf("nothing can be written: %v", err)
 	}
-	if used := r.node.formats.used(); used != rows.NewestFormat || r.node.id.Format != used {
+	if used := r.node.formats.InUse(); used != rows.NewestFormat || r.node.id.Format != used {
 		t.Errorf("format %d is in use, and that is not on disk", used)
 	}
 	if err := os.Remove(path + ".new"); err != nil {
@@ -194,7 +157,7 @@ func TestUseFormat(t *testing.T) {
 		if err := r.node.useFormat(format); err != nil {
 			t.Fatal(err)
 		}
-		if used := r.node.formats.used(); used != newer || r.node.id.Format != newer {
+		if used := r.node.formats.InUse(); used != newer || r.node.id.Format != newer {
 			t.Errorf("format %d is in use, want %d", used, newer)
 		}
 	}
@@ -256,17 +219,17 @@ func TestFormatAtTheDoors(t *testing.T) {
 		},
 	} {
 		begin := func(format uint32) {
-			n.seats.Lock()
-			defer n.seats.Unlock()
+			n.idLock.Lock()
+			defer n.idLock.Unlock()
 			n.id.Format = format
-			n.formats.begin(format)
+			n.formats.Begin(format)
 		}
 		begin(rows.NewestFormat - 1) // as if the directory were older
 		if err := dial(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if id, err := loadIdentity(n.cfg.DataDir); err != nil || n.formats.used() != rows.NewestFormat || id.Format != rows.NewestFormat {
-			t.Errorf("%s: a peer has format %d in use, this node %d: %v", name, rows.NewestFormat, n.formats.used(), err)
+		if id, err := datadir.Load(n.cfg.DataDir); err != nil || n.formats.InUse() != rows.NewestFormat || id.Format != rows.NewestFormat {
+			t.Errorf("%s: a peer has format %d in use, this node %d: %v", name, rows.NewestFormat, n.formats.InUse(), err)
 		}
 		begin(rows.NewestFormat + 1) // as if another build had written there
 		if err := dial(); err == nil || !strings.Contains(err.Error(), "it is node n-9 that needs a newer version") {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -172,7 +172,7 @@ func TestStoppedLeader(t *testing.T) {
 	t.Parallel()
 	f, w := three(t)
 	p := newPipes(f, 11, 0)
-	shard := uint64(replica.SystemShard)
+	shard := uint64(rows.SystemLog)
 	at := -1
 	f.until("somebody leads", func() bool {
 		for i, n := range f.nodes {
@@ -223,7 +223,7 @@ func TestStoppedLeader(t *testing.T) {
 // later has nothing to wake up for.
 func TestLostLeadSleeps(t *testing.T) {
 	r := newRig(t, nil)
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	l.drive.Lock()
 	defer l.drive.Unlock()
 	was := l.lead.Load()

@@ -3,6 +3,8 @@ package groups
 import (
 	"net"
 	"testing"
+
+	"github.com/pathlockd/pathlockd/groups/datadir"
 )
 
 // TestFounders: who is to found a cluster and is given seeds joins the one that they
@@ -28,7 +30,7 @@ func TestFounders(t *testing.T) {
 		t.Errorf("it founded cluster %s beside %s", n.ClusterID(), f.nodes[0].ClusterID())
 	}
 	n = found(func(c *Config) { c.Seeds, c.ForceBootstrap = []string{freeAddr(t)}, true })
-	if n.ClusterID() == f.nodes[0].ClusterID() || n.id.Joined || len(n.seatsNow()) != 5 {
+	if n.ClusterID() == f.nodes[0].ClusterID() || n.id.Joined || len(n.replicasHere()) != 5 {
 		t.Errorf("no seed answers, and it founded nothing: %+v", n.id)
 	}
 }
@@ -51,7 +53,7 @@ func TestFirstStart(t *testing.T) {
 		n.Close(0)
 		t.Fatal("it started on a port that is taken")
 	}
-	id, err := loadIdentity(c.DataDir)
+	id, err := datadir.Load(c.DataDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestFirstStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close(0)
-	again, err := loadIdentity(c.DataDir)
+	again, err := datadir.Load(c.DataDir)
 	if err != nil {
 		t.Fatal(err)
 	}

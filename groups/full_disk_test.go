@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -52,7 +52,7 @@ func (f *localCluster) ledBy(what string, may ...*Node) {
 	}
 	f.each(3, func(n *Node) {
 		f.until(n.id.NodeID+" knows that "+what, func() bool {
-			for _, shard := range n.id.shards() {
+			for _, shard := range n.id.Logs() {
 				if host, _ := n.leaderOf(shard); !hosts[host] {
 					return false
 				}
@@ -126,7 +126,7 @@ func TestShortOfDisk(t *testing.T) {
 	f.ledBy("the others lead", others...)
 	f.each(3, f.writes)
 	c := newClusterClient(full)
-	c.mustAcquire(t, strings.TrimSuffix(f.paths()[replica.FirstLogShard], "x")+"y", "renewer")
+	c.mustAcquire(t, strings.TrimSuffix(f.paths()[rows.FirstLog], "x")+"y", "renewer")
 	if res := c.insist(t, &wire.Request{Op: wire.OpRenew, Owner: "renewer", TTLMillis: 60_000}); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Errorf("a renewal through it, of what others lead: %+v", res)
 	}
@@ -161,7 +161,7 @@ func TestShortOfDisk(t *testing.T) {
 	}
 
 	// While an election goes on others are to win it; if it does, it hands on.
-	shard := uint64(replica.FirstLogShard)
+	shard := uint64(rows.FirstLog)
 	_, term := full.leaderOf(shard)
 	full.noteLeader(shard, term+1, "")
 	if err := full.refusesIn(wire.OpAcquire, full.logs[shard]); err != nil {
@@ -239,10 +239,10 @@ func TestAllShortOfDisk(t *testing.T) {
 		}
 	}
 
-	from := f.nodes[f.leader(f.paths()[replica.FirstLogShard])]
+	from := f.nodes[f.leader(f.paths()[rows.FirstLog])]
 	to := f.nodes[(slices.Index(f.nodes, from)+1)%3]
 	f.until("one of them takes over what another gives up on purpose", func() bool {
-		return to.logs[replica.FirstLogShard].leads() || from.transferOwn(replica.FirstLogShard, to.id.NodeID) == nil
+		return to.logs[rows.FirstLog].leads() || from.transferOwn(rows.FirstLog, to.id.NodeID) == nil
 	})
 
 	const at = 2

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -16,7 +17,7 @@ import (
 // (with -race) nobody looks at what another one writes.
 func TestGrantedWhileAskedAgain(t *testing.T) {
 	t.Parallel()
-	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	b.one(bareAsk(bareSession(0), 1, write("holder", "h:/a/x", time.Hour)))
 	s := bareSession(1)
 	req := waiting(write("w", "h:/a/x", time.Hour))

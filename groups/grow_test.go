@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -20,7 +20,7 @@ func TestClusterGrowsAndShrinks(t *testing.T) {
 	f.grow(evicts)
 	f.grow(evicts)
 	f.each(5, func(n *Node) {
-		f.until(n.id.NodeID+" holds something", func() bool { return len(n.seatsNow()) > 0 })
+		f.until(n.id.NodeID+" holds something", func() bool { return len(n.replicasHere()) > 0 })
 	})
 	f.settle(3)
 	// One after the other, the founder first: two at once could be the majority of a log.
@@ -32,11 +32,11 @@ func TestClusterGrowsAndShrinks(t *testing.T) {
 		f.placed(4 - left)
 	}
 	f.each(3, func(n *Node) {
-		f.until(n.id.NodeID+" holds all logs", func() bool { return len(n.seatsNow()) == 5 })
+		f.until(n.id.NodeID+" holds all logs", func() bool { return len(n.replicasHere()) == 5 })
 	})
 	f.settle(3)
 	// A node that was evicted comes back under new replica ids.
-	old := f.nodes[1].logs[replica.SystemShard].local.Load()
+	old := f.nodes[1].logs[rows.SystemLog].local.Load()
 	f.start(0)
 	f.start(4)
 	f.settle(3)
@@ -44,11 +44,11 @@ func TestClusterGrowsAndShrinks(t *testing.T) {
 		t.Fatal("node 1 had no replica")
 	}
 	f.until("replicas that were removed are deleted", func() bool {
-		seats := 0
+		hosted := 0
 		for _, n := range f.nodes {
-			seats += len(n.seatsNow())
+			hosted += len(n.replicasHere())
 		}
-		return seats == 15
+		return hosted == 15
 	})
 }
 

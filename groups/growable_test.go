@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/groups/place"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestNotGrowable: while the logs of a restored node are not compacted it plans replicas
@@ -15,8 +15,8 @@ func TestNotGrowable(t *testing.T) {
 	f := newLocalCluster(t, 1, nil)
 	n := f.nodes[0]
 	restored := func(is bool) {
-		n.seats.Lock()
-		defer n.seats.Unlock()
+		n.idLock.Lock()
+		defer n.idLock.Unlock()
 		n.id.Restored = is
 	}
 	restored(true)
@@ -29,7 +29,7 @@ func TestNotGrowable(t *testing.T) {
 			n.plans.mu.Lock()
 			defer n.plans.mu.Unlock()
 			at := fmt.Sprintf("%p", n.plans.by)
-			if at == seen || n.plans.by[replica.FirstLogShard].step.Kind != place.Add {
+			if at == seen || n.plans.by[rows.FirstLog].step.Kind != place.Add {
 				return false
 			}
 			seen = at

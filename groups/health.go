@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -36,7 +37,7 @@ func (n *Node) health() wire.Result {
 		return wire.Result{Message: why}
 	}
 	done := make(chan *wire.Error, 1)
-	n.read(n.logs[replica.SystemShard], &replica.Query{What: replica.AskAny}, n.clock.Mono(), func(res *wire.Result) { done <- res.Err() })
+	n.read(n.logs[rows.SystemLog], &replica.Query{What: replica.AskAny}, n.clock.Mono(), func(res *wire.Result) { done <- res.Err() })
 	select {
 	case err := <-done:
 		if err != nil {
@@ -45,7 +46,7 @@ func (n *Node) health() wire.Result {
 	case <-time.After(healthWithin):
 		return wire.Result{Message: fmt.Sprintf("no leader of the system log answered within %v", healthWithin)}
 	}
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		if d := n.logs[shard].stalled(); d > 0 {
 			return wire.Result{Message: fmt.Sprintf("log %d takes no writes: this node leads it, and what it proposed %d ms ago is not applied", shard, d.Milliseconds())}
 		}
@@ -55,7 +56,7 @@ func (n *Node) health() wire.Result {
 
 // leaderless lists the logs that nobody leads.
 func (n *Node) leaderless() (shards []uint64) {
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		if n.logs[shard].leaderless() {
 			shards = append(shards, shard)
 		}

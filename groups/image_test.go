@@ -19,7 +19,7 @@ import (
 func TestImage(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	r.clock.freeze() // nothing ticks
-	m := r.node.logs[replica.FirstLogShard].local.Load()
+	m := r.node.logs[rows.FirstLog].local.Load()
 	c := r.session()
 	read := func(f *replica.Frozen) map[string]string {
 		t.Helper()
@@ -65,7 +65,7 @@ func TestImage(t *testing.T) {
 func TestImageOfAQuietLog(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	r.clock.freeze() // nothing ticks
-	m := r.node.logs[replica.FirstLogShard].local.Load()
+	m := r.node.logs[rows.FirstLog].local.Load()
 	c := r.session()
 	c.must(write("a", "h:/a/1", time.Hour))
 	if err := m.Checkpoint(true); err != nil {
@@ -83,7 +83,7 @@ func TestImageOfAQuietLog(t *testing.T) {
 	if err := m.SaveSnapshot(image, &b, nil); err != nil {
 		t.Fatal(err)
 	}
-	copied := r.machineOf(replica.FirstLogShard)
+	copied := r.machineOf(rows.FirstLog)
 	if err := copied.RecoverFromSnapshot(&b, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func TestImpostor(t *testing.T) {
 	t.Parallel()
 	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.EvictionWindow = time.Hour })
 	f.settle(3)
-	before, host := f.nodes[2].seatsNow(), f.nodes[2].id.HostID
+	before, host := f.nodes[2].replicasHere(), f.nodes[2].id.HostID
 
 	c := f.cfgs[2]
 	c.DataDir, c.RaftAddr, c.Seeds = t.TempDir(), freeAddr(t), f.gossip[:2]
@@ -50,9 +50,9 @@ func TestImpostor(t *testing.T) {
 	f.start(2)
 	f.settle(3)
 
-	for shard, s := range f.nodes[2].seatsNow() {
-		if before[shard].Replica != s.Replica {
-			t.Errorf("log %d has replica %d on the member, it had %d", shard, s.Replica, before[shard].Replica)
+	for shard, s := range f.nodes[2].replicasHere() {
+		if before[shard].ID != s.ID {
+			t.Errorf("log %d has replica %d on the member, it had %d", shard, s.ID, before[shard].ID)
 		}
 	}
 	f.each(3, func(n *Node) {
@@ -60,7 +60,7 @@ func TestImpostor(t *testing.T) {
 			t.Errorf("to %s the name is of %s (alive: %v), want %s", n.id.NodeID, s.HostID, s.Alive, host)
 		}
 	})
-	if n := len(impostor.seatsNow()); n != 0 || impostor.takenIn() {
+	if n := len(impostor.replicasHere()); n != 0 || impostor.takenIn() {
 		t.Errorf("the impostor hosts %d logs and takes itself for adopted: %v", n, impostor.takenIn())
 	}
 }

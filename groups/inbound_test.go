@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -51,7 +52,7 @@ func TestInboundOrder(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
 	count := c.must(&wire.Request{Op: wire.OpIncrToken}).Token
-	l := r.node.logs[replica.SystemShard]
+	l := r.node.logs[rows.SystemLog]
 	term := l.mine()
 	first, next := new(wireEnd), new(wireEnd)
 	asks, held := uint64(0), false
@@ -64,7 +65,7 @@ func TestInboundOrder(t *testing.T) {
 		w.Reset()
 		w.Add(&p.Command, p.attempts())
 		b := []byte{frameCommands}
-		for _, v := range []uint64{1, seq, replica.SystemShard, term, lane, asks} {
+		for _, v := range []uint64{1, seq, rows.SystemLog, term, lane, asks} {
 			b = binary.AppendUvarint(b, v)
 		}
 		was := e.sent()

@@ -69,7 +69,7 @@ func (r *lookingReader) Read(p []byte) (int, error) {
 func TestInstallInPieces(t *testing.T) {
 	const fences, outside = 1_500_000, 2*replica.InstallBytes + 4<<20
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
-	m := r.machineOf(replica.FirstLogShard)
+	m := r.machineOf(rows.FirstLog)
 	row := len(fenceOf(0)) + 4
 	there := func(i int) bool {
 		found, err := m.Store.Get(fenceOf(i), func([]byte) error { return nil })
@@ -79,7 +79,7 @@ func TestInstallInPieces(t *testing.T) {
 		return found
 	}
 	missing := 0
-	err := m.RecoverFromSnapshot(manyFences(replica.FirstLogShard, fences, func(read int) {
+	err := m.RecoverFromSnapshot(manyFences(rows.FirstLog, fences, func(read int) {
 		if early := read - outside/row; early > 0 && !there(early) {
 			missing++
 		}
@@ -105,7 +105,7 @@ func TestInstallCutShort(t *testing.T) {
 		c.must(write("a", fmt.Sprintf("h:/s%d/x", i), time.Hour))
 	}
 	r.clock.freeze()
-	old := r.node.logs[replica.FirstLogShard].local.Load()
+	old := r.node.logs[rows.FirstLog].local.Load()
 	image := func() *bytes.Buffer {
 		t.Helper()
 		f, err := old.PrepareSnapshot()
@@ -118,7 +118,7 @@ func TestInstallCutShort(t *testing.T) {
 		}
 		return &b
 	}
-	m := r.machineOf(replica.FirstLogShard)
+	m := r.machineOf(rows.FirstLog)
 	if err := m.RecoverFromSnapshot(image(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestInstallCutShort(t *testing.T) {
 		if err := m.Checkpoint(true); err != nil {
 			t.Fatal(err)
 		}
-		found, err := m.Store.Get(replica.LogKey(replica.FirstLogShard, rows.LogState, nil), func([]byte) error { return nil })
+		found, err := m.Store.Get(replica.LogKey(rows.FirstLog, rows.LogState, nil), func([]byte) error { return nil })
 		if found || err != nil {
 			t.Fatalf("a checkpoint says as of which entry the state is: %v", err)
 		}
@@ -227,7 +227,7 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 	lead := -1
 	f.until("another node leads", func() bool {
 		for i, n := range f.nodes[:2] {
-			if n.logs[replica.FirstLogShard].leads() {
+			if n.logs[rows.FirstLog].leads() {
 				lead = i
 			}
 		}
@@ -243,17 +243,17 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 			t.Fatalf("%+v", res)
 		}
 	}
-	leader := f.nodes[lead].logs[replica.FirstLogShard].local.Load()
+	leader := f.nodes[lead].logs[rows.FirstLog].local.Load()
 	if err := leader.Checkpoint(true); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range f.nodes[:2] {
 		f.until("the log is compacted", func() bool {
-			n.snapshotKeeping(replica.FirstLogShard, 1)
-			return n.compacted(replica.FirstLogShard)
+			n.snapshotKeeping(rows.FirstLog, 1)
+			return n.compacted(rows.FirstLog)
 		})
 	}
-	m := behind.logs[replica.FirstLogShard].local.Load()
+	m := behind.logs[rows.FirstLog].local.Load()
 	var writes atomic.Int64
 	cut.when = func() bool { return m.Installing.Load() && writes.Add(1) == 4 }
 	w.set(behind.id.NodeID, false)
@@ -273,7 +273,7 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := half.HalfInstalled(replica.FirstLogShard)
+	is, err := half.HalfInstalled(rows.FirstLog)
 	if err != nil || !is {
 		t.Fatalf("the marker is on the disk: %v, %v", is, err)
 	}
@@ -284,7 +284,7 @@ func TestPowerLossWhileInstalling(t *testing.T) {
 	w.set(behind.id.NodeID, false)
 	f.start(2)
 	f.until("it is what the leader is", func() bool {
-		again := f.nodes[2].logs[replica.FirstLogShard].local.Load()
+		again := f.nodes[2].logs[rows.FirstLog].local.Load()
 		if again == nil || !again.Loaded.Load() || again.Installing.Load() {
 			return false
 		}

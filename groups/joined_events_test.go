@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -18,7 +20,7 @@ type joinerRaft struct {
 	last uint64
 }
 
-func (*joinerRaft) start(seat, *replica.Machine) error { return nil }
+func (*joinerRaft) start(datadir.Replica, *replica.Machine) error { return nil }
 
 func (j *joinerRaft) bounds() (first, last uint64, m membership, err error) {
 	return 1, j.last, m, nil
@@ -28,7 +30,7 @@ func (j *joinerRaft) bounds() (first, last uint64, m membership, err error) {
 // got before it was looked how far the log reaches are told to who subscribed before, as their feed has not told them;
 // or else, if there was none, that something was missed.
 func TestJoinerHearsOfNewEntries(t *testing.T) {
-	const shard = replica.FirstLogShard
+	const shard = rows.FirstLog
 	for fed, want := range map[uint64]struct {
 		got  []string
 		gaps int
@@ -41,7 +43,7 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 		l := b.l
 		l.raft = &joinerRaft{last: 121}
 		n.logs = map[uint64]*shardLog{shard: l}
-		n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
+		n.id.Replicas = map[uint64]datadir.Replica{shard: {ID: 2, Joined: true}}
 		granted := func(path string) []engine.Event {
 			return []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: path}}
 		}
@@ -69,7 +71,7 @@ type hastyRaft struct {
 	meanwhile func()
 }
 
-func (j *hastyRaft) start(seat, *replica.Machine) error {
+func (j *hastyRaft) start(datadir.Replica, *replica.Machine) error {
 	j.meanwhile()
 	return nil
 }
@@ -78,7 +80,7 @@ func (j *hastyRaft) start(seat, *replica.Machine) error {
 // an entry, or the feed begins, before it was looked how far the log reaches. What the log had before is the past all the
 // same: who subscribed is told of a gap.
 func TestJoinerHearsOfThePast(t *testing.T) {
-	const shard = replica.FirstLogShard
+	const shard = rows.FirstLog
 	for name, one := range map[string]struct {
 		last      uint64 // which the replica has when it is looked
 		meanwhile func(h *events.Hub)
@@ -91,7 +93,7 @@ func TestJoinerHearsOfThePast(t *testing.T) {
 		n, l := b.n, b.l
 		l.raft = &hastyRaft{joinerRaft{last: one.last}, func() { one.meanwhile(n.hub) }}
 		n.logs = map[uint64]*shardLog{shard: l}
-		n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
+		n.id.Replicas = map[uint64]datadir.Replica{shard: {ID: 2, Joined: true}}
 		e := new(observed.Events)
 		if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -14,7 +16,7 @@ import (
 // that all up to entry 121 is the past, tells of that, and so the subscriber is told of a gap: it looks at its locks then. After that it is
 // granted something, in entry 122: it is told of the grant, or of another gap.
 func TestNewEventWhileItJoins(t *testing.T) {
-	const shard = replica.FirstLogShard
+	const shard = rows.FirstLog
 	b := newBare(t, shard, replica.DefaultLimits())
 	n, l := b.n, b.l
 	e := new(observed.Events)
@@ -30,7 +32,7 @@ func TestNewEventWhileItJoins(t *testing.T) {
 		n.hub.Publish(shard, 122, granted("h:/a/new"), true) // comes to be now
 	}}
 	n.logs = map[uint64]*shardLog{shard: l}
-	n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
+	n.id.Replicas = map[uint64]datadir.Replica{shard: {ID: 2, Joined: true}}
 	if _, err := n.Subscribe(&wire.Subscription{Owner: "waiter", Number: 1, Sink: e}); err != nil {
 		t.Fatal(err)
 	}

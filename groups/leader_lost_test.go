@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -45,7 +45,7 @@ func (w *deafLearner) Outgoing(p link.Passage) link.Fate {
 	if from == nil || p.From != from.id.NodeID || p.To != to.id.NodeID || p.Kind != link.Messages && p.Kind != link.Snapshots {
 		return fate
 	}
-	fate.Drop = fate.Drop || to.logs[replica.FirstLogShard].lead.Load().leader != 0
+	fate.Drop = fate.Drop || to.logs[rows.FirstLog].lead.Load().leader != 0
 	return fate
 }
 
@@ -65,13 +65,13 @@ func TestLearnerOfADeadLeader(t *testing.T) {
 	w.from, w.to = f.nodes[0], n
 	w.mu.Unlock()
 	f.grow(change)
-	l := n.logs[replica.FirstLogShard]
+	l := n.logs[rows.FirstLog]
 	f.until("it has a replica, and raft has told it of its leader", func() bool { return l.local.Load() != nil && l.lead.Load().leader != 0 })
 	if n.lookForVotes(); l.local.Load().Voting.Load() {
 		t.Fatal("this shows nothing: it votes")
 	}
 	f.kill(&w.network, 0)
-	f.until("it knows that nobody leads the log", func() bool { return slices.Contains(n.leaderless(), replica.FirstLogShard) })
+	f.until("it knows that nobody leads the log", func() bool { return slices.Contains(n.leaderless(), rows.FirstLog) })
 	r.refusedInTime("h:/y")
 }
 
@@ -90,7 +90,7 @@ func TestLeaderNeverReached(t *testing.T) {
 	f.nodes[1] = nil
 	f.start(1)
 	n := f.nodes[1]
-	f.until("it is told who leads", func() bool { host, _ := n.leaderOf(replica.FirstLogShard); return host == leader.id.HostID })
+	f.until("it is told who leads", func() bool { host, _ := n.leaderOf(rows.FirstLog); return host == leader.id.HostID })
 	f.until("it has no way there", func() bool { return n.cluster.conn(leader.id.HostID) == nil })
 	f.rigOn(1).refusedInTime("h:/y")
 }

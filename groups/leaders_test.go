@@ -13,12 +13,12 @@ func TestHasALeaderAgain(t *testing.T) {
 	r := newRig(t, nil)
 	n := r.node
 	r.clock.hurry(n.electedWithin() + time.Second)
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		if d, why := n.noLeader(shard); d != 0 || !strings.HasSuffix(why, "had no leader until now") {
 			t.Errorf("of log %d, which has a leader: %v, %q", shard, d, why)
 		}
 	}
-	shard := n.id.shards()[1]
+	shard := n.id.Logs()[1]
 	l := n.logs[shard]
 	was := *l.lead.Load()
 	l.lead.Store(&leadership{term: was.term}) // and it is not noted as lost
@@ -44,7 +44,7 @@ func TestHasALeaderAgain(t *testing.T) {
 // Who leads on in an earlier one is its leader.
 func TestLeaderOfAnEarlierTerm(t *testing.T) {
 	r := newRig(t, nil)
-	n, shard := r.node, r.node.id.shards()[1]
+	n, shard := r.node, r.node.id.Logs()[1]
 	_, term := n.leaderOf(shard)
 	n.noteLeader(shard, term+2, "")
 	n.noteLeader(shard, term+1, "another")

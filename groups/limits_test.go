@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -138,7 +139,7 @@ func TestNodesOfDifferentLimits(t *testing.T) {
 		c.Log = slog.New(slog.NewTextHandler(&logs[i], nil))
 	})
 	f.settle(3)
-	shard := uint64(replica.FirstLogShard)
+	shard := uint64(rows.FirstLog)
 	const path = "h:/a/x"
 	clients := [3]*caller{f.rigOn(0).session(), f.rigOn(1).session(), f.rigOn(2).session()}
 	for round := 0; round < 4; {

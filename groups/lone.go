@@ -9,7 +9,7 @@ const lonePoll = 5 * time.Millisecond
 // voter: there is nobody to hear from, and an election timeout would only make the start
 // late.
 func (n *Node) loneLoop() {
-	for left := n.seatsNow(); len(left) > 0; {
+	for left := n.replicasHere(); len(left) > 0; {
 		if n.tasks.wait(lonePoll, n.stop) == 0 {
 			return
 		}

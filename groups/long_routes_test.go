@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -18,7 +19,7 @@ func hasLong(t *testing.T, r *rig, policies int) {
 	const like = "like:/a"
 	c := r.session()
 	c.must(setPolicy(like, wire.RecursiveRW))
-	m := r.node.logs[replica.SystemShard].own()
+	m := r.node.logs[rows.SystemLog].own()
 	m.Lock()
 	for row, val := range m.System.AllRows() {
 		table, is := strings.CutSuffix(row, like)
@@ -91,7 +92,7 @@ func TestRoutesInPages(t *testing.T) {
 	r := newRig(t, nil)
 	const policies = replica.RoutesBytes/4070 + 16
 	hasLong(t, r, policies)
-	m := r.node.logs[replica.SystemShard].own()
+	m := r.node.logs[rows.SystemLog].own()
 	version, whole := m.System.Roots()
 	if len(whole) != policies {
 		t.Fatalf("%d roots", len(whole))

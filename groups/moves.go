@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -185,7 +185,7 @@ func answerHeld(over []unheld) {
 // would tell it.
 func (n *Node) learnNext() {
 	m := &n.moves
-	if n.logs[replica.SystemShard].own() != nil {
+	if n.logs[rows.SystemLog].own() != nil {
 		return
 	}
 	m.mu.Lock()

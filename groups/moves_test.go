@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -67,7 +67,7 @@ func testOrderAcrossMoves(t *testing.T, r *rig) {
 func (r *rig) frozen(root string, above ...string) (undo func()) {
 	r.t.Helper()
 	n := r.node
-	p := &policies{n: n, term: n.logs[replica.SystemShard].held.Load(), attempt: n.logs[replica.SystemShard].held.Load()<<attemptBits + 1000}
+	p := &policies{n: n, term: n.logs[rows.SystemLog].held.Load(), attempt: n.logs[rows.SystemLog].held.Load()<<attemptBits + 1000}
 	attempt := func(freezes bool) *change { // it ends neither with a step's time nor with a call's
 		c := p.change(0)
 		c.within, c.since, c.attempt = 0, n.clock.Mono()+time.Hour, p.next()

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -28,7 +28,7 @@ func TestNoWaitWithoutLeader(t *testing.T) {
 	c.must(write("before", path, time.Hour)) // it knows who leads
 	w.set(n.id.NodeID, true)
 	f.until("it knows of no leader", func() bool {
-		return n.logs[replica.FirstLogShard].leaderless() && n.logs[replica.SystemShard].leaderless()
+		return n.logs[rows.FirstLog].leaderless() && n.logs[rows.SystemLog].leaderless()
 	})
 	want := fmt.Sprintf("%s led it last", f.nodes[led].id.NodeID)
 	try := write("o", path, time.Hour)

@@ -2,6 +2,8 @@ package groups
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
@@ -30,7 +33,7 @@ const (
 // Handler that carries requests to them.
 type Node struct {
 	cfg     Config
-	id      *identity
+	id      *datadir.Identity
 	log     *slog.Logger
 	clock   replica.Clock
 	process uint64 // incarnation: which run of the node this is
@@ -59,7 +62,7 @@ type Node struct {
 	tended    chan struct{} // likewise for health and what operators ask
 
 	draining atomic.Bool
-	formats  formats
+	formats  datadir.Formats
 	refusal  atomic.Pointer[wire.Error] // why writes that grow the state are refused
 	starved  atomic.Bool                // renewals are refused too
 	room     room
@@ -71,7 +74,7 @@ type Node struct {
 	book    *registry
 	wire    *wiring
 	cluster *cluster      // nil while the node is alone and cannot have peers
-	seats   sync.Mutex    // guards what changes of id
+	idLock  sync.Mutex    // guards what changes of id
 	around  chan struct{} // lookAround
 	audits  chan struct{} // auditSoon
 	plans   plans
@@ -107,13 +110,7 @@ func OpenContext(ctx context.Context, cfg Config) (*Node, error) {
 	if len(cfg.Seeds) > 0 && cfg.Token == "" {
 		return nil, errors.New("seed_nodes: nodes that have peers need internal_auth_token, the same for all of them, at least 32 bytes")
 	}
-	id, err := loadIdentity(cfg.DataDir)
-	switch {
-	case errors.Is(err, ErrNoIdentity):
-		id, err = cfg.born(ctx)
-	case err == nil:
-		err = id.check(&cfg)
-	}
+	id, err := datadir.Open(ctx, cfg.birth())
 	if err == nil {
 		err = cfg.settle(id)
 	}
@@ -127,7 +124,7 @@ func OpenContext(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-func newNode(cfg Config, id *identity) *Node {
+func newNode(cfg Config, id *datadir.Identity) *Node {
 	n := &Node{
 		cfg: cfg, id: id, log: cfg.Log, clock: cfg.Clock, tasks: goroutines{}, process: newIncarnation(),
 		logs: make(map[uint64]*shardLog), readers: make(map[uint64]*reader),
@@ -143,10 +140,10 @@ func newNode(cfg Config, id *identity) *Node {
 	n.loops = newTogether(n.tasks)
 	n.moves.wake = make(chan struct{}, 1)
 	n.learning.begin()
-	n.hub.Mark.Index = id.mark()
-	n.formats.begin(id.Format)
+	n.hub.Mark.Index = id.Mark()
+	n.formats.Begin(id.Format)
 	for g := range id.GroupCount {
-		n.homes = append(n.homes, replica.FirstLogShard+uint64(g%id.LogCount))
+		n.homes = append(n.homes, rows.Home(g, id.LogCount))
 	}
 	n.routes.Store(wire.NewRoutes(0, id.Segments, nil))
 	return n
@@ -156,11 +153,11 @@ func newNode(cfg Config, id *identity) *Node {
 func (n *Node) start() (err error) {
 	dir := n.cfg.DataDir
 	raft, state := filepath.Join(dir, "raft"), filepath.Join(dir, rows.StateDir)
-	if err := n.id.whole(&n.cfg, raft, state); err != nil {
+	if err := n.id.CheckParts(dir, raft, state, n.cfg.RaftFS, n.cfg.FS); err != nil {
 		return err
 	}
 	n.id.Starts++
-	if err := n.id.save(dir); err != nil {
+	if err := n.id.Save(dir); err != nil {
 		return err
 	}
 	n.processes.note(n.id.HostID, n.id.Starts-1)
@@ -168,13 +165,13 @@ func (n *Node) start() (err error) {
 	if n.store, err = replica.OpenStore(state, n.cfg.FS, n.log, n.failed); err != nil {
 		return err
 	}
-	if err := n.markState(state); err != nil {
+	if err := n.id.MarkState(dir, state, n.cfg.FS); err != nil {
 		return err
 	}
 	if err := n.leftovers(); err != nil {
 		return err
 	}
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		l := newShardLog(n, shard)
 		n.logs[shard], n.readers[shard] = l, &reader{l: l}
 	}
@@ -192,9 +189,9 @@ func (n *Node) start() (err error) {
 	for shard, l := range n.logs {
 		l.raft = n.raft.log(shard)
 	}
-	n.loading.Store(int32(len(n.id.Seats)) + 1)
-	for _, shard := range sortedShards(n.id.Seats) {
-		last, err := n.startReplica(shard, n.id.Seats[shard], true)
+	n.loading.Store(int32(len(n.id.Replicas)) + 1)
+	for _, shard := range sortedShards(n.id.Replicas) {
+		last, err := n.startReplica(shard, n.id.Replicas[shard], true)
 		if err != nil {
 			return err
 		}
@@ -232,7 +229,7 @@ func (h replicaHost) CheckpointSoon()        { h.n.checkpointSoon() }
 func (h replicaHost) PolicyWork()            { h.n.policyWork() }
 func (h replicaHost) LookAround()            { h.n.lookAround() }
 func (h replicaHost) ProcessMarks() string   { return h.n.processes.marks() }
-func (h replicaHost) SnapshotFormat() uint32 { return h.n.formats.written() }
+func (h replicaHost) SnapshotFormat() uint32 { return h.n.formats.Written() }
 
 // SystemChanged makes this node resolve paths by the routes in force.
 func (h replicaHost) SystemChanged(s *engine.System) {
@@ -319,3 +316,23 @@ func (n *Node) snapshotKeeping(shard, entries uint64) bool {
 func (n *Node) progressLoop() {
 	n.every(progressEvery, n.hub.Progress)
 }
+
+// newIncarnation tells this run of the process from every other.
+func newIncarnation() uint64 {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // crypto/rand never fails on supported systems
+	}
+	return binary.BigEndian.Uint64(b[:])>>1 | 1
+}
+
+// NodeID is the node's name.
+func (n *Node) NodeID() string { return n.id.NodeID }
+
+// ClusterID tells the cluster from every other.
+func (n *Node) ClusterID() string { return n.id.ClusterID }
+
+// Run counts how often the node was started on its data directory, this time too: from 1 for a founder, for others from
+// where other directories of the node have hardly been. It grows with each start, before anybody can see anything of
+// the new run.
+func (n *Node) Run() uint64 { return n.id.Earlier + n.id.Starts }

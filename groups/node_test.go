@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -100,10 +101,10 @@ func TestFullDisk(t *testing.T) {
 
 // TestFreeBytes asks the system, where nothing is injected.
 func TestFreeBytes(t *testing.T) {
-	if free, err := freeBytes(t.TempDir()); err != nil || free == 0 {
+	if free, err := datadir.FreeBytes(t.TempDir()); err != nil || free == 0 {
 		t.Errorf("%d bytes free, %v", free, err)
 	}
-	if free, err := freeBytes(t.TempDir() + "/none"); err == nil {
+	if free, err := datadir.FreeBytes(t.TempDir() + "/none"); err == nil {
 		t.Errorf("%d bytes free where nothing is", free)
 	}
 }

@@ -108,7 +108,7 @@ func (n *Node) orphanLoop() {
 		if n.draining.Load() {
 			return
 		}
-		for _, shard := range n.id.shards() {
+		for _, shard := range n.id.Logs() {
 			l := n.logs[shard]
 			if term := l.held.Load(); l.leads() && seen[shard] != term {
 				seen[shard] = term

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -33,7 +34,7 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 	})
 	f.until("every node votes in every log", func() bool {
 		for _, n := range f.nodes {
-			for _, shard := range []uint64{replica.SystemShard, replica.FirstLogShard} {
+			for _, shard := range []uint64{rows.SystemLog, rows.FirstLog} {
 				if m := n.logs[shard].local.Load(); m == nil || !m.Voting.Load() {
 					return false
 				}
@@ -72,12 +73,12 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 	w.set(f.cfgs[first].NodeID, false)
 	f.start(first)
 	f.until("it is back", func() bool {
-		host, _ := f.nodes[first].leaderOf(replica.FirstLogShard)
-		m := f.nodes[first].logs[replica.FirstLogShard].local.Load()
+		host, _ := f.nodes[first].leaderOf(rows.FirstLog)
+		m := f.nodes[first].logs[rows.FirstLog].local.Load()
 		return host == n.id.HostID && m != nil && m.Voting.Load() && m.AppliedIndex() > 0
 	})
 	f.until("the leader reaches everybody", func() bool { return len(n.cutOff()) == 0 })
-	if !n.logs[replica.FirstLogShard].leads() {
+	if !n.logs[rows.FirstLog].leads() {
 		return false
 	}
 
@@ -92,7 +93,7 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 	third := -1
 	f.until("another node leads", func() bool {
 		for i, o := range f.nodes {
-			if i != second && o.logs[replica.FirstLogShard].leads() {
+			if i != second && o.logs[rows.FirstLog].leads() {
 				third = i
 			}
 		}
@@ -115,9 +116,9 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 		t.Fatal("the client is told nothing")
 	}
 	w.set(n.id.NodeID, false)
-	l := n.logs[replica.FirstLogShard]
+	l := n.logs[rows.FirstLog]
 	f.until("the former leader knows the new one, and has nothing left to say", func() bool {
-		host, _ := n.leaderOf(replica.FirstLogShard)
+		host, _ := n.leaderOf(rows.FirstLog)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return host != "" && host != n.id.HostID && len(l.mu.queue)+len(l.mu.flights)+len(l.mu.away.parts) == 0

@@ -29,7 +29,7 @@ func newOverlooked(t *testing.T) *overlooked {
 // led has the other node begin its leader epoch.
 func (o *overlooked) led() {
 	n := o.node
-	proposed(o.t, o.l, replica.AppendLeaderEpoch(nil, n.formats.written(), o.own, n.cfg.limits()))
+	proposed(o.t, o.l, replica.AppendLeaderEpoch(nil, n.formats.Written(), o.own, n.cfg.limits()))
 }
 
 // ask has a request carried out that the other node was asked, about h:/a.
@@ -42,7 +42,7 @@ func (o *overlooked) ask(s *wire.Session, id uint64, req *wire.Request) {
 	w.Add(&p.Command, p.attempts())
 	o.last++
 	stamp := o.l.local.Load().Stamp(o.own, o.l.clock.Mono())
-	head := replica.BatchHead{Format: n.formats.written(), LeaderEpoch: o.own, Number: o.last, Next: true, Stamp: stamp}
+	head := replica.BatchHead{Format: n.formats.Written(), LeaderEpoch: o.own, Number: o.last, Next: true, Stamp: stamp}
 	proposed(o.t, o.l, bytes.Clone(w.Entry(&head)))
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -96,7 +96,7 @@ func TestOwnerWideWhileALogHasNoLeader(t *testing.T) {
 	for i := range f.nodes {
 		for j := range i {
 			for shard := range f.nodes[0].logs {
-				if len(down) > 0 || !hosts(i, shard) || !hosts(j, shard) || hosts(i, replica.SystemShard) && hosts(j, replica.SystemShard) {
+				if len(down) > 0 || !hosts(i, shard) || !hosts(j, shard) || hosts(i, rows.SystemLog) && hosts(j, rows.SystemLog) {
 					continue
 				}
 				down = []int{i, j}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -14,7 +15,7 @@ func (s *steps) release() (res wire.Result, err *wire.Error) {
 	if s.req.Key != "" {
 		// What its claim says of namespaces is said for good: by routes that know every one in
 		// which the owner took something before it asked.
-		s.only = map[uint64]bool{replica.SystemShard: true}
+		s.only = map[uint64]bool{rows.SystemLog: true}
 		if err = s.caughtUp(); err != nil {
 			return res, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -34,7 +35,7 @@ func TestRoutesChangeBetweenPages(t *testing.T) {
 			hasLong(t, near, pagesOf(3))
 			far.routes.Store(wire.NewRoutes(0, far.cfg.Segments, nil))
 			p := newPipes(f, 1, 0)
-			m := near.node.logs[replica.SystemShard].own()
+			m := near.node.logs[rows.SystemLog].own()
 			var first *wire.Routes // in force when the first page was told, at last
 			asked := 0
 			changes := func() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -81,12 +81,12 @@ func TestPartlyBeforeMove(t *testing.T) {
 	both := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: freed}, {Path: moving}}})
 	r.freed(freed)
 	for _, l := range r.node.ordered() { // the logs of groups take nothing any more, the one of routes does
-		if l.shard != replica.SystemShard {
+		if l.shard != rows.SystemLog {
 			l.pauses(true)
 		}
 	}
 	n := r.node
-	p := &policies{n: n, term: n.logs[replica.SystemShard].held.Load(), attempt: n.logs[replica.SystemShard].held.Load()<<attemptBits + 2000}
+	p := &policies{n: n, term: n.logs[rows.SystemLog].held.Load(), attempt: n.logs[rows.SystemLog].held.Load()<<attemptBits + 2000}
 	move := p.change(0)
 	move.attempt = p.next()
 	if err := move.begin(false); err != nil { // the attempt is over, and the release begins anew

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -66,12 +66,12 @@ func contents(t *testing.T, dir string) map[string]string {
 // unmark makes a directory one of a build that did not write whose the state is.
 func unmark(t *testing.T, dir string) {
 	t.Helper()
-	id, err := loadIdentity(dir)
+	id, err := datadir.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	id.Marked = false
-	if err := id.save(dir); err != nil {
+	if err := id.Save(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(dir, rows.StateDir, rows.OwnerFile)); err != nil {
@@ -129,7 +129,7 @@ func TestForeignParts(t *testing.T) {
 			swap(rows.StateDir, "")(t, dir)
 		}, "its state is gone ("},
 		"identity missing": {func(t *testing.T, dir string) {
-			if err := os.Remove(filepath.Join(dir, identityFile)); err != nil {
+			if err := os.Remove(filepath.Join(dir, rows.IdentityFile)); err != nil {
 				t.Fatal(err)
 			}
 		}, "has raft/, of raft host id "},
@@ -146,7 +146,7 @@ func TestForeignParts(t *testing.T) {
 				n.Close(0)
 				t.Fatal("it started")
 			}
-			for _, want := range []string{"data_dir " + dir + ": ", c.want, replica.Remedy} {
+			for _, want := range []string{"data_dir " + dir + ": ", c.want, rows.Remedy} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%v\nwant: %s", err, want)
 				}
@@ -157,7 +157,7 @@ func TestForeignParts(t *testing.T) {
 			for _, part := range []string{"raft", rows.StateDir} {
 				swap(part, own)(t, dir)
 			}
-			copyOf(t, filepath.Join(own, identityFile), filepath.Join(dir, identityFile))
+			copyOf(t, filepath.Join(own, rows.IdentityFile), filepath.Join(dir, rows.IdentityFile))
 			mustHoldAlice(t, dir)
 		})
 	}
@@ -170,7 +170,7 @@ func TestEarlierState(t *testing.T) {
 	dir := usedDirectory(t)
 	unmark(t, dir)
 	mustHoldAlice(t, dir)
-	id, err := loadIdentity(dir)
+	id, err := datadir.Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -23,7 +25,7 @@ type lateKill struct {
 // killedLate answers one. The entry is applied before it was looked how far the log reaches, or with tail afterwards:
 // then it was received, though not committed, when it was looked.
 func killedLate(t *testing.T, tail bool) *lateKill {
-	const shard = replica.FirstLogShard
+	const shard = rows.FirstLog
 	b := newBare(t, shard, replica.DefaultLimits())
 	n, l := b.n, b.l
 	k := &lateKill{h: n.hub, conn: new(observed.Connection)}
@@ -43,7 +45,7 @@ func killedLate(t *testing.T, tail bool) *lateKill {
 	}
 	l.raft = raft
 	n.logs = map[uint64]*shardLog{shard: l}
-	n.id.Seats = map[uint64]seat{shard: {Replica: 2, Joined: true}}
+	n.id.Replicas = map[uint64]datadir.Replica{shard: {ID: 2, Joined: true}}
 	for i, owner := range []string{"waiter", "other"} {
 		sub := &wire.Subscription{Owner: owner, Number: uint64(i), Sink: &k.conn.Subs[i], Conn: k.conn}
 		if _, err := n.Subscribe(sub); err != nil {
@@ -63,7 +65,7 @@ func killedLate(t *testing.T, tail bool) *lateKill {
 // looked. He is told of another gap, which ends behind it, with the next progress or before a later event of the log,
 // and so are taps.
 func TestKilledBehindTheGap(t *testing.T) {
-	const shard = replica.FirstLogShard
+	const shard = rows.FirstLog
 	for name, tail := range map[string]bool{"before it is looked": false, "in the tail": true} {
 		t.Run(name, func(t *testing.T) {
 			k := killedLate(t, tail)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -22,7 +23,7 @@ func groupsIn(res *wire.Result) (groups []uint16) {
 // checkQuery says that a query is one of a log that this node could answer.
 func (n *Node) checkQuery(q *replica.Query, l *shardLog) bool {
 	if q.What >= replica.AskFind && q.What != replica.AskKept {
-		return q.What != replica.AskRoute && q.What != replica.AskLater || l.shard == replica.SystemShard
+		return q.What != replica.AskRoute && q.What != replica.AskLater || l.shard == rows.SystemLog
 	}
 	return int(q.Group) < len(n.homes) && n.logOf(q.Group) == l && resolved(q)
 }

@@ -315,7 +315,7 @@ func TestForwardedOnceInOrder(t *testing.T) {
 
 // moveLeaders hands the leadership of a random log to a random voter.
 func (f *localCluster) moveLeaders(p *pipes) {
-	shards := f.nodes[0].id.shards()
+	shards := f.nodes[0].id.Logs()
 	shard := shards[p.draw(len(shards))]
 	for _, n := range f.nodes {
 		if n.logs[shard].leads() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -109,7 +110,7 @@ func (p *policies) next() uint64 {
 // pass makes an attempt at each change that can be carried out. It answers how many of them
 // were, and how many are left; none when this node does not lead.
 func (p *policies) pass() (done, left int) {
-	sys := p.n.logs[replica.SystemShard]
+	sys := p.n.logs[rows.SystemLog]
 	ready, freezes := p.n.intents()
 	if p.term = sys.held.Load(); p.term == 0 || !sys.leads() {
 		return 0, 0
@@ -145,7 +146,7 @@ func (p *policies) pass() (done, left int) {
 // intents answers the policy changes that can be carried out, and whether an attempt at one
 // may have frozen something.
 func (n *Node) intents() (ready []engine.Intent, freezes bool) {
-	m := n.logs[replica.SystemShard].local.Load()
+	m := n.logs[rows.SystemLog].local.Load()
 	if m == nil {
 		return nil, false
 	}
@@ -343,7 +344,7 @@ func (c *change) decide(req *wire.Request) error {
 	if err := c.one(replica.SystemGroup, req); err != nil {
 		return err
 	}
-	if held := c.n.logs[replica.SystemShard].held.Load(); held != c.attempt>>attemptBits {
+	if held := c.n.logs[rows.SystemLog].held.Load(); held != c.attempt>>attemptBits {
 		return wire.Errorf(wire.Aborted, "the system log has another leader than attempt %d was begun under", c.attempt)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -252,7 +252,7 @@ func TestMoveIsResumed(t *testing.T) {
 			req = deletePolicy("h:/a/b")
 		}
 		o := c.start(r.next.Add(1), req)
-		m := r.node.logs[replica.SystemShard].local.Load()
+		m := r.node.logs[rows.SystemLog].local.Load()
 		from, steps := m.AppliedIndex(), uint64(rng.IntN(5))
 		timeout := time.After(50 * time.Millisecond)
 	wait:
@@ -322,7 +322,7 @@ func TestAttemptsBegin(t *testing.T) {
 	c := r.session()
 	c.must(setPolicy("h:/a", wire.PointRW))
 	r.clock.freeze() // nothing ticks
-	m := r.node.logs[replica.SystemShard].local.Load()
+	m := r.node.logs[rows.SystemLog].local.Load()
 	before := m.AppliedIndex()
 	c.must(setPolicy("h:/a", wire.RecursiveRW)) // moves nothing
 	if entries := m.AppliedIndex() - before; entries != 3 {
@@ -334,7 +334,7 @@ func TestAttemptsBegin(t *testing.T) {
 // another term than its own: this node may not have heard what came before it there.
 func TestDecisionsOfAnotherLeader(t *testing.T) {
 	r := newRig(t, nil)
-	c := &change{attempt: (r.node.logs[replica.SystemShard].held.Load() + 1) << attemptBits}
+	c := &change{attempt: (r.node.logs[rows.SystemLog].held.Load() + 1) << attemptBits}
 	c.steps = steps{n: r.node, c: &wire.Call{}, since: r.node.clock.Mono()}
 	for what, step := range map[string]func() error{"begin": func() error { return c.begin(true) }, "finish": func() error { return c.finish("") }} {
 		var e *wire.Error

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -101,7 +102,7 @@ func TestNothingRunsOutBeforeEnds(t *testing.T) {
 // TestFirstStaysFirst: whatever comes back to a log's queue comes behind what comes first.
 func TestFirstStaysFirst(t *testing.T) {
 	r := newRig(t, nil)
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	a, b, c, d := &part{first: true}, &part{first: true}, &part{}, &part{}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -25,7 +26,7 @@ func (p *usedAgain) Flush() {}
 // TestQueuedAfterTheAnswer: a log tells a waiting acquire its place (deliver), while its client asks it again on the next
 // connection of its session (attach). A call that was answered is used again, so it must not be told anything after that.
 func TestQueuedAfterTheAnswer(t *testing.T) {
-	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	late := 0
 	const rounds = 30_000
 	end := time.Now().Add(10 * time.Second)

@@ -15,6 +15,8 @@ import (
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/logger"
 	"github.com/lni/dragonboat/v4/raftio"
+
+	"github.com/pathlockd/pathlockd/groups/datadir"
 )
 
 // raftTick is dragonboat's unit of time. Idle cost grows as it shrinks: 256 shards idle
@@ -49,7 +51,7 @@ func (n *Node) newHost(dir string) (*dragonboat.NodeHost, error) {
 	expert.TransportFactory = n.wire
 	expert.FS = newRaftDisk(c.RaftFS, n.failed)
 	host, err := dragonboat.NewNodeHost(config.NodeHostConfig{
-		DeploymentID:      n.id.deployment(),
+		DeploymentID:      n.id.Deployment(),
 		NodeHostID:        n.id.HostID,
 		NodeHostDir:       dir,
 		RTTMillisecond:    uint64(c.raftTick().Milliseconds()),
@@ -64,10 +66,10 @@ func (n *Node) newHost(dir string) (*dragonboat.NodeHost, error) {
 }
 
 // shardConfig is how one log is run.
-func shardConfig(c *Config, shard uint64, s seat) config.Config {
+func shardConfig(c *Config, shard uint64, s datadir.Replica) config.Config {
 	ticks := func(d time.Duration) uint64 { return uint64(max(d/c.raftTick(), 1)) }
 	return config.Config{
-		ReplicaID: s.Replica, ShardID: shard, IsNonVoting: s.Joined && !s.Voter,
+		ReplicaID: s.ID, ShardID: shard, IsNonVoting: s.Joined && !s.Voter,
 		CheckQuorum: true, PreVote: true, OrderedConfigChange: true,
 		// dragonboat draws each election's timeout from one to two times this.
 		ElectionRTT:  ticks(c.ElectionMin),
@@ -190,7 +192,7 @@ func followHostname(dir string, log *slog.Logger) error {
 	if err := os.Rename(filepath.Join(dir, old[0]), filepath.Join(dir, name)); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return datadir.SyncDir(dir)
 }
 
 var raftLogOnce sync.Once

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
@@ -36,7 +37,7 @@ type raft interface {
 type raftLog interface {
 	// start runs this node's replica of the log, which applies to m. It tells m to open
 	// itself, and from then on applies entries to it, one goroutine at a time.
-	start(s seat, m *replica.Machine) error
+	start(s datadir.Replica, m *replica.Machine) error
 	// stop stops the replica; m.closed tells when raft has let go of it.
 	stop(replica uint64) error
 	// remove deletes what raft keeps of a replica that was stopped.

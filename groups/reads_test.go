@@ -18,17 +18,17 @@ func taken(t *testing.T, path string, told bool) (f *localCluster, at int, shard
 	f.settle(3)
 	f.rigOn(0).session().must(write("o", path, time.Hour))
 	for _, n := range f.nodes { // nobody brings it back
-		n.seats.Lock()
+		n.idLock.Lock()
 		n.id.Restored = true
-		n.seats.Unlock()
+		n.idLock.Unlock()
 	}
 	leads := f.leader(path)
 	n, at := f.nodes[leads], (leads+1)%3
 	l := n.logOf(n.groupOf(n.routes.Load().Resolve(path)))
 	replica = f.nodes[at].logs[l.shard].local.Load().Replica
 	if !told {
-		f.nodes[at].seats.Lock() // whatever it finds out, it keeps the replica
-		t.Cleanup(f.nodes[at].seats.Unlock)
+		f.nodes[at].idLock.Lock() // whatever it finds out, it keeps the replica
+		t.Cleanup(f.nodes[at].idLock.Unlock)
 	}
 	f.until("the replica is removed", func() bool {
 		ms, err := n.membership(l.shard)
@@ -68,8 +68,8 @@ func TestRemovedIsTold(t *testing.T) {
 	t.Parallel()
 	f, at, shard, replica := taken(t, "h:/a/x", true)
 	f.until("the replica is deleted", func() bool {
-		s, ok := f.nodes[at].seatsNow()[shard]
-		return !ok || s.Replica > replica
+		s, ok := f.nodes[at].replicasHere()[shard]
+		return !ok || s.ID > replica
 	})
 }
 

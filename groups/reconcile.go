@@ -41,8 +41,8 @@ type placing struct {
 	placed  []string
 	done    chan uint64 // logs whose step has ended
 	heads   map[learnerAt]headway
-	releads map[uint64]bool          // logs that were led anew since they had one voter, or were led by another node
-	patient map[seatAt]time.Duration // how long the next learner of a log on a node is waited for
+	releads map[uint64]bool             // logs that were led anew since they had one voter, or were led by another node
+	patient map[replicaAt]time.Duration // how long the next learner of a log on a node is waited for
 }
 
 // learnerAt is a replica without a vote of a log.
@@ -64,9 +64,9 @@ const maxPatience = time.Hour
 func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.Node, heads map[learnerAt]headway) {
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
-		at, seat := learnerAt{l.ID, r.ID}, seatAt{r.Disk, l.ID}
+		at, where := learnerAt{l.ID, r.ID}, replicaAt{r.Disk, l.ID}
 		if r.Voting {
-			delete(p.patient, seat)
+			delete(p.patient, where)
 			continue
 		}
 		h, known := p.heads[at]
@@ -74,7 +74,7 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 			h = headway{r.Applied, now}
 		}
 		heads[at] = h
-		patience := p.patient[seat]
+		patience := p.patient[where]
 		if patience == 0 {
 			patience = 2 * p.n.cfg.EvictionWindow
 		}
@@ -83,9 +83,9 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 		}
 		r.Stuck = true
 		if p.patient == nil {
-			p.patient = make(map[seatAt]time.Duration)
+			p.patient = make(map[replicaAt]time.Duration)
 		}
-		p.patient[seat] = min(2*patience, maxPatience)
+		p.patient[where] = min(2*patience, maxPatience)
 		heads[at] = headway{r.Applied, now} // if it cannot be removed now, it is tried again then
 		p.n.log.Warn("a replica makes no headway, making it anew", "log", l.ID, "replica", r.ID, "node", r.Node,
 			"applied", r.Applied, "leader applied", l.Applied, "for", patience)
@@ -98,7 +98,7 @@ const releadAfter = 3 * time.Second
 // waitsInVain reports whether a log is to be led anew, as its leader may wait for learners in vain (Node.relead): it has one
 // voter, and a learner that runs comes no further. It says so once, until the log has had several voters or another leader:
 // no read can come to be without an answer while there is one voter, so a second time would change nothing.
-func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learnerAt]headway, applied map[seatAt]uint64) bool {
+func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learnerAt]headway, applied map[replicaAt]uint64) bool {
 	voters, waits := 0, false
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
@@ -107,7 +107,7 @@ func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learner
 			continue
 		}
 		h := heads[learnerAt{l.ID, r.ID}]
-		_, runs := applied[seatAt{r.Disk, l.ID}]
+		_, runs := applied[replicaAt{r.Disk, l.ID}]
 		waits = waits || runs && now-h.since >= releadAfter && r.Applied < l.Applied
 	}
 	if voters != 1 {
@@ -217,7 +217,7 @@ func (p *placing) round() time.Duration {
 	marks := drains(wanted)
 	view := p.members.Observe(now, n.seen(), marks)
 	if p.layout == nil || !slices.Equal(p.placed, view.Placed) {
-		p.layout, p.placed = place.Place(n.id.shards(), view.Placed, n.id.Replication), view.Placed
+		p.layout, p.placed = place.Place(n.id.Logs(), view.Placed, n.id.Replication), view.Placed
 		n.log.Info("laying logs out", "nodes", view.Placed)
 	}
 	n.plans.mu.Lock()
@@ -333,13 +333,13 @@ func (n *Node) memberships(logs []*replica.Machine) map[uint64]*membership {
 }
 
 // describeLog is a log as place wants it told.
-func (n *Node) describeLog(m *replica.Machine, ms *membership, applied map[seatAt]uint64) place.Log {
-	l := place.Log{ID: m.Shard, Version: ms.Version, Self: m.Replica, Applied: applied[seatAt{n.id.HostID, m.Shard}]}
+func (n *Node) describeLog(m *replica.Machine, ms *membership, applied map[replicaAt]uint64) place.Log {
+	l := place.Log{ID: m.Shard, Version: ms.Version, Self: m.Replica, Applied: applied[replicaAt{n.id.HostID, m.Shard}]}
 	add := func(set map[uint64]string, voting bool) {
 		for _, id := range sortedShards(set) {
 			host := set[id]
 			l.Replicas = append(l.Replicas, place.Replica{
-				ID: id, Node: n.nameOf(host), Disk: host, Voting: voting, Applied: applied[seatAt{host, m.Shard}],
+				ID: id, Node: n.nameOf(host), Disk: host, Voting: voting, Applied: applied[replicaAt{host, m.Shard}],
 			})
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestClusterStrangers starts nodes that are refused by the others, who go on.
@@ -60,8 +63,8 @@ func TestClusterStrangers(t *testing.T) {
 	if n.takenIn() {
 		t.Error("the node with a clashing node_id takes itself for adopted")
 	}
-	if len(n.seatsNow()) != 0 {
-		t.Errorf("the node with a clashing node_id hosts %d logs", len(n.seatsNow()))
+	if len(n.replicasHere()) != 0 {
+		t.Errorf("the node with a clashing node_id hosts %d logs", len(n.replicasHere()))
 	}
 	if s, ok := f.nodes[0].cluster.byName("n-1"); !ok || s.HostID != f.nodes[1].id.HostID {
 		t.Errorf("node n-1 is %+v to the founder, want the one that was there", s)
@@ -87,12 +90,12 @@ func TestClusterStrangers(t *testing.T) {
 
 	// A copy of a node's directory, on a machine of its own.
 	twin := fresh(func(c *Config) {
-		id, err := loadIdentity(f.cfgs[1].DataDir)
+		id, err := datadir.Load(f.cfgs[1].DataDir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		clear(id.Seats)
-		if err := id.save(c.DataDir); err != nil {
+		clear(id.Replicas)
+		if err := id.Save(c.DataDir); err != nil {
 			t.Fatal(err)
 		}
 		c.NodeID = "n-1"
@@ -118,7 +121,7 @@ func TestSwappedDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.nodes[1] = nil
-	before, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, identityFile))
+	before, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, rows.IdentityFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +135,7 @@ func TestSwappedDirectory(t *testing.T) {
 	if want := "was made with node_id = n-1, the configuration says n-2"; !strings.Contains(err.Error(), want) {
 		t.Errorf("%v\nwant: %s", err, want)
 	}
-	if after, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, identityFile)); err != nil || string(after) != string(before) {
+	if after, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, rows.IdentityFile)); err != nil || string(after) != string(before) {
 		t.Errorf("the identity was overwritten (%v):\n%s", err, after)
 	}
 	f.start(1)
@@ -173,7 +176,7 @@ func TestTwoFounders(t *testing.T) {
 		}
 	}
 	for _, c := range cfgs {
-		if _, err := loadIdentity(c.DataDir); !errors.Is(err, ErrNoIdentity) {
+		if _, err := datadir.Load(c.DataDir); !errors.Is(err, datadir.ErrNoIdentity) {
 			t.Errorf("%s: %v, want an empty directory", c.NodeID, err)
 		}
 	}
@@ -190,7 +193,7 @@ func TestLostLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.nodes[1] = nil
-	path := filepath.Join(f.cfgs[1].DataDir, identityFile)
+	path := filepath.Join(f.cfgs[1].DataDir, rows.IdentityFile)
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -210,13 +213,13 @@ func TestLostLogs(t *testing.T) {
 	f.cfgs[1].DataDir = t.TempDir()
 	f.start(1)
 	f.until("it has replicas again, under other ids", func() bool {
-		seats := f.nodes[1].seatsNow()
-		for _, s := range seats {
-			if s.Replica <= 3 {
+		here := f.nodes[1].replicasHere()
+		for _, s := range here {
+			if s.ID <= 3 {
 				return false
 			}
 		}
-		return len(seats) == 5
+		return len(here) == 5
 	})
 	f.settle(3)
 }

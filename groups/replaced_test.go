@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/gossip"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -77,7 +78,7 @@ func TestRemovedAndResumedAtOnce(t *testing.T) {
 	f.placed(4)
 	out := -1
 	f.until("a node has no replica of the system log, nor one that is on its way out", func() bool {
-		out = slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[replica.SystemShard].local.Load() == nil })
+		out = slices.IndexFunc(f.nodes, func(n *Node) bool { return n.logs[rows.SystemLog].local.Load() == nil })
 		return out >= 0
 	})
 	lost := (out + 1) % 4
@@ -131,9 +132,9 @@ func TestForgottenForGood(t *testing.T) {
 	if _, seen := n.cluster.byName("n-2"); seen {
 		t.Fatal("it was seen since the start")
 	}
-	written := func(o *Node) (p peers) {
+	written := func(o *Node) (p datadir.Peers) {
 		t.Helper()
-		if err := p.load(o.cfg.DataDir); err != nil {
+		if err := p.Load(o.cfg.DataDir); err != nil {
 			t.Fatal(err)
 		}
 		return p
@@ -142,7 +143,7 @@ func TestForgottenForGood(t *testing.T) {
 		o.cluster.mu.Lock()
 		defer o.cluster.mu.Unlock()
 		p := written(o)
-		if o.cluster.known.names()["n-2"].HostID != former || p.names()["n-2"].HostID != former {
+		if o.cluster.known.Names()["n-2"].HostID != former || p.Names()["n-2"].HostID != former {
 			t.Fatalf("%s does not know it", o.id.NodeID)
 		}
 	})
@@ -155,13 +156,13 @@ func TestForgottenForGood(t *testing.T) {
 		f.until(o.id.NodeID+" has forgotten it", func() bool {
 			o.cluster.mu.Lock()
 			defer o.cluster.mu.Unlock()
-			return o.cluster.known.names()["n-2"].HostID == ""
+			return o.cluster.known.Names()["n-2"].HostID == ""
 		})
 		f.until(o.id.NodeID+" has it written down", func() bool {
 			p := written(o)
-			return p.names()["n-2"].HostID == ""
+			return p.Names()["n-2"].HostID == ""
 		})
-		if p := written(o); p.nodeOf(former) != "n-2" {
+		if p := written(o); p.NodeOf(former) != "n-2" {
 			t.Errorf("after a restart, %s does not know whose the replicas are that are not removed yet", o.id.NodeID)
 		}
 	})
@@ -175,7 +176,7 @@ func TestTransferToTheLiving(t *testing.T) {
 	n, host := f.nodes[0], f.nodes[1].id.HostID
 	f.until("they see each other", func() bool { s, _ := n.cluster.sighting(host); return s.Alive })
 	n.cluster.mu.Lock()
-	n.cluster.known.by["former"] = peer{Node: "n-1"}
+	n.cluster.known.By["former"] = datadir.Peer{Node: "n-1"}
 	n.cluster.mu.Unlock()
 	for range 50 { // maps are walked in any order
 		if r, h := n.voterOn(map[uint64]string{1: n.id.HostID, 2: "former", 3: host}, "n-1"); r != 3 || h != host {
@@ -192,7 +193,7 @@ func TestTransferToTheLiving(t *testing.T) {
 
 // takenIn says that the cluster has adopted the node.
 func (n *Node) takenIn() bool {
-	n.seats.Lock()
-	defer n.seats.Unlock()
+	n.idLock.Lock()
+	defer n.idLock.Unlock()
 	return n.id.Adopted
 }

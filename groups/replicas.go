@@ -8,36 +8,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
 )
-
-// seat is a replica of a log that a node hosts.
-type seat struct {
-	Replica uint64 `json:"replica"` // raft's id; never used again once it was removed
-	Joined  bool   `json:"joined"`  // added to a log that there was, and not one of its founders
-	// Voter says that the last snapshot of a replica that joined knows it as a voter.
-	// Raft has to be told how to begin, and goes wrong when that is not what the
-	// snapshot says: one that begins as a learner and is a voter never stands for
-	// election, and the other way round is a panic.
-	Voter bool `json:"voter,omitempty"`
-}
 
 // offload is how long a replica that is to stop may take.
 const offload = 30 * time.Second
 
-// shards lists every log, hosted here or not, the system log first.
-func (id *identity) shards() []uint64 {
-	shards := []uint64{replica.SystemShard}
-	for i := range id.LogCount {
-		shards = append(shards, replica.FirstLogShard+uint64(i))
-	}
-	return shards
-}
-
 // hosted lists the logs that this node has a loaded replica of.
 func (n *Node) hosted() []*replica.Machine {
 	all := make([]*replica.Machine, 0, len(n.logs))
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		if m := n.logs[shard].local.Load(); m != nil && m.Loaded.Load() {
 			all = append(all, m)
 		}
@@ -48,8 +29,8 @@ func (n *Node) hosted() []*replica.Machine {
 // startReplica starts this node's replica of a log; the node's own start waits for
 // those that are awaited. It answers how far the log reaches here: some of that raft may have got since it
 // was started.
-func (n *Node) startReplica(shard uint64, s seat, awaited bool) (last uint64, err error) {
-	l, m := n.logs[shard], replica.New(n.replicaConfig(shard, s.Replica))
+func (n *Node) startReplica(shard uint64, s datadir.Replica, awaited bool) (last uint64, err error) {
+	l, m := n.logs[shard], replica.New(n.replicaConfig(shard, s.ID))
 	m.Proposer, m.Awaited = &applier{shardLog: l}, awaited
 	m.Voting.Store(!s.Joined || s.Voter)
 	n.noteLost(shard, false) // what an earlier replica has lost says nothing of this one,
@@ -64,7 +45,7 @@ func (n *Node) startReplica(shard uint64, s seat, awaited bool) (last uint64, er
 	if err != nil {
 		return 0, fmt.Errorf("look at log %d: %w", shard, err)
 	}
-	if _, voter := members.Nodes[s.Replica]; voter && s.Joined && !s.Voter {
+	if _, voter := members.Nodes[s.ID]; voter && s.Joined && !s.Voter {
 		return n.startVoter(shard, s, m)
 	}
 	return last, nil
@@ -87,8 +68,8 @@ func (n *Node) replicaConfig(shard, id uint64) replica.Config {
 
 // startVoter starts a replica anew that was taken for a learner: the node ended between
 // a snapshot and taking note of what it says.
-func (n *Node) startVoter(shard uint64, s seat, learner *replica.Machine) (last uint64, err error) {
-	if err := n.logs[shard].raft.stop(s.Replica); err != nil {
+func (n *Node) startVoter(shard uint64, s datadir.Replica, learner *replica.Machine) (last uint64, err error) {
+	if err := n.logs[shard].raft.stop(s.ID); err != nil {
 		return 0, fmt.Errorf("stop log %d: %w", shard, err)
 	}
 	select {
@@ -97,11 +78,22 @@ func (n *Node) startVoter(shard uint64, s seat, learner *replica.Machine) (last 
 		return 0, fmt.Errorf("log %d did not stop within %v", shard, offload)
 	}
 	s.Voter = true
-	n.id.Seats[shard] = s
-	if err := n.id.save(n.cfg.DataDir); err != nil {
+	n.id.Replicas[shard] = s
+	if err := n.id.Save(n.cfg.DataDir); err != nil {
 		return 0, err
 	}
 	return n.startReplica(shard, s, learner.Awaited && !learner.Loaded.Load())
+}
+
+// began takes note that the node's replicas have their raft logs.
+func (n *Node) began() error {
+	n.idLock.Lock()
+	defer n.idLock.Unlock()
+	if n.id.Began {
+		return nil
+	}
+	n.id.Began = true
+	return n.id.Save(n.cfg.DataDir)
 }
 
 // lookForVotes finds out which replicas that joined have become voters.
@@ -127,9 +119,9 @@ func (n *Node) lookForVotes() {
 // noteVoter takes note that a snapshot was taken that knows this node's replica as a
 // voter.
 func (n *Node) noteVoter(shard uint64) {
-	n.seats.Lock()
-	defer n.seats.Unlock()
-	s, ok := n.id.Seats[shard]
+	n.idLock.Lock()
+	defer n.idLock.Unlock()
+	s, ok := n.id.Replicas[shard]
 	if !ok || !s.Joined || s.Voter {
 		return
 	}
@@ -137,12 +129,12 @@ func (n *Node) noteVoter(shard uint64) {
 	if err != nil {
 		return
 	}
-	if _, voter := members.Nodes[s.Replica]; !voter {
+	if _, voter := members.Nodes[s.ID]; !voter {
 		return
 	}
 	s.Voter = true
-	n.id.Seats[shard] = s
-	if err := n.id.save(n.cfg.DataDir); err != nil {
+	n.id.Replicas[shard] = s
+	if err := n.id.Save(n.cfg.DataDir); err != nil {
 		n.log.Warn("cannot write identity.json; the next start takes a little longer", "error", err)
 	}
 }
@@ -151,13 +143,13 @@ func (n *Node) noteVoter(shard uint64) {
 // nothing if the node has one, or had this one before: what was wiped never returns
 // under its id. One that could not be started when it was added is tried again.
 func (n *Node) addReplica(shard, replica uint64) error {
-	n.seats.Lock()
-	defer n.seats.Unlock()
-	s, ok := n.id.Seats[shard]
+	n.idLock.Lock()
+	defer n.idLock.Unlock()
+	s, ok := n.id.Replicas[shard]
 	switch {
 	case n.draining.Load():
 		return nil
-	case ok && s.Replica == replica && n.logs[shard].local.Load() == nil:
+	case ok && s.ID == replica && n.logs[shard].local.Load() == nil:
 		return n.joins(shard, s)
 	case ok || replica <= n.id.Dropped[shard]:
 		return nil
@@ -165,10 +157,10 @@ func (n *Node) addReplica(shard, replica uint64) error {
 	if err := n.store.Clear(shard, n.groupsOf(shard)); err != nil {
 		return fmt.Errorf("make room for log %d: %w", shard, err)
 	}
-	s = seat{Replica: replica, Joined: true}
-	n.id.Seats[shard] = s
-	if err := n.id.save(n.cfg.DataDir); err != nil {
-		delete(n.id.Seats, shard)
+	s = datadir.Replica{ID: replica, Joined: true}
+	n.id.Replicas[shard] = s
+	if err := n.id.Save(n.cfg.DataDir); err != nil {
+		delete(n.id.Replicas, shard)
 		return err
 	}
 	n.log.Info("starting a replica", "log", shard, "replica", replica)
@@ -177,7 +169,7 @@ func (n *Node) addReplica(shard, replica uint64) error {
 
 // joins starts a replica in the middle of the node's run. Somebody may have subscribed before: he is told of all that
 // comes after what this node was fed by then, or, if it was not fed, that he missed what is there.
-func (n *Node) joins(shard uint64, s seat) error {
+func (n *Node) joins(shard uint64, s datadir.Replica) error {
 	since := n.hub.Joins(shard)
 	last, err := n.startReplica(shard, s, false)
 	since(last) // 0 if it was not started
@@ -187,10 +179,10 @@ func (n *Node) joins(shard uint64, s seat) error {
 // dropReplica stops and deletes this node's replica of a log, which is no member of it
 // any more.
 func (n *Node) dropReplica(shard, replica uint64) error {
-	n.seats.Lock()
-	defer n.seats.Unlock()
-	s, ok := n.id.Seats[shard]
-	if !ok || s.Replica != replica {
+	n.idLock.Lock()
+	defer n.idLock.Unlock()
+	s, ok := n.id.Replicas[shard]
+	if !ok || s.ID != replica {
 		return nil
 	}
 	n.log.Info("deleting a replica that is no member any more", "log", shard, "replica", replica)
@@ -210,10 +202,10 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 		}
 	}
 	// From here on a start of the node does not start it.
-	delete(n.id.Seats, shard)
+	delete(n.id.Replicas, shard)
 	n.id.Dropped[shard] = max(n.id.Dropped[shard], replica)
-	if err := n.id.save(n.cfg.DataDir); err != nil {
-		n.id.Seats[shard] = s
+	if err := n.id.Save(n.cfg.DataDir); err != nil {
+		n.id.Replicas[shard] = s
 		return err
 	}
 	l.local.Store(nil)
@@ -235,8 +227,8 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 
 // leftovers deletes what a crash left of replicas that were being deleted.
 func (n *Node) leftovers() error {
-	for _, shard := range n.id.shards() {
-		if _, ok := n.id.Seats[shard]; ok {
+	for _, shard := range n.id.Logs() {
+		if _, ok := n.id.Replicas[shard]; ok {
 			continue
 		}
 		found, err := n.store.Get(replica.LogKey(shard, 'a', nil), func([]byte) error { return nil })
@@ -253,11 +245,11 @@ func (n *Node) leftovers() error {
 	return nil
 }
 
-// seatsNow lists the node's replicas.
-func (n *Node) seatsNow() map[uint64]seat {
-	n.seats.Lock()
-	defer n.seats.Unlock()
-	return maps.Clone(n.id.Seats)
+// replicasHere lists the node's replicas.
+func (n *Node) replicasHere() map[uint64]datadir.Replica {
+	n.idLock.Lock()
+	defer n.idLock.Unlock()
+	return maps.Clone(n.id.Replicas)
 }
 
 // sortedShards lists logs in order.

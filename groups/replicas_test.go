@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestClusterReplicaStarts: a replica that could not be started when it was added is
@@ -15,18 +16,18 @@ func TestClusterReplicaStarts(t *testing.T) {
 	f := newLocalCluster(t, 3, nil)
 	f.settle(3)
 	n := f.nodes[2]
-	l := n.logs[replica.FirstLogShard]
+	l := n.logs[rows.FirstLog]
 	if l.leads() { // its leader has to ask
 		f.until("another node leads", func() bool {
 			return !l.leads() || n.transferOwn(l.shard, f.nodes[1].id.NodeID) == nil && !l.leads()
 		})
 	}
 	m := l.local.Load()
-	n.seats.Lock()
+	n.idLock.Lock()
 	err := l.raft.stop(m.Replica)
 	<-m.Closed
 	l.local.Store(nil)
-	n.seats.Unlock()
+	n.idLock.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestClusterVoterFlag(t *testing.T) {
 			}
 			return true
 		})
-		for shard := range n.seatsNow() {
+		for shard := range n.replicasHere() {
 			f.until(fmt.Sprintf("node 1 leads log %d %s", shard, when), func() bool {
 				if n.logs[shard].leads() {
 					return true
@@ -81,19 +82,19 @@ func TestClusterVoterFlag(t *testing.T) {
 			})
 		}
 	}
-	again := func(change func(id *identity)) {
+	again := func(change func(id *datadir.Identity)) {
 		t.Helper()
 		if err := f.nodes[1].Close(2 * time.Second); err != nil {
 			t.Fatal(err)
 		}
 		f.nodes[1] = nil
 		if change != nil {
-			id, err := loadIdentity(f.cfgs[1].DataDir)
+			id, err := datadir.Load(f.cfgs[1].DataDir)
 			if err != nil {
 				t.Fatal(err)
 			}
 			change(id)
-			if err := id.save(f.cfgs[1].DataDir); err != nil {
+			if err := id.Save(f.cfgs[1].DataDir); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,24 +103,24 @@ func TestClusterVoterFlag(t *testing.T) {
 	votes("once promoted")
 	again(nil)
 	votes("after a restart before any snapshot")
-	for shard := range f.nodes[1].seatsNow() {
+	for shard := range f.nodes[1].replicasHere() {
 		f.nodes[1].snapshot(shard)
 	}
-	for shard, s := range f.nodes[1].seatsNow() {
+	for shard, s := range f.nodes[1].replicasHere() {
 		if !s.Voter {
 			t.Fatalf("log %d: the snapshot knows a voter, and identity.json does not: %+v", shard, s)
 		}
 	}
 	again(nil)
 	votes("after a snapshot")
-	again(func(id *identity) {
-		for shard, s := range id.Seats {
+	again(func(id *datadir.Identity) {
+		for shard, s := range id.Replicas {
 			s.Voter = false
-			id.Seats[shard] = s
+			id.Replicas[shard] = s
 		}
 	})
 	votes("though the flag was lost")
-	for shard, s := range f.nodes[1].seatsNow() {
+	for shard, s := range f.nodes[1].replicasHere() {
 		if !s.Voter {
 			t.Errorf("log %d: the flag is not set again: %+v", shard, s)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/backup"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -26,7 +26,7 @@ func (r *rig) saveLocal(late uint64, between func()) string {
 	c := r.session()
 	behind := c.openImage(late, true)
 	between()
-	for _, log := range backup.LogsOf(r.cfg.LogCount) {
+	for _, log := range rows.LogsOf(r.cfg.LogCount) {
 		b := behind
 		if log != late {
 			b = c.openImage(log, true)
@@ -58,7 +58,7 @@ func TestRescuedWithoutAMove(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 2 * time.Second })
 	c := r.session()
 	c.must(write("o", "h:/a/y", time.Hour))
-	dir := r.saveLocal(replica.SystemShard, func() {
+	dir := r.saveLocal(rows.SystemLog, func() {
 		c.must(setPolicy("h:/a/b", wire.RecursiveRW))
 		c.must(write("lost", "h:/a/b/p", time.Hour))
 	})

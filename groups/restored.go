@@ -11,8 +11,8 @@ const settleEvery = 50 * time.Millisecond
 // entries: those came on top of a state that a new replica does not have, and raft
 // would send it the entries instead of the state.
 func (n *Node) Growable() bool {
-	n.seats.Lock()
-	defer n.seats.Unlock()
+	n.idLock.Lock()
+	defer n.idLock.Unlock()
 	return !n.id.Restored
 }
 
@@ -26,7 +26,7 @@ func (n *Node) settleLoop() {
 	if n.tasks.wait(forever, n.stop, n.ready) == 0 {
 		return
 	}
-	for left := n.seatsNow(); len(left) > 0; {
+	for left := n.replicasHere(); len(left) > 0; {
 		if n.tasks.wait(settleEvery, n.stop) == 0 {
 			return
 		}
@@ -38,11 +38,11 @@ func (n *Node) settleLoop() {
 			}
 		}
 	}
-	n.seats.Lock()
+	n.idLock.Lock()
 	n.id.Restored = false
-	err := n.id.save(n.cfg.DataDir)
+	err := n.id.Save(n.cfg.DataDir)
 	n.id.Restored = err != nil
-	n.seats.Unlock()
+	n.idLock.Unlock()
 	if err != nil {
 		n.log.Error("what was restored is ready for other nodes to join, and this cannot be noted: restart the node once that is mended", "error", err)
 		return

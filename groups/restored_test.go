@@ -13,6 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/pathlockd/pathlockd/groups/backup"
+	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -27,7 +29,7 @@ func TestRestoredIsCompacted(t *testing.T) {
 	dir := r.save(nil)
 	other, _ := r.restore(dir)
 	raw := func() string {
-		b, err := os.ReadFile(filepath.Join(other.cfg.DataDir, identityFile))
+		b, err := os.ReadFile(filepath.Join(other.cfg.DataDir, rows.IdentityFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +78,7 @@ func TestRestoredIsNotGrowable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		id, err := loadIdentity(data)
+		id, err := datadir.Load(data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,11 +86,11 @@ func TestRestoredIsNotGrowable(t *testing.T) {
 		if newNode(cfg, id).Growable() {
 			t.Error("it is growable before its logs are compacted")
 		}
-		if err := id.check(&cfg); err != nil {
+		if err := id.Check(cfg.birth()); err != nil {
 			t.Error(err)
 		}
 		id.Starts++
-		if err := id.save(data); err != nil {
+		if err := id.Save(data); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -124,7 +125,7 @@ func (s *steps) resume() (told bool, _ *wire.Error) {
 	var logs []*shardLog
 	ln.mu.Lock()
 	for _, l := range s.n.ordered() {
-		if l.shard != replica.SystemShard && !ln.resumed[l.shard] && (earlier || s.asks(l.shard)) {
+		if l.shard != rows.SystemLog && !ln.resumed[l.shard] && (earlier || s.asks(l.shard)) {
 			logs = append(logs, l)
 		}
 	}

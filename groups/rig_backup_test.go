@@ -10,6 +10,7 @@ import (
 	gvfs "github.com/lni/vfs"
 
 	"github.com/pathlockd/pathlockd/groups/backup"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -62,7 +63,7 @@ func (r *rig) save(opened func(log uint64)) string {
 	}
 	c := r.session()
 	var images []*wire.Backup
-	for _, log := range backup.LogsOf(r.cfg.LogCount) {
+	for _, log := range rows.LogsOf(r.cfg.LogCount) {
 		images = append(images, c.openImage(log, false))
 		if opened != nil {
 			opened(log)

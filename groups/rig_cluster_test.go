@@ -29,7 +29,7 @@ func onBoth(t *testing.T, test func(t *testing.T, r *rig)) {
 		r := f.rigOn(1)
 		f.until("the forwarder is ready", func() bool { return r.node.health().Flag })
 		test(t, r)
-		if n := len(r.node.seatsNow()); n != 0 {
+		if n := len(r.node.replicasHere()); n != 0 {
 			t.Fatalf("the forwarder hosts %d logs", n)
 		}
 	})

@@ -102,30 +102,3 @@ func TestRoom(t *testing.T) {
 		}
 	}
 }
-
-// TestShortVerdict: a node that is short is a problem, and the cluster as healthy as its
-// logs are.
-func TestShortVerdict(t *testing.T) {
-	t.Parallel()
-	s := cluster0() // n0 leads two logs, n1 and n2 one each
-	s.nodes[0].shortage = gossip.Shortage{Free: 60 << 20, Reserve: testReserve}
-	s.nodes[1].shortage = gossip.Shortage{Free: 200 << 20, Reserve: testReserve}
-	s.nodes[2].shortage = gossip.Shortage{Free: 1 << 20, Reserve: testReserve}
-	s.logs[2].leader = "n1"
-	doc := s.seen()
-	problems := []string{
-		"n0 has 60 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and what it leads (2 logs) takes no writes: make room there",
-		"n2 has 1 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and others lead in its place: make room there",
-	}
-	notes := []string{"n1 has 200 MiB free in data_dir again, and disk_reserve_bytes is 128 MiB: it leads logs again once a quarter more than that has been free for stability_window_secs"}
-	if !doc.Healthy || !slices.Equal(doc.Problems, problems) || !slices.Equal(doc.Warnings, notes) {
-		t.Errorf("healthy %v\nproblems %q\nwarnings %q", doc.Healthy, doc.Problems, doc.Warnings)
-	}
-	if n := doc.Nodes[0]; n.DiskFree != 60<<20 || n.DiskReserve != testReserve {
-		t.Errorf("told of n0: %d of %d", n.DiskFree, n.DiskReserve)
-	}
-	s.nodes[0].alive = false
-	if doc := s.seen(); doc.Healthy || len(doc.Problems) != 2 || !strings.Contains(doc.Problems[0], "not seen") || doc.Problems[1] != problems[1] {
-		t.Errorf("with n0 away: healthy %v, problems %q", doc.Healthy, doc.Problems)
-	}
-}

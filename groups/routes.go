@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -95,7 +96,7 @@ func (n *Node) learnRoutesAfter(version uint64) *wire.Error {
 // page was told will do, whoever learns them.
 func (n *Node) learnRoutesBy(what replica.What, version uint64, since time.Duration) *wire.Error {
 	q := &replica.Query{What: what, Version: version}
-	first := n.askLeader(n.logs[replica.SystemShard], q, since)
+	first := n.askLeader(n.logs[rows.SystemLog], q, since)
 	if err := first.Err(); err != nil || first.List == nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (n *Node) learnPages(q *replica.Query, page *wire.Result, since time.Durati
 			}
 			q.Token, q.After = 0, ""
 		}
-		res := n.askLeader(n.logs[replica.SystemShard], q, since)
+		res := n.askLeader(n.logs[rows.SystemLog], q, since)
 		if err := res.Err(); err != nil || res.List == nil {
 			return err
 		}

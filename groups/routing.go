@@ -8,6 +8,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -50,7 +51,7 @@ func (n *Node) groupsOf(shard uint64) (groups []uint16) {
 // is done in this order, so that a run of the simulation can be repeated.
 func (n *Node) ordered() []*shardLog {
 	all := make([]*shardLog, 0, len(n.logs))
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		all = append(all, n.logs[shard])
 	}
 	return all
@@ -59,7 +60,7 @@ func (n *Node) ordered() []*shardLog {
 // logOf is the log a group lives in.
 func (n *Node) logOf(group uint16) *shardLog {
 	if group == replica.SystemGroup {
-		return n.logs[replica.SystemShard]
+		return n.logs[rows.SystemLog]
 	}
 	return n.logs[n.homes[group]]
 }
@@ -99,7 +100,7 @@ func spans(a, nsA, b, nsB string) *wire.Error {
 // redirects sends a call to the node that leads its log, if its session would rather go
 // there.
 func (n *Node) redirects(c *wire.Call, l *shardLog) *wire.Error {
-	if !c.Session.Redirect || l.shard == replica.SystemShard || l.mine() != 0 {
+	if !c.Session.Redirect || l.shard == rows.SystemLog || l.mine() != 0 {
 		return nil
 	}
 	host := n.leading(l.shard)

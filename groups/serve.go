@@ -6,6 +6,7 @@ import (
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/events"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -267,7 +268,7 @@ func (n *Node) Closed(s *wire.Session, tied, resumed bool) {
 		return
 	}
 	for _, l := range n.ordered() {
-		if l.shard != replica.SystemShard {
+		if l.shard != rows.SystemLog {
 			n.detach(l, s)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -20,7 +20,7 @@ func TestShortPathWhileItsPolicyIsDeleted(t *testing.T) {
 	root := n.logOf(n.groupOf("h:/"))
 	var stuck *shardLog
 	for _, l := range n.ordered() {
-		if l.shard != replica.SystemShard && l != root {
+		if l.shard != rows.SystemLog && l != root {
 			stuck = l
 		}
 	}

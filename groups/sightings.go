@@ -29,12 +29,12 @@ func (c *cluster) look() {
 		c.n.book.found(s.HostID, s.RaftAddr)
 	}
 	adopted := c.takenIn()
-	peers, err := c.known.take(seen, c.n.id.HostID)
+	peers, err := c.known.Take(seen, c.n.id.HostID)
 	c.mu.Unlock()
 	for _, s := range seen {
 		c.n.processKnown(s.HostID, s.Incarnation)
 	}
-	if err = errors.Join(err, peers.write()); err != nil { // a slow disk must hold up nothing else
+	if err = errors.Join(err, peers.Write()); err != nil { // a slow disk must hold up nothing else
 		c.n.log.Warn("cannot write down who the other nodes are; a restart needs seed_nodes then", "error", err)
 	}
 	switch {
@@ -52,13 +52,13 @@ func (c *cluster) look() {
 // adopted takes note that the cluster has taken this node in, and answers whether that
 // is done.
 func (n *Node) adopted() bool {
-	n.seats.Lock()
-	defer n.seats.Unlock()
+	n.idLock.Lock()
+	defer n.idLock.Unlock()
 	if !n.id.Joined || n.id.Adopted {
 		return true
 	}
 	n.id.Adopted = true
-	if err := n.id.save(n.cfg.DataDir); err != nil {
+	if err := n.id.Save(n.cfg.DataDir); err != nil {
 		n.id.Adopted = false
 		n.log.Error("cannot write identity.json", "error", err)
 		return false
@@ -73,9 +73,9 @@ func (n *Node) adopted() bool {
 // giveUp ends a node that was never taken in, because its name is another's: it has
 // nothing that it could lose, and would be in the way when the other restarts.
 func (n *Node) giveUp(clash error) {
-	n.seats.Lock()
+	n.idLock.Lock()
 	never := n.id.Joined && !n.id.Adopted
-	n.seats.Unlock()
+	n.idLock.Unlock()
 	if clash == nil || !never || n.leaving() {
 		return
 	}
@@ -105,7 +105,7 @@ func (c *cluster) forget(marks map[string]wire.Drain) {
 			continue // it came back
 		}
 		c.mu.Lock()
-		known := c.known.forget(node) // maybe not seen since this start: nobody waits for it
+		known := c.known.Forget(node) // maybe not seen since this start: nobody waits for it
 		c.mu.Unlock()
 		if seen || known {
 			c.n.log.Info("forgot a node that was removed", "node", node)
@@ -116,9 +116,9 @@ func (c *cluster) forget(marks map[string]wire.Drain) {
 		return
 	}
 	c.mu.Lock()
-	peers, err := c.known.file()
+	peers, err := c.known.File()
 	c.mu.Unlock()
-	if err = errors.Join(err, peers.write()); err != nil {
+	if err = errors.Join(err, peers.Write()); err != nil {
 		c.n.log.Warn("cannot write down that nodes were forgotten; a restart keeps their names for the disks that were given up", "error", err)
 	}
 }
@@ -185,7 +185,7 @@ func (n *Node) nodeOf(host string) string {
 	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
-	return n.cluster.known.nodeOf(host)
+	return n.cluster.known.NodeOf(host)
 }
 
 // nameOf is nodeOf for people and plans: a node that nobody knows goes by its raft host

@@ -3,7 +3,7 @@ package groups
 import (
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -19,7 +19,7 @@ func (w *world) keyEnds() {
 	if !w.forgetful() { // its keys last for longer than a run
 		return
 	}
-	witness := w.logs[replica.SystemShard].reps[len(w.nodes)-1].m
+	witness := w.logs[rows.SystemLog].reps[len(w.nodes)-1].m
 	first := w.tokenBy("end")
 	kept := time.Duration(witness.Limits.KeptMillis) * time.Millisecond
 	w.run(w.now + silence)

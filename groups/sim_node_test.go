@@ -15,6 +15,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/codec"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
@@ -152,15 +153,15 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 
 // found writes the identity of a machine's node.
 func (n *simNode) found(b simBirth) error {
-	id := &identity{
+	id := &datadir.Identity{
 		Format: rows.NewestFormat, ClusterID: uuid.NewSHA1(uuid.Nil, []byte("cluster")).String(), NodeID: n.cfg.NodeID,
-		HostID:     n.host,
-		GroupCount: b.groups, LogCount: b.logs, Segments: b.segments, Algorithm: wire.RecursiveRW.String(), Replication: 3,
-		Seats: make(map[uint64]seat), Dropped: make(map[uint64]uint64),
+		HostID:   n.host,
+		Settings: datadir.Settings{GroupCount: b.groups, LogCount: b.logs, Segments: b.segments, Algorithm: wire.RecursiveRW.String(), Replication: 3},
+		Replicas: make(map[uint64]datadir.Replica), Dropped: make(map[uint64]uint64),
 	}
 	for _, shard := range n.w.shards {
 		if r := n.w.logs[shard].reps[n.index]; r != nil {
-			id.Seats[shard] = seat{Replica: r.id}
+			id.Replicas[shard] = datadir.Replica{ID: r.id}
 		}
 	}
 	raft := filepath.Join(n.cfg.DataDir, "raft")
@@ -168,10 +169,10 @@ func (n *simNode) found(b simBirth) error {
 		return err
 	}
 	owner := uuid.MustParse(n.host)
-	if err := os.WriteFile(filepath.Join(raft, raftOwner), append(make([]byte, 8), owner[:]...), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(raft, datadir.RaftOwnerFile), append(make([]byte, 8), owner[:]...), 0o600); err != nil {
 		return err
 	}
-	return id.save(n.cfg.DataDir)
+	return id.Save(n.cfg.DataDir)
 }
 
 // start starts the machine's node.

@@ -11,6 +11,7 @@ import (
 	sm "github.com/lni/dragonboat/v4/statemachine"
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
@@ -161,9 +162,9 @@ type simRaftLog struct {
 
 func (r *simRaftLog) rep() *simRep { return r.l.reps[r.node.index] }
 
-func (r *simRaftLog) start(s seat, m *replica.Machine) error {
+func (r *simRaftLog) start(s datadir.Replica, m *replica.Machine) error {
 	rep := r.rep()
-	if rep == nil || rep.id != s.Replica {
+	if rep == nil || rep.id != s.ID {
 		return errNoReplica
 	}
 	index, err := m.Open(nil)

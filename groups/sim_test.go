@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine/naive"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -154,7 +155,7 @@ func simulate(p simPlan, dir string, trace func(string, ...any)) *world {
 		w.addNode(p.birth, false)
 	}
 	w.addNode(p.birth, true)
-	w.shards = (&identity{LogCount: p.birth.logs}).shards()
+	w.shards = (&datadir.Identity{Settings: datadir.Settings{LogCount: p.birth.logs}}).Logs()
 	for i, shard := range w.shards {
 		l := &simLog{w: w, shard: shard, lostAt: -1, term: 1, lastID: uint64(len(w.nodes))}
 		l.reps = make([]*simRep, len(w.nodes))

@@ -220,7 +220,7 @@ func (s *steps) scarce(shard uint64) *wire.Error {
 
 // noneScarce is scarce for several logs.
 func (s *steps) noneScarce(asks func(shard uint64) bool) *wire.Error {
-	for _, shard := range s.n.id.shards() {
+	for _, shard := range s.n.id.Logs() {
 		if asks(shard) {
 			if err := s.scarce(shard); err != nil {
 				return err

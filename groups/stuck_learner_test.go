@@ -11,7 +11,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/place"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -26,15 +26,15 @@ func TestStuckLearner(t *testing.T) {
 	}
 	f := newLocalCluster(t, 2, change)
 	n := f.grow(change)
-	n.seats.Lock()
-	for _, shard := range n.id.shards() {
+	n.idLock.Lock()
+	for _, shard := range n.id.Logs() {
 		n.id.Dropped[shard] = 3 // replicas 2 and 3 are added at first
 	}
-	n.seats.Unlock()
+	n.idLock.Unlock()
 	f.settle(3)
-	for _, shard := range n.id.shards() {
-		if s := n.seatsNow()[shard]; s.Replica <= 3 {
-			t.Errorf("log %d: replica %d was started", shard, s.Replica)
+	for _, shard := range n.id.Logs() {
+		if s := n.replicasHere()[shard]; s.ID <= 3 {
+			t.Errorf("log %d: replica %d was started", shard, s.ID)
 		}
 	}
 }
@@ -113,9 +113,9 @@ func TestWaitsInVain(t *testing.T) {
 			{ID: 2, Node: "b", Disk: other, Voting: one.votes, Applied: one.has},
 			{ID: 3, Node: "c", Disk: third, Applied: one.leads}, // which is well
 		}}
-		applied := map[seatAt]uint64{{self, shard}: one.leads, {third, shard}: one.leads}
+		applied := map[replicaAt]uint64{{self, shard}: one.leads, {third, shard}: one.leads}
 		if one.runs {
-			applied[seatAt{other, shard}] = one.has
+			applied[replicaAt{other, shard}] = one.has
 		}
 		heads := make(map[learnerAt]headway)
 		p.watch(now, l, nodes, heads)
@@ -133,7 +133,7 @@ func TestLedAnewAtWork(t *testing.T) {
 	f := newLocalCluster(t, 1, func(_ int, c *Config) {
 		c.LogCount, c.ElectionMin, c.RaftFS, c.FS = 1, 10*time.Second, nil, nil
 	})
-	n, l := f.nodes[0], f.nodes[0].logs[replica.FirstLogShard]
+	n, l := f.nodes[0], f.nodes[0].logs[rows.FirstLog]
 	f.until("it leads", l.leads)
 	stop := make(chan struct{})
 	var load sync.WaitGroup
@@ -176,14 +176,14 @@ func TestLedAnewAlone(t *testing.T) {
 	f := newLocalCluster(t, 3, func(_ int, c *Config) { c.LogCount, c.LeaderBalance = 1, time.Hour })
 	f.until("the log has three voters", func() bool {
 		for _, n := range f.nodes {
-			if m := n.logs[replica.FirstLogShard].local.Load(); m == nil || !m.Voting.Load() {
+			if m := n.logs[rows.FirstLog].local.Load(); m == nil || !m.Voting.Load() {
 				return false
 			}
 		}
 		return true
 	})
 	n := f.nodes[f.leader("h:/x")]
-	l := n.logs[replica.FirstLogShard]
+	l := n.logs[rows.FirstLog]
 	term, replica := l.mine(), l.local.Load().Replica
 	n.relead(l, replica, term)
 	if now := l.mine(); now != term {
@@ -230,10 +230,10 @@ func learnerKnowsItsLeader(t *testing.T, learns bool) {
 		return req
 	}
 	f.until("a write passes", func() bool { return r.session().ask(hasty("h:/x")).Code == wire.OK })
-	if len(n.seatsNow()) != 0 {
+	if len(n.replicasHere()) != 0 {
 		t.Fatal("this shows nothing: it hosts something already")
 	}
-	l := n.logs[replica.FirstLogShard]
+	l := n.logs[rows.FirstLog]
 	if learns {
 		w.mu.Lock()
 		w.from, w.to = f.nodes[0].id.NodeID, n.id.NodeID
@@ -265,7 +265,7 @@ func learnerKnowsItsLeader(t *testing.T, learns bool) {
 	all.Wait()
 
 	f.kill(&w.network, 0)
-	f.until("it says that the log has no leader", func() bool { return slices.Contains(n.leaderless(), replica.FirstLogShard) })
+	f.until("it says that the log has no leader", func() bool { return slices.Contains(n.leaderless(), rows.FirstLog) })
 	if h := n.health(); h.Flag || !strings.Contains(h.Message, "has had no leader") {
 		t.Errorf("the leader is dead, and health says %v %q", h.Flag, h.Message)
 	}

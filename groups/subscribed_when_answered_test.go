@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -31,7 +32,7 @@ func TestSubscribedWhenAnswered(t *testing.T) {
 		"a wait that the end of a lease ends": {wait: true, byTime: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+			b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 			ttl := time.Hour
 			if of.byTime {
 				ttl = time.Second
@@ -85,7 +86,7 @@ func (a *tellsAll) Deliver(_ *wire.Subscription, kind wire.EventKind, path, _ st
 func TestQueuedBeforeItsGrant(t *testing.T) {
 	for name, busy := range map[string]bool{"alone in the entry": false, "behind another's event": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+			b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 			for i, path := range []string{"h:/a/x", "h:/a/y"} {
 				if res := b.one(bareAsk(bareSession(1), uint64(i)+1, write("holder", path, time.Hour))); res.Code != wire.OK {
 					t.Fatalf("%+v", res)

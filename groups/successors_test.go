@@ -8,6 +8,7 @@ import (
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/status"
 )
 
 // succession is a node that leads a log, another one that could take it over, and the order
@@ -97,21 +98,21 @@ func TestOldPlans(t *testing.T) {
 		t.Fatal("it leads nothing")
 	}
 	shard := led[0].Shard
-	told := func() *logSeen {
+	told := func() *status.Log {
 		s := n.survey()
-		for i := range s.logs {
-			if s.logs[i].ID == shard {
-				return &s.logs[i]
+		for i := range s.Logs {
+			if s.Logs[i].ID == shard {
+				return &s.Logs[i]
 			}
 		}
 		t.Fatalf("log %d is not in the survey", shard)
 		return nil
 	}
-	if l := told(); l.leader != n.id.NodeID || len(l.target) != 3 {
+	if l := told(); l.Leader != n.id.NodeID || len(l.Target) != 3 {
 		t.Fatalf("its leader tells %+v", l)
 	}
 	n.noteLeader(shard, n.logs[shard].mine()+1, other.id.HostID)
-	if l := told(); l.leader != other.id.NodeID || l.target != nil || len(l.Replicas) != 0 {
+	if l := told(); l.Leader != other.id.NodeID || l.Target != nil || len(l.Replicas) != 0 {
 		t.Errorf("another node leads, and what the last leader found is shown: %+v", l)
 	}
 

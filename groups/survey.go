@@ -1,56 +1,49 @@
 package groups
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/pathlockd/pathlockd/groups/place"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/groups/status"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // survey finds out what is known of the cluster now.
-func (n *Node) survey() *survey {
+func (n *Node) survey() *status.Survey {
 	if n.cluster != nil {
 		return n.surveyAll()
 	}
 	up := n.clock.Mono()
-	s := &survey{format: n.formats.written(), marks: n.marks()}
-	s.nodes = []nodeSeen{{
-		id: n.id.NodeID, host: n.id.HostID, alive: true, since: up, stable: true, placed: true,
-		native: n.cfg.NativeAddr, raft: n.cfg.RaftAddr, formats: n.formats.own(), shortage: n.shortage(),
+	s := &status.Survey{Format: n.formats.Written(), Marks: n.marks()}
+	s.Nodes = []status.Node{{
+		ID: n.id.NodeID, Host: n.id.HostID, Alive: true, Since: up, Stable: true, Placed: true,
+		Native: n.cfg.NativeAddr, Raft: n.cfg.RaftAddr, Formats: n.formats.Own(), Shortage: n.shortage(),
 	}}
 	nodes := map[string]place.Node{n.id.NodeID: {ID: n.id.NodeID, Disk: n.id.HostID, Alive: true, Steady: true, Stable: true}}
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		l := n.logs[shard]
 		lead := l.lead.Load()
-		seen := logSeen{
-			Log: place.Log{ID: shard, Self: lead.leader}, term: lead.term, target: []string{n.id.NodeID},
-			step: "wait: no leader", since: up, groups: len(n.groupsOf(shard)),
+		seen := status.Log{
+			Log: place.Log{ID: shard, Self: lead.leader}, Term: lead.term, Target: []string{n.id.NodeID},
+			Step: "wait: no leader", Since: up, Groups: len(n.groupsOf(shard)),
 		}
 		if m := l.local.Load(); m != nil {
 			seen.Applied = m.AppliedIndex()
 			seen.Replicas = []place.Replica{{ID: m.Replica, Node: n.id.NodeID, Disk: n.id.HostID, Voting: true, Applied: seen.Applied}}
 		}
 		if l.isOwn(lead.leader) {
-			seen.leader = n.id.NodeID
-			seen.step = stepText(place.Plan(&seen.Log, seen.target, nodes))
-			seen.stalled = l.stalled()
+			seen.Leader = n.id.NodeID
+			seen.Step = status.StepText(place.Plan(&seen.Log, seen.Target, nodes))
+			seen.Stalled = l.stalled()
 		}
-		s.logs = append(s.logs, seen)
+		s.Logs = append(s.Logs, seen)
 	}
 	return s
-}
-
-// stepText is a step for people, beside the log it is about.
-func stepText(step place.Step) string {
-	return strings.TrimPrefix(step.String(), fmt.Sprintf("log %d: ", step.Log))
 }
 
 // marks is what operators want of nodes, as far as this node has applied the system
 // log.
 func (n *Node) marks() map[string]wire.Drain {
-	m := n.logs[replica.SystemShard].local.Load()
+	m := n.logs[rows.SystemLog].local.Load()
 	if m == nil {
 		return nil
 	}

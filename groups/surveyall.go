@@ -8,17 +8,19 @@ import (
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/place"
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/groups/status"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // surveyAll asks every node that leads a log what it knows of its logs. One that does
 // not answer within askWithin is left out: of its logs only the leader is told then.
-func (n *Node) surveyAll() *survey {
+func (n *Node) surveyAll() *status.Survey {
 	n.plans.mu.Lock()
 	view := n.plans.view
 	n.plans.mu.Unlock()
 	n.catchUp() // who marked a node and looks then, here or elsewhere, sees the mark
-	s := &survey{format: n.formats.written(), marks: n.wantedOf(0)}
+	s := &status.Survey{Format: n.formats.Written(), Marks: n.wantedOf(0)}
 	since := make(map[string]time.Duration) // what the cluster keeps of a node is as old as its last change
 	for _, x := range n.cluster.gossip.Members() {
 		since[x.HostID] = x.For
@@ -31,41 +33,41 @@ func (n *Node) surveyAll() *survey {
 		if x.State == gossip.Draining || x.State == gossip.Leaving {
 			drain = place.DrainLeads
 		}
-		s.nodes = append(s.nodes, nodeSeen{
-			id: x.NodeID, host: x.HostID, alive: x.Alive, placed: slices.Contains(view.Placed, x.NodeID), since: max(since[x.HostID], x.For), stable: view.Nodes[x.NodeID].Stable, drain: drain,
-			native: x.NativeAddr, raft: x.RaftAddr, link: x.LinkAddr, gossip: x.GossipAddr,
-			formats: [2]uint32{x.FormatMin, x.FormatMax}, shortage: x.Shortage,
+		s.Nodes = append(s.Nodes, status.Node{
+			ID: x.NodeID, Host: x.HostID, Alive: x.Alive, Placed: slices.Contains(view.Placed, x.NodeID), Since: max(since[x.HostID], x.For), Stable: view.Nodes[x.NodeID].Stable, Drain: drain,
+			Native: x.NativeAddr, Raft: x.RaftAddr, Link: x.LinkAddr, Gossip: x.GossipAddr,
+			Formats: [2]uint32{x.FormatMin, x.FormatMax}, Shortage: x.Shortage,
 		})
 	}
 	told := n.askPlans()
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		host, term := n.leaderOf(shard)
-		seen := logSeen{
-			Log: place.Log{ID: shard}, term: term, step: "wait: no leader", groups: len(n.groupsOf(shard)),
+		seen := status.Log{
+			Log: place.Log{ID: shard}, Term: term, Step: "wait: no leader", Groups: len(n.groupsOf(shard)),
 		}
 		l := n.logs[shard]
 		unled := l.leaderless()
 		if unled {
 			d, why := n.noLeader(shard)
-			seen.step, seen.since = "wait: "+why, d
+			seen.Step, seen.Since = "wait: "+why, d
 			if l.deserted() {
 				host = n.lastLeader(shard)
 			}
 			if host != "" {
-				seen.last = n.nameOf(host) // people are to know whom this node does not reach
+				seen.Last = n.nameOf(host) // people are to know whom this node does not reach
 			}
 		} else if host != "" {
-			seen.leader, seen.step = n.nameOf(host), "wait: its leader has not told yet"
+			seen.Leader, seen.Step = n.nameOf(host), "wait: its leader has not told yet"
 			if x, ok := n.cluster.sighting(host); host != n.id.HostID && (!ok || !x.Alive) {
-				seen.step = "wait: its leader is not seen"
+				seen.Step = "wait: its leader is not seen"
 			}
 		}
 		if t, ok := told[shard]; ok && t.Term >= term {
-			seen.last = ""
-			seen.Log, seen.term, seen.target, seen.step, seen.since = t.Log, t.Term, t.Voters, t.Step, t.Since
-			seen.stalled, seen.placed = t.Stall, t.Placed
+			seen.Last = ""
+			seen.Log, seen.Term, seen.Target, seen.Step, seen.Since = t.Log, t.Term, t.Voters, t.Step, t.Since
+			seen.Stalled, seen.Placed = t.Stall, t.Placed
 		}
-		s.logs = append(s.logs, seen)
+		s.Logs = append(s.Logs, seen)
 	}
 	return s
 }
@@ -74,7 +76,7 @@ func (n *Node) surveyAll() *survey {
 // committed, or for as long as another node's answer is waited for.
 func (n *Node) catchUp() {
 	done := make(chan struct{})
-	n.read(n.logs[replica.SystemShard], &replica.Query{What: replica.AskAny}, n.clock.Mono(), func(*wire.Result) { close(done) })
+	n.read(n.logs[rows.SystemLog], &replica.Query{What: replica.AskAny}, n.clock.Mono(), func(*wire.Result) { close(done) })
 	late := time.NewTimer(askWithin)
 	defer late.Stop()
 	select {
@@ -99,7 +101,7 @@ func (n *Node) askPlans() map[uint64]toldLog {
 	}
 	take(n.plans.told(n))
 	hosts := make(map[string]bool)
-	for _, shard := range n.id.shards() {
+	for _, shard := range n.id.Logs() {
 		if host, _ := n.leaderOf(shard); host != "" && host != n.id.HostID {
 			hosts[host] = true
 		}

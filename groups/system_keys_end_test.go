@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -65,7 +65,7 @@ func TestSystemKeysEndInSilence(t *testing.T) {
 // second, and at no other time.
 func TestSystemLogIsQuiet(t *testing.T) {
 	r := newRig(t, keysFor(3000))
-	c, l := r.session(), r.node.logs[replica.SystemShard]
+	c, l := r.session(), r.node.logs[rows.SystemLog]
 	r.clock.freeze()
 	armed := func() bool {
 		_, deadline := l.local.Load().NextDeadline()

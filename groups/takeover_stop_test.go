@@ -7,7 +7,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestTakeoverEndsWithTheNode: a node that stops while it takes a log over does not stand for election over and over until
@@ -15,7 +15,7 @@ import (
 func TestTakeoverEndsWithTheNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	n, l := r.node, r.node.logs[replica.FirstLogShard]
+	n, l := r.node, r.node.logs[rows.FirstLog]
 	m := l.local.Load()
 	eventually(t, "it leads", l.leads)
 	var stood atomic.Int32

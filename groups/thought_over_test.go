@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestHeardAsItIsThoughtOver(t *testing.T) {
 	r := newRig(t, nil)
 	n := r.node
-	l := n.logs[replica.SystemShard]
+	l := n.logs[rows.SystemLog]
 	first, next := new(wireEnd), new(wireEnd)
 	asks := uint64(0)
 	forwards := func(e *wireEnd, seq, lane uint64) {
@@ -28,7 +29,7 @@ func TestHeardAsItIsThoughtOver(t *testing.T) {
 		w.Reset()
 		w.Add(&p.Command, p.attempts())
 		b := []byte{frameCommands}
-		for _, v := range []uint64{5, seq, replica.SystemShard, l.mine(), lane, asks} {
+		for _, v := range []uint64{5, seq, rows.SystemLog, l.mine(), lane, asks} {
 			b = binary.AppendUvarint(b, v)
 		}
 		n.forwarded(e, "peer", w.AppendTo(b))

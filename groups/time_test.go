@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -140,7 +140,7 @@ func TestTimeLeft(t *testing.T) {
 func TestOneTick(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	c := r.session()
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	proposed := func() uint64 {
 		l.drive.Lock()
 		defer l.drive.Unlock()
@@ -195,7 +195,7 @@ func TestPromise5Outage(t *testing.T) {
 func TestPromise5Busy(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	c := r.session()
-	l := r.node.logs[replica.FirstLogShard]
+	l := r.node.logs[rows.FirstLog]
 	m := l.local.Load()
 	underWay := func() int {
 		l.drive.Lock()

@@ -9,7 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/mesh"
 	"github.com/pathlockd/pathlockd/groups/place"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
+	"github.com/pathlockd/pathlockd/groups/status"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -141,8 +142,8 @@ func (n *Node) answerTo(from, what string, args []byte) (any, error) {
 	case askPlans:
 		return n.plans.told(n), nil
 	case askMarks:
-		m := n.logs[replica.SystemShard].local.Load()
-		if m == nil || !n.logs[replica.SystemShard].leads() {
+		m := n.logs[rows.SystemLog].local.Load()
+		if m == nil || !n.logs[rows.SystemLog].leads() {
 			return nil, fmt.Errorf("does not lead the system log")
 		}
 		return n.marks(), nil
@@ -179,7 +180,7 @@ func (p *plans) told(n *Node) []toldLog {
 		if f := p.by[shard]; l.leads() {
 			stall := l.stalled()
 			out = append(out, toldLog{
-				Log: f.log, Term: l.held.Load(), Voters: f.voters, Step: stepText(f.step), Since: now - f.since, Stall: stall,
+				Log: f.log, Term: l.held.Load(), Voters: f.voters, Step: status.StepText(f.step), Since: now - f.since, Stall: stall,
 				Placed: p.view.Placed,
 			})
 		}
@@ -230,7 +231,7 @@ const marksEvery = 2 * time.Second
 // that, unless nobody can tell. Who comes while others ask shares what the next of them
 // finds out: while nobody answers, each of a crowd would wait behind all the rest.
 func (n *Node) wantedOf(old time.Duration) map[string]wire.Drain {
-	m := n.logs[replica.SystemShard].local.Load()
+	m := n.logs[rows.SystemLog].local.Load()
 	if m != nil && m.Loaded.Load() || n.cluster == nil {
 		return n.marks()
 	}
@@ -244,7 +245,7 @@ func (n *Node) wantedOf(old time.Duration) map[string]wire.Drain {
 	n.remote.tried = now
 	ask := func() bool {
 		var marks map[string]wire.Drain
-		host, _ := n.leaderOf(replica.SystemShard)
+		host, _ := n.leaderOf(rows.SystemLog)
 		if host == "" || host == n.id.HostID || n.cluster.askText(host, askMarks, nil, &marks, askWithin) != nil || marks == nil {
 			return false
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -12,7 +13,7 @@ import (
 // before the batch is applied. It is told nothing more, and its call may be used again by then; the other is answered, and
 // both are carried out.
 func TestToldBeforeItsBatch(t *testing.T) {
-	b := newBare(t, replica.FirstLogShard, replica.DefaultLimits())
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	late, inTime := bareAsk(bareSession(1), 1, write("o", "h:/a/x", time.Hour)), bareAsk(bareSession(2), 1, write("p", "h:/a/y", time.Hour))
 	b.now++
 	entry, parts := b.batch([]*bareCall{late, inTime})

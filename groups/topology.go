@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -65,10 +65,10 @@ func (n *Node) currentTopology() *wire.Topology {
 		Segments: uint64(routes.Segments), Roots: routes.TopologyRoots(),
 	}
 	for g, shard := range n.homes {
-		out.LogOf[g] = shard - replica.FirstLogShard
+		out.LogOf[g] = shard - rows.FirstLog
 	}
 	for i := range out.Leaders {
-		if host := n.leading(replica.FirstLogShard + uint64(i)); host != "" {
+		if host := n.leading(rows.FirstLog + uint64(i)); host != "" {
 			out.Leaders[i] = n.nodeOf(host)
 		}
 	}

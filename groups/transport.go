@@ -60,7 +60,7 @@ func (w *wiring) tell(messages ...raftpb.Message) {
 func (n *Node) newWiring() (*wiring, error) {
 	l, err := link.New(link.Config{
 		Cluster: n.id.ClusterID, Node: n.id.NodeID, Host: n.id.HostID, Token: n.cfg.Token, TLS: n.cfg.LinkTLS,
-		FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat, InUse: n.formats.used, Raise: n.useFormat, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
+		FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat, InUse: n.formats.InUse, Raise: n.useFormat, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
 	})
-	return &wiring{Link: l, deployment: n.id.deployment()}, err
+	return &wiring{Link: l, deployment: n.id.Deployment()}, err
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -23,7 +23,7 @@ func TestVoterWithoutAWay(t *testing.T) {
 	led := f.leader("h:/x")
 	at := (led + 1) % 3
 	n, leader := f.nodes[at], f.nodes[led]
-	l := n.logs[replica.FirstLogShard]
+	l := n.logs[rows.FirstLog]
 	f.until("it has a vote, and raft has told it of its leader", func() bool { return l.toldByRaft() && !l.deserted() })
 	r := f.rigOn(at)
 	r.session().must(write("before", "h:/x", time.Hour))
@@ -46,14 +46,14 @@ func TestVoterWithoutAWay(t *testing.T) {
 	case <-time.After(15 * time.Second):
 		t.Error("what was asked at once waits for a leader that is not reached")
 	}
-	if !leader.logs[replica.FirstLogShard].leads() || l.deserted() {
+	if !leader.logs[rows.FirstLog].leads() || l.deserted() {
 		t.Fatal("this shows nothing: the leadership moved")
 	}
 	if h := n.health(); h.Flag || !strings.Contains(h.Message, "that this node reaches") {
 		t.Errorf("health is %v %q, and no write passes", h.Flag, h.Message)
 	}
 	for _, x := range n.clusterStatus().Logs {
-		if x.Log == replica.FirstLogShard && (x.Leader != "" || x.LastLeader != leader.id.NodeID) {
+		if x.Log == rows.FirstLog && (x.Leader != "" || x.LastLeader != leader.id.NodeID) {
 			t.Errorf("the status names %q as leader, and %q as the one that it does not reach", x.Leader, x.LastLeader)
 		}
 	}
@@ -70,7 +70,7 @@ func TestVoterWithoutAWay(t *testing.T) {
 func TestReachedLater(t *testing.T) {
 	f := apart(t, nil)
 	n := f.nodes[1] // has no replica
-	const shard, host = replica.FirstLogShard, "another"
+	const shard, host = rows.FirstLog, "another"
 	l := n.logs[shard]
 	n.cluster.mu.Lock()
 	n.cluster.reach[host] = reach{since: n.clock.Mono() - time.Hour}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -28,9 +28,9 @@ func TestUnseenSinceStart(t *testing.T) {
 	n := f.start(restarts)
 	f.until("it is back", func() bool { return n.health().Flag })
 	if c.leader = f.leader(c.path); c.leader != restarts {
-		f.handOver(replica.FirstLogShard, restarts)
+		f.handOver(rows.FirstLog, restarts)
 	}
-	f.until("it leads", func() bool { return n.logs[replica.FirstLogShard].leads() })
+	f.until("it leads", func() bool { return n.logs[rows.FirstLog].leads() })
 	time.Sleep(reattachGrace + 2*time.Second) // by the clocks of the nodes, which are the machine's here
 	if len(c.waits.o.done) > 0 {
 		t.Fatalf("answered %+v", <-c.waits.o.done)

@@ -12,6 +12,7 @@ import (
 
 	pathlockd "github.com/pathlockd/pathlockd/clients/go"
 	"github.com/pathlockd/pathlockd/groups/backup"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -136,7 +137,7 @@ func (s *saver) round(ctx context.Context) (shots []shot, fit bool, err error) {
 		return nil, false, err
 	}
 	shots = append(shots, first)
-	for _, log := range backup.LogsOf(int(first.LogCount))[1:] {
+	for _, log := range rows.LogsOf(int(first.LogCount))[1:] {
 		one, err := s.open(ctx, log)
 		if err != nil {
 			return shots, false, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 )
 
 // sameSignal is how close to the first signal another one counts as the same.
@@ -73,7 +74,7 @@ func run(src sources, stdout, stderr io.Writer) error {
 // start as it ends a run (decision 0010).
 func report(log *slog.Logger, cfg *Config, stderr io.Writer, err error) error {
 	what, code := "pathlockd failed", ExitFailed
-	if groups.FullDisk(err) {
+	if datadir.FullDisk(err) {
 		what, code = "stopping: "+groups.StorageFailed(err), ExitStorage
 	}
 	if cfg.LogFile != "" || !isTerminal(stderr) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups"
+	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/internal/certs"
 	"github.com/pathlockd/pathlockd/loop"
 )
@@ -108,7 +109,7 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 		return err
 	}
 	if d.node, err = groups.OpenContext(ctx, cfg); err != nil {
-		if errors.Is(err, groups.ErrNoIdentity) {
+		if errors.Is(err, datadir.ErrNoIdentity) {
 			err = fmt.Errorf("%w (to try pathlockd out: pathlockd --dev)", err)
 		}
 		return err

@@ -134,7 +134,7 @@ func (p *place) save(t testing.TB, change func(key, val []byte) ([]byte, []byte)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, log := range LogsOf(testLogs) {
+	for _, log := range rows.LogsOf(testLogs) {
 		l, err := w.Log(described(log))
 		if err != nil {
 			t.Fatal(err)

@@ -69,15 +69,6 @@ type Saved struct {
 // FileOf is the name of a log's file.
 func FileOf(log uint64) string { return fmt.Sprintf("log-%04d.rows", log) }
 
-// LogsOf lists the logs of a cluster.
-func LogsOf(logCount int) []uint64 {
-	logs := []uint64{rows.SystemLog}
-	for i := range logCount {
-		logs = append(logs, rows.FirstLog+uint64(i))
-	}
-	return logs
-}
-
 // encode is the manifest's file, with its checksum.
 func (m *Manifest) encode() ([]byte, error) {
 	m.SHA256 = ""
@@ -145,7 +136,7 @@ func (m *Manifest) check() error {
 	case m.Replication < 1 || m.Replication%2 == 0:
 		return damaged("replication_factor is %d", m.Replication)
 	}
-	want := LogsOf(m.LogCount)
+	want := rows.LogsOf(m.LogCount)
 	if len(m.Logs) != len(want) {
 		return damaged("it has %d logs, the cluster had %d", len(m.Logs), len(want))
 	}

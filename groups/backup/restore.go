@@ -198,7 +198,7 @@ func (silent) Fatalf(format string, args ...any) {
 	panic(fmt.Sprintf("backup: the state database gave up: "+format, args...))
 }
 
-// identity is what groups.Node reads of its data directory (groups/identity.go), as
+// identity is what datadir.Load reads of a data directory (groups/datadir/identity.go), as
 // the founder of a cluster writes it.
 type identity struct {
 	Format      uint32          `json:"format"`
@@ -228,7 +228,7 @@ func (m *Manifest) writeIdentity(o *Options, cluster string) error {
 		GroupCount: m.GroupCount, LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
 		Restored: true, Seats: make(map[uint64]seat),
 	}
-	for _, log := range LogsOf(m.LogCount) {
+	for _, log := range rows.LogsOf(m.LogCount) {
 		id.Seats[log] = seat{Replica: 1}
 	}
 	id.Earlier = rows.EarlierStarts(id.HostID)

@@ -88,7 +88,7 @@ func TestRestore(t *testing.T) {
 			t.Errorf("group %d is not what the backup's becomes when it is raised", number)
 		}
 	}
-	for _, log := range LogsOf(testLogs) {
+	for _, log := range rows.LogsOf(testLogs) {
 		if s := states[log]; s != (rows.State{Now: p.now, Wall: p.now}) {
 			t.Errorf("log %d begins as %+v: want nothing applied, no leader epoch, and the clock at %d", log, s, p.now)
 		}

@@ -278,7 +278,7 @@ func (s *Saved) like(b []byte) {
 // reseal makes an entry of the manifest fit its file.
 func reseal(t *testing.T, dir string, i int) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, FileOf(LogsOf(testLogs)[i])))
+	b, err := os.ReadFile(filepath.Join(dir, FileOf(rows.LogsOf(testLogs)[i])))
 	if err != nil {
 		t.Fatal(err)
 	}

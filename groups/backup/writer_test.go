@@ -80,7 +80,7 @@ func TestTargetThatCameMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, log := range LogsOf(testLogs) {
+	for _, log := range rows.LogsOf(testLogs) {
 		l, err := w.Log(described(log))
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -20,11 +20,11 @@ func TestOneGapForEachLog(t *testing.T) {
 	missed := 0
 	defer h.Tap(func(engine.Event, wire.Position) { t.Error("a tap is told of the past") }, func() { missed++ })()
 	const events = 1000
-	for _, log := range []uint64{replica.FirstLogShard, replica.FirstLogShard + 1} {
+	for _, log := range []uint64{rows.FirstLog, rows.FirstLog + 1} {
 		h.FedFrom(log, events)
 	}
 	for i := range uint64(events) { // as the frames of two connections come
-		for _, log := range []uint64{replica.FirstLogShard, replica.FirstLogShard + 1} {
+		for _, log := range []uint64{rows.FirstLog, rows.FirstLog + 1} {
 			h.Publish(log, i+1, []engine.Event{{Owner: "o", Kind: wire.EventGrant, Path: "h:/a/x"}}, true)
 		}
 	}
@@ -49,7 +49,7 @@ func (c *cursors) Gap(_ *wire.Subscription, cursor []wire.Position) {
 // TestTheGapOfThePast: a subscriber that is told that it may have missed what there was before the feed is told so up
 // to the last of it, and not only up to the first: that before what comes next, which is told.
 func TestTheGapOfThePast(t *testing.T) {
-	const log = replica.FirstLogShard
+	const log = rows.FirstLog
 	h := New(8192)
 	c := new(cursors)
 	h.Subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: c})

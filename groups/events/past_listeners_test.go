@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/pathlockd/pathlockd/engine"
-	"github.com/pathlockd/pathlockd/groups/replica"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -13,7 +13,7 @@ import (
 // TestKilledAfterTheGapsEnd: who was told of a gap and goes on from where it ends, at another node, is told what comes
 // then: the gap does not end behind what was not applied yet, also if that counts as the past.
 func TestKilledAfterTheGapsEnd(t *testing.T) {
-	const log = replica.FirstLogShard
+	const log = rows.FirstLog
 	h, there := New(8192), New(8192)
 	f := new(observed.Follower)
 	h.Subscribe(&wire.Subscription{Owner: "o", Sink: f})
@@ -36,7 +36,7 @@ func TestKilledAfterTheGapsEnd(t *testing.T) {
 // with the first of it, and of one with each progress, not with each event of either log; and of none once the past
 // is over. So are taps.
 func TestFewGapsOfThePast(t *testing.T) {
-	const log, other, events = replica.FirstLogShard, replica.FirstLogShard + 1, 1000
+	const log, other, events = rows.FirstLog, rows.FirstLog + 1, 1000
 	h := New(8192)
 	e, missed := new(observed.Events), 0
 	h.Tap(func(engine.Event, wire.Position) {}, func() { missed++ })

@@ -3,6 +3,7 @@ package replica
 import (
 	"testing"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -19,7 +20,7 @@ func TestAnotherUnderTheIDOfAChange(t *testing.T) {
 	for _, when := range []string{"under way", "done", "done, restarted"} {
 		for what, req := range others {
 			t.Run(when+", "+what, func(t *testing.T) {
-				b := newBare(t, SystemShard, DefaultLimits())
+				b := newBare(t, rows.SystemLog, DefaultLimits())
 				s := bareSession(1)
 				finish := func() {
 					t.Helper()

@@ -189,7 +189,7 @@ func (b *bare) command(a *bareCall) *Command {
 		Group: a.to, NSLen: len(a.ns), Sub: a.sub, Version: a.version,
 	}
 	switch subject := SubjectOf(a.Req); {
-	case b.m.Shard == SystemShard:
+	case b.m.Shard == rows.SystemLog:
 		c.Group = SystemGroup
 	case a.Op == wire.OpDetach:
 		c.Group = EveryGroup

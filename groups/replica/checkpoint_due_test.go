@@ -5,11 +5,13 @@ import (
 	"time"
 
 	sm "github.com/lni/dragonboat/v4/statemachine"
+
+	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // TestCheckpointIsDue: after so many commands a replica asks for a checkpoint, until there is one.
 func TestCheckpointIsDue(t *testing.T) {
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	n := noted{told: make(map[string]int)}
 	b.m.Host = n
 	update := func() (asked int) {

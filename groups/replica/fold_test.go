@@ -170,7 +170,7 @@ func machines(t testing.TB, n, groups int, b FoldBounds) (all []*Machine) {
 		numbers[i] = uint16(i)
 	}
 	for range n {
-		all = append(all, newMachineOn(t, quiet{}, Config{Shard: FirstLogShard, Numbers: numbers, Folding: &b}))
+		all = append(all, newMachineOn(t, quiet{}, Config{Shard: rows.FirstLog, Numbers: numbers, Folding: &b}))
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/cputime"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -18,7 +19,7 @@ func BenchmarkLongestHold(b *testing.B) {
 	const leases, guests, waits, passes = 300_000, 50_000, 100_000, 3
 	l := DefaultLimits()
 	l.MaxQueued = 8 * waits
-	m := newBare(b, FirstLogShard, l)
+	m := newBare(b, rows.FirstLog, l)
 	fill := func(n int, one func(i int) *bareCall) {
 		var asks []*bareCall
 		for i := range n {

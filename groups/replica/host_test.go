@@ -21,7 +21,7 @@ func (n noted) LimitsDiffer(string) { n.told["limits differ"]++ }
 
 // TestHostIsTold: a node hears of what it is to look at as it is applied, and not of what does not concern it.
 func TestHostIsTold(t *testing.T) {
-	b := newBare(t, SystemShard, DefaultLimits())
+	b := newBare(t, rows.SystemLog, DefaultLimits())
 	n := noted{told: make(map[string]int)}
 	b.m.Host = n
 	tells := func(what string, want map[string]int, by func()) {

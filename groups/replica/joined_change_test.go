@@ -3,6 +3,7 @@ package replica
 import (
 	"testing"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -10,7 +11,7 @@ import (
 // session of its client say. It is refused with that, and remembered to be: its repeat, behind what its session asked since,
 // is answered again and undoes nothing (PROTOCOL.md section 3, docs/decisions/0006).
 func TestJoinedChangeIsNoNewOne(t *testing.T) {
-	b := newBare(t, SystemShard, DefaultLimits())
+	b := newBare(t, rows.SystemLog, DefaultLimits())
 	finish := func(attempt uint64, detail string) {
 		t.Helper()
 		ready := b.m.System.Ready()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -12,7 +13,7 @@ import (
 // rest as well, whatever the sessions are called, and ends with no connection of theirs.
 func TestMoreTiesThanAreKept(t *testing.T) {
 	const ties = 20
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	sessions := make([]*wire.Session, ties)
 	for i := range sessions {
 		sessions[i] = bareSession(i)
@@ -70,7 +71,7 @@ func TestGraceOfEachTie(t *testing.T) {
 		{"the second has the long one, and ties when the first has gone", short, long, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBare(t, FirstLogShard, DefaultLimits())
+			b := newBare(t, rows.FirstLog, DefaultLimits())
 			first, second := bareSession(1), bareSession(2)
 			holds := func(when string, want bool) {
 				t.Helper()
@@ -120,7 +121,7 @@ func TestPolledPlaceOfAnEndedConnection(t *testing.T) {
 	const grace = 1000
 	for name, back := range map[string]bool{"the session is gone": false, "it asks again": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, FirstLogShard, DefaultLimits())
+			b := newBare(t, rows.FirstLog, DefaultLimits())
 			holder, s := bareSession(1), bareSession(2)
 			b.one(bareAsk(holder, 1, write("holder", "h:/a/x", time.Hour)))
 			if res := b.one(tied(s, 1, write("polls", "h:/a/x", time.Hour), grace)); res.Status != wire.StatusQueued {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 // the repeat is not told that nothing was done, but sent on. (The simulation, seed 1029687: told so, the client went
 // away, and the lock was granted to it for its TTL.)
 func TestTakenBackByAnOldRoute(t *testing.T) {
-	b, s := newBare(t, FirstLogShard, DefaultLimits()), bareSession(1)
+	b, s := newBare(t, rows.FirstLog, DefaultLimits()), bareSession(1)
 	if res := b.one(bareAsk(s, 2, release("o", "h:/a/b/x"))); res.Code != wire.OK {
 		t.Fatalf("%+v", res)
 	}

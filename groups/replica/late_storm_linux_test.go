@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/cputime"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -18,7 +19,7 @@ func TestManyLateRequests(t *testing.T) {
 	runtime.LockOSThread() // whose time is counted
 	defer runtime.UnlockOSThread()
 	measure := func(falling bool) time.Duration {
-		b := newBare(t, FirstLogShard, DefaultLimits())
+		b := newBare(t, rows.FirstLog, DefaultLimits())
 		var ss []*wire.Session
 		for n := range sessions {
 			s := bareSession(n)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -18,7 +19,7 @@ func TestLeaveAfterAGrant(t *testing.T) {
 }
 
 func leaveAfterAGrant(t *testing.T, granted bool) {
-	b := newBareOf(t, FirstLogShard, DefaultLimits(), 0, 1) // two groups of one log
+	b := newBareOf(t, rows.FirstLog, DefaultLimits(), 0, 1) // two groups of one log
 	one := func(a *bareCall, number uint16, ns string, version uint64) *bareCall {
 		t.Helper()
 		a.to, a.ns, a.version = number, ns, version

@@ -10,14 +10,8 @@ import (
 	sm "github.com/lni/dragonboat/v4/statemachine"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
-)
-
-// Shard numbers as raft knows them: the system log, and then the logs of the
-// groups.
-const (
-	SystemShard   = 1
-	FirstLogShard = 2
 )
 
 // SystemGroup is the number by which entries name the system group.
@@ -102,7 +96,7 @@ func (m *Machine) empty() {
 	m.owners = make(map[string]*presence)
 	m.LeaderEpoch, m.Number, m.Applied = LeaderEpoch{}, 0, 0
 	m.Limits, m.stated = DefaultLimits(), false
-	if m.Shard == SystemShard {
+	if m.Shard == rows.SystemLog {
 		m.System = engine.NewSystem()
 	}
 }

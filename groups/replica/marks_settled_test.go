@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -14,7 +15,7 @@ func TestOwesWhatIsSettled(t *testing.T) {
 	const here, there = "h:/a/here", "h:/a/there"
 	var owner [2]string
 	for replica := range owner {
-		b := newBare(t, FirstLogShard, DefaultLimits())
+		b := newBare(t, rows.FirstLog, DefaultLimits())
 		s := bareSession(1)
 		give := func(paths ...string) *wire.Request {
 			req := &wire.Request{Op: wire.OpRelease, Owner: "o"}
@@ -59,7 +60,7 @@ func TestOwesWhatIsSettled(t *testing.T) {
 func TestTakenBackBySettled(t *testing.T) {
 	var owner [2]string
 	for replica := range owner {
-		b := newBare(t, FirstLogShard, DefaultLimits())
+		b := newBare(t, rows.FirstLog, DefaultLimits())
 		s := bareSession(1)
 		if res := b.one(bareAsk(s, 30, write("o", "h:/a/y", time.Hour))); res.Code != wire.OK {
 			t.Fatalf("%+v", res)

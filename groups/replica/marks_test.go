@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestComesTooLate(t *testing.T) {
 	for _, paths := range []int{1, 2, MaxSessionMarks} {
 		t.Run(fmt.Sprint(paths), func(t *testing.T) {
-			b := newBare(t, FirstLogShard, DefaultLimits())
+			b := newBare(t, rows.FirstLog, DefaultLimits())
 			s := bareSession(1)
 			take, give := write("o", "h:/a/p0", time.Hour), release("o", "h:/a/p0")
 			for i := 1; i < paths; i++ {
@@ -49,7 +50,7 @@ func TestComesTooLate(t *testing.T) {
 
 // TestTooLateTwice: a release may name a path twice.
 func TestTooLateTwice(t *testing.T) {
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
 	if res := b.one(bareAsk(s, 11, write("o", "h:/a/x", time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
@@ -68,7 +69,7 @@ func TestTooLateTwice(t *testing.T) {
 // one namespace: what the acquire takes now is given back, and what was given back already is not given back again.
 func TestPartOfARelease(t *testing.T) {
 	const here, there = "h:/a/here", "h:/a/there" // which was in another namespace when the release was asked first
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
 	holder := func(path string) string { return b.m.View(0).Inspect("h:/a", path).Owner }
 	give := func(paths ...string) *wire.Request {
@@ -114,7 +115,7 @@ func TestNotTooLate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, FirstLogShard, DefaultLimits())
+			b := newBare(t, rows.FirstLog, DefaultLimits())
 			s := bareSession(1)
 			req := release("o", "h:/a/x")
 			give(req)
@@ -148,7 +149,7 @@ func TestSessionRowsWithoutMarks(t *testing.T) {
 // acquire of before it takes nothing, however that later one's lock ended.
 func TestLeftOutIsDone(t *testing.T) {
 	const x, y = "h:/a/x", "h:/a/y"
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
 	took := b.one(bareAsk(s, 12, write("o", x, time.Hour)))
 	if took.Code != wire.OK || took.Status != wire.StatusOK {
@@ -173,7 +174,7 @@ func TestLeftOutIsDone(t *testing.T) {
 // TestPartOfManyOfARelease: of a release of more paths than answers tell apart a part was carried out. Asked again as a
 // whole it does not give back what another client of its owner has taken since.
 func TestPartOfManyOfARelease(t *testing.T) {
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
 	give := &wire.Request{Op: wire.OpRelease, Owner: "o"}
 	for i := range MaxSessionMarks + 1 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -24,7 +25,7 @@ func TestPartsThenWhole(t *testing.T) {
 	s, other := bareSession(1), bareSession(2)
 	var owners [2]string
 	for replica := range owners {
-		b := newBare(t, FirstLogShard, DefaultLimits())
+		b := newBare(t, rows.FirstLog, DefaultLimits())
 		b.one(bareAsk(other, 1, write("o", "h:/a/x", time.Hour)))
 		// The first time, in parts (steps.release): this is the one in h:/a/b; that in h:/a came to nothing.
 		if res := b.part(bareAsk(s, 7, release("o", "h:/a/b/y")), "h:/a/b"); res.Code != wire.OK {
@@ -76,7 +77,7 @@ func TestTakenBetween(t *testing.T) {
 	for way, ask := range ways {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, restarted %v", way, restarted), func(t *testing.T) {
-				b := newBare(t, FirstLogShard, DefaultLimits())
+				b := newBare(t, rows.FirstLog, DefaultLimits())
 				s, other := bareSession(1), bareSession(2)
 				b.one(bareAsk(other, 1, write("o", "h:/a/x", time.Hour)))
 				if res := ask(b, s, true); res.Code != wire.OK {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -25,7 +26,7 @@ func TestQueuedBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := DefaultLimits()
 			l.MaxQueued = 256
-			b := newBare(t, FirstLogShard, l)
+			b := newBare(t, rows.FirstLog, l)
 			b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour)))
 			queued, refused := 0, 0
 			for i := range 64 {
@@ -69,7 +70,7 @@ func TestQueuedBytes(t *testing.T) {
 func TestOrdinaryReleasesCostNothing(t *testing.T) {
 	l := DefaultLimits()
 	l.MaxQueued = 4
-	b := newBare(t, FirstLogShard, l)
+	b := newBare(t, rows.FirstLog, l)
 	b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour)))
 	req := waiting(write("o", "h:/a/x", time.Hour))
 	for i := range 40 {

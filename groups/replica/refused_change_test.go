@@ -3,13 +3,14 @@ package replica
 import (
 	"testing"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // TestRefusedChangeIsNoNewOne: a policy change that was refused is answered so again when its session has asked
 // more since, and is not taken for a new one that would undo that. The latest of a session is carried out anew.
 func TestRefusedChangeIsNoNewOne(t *testing.T) {
-	b := newBare(t, SystemShard, DefaultLimits())
+	b := newBare(t, rows.SystemLog, DefaultLimits())
 	s := bareSession(2)
 	finish := func(id, attempt uint64, detail string) {
 		b.do(1, bareAsk(nil, 0, &wire.Request{Op: wire.OpRouteFinish, Target: id, Attempt: attempt, Detail: detail}))

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestRefusedThenQueued(t *testing.T) {
 	l := DefaultLimits()
 	l.MaxQueued = 4 // a quarter of it an owner
-	b := newBare(t, FirstLogShard, l)
+	b := newBare(t, rows.FirstLog, l)
 	b.one(bareAsk(bareSession(1), 1, write("holder", "h:/a/x", time.Hour)))
 	first := bareSession(2)
 	b.one(bareAsk(first, 1, waiting(write("o", "h:/a/x", time.Hour))))

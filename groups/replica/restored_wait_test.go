@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -16,7 +17,7 @@ import (
 // And a replica that was restarted meanwhile is as the others.
 func TestRestoredWait(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
-		b := newBare(t, FirstLogShard, DefaultLimits())
+		b := newBare(t, rows.FirstLog, DefaultLimits())
 		const path = "h:/a/x"
 		s := bareSession(2)
 		b.one(bareAsk(bareSession(1), 1, write("holder", path, time.Hour)))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestNothingIsCarriedOutTwice(t *testing.T) {
 	for name, settles := range map[string]bool{"never settles": false, "settles": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, SystemShard, DefaultLimits())
+			b := newBare(t, rows.SystemLog, DefaultLimits())
 			s := bareSession(1)
 			incr := func(s *wire.Session, id, settled uint64) *bareCall {
 				a := bareAsk(s, id, &wire.Request{Op: wire.OpIncrToken})
@@ -60,7 +61,7 @@ func TestNothingIsCarriedOutTwice(t *testing.T) {
 // TestSettled: what the client has the answer to is let go of at once, and what it has not is
 // kept.
 func TestSettled(t *testing.T) {
-	b := newBare(t, SystemShard, DefaultLimits())
+	b := newBare(t, rows.SystemLog, DefaultLimits())
 	s := bareSession(1)
 	incr := func(s *wire.Session, id, settled uint64) wire.Result {
 		a := bareAsk(s, id, &wire.Request{Op: wire.OpIncrToken})
@@ -87,7 +88,7 @@ func TestSettled(t *testing.T) {
 // TestLateRequestsAreNoRepeats: what comes to a log behind many later requests of its
 // connection is carried out, as it was never asked before.
 func TestLateRequestsAreNoRepeats(t *testing.T) {
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
 	for range 2 { // on the first connection, and on a later one
 		from := 1000 * s.Epoch
@@ -111,7 +112,7 @@ func TestLongWait(t *testing.T) {
 }
 
 func testLongWait(t *testing.T, repeats bool) {
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	holder, waits := bareSession(1), bareSession(2)
 	b.one(bareAsk(holder, 1, write("h", "h:/a/x", time.Hour)))
 	req := waiting(write("w", "h:/a/x", time.Hour))
@@ -170,7 +171,7 @@ func TestEndedWaits(t *testing.T) {
 		}, wire.Aborted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, FirstLogShard, DefaultLimits())
+			b := newBare(t, rows.FirstLog, DefaultLimits())
 			s := bareSession(2)
 			b.one(bareAsk(bareSession(1), 1, write("h", "h:/a/x", time.Hour)))
 			a := bareAsk(s, 7, req)
@@ -198,7 +199,7 @@ func TestEndedWaits(t *testing.T) {
 func TestPolledGrantLost(t *testing.T) {
 	for _, key := range []string{"", "k"} {
 		t.Run("key "+key, func(t *testing.T) {
-			b := newBare(t, FirstLogShard, DefaultLimits())
+			b := newBare(t, rows.FirstLog, DefaultLimits())
 			holder, c := bareSession(1), bareSession(2)
 			ask := write("o", "h:/a/x", time.Hour)
 			ask.Key = key
@@ -224,7 +225,7 @@ func TestPolledGrantLost(t *testing.T) {
 func TestFullOfSessions(t *testing.T) {
 	l := DefaultLimits()
 	l.MaxSessions = 100
-	b := newBare(t, SystemShard, l)
+	b := newBare(t, rows.SystemLog, l)
 	incr := func(n int, id uint64) *bareCall {
 		return bareAsk(bareSession(n), id, &wire.Request{Op: wire.OpIncrToken})
 	}
@@ -256,12 +257,12 @@ func TestSessionsOutliveARestart(t *testing.T) {
 	for seed := range uint64(30) {
 		l := DefaultLimits()
 		l.MaxSessions, l.MaxWindow, l.RememberMillis = 6, 5, 4000
-		shard := uint64(FirstLogShard)
+		shard := uint64(rows.FirstLog)
 		if seed%5 == 4 {
-			shard = SystemShard
+			shard = rows.SystemLog
 		}
 		steady, restarted := newBare(t, shard, l), newBare(t, shard, l)
-		g := newGuests(seed, shard == SystemShard)
+		g := newGuests(seed, shard == rows.SystemLog)
 		for step := range 400 {
 			after, asks := g.draw()
 			var answers [2]string
@@ -394,7 +395,7 @@ func TestAnotherUnderTheIDOfAWait(t *testing.T) {
 		"a renewal":       func(req *wire.Request) { *req = wire.Request{Op: wire.OpRenew, Owner: "holder", TTLMillis: 1} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBare(t, FirstLogShard, DefaultLimits())
+			b := newBare(t, rows.FirstLog, DefaultLimits())
 			holder, s := bareSession(1), bareSession(2)
 			b.one(bareAsk(holder, 1, write("holder", "h:/a/x", time.Hour)))
 			b.one(bareAsk(s, 7, ask()))

@@ -20,9 +20,6 @@ import (
 // the log.
 const spaceSystem = rows.SpaceSystem
 
-// Remedy says what to do about a part of a data directory that is not what it should be.
-const Remedy = "put back what was there; or, if other nodes hold the logs, empty all of data_dir and start with seed_nodes, so that the node joins anew (docs/operations/disk-replacement.md); or restore a backup"
-
 // Store is the database.
 type Store struct {
 	db *pebble.DB
@@ -104,7 +101,7 @@ func clearRows(b *pebble.Batch, shard uint64, groups []uint16) error {
 	for _, number := range groups {
 		heads = append(heads, GroupKey(nil, number, nil))
 	}
-	if shard == SystemShard {
+	if shard == rows.SystemLog {
 		heads = append(heads, []byte{spaceSystem})
 	}
 	for _, head := range heads {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestTakenOverAsItLapses(t *testing.T) {
 	l := DefaultLimits()
 	l.ReapBudget = 1
-	b := newBare(t, FirstLogShard, l)
+	b := newBare(t, rows.FirstLog, l)
 	holder, first, second := bareSession(0), bareSession(1), bareSession(2)
 	id := uint64(1)
 	take := func(owner, path string, ttl time.Duration) {

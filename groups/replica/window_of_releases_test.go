@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -11,7 +12,7 @@ import (
 // remembered, and gives them back by token and request, all four at once. The connection breaks before the answers come: asked
 // again, all four are answered as before.
 func TestWindowOfReleases(t *testing.T) {
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
 	paths := []string{"h:/a/1", "h:/a/2", "h:/a/3", "h:/a/4"}
 	var gives []*wire.Request
@@ -46,7 +47,7 @@ func TestWindowOfReleases(t *testing.T) {
 
 // TestLockOfTheWindow: likewise; the oldest of the four is an acquire, whose lock is held then.
 func TestLockOfTheWindow(t *testing.T) {
-	b := newBare(t, FirstLogShard, DefaultLimits())
+	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
 	var asks []*bareCall
 	for i, path := range []string{"h:/a/1", "h:/a/2", "h:/a/3"} {

@@ -6,7 +6,7 @@ import "fmt"
 // the entries of the logs, snapshots, the data directory, and the frames between nodes.
 // When any of it changes in a way that an older build cannot read, the number grows by
 // one. This build reads OldestFormat to NewestFormat; which of them it writes is decided
-// by what the others of its cluster read (groups/formats.go).
+// by what the others of its cluster read (groups/datadir/formats.go).
 
 // OldestFormat is the oldest format that this build reads and can write. It is at most
 // one below the newest before: builds of neighbouring formats must be able to run

@@ -38,6 +38,15 @@ const NodeMark = 5
 // Home is the log that a group lives in, in a cluster of so many logs.
 func Home(group, logs int) uint64 { return FirstLog + uint64(group%logs) }
 
+// LogsOf lists the logs of a cluster, the system log first.
+func LogsOf(logCount int) []uint64 {
+	logs := []uint64{SystemLog}
+	for i := range logCount {
+		logs = append(logs, FirstLog+uint64(i))
+	}
+	return logs
+}
+
 // Group appends the key of a group's row.
 func Group(dst []byte, group uint16, row []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(append(dst, SpaceGroup), group)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/bench/session"
 	"github.com/pathlockd/pathlockd/groups/backup"
+	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -118,7 +119,7 @@ func (s *saver) round(ctx context.Context) (images []image, err error) {
 		return nil, err
 	}
 	images = append(images, system)
-	for _, log := range append(backup.LogsOf(int(system.LogCount))[1:], wire.SystemLog) {
+	for _, log := range append(rows.LogsOf(int(system.LogCount))[1:], wire.SystemLog) {
 		im, err := s.open(ctx, log)
 		if err != nil {
 			return nil, err

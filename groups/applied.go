@@ -7,24 +7,24 @@ import (
 	"github.com/pathlockd/pathlockd/groups/codec"
 )
 
-// seatAt is a log on a node.
-type seatAt struct {
+// replicaAt is a log on a node.
+type replicaAt struct {
 	host  string
 	shard uint64
 }
 
 // askApplied asks every node that hosts a replica of the given logs how far it is. Being
 // asked, a node starts replicas that it should have and has not.
-func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
+func (n *Node) askApplied(logs map[uint64]*membership) map[replicaAt]uint64 {
 	type want struct {
 		shards []uint64
 		body   []byte
 	}
 	wants := make(map[string]*want)
-	out := make(map[seatAt]uint64)
+	out := make(map[replicaAt]uint64)
 	for _, shard := range sortedShards(logs) {
 		if m := n.logs[shard].local.Load(); m != nil {
-			out[seatAt{n.id.HostID, shard}] = m.AppliedIndex()
+			out[replicaAt{n.id.HostID, shard}] = m.AppliedIndex()
 		}
 		for _, set := range []map[uint64]string{logs[shard].Nodes, logs[shard].NonVotings} {
 			for replica, host := range set {
@@ -45,7 +45,7 @@ func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
 	var all sync.WaitGroup
 	for host, w := range wants {
 		all.Go(func() {
-			b, err := n.cluster.ask(host, frameSeats, w.body, askWithin)
+			b, err := n.cluster.ask(host, frameReplicas, w.body, askWithin)
 			if err != nil {
 				return // not reported: it does not count as caught up
 			}
@@ -54,7 +54,7 @@ func (n *Node) askApplied(logs map[uint64]*membership) map[seatAt]uint64 {
 			defer mu.Unlock()
 			for _, shard := range w.shards {
 				if v := r.Uvarint(); v > 0 && r.Err == nil {
-					out[seatAt{host, shard}] = v - 1
+					out[replicaAt{host, shard}] = v - 1
 				}
 			}
 		})
@@ -79,15 +79,15 @@ func (c *cluster) tellApplied(conn interface{ Send([]byte) bool }, r *codec.Read
 			frame = binary.AppendUvarint(frame, m.AppliedIndex()+1)
 			continue
 		case m == nil || m.Replica < replica:
-			c.n.seatSoon(shard, replica)
+			c.n.startReplicaSoon(shard, replica)
 		}
 		frame = append(frame, 0)
 	}
 	conn.Send(frame)
 }
 
-// seatSoon starts a replica that a leader has added here.
-func (n *Node) seatSoon(shard, replica uint64) {
+// startReplicaSoon starts a replica that a leader has added here.
+func (n *Node) startReplicaSoon(shard, replica uint64) {
 	n.wanted.Lock()
 	defer n.wanted.Unlock()
 	if n.wanted.under[shard] {
@@ -98,9 +98,9 @@ func (n *Node) seatSoon(shard, replica uint64) {
 	}
 	n.wanted.under[shard] = true
 	n.running.Go(func() {
-		if s, ok := n.seatsNow()[shard]; ok && s.Replica < replica {
-			if err := n.dropReplica(shard, s.Replica); err != nil {
-				n.log.Error("cannot delete a replica that was replaced", "log", shard, "replica", s.Replica, "error", err)
+		if s, ok := n.replicasHere()[shard]; ok && s.ID < replica {
+			if err := n.dropReplica(shard, s.ID); err != nil {
+				n.log.Error("cannot delete a replica that was replaced", "log", shard, "replica", s.ID, "error", err)
 			}
 		}
 		if err := n.addReplica(shard, replica); err != nil {
