@@ -54,6 +54,9 @@ var clean = map[string][]string{
 	"groups/place": {"math/rand", "math/rand/v2", "crypto/rand", "os", "net", "sync", "context", "log", "log/slog"},
 }
 
+// seams says which package alone may import what stands behind a seam: groups/raft is that of dragonboat.
+var seams = map[string]string{"github.com/lni/dragonboat/v4": "groups/dragon"}
+
 // packageImports lists the imports of every package's code, by folder.
 func packageImports(t *testing.T) map[string][]string {
 	t.Helper()
@@ -103,6 +106,9 @@ func TestImportPolicy(t *testing.T) {
 			inside, ours := strings.CutPrefix(name, module)
 			if ours && !slices.Contains(allowed, inside) {
 				t.Errorf("package %s imports %s, which its row in docs/architecture.md does not allow", folder, inside)
+			}
+			if only, seam := seams[name]; seam && folder != only {
+				t.Errorf("package %s imports %s, which only %s may: it is behind a seam", folder, name, only)
 			}
 			if slices.Contains(clean[folder], name) {
 				t.Errorf("package %s imports %s: it must be a function of its input", folder, name)

@@ -73,8 +73,8 @@ func countedIn(req *wire.Request) bool {
 	return req.Op != wire.OpResume && (req.Op != wire.OpClaim || !ends)
 }
 
-// landed counts a request out that admit counted in.
-func (n *Node) landed(group uint16) { n.inflight[n.slot(group)].Add(-1) }
+// countOut counts a request out that admit counted in.
+func (n *Node) countOut(group uint16) { n.inflight[n.slot(group)].Add(-1) }
 
 // slot is where the requests of a group are counted; those to no single one are
 // counted with the system group's.

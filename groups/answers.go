@@ -33,7 +33,7 @@ func (n *Node) takeAnswers(c peerConn, from *codec.Reader) {
 		switch {
 		case p == nil: // it was sent again elsewhere
 		case kind == answerQueued:
-			n.land(p)
+			n.finish(p)
 			p.queued(&res, &to)
 			l.stays(number, p)
 		default:
@@ -73,10 +73,10 @@ func (n *Node) endUnheard(p *part) {
 	}
 }
 
-// cameBack takes a part out of what is away. One that is queued stays until stays.
+// cameBack takes a part out of what is forwarded. One that is queued stays until stays.
 func (l *shardLog) cameBack(c peerConn, number uint64, kind byte) *part {
 	l.mu.Lock()
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	p := a.parts[number]
 	if a.conn != c || p == nil {
 		l.mu.Unlock()
@@ -103,7 +103,7 @@ func (l *shardLog) cameBack(c peerConn, number uint64, kind byte) *part {
 func (l *shardLog) stays(number uint64, p *part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	if !a.gone {
 		a.parts[number] = p
 		return
@@ -120,7 +120,7 @@ func (l *shardLog) stays(number uint64, p *part) {
 func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 	_, known := l.node.leaderOf(l.shard)
 	l.mu.Lock()
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	if p := a.parts[number]; a.conn == c && p != nil {
 		delete(a.parts, number)
 		p.tried = p.tried || p.told.Load()

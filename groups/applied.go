@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/pathlockd/pathlockd/groups/codec"
+	"github.com/pathlockd/pathlockd/groups/raft"
 )
 
 // replicaAt is a log on a node.
@@ -15,7 +16,7 @@ type replicaAt struct {
 
 // askApplied asks every node that hosts a replica of the given logs how far it is. Being
 // asked, a node starts replicas that it should have and has not.
-func (n *Node) askApplied(logs map[uint64]*membership) map[replicaAt]uint64 {
+func (n *Node) askApplied(logs map[uint64]*raft.Membership) map[replicaAt]uint64 {
 	type want struct {
 		shards []uint64
 		body   []byte

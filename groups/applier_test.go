@@ -45,13 +45,13 @@ func TestGapBehindAGap(t *testing.T) {
 	b.by.Gap(b.own.Term, 7)
 	b.by.Gap(b.own.Term, 5)
 	b.by.Gap(b.own.Term+1, 9) // of another term
-	if b.by.Barrier(b.own, 6); !b.l.torn() {
+	if b.by.Barrier(b.own, 6); !b.l.hasGap() {
 		t.Error("the later gap is over with a barrier before it")
 	}
-	if b.by.Barrier(b.own, 8); b.l.torn() {
+	if b.by.Barrier(b.own, 8); b.l.hasGap() {
 		t.Error("the gap is not over with a barrier behind it")
 	}
-	if b.by.Barrier(b.own, 6); b.l.torn() {
+	if b.by.Barrier(b.own, 6); b.l.hasGap() {
 		t.Error("an earlier barrier takes the later one's place")
 	}
 }

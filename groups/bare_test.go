@@ -126,7 +126,7 @@ func (b *bare) do(after int64, asks ...*bareCall) {
 	}
 	b.now += after
 	entry, parts := b.batch(asks)
-	b.l.mu.flights[b.number] = &flight{leaderEpoch: b.own, number: b.number, parts: parts}
+	b.l.mu.batches[b.number] = &inFlight{leaderEpoch: b.own, number: b.number, parts: parts}
 	b.entry(entry)
 	if now := b.m.Now.Load(); now != b.now {
 		b.t.Fatalf("the clock shows %d ms, want %d", now, b.now)

@@ -12,6 +12,7 @@ import (
 	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -100,7 +101,7 @@ const (
 // seams is what the simulation of the tests puts in the place of raft, of goroutines, of
 // connections to other nodes, and of chance.
 type seams struct {
-	raft    func(*Node) raft
+	raft    func(*Node) raft.Host
 	tasks   tasks
 	peer    func(host string) peerConn
 	cutOff  func() map[string]bool // see cluster.cutOff

@@ -119,9 +119,9 @@ func (c *cutOffWait) back() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if own {
-			return len(l.mu.queue) == 0 && len(l.mu.flights) == 0
+			return len(l.mu.queue) == 0 && len(l.mu.batches) == 0
 		}
-		return len(l.mu.queue) == 0 && (l.mu.away.conn != nil || len(l.mu.away.parts) == 0)
+		return len(l.mu.queue) == 0 && (l.mu.forwarded.conn != nil || len(l.mu.forwarded.parts) == 0)
 	})
 	// What it asked comes before what is asked now.
 	r := c.f.rigOn(c.first)

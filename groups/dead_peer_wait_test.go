@@ -38,7 +38,7 @@ func TestDeadPeersWait(t *testing.T) {
 			proposed := func() (is bool) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				for _, fl := range l.mu.flights {
+				for _, fl := range l.mu.batches {
 					is = is || slices.ContainsFunc(fl.left(), func(p *part) bool { return p.waits })
 				}
 				return is

@@ -113,8 +113,8 @@ var numbers = map[string]string{
 	// bounds what sessions are told, which is no part of the state
 	"wire.MaxLeaseAcquires": elsewher, "toldKept": elsewher,
 	"Attempted": inFormat, "TriedByNode": inFormat, "Insisted": inFormat, "HasPlace": inFormat,
-	"Remedy": elsewher, "maxFoldHandlers": elsewher, // what folds stands in the log
-	"InstallBytes": elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
+	"maxFoldHandlers": elsewher,                           // what folds stands in the log
+	"InstallBytes":    elsewher, "forgetAtOnce": elsewher, // who is not let go of yet counts as forgotten
 }
 
 // parsed calls f with the syntax of each file that applies entries.

@@ -11,7 +11,7 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	if p.line != nil && p.line.keeps(n, p, res) {
 		return // until the move that it met is over
 	}
-	n.land(p)
+	n.finish(p)
 	waits := res.Code == wire.OK && res.Status == wire.StatusQueued
 	if waits && (p.Op == wire.OpSetPolicy || p.Op == wire.OpDeletePolicy) {
 		n.changes.add(res.Count, p)
@@ -63,14 +63,14 @@ func (a *applier) ChangeOver(d *engine.Done) {
 // Flush sends the answers to what was applied.
 func (a *applier) Flush() { a.answered.flush() }
 
-// land counts a part out of those under way in its group, and in its session.
-func (n *Node) land(p *part) {
+// finish counts a part out of those under way in its group, and in its session.
+func (n *Node) finish(p *part) {
 	if p.line != nil {
 		p.line.leave(n, p)
 	}
 	if p.counted {
 		p.counted = false
-		n.landed(p.Group)
+		n.countOut(p.Group)
 	}
 }
 
@@ -82,7 +82,7 @@ func (n *Node) settle(parts []*part, res *wire.Result) {
 			n.bounce([]*part{p}) // its peer may find somebody
 			continue
 		}
-		n.land(p)
+		n.finish(p)
 		if p.waits {
 			n.waits.take(p.caller(), p)
 		}

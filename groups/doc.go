@@ -12,7 +12,7 @@
 // # A request's way
 //
 //	Serve       (serve.go)    which group? one command, or several steps (steps.go)?
-//	shardLog    (log.go)      queue, one goroutine a log; if another node leads, it goes there (away.go)
+//	shardLog    (log.go)      queue, one goroutine a log; if another node leads, it goes there (forwarded.go)
 //	            (propose.go)  batch → stamp → propose
 //	dragonboat                replicate, fsync
 //	machine     (replica/machine.go)  apply: lease clock, expiry, sessions, engine (replica/commands.go)
@@ -33,7 +33,7 @@
 // Whoever becomes leader begins its leader epoch by an entry with its term. Batches name their
 // leader epoch and count within it; a batch of another leader epoch is dropped whole. So once
 // a newer leader epoch is applied, what an older leader proposed and nobody applied never
-// will be, and may be proposed anew (flights.go). Requests are known by session and
+// will be, and may be proposed anew (inflight.go). Requests are known by session and
 // request id, so that a client's repeat is answered and not carried out again
 // (replica/session.go).
 //

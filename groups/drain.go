@@ -101,7 +101,7 @@ func (n *Node) shut() error {
 			}
 		}
 		if n.raft != nil {
-			n.raft.close()
+			n.raft.Close()
 		}
 		n.endMoves() // what has met a move since
 		answerAll(n.changes.all(), &changeHeldUp)

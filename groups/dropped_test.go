@@ -3,8 +3,6 @@ package groups
 import (
 	"testing"
 
-	"github.com/lni/dragonboat/v4/raftio"
-
 	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
@@ -98,7 +96,7 @@ func TestDroppedReplica(t *testing.T) {
 	case !is && n.logs[shard].lead.Load().leader == 0:
 		t.Error("that the next replica knows of no leader yet is not noted")
 	}
-	n.leaderUpdated(raftio.LeaderInfo{ShardID: shard, ReplicaID: m.Replica, Term: 1 << 20, LeaderID: 1})
+	n.leaderUpdated(shard, m.Replica, 1<<20, 1)
 	if n.logs[shard].lead.Load().term == 1<<20 {
 		t.Error("what raft tells late of the deleted replica counts for the next one")
 	}

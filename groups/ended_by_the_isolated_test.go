@@ -56,7 +56,7 @@ func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	proposed := func() (here bool) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, fl := range l.mu.flights {
+		for _, fl := range l.mu.batches {
 			for _, p := range fl.left() {
 				here = here || p.waits
 			}

@@ -108,7 +108,7 @@ func (n *Node) pushEnd(w wait, p *part) (asked, told bool) {
 		return !asked
 	})
 	if !pushed {
-		n.land(p)
+		n.finish(p)
 		return asked, told
 	}
 	p.log.start()

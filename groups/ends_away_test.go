@@ -17,11 +17,11 @@ func TestEndsDoNotWaitForWhatIsAway(t *testing.T) {
 	o := r.row(r.served(), "call", path)
 	l := r.node.logOf(r.node.groupOf("h:/a"))
 	l.mu.Lock()
-	l.mu.away.conn, l.mu.away.parts = new(wireEnd), map[uint64]*part{1: nil}
+	l.mu.forwarded.conn, l.mu.forwarded.parts = new(wireEnd), map[uint64]*part{1: nil}
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
-		l.mu.away.conn, l.mu.away.parts = nil, nil
+		l.mu.forwarded.conn, l.mu.forwarded.parts = nil, nil
 		l.mu.Unlock()
 	}()
 	r.node.processOver(r.node.id.HostID, r.node.id.Starts)

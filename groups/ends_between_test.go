@@ -30,14 +30,14 @@ func TestEndsBetweenLooks(t *testing.T) {
 	}
 	r.node.processOver(r.node.id.HostID, r.node.id.Starts)
 	l.mu.Lock()
-	f, _ := l.fly(own, false) // as take does, which has looked before
+	f, _ := l.nextBatch(own, false) // as take does, which has looked before
 	l.mu.Unlock()
 	if f == nil || !l.send(own, m, f, false) {
 		t.Fatal("the ends are not taken")
 	}
 	for landed := false; !landed; {
 		l.mu.Lock()
-		landed = len(l.mu.flights) == 0
+		landed = len(l.mu.batches) == 0
 		l.mu.Unlock()
 	}
 	if !l.heldUp(own) {

@@ -141,7 +141,7 @@ func (n *Node) stand(shard uint64, host, dead string) {
 		if leader, term := n.leaderOf(shard); m == nil || leader != "" && (leader != host || term > led) {
 			return
 		}
-		n.raft.campaign(shard, m.Replica)
+		n.raft.Campaign(shard, m.Replica)
 		pause = (at + 1) * time.Duration(len(order)+1) * standApart
 	}
 }

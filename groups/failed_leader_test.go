@@ -1,11 +1,9 @@
 package groups
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/lni/dragonboat/v4/raftio"
-	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
@@ -48,11 +46,13 @@ func TestFailedLeader(t *testing.T) {
 func TestStandsForTheDeadAlone(t *testing.T) {
 	t.Parallel()
 	const host = "raft host id of another node"
-	r := newRig(t, nil)
-	n, shard := r.node, uint64(rows.FirstLog)
 	stood := make(chan struct{}, standTimes)
-	counts := raftio.MessageHandler(func(raftpb.MessageBatch) { stood <- struct{}{} })
-	n.wire.own.Store(&counts)
+	var instead atomic.Pointer[func()]
+	r := newRig(t, standsIn(&instead))
+	n, shard := r.node, uint64(rows.FirstLog)
+	eventually(t, "it leads", n.logs[shard].leads)
+	count := func() { stood <- struct{}{} }
+	instead.Store(&count)
 	n.noteLeader(shard, 98, host)
 	over := make(chan struct{})
 	go func() {

@@ -120,7 +120,7 @@ func (n *Node) bounce(parts []*part) {
 	}
 	var to repliers
 	for _, p := range parts {
-		n.land(p)
+		n.finish(p)
 		if p.waits {
 			n.waits.take(p.caller(), p)
 		}
@@ -136,7 +136,7 @@ func (n *Node) bounce(parts []*part) {
 // told so by the end of its connection.
 func (n *Node) unsure(parts []*part) {
 	for _, p := range parts {
-		n.land(p)
+		n.finish(p)
 		p.from.release(p)
 		if p.waits && n.waits.take(p.caller(), p) {
 			n.leftAlone(p)

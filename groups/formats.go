@@ -77,7 +77,7 @@ func (n *Node) formatLoop(told uint32) {
 // formats lists what the other nodes of the cluster work with, each as it told last. A
 // node that has a replica, as raft knows, and never told counts as one of the first build.
 func (c *cluster) formats() (all [][2]uint32) {
-	hosts := c.n.book.hosts()
+	hosts := c.n.book.Hosts()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.known.By {

@@ -13,6 +13,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/dragon"
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
 	"github.com/pathlockd/pathlockd/groups/rows"
@@ -22,7 +23,7 @@ import (
 // whom only raft knows; not the disks that were replaced.
 func TestFormatsOfOthers(t *testing.T) {
 	dir := t.TempDir()
-	c := &cluster{n: &Node{id: &datadir.Identity{HostID: "me"}, book: newRegistry()}}
+	c := &cluster{n: &Node{id: &datadir.Identity{HostID: "me"}, book: dragon.NewRegistry()}}
 	if err := c.known.Load(dir); err != nil {
 		t.Fatal(err)
 	}

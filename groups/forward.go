@@ -159,7 +159,7 @@ func (n *Node) forwarded(c peerConn, host string, frame []byte) {
 	}
 }
 
-// peerGone has what is away on a connection, dialed or accepted, asked again, and drops
+// peerGone has what was forwarded on a connection, dialed or accepted, asked again, and drops
 // what came on it.
 func (n *Node) peerGone(c peerConn) {
 	n.feeding.gone(c)

@@ -150,7 +150,7 @@ func TestShortOfDisk(t *testing.T) {
 				t.Errorf("log %d is handed to it: %v", m.Shard, err)
 			}
 			successor, ok := n.successor(m, 0)
-			if host := n.book.host(m.Shard, successor); !ok || host == full.id.HostID {
+			if host := n.book.HostOf(m.Shard, successor); !ok || host == full.id.HostID {
 				t.Errorf("its successor to log %d is %s", m.Shard, n.nodeOf(host))
 			}
 		}
@@ -173,7 +173,7 @@ func TestShortOfDisk(t *testing.T) {
 		if now > term+1 || host == full.id.HostID {
 			return true
 		}
-		full.raft.campaign(shard, full.logs[shard].local.Load().Replica)
+		full.raft.Campaign(shard, full.logs[shard].local.Load().Replica)
 		return false
 	})
 	f.ledBy("the others lead what it was elected for", others...)

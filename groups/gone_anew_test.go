@@ -43,7 +43,7 @@ func TestAskedAnewAfterItsConnection(t *testing.T) {
 	var ops []wire.Op
 	for _, p := range out {
 		if ops = append(ops, p.Op); p.Op != wire.OpAcquire {
-			r.node.land(p) // nothing of it is carried out here
+			r.node.finish(p) // nothing of it is carried out here
 		}
 	}
 	want := []wire.Op{

@@ -245,16 +245,16 @@ func within(d, every time.Duration, is func() bool) bool {
 // proposed hands an entry to raft and waits until that has carried it out.
 func proposed(t *testing.T, l *shardLog, entry []byte) {
 	t.Helper()
-	under, err := l.raft.propose(entry, 10*time.Second)
+	under, err := l.raft.Propose(entry, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer under.release()
+	defer under.Release()
 	eventually(t, "raft answers", func() bool {
-		done, _ := under.answered()
+		done, _ := under.Answered()
 		return done
 	})
-	if _, ok := under.answered(); !ok {
+	if _, ok := under.Answered(); !ok {
 		t.Fatal("raft did not carry the entry out")
 	}
 }

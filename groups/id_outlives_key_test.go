@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -12,7 +13,7 @@ import (
 // briefKeys has answers to keys kept for half a second instead of 300 s.
 func briefKeys(c *Config) {
 	c.stated = func(l *replica.Limits) { l.KeptMillis = 500 }
-	c.seams = &seams{tasks: goroutines{}, process: newIncarnation(), raft: func(n *Node) raft {
+	c.seams = &seams{tasks: goroutines{}, process: newIncarnation(), raft: func(n *Node) raft.Host {
 		d, err := n.newDragon(filepath.Join(n.cfg.DataDir, "raft"))
 		if err != nil {
 			panic(err)

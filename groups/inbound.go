@@ -186,7 +186,7 @@ func (n *Node) takeCommands(in *inbound, from *codec.Reader) {
 			continue
 		}
 		if p.waits && !n.attach(p, &to) {
-			n.land(p)
+			n.finish(p)
 			in.reply(p, &superseded)
 			continue
 		}

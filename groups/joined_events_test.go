@@ -7,6 +7,7 @@ import (
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/events"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/internal/testkit/observed"
@@ -16,13 +17,13 @@ import (
 // joinerRaft is the raft of a replica that joins a log at work: by the time that start returns entries come, and so its
 // log reaches as far as the leader has sent.
 type joinerRaft struct {
-	raftLog
+	raft.Log
 	last uint64
 }
 
-func (*joinerRaft) start(datadir.Replica, *replica.Machine) error { return nil }
+func (*joinerRaft) Start(datadir.Replica, *replica.Machine) error { return nil }
 
-func (j *joinerRaft) bounds() (first, last uint64, m membership, err error) {
+func (j *joinerRaft) Bounds() (first, last uint64, m raft.Membership, err error) {
 	return 1, j.last, m, nil
 }
 

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
 // mute is raft, one log of which answers no reads from some time on, as it has no leader.
 type mute struct {
-	raft
+	raft.Host
 	silent atomic.Uint64
 }
 
@@ -21,25 +22,25 @@ func (m *mute) into(c *Config) {
 	briefKeys(c)
 	c.stated = nil
 	dragons := c.seams.raft
-	c.seams.raft = func(n *Node) raft {
-		m.raft = dragons(n)
+	c.seams.raft = func(n *Node) raft.Host {
+		m.Host = dragons(n)
 		return m
 	}
 }
 
-func (m *mute) log(shard uint64) raftLog { return &muteLog{m.raft.log(shard), m, shard} }
+func (m *mute) Log(shard uint64) raft.Log { return &muteLog{m.Host.Log(shard), m, shard} }
 
 type muteLog struct {
-	raftLog
+	raft.Log
 	of    *mute
 	shard uint64
 }
 
-func (l *muteLog) readIndex(within time.Duration) (pending, error) {
+func (l *muteLog) ReadIndex(within time.Duration) (raft.Pending, error) {
 	if l.of.silent.Load() == l.shard {
-		return nil, errBusy
+		return nil, raft.ErrBusy
 	}
-	return l.raftLog.readIndex(within)
+	return l.Log.ReadIndex(within)
 }
 
 // TestForgottenWhileKeyIsKept: as TestForgottenWithKey, and it is the log of the key that has forgotten the id, while

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/lni/dragonboat/v4/raftio"
 )
 
 // leaders is who leads each log, as far as this node knows. Of a log that it hosts raft
@@ -130,24 +128,24 @@ func (l *shardLog) redirect() (host string, term uint64) {
 }
 
 // leaderUpdated is told by raft who leads a log that this node hosts.
-func (n *Node) leaderUpdated(info raftio.LeaderInfo) {
-	l := n.logs[info.ShardID]
-	if l == nil || !l.isOwn(info.ReplicaID) { // what is told late of a replica that was deleted says nothing of the next one
+func (n *Node) leaderUpdated(shard, replica, term, leader uint64) {
+	l := n.logs[shard]
+	if l == nil || !l.isOwn(replica) { // what is told late of a replica that was deleted says nothing of the next one
 		return
 	}
-	n.noteLost(info.ShardID, info.LeaderID == 0)
-	l.leaderChanged(info.Term, info.LeaderID)
+	n.noteLost(shard, leader == 0)
+	l.leaderChanged(term, leader)
 	host := ""
 	switch {
-	case info.LeaderID == 0:
-	case l.isOwn(info.LeaderID):
+	case leader == 0:
+	case l.isOwn(leader):
 		host = n.id.HostID
 	default:
-		host = n.book.host(info.ShardID, info.LeaderID)
+		host = n.book.HostOf(shard, leader)
 	}
-	n.noteLeader(info.ShardID, info.Term, host)
-	if last, _ := n.leaderOf(info.ShardID); info.LeaderID == 0 && last != "" && n.peer(last) != nil {
-		n.auditUntold(last, info.ShardID) // it went on when it had stood still, and its connections were there before raft noticed
+	n.noteLeader(shard, term, host)
+	if last, _ := n.leaderOf(shard); leader == 0 && last != "" && n.peer(last) != nil {
+		n.auditUntold(last, shard) // it went on when it had stood still, and its connections were there before raft noticed
 	}
 	n.topologyChanged()
 }

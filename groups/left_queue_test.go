@@ -36,7 +36,7 @@ func TestLeftTheQueueForGood(t *testing.T) {
 		t.Fatalf("it is held by %q", owner)
 	}
 	// The connection to the leader is lost before they are: as shardLog.lost, which takes the lock.
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	conn := a.conn
 	for number, p := range a.parts {
 		if p != nil {

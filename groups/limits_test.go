@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/dragon"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
@@ -122,7 +123,7 @@ func (f *localCluster) handOver(shard uint64, to int) {
 			return true
 		}
 		if m != nil {
-			_ = f.nodes[to].raft.(*dragon).host.RequestLeaderTransfer(shard, m.Replica) // it is asked again
+			_ = f.nodes[to].raft.(*dragon.Host).NodeHost.RequestLeaderTransfer(shard, m.Replica) // it is asked again
 		}
 		return false
 	})

@@ -295,7 +295,7 @@ func (ln *line) keeps(n *Node, p *part, res *wire.Result) bool {
 	}
 	if p.counted {
 		p.counted = false
-		n.landed(p.Group)
+		n.countOut(p.Group)
 	}
 	if p.waits {
 		n.waits.take(p.caller(), p)

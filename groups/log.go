@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -22,21 +23,23 @@ const (
 	retryAfter = 2 * time.Millisecond
 )
 
+var _ [raft.MaxAwaited - window - 1]struct{} // run waits for them and a leader epoch entry at once
+
 // shardLog is one replicated log as the node that leads it drives it: a queue of
 // commands, which are batched, stamped and proposed by one goroutine (run), or at
 // once by who queued one while nothing was under way: that saves a change of
 // goroutine, which a lone request feels.
 //
 // Commands of a session keep their order: they are queued in it, batched in it,
-// and put back in front when a batch is known not to have been applied (flights.go).
+// and put back in front when a batch is known not to have been applied (inflight.go).
 //
-// While another node leads, the queue goes there (away.go); and what other nodes
+// While another node leads, the queue goes there (forwarded.go); and what other nodes
 // forward to this one stands in the same queue (inbound.go).
 type shardLog struct {
 	shard   uint64
 	node    *Node
 	process uint64 // incarnation of this process
-	raft    raftLog
+	raft    raft.Log
 	// local is this node's replica, nil while it has none.
 	local   atomic.Pointer[replica.Machine]
 	clock   replica.Clock
@@ -52,14 +55,14 @@ type shardLog struct {
 
 	mu struct {
 		sync.Mutex
-		queue   []*part
-		flights map[uint64]*flight // by number
-		order   order
-		overdue time.Duration // since when flights are waited for though another node leads, 0: they are not
-		away    away
-		suspect bool // the queue may have parts in it that must not be proposed
-		closed  bool
-		found   *replica.OpenCalls // what the log had as the leader epoch began: nothing is proposed before that is looked through (seek)
+		queue     []*part
+		batches   map[uint64]*inFlight // by number
+		order     order
+		overdue   time.Duration // since when batches in flight are waited for though another node leads, 0: they are not
+		forwarded forwardedParts
+		suspect   bool // the queue may have parts in it that must not be proposed
+		closed    bool
+		found     *replica.OpenCalls // what the log had as the leader epoch began: nothing is proposed before that is looked through (seek)
 	}
 	followed followed      // of run alone
 	looked   time.Duration // when it was last looked who waits too long; of run alone
@@ -74,8 +77,8 @@ type shardLog struct {
 		term     uint64 // of the leader epoch it was numbered in
 		writer   replica.BatchWriter
 		under    []underWay
-		awaited  [awaited]pending // what turn returns
-		taking   underWay         // a leader epoch entry, its pending nil: none is
+		awaited  [window + 1]raft.Pending // what turn returns
+		taking   underWay                 // a leader epoch entry, its pending nil: none is
 		lastSent time.Duration
 		stamped  int64 // the last stamp proposed
 		retryAt  time.Duration
@@ -91,8 +94,8 @@ func newShardLog(n *Node, shard uint64) *shardLog {
 		log: n.log.With("log", shard), timeout: n.cfg.RequestTimeout,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	l.mu.flights = make(map[uint64]*flight)
-	l.mu.away.parts = make(map[uint64]*part)
+	l.mu.batches = make(map[uint64]*inFlight)
+	l.mu.forwarded.parts = make(map[uint64]*part)
 	l.lead.Store(&leadership{})
 	return l
 }
@@ -165,7 +168,7 @@ func (l *shardLog) run() {
 	defer close(l.done)
 	for {
 		wait, under := l.turn()
-		l.raft.await(wait, l.wake, l.stop, under...)
+		l.raft.Await(wait, l.wake, l.stop, under...)
 		select {
 		case <-l.stop:
 			return
@@ -176,7 +179,7 @@ func (l *shardLog) run() {
 
 // turn does what there is to do, and returns how long there is nothing, unless one of
 // what is under way is answered. It is of run alone; its result is good until the next.
-func (l *shardLog) turn() (wait time.Duration, under []pending) {
+func (l *shardLog) turn() (wait time.Duration, under []raft.Pending) {
 	l.hear()
 	l.expire()
 	l.follow()
@@ -187,10 +190,10 @@ func (l *shardLog) turn() (wait time.Duration, under []pending) {
 	l.work()
 	under = l.drive.awaited[:0]
 	for _, u := range l.drive.under {
-		under = append(under, u.pending)
+		under = append(under, u.Pending)
 	}
-	if l.drive.taking.pending != nil {
-		under = append(under, l.drive.taking.pending)
+	if l.drive.taking.Pending != nil {
+		under = append(under, l.drive.taking.Pending)
 	}
 	return l.pause(), under
 }
@@ -210,7 +213,7 @@ func (l *shardLog) pause() time.Duration {
 	if due, ok := l.tickDue(); ok {
 		d = min(d, max(due-l.clock.Mono(), 0))
 	}
-	if due, ok := l.awayDue(); ok {
+	if due, ok := l.forwardedDue(); ok {
 		d = min(d, max(due-l.clock.Mono(), 0))
 	}
 	return max(d, 100*time.Microsecond)
@@ -221,7 +224,7 @@ func (l *shardLog) pause() time.Duration {
 // starts from a fresh stamp.
 func (l *shardLog) tickDue() (time.Duration, bool) {
 	m := l.local.Load()
-	if m == nil || !l.leads() || len(l.drive.under) >= window || l.drive.retryAt > 0 || l.drive.hold > 0 || l.torn() {
+	if m == nil || !l.leads() || len(l.drive.under) >= window || l.drive.retryAt > 0 || l.drive.hold > 0 || l.hasGap() {
 		return 0, false // when one may be proposed again, run looks again
 	}
 	at, deadline := m.NextDeadline()
@@ -252,12 +255,12 @@ func (l *shardLog) idle() bool {
 			return false
 		}
 	}
-	for _, p := range l.mu.away.parts {
+	for _, p := range l.mu.forwarded.parts {
 		if p != nil && !p.told.Load() {
 			return false
 		}
 	}
-	return len(l.mu.flights) == 0
+	return len(l.mu.batches) == 0
 }
 
 // close refuses what is queued and stops run.
@@ -280,18 +283,18 @@ func (l *shardLog) close() {
 		}
 	}
 	l.mu.queue = nil
-	for _, number := range slices.Sorted(maps.Keys(l.mu.away.parts)) {
-		if p := l.mu.away.parts[number]; p != nil && !p.told.Load() {
+	for _, number := range slices.Sorted(maps.Keys(l.mu.forwarded.parts)) {
+		if p := l.mu.forwarded.parts[number]; p != nil && !p.told.Load() {
 			unknown = append(unknown, p)
 		}
 	}
-	clear(l.mu.away.parts)
-	for _, number := range slices.Sorted(maps.Keys(l.mu.flights)) {
-		f := l.mu.flights[number]
+	clear(l.mu.forwarded.parts)
+	for _, number := range slices.Sorted(maps.Keys(l.mu.batches)) {
+		f := l.mu.batches[number]
 		// A peer asks again elsewhere for what it has no answer to.
 		unknown = append(unknown, f.forget(func(p *part) bool { return p.from == nil && !p.told.Load() })...)
 	}
-	clear(l.mu.flights)
+	clear(l.mu.batches)
 	l.mu.Unlock()
 	l.node.settle(queued, &logClosed)
 	l.node.settle(unknown, &outcomeUnknown)

@@ -13,17 +13,17 @@ func (n *Node) loneLoop() {
 		if n.tasks.wait(lonePoll, n.stop) == 0 {
 			return
 		}
-		for _, r := range n.raft.replicas() {
-			m := n.logs[r.shard].local.Load()
-			if _, ok := left[r.shard]; !ok || r.pending || m == nil || !m.Loaded.Load() {
+		for _, r := range n.raft.Replicas() {
+			m := n.logs[r.Shard].local.Load()
+			if _, ok := left[r.Shard]; !ok || r.Pending || m == nil || !m.Loaded.Load() {
 				continue
 			}
-			_, voter := r.voters[r.replica]
+			_, voter := r.Voters[r.Replica]
 			switch {
-			case n.logs[r.shard].lead.Load().leader != 0, !voter || len(r.voters) != 1:
-				delete(left, r.shard)
+			case n.logs[r.Shard].lead.Load().leader != 0, !voter || len(r.Voters) != 1:
+				delete(left, r.Shard)
 			default:
-				n.raft.campaign(r.shard, r.replica)
+				n.raft.Campaign(r.Shard, r.Replica)
 			}
 		}
 	}

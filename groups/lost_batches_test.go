@@ -15,7 +15,7 @@ func TestLostBatches(t *testing.T) {
 	l := r.l
 	l.drive.Lock()
 	free := r.c.start(r.next.Add(1), release("a", "h:/a"))
-	if f := l.take(r.own); f == nil || len(f.parts) != 1 {
+	if f := l.takeBatch(r.own); f == nil || len(f.parts) != 1 {
 		t.Errorf("took %+v", f)
 	}
 	l.drive.number++
@@ -47,7 +47,7 @@ func TestLostBatches(t *testing.T) {
 func TestStrangeBatches(t *testing.T) {
 	r := newLossRig(t)
 	m := r.l.local.Load()
-	if res := r.c.ask(write("c", "h:/c", time.Hour)); res.Status != wire.StatusOK { // behind it the order is mended
+	if res := r.c.ask(write("c", "h:/c", time.Hour)); res.Status != wire.StatusOK { // behind it comes a barrier
 		t.Fatalf("%+v", res)
 	}
 	r.answer(r.took, "the acquire")
@@ -79,7 +79,7 @@ func TestStrangeBatches(t *testing.T) {
 	}
 	r.clock.freeze() // nothing ticks
 	defer r.clock.run()
-	appears("a mending batch of before", r.own, lost, false)
+	appears("a barrier of before", r.own, lost, false)
 	appears("a batch of before", r.own, lost, true)
 	older := r.own
 	older.Term--

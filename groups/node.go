@@ -13,7 +13,10 @@ import (
 
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/dragon"
 	"github.com/pathlockd/pathlockd/groups/events"
+	"github.com/pathlockd/pathlockd/groups/link"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
@@ -38,7 +41,7 @@ type Node struct {
 	clock   replica.Clock
 	process uint64 // incarnation: which run of the node this is
 	store   *replica.Store
-	raft    raft
+	raft    raft.Host
 	tasks   tasks
 
 	logs      map[uint64]*shardLog // by shard; never changed once started
@@ -71,8 +74,7 @@ type Node struct {
 	loading  atomic.Int32
 
 	leaders leaders
-	book    *registry
-	wire    *wiring
+	book    *dragon.Registry
 	cluster *cluster      // nil while the node is alone and cannot have peers
 	idLock  sync.Mutex    // guards what changes of id
 	around  chan struct{} // lookAround
@@ -106,7 +108,7 @@ func Open(cfg Config) (*Node, error) { return OpenContext(context.Background(), 
 // serves as soon as OpenContext returns; requests wait until the logs have leaders.
 func OpenContext(ctx context.Context, cfg Config) (*Node, error) {
 	cfg = cfg.Defaults()
-	logRaftTo(cfg.Log)
+	dragon.LogTo(cfg.Log, lastWord)
 	if len(cfg.Seeds) > 0 && cfg.Token == "" {
 		return nil, errors.New("seed_nodes: nodes that have peers need internal_auth_token, the same for all of them, at least 32 bytes")
 	}
@@ -130,7 +132,7 @@ func newNode(cfg Config, id *datadir.Identity) *Node {
 		logs: make(map[uint64]*shardLog), readers: make(map[uint64]*reader),
 		inflight: make([]atomic.Int32, id.GroupCount+1), hub: events.New(cfg.EventBuffer),
 		slow: make(chan struct{}, maxStepped), tended: make(chan struct{}, maxTended), ready: make(chan struct{}),
-		book: newRegistry(), around: make(chan struct{}, 1), audits: make(chan struct{}, 1),
+		book: dragon.NewRegistry(), around: make(chan struct{}, 1), audits: make(chan struct{}, 1),
 		policy: make(chan struct{}, 1), soon: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	if s := cfg.seams; s != nil {
@@ -152,8 +154,8 @@ func newNode(cfg Config, id *datadir.Identity) *Node {
 // start opens the database, raft and the logs.
 func (n *Node) start() (err error) {
 	dir := n.cfg.DataDir
-	raft, state := filepath.Join(dir, "raft"), filepath.Join(dir, rows.StateDir)
-	if err := n.id.CheckParts(dir, raft, state, n.cfg.RaftFS, n.cfg.FS); err != nil {
+	logs, state := filepath.Join(dir, "raft"), filepath.Join(dir, rows.StateDir)
+	if err := n.id.CheckParts(dir, logs, state, n.cfg.RaftFS, n.cfg.FS); err != nil {
 		return err
 	}
 	n.id.Starts++
@@ -178,16 +180,13 @@ func (n *Node) start() (err error) {
 	if err := n.openCluster(); err != nil {
 		return err
 	}
-	if n.wire, err = n.newWiring(); err != nil {
-		return err
-	}
 	if s := n.cfg.seams; s != nil {
 		n.raft = s.raft(n)
-	} else if n.raft, err = n.newDragon(raft); err != nil {
+	} else if n.raft, err = n.newDragon(logs); err != nil {
 		return err
 	}
 	for shard, l := range n.logs {
-		l.raft = n.raft.log(shard)
+		l.raft = n.raft.Log(shard)
 	}
 	n.loading.Store(int32(len(n.id.Replicas)) + 1)
 	for _, shard := range sortedShards(n.id.Replicas) {
@@ -217,6 +216,28 @@ func (n *Node) start() (err error) {
 		n.loops.run(f)
 	}
 	return nil
+}
+
+// newDragon starts dragonboat on a directory.
+func (n *Node) newDragon(dir string) (raft.Host, error) {
+	l, err := link.New(link.Config{
+		Cluster: n.id.ClusterID, Node: n.id.NodeID, Host: n.id.HostID, Token: n.cfg.Token, TLS: n.cfg.LinkTLS,
+		FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat, InUse: n.formats.InUse, Raise: n.useFormat,
+		Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	host, err := dragon.Start(dragon.Config{
+		Dir: dir, FS: n.cfg.RaftFS, Addr: n.cfg.RaftAddr,
+		ElectionMin: n.cfg.ElectionMin, Heartbeat: n.cfg.Heartbeat, KeepEntries: n.cfg.KeepEntries,
+		Identity: n.id, Registry: n.book, Link: l, Log: n.cfg.Log,
+		Failed: n.failed, Leader: n.leaderUpdated,
+	})
+	if err != nil {
+		return nil, err // and not a host that is nil
+	}
+	return host, nil
 }
 
 // failed ends the process: storage failed.
@@ -309,7 +330,7 @@ func (n *Node) snapshot(shard uint64) {
 // snapshotKeeping asks for a snapshot, before which so many entries are kept, waits until
 // that is done, and says whether raft took it on.
 func (n *Node) snapshotKeeping(shard, entries uint64) bool {
-	return n.logs[shard].raft.snapshot(entries, n.cfg.RequestTimeout)
+	return n.logs[shard].raft.Snapshot(entries, n.cfg.RequestTimeout)
 }
 
 // progressLoop tells subscribers where every log is.

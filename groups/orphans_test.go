@@ -121,7 +121,7 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 		host, _ := n.leaderOf(rows.FirstLog)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return host != "" && host != n.id.HostID && len(l.mu.queue)+len(l.mu.flights)+len(l.mu.away.parts) == 0
+		return host != "" && host != n.id.HostID && len(l.mu.queue)+len(l.mu.batches)+len(l.mu.forwarded.parts) == 0
 	})
 	holder.must(release("holder", path))
 	if res := o.get(t, "the wait"); res.Code != wire.OK || res.Status != wire.StatusOK {

@@ -36,7 +36,7 @@ type part struct {
 	prev, next *part        // among those under way
 	under      bool         // it is one of them
 
-	// What follows is of a part on its way between nodes (away.go, inbound.go).
+	// What follows is of a part on its way between nodes (forwarded.go, inbound.go).
 	from   *inbound    // the connection it came on, nil for this node's own
 	number uint64      // names it on the connection it came or went on
 	term   uint64      // of the only leader epoch it may be proposed under, 0 of this node's own: any
@@ -128,8 +128,8 @@ func (p *part) stale(now, timeout time.Duration) bool {
 	return p.Session != nil && !p.first && !p.told.Load() && now-p.since >= timeout+staleBy
 }
 
-// flight is a proposed batch whose fate is not known yet.
-type flight struct {
+// inFlight is a proposed batch whose fate is not known yet.
+type inFlight struct {
 	leaderEpoch replica.LeaderEpoch
 	number      uint64
 	parts       []*part // nil for those that were told that the outcome is not known
@@ -140,13 +140,13 @@ type flight struct {
 }
 
 // Hears reports whether anybody is to be told what becomes of a command.
-func (f *flight) Hears(i int) bool { return f.parts[i] != nil }
+func (f *inFlight) Hears(i int) bool { return f.parts[i] != nil }
 
 // Tell tells what became of it.
-func (f *flight) Tell(i int, res *wire.Result) { f.by.node.deliver(f.parts[i], res, &f.by.answered) }
+func (f *inFlight) Tell(i int, res *wire.Result) { f.by.node.deliver(f.parts[i], res, &f.by.answered) }
 
 // forget lets go of the parts that are.
-func (f *flight) forget(are func(*part) bool) (gone []*part) {
+func (f *inFlight) forget(are func(*part) bool) (gone []*part) {
 	for i, p := range f.parts {
 		if p != nil && are(p) {
 			gone = append(gone, p)
@@ -157,7 +157,7 @@ func (f *flight) forget(are func(*part) bool) (gone []*part) {
 }
 
 // left is the parts that nobody was told about.
-func (f *flight) left() []*part {
+func (f *inFlight) left() []*part {
 	return slices.DeleteFunc(slices.Clone(f.parts), func(p *part) bool { return p == nil })
 }
 

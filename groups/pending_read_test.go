@@ -46,8 +46,8 @@ func TestReadAsALogShrinks(t *testing.T) {
 						return
 					case <-time.After(5 * time.Millisecond):
 					}
-					if p, err := l.raft.readIndex(time.Second); err == nil {
-						go func() { l.raft.await(2*time.Second, nil, stop, p); p.release() }()
+					if p, err := l.raft.ReadIndex(time.Second); err == nil {
+						go func() { l.raft.Await(2*time.Second, nil, stop, p); p.Release() }()
 					}
 				}
 			})

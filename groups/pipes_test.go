@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/codec"
+	"github.com/pathlockd/pathlockd/groups/dragon"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -321,7 +322,7 @@ func (f *localCluster) moveLeaders(p *pipes) {
 		if n.logs[shard].leads() {
 			to := f.nodes[p.draw(len(f.nodes))].logs[shard].local.Load()
 			if to != nil {
-				_ = n.raft.(*dragon).host.RequestLeaderTransfer(shard, to.Replica)
+				_ = n.raft.(*dragon.Host).NodeHost.RequestLeaderTransfer(shard, to.Replica)
 			}
 		}
 	}

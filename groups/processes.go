@@ -233,7 +233,7 @@ func (n *Node) endsOf(over []orphan) []*part {
 	for i, o := range over {
 		_, ends[i] = n.orphanEnd(o, endWithin)
 		ends[i].log, ends[i].first = o.l, true
-		n.land(ends[i]) // they take nobody's place: there may be more of them than of requests at once
+		n.finish(ends[i]) // they take nobody's place: there may be more of them than of requests at once
 	}
 	return ends
 }
@@ -274,7 +274,7 @@ func (l *shardLog) seek() {
 // heldUp says that no time goes on, and nothing is proposed but ends that come first: such are under way, or what they
 // end is not over yet. What runs out before that would be granted to it, as would what ran out before and was too much
 // for one entry: that does not end either (still). A leader epoch has no other entries before
-// them than such that mend the order. It is called with drive held.
+// them than barriers. It is called with drive held.
 func (l *shardLog) heldUp(own replica.LeaderEpoch) bool {
 	l.mu.Lock()
 	found, ends := l.mu.found != nil, l.endsFirst()
@@ -304,7 +304,7 @@ func (l *shardLog) endsFirst() bool {
 	if l.mu.found != nil {
 		return true
 	}
-	for _, f := range l.mu.flights {
+	for _, f := range l.mu.batches {
 		if p := f.parts[0]; p != nil && p.first {
 			return true
 		}

@@ -5,16 +5,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
 // underWay is a proposal that raft has not answered.
 type underWay struct {
-	pending
-	term   uint64
-	number uint64
-	mends  bool
-	since  time.Duration // when it was proposed
+	raft.Pending
+	term    uint64
+	number  uint64
+	barrier bool
+	since   time.Duration // when it was proposed
 }
 
 // work proposes what there is to propose, or sends it to who may.
@@ -32,9 +33,9 @@ func (l *shardLog) work() {
 	l.outgrow(lead.term)
 	own := replica.LeaderEpoch{Term: lead.term, Node: m.Replica, Incarnation: l.process}
 	if l.held.Load() != lead.term {
-		if l.drive.taking.pending == nil {
+		if l.drive.taking.Pending == nil {
 			leaderEpoch := l.propose(replica.AppendLeaderEpoch(l.drive.writer.Buf[:0], l.node.formats.Written(), own, l.node.cfg.limits()))
-			l.drive.taking = underWay{pending: leaderEpoch, term: own.Term, since: l.clock.Mono()}
+			l.drive.taking = underWay{Pending: leaderEpoch, term: own.Term, since: l.clock.Mono()}
 		}
 		return
 	}
@@ -45,13 +46,13 @@ func (l *shardLog) work() {
 		l.mu.Unlock()
 	}
 	for len(l.drive.under) < window {
-		if l.torn() {
-			if !l.mending() && l.send(own, m, nil, true) {
+		if l.hasGap() {
+			if !l.barrierUnderWay() && l.send(own, m, nil, true) {
 				continue
 			}
 			return
 		}
-		f := l.take(own)
+		f := l.takeBatch(own)
 		if f == nil {
 			due, ok := l.tickDue()
 			if !ok || l.clock.Mono() < due || l.heldUp(own) {
@@ -65,7 +66,7 @@ func (l *shardLog) work() {
 }
 
 // outgrow lets go of what was proposed in an earlier term. What has not been applied when
-// this term's leader epoch is never will be (flights.go), and raft says nothing of it before its
+// this term's leader epoch is never will be (inflight.go), and raft says nothing of it before its
 // time is over: until then it would hold the leader epoch up, and fill the window.
 func (l *shardLog) outgrow(term uint64) {
 	l.drive.under = slices.DeleteFunc(l.drive.under, func(u underWay) bool { return u.term != term })
@@ -85,7 +86,7 @@ func (l *shardLog) stalled() time.Duration {
 	defer l.drive.Unlock()
 	now := l.clock.Mono()
 	if !l.leads() {
-		if l.drive.taking.pending == nil {
+		if l.drive.taking.Pending == nil {
 			return time.Millisecond
 		}
 		return max(now-l.drive.taking.since, time.Millisecond)
@@ -100,13 +101,13 @@ func (l *shardLog) stalled() time.Duration {
 	return longest
 }
 
-// mending says that a batch is under way that mends the order.
-func (l *shardLog) mending() bool {
-	return slices.ContainsFunc(l.drive.under, func(u underWay) bool { return u.mends && u.term == l.drive.term })
+// barrierUnderWay reports whether a barrier is under way.
+func (l *shardLog) barrierUnderWay() bool {
+	return slices.ContainsFunc(l.drive.under, func(u underWay) bool { return u.barrier && u.term == l.drive.term })
 }
 
-// send proposes a flight, or a tick when it is nil, and one that mends the order.
-func (l *shardLog) send(own replica.LeaderEpoch, m *replica.Machine, f *flight, mends bool) bool {
+// send proposes a batch, or a tick when it is nil; one that is a barrier brings the order back.
+func (l *shardLog) send(own replica.LeaderEpoch, m *replica.Machine, f *inFlight, barrier bool) bool {
 	if f == nil {
 		l.drive.writer.Reset()
 	}
@@ -117,7 +118,7 @@ func (l *shardLog) send(own replica.LeaderEpoch, m *replica.Machine, f *flight, 
 		stamp = replica.Still
 	}
 	head := replica.BatchHead{
-		Format: l.node.formats.Written(), LeaderEpoch: own, Number: l.drive.number, Next: !mends, Stamp: stamp, Wall: l.clock.Wall().UnixMilli(),
+		Format: l.node.formats.Written(), LeaderEpoch: own, Number: l.drive.number, Next: !barrier, Stamp: stamp, Wall: l.clock.Wall().UnixMilli(),
 	}
 	under := l.propose(l.drive.writer.Entry(&head))
 	if under == nil {
@@ -128,18 +129,18 @@ func (l *shardLog) send(own replica.LeaderEpoch, m *replica.Machine, f *flight, 
 		return false
 	}
 	l.drive.lastSent, l.drive.stamped = mono, stamp
-	l.drive.under = append(l.drive.under, underWay{under, own.Term, head.Number, mends, mono})
+	l.drive.under = append(l.drive.under, underWay{under, own.Term, head.Number, barrier, mono})
 	return true
 }
 
 // propose hands an entry to raft. When raft refuses it, run tries again a little
 // later.
-func (l *shardLog) propose(entry []byte) pending {
-	under, err := l.raft.propose(entry, l.timeout)
+func (l *shardLog) propose(entry []byte) raft.Pending {
+	under, err := l.raft.Propose(entry, l.timeout)
 	if err == nil {
 		return under
 	}
-	if !errors.Is(err, errBusy) {
+	if !errors.Is(err, raft.ErrBusy) {
 		l.log.Debug("proposal refused", "error", err)
 	}
 	l.drive.retryAt = l.clock.Mono() + retryAfter
@@ -152,20 +153,20 @@ func (l *shardLog) hear() {
 	l.drive.Lock()
 	defer l.drive.Unlock()
 	l.drive.under = slices.DeleteFunc(l.drive.under, func(u underWay) bool {
-		done, ok := u.answered()
+		done, ok := u.Answered()
 		if !done {
 			return false
 		}
-		u.release()
+		u.Release()
 		if !ok {
 			l.drive.retryAt = l.clock.Mono() + retryAfter
 			l.Gap(u.term, u.number)
 		}
 		return true
 	})
-	if l.drive.taking.pending != nil {
-		if done, _ := l.drive.taking.answered(); done {
-			l.drive.taking.release()
+	if l.drive.taking.Pending != nil {
+		if done, _ := l.drive.taking.Answered(); done {
+			l.drive.taking.Release()
 			l.drive.taking = underWay{}
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/engine"
+	"github.com/pathlockd/pathlockd/groups/dragon"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -43,7 +45,7 @@ const lookAgain = 10 * time.Millisecond
 // committed anything yet drops what it is asked, and does not say so. So it is asked again,
 // soon at first; an answer that is only slow comes in time once the patience is.
 func (r *reader) patience() (first, most time.Duration) {
-	tick := r.l.node.cfg.raftTick()
+	tick := dragon.Tick(r.l.node.cfg.ElectionMin)
 	return 2 * tick, max(2*r.l.node.cfg.ElectionMin, 4*tick)
 }
 
@@ -113,9 +115,9 @@ func (r *reader) index(since time.Duration) (_ *replica.Machine, _ *wire.Error, 
 		if lead != last { // what has taken long until now says nothing of it
 			patience, last = first, lead
 		}
-		asked, err := r.l.raft.readIndex(max(min(left, most), 2*r.l.node.cfg.raftTick()))
+		asked, err := r.l.raft.ReadIndex(max(min(left, most), 2*dragon.Tick(r.l.node.cfg.ElectionMin)))
 		switch {
-		case errors.Is(err, errNoReplica):
+		case errors.Is(err, raft.ErrNoReplica):
 			return nil, errReadElsewhere, false // it is being deleted
 		case err == nil:
 			// What raft says is about the replica that is there now: one that took its
@@ -158,11 +160,11 @@ func (r *reader) overdue() {
 
 // completed says that raft answered, and that this node has applied what it must. It waits
 // no longer once the leadership is another one.
-func (r *reader) completed(asked pending, lead leadership, patience time.Duration) bool {
-	defer asked.release() // which does nothing to one that was not answered
+func (r *reader) completed(asked raft.Pending, lead leadership, patience time.Duration) bool {
+	defer asked.Release() // which does nothing to one that was not answered
 	for until := r.l.clock.Mono() + patience; ; {
-		r.l.raft.await(lookAgain, nil, nil, asked)
-		if done, ok := asked.answered(); done {
+		r.l.raft.Await(lookAgain, nil, nil, asked)
+		if done, ok := asked.Answered(); done {
 			return ok
 		}
 		if *r.l.lead.Load() != lead || r.l.clock.Mono() >= until {

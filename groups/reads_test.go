@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/wire"
 )
@@ -102,7 +103,7 @@ func TestReadsPassAReplacedReplica(t *testing.T) {
 	// when the clock is looked at for the at-th time, if it is.
 	read := func(at int, next *replica.Machine) (m *replica.Machine, err *wire.Error, replaced bool) {
 		l := newShardLog(n, of.shard)
-		l.raft = n.raft.log(of.shard)
+		l.raft = n.raft.Log(of.shard)
 		l.lead.Store(of.lead.Load())
 		l.local.Store(former)
 		l.clock = watchedClock{n.clock, func() {
@@ -128,26 +129,28 @@ func TestReadsPassAReplacedReplica(t *testing.T) {
 
 // droppingLog is raft that has no leader for a time, and drops what it is asked first once it has: it never says so.
 type droppingLog struct {
-	raftLog
+	raft.Log
 	clock  *testClock
 	led    func() bool // called whenever it is asked; true once there is a leader
 	behind int         // asked for since then
 }
 
-func (l *droppingLog) readIndex(time.Duration) (pending, error) {
+func (l *droppingLog) ReadIndex(time.Duration) (raft.Pending, error) {
 	if l.led() {
 		l.behind++
 	}
 	return answeredPending(l.behind > 1), nil
 }
 
-func (l *droppingLog) await(d time.Duration, _, _ <-chan struct{}, _ ...pending) { l.clock.advance(d) }
+func (l *droppingLog) Await(d time.Duration, _, _ <-chan struct{}, _ ...raft.Pending) {
+	l.clock.advance(d)
+}
 
 // answeredPending is a request to raft that is answered, or never is.
 type answeredPending bool
 
-func (p answeredPending) answered() (done, ok bool) { return bool(p), bool(p) }
-func (p answeredPending) release()                  {}
+func (p answeredPending) Answered() (done, ok bool) { return bool(p), bool(p) }
+func (p answeredPending) Release()                  {}
 
 // TestReadsSoonOnceThereIsALeader: a log had no leader for long, so that raft is given its time to answer. Once there is one
 // it is asked again soon, as what a new leader is asked first it may drop.
@@ -162,7 +165,7 @@ func TestReadsSoonOnceThereIsALeader(t *testing.T) {
 	l.clock, l.timeout = clock, time.Minute
 	l.local.Store(of.local.Load())
 	began, known := clock.Mono(), time.Duration(0)
-	l.raft = &droppingLog{raftLog: n.raft.log(of.shard), clock: clock, led: func() bool {
+	l.raft = &droppingLog{Log: n.raft.Log(of.shard), clock: clock, led: func() bool {
 		if known == 0 && clock.Mono()-began >= 10*time.Second {
 			known = clock.Mono()
 			l.lead.Store(of.lead.Load())

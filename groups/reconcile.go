@@ -10,6 +10,7 @@ import (
 
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/place"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
@@ -129,19 +130,19 @@ func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learner
 // be elected. So it is told to stand until it leads, where it would wait for its election timeout. Members may have changed
 // since the round looked at them: with another voter there is nothing to be done.
 func (n *Node) relead(l *shardLog, replica, term uint64) {
-	if l.mine() != term || slices.ContainsFunc(n.raft.replicas(), func(r replicaInfo) bool {
-		return r.shard == l.shard && len(r.voters) != 1
+	if l.mine() != term || slices.ContainsFunc(n.raft.Replicas(), func(r raft.ReplicaInfo) bool {
+		return r.Shard == l.shard && len(r.Voters) != 1
 	}) {
 		return
 	}
-	n.raft.stepDown(l.shard, replica, term)
+	n.raft.StepDown(l.shard, replica, term)
 	again := time.NewTicker(standsEvery)
 	defer again.Stop()
 	for until := n.clock.Mono() + n.cfg.ElectionMin; l.mine() <= term && n.clock.Mono() < until; {
 		if host, later := n.leaderOf(l.shard); later > term && host != "" && host != n.id.HostID {
 			return
 		}
-		n.raft.campaign(l.shard, replica)
+		n.raft.Campaign(l.shard, replica)
 		select {
 		case <-again.C:
 		case <-n.stop:
@@ -303,17 +304,17 @@ func (n *Node) seen() (out []place.Sighting) {
 }
 
 // membership asks raft who is in a log, linearizably.
-func (n *Node) membership(shard uint64) (*membership, error) {
+func (n *Node) membership(shard uint64) (*raft.Membership, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
-	return n.logs[shard].raft.members(ctx)
+	return n.logs[shard].raft.Members(ctx)
 }
 
 // memberships is membership of several logs, each waited for beside the others: one that
 // has lost its majority must not hold up what is done about the rest. What cannot be had
 // is left out: this node does not lead it any more, or has no majority.
-func (n *Node) memberships(logs []*replica.Machine) map[uint64]*membership {
-	out := make(map[uint64]*membership, len(logs))
+func (n *Node) memberships(logs []*replica.Machine) map[uint64]*raft.Membership {
+	out := make(map[uint64]*raft.Membership, len(logs))
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	room := make(chan struct{}, askAtOnce)
@@ -333,7 +334,7 @@ func (n *Node) memberships(logs []*replica.Machine) map[uint64]*membership {
 }
 
 // describeLog is a log as place wants it told.
-func (n *Node) describeLog(m *replica.Machine, ms *membership, applied map[replicaAt]uint64) place.Log {
+func (n *Node) describeLog(m *replica.Machine, ms *raft.Membership, applied map[replicaAt]uint64) place.Log {
 	l := place.Log{ID: m.Shard, Version: ms.Version, Self: m.Replica, Applied: applied[replicaAt{n.id.HostID, m.Shard}]}
 	add := func(set map[uint64]string, voting bool) {
 		for _, id := range sortedShards(set) {
@@ -358,11 +359,11 @@ func (n *Node) carry(s place.Step) error {
 	log := n.logs[s.Log].raft
 	switch s.Kind {
 	case place.Add:
-		return log.addLearner(ctx, s.Replica, s.Disk, s.Version)
+		return log.AddLearner(ctx, s.Replica, s.Disk, s.Version)
 	case place.Promote:
-		return log.promote(ctx, s.Replica, s.Disk, s.Version)
+		return log.Promote(ctx, s.Replica, s.Disk, s.Version)
 	case place.Remove:
-		err := log.expel(ctx, s.Replica, s.Version)
+		err := log.Expel(ctx, s.Replica, s.Version)
 		if err == nil && s.Disk != "" {
 			n.tellRemoved(s.Disk)
 		}

@@ -108,10 +108,10 @@ func TestBrokenLinkOverTheLimit(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		n := 0
-		for _, f := range l.mu.flights {
+		for _, f := range l.mu.batches {
 			n += len(f.left())
 		}
-		return n+len(l.mu.queue) == many && len(l.mu.flights) > 0 && len(l.mu.queue) == 0
+		return n+len(l.mu.queue) == many && len(l.mu.batches) > 0 && len(l.mu.queue) == 0
 	})
 	pipe.Close(nil)
 	time.Sleep(5 * pause) // what is refused is answered
@@ -145,7 +145,7 @@ func TestTakesWhatWasTaken(t *testing.T) {
 			t.Errorf("tried %v: %v", tried, err)
 		}
 		if p.counted {
-			r.node.landed(p.Group)
+			r.node.countOut(p.Group)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestReleaseRepeatedByBothAcrossAMove(t *testing.T) {
 	f.until("they are forwarded again", func() bool {
 		own.mu.Lock()
 		defer own.mu.Unlock()
-		return len(own.mu.queue) == 0 && len(own.mu.away.parts) == 2 && !own.mu.away.gone
+		return len(own.mu.queue) == 0 && len(own.mu.forwarded.parts) == 2 && !own.mu.forwarded.gone
 	})
 	lB.pauses(false)
 	if res := took.get(t, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
@@ -36,12 +37,12 @@ func (n *Node) startReplica(shard uint64, s datadir.Replica, awaited bool) (last
 	n.noteLost(shard, false) // what an earlier replica has lost says nothing of this one,
 	n.noteLost(shard, true)  // which knows of no leader from now on until raft tells of one
 	l.local.Store(m)
-	if err := l.raft.start(s, m); err != nil {
+	if err := l.raft.Start(s, m); err != nil {
 		n.noteLost(shard, false)
 		l.local.Store(nil)
 		return 0, err
 	}
-	_, last, members, err := l.raft.bounds()
+	_, last, members, err := l.raft.Bounds()
 	if err != nil {
 		return 0, fmt.Errorf("look at log %d: %w", shard, err)
 	}
@@ -69,7 +70,7 @@ func (n *Node) replicaConfig(shard, id uint64) replica.Config {
 // startVoter starts a replica anew that was taken for a learner: the node ended between
 // a snapshot and taking note of what it says.
 func (n *Node) startVoter(shard uint64, s datadir.Replica, learner *replica.Machine) (last uint64, err error) {
-	if err := n.logs[shard].raft.stop(s.ID); err != nil {
+	if err := n.logs[shard].raft.Stop(s.ID); err != nil {
 		return 0, fmt.Errorf("stop log %d: %w", shard, err)
 	}
 	select {
@@ -105,12 +106,12 @@ func (n *Node) lookForVotes() {
 	if !learns {
 		return
 	}
-	for _, r := range n.raft.replicas() {
-		m := n.logs[r.shard].local.Load()
-		if m == nil || m.Replica != r.replica || r.pending || r.learner {
+	for _, r := range n.raft.Replicas() {
+		m := n.logs[r.Shard].local.Load()
+		if m == nil || m.Replica != r.Replica || r.Pending || r.Learner {
 			continue
 		}
-		if _, votes := r.voters[r.replica]; votes {
+		if _, votes := r.Voters[r.Replica]; votes {
 			m.Voting.Store(true)
 		}
 	}
@@ -125,7 +126,7 @@ func (n *Node) noteVoter(shard uint64) {
 	if !ok || !s.Joined || s.Voter {
 		return
 	}
-	_, _, members, err := n.logs[shard].raft.bounds()
+	_, _, members, err := n.logs[shard].raft.Bounds()
 	if err != nil {
 		return
 	}
@@ -188,8 +189,8 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 	n.log.Info("deleting a replica that is no member any more", "log", shard, "replica", replica)
 	l := n.logs[shard]
 	m := l.local.Load()
-	err := l.raft.stop(replica)
-	if err != nil && !errors.Is(err, errNoReplica) {
+	err := l.raft.Stop(replica)
+	if err != nil && !errors.Is(err, raft.ErrNoReplica) {
 		return fmt.Errorf("stop replica %d of log %d: %w", replica, shard, err)
 	}
 	if m != nil {
@@ -219,7 +220,7 @@ func (n *Node) dropReplica(shard, replica uint64) error {
 	n.hub.EndFeeds(shard)
 	ctx, cancel := context.WithTimeout(context.Background(), offload)
 	defer cancel()
-	if err := l.raft.remove(ctx, replica); err != nil {
+	if err := l.raft.Remove(ctx, replica); err != nil {
 		return fmt.Errorf("delete the raft log of replica %d of log %d: %w", replica, shard, err)
 	}
 	return n.store.Clear(shard, n.groupsOf(shard))

@@ -24,7 +24,7 @@ func TestClusterReplicaStarts(t *testing.T) {
 	}
 	m := l.local.Load()
 	n.idLock.Lock()
-	err := l.raft.stop(m.Replica)
+	err := l.raft.Stop(m.Replica)
 	<-m.Closed
 	l.local.Store(nil)
 	n.idLock.Unlock()

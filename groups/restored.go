@@ -53,7 +53,7 @@ func (n *Node) settleLoop() {
 
 // compacted says that a log's first entry is gone.
 func (n *Node) compacted(shard uint64) bool {
-	first, _, _, err := n.logs[shard].raft.bounds()
+	first, _, _, err := n.logs[shard].raft.Bounds()
 	return err == nil && first > 1
 }
 

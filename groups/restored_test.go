@@ -39,7 +39,7 @@ func TestRestoredIsCompacted(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for shard := range other.node.logs {
-			first, last, _, err := other.node.raft.log(shard).bounds()
+			first, last, _, err := other.node.raft.Log(shard).Bounds()
 			if err != nil {
 				t.Fatal(err)
 			}

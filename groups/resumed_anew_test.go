@@ -31,7 +31,7 @@ func takenOver(t *testing.T) (r *rig, c *caller, l *shardLog) {
 func askAnew(t *testing.T, r *rig, c *caller, l *shardLog) {
 	t.Helper()
 	l.mu.Lock()
-	conn, lane := l.mu.away.conn, l.mu.away.lane
+	conn, lane := l.mu.forwarded.conn, l.mu.forwarded.lane
 	l.mu.Unlock()
 	if conn == nil {
 		t.Fatal("nothing is away")
@@ -41,7 +41,7 @@ func askAnew(t *testing.T, r *rig, c *caller, l *shardLog) {
 	eventually(t, "the node has asked anew", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.mu.away.lane > lane && len(l.mu.queue) == 0
+		return l.mu.forwarded.lane > lane && len(l.mu.queue) == 0
 	})
 	c.must(release("nobody", "h:/a/n")) // behind it
 }

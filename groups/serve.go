@@ -181,14 +181,14 @@ func (n *Node) queue(
 		attached := n.attach(p, &to)
 		to.flush()
 		if !attached {
-			n.land(p)
+			n.finish(p)
 			return superseded.Err()
 		}
 	}
 	ln.enter(p)
 	if !l.enqueue(p) {
 		ln.drop(p)
-		n.landed(group)
+		n.countOut(group)
 		p.counted = false
 		if p.waits {
 			n.waits.take(p.caller(), p)

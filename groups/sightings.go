@@ -26,7 +26,7 @@ func (c *cluster) look() {
 		if old, ok := c.byNode[s.NodeID]; !ok || s.Alive && !old.Alive {
 			c.byNode[s.NodeID] = s
 		}
-		c.n.book.found(s.HostID, s.RaftAddr)
+		c.n.book.Found(s.HostID, s.RaftAddr)
 	}
 	adopted := c.takenIn()
 	peers, err := c.known.Take(seen, c.n.id.HostID)

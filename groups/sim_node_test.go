@@ -16,6 +16,7 @@ import (
 	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/codec"
 	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
@@ -186,7 +187,7 @@ func (n *simNode) start() {
 	life := n.life
 	cfg.stated = n.limits
 	cfg.seams = &seams{
-		raft:    func(*Node) raft { return &simRaft{w: w, node: n, life: life, by: make(map[uint64]*simRaftLog)} },
+		raft:    func(*Node) raft.Host { return &simRaft{w: w, node: n, life: life, by: make(map[uint64]*simRaftLog)} },
 		tasks:   &simTasks{w, n, life},
 		peer:    func(host string) peerConn { return n.dial(host) },
 		cutOff:  n.cutOff,

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lni/dragonboat/v4/raftio"
 	sm "github.com/lni/dragonboat/v4/statemachine"
 	"github.com/zeebo/xxh3"
 
 	"github.com/pathlockd/pathlockd/groups/datadir"
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/groups/replica"
 )
 
-// The simulated logs. What raft owes (raftlog.go) they keep: one order, nothing that was
+// The simulated logs. What raft owes (groups/raft) they keep: one order, nothing that was
 // applied is lost, read indexes. Everything else they break as often as they can: who
 // leads is told late or never, proposals are lost, late, out of order, twice, and their
 // answers do not come or are wrong about what became of them.
@@ -110,8 +110,8 @@ type simRead struct {
 // simPending is a proposal or a read index under way.
 type simPending struct{ done, ok bool }
 
-func (p *simPending) answered() (bool, bool) { return p.done, p.ok }
-func (p *simPending) release()               {}
+func (p *simPending) Answered() (bool, bool) { return p.done, p.ok }
+func (p *simPending) Release()               {}
 func (p *simPending) tell(ok bool) {
 	if !p.done {
 		p.done, p.ok = true, ok
@@ -126,7 +126,7 @@ type simRaft struct {
 	by   map[uint64]*simRaftLog
 }
 
-func (r *simRaft) log(shard uint64) raftLog {
+func (r *simRaft) Log(shard uint64) raft.Log {
 	l := r.by[shard]
 	if l == nil {
 		l = &simRaftLog{r, r.w.logs[shard]}
@@ -135,13 +135,13 @@ func (r *simRaft) log(shard uint64) raftLog {
 	return l
 }
 
-func (r *simRaft) replicas() (all []replicaInfo) {
+func (r *simRaft) Replicas() (all []raft.ReplicaInfo) {
 	for _, shard := range r.w.shards {
 		if rep := r.w.logs[shard].reps[r.node.index]; rep != nil && rep.m != nil {
-			info := replicaInfo{shard: shard, replica: rep.id, learner: !rep.voter, voters: make(map[uint64]string)}
+			info := raft.ReplicaInfo{Shard: shard, Replica: rep.id, Learner: !rep.voter, Voters: make(map[uint64]string)}
 			for _, o := range r.w.logs[shard].reps {
 				if o != nil && o.voter {
-					info.voters[o.id] = o.node.host
+					info.Voters[o.id] = o.node.host
 				}
 			}
 			all = append(all, info)
@@ -150,9 +150,9 @@ func (r *simRaft) replicas() (all []replicaInfo) {
 	return all
 }
 
-func (r *simRaft) campaign(uint64, uint64)         {}
-func (r *simRaft) stepDown(uint64, uint64, uint64) {} // its learners come further in any case
-func (r *simRaft) close()                          { r.node.unraft() }
+func (r *simRaft) Campaign(uint64, uint64)         {}
+func (r *simRaft) StepDown(uint64, uint64, uint64) {} // its learners come further in any case
+func (r *simRaft) Close()                          { r.node.unraft() }
 
 // simRaftLog is one log as a node sees it.
 type simRaftLog struct {
@@ -162,10 +162,10 @@ type simRaftLog struct {
 
 func (r *simRaftLog) rep() *simRep { return r.l.reps[r.node.index] }
 
-func (r *simRaftLog) start(s datadir.Replica, m *replica.Machine) error {
+func (r *simRaftLog) Start(s datadir.Replica, m *replica.Machine) error {
 	rep := r.rep()
 	if rep == nil || rep.id != s.ID {
-		return errNoReplica
+		return raft.ErrNoReplica
 	}
 	index, err := m.Open(nil)
 	if err != nil {
@@ -179,51 +179,51 @@ func (r *simRaftLog) start(s datadir.Replica, m *replica.Machine) error {
 	return nil
 }
 
-func (r *simRaftLog) stop(replica uint64) error {
+func (r *simRaftLog) Stop(replica uint64) error {
 	rep := r.rep()
 	if rep == nil || rep.m == nil || rep.id != replica {
-		return errNoReplica
+		return raft.ErrNoReplica
 	}
 	m := rep.m
 	rep.m, rep.reads, rep.pumping = nil, nil, false
 	return m.Close()
 }
 
-func (r *simRaftLog) remove(_ context.Context, replica uint64) error {
+func (r *simRaftLog) Remove(_ context.Context, replica uint64) error {
 	if rep := r.rep(); rep != nil && rep.id == replica {
 		r.l.reps[r.node.index] = nil
 	}
 	return nil
 }
 
-func (r *simRaftLog) bounds() (first, last uint64, m membership, err error) {
+func (r *simRaftLog) Bounds() (first, last uint64, m raft.Membership, err error) {
 	rep := r.rep()
 	if rep == nil {
-		return 0, 0, m, errNoReplica
+		return 0, 0, m, raft.ErrNoReplica
 	}
 	return rep.base + 1, uint64(len(r.l.entries)), m, nil
 }
 
 var errNotSimulated = errors.New("not simulated")
 
-func (r *simRaftLog) members(context.Context) (*membership, error) { return nil, errNotSimulated }
-func (r *simRaftLog) addLearner(context.Context, uint64, string, uint64) error {
+func (r *simRaftLog) Members(context.Context) (*raft.Membership, error) { return nil, errNotSimulated }
+func (r *simRaftLog) AddLearner(context.Context, uint64, string, uint64) error {
 	return errNotSimulated
 }
-func (r *simRaftLog) promote(context.Context, uint64, string, uint64) error { return errNotSimulated }
-func (r *simRaftLog) expel(context.Context, uint64, uint64) error           { return errNotSimulated }
+func (r *simRaftLog) Promote(context.Context, uint64, string, uint64) error { return errNotSimulated }
+func (r *simRaftLog) Expel(context.Context, uint64, uint64) error           { return errNotSimulated }
 
-func (r *simRaftLog) await(d time.Duration, wake, stop <-chan struct{}, under ...pending) {
+func (r *simRaftLog) Await(d time.Duration, wake, stop <-chan struct{}, under ...raft.Pending) {
 	r.w.block(simPark{until: r.w.later(d), on: []<-chan struct{}{wake, stop}, under: slices.Clone(under)})
 }
 
-func (r *simRaftLog) propose(entry []byte, within time.Duration) (pending, error) {
+func (r *simRaftLog) Propose(entry []byte, within time.Duration) (raft.Pending, error) {
 	w, l, rep := r.w, r.l, r.rep()
 	if rep == nil || rep.m == nil || r.life != r.node.life {
-		return nil, errNoReplica
+		return nil, raft.ErrNoReplica
 	}
 	if w.chance(0.01) {
-		return nil, errBusy
+		return nil, raft.ErrBusy
 	}
 	p := new(simPending)
 	entry = bytes.Clone(entry)
@@ -296,10 +296,10 @@ func (l *simLog) carry(e simLimbo) {
 		l.pump(own)
 	}
 }
-func (r *simRaftLog) readIndex(within time.Duration) (pending, error) {
+func (r *simRaftLog) ReadIndex(within time.Duration) (raft.Pending, error) {
 	w, l, rep := r.w, r.l, r.rep()
 	if rep == nil || rep.m == nil {
-		return nil, errNoReplica
+		return nil, raft.ErrNoReplica
 	}
 	p := new(simPending)
 	w.detail("node %d asks for a read index of log %d", r.node.index, l.shard)
@@ -312,7 +312,7 @@ func (r *simRaftLog) readIndex(within time.Duration) (pending, error) {
 }
 
 // snapshot compacts the log here, as far as the state is on disk.
-func (r *simRaftLog) snapshot(keep uint64, _ time.Duration) bool {
+func (r *simRaftLog) Snapshot(keep uint64, _ time.Duration) bool {
 	rep := r.rep()
 	if rep == nil || rep.m == nil {
 		return false
@@ -572,5 +572,5 @@ func (r *simRep) news(term, leader uint64) {
 	if r.log.term > term && leader != 0 && r.told > term {
 		return
 	}
-	r.node.node.leaderUpdated(raftio.LeaderInfo{ShardID: r.log.shard, ReplicaID: r.id, Term: term, LeaderID: leader})
+	r.node.node.leaderUpdated(r.log.shard, r.id, term, leader)
 }

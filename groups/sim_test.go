@@ -448,7 +448,7 @@ func (n *simNode) startsAgain(by [6]int) {
 // compact has a replica drop entries, so that who is behind needs a snapshot.
 func (l *simLog) compact(n *simNode, keep uint64) {
 	if r := l.reps[n.index]; r != nil && r.m != nil {
-		(&simRaftLog{&simRaft{w: l.w, node: n, life: n.life}, l}).snapshot(keep, 0)
+		(&simRaftLog{&simRaft{w: l.w, node: n, life: n.life}, l}).Snapshot(keep, 0)
 	}
 }
 

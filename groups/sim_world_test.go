@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/pathlockd/pathlockd/groups/raft"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -217,7 +218,7 @@ type simTask struct {
 type simPark struct {
 	until time.Duration
 	on    []<-chan struct{}
-	under []pending
+	under []raft.Pending
 }
 
 // simKilled unwinds a task whose node crashed.
@@ -299,7 +300,7 @@ func (t *simTask) poll() bool {
 // ready says that the task need not wait any longer, and receives what it waited for.
 func (t *simTask) ready() bool {
 	for _, p := range t.park.under {
-		if done, _ := p.answered(); done {
+		if done, _ := p.Answered(); done {
 			t.result = -1
 			return true
 		}

@@ -38,7 +38,7 @@ func TestReleaseSplitByAMove(t *testing.T) {
 func (l *shardLog) holdsAway() (passes func()) {
 	retry := func(at time.Duration) {
 		l.mu.Lock()
-		l.mu.away.retryAt = at
+		l.mu.forwarded.retryAt = at
 		l.mu.Unlock()
 		l.start()
 	}

@@ -42,7 +42,7 @@ var errLedOn = errors.New("nothing was changed")
 // handOver gives the leadership of a log to another replica.
 func (n *Node) handOver(shard, replica uint64) error {
 	l := n.logs[shard]
-	host := n.book.host(shard, replica)
+	host := n.book.HostOf(shard, replica)
 	if host == "" || n.cluster == nil {
 		return fmt.Errorf("replica %d of log %d is on no known node: %w", replica, shard, errLedOn)
 	}
@@ -100,18 +100,18 @@ func (n *Node) takeOver(from string, o orderedTakeover) error {
 	leads := func() bool { return l.isOwn(l.lead.Load().leader) }
 	asked := func() bool {
 		lead := l.lead.Load()
-		return lead.term == o.Term && n.book.host(o.Log, lead.leader) == from
+		return lead.term == o.Term && n.book.HostOf(o.Log, lead.leader) == from
 	}
 	if !asked() {
 		lead := l.lead.Load()
 		return fmt.Errorf("log %d is led by replica %d on %q in term %d, as is known here, and not by %q in term %d",
-			o.Log, lead.leader, n.book.host(o.Log, lead.leader), lead.term, from, o.Term)
+			o.Log, lead.leader, n.book.HostOf(o.Log, lead.leader), lead.term, from, o.Term)
 	}
 	if !n.poll(time.Until(until), func() bool { return m.AppliedIndex() >= o.Index }) {
 		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-min(o.Index, m.AppliedIndex()))
 	}
 	for !n.leaving() && time.Now().Before(until) && (m.AppliedIndex() == o.Index || leads()) {
-		n.raft.campaign(o.Log, o.Replica)
+		n.raft.Campaign(o.Log, o.Replica)
 		if n.poll(standEvery, leads) {
 			return nil
 		}

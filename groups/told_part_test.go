@@ -17,8 +17,8 @@ func TestToldBeforeItsBatch(t *testing.T) {
 	late, inTime := bareAsk(bareSession(1), 1, write("o", "h:/a/x", time.Hour)), bareAsk(bareSession(2), 1, write("p", "h:/a/y", time.Hour))
 	b.now++
 	entry, parts := b.batch([]*bareCall{late, inTime})
-	f := &flight{leaderEpoch: b.own, number: b.number, parts: parts}
-	b.l.mu.flights[b.number] = f
+	f := &inFlight{leaderEpoch: b.own, number: b.number, parts: parts}
+	b.l.mu.batches[b.number] = f
 	if gone := f.forget(func(p *part) bool { return p.call == &late.Call }); len(gone) != 1 {
 		t.Fatalf("%d are let go of", len(gone))
 	}

@@ -35,7 +35,7 @@ import (
 // those behind it. So that commands are carried out in the order in which they were
 // queued, a next counts only if its number is the last one's that counted, plus one:
 // after one that was lost, none does. A batch counts if its number is higher than the
-// last, whatever was lost between. It has no commands and mends such a gap (groups/flights.go):
+// last, whatever was lost between. It has no commands and is the barrier behind such a gap (groups/inflight.go):
 // the number of whatever did not come before it is too low from then on. No number is
 // given twice in a leader epoch, but one that raft never got to see.
 const (

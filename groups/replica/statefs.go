@@ -9,7 +9,7 @@ import (
 )
 
 // stateDisk is the file system of the state database: a write or a sync that fails
-// ends the process with its last word, as it does for the raft log (raftfs.go).
+// ends the process with its last word, as it does for the raft log (groups/dragon).
 // Left to itself the database panics when it cannot write its log, and tells
 // nobody why.
 type stateDisk struct {

@@ -1,4 +1,4 @@
-package groups
+package dragon
 
 import (
 	"errors"
@@ -16,20 +16,20 @@ import (
 // second of 300 bytes each, on ext4.
 const logAhead = 1 << 20
 
-// raftDisk is the file system raft's log store works on. It differs from the plain
+// disk is the file system raft's log store works on. It differs from the plain
 // one in two things: its write-ahead logs are written over zeros, and a write or a
 // sync that fails ends the process with its last word. After such a failure nobody
 // knows what the disk has, so nothing may be acknowledged any more.
-type raftDisk struct {
+type disk struct {
 	gvfs.FS
 	ahead int64
 	zeros []byte
 	fail  func(error)
 }
 
-// newRaftDisk wraps a file system, nil for the operating system's.
-func newRaftDisk(fs config.IFS, fail func(error)) config.IFS {
-	d := &raftDisk{FS: gvfs.Default, ahead: logAhead, fail: fail}
+// newDisk wraps a file system, nil for the operating system's.
+func newDisk(fs config.IFS, fail func(error)) config.IFS {
+	d := &disk{FS: gvfs.Default, ahead: logAhead, fail: fail}
 	if fs != nil {
 		d.FS, d.ahead = fs, 16<<10 // in memory a sync copies the file
 	}
@@ -45,15 +45,15 @@ type noFaults struct{}
 func (noFaults) MaybeError(gvfs.Op) error { return nil }
 
 // check passes err on, after the last word if it says that the disk failed.
-func (d *raftDisk) check(what, name string, err error) error {
+func (d *disk) check(what, name string, err error) error {
 	if err != nil && !errors.Is(err, os.ErrClosed) && !errors.Is(err, os.ErrNotExist) {
 		d.fail(fmt.Errorf("raft log: %s %s: %w", what, name, err))
-		return nil // nobody will know (Config.Fatal)
+		return nil // nobody will know (Config.Failed)
 	}
 	return err
 }
 
-func (d *raftDisk) Create(name string) (gvfs.File, error) {
+func (d *disk) Create(name string) (gvfs.File, error) {
 	f, err := d.FS.Create(name)
 	if err != nil {
 		return nil, errors.Join(err, d.check("create", name, err))
@@ -61,17 +61,17 @@ func (d *raftDisk) Create(name string) (gvfs.File, error) {
 	return d.wrap(f, name, 0), nil
 }
 
-func (d *raftDisk) OpenForAppend(name string) (gvfs.File, error) {
+func (d *disk) OpenForAppend(name string) (gvfs.File, error) {
 	f, err := d.FS.OpenForAppend(name)
 	if err != nil {
 		return nil, errors.Join(err, d.check("open", name, err))
 	}
-	return &raftFile{File: f, d: d, name: name}, nil
+	return &file{File: f, d: d, name: name}, nil
 }
 
 // ReuseForWrite gives a log that is not needed any more a new name: its blocks are
 // there already.
-func (d *raftDisk) ReuseForWrite(oldname, newname string) (gvfs.File, error) {
+func (d *disk) ReuseForWrite(oldname, newname string) (gvfs.File, error) {
 	f, err := d.FS.ReuseForWrite(oldname, newname)
 	if err != nil {
 		return nil, errors.Join(err, d.check("reuse", oldname, err))
@@ -83,31 +83,31 @@ func (d *raftDisk) ReuseForWrite(oldname, newname string) (gvfs.File, error) {
 	return d.wrap(f, newname, info.Size()), nil
 }
 
-func (d *raftDisk) OpenDir(name string) (gvfs.File, error) {
+func (d *disk) OpenDir(name string) (gvfs.File, error) {
 	f, err := d.FS.OpenDir(name)
 	if err != nil {
 		return nil, err
 	}
-	return &raftFile{File: f, d: d, name: name}, nil
+	return &file{File: f, d: d, name: name}, nil
 }
 
-func (d *raftDisk) wrap(f gvfs.File, name string, size int64) gvfs.File {
-	plain := raftFile{File: f, d: d, name: name}
+func (d *disk) wrap(f gvfs.File, name string, size int64) gvfs.File {
+	plain := file{File: f, d: d, name: name}
 	if strings.HasSuffix(name, ".log") {
-		return &walFile{raftFile: plain, filled: size}
+		return &walFile{file: plain, filled: size}
 	}
 	return &plain
 }
 
-// raftFile is a file whose failing writes are the process's end. It has no Fd: who
+// file is a file whose failing writes are the process's end. It has no Fd: who
 // writes it must come through here.
-type raftFile struct {
+type file struct {
 	gvfs.File
-	d    *raftDisk
+	d    *disk
 	name string
 }
 
-func (f *raftFile) Write(p []byte) (int, error) {
+func (f *file) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	if err != nil {
 		return len(p), f.d.check("write", f.name, err)
@@ -115,7 +115,7 @@ func (f *raftFile) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (f *raftFile) WriteAt(p []byte, at int64) (int, error) {
+func (f *file) WriteAt(p []byte, at int64) (int, error) {
 	n, err := f.File.WriteAt(p, at)
 	if err != nil {
 		return len(p), f.d.check("write", f.name, err)
@@ -123,12 +123,12 @@ func (f *raftFile) WriteAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-func (f *raftFile) Sync() error { return f.d.check("sync", f.name, f.File.Sync()) }
+func (f *file) Sync() error { return f.d.check("sync", f.name, f.File.Sync()) }
 
 // walFile is a write-ahead log: it is written from start to end over zeros. Who
 // reads it knows zeros for its end. Write and Sync are called by one goroutine each.
 type walFile struct {
-	raftFile
+	file
 	at     int64 // where the next write goes
 	filled int64 // the file's size: at least at
 }
@@ -144,7 +144,7 @@ func (f *walFile) Write(p []byte) (int, error) {
 		}
 		f.filled += int64(n)
 	}
-	n, err := f.raftFile.Write(p)
+	n, err := f.file.Write(p)
 	f.at += int64(n)
 	return n, err
 }

@@ -1,4 +1,4 @@
-package groups
+package dragon
 
 import (
 	"sync/atomic"
@@ -8,7 +8,6 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"github.com/pathlockd/pathlockd/groups/link"
-	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
 // wiring is the transport that raft is given: the link, and a way to hand a message to
@@ -54,13 +53,4 @@ func (w *wiring) tell(messages ...raftpb.Message) {
 			DeploymentId: w.deployment, BinVer: raftio.TransportBinVersion, Requests: messages,
 		})
 	}
-}
-
-// newWiring makes the transport of a node.
-func (n *Node) newWiring() (*wiring, error) {
-	l, err := link.New(link.Config{
-		Cluster: n.id.ClusterID, Node: n.id.NodeID, Host: n.id.HostID, Token: n.cfg.Token, TLS: n.cfg.LinkTLS,
-		FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat, InUse: n.formats.InUse, Raise: n.useFormat, Admit: n.admitPeer, Faults: n.cfg.Faults, Log: n.log,
-	})
-	return &wiring{Link: l, deployment: n.id.Deployment()}, err
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// away is what a log's queue has sent to another node and has no answer to.
-type away struct {
+// forwardedParts is what a log's queue has sent to another node and has no answer to.
+type forwardedParts struct {
 	conn    peerConn         // nil while nothing is
 	term    uint64           // of the leader it was sent to
 	lane    uint64           // grows with each leader that something is sent to
@@ -33,7 +33,7 @@ func (l *shardLog) forward() {
 	var over, unsure []*part
 	ready := false
 	if host != "" {
-		ready, unsure = l.grounded(term)
+		ready, unsure = l.nothingInFlight(term)
 	} else {
 		l.mu.overdue = 0
 	}
@@ -41,8 +41,8 @@ func (l *shardLog) forward() {
 		over = l.weed()
 	}
 	wanted := ready && len(l.mu.queue) > 0
-	if host != "" && !wanted && l.mu.away.conn != nil {
-		l.settled(l.mu.away.conn, term) // so that what is overdue is noticed
+	if host != "" && !wanted && l.mu.forwarded.conn != nil {
+		l.settled(l.mu.forwarded.conn, term) // so that what is overdue is noticed
 	}
 	l.mu.Unlock()
 	l.node.bounce(over)
@@ -51,22 +51,22 @@ func (l *shardLog) forward() {
 		return
 	}
 	to := l.node.peer(host)
-	for l.sendAway(to, term) {
+	for l.sendForwarded(to, term) {
 	}
 }
 
 // asksAnew has what waits to be sent again sent now, as there is news of a leader.
 func (l *shardLog) asksAnew() {
 	l.mu.Lock()
-	l.mu.away.retryAt = 0
+	l.mu.forwarded.retryAt = 0
 	l.mu.Unlock()
 }
 
-// sendAway sends a frame's worth of the queue, and says whether there may be more.
-func (l *shardLog) sendAway(to peerConn, term uint64) bool {
+// sendForwarded sends a frame's worth of the queue, and says whether there may be more.
+func (l *shardLog) sendForwarded(to peerConn, term uint64) bool {
 	now := l.clock.Mono()
 	l.mu.Lock()
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	switch {
 	case now < a.retryAt || len(l.mu.queue) == 0 || l.mu.closed:
 		l.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *shardLog) sendAway(to peerConn, term uint64) bool {
 // the given connection (nil for this node itself). What came back is then in the queue
 // again. It is called under the lock.
 func (l *shardLog) settled(to peerConn, term uint64) bool {
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	switch {
 	case a.conn == nil:
 		return true
@@ -138,7 +138,7 @@ func (l *shardLog) settled(to peerConn, term uint64) bool {
 // comeBack ends a lane on which nothing is under way any more: what is to be sent again
 // is queued in its order, before all others. It is called under the lock.
 func (l *shardLog) comeBack() {
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	slices.SortFunc(a.back, func(x, y *part) int { return cmp.Compare(x.number, y.number) })
 	if len(a.back) > 0 {
 		l.inFront(l.withEndings(a.back))
@@ -146,10 +146,10 @@ func (l *shardLog) comeBack() {
 	a.back, a.conn, a.refused, a.gone, a.newer = nil, nil, false, false, 0
 }
 
-// lost takes back what is away on a connection that is gone.
+// lost takes back what was forwarded on a connection that is gone.
 func (l *shardLog) lost(c peerConn) {
 	l.mu.Lock()
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	mine := a.conn == c
 	if mine {
 		for number, p := range a.parts {
@@ -170,11 +170,11 @@ func (l *shardLog) lost(c peerConn) {
 	}
 }
 
-// awayDue is when something has to be done about what is away.
-func (l *shardLog) awayDue() (time.Duration, bool) {
+// forwardedDue is when something has to be done about what is forwarded.
+func (l *shardLog) forwardedDue() (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	if due, ok := l.overdueAt(); ok {
 		return due, true
 	}
@@ -190,7 +190,7 @@ func (l *shardLog) awayDue() (time.Duration, bool) {
 // unblock closes the connection to a node that does not answer though it leads no more.
 func (l *shardLog) unblock() {
 	l.mu.Lock()
-	a := &l.mu.away
+	a := &l.mu.forwarded
 	now := l.clock.Mono()
 	if a.retryAt != 0 && now >= a.retryAt {
 		a.retryAt = 0
@@ -207,10 +207,10 @@ func (l *shardLog) unblock() {
 	}
 }
 
-// awayTooLong takes out what is away for longer than its caller waits. It is called under
+// forwardedTooLong takes out what has been forwarded for longer than its caller waits. It is called under
 // the lock.
-func (l *shardLog) awayTooLong(isLate func(*part) bool) (late []*part) {
-	a := &l.mu.away
+func (l *shardLog) forwardedTooLong(isLate func(*part) bool) (late []*part) {
+	a := &l.mu.forwarded
 	for _, number := range slices.Sorted(maps.Keys(a.parts)) {
 		if p := a.parts[number]; p != nil && isLate(p) {
 			late = append(late, p)

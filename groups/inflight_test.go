@@ -43,7 +43,7 @@ func newLossRig(t *testing.T) *lossRig {
 	r.own = replica.LeaderEpoch{Term: l.drive.term, Node: l.local.Load().Replica, Incarnation: l.process}
 	// Who queues something while drive is held leaves it in the queue.
 	r.took = r.c.start(r.next.Add(1), write("a", "h:/a", time.Hour))
-	f := l.take(r.own)
+	f := l.takeBatch(r.own)
 	if f == nil || len(f.parts) != 1 {
 		t.Fatalf("took %+v", f)
 	}
@@ -64,7 +64,7 @@ func (r *lossRig) held(req *wire.Request) *outcome {
 	l := r.l
 	l.drive.Lock()
 	o := r.c.start(r.next.Add(1), req)
-	if f := l.take(r.own); f == nil || !l.send(r.own, l.local.Load(), f, false) {
+	if f := l.takeBatch(r.own); f == nil || !l.send(r.own, l.local.Load(), f, false) {
 		r.t.Error("the batch is not proposed")
 	}
 	l.drive.hold = l.clock.Mono() + time.Minute
@@ -89,14 +89,14 @@ func (r *lossRig) answer(o *outcome, what string) wire.Result {
 // TestLostBatch loses a batch, in which a lock is taken, in front of one that gives it
 // back: both are carried out, once and in their order, whenever the lost one appears.
 func TestLostBatch(t *testing.T) {
-	for _, when := range []string{"never", "before the order is mended", "after it is mended"} {
+	for _, when := range []string{"never", "before the barrier", "after the barrier"} {
 		t.Run(when, func(t *testing.T) {
 			r := newLossRig(t)
 			m := r.l.local.Load()
 			var free *outcome
-			if when == "before the order is mended" {
+			if when == "before the barrier" {
 				free = r.held(release("a", "h:/a"))
-				eventually(t, "the batch behind it is dropped", r.l.torn)
+				eventually(t, "the batch behind it is dropped", r.l.hasGap)
 				r.appears()
 				r.goOn()
 			} else {
@@ -110,7 +110,7 @@ func TestLostBatch(t *testing.T) {
 				t.Fatalf("release: %+v", res)
 			}
 			before := r.digests()
-			if when == "after it is mended" {
+			if when == "after the barrier" {
 				at := m.AppliedIndex()
 				r.appears()
 				eventually(t, "it is applied", func() bool { return m.AppliedIndex() > at })
@@ -121,8 +121,8 @@ func TestLostBatch(t *testing.T) {
 			if res := r.c.must(&wire.Request{Op: wire.OpDumpLocks}); len(res.List.Infos) != 1 {
 				t.Errorf("locked: %+v", res.List.Infos)
 			}
-			if r.l.torn() {
-				t.Error("the order is not mended")
+			if r.l.hasGap() {
+				t.Error("there is no barrier")
 			}
 			r.idle()
 		})
@@ -147,13 +147,13 @@ func (n *Node) counted() (what string) {
 		told := func(p *part) bool { return p == nil || p.told.Load() }
 		queued := len(slices.DeleteFunc(slices.Clone(l.mu.queue), told))
 		away := 0
-		for _, p := range l.mu.away.parts {
+		for _, p := range l.mu.forwarded.parts {
 			if !told(p) {
 				away++
 			}
 		}
-		if queued+len(l.mu.flights)+away+len(l.mu.away.back) != 0 {
-			what += fmt.Sprintf("log %d: %d queued, %d flights, %d away, %d back; ", shard, queued, len(l.mu.flights), away, len(l.mu.away.back))
+		if queued+len(l.mu.batches)+away+len(l.mu.forwarded.back) != 0 {
+			what += fmt.Sprintf("log %d: %d queued, %d batches in flight, %d forwarded, %d back; ", shard, queued, len(l.mu.batches), away, len(l.mu.forwarded.back))
 		}
 		l.mu.Unlock()
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package groups
+package dragon
 
 import gvfs "github.com/lni/vfs"
 

@@ -17,34 +17,34 @@ import (
 // while it hands its leadership over it drops some, and one that it passes on to another
 // leader can be lost on the way. Nor does it always say so: a proposal whose time is over
 // may be applied yet. So nothing is concluded from what raft says of a batch, but that
-// something may be wrong with it. A flight ends
+// something may be wrong with it. A batch is in flight
 //
-//   - when its batch is applied (Applied): that is the answer to its commands;
-//   - when a later leader epoch is applied (Began): batches of earlier ones do not count
+//   - until it is applied (Applied): that is the answer to its commands;
+//   - until a later leader epoch is applied (Began): batches of earlier ones do not count
 //     any more, so what has not been applied never will be;
-//   - when a mending batch of the same leader epoch with a higher number is applied (Barrier):
+//   - until a barrier of the same leader epoch with a higher number is applied (Barrier):
 //     numbers only grow, so one that has not come by then comes too late;
-//   - when a snapshot takes the place of the entries that would have told (Overtaken), or
-//     when another node leads and this one's replica does not get to know of it in time
-//     (grounded): then it is not known, and the commands are asked again as such.
+//   - until a snapshot takes the place of the entries that would have told (Overtaken), or
+//     until another node leads and this one's replica does not get to know of it in time
+//     (nothingInFlight): then it is not known, and the commands are asked again as such.
 //
-// After a batch that may be lost (Gap) no other counts before one that mends, and none is
+// After a batch that may be lost (Gap) no other counts before a barrier, and none is
 // proposed: what was is dropped where it is applied. Then all that was lost is queued
-// again in its order, before everything else. A mending batch can be lost as well; then
+// again in its order, before everything else. A barrier can be lost as well; then
 // another one follows. So it does not matter whether, or when, the lost one appears in the
-// log after all: either it comes before the batch that mends and is applied, or it does
+// log after all: either it comes before the barrier and is applied, or it does
 // not, and never is.
 
 // order is what is known of the batches of the leader epoch that this process holds.
 type order struct {
-	term   uint64
-	torn   uint64 // highest number of one that was lost, or may be
-	mended uint64 // of the last mending one applied
+	term    uint64
+	gap     uint64 // highest number of one that was lost, or may be
+	barrier uint64 // number of the last barrier applied
 }
 
-// take moves the next batch's commands from the queue into a flight, nil when
+// takeBatch moves the next batch's commands out of the queue, and returns it, nil when
 // there are none.
-func (l *shardLog) take(own replica.LeaderEpoch) (f *flight) {
+func (l *shardLog) takeBatch(own replica.LeaderEpoch) (f *inFlight) {
 	var over, gone []*part
 	defer func() {
 		l.node.bounce(over)
@@ -56,23 +56,23 @@ func (l *shardLog) take(own replica.LeaderEpoch) (f *flight) {
 	if l.mu.suspect {
 		over = l.weed()
 	}
-	f, gone = l.fly(own, held)
+	f, gone = l.nextBatch(own, held)
 	return f
 }
 
-// fly is take, with what is queued looked through, when it is known whether the log is held up. It is called under the lock.
-func (l *shardLog) fly(own replica.LeaderEpoch, held bool) (f *flight, gone []*part) {
-	// What is away holds up what is in order, and not what comes first. That holds up all else: no time goes on with it, and
+// nextBatch is takeBatch, with what is queued looked through, when it is known whether the log is held up. It is called under the lock.
+func (l *shardLog) nextBatch(own replica.LeaderEpoch, held bool) (f *inFlight, gone []*part) {
+	// What is forwarded holds up what is in order, and not what comes first. That holds up all else: no time goes on with it, and
 	// what is granted, or lasts for a time, must not begin before it was asked for.
 	all := l.settled(nil, own.Term) && (!held && !l.endsFirst() || engine.Planted == engine.PlantEndsUntimed)
-	f = &flight{leaderEpoch: own, number: l.drive.number + 1}
+	f = &inFlight{leaderEpoch: own, number: l.drive.number + 1}
 	if f.parts, gone = l.unqueue(all); len(f.parts) == 0 {
 		return nil, gone
 	}
 	if f.untimed = f.parts[0].first; f.untimed {
 		l.drive.ends = true // however soon they are carried out: heldUp may not look before
 	}
-	l.mu.flights[f.number] = f
+	l.mu.batches[f.number] = f
 	return f, gone
 }
 
@@ -122,29 +122,29 @@ func (p *part) cutOff() bool {
 // callerGone answers what is not proposed as its connection ended: nobody hears it.
 var callerGone = wire.Result{Code: wire.Cancelled, Message: "the connection ended"}
 
-// giveBack puts the commands of a flight that raft did not get to see back in front of
+// giveBack puts the commands of a batch that raft did not get to see back in front of
 // the queue, and takes its number back.
-func (l *shardLog) giveBack(f *flight) {
+func (l *shardLog) giveBack(f *inFlight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.flights[f.number] == f { // else a later leader epoch was there first
-		l.requeue([]*flight{f}, false)
+	if l.mu.batches[f.number] == f { // else a later leader epoch was there first
+		l.requeue([]*inFlight{f}, false)
 	}
 }
 
-// requeue puts the commands of flights that are not on their way any more in front of the
+// requeue puts the commands of batches that are not on their way any more in front of the
 // queue; tried says that they may have been applied. Peers' that were are not asked again
 // by this node: it answers them, for unsure to be told of. It is called under the lock.
-func (l *shardLog) requeue(lost []*flight, tried bool) (unsure []*part) {
+func (l *shardLog) requeue(lost []*inFlight, tried bool) (unsure []*part) {
 	if len(lost) == 0 {
 		return nil
 	}
-	slices.SortFunc(lost, func(a, b *flight) int {
+	slices.SortFunc(lost, func(a, b *inFlight) int {
 		return cmp.Or(cmp.Compare(a.leaderEpoch.Term, b.leaderEpoch.Term), cmp.Compare(a.number, b.number))
 	})
 	var parts []*part
 	for _, f := range lost {
-		delete(l.mu.flights, f.number)
+		delete(l.mu.batches, f.number)
 		parts = append(parts, f.left()...)
 	}
 	if tried {
@@ -179,22 +179,22 @@ func (l *shardLog) inFront(parts []*part) {
 	l.mu.queue = slices.Insert(slices.Insert(l.mu.queue, l.firsts(), parts...), 0, ends...)
 }
 
-// flying answers the flights that are. It is called under the lock.
-func (l *shardLog) flying(are func(*flight) bool) []*flight {
-	return slices.DeleteFunc(slices.Collect(maps.Values(l.mu.flights)), func(f *flight) bool { return !are(f) })
+// inFlightThat returns the batches in flight that are so. It is called under the lock.
+func (l *shardLog) inFlightThat(are func(*inFlight) bool) []*inFlight {
+	return slices.DeleteFunc(slices.Collect(maps.Values(l.mu.batches)), func(f *inFlight) bool { return !are(f) })
 }
 
-// Applied is called when a batch of this process is applied: it takes the flight off the
+// Applied is called when a batch of this process is applied: it takes the batch off the
 // record. Nil when its callers were told already.
 func (a *applier) Applied(o replica.LeaderEpoch, number uint64) replica.Callers {
 	l := a.shardLog
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.mu.flights[number]
+	f := l.mu.batches[number]
 	if f == nil || f.leaderEpoch != o {
 		return nil
 	}
-	delete(l.mu.flights, number)
+	delete(l.mu.batches, number)
 	f.by = a
 	return f
 }
@@ -203,26 +203,26 @@ func (a *applier) Applied(o replica.LeaderEpoch, number uint64) replica.Callers 
 func (l *shardLog) Gap(term, number uint64) {
 	l.mu.Lock()
 	if o := &l.mu.order; o.term == term {
-		o.torn = max(o.torn, number)
+		o.gap = max(o.gap, number)
 	}
 	l.mu.Unlock()
 	l.kick()
 }
 
-// torn says that only a mending batch counts now.
-func (l *shardLog) torn() bool {
+// hasGap reports whether only a barrier counts now.
+func (l *shardLog) hasGap() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.order.torn > l.mu.order.mended
+	return l.mu.order.gap > l.mu.order.barrier
 }
 
-// Barrier is called when a mending batch is applied.
+// Barrier is called when a barrier is applied.
 func (l *shardLog) Barrier(own replica.LeaderEpoch, number uint64) {
 	l.mu.Lock()
 	if o := &l.mu.order; o.term == own.Term {
-		o.mended = max(o.mended, number)
+		o.barrier = max(o.barrier, number)
 	}
-	l.requeue(l.flying(func(f *flight) bool { return f.leaderEpoch == own && f.number < number }), false)
+	l.requeue(l.inFlightThat(func(f *inFlight) bool { return f.leaderEpoch == own && f.number < number }), false)
 	l.mu.Unlock()
 	l.kick()
 }
@@ -233,7 +233,7 @@ func (l *shardLog) Barrier(own replica.LeaderEpoch, number uint64) {
 func (l *shardLog) Began(o replica.LeaderEpoch, found *replica.OpenCalls) {
 	l.mu.Lock()
 	l.mu.found = nil
-	l.requeue(l.flying(func(f *flight) bool { return f.leaderEpoch.Term < o.Term }), false)
+	l.requeue(l.inFlightThat(func(f *inFlight) bool { return f.leaderEpoch.Term < o.Term }), false)
 	if l.isOwn(o.Node) && o.Incarnation == l.process {
 		l.mu.found = found
 		l.held.Store(o.Term) // from now on what is queued is proposed: not before what was lost is
@@ -249,7 +249,7 @@ func (l *shardLog) Began(o replica.LeaderEpoch, found *replica.OpenCalls) {
 // Overtaken is called when a snapshot was installed, which is of a batch of a leader epoch.
 func (l *shardLog) Overtaken(o replica.LeaderEpoch, number uint64) {
 	l.mu.Lock()
-	unsure := l.requeue(l.flying(func(f *flight) bool {
+	unsure := l.requeue(l.inFlightThat(func(f *inFlight) bool {
 		return f.leaderEpoch.Term < o.Term || f.leaderEpoch == o && f.number <= number
 	}), true)
 	l.mu.Unlock()
@@ -259,18 +259,18 @@ func (l *shardLog) Overtaken(o replica.LeaderEpoch, number uint64) {
 	l.kick()
 }
 
-// grounded says that none of this node's batches is under way, now that another node
+// nothingInFlight reports whether none of this node's batches is under way, now that another node
 // leads in a term. That one proposes nothing before its leader epoch is applied, and so no
 // command that it is sent counts before one that this node proposed earlier. It is called
 // under the lock.
-func (l *shardLog) grounded(term uint64) (ok bool, unsure []*part) {
-	if len(l.mu.flights) == 0 {
+func (l *shardLog) nothingInFlight(term uint64) (ok bool, unsure []*part) {
+	if len(l.mu.batches) == 0 {
 		l.mu.overdue = 0
 		return true, nil
 	}
-	lost := l.flying(func(f *flight) bool { return f.leaderEpoch.Term < term })
+	lost := l.inFlightThat(func(f *inFlight) bool { return f.leaderEpoch.Term < term })
 	switch now := l.clock.Mono(); {
-	case len(lost) < len(l.mu.flights):
+	case len(lost) < len(l.mu.batches):
 		return false, nil // it is not the latest leader
 	case l.mu.overdue == 0:
 		l.mu.overdue = now
@@ -303,7 +303,7 @@ func (l *shardLog) expire() {
 		unknown = l.node.attached(l, late)
 	}
 	l.mu.Lock()
-	unknown = append(unknown, l.awayTooLong(late)...) // which may bring others back to the queue
+	unknown = append(unknown, l.forwardedTooLong(late)...) // which may bring others back to the queue
 	waited := func(p *part) bool {
 		switch {
 		case none != nil && p.hasty && !p.tried:
@@ -318,12 +318,12 @@ func (l *shardLog) expire() {
 		return true
 	}
 	l.mu.queue = slices.DeleteFunc(l.mu.queue, waited)
-	l.mu.away.back = slices.DeleteFunc(l.mu.away.back, waited)
-	for _, number := range slices.Sorted(maps.Keys(l.mu.flights)) {
-		f := l.mu.flights[number]
+	l.mu.forwarded.back = slices.DeleteFunc(l.mu.forwarded.back, waited)
+	for _, number := range slices.Sorted(maps.Keys(l.mu.batches)) {
+		f := l.mu.batches[number]
 		unknown = append(unknown, f.forget(late)...)
 		if len(f.left()) == 0 {
-			delete(l.mu.flights, number)
+			delete(l.mu.batches, number)
 		}
 	}
 	l.mu.Unlock()
@@ -392,9 +392,9 @@ var waitUnheard = wire.Result{
 		"the outcome is not known; repeat the request with the same idempotency_key or request id",
 }
 
-// overdueAt is when flights are not waited for any more. It is called under the lock.
+// overdueAt is when batches in flight are not waited for any more. It is called under the lock.
 func (l *shardLog) overdueAt() (time.Duration, bool) {
-	if l.mu.overdue == 0 || len(l.mu.flights) == 0 || l.mine() != 0 {
+	if l.mu.overdue == 0 || len(l.mu.batches) == 0 || l.mine() != 0 {
 		return 0, false
 	}
 	return l.mu.overdue + answerWithin, true
