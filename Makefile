@@ -72,11 +72,13 @@ lint: .tools/golangci-lint-$(GOLANGCI) ## the linters of .golangci.yml, at a pin
 generate: ## write the generated pages and vectors anew
 	go generate ./...
 
+# What go generate writes, or writes parts of.
+GENERATED := docs wire/testdata wire/PROTOCOL.md compat/pathlockdv1
 .PHONY: generated-check
 generated-check: ## fail when a generated file is not what its source makes
 	@go generate ./...
-	@if [ -d .git ] && ! git diff --quiet -- docs wire/testdata wire/PROTOCOL.md; then \
-		git --no-pager diff --stat -- docs wire/testdata wire/PROTOCOL.md; \
+	@if [ -d .git ] && ! git diff --quiet -- $(GENERATED); then \
+		git --no-pager diff --stat -- $(GENERATED); \
 		echo "generated files differ from their sources: run 'make generate' and commit"; exit 1; fi
 
 # Each target of `make fuzz` is package/FuzzName; FUZZTIME is for each.

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/lni/dragonboat/v4/config"
 
+	"github.com/pathlockd/pathlockd/engine"
 	"github.com/pathlockd/pathlockd/groups/datadir"
 	"github.com/pathlockd/pathlockd/groups/gossip"
 	"github.com/pathlockd/pathlockd/groups/link"
@@ -129,7 +130,7 @@ func (c Config) Defaults() Config {
 	set(&c.LogCount, 16)
 	set(&c.ReplicationFactor, 3)
 	set(&c.MaxInflight, 1024)
-	set(&c.MaxQueued, 65_536)
+	set(&c.MaxQueued, engine.DefaultMaxQueued)
 	set(&c.EventBuffer, 8192)
 	set(&c.MaxReconciles, 4)
 	span(&c.RequestTimeout, 30*time.Second)

@@ -3,9 +3,11 @@ package daemon
 import (
 	"math"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -25,9 +27,16 @@ const (
 	day     = 86_400
 )
 
+// pre is what a node has that nothing is configured of: the one table of these values (contract.md section 14).
+var pre = groups.Config{}.Defaults()
+
+func num(n int) string { return strconv.Itoa(n) }
+
+func span(d, unit time.Duration) string { return strconv.FormatInt(int64(d/unit), 10) }
+
 // keys is the table. Order is that of the reference.
 var keys = []key{
-	{name: "node_id", section: sNode, kind: kText, def: "pathlockd-0", field: func(c *Config) any { return &c.NodeID },
+	{name: "node_id", section: sNode, kind: kText, def: pre.NodeID, field: func(c *Config) any { return &c.NodeID },
 		must: "1 to 255 letters, digits, dots, dashes or underscores that end in a digit, such as pathlockd-0", check: isNodeID,
 		help: "The node's name in its cluster. It stands in the data directory and cannot change."},
 	{name: "data_dir", section: sNode, kind: kText, def: "/var/lib/pathlockd", field: func(c *Config) any { return &c.DataDir },
@@ -76,7 +85,7 @@ var keys = []key{
 		must: "a list of host:port", check: isPeerAddr, help: "Gossip addresses of nodes to join."},
 	{name: "public_addr", section: sCluster, kind: kURL, def: "http://localhost:50051", field: func(c *Config) any { return &c.PublicAddr },
 		help: "Where clients reach this node. Its host is also told for the native protocol when native_listen names none."},
-	{name: "raft_addr", section: sCluster, kind: kURL, def: "http://localhost:50052", field: func(c *Config) any { return &c.RaftAddr },
+	{name: "raft_addr", section: sCluster, kind: kURL, def: "http://" + pre.RaftAddr, field: func(c *Config) any { return &c.RaftAddr },
 		help: "Where the nodes of a cluster reach this one to replicate; it listens there. The host is a name or an IPv4 address. Port 0, alone: any free one."},
 	{name: "link_addr", section: sCluster, kind: kAddr, def: "", optional: true, field: func(c *Config) any { return &c.LinkAddr },
 		help: "Where other nodes forward requests to this one. Without it: a free port of the host of raft_addr."},
@@ -93,46 +102,46 @@ var keys = []key{
 		must: "a file", help: "Its private key in PEM."},
 	{name: "link_tls_ca_path", section: sCluster, kind: kText, def: "", optional: true, field: func(c *Config) any { return &c.LinkTLSCAPath },
 		must: "a file", help: "Certificates in PEM that sign those of the nodes, and of nobody else. Read at start."},
-	{name: "group_count", section: sCluster, kind: kInt, def: "256", least: 1, most: 65_533, field: func(c *Config) any { return &c.GroupCount },
+	{name: "group_count", section: sCluster, kind: kInt, def: num(pre.GroupCount), least: 1, most: 65_533, field: func(c *Config) any { return &c.GroupCount },
 		help: "Virtual groups that namespaces are spread over. Fixed when the cluster is founded."},
 	// An event cursor names every log, the system's, and the cluster.
-	{name: "log_count", section: sCluster, kind: kInt, def: "16", least: 1, most: wire.MaxPositions - 2, field: func(c *Config) any { return &c.LogCount },
+	{name: "log_count", section: sCluster, kind: kInt, def: num(pre.LogCount), least: 1, most: wire.MaxPositions - 2, field: func(c *Config) any { return &c.LogCount },
 		help: "Replicated logs that the groups live in; above group_count means group_count. Fixed when the cluster is founded. With --dev the default is 4."},
 	{name: "routing_prefix_segments", section: sCluster, kind: kInt, def: "1", least: 0, most: wire.MaxPathSegments, field: func(c *Config) any { return &c.Segments },
 		help: "Path segments that make a namespace, under no policy. Fixed when the cluster is founded."},
 	{name: "default_lock_algorithm", section: sCluster, kind: kChoice, def: "recursive_rw", choices: wire.AlgorithmNames(), field: func(c *Config) any { return &c.Algorithm },
 		help: "Rules of namespaces that have no policy. Fixed when the cluster is founded."},
-	{name: "replication_factor", section: sCluster, kind: kInt, def: "3", least: 1, most: 15, odd: true, field: func(c *Config) any { return &c.ReplicationFactor },
+	{name: "replication_factor", section: sCluster, kind: kInt, def: num(pre.ReplicationFactor), least: 1, most: 15, odd: true, field: func(c *Config) any { return &c.ReplicationFactor },
 		help: "Copies of each log, as far as there are nodes. Fixed when the cluster is founded."},
-	{name: "stability_window_secs", section: sCluster, kind: kSpan, unit: seconds, def: "30", least: 0, most: day, field: func(c *Config) any { return &c.StabilityWindow },
+	{name: "stability_window_secs", section: sCluster, kind: kSpan, unit: seconds, def: span(pre.StabilityWindow, seconds), least: 0, most: day, field: func(c *Config) any { return &c.StabilityWindow },
 		help: "How long a node is a member before logs are placed on it."},
-	{name: "eviction_window_secs", section: sCluster, kind: kSpan, unit: seconds, def: "60", least: 0, most: 7 * day, field: func(c *Config) any { return &c.EvictionWindow },
+	{name: "eviction_window_secs", section: sCluster, kind: kSpan, unit: seconds, def: span(pre.EvictionWindow, seconds), least: 0, most: 7 * day, field: func(c *Config) any { return &c.EvictionWindow },
 		help: "How long a node is away before its logs are placed on others."},
-	{name: "leader_balance_interval_secs", section: sCluster, kind: kSpan, unit: seconds, def: "60", least: 1, most: day, field: func(c *Config) any { return &c.LeaderBalance },
+	{name: "leader_balance_interval_secs", section: sCluster, kind: kSpan, unit: seconds, def: span(pre.LeaderBalance, seconds), least: 1, most: day, field: func(c *Config) any { return &c.LeaderBalance },
 		help: "How often leaderships are handed to the nodes they belong on."},
-	{name: "max_concurrent_reconciles", section: sCluster, kind: kInt, def: "4", least: 1, most: 1024, field: func(c *Config) any { return &c.MaxReconciles },
+	{name: "max_concurrent_reconciles", section: sCluster, kind: kInt, def: num(pre.MaxReconciles), least: 1, most: 1024, field: func(c *Config) any { return &c.MaxReconciles },
 		help: "Logs whose members one node changes at a time."},
 
-	{name: "max_inflight_per_group", section: sLimits, kind: kInt, def: "1024", least: 1, most: 1 << 20, field: func(c *Config) any { return &c.MaxInflight },
+	{name: "max_inflight_per_group", section: sLimits, kind: kInt, def: num(pre.MaxInflight), least: 1, most: 1 << 20, field: func(c *Config) any { return &c.MaxInflight },
 		help: "Requests of a group under way at once; more are refused with UNAVAILABLE."},
-	{name: "max_queued_paths_per_group", section: sLimits, kind: kInt, def: "65536", least: 1, most: 1 << 24, field: func(c *Config) any { return &c.MaxQueued },
+	{name: "max_queued_paths_per_group", section: sLimits, kind: kInt, def: num(pre.MaxQueued), least: 1, most: 1 << 24, field: func(c *Config) any { return &c.MaxQueued },
 		help: "Paths waited for in a group, a quarter of it by one owner, and by one session (with 1 to 3 nobody may wait); more are refused with RESOURCE_EXHAUSTED. A request counts for at least one for each 4096 bytes of all paths in it, also those that it says it holds or is to release, each with 64 bytes beside. All nodes go by the value of the one that leads the log: a change counts once that node was restarted, or another one leads."},
 	{name: "max_concurrent_requests_per_connection", section: sLimits, kind: kInt, def: "256", least: 1, most: 65_536, field: func(c *Config) any { return &c.MaxConcurrent },
 		help: "Requests of a connection not yet answered, waiting acquires aside. The native protocol takes 1024 at most."},
-	{name: "request_timeout_ms", section: sLimits, kind: kSpan, unit: millis, def: "30000", least: 100, most: 120_000, field: func(c *Config) any { return &c.RequestTimeout },
+	{name: "request_timeout_ms", section: sLimits, kind: kSpan, unit: millis, def: span(pre.RequestTimeout, millis), least: 100, most: 120_000, field: func(c *Config) any { return &c.RequestTimeout },
 		help: "How long a request may take while there is no leader. Well below half of the 300 s for which keys are kept: who is slow is to be over while what was done for others with its key is known."},
-	{name: "event_buffer", section: sLimits, kind: kInt, def: "8192", least: 1, most: 1 << 22, field: func(c *Config) any { return &c.EventBuffer },
+	{name: "event_buffer", section: sLimits, kind: kInt, def: num(pre.EventBuffer), least: 1, most: 1 << 22, field: func(c *Config) any { return &c.EventBuffer },
 		help: "Events of each log kept for subscribers that reconnect."},
 
-	{name: "raft_election_timeout_min_ms", section: sRaft, kind: kSpan, unit: millis, def: "1500", least: 150, most: 600_000, field: func(c *Config) any { return &c.ElectionMin },
+	{name: "raft_election_timeout_min_ms", section: sRaft, kind: kSpan, unit: millis, def: span(pre.ElectionMin, millis), least: 150, most: 600_000, field: func(c *Config) any { return &c.ElectionMin },
 		help: "Silence of a leader after which another is elected, at the earliest. In steps of 50, from 1000 on of 100. A node that is alone does not wait for it."},
-	{name: "raft_election_timeout_max_ms", section: sRaft, kind: kSpan, unit: millis, def: "3000", least: 150, most: 1_200_000, field: func(c *Config) any { return &c.ElectionMax },
+	{name: "raft_election_timeout_max_ms", section: sRaft, kind: kSpan, unit: millis, def: span(2*pre.ElectionMin, millis), least: 150, most: 1_200_000, field: func(c *Config) any { return &c.ElectionMax },
 		help: "The same at the latest. It is always twice the earliest; another value is warned about."},
-	{name: "raft_heartbeat_interval_ms", section: sRaft, kind: kSpan, unit: millis, def: "500", least: 50, most: 600_000, field: func(c *Config) any { return &c.Heartbeat },
+	{name: "raft_heartbeat_interval_ms", section: sRaft, kind: kSpan, unit: millis, def: span(pre.Heartbeat, millis), least: 50, most: 600_000, field: func(c *Config) any { return &c.Heartbeat },
 		help: "How often a leader shows that it lives. At most a fifth of the election timeout is used."},
-	{name: "raft_snapshot_interval_entries", section: sRaft, kind: kInt, def: "10000", least: 1, most: 1 << 30, field: func(c *Config) any { return &c.SnapshotEntries },
+	{name: "raft_snapshot_interval_entries", section: sRaft, kind: kInt, def: num(int(pre.SnapshotLog)), least: 1, most: 1 << 30, field: func(c *Config) any { return &c.SnapshotEntries },
 		help: "Entries of a log between two snapshots."},
-	{name: "raft_snapshot_min_log_entries", section: sRaft, kind: kInt, def: "5000", least: 1, most: 1 << 30, field: func(c *Config) any { return &c.KeepEntries },
+	{name: "raft_snapshot_min_log_entries", section: sRaft, kind: kInt, def: num(int(pre.KeepEntries)), least: 1, most: 1 << 30, field: func(c *Config) any { return &c.KeepEntries },
 		help: "Entries kept behind a snapshot, for replicas that are a little late."},
 	{name: "raft_snapshot_max_bytes", section: sRaft, kind: kBytes, def: "536870912", least: 1, most: math.MaxInt64, field: func(c *Config) any { return &c.SnapshotMaxBytes },
 		state: ignored, why: "snapshots are streamed and have no limit", help: "Largest snapshot."},
