@@ -24,8 +24,8 @@ const diskNoticed = 1200 * time.Millisecond
 // kinds are those that the configuration asks for and the cluster can.
 func (cfg *Config) kinds(c cluster.Cluster) (kinds []faultKind) {
 	for k := range faultKinds {
-		needs, nodes := k.needs()
-		if c.Can(needs) && c.Nodes() >= nodes && (len(cfg.Faults) == 0 || cfg.asksFor(k)) {
+		row := &faultTable[k]
+		if c.Can(row.needs) && c.Nodes() >= row.nodes && (len(cfg.Faults) == 0 || cfg.asksFor(k)) {
 			kinds = append(kinds, k)
 		}
 	}
@@ -70,7 +70,7 @@ func (e *episode) strike() error {
 		}
 		f := history.Fault{
 			Kind: b.kind.String(), What: fmt.Sprintf("%s for %v", e.cluster.NodeID(b.node), b.lasts.Round(time.Millisecond)),
-			From: e.rec.Now(), Serving: b.kind == stepClock || b.kind == save,
+			From: e.rec.Now(), Serving: faultTable[b.kind].serves,
 		}
 		e.calmed = 0
 		err := e.fault(&b)
@@ -103,91 +103,113 @@ func (e *episode) pass(d time.Duration) {
 }
 
 // fault strikes and heals.
-func (e *episode) fault(b *fault) error {
-	c, ctx, nodes := e.cluster, e.ctx, e.cluster.Nodes()
-	switch b.kind {
-	case killOne:
-		return e.kill(b)
-	case killAll:
-		for i := range nodes {
-			if err := c.Kill(i); err != nil {
-				return err
-			}
-		}
-		return e.startAll()
-	case terminate:
-		if err := c.Terminate(ctx, b.node); err != nil {
+func (e *episode) fault(b *fault) error { return faultTable[b.kind].do(e, b) }
+
+// killAll kills every node, and starts all.
+func (e *episode) killAll(*fault) error {
+	for i := range e.cluster.Nodes() {
+		if err := e.cluster.Kill(i); err != nil {
 			return err
 		}
-		return c.Start(ctx, b.node)
-	case pause:
-		if err := c.Pause(b.node, b.lasts); err != nil {
-			return err
-		}
-		e.pass(b.lasts)
-		return c.Resume(b.node)
-	case isolate, bridge, deafen, mute, storm:
-		led, began := e.leads(b.node), time.Now()
-		e.weather(b, cluster.Weather{Block: true})
-		if b.kind == isolate {
-			if err := e.missed(b, led, began); err != nil {
-				return err
-			}
-		}
-		e.pass(b.lasts)
-		c.Calm()
-	case flap:
-		for range b.rounds {
-			e.weather(b, cluster.Weather{Block: true})
-			e.pass(b.lasts / 3)
-			c.Calm()
-			e.pass(b.lasts / 6)
-		}
-	case stepClock:
-		c.Step(b.node, b.by)
-		e.pass(b.lasts)
-		if b.second {
-			c.Step(b.node2, -b.by)
-		}
-	case fullDisk:
-		if err := c.Fill(b.node); err != nil {
-			return err
-		}
-		e.pass(diskNoticed + b.lasts)
-		return c.Empty(b.node)
-	case failDisk:
-		if err := c.BreakDisk(b.node); err != nil {
-			return err
-		}
-		return c.Start(ctx, b.node)
-	case newDisk:
-		return e.replace(b)
-	case transfer:
-		for i := range b.rounds {
-			// It is refused when the node is not there yet, say.
-			_ = cluster.Transfer(ctx, c, uint64(1+(b.node2+i)%(1+len(c.Leaders(ctx)))), (b.node+i)%nodes)
-		}
-	case drain:
-		if cluster.Drain(ctx, c, b.node, wire.DrainLeads) == nil {
-			e.pass(b.lasts)
-		}
-		return persist(ctx, func() error { return cluster.Drain(ctx, c, b.node, wire.DrainNone) })
-	case save:
-		return e.save(b)
-	case join:
-		return c.Join(ctx)
-	case leave:
-		return e.leave(b)
-	case restore:
-		return e.refound(b)
-	case rollOut:
-		return e.rollOut(b)
-	case handBack:
-		return e.handBack(b)
-	case faultKinds:
+	}
+	return e.startAll()
+}
+
+// restart has a node end in good order, and starts it.
+func (e *episode) restart(b *fault) error {
+	if err := e.cluster.Terminate(e.ctx, b.node); err != nil {
+		return err
+	}
+	return e.cluster.Start(e.ctx, b.node)
+}
+
+// pause has a node stand still.
+func (e *episode) pause(b *fault) error {
+	if err := e.cluster.Pause(b.node, b.lasts); err != nil {
+		return err
+	}
+	e.pass(b.lasts)
+	return e.cluster.Resume(b.node)
+}
+
+// isolate cuts a node off from all others, and takes down how long what it led took to be served by others.
+func (e *episode) isolate(b *fault) error {
+	led, began := e.leads(b.node), time.Now()
+	e.cut(b)
+	if err := e.missed(b, led, began); err != nil {
+		return err
+	}
+	e.pass(b.lasts)
+	e.cluster.Calm()
+	return nil
+}
+
+// disturb has the network between nodes as the fault is about, for a time.
+func (e *episode) disturb(b *fault) error {
+	e.cut(b)
+	e.pass(b.lasts)
+	e.cluster.Calm()
+	return nil
+}
+
+// flap isolates a node again and again.
+func (e *episode) flap(b *fault) error {
+	for range b.rounds {
+		e.cut(b)
+		e.pass(b.lasts / 3)
+		e.cluster.Calm()
+		e.pass(b.lasts / 6)
 	}
 	return nil
 }
+
+// stepClock sets a node's wall clock, and perhaps another's the other way. Nothing sets it back: no time is told by it.
+func (e *episode) stepClock(b *fault) error {
+	e.cluster.Step(b.node, b.by)
+	e.pass(b.lasts)
+	if b.second {
+		e.cluster.Step(b.node2, -b.by)
+	}
+	return nil
+}
+
+// fullDisk leaves a node no room on its disk, until it has noticed and for a time after that.
+func (e *episode) fullDisk(b *fault) error {
+	if err := e.cluster.Fill(b.node); err != nil {
+		return err
+	}
+	e.pass(diskNoticed + b.lasts)
+	return e.cluster.Empty(b.node)
+}
+
+// failDisk has a node's disk fail, which ends it, and starts it with one that works.
+func (e *episode) failDisk(b *fault) error {
+	if err := e.cluster.BreakDisk(b.node); err != nil {
+		return err
+	}
+	return e.cluster.Start(e.ctx, b.node)
+}
+
+// transfer hands logs to other nodes, one after the other.
+func (e *episode) transfer(b *fault) error {
+	for i := range b.rounds {
+		log := uint64(1 + (b.node2+i)%(1+len(e.cluster.Leaders(e.ctx))))
+		// It is refused when the node is not there yet, say.
+		_ = cluster.Transfer(e.ctx, e.cluster, log, (b.node+i)%e.cluster.Nodes())
+	}
+	return nil
+}
+
+// drain takes a node its leaderships, and takes that back.
+func (e *episode) drain(b *fault) error {
+	if cluster.Drain(e.ctx, e.cluster, b.node, wire.DrainLeads) == nil {
+		e.pass(b.lasts)
+	}
+	return persist(e.ctx, func() error { return cluster.Drain(e.ctx, e.cluster, b.node, wire.DrainNone) })
+}
+
+// join adds a node that there was not.
+func (e *episode) join(*fault) error { return e.cluster.Join(e.ctx) }
 
 // rollOut starts the nodes one after the other with other settings, which differ between them
 // meanwhile, and stay different: what decides is what the log says.
@@ -226,7 +248,7 @@ func (e *episode) apart(b *fault) time.Duration {
 // how long every log took to serve from then on.
 func (e *episode) handBack(b *fault) error {
 	was := e.cluster.Leaders(e.ctx)
-	e.weather(b, cluster.Weather{Block: true})
+	e.cut(b)
 	e.pass(b.lasts)
 	e.cluster.Calm()
 	e.calmed = e.rec.Now()
@@ -331,50 +353,13 @@ func (e *episode) startAll() error {
 	return first
 }
 
-// weather sets the weather that a fault is about.
-func (e *episode) weather(b *fault, block cluster.Weather) {
-	nodes := e.cluster.Nodes()
-	each := func(f func(from, to int)) {
-		for from := range nodes {
-			for to := range nodes {
-				if from != to {
-					f(from, to)
-				}
+// cut sets between which nodes nothing passes, or what befalls that which does.
+func (e *episode) cut(b *fault) {
+	for from := range e.cluster.Nodes() {
+		for to := range e.cluster.Nodes() {
+			if from != to && faultTable[b.kind].between(b.node, from, to) {
+				e.cluster.Between(from, to, faultTable[b.kind].network)
 			}
 		}
-	}
-	switch b.kind {
-	case isolate, flap, handBack:
-		each(func(from, to int) {
-			if from == b.node || to == b.node {
-				e.cluster.Between(from, to, block)
-			}
-		})
-	case bridge:
-		each(func(from, to int) {
-			if from != b.node && to != b.node {
-				e.cluster.Between(from, to, block)
-			}
-		})
-	case deafen:
-		each(func(from, to int) {
-			if to == b.node {
-				e.cluster.Between(from, to, block)
-			}
-		})
-	case mute:
-		each(func(from, to int) {
-			if from == b.node {
-				e.cluster.Between(from, to, block)
-			}
-		})
-	case storm:
-		each(func(from, to int) {
-			e.cluster.Between(from, to, cluster.Weather{
-				Drop: 0.05, Cut: 0.01, Duplicate: 0.1, Delay: 0.2, DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond,
-			})
-		})
-	case killOne, killAll, terminate, pause, stepClock, fullDisk, failDisk, newDisk, transfer, drain, save, join, leave,
-		restore, rollOut, faultKinds:
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pathlockd/pathlockd/bench/lab/cluster"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
@@ -172,76 +171,6 @@ type fault struct {
 	lost   bool    // a node that leaves is not drained before
 	apart  float64 // of a node that gets its logs back: 0 for the shortest time, 1 for the longest
 	queued int     // max_queued_paths_per_group of the first node that is configured anew
-}
-
-type faultKind uint8
-
-const (
-	killOne faultKind = iota
-	killAll
-	terminate
-	pause
-	isolate // a node from all others
-	bridge  // all see one node, and only that
-	deafen  // a node hears nobody
-	mute    // nobody hears a node
-	flap    // isolate, again and again
-	storm   // everything is lost, late, repeated and out of order now and then
-	stepClock
-	fullDisk
-	failDisk
-	newDisk  // a node comes back with nothing
-	transfer // of leaderships, one after another
-	drain    // of a node's leaderships, and back
-	save     // a backup
-	join     // of a node that there was not
-	leave    // of a node, for good
-	restore  // of a backup, as another cluster
-	rollOut  // of other settings, node by node
-	handBack // isolate who leads a log for long, and give it the log back
-	faultKinds
-)
-
-var faultNames = [...]string{
-	"kill", "kill all", "terminate", "pause", "isolate", "bridge", "deafen", "mute", "flap", "storm", "clock step", "full disk", "failed disk",
-	"new disk", "transfer", "drain", "backup", "join", "leave", "restore", "configuration", "hand back",
-}
-
-func (k faultKind) String() string { return faultNames[k] }
-
-// needs is what a cluster must be able to, for a kind of fault, and how many nodes it must
-// have.
-func (k faultKind) needs() (cluster.Ability, int) {
-	switch k {
-	case killOne, killAll:
-		return cluster.Kill, 1
-	case terminate:
-		return cluster.Terminate, 1
-	case pause:
-		return cluster.Pause, 1
-	case stepClock:
-		return cluster.StepClock, 1
-	case fullDisk:
-		return cluster.FullDisk, 1
-	case failDisk:
-		return cluster.FailDisk, 1
-	case newDisk:
-		return cluster.Kill | cluster.Administer, 3
-	case transfer, drain:
-		return cluster.Administer, 3
-	case save:
-		return cluster.Administer, 1
-	case join, leave:
-		return cluster.Administer | cluster.Grow, fewestNodes
-	case restore:
-		return cluster.Administer | cluster.Refound, 1
-	case rollOut:
-		return cluster.Terminate | cluster.Configure, 1
-	case handBack:
-		return cluster.Partition | cluster.Administer, 3
-	case isolate, bridge, deafen, mute, flap, storm, faultKinds:
-	}
-	return cluster.Partition, 3
 }
 
 // dealt is how many faults of an episode are dealt: they go through all kinds in a shuffled order before one comes

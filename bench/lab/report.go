@@ -16,9 +16,10 @@ import (
 
 // CheckFaults refuses kinds of faults that there are not.
 func (cfg *Config) CheckFaults() error {
+	names := faultNames()
 	for _, f := range cfg.Faults {
-		if !slices.Contains(faultNames[:], f) {
-			return fmt.Errorf("fault %q must be one of %s", f, strings.Join(faultNames[:], ", "))
+		if !slices.Contains(names, f) {
+			return fmt.Errorf("fault %q must be one of %s", f, strings.Join(names, ", "))
 		}
 	}
 	return nil

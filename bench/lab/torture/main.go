@@ -29,6 +29,7 @@ type options struct {
 	duration time.Duration
 	report   string
 	keep     string
+	list     bool // print the kinds of faults and end
 	cfg      lab.Config
 }
 
@@ -56,7 +57,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.cfg.Clients, "clients", 10, "how many clients")
 	f.IntVar(&o.cfg.MaxFaults, "max-faults", 0, "end each seed after so many faults; 0: when its time is over")
 	f.IntVar(&o.cfg.Ballast, "ballast", lab.Ballast, "how many locks there are that no request must pay for; 0: what requests cost is not looked at")
-	faults := f.String("faults", "", "kinds of faults, with commas between; empty: all")
+	faults := f.String("faults", "", "kinds of faults, with commas between; empty: all; ?: print them and what each does")
 	f.StringVar(&o.report, "report", "", "file to write the report to, say docs/testing/torture-nodes.md")
 	f.StringVar(&o.keep, "keep", os.TempDir(), "where to keep histories that break promises")
 	if err := f.Parse(args); err != nil {
@@ -66,6 +67,9 @@ func parse(args []string) (*options, error) {
 		o.cfg.Faults = strings.Split(*faults, ",")
 	}
 	switch {
+	case *faults == "?":
+		o.list = true
+		return o, nil
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("%q is no flag", f.Arg(0))
 	case o.cfg.Apart < time.Second:
@@ -95,6 +99,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if err != nil {
 		return err
+	}
+	if o.list {
+		return lab.PrintFaults(out)
 	}
 	o.cfg.Logf = func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
 	dir, err := os.MkdirTemp("", "torture-*")
