@@ -116,9 +116,9 @@ func (n *Node) audit() (told bool) {
 // node leads.
 func (c *cluster) judge(conn interface{ Send([]byte) bool }, r *codec.Reader) {
 	id := r.Uvarint()
-	var asked []seatOf
+	var asked []replicaOf
 	for len(r.Buf) > 0 && r.Err == nil {
-		asked = append(asked, seatOf{r.Uvarint(), r.Uvarint()})
+		asked = append(asked, replicaOf{r.Uvarint(), r.Uvarint()})
 	}
 	if r.Err != nil {
 		return
@@ -132,10 +132,10 @@ func (c *cluster) judge(conn interface{ Send([]byte) bool }, r *codec.Reader) {
 	})
 }
 
-// seatOf is a replica of a log.
-type seatOf struct{ shard, replica uint64 }
+// replicaOf is a replica of a log.
+type replicaOf struct{ shard, replica uint64 }
 
-func (n *Node) verdict(s seatOf) byte {
+func (n *Node) verdict(s replicaOf) byte {
 	l := n.logs[s.shard]
 	if l == nil || !l.leads() {
 		return unjudged

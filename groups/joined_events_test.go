@@ -14,7 +14,7 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// joinerRaft is the raft of a replica that joins a log at work: by the time that start returns entries come, and so its
+// joinerRaft is the raft of a replica that joins a log at work: by the time that Start returns entries come, and so its
 // log reaches as far as the leader has sent.
 type joinerRaft struct {
 	raft.Log
@@ -66,13 +66,13 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 	}
 }
 
-// hastyRaft is the raft of a replica that joins: something happens before start returns, as its own goroutines may have it.
+// hastyRaft is the raft of a replica that joins: something happens before Start returns, as its own goroutines may have it.
 type hastyRaft struct {
 	joinerRaft
 	meanwhile func()
 }
 
-func (j *hastyRaft) start(datadir.Replica, *replica.Machine) error {
+func (j *hastyRaft) Start(datadir.Replica, *replica.Machine) error {
 	j.meanwhile()
 	return nil
 }

@@ -43,6 +43,7 @@ func standsIn(stood *atomic.Pointer[func()]) func(*Config) {
 		dir := filepath.Join(c.DataDir, "raft")
 		c.seams = &seams{
 			tasks: goroutines{}, process: newIncarnation(), peer: func(string) peerConn { return nil },
+			cutOff: func() map[string]bool { return nil },
 			raft: func(n *Node) raft.Host {
 				host, err := n.newDragon(dir)
 				if err != nil {

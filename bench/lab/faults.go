@@ -140,7 +140,7 @@ func (e *episode) isolate(b *fault) error {
 		return err
 	}
 	e.pass(b.lasts)
-	e.cluster.Calm()
+	e.cluster.HealNetwork()
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (e *episode) isolate(b *fault) error {
 func (e *episode) disturb(b *fault) error {
 	e.cut(b)
 	e.pass(b.lasts)
-	e.cluster.Calm()
+	e.cluster.HealNetwork()
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (e *episode) flap(b *fault) error {
 	for range b.rounds {
 		e.cut(b)
 		e.pass(b.lasts / 3)
-		e.cluster.Calm()
+		e.cluster.HealNetwork()
 		e.pass(b.lasts / 6)
 	}
 	return nil
@@ -250,7 +250,7 @@ func (e *episode) handBack(b *fault) error {
 	was := e.cluster.Leaders(e.ctx)
 	e.cut(b)
 	e.pass(b.lasts)
-	e.cluster.Calm()
+	e.cluster.HealNetwork()
 	e.calmed = e.rec.Now()
 	began := time.Now()
 	for i, leader := range was {

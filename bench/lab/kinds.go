@@ -74,7 +74,7 @@ type faultRow struct {
 
 	// between says on which of the ways between nodes network is, for a fault that is about the network.
 	between func(node, from, to int) bool
-	network cluster.Weather
+	network cluster.NetworkFault
 }
 
 // The ways between nodes that a fault is about.
@@ -85,7 +85,7 @@ var (
 	fromNode = func(node, from, _ int) bool { return from == node }
 	anywhere = func(int, int, int) bool { return true }
 
-	blocked = cluster.Weather{Block: true}
+	blocked = cluster.NetworkFault{Block: true}
 )
 
 // faultTable has a row for each kind of fault. It is filled in before main, as what rows do reads it.
@@ -111,7 +111,7 @@ func init() {
 			what: "nobody hears a node", heals: "everything passes"},
 		flap: {name: "flap", needs: cluster.Partition, nodes: 3, do: (*episode).flap, between: atNode, network: blocked,
 			what: "a node is isolated again and again", heals: "everything passes"},
-		storm: {name: "storm", needs: cluster.Partition, nodes: 3, do: (*episode).disturb, between: anywhere, network: cluster.Weather{
+		storm: {name: "storm", needs: cluster.Partition, nodes: 3, do: (*episode).disturb, between: anywhere, network: cluster.NetworkFault{
 			Drop: 0.05, Cut: 0.01, Duplicate: 0.1, Delay: 0.2, DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond,
 		}, what: "what passes is lost, late, repeated and out of order now and then", heals: "everything passes"},
 		stepClock: {name: "clock step", needs: cluster.StepClock, nodes: 1, do: (*episode).stepClock, serves: true,

@@ -143,7 +143,7 @@ func (p *parted) goesOn(node int, began time.Time) time.Duration {
 // same.
 func (p *parted) agree() {
 	p.Helper()
-	p.c.Calm()
+	p.c.HealNetwork()
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	if err := p.c.Ready(ctx); err != nil {
@@ -199,7 +199,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	block := cluster.Weather{Block: true}
+	block := cluster.NetworkFault{Block: true}
 	cut := func(from, to int) { c.Between(from, to, block) }
 	both := func(a, b int) { cut(a, b); cut(b, a) }
 	for run, test := range []struct {
@@ -241,7 +241,7 @@ func TestPartitions(t *testing.T) {
 				p.goesOn(1, time.Now())
 				p.refuses(0)
 			}
-			c.Calm()
+			c.HealNetwork()
 		}
 		p.goesOn(0, time.Now())
 		p.agree()

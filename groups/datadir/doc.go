@@ -2,8 +2,8 @@
 // cluster was founded with, which replicas it hosts, who the others were, and which format may be in it.
 //
 // Read identity.go first, then birth.go (how an empty directory gets an identity: Open), parts.go (whose the raft logs
-// and the state are), settings.go, peers.go and formats.go; files.go has what all of them need of the file system.
+// and the state are), settings.go, peers.go and formats.go; files.go has what is asked of the file system.
 //
 // No goroutine runs in it and it takes no lock. The node guards what changes of an Identity, and the Peers; Formats is
-// read and written at any time.
+// read at any time.
 package datadir

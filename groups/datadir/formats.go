@@ -22,7 +22,7 @@ import (
 // (link.Config.Raise): a node that joined, or was away.
 //
 // Entries and snapshots say their format in their first byte. Frames between nodes have
-// none: a build that changes what is in one writes it by written(), as it does entries.
+// none: a build that changes what is in one writes it by Formats.Written, as it does entries.
 
 // Formats is what a node has in use and writes. Both are read for each entry or hello
 // and only grow.

@@ -31,7 +31,7 @@ type Identity struct {
 	Marked  bool   `json:"marked,omitempty"`         // the state database says whose it is (parts.go)
 
 	// Restored says that the logs began anew over a state from a backup, and that what
-	// they began with is not compacted yet (restored.go).
+	// they began with is not compacted yet (groups/restored.go).
 	Restored bool `json:"restored,omitempty"`
 
 	Replicas map[uint64]Replica `json:"seats"`             // the replicas it hosts, by log

@@ -18,10 +18,11 @@ import (
 // away.
 const peersFile = "peers.json"
 
-// MaxPeers bounds the nodes in the file, and the disks beside them of which only the name
+// maxPeers bounds the nodes in the file, and the disks beside them of which only the name
 // is kept. Further nodes are not written down: this node finds them through those that are.
-const MaxPeers = 4096
+const maxPeers = 4096
 
+// Peer is another node as it was seen last.
 type Peer struct {
 	Node   string `json:"node_id"`
 	Gossip string `json:"gossip_addr"`
@@ -39,6 +40,7 @@ type Peers struct {
 	By   map[string]Peer
 }
 
+// Load reads the file of a data directory, if there is one.
 func (p *Peers) Load(dir string) error {
 	p.path, p.By = filepath.Join(dir, peersFile), make(map[string]Peer)
 	b, err := os.ReadFile(p.path)
@@ -117,7 +119,7 @@ func (p *Peers) Take(seen []gossip.Sighting, self string) (*File, error) {
 			nodes, news = nodes-replaced, news || replaced > 0
 		}
 		if old.Gossip == "" {
-			if nodes >= MaxPeers {
+			if nodes >= maxPeers {
 				continue
 			}
 			nodes++
@@ -175,7 +177,7 @@ func (p *Peers) strip(node, but string) (disks int) {
 		if x.Gossip != "" {
 			continue
 		}
-		if names++; names > MaxPeers {
+		if names++; names > maxPeers {
 			delete(p.By, host)
 		}
 	}

@@ -22,7 +22,7 @@ func TestPeersAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen []gossip.Sighting
-	for i := range MaxPeers + 1 {
+	for i := range maxPeers + 1 {
 		seen = append(seen, sighted(fmt.Sprint("host-", i), fmt.Sprint("n-", i), "before:1"))
 	}
 	take := func(seen ...gossip.Sighting) *File {
@@ -33,19 +33,19 @@ func TestPeersAreBounded(t *testing.T) {
 		}
 		return f
 	}
-	if f := take(seen...); f == nil || len(p.By) != MaxPeers {
-		t.Fatalf("%d of %d nodes are kept, at most %d may be", len(p.By), len(seen), MaxPeers)
+	if f := take(seen...); f == nil || len(p.By) != maxPeers {
+		t.Fatalf("%d of %d nodes are kept, at most %d may be", len(p.By), len(seen), maxPeers)
 	}
 	if f := take(sighted("host-0", "n-0", "after:1")); f == nil || p.By["host-0"].Gossip != "after:1" {
 		t.Errorf("a node that moved is kept at %q", p.By["host-0"].Gossip)
 	}
-	if f := take(seen[MaxPeers]); f != nil || p.By[seen[MaxPeers].HostID].Node != "" {
+	if f := take(seen[maxPeers]); f != nil || p.By[seen[maxPeers].HostID].Node != "" {
 		t.Errorf("there is room for one node more")
 	}
 	if !p.Forget("n-1") || p.Forget("n-1") {
 		t.Errorf("a node is not forgotten once")
 	}
-	if f := take(seen[MaxPeers]); f == nil || p.By[seen[MaxPeers].HostID].Node == "" {
+	if f := take(seen[maxPeers]); f == nil || p.By[seen[maxPeers].HostID].Node == "" {
 		t.Errorf("there is no room where a node was forgotten")
 	}
 	if f := take(seen[1]); f != nil {
@@ -55,20 +55,20 @@ func TestPeersAreBounded(t *testing.T) {
 		t.Errorf("of a node that was forgotten, and may have replicas yet: known %v, name %q", known, p.NodeOf("host-1"))
 	}
 	take(sighted("host-2b", "n-2", "before:1"))
-	if got := p.Names(); len(got) != MaxPeers || got["n-2"].HostID != "host-2b" || p.NodeOf("host-2") != "n-2" {
+	if got := p.Names(); len(got) != maxPeers || got["n-2"].HostID != "host-2b" || p.NodeOf("host-2") != "n-2" {
 		t.Errorf("one of %d nodes has a new disk: known as %+v, its former disk is of %q", len(got), got["n-2"], p.NodeOf("host-2"))
 	}
 	for range 2 { // as many at once as there may be, then more
-		for i := range MaxPeers {
+		for i := range maxPeers {
 			p.By[fmt.Sprint("former-", len(p.By), "-", i)] = Peer{Node: "former", Gossip: "before:1"}
 		}
 		p.Forget("former")
-		if names := len(p.By) - len(p.Names()); names > MaxPeers {
-			t.Fatalf("the names of %d disks that were given up are kept, at most %d may be", names, MaxPeers)
+		if names := len(p.By) - len(p.Names()); names > maxPeers {
+			t.Fatalf("the names of %d disks that were given up are kept, at most %d may be", names, maxPeers)
 		}
 	}
-	if got := p.Names(); len(got) != MaxPeers {
-		t.Errorf("%d nodes are left beside them, want %d", len(got), MaxPeers)
+	if got := p.Names(); len(got) != maxPeers {
+		t.Errorf("%d nodes are left beside them, want %d", len(got), maxPeers)
 	}
 }
 

@@ -96,7 +96,7 @@ func (c *Config) shard(shard uint64, s datadir.Replica) config.Config {
 		// dragonboat draws each election's timeout from one to two times this.
 		ElectionRTT:  ticks(c.ElectionMin),
 		HeartbeatRTT: ticks(min(c.Heartbeat, c.ElectionMin/5)),
-		// Snapshots are asked for by the node, right after a checkpoint (node.go).
+		// Snapshots are asked for by the node, right after a checkpoint (groups/node.go).
 		SnapshotEntries:    0,
 		CompactionOverhead: c.KeepEntries,
 		MaxInMemLogSize:    64 << 20,

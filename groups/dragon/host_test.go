@@ -100,7 +100,8 @@ func (c heldBack) Deadline() (time.Time, bool) {
 }
 
 // TestMembersWhileItCloses: an operator has a leadership handed over while the node stops, for which it asks who is in the
-// log. dragonboat is not closed under that either, and the stop does not wait for the answer.
+// log. dragonboat is not closed under that either. (That the stop does not wait for the answer has no test: it would take a
+// replica that nobody answers.)
 func TestMembersWhileItCloses(t *testing.T) {
 	t.Parallel()
 	h, l := started(t)

@@ -80,7 +80,7 @@ func (r *Registry) Resolve(shard, replica uint64) (string, string, error) {
 	host := r.targets[raftio.GetNodeInfo(shard, replica)]
 	addr, ok := r.books[host]
 	if !ok {
-		return "", "", fmt.Errorf("dragon: replica %d of log %d is at no known address", replica, shard)
+		return "", "", fmt.Errorf("groups: replica %d of log %d is at no known address", replica, shard)
 	}
 	return addr, addr, nil
 }

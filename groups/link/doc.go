@@ -50,6 +50,6 @@
 // # Faults
 //
 // Config.Faults, nil in production, decides what happens to each thing sent
-// (faults.go). Weather is one: rules for pairs of nodes, which may be changed at any
+// (faults.go). NetworkFaults is one: rules for pairs of nodes, which may be changed at any
 // time, and luck that a seed repeats.
 package link

@@ -71,9 +71,9 @@ type Conn struct {
 	once     sync.Once
 	closed   chan struct{}
 
-	// weather orders writes, and tells whether something of them was lost. It is used
+	// order keeps writes in order, and tells whether something of them was lost. It is used
 	// in the fault laboratory only.
-	weather struct {
+	order struct {
 		sync.Mutex
 		lost bool
 	}
@@ -92,7 +92,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Write writes, through the weather if there is any.
+// Write writes, through the laboratory's network faults if there are any.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.g.c.Faults == nil {
 		return c.Conn.Write(b)
@@ -102,16 +102,16 @@ func (c *Conn) Write(b []byte) (int, error) {
 
 // writeThrough writes what the laboratory lets pass. A stream with a hole is of no use:
 // after something was dropped nothing passes, as in a network that swallows packets, and
-// once the weather is better the connection is cut.
+// once the fault is over the connection is cut.
 func (c *Conn) writeThrough(b []byte) (int, error) {
-	c.weather.Lock()
-	defer c.weather.Unlock()
+	c.order.Lock()
+	defer c.order.Unlock()
 	fate := c.g.c.Faults.Outgoing(Passage{From: c.g.c.Node, To: c.peer.Node, Kind: Requests, Bytes: len(b)})
 	switch {
 	case fate.Drop:
-		c.weather.lost = true
+		c.order.lost = true
 		return len(b), nil
-	case fate.Cut || c.weather.lost:
+	case fate.Cut || c.order.lost:
 		_ = c.Close()
 		return 0, errCut
 	case fate.Delay > 0:

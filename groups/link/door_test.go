@@ -161,9 +161,9 @@ func TestWrongPort(t *testing.T) {
 }
 
 // TestDoorWeather: a delay holds up, what is dropped takes the rest with it until the
-// connection is cut in better weather, and each way is its own.
+// connection is cut once the fault is over, and each way is its own.
 func TestDoorWeather(t *testing.T) {
-	w := NewWeather(1)
+	w := NewNetworkFaults(1)
 	faults := func(c *Config) { c.Faults = w }
 	came := make(chan *Conn, 1)
 	b, _ := door(t, 2, func(c *Conn) error { came <- c; return echo(c) }, faults)
@@ -218,16 +218,16 @@ func TestDoorWeather(t *testing.T) {
 	}
 }
 
-// TestDoorDelayedAtClose: closing a connection, or the door, ends a wait in the weather.
+// TestDoorDelayedAtClose: closing a connection, or the door, ends a wait in a network fault.
 func TestDoorDelayedAtClose(t *testing.T) {
-	w := NewWeather(1)
+	w := NewNetworkFaults(1)
 	b, _ := door(t, 2, echo)
 	a, _ := door(t, 1, echo, func(c *Config) { c.Faults = w })
 	late(t, a, b, w, func(c *Conn) { _ = c.Close() })
 	late(t, a, b, w, func(*Conn) { _ = a.Close() })
 }
 
-func late(t *testing.T, a, b *Door, w *Weather, end func(*Conn)) {
+func late(t *testing.T, a, b *Door, w *NetworkFaults, end func(*Conn)) {
 	t.Helper()
 	w.Clear()
 	c, err := a.Dial(context.Background(), "", b.Addr())

@@ -157,7 +157,7 @@ func hostID(n int) string { return fmt.Sprintf("33333333-3333-4333-8333-%012d", 
 // alone can do nothing while the others go on without it; once healed it has what it
 // missed, by a snapshot too.
 func TestNodeHosts(t *testing.T) {
-	w := NewWeather(1)
+	w := NewNetworkFaults(1)
 	b := &book{addrs: make(map[string]string), who: make(map[raftio.NodeInfo]string)}
 	hosts := make(map[uint64]*dragonboat.NodeHost)
 	sums := make(map[uint64]*counter)

@@ -46,5 +46,5 @@
 // Config.Faults, nil in production, decides about each frame and each dial. On a stream
 // nothing can be lost or overtaken: a drop cuts the connection as Cut does, a delay holds
 // what is behind it, signs of life too, and there are no copies. Nothing else is decided
-// about: an idle connection lasts in any weather.
+// about: an idle connection lasts under any network fault.
 package mesh

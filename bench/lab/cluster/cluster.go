@@ -53,9 +53,9 @@ type Cluster interface {
 	Pause(node int, lasts time.Duration) error
 	Resume(node int) error
 	// Between sets what happens to what one node sends another, one way.
-	Between(from, to int, w Weather)
-	// Calm makes all weather fair.
-	Calm()
+	Between(from, to int, w NetworkFault)
+	// HealNetwork ends all network faults.
+	HealNetwork()
 	// Step makes the time of day of a node jump.
 	Step(node int, by time.Duration)
 	// Fill leaves a node's disk without room, until Empty. What other nodes it is full for,
@@ -87,8 +87,8 @@ type Cluster interface {
 	Close()
 }
 
-// Weather is what happens between two nodes.
-type Weather struct {
+// NetworkFault is what happens between two nodes.
+type NetworkFault struct {
 	Block                       bool
 	Drop, Cut, Duplicate, Delay float64 // chances
 	DelayMin, DelayMax          time.Duration

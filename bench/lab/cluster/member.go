@@ -19,7 +19,7 @@ type member struct {
 	of      *Nodes
 	cfg     groups.Config
 	clock   *clock
-	weather *link.Weather
+	network *link.NetworkFaults
 	breaker breaker
 	breaks  int         // how often its disks failed
 	dead    atomic.Bool // nothing that it sends arrives
@@ -37,7 +37,7 @@ type member struct {
 }
 
 // Outgoing implements link.Faults: what a dead node sends is lost, what has to do with one
-// that is paused is late, and of others what the weather says.
+// that is paused is late, and of others what the network's faults say.
 func (m *member) Outgoing(p link.Passage) link.Fate {
 	if m.dead.Load() {
 		return link.Fate{Drop: true}
@@ -45,7 +45,7 @@ func (m *member) Outgoing(p link.Passage) link.Fate {
 	if fate, late := m.of.late(p); late {
 		return fate
 	}
-	return m.weather.Outgoing(p)
+	return m.network.Outgoing(p)
 }
 
 // silence makes the node unheard, and its disks keep what they have and no more. It is

@@ -53,7 +53,7 @@ const (
 // when a node loses its power, with clocks that can be set.
 type Nodes struct {
 	dir     string
-	weather *link.Weather
+	network *link.NetworkFaults
 	set     []func(*groups.Config)
 	next    int // number of the next node
 	mu      sync.RWMutex
@@ -61,9 +61,9 @@ type Nodes struct {
 }
 
 // NewNodes starts a cluster of so many nodes. Its few files are in dir; the luck of its
-// weather comes from the seed. What set changes overrides the laboratory's own configuration.
+// chance in the network comes from the seed. What set changes overrides the laboratory's own configuration.
 func NewNodes(ctx context.Context, dir string, nodes int, seed uint64, set ...func(*groups.Config)) (*Nodes, error) {
-	n := &Nodes{dir: dir, weather: link.NewWeather(seed), set: set}
+	n := &Nodes{dir: dir, network: link.NewNetworkFaults(seed), set: set}
 	for range nodes {
 		if err := n.add(); err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func NewNodes(ctx context.Context, dir string, nodes int, seed uint64, set ...fu
 func (n *Nodes) add() error {
 	i := n.next
 	m := &member{
-		number: i, of: n, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), weather: n.weather,
+		number: i, of: n, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), network: n.network,
 		clock: &clock{start: time.Now(), rate: 1 + drift*float64(i%3-1), off: apart * time.Duration(i%3-1)},
 	}
 	m.breaker.frost = &m.frost
@@ -268,15 +268,15 @@ func (n *Nodes) Terminate(_ context.Context, node int) error {
 }
 
 // Between implements Cluster.
-func (n *Nodes) Between(from, to int, w Weather) {
-	n.weather.Set(n.NodeID(from), n.NodeID(to), link.Rule{
+func (n *Nodes) Between(from, to int, w NetworkFault) {
+	n.network.Set(n.NodeID(from), n.NodeID(to), link.Rule{
 		Block: w.Block, Drop: w.Drop, Cut: w.Cut, Duplicate: w.Duplicate,
 		Delay: w.Delay, DelayMin: w.DelayMin, DelayMax: w.DelayMax,
 	})
 }
 
 // Calm implements Cluster.
-func (n *Nodes) Calm() { n.weather.Clear() }
+func (n *Nodes) HealNetwork() { n.network.Clear() }
 
 // Step implements Cluster.
 func (n *Nodes) Step(node int, by time.Duration) { n.members()[node].clock.step(by) }

@@ -155,10 +155,10 @@ func (c *Processes) Resume(node int) error {
 }
 
 // Between implements Cluster: it cannot.
-func (c *Processes) Between(int, int, Weather) {}
+func (c *Processes) Between(int, int, NetworkFault) {}
 
 // Calm implements Cluster.
-func (c *Processes) Calm() {}
+func (c *Processes) HealNetwork() {}
 
 // Step implements Cluster: it cannot.
 func (c *Processes) Step(int, time.Duration) {}

@@ -13,7 +13,7 @@ import (
 // on other ways; another seed has others.
 func TestWeatherRepeats(t *testing.T) {
 	fates := func(seed uint64, noise bool) (all []Fate) {
-		w := NewWeather(seed)
+		w := NewNetworkFaults(seed)
 		w.Set(Any, Any, Rule{Drop: 0.2, Cut: 0.1, Duplicate: 0.3, Delay: 0.5, DelayMin: time.Millisecond, DelayMax: time.Second})
 		for range 500 {
 			if noise {
@@ -62,7 +62,7 @@ func TestWeatherRepeats(t *testing.T) {
 
 // TestWeatherRules: the most exact rule counts.
 func TestWeatherRules(t *testing.T) {
-	w := NewWeather(1)
+	w := NewNetworkFaults(1)
 	drops := func(from, to string) bool { return w.Outgoing(Passage{From: from, To: to, Kind: Messages}).Drop }
 	w.Set(Any, Any, Rule{Block: true})
 	w.Set(Any, "b", Rule{})
@@ -83,14 +83,14 @@ func TestWeatherRules(t *testing.T) {
 	}
 	w.Clear()
 	if drops("a", "b") {
-		t.Error("bad weather after Clear")
+		t.Error("faults after Clear")
 	}
 	if n := w.Sent(Messages); n != 11 {
 		t.Errorf("%d passages are counted, there were 11", n)
 	}
 }
 
-func pair(t *testing.T, w *Weather) (*end, *end) {
+func pair(t *testing.T, w *NetworkFaults) (*end, *end) {
 	faults := func(c *Config) { c.Faults = w }
 	return open(t, 1, faults), open(t, 2, faults)
 }
@@ -98,7 +98,7 @@ func pair(t *testing.T, w *Weather) (*end, *end) {
 // TestBlockOneWay: what is blocked does not arrive while the connection stays; the other
 // way is as always; after Clear all is well. No new connection is made meanwhile.
 func TestBlockOneWay(t *testing.T) {
-	w := NewWeather(1)
+	w := NewNetworkFaults(1)
 	a, b := pair(t, w)
 	there, back := a.to(t, b), b.to(t, a)
 	w.Set("node-1", "node-2", Rule{Block: true})
@@ -126,7 +126,7 @@ func TestBlockOneWay(t *testing.T) {
 
 // TestDuplicateDelayCut: each does what it says to messages.
 func TestDuplicateDelayCut(t *testing.T) {
-	w := NewWeather(1)
+	w := NewNetworkFaults(1)
 	a, b := pair(t, w)
 	c := a.to(t, b)
 	w.Set(Any, Any, Rule{Duplicate: 1})
@@ -172,7 +172,7 @@ func TestDuplicateDelayCut(t *testing.T) {
 // TestDelayedAtClose: what waits when the link closes ends with it, and what is beyond
 // the limit is dropped.
 func TestDelayedAtClose(t *testing.T) {
-	w := NewWeather(1)
+	w := NewNetworkFaults(1)
 	w.Set("node-1", "node-2", Rule{Delay: 1, DelayMin: time.Hour})
 	a, b := pair(t, w)
 	c := a.to(t, b)
@@ -194,7 +194,7 @@ func TestDelayedAtClose(t *testing.T) {
 
 // TestChunkWeather: chunks keep their order, and one that is dropped cuts.
 func TestChunkWeather(t *testing.T) {
-	w := NewWeather(1)
+	w := NewNetworkFaults(1)
 	w.Set(Any, Any, Rule{Delay: 0.5, DelayMin: time.Millisecond, DelayMax: 5 * time.Millisecond, Duplicate: 1})
 	a, b := pair(t, w)
 	c, err := a.GetSnapshotConnection(context.Background(), b.link.Addr())

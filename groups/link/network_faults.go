@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Any stands for every node in Weather's rules.
+// Any stands for every node in the rules of NetworkFaults.
 const Any = "*"
 
 // Rule is what happens between two nodes, one way.
@@ -28,10 +28,10 @@ type way struct {
 	kind     Kind
 }
 
-// Weather is a Faults by rules that may be changed at any time, from any goroutine.
+// NetworkFaults is a Faults by rules that may be changed at any time, from any goroutine.
 // What becomes of the n-th passage of a kind from one node to another is a function of
 // the seed, of that n and of the rule at that time, whatever the goroutines do.
-type Weather struct {
+type NetworkFaults struct {
 	seed uint64
 	mu   struct {
 		sync.Mutex
@@ -40,9 +40,9 @@ type Weather struct {
 	}
 }
 
-// NewWeather answers fair weather.
-func NewWeather(seed uint64) *Weather {
-	w := &Weather{seed: seed}
+// NewNetworkFaults returns one without a rule.
+func NewNetworkFaults(seed uint64) *NetworkFaults {
+	w := &NetworkFaults{seed: seed}
 	w.mu.rules = make(map[way]Rule)
 	w.mu.count = make(map[way]uint64)
 	return w
@@ -50,21 +50,21 @@ func NewWeather(seed uint64) *Weather {
 
 // Set sets the rule from one node to another. Either may be Any; of several rules the
 // one that names both counts, then the one that names the sender, then the receiver.
-func (w *Weather) Set(from, to string, r Rule) {
+func (w *NetworkFaults) Set(from, to string, r Rule) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.rules[way{from: from, to: to}] = r
 }
 
-// Clear makes the weather fair.
-func (w *Weather) Clear() {
+// Clear takes every rule away.
+func (w *NetworkFaults) Clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.mu.rules)
 }
 
 // Partition lets nothing pass between the two sides, either way.
-func (w *Weather) Partition(one, other []string) {
+func (w *NetworkFaults) Partition(one, other []string) {
 	for _, a := range one {
 		for _, b := range other {
 			w.Set(a, b, Rule{Block: true})
@@ -74,7 +74,7 @@ func (w *Weather) Partition(one, other []string) {
 }
 
 // Sent answers how many passages of a kind it decided, all ways together.
-func (w *Weather) Sent(k Kind) (n uint64) {
+func (w *NetworkFaults) Sent(k Kind) (n uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for way, count := range w.mu.count {
@@ -85,7 +85,7 @@ func (w *Weather) Sent(k Kind) (n uint64) {
 	return n
 }
 
-func (w *Weather) rule(from, to string) Rule {
+func (w *NetworkFaults) rule(from, to string) Rule {
 	for _, k := range [...]way{{from: from, to: to}, {from: from, to: Any}, {from: Any, to: to}, {from: Any, to: Any}} {
 		if r, ok := w.mu.rules[k]; ok {
 			return r
@@ -95,7 +95,7 @@ func (w *Weather) rule(from, to string) Rule {
 }
 
 // Outgoing decides. See Faults.
-func (w *Weather) Outgoing(p Passage) Fate {
+func (w *NetworkFaults) Outgoing(p Passage) Fate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.rule(p.From, p.To)

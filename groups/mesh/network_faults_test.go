@@ -8,7 +8,7 @@ import (
 	"github.com/pathlockd/pathlockd/groups/link"
 )
 
-func pair(t *testing.T, w *link.Weather) (a, b *end) {
+func pair(t *testing.T, w *link.NetworkFaults) (a, b *end) {
 	faults := func(c *Config) { c.Faults = w }
 	return open(t, 1, faults), open(t, 2, faults)
 }
@@ -16,7 +16,7 @@ func pair(t *testing.T, w *link.Weather) (a, b *end) {
 // TestDelay: a delayed frame holds what is behind it, and not the other way; the end of
 // the connection does not wait for it.
 func TestDelay(t *testing.T) {
-	w := link.NewWeather(1)
+	w := link.NewNetworkFaults(1)
 	a, b := pair(t, w)
 	c := a.to(t, b)
 	guest := within(t, "a guest", b.opened)
@@ -55,7 +55,7 @@ func TestDelay(t *testing.T) {
 // TestDropAndCut: both cut, and the connection is made anew; a blocked way lets no
 // connection be made.
 func TestDropAndCut(t *testing.T) {
-	w := link.NewWeather(1)
+	w := link.NewNetworkFaults(1)
 	a, b := pair(t, w)
 	for _, r := range []link.Rule{{Drop: 1}, {Cut: 1}, {Block: true}} {
 		c := a.to(t, b)
@@ -94,7 +94,7 @@ func TestDropAndCut(t *testing.T) {
 
 // TestCutWhileWriting: a cut does not wait for a peer that reads nothing.
 func TestCutWhileWriting(t *testing.T) {
-	w := link.NewWeather(1)
+	w := link.NewNetworkFaults(1)
 	b := open(t, 2, func(c *Config) { c.Faults = w })
 	stranger(t, b, 0)
 	c := within(t, "a guest", b.opened)

@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestEndsDoNotWaitForWhatIsAway: what is away to an earlier leader holds up what is queued behind it, but not the
+// TestEndsDoNotWaitForWhatIsForwarded: what was forwarded to an earlier leader holds up what is queued behind it, but not the
 // ends that come first: time stands still in the log until they are carried out.
-func TestEndsDoNotWaitForWhatIsAway(t *testing.T) {
+func TestEndsDoNotWaitForWhatIsForwarded(t *testing.T) {
 	r := newRig(t, nil)
 	const path = "h:/a/x"
 	holder := r.session()
