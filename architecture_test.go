@@ -4,14 +4,17 @@ package pathlockd
 
 import (
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/pathlockd/pathlockd/"
@@ -65,7 +68,8 @@ func packageImports(t *testing.T) map[string][]string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata" || d.Name() == "node_modules") {
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata" ||
+			d.Name() == "node_modules") {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
@@ -123,6 +127,43 @@ func TestImportPolicy(t *testing.T) {
 	for folder := range policy {
 		if _, there := all[folder]; !there {
 			t.Errorf("docs/architecture.md has a row for package %s, which does not exist", folder)
+		}
+	}
+}
+
+// generated is how files say that nobody is to edit them.
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// TestLinesAreShort: a line of code has at most 120 columns, a tab counting for 4, but where a text or another token
+// that cannot be broken is in the way.
+func TestLinesAreShort(t *testing.T) {
+	const most, unbroken = 120, 55 // columns
+	for _, name := range files(t, "*.go") {
+		text := read(t, name)
+		if generated.MatchString(text) {
+			continue
+		}
+		set := token.NewFileSet()
+		file := set.AddFile(name, -1, len(text))
+		var s scanner.Scanner
+		s.Init(file, []byte(text), nil, scanner.ScanComments)
+		long := make(map[int]bool) // lines that have such a token
+		for {
+			pos, tok, lit := s.Scan()
+			if tok == token.EOF {
+				break
+			}
+			if tok != token.COMMENT && len(lit) >= unbroken {
+				for line := file.Line(pos); line <= file.Line(pos+token.Pos(len(lit)-1)); line++ {
+					long[line] = true
+				}
+			}
+		}
+		for i, line := range strings.Split(text, "\n") {
+			columns := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+			if columns > most && !long[i+1] && !strings.Contains(line, "https://") {
+				t.Errorf("%s:%d: has %d columns, at most %d are allowed", name, i+1, columns, most)
+			}
 		}
 	}
 }

@@ -294,7 +294,8 @@ func TestPlantedTestsAreThere(t *testing.T) {
 				t.Errorf("%s names %s, which is not in its package", file, m[1])
 			}
 		}
-		if !regexp.MustCompile(`\./(` + folder + `(/\.\.\.)?|` + path.Dir(folder) + `/\.\.\.)(\s|$)`).MatchString(rule) {
+		if !regexp.MustCompile(`\./(` + folder + `(/\.\.\.)?|` + path.Dir(folder) +
+			`/\.\.\.)(\s|$)`).MatchString(rule) {
 			t.Errorf("%s is of a package that make planted does not run", file)
 		}
 	}

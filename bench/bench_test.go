@@ -66,7 +66,8 @@ func TestVerdict(t *testing.T) {
 		{"all met", []budget{well, figure}, nil, exitOK,
 			[]string{`(?m)^well +2\.9 us +<= 3 us +ok$`, `(?m)^figure +7 op/s +- +-$`, `(?m)^# well: why$`}},
 		{"one short", []budget{well, short}, nil, exitShort, []string{`(?m)^short +30 % of C +>= 35 % of C +SHORT$`}},
-		{"one failed", []budget{well, broken}, nil, exitShort, []string{`(?m)^broken +failed +<= 5 s +SHORT$`, `(?m)^# broken: no disk$`}},
+		{"one failed", []budget{well, broken}, nil, exitShort, []string{`(?m)^broken +failed +<= 5 s +SHORT$`,
+			`(?m)^# broken: no disk$`}},
 		{"only those met", []budget{well, short}, []string{"--only", "^well$"}, exitOK, nil},
 		{"a short run", []budget{short}, []string{"--short"}, exitOK, []string{`says nothing about a budget`}},
 		{"a short run that fails", []budget{broken}, []string{"--short"}, exitShort, nil},
@@ -145,7 +146,8 @@ func TestShort(t *testing.T) {
 		t.Fatalf("%d lines for %d budgets", len(r.Lines), len(budgets))
 	}
 	for i, l := range r.Lines {
-		if l.Name != budgets[i].name || l.Note == "" || l.Status != statusOK && l.Status != statusShort && l.Status != statusFigure {
+		if l.Name != budgets[i].name || l.Note == "" || l.Status != statusOK && l.Status != statusShort &&
+			l.Status != statusFigure {
 			t.Errorf("line %d, for %s: %+v", i, budgets[i].name, l)
 		}
 		// So short a watch may see nothing used, and so few connections may hide in the
@@ -173,7 +175,8 @@ func TestRun(t *testing.T) {
 		// More in flight than a connection may have.
 		{args: "--workload pairs --inflight 300", fail: "RESOURCE_EXHAUSTED"},
 	} {
-		args := append([]string{"run", "--conns=2", "--inflight=4", "--warm=10ms", "--duration=100ms", "--dir", t.TempDir()}, strings.Fields(tt.args)...)
+		args := append([]string{"run", "--conns=2", "--inflight=4", "--warm=10ms", "--duration=100ms", "--dir",
+			t.TempDir()}, strings.Fields(tt.args)...)
 		var out, errs bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), bench, args...)
 		cmd.Stdout, cmd.Stderr = &out, &errs

@@ -39,8 +39,10 @@ func (b *budget) rule() string {
 // measured: those that share a state stand together.
 var budgets = []budget{
 	{name: "network", unit: "frames/s", measure: (*suite).network},
-	{name: "pairs-1-log", unit: "% of C", digits: 1, least: 35, measure: func(s *suite) (outcome, error) { return s.pairsOfC(1) }},
-	{name: "pairs-16-logs", unit: "% of C", digits: 1, least: 45, measure: func(s *suite) (outcome, error) { return s.pairsOfC(16) }},
+	{name: "pairs-1-log", unit: "% of C", digits: 1, least: 35,
+		measure: func(s *suite) (outcome, error) { return s.pairsOfC(1) }},
+	{name: "pairs-16-logs", unit: "% of C", digits: 1, least: 45,
+		measure: func(s *suite) (outcome, error) { return s.pairsOfC(16) }},
 	{name: "one-client", unit: "of Y/2", digits: 2, least: 0.6, measure: (*suite).oneClient},
 	{name: "hot-mutex", unit: "of Y", digits: 2, least: 0.5, measure: (*suite).hotMutex},
 	{name: "long-queue", unit: "hand-overs/s", measure: (*suite).longQueue},

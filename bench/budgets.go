@@ -16,10 +16,12 @@ import (
 func budgetsCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout, stderr io.Writer) (bool, error) {
 	asJSON := fs.Bool("json", false, "one JSON document instead of lines")
 	only := fs.String("only", "", "measure only what this `regexp` matches")
-	short := fs.Bool("short", false, "a few seconds, to see that it works: says nothing about a budget, and exits 0 if all could be measured")
+	short := fs.Bool("short", false, "a few seconds, to see that it works: says nothing about a budget, and exits 0 "+
+		"if all could be measured")
 	parent := fs.String("dir", ".", "`directory` to write below; it decides which disk is measured")
 	binary := fs.String("pathlockd", "", "`file` of the pathlockd to start; else it is built, which needs the source")
-	held := fs.Int("held", 0, "hold this `many` locks instead of a million: what comes of it is a figure, and says nothing about a budget")
+	held := fs.Int("held", 0, "hold this `many` locks instead of a million: what comes of it is a figure, and says "+
+		"nothing about a budget")
 	list := fs.Bool("list", false, "tell the names and leave")
 	if err := parse(fs, args); err != nil {
 		return false, err
@@ -82,7 +84,8 @@ func (s *suite) line(b *budget) (line, error) {
 	fmt.Fprintf(s.progress, "%s\n", b.name)
 	began := time.Now()
 	out, err := b.measure(s)
-	l := line{Name: b.name, Unit: b.unit, Budget: b.rule(), Note: out.note, Value: out.value, Measured: b.show(out.value)}
+	l := line{Name: b.name, Unit: b.unit, Budget: b.rule(), Note: out.note, Value: out.value,
+		Measured: b.show(out.value)}
 	switch {
 	case err != nil:
 		l.Status, l.Measured, l.Note = statusShort, "failed", err.Error()

@@ -19,7 +19,8 @@ import (
 // clusterSettings are those of every node: one and three alike. The windows are short, so
 // that replicas are in place soon and return soon; an idle node does a little more for it.
 var clusterSettings = []string{
-	"log_count = 16", "group_count = 256", "max_inflight_per_group = 65536", "stability_window_secs = 2", "leader_balance_interval_secs = 5",
+	"log_count = 16", "group_count = 256", "max_inflight_per_group = 65536", "stability_window_secs = 2",
+	"leader_balance_interval_secs = 5",
 }
 
 // clusterParts are the parts of the comparison, in the order in which they are measured.
@@ -191,7 +192,8 @@ func shapesOf(text string) (all []shape, err error) {
 			s.inFlight, err = strconv.Atoi(inFlight)
 		}
 		if err != nil || s.conns < 1 || s.inFlight < 1 || s.conns > 4096 || s.conns*s.inFlight > mostInFlight {
-			return nil, fmt.Errorf("%q: must be connections x requests in flight, like 16x64, of at most 4096 connections and %d requests", part, mostInFlight)
+			return nil, fmt.Errorf("%q: must be connections x requests in flight, like 16x64, of at most 4096 "+
+				"connections and %d requests", part, mostInFlight)
 		}
 		all = append(all, s)
 	}

@@ -26,7 +26,8 @@ func TestCluster(t *testing.T) {
 	var rows []string
 	for _, row := range r.Rows {
 		rows = append(rows, row.Workload+", "+row.Where)
-		if row.PerSecond <= 0 || row.OfOne <= 0 || row.P50 <= 0 || row.P99 < row.P50 || row.P999 < row.P99 || row.Max < row.P999 {
+		if row.PerSecond <= 0 || row.OfOne <= 0 || row.P50 <= 0 || row.P99 < row.P50 || row.P999 < row.P99 ||
+			row.Max < row.P999 {
 			t.Errorf("%+v", row)
 		}
 	}
@@ -55,7 +56,8 @@ func TestCluster(t *testing.T) {
 // TestClusterUsage: what makes no sense is refused before anything starts.
 func TestClusterUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"--shapes", "0x1"}, {"--shapes", "16"}, {"--shapes", "1x1,"}, {"--shapes", "4096x4096"}, {"--turns", "0"}, {"--rounds", "0"}, {"--only", "("},
+		{"--shapes", "0x1"}, {"--shapes", "16"}, {"--shapes", "1x1,"}, {"--shapes", "4096x4096"}, {"--turns", "0"},
+		{"--rounds", "0"}, {"--only", "("},
 	} {
 		if code := do(t.Context(), append([]string{"cluster"}, args...), io.Discard, io.Discard); code != exitUsage {
 			t.Errorf("%q: exit code %d", args, code)
@@ -74,7 +76,8 @@ func TestClusterVerdict(t *testing.T) {
 		{clusterReport{Failover: &failover{Status: ok}, Idle: &idleNodes{Status: ok}}, true},
 		{clusterReport{Failover: &failover{Status: short}, Idle: &idleNodes{Status: ok}}, false},
 		{clusterReport{Failover: &failover{Status: ok}, Idle: &idleNodes{Status: short}}, false},
-		{clusterReport{Failover: &failover{Status: statusFigure}, Idle: &idleNodes{Status: statusFigure}, Short: true}, true},
+		{clusterReport{Failover: &failover{Status: statusFigure}, Idle: &idleNodes{Status: statusFigure}, Short: true},
+			true},
 	} {
 		if got := tt.r.well(); got != tt.well {
 			t.Errorf("%+v: well is %t", tt.r, got)
@@ -133,9 +136,10 @@ func TestLayout(t *testing.T) {
 // TestMisplaced: a cluster is in place when all of it is.
 func TestMisplaced(t *testing.T) {
 	status := func(change func(*wire.ClusterStatus)) *wire.ClusterStatus {
-		s := &wire.ClusterStatus{Healthy: true, Nodes: make([]wire.NodeStatus, 3), Settings: wire.ClusterSettings{ReplicationFactor: 3}, Logs: []wire.LogStatus{
-			{Name: "1", Leader: "a", Target: []string{"a", "b", "c"}, Voters: make([]wire.ReplicaStatus, 3)},
-		}}
+		s := &wire.ClusterStatus{Healthy: true, Nodes: make([]wire.NodeStatus, 3),
+			Settings: wire.ClusterSettings{ReplicationFactor: 3}, Logs: []wire.LogStatus{
+				{Name: "1", Leader: "a", Target: []string{"a", "b", "c"}, Voters: make([]wire.ReplicaStatus, 3)},
+			}}
 		change(s)
 		return s
 	}

@@ -31,7 +31,8 @@ type failover struct {
 }
 
 func (f *failover) text() string {
-	return fmt.Sprintf("fail-over after kill -9 of the node that leads most, %d rounds, %d logs: median %.0f ms, max %.0f ms (budget %.0f ms: %s); logs of others: max %.0f ms\n",
+	return fmt.Sprintf("fail-over after kill -9 of the node that leads most, %d rounds, %d logs: median %.0f ms, "+
+		"max %.0f ms (budget %.0f ms: %s); logs of others: max %.0f ms\n",
 		f.Rounds, f.Logs, f.Median, f.Max, f.Most, f.Status, f.Others)
 }
 
@@ -65,8 +66,9 @@ func (b *clusterBench) failovers() error {
 		}
 	}
 	f := &failover{
-		Rounds: b.rounds, Logs: len(lost), Median: median(lost), Max: slices.Max(lost), Others: slices.Max(append(others, 0)),
-		Most: millis(failoverMost),
+		Rounds: b.rounds, Logs: len(lost), Median: median(lost), Max: slices.Max(lost),
+		Others: slices.Max(append(others, 0)),
+		Most:   millis(failoverMost),
 	}
 	f.Status = b.verdict(f.Max <= f.Most)
 	b.report.Failover = f
@@ -121,7 +123,8 @@ type idleNodes struct {
 }
 
 func (i *idleNodes) text() string {
-	return fmt.Sprintf("idle, 256 groups in 16 logs, %.0f s: three nodes %.2f %% of a core each (budget %.0f %%: %s), one node %.2f %%\n",
+	return fmt.Sprintf("idle, 256 groups in 16 logs, %.0f s: three nodes %.2f %% of a core each (budget %.0f %%: "+
+		"%s), one node %.2f %%\n",
 		i.Seconds, i.Three, i.Most, i.Status, i.One)
 }
 

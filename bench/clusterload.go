@@ -31,7 +31,8 @@ type clusterRow struct {
 }
 
 func (r *clusterRow) text() string {
-	return fmt.Sprintf("%-14s %-17s %9.0f %8.2f %9.3f %9.3f %9.3f\n", r.Workload, r.Where, r.PerSecond, r.OfOne, r.P50, r.P99, r.P999)
+	return fmt.Sprintf("%-14s %-17s %9.0f %8.2f %9.3f %9.3f %9.3f\n", r.Workload, r.Where, r.PerSecond, r.OfOne, r.P50,
+		r.P99, r.P999)
 }
 
 const clusterRowHead = "workload       where                  /s   of one    p50 ms    p99 ms  p99.9 ms\n"
@@ -46,7 +47,8 @@ type detour struct {
 }
 
 func (d *detour) text() string {
-	return fmt.Sprintf("%-14s forwarded against direct: p50 %+.3f ms (x %.2f), p99 %+.3f ms, rate x %.2f\n", d.Workload, d.P50Extra, d.P50Ratio, d.P99Extra, d.Rate)
+	return fmt.Sprintf("%-14s forwarded against direct: p50 %+.3f ms (x %.2f), p99 %+.3f ms, rate x %.2f\n", d.Workload,
+		d.P50Extra, d.P50Ratio, d.P99Extra, d.Rate)
 }
 
 // place is where a workload runs.
@@ -67,7 +69,8 @@ func (b *clusterBench) pairs(s shape) error {
 		return func(int) (load.Result, error) {
 			return b.whileLeadersStay(c, func(l *layout) (load.Result, error) {
 				return load.Pairs{
-					Targets: l.targets(c.Addrs(), away), Conns: s.conns, InFlight: s.inFlight, Pool: b.pool, Warm: b.warm, Measure: b.measure,
+					Targets: l.targets(c.Addrs(), away), Conns: s.conns, InFlight: s.inFlight, Pool: b.pool,
+					Warm: b.warm, Measure: b.measure,
 				}.Run(b.ctx)
 			})
 		}
@@ -96,7 +99,8 @@ func (b *clusterBench) hotMutex() error {
 		return func(int) (load.Result, error) {
 			return b.whileLeadersStay(c, func(*layout) (load.Result, error) {
 				b.mutexes++
-				return load.Handover{Addrs: c.Addrs(), Path: mutexPaths + b.mutexes, Conns: hotClients, Waiters: 1, Warm: b.warm, Measure: b.measure}.Run(b.ctx)
+				return load.Handover{Addrs: c.Addrs(), Path: mutexPaths + b.mutexes, Conns: hotClients, Waiters: 1,
+					Warm: b.warm, Measure: b.measure}.Run(b.ctx)
 			})
 		}
 	}
@@ -140,7 +144,8 @@ var errMoved = errors.New("leaders move all the time")
 
 // whileLeadersStay runs a workload while no leader moves: what one node leads when it begins, it
 // leads when it ends.
-func (b *clusterBench) whileLeadersStay(c *server.Cluster, run func(*layout) (load.Result, error)) (load.Result, error) {
+func (b *clusterBench) whileLeadersStay(c *server.Cluster,
+	run func(*layout) (load.Result, error)) (load.Result, error) {
 	for range leadersStayTries {
 		if err := placed(b.ctx, c); err != nil {
 			return load.Result{}, err

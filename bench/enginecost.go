@@ -29,7 +29,8 @@ func (s *suite) engineHeap() (outcome, error) {
 func (s *suite) apply() (outcome, error) {
 	s.fill()
 	s.pair = s.full.Pairs(s.held, s.steps, s.trials, false)
-	return outcome{s.pair.Nanos / 1000, fmt.Sprintf("acquire and release, %.0f B allocated; %d locks held, batches of 100", s.pair.Bytes, s.held)}, nil
+	return outcome{s.pair.Nanos / 1000, fmt.Sprintf("acquire and release, %.0f B allocated; %d locks held, "+
+		"batches of 100", s.pair.Bytes, s.held)}, nil
 }
 
 // applyAllocs is how many allocations that makes.
@@ -82,7 +83,9 @@ func (s *suite) writeAbove() (outcome, error) {
 // writeAboveQueue is the same with many waiting elsewhere.
 func (s *suite) writeAboveQueue() (outcome, error) {
 	c := s.measureTree()
-	return outcome{c.aboveQueue / c.besideQueue, fmt.Sprintf("%.2f µs above, %.2f µs beside, while %d wait elsewhere in the namespace", c.aboveQueue/1000, c.besideQueue/1000, s.queued)}, nil
+	return outcome{c.aboveQueue / c.besideQueue,
+		fmt.Sprintf("%.2f µs above, %.2f µs beside, while %d wait elsewhere in the namespace", c.aboveQueue/1000,
+			c.besideQueue/1000, s.queued)}, nil
 }
 
 // writeWithQueue compares the write lock above them while many wait elsewhere with
@@ -98,5 +101,6 @@ func (s *suite) writeWithQueue() (outcome, error) {
 func (s *suite) handover() (outcome, error) {
 	s.say("queueing %d waiters on one path", s.waiters)
 	few, many := cost.Compare(cost.NewMutex(fewWaiters), cost.NewMutex(s.waiters), s.steps/20, 3*s.trials)
-	return outcome{many / few, fmt.Sprintf("release, grant and next acquire %.2f µs with %d waiters, %.2f µs with %d", few/1000, fewWaiters, many/1000, s.waiters)}, nil
+	return outcome{many / few, fmt.Sprintf("release, grant and next acquire %.2f µs with %d waiters, %.2f µs with %d",
+		few/1000, fewWaiters, many/1000, s.waiters)}, nil
 }

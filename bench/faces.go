@@ -52,7 +52,8 @@ func facesCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout, 
 	if err != nil {
 		return false, err
 	}
-	p, err := server.Start(ctx, bin, filepath.Join(own, "data"), "--native_listen=127.0.0.1:0", "--max_inflight_per_group=65536")
+	p, err := server.Start(ctx, bin, filepath.Join(own, "data"), "--native_listen=127.0.0.1:0",
+		"--max_inflight_per_group=65536")
 	if err != nil {
 		return false, err
 	}
@@ -71,8 +72,10 @@ func facesCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout, 
 		}
 		for _, f := range facesOf(p) {
 			res := middle(results[f.name])
-			fmt.Fprintf(stdout, "Benchmark/face=%s/conns=%d-%d\t%d\t%.0f ns/op\t%.0f op/s\t%.3f p50-ms\t%.3f p99-ms\n", f.name, n, runtime.GOMAXPROCS(0),
-				res.Count, float64(res.Elapsed.Nanoseconds())/float64(res.Count), res.PerSecond(), millis(res.P50), millis(res.P99))
+			fmt.Fprintf(stdout, "Benchmark/face=%s/conns=%d-%d\t%d\t%.0f ns/op\t%.0f op/s\t%.3f p50-ms\t%.3f p99-ms\n",
+				f.name, n, runtime.GOMAXPROCS(0),
+				res.Count, float64(res.Elapsed.Nanoseconds())/float64(res.Count), res.PerSecond(), millis(res.P50),
+				millis(res.P99))
 		}
 	}
 	return true, nil
@@ -88,9 +91,11 @@ type faceRun struct {
 const facePool = 100_000
 
 func facesOf(p *server.Process) []faceRun {
-	calls := func(dial func() (load.Caller, error)) func(context.Context, int, time.Duration, time.Duration) (load.Result, error) {
+	calls := func(dial func() (load.Caller, error)) func(context.Context, int, time.Duration,
+		time.Duration) (load.Result, error) {
 		return func(ctx context.Context, conns int, warm, measure time.Duration) (load.Result, error) {
-			return load.Calls{Dial: dial, Conns: conns, Pool: facePool / conns * conns, Warm: warm, Measure: measure}.Run(ctx)
+			return load.Calls{Dial: dial, Conns: conns, Pool: facePool / conns * conns, Warm: warm,
+				Measure: measure}.Run(ctx)
 		}
 	}
 	overHTTP := func(addr, version string) func() (load.Caller, error) {
@@ -98,7 +103,8 @@ func facesOf(p *server.Process) []faceRun {
 	}
 	return []faceRun{
 		{"native", func(ctx context.Context, conns int, warm, measure time.Duration) (load.Result, error) {
-			return load.Pairs{Addr: p.Addr, Conns: conns, InFlight: 1, Pool: facePool, Warm: warm, Measure: measure}.Run(ctx)
+			return load.Pairs{Addr: p.Addr, Conns: conns, InFlight: 1, Pool: facePool, Warm: warm,
+				Measure: measure}.Run(ctx)
 		}},
 		{"grpc", calls(func() (load.Caller, error) { return face.DialGRPC(p.GRPC) })},
 		{"json-http1", calls(overHTTP(p.Web, face.HTTP1))},

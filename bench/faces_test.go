@@ -13,12 +13,14 @@ import (
 // TestFaces runs every interface for a moment: each must have carried pairs out.
 func TestFaces(t *testing.T) {
 	var out bytes.Buffer
-	code := do(t.Context(), []string{"faces", "--dir", t.TempDir(), "--conns", "2", "--turns", "1", "--warm", "10ms", "--duration", "100ms"}, &out, io.Discard)
+	code := do(t.Context(), []string{"faces", "--dir", t.TempDir(), "--conns", "2", "--turns", "1", "--warm", "10ms",
+		"--duration", "100ms"}, &out, io.Discard)
 	if code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, out.String())
 	}
 	for _, face := range []string{"native", "grpc", "json-http1", "json-http2", "json-http3"} {
-		if !regexp.MustCompile(`(?m)^Benchmark/face=` + face + `/conns=2-\d+\t[1-9]\d*\t\d+ ns/op\t\d+ op/s\t\d+\.\d+ p50-ms\t\d+\.\d+ p99-ms$`).MatchString(out.String()) {
+		if !regexp.MustCompile(`(?m)^Benchmark/face=` + face +
+			`/conns=2-\d+\t[1-9]\d*\t\d+ ns/op\t\d+ op/s\t\d+\.\d+ p50-ms\t\d+\.\d+ p99-ms$`).MatchString(out.String()) {
 			t.Errorf("no figures of %s in\n%s", face, out.String())
 		}
 	}

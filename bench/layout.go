@@ -31,7 +31,8 @@ type layout struct {
 }
 
 // looked asks one node.
-func looked[T any](ctx context.Context, p *server.Process, what func(context.Context, *pathlockd.Client) (T, error)) (T, error) {
+func looked[T any](ctx context.Context, p *server.Process, what func(context.Context, *pathlockd.Client) (T,
+	error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answeredWithin)
 	defer cancel()
 	var none T
@@ -49,7 +50,10 @@ var errNoLeader = errors.New("not every log has a leader")
 func layoutOf(ctx context.Context, c *server.Cluster) (layout, error) {
 	var l layout
 	for i := range c.Nodes() {
-		t, err := looked(ctx, c.Node(i), func(ctx context.Context, c *pathlockd.Client) (*wire.Topology, error) { return c.Topology(ctx) })
+		t, err := looked(ctx, c.Node(i), func(ctx context.Context, c *pathlockd.Client) (*wire.Topology,
+			error) {
+			return c.Topology(ctx)
+		})
 		if err != nil {
 			return l, fmt.Errorf("ask node %d for the topology: %w", i, err)
 		}
@@ -128,9 +132,10 @@ func placed(ctx context.Context, c *server.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, placedWithin)
 	defer cancel()
 	for {
-		status, err := looked(ctx, c.Node(0), func(ctx context.Context, c *pathlockd.Client) (*wire.ClusterStatus, error) {
-			return c.ClusterStatus(ctx)
-		})
+		status, err := looked(ctx, c.Node(0),
+			func(ctx context.Context, c *pathlockd.Client) (*wire.ClusterStatus, error) {
+				return c.ClusterStatus(ctx)
+			})
 		missing := "its status: " + fmt.Sprint(err)
 		if err == nil {
 			if missing = misplaced(status, c.Nodes()); missing == "" {
@@ -150,7 +155,8 @@ func misplaced(s *wire.ClusterStatus, nodes int) string {
 	}
 	for _, l := range s.Logs {
 		if len(l.Target) == 0 || l.Leader != l.Target[0] || len(l.Voters) != min(nodes, s.Settings.ReplicationFactor) {
-			return fmt.Sprintf("log %s: led by %q, of %d voters, and should be by the first of %q: %s", l.Name, l.Leader, len(l.Voters), l.Target, l.Step)
+			return fmt.Sprintf("log %s: led by %q, of %d voters, and should be by the first of %q: %s", l.Name,
+				l.Leader, len(l.Voters), l.Target, l.Step)
 		}
 	}
 	return ""

@@ -19,7 +19,8 @@ type machineFacts struct {
 }
 
 func factsOf(dir string) machineFacts {
-	return machineFacts{CPU: cpuModel(), Cores: runtime.NumCPU(), Kernel: kernel(), FileSystem: fileSystem(dir), Load: loadAverage()}
+	return machineFacts{CPU: cpuModel(), Cores: runtime.NumCPU(), Kernel: kernel(), FileSystem: fileSystem(dir),
+		Load: loadAverage()}
 }
 
 const unknown = "unknown"

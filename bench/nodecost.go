@@ -37,7 +37,10 @@ func (s *suite) serverHeap() (outcome, error) {
 		return outcome{}, err
 	}
 	after, err := c.heap(s.ctx)
-	return outcome{(after - before) / float64(s.held), fmt.Sprintf("%d locks of %d owners in a server: heap and stacks, raft's log in memory too", s.held, s.owners)}, err
+	return outcome{(after - before) / float64(s.held),
+			fmt.Sprintf("%d locks of %d owners in a server: heap and stacks, raft's log in memory too",
+				s.held, s.owners)},
+		err
 }
 
 // idleConnections is what a connection that does nothing takes of a server's
@@ -58,7 +61,8 @@ func (s *suite) idleConnections() (outcome, error) {
 	}
 	defer clients.end()
 	after, err := c.heap(s.ctx)
-	return outcome{(after - before) / float64(s.idle) / 1024, fmt.Sprintf("%d connections after hello: heap and stacks", s.idle)}, err
+	return outcome{(after - before) / float64(s.idle) / 1024, fmt.Sprintf("%d connections after hello: heap and stacks",
+		s.idle)}, err
 }
 
 // build builds pathlockd, once.
@@ -114,7 +118,8 @@ func (s *suite) restart() (outcome, error) {
 		return outcome{}, err
 	}
 	stopped, err := s.again(&p, dir)
-	return outcome{max(killed, stopped).Seconds(), fmt.Sprintf("%d locks; %.2f s after SIGKILL, %.2f s after SIGTERM", s.held, killed.Seconds(), stopped.Seconds())}, err
+	return outcome{max(killed, stopped).Seconds(), fmt.Sprintf("%d locks; %.2f s after SIGKILL, %.2f s after SIGTERM",
+		s.held, killed.Seconds(), stopped.Seconds())}, err
 }
 
 // again starts pathlockd on a directory that holds all the locks.

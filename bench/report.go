@@ -38,7 +38,8 @@ type line struct {
 
 func newReport(dir string, args []string, short bool) *report {
 	return &report{
-		Build: daemon.VersionLine("pathlockd"), Machine: factsOf(dir), Date: time.Now().UTC().Truncate(time.Second), Short: short,
+		Build: daemon.VersionLine("pathlockd"), Machine: factsOf(dir), Date: time.Now().UTC().Truncate(time.Second),
+		Short:   short,
 		Command: strings.Join(append([]string{"bench", "budgets"}, args...), " "),
 	}
 }

@@ -29,7 +29,9 @@ type runOptions struct {
 }
 
 func (o *runOptions) flags(fs *flag.FlagSet) {
-	fs.StringVar(&o.workload, "workload", "pairs", "pairs (acquire and release of distinct paths), handover (one mutex that conns x inflight clients wait for), echo (ceiling N) or fsync (Y)")
+	fs.StringVar(&o.workload, "workload", "pairs",
+		"pairs (acquire and release of distinct paths), handover (one mutex that conns x inflight clients wait "+
+			"for), echo (ceiling N) or fsync (Y)")
 	fs.StringVar(&o.addr, "addr", "", "`host:port` of a server that runs; else one is started for the run")
 	fs.IntVar(&o.conns, "conns", 64, "connections")
 	fs.IntVar(&o.inFlight, "inflight", 256, "requests in flight on each, or clients that wait")
@@ -96,12 +98,14 @@ var workloads = map[string]func(ctx context.Context, o *runOptions) (load.Result
 		return p.Run(ctx)
 	},
 	"handover": func(ctx context.Context, o *runOptions) (load.Result, error) {
-		return load.Handover{Addr: o.addr, Conns: o.conns, Waiters: o.inFlight, Warm: o.warm, Measure: o.duration}.Run(ctx)
+		return load.Handover{Addr: o.addr, Conns: o.conns, Waiters: o.inFlight, Warm: o.warm,
+			Measure: o.duration}.Run(ctx)
 	},
 }
 
 func (o *runOptions) pairs() load.Pairs {
-	return load.Pairs{Addr: o.addr, Conns: o.conns, InFlight: o.inFlight, Pool: o.pool, Warm: o.warm, Measure: o.duration}
+	return load.Pairs{Addr: o.addr, Conns: o.conns, InFlight: o.inFlight, Pool: o.pool, Warm: o.warm,
+		Measure: o.duration}
 }
 
 // startProfile has the server record a profile until done is called.
@@ -126,7 +130,8 @@ func (o *runOptions) print(w io.Writer, res load.Result) {
 		name += "/no-engine"
 	}
 	fmt.Fprintf(w, "Benchmark/%s-%d\t%d\t%.0f ns/op\t%.0f op/s\t%.3f p50-ms\t%.3f p99-ms\t%.3f max-ms\n",
-		name, runtime.GOMAXPROCS(0), res.Count, float64(res.Elapsed.Nanoseconds())/float64(max(res.Count, 1)), res.PerSecond(),
+		name, runtime.GOMAXPROCS(0), res.Count, float64(res.Elapsed.Nanoseconds())/float64(max(res.Count, 1)),
+		res.PerSecond(),
 		millis(res.P50), millis(res.P99), millis(res.Max))
 }
 

@@ -25,7 +25,8 @@ func scaleCommand(ctx context.Context, fs *flag.FlagSet, args []string, stdout, 
 	locks := fs.Int("locks", 10_000_000, "locks that are held in the whole cluster")
 	seed := fs.Uint64("seed", 1, "of chance: a run with the same is the same")
 	list := fs.Bool("list", false, "tell the scenarios and leave")
-	measure := fs.Bool("measure", false, "measure gossip, connections and snapshots on this machine instead: two minutes")
+	measure := fs.Bool("measure", false, "measure gossip, connections and snapshots on this machine instead: "+
+		"two minutes")
 	held := fs.Int("held", 1_000_000, "with --measure: locks in the state that is measured; 10 M take some 5 GiB")
 	short := fs.Bool("short", false, "with --measure: a few seconds, to see that it works")
 	if err := parse(fs, args); err != nil {
@@ -86,7 +87,8 @@ func play(s *sim.Scenario, c sim.Config, stdout, stderr io.Writer) bool {
 	began := time.Now()
 	r := s.Play(c)
 	fmt.Fprintln(stdout, r.String())
-	fmt.Fprintf(stderr, "%s, %d nodes, %d logs: took %v\n", s.Name, c.Nodes, c.Logs, time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(stderr, "%s, %d nodes, %d logs: took %v\n", s.Name, c.Nodes, c.Logs,
+		time.Since(began).Round(time.Millisecond))
 	for _, v := range r.Violations {
 		fmt.Fprintln(stdout, "# VIOLATION", v)
 	}
@@ -106,20 +108,23 @@ func measureScale(ctx context.Context, locks int, short bool, stdout io.Writer) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "BenchmarkSnapshot/locks=%d\t%.1f heap-B/lock\t%.1f snapshot-B/lock\t%.0f locks/s\n", snap.Locks, snap.Heap, snap.Bytes, float64(snap.Locks)/snap.Took.Seconds())
+	fmt.Fprintf(stdout, "BenchmarkSnapshot/locks=%d\t%.1f heap-B/lock\t%.1f snapshot-B/lock\t%.0f locks/s\n",
+		snap.Locks, snap.Heap, snap.Bytes, float64(snap.Locks)/snap.Took.Seconds())
 	for _, n := range sizes {
 		l, err := gauge.MeasureLinks(ctx, n)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "BenchmarkLinks/nodes=%d\t%d conns\t%.0f B/end\t%.2f s\n", l.Nodes, l.Conns, l.Bytes, l.Made.Seconds())
+		fmt.Fprintf(stdout, "BenchmarkLinks/nodes=%d\t%d conns\t%.0f B/end\t%.2f s\n", l.Nodes, l.Conns, l.Bytes,
+			l.Made.Seconds())
 	}
 	for _, n := range sizes {
 		g, err := gauge.MeasureGossip(ctx, n, calm, watch)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "BenchmarkGossip/nodes=%d\t%.2f joined-s\t%.2f packets/s\t%.0f B/s\t%.2f missed-s\t%.2f all-missed-s\n",
+		fmt.Fprintf(stdout, "BenchmarkGossip/nodes=%d\t%.2f joined-s\t%.2f packets/s\t%.0f B/s\t%.2f missed-s\t%.2f "+
+			"all-missed-s\n",
 			g.Nodes, g.Joined.Seconds(), g.Packets, g.Bytes, g.Missed.Seconds(), (g.Missed + g.Spread).Seconds())
 	}
 	return nil

@@ -96,7 +96,8 @@ func (o *serveOptions) start(stderr io.Writer) (addr string, err error) {
 		return "", fmt.Errorf("the node is not ready after %v: %s", readyWithin, why)
 	}
 	srv, err := loop.New(node, loop.Options{
-		NodeID: node.NodeID(), ClusterID: node.ClusterID(), Version: "bench", RepeatMillis: groups.RepeatMillis, Log: log,
+		NodeID: node.NodeID(), ClusterID: node.ClusterID(), Version: "bench", RepeatMillis: groups.RepeatMillis,
+		Log: log,
 	})
 	if err != nil {
 		return "", err

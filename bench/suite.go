@@ -113,14 +113,16 @@ func (s *suite) network() (outcome, error) {
 		return outcome{}, err
 	}
 	defer drop()
-	p := load.Pairs{Addr: c.addr, Conns: s.conns, InFlight: s.inFlight, Pool: s.pool, Echo: true, Warm: s.frames / 4, Measure: s.frames}
+	p := load.Pairs{Addr: c.addr, Conns: s.conns, InFlight: s.inFlight, Pool: s.pool, Echo: true, Warm: s.frames / 4,
+		Measure: s.frames}
 	many, err := p.Run(s.ctx)
 	if err != nil {
 		return outcome{}, err
 	}
 	p.Conns, p.InFlight = 1, 1
 	one, err := p.Run(s.ctx)
-	return outcome{2 * many.PerSecond(), fmt.Sprintf("%d connections x %d in flight; 1 x 1: %.0f frames/s", s.conns, s.inFlight, 2*one.PerSecond())}, err
+	return outcome{2 * many.PerSecond(), fmt.Sprintf("%d connections x %d in flight; 1 x 1: %.0f frames/s", s.conns,
+		s.inFlight, 2*one.PerSecond())}, err
 }
 
 // besideDisk is what a workload did between measurings of the disk: medians of the
@@ -153,8 +155,10 @@ func (s *suite) besideDisk(workload func(turn int) (load.Result, error)) (b besi
 			return b, err
 		}
 		rate := b.last.PerSecond()
-		s.say("%.0f/s, p50 %v, p99 %v; the disk before %.0f, after %.0f syncs/s", rate, b.last.P50, b.last.P99, before, after)
-		rates, syncs, shares = append(rates, rate), append(syncs, (before+after)/2), append(shares, rate/((before+after)/2))
+		s.say("%.0f/s, p50 %v, p99 %v; the disk before %.0f, after %.0f syncs/s", rate, b.last.P50, b.last.P99,
+			before, after)
+		rates, syncs, shares = append(rates, rate), append(syncs, (before+after)/2),
+			append(shares, rate/((before+after)/2))
 		before = after
 	}
 	b.share, b.rate = median(shares), median(rates)

@@ -30,17 +30,20 @@ func (s *suite) pairsOfC(logs int) (outcome, error) {
 		if last, err = s.settled(real); err != nil {
 			return outcome{}, err
 		}
-		s.say("%.0f pairs/s, p50 %v, p99 %v; C %.0f pairs/s, p50 %v, p99 %v", last.PerSecond(), last.P50, last.P99, c.PerSecond(), c.P50, c.P99)
+		s.say("%.0f pairs/s, p50 %v, p99 %v; C %.0f pairs/s, p50 %v, p99 %v", last.PerSecond(), last.P50, last.P99,
+			c.PerSecond(), c.P50, c.P99)
 		shares = append(shares, 100*last.PerSecond()/c.PerSecond())
 		ceilings, rates = append(ceilings, c.PerSecond()), append(rates, last.PerSecond())
 	}
-	return outcome{median(shares), fmt.Sprintf("%.0f pairs/s, p50 %v, p99 %v; C %.0f pairs/s; %d connections x %d in flight",
+	return outcome{median(shares), fmt.Sprintf("%.0f pairs/s, p50 %v, p99 %v; C %.0f pairs/s; %d connections x "+
+		"%d in flight",
 		median(rates), last.P50, last.P99, median(ceilings), s.conns, s.inFlight)}, nil
 }
 
 // pairs runs the workload of distinct paths.
 func (s *suite) pairs(addr string, conns, inFlight int, measure time.Duration) (load.Result, error) {
-	return load.Pairs{Addr: addr, Conns: conns, InFlight: inFlight, Pool: s.pool, Warm: min(s.warm, measure/4), Measure: measure}.Run(s.ctx)
+	return load.Pairs{Addr: addr, Conns: conns, InFlight: inFlight, Pool: s.pool, Warm: min(s.warm, measure/4),
+		Measure: measure}.Run(s.ctx)
 }
 
 // settled runs the workload on a server, and waits until that is at rest again: the other one
@@ -62,7 +65,8 @@ func (s *suite) oneClient() (outcome, error) {
 	}
 	defer drop()
 	b, err := s.besideDisk(func(int) (load.Result, error) { return s.pairs(c.addr, 1, 1, s.turn) })
-	return outcome{2 * b.share, fmt.Sprintf("%.0f pairs/s, p50 %v, p99 %v; %s", b.rate, b.last.P50, b.last.P99, b.disk)}, err
+	return outcome{2 * b.share, fmt.Sprintf("%.0f pairs/s, p50 %v, p99 %v; %s", b.rate, b.last.P50, b.last.P99,
+		b.disk)}, err
 }
 
 // hotClients is how many connections wait for the hot mutex.
@@ -77,7 +81,8 @@ func (s *suite) hotMutex() (outcome, error) {
 	}
 	defer drop()
 	b, err := s.besideDisk(func(turn int) (load.Result, error) {
-		return load.Handover{Addr: c.addr, Path: turn, Conns: hotClients, Waiters: 1, Warm: s.turn / 4, Measure: s.turn}.Run(s.ctx)
+		return load.Handover{Addr: c.addr, Path: turn, Conns: hotClients, Waiters: 1, Warm: s.turn / 4,
+			Measure: s.turn}.Run(s.ctx)
 	})
 	return outcome{b.share, fmt.Sprintf("%.0f hand-overs/s to %d clients, each in its turn, wait p50 %v, p99 %v; %s",
 		b.rate, hotClients, b.last.P50, b.last.P99, b.disk)}, err
@@ -102,6 +107,7 @@ func (s *suite) longQueue() (outcome, error) {
 		return outcome{}, err
 	}
 	after, err := c.heap(s.ctx)
-	return outcome{res.PerSecond(), fmt.Sprintf("%d clients wait for one path over %d connections, each gets it in its turn; server heap and stacks grew by %.0f MiB",
+	return outcome{res.PerSecond(), fmt.Sprintf("%d clients wait for one path over %d connections, each gets it in "+
+		"its turn; server heap and stacks grew by %.0f MiB",
 		s.waiters, hotClients, (after-before)/(1<<20))}, err
 }

@@ -166,7 +166,8 @@ func (s followedStream) Context() context.Context { return s.ctx }
 // it has the answer.
 func (b *bridge) follow(ctx context.Context, c *call) {
 	w, _ := ctx.Value(answerKey{}).(*answer)
-	if w == nil || c.req.Op != wire.OpAcquire || c.req.Key != "" || c.Res.Code != wire.OK || c.Res.Status != wire.StatusOK {
+	if w == nil || c.req.Op != wire.OpAcquire || c.req.Key != "" || c.Res.Code != wire.OK ||
+		c.Res.Status != wire.StatusOK {
 		return
 	}
 	t := takingOf(c)

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/internal/faketime"
 )
 
-// TestGrantsAreForgotten: what a connection was granted can be taken back for 10 s and no longer, whatever comes after it:
-// of one that idles nothing is kept. Nor is more kept than the limits say, which count what the paths take.
+// TestGrantsAreForgotten: what a connection was granted can be taken back for 10 s and no longer, whatever comes after
+// it: of one that idles nothing is kept. Nor is more kept than the limits say, which count what the paths take.
 func TestGrantsAreForgotten(t *testing.T) {
 	faketime.Test(t, func(t *testing.T) {
 		a, undone := new(answers), 0

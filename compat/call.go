@@ -112,7 +112,8 @@ func (b *bridge) hold(c *call) *wire.Error {
 	if total := b.held.Add(n); total > b.mostHeld && n > fairRequest {
 		b.held.Add(-n)
 		return wire.Errorf(wire.ResourceExhausted,
-			"the server would hold %d bytes of requests that are not answered yet, at most %d are taken; nothing was done",
+			"the server would hold %d bytes of requests that are not answered yet, at most %d are taken; "+
+				"nothing was done",
 			total, b.mostHeld)
 	}
 	c.held = n
@@ -225,7 +226,9 @@ func (b *bridge) stay(ctx context.Context, c *call) error {
 		return b.leave(ctx, c)
 	case <-late.C:
 		b.sessions.put(c.of)
-		return status.Error(codes.DeadlineExceeded, "the node is shutting down and did not answer; the request may have been carried out: repeat it with the same idempotency_key")
+		return status.Error(codes.DeadlineExceeded,
+			"the node is shutting down and did not answer; the request may have been carried out: repeat it with "+
+				"the same idempotency_key")
 	}
 }
 
@@ -234,7 +237,8 @@ func (b *bridge) stay(ctx context.Context, c *call) error {
 const stayAtMost = 30 * time.Second
 
 // errStopping is what a wait is ended with when the node stops.
-var errStopping = status.Error(codes.Unavailable, "the node is shutting down, and the request was not granted; ask again, here or at another one")
+var errStopping = status.Error(codes.Unavailable,
+	"the node is shutting down, and the request was not granted; ask again, here or at another one")
 
 // result takes the answer of an answered call and gives the call back.
 func (b *bridge) result(c *call) (wire.Result, error) {
@@ -266,7 +270,9 @@ func (b *bridge) tooLate(ctx context.Context, c *call) error {
 // gone is the error of a call whose caller has gone.
 func gone(ctx context.Context) error {
 	if ctx.Err() == context.DeadlineExceeded {
-		return status.Error(codes.DeadlineExceeded, "the caller's deadline passed before the answer; it may have been carried out: repeat it with the same idempotency_key")
+		return status.Error(codes.DeadlineExceeded,
+			"the caller's deadline passed before the answer; it may have been carried out: repeat it with the same "+
+				"idempotency_key")
 	}
 	return status.FromContextError(ctx.Err()).Err()
 }

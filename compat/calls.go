@@ -42,7 +42,8 @@ func NewCalls(turns, open int, within time.Duration) *Calls {
 	if within <= 0 {
 		within = TurnWithin
 	}
-	return &Calls{turns: make(chan struct{}, turns), kept: make(chan struct{}, KeptTurns), within: within, mostOpen: int64(open)}
+	return &Calls{turns: make(chan struct{}, turns), kept: make(chan struct{}, KeptTurns), within: within,
+		mostOpen: int64(open)}
 }
 
 // Turn is a request's leave to be carried out.
@@ -76,7 +77,8 @@ func (c *Calls) Enter(ctx context.Context, kept bool) (Turn, error) {
 		return own, nil
 	case <-late.C:
 		return nil, status.Errorf(codes.Unavailable,
-			"max_concurrent_requests_per_connection: the connection has %d requests under way, and none was answered within %v for this one to begin; it was not carried out",
+			"max_concurrent_requests_per_connection: the connection has %d requests under way, and none was "+
+				"answered within %v for this one to begin; it was not carried out",
 			cap(c.turns), c.within)
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -88,7 +90,8 @@ func (c *Calls) Open() error {
 	if n := c.open.Add(1); n > c.mostOpen {
 		c.open.Add(-1)
 		return status.Errorf(codes.ResourceExhausted,
-			"the connection has %d calls that stay open (waiting acquires, streams of events), which is the most; end one of them, or use another connection",
+			"the connection has %d calls that stay open (waiting acquires, streams of events), which is the most; "+
+				"end one of them, or use another connection",
 			c.mostOpen)
 	}
 	return nil

@@ -56,7 +56,8 @@ func TestOpenCalls(t *testing.T) {
 	}, func() string { return "the acquires neither wait nor are refused" })
 	soon, stop := context.WithTimeout(ctx, 20*time.Second)
 	defer stop()
-	if res, err := c.Renew(soon, &pb.RenewRequest{OwnerId: "a", TtlMs: 60_000}); err != nil || res.Status != pb.RenewStatus_RENEW_STATUS_OK {
+	if res, err := c.Renew(soon, &pb.RenewRequest{OwnerId: "a", TtlMs: 60_000}); err != nil ||
+		res.Status != pb.RenewStatus_RENEW_STATUS_OK {
 		t.Fatalf("the renewal: %v, %v", res, err)
 	}
 	for range asked - most {
@@ -129,7 +130,8 @@ func TestKeptTurns(t *testing.T) {
 	}
 	soon, stop := context.WithTimeout(within(t), 20*time.Second)
 	defer stop()
-	if res, err := c.Renew(soon, &pb.RenewRequest{OwnerId: "a", TtlMs: 60_000}); err != nil || res.Status != pb.RenewStatus_RENEW_STATUS_OK {
+	if res, err := c.Renew(soon, &pb.RenewRequest{OwnerId: "a", TtlMs: 60_000}); err != nil ||
+		res.Status != pb.RenewStatus_RENEW_STATUS_OK {
 		t.Errorf("the renewal: %v, %v", res, err)
 	}
 	if _, err := c.Release(soon, release("a", "grpc:/kept/x")); err != nil {
@@ -141,7 +143,8 @@ func TestKeptTurns(t *testing.T) {
 	for range calls - most {
 		select {
 		case err := <-done:
-			want(t, err, codes.Unavailable, "max_concurrent_requests_per_connection", "2 requests under way", "not carried out")
+			want(t, err, codes.Unavailable, "max_concurrent_requests_per_connection", "2 requests under way",
+				"not carried out")
 		case <-soon.Done():
 			t.Fatal("a request waits for its turn without end")
 		}

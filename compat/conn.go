@@ -51,7 +51,8 @@ func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 	}
 	tell := func(s http.ConnState) bool { return h.conns.State(raw, s) }
 	given := new(answers)
-	return newFiltered(conn, h.budget, tell, given), &connInfo{info, NewCalls(h.inFlight, openCalls, h.turn), given}, nil
+	return newFiltered(conn, h.budget, tell, given), &connInfo{info, NewCalls(h.inFlight, openCalls, h.turn), given},
+		nil
 }
 
 // Clone implements credentials.TransportCredentials.

@@ -78,7 +78,8 @@ func TestConnectionLimit(t *testing.T) {
 		}
 		return n
 	}
-	poll(t, func() bool { return count() >= 2*most+2 }, func() string { return "more connections are open than the limit" })
+	poll(t, func() bool { return count() >= 2*most+2 },
+		func() string { return "more connections are open than the limit" })
 	if n := count(); n > 2*most+2 {
 		t.Errorf("%d idle connections were closed, want %d", n, 2*most+2)
 	}
@@ -121,7 +122,8 @@ func TestConnectionLimit(t *testing.T) {
 			t.Errorf("subscriber %d: %v, %v", i, ev, err)
 		}
 	}
-	if text := log.String(); strings.Count(text, "too many connections") != 1 || !strings.Contains(text, "interface=grpc") {
+	if text := log.String(); strings.Count(text, "too many connections") != 1 ||
+		!strings.Contains(text, "interface=grpc") {
 		t.Errorf("the log should be told once, and which interface it is:\n%s", text)
 	}
 }

@@ -108,7 +108,8 @@ func (c *Conns) full() []any {
 	if c.mu.cut == 0 || time.Since(c.mu.told) < tellEvery {
 		return nil
 	}
-	args := []any{"closed", c.mu.cut, "connections", len(c.mu.all), "limit", c.most, "before_handshake", c.mu.fresh.Len(), "before_handshake_limit", c.halfOpen}
+	args := []any{"closed", c.mu.cut, "connections", len(c.mu.all), "limit", c.most, "before_handshake",
+		c.mu.fresh.Len(), "before_handshake_limit", c.halfOpen}
 	c.mu.cut, c.mu.told = 0, time.Now()
 	return args
 }

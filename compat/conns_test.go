@@ -84,14 +84,17 @@ func TestConnsMakeRoom(t *testing.T) {
 	h := open()
 	c.State(h, http.StateIdle)
 	left(4)
-	if n := strings.Count(logged.String(), "too many connections"); n != 1 || !strings.Contains(logged.String(), "limit=4") {
+	if n := strings.Count(logged.String(), "too many connections"); n != 1 ||
+		!strings.Contains(logged.String(), "limit=4") {
 		t.Errorf("the log was told %d times within a minute:\n%s", n, &logged)
 	}
 	c.mu.told = c.mu.told.Add(-tellEvery)
 	i, last := open(), open()
 	closed(h, i)
-	if n := strings.Count(logged.String(), "too many connections"); n != 2 || !strings.Contains(logged.String(), "closed=4 ") {
-		t.Errorf("a minute later the log was told %d times, want 2, and of 4 that were closed meanwhile:\n%s", n, &logged)
+	if n := strings.Count(logged.String(), "too many connections"); n != 2 ||
+		!strings.Contains(logged.String(), "closed=4 ") {
+		t.Errorf("a minute later the log was told %d times, want 2, and of 4 that were closed meanwhile:\n%s",
+			n, &logged)
 	}
 	// What is asked is answered when the server stops; what comes then is not taken.
 	c.End()

@@ -34,7 +34,8 @@ func addLocks(req *wire.Request, locks []*pb.LockRequest) error {
 		if err != nil {
 			return err
 		}
-		req.Locks = append(req.Locks, wire.LockRequest{Path: l.GetPath(), Mode: mode, State: state, Permits: l.GetPermits()})
+		req.Locks = append(req.Locks, wire.LockRequest{Path: l.GetPath(), Mode: mode, State: state,
+			Permits: l.GetPermits()})
 	}
 	return nil
 }
@@ -57,7 +58,8 @@ func setMetadata(req *wire.Request, m *pb.Metadata) error {
 		return nil
 	}
 	w := wire.Metadata{
-		Host: m.Host, PID: m.Pid, StartUnixMillis: m.StartUnixMs, BootID: m.BootId, Command: m.Command, Labels: m.Labels,
+		Host: m.Host, PID: m.Pid, StartUnixMillis: m.StartUnixMs, BootID: m.BootId, Command: m.Command,
+		Labels: m.Labels,
 	}
 	b, err := w.Encode()
 	if err != nil {
@@ -78,7 +80,8 @@ func holder(b []byte) *pb.Metadata {
 		return nil
 	}
 	return &pb.Metadata{
-		Host: m.Host, Pid: m.PID, StartUnixMs: m.StartUnixMillis, BootId: m.BootID, Command: m.Command, Labels: m.Labels,
+		Host: m.Host, Pid: m.PID, StartUnixMs: m.StartUnixMillis, BootId: m.BootID, Command: m.Command,
+		Labels: m.Labels,
 	}
 }
 
@@ -113,6 +116,7 @@ func ownedLock(i *wire.LockInfo) *pb.OwnedLock {
 func waiter(i *wire.WaiterInfo) *pb.Waiter {
 	return &pb.Waiter{
 		Owner: i.Owner, Path: i.Path, Mode: pb.Mode(i.Mode), FencingToken: i.Token, SinceUnixMs: i.SinceUnixMillis,
-		ExpiresInMs: i.ExpiresInMillis, Position: i.Position, Open: i.Open, Permits: i.Permits, Metadata: holder(i.Meta),
+		ExpiresInMs: i.ExpiresInMillis, Position: i.Position, Open: i.Open, Permits: i.Permits,
+		Metadata: holder(i.Meta),
 	}
 }

@@ -86,7 +86,8 @@ func TestHolders(t *testing.T) {
 	_, addr := serve(t, compat.ServerOptions{}, 0)
 	c, _ := client(t, addr)
 	req := acquire("a", "grpc:/holders/x")
-	req.Metadata = &pb.Metadata{Host: "h", Pid: 7, StartUnixMs: 8, BootId: "b", Command: "c d", Labels: map[string]string{"k": "v"}}
+	req.Metadata = &pb.Metadata{Host: "h", Pid: 7, StartUnixMs: 8, BootId: "b", Command: "c d",
+		Labels: map[string]string{"k": "v"}}
 	if _, err := c.Acquire(within(t), req); err != nil {
 		t.Fatal(err)
 	}
@@ -96,29 +97,35 @@ func TestHolders(t *testing.T) {
 	}
 	no := acquire("c", "grpc:/holders/x/z")
 	no.NoQueue = true
-	if res, err := c.Acquire(within(t), no); err != nil || res.Status != pb.AcquireStatus_ACQUIRE_STATUS_CONFLICT || res.Owner != "a" {
+	if res, err := c.Acquire(within(t), no); err != nil || res.Status != pb.AcquireStatus_ACQUIRE_STATUS_CONFLICT ||
+		res.Owner != "a" {
 		t.Fatalf("no_queue: %v, %v", res, err)
 	}
 	d, err := c.DescribePath(within(t), &pb.DescribePathRequest{Path: "grpc:/holders/x"})
 	if err != nil || len(d.Holders) != 1 || d.Namespace != "grpc:/holders" {
 		t.Fatalf("describe: %v, %v", d, err)
 	}
-	if h := d.Holders[0]; h.Owner != "a" || !h.HasFence || h.Fence == 0 || h.SinceUnixMs == 0 || h.ExpiresInMs == 0 || !proto.Equal(h.Metadata, req.Metadata) {
+	if h := d.Holders[0]; h.Owner != "a" || !h.HasFence || h.Fence == 0 || h.SinceUnixMs == 0 || h.ExpiresInMs == 0 ||
+		!proto.Equal(h.Metadata, req.Metadata) {
 		t.Errorf("holder %v", h)
 	}
 	below, err := c.DescribePath(within(t), &pb.DescribePathRequest{Path: "grpc:/holders/x/y"})
-	if err != nil || len(below.Holders) != 0 || len(below.Covering) != 1 || below.Covering[0].Path != "grpc:/holders/x" || len(below.Waiters) != 1 || below.WaitersTotal != 1 {
+	if err != nil || len(below.Holders) != 0 || len(below.Covering) != 1 ||
+		below.Covering[0].Path != "grpc:/holders/x" || len(below.Waiters) != 1 || below.WaitersTotal != 1 {
 		t.Fatalf("describe below: %v, %v", below, err)
 	}
-	if w := below.Waiters[0]; w.Owner != "b" || w.Path != "grpc:/holders/x/y" || w.Position != 1 || w.Open || w.ExpiresInMs == 0 {
+	if w := below.Waiters[0]; w.Owner != "b" || w.Path != "grpc:/holders/x/y" || w.Position != 1 || w.Open ||
+		w.ExpiresInMs == 0 {
 		t.Errorf("waiter %v", w)
 	}
 	scan, err := c.ScanLocks(within(t), &pb.ScanLocksRequest{Prefix: "grpc:/holders"})
 	if err != nil || len(scan.Entries) != 1 || !scan.Done || scan.Entries[0].Owner != "a" {
 		t.Fatalf("scan: %v, %v", scan, err)
 	}
-	list, err := c.ListOwnerLocks(within(t), &pb.ListOwnerLocksRequest{OwnerId: "a", Domains: []string{"grpc:/holders"}})
-	if err != nil || !list.Alive || len(list.Locks) != 1 || !proto.Equal(list.Locks[0].Metadata, req.Metadata) || list.Locks[0].Fence == 0 {
+	list, err := c.ListOwnerLocks(within(t),
+		&pb.ListOwnerLocksRequest{OwnerId: "a", Domains: []string{"grpc:/holders"}})
+	if err != nil || !list.Alive || len(list.Locks) != 1 || !proto.Equal(list.Locks[0].Metadata, req.Metadata) ||
+		list.Locks[0].Fence == 0 {
 		t.Fatalf("list: %v, %v", list, err)
 	}
 }
@@ -196,7 +203,8 @@ func TestAcquireWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, err := stream.Recv()
-	if err != nil || first.Status != pb.AcquireStatus_ACQUIRE_STATUS_QUEUED || first.Position != 1 || first.Owner != "a" {
+	if err != nil || first.Status != pb.AcquireStatus_ACQUIRE_STATUS_QUEUED || first.Position != 1 ||
+		first.Owner != "a" {
 		t.Fatalf("first %v, %v", first, err)
 	}
 	mustRelease(t, c, "a", "grpc:/watch/x")
@@ -241,7 +249,8 @@ func TestStopping(t *testing.T) {
 	waiters(t, c, "grpc:/stopping/x", "b")
 	svc.Leave()
 	want(t, <-waits, codes.Unavailable, "shutting down")
-	d, err := compat.NewService(shared.get(t), compat.Options{}).DescribePath(within(t), &pb.DescribePathRequest{Path: "grpc:/stopping/x"})
+	d, err := compat.NewService(shared.get(t), compat.Options{}).DescribePath(within(t),
+		&pb.DescribePathRequest{Path: "grpc:/stopping/x"})
 	if err != nil || len(d.Waiters) != 0 {
 		t.Errorf("who was told that nothing was granted still waits: %v, %v", d, err)
 	}
@@ -280,7 +289,9 @@ func TestReflection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
-		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "pathlockd.v1.PathLock"},
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{
+			FileContainingSymbol: "pathlockd.v1.PathLock",
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -305,9 +316,11 @@ func TestBadMessages(t *testing.T) {
 		return conn.Invoke(within(t), "/pathlockd.v1.PathLock/"+method, body, &out, grpc.ForceCodec(rawCodec{}))
 	}
 	want(t, call("Acquire", []byte("\x0a\x03\xff\xfe\xfd")), codes.InvalidArgument, "owner_id: is not valid UTF-8")
-	want(t, call("Acquire", []byte("\x1a\x05\x0a\x03\xff\xfe\xfd")), codes.InvalidArgument, "requests: path: is not valid UTF-8")
+	want(t, call("Acquire", []byte("\x1a\x05\x0a\x03\xff\xfe\xfd")), codes.InvalidArgument,
+		"requests: path: is not valid UTF-8")
 	want(t, call("Acquire", []byte{0x0a}), codes.InvalidArgument, "no message of this RPC")
-	want(t, call("AcquireStream", []byte("\x0a\x03\xff\xfe\xfd")), codes.InvalidArgument, "owner_id: is not valid UTF-8")
+	want(t, call("AcquireStream", []byte("\x0a\x03\xff\xfe\xfd")), codes.InvalidArgument,
+		"owner_id: is not valid UTF-8")
 	want(t, call("Subscribe", []byte("\x0a\x03\xff\xfe\xfd")), codes.InvalidArgument, "owner_id: is not valid UTF-8")
 	want(t, call("Frobnicate", nil), codes.Unimplemented, "Frobnicate")
 	want(t, call("Acquire", make([]byte, compat.MaxMessageBytes+1)), codes.ResourceExhausted, "4194304")
@@ -319,7 +332,8 @@ func TestBadMessages(t *testing.T) {
 	bad.Requests[0].Mode = 256 // cut to a byte it would be a write
 	_, err = c.Acquire(within(t), bad)
 	want(t, err, codes.InvalidArgument, "requests: mode 256", "0 to 1")
-	_, err = c.IsBlocking(within(t), &pb.IsBlockingRequest{ConflictPath: "grpc:/bad/x", ConflictOwner: "a", Reason: 257})
+	_, err = c.IsBlocking(within(t), &pb.IsBlockingRequest{ConflictPath: "grpc:/bad/x", ConflictOwner: "a",
+		Reason: 257})
 	want(t, err, codes.InvalidArgument, "reason 257")
 	_, err = c.SetNamespacePolicy(within(t), &pb.SetNamespacePolicyRequest{Namespace: "grpc:/bad", Algorithm: -1})
 	want(t, err, codes.InvalidArgument, "algorithm -1", "0 to 4")

@@ -23,7 +23,8 @@ type healthService struct {
 }
 
 // Check implements the RPC.
-func (h *healthService) Check(ctx context.Context, in *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h *healthService) Check(ctx context.Context,
+	in *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	if !known(in.Service) {
 		return nil, status.Errorf(codes.NotFound, "service %q: is not served here", in.Service)
 	}
@@ -35,7 +36,8 @@ func (h *healthService) Check(ctx context.Context, in *grpc_health_v1.HealthChec
 }
 
 // List implements the RPC.
-func (h *healthService) List(ctx context.Context, _ *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
+func (h *healthService) List(ctx context.Context,
+	_ *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
 	s, err := h.status(ctx)
 	if err != nil {
 		return nil, err
@@ -47,7 +49,8 @@ func (h *healthService) List(ctx context.Context, _ *grpc_health_v1.HealthListRe
 }
 
 // Watch implements the RPC: the status now, and each time it is another one.
-func (h *healthService) Watch(in *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+func (h *healthService) Watch(in *grpc_health_v1.HealthCheckRequest,
+	stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
 	look := time.NewTicker(healthEvery)
 	defer look.Stop()
 	ctx := stream.Context()

@@ -116,7 +116,8 @@ func (r *rawConn) open(method string, extra ...hpack.HeaderField) (uint32, error
 	r.block.Reset()
 	for _, f := range append([]hpack.HeaderField{
 		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "x"},
-		{Name: ":path", Value: "/pathlockd.v1.PathLock/" + method}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
+		{Name: ":path", Value: "/pathlockd.v1.PathLock/" + method}, {Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
 	}, extra...) {
 		r.enc.WriteField(f)
 	}
@@ -305,7 +306,8 @@ func TestUnfinishedStreams(t *testing.T) {
 	c, _ := client(t, addr)
 	chunk := acquire("a")
 	for i := range 700 {
-		chunk.Requests = append(chunk.Requests, &pb.LockRequest{Path: fmt.Sprintf("grpc:/streams/%d/%s", i, strings.Repeat("x/", 500)+"x")})
+		chunk.Requests = append(chunk.Requests,
+			&pb.LockRequest{Path: fmt.Sprintf("grpc:/streams/%d/%s", i, strings.Repeat("x/", 500)+"x")})
 	}
 	besieged(t, addr, 512<<20, func() int {
 		const streams, chunks = 32, 5

@@ -48,7 +48,8 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 		}
 		for range rapid.IntRange(0, 40).Draw(t, "frames") {
 			id := rapid.SampledFrom([]uint32{1, 3, 5}).Draw(t, "stream")
-			switch rapid.SampledFrom([]string{"data", "data", "data", "padded", "last", "reset", "headers", "headers", "headers", "ping", "window"}).Draw(t, "kind") {
+			switch rapid.SampledFrom([]string{"data", "data", "data", "padded", "last", "reset", "headers", "headers",
+				"headers", "ping", "window"}).Draw(t, "kind") {
 			case "data":
 				b := message(t)
 				framer.WriteData(id, false, b)
@@ -71,7 +72,8 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 				if model[id] == nil && !asked[id] {
 					model[id] = []byte{}
 				}
-				framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte("xyz"), EndHeaders: true})
+				framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte("xyz"),
+					EndHeaders: true})
 			case "ping":
 				framer.WritePing(false, [8]byte{})
 			case "window":
@@ -115,7 +117,8 @@ func TestUnfinishedMessagesAreCounted(t *testing.T) {
 		var ends bytes.Buffer
 		out := http2.NewFramer(&ends, nil)
 		out.WriteSettings()
-		out.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte("x"), EndHeaders: true, EndStream: true})
+		out.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte("x"), EndHeaders: true,
+			EndStream: true})
 		out.WriteData(3, false, []byte("abc"))
 		out.WriteRSTStream(3, http2.ErrCodeNo)
 		f.Write(ends.Bytes())

@@ -23,7 +23,8 @@ type full struct {
 func (h *full) Serve(calls []*wire.Call) {
 	for i, c := range calls {
 		if c.Op == wire.OpRelease && h.left.Add(-1) >= 0 {
-			c.Res.Fail(wire.Errorf(wire.Unavailable, "1024 requests of this group are under way (max_inflight_per_group)"))
+			c.Res.Fail(wire.Errorf(wire.Unavailable,
+				"1024 requests of this group are under way (max_inflight_per_group)"))
 			c.To.Reply(c)
 			continue
 		}
@@ -31,9 +32,9 @@ func (h *full) Serve(calls []*wire.Call) {
 	}
 }
 
-// TestGrantAsAFullNodeStops: a node that stops is asked for the release of what nobody heard of, and has too many requests
-// under way just then. It is asked again while it is there, as it is while it does not stop: what is granted to a call
-// that has ended is taken back (decision 0025), and not held for its whole TTL.
+// TestGrantAsAFullNodeStops: a node that stops is asked for the release of what nobody heard of, and has too many
+// requests under way just then. It is asked again while it is there, as it is while it does not stop: what is granted
+// to a call that has ended is taken back (decision 0025), and not held for its whole TTL.
 func TestGrantAsAFullNodeStops(t *testing.T) {
 	node := shared.get(t)
 	const owner, path = "leaving-full", "grpc:/leaving-full/x"

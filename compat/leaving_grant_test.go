@@ -39,7 +39,8 @@ func TestGrantToACallThatEndsAsTheNodeStops(t *testing.T) {
 			other, _ := client(t, addr)
 			t.Cleanup(func() {
 				x.let()
-				if _, err := other.ForceRelease(context.Background(), &pb.ForceReleaseRequest{VictimId: owner}); err != nil {
+				if _, err := other.ForceRelease(context.Background(),
+					&pb.ForceReleaseRequest{VictimId: owner}); err != nil {
 					t.Error(err)
 				}
 				tidy(t, node)

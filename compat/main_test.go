@@ -101,7 +101,8 @@ func freePort(t testing.TB) string {
 func serve(t testing.TB, opt compat.ServerOptions, events int) (*compat.Service, string) {
 	t.Helper()
 	node := shared.get(t)
-	svc := compat.NewService(node, compat.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(), EventBacklog: events})
+	svc := compat.NewService(node, compat.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(),
+		EventBacklog: events})
 	if opt.Log == nil {
 		opt.Log = quiet
 	}

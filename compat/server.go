@@ -228,5 +228,6 @@ func handler(m *grpc.MethodDesc) grpc.MethodHandler {
 // unknown answers calls of methods that there are not.
 func unknown(_ any, stream grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(stream)
-	return status.Error(codes.Unimplemented, fmt.Sprintf("%s: is no method of this server; reflection lists them", name))
+	return status.Error(codes.Unimplemented,
+		fmt.Sprintf("%s: is no method of this server; reflection lists them", name))
 }

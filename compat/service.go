@@ -121,7 +121,8 @@ func (s *Service) Release(ctx context.Context, in *pb.ReleaseLocksRequest) (*pb.
 // ReleaseAll implements the RPC.
 func (s *Service) ReleaseAll(ctx context.Context, in *pb.ReleaseAllRequest) (*pb.ReleaseResponse, error) {
 	c := s.b.begin(wire.OpReleaseAll)
-	c.req.Owner, c.req.DelWait, c.req.Key, c.req.Domains = in.OwnerId, in.DelWaitKey, in.IdempotencyKey, append(c.req.Domains, in.Domains...)
+	c.req.Owner, c.req.DelWait, c.req.Key, c.req.Domains = in.OwnerId, in.DelWaitKey, in.IdempotencyKey,
+		append(c.req.Domains, in.Domains...)
 	if _, err := s.b.do(ctx, c); err != nil {
 		return nil, err
 	}
@@ -131,13 +132,15 @@ func (s *Service) ReleaseAll(ctx context.Context, in *pb.ReleaseAllRequest) (*pb
 // Renew implements the RPC.
 func (s *Service) Renew(ctx context.Context, in *pb.RenewRequest) (*pb.RenewResponse, error) {
 	c := s.b.begin(wire.OpRenew)
-	c.req.Owner, c.req.TTLMillis, c.req.Key, c.req.Domains = in.OwnerId, in.TtlMs, in.IdempotencyKey, append(c.req.Domains, in.Domains...)
+	c.req.Owner, c.req.TTLMillis, c.req.Key, c.req.Domains = in.OwnerId, in.TtlMs, in.IdempotencyKey,
+		append(c.req.Domains, in.Domains...)
 	res, err := s.b.do(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	return &pb.RenewResponse{
-		Status: pb.RenewStatus(res.Status), Path: res.Path, Reason: pb.ReasonCode(res.Reason), RevokeRequested: res.Flag,
+		Status: pb.RenewStatus(res.Status), Path: res.Path, Reason: pb.ReasonCode(res.Reason),
+		RevokeRequested: res.Flag,
 	}, nil
 }
 
@@ -159,7 +162,8 @@ func (s *Service) AssertFencing(ctx context.Context, in *pb.AssertFencingRequest
 	if err != nil {
 		return nil, err
 	}
-	return &pb.AssertFencingResponse{Status: pb.AssertStatus(res.Status), Path: res.Path, Reason: pb.ReasonCode(res.Reason)}, nil
+	return &pb.AssertFencingResponse{Status: pb.AssertStatus(res.Status), Path: res.Path,
+		Reason: pb.ReasonCode(res.Reason)}, nil
 }
 
 // DetectCycle implements the RPC.
@@ -189,7 +193,8 @@ func (s *Service) IsBlocking(ctx context.Context, in *pb.IsBlockingRequest) (*pb
 }
 
 // IncrFencingToken implements the RPC.
-func (s *Service) IncrFencingToken(ctx context.Context, in *pb.IncrFencingTokenRequest) (*pb.IncrFencingTokenResponse, error) {
+func (s *Service) IncrFencingToken(ctx context.Context,
+	in *pb.IncrFencingTokenRequest) (*pb.IncrFencingTokenResponse, error) {
 	c := s.b.begin(wire.OpIncrToken)
 	c.req.Key = in.IdempotencyKey
 	res, err := s.b.do(ctx, c)
@@ -246,7 +251,8 @@ func (s *Service) RequestRevoke(ctx context.Context, in *pb.RequestRevokeRequest
 }
 
 // SetNamespacePolicy implements the RPC.
-func (s *Service) SetNamespacePolicy(ctx context.Context, in *pb.SetNamespacePolicyRequest) (*pb.SetNamespacePolicyResponse, error) {
+func (s *Service) SetNamespacePolicy(ctx context.Context,
+	in *pb.SetNamespacePolicyRequest) (*pb.SetNamespacePolicyResponse, error) {
 	algorithm, err := enum[wire.Algorithm]("algorithm", int32(in.Algorithm), wire.Semaphore)
 	if err != nil {
 		return nil, err
@@ -260,7 +266,8 @@ func (s *Service) SetNamespacePolicy(ctx context.Context, in *pb.SetNamespacePol
 }
 
 // GetNamespacePolicy implements the RPC.
-func (s *Service) GetNamespacePolicy(ctx context.Context, in *pb.GetNamespacePolicyRequest) (*pb.GetNamespacePolicyResponse, error) {
+func (s *Service) GetNamespacePolicy(ctx context.Context,
+	in *pb.GetNamespacePolicyRequest) (*pb.GetNamespacePolicyResponse, error) {
 	c := s.b.begin(wire.OpGetPolicy)
 	c.req.Namespace = in.Namespace
 	res, err := s.b.do(ctx, c)
@@ -271,7 +278,8 @@ func (s *Service) GetNamespacePolicy(ctx context.Context, in *pb.GetNamespacePol
 }
 
 // DeleteNamespacePolicy implements the RPC.
-func (s *Service) DeleteNamespacePolicy(ctx context.Context, in *pb.DeleteNamespacePolicyRequest) (*pb.DeleteNamespacePolicyResponse, error) {
+func (s *Service) DeleteNamespacePolicy(ctx context.Context,
+	in *pb.DeleteNamespacePolicyRequest) (*pb.DeleteNamespacePolicyResponse, error) {
 	c := s.b.begin(wire.OpDeletePolicy)
 	c.req.Namespace, c.req.Key = in.Namespace, in.IdempotencyKey
 	if _, err := s.b.do(ctx, c); err != nil {
@@ -295,7 +303,8 @@ func (s *Service) InspectPath(ctx context.Context, in *pb.InspectPathRequest) (*
 }
 
 // ListOwnerLocks implements the RPC.
-func (s *Service) ListOwnerLocks(ctx context.Context, in *pb.ListOwnerLocksRequest) (*pb.ListOwnerLocksResponse, error) {
+func (s *Service) ListOwnerLocks(ctx context.Context,
+	in *pb.ListOwnerLocksRequest) (*pb.ListOwnerLocksResponse, error) {
 	c := s.b.begin(wire.OpListLocks)
 	c.req.Owner, c.req.Domains = in.OwnerId, append(c.req.Domains, in.Domains...)
 	res, err := s.b.do(ctx, c)
@@ -340,7 +349,8 @@ func (s *Service) DescribePath(ctx context.Context, in *pb.DescribePathRequest) 
 	l := listOf(&res)
 	return &pb.DescribePathResponse{
 		Namespace: res.Namespace, Algorithm: pb.LockAlgorithm(res.Algorithm), HasFence: res.Flag, Fence: res.Token,
-		Holders: convertAll(l.Infos, lockEntry), Covering: convertAll(l.Covering, lockEntry), Waiters: convertAll(l.Waiters, waiter),
+		Holders: convertAll(l.Infos, lockEntry), Covering: convertAll(l.Covering, lockEntry),
+		Waiters:      convertAll(l.Waiters, waiter),
 		WaitersTotal: res.Count, WritesBelow: l.Count2, ReadsBelow: l.Count3,
 	}, nil
 }

@@ -40,7 +40,8 @@ func (s *Service) AcquireStream(stream grpc.ClientStreamingServer[pb.AcquireRequ
 			return err
 		}
 	case <-late.C: // receive ends with the stream
-		return status.Errorf(codes.DeadlineExceeded, "the stream: was not whole within %v; nothing was done", wholeWithin)
+		return status.Errorf(codes.DeadlineExceeded, "the stream: was not whole within %v; nothing was done",
+			wholeWithin)
 	case <-s.b.leaving:
 		return errStopping
 	}
@@ -70,7 +71,9 @@ func (s *Service) receive(c *call, stream grpc.ClientStreamingServer[pb.AcquireR
 			return err
 		}
 		if s.gather.Add(int64(all.bytes-before)) > maxGathered {
-			return status.Errorf(codes.ResourceExhausted, "the stream: all streams that are not whole have over %d bytes together, which is the most that is taken; nothing was done, try again", maxGathered)
+			return status.Errorf(codes.ResourceExhausted,
+				"the stream: all streams that are not whole have over %d bytes together, which is the most that is "+
+					"taken; nothing was done, try again", maxGathered)
 		}
 	}
 	if all.chunks == 0 {
@@ -92,9 +95,11 @@ func (g *gathered) add(req *wire.Request, in *pb.AcquireRequest) error {
 	g.paths, g.bytes = g.paths+n, g.bytes+proto.Size(in)
 	switch {
 	case n > wire.MaxPaths:
-		return invalid("requests and release_requests: chunk %d names %d paths together, at most %d are allowed in a chunk", g.chunks, n, wire.MaxPaths)
+		return invalid("requests and release_requests: chunk %d names %d paths together, at most %d are "+
+			"allowed in a chunk", g.chunks, n, wire.MaxPaths)
 	case g.bytes > maxStreamBytes:
-		return status.Errorf(codes.ResourceExhausted, "the stream: is %d bytes encoded so far, at most %d are allowed", g.bytes, maxStreamBytes)
+		return status.Errorf(codes.ResourceExhausted, "the stream: is %d bytes encoded so far, at most %d are allowed",
+			g.bytes, maxStreamBytes)
 	case g.paths > wire.MaxBulkPaths:
 		return invalid("requests and release_requests: the stream names over %d paths", wire.MaxBulkPaths)
 	}
@@ -173,7 +178,8 @@ func (s *Service) AcquireWatch(in *pb.AcquireRequest, stream grpc.ServerStreamin
 
 // endWatch sends what became of a watched acquire, after its place if that has not
 // been sent yet.
-func (s *Service) endWatch(stream grpc.ServerStreamingServer[pb.AcquireResponse], c *call, queued <-chan *wire.Result) error {
+func (s *Service) endWatch(stream grpc.ServerStreamingServer[pb.AcquireResponse], c *call,
+	queued <-chan *wire.Result) error {
 	ctx := stream.Context()
 	if ctx.Err() != nil {
 		return s.b.tooLate(ctx, c)

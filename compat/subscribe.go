@@ -61,7 +61,8 @@ func (s *Service) Subscribe(in *pb.SubscribeRequest, stream grpc.ServerStreaming
 		}
 		if cut {
 			return status.Errorf(codes.ResourceExhausted,
-				"events were not read fast enough (at most %d wait for a subscriber): subscribe again, with the cursor of the last one to miss nothing", q.limit)
+				"events were not read fast enough (at most %d wait for a subscriber): subscribe again, with the "+
+					"cursor of the last one to miss nothing", q.limit)
 		}
 	}
 }
@@ -151,7 +152,8 @@ type queuedEvent struct {
 }
 
 // Deliver implements wire.EventSink.
-func (q *eventQueue) Deliver(_ *wire.Subscription, kind wire.EventKind, path, namespace string, token int64, at wire.Position) {
+func (q *eventQueue) Deliver(_ *wire.Subscription, kind wire.EventKind, path, namespace string, token int64,
+	at wire.Position) {
 	q.put(queuedEvent{kind: TypeOf(kind), path: path, namespace: namespace, token: token, at: at})
 }
 
@@ -203,7 +205,8 @@ func (q *eventQueue) event(i *queuedEvent) (*pb.Event, error) {
 	case i.kind == pb.EventType_EVENT_TYPE_PROGRESS && !q.progress:
 		return nil, nil
 	case i.kind == pb.EventType_EVENT_TYPE_GAP && !q.gaps:
-		return nil, status.Error(codes.DataLoss, "events were missed: subscribe again, and look at what may have changed")
+		return nil, status.Error(codes.DataLoss,
+			"events were missed: subscribe again, and look at what may have changed")
 	}
 	return &pb.Event{
 		Type: i.kind, OwnerId: q.owner, Path: i.path, Namespace: i.namespace, FencingToken: i.token,

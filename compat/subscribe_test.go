@@ -48,12 +48,14 @@ func TestSubscribe(t *testing.T) {
 	mustAcquire(t, c, "sub-a", "grpc:/sub/x")
 	force(t, c, "sub-b") // before anybody listens
 	stream := subscribe(t, c, &pb.SubscribeRequest{OwnerId: "sub-b"})
-	if res, err := c.Acquire(within(t), acquire("sub-b", "grpc:/sub/x")); err != nil || res.Status != pb.AcquireStatus_ACQUIRE_STATUS_QUEUED {
+	if res, err := c.Acquire(within(t), acquire("sub-b", "grpc:/sub/x")); err != nil ||
+		res.Status != pb.AcquireStatus_ACQUIRE_STATUS_QUEUED {
 		t.Fatalf("%v, %v", res, err)
 	}
 	mustRelease(t, c, "sub-a", "grpc:/sub/x")
 	grant := next(t, stream, pb.EventType_EVENT_TYPE_GRANT)
-	if grant.OwnerId != "sub-b" || grant.Path != "grpc:/sub/x" || grant.Namespace != "grpc:/sub" || grant.FencingToken == 0 || len(grant.Cursor) == 0 {
+	if grant.OwnerId != "sub-b" || grant.Path != "grpc:/sub/x" || grant.Namespace != "grpc:/sub" ||
+		grant.FencingToken == 0 || len(grant.Cursor) == 0 {
 		t.Errorf("grant %v", grant)
 	}
 	if _, err := c.RequestRevoke(within(t), &pb.RequestRevokeRequest{OwnerId: "sub-b"}); err != nil {
@@ -90,7 +92,8 @@ func TestSubscribeTypes(t *testing.T) {
 	next(t, asked, pb.EventType_EVENT_TYPE_KILLED)
 	next(t, plain, pb.EventType_EVENT_TYPE_KILLED)
 
-	progress := subscribe(t, c, &pb.SubscribeRequest{OwnerId: "types-b", Types: []pb.EventType{pb.EventType_EVENT_TYPE_PROGRESS}})
+	progress := subscribe(t, c, &pb.SubscribeRequest{OwnerId: "types-b",
+		Types: []pb.EventType{pb.EventType_EVENT_TYPE_PROGRESS}})
 	mustAcquire(t, c, "types-a", "grpc:/types/x")
 	if e := next(t, progress, pb.EventType_EVENT_TYPE_PROGRESS); len(e.Cursor) == 0 {
 		t.Errorf("%v", e)
@@ -131,7 +134,8 @@ func TestSlowSubscriber(t *testing.T) {
 	path := "grpc:/slow" + strings.Repeat("/"+strings.Repeat("x", 250), 15)
 	for range events {
 		mustAcquire(t, c, "fast", path)
-		if res, err := c.Acquire(within(t), acquire("slow", path)); err != nil || res.Status != pb.AcquireStatus_ACQUIRE_STATUS_QUEUED {
+		if res, err := c.Acquire(within(t), acquire("slow", path)); err != nil ||
+			res.Status != pb.AcquireStatus_ACQUIRE_STATUS_QUEUED {
 			t.Fatalf("%v, %v", res, err)
 		}
 		mustRelease(t, c, "fast", path)

@@ -123,7 +123,8 @@ func TestCrossedGrants(t *testing.T) {
 			t.Cleanup(func() {
 				x.let()
 				tidy(t, node)
-				if _, err := svc.ForceRelease(context.Background(), &pb.ForceReleaseRequest{VictimId: owner}); err != nil {
+				if _, err := svc.ForceRelease(context.Background(),
+					&pb.ForceReleaseRequest{VictimId: owner}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -158,14 +159,16 @@ func TestCrossedGrants(t *testing.T) {
 			}
 			x.let()
 			if test.stays {
-				if res, err := other.IsOwnerAlive(within(t), &pb.IsOwnerAliveRequest{OwnerId: owner}); err != nil || !res.Alive {
+				if res, err := other.IsOwnerAlive(within(t), &pb.IsOwnerAliveRequest{OwnerId: owner}); err != nil ||
+					!res.Alive {
 					t.Errorf("the grant was taken back: %v, %v", res, err)
 				}
 				return
 			}
 			soon, stop := context.WithTimeout(within(t), 20*time.Second)
 			defer stop()
-			if res, err := other.AcquireWait(soon, acquire("b", path, "grpc:/crossed/y")); err != nil || res.Status != pb.AcquireStatus_ACQUIRE_STATUS_OK {
+			if res, err := other.AcquireWait(soon, acquire("b", path, "grpc:/crossed/y")); err != nil ||
+				res.Status != pb.AcquireStatus_ACQUIRE_STATUS_OK {
 				t.Errorf("what nobody knows of is held: %v, %v", res, err)
 			}
 			poll(t, func() bool {

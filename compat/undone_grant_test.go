@@ -87,14 +87,17 @@ func TestUndoneGrant(t *testing.T) {
 	if e, err := events.Recv(); err != nil || e.Type != pb.EventType_EVENT_TYPE_GRANT {
 		t.Fatalf("%v, %v", e, err)
 	}
-	if res, err := other.Renew(within(t), &pb.RenewRequest{OwnerId: owner, TtlMs: 3_600_000}); err != nil || res.Status != pb.RenewStatus_RENEW_STATUS_OK {
+	if res, err := other.Renew(within(t), &pb.RenewRequest{OwnerId: owner, TtlMs: 3_600_000}); err != nil ||
+		res.Status != pb.RenewStatus_RENEW_STATUS_OK {
 		t.Fatalf("%v, %v", res, err)
 	}
 	x.slow = false
 	x.let()
 	soon, stop := context.WithTimeout(within(t), 3*time.Second)
 	defer stop()
-	if res, err := other.AcquireWait(soon, acquire("b", path)); err == nil && res.Status == pb.AcquireStatus_ACQUIRE_STATUS_OK {
-		t.Errorf("%q was told GRANT and renewed for an hour, and %q has the lock now, token %d", owner, "b", res.FencingToken)
+	if res, err := other.AcquireWait(soon, acquire("b", path)); err == nil &&
+		res.Status == pb.AcquireStatus_ACQUIRE_STATUS_OK {
+		t.Errorf("%q was told GRANT and renewed for an hour, and %q has the lock now, token %d", owner, "b",
+			res.FencingToken)
 	}
 }

@@ -78,7 +78,8 @@ func (s *State) tooShort(cmd *Command, chosen bool) *wire.Error {
 	for i := range cmd.Req.Locks {
 		if l := &cmd.Req.Locks[i]; l.State == wire.StateNew {
 			return wire.Errorf(wire.InvalidArgument,
-				"requests: path %s: needs at least %d segments (routing_prefix_segments), or an explicit namespace that holds it",
+				"requests: path %s: needs at least %d segments (routing_prefix_segments), or an explicit namespace "+
+					"that holds it",
 				wire.Quote(l.Path), s.cfg.Segments)
 		}
 	}
@@ -89,11 +90,13 @@ func (s *State) tooShort(cmd *Command, chosen bool) *wire.Error {
 // next is above it, and must be a token that its holder can bring as its own (decision
 // 0018).
 func (s *State) tooFar(a *asking) *wire.Error {
-	if a.token <= wire.FreeToken || a.token-wire.TokenStride <= s.counter || !a.writesAny() || Planted == PlantAnyStride {
+	if a.token <= wire.FreeToken || a.token-wire.TokenStride <= s.counter || !a.writesAny() ||
+		Planted == PlantAnyStride {
 		return nil
 	}
 	return wire.Errorf(wire.InvalidArgument,
-		"fencing_token %d: must be at most %d, or at most 2^48 above the highest that its namespace's group has seen, which is %d",
+		"fencing_token %d: must be at most %d, or at most 2^48 above the highest that its namespace's group has "+
+			"seen, which is %d",
 		a.token, int64(wire.FreeToken), s.counter)
 }
 
@@ -482,7 +485,8 @@ func (s *State) evict(l *lease) {
 		if !ok {
 			break
 		}
-		s.abort(seqOf(key), wire.Errorf(wire.Aborted, "the owner was killed while it waited in namespace %s", wire.Quote(ns)))
+		s.abort(seqOf(key), wire.Errorf(wire.Aborted, "the owner was killed while it waited in namespace %s",
+			wire.Quote(ns)))
 		if l = s.ownership(owner, ns); l == nil {
 			return
 		}

@@ -76,7 +76,8 @@ func TestUnboundWhileAdrift(t *testing.T) {
 						g.detach(40, 1, 2)
 					}
 					g.ends(40 + 5000)
-					g.do(60, 2, 1, 1000, takes("o", "h:/a/y")) // another session, which keeps nothing of the first one's
+					// another session, which keeps nothing of the first one's
+					g.do(60, 2, 1, 1000, takes("o", "h:/a/y"))
 					g.detach(70, 2, 1)
 					g.ends(40 + 5000)
 				})
@@ -146,8 +147,8 @@ func TestBoundBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestUnboundBeforeTheEnd: as TestUnboundAndRepeated, and the end of the first connection is heard before the unbind on the
-// second, or after it. The place in the queue is kept either way.
+// TestUnboundBeforeTheEnd: as TestUnboundAndRepeated, and the end of the first connection is heard before the unbind on
+// the second, or after it. The place in the queue is kept either way.
 func TestUnboundBeforeTheEnd(t *testing.T) {
 	for name, endFirst := range map[string]bool{"end first": true, "unbind first": false} {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAgingAfterAnotherLeaderEpoch: how long answers are kept travels in the log (limits.go), as builds differ in it: whoever takes
-// leader epoch states it. A replica of the system log that was restarted in between decides as one that was not.
+// TestAgingAfterAnotherLeaderEpoch: how long answers are kept travels in the log (limits.go), as builds differ in it:
+// whoever takes leader epoch states it. A replica of the system log that was restarted in between decides as one that
+// was not.
 func TestAgingAfterAnotherLeaderEpoch(t *testing.T) {
 	limits := DefaultLimits()
 	s := NewSystem()
@@ -33,7 +34,8 @@ func TestAgingAfterAnotherLeaderEpoch(t *testing.T) {
 	}
 	a, b := incr(s, 61_000, "y"), incr(again, 61_000, "y")
 	if a.Token != b.Token || s.Digest() != again.Digest() {
-		t.Errorf("one entry later: the replica that was not restarted answers token %d and has the counter %d, the one that was answers %d and has %d; digests are equal: %v",
+		t.Errorf("one entry later: the replica that was not restarted answers token %d and has the counter %d, the "+
+			"one that was answers %d and has %d; digests are equal: %v",
 			a.Token, s.Counter(), b.Token, again.Counter(), s.Digest() == again.Digest())
 	}
 }

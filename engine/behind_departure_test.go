@@ -33,7 +33,8 @@ func TestGrantBehindDeparture(t *testing.T) {
 	g.do(3, 1, 1, -1, waitsOn("first", "h:/a/x"))
 	g.do(4, 1, 1, 1000, waitsOn("o", "h:/a/x"))
 	g.detach(5, 1, 1)
-	g.do(5, 2, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "other", Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}}})
+	g.do(5, 2, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "other",
+		Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}}})
 	if _, locks := g.s.View().List("o", nil); len(locks) != 2 {
 		t.Fatalf("it was not granted: %+v", locks)
 	}
@@ -52,7 +53,8 @@ func TestNoGraceBehindDeparture(t *testing.T) {
 	g.do(4, 1, 1, 0, waitsOn("gone", "h:/a/x"))
 	g.do(4, 3, 1, -1, waitsOn("o", "h:/a/x"))
 	g.detach(5, 1, 1)
-	g.do(5, 2, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "other", Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}}})
+	g.do(5, 2, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "other",
+		Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}}})
 	g.ends(5 + hourMillis)
 }
 
@@ -150,8 +152,8 @@ func TestGraceOverBehindDeparture(t *testing.T) {
 	}
 }
 
-// TestPermitsBehindDeparture: how many may hold a semaphore lasts for as long as there are holders or waiters. Who is gone
-// is none of them.
+// TestPermitsBehindDeparture: how many may hold a semaphore lasts for as long as there are holders or waiters. Who is
+// gone is none of them.
 func TestPermitsBehindDeparture(t *testing.T) {
 	bothGraces(t, func(t *testing.T, g *graces) {
 		permits := func(owner, path string, n uint32) *wire.Request {
@@ -159,7 +161,8 @@ func TestPermitsBehindDeparture(t *testing.T) {
 			req.Locks[0].Permits = n
 			return req
 		}
-		g.do(1, 9, 1, -1, &wire.Request{Op: wire.OpSetRow, Namespace: "h:/a", Algorithm: wire.Semaphore, Explicit: true})
+		g.do(1, 9, 1, -1, &wire.Request{Op: wire.OpSetRow, Namespace: "h:/a", Algorithm: wire.Semaphore,
+			Explicit: true})
 		g.do(1, 1, 1, 0, permits("a", "h:/a/w", 1))
 		g.do(2, 1, 1, 0, permits("b", "h:/a/x", 1))
 		g.detach(5, 1, 1)

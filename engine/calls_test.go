@@ -17,9 +17,11 @@ func TestWaitsOfAGoneConnection(t *testing.T) {
 		s, session, do := departed(t, 0)
 		path := []wire.LockRequest{{Path: "h:/a/x"}}
 		acquire := func(by Session, id uint64, owner string) *Command {
-			return &Command{NS: "h:/a", Caller: Caller{by, id}, Epoch: 1, Bound: grace > 0, Grace: grace, Req: &wire.Request{
-				Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, QueueTTLMillis: 60_000, Locks: path, Flags: wire.FlagWait,
-			}}
+			return &Command{NS: "h:/a", Caller: Caller{by, id}, Epoch: 1, Bound: grace > 0, Grace: grace,
+				Req: &wire.Request{
+					Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, QueueTTLMillis: 60_000, Locks: path,
+					Flags: wire.FlagWait,
+				}}
 		}
 		do(1, acquire(Session{2}, 1, "holder"))
 		for i := range uint64(waits) {
@@ -51,8 +53,8 @@ func TestWaitsOfAGoneConnection(t *testing.T) {
 	}
 }
 
-// TestCallsAreTidied: what a session's calls take follows from how many are open, however many were answered since the oldest
-// of them was asked; they are told in their order.
+// TestCallsAreTidied: what a session's calls take follows from how many are open, however many were answered since the
+// oldest of them was asked; they are told in their order.
 func TestCallsAreTidied(t *testing.T) {
 	s := &State{calls: make(map[Session]*calls)}
 	id := Session{1}

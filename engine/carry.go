@@ -61,7 +61,8 @@ func (v *View) Carries(root, after string, room int) (all []Carried, next string
 		if !k.carried(key) || k.deadline <= v.now || !movesPath(&v.policies, root, namespaceOf(k.at), pathOf(k.at)) {
 			return true
 		}
-		c := Carried{Op: wire.Op(key[0]), Key: key[1:], Path: pathOf(k.at), NS: namespaceOf(k.at), Hash: k.hash, Token: k.token, Left: k.deadline - v.now}
+		c := Carried{Op: wire.Op(key[0]), Key: key[1:], Path: pathOf(k.at), NS: namespaceOf(k.at), Hash: k.hash,
+			Token: k.token, Left: k.deadline - v.now}
 		if c.Op == wire.OpRelease {
 			c.Key = keyOfRelease(key, c.NS)
 		}

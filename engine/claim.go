@@ -29,15 +29,15 @@ func Joins(req *wire.Request) bool { return req.Kinds == ClaimBegins || req.Kind
 //
 // Who asks for it makes an attempt of it, and gets the number of that (Count). The claim is that attempt's for a while,
 // in which everybody else is answered number 0 and is to look again; the call itself gets the next number whenever it
-// asks; and one that ends without having done it yields (ClaimYields). An attempt that took longer may be overtaken: its
-// call says how long it took when it asks again (GraceMillis), and the next one has twice that. So of repeats that come
-// faster than an attempt takes one gets through.
+// asks; and one that ends without having done it yields (ClaimYields). An attempt that took longer may be overtaken:
+// its call says how long it took when it asks again (GraceMillis), and the next one has twice that. So of repeats that
+// come faster than an attempt takes one gets through.
 //
 // A part is carried out for the first attempt that asks for it, and refused to earlier ones from then on (partAgain).
 // Only the latest attempt can have the claim done (GraceMillis, its number): it has been in all groups, and whoever is
 // slow comes too late in each of them. That needs two things. A later attempt resolved its paths by routes that are no
-// older (Command.Version), else it might leave out a group that an earlier one goes to: older ones are refused as Moved.
-// And an attempt is over before what is kept of its parts: a request takes less than half of their time
+// older (Command.Version), else it might leave out a group that an earlier one goes to: older ones are refused as
+// Moved. And an attempt is over before what is kept of its parts: a request takes less than half of their time
 // (request_timeout_ms).
 //
 // The answer to the key is kept for its time from then on, also when the claim's own time was over by then. Token is
@@ -56,7 +56,8 @@ func (s *State) claimKey(cmd *Command) (res wire.Result) {
 	switch {
 	case joins && req.Token != 0 && (!known || k.token != req.Token && k.status != wire.StatusOK):
 		res.Fail(wire.Errorf(wire.Forgotten,
-			"idempotency_key %s: is not known any more as that of this request; nothing was done now, and it was or may have been carried out in a part before",
+			"idempotency_key %s: is not known any more as that of this request; nothing was done now, and it was or "+
+				"may have been carried out in a part before",
 			wire.Quote(req.Key)))
 		return res
 	case req.Kinds == ClaimDone && k == nil: // there is room: it had some until a moment ago

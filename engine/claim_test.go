@@ -28,7 +28,8 @@ func TestClaims(t *testing.T) {
 		now++
 		s.Expire(Clock{Now: now}, &out)
 		req := &wire.Request{
-			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: hash, Kinds: kind, Cursor: []byte(plan),
+			Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: hash, Kinds: kind,
+			Cursor: []byte(plan),
 		}
 		if kind == ClaimDone || kind == ClaimDrops {
 			req.Token, req.GraceMillis = token, attempt
@@ -39,7 +40,8 @@ func TestClaims(t *testing.T) {
 	}
 	first := step(ClaimBegins, 7, "a")
 	token = first.Token
-	if first.Code != wire.OK || first.Status != wire.StatusQueued || string(first.List.Cursor) != "a" || first.Count != 1 {
+	if first.Code != wire.OK || first.Status != wire.StatusQueued || string(first.List.Cursor) != "a" ||
+		first.Count != 1 {
 		t.Fatalf("%+v", first)
 	}
 	for _, kind := range []uint64{ClaimBegins, ClaimGoesOn} {
@@ -166,8 +168,8 @@ func TestTurnsOfAClaim(t *testing.T) {
 	asks(2, 0, true)
 }
 
-// TestClaimsThatAreWaitedFor: who waits for a turn does not have the claim begin its time anew: it may come to no part of
-// the request, and a part that was carried out is not to be forgotten before its claim.
+// TestClaimsThatAreWaitedFor: who waits for a turn does not have the claim begin its time anew: it may come to no part
+// of the request, and a part that was carried out is not to be forgotten before its claim.
 func TestClaimsThatAreWaitedFor(t *testing.T) {
 	s, now := New(DefaultConfig(), nil, nil), int64(1000)
 	asks := func(after int64, took uint64) wire.Result {
@@ -269,7 +271,8 @@ func TestClaimsAreKeptFromTheirEnds(t *testing.T) {
 				var out Output
 				now += after
 				s.Expire(Clock{Now: now}, &out)
-				req := &wire.Request{Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll), Attempt: 7, Kinds: kind}
+				req := &wire.Request{Op: wire.OpClaim, Key: "k", Target: uint64(wire.OpReleaseAll),
+					Attempt: 7, Kinds: kind}
 				if kind == ClaimDone {
 					req.Token, req.GraceMillis = c.Token, c.Count
 				}
@@ -332,7 +335,8 @@ func TestPartsOfAttempts(t *testing.T) {
 		holds   bool
 	}{
 		{claim: 1, attempt: 2}, {claim: 1, attempt: 2, holds: true}, {claim: 1, attempt: 1, refused: true, holds: true},
-		{claim: 1, attempt: 1, again: true, refused: true, holds: true}, {claim: 1, attempt: 3, again: true, holds: true},
+		{claim: 1, attempt: 1, again: true, refused: true, holds: true},
+		{claim: 1, attempt: 3, again: true, holds: true},
 		{claim: 1, attempt: 2, refused: true, holds: true}, {claim: 1, attempt: 10, holds: true},
 		{claim: 1, attempt: 9, refused: true, holds: true}, {claim: 2, attempt: 1},
 		{claim: 3, attempt: 5, again: true, holds: true}, {claim: 3, attempt: 4, refused: true, holds: true},
@@ -364,7 +368,8 @@ func TestPartsAreKeptOn(t *testing.T) {
 		bySession bool
 		keptOn    bool
 	}{
-		"another session": {part, false, true}, "the same session": {part, true, true}, "a client's key": {"k", false, false},
+		"another session": {part, false, true}, "the same session": {part, true, true},
+		"a client's key": {"k", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, now := New(DefaultConfig(), nil, nil), int64(1000)

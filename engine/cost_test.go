@@ -314,8 +314,8 @@ func (p *costPlayer) checkpoint() (rows int) {
 	return rows
 }
 
-// TestEndsOfManyWaitsOfOne: an owner waits very many times for what another one has, and gives that up. The end of a wait
-// costs no more for those of its owner behind it: they lack what it lacked.
+// TestEndsOfManyWaitsOfOne: an owner waits very many times for what another one has, and gives that up. The end of a
+// wait costs no more for those of its owner behind it: they lack what it lacked.
 func TestEndsOfManyWaitsOfOne(t *testing.T) {
 	const some, more, trials = 200, 1600, 50
 	measure := func(n int) (least time.Duration) {

@@ -16,7 +16,8 @@ type armed []*timer
 func (a *armed) add(t *timer) {
 	*a = append(*a, t)
 	slices.SortFunc(*a, func(x, y *timer) int {
-		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.kind, y.kind), cmp.Compare(slotOf(x), slotOf(y)), cmp.Compare(x.key, y.key))
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.kind, y.kind), cmp.Compare(slotOf(x), slotOf(y)),
+			cmp.Compare(x.key, y.key))
 	})
 }
 

@@ -21,9 +21,11 @@ func departed(t testing.TB, leases int) (s *State, session Session, do func(now 
 	}
 	for i := range leases {
 		path := fmt.Sprintf("h:/a/%06d", i)
-		do(1, &Command{NS: "h:/a", Caller: Caller{Session: session, ID: uint64(i) + 1}, Epoch: 1, Bound: true, Grace: 500, Req: &wire.Request{
-			Op: wire.OpAcquire, Owner: fmt.Sprintf("o%06d", i), TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}},
-		}})
+		do(1, &Command{NS: "h:/a", Caller: Caller{Session: session, ID: uint64(i) + 1}, Epoch: 1, Bound: true,
+			Grace: 500, Req: &wire.Request{
+				Op: wire.OpAcquire, Owner: fmt.Sprintf("o%06d", i), TTLMillis: 3_600_000,
+				Locks: []wire.LockRequest{{Path: path}},
+			}})
 	}
 	return s, session, do
 }
@@ -36,9 +38,10 @@ func TestDepartureInSteps(t *testing.T) {
 	s, session, do := departed(t, leases)
 	detach := &Command{Caller: Caller{Session: session}, Epoch: 1, Req: &wire.Request{Op: wire.OpDetach}}
 	renew := func(i int, bound bool) *Command {
-		return &Command{Caller: Caller{Session: session, ID: 1 << 30}, Epoch: 2, Bound: bound, Grace: 500, Req: &wire.Request{
-			Op: wire.OpRenew, Owner: fmt.Sprintf("o%06d", i), TTLMillis: 3_600_000,
-		}}
+		return &Command{Caller: Caller{Session: session, ID: 1 << 30}, Epoch: 2, Bound: bound, Grace: 500,
+			Req: &wire.Request{
+				Op: wire.OpRenew, Owner: fmt.Sprintf("o%06d", i), TTLMillis: 3_600_000,
+			}}
 	}
 	do(1000, detach)
 	touched := func() (n int) {
@@ -145,14 +148,16 @@ func TestGraceOfTheLaterConnection(t *testing.T) {
 	var out Output
 	do := func(now int64, epoch uint64, grace int64, req *wire.Request) wire.Result {
 		out.Reset()
-		cmd := &Command{NS: "h:/a", Caller: Caller{Session: id, ID: uint64(now)}, Epoch: epoch, Bound: grace >= 0, Grace: max(grace, 0), Req: req}
+		cmd := &Command{NS: "h:/a", Caller: Caller{Session: id, ID: uint64(now)}, Epoch: epoch, Bound: grace >= 0,
+			Grace: max(grace, 0), Req: req}
 		res := s.Apply(Clock{Now: now}, cmd, &out)
 		if err := res.Err(); err != nil {
 			t.Fatal(err)
 		}
 		return res
 	}
-	acquire := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: hour, Locks: []wire.LockRequest{{Path: "h:/a/x"}}}
+	acquire := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: hour,
+		Locks: []wire.LockRequest{{Path: "h:/a/x"}}}
 	detach := &wire.Request{Op: wire.OpDetach}
 	do(1, 1, hour/2, acquire)
 	do(1000, 1, -1, detach) // half an hour to come back in

@@ -9,7 +9,8 @@ func TestInDomain(t *testing.T) {
 		ns, domain string
 		in         bool
 	}{
-		{"h:/a", "h:", true}, {"h", "h:", true}, {"h:", "h:", true}, {"h:/a:", "h:", true}, {"g:/a", "h:", false}, {"hh", "h:", false},
+		{"h:/a", "h:", true}, {"h", "h:", true}, {"h:", "h:", true}, {"h:/a:", "h:", true}, {"g:/a", "h:", false},
+		{"hh", "h:", false},
 		{"h:/a", "h:/a", true}, {"h:/a/b", "h:/a", false}, {"h:/a:", "h:/a:", true},
 		{"h:/a", "h:/a:", false}, {"h:/a:b", "h:/a:", false}, {"h:/a:/b", "h:/a:", false},
 	} {

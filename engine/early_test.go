@@ -20,7 +20,8 @@ type crowd struct {
 func newCrowd(t *testing.T, n int, mode wire.Mode, permits uint32) *crowd {
 	c := &crowd{t: t, s: New(DefaultConfig(), nil, nil)}
 	if permits > 0 {
-		c.do(1, 9, false, &wire.Request{Op: wire.OpSetRow, Namespace: "h:/a", Algorithm: wire.Semaphore, Explicit: true})
+		c.do(1, 9, false, &wire.Request{Op: wire.OpSetRow, Namespace: "h:/a", Algorithm: wire.Semaphore,
+			Explicit: true})
 	}
 	for i := range n {
 		c.do(1, 1, true, c.asks(fmt.Sprintf("r%06d", i), mode, permits))
@@ -71,8 +72,8 @@ func (c *crowd) anew() {
 }
 
 // TestManyReadersGo: very many read a path, and their session goes, or their time is over; somebody waits to write, and
-// others ask for it. No step ends more of them than its budget and maxEarly, whichever the steps before did, and a replica
-// that is loaded anew between two steps does the same. Who waits gets the path in the end.
+// others ask for it. No step ends more of them than its budget and maxEarly, whichever the steps before did, and a
+// replica that is loaded anew between two steps does the same. Who waits gets the path in the end.
 func TestManyReadersGo(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		t.Run(fmt.Sprint("their session goes ", gone), func(t *testing.T) {
@@ -83,7 +84,8 @@ func TestManyReadersGo(t *testing.T) {
 				step(a)
 				b.anew()
 				step(b)
-				if a.s.View().Digest() != b.s.View().Digest() || !reflect.DeepEqual(a.out.Events, b.out.Events) || !reflect.DeepEqual(a.out.Answers, b.out.Answers) {
+				if a.s.View().Digest() != b.s.View().Digest() || !reflect.DeepEqual(a.out.Events, b.out.Events) ||
+					!reflect.DeepEqual(a.out.Answers, b.out.Answers) {
 					t.Fatal("the replicas differ")
 				}
 				if a.ended() > most {
@@ -192,7 +194,8 @@ func TestLeaseEndsBesideDepartures(t *testing.T) {
 	for _, ends := range []uint64{0, 1, 4} {
 		g := newGraces(t)
 		for i := range 3 * DefaultReapBudget {
-			c := &Command{NS: "h:/a", Caller: Caller{Session: Session{1}, ID: uint64(i) + 1}, Epoch: 1, Bound: true, Grace: 10_000, Req: takes(fmt.Sprintf("a%04d", i), fmt.Sprintf("h:/a/a%04d", i))}
+			c := &Command{NS: "h:/a", Caller: Caller{Session: Session{1}, ID: uint64(i) + 1}, Epoch: 1, Bound: true,
+				Grace: 10_000, Req: takes(fmt.Sprintf("a%04d", i), fmt.Sprintf("h:/a/a%04d", i))}
 			g.s.Apply(Clock{Now: 1}, c, new(Output))
 		}
 		short := takes("other", "h:/a/x")
@@ -224,7 +227,8 @@ func TestDepartureBesideDeadlines(t *testing.T) {
 			if owner == "b" {
 				req.TTLMillis = 100
 			}
-			c := &Command{NS: "h:/a", Caller: Caller{Session: Session{byte(id)}, ID: uint64(i) + 1}, Epoch: 1, Bound: true, Grace: 10_000, Req: req}
+			c := &Command{NS: "h:/a", Caller: Caller{Session: Session{byte(id)}, ID: uint64(i) + 1}, Epoch: 1,
+				Bound: true, Grace: 10_000, Req: req}
 			g.s.Apply(Clock{Now: 1}, c, new(Output))
 		}
 	}

@@ -21,7 +21,8 @@ func (s *State) setEdge(cmd *Command) (res wire.Result) {
 	old := s.edges.Get(req.Owner)
 	if n := s.edgers[of]; of != 0 && n >= share(s.cfg.MaxEdges) && (old == nil || old.of != of) {
 		res.Fail(wire.Errorf(wire.ResourceExhausted,
-			"wait edge: this session has %d in this group, at most %d are allowed, a quarter of all", n, share(s.cfg.MaxEdges)))
+			"wait edge: this session has %d in this group, at most %d are allowed, a quarter of all", n,
+			share(s.cfg.MaxEdges)))
 		return res
 	}
 	if old == nil {

@@ -26,22 +26,24 @@ func TestNoLeaseLivesAgain(t *testing.T) {
 			if alive := g.s.View().Alive("o", nil); !alive {
 				t.Fatal("within its grace")
 			}
-			if res := g.do(at+6, 9, 1, -1, &wire.Request{Op: wire.OpFreeze, Namespace: "h:/a/z", Attempt: 1, Target: 2}); res.Status != wire.StatusOK {
+			if res := g.do(at+6, 9, 1, -1, &wire.Request{Op: wire.OpFreeze, Namespace: "h:/a/z", Attempt: 1,
+				Target: 2}); res.Status != wire.StatusOK {
 				t.Fatalf("%s is held by %q", res.Path, res.Owner)
 			}
 			g.detach(at+7, 1, epoch+1)
 			if alive := g.s.View().Alive("o", nil); alive {
 				t.Error("it is alive again")
 			}
-			if res := g.do(at+8, 1, epoch+2, 5, &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: hourMillis}); res.Status != wire.RenewLost {
+			if res := g.do(at+8, 1, epoch+2, 5, &wire.Request{Op: wire.OpRenew, Owner: "o",
+				TTLMillis: hourMillis}); res.Status != wire.RenewLost {
 				t.Errorf("its renewal is answered %v", res.Status)
 			}
 		})
 	}
 }
 
-// TestEndToldOnceMore: an end that is told again, as nobody knew whether it was heard, leaves the grace what it was, also
-// where a session has gone as often as its ends are kept apart.
+// TestEndToldOnceMore: an end that is told again, as nobody knew whether it was heard, leaves the grace what it was,
+// also where a session has gone as often as its ends are kept apart.
 func TestEndToldOnceMore(t *testing.T) {
 	for _, ends := range []int64{4, maxDepartures} {
 		t.Run(fmt.Sprint(ends, " ends"), func(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestManyWaitsThatLackAnother: an owner waits very many times for one path, and each of these waits lacks another path.
-// The end of one costs no more for those behind it; a release of the path looks at each of them once, and at none for each.
+// TestManyWaitsThatLackAnother: an owner waits very many times for one path, and each of these waits lacks another
+// path. The end of one costs no more for those behind it; a release of the path looks at each of them once, and at none
+// for each.
 func TestManyWaitsThatLackAnother(t *testing.T) {
 	const some, more, trials = 200, 3200, 20
 	for name, c := range map[string]struct {

@@ -28,8 +28,8 @@ func (g *graces) renews(now int64, id byte, epoch uint64) {
 }
 
 // TestOrderOfEnds: of two sessions that have tied a lease the first to end is 2, which has more, and the last is 1.
-// Session 1 comes back on its next connection, keeps the lease by a plain renewal, and dies: the lease ends after the grace.
-// So it does when the end of 2 has not come to the lease as that of 1 arrives.
+// Session 1 comes back on its next connection, keeps the lease by a plain renewal, and dies: the lease ends after the
+// grace. So it does when the end of 2 has not come to the lease as that of 1 arrives.
 func TestOrderOfEnds(t *testing.T) {
 	bothGraces(t, func(t *testing.T, g *graces) {
 		g.do(1, 2, 1, 1000, takes("a", "h:/a/w")) // what the step that ends 2 sees to
@@ -63,7 +63,8 @@ func TestEndsMetByACommand(t *testing.T) {
 		g.do(7, 3, 1, -1, &wire.Request{Op: wire.OpRequestRevoke, Owner: "o"})
 		g.ends(6 + 1000)
 		l := g.s.leases.Get(g.s.leaseKey("o", "h:/a"))
-		if want := []pledge{{session: Session{2}, until: 1005}, {session: Session{1}, until: 1006}}; len(l.pledges) != 2 ||
+		if want := []pledge{{session: Session{2}, until: 1005},
+			{session: Session{1}, until: 1006}}; len(l.pledges) != 2 ||
 			l.pledges[0].session != want[0].session || l.pledges[0].until != want[0].until ||
 			l.pledges[1].session != want[1].session || l.pledges[1].until != want[1].until {
 			t.Errorf("pledged is %+v", l.pledges)
@@ -71,8 +72,8 @@ func TestEndsMetByACommand(t *testing.T) {
 	})
 }
 
-// TestCameAndWentAgain: a client comes back for one of its owners, and goes again, before the end of its first connection
-// has come to the others. Their grace counts from that end.
+// TestCameAndWentAgain: a client comes back for one of its owners, and goes again, before the end of its first
+// connection has come to the others. Their grace counts from that end.
 func TestCameAndWentAgain(t *testing.T) {
 	bothGraces(t, func(t *testing.T, g *graces) {
 		g.do(1, 1, 1, 1000, takes("a", "h:/a/w"))
@@ -106,8 +107,8 @@ func TestDeparturesOfOne(t *testing.T) {
 }
 
 // TestCameBackBesideAnother: a session loses its connection, comes back within its grace and keeps its lease by a plain
-// renewal, or by taking something more. Its ties hang on its new connection, and as long as that stands the lease is not
-// shortened, whoever else tied it and goes.
+// renewal, or by taking something more. Its ties hang on its new connection, and as long as that stands the lease is
+// not shortened, whoever else tied it and goes.
 func TestCameBackBesideAnother(t *testing.T) {
 	keeps := map[string]func(g *graces, now int64){
 		"renews": func(g *graces, now int64) { g.renews(now, 1, 2) },
@@ -153,8 +154,8 @@ func TestCameBackBesideAnother(t *testing.T) {
 	}
 }
 
-// TestCameBackTooLateToStay: the same where nobody else had tied the lease, and somebody renewed it meanwhile: it ends with
-// the connection of who ties it then.
+// TestCameBackTooLateToStay: the same where nobody else had tied the lease, and somebody renewed it meanwhile: it ends
+// with the connection of who ties it then.
 func TestCameBackTooLateToStay(t *testing.T) {
 	g := newGraces(t)
 	g.do(1, 1, 1, 1000, takes("o", "h:/a/x"))

@@ -55,7 +55,8 @@ func (s *State) undercut(a *asking, minted int64) bool {
 			continue
 		}
 		for j := range a.wants {
-			if w := &a.wants[j]; w.mode == wire.ModeWrite && w.state == wire.StateNew && liesAbove(pathOf(w.key), rootPath(f.Root)) {
+			if w := &a.wants[j]; w.mode == wire.ModeWrite && w.state == wire.StateNew &&
+				liesAbove(pathOf(w.key), rootPath(f.Root)) {
 				return true
 			}
 		}

@@ -29,7 +29,8 @@ func (g *graces) config() Config {
 // do has a session ask something on a connection; with a grace below 0 it ties nothing.
 func (g *graces) do(now int64, id byte, epoch uint64, grace int64, req *wire.Request) wire.Result {
 	g.t.Helper()
-	cmd := &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: uint64(now)}, Epoch: epoch, Bound: grace >= 0, Grace: max(grace, 0), Req: req}
+	cmd := &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: uint64(now)}, Epoch: epoch, Bound: grace >= 0,
+		Grace: max(grace, 0), Req: req}
 	res := g.s.Apply(Clock{Now: now}, cmd, new(Output))
 	if err := res.Err(); err != nil {
 		g.t.Fatal(err)
@@ -62,7 +63,8 @@ func (g *graces) ends(until int64) {
 
 // takes is an acquire of a path for an hour.
 func takes(owner, path string) *wire.Request {
-	return &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: hourMillis, Locks: []wire.LockRequest{{Path: path}}}
+	return &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: hourMillis,
+		Locks: []wire.LockRequest{{Path: path}}}
 }
 
 // TestGracesOfTwoSessions: the grace of an earlier connection does not count, when its session came back
@@ -142,7 +144,8 @@ func TestGraceOfAGrant(t *testing.T) {
 					g.do(1000, 1, 1, -1, &wire.Request{Op: wire.OpCancelWait, Target: 3, GraceMillis: 60_000})
 				}
 				g.detach(1000, 1, 1)
-				g.do(1001, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "holder", Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}}})
+				g.do(1001, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "holder",
+					Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}}})
 				if !before {
 					tie(1002)
 				}

@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestHeldUpThenAskedAgain: a client went from connection 1 to 2, which died: its end is heard, and has not come to all of its many leases. Then an
-// acquire that was held up on connection 1 is carried out (TestEarlierEndBehindLater), and the client asks for the same
-// again on connection 3, which stands.
+// TestHeldUpThenAskedAgain: a client went from connection 1 to 2, which died: its end is heard, and has not come to all
+// of its many leases. Then an acquire that was held up on connection 1 is carried out (TestEarlierEndBehindLater), and
+// the client asks for the same again on connection 3, which stands.
 func TestHeldUpThenAskedAgain(t *testing.T) {
 	for _, many := range []int{1, 200} {
 		for _, waits := range []bool{false, true} {
@@ -24,7 +24,8 @@ func TestHeldUpThenAskedAgain(t *testing.T) {
 					req = waitsOn("z", "h:/a/o")
 				}
 				ask := func(epoch uint64) *Command {
-					return &Command{NS: "h:/a", Caller: Caller{Session: Session{1}, ID: 77}, Epoch: epoch, Bound: true, Grace: 10, Req: req}
+					return &Command{NS: "h:/a", Caller: Caller{Session: Session{1}, ID: 77}, Epoch: epoch, Bound: true,
+						Grace: 10, Req: req}
 				}
 				g.detach(5, 1, 2)
 				first := g.s.Apply(Clock{Now: 14}, ask(1), new(Output)) // held up
@@ -39,9 +40,11 @@ func TestHeldUpThenAskedAgain(t *testing.T) {
 						t.Logf("its place is over: %+v", out.Answers)
 						res = g.s.Apply(Clock{Now: 16}, ask(3), &out)
 					}
-					g.do(17, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "h", Releases: []wire.ReleaseRequest{{Path: "h:/a/o"}}})
+					g.do(17, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "h",
+						Releases: []wire.ReleaseRequest{{Path: "h:/a/o"}}})
 					if got := g.s.View().Inspect("h:/a", "h:/a/o").Owner; got != "z" {
-						t.Errorf("%q is granted the path: who came first lost its place, position %d", got, res.Position)
+						t.Errorf("%q is granted the path: who came first lost its place, position %d", got,
+							res.Position)
 					}
 					return
 				}
@@ -53,7 +56,8 @@ func TestHeldUpThenAskedAgain(t *testing.T) {
 	}
 }
 
-// TestEarlierEndOfALateOwner: as TestEarlierEndBehindLater, with an owner whose lease key comes after what the departure saw to.
+// TestEarlierEndOfALateOwner: as TestEarlierEndBehindLater, with an owner whose lease key comes after what the
+// departure saw to.
 func TestEarlierEndOfALateOwner(t *testing.T) {
 	for _, o := range []string{"a", "z"} {
 		t.Run(o, func(t *testing.T) {
@@ -72,7 +76,8 @@ func TestEarlierEndOfALateOwner(t *testing.T) {
 	}
 }
 
-// TestHeldUpWithoutAGrace: an acquire that was held up on an earlier connection, without a grace, does not end with the later one that ended before.
+// TestHeldUpWithoutAGrace: an acquire that was held up on an earlier connection, without a grace, does not end with the
+// later one that ended before.
 func TestHeldUpWithoutAGrace(t *testing.T) {
 	bothGraces(t, func(t *testing.T, g *graces) {
 		for i := range 200 {
@@ -99,7 +104,8 @@ func TestAWaitThatWasHeldUp(t *testing.T) {
 		}
 		g.detach(5, 1, 2)
 		g.do(6, 1, 1, 0, waitsOn("z", "h:/a/o"))
-		g.do(6, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "h", Releases: []wire.ReleaseRequest{{Path: "h:/a/o"}}})
+		g.do(6, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "h",
+			Releases: []wire.ReleaseRequest{{Path: "h:/a/o"}}})
 		if _, locks := g.s.View().List("z", nil); len(locks) != 1 {
 			t.Error("the wait was passed over")
 		}
@@ -132,7 +138,8 @@ func TestHeldUpRenewalOutlivesBothEnds(t *testing.T) {
 						g.detach(7, 1, 1)
 						g.settles(7)
 						if l := g.s.leases.Get(g.s.leaseKey("o", "h:/a")); l.held() && l.deadline > 7+1000 {
-							t.Errorf("both connections ended at 5 and 7, grace 1000: the lease lasts until %d", l.deadline)
+							t.Errorf("both connections ended at 5 and 7, grace 1000: the lease lasts until %d",
+								l.deadline)
 						}
 					})
 				})
@@ -147,9 +154,11 @@ func TestHeldUpBindOverALaterWait(t *testing.T) {
 	bothGraces(t, func(t *testing.T, g *graces) {
 		g.do(1, 9, 1, -1, takes("h", "h:/a/o"))
 		g.do(2, 1, 2, 1000, waitsOn("z", "h:/a/o"))
-		g.s.Apply(Clock{Now: 3}, &Command{Caller: Caller{Session: Session{1}, ID: 3}, Epoch: 1, Bound: true, Grace: 1000,
+		g.s.Apply(Clock{Now: 3}, &Command{Caller: Caller{Session: Session{1}, ID: 3}, Epoch: 1,
+			Bound: true, Grace: 1000,
 			Req: &wire.Request{Op: wire.OpBind, Owner: "z"}}, new(Output))
-		g.do(4, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "h", Releases: []wire.ReleaseRequest{{Path: "h:/a/o"}}})
+		g.do(4, 9, 1, -1, &wire.Request{Op: wire.OpRelease, Owner: "h",
+			Releases: []wire.ReleaseRequest{{Path: "h:/a/o"}}})
 		g.detach(5, 1, 1)
 		g.settles(5)
 		if l := g.s.leases.Get(g.s.leaseKey("z", "h:/a")); !l.held() || l.deadline < hourMillis {
@@ -158,8 +167,8 @@ func TestHeldUpBindOverALaterWait(t *testing.T) {
 	})
 }
 
-// TestAskedAgainBehindDeparture: a node asks again for a wait of connection 1 after the end of 2 was heard. How long it may
-// wait then must not depend on how far the departure of 2 has come.
+// TestAskedAgainBehindDeparture: a node asks again for a wait of connection 1 after the end of 2 was heard. How long it
+// may wait then must not depend on how far the departure of 2 has come.
 func TestAskedAgainBehindDeparture(t *testing.T) {
 	var got [2]int64
 	for i, slow := range []bool{false, true} {
@@ -169,7 +178,8 @@ func TestAskedAgainBehindDeparture(t *testing.T) {
 		}
 		s := New(cfg, nil, nil)
 		do := func(now int64, id byte, n, epoch uint64, grace int64, req *wire.Request) *Command {
-			cmd := &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: n}, Epoch: epoch, Bound: grace >= 0, Grace: max(grace, 0), Req: req}
+			cmd := &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: n}, Epoch: epoch, Bound: grace >= 0,
+				Grace: max(grace, 0), Req: req}
 			if res := s.Apply(Clock{Now: now}, cmd, new(Output)); res.Err() != nil {
 				t.Fatal(res.Err())
 			}

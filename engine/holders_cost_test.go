@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestFullSemaphoresWhileOthersDepart: a release of 64 permits, each waited for by somebody who lacks a full semaphore as well,
-// one with 1024 holders, while connections of the session that has tied the holders' leases depart.
+// TestFullSemaphoresWhileOthersDepart: a release of 64 permits, each waited for by somebody who lacks a full semaphore
+// as well, one with 1024 holders, while connections of the session that has tied the holders' leases depart.
 func TestFullSemaphoresWhileOthersDepart(t *testing.T) {
 	const holders, waits = 1024, 64
 	measure := func(ends int) time.Duration {
@@ -19,7 +19,8 @@ func TestFullSemaphoresWhileOthersDepart(t *testing.T) {
 		ids := uint64(0)
 		do := func(id byte, epoch uint64, bound bool, req *wire.Request) {
 			ids++
-			res := s.Apply(Clock{Now: 1}, &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: ids}, Epoch: epoch, Bound: bound, Grace: 10000, Req: req}, new(Output))
+			res := s.Apply(Clock{Now: 1}, &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: ids},
+				Epoch: epoch, Bound: bound, Grace: 10000, Req: req}, new(Output))
 			if res.Err() != nil {
 				t.Fatal(res.Err())
 			}
@@ -62,11 +63,13 @@ func TestFullSemaphoresWhileOthersDepart(t *testing.T) {
 	none, one, many := least(0), least(1), least(64)
 	t.Logf("one release of 64 permits: nothing departs %v, one connection %v, 64 connections %v", none, one, many)
 	if most := 20 * max(none, 100*time.Microsecond); one > most || many > most {
-		t.Errorf("one release of 64 permits took %v with one departure, %v with 64, %v when nothing departs", one, many, none)
+		t.Errorf("one release of 64 permits took %v with one departure, %v with 64, %v when nothing departs",
+			one, many, none)
 	}
 }
 
-// TestManyDeparturesOfHolders: 64 departures of the session that has tied the leases of 1024 holders of a full semaphore.
+// TestManyDeparturesOfHolders: 64 departures of the session that has tied the leases of 1024 holders of a full
+// semaphore.
 func TestManyDeparturesOfHolders(t *testing.T) {
 	const holders = 8000
 	cfg := DefaultConfig()
@@ -76,7 +79,8 @@ func TestManyDeparturesOfHolders(t *testing.T) {
 		for i := range req.Locks {
 			req.Locks[i].Permits = holders
 		}
-		return s.Apply(Clock{Now: 1}, &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: s.seq + 1}, Epoch: epoch, Bound: bound, Grace: 10000, Req: req}, new(Output))
+		return s.Apply(Clock{Now: 1}, &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: s.seq + 1},
+			Epoch: epoch, Bound: bound, Grace: 10000, Req: req}, new(Output))
 	}
 	for i := range holders {
 		do(1, 1, true, takes(fmt.Sprintf("h%04d", i), "h:/a/q"))

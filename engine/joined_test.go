@@ -6,8 +6,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestJoinedChanges: requests with the key of a policy change that is under way wait for it, each once and no more than a few; a
-// state that is loaded from its rows knows them too.
+// TestJoinedChanges: requests with the key of a policy change that is under way wait for it, each once and no more than
+// a few; a state that is loaded from its rows knows them too.
 func TestJoinedChanges(t *testing.T) {
 	s := NewSystem()
 	var done []Done

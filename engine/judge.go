@@ -212,7 +212,8 @@ func (s *State) exempt(a *asking, w *want) bool {
 // waiters in its way has to be asked: who came before the first that waits for its holds
 // has its turn before.
 func (s *State) waitsFor(q *waiter, a *asking, w *want) bool {
-	if a.l == nil || w.mode != wire.ModeWrite || !a.alg.Recursive() || !s.holdsBelow(a.l, w.key) || Planted == PlantOwnQueue {
+	if a.l == nil || w.mode != wire.ModeWrite || !a.alg.Recursive() || !s.holdsBelow(a.l, w.key) ||
+		Planted == PlantOwnQueue {
 		return false
 	}
 	return slices.ContainsFunc(q.wants, func(o want) bool {
@@ -437,7 +438,8 @@ func (l *lease) below(s *State, key string, c trie.Class) uint32 {
 // full is row 4: the path's permits are all taken and none by the caller.
 func (s *State) full(a *asking, w *want, here trie.Step[hold]) verdict {
 	holders := here.Sub(s.suffixed(w.key, permSuffix))
-	if holders.Count(classWrite) < w.permits || Planted == PlantLoosePermit && holders.Count(classWrite) <= w.permits || a.l != nil && a.l.holds.Get(s.suffixed(w.key, permSuffix)) != nil {
+	if holders.Count(classWrite) < w.permits || Planted == PlantLoosePermit && holders.Count(classWrite) <= w.permits ||
+		a.l != nil && a.l.holds.Get(s.suffixed(w.key, permSuffix)) != nil {
 		return verdict{}
 	}
 	return blockedBy(wire.ReasonSemaphoreFull, owned(w.key), firstOther(holders, a.owner), w)

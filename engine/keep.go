@@ -15,15 +15,16 @@ type kept struct {
 	seq      uint64 // of the waiter a QUEUED answer told of
 	deadline int64  // ms of the lease clock
 	plan     string // of a claim: what the request is to be carried out on
-	by       uint64 // who may take back what it took: the last that was told of it; or who makes the attempt; 0 for nobody
-	of       uint64 // the session that asked for it first (markOf), 0 for none
-	attempt  uint64 // of a claim, the last there was of it; of a part of one, the last that asked for it
-	ends     int64  // of a claim: until when it is the latest attempt's, ms of the lease clock
-	turn     int64  // of a claim: for how long it is an attempt's, if that is more than turnMillis
-	version  uint64 // of a claim: of the routes that the latest attempt goes by
-	at       string // key of the first path that the request is about, if it is about paths
-	timer    *timer
-	born     uint32
+	// who may take back what it took: the last that was told of it; or who makes the attempt; 0 for nobody
+	by      uint64
+	of      uint64 // the session that asked for it first (markOf), 0 for none
+	attempt uint64 // of a claim, the last there was of it; of a part of one, the last that asked for it
+	ends    int64  // of a claim: until when it is the latest attempt's, ms of the lease clock
+	turn    int64  // of a claim: for how long it is an attempt's, if that is more than turnMillis
+	version uint64 // of a claim: of the routes that the latest attempt goes by
+	at      string // key of the first path that the request is about, if it is about paths
+	timer   *timer
+	born    uint32
 }
 
 // keptKey is the scope of a keyed request in the group: its operation, its key,
@@ -57,7 +58,8 @@ func about(cmd *Command) string {
 // usedKey refuses a request whose key was used for another one.
 func (s *State) usedKey(req *wire.Request) *wire.Error {
 	return wire.Errorf(wire.InvalidArgument,
-		"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key), s.cfg.KeptMillis/1000)
+		"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key),
+		s.cfg.KeptMillis/1000)
 }
 
 // roomForKey refuses a keyed request that there is no room for.
@@ -123,7 +125,8 @@ func (s *State) keyed(cmd *Command) wire.Result {
 	if k == nil {
 		if err := s.roomForKey(cmd); err != nil {
 			var res wire.Result
-			if res.Fail(err); isPart(cmd.Req.Key) { // the call is to be asked again, and its session remembers what is refused
+			// the call is to be asked again, and its session remembers what is refused
+			if res.Fail(err); isPart(cmd.Req.Key) {
 				res.Code = wire.Unavailable
 			}
 			return res
@@ -338,7 +341,8 @@ func (s *State) reattach(cmd *Command, seq uint64) (res wire.Result, ok bool) {
 	w = s.editWaiter(seq)
 	if w.caller != cmd.Caller {
 		var res wire.Result
-		res.Fail(wire.Errorf(wire.Aborted, "a later call with the same idempotency_key took this one's place in the queue"))
+		res.Fail(wire.Errorf(wire.Aborted, "a later call with the same idempotency_key took this one's place "+
+			"in the queue"))
 		s.answer(w, res)
 	}
 	anew := w.caller != cmd.Caller || w.epoch != cmd.Epoch || w.adrift

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestManyWaitsOverAtOnce: very many wait for one path, and the time of all of them is over at once. The step that ends them
-// costs in proportion to them.
+// TestManyWaitsOverAtOnce: very many wait for one path, and the time of all of them is over at once. The step that ends
+// them costs in proportion to them.
 func TestManyWaitsOverAtOnce(t *testing.T) {
 	const some, more, trials = 500, 4000, 3
 	measure := func(n int) (least time.Duration) {

@@ -248,7 +248,8 @@ func (l *lease) bound(cmd *Command) *binding {
 	if !cmd.Bound {
 		return nil
 	}
-	if b := l.bind; b != nil && b.of(cmd.Caller.Session) && b.epoch == cmd.Epoch && b.grace == cmd.Grace && b.spent == 0 {
+	if b := l.bind; b != nil && b.of(cmd.Caller.Session) && b.epoch == cmd.Epoch && b.grace == cmd.Grace &&
+		b.spent == 0 {
 		return b
 	}
 	return bindingOf(cmd)

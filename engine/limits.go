@@ -66,7 +66,8 @@ func DefaultLimits() Limits {
 	return Limits{
 		MaxQueued: DefaultMaxQueued, MaxKept: DefaultMaxKept, MaxEdges: DefaultMaxEdges, MaxFloors: maxFloors,
 		ReapBudget: DefaultReapBudget, KeptMillis: KeptMillis, RevokeMillis: RevokeMillis,
-		QueueMillis: wire.DefaultQueueTTLMillis, OvertakeLook: overtakeLook, DepartAtOnce: departAtOnce, MaxFolds: maxFolds,
+		QueueMillis: wire.DefaultQueueTTLMillis, OvertakeLook: overtakeLook, DepartAtOnce: departAtOnce,
+		MaxFolds: maxFolds,
 		MaxRoots: MaxRoots, MaxIntents: MaxIntents, MaxSysKept: MaxSysKept, MaxMarks: MaxMarks,
 	}
 }

@@ -50,7 +50,8 @@ func (s *State) Load(row, val []byte) error {
 		k := s.kept.Insert(s.w, key, 0, 0)
 		read(func() { k.hash = r.Uint() }, func() { k.status = wire.Status(r.Uint()) },
 			func() { k.token = r.Int() }, func() { k.seq = r.Uint() }, func() { k.deadline = r.Int() },
-			func() { k.plan = text(&r) }, func() { k.at = text(&r) }, func() { k.by = r.Uint() }, func() { k.of = r.Uint() },
+			func() { k.plan = text(&r) }, func() { k.at = text(&r) }, func() { k.by = r.Uint() },
+			func() { k.of = r.Uint() },
 			func() { k.attempt = r.Uint() }, func() { k.ends = r.Int() }, func() { k.turn = r.Int() },
 			func() { k.version = r.Uint() })
 		s.keepers.add(k.of, 1)
@@ -238,7 +239,8 @@ func (s *State) loadWaiter(key string, r *wire.Reader, read func(...func())) {
 			}
 		},
 		func() { w.token = r.Int() }, func() { w.own = r.Bool() }, func() { w.open = r.Bool() },
-		func() { copy(w.caller.Session[:], r.Bin()); w.of = markOf(w.caller.Session) }, func() { w.caller.ID = r.Uint() },
+		func() { copy(w.caller.Session[:], r.Bin()); w.of = markOf(w.caller.Session) },
+		func() { w.caller.ID = r.Uint() },
 		func() { w.ttl = r.Uint() }, func() { w.deadline = r.Int() }, func() { w.since = r.Int() },
 		func() { w.bind = loadBinding(r) }, func() { w.meta = loadMetadata(r) },
 		func() { w.epoch = r.Uint() }, func() { w.adrift = r.Bool() }, func() { w.hash = r.Uint() },
@@ -315,7 +317,8 @@ func (s *State) linkHolds() (err error) {
 	s.holds.All().AscendClass(liveHolds, func(key string, h *hold) bool {
 		l := s.leases.Edit(s.w, s.leaseKey(h.owner, namespaceOf(key)))
 		if !l.held() {
-			err = fmt.Errorf("engine: %s is held by %s, which has no lease", wire.Quote(pathOf(key)), wire.Quote(h.owner))
+			err = fmt.Errorf("engine: %s is held by %s, which has no lease", wire.Quote(pathOf(key)),
+				wire.Quote(h.owner))
 			return false
 		}
 		class, hkey := classWrite, key
@@ -342,7 +345,8 @@ func (s *State) linkWaiters() (err error) {
 		seq := seqOf(key)
 		l := s.leases.Edit(s.w, s.leaseKey(w.owner, w.ns))
 		if l == nil {
-			err = fmt.Errorf("engine: waiter %d of %s has no ownership record in %s", seq, wire.Quote(w.owner), wire.Quote(w.ns))
+			err = fmt.Errorf("engine: waiter %d of %s has no ownership record in %s", seq, wire.Quote(w.owner),
+				wire.Quote(w.ns))
 			return false
 		}
 		w.owner, w.ns = l.owner, l.ns

@@ -25,7 +25,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"unknown table", "?", wire.AppendArray(nil, 0), "unknown table"},
 		{"cut short", string(tableHold) + key, holdRow[:len(holdRow)-3], "row"},
 		{"a hold without a lease", string(tableHold) + key, holdRow, `"h:/a/x" is held by "A", which has no lease`},
-		{"a waiter without an ownership record", string(tableWaiter) + string(appendSeq(nil, 7)), w.row(nil), `waiter 7 of "B" has no ownership record`},
+		{"a waiter without an ownership record", string(tableWaiter) + string(appendSeq(nil, 7)), w.row(nil),
+			`waiter 7 of "B" has no ownership record`},
 	} {
 		s := New(DefaultConfig(), nil, nil)
 		err := s.Load([]byte(c.row), c.val)

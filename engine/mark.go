@@ -21,7 +21,8 @@ func (s *System) mark(node string, d wire.Drain) (res wire.Result) {
 		delete(s.marks, node)
 	case !known && len(s.marks) >= s.limits.MaxMarks:
 		res.Fail(wire.Errorf(wire.ResourceExhausted,
-			"%d nodes are drained or removed, at most %d are allowed: take back what is asked of nodes that are gone (node_resume)",
+			"%d nodes are drained or removed, at most %d are allowed: take back what is asked of nodes that are "+
+				"gone (node_resume)",
 			len(s.marks), s.limits.MaxMarks))
 		return res
 	default:

@@ -83,7 +83,8 @@ func TestMarksAgain(t *testing.T) {
 	for _, step := range []struct {
 		d    wire.Drain
 		rows int
-	}{{wire.DrainNone, 1}, {wire.DrainLeads, 1}, {wire.DrainLeads, 0}, {wire.DrainReplicas, 1}, {wire.DrainNone, 1}, {wire.DrainNone, 0}} {
+	}{{wire.DrainNone, 1}, {wire.DrainLeads, 1}, {wire.DrainLeads, 0}, {wire.DrainReplicas, 1}, {wire.DrainNone, 1},
+		{wire.DrainNone, 0}} {
 		markNode(s, "n1", step.d)
 		if rows := s.TakeChanged(); len(rows) != step.rows {
 			t.Errorf("%v: writes %d rows, want %d", step.d, len(rows), step.rows)

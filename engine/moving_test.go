@@ -49,7 +49,8 @@ func TestMovingAgainstAWalk(t *testing.T) {
 		algs := []wire.Algorithm{wire.RecursiveRW, wire.PointRW, wire.Semaphore}
 		for _, ns := range roots {
 			if r.IntN(5) > 0 {
-				s.Apply(Clock{Now: 1}, &Command{Req: &wire.Request{Op: wire.OpSetRow, Namespace: ns, Algorithm: algs[r.IntN(3)], Explicit: true}}, &out)
+				s.Apply(Clock{Now: 1}, &Command{Req: &wire.Request{Op: wire.OpSetRow, Namespace: ns,
+					Algorithm: algs[r.IntN(3)], Explicit: true}}, &out)
 			}
 		}
 		for i := range 60 {
@@ -58,8 +59,9 @@ func TestMovingAgainstAWalk(t *testing.T) {
 			if r.IntN(4) == 0 { // also of namespaces that are no roots
 				old = wire.NewRoutes(0, r.IntN(4), roots[:len(roots)/2])
 			}
-			req := &wire.Request{Op: wire.OpAcquire, Owner: fmt.Sprint("o", r.IntN(4)), TTLMillis: uint64(1 + r.IntN(3)*100000),
-				Locks: []wire.LockRequest{{Path: p, Permits: 1, Mode: wire.Mode(r.IntN(2))}}}
+			req := &wire.Request{Op: wire.OpAcquire, Owner: fmt.Sprint("o", r.IntN(4)),
+				TTLMillis: uint64(1 + r.IntN(3)*100000),
+				Locks:     []wire.LockRequest{{Path: p, Permits: 1, Mode: wire.Mode(r.IntN(2))}}}
 			if r.IntN(2) == 0 {
 				req.Flags = wire.FlagWait
 			}
@@ -88,7 +90,8 @@ func TestMovingAgainstAWalk(t *testing.T) {
 				}
 				return true
 			})
-			eachMoving(s, &s.queue, classWait.Mask(), move, func(k string, _ *place) bool { got = append(got, k); return true })
+			eachMoving(s, &s.queue, classWait.Mask(), move,
+				func(k string, _ *place) bool { got = append(got, k); return true })
 			if !slices.Equal(want, got) {
 				t.Fatalf("seed %d root %q roots %q: waits\n%q\n%q", seed, move, roots, want, got)
 			}

@@ -38,7 +38,8 @@ const (
 	PlantBareRoot     = "bare-root"     // a namespace set on a bare handler has no effect below it
 	PlantAttachedAnew = "attached-anew" // a wait that is attached again without a place is taken for a new one
 	PlantShortMemory  = "short-memory"  // sessions are forgotten while copies of their requests are under way
-	PlantEndsUntimed  = "ends-untimed"  // what is asked for beside ends of waits begins at the time that stands for them
+	// what is asked for beside ends of waits begins at the time that stands for them
+	PlantEndsUntimed = "ends-untimed"
 )
 
 // plantedLag is how long an expired owner goes on, ms.

@@ -57,7 +57,8 @@ func (s *State) clear(ns string) {
 			if !ok {
 				break
 			}
-			s.abort(seqOf(key), wire.Errorf(wire.Aborted, "the locking policy of namespace %s changed while the request waited", wire.Quote(ns)))
+			s.abort(seqOf(key), wire.Errorf(wire.Aborted,
+				"the locking policy of namespace %s changed while the request waited", wire.Quote(ns)))
 			if l = s.ownership(o, space); l == nil {
 				break
 			}
@@ -98,7 +99,8 @@ func (s *State) policyStep(cmd *Command) (res wire.Result) {
 
 // overtaken refuses a step of an attempt that another one has followed.
 func overtaken(attempt, last uint64) *wire.Error {
-	return wire.Errorf(wire.Aborted, "the step is of attempt %d to carry a policy change out, and attempt %d has begun", attempt, last)
+	return wire.Errorf(wire.Aborted, "the step is of attempt %d to carry a policy change out, and attempt %d has begun",
+		attempt, last)
 }
 
 // freeze is the first step of a routing change: it checks that the subtree at a
@@ -153,8 +155,8 @@ func (s *State) lockIn(root, above string) (path, owner string, found bool) {
 	return owned(path), owner, found
 }
 
-// eachMoving calls f, until it is false, with the keys of a tree, and of its classes, whose paths a routing change at root
-// moves. Namespaces that it does not move are passed over as a whole, however much is in them.
+// eachMoving calls f, until it is false, with the keys of a tree, and of its classes, whose paths a routing change at
+// root moves. Namespaces that it does not move are passed over as a whole, however much is in them.
 func eachMoving[V any](s *State, t *trie.Tree[V], m trie.Mask, root string, f func(key string, v *V) bool) {
 	s.eachInside(root, func(prefix string) bool { return eachMovingIn(s, t, m, root, prefix, f) })
 }
@@ -179,11 +181,12 @@ func eachMovingIn[V any](
 	return more
 }
 
-// unmoved is the beginning of a key that a routing change at root does not move, and that has the prefix of those it moves
-// (eachInside): nothing that begins so is moved.
+// unmoved is the beginning of a key that a routing change at root does not move, and that has the prefix of those it
+// moves (eachInside): nothing that begins so is moved.
 func unmoved(root, prefix, key string) string {
 	ns := namespaceOf(key)
-	if len(key) > len(prefix) && contains(rootPath(ns), root) { // the path is one beside root, whose name only begins alike
+	// the path is one beside root, whose name only begins alike
+	if len(key) > len(prefix) && contains(rootPath(ns), root) {
 		return key[:len(prefix)+1]
 	}
 	return key[:keyHead+len(strings.TrimSuffix(ns, "/"))]
@@ -355,13 +358,15 @@ func moving(req *wire.Request) bool {
 // lostInMove says that a renewal found no lease in a namespace that is being moved: what its
 // owner asked for before may be held back. One that found it has renewed it.
 func (s *State) lostInMove(cmd *Command, found *wire.Result) (res wire.Result, moved bool) {
-	if cmd.Req.Op != wire.OpRenew || found.Code != wire.OK || found.Status != wire.RenewLost || Planted == PlantFalseLost {
+	if cmd.Req.Op != wire.OpRenew || found.Code != wire.OK || found.Status != wire.RenewLost ||
+		Planted == PlantFalseLost {
 		return res, false
 	}
 	need := s.version
 	for i := range s.frozen {
 		f := &s.frozen[i]
-		if f.bars(cmd.Version) && slices.ContainsFunc(cmd.Req.Domains, func(d string) bool { return s.involves(f, d) }) {
+		if f.bars(cmd.Version) && slices.ContainsFunc(cmd.Req.Domains,
+			func(d string) bool { return s.involves(f, d) }) {
 			moved, need = true, max(need, f.until)
 		}
 	}

@@ -97,7 +97,8 @@ func (s *State) earliest(key string, write, recursive bool, l *lease, from, befo
 		}
 		if own {
 			s.keys2 = appendSeq(append(s.keys2[:0], prefix...), before)
-			if last := view(s.keys2); s.queue.Before(prefix, last, classWait) == l.waits.Before(prefix, last, classWait) {
+			if last := view(s.keys2); s.queue.Before(prefix, last, classWait) == l.waits.Before(prefix,
+				last, classWait) {
 				return
 			}
 		}
@@ -345,17 +346,20 @@ func (s *State) room(cmd *Command, a *asking, entry *waiter) *wire.Error {
 	}
 	if s.waited+n-leaving > s.cfg.MaxQueued {
 		return wire.Errorf(wire.ResourceExhausted,
-			"the queue of this group holds %d paths and %d more were asked for, at most %d are allowed (max_queued_paths_per_group)",
+			"the queue of this group holds %d paths and %d more were asked for, at most %d are allowed "+
+				"(max_queued_paths_per_group)",
 			s.waited, n, s.cfg.MaxQueued)
 	}
 	if mine := s.queued[a.owner]; mine+n-leaving > s.cfg.MaxQueued/4 {
 		return wire.Errorf(wire.ResourceExhausted,
-			"owner_id: waits for %d paths in this group and asked for %d more, at most %d are allowed (a quarter of max_queued_paths_per_group)",
+			"owner_id: waits for %d paths in this group and asked for %d more, at most %d are allowed (a quarter of "+
+				"max_queued_paths_per_group)",
 			mine, n, s.cfg.MaxQueued/4)
 	}
 	if mine, most := s.queuers[of], share(s.cfg.MaxQueued); of != 0 && mine+n-its > most {
 		return wire.Errorf(wire.ResourceExhausted,
-			"session: waits for %d paths in this group and asked for %d more, at most %d are allowed (a quarter of max_queued_paths_per_group)",
+			"session: waits for %d paths in this group and asked for %d more, at most %d are allowed (a quarter of "+
+				"max_queued_paths_per_group)",
 			mine, n, most)
 	}
 	return nil
@@ -466,7 +470,8 @@ func (s *State) abort(seq uint64, err *wire.Error) {
 func (s *State) waiterOver(seq uint64) {
 	s.meetsCall(seq) // its connection may have ended, and the departure not have come to it
 	if s.waiter(seq) != nil {
-		s.abort(seq, wire.Errorf(wire.DeadlineExceeded, "waited for the lock until queue_ttl_ms was over").By(wire.CauseWaitOver))
+		s.abort(seq, wire.Errorf(wire.DeadlineExceeded,
+			"waited for the lock until queue_ttl_ms was over").By(wire.CauseWaitOver))
 	}
 }
 

@@ -170,7 +170,8 @@ func (s *State) Audit(home func(ns string) bool) (err error) {
 // alone says that nobody else covers or reads what a write hold is on.
 func (s *State) alone(key string, h *hold) (err error) {
 	s.holds.Walk(key, func(at int, st trie.Step[hold]) bool {
-		if o := st.Value(); o != nil && isBoundary(key, at) && o.owner != "" && o.owner != h.owner && o.alg.Recursive() && h.alg.Recursive() {
+		if o := st.Value(); o != nil && isBoundary(key, at) && o.owner != "" && o.owner != h.owner &&
+			o.alg.Recursive() && h.alg.Recursive() {
 			err = fmt.Errorf("engine: %s is held by %s and what lies above it by %s",
 				wire.Quote(pathOf(key)), wire.Quote(h.owner), wire.Quote(o.owner))
 		}
@@ -180,7 +181,8 @@ func (s *State) alone(key string, h *hold) (err error) {
 		return err
 	}
 	if other := firstOther(s.holds.Sub(key+readSuffix), h.owner); other != "" {
-		err = fmt.Errorf("engine: %s is written by %s and read by %s", wire.Quote(pathOf(key)), wire.Quote(h.owner), wire.Quote(other))
+		err = fmt.Errorf("engine: %s is written by %s and read by %s", wire.Quote(pathOf(key)), wire.Quote(h.owner),
+			wire.Quote(other))
 	}
 	return err
 }

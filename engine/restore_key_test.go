@@ -6,9 +6,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRestoredChangeKeepsItsKey: a backup is taken while a keyed policy change is under way. The restored cluster goes on
-// with it and knows its key: a repeat waits for its end, and is no change of its own whose answer that end would be taken
-// for. Answers to other keys are forgotten.
+// TestRestoredChangeKeepsItsKey: a backup is taken while a keyed policy change is under way. The restored cluster goes
+// on with it and knows its key: a repeat waits for its end, and is no change of its own whose answer that end would be
+// taken for. Answers to other keys are forgotten.
 func TestRestoredChangeKeepsItsKey(t *testing.T) {
 	for name, refused := range map[string]string{"done": "", "refused": "a lock is in the way"} {
 		t.Run(name, func(t *testing.T) {

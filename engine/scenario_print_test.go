@@ -168,13 +168,15 @@ func (s *script) state(*scriptLine) {
 		for i, k := range w.wants {
 			paths[i] = pathOf(k.key)
 		}
-		return line("waiter %d %s for %s token=%d until %s", seqOf(key), w.owner, strings.Join(paths, " "), w.token, span(w.deadline))
+		return line("waiter %d %s for %s token=%d until %s", seqOf(key), w.owner, strings.Join(paths, " "), w.token,
+			span(w.deadline))
 	})
 	st.marks.All().Ascend(func(ns string, m *int64) bool { return line("mark %s %d", ns, *m) })
 	st.edges.All().Ascend(func(owner string, e *edge) bool {
 		return line("edge %s to %s until %s", owner, e.blocker, span(e.deadline))
 	})
 	st.kept.All().Ascend(func(key string, k *kept) bool {
-		return line("kept %v %s %v until %s", wire.Op(key[0]), strings.ReplaceAll(key[1:], "\x00", " "), k.status, span(k.deadline))
+		return line("kept %v %s %v until %s", wire.Op(key[0]), strings.ReplaceAll(key[1:], "\x00", " "), k.status,
+			span(k.deadline))
 	})
 }

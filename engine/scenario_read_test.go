@@ -140,7 +140,8 @@ func (s *script) describe(l *scriptLine) {
 			if w.Open {
 				text += " open"
 			}
-			text += fmt.Sprintf(" since +%s for %s", span(w.SinceUnixMillis-scriptWall), span(int64(w.ExpiresInMillis))) +
+			text += fmt.Sprintf(" since +%s for %s", span(w.SinceUnixMillis-scriptWall),
+				span(int64(w.ExpiresInMillis))) +
 				metaText(w.Meta)
 		}
 		return text
@@ -159,7 +160,8 @@ func (s *script) edge(l *scriptLine) {
 		if path != "" {
 			counts = v.Blocking(s.routes.Resolve(path), path, blocker, reason)
 		}
-		return fmt.Sprintf("waits for %s%s%s counts=%v", blocker, fields(path, "", 0, 0, "", 0), reasonText(reason), counts)
+		return fmt.Sprintf("waits for %s%s%s counts=%v", blocker, fields(path, "", 0, 0, "", 0),
+			reasonText(reason), counts)
 	})
 }
 

@@ -218,7 +218,8 @@ func (g *scriptGroup) step(f func(r *scriptReplica) any) (any, *Output) {
 			g.t.Fatalf("replica %s told\n%v, the one %s\n%v", r.name, r.out.Events, first.name, first.out.Events)
 		}
 		if !reflect.DeepEqual(r.out.Answers, first.out.Answers) {
-			g.t.Fatalf("replica %s ended calls\n%v, the one %s\n%v", r.name, r.out.Answers, first.name, first.out.Answers)
+			g.t.Fatalf("replica %s ended calls\n%v, the one %s\n%v", r.name, r.out.Answers, first.name,
+				first.out.Answers)
 		}
 		if r.state.View().Digest() != first.state.View().Digest() {
 			g.t.Fatalf("replica %s has another digest than the one %s", r.name, first.name)

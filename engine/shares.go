@@ -46,6 +46,7 @@ func (n shares) refuse(of uint64, most int, where string, millis int) *wire.Erro
 		return nil
 	}
 	return wire.Errorf(wire.ResourceExhausted,
-		"idempotency_key: this session has %d answers kept in %s, at most %d are allowed, a quarter of all; each is kept for %d s",
+		"idempotency_key: this session has %d answers kept in %s, at most %d are allowed, a quarter of all; each is "+
+			"kept for %d s",
 		n[of], where, share(most), millis/1000)
 }

@@ -15,7 +15,8 @@ func TestSharesAreForgotten(t *testing.T) {
 		by := Caller{Session{byte(i + 1)}, 1}
 		for _, key := range []string{"a", "b"} {
 			res := s.Apply(Clock{Now: int64(i)}, &Command{Caller: by, NS: "h:/a", Req: &wire.Request{
-				Op: wire.OpAcquire, Owner: "o", TTLMillis: 1, Key: string(rune('A'+i)) + key, Locks: []wire.LockRequest{{Path: "h:/a"}},
+				Op: wire.OpAcquire, Owner: "o", TTLMillis: 1, Key: string(rune('A'+i)) + key,
+				Locks: []wire.LockRequest{{Path: "h:/a"}},
 			}}, &out)
 			if res.Code != wire.OK {
 				t.Fatalf("%+v", res)
@@ -46,7 +47,8 @@ func TestEdgesAreCounted(t *testing.T) {
 		}
 	}
 	if s.edgers[markOf(Session{1})] != 1 || s.edgers[markOf(Session{100})] != 3 {
-		t.Fatalf("the first session has %d edges, the last one %d", s.edgers[markOf(Session{1})], s.edgers[markOf(Session{100})])
+		t.Fatalf("the first session has %d edges, the last one %d", s.edgers[markOf(Session{1})],
+			s.edgers[markOf(Session{100})])
 	}
 	for s.Expire(Clock{Now: 1_000_000}, &out) {
 	}
@@ -55,8 +57,8 @@ func TestEdgesAreCounted(t *testing.T) {
 	}
 }
 
-// TestQueuersAreCounted: what a session has in the queue is counted no longer than it waits, also where another one asked
-// for it since; and a state that is loaded from its rows counts the same.
+// TestQueuersAreCounted: what a session has in the queue is counted no longer than it waits, also where another one
+// asked for it since; and a state that is loaded from its rows counts the same.
 func TestQueuersAreCounted(t *testing.T) {
 	s := New(DefaultConfig(), nil, nil)
 	var out Output

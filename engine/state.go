@@ -94,8 +94,9 @@ type binding struct {
 	epoch   uint64
 	grace   int64  // ms
 	spent   uint64 // one above the connection for whose end the lease was shrunk, 0: none
-	loose   bool   // it is to no connection, and never ends: it stands for more ties than a lease keeps, or one given up
-	past    uint64 // ends up to this arrival number were told before it came to be, and are none of its: State.past
+	// it is to no connection, and never ends: it stands for more ties than a lease keeps, or one given up
+	loose bool
+	past  uint64 // ends up to this arrival number were told before it came to be, and are none of its: State.past
 }
 
 // pledge is until when a session whose connection ended may come back to a lease: others that

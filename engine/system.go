@@ -89,7 +89,8 @@ type Done struct {
 // NewSystem makes an empty system state.
 func NewSystem() *System {
 	return &System{
-		roots: make(map[string]bool), kept: make(map[string]systemKept), keepers: make(shares), marks: make(map[string]wire.Drain), changed: make(map[string]bool),
+		roots: make(map[string]bool), kept: make(map[string]systemKept), keepers: make(shares),
+		marks: make(map[string]wire.Drain), changed: make(map[string]bool),
 		limits: DefaultLimits(),
 	}
 }
@@ -232,14 +233,16 @@ func (s *System) first(cmd *Command, hash uint64) (res wire.Result, found bool) 
 			len(s.kept), s.limits.MaxSysKept, s.limits.KeptMillis/1000))
 		return res, true
 	case !ok:
-		if err := s.keepers.refuse(markOf(cmd.Caller.Session), s.limits.MaxSysKept, "the system group", s.limits.KeptMillis); err != nil {
+		if err := s.keepers.refuse(markOf(cmd.Caller.Session), s.limits.MaxSysKept, "the system group",
+			s.limits.KeptMillis); err != nil {
 			res.Fail(err)
 			return res, true
 		}
 		return res, false
 	case k.hash != hash:
 		res.Fail(wire.Errorf(wire.InvalidArgument,
-			"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key), s.limits.KeptMillis/1000))
+			"idempotency_key %s: was used for another request less than %d s ago", wire.Quote(req.Key),
+			s.limits.KeptMillis/1000))
 		return res, true
 	case k.pending:
 		for n := range s.intents {
@@ -544,7 +547,8 @@ func (s *System) Load(row, val []byte) error {
 	case rowRoot:
 		whole := false
 		if read(func() { whole = r.Bool() }); handlerRoot(name) && !whole {
-			return fmt.Errorf("engine: namespace %s was given a policy by an older build, in which it held that one path: "+
+			return fmt.Errorf("engine: namespace %s was given a policy by an older build, in which it held "+
+				"that one path: "+
 				"delete the policy with that build, and set it again with this one", wire.Quote(name))
 		}
 		s.roots[name] = true

@@ -52,7 +52,8 @@ func (s *dueSystem) restarted() *dueSystem {
 }
 
 // TestSystemComesDue: the system group has a deadline while it keeps an answer that ends with time, and at no other
-// time. That of a policy change begins when the change is over, however long that takes, and it has none if it is refused.
+// time. That of a policy change begins when the change is over, however long that takes, and it has none if it is
+// refused.
 func TestSystemComesDue(t *testing.T) {
 	s := newDueSystem(t)
 	incr := &wire.Request{Op: wire.OpIncrToken, Key: "k"}
@@ -100,7 +101,8 @@ func TestSystemEndsSomeAtOnce(t *testing.T) {
 		s.due(1001, "some are left")
 		again := s.restarted()
 		want := min(once, left)
-		if a, b := s.Expire(1001, once), again.Expire(1001, once); a != want || b != want || s.Digest() != again.Digest() {
+		if a, b := s.Expire(1001, once), again.Expire(1001, once); a != want || b != want ||
+			s.Digest() != again.Digest() {
 			t.Fatalf("with %d left %d are dropped, and %d by a replica that was restarted; digests are equal: %v",
 				left, a, b, s.Digest() == again.Digest())
 		}

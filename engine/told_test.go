@@ -22,7 +22,8 @@ func (g *telling) do(id byte, request uint64, grace int64, req *wire.Request) wi
 	g.t.Helper()
 	g.out.Reset()
 	g.now++
-	cmd := &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: request}, Epoch: 1, Bound: grace >= 0, Grace: max(grace, 0), Req: req}
+	cmd := &Command{NS: "h:/a", Caller: Caller{Session: Session{id}, ID: request}, Epoch: 1, Bound: grace >= 0,
+		Grace: max(grace, 0), Req: req}
 	res := g.s.Apply(Clock{Now: g.now}, cmd, &g.out)
 	if err := res.Err(); err != nil {
 		g.t.Fatal(err)
@@ -45,7 +46,8 @@ func (g *telling) says(want ...string) {
 		for i, mark := range t.Acquires {
 			by[i] = names[mark]
 		}
-		got = append(got, fmt.Sprintf("%d %v %s %s [%s]", t.Session[0], t.Kind, t.Owner, t.Namespace, strings.Join(by, " ")))
+		got = append(got, fmt.Sprintf("%d %v %s %s [%s]", t.Session[0], t.Kind, t.Owner, t.Namespace,
+			strings.Join(by, " ")))
 	}
 	if !slices.Equal(got, want) {
 		g.t.Errorf("told:\n %s\nwant:\n %s", strings.Join(got, "\n "), strings.Join(want, "\n "))
@@ -115,8 +117,8 @@ func (g *telling) expire(ms int64) {
 	g.s.Expire(Clock{Now: g.now}, &g.out)
 }
 
-// TestToldInSteps: a lease that more is held under than one step may free is told of by each of them, and no more acquires are
-// named than a client takes.
+// TestToldInSteps: a lease that more is held under than one step may free is told of by each of them, and no more
+// acquires are named than a client takes.
 func TestToldInSteps(t *testing.T) {
 	g := newTelling(t)
 	const many = 200
@@ -128,7 +130,8 @@ func TestToldInSteps(t *testing.T) {
 	for steps := 0; g.s.leases.Get(g.s.leaseKey("o", "h:/a")) != nil; steps++ {
 		g.out.Reset()
 		g.s.ExpireSome(Clock{Now: g.now}, &g.out, 50)
-		if len(g.out.Told) != 1 || len(g.out.Told[0].Acquires) == 0 || len(g.out.Told[0].Acquires) > wire.MaxLeaseAcquires || steps > many {
+		if len(g.out.Told) != 1 || len(g.out.Told[0].Acquires) == 0 ||
+			len(g.out.Told[0].Acquires) > wire.MaxLeaseAcquires || steps > many {
 			t.Fatalf("step %d tells %+v", steps, g.out.Told)
 		}
 		named += min(50, len(g.out.Told[0].Acquires))

@@ -41,8 +41,9 @@ type View struct {
 func (s *State) View() *View {
 	v := &View{
 		cfg: s.cfg, fences: s.fences, now: s.now, wall: s.wall, counter: s.counter, seq: s.seq,
-		version: s.version, attempt: s.attempt, mark: s.w.Mark(), written: s.written, floors: s.floors, frozen: s.frozen,
-		holds: s.holds, leases: s.leases, queue: s.queue, waiters: s.waiters, edges: s.edges,
+		version: s.version, attempt: s.attempt, mark: s.w.Mark(), written: s.written, floors: s.floors,
+		frozen: s.frozen,
+		holds:  s.holds, leases: s.leases, queue: s.queue, waiters: s.waiters, edges: s.edges,
 		policies: s.policies, kept: s.kept, marks: s.marks, departing: s.departing, tombs: s.tombs, dying: s.dying,
 	}
 	s.w.Freeze()

@@ -122,7 +122,8 @@ func TestExamples(t *testing.T) {
 		{"python-stdlib/deadlock", []string{"python3", "python-stdlib/deadlock.py"}, nil},
 		{"python-grpc", []string{python, "python-grpc/client.py"}, nil},
 		{"python-http3", []string{python, "python-http3/client.py"}, nil},
-		{"node-grpc", []string{"node", "node-grpc/client.js", strconv.Itoa(hold)}, []string{"node-grpc/node_modules/.stamp"}},
+		{"node-grpc", []string{"node", "node-grpc/client.js", strconv.Itoa(hold)},
+			[]string{"node-grpc/node_modules/.stamp"}},
 		{"php", []string{"php", "php/client.php"}, nil},
 		{"shell", []string{"shell/lock.sh"}, []string{"bash", "curl", "jq"}},
 	} {

@@ -62,7 +62,8 @@ func TestPages(t *testing.T) {
 				return
 			}
 			if line, got, want := differ(out, text); line > 0 {
-				t.Errorf("%s, line %d: came out as\n%s\nbut the page says\n%s\n(go test ./examples -run TestPages -update writes it anew)", page, line, got, want)
+				t.Errorf("%s, line %d: came out as\n%s\nbut the page says\n%s\n(go test ./examples -run TestPages "+
+					"-update writes it anew)", page, line, got, want)
 			}
 		})
 	}
@@ -96,7 +97,8 @@ var (
 	timedOut = []byte("context deadline exceeded")
 	hungUp   = [][]byte{
 		[]byte("stream terminated by RST_STREAM with error code: CANCEL"),
-		[]byte("the caller's deadline passed before the answer; it may have been carried out: repeat it with the same idempotency_key"),
+		[]byte("the caller's deadline passed before the answer; it may have been carried out: repeat it with the " +
+			"same idempotency_key"),
 	}
 )
 
@@ -119,7 +121,8 @@ func newPageRun(t *testing.T, tools string) *pageRun {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
-	r := &pageRun{t: t, env: append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "NODE_PATH=examples/node-grpc/node_modules")}
+	r := &pageRun{t: t, env: append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"),
+		"NODE_PATH=examples/node-grpc/node_modules")}
 	var there, shown []string
 	for usual, port := range map[string]string{":50051": portOf(t, p.GRPC), ":50443": portOf(t, p.Web)} {
 		there, shown = append(there, usual, port), append(shown, port, usual)

@@ -43,14 +43,22 @@ func TestGRPCurl(t *testing.T) {
 		says  []string
 		fails bool
 	}{
-		{name: "list", args: []string{"ADDR", "list"}, says: []string{"grpc.health.v1.Health\n", "pathlockd.v1.PathLock\n"}},
-		{name: "list a service", args: []string{"ADDR", "list", "pathlockd.v1.PathLock"}, says: []string{"pathlockd.v1.PathLock.Acquire\n", "pathlockd.v1.PathLock.AcquireWatch\n"}},
-		{name: "describe", args: []string{"ADDR", "describe", "pathlockd.v1.AcquireRequest"}, says: []string{"uint64 ttl_ms = 2;", "bool no_queue = 101;"}},
-		{name: "call", args: []string{"-emit-defaults", "-d", acquire, "ADDR", "pathlockd.v1.PathLock/Acquire"}, says: []string{`"status": "ACQUIRE_STATUS_OK"`, `"namespace": "example:/grpcurl"`}},
-		{name: "bad call", args: []string{"-d", `{}`, "ADDR", "pathlockd.v1.PathLock/Acquire"}, says: []string{"Code: InvalidArgument", "owner_id"}, fails: true},
-		{name: "stream", args: []string{"-max-time", "1", "-d", `{"owner_id": "grpcurl"}`, "ADDR", "pathlockd.v1.PathLock/Subscribe"}, says: []string{"Code: DeadlineExceeded"}, fails: true},
-		{name: "standard health", args: []string{"ADDR", "grpc.health.v1.Health/Check"}, says: []string{`"status": "SERVING"`}},
-		{name: "no method", args: []string{"ADDR", "pathlockd.v1.PathLock/Steal"}, says: []string{"Steal"}, fails: true},
+		{name: "list", args: []string{"ADDR", "list"}, says: []string{"grpc.health.v1.Health\n",
+			"pathlockd.v1.PathLock\n"}},
+		{name: "list a service", args: []string{"ADDR", "list", "pathlockd.v1.PathLock"},
+			says: []string{"pathlockd.v1.PathLock.Acquire\n", "pathlockd.v1.PathLock.AcquireWatch\n"}},
+		{name: "describe", args: []string{"ADDR", "describe", "pathlockd.v1.AcquireRequest"},
+			says: []string{"uint64 ttl_ms = 2;", "bool no_queue = 101;"}},
+		{name: "call", args: []string{"-emit-defaults", "-d", acquire, "ADDR", "pathlockd.v1.PathLock/Acquire"},
+			says: []string{`"status": "ACQUIRE_STATUS_OK"`, `"namespace": "example:/grpcurl"`}},
+		{name: "bad call", args: []string{"-d", `{}`, "ADDR", "pathlockd.v1.PathLock/Acquire"},
+			says: []string{"Code: InvalidArgument", "owner_id"}, fails: true},
+		{name: "stream", args: []string{"-max-time", "1", "-d", `{"owner_id": "grpcurl"}`, "ADDR",
+			"pathlockd.v1.PathLock/Subscribe"}, says: []string{"Code: DeadlineExceeded"}, fails: true},
+		{name: "standard health", args: []string{"ADDR", "grpc.health.v1.Health/Check"},
+			says: []string{`"status": "SERVING"`}},
+		{name: "no method", args: []string{"ADDR", "pathlockd.v1.PathLock/Steal"}, says: []string{"Steal"},
+			fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +109,8 @@ func TestCurl(t *testing.T) {
 		owner := "curl" + flag
 		curl := func(t *testing.T, args ...string) (status string, answer map[string]any) {
 			t.Helper()
-			args = append([]string{flag, "-sS", "--max-time", "60", "--cacert", ca, "-w", "\n%{http_version} %{http_code}"}, args...)
+			args = append([]string{flag, "-sS", "--max-time", "60", "--cacert", ca, "-w",
+				"\n%{http_version} %{http_code}"}, args...)
 			out, err := command(t, within, "curl", args...).CombinedOutput()
 			if err != nil {
 				t.Fatalf("curl %v: %v\n%s", args, err, out)
@@ -125,7 +134,8 @@ func TestCurl(t *testing.T) {
 			if status, a := curl(t, "https://"+daemon.Web+"/v1/health"); status != "200" || a["detail"] != "ready" {
 				t.Errorf("health: %s %v", status, a)
 			}
-			request := `{"ownerId": "` + owner + `", "ttlMs": 10000, "requests": [{"path": "example:/curl/` + owner + `"}]}`
+			request := `{"ownerId": "` + owner + `", "ttlMs": 10000, "requests": [{"path": "example:/curl/` +
+				owner + `"}]}`
 			if status, a := post(t, "acquire", request); status != "200" || a["status"] != "ACQUIRE_STATUS_OK" {
 				t.Errorf("acquire: %s %v", status, a)
 			}

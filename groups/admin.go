@@ -76,7 +76,8 @@ func (n *Node) clusterStatus() *wire.ClusterStatus {
 
 // mark writes to the system log what is wanted of a node.
 func (s *steps) mark(node string, d wire.Drain) *wire.Error {
-	return s.all([]command{{group: replica.SystemGroup, sub: 1, req: &wire.Request{Op: wire.OpMarkNode, Node: node, Drain: d}}})
+	return s.all([]command{{group: replica.SystemGroup, sub: 1,
+		req: &wire.Request{Op: wire.OpMarkNode, Node: node, Drain: d}}})
 }
 
 // handEvery is how often a leadership is offered again: raft drops about two of three
@@ -96,7 +97,8 @@ func (s *steps) handOver(doc *wire.ClusterStatus, log uint64, node string) *wire
 			return asWire(err)
 		}
 		if s.n.clock.Mono()-s.since >= s.n.cfg.RequestTimeout {
-			return wire.Errorf(wire.Unavailable, "node %s did not come to lead log %d within request_timeout_ms; it may yet", node, log)
+			return wire.Errorf(wire.Unavailable,
+				"node %s did not come to lead log %d within request_timeout_ms; it may yet", node, log)
 		}
 		select {
 		case <-s.n.stop:

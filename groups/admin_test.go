@@ -30,7 +30,8 @@ func TestStatusOfOneNode(t *testing.T) {
 	if !doc.Healthy || len(doc.Problems) != 0 || doc.Self != r.node.NodeID() || doc.ClusterID != r.node.ClusterID() {
 		t.Errorf("the document is %+v", doc)
 	}
-	if want := (wire.ClusterSettings{GroupCount: 7, LogCount: 2, ReplicationFactor: 3, Segments: 1, Algorithm: "recursive_rw"}); doc.Settings != want {
+	if want := (wire.ClusterSettings{GroupCount: 7, LogCount: 2, ReplicationFactor: 3, Segments: 1,
+		Algorithm: "recursive_rw"}); doc.Settings != want {
 		t.Errorf("settings %+v", doc.Settings)
 	}
 	if len(doc.Warnings) != 1 || !strings.Contains(doc.Warnings[0], "start 2 more nodes") {
@@ -39,14 +40,16 @@ func TestStatusOfOneNode(t *testing.T) {
 	if len(doc.Nodes) != 1 {
 		t.Fatalf("nodes %+v", doc.Nodes)
 	}
-	if n := doc.Nodes[0]; n.NodeID != doc.Self || n.State != wire.NodeMember || !n.Alive || !n.Stable || n.Replicas != 3 || n.Leads != 3 ||
+	if n := doc.Nodes[0]; n.NodeID != doc.Self || n.State != wire.NodeMember || !n.Alive || !n.Stable ||
+		n.Replicas != 3 || n.Leads != 3 ||
 		n.NativeAddr != "10.0.0.1:50050" || n.HostID == "" || n.ForMillis <= 0 || n.Formats != [2]uint32{1, 1} {
 		t.Errorf("node %+v", n)
 	}
 	groups, names := 0, ""
 	for _, l := range doc.Logs {
 		groups, names = groups+l.Groups, names+l.Name+" "
-		if !l.Healthy || l.Leader != doc.Self || l.Term == 0 || len(l.Voters) != 1 || !l.Voters[0].CaughtUp || l.Voters[0].Applied == 0 ||
+		if !l.Healthy || l.Leader != doc.Self || l.Term == 0 || len(l.Voters) != 1 || !l.Voters[0].CaughtUp ||
+			l.Voters[0].Applied == 0 ||
 			len(l.Target) != 1 || !strings.HasPrefix(l.Step, "settled") {
 			t.Errorf("log %+v", l)
 		}
@@ -83,10 +86,13 @@ func TestAloneKeepsAll(t *testing.T) {
 		req  *wire.Request
 		says string
 	}{
-		{&wire.Request{Op: wire.OpNodeDrain, Node: self, Drain: wire.DrainLeads}, "no other node is alive that could lead its logs"},
-		{&wire.Request{Op: wire.OpNodeDrain, Node: self, Drain: wire.DrainReplicas}, "no other node is alive that could hold its logs"},
+		{&wire.Request{Op: wire.OpNodeDrain, Node: self, Drain: wire.DrainLeads},
+			"no other node is alive that could lead its logs"},
+		{&wire.Request{Op: wire.OpNodeDrain, Node: self, Drain: wire.DrainReplicas},
+			"no other node is alive that could hold its logs"},
 		{&wire.Request{Op: wire.OpNodeRemove, Node: self}, "is alive and holds 3 replicas"},
-		{&wire.Request{Op: wire.OpNodeRemove, Node: self, Explicit: true}, "no other node is alive that could hold its logs"},
+		{&wire.Request{Op: wire.OpNodeRemove, Node: self, Explicit: true},
+			"no other node is alive that could hold its logs"},
 		{&wire.Request{Op: wire.OpNodeRemove, Node: "n7"}, "there is none of that name"},
 		{&wire.Request{Op: wire.OpNodeResume, Node: "n7"}, "there is none of that name"},
 		{&wire.Request{Op: wire.OpClusterTransfer, Target: 2, Node: "n7"}, "there is none of that name"},
@@ -170,10 +176,13 @@ func TestStatusOfALostVoter(t *testing.T) {
 	f.until("the other one knows that "+name+" is away, and says so", func() bool {
 		doc = c.status()
 		// Gossip may say so before the end of the connection is noted.
-		return len(doc.Problems) > 0 && doc.Logs[0].LastLeader == name && strings.Contains(doc.Problems[0], "was led by "+name+", which is not seen, and nobody is known here to lead it since") &&
+		return len(doc.Problems) > 0 && doc.Logs[0].LastLeader == name &&
+			strings.Contains(doc.Problems[0], "was led by "+name+
+				", which is not seen, and nobody is known here to lead it since") &&
 			strings.Contains(doc.Problems[0], "start "+name+" with its data")
 	})
-	if l := doc.Logs[0]; !strings.Contains(l.Step, "has had no leader that this node reaches") || l.Leader != "" || l.LastLeader != name || l.Healthy || doc.Healthy {
+	if l := doc.Logs[0]; !strings.Contains(l.Step, "has had no leader that this node reaches") || l.Leader != "" ||
+		l.LastLeader != name || l.Healthy || doc.Healthy {
 		t.Errorf("the system log: %+v; healthy %v", l, doc.Healthy)
 	}
 	f.until("it leads no log", func() bool { // each log notes the end of the connection by itself
@@ -181,7 +190,8 @@ func TestStatusOfALostVoter(t *testing.T) {
 		i := slices.IndexFunc(nodes, func(n wire.NodeStatus) bool { return n.NodeID == name })
 		return nodes[i].Leads == 0
 	})
-	if res := c.ask(&wire.Request{Op: wire.OpClusterTransfer, Target: 1, Node: name}); res.Code != wire.FailedPrecondition {
+	if res := c.ask(&wire.Request{Op: wire.OpClusterTransfer, Target: 1,
+		Node: name}); res.Code != wire.FailedPrecondition {
 		t.Errorf("the system log is handed to a node that is gone: %v %s", res.Code, res.Message)
 	}
 	w.set(name, false)

@@ -59,15 +59,16 @@ func (n *Node) admit(group uint16) *wire.Error {
 	if now := count.Add(1); int(now) > n.cfg.MaxInflight {
 		count.Add(-1)
 		return wire.Errorf(wire.Unavailable,
-			"%d requests of this group are under way, at most %d are taken (max_inflight_per_group); nothing was done, try again",
+			"%d requests of this group are under way, at most %d are taken (max_inflight_per_group); nothing was "+
+				"done, try again",
 			now-1, n.cfg.MaxInflight)
 	}
 	return nil
 }
 
 // countedIn says that a command takes a place of those that a group has (max_inflight_per_group). What notes that a
-// call is carried out, or over, takes none: the call was let in, and one of these is not to be refused when the other is
-// not.
+// call is carried out, or over, takes none: the call was let in, and one of these is not to be refused when the other
+// is not.
 func countedIn(req *wire.Request) bool {
 	ends := req.Kinds == engine.ClaimDone || req.Kinds == engine.ClaimYields
 	return req.Op != wire.OpResume && (req.Op != wire.OpClaim || !ends)

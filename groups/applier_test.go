@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAnsweredByTheirReplica: two replicas of one log may apply at a time, when one is being stopped. Who is answered by
-// one is flushed by that one: the other is in the middle of an entry.
+// TestAnsweredByTheirReplica: two replicas of one log may apply at a time, when one is being stopped. Who is answered
+// by one is flushed by that one: the other is in the middle of an entry.
 func TestAnsweredByTheirReplica(t *testing.T) {
 	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	another := &applier{shardLog: b.l}

@@ -56,9 +56,9 @@ func (n *Node) auditSoon() {
 	}
 }
 
-// auditUntold has the node ask soon if another one leads a log of which raft tells the replica here that nobody leads it: so it
-// is with a node that was cut off and given up, and goes by its old replica until it has asked. An election may look
-// so for a moment, too; that costs a question.
+// auditUntold has the node ask soon if another one leads a log of which raft tells the replica here that nobody leads
+// it: so it is with a node that was cut off and given up, and goes by its old replica until it has asked. An election
+// may look so for a moment, too; that costs a question.
 func (n *Node) auditUntold(host string, shards ...uint64) {
 	for _, shard := range shards {
 		if leader, _ := n.leaderOf(shard); leader == host && host != n.id.HostID && n.logs[shard].deserted() {
@@ -105,7 +105,8 @@ func (n *Node) audit() (told bool) {
 				continue
 			}
 			if err := n.dropReplica(shard, here[shard].ID); err != nil {
-				n.log.Error("cannot delete a replica that was removed", "log", shard, "replica", here[shard].ID, "error", err)
+				n.log.Error("cannot delete a replica that was removed", "log", shard, "replica", here[shard].ID,
+					"error", err)
 			}
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestGivenUpAndBack: a voter is cut off, given up, and back. Who leads its log tells it so, or led it before; its replica hears
-// of nobody. It finds out at once that it has none any more, however seldom it asks, and takes writes; also those that
-// came before that.
+// TestGivenUpAndBack: a voter is cut off, given up, and back. Who leads its log tells it so, or led it before; its
+// replica hears of nobody. It finds out at once that it has none any more, however seldom it asks, and takes writes;
+// also those that came before that.
 func TestGivenUpAndBack(t *testing.T) {
 	t.Parallel()
 	for name, moves := range map[string]bool{"the leader stays": false, "another one leads": true} {
@@ -23,7 +23,8 @@ func TestGivenUpAndBack(t *testing.T) {
 func givenUpAndBack(t *testing.T, moves bool) {
 	w := new(network)
 	f := newLocalCluster(t, 4, func(_ int, c *Config) {
-		c.Faults, c.EvictionWindow, c.LogCount, c.AuditEvery, c.RequestTimeout = w, 2*time.Second, 1, time.Hour, time.Minute
+		c.Faults, c.EvictionWindow, c.LogCount, c.AuditEvery, c.RequestTimeout = w, 2*time.Second, 1,
+			time.Hour, time.Minute
 	})
 	f.placed(4)
 	leader, at := f.nodes[f.leader("h:/x")], -1

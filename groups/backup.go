@@ -62,11 +62,13 @@ func (s *steps) backupOpen() (wire.Result, *wire.Error) {
 	n, shard := s.n, s.req.Target
 	l := n.logs[shard]
 	if l == nil {
-		return wire.Result{}, wire.Errorf(wire.InvalidArgument, "log %d: must be from %d (the system log) to %d", shard, rows.SystemLog, rows.SystemLog+n.id.LogCount)
+		return wire.Result{}, wire.Errorf(wire.InvalidArgument, "log %d: must be from %d (the system log) to %d", shard,
+			rows.SystemLog, rows.SystemLog+n.id.LogCount)
 	}
 	m := l.local.Load()
 	if m == nil || !m.Loaded.Load() {
-		return wire.Result{}, wire.Errorf(wire.FailedPrecondition, "log %d: node %s has no replica of it; ask its leader's (topology)", shard, n.id.NodeID)
+		return wire.Result{}, wire.Errorf(wire.FailedPrecondition,
+			"log %d: node %s has no replica of it; ask its leader's (topology)", shard, n.id.NodeID)
 	}
 	if !s.req.Explicit {
 		var err *wire.Error
@@ -114,7 +116,8 @@ func (t *exports) enter(log uint64, session engine.Session, most int) (*export, 
 		return nil, wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was done")
 	case len(t.open) >= most:
 		return nil, wire.Errorf(wire.ResourceExhausted,
-			"this node has %d images open for backups, at most %d are allowed; each is closed once nobody read it for %v",
+			"this node has %d images open for backups, at most %d are allowed; each is closed once nobody "+
+				"read it for %v",
 			len(t.open), most, backupIdle)
 	}
 	if t.open == nil {
@@ -249,7 +252,8 @@ func (s *steps) backupRead() (wire.Result, *wire.Error) {
 	b := s.n.backups.find(s.req.Target, engine.Session(s.c.Session.ID))
 	if b == nil {
 		return wire.Result{}, wire.Errorf(wire.FailedPrecondition,
-			"backup_id %d: this connection has no such image open; it may have been closed because none was read for %v, or after %v",
+			"backup_id %d: this connection has no such image open; it may have been closed because none was read "+
+				"for %v, or after %v",
 			s.req.Target, backupIdle, backupAge)
 	}
 	from := uint64(0)
@@ -258,7 +262,8 @@ func (s *steps) backupRead() (wire.Result, *wire.Error) {
 	case 8:
 		from = binary.BigEndian.Uint64(s.req.Cursor)
 	default:
-		return wire.Result{}, wire.Errorf(wire.InvalidArgument, "cursor: is none of this image's: has %d bytes", len(s.req.Cursor))
+		return wire.Result{}, wire.Errorf(wire.InvalidArgument, "cursor: is none of this image's: has %d bytes",
+			len(s.req.Cursor))
 	}
 	page, done, err := b.read(from)
 	if err != nil {
@@ -277,7 +282,8 @@ func (b *export) read(from uint64) (_ []byte, done bool, _ *wire.Error) {
 	case b.begun && from == b.at:
 		return b.page, b.done, nil
 	case from != next || b.done:
-		return nil, false, wire.Errorf(wire.InvalidArgument, "cursor: the image is read from %d on, not from %d", next, from)
+		return nil, false, wire.Errorf(wire.InvalidArgument, "cursor: the image is read from %d on, not from %d",
+			next, from)
 	}
 	page, more := b.more, true
 	if !b.begun {
@@ -288,7 +294,8 @@ func (b *export) read(from uint64) (_ []byte, done bool, _ *wire.Error) {
 		after, more = <-b.pages
 	}
 	if !more && b.err != nil {
-		return nil, false, wire.Errorf(wire.FailedPrecondition, "the image of log %d cannot be read on: %v", b.log, b.err)
+		return nil, false, wire.Errorf(wire.FailedPrecondition, "the image of log %d cannot be read on: %v",
+			b.log, b.err)
 	}
 	b.begun, b.at, b.page, b.more, b.done = true, next, page, after, !more
 	return page, b.done, nil

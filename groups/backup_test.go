@@ -93,12 +93,14 @@ func TestBackupIsOneInstant(t *testing.T) {
 			n++
 			res := c.inspect(fmt.Sprintf("%s/%06d", l.space, n))
 			if res.Token <= made.Base || res.Token <= last {
-				t.Fatalf("rung %d of %s has token %d, after %d and with base %d", n, l.space, res.Token, last, made.Base)
+				t.Fatalf("rung %d of %s has token %d, after %d and with base %d", n, l.space, res.Token,
+					last, made.Base)
 			}
 			last = res.Token
 		}
 		if n < least[i] || n > most[i] {
-			t.Errorf("%s has %d rungs in the backup: %d were acknowledged before, %d asked for until its image was there", l.space, n, least[i], most[i])
+			t.Errorf("%s has %d rungs in the backup: %d were acknowledged before, %d asked for until its "+
+				"image was there", l.space, n, least[i], most[i])
 		}
 		for beyond := n + 1; beyond <= most[i]; beyond++ {
 			if owner := c.inspect(fmt.Sprintf("%s/%06d", l.space, beyond)).Owner; owner != "" {

@@ -34,8 +34,10 @@ func newBare(t testing.TB, shard uint64, l replica.Limits) *bare {
 	t.Helper()
 	cfg := Config{Segments: 1, GroupCount: 1, LogCount: 1, Log: slog.New(slog.DiscardHandler)}.Defaults()
 	n := &Node{
-		cfg: cfg, id: &datadir.Identity{Settings: datadir.Settings{GroupCount: 1, LogCount: 1}}, log: cfg.Log, clock: cfg.Clock, process: 7,
-		homes: []uint64{rows.FirstLog}, hub: events.New(10), policy: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+		cfg: cfg, id: &datadir.Identity{Settings: datadir.Settings{GroupCount: 1, LogCount: 1}}, log: cfg.Log,
+		clock: cfg.Clock, process: 7,
+		homes: []uint64{rows.FirstLog}, hub: events.New(10), policy: make(chan struct{}, 1),
+		soon: make(chan struct{}, 1),
 	}
 	n.cfg.Fatal = func(err error) { t.Error(err) }
 	n.routes.Store(wire.NewRoutes(0, 1, nil))
@@ -94,10 +96,11 @@ func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
 	w.Reset()
 	for _, a := range asks {
 		p := &part{
-			Command: replica.Command{Op: a.Op, NArgs: a.NArgs, Body: a.Body, Session: a.Session, ID: a.ID, Settled: a.Settled, Bound: a.Bound, Grace: a.Grace},
-			call:    &a.Call,
-			log:     b.l,
-			tried:   a.tried,
+			Command: replica.Command{Op: a.Op, NArgs: a.NArgs, Body: a.Body, Session: a.Session, ID: a.ID,
+				Settled: a.Settled, Bound: a.Bound, Grace: a.Grace},
+			call:  &a.Call,
+			log:   b.l,
+			tried: a.tried,
 		}
 		switch {
 		case b.m.Shard == rows.SystemLog:
@@ -114,7 +117,8 @@ func (b *bare) batch(asks []*bareCall) ([]byte, []*part) {
 		parts = append(parts, p)
 	}
 	b.number++
-	head := replica.BatchHead{Format: rows.NewestFormat, LeaderEpoch: b.own, Number: b.number, Next: true, Stamp: b.now, Wall: b.now}
+	head := replica.BatchHead{Format: rows.NewestFormat, LeaderEpoch: b.own, Number: b.number, Next: true,
+		Stamp: b.now, Wall: b.now}
 	return bytes.Clone(w.Entry(&head)), parts
 }
 

@@ -37,7 +37,8 @@ func testKeysMove(t *testing.T, r *rig) {
 		}
 	}
 	for _, change := range []*wire.Request{
-		setPolicy("h:/a/b", wire.RecursiveRW), setPolicy("h", wire.RecursiveRW), deletePolicy("h:/a/b"), deletePolicy("h"),
+		setPolicy("h:/a/b", wire.RecursiveRW), setPolicy("h", wire.RecursiveRW), deletePolicy("h:/a/b"),
+		deletePolicy("h"),
 	} {
 		c.must(change)
 		for _, i := range []int{0, 1, many / 2, many - 1} {
@@ -47,7 +48,8 @@ func testKeysMove(t *testing.T, r *rig) {
 			}
 			c.must(write(fmt.Sprint("o", i), fmt.Sprintf("h:/a/b/x%d", i), time.Hour))
 			c.must(let(i))
-			if res := c.must(&wire.Request{Op: wire.OpInspectPath, Path: fmt.Sprintf("h:/a/b/x%d", i)}); res.Owner == "" {
+			if res := c.must(&wire.Request{Op: wire.OpInspectPath,
+				Path: fmt.Sprintf("h:/a/b/x%d", i)}); res.Owner == "" {
 				t.Errorf("%s: a repeated release lets go of what was taken since", what)
 			}
 			c.must(release(fmt.Sprint("o", i), fmt.Sprintf("h:/a/b/x%d", i)))
@@ -63,7 +65,8 @@ func TestReleasesOfAnAcquireMove(t *testing.T) {
 	const path = "h:/a/b/x"
 	lets := func() *wire.Request {
 		return &wire.Request{
-			Op: wire.OpAcquire, Owner: "o", TTLMillis: 3_600_000, Key: "k", Releases: []wire.ReleaseRequest{{Path: path}},
+			Op: wire.OpAcquire, Owner: "o", TTLMillis: 3_600_000, Key: "k",
+			Releases: []wire.ReleaseRequest{{Path: path}},
 		}
 	}
 	repeated := func(when string) {

@@ -51,7 +51,10 @@ func newMovedUnder(t *testing.T) *movedUnder {
 	n := m.node
 	group := n.groupOf("h:/a")
 	log := n.logOf(group)
-	m.nested = firstName("h:/a/b%d", func(ns string) bool { return n.groupOf(ns) != group && n.logOf(n.groupOf(ns)) == log })
+	m.nested = firstName("h:/a/b%d", func(ns string) bool {
+		return n.groupOf(ns) != group &&
+			n.logOf(n.groupOf(ns)) == log
+	})
 	m.near = firstName("g:/s%d", func(ns string) bool { return n.groupOf(ns) == n.groupOf(m.nested) })
 	m.far = firstName("g:/f%d", func(ns string) bool { return n.logOf(n.groupOf(ns)) != log })
 	m.key = firstName("k%d", func(key string) bool { return n.logOf(wire.HomeOf(key, n.cfg.GroupCount)) == log })
@@ -122,7 +125,8 @@ func TestAttemptsBesideADeletedNamespace(t *testing.T) {
 	m.takes(m.nested + "/x")
 	m.takes(m.far + "/z")
 	quick := m.quick(t, m.releaseAll)
-	eventually(t, "the part before it is carried out", func() bool { return m.other.inspect(m.nested+"/x").Owner == "" })
+	eventually(t, "the part before it is carried out",
+		func() bool { return m.other.inspect(m.nested+"/x").Owner == "" })
 	m.other.must(deletePolicy(m.nested))
 	slow := m.held.holds(m.releaseAll)
 	m.over(t, quick, slow, m.nested+"/y", "h:/a/never")
@@ -226,8 +230,8 @@ func TestMemoryOfAnotherClaim(t *testing.T) {
 	}
 }
 
-// TestEndOfAnEarlierConnection: a call has carried all of its request out when its session goes on on a later connection,
-// and asks it again. The end of the first one is refused, and does not close the claim to the other one.
+// TestEndOfAnEarlierConnection: a call has carried all of its request out when its session goes on on a later
+// connection, and asks it again. The end of the first one is refused, and does not close the claim to the other one.
 func TestEndOfAnEarlierConnection(t *testing.T) {
 	k := newKeyedOver(t, wire.OpReleaseAll, nil)
 	first, again := k.steps(), k.steps()
@@ -250,9 +254,9 @@ func TestEndOfAnEarlierConnection(t *testing.T) {
 	}
 }
 
-// TestPartsOutlastTheirKeys: what a session remembers of a part in the claim that its request still has is true, also when
-// the key of the part is over: repeats did not come to it, as another log took nothing; or the log of the claim stood
-// still, whose clock does so with it. When it is asked again under its id it is answered OK.
+// TestPartsOutlastTheirKeys: what a session remembers of a part in the claim that its request still has is true, also
+// when the key of the part is over: repeats did not come to it, as another log took nothing; or the log of the claim
+// stood still, whose clock does so with it. When it is asked again under its id it is answered OK.
 func TestPartsOutlastTheirKeys(t *testing.T) {
 	again := func(c *wire.Call) { c.Again = true }
 	brief := func(c *Config) { keysFor(6000)(c); c.RequestTimeout = time.Second }

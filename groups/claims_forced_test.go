@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestForcedByOlderRoutes: as TestAttemptByOlderRoutes, of a keyed force_release, with a move that has nothing to do with
-// it. Its forwarded claim was made by the routes of before, another node's attempt by later ones. The node knows these
-// when it hears that its claim is refused for them, and goes on at once.
+// TestForcedByOlderRoutes: as TestAttemptByOlderRoutes, of a keyed force_release, with a move that has nothing to do
+// with it. Its forwarded claim was made by the routes of before, another node's attempt by later ones. The node knows
+// these when it hears that its claim is refused for them, and goes on at once.
 func TestForcedByOlderRoutes(t *testing.T) {
 	clock := &testClock{start: time.Now()}
 	f := apart(t, func(_ int, c *Config) { c.Clock, c.RequestTimeout = clock, 8*time.Second })
@@ -24,7 +24,8 @@ func TestForcedByOlderRoutes(t *testing.T) {
 	forwarded := far.session().start(far.next.Add(1), req)
 	queues(t, "its claim is queued", l)
 	other.must(setPolicy("else:/b/c", wire.RecursiveRW))
-	if err := f.nodes[1].learnRoutes(f.nodes[1].clock.Mono()); err != nil { // as with any read of an owner that is asked there
+	// as with any read of an owner that is asked there
+	if err := f.nodes[1].learnRoutes(f.nodes[1].clock.Mono()); err != nil {
 		t.Error(err)
 	}
 	// another one has begun it and got no further, as its node died

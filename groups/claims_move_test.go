@@ -8,11 +8,11 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAttemptBeforeALeave: a keyed request is slow behind its claim, which says that what it is about lies in h:/a. That
-// becomes a namespace of its own: the routes have changed, but the last step of the change (leave) has not come to the
-// group of h:/a yet, as when the node that carries changes out dies behind its commit. The request is asked again, leaves
-// it out by the new routes, and is answered OK. The owner takes another path in h:/a. Then the slow one goes on, and
-// takes nothing away.
+// TestAttemptBeforeALeave: a keyed request is slow behind its claim, which says that what it is about lies in h:/a.
+// That becomes a namespace of its own: the routes have changed, but the last step of the change (leave) has not come to
+// the group of h:/a yet, as when the node that carries changes out dies behind its commit. The request is asked again,
+// leaves it out by the new routes, and is answered OK. The owner takes another path in h:/a. Then the slow one goes on,
+// and takes nothing away.
 func TestAttemptBeforeALeave(t *testing.T) {
 	for name, ops := range map[string]wire.Op{"release_all": wire.OpReleaseAll, "release": wire.OpRelease} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,8 @@ func TestAttemptBeforeALeave(t *testing.T) {
 			logA.start()
 			change.get(t, "the change")
 			if owner := other.inspect("h:/a/y").Owner; owner != "o" {
-				t.Errorf("o took h:/a/y with token %d; the slow one, answered %v %s, took it away: held by %q; p is answered %v, %d",
+				t.Errorf("o took h:/a/y with token %d; the slow one, answered %v %s, took it away: held by %q; p is "+
+					"answered %v, %d",
 					took.Token, res.Code, res.Message, owner, thief.Status, thief.Token)
 			}
 		})

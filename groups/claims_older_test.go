@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalClaimedByAnOlderBuild: a keyed renewal of what an owner holds in several groups was claimed by a build whose
-// claims had no attempts (before 4edbcb1). Its row has none, and a renewal's claim gets no next one. The renewal is
-// asked again after the upgrade.
+// TestRenewalClaimedByAnOlderBuild: a keyed renewal of what an owner holds in several groups was claimed by a build
+// whose claims had no attempts (before 4edbcb1). Its row has none, and a renewal's claim gets no next one. The renewal
+// is asked again after the upgrade.
 func TestRenewalClaimedByAnOlderBuild(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 3 * time.Second })
 	n := r.node

@@ -7,10 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTurnOfACallThatIsOver: a node's way to the leaders takes 0.5 s. An attempt at a keyed release that took 3.4 s told
-// so, got its turn (6.8 s), and its node died. A client asks at the slow node, and again with the key whenever it is
-// answered DEADLINE_EXCEEDED. When the last look of a call is under way as its time is over, it may have the turn without
-// hearing of it. That turn ends with it, and the next call does not wait for it.
+// TestTurnOfACallThatIsOver: a node's way to the leaders takes 0.5 s. An attempt at a keyed release that took 3.4 s
+// told so, got its turn (6.8 s), and its node died. A client asks at the slow node, and again with the key whenever it
+// is answered DEADLINE_EXCEEDED. When the last look of a call is under way as its time is over, it may have the turn
+// without hearing of it. That turn ends with it, and the next call does not wait for it.
 func TestTurnOfACallThatIsOver(t *testing.T) {
 	const timeout = 7200 * time.Millisecond
 	f := apart(t, func(_ int, c *Config) { c.RequestTimeout = timeout })

@@ -60,10 +60,10 @@ func slows(t *testing.T, n, to *Node, takes time.Duration) {
 	t.Cleanup(func() { close(over); wait.Wait() })
 }
 
-// TestRoundsEndWithTheirCall: a node takes one request of a group at a time (max_inflight_per_group), so a keyed release
-// of paths in many namespaces of one group goes in rounds, each of which takes as long as the way to the leader. It ends
-// with its time, and does not go on until the time of its parts' keys is over, when it would carry them out anew. When it
-// is asked again at the leader's node, which answers OK soon, the first call is answered as soon.
+// TestRoundsEndWithTheirCall: a node takes one request of a group at a time (max_inflight_per_group), so a keyed
+// release of paths in many namespaces of one group goes in rounds, each of which takes as long as the way to the
+// leader. It ends with its time, and does not go on until the time of its parts' keys is over, when it would carry them
+// out anew. When it is asked again at the leader's node, which answers OK soon, the first call is answered as soon.
 func TestRoundsEndWithTheirCall(t *testing.T) {
 	const (
 		kept    = 6 * time.Second
@@ -121,8 +121,8 @@ func TestRoundsEndWithTheirCall(t *testing.T) {
 }
 
 // TestRepeatsOnASlowWay: a client asks a node whose way to the leaders takes 0.2 s for a keyed release_all of what an
-// owner holds in several groups, and asks again with the key every so often, much sooner than that takes. It is answered
-// all the same.
+// owner holds in several groups, and asks again with the key every so often, much sooner than that takes. It is
+// answered all the same.
 func TestRepeatsOnASlowWay(t *testing.T) {
 	f := apart(t, func(_ int, c *Config) { c.RequestTimeout = 30 * time.Second })
 	near, far := f.rigOn(0), f.rigOn(1)
@@ -155,11 +155,11 @@ func TestRepeatsOnASlowWay(t *testing.T) {
 	}
 }
 
-// TestAttemptByOlderRoutes: a keyed request of two paths (or domains) is asked at a node that forwards, whose way to the
-// log of the key stands still: it has resolved the paths by then. One of the paths comes to a namespace of its own. The
-// request is asked again at another node, which claims it first, and is slow behind its claim. The forwarded claim
-// comes. It is a later attempt, and must not leave the path out, as the routes of before the move would have it: what the
-// owner takes there after its answer stays.
+// TestAttemptByOlderRoutes: a keyed request of two paths (or domains) is asked at a node that forwards, whose way to
+// the log of the key stands still: it has resolved the paths by then. One of the paths comes to a namespace of its own.
+// The request is asked again at another node, which claims it first, and is slow behind its claim. The forwarded claim
+// comes. It is a later attempt, and must not leave the path out, as the routes of before the move would have it: what
+// the owner takes there after its answer stays.
 func TestAttemptByOlderRoutes(t *testing.T) {
 	for _, op := range []wire.Op{wire.OpRelease, wire.OpReleaseAll} {
 		t.Run(op.String(), func(t *testing.T) {
@@ -177,7 +177,10 @@ func TestAttemptByOlderRoutes(t *testing.T) {
 			nested := firstName("h:/a/b%d", func(ns string) bool { return n.groupOf(ns) != group })
 			there := n.groupOf(nested)
 			beside := firstName("g:/s%d", func(ns string) bool { return n.groupOf(ns) == there })
-			third := firstName("g:/f%d", func(ns string) bool { return n.groupOf(ns) != group && n.groupOf(ns) != there })
+			third := firstName("g:/f%d", func(ns string) bool {
+				return n.groupOf(ns) != group &&
+					n.groupOf(ns) != there
+			})
 			x, y := nested+"/x", third+"/y"
 			req := &wire.Request{Op: op, Owner: "o", Key: "k"}
 			if op == wire.OpRelease {

@@ -102,7 +102,10 @@ func TestClaimIsKeptFromItsAnswer(t *testing.T) {
 	const kept = 6 * time.Second
 	for _, op := range claimedOps {
 		t.Run(op.String(), func(t *testing.T) {
-			k := newKeyedOver(t, op, func(c *Config) { keysFor(int(kept.Milliseconds()))(c); c.RequestTimeout = time.Second })
+			k := newKeyedOver(t, op, func(c *Config) {
+				keysFor(int(kept.Milliseconds()))(c)
+				c.RequestTimeout = time.Second
+			})
 			k.b.pauses(true)
 			if res := k.ask().get(t, "the first"); res.Code == wire.OK {
 				t.Fatalf("%+v", res)
@@ -117,7 +120,8 @@ func TestClaimIsKeptFromItsAnswer(t *testing.T) {
 			k.passes(2500 * time.Millisecond)
 			res := k.ask().get(t, "asked once more")
 			if since := k.clock.Mono() - answered; !k.held(k.here) && since < kept {
-				t.Errorf("%v after it was answered OK, with keys kept for %v, it took away what was taken since: %v", since, kept,
+				t.Errorf("%v after it was answered OK, with keys kept for %v, it took away what was taken since: %v",
+					since, kept,
 					res.Code)
 			}
 		})
@@ -334,7 +338,8 @@ func TestDomainsAreResolvedBeforeTheClaim(t *testing.T) {
 				t.Errorf("the slow one is answered %v %s", res.Code, res.Message)
 			}
 			if holder := other.inspect(nested + "/y").Owner; holder != "o" {
-				t.Errorf("the slow one took away what was taken after the quick one was answered OK: held by %q", holder)
+				t.Errorf("the slow one took away what was taken after the quick one was answered OK: held by %q",
+					holder)
 			}
 		})
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTurnsAreYielded: a node's way to the leaders takes 0.2 s, so a keyed release_all takes a bit under 2.5 s there, and
-// request_timeout_ms leaves it time enough. An attempt that took as long told so, got its turn, and its node died. A client
-// asks at the slow node, and again with the key whenever it is answered DEADLINE_EXCEEDED. A call of its that gets the turn
-// with no time left to go on leaves it to the next one.
+// TestTurnsAreYielded: a node's way to the leaders takes 0.2 s, so a keyed release_all takes a bit under 2.5 s there,
+// and request_timeout_ms leaves it time enough. An attempt that took as long told so, got its turn, and its node died.
+// A client asks at the slow node, and again with the key whenever it is answered DEADLINE_EXCEEDED. A call of its that
+// gets the turn with no time left to go on leaves it to the next one.
 func TestTurnsAreYielded(t *testing.T) {
 	for name, died := range map[string]bool{"alone": false, "behind one that died": true} {
 		t.Run(name, func(t *testing.T) {

@@ -27,8 +27,8 @@ func TestClosedUnderAChange(t *testing.T) {
 	}
 }
 
-// TestChangeGoesOnAfterARestart: a change that was accepted is carried out once the node is back, though nobody asks for
-// anything more.
+// TestChangeGoesOnAfterARestart: a change that was accepted is carried out once the node is back, though nobody asks
+// for anything more.
 func TestChangeGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

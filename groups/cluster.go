@@ -83,7 +83,8 @@ func (n *Node) openCluster() error {
 	}
 	if n.cfg.Token == "" {
 		if n.id.Joined || len(c.known.By) > 0 {
-			return errors.New("internal_auth_token: this data_dir belongs to a cluster of several nodes, which need it, the same for all of them")
+			return errors.New("internal_auth_token: this data_dir belongs to a cluster of several nodes, which need " +
+				"it, the same for all of them")
 		}
 		return n.soleFormat()
 	}
@@ -127,8 +128,9 @@ func (n *Node) joinCluster() (err error) {
 			RaftAddr: n.cfg.RaftAddr, LinkAddr: net.JoinHostPort(linkHost, linkPort), NativeAddr: n.cfg.NativeAddr,
 			FormatMin: used, FormatMax: rows.NewestFormat, State: state, Shortage: n.shortage(),
 		},
-		Token: n.cfg.Token, TLS: n.cfg.LinkTLS, Hosts: c.known.Hosts(), Bind: n.cfg.GossipAddr, Advertise: n.cfg.GossipAdvertise,
-		Seeds: append(append([]string(nil), n.cfg.Seeds...), c.known.Gossip(n.cfg.Seeds)...), Settings: n.id.Told(),
+		Token: n.cfg.Token, TLS: n.cfg.LinkTLS, Hosts: c.known.Hosts(), Bind: n.cfg.GossipAddr,
+		Advertise: n.cfg.GossipAdvertise,
+		Seeds:     append(append([]string(nil), n.cfg.Seeds...), c.known.Gossip(n.cfg.Seeds)...), Settings: n.id.Told(),
 		Keep: n.cfg.EvictionWindow / 2, Kept: c.known.Names(),
 		OneHost: n.cfg.OneHost, Lost: c.lost(), Log: n.log,
 	})

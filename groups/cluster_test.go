@@ -60,8 +60,8 @@ func (f *localCluster) grow(change func(i int, c *Config)) *Node {
 	if os.Getenv("PATHLOCKD_TEST_LOG") != "" {
 		out = os.Stderr
 	}
-	// With elections within half a second, eight clusters on two cores held them again and again: logs had no leader after
-	// a minute in 10 of 26 tests, and in none of 48 with a second.
+	// With elections within half a second, eight clusters on two cores held them again and again: logs had no leader
+	// after a minute in 10 of 26 tests, and in none of 48 with a second.
 	c := Config{
 		DataDir: f.t.TempDir(), NodeID: fmt.Sprintf("n-%d", i), Segments: 1, GroupCount: 16, LogCount: 4,
 		RaftAddr: freeAddr(f.t), GossipAddr: "127.0.0.1:0", RequestTimeout: 10 * time.Second, Token: testToken,
@@ -183,7 +183,8 @@ func (c *clusterClient) insist(t *testing.T, req *wire.Request) wire.Result {
 func (c *clusterClient) mustAcquire(t *testing.T, path, owner string) wire.Result {
 	t.Helper()
 	res := c.insist(t, &wire.Request{
-		Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}},
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000,
+		Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}},
 	})
 	if res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Fatalf("acquire %s: %+v", path, res)
@@ -236,7 +237,8 @@ func (f *localCluster) leaders() (all string) {
 			continue
 		}
 		for _, l := range n.ordered() {
-			all += fmt.Sprintf("%s, log %d: %+v, leader epoch of term %d", n.id.NodeID, l.shard, *l.lead.Load(), l.held.Load())
+			all += fmt.Sprintf("%s, log %d: %+v, leader epoch of term %d", n.id.NodeID, l.shard, *l.lead.Load(),
+				l.held.Load())
 			if m := l.local.Load(); m != nil {
 				all += fmt.Sprintf(", replica %d, applied %d, votes %v", m.Replica, m.AppliedIndex(), m.Voting.Load())
 			}

@@ -35,13 +35,14 @@ type Config struct {
 
 	// Token is the secret that the nodes of a cluster share. Without it, and without
 	// LinkTLS, the node is alone.
-	Token           gossip.Token
-	LinkTLS         *tls.Config // the operator's certificates for links between nodes, instead of the token's, and for gossip
-	Seeds           []string    // gossip addresses of nodes to join, host:port
-	ForceBootstrap  bool        // found a cluster though none of the seeds answers
-	GossipAddr      string      // where gossip listens, host:port
-	GossipAdvertise string      // where others find it, if that differs
-	LinkAddr        string      // where other nodes forward requests to, host:port; its listener is there
+	Token gossip.Token
+	// the operator's certificates for links between nodes, instead of the token's, and for gossip
+	LinkTLS         *tls.Config
+	Seeds           []string // gossip addresses of nodes to join, host:port
+	ForceBootstrap  bool     // found a cluster though none of the seeds answers
+	GossipAddr      string   // where gossip listens, host:port
+	GossipAdvertise string   // where others find it, if that differs
+	LinkAddr        string   // where other nodes forward requests to, host:port; its listener is there
 	// Given names the settings fixed at birth that the operator configured: a node that
 	// joins takes the others from its cluster.
 	Given []string
@@ -75,11 +76,10 @@ type Config struct {
 	// sends to others.
 	Faults link.Faults
 
-	// Fatal is for the fault laboratory, which has several nodes in its process: it is
-	// called, from any goroutine and at any depth, when storage failed and nothing more can
-	// be made durable, or when another node has this one's name. nil ends the process. It returns once nobody hears of this node any
-	// more and its disks keep nothing of what is written: what failed is then taken for
-	// done, as nobody will ever know, so that the node can be closed.
+	// Fatal is for the fault laboratory, which has several nodes in its process: it is called, from any goroutine and
+	// at any depth, when storage failed and nothing more can be made durable, or when another node has this one's name.
+	// nil ends the process. It returns once nobody hears of this node any more and its disks keep nothing of what is
+	// written: what failed is then taken for done, as nobody will ever know, so that the node can be closed.
 	Fatal func(error)
 
 	// NoEngine is for benchmarks alone: clients' commands go all the way through
@@ -92,8 +92,8 @@ type Config struct {
 	stated  func(*replica.Limits) // of tests: what the node states other than its build's
 }
 
-// RepeatMillis is how long after it asked first a client may ask again under the same id, and MaxWindow the most answers
-// that are kept for a session in one log.
+// RepeatMillis is how long after it asked first a client may ask again under the same id, and MaxWindow the most
+// answers that are kept for a session in one log.
 const (
 	RepeatMillis = replica.RepeatMillis
 	MaxWindow    = replica.MaxWindow
@@ -173,7 +173,8 @@ func (c *Config) birth() *datadir.Birth {
 	return &datadir.Birth{
 		Dir: c.DataDir, NodeID: c.NodeID,
 		Settings: datadir.Settings{
-			GroupCount: c.GroupCount, LogCount: c.LogCount, Segments: c.Segments, Algorithm: c.Algorithm.String(), Replication: c.ReplicationFactor,
+			GroupCount: c.GroupCount, LogCount: c.LogCount, Segments: c.Segments, Algorithm: c.Algorithm.String(),
+			Replication: c.ReplicationFactor,
 		},
 		Given: c.Given, Bootstrap: c.Bootstrap, ForceBootstrap: c.ForceBootstrap, Seeds: c.Seeds,
 		GossipAddr: c.GossipAddr, Advertise: c.GossipAdvertise, Token: c.Token, TLS: c.LinkTLS, Log: c.Log,
@@ -185,7 +186,8 @@ func (c *Config) settle(id *datadir.Identity) error {
 	c.GroupCount, c.LogCount, c.Segments, c.ReplicationFactor = id.GroupCount, id.LogCount, id.Segments, id.Replication
 	a, ok := wire.ParseAlgorithm(id.Algorithm)
 	if !ok {
-		return fmt.Errorf("data_dir %s: default_lock_algorithm %q is not known to this version", c.DataDir, id.Algorithm)
+		return fmt.Errorf("data_dir %s: default_lock_algorithm %q is not known to this version", c.DataDir,
+			id.Algorithm)
 	}
 	c.Algorithm = a
 	return nil

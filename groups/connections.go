@@ -63,7 +63,8 @@ func (n *Node) admitPeer(p link.Peer) error {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	if s, ok := n.cluster.byNode[p.Node]; ok && s.Alive && s.HostID != p.Host {
-		return fmt.Errorf("node_id %s is in use by a node that is alive, with raft host id %s and not %s: give one of them another node_id", p.Node, s.HostID, p.Host)
+		return fmt.Errorf("node_id %s is in use by a node that is alive, with raft host id %s and not %s: give one "+
+			"of them another node_id", p.Node, s.HostID, p.Host)
 	}
 	select {
 	case <-n.cluster.up:
@@ -72,7 +73,8 @@ func (n *Node) admitPeer(p link.Peer) error {
 		}
 	default: // what gossip knows is not known yet
 		if had, ok := n.cluster.known.Names()[p.Node]; ok && had.HostID != p.Host {
-			return fmt.Errorf("node_id %s was the one of raft host id %s and not of %s, and this node just starts: ask again", p.Node, had.HostID, p.Host)
+			return fmt.Errorf("node_id %s was the one of raft host id %s and not of %s, and this node just "+
+				"starts: ask again", p.Node, had.HostID, p.Host)
 		}
 	}
 	return nil

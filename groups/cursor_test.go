@@ -56,7 +56,10 @@ func TestCursorOfAnotherCluster(t *testing.T) {
 		"of no cluster": {func(own []wire.Position) []wire.Position {
 			return slices.DeleteFunc(own, func(p wire.Position) bool { return p.Log == 0 })
 		}, 1},
-		"of a log of no cluster": {func([]wire.Position) []wire.Position { return []wire.Position{{Log: 1 << 40, Index: 1}} }, 1},
+		"of a log of no cluster": {func([]wire.Position) []wire.Position {
+			return []wire.Position{{Log: 1 << 40,
+				Index: 1}}
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, own := listen(other.node, nil)

@@ -97,7 +97,8 @@ func (c *cutOffWait) granted(row ...*waiter) {
 		}
 		for _, later := range row[i+1:] {
 			if len(later.o.done) > 0 {
-				c.f.t.Fatalf("%s is answered while %s holds the path: %+v", later.req.Owner, w.req.Owner, <-later.o.done)
+				c.f.t.Fatalf("%s is answered while %s holds the path: %+v", later.req.Owner, w.req.Owner,
+					<-later.o.done)
 			}
 		}
 		w.c.must(release(w.req.Owner, c.path))

@@ -48,7 +48,8 @@ func (s *steps) waitsFor(owner string) (blocker string, ok bool, err *wire.Error
 	s.routes = s.n.routes.Load()
 	ns := s.routes.Resolve(e.Path)
 	b := s.ask(&replica.Query{
-		What: replica.AskBlocking, Group: s.n.groupOf(ns), Version: s.version(), NS: ns, Path: e.Path, Owner: e.Owner, Reason: e.Reason,
+		What: replica.AskBlocking, Group: s.n.groupOf(ns), Version: s.version(), NS: ns, Path: e.Path, Owner: e.Owner,
+		Reason: e.Reason,
 	})
 	return e.Owner, b.Flag, s.told([]wire.Result{b})
 }

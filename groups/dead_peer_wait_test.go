@@ -45,7 +45,8 @@ func TestDeadPeersWait(t *testing.T) {
 			}
 			f.until("the leader has proposed it", proposed)
 			if late {
-				clock.hurry(4500 * time.Millisecond) // its time is over at the leader, which says so once its disk is there
+				// its time is over at the leader, which says so once its disk is there
+				clock.hurry(4500 * time.Millisecond)
 			}
 			dead := f.nodes[1]
 			f.nodes[1] = nil
@@ -70,7 +71,8 @@ func TestDeadPeersWait(t *testing.T) {
 func TestLatePeersWait(t *testing.T) {
 	r := newRig(t, nil)
 	l := r.node.logOf(r.node.groupOf("h:/a"))
-	p := &part{Command: replica.Command{Group: r.node.groupOf("h:/a"), Session: r.session().session, ID: 7}, log: l, waits: true, from: &inbound{n: r.node, host: "away"}}
+	p := &part{Command: replica.Command{Group: r.node.groupOf("h:/a"), Session: r.session().session, ID: 7}, log: l,
+		waits: true, from: &inbound{n: r.node, host: "away"}}
 	late := []*part{p}
 	if over, ended := l.waitsOver(&late); len(over)+len(ended) > 0 || len(late) != 1 {
 		t.Errorf("over %d, ended %d, late %d: it is its own node's to end", len(over), len(ended), len(late))

@@ -55,7 +55,8 @@ var numbers = map[string]string{
 	"departAtOnce": inLog, "MaxRoots": inLog,
 	"MaxIntents": inLog, "MaxSysKept": inLog, "MaxMarks": inLog, "wire.DefaultQueueTTLMillis": inLog,
 
-	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat, "ClaimGoesOn": inFormat, "turnMillis": inFormat,
+	"ClaimBegins": inFormat, "ClaimDone": inFormat, "ClaimDrops": inFormat, "ClaimGoesOn": inFormat,
+	"turnMillis":    inFormat,
 	"ClaimYields":   inFormat,
 	"maxTurnMillis": inFormat,
 	"minuteMillis":  inFormat,                                // of a fence's row
@@ -72,7 +73,8 @@ var numbers = map[string]string{
 	"writeQueue": inFormat, "readQueue": inFormat, "nul": inFormat, "keyHead": inFormat, "slash": inFormat,
 	"queueSuffix": inFormat, "tableHold": inFormat, "tableFence": inFormat, "tableShared": inFormat,
 	"tableLease": inFormat, "tableWaiter": inFormat, "tablePolicy": inFormat, "tableEdge": inFormat,
-	"tableKept": inFormat, "tableDeparture": inFormat, "tableMark": inFormat, "tableMeta": inFormat, "rowRoot": inFormat,
+	"tableKept": inFormat, "tableDeparture": inFormat, "tableMark": inFormat, "tableMeta": inFormat,
+	"rowRoot":     inFormat,
 	"rowIntent":   inFormat,
 	"bucketSlots": inFormat, "timerKinds": inFormat, "rowKept": inFormat, "rowMark": inFormat, "rowMeta": inFormat,
 
@@ -94,7 +96,8 @@ var numbers = map[string]string{
 	"carriedLook": elsewher, // of reads
 
 	// groups
-	"MaxStep": inLog, "RepeatMillis": elsewher, "rememberMillis": inLog, "MaxWindow": inLog, "maxSessions": inLog, "maxSteps": inLog,
+	"MaxStep": inLog, "RepeatMillis": elsewher, "rememberMillis": inLog, "MaxWindow": inLog, "maxSessions": inLog,
+	"maxSteps": inLog,
 
 	"Cut":         inFormat, // what stamps lack is the same as long as they are whole ms
 	"Still":       inFormat,
@@ -102,7 +105,8 @@ var numbers = map[string]string{
 	"isBound": inFormat, "hasSub": inFormat, "hasSettled": inFormat, "isAgain": inFormat, "isTried": inFormat,
 	"isInsisted": inFormat, "isAttached": inFormat, "GraceOfTie": inFormat,
 	"WholeSub":   inFormat, // of a part's number, in entries and rows
-	"sessionRow": inFormat, "unmarkedRow": inFormat, "MaxSessionMarks": inFormat, "markTook": inFormat, "markGave": inFormat,
+	"sessionRow": inFormat, "unmarkedRow": inFormat, "MaxSessionMarks": inFormat, "markTook": inFormat,
+	"markGave": inFormat,
 	"markBack": inFormat, "ended": inFormat, "left": inFormat, "EntryLeaderEpoch": inFormat, "entryBatch": inFormat,
 	"entryNext": inFormat, "spaceSystem": inFormat,
 	"maxLimit": inFormat, // an entry that states more is malformed
@@ -129,7 +133,8 @@ func parsed(t *testing.T, f func(name string, file *ast.File)) {
 		files = append(files, found...)
 	}
 	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") || name == "replica/query.go" || name == "replica/paged_routes.go" { // of reads
+		// of reads
+		if strings.HasSuffix(name, "_test.go") || name == "replica/query.go" || name == "replica/paged_routes.go" {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
@@ -171,8 +176,9 @@ func TestNumbersThatDecide(t *testing.T) {
 				return true
 			}
 			x, ok := s.X.(*ast.Ident)
-			if n := s.Sel.Name; ok && x.Name == "wire" && (strings.HasPrefix(n, "Max") || strings.HasPrefix(n, "Default") ||
-				strings.HasSuffix(n, "Bytes")) {
+			if n := s.Sel.Name; ok && x.Name == "wire" &&
+				(strings.HasPrefix(n, "Max") || strings.HasPrefix(n, "Default") ||
+					strings.HasSuffix(n, "Bytes")) {
 				note(name, "wire."+n)
 			}
 			return true
@@ -203,8 +209,8 @@ var ownOf = map[string][]string{
 	"Replica":    {},
 }
 
-// TestSettingsThatDecide: every field of the configuration has a row above, and so has all that a replica is made with; of
-// that nothing that may differ between nodes is read as entries are applied.
+// TestSettingsThatDecide: every field of the configuration has a row above, and so has all that a replica is made with;
+// of that nothing that may differ between nodes is read as entries are applied.
 func TestSettingsThatDecide(t *testing.T) {
 	fields := reflect.TypeFor[Config]()
 	for i := range fields.NumField() {
@@ -249,7 +255,8 @@ func TestSettingsThatDecide(t *testing.T) {
 				in = f.Name.Name
 			}
 			ast.Inspect(d, func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok && ownOf[s.Sel.Name] != nil && !slices.Contains(ownOf[s.Sel.Name], in) {
+				if s, ok := n.(*ast.SelectorExpr); ok && ownOf[s.Sel.Name] != nil &&
+					!slices.Contains(ownOf[s.Sel.Name], in) {
 					t.Errorf("%s: %s reads %s, which is this node's own", name, in, s.Sel.Name)
 				}
 				return true
@@ -260,7 +267,8 @@ func TestSettingsThatDecide(t *testing.T) {
 	states := reflect.TypeFor[engine.Config]()
 	for i := range states.NumField() {
 		switch name := states.Field(i).Name; name {
-		case "Algorithm", "Segments", "Limits", "Cut", "LogNow": // Cut is the constant; // LogNow is the log's own clock
+		// Cut is the constant; // LogNow is the log's own clock
+		case "Algorithm", "Segments", "Limits", "Cut", "LogNow":
 		default:
 			t.Errorf("engine.Config.%s: say how replicas come to have the same", name)
 		}
@@ -350,7 +358,8 @@ func TestLimitsTravel(t *testing.T) {
 		t.Error("a limit travels twice, and another one not", slices.Collect(maps.Keys(places)))
 	}
 	for _, bad := range [][]byte{{1, 0}, {2, 5}, {200, 1}, {1, 0xff, 0xff, 0xff, 0xff, 0x7f}} {
-		if r := (codec.Reader{Buf: bad}); replica.ReadLimits(&r) != replica.DefaultLimits() && r.Err == nil || r.Err == nil {
+		if r := (codec.Reader{Buf: bad}); replica.ReadLimits(&r) != replica.DefaultLimits() && r.Err == nil ||
+			r.Err == nil {
 			t.Errorf("% x passes for limits", bad)
 		}
 	}

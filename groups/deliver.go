@@ -36,8 +36,8 @@ func (n *Node) deliver(p *part, res *wire.Result, to *repliers) {
 	p.answer(res, to)
 }
 
-// applier is a log as one replica of it knows it (replica.Proposer). Each replica has its own: one that is being stopped may
-// apply yet.
+// applier is a log as one replica of it knows it (replica.Proposer). Each replica has its own: one that is being
+// stopped may apply yet.
 type applier struct {
 	*shardLog
 	answered repliers // who is to be flushed after the entries in hand; of the replica's Update alone

@@ -60,13 +60,15 @@ func (n *Node) lookAtDisk() {
 		return
 	case free < n.cfg.DiskReserve:
 		refusal = wire.Errorf(wire.Unavailable,
-			"data_dir has %d MiB free, below disk_reserve_bytes (%d MiB): writes are refused until there is room; reads, releases and, above half of it, renewals go on",
+			"data_dir has %d MiB free, below disk_reserve_bytes (%d MiB): writes are refused until there is room; "+
+				"reads, releases and, above half of it, renewals go on",
 			free>>20, n.cfg.DiskReserve>>20)
 	}
 	n.starved.Store(free < n.cfg.DiskReserve/2)
 	if was := n.refusal.Swap(refusal); (was == nil) != (refusal == nil) {
 		if refusal != nil {
-			n.log.Error("refusing writes: the disk is nearly full", "free_bytes", free, "disk_reserve_bytes", n.cfg.DiskReserve)
+			n.log.Error("refusing writes: the disk is nearly full", "free_bytes", free, "disk_reserve_bytes",
+				n.cfg.DiskReserve)
 		} else {
 			n.log.Info("taking writes again: the disk has room", "free_bytes", free)
 		}

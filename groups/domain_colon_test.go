@@ -14,7 +14,8 @@ func TestDomainThatEndsInAColon(t *testing.T) {
 	c := r.session()
 	t.Run("release_all", func(t *testing.T) {
 		c.must(write("o", "h:/a/x", time.Hour))
-		if res := c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: "o", Domains: []string{"h:/a:"}}); res.Code != wire.OK {
+		if res := c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: "o",
+			Domains: []string{"h:/a:"}}); res.Code != wire.OK {
 			t.Fatalf("%+v", res)
 		}
 		if owner := c.inspect("h:/a/x").Owner; owner != "o" {
@@ -32,7 +33,8 @@ func TestDomainThatEndsInAColon(t *testing.T) {
 		c.must(write("q", "h:/c/y", time.Hour))
 		res := c.ask(&wire.Request{Op: wire.OpRenew, Owner: "q", TTLMillis: 60_000, Domains: []string{"h:/a:", "h:/c"}})
 		if res.Code != wire.OK || res.Status != wire.RenewLost {
-			t.Errorf("renew of the domains h:/a: (q holds nothing there) and h:/c is answered %v %v", res.Code, res.Status)
+			t.Errorf("renew of the domains h:/a: (q holds nothing there) and h:/c is answered %v %v",
+				res.Code, res.Status)
 		}
 	})
 	t.Run("is_owner_alive", func(t *testing.T) {
@@ -43,7 +45,8 @@ func TestDomainThatEndsInAColon(t *testing.T) {
 	})
 	t.Run("its own namespace", func(t *testing.T) {
 		c.must(write("s", "h:/b:/x", time.Hour))
-		if res := c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: "s", Domains: []string{"h:/b:"}}); res.Code != wire.OK {
+		if res := c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: "s",
+			Domains: []string{"h:/b:"}}); res.Code != wire.OK {
 			t.Fatalf("%+v", res)
 		}
 		if owner := c.inspect("h:/b:/x").Owner; owner != "" {

@@ -7,10 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTakenBackWhileTheNodeDrains: an acquire is under way at a node that drains, as its log has no leader just now, and
-// its caller goes. A drain has what is under way carried out (contract.md section 14), so what is granted to the call is
-// taken back by a release that names it, as of any call that has ended (decision 0025). That is no new request: it was
-// refused, and the lock was held by nobody who knew of it until its lease ended.
+// TestTakenBackWhileTheNodeDrains: an acquire is under way at a node that drains, as its log has no leader just now,
+// and its caller goes. A drain has what is under way carried out (contract.md section 14), so what is granted to the
+// call is taken back by a release that names it, as of any call that has ended (decision 0025). That is no new request:
+// it was refused, and the lock was held by nobody who knew of it until its lease ended.
 func TestTakenBackWhileTheNodeDrains(t *testing.T) {
 	t.Parallel()
 	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })

@@ -36,8 +36,8 @@ func TestDroppedReplica(t *testing.T) {
 	if err := n.dropReplica(shard, m.Replica+1); err != nil || n.logs[shard].local.Load() != m {
 		t.Fatalf("an order about another replica deleted this one: %v", err)
 	}
-	// A loss of its leader is noted, as where it is taken out because it does not hear of it: it says nothing of the next one,
-	// of which raft tells nothing at first.
+	// A loss of its leader is noted, as where it is taken out because it does not hear of it: it says nothing of the
+	// next one, of which raft tells nothing at first.
 	n.noteLost(shard, true)
 	lost := func() (lostLeader, bool) {
 		n.leaders.mu.Lock()

@@ -80,7 +80,8 @@ func TestPromise7PowerLoss(t *testing.T) {
 		c := r.session()
 		for path, token := range a.holds {
 			if res := c.inspect(path); res.Owner == "" || res.Token != token {
-				t.Fatalf("round %d: %s was taken with token %d, and is now held by %q with %d", round, path, token, res.Owner, res.Token)
+				t.Fatalf("round %d: %s was taken with token %d, and is now held by %q with %d", round, path, token,
+					res.Owner, res.Token)
 			}
 		}
 		maps.Copy(high, a.high)
@@ -92,7 +93,8 @@ func TestPromise7PowerLoss(t *testing.T) {
 		for _, space := range []string{"a", "b", "c"} {
 			path := fmt.Sprintf("h:/%s/probe-%d", space, round)
 			if res := c.must(write("probe", path, time.Hour)); res.Token <= highest(high, "h:/"+space+"/") {
-				t.Fatalf("round %d: token %d of %s is not above %d", round, res.Token, path, highest(high, "h:/"+space+"/"))
+				t.Fatalf("round %d: token %d of %s is not above %d", round, res.Token, path,
+					highest(high, "h:/"+space+"/"))
 			}
 		}
 	}

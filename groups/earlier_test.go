@@ -39,7 +39,8 @@ func TestDataOfEarlierBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.open()
-	res := r.session().must(&wire.Request{Op: wire.OpAssertFencing, Owner: "o", Token: token, Paths: []string{"h:/a/x"}})
+	res := r.session().must(&wire.Request{Op: wire.OpAssertFencing, Owner: "o", Token: token,
+		Paths: []string{"h:/a/x"}})
 	if res.Status != wire.StatusOK {
 		t.Errorf("the lock is gone: %+v", res)
 	}

@@ -77,7 +77,8 @@ func TestIsolatedLeaderEndsAWait(t *testing.T) {
 	})
 	select {
 	case res := <-o.done:
-		t.Fatalf("nobody cancelled it, its place was told, its time in the queue is an hour, the lock is held; it is answered %v %q", res.Code, res.Message)
+		t.Fatalf("nobody cancelled it, its place was told, its time in the queue is an hour, the lock is held; it "+
+			"is answered %v %q", res.Code, res.Message)
 	case <-time.After(3 * pause):
 	}
 	holder.must(release("holder", path))

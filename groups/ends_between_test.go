@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
-// TestEndsBetweenLooks: a process is found to be over just after the log was looked at for ends that come first, and before
-// a batch is taken from its queue. Nothing is carried out until they are over, as if they had been seen.
+// TestEndsBetweenLooks: a process is found to be over just after the log was looked at for ends that come first, and
+// before a batch is taken from its queue. Nothing is carried out until they are over, as if they had been seen.
 func TestEndsBetweenLooks(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.LogCount = 1 })
 	const path = "h:/a/x"

@@ -60,8 +60,8 @@ func leastSpent(prepare func() (trial func())) time.Duration {
 	return spent
 }
 
-// TestNewLeaderEpochLooksAtNoCalls: a leader epoch begins under the lock that entries are applied under, and reads wait for. However
-// many calls wait of a process that is over, it does not look at them, nor does it queue their ends.
+// TestNewLeaderEpochLooksAtNoCalls: a leader epoch begins under the lock that entries are applied under, and reads wait
+// for. However many calls wait of a process that is over, it does not look at them, nor does it queue their ends.
 func TestNewLeaderEpochLooksAtNoCalls(t *testing.T) {
 	took := func(calls int) time.Duration {
 		b := crowdOfCalls(t, calls)
@@ -91,7 +91,8 @@ func TestCallsLeftAloneAtOnce(t *testing.T) {
 			in := b.n.inboundOf(new(wireEnd), "peer")
 			for range calls {
 				s := &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}
-				b.n.waits.add(&part{Command: replica.Command{Op: wire.OpAcquire, Session: s, ID: 1}, from: in, log: b.l, waits: true})
+				b.n.waits.add(&part{Command: replica.Command{Op: wire.OpAcquire, Session: s, ID: 1}, from: in, log: b.l,
+					waits: true})
 			}
 			return func() {
 				if in.shut(); len(b.l.mu.queue) != calls {
@@ -107,8 +108,8 @@ func TestCallsLeftAloneAtOnce(t *testing.T) {
 	}
 }
 
-// TestEndsAreQueuedAtOnce: what is done with the queue locked, which requests wait for, is a small part of what ends of many
-// waits take.
+// TestEndsAreQueuedAtOnce: what is done with the queue locked, which requests wait for, is a small part of what ends of
+// many waits take.
 func TestEndsAreQueuedAtOnce(t *testing.T) {
 	b := crowdOfCalls(t, manyCalls)
 	b.n.processes.note("peer", 5)

@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestEndsDoNotWaitForWhatIsForwarded: what was forwarded to an earlier leader holds up what is queued behind it, but not the
-// ends that come first: time stands still in the log until they are carried out.
+// TestEndsDoNotWaitForWhatIsForwarded: what was forwarded to an earlier leader holds up what is queued behind it, but
+// not the ends that come first: time stands still in the log until they are carried out.
 func TestEndsDoNotWaitForWhatIsForwarded(t *testing.T) {
 	r := newRig(t, nil)
 	const path = "h:/a/x"

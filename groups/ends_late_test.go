@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestEndsOutlastRequests: a call waits, and its process is over. The log takes nothing for longer than requests are kept waiting;
-// meanwhile the lease that is in the call's way runs out. Once the log takes something again, nobody who is over is granted anything.
+// TestEndsOutlastRequests: a call waits, and its process is over. The log takes nothing for longer than requests are
+// kept waiting; meanwhile the lease that is in the call's way runs out. Once the log takes something again, nobody who
+// is over is granted anything.
 func TestEndsOutlastRequests(t *testing.T) {
 	const timeout = time.Second
 	r := newRig(t, func(c *Config) { c.LogCount, c.RequestTimeout = 1, timeout })
@@ -26,7 +27,8 @@ func TestEndsOutlastRequests(t *testing.T) {
 	o.get(t, "a request that is kept waiting for too long")
 	r.clock.run()
 	l.pauses(false)
-	if res := c.start(r.next.Add(1), waiting(write("next", "h:/a/x", time.Hour))).get(t, "who waits behind the call"); res.Status != wire.StatusOK {
+	if res := c.start(r.next.Add(1), waiting(write("next", "h:/a/x", time.Hour))).get(t,
+		"who waits behind the call"); res.Status != wire.StatusOK {
 		t.Errorf("%+v", res)
 	}
 }

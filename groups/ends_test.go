@@ -103,7 +103,8 @@ func TestLateBind(t *testing.T) {
 			c.must(write("o", "h:/a/x", 20*time.Second))
 			reader := r.node.readers[r.node.logOf(r.node.groupOf("h:/a")).shard]
 			reader.mu.Lock() // what has to be read first takes a while
-			call := &wire.Call{ID: r.next.Add(1), Op: req.Op, Req: req, Session: c.session, To: c, Bound: true, Grace: 100}
+			call := &wire.Call{ID: r.next.Add(1), Op: req.Op, Req: req, Session: c.session, To: c,
+				Bound: true, Grace: 100}
 			call.Body, call.NArgs = wire.AppendArgs(nil, req)
 			o := &outcome{queued: make(chan wire.Result, 1), done: make(chan wire.Result, 1)}
 			c.open[call] = o
@@ -114,7 +115,8 @@ func TestLateBind(t *testing.T) {
 			o.get(t, name)
 			infos := r.session().must(&wire.Request{Op: wire.OpListLocks, Owner: "o"}).List.Infos
 			if len(infos) > 0 && infos[0].ExpiresInMillis > 60_000 {
-				t.Errorf("the lease lasts for %d ms, and is tied to a connection that is gone", infos[0].ExpiresInMillis)
+				t.Errorf("the lease lasts for %d ms, and is tied to a connection that is gone",
+					infos[0].ExpiresInMillis)
 			}
 		})
 	}
@@ -250,7 +252,8 @@ func TestBindReachesWaits(t *testing.T) {
 			if unbinds {
 				c.must(&wire.Request{Op: wire.OpUnbind, Owner: "o"})
 			} else {
-				c.start(r.next.Add(1), &wire.Request{Op: wire.OpBind, Owner: "o", GraceMillis: 100, Flags: wire.FlagBind}).get(t, "bind")
+				c.start(r.next.Add(1), &wire.Request{Op: wire.OpBind, Owner: "o", GraceMillis: 100,
+					Flags: wire.FlagBind}).get(t, "bind")
 			}
 			holder.must(release("holder", "h:/a/x"))
 			if res := o.get(t, "the wait"); res.Status != wire.StatusOK || res.Code != wire.OK {

@@ -28,7 +28,8 @@ func TestReadsChangeNoReplica(t *testing.T) {
 		return r.node.Digests()[0].Index > 0 && r.detached("h:/held/1")
 	})
 	if len(before) != r.cfg.GroupCount {
-		t.Errorf("%d groups are there, of %d: entries for all of them mean something else on another replica", len(before), r.cfg.GroupCount)
+		t.Errorf("%d groups are there, of %d: entries for all of them mean something else on another replica",
+			len(before), r.cfg.GroupCount)
 	}
 	r.restart()
 	if after := r.numbers(); fmt.Sprint(after) != fmt.Sprint(before) {

@@ -27,7 +27,8 @@ func TestExpiredOfAGoneConnection(t *testing.T) {
 			r.clock.hurry(2 * time.Second)
 			o := c.start(give, release("o", path))
 			before := c.session
-			c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window, First: r.next.Add(1)}
+			c.session = &wire.Session{ID: before.ID, Epoch: before.Epoch + 1, Window: before.Window,
+				First: r.next.Add(1)}
 			r.node.Closed(before, false, false)
 			again := c.start(take, write("o", path, time.Hour))
 			back := c.start(give, release("o", path))
@@ -43,7 +44,8 @@ func TestExpiredOfAGoneConnection(t *testing.T) {
 				t.Fatalf("the release is answered %+v", given)
 			}
 			if owner := other.inspect(path).Owner; owner != "" {
-				t.Errorf("the acquire is answered %v %v, the release behind it OK, and %s is held by %q for an hour", taken.Code, taken.Status, path, owner)
+				t.Errorf("the acquire is answered %v %v, the release behind it OK, and %s is held by %q for an hour",
+					taken.Code, taken.Status, path, owner)
 			}
 		})
 	}

@@ -57,8 +57,8 @@ func (n *Node) failedLeader(host string) {
 	}
 }
 
-// looksFor says that a node's process has died. If it asks nothing here either its calls are over: else it lives, and what
-// is in front of its address does not. A connection on which it asked may be the last to be seen to end.
+// looksFor says that a node's process has died. If it asks nothing here either its calls are over: else it lives, and
+// what is in front of its address does not. A connection on which it asked may be the last to be seen to end.
 func (n *Node) looksFor(host string) (s gossip.Sighting, died bool) {
 	s, known := n.cluster.sighting(host)
 	if !known || !n.died(s.LinkAddr) {
@@ -117,9 +117,8 @@ func refuses(addr string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// stand has this node's replica stand for election in its turn, and again when the others
-// have had theirs, until the log has another leader, or the same one anew: it was started again. Who lacks entries is not
-// elected.
+// stand has this node's replica stand for election in its turn, and again when the others have had theirs, until the
+// log has another leader, or the same one anew: it was started again. Who lacks entries is not elected.
 func (n *Node) stand(shard uint64, host, dead string) {
 	_, led := n.leaderOf(shard)
 	n.plans.mu.Lock()

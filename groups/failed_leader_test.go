@@ -41,8 +41,8 @@ func TestFailedLeader(t *testing.T) {
 	}
 }
 
-// TestStandsForTheDeadAlone: a node whose process has died is started again, and is elected, while others stand for what it
-// led. They leave it the leader: its term is a later one.
+// TestStandsForTheDeadAlone: a node whose process has died is started again, and is elected, while others stand for
+// what it led. They leave it the leader: its term is a later one.
 func TestStandsForTheDeadAlone(t *testing.T) {
 	t.Parallel()
 	const host = "raft host id of another node"

@@ -49,8 +49,8 @@ func (r *refed) fed() {
 }
 
 // TestFedAnewHearsNoPast: a node that is fed starts anew, and the first feed brings all that its source keeps, however
-// old. Who subscribed from now on is told none of that, nor is a tap, which heard it of the earlier run of the node; but
-// of a gap, as it may have happened since. Who goes on from a cursor is told what came after that.
+// old. Who subscribed from now on is told none of that, nor is a tap, which heard it of the earlier run of the node;
+// but of a gap, as it may have happened since. Who goes on from a cursor is told what came after that.
 func TestFedAnewHearsNoPast(t *testing.T) {
 	t.Parallel()
 	path := "h:/stale/x"

@@ -37,6 +37,7 @@ func TestFedByOneThatReplays(t *testing.T) {
 		t.Fatalf("who subscribed at the source is told %q", got)
 	}
 	if got, gaps := e.Told(); len(got) != 1 {
-		t.Errorf("who subscribed from now on at the node that is fed is told %q, and of %d gaps: want what comes alone", got, gaps)
+		t.Errorf("who subscribed from now on at the node that is fed is told %q, and of %d gaps: want what comes alone",
+			got, gaps)
 	}
 }

@@ -52,7 +52,8 @@ func TestClusterEvents(t *testing.T) {
 			if res.Status != wire.StatusQueued {
 				t.Fatalf("%s: %+v", path, res)
 			}
-			c.ask(t, &wire.Request{Op: wire.OpRelease, Owner: "holder", Releases: []wire.ReleaseRequest{{Path: path, Mode: wire.ModeWrite}}})
+			c.ask(t, &wire.Request{Op: wire.OpRelease, Owner: "holder",
+				Releases: []wire.ReleaseRequest{{Path: path, Mode: wire.ModeWrite}}})
 		}
 	}
 	check := func(want int, skip int) {
@@ -184,17 +185,19 @@ func TestClusterSilence(t *testing.T) {
 	})
 }
 
-// TestLongTexts: what is too long for a frame is not sent, since that would end the connection with everything else on it.
+// TestLongTexts: what is too long for a frame is not sent, since that would end the connection with everything else on
+// it.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	told := toldText{Value: json.RawMessage(`"` + strings.Repeat("x", mesh.MaxFrameBytes) + `"`)}
-	if b := told.frame(9); len(b) > mesh.MaxFrameBytes || !strings.Contains(string(b), "more than nodes can tell each other") {
+	if b := told.frame(9); len(b) > mesh.MaxFrameBytes ||
+		!strings.Contains(string(b), "more than nodes can tell each other") {
 		t.Errorf("the answer has %d bytes", len(b))
 	}
 }
 
-// TestFedWhileAnEntryIsTold: a node begins to be fed, and is told of progress, between two events of one entry. It hears
-// each of them once.
+// TestFedWhileAnEntryIsTold: a node begins to be fed, and is told of progress, between two events of one entry. It
+// hears each of them once.
 func TestFedWhileAnEntryIsTold(t *testing.T) {
 	t.Parallel()
 	const shard = rows.FirstLog
@@ -204,7 +207,8 @@ func TestFedWhileAnEntryIsTold(t *testing.T) {
 	before, _ := e.Told()
 	at := a.hub.Where(shard).Index + 1
 	two := []engine.Event{
-		{Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/first"}, {Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/second"},
+		{Kind: wire.EventGrant, Owner: "waiter", Path: "h:/a/first"}, {Kind: wire.EventGrant, Owner: "waiter",
+			Path: "h:/a/second"},
 	}
 	a.hub.Publish(shard, at, two[:1], false)
 	a.hub.Mu.Lock()

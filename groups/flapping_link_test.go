@@ -23,7 +23,10 @@ func TestFlappingLink(t *testing.T) {
 		<-c.start(r.next.Add(1), w).queued
 	}
 	attached := func() int {
-		return len(leader.waits.those(func(p *part) bool { return p.from != nil && !p.from.closed.Load() && p.told.Load() }))
+		return len(leader.waits.those(func(p *part) bool {
+			return p.from != nil && !p.from.closed.Load() &&
+				p.told.Load()
+		}))
 	}
 	eventually(t, "all wait", func() bool { return attached() == many })
 	for range flaps {

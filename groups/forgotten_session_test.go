@@ -23,13 +23,15 @@ func TestCopyBehindRepeatTime(t *testing.T) {
 	if again.Status != wire.StatusOK {
 		t.Fatalf("%+v", again)
 	}
-	b.do(replica.RepeatMillis*9/10 + 3*tcp.GoneWithin.Milliseconds() + 2*(120_000+staleBy.Milliseconds())) // the most (rememberMillis)
+	// the most (rememberMillis)
+	b.do(replica.RepeatMillis*9/10 + 3*tcp.GoneWithin.Milliseconds() + 2*(120_000+staleBy.Milliseconds()))
 	a := bareAsk(s, 2, release("o", "h:/a/x"))
 	a.tried = true
 	res := b.one(a)
 	thief := b.one(bareAsk(bareSession(3), 1, write("thief", "h:/a/x", time.Hour)))
 	if res.Code == wire.OK && thief.Status == wire.StatusOK {
-		t.Errorf("the release was carried out twice: its repeat is answered %v, and the lock taken in between went to another owner", res.Code)
+		t.Errorf("the release was carried out twice: its repeat is answered %v, and the lock taken in between went "+
+			"to another owner", res.Code)
 	}
 }
 
@@ -90,8 +92,9 @@ func (c *cutFar) passes(d time.Duration) {
 	}
 }
 
-// TestForwardedKillBehindRepeatTime: a node that forwards loses its connection to the leader for 62 s, right when its client's
-// force_release was carried out, with the longest request_timeout_ms that there is. The victim has taken a lock since.
+// TestForwardedKillBehindRepeatTime: a node that forwards loses its connection to the leader for 62 s, right when its
+// client's force_release was carried out, with the longest request_timeout_ms that there is. The victim has taken a
+// lock since.
 func TestForwardedKillBehindRepeatTime(t *testing.T) {
 	const path = "h:/a/x"
 	c := newCutFar(t, func(cfg *Config) { cfg.RequestTimeout = 120 * time.Second })
@@ -112,12 +115,13 @@ func TestForwardedKillBehindRepeatTime(t *testing.T) {
 	c.mend()
 	res := o.get(t, "the kill")
 	if owner := victim.inspect(path).Owner; owner != "victim" {
-		t.Errorf("the kill is answered %v and was carried out twice: the lock with token %d, taken 62 s after the first, is %q's", res.Code, token, owner)
+		t.Errorf("the kill is answered %v and was carried out twice: the lock with token %d, taken 62 s after the "+
+			"first, is %q's", res.Code, token, owner)
 	}
 }
 
-// TestLateRepeatAtCutOffNode: with request_timeout_ms as by default. A client was away for 50 s of the 60 in which it may ask
-// again, and asks at a node that reaches the leader 15 s later.
+// TestLateRepeatAtCutOffNode: with request_timeout_ms as by default. A client was away for 50 s of the 60 in which it
+// may ask again, and asks at a node that reaches the leader 15 s later.
 func TestLateRepeatAtCutOffNode(t *testing.T) {
 	const path = "h:/a/x"
 	c := newCutFar(t, nil)
@@ -126,7 +130,8 @@ func TestLateRepeatAtCutOffNode(t *testing.T) {
 	s := near.session()
 	s.must(write("o", path, time.Hour))
 	id := near.next.Add(1)
-	if res := s.start(id, release("o", path)).get(t, "the release"); res.Code != wire.OK { // which its client does not hear of
+	// which its client does not hear of
+	if res := s.start(id, release("o", path)).get(t, "the release"); res.Code != wire.OK {
 		t.Fatalf("%+v", res)
 	}
 	c.f.nodes[0].Closed(s.session, false, false)
@@ -149,6 +154,7 @@ func TestLateRepeatAtCutOffNode(t *testing.T) {
 	res := o.get(t, "the repeat")
 	thief := near.session().ask(write("thief", path, time.Hour))
 	if res.Code != wire.OK || thief.Status == wire.StatusOK {
-		t.Errorf("the repeat is answered %v and was carried out twice: the lock with token %d, taken between, went to another owner with token %d", res.Code, token, thief.Token)
+		t.Errorf("the repeat is answered %v and was carried out twice: the lock with token %d, taken between, went "+
+			"to another owner with token %d", res.Code, token, thief.Token)
 	}
 }

@@ -11,9 +11,9 @@ import (
 // forgetsSoon has the logs remember sessions for 5 s.
 func forgetsSoon(cfg *Config) { cfg.stated = func(l *replica.Limits) { l.RememberMillis = 5000 } }
 
-// TestWaitBehindItsSession: a client waits at a node that is cut off; it goes on at another
-// one, has its lock, gives it back, and is done. Later its session is forgotten; then the first node is back, whose side
-// of the client's connection still stands, and asks for the wait as it knew it.
+// TestWaitBehindItsSession: a client waits at a node that is cut off; it goes on at another one, has its lock, gives it
+// back, and is done. Later its session is forgotten; then the first node is back, whose side of the client's connection
+// still stands, and asks for the wait as it knew it.
 func TestWaitBehindItsSession(t *testing.T) {
 	const path = "h:/a/x"
 	c := newCutFar(t, forgetsSoon)

@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestForgottenWithKey: what is not kept any more is refused, and never run (0006), with a key as without one. A session asks for
-// the end of all that an owner has, is answered, asks more than its window, and then the first again, when the time of its
-// key is over. Nobody knows then what became of it: it is FORGOTTEN.
+// TestForgottenWithKey: what is not kept any more is refused, and never run (0006), with a key as without one. A
+// session asks for the end of all that an owner has, is answered, asks more than its window, and then the first again,
+// when the time of its key is over. Nobody knows then what became of it: it is FORGOTTEN.
 func TestForgottenWithKey(t *testing.T) {
 	for name, op := range map[string]wire.Op{"release_all": wire.OpReleaseAll, "force_release": wire.OpForceRelease} {
 		for _, key := range []string{"", "k"} {
@@ -47,7 +47,8 @@ func TestForgottenWithKey(t *testing.T) {
 				r.nextConnection(c)
 				res := c.start(id, req()).get(t, "the same id again")
 				if owner := other.inspect(far + "/x").Owner; owner != "o" || res.Code != wire.Forgotten {
-					t.Errorf("the repeat is answered %v %s; what was taken with token %d after the first was answered is held by %q",
+					t.Errorf("the repeat is answered %v %s; what was taken with token %d after the first was "+
+						"answered is held by %q",
 						res.Code, res.Message, took.Token, owner)
 				}
 			})

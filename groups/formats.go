@@ -23,10 +23,12 @@ func (n *Node) useFormat(format uint32) error {
 	n.id.Format = format
 	if err := n.id.Save(n.cfg.DataDir); err != nil {
 		n.id.Format = old
-		return fmt.Errorf("node %s cannot take note in identity.json that format %d is in use: %w", n.id.NodeID, format, err)
+		return fmt.Errorf("node %s cannot take note in identity.json that format %d is in use: %w",
+			n.id.NodeID, format, err)
 	}
 	n.formats.Use(format)
-	n.log.Info("a newer format is in use: versions that do not read it are refused from now on, here and by this data_dir", "format", format, "before", old)
+	n.log.Info("a newer format is in use: versions that do not read it are refused from now on, here and by "+
+		"this data_dir", "format", format, "before", old)
 	return nil
 }
 

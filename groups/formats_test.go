@@ -107,7 +107,8 @@ func TestWrittenFormat(t *testing.T) {
 	if err := m.SaveSnapshot(m.Freeze(false), &b, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.RecoverFromSnapshot(&b, nil); err == nil || !strings.Contains(err.Error(), "rows: "+want) || m.Installing.Load() {
+	if err := m.RecoverFromSnapshot(&b, nil); err == nil || !strings.Contains(err.Error(), "rows: "+want) ||
+		m.Installing.Load() {
 		t.Errorf("a snapshot of a newer format: %v; it took the state away: %v", err, m.Installing.Load())
 	}
 	for what, propose := range map[string]func(){
@@ -122,7 +123,8 @@ func TestWrittenFormat(t *testing.T) {
 			defer l.drive.Unlock()
 			return len(l.drive.under) == 0
 		})
-		entry := fmt.Sprintf(" of log %d: groups: log entry of ", l.shard) // which one: what was tried may stand before it
+		// which one: what was tried may stand before it
+		entry := fmt.Sprintf(" of log %d: groups: log entry of ", l.shard)
 		propose()
 		select {
 		case err := <-said:
@@ -145,7 +147,8 @@ func TestUseFormat(t *testing.T) {
 	if err := os.Mkdir(path+".new", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.node.useFormat(newer); err == nil || !strings.Contains(err.Error(), "cannot take note in identity.json that format") {
+	if err := r.node.useFormat(newer); err == nil ||
+		!strings.Contains(err.Error(), "cannot take note in identity.json that format") {
 		t.Errorf("nothing can be written: %v", err)
 	}
 	if used := r.node.formats.InUse(); used != rows.NewestFormat || r.node.id.Format != used {
@@ -172,13 +175,15 @@ func TestUseFormat(t *testing.T) {
 		n.Close(0)
 		t.Fatal("it starts on a directory of a newer format")
 	}
-	if want := fmt.Sprintf("has format %d, this build reads %s: run a newer version, or use another data_dir", newer, rows.FormatsRead()); !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("has format %d, this build reads %s: run a newer version, or use another data_dir", newer,
+		rows.FormatsRead()); !strings.Contains(err.Error(), want) {
 		t.Errorf("a directory of a newer format: %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("identity.json was changed: %s, %v", after, err)
 	}
-	if err := rows.CheckFormat(rows.OldestFormat - 1); err == nil || !strings.Contains(err.Error(), "go through a version that reads both") {
+	if err := rows.CheckFormat(rows.OldestFormat - 1); err == nil ||
+		!strings.Contains(err.Error(), "go through a version that reads both") {
 		t.Errorf("what is too old: %v", err)
 	}
 }
@@ -229,8 +234,10 @@ func TestFormatAtTheDoors(t *testing.T) {
 		if err := dial(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if id, err := datadir.Load(n.cfg.DataDir); err != nil || n.formats.InUse() != rows.NewestFormat || id.Format != rows.NewestFormat {
-			t.Errorf("%s: a peer has format %d in use, this node %d: %v", name, rows.NewestFormat, n.formats.InUse(), err)
+		if id, err := datadir.Load(n.cfg.DataDir); err != nil || n.formats.InUse() != rows.NewestFormat ||
+			id.Format != rows.NewestFormat {
+			t.Errorf("%s: a peer has format %d in use, this node %d: %v", name, rows.NewestFormat,
+				n.formats.InUse(), err)
 		}
 		begin(rows.NewestFormat + 1) // as if another build had written there
 		if err := dial(); err == nil || !strings.Contains(err.Error(), "it is node n-9 that needs a newer version") {

@@ -64,8 +64,8 @@ const (
 	answerWithin = 500 * time.Millisecond
 	// resendAfter is how long parts that came back wait when nobody better is known.
 	resendAfter = 20 * time.Millisecond
-	// unledAfter is how long they wait when whom they were sent to says that nobody leads. All of them go there and back
-	// each time, and who is told of the next leader sends them at once.
+	// unledAfter is how long they wait when whom they were sent to says that nobody leads. All of them go there and
+	// back each time, and who is told of the next leader sends them at once.
 	unledAfter = 200 * time.Millisecond
 	// noWayAfter is how long the queue waits when there is no connection to the leader;
 	// a new one ends the wait.

@@ -41,7 +41,8 @@ func TestForwardLimits(t *testing.T) {
 	l.pauses(true)
 	var row []*outcome
 	for range 3 * most {
-		row = append(row, c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "p", Releases: []wire.ReleaseRequest{{Path: "h:/x"}}}))
+		row = append(row, c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "p",
+			Releases: []wire.ReleaseRequest{{Path: "h:/x"}}}))
 	}
 	eventually(t, "what is too much is refused", func() bool { return r.node.inflight[group].Load() == most })
 	if n := leader.inflight[group].Load(); n != most {
@@ -71,7 +72,8 @@ func TestForwardLimits(t *testing.T) {
 	}
 	leader.forwards.mu.Unlock()
 	in.bytes.Add(maxPeerBytes)
-	if res := c.ask(release("p", "h:/x")); res.Code != wire.Unavailable || !strings.Contains(res.Message, "forwarded from the same node") {
+	if res := c.ask(release("p", "h:/x")); res.Code != wire.Unavailable ||
+		!strings.Contains(res.Message, "forwarded from the same node") {
 		t.Errorf("over maxPeerBytes: %+v", res)
 	}
 	in.bytes.Add(-maxPeerBytes)
@@ -207,7 +209,10 @@ func TestStoppedLeader(t *testing.T) {
 	}
 	w.set(old.id.NodeID, false)
 	thaw()
-	f.until("the old leader follows", func() bool { return old.logs[shard].mine() == 0 && old.logs[shard].lead.Load().leader != 0 })
+	f.until("the old leader follows", func() bool {
+		return old.logs[shard].mine() == 0 &&
+			old.logs[shard].lead.Load().leader != 0
+	})
 	if res := c.must(&wire.Request{Op: wire.OpIncrToken}); res.Token != last+1 {
 		t.Errorf("count %d after %d", res.Token, last)
 	}

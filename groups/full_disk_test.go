@@ -127,13 +127,15 @@ func TestShortOfDisk(t *testing.T) {
 	f.each(3, f.writes)
 	c := newClusterClient(full)
 	c.mustAcquire(t, strings.TrimSuffix(f.paths()[rows.FirstLog], "x")+"y", "renewer")
-	if res := c.insist(t, &wire.Request{Op: wire.OpRenew, Owner: "renewer", TTLMillis: 60_000}); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := c.insist(t, &wire.Request{Op: wire.OpRenew, Owner: "renewer", TTLMillis: 60_000}); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Errorf("a renewal through it, of what others lead: %+v", res)
 	}
 	f.rounds(3)
 	f.ledBy("the others lead, and go on", others...)
 
-	want := full.id.NodeID + " has 42 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and others lead in its place: make room there"
+	want := full.id.NodeID + " has 42 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and others lead in " +
+		"its place: make room there"
 	var doc *wire.ClusterStatus
 	if !within(clusterPatience, 100*time.Millisecond, func() bool { // a busy machine may have others for a moment
 		doc = f.rigOn(0).session().status()
@@ -146,7 +148,8 @@ func TestShortOfDisk(t *testing.T) {
 	}
 	for _, n := range others {
 		for _, m := range n.ledLogs() {
-			if err := n.transferOwn(m.Shard, full.id.NodeID); err == nil || !strings.Contains(err.Error(), "make room there first") {
+			if err := n.transferOwn(m.Shard, full.id.NodeID); err == nil ||
+				!strings.Contains(err.Error(), "make room there first") {
 				t.Errorf("log %d is handed to it: %v", m.Shard, err)
 			}
 			successor, ok := n.successor(m, 0)
@@ -223,8 +226,10 @@ func TestAllShortOfDisk(t *testing.T) {
 	f.each(3, func(n *Node) {
 		c := newClusterClient(n)
 		for _, path := range f.paths() {
-			req := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}}}
-			if res := c.ask(t, req); res.Code != wire.Unavailable || !strings.Contains(res.Message, "disk_reserve_bytes") {
+			req := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: 60_000,
+				Locks: []wire.LockRequest{{Path: path, Mode: wire.ModeWrite}}}
+			if res := c.ask(t, req); res.Code != wire.Unavailable ||
+				!strings.Contains(res.Message, "disk_reserve_bytes") {
 				t.Errorf("an acquire while all are short: %+v", res)
 			}
 		}
@@ -234,7 +239,8 @@ func TestAllShortOfDisk(t *testing.T) {
 		t.Errorf("healthy %v, problems %q", doc.Healthy, doc.Problems)
 	}
 	for _, p := range doc.Problems {
-		if !strings.Contains(p, "takes no writes: make room there") && !strings.Contains(p, "others lead in its place") {
+		if !strings.Contains(p, "takes no writes: make room there") &&
+			!strings.Contains(p, "others lead in its place") {
 			t.Errorf("problem %q", p)
 		}
 	}

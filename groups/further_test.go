@@ -49,14 +49,18 @@ func testRepeatReachesNoFurther(t *testing.T, r *rig) {
 					first := c.session
 					c.session = &wire.Session{ID: first.ID, Epoch: 2, Window: first.Window, First: r.next.Add(1)}
 				}
-				if res := c.startAs(id, &req, func(c *wire.Call) { c.Again = same }).get(t, "the repeat"); res.Code != wire.OK {
+				if res := c.startAs(id, &req, func(c *wire.Call) { c.Again = same }).get(t,
+					"the repeat"); res.Code != wire.OK {
 					t.Fatalf("the repeat of %v on %s is answered %+v", ask.Op, on, res)
 				}
 				if res := victim.must(write(owner, there+"/"+owner, time.Hour)); res.Token != token {
-					t.Errorf("%v %q of an owner in %d groups: its repeat on %s ends a lock taken since", ask.Op, ask.Domains, had, on)
+					t.Errorf("%v %q of an owner in %d groups: its repeat on %s ends a lock taken since", ask.Op,
+						ask.Domains, had, on)
 				}
-				if res := victim.must(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 1000, Domains: []string{there}}); res.Flag {
-					t.Errorf("%v of an owner in %d groups: its repeat on %s revokes a lock taken since", ask.Op, had, on)
+				if res := victim.must(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 1000,
+					Domains: []string{there}}); res.Flag {
+					t.Errorf("%v of an owner in %d groups: its repeat on %s revokes a lock taken since",
+						ask.Op, had, on)
 				}
 			}
 		}
@@ -71,7 +75,8 @@ func TestForgottenDoneIsRefused(t *testing.T) {
 	kill := &wire.Request{Op: wire.OpForceRelease, Owner: "o"}
 	c.start(id, kill).get(t, "it")
 	token := victim.must(write("o", "h:/a/x", time.Hour)).Token
-	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/b%d", i) })
+	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) },
+		func(i int) string { return fmt.Sprintf("h:/b%d", i) })
 	for _, ns := range []string{here, there} {
 		settles := func(c *wire.Call) { c.Settled = id + 1 }
 		c.startAs(r.next.Add(1), write("other", ns+"/x", time.Hour), settles).get(t, "what settles it")

@@ -32,7 +32,8 @@ func TestGoneAfterUnavailable(t *testing.T) {
 				<-c.start(id, waiting(write("first", path, time.Hour))).queued
 			} else {
 				l.pauses(true)
-				if res := c.start(id, waiting(write("first", path, time.Hour))).get(t, "the wait, asked again"); res.Code != wire.Unavailable {
+				if res := c.start(id, waiting(write("first", path, time.Hour))).get(t,
+					"the wait, asked again"); res.Code != wire.Unavailable {
 					t.Fatalf("it is answered %+v", res)
 				}
 				l.pauses(false)
@@ -46,7 +47,8 @@ func TestGoneAfterUnavailable(t *testing.T) {
 					t.Errorf("the second is answered %+v", res)
 				}
 			case <-time.After(15 * time.Second):
-				t.Errorf("15 s later the second still waits, and %q, whose connections all ended, holds %s for an hour", holder.inspect(path).Owner, path)
+				t.Errorf("15 s later the second still waits, and %q, whose connections all ended, holds %s for an hour",
+					holder.inspect(path).Owner, path)
 			}
 		})
 	}

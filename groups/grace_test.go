@@ -101,7 +101,8 @@ func TestPartlyDone(t *testing.T) {
 	held := n.logOf(n.groupOf(n.routes.Load().Resolve(paths[0])))
 	held.pauses(true) // for longer than a request may take
 	res := c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: "o"})
-	if res.Code != wire.DeadlineExceeded || strings.Contains(res.Message, "nothing was done") || !strings.Contains(res.Message, "carried out in") {
+	if res.Code != wire.DeadlineExceeded || strings.Contains(res.Message, "nothing was done") ||
+		!strings.Contains(res.Message, "carried out in") {
 		t.Errorf("answered %+v", res)
 	}
 }

@@ -80,7 +80,8 @@ func TestBoundKeepsItsGrace(t *testing.T) {
 			<-o.queued
 			holder.must(release("holder", path))
 			if owner := holder.inspect(path).Owner; owner != "first" {
-				t.Errorf("it came back half a second later, with a grace of 60 s, and %q, which came behind it, was granted %s", owner, path)
+				t.Errorf("it came back half a second later, with a grace of 60 s, and %q, which came behind it, "+
+					"was granted %s", owner, path)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestGrantedWhileAskedAgain: a wait is granted while it is asked again on the next connection: each call is answered once, and
-// (with -race) nobody looks at what another one writes.
+// TestGrantedWhileAskedAgain: a wait is granted while it is asked again on the next connection: each call is answered
+// once, and (with -race) nobody looks at what another one writes.
 func TestGrantedWhileAskedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBare(t, rows.FirstLog, replica.DefaultLimits())

@@ -118,7 +118,8 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 
 func newRigOn(t *testing.T, faults gvfs.Injector, change func(*Config)) *rig {
 	t.Helper()
-	r := &rig{faults: faults, t: t, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(), clock: &testClock{start: time.Now()}}
+	r := &rig{faults: faults, t: t, raft: gvfs.NewStrictMem(), state: vfs.NewCrashableMem(),
+		clock: &testClock{start: time.Now()}}
 	r.cfg = Config{
 		DataDir: t.TempDir(), Bootstrap: true, Segments: 1, GroupCount: 16, LogCount: 2,
 		RaftAddr: freeAddr(t), Clock: r.clock, RequestTimeout: 10 * time.Second,

@@ -37,7 +37,8 @@ func (n *Node) health() wire.Result {
 		return wire.Result{Message: why}
 	}
 	done := make(chan *wire.Error, 1)
-	n.read(n.logs[rows.SystemLog], &replica.Query{What: replica.AskAny}, n.clock.Mono(), func(res *wire.Result) { done <- res.Err() })
+	n.read(n.logs[rows.SystemLog], &replica.Query{What: replica.AskAny}, n.clock.Mono(),
+		func(res *wire.Result) { done <- res.Err() })
 	select {
 	case err := <-done:
 		if err != nil {
@@ -48,7 +49,8 @@ func (n *Node) health() wire.Result {
 	}
 	for _, shard := range n.id.Logs() {
 		if d := n.logs[shard].stalled(); d > 0 {
-			return wire.Result{Message: fmt.Sprintf("log %d takes no writes: this node leads it, and what it proposed %d ms ago is not applied", shard, d.Milliseconds())}
+			return wire.Result{Message: fmt.Sprintf("log %d takes no writes: this node leads it, and what it "+
+				"proposed %d ms ago is not applied", shard, d.Milliseconds())}
 		}
 	}
 	return wire.Result{Flag: true, Message: "ready"}
@@ -64,9 +66,9 @@ func (n *Node) leaderless() (shards []uint64) {
 	return shards
 }
 
-// leaderless says that nobody leads the log, as far as is known here, or nobody that this node reaches. Raft may go on where
-// requests do not pass, and tells a voter itself when its leader is gone: a lost connection says nothing to it for as long as
-// an election takes, so that it is ready all the time while one is made anew.
+// leaderless says that nobody leads the log, as far as is known here, or nobody that this node reaches. Raft may go on
+// where requests do not pass, and tells a voter itself when its leader is gone: a lost connection says nothing to it
+// for as long as an election takes, so that it is ready all the time while one is made anew.
 func (l *shardLog) leaderless() bool {
 	switch {
 	case l.deserted():
@@ -84,8 +86,8 @@ func (l *shardLog) leaderless() bool {
 // deserted says that nobody leads the log, as raft tells this node.
 func (l *shardLog) deserted() bool { return l.toldByRaft() && l.lead.Load().leader == 0 }
 
-// unreached says that this node has no connection to the one that leads the log, as far as is known here, and since when it
-// led and had none.
+// unreached says that this node has no connection to the one that leads the log, as far as is known here, and since
+// when it led and had none.
 func (l *shardLog) unreached() (host string, since time.Duration, gone bool) {
 	n := l.node
 	n.leaders.mu.Lock()
@@ -95,16 +97,16 @@ func (l *shardLog) unreached() (host string, since time.Duration, gone bool) {
 	return i.host, max(since, i.since), gone
 }
 
-// toldByRaft says that raft tells this node who leads the log, and when nobody does. A replica without a vote is not told that:
-// raft's messages may not reach it while its log is led, and it takes no silence of a leader for its end. Its leader says
-// so, as it does to nodes that have no replica, and is believed for as long as this node reaches it.
+// toldByRaft says that raft tells this node who leads the log, and when nobody does. A replica without a vote is not
+// told that: raft's messages may not reach it while its log is led, and it takes no silence of a leader for its end.
+// Its leader says so, as it does to nodes that have no replica, and is believed for as long as this node reaches it.
 func (l *shardLog) toldByRaft() bool {
 	m := l.local.Load()
 	return m != nil && m.Voting.Load()
 }
 
-// unreached says that there is no connection to another node, and since when: the end of the last one, or since it was heard
-// of (expects).
+// unreached says that there is no connection to another node, and since when: the end of the last one, or since it was
+// heard of (expects).
 func (n *Node) unreached(host string) (since time.Duration, gone bool) {
 	if n.cluster == nil || host == n.id.HostID {
 		return 0, false

@@ -28,7 +28,8 @@ func TestImpostor(t *testing.T) {
 	defer impostor.Close(0)
 	isTold := func(why error) {
 		t.Helper()
-		f.until("the impostor is told: "+why.Error(), func() bool { return errors.Is(impostor.cluster.gossip.Fault(), why) })
+		f.until("the impostor is told: "+why.Error(),
+			func() bool { return errors.Is(impostor.cluster.gossip.Fault(), why) })
 	}
 	isTold(gossip.ErrNodeID)
 

@@ -225,7 +225,8 @@ func (n *Node) takes(in *inbound, p *part, tried bool) *wire.Error {
 	if now := in.bytes.Add(int64(size)); now > maxPeerBytes && !tried {
 		in.bytes.Add(int64(-size))
 		return wire.Errorf(wire.Unavailable,
-			"the node that leads has %d bytes of requests under way that were forwarded from the same node, at most %d are taken; nothing was done, try again",
+			"the node that leads has %d bytes of requests under way that were forwarded from the same node, at most "+
+				"%d are taken; nothing was done, try again",
 			now, maxPeerBytes)
 	}
 	p.bytes = size

@@ -59,7 +59,8 @@ func TestInboundOrder(t *testing.T) {
 	forwards := func(e *wireEnd, seq, term, lane uint64) {
 		t.Helper()
 		asks++
-		p := &part{Command: replica.Command{Op: wire.OpIncrToken, Group: replica.SystemGroup, Session: r.session().session, ID: asks}}
+		p := &part{Command: replica.Command{Op: wire.OpIncrToken, Group: replica.SystemGroup,
+			Session: r.session().session, ID: asks}}
 		p.Body, p.NArgs = wire.AppendArgs(nil, &wire.Request{Op: wire.OpIncrToken})
 		var w replica.BatchWriter
 		w.Reset()

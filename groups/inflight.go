@@ -60,10 +60,11 @@ func (l *shardLog) takeBatch(own replica.LeaderEpoch) (f *inFlight) {
 	return f
 }
 
-// nextBatch is takeBatch, with what is queued looked through, when it is known whether the log is held up. It is called under the lock.
+// nextBatch is takeBatch, with what is queued looked through, when it is known whether the log is held up. It is called
+// under the lock.
 func (l *shardLog) nextBatch(own replica.LeaderEpoch, held bool) (f *inFlight, gone []*part) {
-	// What is forwarded holds up what is in order, and not what comes first. That holds up all else: no time goes on with it, and
-	// what is granted, or lasts for a time, must not begin before it was asked for.
+	// What is forwarded holds up what is in order, and not what comes first. That holds up all else: no time goes on
+	// with it, and what is granted, or lasts for a time, must not begin before it was asked for.
 	all := l.settled(nil, own.Term) && (!held && !l.endsFirst() || engine.Planted == engine.PlantEndsUntimed)
 	f = &inFlight{leaderEpoch: own, number: l.drive.number + 1}
 	if f.parts, gone = l.unqueue(all); len(f.parts) == 0 {
@@ -76,10 +77,10 @@ func (l *shardLog) nextBatch(own replica.LeaderEpoch, held bool) (f *inFlight, g
 	return f, gone
 }
 
-// unqueue moves as much of the queue as goes into one batch into the writer. A wait whose caller is gone
-// is not written, but the end of it that is queued behind it: if it has left the log's queue already,
-// the log would take it for a new one, and grant it to nobody. Nor is what its connection asked behind it. What is stale
-// is left to expire. It is called under the lock. Unless all may go, only what comes first does.
+// unqueue moves as much of the queue as goes into one batch into the writer. A wait whose caller is gone is not
+// written, but the end of it that is queued behind it: if it has left the log's queue already, the log would take it
+// for a new one, and grant it to nobody. Nor is what its connection asked behind it. What is stale is left to expire.
+// It is called under the lock. Unless all may go, only what comes first does.
 func (l *shardLog) unqueue(all bool) (written, gone []*part) {
 	w := &l.drive.writer
 	w.Reset()
@@ -290,7 +291,8 @@ func (l *shardLog) expire() {
 		return
 	}
 	l.looked = now
-	// What comes first in a leader epoch has nobody who waits for it. It is proposed, however late: until then no time goes on.
+	// What comes first in a leader epoch has nobody who waits for it. It is proposed, however late: until then no time
+	// goes on.
 	mine := l.mine()
 	late := func(p *part) bool { return (!p.first || p.term != mine) && p.late(now, l.timeout) }
 	var undone, unknown, unled []*part

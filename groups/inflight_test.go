@@ -48,7 +48,8 @@ func newLossRig(t *testing.T) *lossRig {
 		t.Fatalf("took %+v", f)
 	}
 	l.drive.number++
-	head := replica.BatchHead{Format: r.node.formats.Written(), LeaderEpoch: r.own, Number: f.number, Next: true, Stamp: l.local.Load().Stamp(r.own, l.clock.Mono())}
+	head := replica.BatchHead{Format: r.node.formats.Written(), LeaderEpoch: r.own, Number: f.number, Next: true,
+		Stamp: l.local.Load().Stamp(r.own, l.clock.Mono())}
 	r.entry = bytes.Clone(l.drive.writer.Entry(&head))
 	return r
 }
@@ -153,7 +154,8 @@ func (n *Node) counted() (what string) {
 			}
 		}
 		if queued+len(l.mu.batches)+away+len(l.mu.forwarded.back) != 0 {
-			what += fmt.Sprintf("log %d: %d queued, %d batches in flight, %d forwarded, %d back; ", shard, queued, len(l.mu.batches), away, len(l.mu.forwarded.back))
+			what += fmt.Sprintf("log %d: %d queued, %d batches in flight, %d forwarded, %d back; ", shard, queued,
+				len(l.mu.batches), away, len(l.mu.forwarded.back))
 		}
 		l.mu.Unlock()
 	}

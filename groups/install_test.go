@@ -154,16 +154,19 @@ func TestInstallCutShort(t *testing.T) {
 		if _, err := m.PrepareSnapshot(); err == nil {
 			t.Error("there is an image of half a state")
 		}
-		inspect := &replica.Query{What: replica.AskInspect, Group: 3, Version: replica.AnyVersion, NS: "h:/s1", Path: "h:/s1/x"}
+		inspect := &replica.Query{What: replica.AskInspect, Group: 3, Version: replica.AnyVersion, NS: "h:/s1",
+			Path: "h:/s1/x"}
 		if res := m.Answer(inspect); res.Err() == nil {
 			t.Error("half a state is read")
 		}
 		last = nil
-		entry := replica.AppendLeaderEpoch(nil, rows.OldestFormat, replica.LeaderEpoch{Term: 1}, replica.DefaultLimits())
+		entry := replica.AppendLeaderEpoch(nil, rows.OldestFormat, replica.LeaderEpoch{Term: 1},
+			replica.DefaultLimits())
 		if _, err := m.Update([]sm.Entry{{Index: 9, Cmd: entry}}); err != nil {
 			t.Fatal(err)
 		}
-		if last == nil || !strings.Contains(last.Error(), "half installed") || !strings.Contains(last.Error(), "data_dir") {
+		if last == nil || !strings.Contains(last.Error(), "half installed") ||
+			!strings.Contains(last.Error(), "data_dir") {
 			t.Errorf("entries go on top of half a state: %v", last)
 		}
 		if err := m.RecoverFromSnapshot(bytes.NewReader(whole.Bytes()), nil); err != nil {

@@ -61,12 +61,14 @@ func TestJoinerHearsOfNewEntries(t *testing.T) {
 		n.hub.Publish(shard, 121, granted("h:/a/x"), true) // was on its way to the replica already
 		n.hub.Publish(shard, 122, granted("h:/a/y"), true)
 		if got, gaps := e.Told(); !slices.Equal(got, want.got) || gaps != want.gaps {
-			t.Errorf("fed up to %d, a subscriber is told %q and of %d gaps, want %q and %d", fed, got, gaps, want.got, want.gaps)
+			t.Errorf("fed up to %d, a subscriber is told %q and of %d gaps, want %q and %d", fed, got, gaps,
+				want.got, want.gaps)
 		}
 	}
 }
 
-// hastyRaft is the raft of a replica that joins: something happens before Start returns, as its own goroutines may have it.
+// hastyRaft is the raft of a replica that joins: something happens before Start returns, as its own goroutines may have
+// it.
 type hastyRaft struct {
 	joinerRaft
 	meanwhile func()
@@ -77,9 +79,9 @@ func (j *hastyRaft) Start(datadir.Replica, *replica.Machine) error {
 	return nil
 }
 
-// TestJoinerHearsOfThePast: a node that was not fed a log is given a replica of it in the middle of its run. The replica applies
-// an entry, or the feed begins, before it was looked how far the log reaches. What the log had before is the past all the
-// same: who subscribed is told of a gap.
+// TestJoinerHearsOfThePast: a node that was not fed a log is given a replica of it in the middle of its run. The
+// replica applies an entry, or the feed begins, before it was looked how far the log reaches. What the log had before
+// is the past all the same: who subscribed is told of a gap.
 func TestJoinerHearsOfThePast(t *testing.T) {
 	const shard = rows.FirstLog
 	for name, one := range map[string]struct {

@@ -12,9 +12,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestNewEventWhileItJoins: a replica of a log is being started at a node that was not fed it, and the feed of it begins meanwhile: it says
-// that all up to entry 121 is the past, tells of that, and so the subscriber is told of a gap: it looks at its locks then. After that it is
-// granted something, in entry 122: it is told of the grant, or of another gap.
+// TestNewEventWhileItJoins: a replica of a log is being started at a node that was not fed it, and the feed of it
+// begins meanwhile: it says that all up to entry 121 is the past, tells of that, and so the subscriber is told of a
+// gap: it looks at its locks then. After that it is granted something, in entry 122: it is told of the grant, or of
+// another gap.
 func TestNewEventWhileItJoins(t *testing.T) {
 	const shard = rows.FirstLog
 	b := newBare(t, shard, replica.DefaultLimits())

@@ -7,9 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestReleaseJoinedByAMove: the other way round. A client asks for a lock in h:/a/b, which is a namespace of its own; what it asks is not at
-// its log yet. The policy of h:/a/b is deleted, which the client's node knows. Then the client gives back that path and another one of
-// h:/a, one namespace by now: it is carried out behind the acquire, as a release of the one path is.
+// TestReleaseJoinedByAMove: the other way round. A client asks for a lock in h:/a/b, which is a namespace of its own;
+// what it asks is not at its log yet. The policy of h:/a/b is deleted, which the client's node knows. Then the client
+// gives back that path and another one of h:/a, one namespace by now: it is carried out behind the acquire, as a
+// release of the one path is.
 func TestReleaseJoinedByAMove(t *testing.T) {
 	const stays, moves = "h:/a/y", "h:/a/b/x"
 	for name, paths := range map[string][]string{"one path": {moves}, "two paths": {stays, moves}} {
@@ -45,7 +46,8 @@ func TestReleaseJoinedByAMove(t *testing.T) {
 				t.Fatalf("the release is answered %+v", res)
 			}
 			if owner := other.inspect(moves).Owner; owner != "" {
-				t.Errorf("the release behind the acquire is answered OK, and %s is held by %q for an hour", moves, owner)
+				t.Errorf("the release behind the acquire is answered OK, and %s is held by %q for an hour",
+					moves, owner)
 			}
 		})
 	}

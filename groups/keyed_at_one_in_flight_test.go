@@ -11,8 +11,14 @@ import (
 // key that goes to several groups is carried out, is answered so, and is known by its key then.
 func TestKeyedAtOneInFlight(t *testing.T) {
 	for name, make := range map[string]func(ns []string) *wire.Request{
-		"release_all":   func([]string) *wire.Request { return &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: "k"} },
-		"force_release": func([]string) *wire.Request { return &wire.Request{Op: wire.OpForceRelease, Owner: "o", Key: "k"} },
+		"release_all": func([]string) *wire.Request {
+			return &wire.Request{Op: wire.OpReleaseAll,
+				Owner: "o", Key: "k"}
+		},
+		"force_release": func([]string) *wire.Request {
+			return &wire.Request{Op: wire.OpForceRelease,
+				Owner: "o", Key: "k"}
+		},
 		"release": func(ns []string) *wire.Request {
 			both := []wire.ReleaseRequest{{Path: ns[0] + "/x"}, {Path: ns[1] + "/x"}}
 			return &wire.Request{Op: wire.OpRelease, Owner: "o", Key: "k", Releases: both}
@@ -47,7 +53,8 @@ func TestTwoOfAGroupAtOneInFlight(t *testing.T) {
 			a, b := "h:/a/x", "h:/b/x"
 			c.must(write("o", a, time.Hour))
 			c.must(write("o", b, time.Hour))
-			req := &wire.Request{Op: wire.OpRelease, Owner: "o", Key: key, Releases: []wire.ReleaseRequest{{Path: a}, {Path: b}}}
+			req := &wire.Request{Op: wire.OpRelease, Owner: "o", Key: key,
+				Releases: []wire.ReleaseRequest{{Path: a}, {Path: b}}}
 			if res := c.start(r.next.Add(1), req).get(t, "the release"); res.Code != wire.OK {
 				t.Errorf("answered %v %s", res.Code, res.Message)
 			}

@@ -22,7 +22,8 @@ func testKeyedReleaseOverMoves(t *testing.T, r *rig) {
 		c.must(write("o", there, time.Hour))
 		let := func() {
 			t.Helper()
-			c.must(&wire.Request{Op: wire.OpRelease, Owner: "o", Key: key, Releases: []wire.ReleaseRequest{{Path: here}, {Path: there}}})
+			c.must(&wire.Request{Op: wire.OpRelease, Owner: "o", Key: key, Releases: []wire.ReleaseRequest{{Path: here},
+				{Path: there}}})
 		}
 		kept := func(when, path string) {
 			t.Helper()
@@ -66,7 +67,8 @@ func TestKeyedReleaseGoesOn(t *testing.T) {
 	c.must(setPolicy(sub, wire.RecursiveRW))
 	c.must(write("o", here, time.Hour))
 	c.must(write("o", there, time.Hour))
-	let := &wire.Request{Op: wire.OpRelease, Owner: "o", Key: key, Releases: []wire.ReleaseRequest{{Path: there}, {Path: here}}}
+	let := &wire.Request{Op: wire.OpRelease, Owner: "o", Key: key, Releases: []wire.ReleaseRequest{{Path: there},
+		{Path: here}}}
 	h.l.pauses(true)
 	again := *let
 	begun(t, c.start(h.next.Add(1), &again).get(t, "release"))

@@ -30,8 +30,9 @@ func TestSplitReleaseOutlivesKey(t *testing.T) {
 			other.must(write("o", here, time.Hour))
 			other.must(write("o", there, time.Hour))
 			req := func() *wire.Request {
-				return &wire.Request{Op: wire.OpRelease, Owner: "o", Key: "k", Releases: []wire.ReleaseRequest{{Path: here},
-					{Path: there}}}
+				return &wire.Request{Op: wire.OpRelease, Owner: "o", Key: "k",
+					Releases: []wire.ReleaseRequest{{Path: here},
+						{Path: there}}}
 			}
 			if by == "another" {
 				other.must(req())
@@ -46,7 +47,8 @@ func TestSplitReleaseOutlivesKey(t *testing.T) {
 			r.nextConnection(c)
 			res := c.start(id, req()).get(t, "the same id again")
 			if owner := other.inspect(there).Owner; res.Code != wire.OK || owner != "o" {
-				t.Errorf("the repeat is answered %v, and took away what was taken with token %d since: held by %q", res.Code,
+				t.Errorf("the repeat is answered %v, and took away what was taken with token %d since: held by %q",
+					res.Code,
 					took.Token, owner)
 			}
 		})

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestKeyedReleaseThroughAnother: a keyed release of several paths through a node that does not know the latest routes yet
-// gives back what its owner took with these, through another node.
+// TestKeyedReleaseThroughAnother: a keyed release of several paths through a node that does not know the latest routes
+// yet gives back what its owner took with these, through another node.
 func TestKeyedReleaseThroughAnother(t *testing.T) {
 	f := newLocalCluster(t, 2, func(_ int, c *Config) { c.StabilityWindow, c.ReplicationFactor = time.Hour, 1 })
 	one, two := f.rigOn(0), f.rigOn(1)
@@ -23,7 +23,8 @@ func TestKeyedReleaseThroughAnother(t *testing.T) {
 		a.must(write("o", here, time.Hour))
 		a.must(write("o", there, time.Hour))
 		b.must(&wire.Request{
-			Op: wire.OpRelease, Owner: "o", Key: fmt.Sprint("k", i), Releases: []wire.ReleaseRequest{{Path: here}, {Path: there}},
+			Op: wire.OpRelease, Owner: "o", Key: fmt.Sprint("k", i), Releases: []wire.ReleaseRequest{{Path: here},
+				{Path: there}},
 		})
 		for _, path := range []string{here, there} {
 			if owner := a.inspect(path).Owner; owner != "" {

@@ -95,7 +95,8 @@ func TestKeyedRepeatWithoutHome(t *testing.T) {
 				t.Fatalf("the first is answered %v %s", res.Code, res.Message)
 			}
 			if res := other.start(h.next.Add(1), req).get(t, "the repeat"); res.Code != wire.OK {
-				t.Errorf("it was carried out and answered, and its repeat by the key is answered %v %s", res.Code, res.Message)
+				t.Errorf("it was carried out and answered, and its repeat by the key is answered %v %s",
+					res.Code, res.Message)
 			}
 		})
 	}
@@ -138,7 +139,8 @@ func TestIDOutlivesKeyOverMove(t *testing.T) {
 				r.nextConnection(c)
 				res := c.start(id, req()).get(t, "the same id again")
 				if owner := other.inspect(x).Owner; res.Code != wire.OK || owner != "o" {
-					t.Errorf("the repeat is answered %v, and took away what was taken with token %d: held by %q", res.Code, took.Token,
+					t.Errorf("the repeat is answered %v, and took away what was taken with token %d: held by %q",
+						res.Code, took.Token,
 						owner)
 				}
 			})
@@ -159,8 +161,9 @@ func TestKeyedReleaseRepeatedBesideAStuckLog(t *testing.T) {
 				well := h.node.logOf(h.node.groupOf(c.namespaceOf(h.other)))
 				owner := h.homed(well)
 				req := func() *wire.Request {
-					req := &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: h.other},
-						{Path: h.other + "/y"}}}
+					req := &wire.Request{Op: wire.OpRelease, Owner: owner,
+						Releases: []wire.ReleaseRequest{{Path: h.other},
+							{Path: h.other + "/y"}}}
 					if key {
 						req.Key = h.homed(well)
 					}

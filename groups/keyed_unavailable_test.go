@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestClaimOfNothing: a call with a key that is answered UNAVAILABLE, so that it surely was not carried out, and is asked
-// again later with that key is about what there is then.
+// TestClaimOfNothing: a call with a key that is answered UNAVAILABLE, so that it surely was not carried out, and is
+// asked again later with that key is about what there is then.
 func TestClaimOfNothing(t *testing.T) {
 	for _, op := range []wire.Op{wire.OpReleaseAll, wire.OpForceRelease} {
 		t.Run(op.String(), func(t *testing.T) {
@@ -36,7 +36,8 @@ func TestClaimOfNothing(t *testing.T) {
 			}
 			for _, path := range []string{h.in, h.other} {
 				if owner := c.inspect(path).Owner; owner != "" {
-					t.Errorf("%s was held before the only %v that was carried out, which is answered OK, and is still held by %q", path, op, owner)
+					t.Errorf("%s was held before the only %v that was carried out, which is answered OK, and is "+
+						"still held by %q", path, op, owner)
 				}
 			}
 		})

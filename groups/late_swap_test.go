@@ -39,7 +39,8 @@ func lateSwap(t *testing.T, late func() *wire.Request, anew, held bool) {
 	c, other := r.session(), r.session()
 	takes := func(id uint64) {
 		t.Helper()
-		if res := c.start(id, write("o", x, time.Hour)).get(t, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
+		if res := c.start(id, write("o", x, time.Hour)).get(t, "the acquire"); res.Code != wire.OK ||
+			res.Status != wire.StatusOK {
 			t.Fatalf("%+v", res)
 		}
 	}
@@ -62,6 +63,7 @@ func lateSwap(t *testing.T, late func() *wire.Request, anew, held bool) {
 	}
 	again := ask(c, first, late()).get(t, "the first, asked again")
 	if owner := other.inspect(x).Owner; owner != "o" {
-		t.Errorf("the session has x by a later request; the first is answered %v %v now, and x is held by %q", again.Code, again.Status, owner)
+		t.Errorf("the session has x by a later request; the first is answered %v %v now, and x is held by %q",
+			again.Code, again.Status, owner)
 	}
 }

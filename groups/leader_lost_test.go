@@ -42,15 +42,16 @@ func (w *deafLearner) Outgoing(p link.Passage) link.Fate {
 	w.mu.Lock()
 	from, to := w.from, w.to
 	w.mu.Unlock()
-	if from == nil || p.From != from.id.NodeID || p.To != to.id.NodeID || p.Kind != link.Messages && p.Kind != link.Snapshots {
+	if from == nil || p.From != from.id.NodeID || p.To != to.id.NodeID ||
+		p.Kind != link.Messages && p.Kind != link.Snapshots {
 		return fate
 	}
 	fate.Drop = fate.Drop || to.logs[rows.FirstLog].lead.Load().leader != 0
 	return fate
 }
 
-// TestLearnerOfADeadLeader: raft told a learner who leads the log, and says nothing when that one dies. The learner's node knows
-// it all the same, as the connection to it is lost.
+// TestLearnerOfADeadLeader: raft told a learner who leads the log, and says nothing when that one dies. The learner's
+// node knows it all the same, as the connection to it is lost.
 func TestLearnerOfADeadLeader(t *testing.T) {
 	t.Parallel()
 	w := new(deafLearner)
@@ -66,7 +67,8 @@ func TestLearnerOfADeadLeader(t *testing.T) {
 	w.mu.Unlock()
 	f.grow(change)
 	l := n.logs[rows.FirstLog]
-	f.until("it has a replica, and raft has told it of its leader", func() bool { return l.local.Load() != nil && l.lead.Load().leader != 0 })
+	f.until("it has a replica, and raft has told it of its leader",
+		func() bool { return l.local.Load() != nil && l.lead.Load().leader != 0 })
 	if n.lookForVotes(); l.local.Load().Voting.Load() {
 		t.Fatal("this shows nothing: it votes")
 	}
@@ -75,8 +77,8 @@ func TestLearnerOfADeadLeader(t *testing.T) {
 	r.refusedInTime("h:/y")
 }
 
-// TestLeaderNeverReached: a node that forwards is started again, and cannot connect to the leader any more, which connects to it
-// as ever (TestOneWay).
+// TestLeaderNeverReached: a node that forwards is started again, and cannot connect to the leader any more, which
+// connects to it as ever (TestOneWay).
 func TestLeaderNeverReached(t *testing.T) {
 	t.Parallel()
 	w := new(oneWay)
@@ -90,13 +92,17 @@ func TestLeaderNeverReached(t *testing.T) {
 	f.nodes[1] = nil
 	f.start(1)
 	n := f.nodes[1]
-	f.until("it is told who leads", func() bool { host, _ := n.leaderOf(rows.FirstLog); return host == leader.id.HostID })
+	f.until("it is told who leads", func() bool {
+		host,
+			_ := n.leaderOf(rows.FirstLog)
+		return host == leader.id.HostID
+	})
 	f.until("it has no way there", func() bool { return n.cluster.conn(leader.id.HostID) == nil })
 	f.rigOn(1).refusedInTime("h:/y")
 }
 
-// TestLastVoterLeadsNoMore: a log has lost the majority of its voters, and is asked for at a node that knows as its leader the
-// one that is left.
+// TestLastVoterLeadsNoMore: a log has lost the majority of its voters, and is asked for at a node that knows as its
+// leader the one that is left.
 func TestLastVoterLeadsNoMore(t *testing.T) {
 	t.Parallel()
 	w := new(network)

@@ -64,14 +64,15 @@ func (u *unledRig) finds() {
 // refuses says that a call is refused at once, and told which log it is that it would wait for.
 func (u *unledRig) refuses(what string, res wire.Result) {
 	u.t.Helper()
-	if res.Code != wire.Unavailable || !strings.HasPrefix(res.Message, fmt.Sprintf("log %d has had no leader for ", u.log.shard)) ||
+	if res.Code != wire.Unavailable || !strings.HasPrefix(res.Message, fmt.Sprintf("log %d has had no leader for ",
+		u.log.shard)) ||
 		!strings.Contains(res.Message, "nothing was") {
 		u.t.Errorf("%s: %v %q", what, res.Code, res.Message)
 	}
 }
 
-// TestCallsThatWaitForALeaderLeaveRoom: calls that are about owners everywhere wait for the one log that nobody leads. They get
-// half of the places; what needs no such log, health and what operators ask go on.
+// TestCallsThatWaitForALeaderLeaveRoom: calls that are about owners everywhere wait for the one log that nobody leads.
+// They get half of the places; what needs no such log, health and what operators ask go on.
 func TestCallsThatWaitForALeaderLeaveRoom(t *testing.T) {
 	t.Parallel()
 	u := newUnledRig(t)
@@ -114,7 +115,8 @@ func TestCallsThatWaitForALeaderLeaveRoom(t *testing.T) {
 	if res := c.ask(two(u.led[0], u.led[1])); res.Code != wire.Unavailable {
 		t.Errorf("a release when all places are taken: %v %q", res.Code, res.Message)
 	}
-	if res := c.ask(&wire.Request{Op: wire.OpHealth}); res.Code != wire.OK || !strings.Contains(res.Message, "no leader") {
+	if res := c.ask(&wire.Request{Op: wire.OpHealth}); res.Code != wire.OK ||
+		!strings.Contains(res.Message, "no leader") {
 		t.Errorf("health: %v %q", res.Code, res.Message)
 	}
 	if res := c.ask(&wire.Request{Op: wire.OpClusterStatus}); res.Code != wire.OK {
@@ -133,8 +135,8 @@ func TestCallsThatWaitForALeaderLeaveRoom(t *testing.T) {
 	eventually(t, "all are counted out", func() bool { return !n.stepping() })
 }
 
-// TestBindBehindAcquiresWithoutALeader: a bind waits for acquires that came before it, and these for a log that nobody leads. It
-// does not when half of the places are taken.
+// TestBindBehindAcquiresWithoutALeader: a bind waits for acquires that came before it, and these for a log that nobody
+// leads. It does not when half of the places are taken.
 func TestBindBehindAcquiresWithoutALeader(t *testing.T) {
 	t.Parallel()
 	u := newUnledRig(t)
@@ -154,7 +156,8 @@ func TestBindBehindAcquiresWithoutALeader(t *testing.T) {
 	}
 }
 
-// TestReadsThatWaitForALeaderLeaveRoom: of the reads that may be under way at other nodes half wait for logs that nobody leads.
+// TestReadsThatWaitForALeaderLeaveRoom: of the reads that may be under way at other nodes half wait for logs that
+// nobody leads.
 func TestReadsThatWaitForALeaderLeaveRoom(t *testing.T) {
 	t.Parallel()
 	u := newUnledRig(t)

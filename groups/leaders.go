@@ -64,8 +64,8 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 		n.leaders.by = make(map[uint64]leaderInfo)
 	}
 	was := n.leaders.by[shard]
-	// A term in which nobody was elected is no reason to pass over who goes on leading in an earlier one: a node that was cut
-	// off while it stood for election has seen the later one alone.
+	// A term in which nobody was elected is no reason to pass over who goes on leading in an earlier one: a node that
+	// was cut off while it stood for election has seen the later one alone.
 	news := term > was.term || was.host == "" && host != ""
 	if news {
 		since := n.clock.Mono()
@@ -91,8 +91,8 @@ func (n *Node) noteLeader(shard, term uint64, host string) {
 }
 
 // leadsNoMore takes note that a node which was thought to lead a log says, on a connection, that it led in no term from
-// open on, so far. The next leader says so to all, once: what it said may have come before this, and counts if it is of a
-// term from open on. It may not reach this node to say so: who led last knows it too, and is asked on.
+// open on, so far. The next leader says so to all, once: what it said may have come before this, and counts if it is of
+// a term from open on. It may not reach this node to say so: who led last knows it too, and is asked on.
 func (n *Node) leadsNoMore(shard, open uint64, c peerConn) {
 	l := n.logs[shard]
 	if l == nil || l.toldByRaft() {
@@ -116,9 +116,9 @@ func (n *Node) leadsNoMore(shard, open uint64, c peerConn) {
 	}
 }
 
-// redirect is whom who asks here for a log's leader is sent to, and the leader's term: "" when nobody leads it, and then
-// the first term that this node may come to lead in yet. It may be a candidate, which leads in the next moment and says so
-// before who asked hears of this; in a term that it led in before it leads no more.
+// redirect is whom who asks here for a log's leader is sent to, and the leader's term: "" when nobody leads it, and
+// then the first term that this node may come to lead in yet. It may be a candidate, which leads in the next moment and
+// says so before who asked hears of this; in a term that it led in before it leads no more.
 func (l *shardLog) redirect() (host string, term uint64) {
 	host, term = l.node.leaderOf(l.shard)
 	if host == l.node.id.HostID && l.local.Load() != nil && l.lead.Load().leader == 0 {
@@ -145,7 +145,8 @@ func (n *Node) leaderUpdated(shard, replica, term, leader uint64) {
 	}
 	n.noteLeader(shard, term, host)
 	if last, _ := n.leaderOf(shard); leader == 0 && last != "" && n.peer(last) != nil {
-		n.auditUntold(last, shard) // it went on when it had stood still, and its connections were there before raft noticed
+		// it went on when it had stood still, and its connections were there before raft noticed
+		n.auditUntold(last, shard)
 	}
 	n.topologyChanged()
 }
@@ -188,7 +189,8 @@ func (n *Node) noLeader(shard uint64) (time.Duration, string) {
 	if l := n.logs[shard]; l != nil && !l.deserted() {
 		if host, since, gone := l.unreached(); gone {
 			d = n.clock.Mono() - since
-			return d, fmt.Sprintf("log %d has had no leader that this node reaches for %.1f s; %s led it last", shard, d.Seconds(), n.nameOf(host))
+			return d, fmt.Sprintf("log %d has had no leader that this node reaches for %.1f s; %s led it last", shard,
+				d.Seconds(), n.nameOf(host))
 		}
 	}
 	switch l := n.logs[shard]; {
@@ -199,7 +201,8 @@ func (n *Node) noLeader(shard uint64) (time.Duration, string) {
 	case n.cluster == nil:
 		return d, fmt.Sprintf("log %d has had no leader for %.1f s", shard, d.Seconds())
 	}
-	return d, fmt.Sprintf("log %d has had no leader for %.1f s; %s led it last", shard, d.Seconds(), n.nameOf(lost.host))
+	return d, fmt.Sprintf("log %d has had no leader for %.1f s; %s led it last", shard, d.Seconds(),
+		n.nameOf(lost.host))
 }
 
 // led tells everybody that this node leads a log now.

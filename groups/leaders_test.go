@@ -33,15 +33,16 @@ func TestHasALeaderAgain(t *testing.T) {
 	if l.unled() == nil {
 		t.Error("what does not wait is not refused")
 	}
-	if d, why := n.noLeader(shard); d < n.electedWithin() || d > time.Minute || !strings.Contains(why, "has had no leader for") {
+	if d, why := n.noLeader(shard); d < n.electedWithin() || d > time.Minute ||
+		!strings.Contains(why, "has had no leader for") {
 		t.Errorf("of log %d, which has lost its leader: %v, %q", shard, d, why)
 	}
 	l.lead.Store(&was)
 	n.noteLost(shard, false)
 }
 
-// TestLeaderOfAnEarlierTerm: a node that stood for election while it was cut off knows a later term, in which nobody was elected.
-// Who leads on in an earlier one is its leader.
+// TestLeaderOfAnEarlierTerm: a node that stood for election while it was cut off knows a later term, in which nobody
+// was elected. Who leads on in an earlier one is its leader.
 func TestLeaderOfAnEarlierTerm(t *testing.T) {
 	r := newRig(t, nil)
 	n, shard := r.node, r.node.id.Logs()[1]
@@ -57,9 +58,9 @@ func TestLeaderOfAnEarlierTerm(t *testing.T) {
 	}
 }
 
-// TestCandidateLeadsYet: who led a log, and stands for election once more, says to who asks it that nobody leads, and leads in the
-// next moment. That it leads is told once, and may be heard before that nobody does: it is not to be forgotten for it. But
-// that it leads no more in a term that it led in is believed.
+// TestCandidateLeadsYet: who led a log, and stands for election once more, says to who asks it that nobody leads, and
+// leads in the next moment. That it leads is told once, and may be heard before that nobody does: it is not to be
+// forgotten for it. But that it leads no more in a term that it led in is believed.
 func TestCandidateLeadsYet(t *testing.T) {
 	t.Parallel()
 	f := newLocalCluster(t, 4, func(_ int, c *Config) { c.EvictionWindow, c.LogCount = time.Hour, 2 })
@@ -106,7 +107,8 @@ func TestCandidateLeadsYet(t *testing.T) {
 		t.Fatal("who leads no more in the term that it led in is thought to")
 	}
 	if at, _ := asks.leaderOf(shard); at != host || !asks.logs[shard].leaderless() {
-		t.Fatalf("who led last is asked no more who leads now, which may not reach this node to say so: %q; leaderless %v", at, asks.logs[shard].leaderless())
+		t.Fatalf("who led last is asked no more who leads now, which may not reach this node to say so: %q; "+
+			"leaderless %v", at, asks.logs[shard].leaderless())
 	}
 	asks.leaders.mu.Lock()
 	asks.leaders.by[shard] = leaderInfo{term: term, host: host}

@@ -35,5 +35,6 @@ func (h replicaHost) LimitsDiffer(other string) {
 		return
 	}
 	n.strange.told = append(n.strange.told, other)
-	n.log.Warn("logs go by the limits of the nodes that lead them, and those are not this node's: give all nodes the same settings and version", "limits", other)
+	n.log.Warn("logs go by the limits of the nodes that lead them, and those are not this node's: give all nodes "+
+		"the same settings and version", "limits", other)
 }

@@ -159,7 +159,8 @@ func TestNodesOfDifferentLimits(t *testing.T) {
 			f.handOver(shard, (lead+1)%3)
 			round++
 		case f.nodes[lead].logs[shard].mine() == term: // else it was handed over meanwhile
-			t.Fatalf("round %d: %d are in and %d refused, and node %d leads with a limit of %d", round, len(waits), refused, lead, queued[lead])
+			t.Fatalf("round %d: %d are in and %d refused, and node %d leads with a limit of %d", round, len(waits),
+				refused, lead, queued[lead])
 		}
 	}
 	for i := range logs {

@@ -103,13 +103,15 @@ func errandOf(r *wire.Routes, req *wire.Request) (e errand, ok bool, err *wire.E
 			}
 		}
 		head := len(ns)
-		if head == len(first) && wire.Segments(ns) < r.Segments && !r.Has(ns) { // else it has more segments than its namespace
+		// else it has more segments than its namespace
+		if head == len(first) && wire.Segments(ns) < r.Segments && !r.Has(ns) {
 			head++
 		}
 		return errand{ns, head}, true, nil
 	case wire.OpRelease:
 		ns, one := oneNamespace(r, req.Releases)
-		return errand{ns, len(ns)}, one && !req.DelWait && (req.Key == "" || len(req.Releases) == 1), nil // else claims.go
+		// else claims.go
+		return errand{ns, len(ns)}, one && !req.DelWait && (req.Key == "" || len(req.Releases) == 1), nil
 	case wire.OpRenew:
 		if len(req.Domains) == 1 && strings.IndexByte(req.Domains[0], ':') >= 0 {
 			ns := r.Resolve(req.Domains[0])
@@ -191,8 +193,8 @@ func (ln *line) look(r *wire.Routes) *wire.Routes {
 	return r
 }
 
-// standBehind holds a call back that is about a namespace of routes, and comes after one that is held back or was resolved
-// with earlier routes. It is called under the lock.
+// standBehind holds a call back that is about a namespace of routes, and comes after one that is held back or was
+// resolved with earlier routes. It is called under the lock.
 func (n *Node) standBehind(ln *line, c *wire.Call, ns string, r *wire.Routes, since time.Duration) *wire.Error {
 	if err := n.moves.room(); err != nil {
 		return err
@@ -337,7 +339,8 @@ func (ln *line) acquires(p *part) bool {
 func cancelledInMove(p *part) (res wire.Result) {
 	if p.askedBefore() {
 		res.Fail(wire.Errorf(wire.DeadlineExceeded,
-			"the waiting acquire was cancelled while its namespace was being moved; what became of it when it was asked before is not known"))
+			"the waiting acquire was cancelled while its namespace was being moved; what became of it when it was "+
+				"asked before is not known"))
 		return res
 	}
 	res.Fail(wire.Errorf(wire.Cancelled, "the waiting acquire was cancelled"))
@@ -402,7 +405,8 @@ func (ln *line) advance(n *Node, now time.Duration, logs *touched) (over []unhel
 		switch {
 		case now-p.since >= n.cfg.RequestTimeout && engine.Planted != engine.PlantHeldForGood:
 			over = append(over, unheld{p, tooLongInMove})
-		case p.need > r.Version || ln.behind(p, r) || p.Op == wire.OpRenew && (p.need == 0 || r.Resolve(p.ns) != p.ns) && ln.acquires(p),
+		case p.need > r.Version || ln.behind(p, r) ||
+			p.Op == wire.OpRenew && (p.need == 0 || r.Resolve(p.ns) != p.ns) && ln.acquires(p),
 			slices.ContainsFunc(stays, func(ns string) bool { return meet(ns, p.ns) }):
 			if !slices.Contains(stays, p.ns) {
 				stays = append(stays, p.ns)

@@ -129,7 +129,8 @@ func TestPromise2Linearizable(t *testing.T) {
 					ret = 1 << 62 // it may still happen
 				}
 				mu.Lock()
-				history[path] = append(history[path], porcupine.Operation{ClientId: w, Input: in, Output: out, Call: call, Return: ret})
+				history[path] = append(history[path], porcupine.Operation{ClientId: w, Input: in, Output: out,
+					Call: call, Return: ret})
 				mu.Unlock()
 				if out.unknown {
 					owner += "'" // its old requests may be about; it is somebody else now

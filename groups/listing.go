@@ -31,7 +31,9 @@ func (s *steps) list() (res wire.Result, err *wire.Error) {
 		res.Flag = res.Flag || results[i].Flag
 		res.List.Infos = append(res.List.Infos, results[i].List.Infos...)
 	}
-	slices.SortFunc(res.List.Infos, func(a, b wire.LockInfo) int { return engine.PlaceOf(&a).Compare(engine.PlaceOf(&b)) })
+	slices.SortFunc(res.List.Infos, func(a, b wire.LockInfo) int {
+		return engine.PlaceOf(&a).Compare(engine.PlaceOf(&b))
+	})
 	if res.Done = page == 0 || len(res.List.Infos) <= page; !res.Done {
 		res.List.Infos = res.List.Infos[:page]
 		res.List.Cursor = append([]byte{listCursorFormat}, replica.AppendPlace(nil, &res.List.Infos[page-1])...)
@@ -80,7 +82,8 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 		if int(g) != from {
 			after = "" // it is a key of the group where the last page ended
 		}
-		found := s.ask(&replica.Query{What: replica.AskScan, Group: g, Path: s.req.Path, After: after, Page: page - len(res.List.Infos)})
+		found := s.ask(&replica.Query{What: replica.AskScan, Group: g, Path: s.req.Path, After: after,
+			Page: page - len(res.List.Infos)})
 		if err := found.Err(); err != nil {
 			return res, err
 		}
@@ -100,10 +103,11 @@ func (s *steps) scan() (res wire.Result, err *wire.Error) {
 
 // gather is askWhere in a turn of the call's connection: a connection has few long answers in memory at once.
 //
-// Nobody is to have a turn and wait for a leader, as others may want to gather of other logs. So the leader is waited for
-// before, when it is asked where the owner is, and then whoever leads the log answers as it is (query.AsIs). If nobody does,
-// as the leader was lost meanwhile, the turn is given back, and the next leader waited for. What is long may take half of a call's
-// time on a slow link. Nor does a call keep a turn for what comes to nothing, as where a move has it ask another log.
+// Nobody is to have a turn and wait for a leader, as others may want to gather of other logs. So the leader is waited
+// for before, when it is asked where the owner is, and then whoever leads the log answers as it is (query.AsIs). If
+// nobody does, as the leader was lost meanwhile, the turn is given back, and the next leader waited for. What is long
+// may take half of a call's time on a slow link. Nor does a call keep a turn for what comes to nothing, as where a move
+// has it ask another log.
 func (s *steps) gather(q *replica.Query) ([]wire.Result, *wire.Error) {
 	t := s.c.Turns
 	if t == nil {
@@ -140,9 +144,9 @@ func (s *steps) gather(q *replica.Query) ([]wire.Result, *wire.Error) {
 // errConnectionGone answers a listing that nobody waits for any more.
 var errConnectionGone = wire.Errorf(wire.Unavailable, "the connection is gone; nothing was read")
 
-// turn waits for a turn. A call keeps its place among those that are carried out in steps meanwhile, but with others of the
-// node no more than a quarter of the places: what waits for leaders may have half (scarce), and the rest is for what waits for
-// nothing. Of a connection so many wait in any case; more only until half of the places are taken.
+// turn waits for a turn. A call keeps its place among those that are carried out in steps meanwhile, but with others of
+// the node no more than a quarter of the places: what waits for leaders may have half (scarce), and the rest is for
+// what waits for nothing. Of a connection so many wait in any case; more only until half of the places are taken.
 func (s *steps) turn() *wire.Error {
 	c, n := s.c, s.n
 	select {
@@ -155,12 +159,14 @@ func (s *steps) turn() *wire.Error {
 	defer c.Turns.Waiting.Add(-1)
 	if int(all) > cap(s.places)/4 {
 		return wire.Errorf(wire.Unavailable,
-			"%d listings wait for those of their connections to be read that are answered, at most %d may; nothing was read, try again",
+			"%d listings wait for those of their connections to be read that are answered, at most %d may; nothing "+
+				"was read, try again",
 			all, cap(s.places)/4)
 	}
 	if waiting > 2*wire.MaxGathered && len(s.places) > cap(s.places)/2 {
 		return wire.Errorf(wire.Unavailable,
-			"%d listings of this connection wait for those to be read that are answered, and of %d calls that may be carried out in steps %d are; nothing was read, try again",
+			"%d listings of this connection wait for those to be read that are answered, and of %d calls that may "+
+				"be carried out in steps %d are; nothing was read, try again",
 			waiting, cap(s.places), len(s.places))
 	}
 	switch n.tasks.wait(s.left(), c.Turns.Free, c.Turns.Gone, n.stop) {
@@ -172,7 +178,8 @@ func (s *steps) turn() *wire.Error {
 		return errReadStopped
 	}
 	return wire.Errorf(wire.Unavailable,
-		"of this connection %d listings are answered at a time, as its client reads them, and this one had no turn within request_timeout_ms; nothing was read, try again",
+		"of this connection %d listings are answered at a time, as its client reads them, and this one had no turn "+
+			"within request_timeout_ms; nothing was read, try again",
 		wire.MaxGathered)
 }
 

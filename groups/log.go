@@ -55,14 +55,16 @@ type shardLog struct {
 
 	mu struct {
 		sync.Mutex
-		queue     []*part
-		batches   map[uint64]*inFlight // by number
-		order     order
-		overdue   time.Duration // since when batches in flight are waited for though another node leads, 0: they are not
+		queue   []*part
+		batches map[uint64]*inFlight // by number
+		order   order
+		// since when batches in flight are waited for though another node leads, 0: they are not
+		overdue   time.Duration
 		forwarded forwardedParts
 		suspect   bool // the queue may have parts in it that must not be proposed
 		closed    bool
-		found     *replica.OpenCalls // what the log had as the leader epoch began: nothing is proposed before that is looked through (seek)
+		// what the log had as the leader epoch began: nothing is proposed before that is looked through (seek)
+		found *replica.OpenCalls
 	}
 	followed followed      // of run alone
 	looked   time.Duration // when it was last looked who waits too long; of run alone
@@ -136,7 +138,8 @@ func (l *shardLog) add(p *part) bool {
 		return false
 	}
 	l.mu.queue = append(l.mu.queue, p)
-	if p.ofOneTerm() && l.mine() != p.term || p.from != nil && p.from.closed.Load() { // it may be closed since its frame is read
+	// it may be closed since its frame is read
+	if p.ofOneTerm() && l.mine() != p.term || p.from != nil && p.from.closed.Load() {
 		l.mu.suspect = true
 	}
 	return true

@@ -12,8 +12,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// hasLong has the one replica of the system log know policies of the longest names, as if each had been set, which takes half
-// a minute for so many; the last is set.
+// hasLong has the one replica of the system log know policies of the longest names, as if each had been set, which
+// takes half a minute for so many; the last is set.
 func hasLong(t *testing.T, r *rig, policies int) {
 	t.Helper()
 	const like = "like:/a"
@@ -24,7 +24,8 @@ func hasLong(t *testing.T, r *rig, policies int) {
 	for row, val := range m.System.AllRows() {
 		table, is := strings.CutSuffix(row, like)
 		for i := 0; is && i < policies-2; i++ {
-			if err := m.System.Load(fmt.Appendf(nil, "%sh:/%04d%s", table, i, strings.Repeat("x", 4070)), val); err != nil {
+			if err := m.System.Load(fmt.Appendf(nil, "%sh:/%04d%s", table, i, strings.Repeat("x", 4070)),
+				val); err != nil {
 				t.Error(err)
 			}
 		}
@@ -33,17 +34,19 @@ func hasLong(t *testing.T, r *rig, policies int) {
 	c.must(setPolicy("last:/a", wire.RecursiveRW))
 }
 
-// TestRoutesOfManyLongNames: the routes are more than one answer between nodes has room for. A node without a replica of the system
-// log learns them in pages, all of one version, and goes on.
+// TestRoutesOfManyLongNames: the routes are more than one answer between nodes has room for. A node without a replica
+// of the system log learns them in pages, all of one version, and goes on.
 func TestRoutesOfManyLongNames(t *testing.T) {
 	t.Parallel()
-	f := apart(t, func(_ int, c *Config) { c.RequestTimeout = 10 * time.Minute }) // a loaded machine takes more than half a minute
+	// a loaded machine takes more than half a minute
+	f := apart(t, func(_ int, c *Config) { c.RequestTimeout = 10 * time.Minute })
 	near, far := f.rigOn(0), f.rigOn(1)
 	fs := far.session()
 	fs.must(write("o", "z:/a/x", time.Hour))
 	hasLong(t, near, maxReadBytes/4070+40)
 	for _, req := range []*wire.Request{
-		{Op: wire.OpIsOwnerAlive, Owner: "o"}, {Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000}, {Op: wire.OpReleaseAll, Owner: "o"},
+		{Op: wire.OpIsOwnerAlive, Owner: "o"}, {Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000},
+		{Op: wire.OpReleaseAll, Owner: "o"},
 	} {
 		for where, c := range map[string]*caller{"where the system log is": near.session(), "at the other node": fs} {
 			if res := c.ask(req); res.Code != wire.OK {

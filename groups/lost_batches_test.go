@@ -63,11 +63,13 @@ func TestStrangeBatches(t *testing.T) {
 		var w replica.BatchWriter
 		w.Reset()
 		if next {
-			p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: r.node.groupOf("h:/d"), NSLen: len("h:/d"), Session: r.session().session, ID: 1}}
+			p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: r.node.groupOf("h:/d"), NSLen: len("h:/d"),
+				Session: r.session().session, ID: 1}}
 			p.Body, p.NArgs = wire.AppendArgs(nil, write("d", "h:/d/x", time.Hour))
 			w.Add(&p.Command, p.attempts())
 		}
-		entry := w.Entry(&replica.BatchHead{Format: r.node.formats.Written(), LeaderEpoch: own, Number: number, Next: next, Stamp: m.Stamp(own, r.l.clock.Mono())})
+		entry := w.Entry(&replica.BatchHead{Format: r.node.formats.Written(), LeaderEpoch: own, Number: number,
+			Next: next, Stamp: m.Stamp(own, r.l.clock.Mono())})
 		proposed(t, r.l, entry)
 		eventually(t, "it is applied", func() bool { return m.AppliedIndex() > at })
 		if now := last(); now < was {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestMain has four tests run at once where fewer would, unless -parallel says how many: most of their time they wait, for elections, deadlines and graces.
+// TestMain has four tests run at once where fewer would, unless -parallel says how many: most of their time they wait,
+// for elections, deadlines and graces.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	asked := false

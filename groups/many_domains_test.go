@@ -11,8 +11,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewManyHandlers: a renewal names a thousand handlers, at a node that hosts no log, and its owner is in each group. Each
-// group is asked once, and not for every handler; who reads there meanwhile is not refused.
+// TestRenewManyHandlers: a renewal names a thousand handlers, at a node that hosts no log, and its owner is in each
+// group. Each group is asked once, and not for every handler; who reads there meanwhile is not refused.
 func TestRenewManyHandlers(t *testing.T) {
 	t.Parallel()
 	f := apart(t, nil)
@@ -56,14 +56,15 @@ func TestRenewManyHandlers(t *testing.T) {
 	near.must(release("o", "h7:/a/x"))
 	for _, c := range []*caller{near, far} {
 		res := c.ask(req)
-		if res.Code != wire.OK || res.Status != wire.RenewLost || res.Path != "h7" || res.Reason != wire.ReasonMissingAlive {
+		if res.Code != wire.OK || res.Status != wire.RenewLost || res.Path != "h7" ||
+			res.Reason != wire.ReasonMissingAlive {
 			t.Errorf("without h7: %v %v %q %v %q", res.Code, res.Status, res.Path, res.Reason, res.Message)
 		}
 	}
 }
 
-// TestAskedAtOnce: the questions that a call has under way take a bounded number of bytes, and there are no more of them than a
-// peer answers; what this node answers itself counts for nothing.
+// TestAskedAtOnce: the questions that a call has under way take a bounded number of bytes, and there are no more of
+// them than a peer answers; what this node answers itself counts for nothing.
 func TestAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := apart(t, nil)
@@ -86,10 +87,12 @@ func TestAskedAtOnce(t *testing.T) {
 		}
 		qs := make([]*replica.Query, c.many)
 		for i := range qs {
-			qs[i] = &replica.Query{What: replica.AskAlive, Group: uint16(i % s.n.cfg.GroupCount), Version: s.version(), Owner: "o", Names: c.names}
+			qs[i] = &replica.Query{What: replica.AskAlive, Group: uint16(i % s.n.cfg.GroupCount), Version: s.version(),
+				Owner: "o", Names: c.names}
 		}
 		if got := s.askedNext(qs); got != c.want {
-			t.Errorf("node %d, %d questions of %d names: %d at once, want %d", c.node, c.many, len(c.names), got, c.want)
+			t.Errorf("node %d, %d questions of %d names: %d at once, want %d", c.node, c.many,
+				len(c.names), got, c.want)
 		}
 		if res, err := s.askAll(qs); err != nil || len(res) != len(qs) {
 			t.Errorf("%d answers, %v", len(res), err)

@@ -32,7 +32,8 @@ func TestReleaseBehindACheck(t *testing.T) {
 				t.Fatalf("%+v", res)
 			}
 			if owner := c.inspect(path).Owner; owner != "" {
-				t.Errorf("the release is answered OK, nothing was taken since it was sent, and %s is held by %q for an hour", path, owner)
+				t.Errorf("the release is answered OK, nothing was taken since it was sent, and %s is held by %q "+
+					"for an hour", path, owner)
 			}
 		})
 	}

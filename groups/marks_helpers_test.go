@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// fullOf fills a group up while nothing is applied, calls f, and lets everything go on: what f asks for in it is refused
-// with code 14 (group_in_flight), surely not done.
+// fullOf fills a group up while nothing is applied, calls f, and lets everything go on: what f asks for in it is
+// refused with code 14 (group_in_flight), surely not done.
 func fullOf(t *testing.T, r *rig, ns string, f func()) {
 	t.Helper()
 	l := r.node.logOf(r.node.groupOf(ns))

@@ -30,7 +30,8 @@ func TestKeyedRelease(t *testing.T) {
 			}
 			r.session().must(setPolicy(nested, wire.RecursiveRW))
 			if takes {
-				if res := c.start(take, write("o", path, time.Hour)).get(t, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
+				if res := c.start(take, write("o", path, time.Hour)).get(t, "the acquire"); res.Code != wire.OK ||
+					res.Status != wire.StatusOK {
 					t.Fatalf("%+v", res)
 				}
 			}

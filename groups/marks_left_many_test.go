@@ -19,7 +19,8 @@ func TestWaitThatLeftBehindMany(t *testing.T) {
 			take, give := write("o", "g:/z/p0", time.Hour), release("o", "g:/z/p0")
 			for i := 1; i < paths; i++ {
 				p := fmt.Sprint("g:/z/p", i)
-				take.Locks, give.Releases = append(take.Locks, wire.LockRequest{Path: p}), append(give.Releases, wire.ReleaseRequest{Path: p})
+				take.Locks, give.Releases = append(take.Locks, wire.LockRequest{Path: p}),
+					append(give.Releases, wire.ReleaseRequest{Path: p})
 			}
 			c.must(take)
 			other.must(write("p", "h:/a/x", time.Hour))
@@ -29,7 +30,8 @@ func TestWaitThatLeftBehindMany(t *testing.T) {
 			c.must(give)
 			r.node.Closed(c.session, false, false)
 			o.get(t, "the wait on the connection that broke")
-			c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window, First: r.next.Add(1)}
+			c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window,
+				First: r.next.Add(1)}
 			o = c.start(id, waiting(write("o", "h:/a/x", time.Hour)))
 			select {
 			case <-o.queued:

@@ -29,7 +29,8 @@ func TestWaitThatLeft(t *testing.T) {
 			if breaks {
 				r.node.Closed(c.session, false, false)
 				o.get(t, "the wait on the connection that broke")
-				c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window, First: r.next.Add(1)}
+				c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window,
+					First: r.next.Add(1)}
 				o = c.start(id, both())
 				select {
 				case <-o.queued:

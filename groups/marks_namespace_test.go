@@ -20,7 +20,8 @@ func TestAnotherNamespace(t *testing.T) {
 			take, give := write("o", "g:/z/p0", time.Hour), release("o", "g:/z/p0")
 			for i := 1; i < paths; i++ {
 				p := fmt.Sprint("g:/z/p", i)
-				take.Locks, give.Releases = append(take.Locks, wire.LockRequest{Path: p}), append(give.Releases, wire.ReleaseRequest{Path: p})
+				take.Locks, give.Releases = append(take.Locks, wire.LockRequest{Path: p}),
+					append(give.Releases, wire.ReleaseRequest{Path: p})
 			}
 			c.must(take)
 			undo := r.frozen("h:/a/b", "h:/a")

@@ -26,7 +26,8 @@ func TestReleaseRequests(t *testing.T) {
 				return req
 			}
 			fullOf(t, r, "h:/a", func() {
-				if res := c.start(first, write("o", path, time.Hour)).get(t, "the acquire"); res.Code != wire.Unavailable {
+				if res := c.start(first, write("o", path, time.Hour)).get(t,
+					"the acquire"); res.Code != wire.Unavailable {
 					t.Fatalf("%+v", res)
 				}
 			})
@@ -34,7 +35,8 @@ func TestReleaseRequests(t *testing.T) {
 				t.Fatalf("%+v", res)
 			}
 			r.node.Closed(c.session, false, false) // no answer was read
-			c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window, First: r.next.Add(1)}
+			c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window,
+				First: r.next.Add(1)}
 			one := c.start(first, write("o", path, time.Hour))
 			two := c.start(second, next())
 			a, b := one.get(t, "the acquire, asked again"), two.get(t, name+", asked again")
@@ -42,7 +44,8 @@ func TestReleaseRequests(t *testing.T) {
 				t.Fatalf("%+v", b)
 			}
 			if owner := other.inspect(path).Owner; owner != "" {
-				t.Errorf("the acquire is answered %v %v, the %s behind it OK, and %s is held by %q for an hour", a.Code, a.Status, name, path, owner)
+				t.Errorf("the acquire is answered %v %v, the %s behind it OK, and %s is held by %q for an hour", a.Code,
+					a.Status, name, path, owner)
 			}
 		})
 	}

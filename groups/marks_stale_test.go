@@ -34,14 +34,16 @@ func TestTookAndGaveBack(t *testing.T) {
 				c.must(write("o", path, time.Hour))
 				c.must(release("o", path))
 			}
-			if res := askAgain(c, take, ask()).get(t, "the acquire, asked again"); res.Code != wire.OK || res.Status != wire.StatusOK {
+			if res := askAgain(c, take, ask()).get(t, "the acquire, asked again"); res.Code != wire.OK ||
+				res.Status != wire.StatusOK {
 				t.Fatalf("%+v", res)
 			}
 			if res := askAgain(c, give, release("o", path)).get(t, "the release, asked again"); res.Code != wire.OK {
 				t.Fatalf("%+v", res)
 			}
 			if owner := c.inspect(path).Owner; owner != "" {
-				t.Errorf("all that was taken was given back behind it, each with OK, and %s is held by %q for an hour", path, owner)
+				t.Errorf("all that was taken was given back behind it, each with OK, and %s is held by %q for an hour",
+					path, owner)
 			}
 		})
 	}

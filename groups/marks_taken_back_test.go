@@ -30,7 +30,8 @@ func releaseBehindOneTakenBack(t *testing.T, others int) {
 			t.Fatalf("%+v", res)
 		}
 	})
-	if res := c.start(take, write("o", path, time.Hour)).get(t, "the acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := c.start(take, write("o", path, time.Hour)).get(t, "the acquire"); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
 	req := release("o", path)

@@ -33,7 +33,8 @@ func TestTwoTookOneTakenBack(t *testing.T) {
 					}
 				})
 				for _, id := range []uint64{one, two} {
-					if res := c.start(id, write("o", x, time.Hour)).get(t, "an acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
+					if res := c.start(id, write("o", x, time.Hour)).get(t, "an acquire"); res.Code != wire.OK ||
+						res.Status != wire.StatusOK {
 						t.Fatalf("%+v", res)
 					}
 				}
@@ -45,11 +46,13 @@ func TestTwoTookOneTakenBack(t *testing.T) {
 				if owner := other.inspect(x).Owner; owner != "o" {
 					t.Fatalf("before the late one, %s is held by %q", x, owner)
 				}
-				if res := askAgain(c, first, late()).get(t, name+", asked again"); res.Code != wire.OK || res.Status != wire.StatusOK {
+				if res := askAgain(c, first, late()).get(t, name+", asked again"); res.Code != wire.OK ||
+					res.Status != wire.StatusOK {
 					t.Fatalf("%+v", res)
 				}
 				if owner := other.inspect(x).Owner; owner != "o" {
-					t.Errorf("acquire %d took %s before the late %s came, is not taken back, and %s is held by %q", one, x, name, x, owner)
+					t.Errorf("acquire %d took %s before the late %s came, is not taken back, and %s is held by %q", one,
+						x, name, x, owner)
 				}
 			})
 		}

@@ -13,8 +13,10 @@ func TestMeet(t *testing.T) {
 		a, b string
 		meet bool
 	}{
-		{"h:/a", "h:/a", true}, {"h:/a", "h:/a/b", true}, {"h:/", "h:/a", true}, {"h", "h:/a", true}, {"h", "h:/", true},
-		{"h:/a", "h:/ab", false}, {"h:/a", "h:/b", false}, {"h", "hh:/a", false}, {"h:/a/b", "h:/a/c", false}, {"", "h:/a", false},
+		{"h:/a", "h:/a", true}, {"h:/a", "h:/a/b", true}, {"h:/", "h:/a", true}, {"h", "h:/a", true},
+		{"h", "h:/", true},
+		{"h:/a", "h:/ab", false}, {"h:/a", "h:/b", false}, {"h", "hh:/a", false}, {"h:/a/b", "h:/a/c", false},
+		{"", "h:/a", false},
 	} {
 		if meet(one.a, one.b) != one.meet || meet(one.b, one.a) != one.meet {
 			t.Errorf("%q and %q: want %v", one.a, one.b, one.meet)
@@ -22,9 +24,9 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// TestBehindWhatMovedTwice: an acquire met a move and went on to the namespace that its path came to, which moves again. The
-// release behind it met the first move only now: it stays behind the acquire, although they were in different namespaces when they
-// were last asked.
+// TestBehindWhatMovedTwice: an acquire met a move and went on to the namespace that its path came to, which moves
+// again. The release behind it met the first move only now: it stays behind the acquire, although they were in
+// different namespaces when they were last asked.
 func TestBehindWhatMovedTwice(t *testing.T) {
 	routes := func(version uint64) *wire.Routes { return wire.NewRoutes(version, 1, nil) }
 	first, now := routes(3), routes(5)

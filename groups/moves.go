@@ -45,7 +45,8 @@ const (
 func (m *moves) room() *wire.Error {
 	if m.count.Load() >= maxHeldBack {
 		return wire.Errorf(wire.Unavailable,
-			"%d requests are held back because namespaces are being moved, no more are; nothing was done, try again", maxHeldBack)
+			"%d requests are held back because namespaces are being moved, no more are; nothing was done, try again",
+			maxHeldBack)
 	}
 	return nil
 }
@@ -77,7 +78,8 @@ func (n *Node) await(version uint64, due time.Duration, then func(late bool)) *w
 	defer n.moves.mu.Unlock()
 	if len(n.moves.awaits) >= maxHeldBack {
 		return wire.Errorf(wire.Unavailable,
-			"%d requests wait for a namespace that is being moved, no more do; nothing was done, try again", maxHeldBack)
+			"%d requests wait for a namespace that is being moved, no more do; nothing was done, try again",
+			maxHeldBack)
 	}
 	n.moves.awaits = append(n.moves.awaits, await{version, due, then})
 	n.moves.rouse()

@@ -67,7 +67,8 @@ func testOrderAcrossMoves(t *testing.T, r *rig) {
 func (r *rig) frozen(root string, above ...string) (undo func()) {
 	r.t.Helper()
 	n := r.node
-	p := &policies{n: n, term: n.logs[rows.SystemLog].held.Load(), attempt: n.logs[rows.SystemLog].held.Load()<<attemptBits + 1000}
+	p := &policies{n: n, term: n.logs[rows.SystemLog].held.Load(),
+		attempt: n.logs[rows.SystemLog].held.Load()<<attemptBits + 1000}
 	attempt := func(freezes bool) *change { // it ends neither with a step's time nor with a call's
 		c := p.change(0)
 		c.within, c.since, c.attempt = 0, n.clock.Mono()+time.Hour, p.next()
@@ -106,7 +107,8 @@ func (r *rig) frozen(root string, above ...string) (undo func()) {
 // held waits until so many calls are held back.
 func (r *rig) held(calls int) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d calls are held back", calls), func() bool { return int(r.node.moves.count.Load()) == calls })
+	eventually(r.t, fmt.Sprintf("%d calls are held back", calls),
+		func() bool { return int(r.node.moves.count.Load()) == calls })
 }
 
 func (o *outcome) get(t *testing.T, what string) wire.Result {
@@ -185,10 +187,11 @@ func TestHeldBackInTime(t *testing.T) {
 	r.frozen("h:/a/b", "h:/a")
 	for what, req := range map[string]*wire.Request{
 		"acquire": write("o", "h:/a/b/x", time.Hour), "release": release("o", "h:/a/b/x"),
-		"release in several": {Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: "h:/a/b/x"}, {Path: "g:/a"}}},
-		"inspect":            {Op: wire.OpInspectPath, Path: "h:/a/b/x"},
-		"assert":             {Op: wire.OpAssertFencing, Owner: "o", Token: 1, Paths: []string{"h:/a/b/x"}},
-		"assert in several":  {Op: wire.OpAssertFencing, Owner: "o", Token: 1, Paths: []string{"h:/a/b/x", "g:/a"}},
+		"release in several": {Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: "h:/a/b/x"},
+			{Path: "g:/a"}}},
+		"inspect":           {Op: wire.OpInspectPath, Path: "h:/a/b/x"},
+		"assert":            {Op: wire.OpAssertFencing, Owner: "o", Token: 1, Paths: []string{"h:/a/b/x"}},
+		"assert in several": {Op: wire.OpAssertFencing, Owner: "o", Token: 1, Paths: []string{"h:/a/b/x", "g:/a"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			want := wire.Unavailable
@@ -260,7 +263,8 @@ func TestStuckMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 4 * time.Second })
 	c := r.session()
-	parent, root := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/a%d/b", i) })
+	parent, root := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) },
+		func(i int) string { return fmt.Sprintf("h:/a%d/b", i) })
 	stuck := r.node.logOf(r.node.groupOf(root))
 	stuck.drive.Lock() // it proposes nothing
 	goOn := sync.OnceFunc(func() { stuck.drive.Unlock(); stuck.kick() })
@@ -274,13 +278,15 @@ func TestStuckMove(t *testing.T) {
 		return len(g.State.Freezing()) > 0
 	})
 	for _, path := range []string{root + "/x", parent + "/y"} {
-		if res := c.start(r.next.Add(1), write("o", path, time.Hour)).get(t, path); res.Code != wire.OK || res.Status != wire.StatusOK {
+		if res := c.start(r.next.Add(1), write("o", path, time.Hour)).get(t, path); res.Code != wire.OK ||
+			res.Status != wire.StatusOK {
 			t.Errorf("an acquire in a healthy log is answered %+v", res)
 		}
 		c.must(release("o", path))
 	}
 	other, _ := r.inLogs(func(i int) string { return fmt.Sprintf("g%d:/a", i) }, func(int) string { return root })
-	if res := c.start(r.next.Add(1), setPolicy(other, wire.PointRW)).get(t, "a change in another handler"); res.Code != wire.OK {
+	if res := c.start(r.next.Add(1), setPolicy(other, wire.PointRW)).get(t,
+		"a change in another handler"); res.Code != wire.OK {
 		t.Errorf("a change in another handler is answered %+v", res)
 	}
 	if res := change.get(t, "the change"); res.Code != wire.DeadlineExceeded {
@@ -299,7 +305,8 @@ func TestRenewWithOldRoutes(t *testing.T) {
 	c.must(setPolicy("h", wire.PointRW))
 	c.must(write("o", "h:/a/x", time.Hour))
 	latest := r.node.routes.Swap(old)
-	renew := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 1000, Domains: []string{"h:/a"}})
+	renew := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 1000,
+		Domains: []string{"h:/a"}})
 	if within(100*time.Millisecond, time.Millisecond, func() bool { return len(renew.done) > 0 }) {
 		t.Fatalf("a renewal of a live lease is answered %+v", <-renew.done)
 	}

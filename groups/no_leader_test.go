@@ -40,7 +40,8 @@ func TestNoWaitWithoutLeader(t *testing.T) {
 		undone := res.Code == wire.Unavailable && strings.Contains(res.Message, "nothing was done")
 		// It may have been sent to the leader that there was.
 		unheard := i == 0 && res.Code == wire.DeadlineExceeded && strings.Contains(res.Message, "outcome is not known")
-		if !undone && !unheard || !strings.Contains(res.Message, "log 2 has had no leader for ") || !strings.Contains(res.Message, want) {
+		if !undone && !unheard || !strings.Contains(res.Message, "log 2 has had no leader for ") ||
+			!strings.Contains(res.Message, want) {
 			t.Errorf("%s: %v %q, want %q", what, res.Code, res.Message, want)
 		}
 	}

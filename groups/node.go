@@ -110,7 +110,8 @@ func OpenContext(ctx context.Context, cfg Config) (*Node, error) {
 	cfg = cfg.Defaults()
 	dragon.LogTo(cfg.Log, lastWord)
 	if len(cfg.Seeds) > 0 && cfg.Token == "" {
-		return nil, errors.New("seed_nodes: nodes that have peers need internal_auth_token, the same for all of them, at least 32 bytes")
+		return nil, errors.New("seed_nodes: nodes that have peers need internal_auth_token, the same for all of " +
+			"them, at least 32 bytes")
 	}
 	id, err := datadir.Open(ctx, cfg.birth())
 	if err == nil {
@@ -211,7 +212,8 @@ func (n *Node) start() (err error) {
 		n.loops.run(n.feedLoop)
 	}
 	for _, f := range []func(){
-		n.checkpointLoop, n.policyLoop, n.movesLoop, n.progressLoop, n.diskLoop, n.orphanLoop, n.loneLoop, n.settleLoop, n.foldLoop, n.endLoop,
+		n.checkpointLoop, n.policyLoop, n.movesLoop, n.progressLoop, n.diskLoop, n.orphanLoop, n.loneLoop, n.settleLoop,
+		n.foldLoop, n.endLoop,
 	} {
 		n.loops.run(f)
 	}

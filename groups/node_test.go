@@ -77,7 +77,8 @@ func TestFullDisk(t *testing.T) {
 	free.Store(testReserve/2 - 1)
 	r.node.lookAtDisk()
 	for _, req := range []*wire.Request{
-		write("a", "h:/a/2", time.Hour), {Op: wire.OpRenew, Owner: "a", TTLMillis: 1000}, setPolicy("h:/a", wire.PointRW),
+		write("a", "h:/a/2", time.Hour), {Op: wire.OpRenew, Owner: "a", TTLMillis: 1000},
+		setPolicy("h:/a", wire.PointRW),
 		{Op: wire.OpIncrToken},
 	} {
 		if res := c.ask(req); res.Code != wire.Unavailable || !strings.Contains(res.Message, "disk_reserve_bytes") {

@@ -31,9 +31,9 @@ func (w *oneWay) set(from, to string, both bool) {
 }
 
 // TestOneWay: two clients wait for a lock, one through a node that forwards, and behind it one at the leader. The
-// connection of the forwarding node to the leader breaks, and it cannot be made anew for twenty seconds, while the leader
-// reaches that node as ever. Neither client does anything. Both keep their places: a node that cannot ask is not taken
-// for one that does not.
+// connection of the forwarding node to the leader breaks, and it cannot be made anew for twenty seconds, while the
+// leader reaches that node as ever. Neither client does anything. Both keep their places: a node that cannot ask is not
+// taken for one that does not.
 func TestOneWay(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]bool{"one way": true, "both ways": false} {
@@ -60,7 +60,8 @@ func oneWayWaits(t *testing.T, one bool) {
 		}
 		return o
 	}
-	clock.hurry(15 * time.Second) // the leader has looked for what it found when its leader epoch began, and reaches the other for long
+	// the leader has looked for what it found when its leader epoch began, and reaches the other for long
+	clock.hurry(15 * time.Second)
 	ahead := ask(r, first, "first")
 	later := ask(there, behind, "behind")
 
@@ -73,7 +74,10 @@ func oneWayWaits(t *testing.T, one bool) {
 	if !one {
 		leader.cluster.conn(via.id.HostID).Close(io.ErrUnexpectedEOF)
 	}
-	eventually(t, "the connection is gone", func() bool { return !attached() && via.cluster.conn(leader.id.HostID) == nil })
+	eventually(t, "the connection is gone", func() bool {
+		return !attached() &&
+			via.cluster.conn(leader.id.HostID) == nil
+	})
 	if reached := leader.cluster.conn(via.id.HostID) != nil; reached && !one || !reached && one {
 		t.Fatalf("the leader reaches the node: %v", reached)
 	}

@@ -210,7 +210,8 @@ func (n *Node) endOrphan(o orphan) {
 
 // orphanEnd is the command for that, with a grace in ms.
 func (n *Node) orphanEnd(o orphan, grace uint64) (wait, *part) {
-	w := wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID, grace: grace}
+	w := wait{group: o.group, session: &wire.Session{ID: o.caller.Session, Epoch: o.epoch}, id: o.caller.ID,
+		grace: grace}
 	p := n.ending(w)
 	p.term = o.term
 	p.done = func(_ *part, res *wire.Result) {

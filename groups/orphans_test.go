@@ -30,7 +30,8 @@ func lateEndOfAnOrphan(t *testing.T) bool {
 	const path = "h:/cut/x"
 	w := new(network)
 	f := newLocalCluster(t, 3, func(_ int, c *Config) {
-		c.Faults, c.EvictionWindow, c.LogCount, c.RequestTimeout, c.LeaderBalance = w, time.Hour, 1, 3*time.Second, time.Hour
+		c.Faults, c.EvictionWindow, c.LogCount, c.RequestTimeout, c.LeaderBalance = w, time.Hour, 1,
+			3*time.Second, time.Hour
 	})
 	f.until("every node votes in every log", func() bool {
 		for _, n := range f.nodes {

@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestProcessOverAsLeaderEpochBegins: who gets to know that a process is over while a leader epoch is applied, after its waits
-// were listed, ends what was not on that list.
+// TestProcessOverAsLeaderEpochBegins: who gets to know that a process is over while a leader epoch is applied, after
+// its waits were listed, ends what was not on that list.
 func TestProcessOverAsLeaderEpochBegins(t *testing.T) {
 	r := newRig(t, nil)
 	const path = "h:/a/x"

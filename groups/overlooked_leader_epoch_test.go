@@ -52,11 +52,11 @@ func (o *overlooked) again() {
 	eventually(o.t, "it leads again", o.l.leads)
 }
 
-// TestOrphanOfAnOverlookedLeaderEpoch: a client waits at the node that leads. Another node leads for a while, which the first one
-// is not told before it leads again, so that it has the call open still. Meanwhile the client went on at the other node,
-// asked again there, and is gone. Nobody asks for the wait any more, and the call that was left behind does not count as
-// somebody: the wait ends, and that call with it. Else the lock would be granted to nobody, for the whole TTL. (So it was in
-// the simulation, seed 103872.)
+// TestOrphanOfAnOverlookedLeaderEpoch: a client waits at the node that leads. Another node leads for a while, which the
+// first one is not told before it leads again, so that it has the call open still. Meanwhile the client went on at the
+// other node, asked again there, and is gone. Nobody asks for the wait any more, and the call that was left behind does
+// not count as somebody: the wait ends, and that call with it. Else the lock would be granted to nobody, for the whole
+// TTL. (So it was in the simulation, seed 103872.)
 func TestOrphanOfAnOverlookedLeaderEpoch(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"
@@ -101,9 +101,10 @@ func TestOrphanOfAnOverlookedLeaderEpoch(t *testing.T) {
 	}
 }
 
-// TestGrantInASnapshotOfAnOverlookedLeaderEpoch: a client waits at the node that leads. While another one does it is granted the
-// lock, in an entry that the first node does not get, but a snapshot in its place; and it leads again before it is told of
-// the other one. It asks for the wait anew all the same, and so its client, who waits still, hears of the grant.
+// TestGrantInASnapshotOfAnOverlookedLeaderEpoch: a client waits at the node that leads. While another one does it is
+// granted the lock, in an entry that the first node does not get, but a snapshot in its place; and it leads again
+// before it is told of the other one. It asks for the wait anew all the same, and so its client, who waits still, hears
+// of the grant.
 func TestGrantInASnapshotOfAnOverlookedLeaderEpoch(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"

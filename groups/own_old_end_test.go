@@ -7,10 +7,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestOwnOldEnd: a client takes two locks on node 1, tied, loses that connection, goes on at node 0 with the next epoch,
-// and keeps the lease of one of them there by a renewal without flag 8. Node 1 sees the old connection end before that,
-// or after: the other lease says when the log has taken it. What was kept lasts either way, and ends with the new
-// connection.
+// TestOwnOldEnd: a client takes two locks on node 1, tied, loses that connection, goes on at node 0 with the next
+// epoch, and keeps the lease of one of them there by a renewal without flag 8. Node 1 sees the old connection end
+// before that, or after: the other lease says when the log has taken it. What was kept lasts either way, and ends with
+// the new connection.
 func TestOwnOldEnd(t *testing.T) {
 	for name, before := range map[string]bool{"before the renewal": true, "after the renewal": false} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,8 @@ func TestOwnOldEnd(t *testing.T) {
 			if before {
 				ends()
 			}
-			if res := next.ask(&wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000}); res.Status != wire.StatusOK {
+			if res := next.ask(&wire.Request{Op: wire.OpRenew, Owner: "o",
+				TTLMillis: 3_600_000}); res.Status != wire.StatusOK {
 				t.Fatalf("the renewal is answered %v %v", res.Status, res.Reason)
 			}
 			if !before {

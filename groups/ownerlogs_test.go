@@ -96,11 +96,16 @@ func TestOwnerWideWhileALogHasNoLeader(t *testing.T) {
 	for i := range f.nodes {
 		for j := range i {
 			for shard := range f.nodes[0].logs {
-				if len(down) > 0 || !hosts(i, shard) || !hosts(j, shard) || hosts(i, rows.SystemLog) && hosts(j, rows.SystemLog) {
+				if len(down) > 0 || !hosts(i, shard) || !hosts(j, shard) ||
+					hosts(i, rows.SystemLog) && hosts(j, rows.SystemLog) {
 					continue
 				}
 				down = []int{i, j}
-				up = slices.IndexFunc(f.nodes, func(n *Node) bool { k := slices.Index(f.nodes, n); return k != i && k != j && hosts(k, shard) })
+				up = slices.IndexFunc(f.nodes, func(n *Node) bool {
+					k := slices.Index(f.nodes, n)
+					return k != i &&
+						k != j && hosts(k, shard)
+				})
 			}
 		}
 	}

@@ -254,7 +254,8 @@ func (s *steps) renewed() (res wire.Result, err *wire.Error) {
 	}
 	for _, d := range ds {
 		if !slices.ContainsFunc(present, func(g uint16) bool { return alive[groupDomain{g, d.name}] }) {
-			return wire.Result{Status: wire.RenewLost, Path: strings.Clone(d.asked), Reason: wire.ReasonMissingAlive}, nil
+			return wire.Result{Status: wire.RenewLost, Path: strings.Clone(d.asked), Reason: wire.ReasonMissingAlive},
+				nil
 		}
 	}
 	switch {

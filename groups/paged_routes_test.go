@@ -15,8 +15,9 @@ import (
 // pagesOf is how many policies hasLong is to set for their routes to take so many pages.
 func pagesOf(pages int) int { return (pages-1)*(replica.RoutesBytes/4070) + 16*pages }
 
-// TestRoutesChangeBetweenPages: before each later page is asked for, the policies change. All pages are of the version that the
-// first was of, for as long as who tells them keeps that. When it does not, they are told anew, and are of one version again.
+// TestRoutesChangeBetweenPages: before each later page is asked for, the policies change. All pages are of the version
+// that the first was of, for as long as who tells them keeps that. When it does not, they are told anew, and are of one
+// version again.
 func TestRoutesChangeBetweenPages(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -66,9 +67,9 @@ func TestRoutesChangeBetweenPages(t *testing.T) {
 	}
 }
 
-// TestRoutesWhilePoliciesChange: four clients set and delete policies one after the other, more often than all pages of the
-// routes can be told. A node without a replica of the system log, which has to know the routes, carries out what it is asked
-// about owners.
+// TestRoutesWhilePoliciesChange: four clients set and delete policies one after the other, more often than all pages of
+// the routes can be told. A node without a replica of the system log, which has to know the routes, carries out what it
+// is asked about owners.
 func TestRoutesWhilePoliciesChange(t *testing.T) {
 	t.Parallel()
 	f := apart(t, func(_ int, c *Config) { c.RequestTimeout = 10 * time.Second })
@@ -107,8 +108,8 @@ func TestRoutesWhilePoliciesChange(t *testing.T) {
 	t.Logf("%d renewals, %d changes", renewals, changes.Load())
 }
 
-// TestRoutesAreLearntForAll: calls that want to know the routes while these are being learnt wait for the next question, all for
-// one.
+// TestRoutesAreLearntForAll: calls that want to know the routes while these are being learnt wait for the next
+// question, all for one.
 func TestRoutesAreLearntForAll(t *testing.T) {
 	t.Parallel()
 	f := apart(t, nil)
@@ -145,7 +146,8 @@ func TestRoutesAreLearntForAll(t *testing.T) {
 	sameRoutes(t, near.node.routes.Load(), far.routes.Load())
 }
 
-// TestRoutesLearntInAnotherWay: who was told the first page asks for no further one when the node has got the routes meanwhile.
+// TestRoutesLearntInAnotherWay: who was told the first page asks for no further one when the node has got the routes
+// meanwhile.
 func TestRoutesLearntInAnotherWay(t *testing.T) {
 	t.Parallel()
 	f := apart(t, nil)

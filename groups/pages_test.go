@@ -23,7 +23,8 @@ func TestPagesOfNamesThatBeginAlike(t *testing.T) {
 			for _, path := range of.paths {
 				c.must(write("a", path, time.Hour))
 			}
-			if all := c.must(&wire.Request{Op: wire.OpListLocks, Owner: "a"}).List.Infos; len(all) != 2 || all[0].Path != of.paths[0] {
+			if all := c.must(&wire.Request{Op: wire.OpListLocks, Owner: "a"}).List.Infos; len(all) != 2 ||
+				all[0].Path != of.paths[0] {
 				t.Fatalf("in one answer: %+v", all)
 			}
 			var got []string

@@ -195,7 +195,8 @@ func (p *part) answer(res *wire.Result, to *repliers) {
 		return
 	}
 	c := p.call
-	p.Body, p.Meta, p.ns, p.owner = nil, nil, "", "" // the call is used again, and p with it: it must not keep what was read
+	// the call is used again, and p with it: it must not keep what was read
+	p.Body, p.Meta, p.ns, p.owner = nil, nil, "", ""
 	c.Res = *res
 	to.add(c.To)
 	c.To.Reply(c)

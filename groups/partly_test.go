@@ -38,7 +38,8 @@ func TestPartlyBound(t *testing.T) {
 	c.start(h.next.Add(1), write("o", h.in, time.Hour))
 	bind := &wire.Request{Op: wire.OpBind, Owner: "o", TTLMillis: 5000, GraceMillis: 100, Flags: wire.FlagBind}
 	begun(t, c.start(h.next.Add(1), bind).get(t, "bind"))
-	if list := h.session().must(&wire.Request{Op: wire.OpListLocks, Owner: "o"}).List.Infos; len(list) != 1 || list[0].ExpiresInMillis > 5000 {
+	if list := h.session().must(&wire.Request{Op: wire.OpListLocks, Owner: "o"}).List.Infos; len(list) != 1 ||
+		list[0].ExpiresInMillis > 5000 {
 		t.Errorf("it bound nothing: %+v", list)
 	}
 }
@@ -78,7 +79,8 @@ func TestPartlyBeforeMove(t *testing.T) {
 	c.must(write("o", freed, time.Hour))
 	c.must(write("o", moving, time.Hour))
 	r.frozen("h:/c/d", "h:/c")
-	both := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: freed}, {Path: moving}}})
+	both := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "o",
+		Releases: []wire.ReleaseRequest{{Path: freed}, {Path: moving}}})
 	r.freed(freed)
 	for _, l := range r.node.ordered() { // the logs of groups take nothing any more, the one of routes does
 		if l.shard != rows.SystemLog {
@@ -86,7 +88,8 @@ func TestPartlyBeforeMove(t *testing.T) {
 		}
 	}
 	n := r.node
-	p := &policies{n: n, term: n.logs[rows.SystemLog].held.Load(), attempt: n.logs[rows.SystemLog].held.Load()<<attemptBits + 2000}
+	p := &policies{n: n, term: n.logs[rows.SystemLog].held.Load(),
+		attempt: n.logs[rows.SystemLog].held.Load()<<attemptBits + 2000}
 	move := p.change(0)
 	move.attempt = p.next()
 	if err := move.begin(false); err != nil { // the attempt is over, and the release begins anew

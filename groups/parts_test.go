@@ -117,13 +117,15 @@ func TestForeignParts(t *testing.T) {
 		spoil func(t *testing.T, dir string)
 		want  string
 	}{
-		"raft of another":                   {swap("raft", other), "raft/ is of another directory (raft host id "},
-		"raft missing":                      {swap("raft", ""), "its raft logs are gone ("},
-		"raft on a fresh disk":              {fresh("raft"), "its raft logs are gone ("},
-		"state of another":                  {swap(rows.StateDir, other), "state/ is of another directory (raft host id "},
-		"state of another, of an old build": {swap(rows.StateDir, earlier), `state/ is of another directory, or not whole (it has no file "owner", and was given one)`},
-		"state missing":                     {swap(rows.StateDir, ""), "its state is gone ("},
-		"state on a fresh disk":             {fresh(rows.StateDir), "its state is gone ("},
+		"raft of another":      {swap("raft", other), "raft/ is of another directory (raft host id "},
+		"raft missing":         {swap("raft", ""), "its raft logs are gone ("},
+		"raft on a fresh disk": {fresh("raft"), "its raft logs are gone ("},
+		"state of another": {swap(rows.StateDir, other),
+			"state/ is of another directory (raft host id "},
+		"state of another, of an old build": {swap(rows.StateDir, earlier),
+			`state/ is of another directory, or not whole (it has no file "owner", and was given one)`},
+		"state missing":         {swap(rows.StateDir, ""), "its state is gone ("},
+		"state on a fresh disk": {fresh(rows.StateDir), "its state is gone ("},
 		"state missing, made by an old build": {func(t *testing.T, dir string) {
 			unmark(t, dir)
 			swap(rows.StateDir, "")(t, dir)

@@ -86,7 +86,8 @@ func TestKilledBehindTheGap(t *testing.T) {
 			f.Cursor = k.h.Cursor() // so that there is one to keep the place of the event in
 			k.h.Publish(shard, 122, []engine.Event{{Owner: "waiter", Kind: wire.EventGrant, Path: "h:/a/new"}}, true)
 			k.h.Progress()
-			if want := []string{"gap", "gap", "h:/a/new", "progress"}; !slices.Equal(f.Told, want) || f.End.Index != 121 {
+			if want := []string{"gap", "gap", "h:/a/new", "progress"}; !slices.Equal(f.Told, want) ||
+				f.End.Index != 121 {
 				t.Errorf("with the next event it is told %q, and the last gap ends at %v", f.Told, f.End)
 			}
 			if want := []string{"missed", "missed", "event"}; !slices.Equal(k.tapped, want) {

@@ -26,8 +26,8 @@ func (w *slowRaft) Outgoing(p link.Passage) link.Fate {
 	return fate
 }
 
-// TestReadAsALogShrinks: of three nodes one is away, so each log has one voter in the end, on one of the two others. As the
-// other one is taken out, reads wait for its answers. When the third is back, all logs have three voters again.
+// TestReadAsALogShrinks: of three nodes one is away, so each log has one voter in the end, on one of the two others. As
+// the other one is taken out, reads wait for its answers. When the third is back, all logs have three voters again.
 func TestReadAsALogShrinks(t *testing.T) {
 	t.Parallel()
 	w := new(slowRaft)

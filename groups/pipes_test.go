@@ -50,7 +50,8 @@ type pipeEnd struct {
 }
 
 func newPipes(f *localCluster, seed uint64, breaks int) *pipes {
-	p := &pipes{f: f, open: make(map[pipeKey]*pipeEnd), rng: rand.New(rand.NewPCG(seed, 1)), breaks: breaks, over: make(chan struct{})}
+	p := &pipes{f: f, open: make(map[pipeKey]*pipeEnd), rng: rand.New(rand.NewPCG(seed, 1)), breaks: breaks,
+		over: make(chan struct{})}
 	for _, n := range f.nodes {
 		dial := func(host string) peerConn { return p.dial(n, host) }
 		n.forwards.dial.Store(&dial)

@@ -134,7 +134,8 @@ func (p *policies) pass() (done, left int) {
 		c := p.change(i.ID)
 		if err := c.make(p); err != nil {
 			p.failed[i.ID]++
-			p.n.log.Warn("a policy change is held up, trying again", "namespace", i.Root, "attempt", p.attempt, "error", err)
+			p.n.log.Warn("a policy change is held up, trying again", "namespace", i.Root, "attempt", p.attempt,
+				"error", err)
 			continue
 		}
 		done++
@@ -413,7 +414,8 @@ func (c *change) move() error {
 		}
 		floor = max(floor, res.Token)
 		if res.Status != wire.StatusOK {
-			refusal = fmt.Sprintf("namespace %s: %s is locked by %s: no lock may be held in a subtree, nor a recursive write above it, when its namespace changes",
+			refusal = fmt.Sprintf("namespace %s: %s is locked by %s: no lock may be held in a subtree, nor a "+
+				"recursive write above it, when its namespace changes",
 				wire.Quote(root), wire.Quote(res.Path), wire.Quote(res.Owner))
 		}
 	}
@@ -513,16 +515,17 @@ func (c *change) carriedFrom(group uint16, after string) (all []engine.Carried, 
 	asked := newTogether(c.n.tasks)
 	asked.add()
 	since := c.n.clock.Mono() - c.n.cfg.RequestTimeout + min(maxStepWithin, c.n.cfg.RequestTimeout)
-	c.n.read(c.n.logOf(group), &replica.Query{What: replica.AskKept, Group: group, Path: c.i.Root, After: after}, since, func(res *wire.Result) {
-		defer asked.done()
-		if e := res.Err(); e != nil {
-			err = e
-			return
-		}
-		if all, err = engine.ReadCarried(res.List.Cursor); len(res.List.Names) > 0 {
-			next = res.List.Names[0]
-		}
-	})
+	c.n.read(c.n.logOf(group), &replica.Query{What: replica.AskKept, Group: group, Path: c.i.Root, After: after}, since,
+		func(res *wire.Result) {
+			defer asked.done()
+			if e := res.Err(); e != nil {
+				err = e
+				return
+			}
+			if all, err = engine.ReadCarried(res.List.Cursor); len(res.List.Names) > 0 {
+				next = res.List.Names[0]
+			}
+		})
 	asked.wait()
 	return all, next, err
 }

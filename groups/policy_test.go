@@ -87,7 +87,8 @@ func testPolicies(t *testing.T, r *rig) {
 	}
 	c.must(setPolicy("g", wire.RecursiveRW))
 	c.must(write("a", "g:/", time.Hour))
-	if res := c.ask(write("b", "g:/deep/down", time.Hour)); res.Reason != wire.ReasonAncestorLocked || res.Path != "g:/" {
+	if res := c.ask(write("b", "g:/deep/down", time.Hour)); res.Reason != wire.ReasonAncestorLocked ||
+		res.Path != "g:/" {
 		t.Fatalf("below the handler's root: %+v", res)
 	}
 	refused(setPolicy("g:/deep", wire.PointRW), wire.FailedPrecondition)
@@ -123,7 +124,8 @@ func testRootOfAHandler(t *testing.T, r *rig) {
 		return req
 	}
 	for i, want := range []wire.Status{wire.StatusOK, wire.StatusOK, wire.StatusQueued} {
-		if res := c.ask(permit(fmt.Sprint("o", i), "pool:/db")); res.Code != wire.OK || res.Status != want || res.Namespace != "pool:/" {
+		if res := c.ask(permit(fmt.Sprint("o", i), "pool:/db")); res.Code != wire.OK || res.Status != want ||
+			res.Namespace != "pool:/" {
 			t.Errorf("holder %d of two: %+v", i+1, res)
 		}
 	}
@@ -139,7 +141,8 @@ func TestMoveTellsWaiters(t *testing.T) {
 	r := newRig(t, nil)
 	c, w := r.session(), r.session()
 	killed := make(chan wire.EventKind, 4)
-	if _, err := r.node.Subscribe(&wire.Subscription{Owner: "w", Sink: sinkFunc(func(k wire.EventKind) { killed <- k })}); err != nil {
+	if _, err := r.node.Subscribe(&wire.Subscription{Owner: "w",
+		Sink: sinkFunc(func(k wire.EventKind) { killed <- k })}); err != nil {
 		t.Fatal(err)
 	}
 	c.must(write("a", "h:/a/other", time.Hour))
@@ -192,7 +195,8 @@ func TestPromise3TokensGrow(t *testing.T) {
 					mu.Lock()
 					for _, of := range []string{"path " + path, "namespace " + res.Namespace} {
 						if res.Token <= last[of] {
-							t.Errorf("%s got token %d for %s in %s: %s had %d before", owner, res.Token, path, res.Namespace, of, last[of])
+							t.Errorf("%s got token %d for %s in %s: %s had %d before", owner, res.Token, path,
+								res.Namespace, of, last[of])
 						}
 						last[of] = res.Token
 					}
@@ -336,9 +340,11 @@ func TestDecisionsOfAnotherLeader(t *testing.T) {
 	r := newRig(t, nil)
 	c := &change{attempt: (r.node.logs[rows.SystemLog].held.Load() + 1) << attemptBits}
 	c.steps = steps{n: r.node, c: &wire.Call{}, since: r.node.clock.Mono()}
-	for what, step := range map[string]func() error{"begin": func() error { return c.begin(true) }, "finish": func() error { return c.finish("") }} {
+	for what, step := range map[string]func() error{"begin": func() error { return c.begin(true) },
+		"finish": func() error { return c.finish("") }} {
 		var e *wire.Error
-		if err := step(); !errors.As(err, &e) || e.Code != wire.Aborted || !strings.Contains(e.Message, "another leader") {
+		if err := step(); !errors.As(err, &e) || e.Code != wire.Aborted ||
+			!strings.Contains(e.Message, "another leader") {
 			t.Errorf("%s: the attempt goes on with %v", what, err)
 		}
 	}
@@ -354,7 +360,8 @@ func TestRefusedAfterAnOpen(t *testing.T) {
 	early := &change{attempt: 1}
 	early.steps = steps{n: r.node, c: &wire.Call{}, since: r.node.clock.Mono()}
 	err := early.one(root, &wire.Request{
-		Op: wire.OpOpen, Namespace: "h:/a/b", Target: r.node.routes.Load().Version + 1, Algorithm: wire.PointRW, Explicit: true,
+		Op: wire.OpOpen, Namespace: "h:/a/b", Target: r.node.routes.Load().Version + 1, Algorithm: wire.PointRW,
+		Explicit: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -24,16 +24,19 @@ func TestOnePollTakenBack(t *testing.T) {
 				}
 				holder.must(write("holder", x, time.Hour))
 				one := r.next.Add(1)
-				if res := a.start(one, write("o", x, time.Hour)).get(t, "the first poll"); res.Status != wire.StatusQueued {
+				if res := a.start(one, write("o", x, time.Hour)).get(t,
+					"the first poll"); res.Status != wire.StatusQueued {
 					t.Fatalf("%+v", res)
 				}
 				second := r.next.Add(1)
-				if res := b.start(second, write("o", x, time.Hour)).get(t, "the second poll"); res.Status != wire.StatusQueued {
+				if res := b.start(second, write("o", x, time.Hour)).get(t,
+					"the second poll"); res.Status != wire.StatusQueued {
 					t.Fatalf("%+v", res)
 				}
 				holder.must(release("holder", x))
 				if asks {
-					if res := askAgain(a, one, write("o", x, time.Hour)).get(t, "the first poll, again"); res.Code != wire.OK || res.Status != wire.StatusOK {
+					if res := askAgain(a, one, write("o", x, time.Hour)).get(t,
+						"the first poll, again"); res.Code != wire.OK || res.Status != wire.StatusOK {
 						t.Fatalf("%+v", res)
 					}
 				}
@@ -43,7 +46,8 @@ func TestOnePollTakenBack(t *testing.T) {
 				req := write("rival", x, time.Hour)
 				req.Flags |= wire.FlagNoQueue
 				if res := rival.ask(req); res.Code == wire.OK && res.Status == wire.StatusOK {
-					t.Errorf("the rival gets %s, which was granted to acquire %d too, and was not taken back by that", x, one)
+					t.Errorf("the rival gets %s, which was granted to acquire %d too, and was not taken back by that",
+						x, one)
 				}
 			})
 		}

@@ -26,8 +26,8 @@ import (
 // to nobody. So the ids of such sessions say which process they are of, and who leads a log ends the waits of a
 // process that is over:
 //
-//   - those that it finds when its leader epoch begins, before anything else is carried out in that leader epoch, and before
-//     time goes on in it (Began, seek, heldUp): else they would be granted what is released, or runs out, first;
+//   - those that it finds when its leader epoch begins, before anything else is carried out in that leader epoch, and
+//     before time goes on in it (Began, seek, heldUp): else they would be granted what is released, or runs out, first;
 //   - those in the logs that it leads when it gets to know that a process is over, before what it takes from a
 //     later process of that node.
 //
@@ -134,7 +134,8 @@ func (p *processes) host(id engine.Session) string {
 	return p.of[nodeMark(id[:rows.NodeMark])].host
 }
 
-// marks lists the nodes that are known, for a backup: in the cluster that is restored from it all their processes are over.
+// marks lists the nodes that are known, for a backup: in the cluster that is restored from it all their processes are
+// over.
 func (p *processes) marks() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -210,13 +210,14 @@ func TestPeersLaterProcess(t *testing.T) {
 	if !in.latest([2]uint64{0, 1}) || !in.latest([2]uint64{5, 1}) {
 		t.Fatal("it is no later one")
 	}
-	if !n.processes.over(engine.Session(newSessionOf("peer", 4))) || n.processes.over(engine.Session(newSessionOf("peer", 5))) {
+	if !n.processes.over(engine.Session(newSessionOf("peer", 4))) ||
+		n.processes.over(engine.Session(newSessionOf("peer", 5))) {
 		t.Error("which of its processes are over")
 	}
 }
 
-// TestUnderWayAsItsProcessEnds: a wait that a peer has sent, and that its log has not yet, ends as the peer's process is
-// known to be over, though nothing is known of the end of its connection.
+// TestUnderWayAsItsProcessEnds: a wait that a peer has sent, and that its log has not yet, ends as the peer's process
+// is known to be over, though nothing is known of the end of its connection.
 func TestUnderWayAsItsProcessEnds(t *testing.T) {
 	r := newRig(t, nil)
 	n := r.node
@@ -226,7 +227,8 @@ func TestUnderWayAsItsProcessEnds(t *testing.T) {
 	}
 	g := n.groupOf("h:/a")
 	s := &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}
-	p := &part{Command: replica.Command{Group: g, Op: wire.OpAcquire, Session: s, ID: 1}, from: in, log: n.logOf(g), waits: true}
+	p := &part{Command: replica.Command{Group: g, Op: wire.OpAcquire, Session: s, ID: 1}, from: in,
+		log: n.logOf(g), waits: true}
 	if _, ok := n.waits.add(p); !ok {
 		t.Fatal("it does not wait")
 	}

@@ -34,7 +34,8 @@ func (l *shardLog) work() {
 	own := replica.LeaderEpoch{Term: lead.term, Node: m.Replica, Incarnation: l.process}
 	if l.held.Load() != lead.term {
 		if l.drive.taking.Pending == nil {
-			leaderEpoch := l.propose(replica.AppendLeaderEpoch(l.drive.writer.Buf[:0], l.node.formats.Written(), own, l.node.cfg.limits()))
+			leaderEpoch := l.propose(replica.AppendLeaderEpoch(l.drive.writer.Buf[:0], l.node.formats.Written(), own,
+				l.node.cfg.limits()))
 			l.drive.taking = underWay{Pending: leaderEpoch, term: own.Term, since: l.clock.Mono()}
 		}
 		return
@@ -118,7 +119,8 @@ func (l *shardLog) send(own replica.LeaderEpoch, m *replica.Machine, f *inFlight
 		stamp = replica.Still
 	}
 	head := replica.BatchHead{
-		Format: l.node.formats.Written(), LeaderEpoch: own, Number: l.drive.number, Next: !barrier, Stamp: stamp, Wall: l.clock.Wall().UnixMilli(),
+		Format: l.node.formats.Written(), LeaderEpoch: own, Number: l.drive.number, Next: !barrier, Stamp: stamp,
+		Wall: l.clock.Wall().UnixMilli(),
 	}
 	under := l.propose(l.drive.writer.Entry(&head))
 	if under == nil {

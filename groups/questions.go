@@ -157,12 +157,16 @@ func (n *Node) askLeader(l *shardLog, q *replica.Query, since time.Duration) (re
 	if !reads.begin(maxRemoteReads / 2) {
 		if l.leaderless() {
 			_, why := n.noLeader(l.shard)
-			res.Fail(wire.Errorf(wire.Unavailable, "%s; %d reads are under way at other nodes, and no more are taken that need this log; nothing was read, try again",
+			res.Fail(wire.Errorf(wire.Unavailable,
+				"%s; %d reads are under way at other nodes, and no more are taken that need this log; nothing was "+
+					"read, try again",
 				why, maxRemoteReads/2))
 			return res
 		}
 		if !reads.begin(maxRemoteReads) {
-			res.Fail(wire.Errorf(wire.Unavailable, "%d reads are under way at other nodes, no more are taken; nothing was read, try again", maxRemoteReads))
+			res.Fail(wire.Errorf(wire.Unavailable,
+				"%d reads are under way at other nodes, no more are taken; nothing was read, try again",
+				maxRemoteReads))
 			return res
 		}
 	}
@@ -293,7 +297,8 @@ func (in *inbound) toldRead(l *shardLog, number uint64, res *wire.Result) {
 	whole := appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, res) })
 	if len(whole) > maxReadBytes {
 		res.Fail(wire.Errorf(wire.ResourceExhausted,
-			"the answer takes %d bytes, between nodes at most %d are told: ask for fewer entries", len(whole), maxReadBytes))
+			"the answer takes %d bytes, between nodes at most %d are told: ask for fewer entries", len(whole),
+			maxReadBytes))
 		whole = appendSized(frame, func(b []byte) []byte { return wire.AppendWhole(b, res) })
 	}
 	if in.crowded(len(whole)) {

@@ -129,7 +129,8 @@ func testTiedLeases(t *testing.T, r *rig) {
 	c.must(kept)
 	first := *c.session
 	c.session = &wire.Session{ID: first.ID, Epoch: 2}
-	c.must(&wire.Request{Op: wire.OpRenew, Owner: "k", TTLMillis: 3_600_000, Domains: []string{"h:/q"}, Flags: wire.FlagBind})
+	c.must(&wire.Request{Op: wire.OpRenew, Owner: "k", TTLMillis: 3_600_000, Domains: []string{"h:/q"},
+		Flags: wire.FlagBind})
 	r.node.Closed(&first, true, false)
 	eventually(t, "the tied lease ends", func() bool { return !c.alive("a") })
 	if !c.alive("b") || !c.alive("k") {
@@ -159,7 +160,8 @@ func TestRepeats(t *testing.T) {
 	do(write("a", "h:/r/2", time.Hour))
 	do(release("a", "h:/r/2"))
 	do(write("b", "h:/r/2", time.Hour))
-	do(&wire.Request{Op: wire.OpRelease, Owner: "a", Releases: []wire.ReleaseRequest{{Path: "h:/r/9"}, {Path: "h:/s/9"}}})
+	do(&wire.Request{Op: wire.OpRelease, Owner: "a", Releases: []wire.ReleaseRequest{{Path: "h:/r/9"},
+		{Path: "h:/s/9"}}})
 	do(&wire.Request{Op: wire.OpSetPolicy, Namespace: "h:/p", Algorithm: wire.Semaphore})
 	check := func(when string) {
 		t.Helper()

@@ -23,8 +23,9 @@ func (p *usedAgain) Queued(*wire.Call, *wire.Result) {
 }
 func (p *usedAgain) Flush() {}
 
-// TestQueuedAfterTheAnswer: a log tells a waiting acquire its place (deliver), while its client asks it again on the next
-// connection of its session (attach). A call that was answered is used again, so it must not be told anything after that.
+// TestQueuedAfterTheAnswer: a log tells a waiting acquire its place (deliver), while its client asks it again on the
+// next connection of its session (attach). A call that was answered is used again, so it must not be told anything
+// after that.
 func TestQueuedAfterTheAnswer(t *testing.T) {
 	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	late := 0

@@ -31,7 +31,8 @@ func TestReadWhileTheNodeEnds(t *testing.T) {
 		case <-closed:
 		case <-time.After(time.Second): // it is waited for
 		}
-		m.Answer(&replica.Query{What: replica.AskInspect, Group: group, NS: "h:/a", Path: path, Version: replica.AnyVersion})
+		m.Answer(&replica.Query{What: replica.AskInspect, Group: group, NS: "h:/a", Path: path,
+			Version: replica.AnyVersion})
 	})
 	<-reads
 	go func() {

@@ -35,7 +35,8 @@ type read struct {
 
 // errReadElsewhere says that this node's replica cannot be read, and the leader's can:
 // it was deleted, or has been removed from the log and was not told yet.
-var errReadElsewhere = wire.Errorf(wire.Unavailable, "the node gave its replica of the log up; nothing was read, try again")
+var errReadElsewhere = wire.Errorf(wire.Unavailable,
+	"the node gave its replica of the log up; nothing was read, try again")
 
 // lookAgain is how often a read that takes long looks whether the leader has changed.
 const lookAgain = 10 * time.Millisecond
@@ -134,7 +135,8 @@ func (r *reader) index(since time.Duration) (_ *replica.Machine, _ *wire.Error, 
 }
 
 // errReadLate answers a read whose time is over.
-var errReadLate = wire.Errorf(wire.Unavailable, "no leader answered in time (request_timeout_ms); nothing was read, try again")
+var errReadLate = wire.Errorf(wire.Unavailable,
+	"no leader answered in time (request_timeout_ms); nothing was read, try again")
 
 // errReadStopped answers a read whose node is shut.
 var errReadStopped = wire.Errorf(wire.Unavailable, "the node is shutting down; nothing was read")

@@ -152,8 +152,8 @@ type answeredPending bool
 func (p answeredPending) Answered() (done, ok bool) { return bool(p), bool(p) }
 func (p answeredPending) Release()                  {}
 
-// TestReadsSoonOnceThereIsALeader: a log had no leader for long, so that raft is given its time to answer. Once there is one
-// it is asked again soon, as what a new leader is asked first it may drop.
+// TestReadsSoonOnceThereIsALeader: a log had no leader for long, so that raft is given its time to answer. Once there
+// is one it is asked again soon, as what a new leader is asked first it may drop.
 func TestReadsSoonOnceThereIsALeader(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

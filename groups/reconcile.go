@@ -96,10 +96,12 @@ func (p *placing) watch(now time.Duration, l *place.Log, nodes map[string]place.
 // releadAfter is how long a learner of a log with one voter comes no further before its leader leads it anew.
 const releadAfter = 3 * time.Second
 
-// waitsInVain reports whether a log is to be led anew, as its leader may wait for learners in vain (Node.relead): it has one
-// voter, and a learner that runs comes no further. It says so once, until the log has had several voters or another leader:
-// no read can come to be without an answer while there is one voter, so a second time would change nothing.
-func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learnerAt]headway, applied map[replicaAt]uint64) bool {
+// waitsInVain reports whether a log is to be led anew, as its leader may wait for learners in vain (Node.relead): it
+// has one voter, and a learner that runs comes no further. It says so once, until the log has had several voters or
+// another leader: no read can come to be without an answer while there is one voter, so a second time would change
+// nothing.
+func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learnerAt]headway,
+	applied map[replicaAt]uint64) bool {
 	voters, waits := 0, false
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
@@ -125,10 +127,10 @@ func (p *placing) waitsInVain(now time.Duration, l *place.Log, heads map[learner
 	return true
 }
 
-// relead gives up a log that this node leads in a term, as its one voter, and leads it anew. raft does not stand for election
-// while it has an entry to apply that changes members, and takes each entry that is under way for one; nobody else can
-// be elected. So it is told to stand until it leads, where it would wait for its election timeout. Members may have changed
-// since the round looked at them: with another voter there is nothing to be done.
+// relead gives up a log that this node leads in a term, as its one voter, and leads it anew. raft does not stand for
+// election while it has an entry to apply that changes members, and takes each entry that is under way for one; nobody
+// else can be elected. So it is told to stand until it leads, where it would wait for its election timeout. Members may
+// have changed since the round looked at them: with another voter there is nothing to be done.
 func (n *Node) relead(l *shardLog, replica, term uint64) {
 	if l.mine() != term || slices.ContainsFunc(n.raft.Replicas(), func(r raft.ReplicaInfo) bool {
 		return r.Shard == l.shard && len(r.Voters) != 1
@@ -176,8 +178,9 @@ func (n *Node) placeLoop() {
 	now := n.clock.Mono()
 	p := &placing{
 		n: n, members: place.NewMembers(now, place.Sighting{Node: n.id.NodeID, Disk: n.id.HostID}, windows),
-		sched: place.NewScheduler(now, place.Pace{Concurrent: n.cfg.MaxReconciles, Balance: n.cfg.LeaderBalance, Quiet: windows.Quiet()}),
-		done:  make(chan uint64, 1+len(n.logs)),
+		sched: place.NewScheduler(now, place.Pace{Concurrent: n.cfg.MaxReconciles, Balance: n.cfg.LeaderBalance,
+			Quiet: windows.Quiet()}),
+		done: make(chan uint64, 1+len(n.logs)),
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -257,13 +260,15 @@ func (p *placing) round() time.Duration {
 	}
 	start, again := p.sched.Next(now, steps)
 	for _, s := range start {
-		n.log.Info("changing a log", "log", s.Log, "step", s.Kind.String(), "replica", s.Replica, "node", s.Node, "why", s.Why)
+		n.log.Info("changing a log", "log", s.Log, "step", s.Kind.String(), "replica", s.Replica, "node", s.Node,
+			"why", s.Why)
 		n.running.Go(func() {
 			switch err := n.carry(s); {
 			case errors.Is(err, errLedOn): // the leadership moved meanwhile, or will be offered again
 				n.log.Debug("a leadership was not handed over", "log", s.Log, "node", s.Node, "error", err)
 			case err != nil:
-				n.log.Warn("a change of a log did not go through, planning it anew", "log", s.Log, "step", s.Kind.String(), "node", s.Node, "error", err)
+				n.log.Warn("a change of a log did not go through, planning it anew", "log", s.Log, "step",
+					s.Kind.String(), "node", s.Node, "error", err)
 			}
 			select {
 			case p.done <- s.Log:

@@ -55,7 +55,8 @@ func TestClusterStrangers(t *testing.T) {
 	n := fresh(func(c *Config) { c.NodeID = "n-1" })
 	fault(n, "n-1", "another node_id")
 	f.until("the node with a clashing node_id gives up", func() bool { return stopped.Load() != nil })
-	for _, want := range []string{"node_id n-1 of data directory " + n.id.HostID, "empty its data_dir " + n.cfg.DataDir, "a node_id that nobody has"} {
+	for _, want := range []string{"node_id n-1 of data directory " + n.id.HostID, "empty its data_dir " + n.cfg.DataDir,
+		"a node_id that nobody has"} {
 		if err := *stopped.Load(); !strings.Contains(err.Error(), want) {
 			t.Errorf("it stops with %q, want %q in it", err, want)
 		}
@@ -102,7 +103,8 @@ func TestClusterStrangers(t *testing.T) {
 	})
 	f.until("one of the two is told", func() bool {
 		for _, n := range []*Node{twin, f.nodes[1]} {
-			if err := n.cluster.gossip.Fault(); err != nil && strings.Contains(err.Error(), "one directory must not run twice") {
+			if err := n.cluster.gossip.Fault(); err != nil &&
+				strings.Contains(err.Error(), "one directory must not run twice") {
 				return true
 			}
 		}
@@ -135,7 +137,8 @@ func TestSwappedDirectory(t *testing.T) {
 	if want := "was made with node_id = n-1, the configuration says n-2"; !strings.Contains(err.Error(), want) {
 		t.Errorf("%v\nwant: %s", err, want)
 	}
-	if after, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, rows.IdentityFile)); err != nil || string(after) != string(before) {
+	if after, err := os.ReadFile(filepath.Join(f.cfgs[1].DataDir, rows.IdentityFile)); err != nil ||
+		string(after) != string(before) {
 		t.Errorf("the identity was overwritten (%v):\n%s", err, after)
 	}
 	f.start(1)
@@ -156,7 +159,8 @@ func TestTwoFounders(t *testing.T) {
 	var cfgs []Config
 	for i := range addrs {
 		c := Config{
-			DataDir: t.TempDir(), NodeID: []string{"n-0", "n-1"}[i], Segments: 1, GroupCount: 4, LogCount: 1, RaftAddr: freeAddr(t),
+			DataDir: t.TempDir(), NodeID: []string{"n-0", "n-1"}[i], Segments: 1, GroupCount: 4, LogCount: 1,
+			RaftAddr:   freeAddr(t),
 			GossipAddr: addrs[i], Seeds: []string{addrs[1-i]}, Token: testToken, Bootstrap: true, OneHost: true,
 		}
 		c.RaftFS, c.FS = memDisks()

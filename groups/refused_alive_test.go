@@ -44,8 +44,8 @@ func TestRefusedButAlive(t *testing.T) {
 	}
 }
 
-// TestHeardTooLate: what a process sent is read from a buffer when a later one is known: it stays over, and nothing of it
-// is taken.
+// TestHeardTooLate: what a process sent is read from a buffer when a later one is known: it stays over, and nothing of
+// it is taken.
 func TestHeardTooLate(t *testing.T) {
 	r := newRig(t, nil)
 	n := r.node
@@ -56,7 +56,8 @@ func TestHeardTooLate(t *testing.T) {
 	if first || again || !in.closed.Load() {
 		t.Error("it is taken")
 	}
-	if !n.processes.over(engine.Session(newSessionOf("peer", 5))) || n.processes.over(engine.Session(newSessionOf("peer", 6))) {
+	if !n.processes.over(engine.Session(newSessionOf("peer", 5))) ||
+		n.processes.over(engine.Session(newSessionOf("peer", 6))) {
 		t.Error("which of its processes are over")
 	}
 	if !n.inboundOf(new(wireEnd), "peer").latest([2]uint64{6, 1}) {
@@ -104,7 +105,8 @@ func TestHeardAgain(t *testing.T) {
 	if in := n.inboundOf(new(wireEnd), "peer"); !in.latest([2]uint64{5, 2}) {
 		t.Fatal("it is no later one")
 	}
-	if n.processes.over(engine.Session(newSessionOf("peer", 5))) || !n.processes.over(engine.Session(newSessionOf("peer", 4))) {
+	if n.processes.over(engine.Session(newSessionOf("peer", 5))) ||
+		!n.processes.over(engine.Session(newSessionOf("peer", 4))) {
 		t.Error("which of its processes are over")
 	}
 }

@@ -60,7 +60,8 @@ func refusedAfterTried(t *testing.T, full bool) {
 	select {
 	case res := <-asked.done:
 		if owner := look.inspect(path).Owner; res.Code == wire.Unavailable && owner == "o" {
-			t.Errorf("a request that was sent once is answered %v %q, and was carried out: %q holds the path for an hour", res.Code, res.Message, owner)
+			t.Errorf("a request that was sent once is answered %v %q, and was carried out: %q holds the path "+
+				"for an hour", res.Code, res.Message, owner)
 		}
 	case <-time.After(5 * pause): // it waits for its turn
 	}
@@ -124,11 +125,13 @@ func TestBrokenLinkOverTheLimit(t *testing.T) {
 	}
 	unlock()
 	look := f.rigOn(0).session()
-	eventually(t, "what was proposed is carried out", func() bool { return look.inspect(fmt.Sprint("h:/x/", many-1)).Owner == "o" })
+	eventually(t, "what was proposed is carried out",
+		func() bool { return look.inspect(fmt.Sprint("h:/x/", many-1)).Owner == "o" })
 	for i, res := range answers {
 		if res != nil && res.Code == wire.Unavailable {
 			if owner := look.inspect(fmt.Sprint("h:/x/", i)).Owner; owner == "o" {
-				t.Errorf("acquire %d was sent once, is answered %v %q, and %q holds its path for an hour", i, res.Code, res.Message, owner)
+				t.Errorf("acquire %d was sent once, is answered %v %q, and %q holds its path for an hour", i, res.Code,
+					res.Message, owner)
 			}
 		}
 	}

@@ -47,7 +47,8 @@ func TestReleaseGivesAwayALaterLock(t *testing.T) {
 			again := askAgain(c, one, first(r)).get(t, "the first, asked again")
 			let := askAgain(c, two, release("o", x)).get(t, "the release, asked again")
 			if owner := other.inspect(x).Owner; owner != "o" {
-				t.Errorf("3 took x with token %d and was not given back since; 1 is answered %v %v token %d, 2 %v, and x is held by %q",
+				t.Errorf("3 took x with token %d and was not given back since; 1 is answered %v %v token %d, 2 %v, "+
+					"and x is held by %q",
 					took.Token, again.Code, again.Status, again.Token, let.Code, owner)
 			}
 			if res := other.ask(write("p", x, time.Hour)); res.Code == wire.OK && res.Status == wire.StatusOK {
@@ -83,7 +84,8 @@ func TestReleaseGivesAwayARepeat(t *testing.T) {
 	other.must(release("p", x))
 	again := r.session() // the client did not hear of that
 	again.session = &wire.Session{ID: c.session.ID, Epoch: 2, Window: 256}
-	if res := again.start(one, write("o", x, time.Second)).get(t, "the first, asked again"); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := again.start(one, write("o", x, time.Second)).get(t, "the first, asked again"); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
 	fullOf(t, r, "h:/a", func() {
@@ -100,7 +102,8 @@ func TestReleaseGivesAwayARepeat(t *testing.T) {
 	}
 	let := askAgain(again, two, release("o", x)).get(t, "the release, asked again")
 	if owner := other.inspect(x).Owner; owner != "o" {
-		t.Errorf("3 took x with token %d; the release before it is answered %v, and x is held by %q", took.Token, let.Code, owner)
+		t.Errorf("3 took x with token %d; the release before it is answered %v, and x is held by %q", took.Token,
+			let.Code, owner)
 	}
 }
 
@@ -114,18 +117,21 @@ func TestReleaseGivesAwayWhatASecondTook(t *testing.T) {
 	c, other := r.session(), r.session()
 	one, two, three, four := r.next.Add(1), r.next.Add(1), r.next.Add(1), r.next.Add(1)
 	fullOf(t, r, "h:/a", func() {
-		for _, o := range []*outcome{c.start(one, write("o", x, time.Hour)), c.start(two, release("o", x)), c.start(three, write("o", x, time.Hour))} {
+		for _, o := range []*outcome{c.start(one, write("o", x, time.Hour)), c.start(two, release("o", x)),
+			c.start(three, write("o", x, time.Hour))} {
 			if res := o.get(t, "what is refused"); res.Code != wire.Unavailable {
 				t.Fatalf("%+v", res)
 			}
 		}
 	})
-	if res := c.start(four, write("o", x, time.Second)).get(t, "the fourth"); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := c.start(four, write("o", x, time.Second)).get(t, "the fourth"); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
 	eventually(t, "its time is over", func() bool { return other.inspect(x).Owner == "" })
 	for _, id := range []uint64{one, three} {
-		if res := askAgain(c, id, write("o", x, time.Hour)).get(t, "an acquire, asked again"); res.Code != wire.OK || res.Status != wire.StatusOK {
+		if res := askAgain(c, id, write("o", x, time.Hour)).get(t, "an acquire, asked again"); res.Code != wire.OK ||
+			res.Status != wire.StatusOK {
 			t.Fatalf("%+v", res)
 		}
 	}

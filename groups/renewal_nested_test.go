@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalBehindNestedNamespace: no routes change. A client asks for a lock in h:/a/b…, a namespace of its own in a log that has no
-// leader just now, and behind that renews h:/a, another namespace in another log, where it holds nothing. The renewal has nothing to wait
-// for: it is answered LOST, and costs its log one entry.
+// TestRenewalBehindNestedNamespace: no routes change. A client asks for a lock in h:/a/b…, a namespace of its own in a
+// log that has no leader just now, and behind that renews h:/a, another namespace in another log, where it holds
+// nothing. The renewal has nothing to wait for: it is answered LOST, and costs its log one entry.
 func TestRenewalBehindNestedNamespace(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 4 * time.Second })
 	n := r.node
@@ -34,14 +34,16 @@ func TestRenewalBehindNestedNamespace(t *testing.T) {
 	}
 	c.start(r.next.Add(1), write("o", nested+"/x", time.Hour))
 	before := applied()
-	o := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 60_000, Domains: []string{"h:/a"}})
+	o := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 60_000,
+		Domains: []string{"h:/a"}})
 	select {
 	case res := <-o.done:
 		if res.Code != wire.OK || res.Status != wire.RenewLost {
 			t.Errorf("the renewal is answered %+v", res)
 		}
 	case <-time.After(2 * time.Second):
-		t.Errorf("the renewal of another namespace is not answered within 2 s, and made %d entries in its log", applied()-before)
+		t.Errorf("the renewal of another namespace is not answered within 2 s, and made %d entries in its log",
+			applied()-before)
 		select {
 		case res := <-o.done:
 			t.Errorf("after that it is answered %v %q", res.Code, res.Message)

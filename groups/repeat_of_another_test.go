@@ -59,7 +59,8 @@ func notBoth(
 		return got.Code == wire.OK && got.Status == wire.StatusOK || time.Since(sent) > 6*time.Second
 	})
 	if got.Status == wire.StatusOK {
-		t.Errorf("two believe in %s: the acquire was told OK for its TTL, token %d, and is %v old; the rival has token %d",
+		t.Errorf("two believe in %s: the acquire was told OK for its TTL, token %d, and is %v old; the rival "+
+			"has token %d",
 			x, res.Token, time.Since(sent).Round(time.Second), got.Token)
 	}
 }

@@ -22,7 +22,8 @@ func TestPollAskedAgainTwice(t *testing.T) {
 	}
 	holder.must(release("holder", x))
 	for i := range 3 {
-		if res := askAgain(a, one, write("o", x, time.Hour)).get(t, "the first poll, again"); res.Code != wire.OK || res.Status != wire.StatusOK {
+		if res := askAgain(a, one, write("o", x, time.Hour)).get(t, "the first poll, again"); res.Code != wire.OK ||
+			res.Status != wire.StatusOK {
 			t.Errorf("repeat %d is answered %+v, and %q holds %s", i+1, res, r.session().inspect(x).Owner, x)
 		}
 	}

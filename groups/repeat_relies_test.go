@@ -21,11 +21,13 @@ func TestRepeatedAcquireRelies(t *testing.T) {
 	}
 	eventually(t, "its time is over", func() bool { return other.inspect(x).Owner == "" })
 	two := r.next.Add(1)
-	if res := second.start(two, write("o", x, time.Hour)).get(t, "the second acquire"); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := second.start(two, write("o", x, time.Hour)).get(t, "the second acquire"); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
 	// What is held is the other one's, and may last for less.
-	if res := askAgain(c, one, ask()).get(t, "the first acquire, asked again"); res.Code != wire.OK || res.Status != wire.StatusLost {
+	if res := askAgain(c, one, ask()).get(t, "the first acquire, asked again"); res.Code != wire.OK ||
+		res.Status != wire.StatusLost {
 		t.Errorf("the first acquire, asked again, is answered %+v", res)
 	}
 	back := release("o", x)

@@ -57,12 +57,14 @@ func TestReplacedDiskOfARemovedNode(t *testing.T) {
 	f.wipe(w, 2)
 	f.cfgs[2].RaftAddr = freeAddr(t)
 	n := f.start(2)
-	f.until("its name is kept for its former disk", func() bool { return errors.Is(n.cluster.gossip.Fault(), gossip.ErrKept) })
+	f.until("its name is kept for its former disk",
+		func() bool { return errors.Is(n.cluster.gossip.Fault(), gossip.ErrKept) })
 	c := f.rigOn(0).session()
 	c.must(&wire.Request{Op: wire.OpNodeRemove, Node: "n-2"})
 	f.until("it is let in", n.takenIn)
 	for _, o := range f.nodes[:2] { // by itself, when it looks
-		f.until("its name is free at "+o.id.NodeID, func() bool { return o.cluster.gossip.Kept("n-2", n.id.HostID) == nil })
+		f.until("its name is free at "+o.id.NodeID,
+			func() bool { return o.cluster.gossip.Kept("n-2", n.id.HostID) == nil })
 	}
 	c.must(&wire.Request{Op: wire.OpNodeResume, Node: "n-2"})
 	f.settle(3)

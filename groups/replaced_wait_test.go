@@ -7,8 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestReplacedWaitIsAnswered: a tied wait is asked again on the next connection of its session, within its grace. The call of the
-// connection before is answered too, though nobody hears it: who serves the connection lets go of its memory then.
+// TestReplacedWaitIsAnswered: a tied wait is asked again on the next connection of its session, within its grace. The
+// call of the connection before is answered too, though nobody hears it: who serves the connection lets go of its
+// memory then.
 func TestReplacedWaitIsAnswered(t *testing.T) {
 	const path = "h:/a/x"
 	r := newRig(t, nil)

@@ -71,7 +71,8 @@ func TestRescuedWithoutAMove(t *testing.T) {
 	if res := c.ask(renew); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Fatalf("a lock of the backup cannot be renewed: %v %s, status %v", res.Code, res.Message, res.Status)
 	}
-	if res := c.ask(&wire.Request{Op: wire.OpRenew, Owner: "lost", TTLMillis: 3_600_000}); res.Status != wire.RenewLost {
+	if res := c.ask(&wire.Request{Op: wire.OpRenew, Owner: "lost",
+		TTLMillis: 3_600_000}); res.Status != wire.RenewLost {
 		t.Errorf("what is held where nobody is sent is renewed: %v", res.Status)
 	}
 	next := c.must(write("next", "h:/a/b/p", time.Hour))
@@ -110,7 +111,8 @@ func TestRescuedWithAnOldHold(t *testing.T) {
 	other, _ := r.restore(dir)
 	c = other.session()
 	for owner, want := range map[string]int{"x": 0, "waits": 0, "other": 1} {
-		if held := c.ask(&wire.Request{Op: wire.OpListLocks, Owner: owner}).List; held != nil && len(held.Infos) != want {
+		if held := c.ask(&wire.Request{Op: wire.OpListLocks, Owner: owner}).List; held != nil &&
+			len(held.Infos) != want {
 			t.Errorf("%s holds %+v, want %d", owner, held.Infos, want)
 		}
 	}

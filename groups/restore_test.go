@@ -79,7 +79,8 @@ func TestRestoreIsTheBackup(t *testing.T) {
 	fails("newcomer", "h:/never/seen", newcomer.Token, wire.ReasonStaleOwner)
 	if again := c.must(write("keeper", "h:/a/kept", time.Hour)); again.Token <= max(made.Base, late.Token) {
 		t.Errorf("the holder is answered token %d, not above %d", again.Token, made.Base)
-	} else if res := c.ask(&wire.Request{Op: wire.OpAssertFencing, Owner: "keeper", Token: again.Token, Paths: []string{"h:/a/kept"}}); res.Status != wire.StatusOK {
+	} else if res := c.ask(&wire.Request{Op: wire.OpAssertFencing, Owner: "keeper", Token: again.Token,
+		Paths: []string{"h:/a/kept"}}); res.Status != wire.StatusOK {
 		t.Errorf("the holder's new token fails with %v", res.Reason)
 	}
 	for _, path := range []string{"h:/a/brief", "h:/never/seen", "h:/nobody/ever"} {
@@ -98,7 +99,8 @@ func TestRestoreIsTheBackup(t *testing.T) {
 	if next := c.must(&wire.Request{Op: wire.OpIncrToken}).Token; next <= max(counter, counted, made.Base) {
 		t.Errorf("IncrFencingToken answers %d, after %d", next, counted)
 	}
-	if res := c.must(&wire.Request{Op: wire.OpGetPolicy, Namespace: "h:/slots"}); res.Algorithm != wire.Semaphore || !res.Flag {
+	if res := c.must(&wire.Request{Op: wire.OpGetPolicy, Namespace: "h:/slots"}); res.Algorithm != wire.Semaphore ||
+		!res.Flag {
 		t.Errorf("the policy is %v %v", res.Algorithm, res.Flag)
 	}
 	if res := c.inspect("h:/slots/x"); len(res.List.Names2) != 2 {
@@ -215,7 +217,8 @@ func TestUnfinishedRestoreDoesNotStart(t *testing.T) {
 		if err == nil {
 			n.Close(0)
 		}
-		if err == nil || !strings.Contains(err.Error(), "was not finished") || !strings.Contains(err.Error(), "delete the directory") {
+		if err == nil || !strings.Contains(err.Error(), "was not finished") ||
+			!strings.Contains(err.Error(), "delete the directory") {
 			t.Fatalf("the start ends with %v", err)
 		}
 		if _, err := backup.Restore(context.Background(), o); !errors.Is(err, backup.ErrExists) {

@@ -44,7 +44,8 @@ func (n *Node) settleLoop() {
 	n.id.Restored = err != nil
 	n.idLock.Unlock()
 	if err != nil {
-		n.log.Error("what was restored is ready for other nodes to join, and this cannot be noted: restart the node once that is mended", "error", err)
+		n.log.Error("what was restored is ready for other nodes to join, and this cannot be noted: restart the node "+
+			"once that is mended", "error", err)
 		return
 	}
 	n.log.Info("what was restored is ready for other nodes to join")

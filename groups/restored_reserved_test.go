@@ -7,8 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRestoredCallReservesNothing: a call of gRPC of the old cluster waits for two paths, one of which is free; behind it somebody
-// waits for the free one. In the restored cluster the call is over, and who waits behind it gets the path without anybody's doing.
+// TestRestoredCallReservesNothing: a call of gRPC of the old cluster waits for two paths, one of which is free; behind
+// it somebody waits for the free one. In the restored cluster the call is over, and who waits behind it gets the path
+// without anybody's doing.
 func TestRestoredCallReservesNothing(t *testing.T) {
 	r := newRig(t, nil)
 	holder, back, calling := r.session(), r.session(), r.served()
@@ -30,7 +31,8 @@ func TestRestoredCallReservesNothing(t *testing.T) {
 	other, _ := r.restore(r.save(nil))
 	c := other.session()
 	if !within(5*time.Second, 50*time.Millisecond, func() bool { return c.inspect("h:/a/y").Owner == "back" }) {
-		t.Errorf("h:/a/y is held by %q, and %d wait", c.inspect("h:/a/y").Owner, len(c.must(&wire.Request{Op: wire.OpDescribe, Path: "h:/a/y"}).List.Waiters))
+		t.Errorf("h:/a/y is held by %q, and %d wait", c.inspect("h:/a/y").Owner,
+			len(c.must(&wire.Request{Op: wire.OpDescribe, Path: "h:/a/y"}).List.Waiters))
 	}
 	c.must(release("back", "h:/a/y"))
 	if owner := c.inspect("h:/a/y").Owner; owner != "polls" {

@@ -44,7 +44,8 @@ func TestRestoredIsCompacted(t *testing.T) {
 				t.Fatal(err)
 			}
 			if first <= 1 {
-				t.Errorf("log %d has entries %d to %d: a new replica would be sent them from the start", shard, first, last)
+				t.Errorf("log %d has entries %d to %d: a new replica would be sent them from the start",
+					shard, first, last)
 			}
 		}
 		if strings.Contains(raw(), "restored") {
@@ -108,7 +109,8 @@ func TestClusterGrowsFromBackup(t *testing.T) {
 		t.Fatalf("answered %v", res.Status)
 	}
 	data := filepath.Join(t.TempDir(), "restored")
-	if _, err := backup.Restore(context.Background(), backup.Options{From: r.save(nil), DataDir: data, NodeID: "n-0"}); err != nil {
+	if _, err := backup.Restore(context.Background(), backup.Options{From: r.save(nil), DataDir: data,
+		NodeID: "n-0"}); err != nil {
 		t.Fatal(err)
 	}
 	f := newLocalCluster(t, 3, func(i int, c *Config) {

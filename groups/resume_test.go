@@ -43,7 +43,8 @@ func TestCopyLeftBehind(t *testing.T) {
 func TestRenewBesideAFullLog(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/b%d", i) })
+	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) },
+		func(i int) string { return fmt.Sprintf("h:/b%d", i) })
 	m := r.node.logOf(r.node.groupOf(there)).local.Load()
 	m.Lock()
 	m.Limits.MaxSessions = 3
@@ -73,7 +74,8 @@ func TestRenewBesideAFullLog(t *testing.T) {
 // which it has nothing to do and which can be read, carries nothing out.
 func TestRenewBesideAStuckLog(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 3 * time.Second })
-	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/b%d", i) })
+	here, there := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) },
+		func(i int) string { return fmt.Sprintf("h:/b%d", i) })
 	c := r.session()
 	c.must(write("o", here+"/x", time.Hour))
 	stuck := r.node.logOf(r.node.groupOf(there))
@@ -96,7 +98,8 @@ func TestRenewBesideAStuckLog(t *testing.T) {
 // names has been moved since.
 func TestCopyMeetsMove(t *testing.T) {
 	r := newRig(t, nil)
-	_, root := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/a%d/b", i) })
+	_, root := r.inLogs(func(i int) string { return fmt.Sprintf("h:/a%d", i) },
+		func(i int) string { return fmt.Sprintf("h:/a%d/b", i) })
 	c, holder := r.session(), r.session()
 	first := c.session
 	all := &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Domains: []string{root}}

@@ -47,8 +47,8 @@ func askAnew(t *testing.T, r *rig, c *caller, l *shardLog) {
 }
 
 // TestResumedIsNotGone: a session goes on on a later connection to the same node, and that node then has to ask anew
-// for the waits of the log. What it tells of the earlier connection's wait does not end what is tied to the session: "the
-// ties hang on its new connection from the hello on" (PROTOCOL.md, section 3).
+// for the waits of the log. What it tells of the earlier connection's wait does not end what is tied to the session:
+// "the ties hang on its new connection from the hello on" (PROTOCOL.md, section 3).
 func TestResumedIsNotGone(t *testing.T) {
 	t.Parallel()
 	r, c, l := takenOver(t)
@@ -62,7 +62,8 @@ func TestResumedIsNotGone(t *testing.T) {
 	askAnew(t, r, c, l)
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if !alive() {
-			t.Fatal("the lease of 1 h is over after its node asked anew for a wait, though the session's connection stands")
+			t.Fatal("the lease of 1 h is over after its node asked anew for a wait, though the session's " +
+				"connection stands")
 		}
 	}
 }

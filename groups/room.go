@@ -47,7 +47,8 @@ func (n *Node) tellRoom(free uint64) {
 	now := n.clock.Mono()
 	if r.look(now, free, n.cfg.DiskReserve, n.cfg.StabilityWindow) {
 		if r.shortage.Is() {
-			n.log.Warn("others that have room are to lead in this node's place", "free_bytes", free, "disk_reserve_bytes", n.cfg.DiskReserve)
+			n.log.Warn("others that have room are to lead in this node's place", "free_bytes", free,
+				"disk_reserve_bytes", n.cfg.DiskReserve)
 		} else {
 			n.log.Info("leading again where it belongs: the disk has had room for long enough", "free_bytes", free)
 		}

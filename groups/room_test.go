@@ -41,8 +41,9 @@ func TestShortWhileAlone(t *testing.T) {
 	free.Store(testReserve / 2)
 	r := &rig{t: t}
 	cfg := Config{
-		DataDir: t.TempDir(), Bootstrap: true, Segments: 1, GroupCount: 16, LogCount: 2, RaftAddr: freeAddr(t), DiskReserve: testReserve,
-		Free: func(string) (uint64, error) { return free.Load(), nil },
+		DataDir: t.TempDir(), Bootstrap: true, Segments: 1, GroupCount: 16, LogCount: 2, RaftAddr: freeAddr(t),
+		DiskReserve: testReserve,
+		Free:        func(string) (uint64, error) { return free.Load(), nil },
 	}
 	cfg.RaftFS, cfg.FS = memDisks()
 	n, err := Open(cfg)
@@ -54,7 +55,8 @@ func TestShortWhileAlone(t *testing.T) {
 	r.live.Store(n)
 	problems := func() []string { return n.clusterStatus().Problems }
 	if !within(clusterPatience, time.Millisecond, func() bool {
-		return slices.Equal(problems(), []string{"pathlockd-0 has 64 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and what it leads (3 logs) takes no writes: make room there"})
+		return slices.Equal(problems(), []string{"pathlockd-0 has 64 MiB free in data_dir, below disk_reserve_bytes " +
+			"(128 MiB), and what it leads (3 logs) takes no writes: make room there"})
 	}) {
 		t.Errorf("problems %q", problems())
 	}
@@ -98,7 +100,8 @@ func TestRoom(t *testing.T) {
 		{154 * s, 5, 0, gossip.Shortage{}, true},
 	} {
 		if changed := r.look(c.at, c.free, c.reserve, window); changed != c.changed || r.shortage != c.want {
-			t.Errorf("after %v, with %d of %d: %+v, changed %v; want %+v, %v", c.at, c.free, c.reserve, r.shortage, changed, c.want, c.changed)
+			t.Errorf("after %v, with %d of %d: %+v, changed %v; want %+v, %v", c.at, c.free, c.reserve, r.shortage,
+				changed, c.want, c.changed)
 		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 const laterWithin = 5 * time.Second
 
 // learning is the calls that wait until this node knows the routes that were in force when they asked. One question is
-// asked for all that wait; those that come while it is under way wait for the next. All pages for each of
-// thousands of calls would be more than a node has memory for. Whoever waits has a place of a call in steps (maxStepped,
-// maxTended), or is one of the node's own loops; a call whose time is over is let go of with the question under way.
+// asked for all that wait; those that come while it is under way wait for the next. All pages for each of thousands of
+// calls would be more than a node has memory for. Whoever waits has a place of a call in steps (maxStepped, maxTended),
+// or is one of the node's own loops; a call whose time is over is let go of with the question under way.
 type learning struct {
 	mu      sync.Mutex
 	waiting []*learn
@@ -92,8 +92,8 @@ func (n *Node) learnRoutesAfter(version uint64) *wire.Error {
 	return n.learnRoutesBy(replica.AskLater, version, n.clock.Mono())
 }
 
-// learnRoutesBy asks for the routes in force, if they are later than of a version. Those that were in force when the first
-// page was told will do, whoever learns them.
+// learnRoutesBy asks for the routes in force, if they are later than of a version. Those that were in force when the
+// first page was told will do, whoever learns them.
 func (n *Node) learnRoutesBy(what replica.What, version uint64, since time.Duration) *wire.Error {
 	q := &replica.Query{What: what, Version: version}
 	first := n.askLeader(n.logs[rows.SystemLog], q, since)

@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestWhoMaySayThatItLeadsNoMore: that a node leads no more counts from itself alone, on its connection, at a node which raft
-// tells nothing of the log. Clients are told, and the next news of a leader ends it.
+// TestWhoMaySayThatItLeadsNoMore: that a node leads no more counts from itself alone, on its connection, at a node
+// which raft tells nothing of the log. Clients are told, and the next news of a leader ends it.
 func TestWhoMaySayThatItLeadsNoMore(t *testing.T) {
 	t.Parallel()
 	f := newLocalCluster(t, 4, func(_ int, c *Config) { c.EvictionWindow, c.LogCount = time.Hour, 2 })
@@ -25,7 +25,10 @@ func TestWhoMaySayThatItLeadsNoMore(t *testing.T) {
 			voter = x
 		}
 	}
-	f.until("it knows the leader, and reaches it", func() bool { return n.leading(shard) == host && n.peer(host) != nil })
+	f.until("it knows the leader, and reaches it", func() bool {
+		return n.leading(shard) == host &&
+			n.peer(host) != nil
+	})
 	_, term := n.leaderOf(shard)
 	told := make(chan *wire.Topology, 64)
 	_, stop := n.Topology(func(now *wire.Topology) { told <- now })

@@ -65,7 +65,8 @@ func TestOwnSeeds(t *testing.T) {
 		n.Close(0)
 		t.Fatal("it started")
 	}
-	for _, want := range []string{"seed_nodes: all of " + own, "gossip_addr " + own, "at least one other node", "bootstrap = true"} {
+	for _, want := range []string{"seed_nodes: all of " + own, "gossip_addr " + own, "at least one other node",
+		"bootstrap = true"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q in it", err, want)
 		}
@@ -154,7 +155,8 @@ func TestSeedsOfTwoClusters(t *testing.T) {
 		n.Close(0)
 		t.Fatal("it started")
 	}
-	if text := err.Error(); strings.Count(text, "seed_nodes") != 1 || !strings.HasPrefix(text, "seed_nodes: ") || !strings.Contains(text, "name seeds of one cluster") {
+	if text := err.Error(); strings.Count(text, "seed_nodes") != 1 || !strings.HasPrefix(text, "seed_nodes: ") ||
+		!strings.Contains(text, "name seeds of one cluster") {
 		t.Errorf("it says %q", text)
 	}
 }

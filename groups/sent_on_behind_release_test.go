@@ -49,7 +49,8 @@ func TestSentOnBehindItsRelease(t *testing.T) {
 			r.node.Closed(c.session, false, false)
 			other.must(setPolicy(nested, wire.RecursiveRW))
 
-			c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window, First: r.next.Add(1)}
+			c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window,
+				First: r.next.Add(1)}
 			lB.pauses(true)
 			a := c.start(take, write("o", path, time.Hour))
 			b := c.start(give, back())

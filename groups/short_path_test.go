@@ -9,9 +9,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestShortPathWhileItsPolicyIsDeleted: a handler's root path is given up as a namespace. The routes have decided that, and one of
-// the logs that are to hear of it carries nothing out, as one without a leader. From then on a new lock of the path is to be
-// refused (contract.md section 3): it would be about all of the handler, whose paths are in other namespaces by now.
+// TestShortPathWhileItsPolicyIsDeleted: a handler's root path is given up as a namespace. The routes have decided that,
+// and one of the logs that are to hear of it carries nothing out, as one without a leader. From then on a new lock of
+// the path is to be refused (contract.md section 3): it would be about all of the handler, whose paths are in other
+// namespaces by now.
 func TestShortPathWhileItsPolicyIsDeleted(t *testing.T) {
 	r := newRig(t, nil)
 	n, c := r.node, r.session()

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestShutWhileRead: a frame is being read as its connection is shut, as its process is over, or asks the same on a later
-// one. What is queued of it after that is not carried out: nobody would have what it takes.
+// TestShutWhileRead: a frame is being read as its connection is shut, as its process is over, or asks the same on a
+// later one. What is queued of it after that is not carried out: nobody would have what it takes.
 func TestShutWhileRead(t *testing.T) {
 	for name, waits := range map[string]bool{"plain": false, "waiting": true} {
 		t.Run(name, func(t *testing.T) {
@@ -36,12 +36,13 @@ func TestShutWhileRead(t *testing.T) {
 				return !l.mu.suspect
 			})
 			p := &part{
-				Command: replica.Command{Group: g, Op: req.Op, NSLen: len(ns), Version: n.routes.Load().Version, Session: &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}, ID: 1},
-				from:    in,
-				log:     l,
-				term:    l.mine(),
-				waits:   waits,
-				since:   n.clock.Mono(),
+				Command: replica.Command{Group: g, Op: req.Op, NSLen: len(ns), Version: n.routes.Load().Version,
+					Session: &wire.Session{ID: newSessionOf("peer", 5), Epoch: 1, Window: 4}, ID: 1},
+				from:  in,
+				log:   l,
+				term:  l.mine(),
+				waits: waits,
+				since: n.clock.Mono(),
 			}
 			p.Body, p.NArgs = wire.AppendArgs(nil, req)
 			if waits {

@@ -79,7 +79,8 @@ func (n *Node) giveUp(clash error) {
 	if clash == nil || !never || n.leaving() {
 		return
 	}
-	err := fmt.Errorf("%w; this node was never part of the cluster: to have it join, empty its data_dir %s and give it a node_id that nobody has; if its disk was replaced, stop the process that still runs with the old one",
+	err := fmt.Errorf("%w; this node was never part of the cluster: to have it join, empty its data_dir %s and give "+
+		"it a node_id that nobody has; if its disk was replaced, stop the process that still runs with the old one",
 		clash, n.cfg.DataDir)
 	n.cfg.end(n.log, 1, "another node has this node_id", err)
 }
@@ -119,7 +120,8 @@ func (c *cluster) forget(marks map[string]wire.Drain) {
 	peers, err := c.known.File()
 	c.mu.Unlock()
 	if err = errors.Join(err, peers.Write()); err != nil {
-		c.n.log.Warn("cannot write down that nodes were forgotten; a restart keeps their names for the disks that were given up", "error", err)
+		c.n.log.Warn("cannot write down that nodes were forgotten; a restart keeps their names for the disks that "+
+			"were given up", "error", err)
 	}
 }
 

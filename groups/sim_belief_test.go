@@ -34,7 +34,8 @@ type belief struct {
 
 	undoing uint64 // a wait that may be granted at any time, until it is taken back; 0: none
 
-	let [2]uint64 // the logs that the path lay in when the request that gave it back was asked first, and when it was answered
+	// the logs that the path lay in when the request that gave it back was asked first, and when it was answered
+	let [2]uint64
 }
 
 const never = 1 << 63
@@ -140,7 +141,8 @@ func (c *simClient) overtaken(call *simCall) bool {
 
 // uncertain says that an answer leaves open whether the request was carried out.
 func uncertain(res *wire.Result) bool {
-	return res.Code == wire.DeadlineExceeded || res.Code == wire.Aborted || res.Code == wire.Cancelled || res.Code == wire.Forgotten
+	return res.Code == wire.DeadlineExceeded || res.Code == wire.Aborted || res.Code == wire.Cancelled ||
+		res.Code == wire.Forgotten
 }
 
 // tookNothing says that an answer is to an acquire that got nothing, nor ever will, as its wait is over, or as it was
@@ -200,7 +202,8 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 		if call.stepped() && b.issued > call.id {
 			b.dirty = max(b.dirty, b.issued)
 		}
-		if call.again && (req.Key != "" && b.issued > call.id || b.keyed > call.id) { // a log does not compare their ids
+		// a log does not compare their ids
+		if call.again && (req.Key != "" && b.issued > call.id || b.keyed > call.id) {
 			b.dirty = max(b.dirty, b.issued)
 		}
 	}
@@ -249,10 +252,12 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			// Its turn came after that of later ones; and an earlier release that comes yet takes it back (PROTOCOL 4:
 			// what an acquire took at once is left).
 			b := c.belief(h)
-			if (call.id != b.issued || len(b.open) > 0) && (req.Flags&wire.FlagWait != 0 || call.polls() && call.again) {
+			if (call.id != b.issued || len(b.open) > 0) &&
+				(req.Flags&wire.FlagWait != 0 || call.polls() && call.again) {
 				b.dirty = max(b.dirty, b.issued)
 			}
-			// It was given back in another log than that which its path has come to since: that knows nothing of it (PROTOCOL 3, moves).
+			// It was given back in another log than that which its path has come to since: that knows nothing of it
+			// (PROTOCOL 3, moves).
 			if at := w.logOf(h.path); call.again && call.id < b.last && !b.held && (at != b.let[0] || at != b.let[1]) {
 				b.dirty = max(b.dirty, b.issued)
 			}
@@ -281,7 +286,10 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			c.belief(h).queued = 0
 		}
 		for _, r := range req.Releases {
-			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held, b.let = false, [2]uint64{call.lay[r.Path], w.logOf(r.Path)} })
+			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) {
+				b.held, b.let = false,
+					[2]uint64{call.lay[r.Path], w.logOf(r.Path)}
+			})
 		}
 		w.check.exclusive(w, c, req)
 		if req.Key != "" && !sharedOwner(req.Owner) && !w.forgetful() {
@@ -307,7 +315,10 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 			c.keys[req.Key] = true
 		}
 		for _, r := range req.Releases {
-			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) { b.held, b.let = false, [2]uint64{call.lay[r.Path], w.logOf(r.Path)} })
+			know(holding{req.Owner, r.Path, r.Mode}, func(b *belief) {
+				b.held, b.let = false,
+					[2]uint64{call.lay[r.Path], w.logOf(r.Path)}
+			})
 		}
 	case req.Op == wire.OpReleaseAll && ok:
 		for h := range touched {
@@ -324,8 +335,10 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	case req.Op == wire.OpRenew && ok && len(req.Domains) > 0: // whose leases it made longer is not known
 		for h := range touched {
 			b := c.belief(h)
-			if call.lost && h.path == req.Domains[0] && b.held && b.certain() && b.last < call.id && w.now < b.until && b.conn == nil {
-				w.fail("client %d #%d: renew of %s where %s is answers LOST, which it holds until %v at least", c.index, call.id, req.Owner, h.path, b.until)
+			if call.lost && h.path == req.Domains[0] && b.held && b.certain() && b.last < call.id && w.now < b.until &&
+				b.conn == nil {
+				w.fail("client %d #%d: renew of %s where %s is answers LOST, which it holds until %v at least", c.index,
+					call.id, req.Owner, h.path, b.until)
 			}
 		}
 	case req.Op == wire.OpRenew && ok && res.Status == wire.StatusOK:
@@ -338,8 +351,10 @@ func (c *simClient) answered(call *simCall, res *wire.Result) {
 	case req.Op == wire.OpRenew && ok:
 		for h := range touched {
 			b := c.belief(h)
-			if b.held && b.certain() && b.last < call.id && w.now < b.until && c.lasts(b) && (b.conn == nil || b.conn == call.conn) {
-				w.fail("client %d #%d: renew of %s answers LOST, which holds %s until %v at least", c.index, call.id, req.Owner, h.path, b.until)
+			if b.held && b.certain() && b.last < call.id && w.now < b.until && c.lasts(b) &&
+				(b.conn == nil || b.conn == call.conn) {
+				w.fail("client %d #%d: renew of %s answers LOST, which holds %s until %v at least", c.index, call.id,
+					req.Owner, h.path, b.until)
 			}
 		}
 	case req.Op == wire.OpBind && ok && c.yoke.id == call.id:

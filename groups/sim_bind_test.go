@@ -35,7 +35,8 @@ func (c *simClient) bound(n [6]int) {
 		path = fmt.Sprintf("y:/%d/%d", n[2]%3, c.index)
 	}
 	lock := []wire.LockRequest{{Path: path}}
-	acquire := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: lock, Flags: wire.FlagNoQueue}
+	acquire := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: lock,
+		Flags: wire.FlagNoQueue}
 	switch x := n[1] % 12; {
 	case x < 4:
 		c.ask(acquire, false)

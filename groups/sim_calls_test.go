@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// Calls of gRPC and HTTP in the simulation, as compat makes them: each node has a face, which makes sessions for its calls
-// (Node.NewSession), uses them for one call after the other, and takes back what a call was granted whose caller has
-// gone. Callers come back with nothing: when the node is killed their calls are over with its process.
+// Calls of gRPC and HTTP in the simulation, as compat makes them: each node has a face, which makes sessions for its
+// calls (Node.NewSession), uses them for one call after the other, and takes back what a call was granted whose caller
+// has gone. Callers come back with nothing: when the node is killed their calls are over with its process.
 
 // simFace is the face of one process of a node.
 type simFace struct {
@@ -259,8 +259,8 @@ func (f *simFace) die() {
 	f.calls = nil
 }
 
-// What nodes get to know of each other's processes, in place of gossip and of the ends of connections (failed_leader.go,
-// sightings.go). What comes with commands on a connection of a later process is the node's own.
+// What nodes get to know of each other's processes, in place of gossip and of the ends of connections
+// (failed_leader.go, sightings.go). What comes with commands on a connection of a later process is the node's own.
 
 // fell has the others notice that a node's process has ended: their connections to it end, and nobody listens there any
 // more, unless it is back by then, or they do not reach its machine.

@@ -121,7 +121,8 @@ func (k *checks) late(w *world) {
 				late = waitLateBy + w.stood(call.sent)
 			}
 			if call.conn == conn && conn.node.pause < call.sent && w.now > call.limit+late {
-				w.fail("client %d #%d is not answered %v after it was sent to node %d: %s", c.index, id, w.now-call.sent,
+				w.fail("client %d #%d is not answered %v after it was sent to node %d: %s", c.index, id,
+					w.now-call.sent,
 					conn.node.index, describe(call))
 			}
 		}
@@ -169,7 +170,8 @@ func (k *checks) exclusive(w *world, c *simClient, req *wire.Request) {
 					continue
 				}
 				if b.ns == own.ns && conflicts(l.Path, l.Mode, h.path, h.mode) {
-					w.fail("%s holds %s (token %d) and %s holds %s (token %d)", req.Owner, l.Path, own.token, h.owner, h.path, b.token)
+					w.fail("%s holds %s (token %d) and %s holds %s (token %d)", req.Owner, l.Path, own.token, h.owner,
+						h.path, b.token)
 				}
 			}
 		}
@@ -292,7 +294,8 @@ func (k *checks) final(w *world) {
 			w.fail("client %d #%d was never answered: %s, sent at %v", c.index, id, describe(call), call.sent)
 		}
 		keys := slices.SortedFunc(maps.Keys(c.known), func(a, b holding) int {
-			return cmp.Or(strings.Compare(a.owner, b.owner), strings.Compare(a.path, b.path), cmp.Compare(a.mode, b.mode))
+			return cmp.Or(strings.Compare(a.owner, b.owner), strings.Compare(a.path, b.path),
+				cmp.Compare(a.mode, b.mode))
 		})
 		for _, h := range keys {
 			b := c.known[h]

@@ -112,7 +112,8 @@ func (c *simClient) connect(n *simNode) {
 		c.drop(0)
 	}
 	c.epoch++
-	c.conn = &simConn{c: c, node: n, life: n.life, session: &wire.Session{ID: c.id, Epoch: c.epoch, First: c.last + 1, Window: 256}}
+	c.conn = &simConn{c: c, node: n, life: n.life, session: &wire.Session{ID: c.id, Epoch: c.epoch, First: c.last + 1,
+		Window: 256}}
 	w.note("client %d connects to node %d, epoch %d", c.index, n.index, c.epoch)
 	c.conn.subscribe()
 	c.conn.hears()
@@ -176,14 +177,16 @@ func (conn *simConn) close() {
 
 // tell tells the handler that the connection is gone, and again once its calls are answered.
 func (conn *simConn) tell() {
-	if conn.closed && (!conn.told || conn.owes && conn.inflight == 0) && conn.node.life == conn.life && conn.node.node != nil {
+	if conn.closed && (!conn.told || conn.owes && conn.inflight == 0) && conn.node.life == conn.life &&
+		conn.node.node != nil {
 		conn.told, conn.owes = true, conn.inflight > 0
 		c := conn.c
 		resumed := c.conn != conn && c.conn != nil && c.conn.node == conn.node && c.conn.life == conn.life
 		if resumed && conn.tied {
 			c.conn.tied = true
 		}
-		c.w.note("node %d sees client %d's epoch %d gone, tied %v, resumed %v", conn.node.index, c.index, conn.session.Epoch, conn.tied, resumed)
+		c.w.note("node %d sees client %d's epoch %d gone, tied %v, resumed %v", conn.node.index, c.index,
+			conn.session.Epoch, conn.tied, resumed)
 		conn.node.node.Closed(conn.session, conn.tied || conn.session.Epoch > 1, resumed)
 	}
 }
@@ -216,7 +219,8 @@ func (c *simClient) nodeGone(n *simNode) {
 func (c *simClient) ask(req *wire.Request, bound bool) *simCall {
 	w := c.w
 	c.last++
-	call := &simCall{c: c, id: c.last, req: req, bound: bound, first: w.now, lay: make(map[string]uint64, len(req.Releases))}
+	call := &simCall{c: c, id: c.last, req: req, bound: bound, first: w.now,
+		lay: make(map[string]uint64, len(req.Releases))}
 	for _, r := range req.Releases {
 		call.lay[r.Path] = w.logOf(r.Path)
 	}
@@ -314,7 +318,8 @@ func (conn *simConn) arrive(call *simCall) {
 		w.fail("a request of the simulation is not valid: %s: %s", describe(call), err.Message)
 		return
 	}
-	wc := &wire.Call{ID: call.id, Op: req.Op, NArgs: nargs, Body: body, Req: req, Session: conn.session, To: conn, Ctx: call, Settled: call.settled}
+	wc := &wire.Call{ID: call.id, Op: req.Op, NArgs: nargs, Body: body, Req: req, Session: conn.session, To: conn,
+		Ctx: call, Settled: call.settled}
 	wc.Again, conn.came = call.id <= conn.came, max(conn.came, call.id)
 	conn.bond(call)
 	if bonds := conn.bonds[req.Owner]; len(bonds) > 0 && !bonds[len(bonds)-1].off {
@@ -439,10 +444,13 @@ func describe(call *simCall) string {
 		v    any
 		has  bool
 	}{
-		{"ttl", r.TTLMillis, r.TTLMillis != 0}, {"queue", r.QueueTTLMillis, r.QueueTTLMillis != 0}, {"token", r.Token, r.Token != 0}, {"target", r.Target, r.Target != 0},
+		{"ttl", r.TTLMillis, r.TTLMillis != 0}, {"queue", r.QueueTTLMillis, r.QueueTTLMillis != 0},
+		{"token", r.Token, r.Token != 0}, {"target", r.Target, r.Target != 0},
 		{"flags", r.Flags, r.Flags != 0}, {"key", r.Key, r.Key != ""}, {"ns", r.Namespace, r.Namespace != ""},
-		{"path", r.Path, r.Path != ""}, {"paths", r.Paths, len(r.Paths) > 0}, {"domains", r.Domains, len(r.Domains) > 0},
-		{"blocker", r.Blocker, r.Blocker != ""}, {"del_wait", true, r.DelWait}, {"grace", r.GraceMillis, r.Op == wire.OpBind},
+		{"path", r.Path, r.Path != ""}, {"paths", r.Paths, len(r.Paths) > 0},
+		{"domains", r.Domains, len(r.Domains) > 0},
+		{"blocker", r.Blocker, r.Blocker != ""}, {"del_wait", true, r.DelWait},
+		{"grace", r.GraceMillis, r.Op == wire.OpBind},
 		{"algorithm", r.Algorithm, r.Op == wire.OpSetPolicy}, {"bound", true, call.bound}, {"again", true, call.again},
 	} {
 		if s.has {
@@ -456,5 +464,6 @@ func answerOf(r *wire.Result) string {
 	if r.Code != wire.OK {
 		return fmt.Sprintf("%s %q", r.Code, r.Message)
 	}
-	return fmt.Sprintf("status=%d reason=%d path=%s owner=%s token=%d flag=%v", r.Status, r.Reason, r.Path, r.Owner, r.Token, r.Flag)
+	return fmt.Sprintf("status=%d reason=%d path=%s owner=%s token=%d flag=%v", r.Status, r.Reason, r.Path, r.Owner,
+		r.Token, r.Flag)
 }

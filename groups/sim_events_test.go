@@ -46,8 +46,10 @@ type simSub struct {
 // listens has a client listen to some owners: of its own, and of another client.
 func (c *simClient) listens() {
 	other := (c.index + 1) % 5
-	for _, owner := range []string{fmt.Sprintf("o%da", c.index), fmt.Sprintf("o%dz", other), fmt.Sprintf("o%db", other)} {
-		c.subs = append(c.subs, &simSub{owner: owner, got: make(map[wire.Position]bool), from: make(map[uint64]wire.Position)})
+	for _, owner := range []string{fmt.Sprintf("o%da", c.index), fmt.Sprintf("o%dz", other),
+		fmt.Sprintf("o%db", other)} {
+		c.subs = append(c.subs, &simSub{owner: owner, got: make(map[wire.Position]bool),
+			from: make(map[uint64]wire.Position)})
 	}
 }
 
@@ -56,7 +58,8 @@ func (conn *simConn) subscribe() {
 	for _, s := range conn.c.subs {
 		s.conn, s.live, s.last = conn, false, make(map[uint64]wire.Position)
 		conn.forth(func() {
-			s.sub = &wire.Subscription{Owner: s.owner, Kinds: wire.AllEvents, From: slices.Clone(s.cursor), Sink: &simSink{conn, s}, Conn: conn}
+			s.sub = &wire.Subscription{Owner: s.owner, Kinds: wire.AllEvents, From: slices.Clone(s.cursor),
+				Sink: &simSink{conn, s}, Conn: conn}
 			at, err := conn.node.node.Subscribe(s.sub)
 			if err != nil {
 				conn.c.w.fail("client %d does not hear of %s: %v", conn.c.index, s.owner, err)
@@ -157,7 +160,8 @@ func (k *checks) unheard(w *world) {
 			for _, at := range places {
 				e := k.told[at]
 				if e.Owner == s.owner && events.After(at, s.from[at.Log]) && !s.got[at] {
-					w.fail("client %d never heard %v of %s, %s, at %v: its cursor is %v, it heard of %d gaps, the last one ends at %v",
+					w.fail("client %d never heard %v of %s, %s, at %v: its cursor is %v, it heard of %d gaps, the "+
+						"last one ends at %v",
 						c.index, e.Kind, e.Owner, e.Path, at, s.cursor, s.gaps, s.from[at.Log])
 				}
 			}

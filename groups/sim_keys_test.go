@@ -29,7 +29,8 @@ func (w *world) keyEnds() {
 	}
 	w.count.keys++
 	if over := kept < silence; over != (again > first) {
-		w.fail("a key that is kept for %v answers %d, and %d after %v in which nothing was asked", kept, first, again, silence)
+		w.fail("a key that is kept for %v answers %d, and %d after %v in which nothing was asked", kept, first,
+			again, silence)
 	}
 }
 

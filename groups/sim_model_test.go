@@ -31,7 +31,8 @@ func (s *simModels) add(m *replica.Machine) {
 }
 
 // Did implements replica.Observer.
-func (s *simModels) Did(g *replica.Group, c engine.Clock, cmd *engine.Command, how replica.Step, first *wire.Result, res wire.Result, said *engine.Output) {
+func (s *simModels) Did(g *replica.Group, c engine.Clock, cmd *engine.Command, how replica.Step, first *wire.Result,
+	res wire.Result, said *engine.Output) {
 	model := s.of[g]
 	if model == nil || s.w.broken != "" {
 		return
@@ -81,7 +82,8 @@ func (s *simModels) looks(model *naive.Model, g *replica.Group, cmd *engine.Comm
 	v, turn := g.State.View(), s.w.count.modelled
 	if s.w.mixed() {
 		ns, path := mixedAt(turn)
-		err := errors.Join(model.SeesOwner(v, mixedOwner(turn), nil), model.SeesPath(v, ns, path), model.SeesPolicy(v, ns))
+		err := errors.Join(model.SeesOwner(v, mixedOwner(turn), nil), model.SeesPath(v, ns, path),
+			model.SeesPolicy(v, ns))
 		if err != nil {
 			return err
 		}

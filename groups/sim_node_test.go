@@ -156,8 +156,9 @@ func (w *world) addNode(b simBirth, witness bool) *simNode {
 func (n *simNode) found(b simBirth) error {
 	id := &datadir.Identity{
 		Format: rows.NewestFormat, ClusterID: uuid.NewSHA1(uuid.Nil, []byte("cluster")).String(), NodeID: n.cfg.NodeID,
-		HostID:   n.host,
-		Settings: datadir.Settings{GroupCount: b.groups, LogCount: b.logs, Segments: b.segments, Algorithm: wire.RecursiveRW.String(), Replication: 3},
+		HostID: n.host,
+		Settings: datadir.Settings{GroupCount: b.groups, LogCount: b.logs, Segments: b.segments,
+			Algorithm: wire.RecursiveRW.String(), Replication: 3},
 		Replicas: make(map[uint64]datadir.Replica), Dropped: make(map[uint64]uint64),
 	}
 	for _, shard := range n.w.shards {
@@ -170,7 +171,8 @@ func (n *simNode) found(b simBirth) error {
 		return err
 	}
 	owner := uuid.MustParse(n.host)
-	if err := os.WriteFile(filepath.Join(raft, datadir.RaftOwnerFile), append(make([]byte, 8), owner[:]...), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(raft, datadir.RaftOwnerFile), append(make([]byte, 8), owner[:]...),
+		0o600); err != nil {
 		return err
 	}
 	return id.Save(n.cfg.DataDir)

@@ -15,8 +15,10 @@ import (
 func TestSimulatePlanted(t *testing.T) {
 	within := time.Duration(envInt("PATHLOCKD_SIM_PLANTED", 600)) * time.Second
 	bugs := []string{
-		"", engine.PlantNodeLimits, engine.PlantSessionRows, engine.PlantLateAnswers, engine.PlantTokenReuse, engine.PlantLostWaiter,
-		engine.PlantStaleRead, engine.PlantExpiredOwner, engine.PlantGivenUpRoot, engine.PlantOutOfLine, engine.PlantFoldedAway,
+		"", engine.PlantNodeLimits, engine.PlantSessionRows, engine.PlantLateAnswers, engine.PlantTokenReuse,
+		engine.PlantLostWaiter,
+		engine.PlantStaleRead, engine.PlantExpiredOwner, engine.PlantGivenUpRoot, engine.PlantOutOfLine,
+		engine.PlantFoldedAway,
 		engine.PlantHeldForGood, engine.PlantUntied, engine.PlantKeysStay, engine.PlantFalseLost, engine.PlantForgotten,
 		engine.PlantLoosePermit, engine.PlantAnyToken, engine.PlantEarlyBind, engine.PlantNoGap,
 		engine.PlantPolledPlace, engine.PlantOwnQueue, engine.PlantEndsUntimed,
@@ -37,7 +39,8 @@ func TestSimulatePlanted(t *testing.T) {
 				if bug == "" {
 					t.Fatalf("seed %d: %s", seed, w.broken)
 				}
-				t.Logf("found by seed %d, after %d operations and %v: %s", seed, all.ops, time.Since(began).Round(time.Millisecond), w.broken)
+				t.Logf("found by seed %d, after %d operations and %v: %s", seed, all.ops,
+					time.Since(began).Round(time.Millisecond), w.broken)
 				return
 			}
 			if bug != "" {

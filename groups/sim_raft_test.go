@@ -138,7 +138,8 @@ func (r *simRaft) Log(shard uint64) raft.Log {
 func (r *simRaft) Replicas() (all []raft.ReplicaInfo) {
 	for _, shard := range r.w.shards {
 		if rep := r.w.logs[shard].reps[r.node.index]; rep != nil && rep.m != nil {
-			info := raft.ReplicaInfo{Shard: shard, Replica: rep.id, Learner: !rep.voter, Voters: make(map[uint64]string)}
+			info := raft.ReplicaInfo{Shard: shard, Replica: rep.id, Learner: !rep.voter,
+				Voters: make(map[uint64]string)}
 			for _, o := range r.w.logs[shard].reps {
 				if o != nil && o.voter {
 					info.Voters[o.id] = o.node.host
@@ -503,7 +504,8 @@ func (l *simLog) tick() {
 		l.pump(r)
 	}
 	for _, n := range w.nodes { // who has no replica hears of the leader from others
-		if l.reps[n.index] == nil && n.node != nil && !n.still() && l.leader != nil && w.reach(n, l.leader) && w.chance(0.5) {
+		if l.reps[n.index] == nil && n.node != nil && !n.still() && l.leader != nil && w.reach(n, l.leader) &&
+			w.chance(0.5) {
 			n.node.noteLeader(l.shard, l.term, l.leader.host)
 		}
 	}

@@ -66,7 +66,8 @@ func (c *simClient) more(n [6]int) {
 	case x < 19:
 		c.ask(&wire.Request{Op: wire.OpReleaseAll, Owner: owner, Domains: []string{simDomain(n[4])}}, false)
 	default:
-		c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{simDomain(n[4])}}, false)
+		c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{simDomain(n[4])}},
+			false)
 	}
 }
 
@@ -87,7 +88,8 @@ func simDomain(n int) string { return []string{"h:/a", "g:/", "h:/", "h:/b", "h:
 // Its namespace stays, while others are made of parts of it.
 func (c *simClient) renewBehind(n [6]int) {
 	ns := []string{"h:/a", "g:/x"}[n[2]%2]
-	owner, path := fmt.Sprintf("o%dr", c.index), fmt.Sprintf("%s/r/%d", ns, c.index) // nobody kills it, nor is in its way
+	// nobody kills it, nor is in its way
+	owner, path := fmt.Sprintf("o%dr", c.index), fmt.Sprintf("%s/r/%d", ns, c.index)
 	if n[4]%3 == 0 {
 		c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
 		c.let = c.last
@@ -98,13 +100,15 @@ func (c *simClient) renewBehind(n [6]int) {
 // take takes a lock that lasts.
 func (c *simClient) take(owner, path string) *simCall {
 	return c.ask(&wire.Request{
-		Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagNoQueue,
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}},
+		Flags: wire.FlagNoQueue,
 	}, false)
 }
 
 // renew renews the lease of what was taken, or is being.
 func (c *simClient) renew(owner, domain string, taken *simCall) {
-	renewed := c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{domain}}, false)
+	renewed := c.ask(&wire.Request{Op: wire.OpRenew, Owner: owner, TTLMillis: 3_600_000, Domains: []string{domain}},
+		false)
 	renewed.behind, taken.follower = taken, renewed
 }
 
@@ -112,17 +116,20 @@ func (c *simClient) renew(owner, domain string, taken *simCall) {
 // there is one. Whichever is answered last looks.
 func (k *checks) renewed(w *world, call *simCall) {
 	taken := call.behind
-	if !taken.ok || !call.lost || taken.again || call.again || call.c.let > taken.id { // it tells what is so when it is asked again between nodes
+	// it tells what is so when it is asked again between nodes
+	if !taken.ok || !call.lost || taken.again || call.again || call.c.let > taken.id {
 		return
 	}
-	w.fail("client %d #%d: renew of %s in %s answers LOST, right behind #%d, which took a lock there", call.c.index, call.id, call.req.Owner, call.req.Domains[0], taken.id)
+	w.fail("client %d #%d: renew of %s in %s answers LOST, right behind #%d, which took a lock there", call.c.index,
+		call.id, call.req.Owner, call.req.Domains[0], taken.id)
 }
 
 // several asks for two paths at once, perhaps letting go of a third, perhaps with a token of
 // its own.
 func (c *simClient) several(owner, path string, n [6]int) {
 	top := simTops[n[2]%len(simTops)]
-	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: path}}}
+	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Flags: wire.FlagNoQueue,
+		Locks: []wire.LockRequest{{Path: path}}}
 	if other := top + simBelow[n[4]%len(simBelow)]; other != path {
 		l := wire.LockRequest{Path: other}
 		if n[4]/16%3 == 0 {
@@ -170,7 +177,8 @@ func (c *simClient) assert(owner, path string, n [6]int) {
 	if n[5]%4 == 0 {
 		token += int64(n[5]/4%3) - 1
 	}
-	call := c.ask(&wire.Request{Op: wire.OpAssertFencing, Owner: owner, Token: max(token, 1), Paths: []string{h.path}}, false)
+	call := c.ask(&wire.Request{Op: wire.OpAssertFencing, Owner: owner, Token: max(token, 1), Paths: []string{h.path}},
+		false)
 	b := c.belief(h)
 	call.asserted, call.assertedBy = h, b.last
 	if !b.certain() || b.conn != nil {
@@ -250,7 +258,8 @@ func (c *simClient) keyedAcquire(n [6]int) {
 	}
 	c.ask(req, false)
 	if n[5]%3 == 0 {
-		c.ask(&wire.Request{Op: wire.OpRelease, Owner: req.Owner, Releases: []wire.ReleaseRequest{{Path: req.Locks[0].Path}}}, false)
+		c.ask(&wire.Request{Op: wire.OpRelease, Owner: req.Owner,
+			Releases: []wire.ReleaseRequest{{Path: req.Locks[0].Path}}}, false)
 	}
 	for h := range c.touches(req) {
 		c.belief(h).dirty = never // others may ask for and let go of it
@@ -263,7 +272,8 @@ func (k *checks) keyed(w *world, call *simCall, res *wire.Result) {
 		k.taken = make(map[string]int64)
 	}
 	if was, ok := k.taken[call.req.Key]; ok && was != res.Token {
-		w.fail("client %d #%d: key %s brought token %d and then %d", call.c.index, call.id, call.req.Key, was, res.Token)
+		w.fail("client %d #%d: key %s brought token %d and then %d", call.c.index, call.id, call.req.Key,
+			was, res.Token)
 	}
 	k.taken[call.req.Key] = res.Token
 }
@@ -282,5 +292,6 @@ func (c *simClient) keyedRelease(owner, path string) {
 	if !asked {
 		c.keys[key] = false
 	}
-	c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Key: key, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
+	c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Key: key, Releases: []wire.ReleaseRequest{{Path: path}}},
+		false)
 }

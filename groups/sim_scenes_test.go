@@ -44,7 +44,8 @@ func (c *simClient) overMove(n [6]int) {
 		})
 		w.after(time.Duration(100+n[5]*(i+1)%900)*time.Millisecond, func() {
 			if !o.dead {
-				o.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
+				o.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}},
+					false)
 				o.let = o.last
 			}
 		})
@@ -54,7 +55,8 @@ func (c *simClient) overMove(n [6]int) {
 // pair has a client let go of two locks with one request, and take one of them, in one write: in either order, while
 // the namespace of that one is made or unmade.
 func (c *simClient) pair(late *simNode, after time.Duration, n int) {
-	owner, stays, moves := fmt.Sprintf("o%ds", c.index), fmt.Sprintf("m:/x/s/%d", c.index), fmt.Sprintf("%s/s/%d", simMover, c.index)
+	owner, stays, moves := fmt.Sprintf("o%ds", c.index), fmt.Sprintf("m:/x/s/%d", c.index),
+		fmt.Sprintf("%s/s/%d", simMover, c.index)
 	let := func(paths ...string) {
 		req := &wire.Request{Op: wire.OpRelease, Owner: owner}
 		for _, p := range paths {
@@ -220,7 +222,8 @@ func (c *simClient) throng(n [6]int) {
 				return
 			}
 			for _, node := range w.nodes {
-				if node != leader && node != at && l.reps[node.index] != nil && node.node != nil && !node.witness && w.reach(l.leader, node) {
+				if node != leader && node != at && l.reps[node.index] != nil && node.node != nil && !node.witness &&
+					w.reach(l.leader, node) {
 					l.elect(node)
 					return
 				}
@@ -270,7 +273,8 @@ func (c *simClient) goesBy(leader *simNode) {
 // waitFor asks for a lock that another one has.
 func (c *simClient) waitFor(owner, path string) *simCall {
 	return c.ask(&wire.Request{
-		Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagWait,
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}},
+		Flags:          wire.FlagWait,
 		QueueTTLMillis: 20_000,
 	}, false)
 }

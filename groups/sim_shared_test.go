@@ -23,7 +23,8 @@ func (c *simClient) shares(n [6]int) {
 	var req *wire.Request
 	bound := n[5]%4 == 0
 	take := &wire.Request{
-		Op: wire.OpAcquire, Owner: owner, TTLMillis: sharedTTL(n[4] / 8), Locks: []wire.LockRequest{{Path: base}}, Flags: wire.FlagNoQueue,
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: sharedTTL(n[4] / 8), Locks: []wire.LockRequest{{Path: base}},
+		Flags: wire.FlagNoQueue,
 	}
 	blocks := &wire.Request{
 		Op: wire.OpAcquire, Owner: fmt.Sprint("shared", 3+n[4]%3), TTLMillis: []uint64{2000, 10_000}[n[4]/3%2],
@@ -54,7 +55,8 @@ func (c *simClient) shares(n [6]int) {
 		// Others ask for the same about when the lease ends that it relies on.
 		again := *req
 		for range n[2] % 4 {
-			c.w.after(time.Duration(take.TTLMillis)*time.Millisecond+c.w.between(-20*time.Millisecond, 100*time.Millisecond), func() {
+			c.w.after(time.Duration(take.TTLMillis)*time.Millisecond+c.w.between(-20*time.Millisecond,
+				100*time.Millisecond), func() {
 				if other := c.w.clients[n[3]/192%len(c.w.clients)]; !other.dead && len(other.open) <= 40 {
 					again := again
 					other.share(&again, false)
@@ -65,7 +67,8 @@ func (c *simClient) shares(n [6]int) {
 		c.many(simTops[n[2]%len(simTops)], 700, 5+n[4]%40)
 		return
 	case x < 13:
-		req = &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: []string{base, queue, simPath(n[2])}[n[5]%3]}}}
+		req = &wire.Request{Op: wire.OpRelease, Owner: owner,
+			Releases: []wire.ReleaseRequest{{Path: []string{base, queue, simPath(n[2])}[n[5]%3]}}}
 		if n[4]%2 == 0 {
 			req.Releases[0].Mode = wire.ModeRead
 		}
@@ -99,8 +102,10 @@ func sharedTTL(n int) uint64 { return []uint64{700, 700, 2000, 3_600_000}[n%4] }
 
 // sharedAcquire is an acquire of one to three paths, of which the owner is to have some already.
 func sharedAcquire(owner, base string, of, how int) *wire.Request {
-	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: sharedTTL(how), QueueTTLMillis: []uint64{500, 3000, 20_000}[how/3%3]}
-	if req.Flags = []wire.Flags{0, wire.FlagWait, wire.FlagWait, wire.FlagNoQueue}[how/9%4]; req.Flags == wire.FlagNoQueue {
+	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: sharedTTL(how),
+		QueueTTLMillis: []uint64{500, 3000, 20_000}[how/3%3]}
+	if req.Flags = []wire.Flags{0, wire.FlagWait, wire.FlagWait,
+		wire.FlagNoQueue}[how/9%4]; req.Flags == wire.FlagNoQueue {
 		req.QueueTTLMillis = 0
 	}
 	add := func(l wire.LockRequest) {

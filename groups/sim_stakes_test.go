@@ -84,7 +84,8 @@ func (k *checks) followed(w *world, r *simRep) {
 			continue
 		}
 		res := r.m.View(g).Inspect(ns, s.path)
-		held := res.Owner == s.owner || s.mode == wire.ModeRead && res.List != nil && slices.Contains(res.List.Names, s.owner)
+		held := res.Owner == s.owner || s.mode == wire.ModeRead && res.List != nil && slices.Contains(res.List.Names,
+			s.owner)
 		switch {
 		case held && !s.held:
 			s.granted = true
@@ -95,10 +96,12 @@ func (k *checks) followed(w *world, r *simRep) {
 			}
 			w.count.late++
 			if slices.Contains(by.knew, s) {
-				w.fail("%s is granted %s: its process is over since %v, and who proposed that knew it", s.owner, s.path, s.died)
+				w.fail("%s is granted %s: its process is over since %v, and who proposed that knew it", s.owner,
+					s.path, s.died)
 			}
 			if since := w.now - max(s.died, w.trouble); since > quick {
-				w.fail("%s is granted %s, whose process is over since %v, %v after the last trouble", s.owner, s.path, s.died, since)
+				w.fail("%s is granted %s, whose process is over since %v, %v after the last trouble", s.owner, s.path,
+					s.died, since)
 			}
 		case !held && s.held && !s.let && w.now < s.until:
 			w.fail("the lease of %s on %s is over, which is to last until %v at least", s.owner, s.path, s.until)
@@ -116,7 +119,8 @@ func (k *checks) heard(w *world, s *simStake, res *wire.Result) {
 	case res.Code == wire.Cancelled:
 		w.fail("the wait of %s for %s is answered %s, and nobody has cancelled it", s.owner, s.path, answerOf(res))
 	case res.Code == wire.DeadlineExceeded && res.Cause == wire.CauseWaitOver && w.now < s.asked+least(s.waits):
-		w.fail("the wait of %s for %s is over %v after it was asked for, and not after %v", s.owner, s.path, w.now-s.asked, s.waits)
+		w.fail("the wait of %s for %s is over %v after it was asked for, and not after %v", s.owner, s.path,
+			w.now-s.asked, s.waits)
 	}
 }
 
@@ -206,7 +210,8 @@ func (w *world) letsByCall(s *simStake) {
 	if len(up) == 0 {
 		return // it runs out
 	}
-	req := &wire.Request{Op: wire.OpRelease, Owner: s.owner, Releases: []wire.ReleaseRequest{{Path: s.path, Mode: s.mode}}}
+	req := &wire.Request{Op: wire.OpRelease, Owner: s.owner,
+		Releases: []wire.ReleaseRequest{{Path: s.path, Mode: s.mode}}}
 	w.call(up[w.rng.IntN(len(up))], req, nil, nil)
 }
 
@@ -227,7 +232,8 @@ func (c *simClient) asksBeside(req *wire.Request, n [6]int) {
 func (c *simClient) letsGo(req *wire.Request) {
 	if !c.dead {
 		l := req.Locks[0]
-		c.ask(&wire.Request{Op: wire.OpRelease, Owner: req.Owner, Releases: []wire.ReleaseRequest{{Path: l.Path, Mode: l.Mode}}}, false)
+		c.ask(&wire.Request{Op: wire.OpRelease, Owner: req.Owner,
+			Releases: []wire.ReleaseRequest{{Path: l.Path, Mode: l.Mode}}}, false)
 	}
 }
 
@@ -284,7 +290,8 @@ func (c *simClient) besideEnds(node *simNode, n [6]int) {
 		node.startsAgain(again)
 	})
 	for i := range 2 + n[3]/4%4 {
-		at := time.Duration(40+n[4]/3%400)*time.Millisecond + time.Duration((n[1]*(i+3)/16)%4000)*time.Millisecond/time.Duration(1+i%2*40)
+		at := time.Duration(40+n[4]/3%400)*time.Millisecond +
+			time.Duration((n[1]*(i+3)/16)%4000)*time.Millisecond/time.Duration(1+i%2*40)
 		w.after(at, func() {
 			req := lock("own", 1500, wire.ModeWrite, 0)
 			req.Locks[0].Path = fmt.Sprintf("c:/e%d/%d.%s", n[2]%3, c.index, req.Owner)

@@ -52,8 +52,10 @@ const (
 )
 
 var simWeights = [stepKinds]int{
-	stepAsk: 600, stepPipeline: 40, stepReconnect: 25, stepDrop: 15, stepDie: 3, stepCrash: 8, stepPause: 6, stepSplit: 5, stepHeal: 5,
-	stepElect: 10, stepLossy: 4, stepSlow: 5, stepPolicy: 12, stepPipes: 5, stepCompact: 6, stepWall: 1, stepCrowd: 1, stepMore: 300, stepHalt: 5, stepMove: 6,
+	stepAsk: 600, stepPipeline: 40, stepReconnect: 25, stepDrop: 15, stepDie: 3, stepCrash: 8, stepPause: 6,
+	stepSplit: 5, stepHeal: 5,
+	stepElect: 10, stepLossy: 4, stepSlow: 5, stepPolicy: 12, stepPipes: 5, stepCompact: 6, stepWall: 1, stepCrowd: 1,
+	stepMore: 300, stepHalt: 5, stepMove: 6,
 	stepCall: 80,
 }
 
@@ -93,7 +95,8 @@ func planOf(seed uint64) simPlan {
 			at -= weights[s.kind]
 			s.kind++
 		}
-		if calm && s.kind > stepReconnect && s.kind != stepPolicy && s.kind != stepMore && s.kind != stepCall && rng.IntN(4) != 0 {
+		if calm && s.kind > stepReconnect && s.kind != stepPolicy && s.kind != stepMore && s.kind != stepCall &&
+			rng.IntN(4) != 0 {
 			s.kind = stepAsk
 		}
 		for i := range s.n {
@@ -133,7 +136,8 @@ func flurry(rng *rand.Rand, s simStep) (around []simStep) {
 		around = append(around, x)
 	}
 	if !breaks && rng.IntN(3) == 0 {
-		x := simStep{kind: []int{stepCrash, stepPause, stepSplit, stepSplit, stepElect, stepPipes, stepReconnect, stepDrop, stepHalt}[rng.IntN(9)]}
+		x := simStep{kind: []int{stepCrash, stepPause, stepSplit, stepSplit, stepElect, stepPipes, stepReconnect,
+			stepDrop, stepHalt}[rng.IntN(9)]}
 		for i := range x.n {
 			x.n[i] = rng.IntN(1 << 20)
 		}
@@ -147,7 +151,8 @@ func flurry(rng *rand.Rand, s simStep) (around []simStep) {
 func simulate(p simPlan, dir string, trace func(string, ...any)) *world {
 	w := &world{
 		seed: p.seed, rng: rand.New(rand.NewPCG(p.seed, 2)), logs: make(map[uint64]*simLog), cut: make(map[[2]int]bool),
-		apart: make(map[[2]int]time.Duration), dir: dir, trace: trace, details: os.Getenv("PATHLOCKD_SIM_DETAILS") != "",
+		apart: make(map[[2]int]time.Duration), dir: dir, trace: trace,
+		details: os.Getenv("PATHLOCKD_SIM_DETAILS") != "",
 	}
 	defer w.close()
 	w.models = &simModels{w: w, of: make(map[*replica.Group]*naive.Model)}
@@ -252,7 +257,8 @@ func (w *world) finish() {
 	probe := w.clients[0]
 	for i := range 24 {
 		w.at(w.now, func() {
-			probe.ask(&wire.Request{Op: wire.OpAcquire, Owner: "probe", TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: fmt.Sprintf("p%d:/x", i)}}}, false)
+			probe.ask(&wire.Request{Op: wire.OpAcquire, Owner: "probe", TTLMillis: 60_000,
+				Locks: []wire.LockRequest{{Path: fmt.Sprintf("p%d:/x", i)}}}, false)
 		})
 	}
 	probe.ask(&wire.Request{Op: wire.OpIncrToken}, false)
@@ -260,7 +266,8 @@ func (w *world) finish() {
 	if w.broken == "" && !probe.dead && os.Getenv("PATHLOCKD_SIM_NOLIVE") == "" {
 		for _, id := range slices.Sorted(maps.Keys(probe.open)) {
 			if call := probe.open[id]; call.first == from { // what it asked by itself since has its own time
-				w.fail("a write is not answered within a second, %v after everything healed: %s", w.now-healed, describe(probe.open[id]))
+				w.fail("a write is not answered within a second, %v after everything healed: %s", w.now-healed,
+					describe(probe.open[id]))
 				return
 			}
 		}
@@ -284,8 +291,8 @@ func (w *world) finish() {
 	}
 }
 
-// lastWait is until when who still waits is to be answered: some wait for minutes. Their time is that of their log, which
-// may have stood still, again and again, until everything healed.
+// lastWait is until when who still waits is to be answered: some wait for minutes. Their time is that of their log,
+// which may have stood still, again and again, until everything healed.
 func (w *world) lastWait(healed time.Duration) time.Duration {
 	until := w.now
 	stood := func(asked time.Duration) time.Duration { return max(0, healed-asked) }
@@ -497,22 +504,26 @@ func TestSimulate(t *testing.T) {
 	for ; seed < from+seeds && (within == 0 || ownTime(t)-spent < within); seed++ {
 		if time.Since(told) > 30*time.Second && testing.Verbose() {
 			told = time.Now()
-			fmt.Printf("seed %d, %v of the processor, virtual time %v: %d operations, %d restarts, %d elections, %d moves\n", seed,
-				(ownTime(t) - spent).Round(time.Second), days.Round(time.Second), all.ops, all.restarts, all.elections, all.moves)
+			fmt.Printf("seed %d, %v of the processor, virtual time %v: %d operations, %d restarts, %d "+
+				"elections, %d moves\n", seed,
+				(ownTime(t) - spent).Round(time.Second), days.Round(time.Second), all.ops, all.restarts,
+				all.elections, all.moves)
 		}
 		p := planOf(uint64(seed))
 		w := simulate(p, simDir(t), whole)
 		all.add(w.count)
 		days += w.now
 		if w.broken != "" {
-			t.Errorf("seed %d (%d operations in, %v): %s", seed, all.ops, time.Since(began).Round(time.Millisecond), w.broken)
+			t.Errorf("seed %d (%d operations in, %v): %s", seed, all.ops, time.Since(began).Round(time.Millisecond),
+				w.broken)
 			if os.Getenv("PATHLOCKD_SIM_ALL") == "" {
 				t.Log(failing(t, p, w.broken))
 				return
 			}
 		}
 	}
-	t.Logf("%d seeds in %v (%v of the processor), virtual time %v: %+v", seed-from, time.Since(began).Round(time.Millisecond),
+	t.Logf("%d seeds in %v (%v of the processor), virtual time %v: %+v", seed-from,
+		time.Since(began).Round(time.Millisecond),
 		(ownTime(t) - spent).Round(time.Millisecond), days.Round(time.Second), all)
 }
 

@@ -62,7 +62,8 @@ func (c *simClient) some(n [6]int) {
 			w.after(time.Duration(n[4]%3000)*time.Millisecond, func() { c.cancel(call) })
 		}
 	case x < 17:
-		c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path, Mode: mode}}}, false)
+		c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner,
+			Releases: []wire.ReleaseRequest{{Path: path, Mode: mode}}}, false)
 	case x < 18:
 		key := ""
 		if n[4]%3 == 0 {
@@ -132,7 +133,8 @@ func (c *simClient) pipeline(n [6]int) {
 	}
 	for i := range 1 + n[3]%3 {
 		c.ask(&wire.Request{
-			Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}}, Flags: wire.FlagNoQueue,
+			Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: path}},
+			Flags: wire.FlagNoQueue,
 		}, false)
 		if i > 0 || n[4]%2 == 0 {
 			c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}, false)
@@ -172,10 +174,12 @@ func (c *simClient) swaps(owner string, n [6]int) {
 		case 1:
 			c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: one}}}, false)
 		case 2:
-			c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: one}, {Path: two}}}, false)
+			c.ask(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: one},
+				{Path: two}}}, false)
 		default:
 			c.ask(&wire.Request{
-				Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: one}}, Flags: wire.FlagNoQueue,
+				Op: wire.OpAcquire, Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: one}},
+				Flags:    wire.FlagNoQueue,
 				Releases: []wire.ReleaseRequest{{Path: two}},
 			}, false)
 		}

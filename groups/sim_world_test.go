@@ -42,7 +42,8 @@ type world struct {
 	dir     string                   // for data directories
 	pool    bool                     // there is a semaphore
 	keyed   map[string]*wire.Request // by key, what clients ask by it (sim_mixed_test.go)
-	lingers []*wire.Request          // that disturb others' locks, and may be carried out yet, though nobody waits for it
+	// that disturb others' locks, and may be carried out yet, though nobody waits for it
+	lingers []*wire.Request
 
 	stakes  []*simStake // acquires that are followed, and by owner
 	staked  map[string]*simStake

@@ -64,9 +64,11 @@ func TestSnapshot(t *testing.T) {
 			if r.node.homes[g] != shard {
 				continue
 			}
-			a, b := m.View(g).Inspect("h:/s"+fmt.Sprint(i%7), path), copied.View(g).Inspect("h:/s"+fmt.Sprint(i%7), path)
+			a, b := m.View(g).Inspect("h:/s"+fmt.Sprint(i%7), path),
+				copied.View(g).Inspect("h:/s"+fmt.Sprint(i%7), path)
 			if a.Token != b.Token || a.Flag != b.Flag {
-				t.Fatalf("fence of %s: %d %v in the copy, %d %v in the original", path, b.Token, b.Flag, a.Token, a.Flag)
+				t.Fatalf("fence of %s: %d %v in the copy, %d %v in the original", path, b.Token, b.Flag,
+					a.Token, a.Flag)
 			}
 		}
 	}
@@ -75,7 +77,8 @@ func TestSnapshot(t *testing.T) {
 // machineOf is another node's machine of a log, with nothing in it.
 func (r *rig) machineOf(shard uint64) *replica.Machine {
 	r.t.Helper()
-	n := &Node{cfg: r.node.cfg, id: r.node.id, log: r.node.log, clock: r.clock, homes: r.node.homes, hub: events.New(10)}
+	n := &Node{cfg: r.node.cfg, id: r.node.id, log: r.node.log, clock: r.clock, homes: r.node.homes,
+		hub: events.New(10)}
 	n.routes.Store(wire.NewRoutes(0, 1, nil))
 	var err error
 	if n.store, err = replica.OpenStore("other", vfs.NewMem(), r.node.log, r.node.failed); err != nil {

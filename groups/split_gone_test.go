@@ -41,14 +41,16 @@ func TestSplitReleaseOfAGoneConnection(t *testing.T) {
 			r.node.Closed(c.session, false, false)
 			passesA()
 			o.get(t, "the release") // its answer is lost with the connection
-			c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window, First: r.next.Add(1)}
+			c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window,
+				First: r.next.Add(1)}
 			taken := c.start(take, waiting(write("o", moves, time.Hour))).get(t, "the acquire, asked again")
 			given := c.start(give, rel()).get(t, "the release, asked again")
 			if given.Code != wire.OK {
 				t.Fatalf("the release is answered %+v", given)
 			}
 			if owner := other.inspect(moves).Owner; owner != "" {
-				t.Errorf("the acquire is answered %v %v, the release behind it OK, and %s is held by %q for an hour", taken.Code, taken.Status, moves, owner)
+				t.Errorf("the acquire is answered %v %v, the release behind it OK, and %s is held by %q for an hour",
+					taken.Code, taken.Status, moves, owner)
 			}
 		})
 	}

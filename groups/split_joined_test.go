@@ -47,7 +47,8 @@ func TestSplitAndJoined(t *testing.T) {
 				t.Fatalf("the release is answered %+v", res)
 			}
 			if owner := other.inspect(moves).Owner; owner != "" {
-				t.Errorf("the release behind the acquire is answered OK, and %s is held by %q for an hour", moves, owner)
+				t.Errorf("the release behind the acquire is answered OK, and %s is held by %q for an hour",
+					moves, owner)
 			}
 		})
 	}

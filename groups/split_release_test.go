@@ -19,7 +19,8 @@ func TestReleaseSplitByAMove(t *testing.T) {
 	c.must(write("o", stays, time.Hour))
 	l := n.logOf(n.groupOf("h:/a"))
 	passes := l.holdsAway()
-	give := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: stays}, {Path: moves}}})
+	give := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "o",
+		Releases: []wire.ReleaseRequest{{Path: stays}, {Path: moves}}})
 	take := c.start(r.next.Add(1), write("o", moves, time.Hour))
 	other.must(setPolicy("h:/a/b", wire.RecursiveRW))
 	passes()
@@ -30,7 +31,8 @@ func TestReleaseSplitByAMove(t *testing.T) {
 		t.Fatalf("the acquire is answered %+v", res)
 	}
 	if owner := other.inspect(moves).Owner; owner != "o" {
-		t.Errorf("the acquire behind the release is answered OK, and nobody holds %s: the release was carried out after it", moves)
+		t.Errorf("the acquire behind the release is answered OK, and nobody holds %s: the release was carried "+
+			"out after it", moves)
 	}
 }
 

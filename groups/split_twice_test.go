@@ -47,7 +47,8 @@ func TestSplitTwice(t *testing.T) {
 	moves, stays := deeper+"/x", "h:/a/y"
 	passesA, passesB := lA.holdsAway(), lB.holdsAway()
 	take := c.start(r.next.Add(1), write("o", moves, time.Hour))
-	give := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: moves}, {Path: stays}}})
+	give := c.start(r.next.Add(1), &wire.Request{Op: wire.OpRelease, Owner: "o",
+		Releases: []wire.ReleaseRequest{{Path: moves}, {Path: stays}}})
 	other.must(setPolicy(nested, wire.RecursiveRW))
 	r.session().inspect(moves)
 	f.until("the node knows the routes", func() bool { return n.routes.Load().Resolve(moves) == nested })
@@ -71,7 +72,8 @@ func TestSplitTwice(t *testing.T) {
 	slow.mu.Unlock()
 	learns()
 	// The release may have come first: then the acquire takes nothing.
-	if res := take.get(t, "the acquire"); res.Code != wire.Cancelled && (res.Code != wire.OK || res.Status != wire.StatusOK) {
+	if res := take.get(t, "the acquire"); res.Code != wire.Cancelled &&
+		(res.Code != wire.OK || res.Status != wire.StatusOK) {
 		t.Fatalf("the acquire is answered %+v", res)
 	}
 	if res := give.get(t, "the release"); res.Code != wire.OK {

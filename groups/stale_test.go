@@ -9,9 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestStaleIsNotSentOn: what a client asked and lies in a log's queue for longer than its time and a little more, as where the
-// process stood still, is not put into a batch. It stays for expire to answer, before what came meanwhile; what the node asks
-// itself, what comes first, and waits that have their place go.
+// TestStaleIsNotSentOn: what a client asked and lies in a log's queue for longer than its time and a little more, as
+// where the process stood still, is not put into a batch. It stays for expire to answer, before what came meanwhile;
+// what the node asks itself, what comes first, and waits that have their place go.
 func TestStaleIsNotSentOn(t *testing.T) {
 	r := newRig(t, nil)
 	n := r.node
@@ -20,7 +20,8 @@ func TestStaleIsNotSentOn(t *testing.T) {
 	s := r.session().session
 	body, nargs := wire.AppendArgs(nil, write("o", "h:/a", time.Hour))
 	ask := func(age time.Duration, set func(*part)) *part {
-		p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: n.groupOf("h:/a"), NSLen: len("h:/a"), NArgs: nargs, Body: body, Session: s, ID: 1}, since: now - age}
+		p := &part{Command: replica.Command{Op: wire.OpAcquire, Group: n.groupOf("h:/a"), NSLen: len("h:/a"),
+			NArgs: nargs, Body: body, Session: s, ID: 1}, since: now - age}
 		if set != nil {
 			set(p)
 		}

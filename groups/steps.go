@@ -41,7 +41,8 @@ func (n *Node) steppedThen(c *wire.Call, since time.Duration, then func()) *wire
 	select {
 	case places <- struct{}{}:
 	default:
-		return wire.Errorf(wire.Unavailable, "%d %s are under way, no more are taken; nothing was done, try again", cap(places), what)
+		return wire.Errorf(wire.Unavailable, "%d %s are under way, no more are taken; nothing was done, try again",
+			cap(places), what)
 	}
 	came := cameBefore(c)
 	n.tasks.run(func() {
@@ -71,10 +72,11 @@ type steps struct {
 	places chan struct{}               // it has one of them; nil for what the node does itself
 	routes *wire.Routes                // that the namespaces in hand were resolved with, nil for none
 	own    map[uint64]*replica.Machine // by log: the replicas that are up to date since caughtUp
-	found  map[uint64]int64            // by log: up to where it was applied when an owner was found there, if that is of use
-	only   map[uint64]bool             // the logs of groups that the call has to do with, nil for all
-	doubt  *wire.Error                 // why no log can say whether it was carried out before: it is only if its key is known
-	began  bool                        // a group has carried a step of it out, or may have
+	// by log: up to where it was applied when an owner was found there, if that is of use
+	found map[uint64]int64
+	only  map[uint64]bool // the logs of groups that the call has to do with, nil for all
+	doubt *wire.Error     // why no log can say whether it was carried out before: it is only if its key is known
+	began bool            // a group has carried a step of it out, or may have
 
 	gaveWay int           // how often another attempt of its claim went on in its place
 	took    time.Duration // the longest that an attempt of its own took until then
@@ -117,7 +119,8 @@ func (s *steps) partly(err *wire.Error) *wire.Error {
 		why = strings.Replace(why, nothing, "", 1)
 	}
 	return wire.Errorf(wire.DeadlineExceeded,
-		"it was or may have been carried out in a part of the groups that it is about; of the others one says: %s; repeat it with the same idempotency_key or request id",
+		"it was or may have been carried out in a part of the groups that it is about; of the others one says: %s; "+
+			"repeat it with the same idempotency_key or request id",
 		why)
 }
 
@@ -180,7 +183,8 @@ func (s *steps) propose(cmds []command) []wire.Result { return s.proposeWithin(c
 // then is DEADLINE_EXCEEDED, and may be carried out yet.
 func (s *steps) proposeWithin(cmds []command, within time.Duration) []wire.Result {
 	results := make([]wire.Result, len(cmds))
-	if s.claims() && s.left() <= 0 { // others with its key rely on it that an attempt is over by then (engine's claimKey)
+	// others with its key rely on it that an attempt is over by then (engine's claimKey)
+	if s.claims() && s.left() <= 0 {
 		for i := range results {
 			results[i] = overdue
 		}
@@ -214,7 +218,8 @@ func (s *steps) scarce(shard uint64) *wire.Error {
 	}
 	_, why := s.n.noLeader(shard)
 	return wire.Errorf(wire.Unavailable,
-		"%s; of %d calls that may be carried out in steps %d are, and no more are taken that need this log; nothing was done, try again",
+		"%s; of %d calls that may be carried out in steps %d are, and no more are taken that need this log; nothing "+
+			"was done, try again",
 		why, cap(s.places), taken-1)
 }
 
@@ -266,7 +271,8 @@ func (s *steps) proposeSome(cmds []command, some []int, results []wire.Result, w
 		counted := countedIn(cmd.req)
 		if counted {
 			if err := s.n.admit(cmd.group); err != nil {
-				if within == forever && slices.ContainsFunc(proposed, func(j int) bool { return cmds[j].group == cmd.group }) {
+				if within == forever && slices.ContainsFunc(proposed,
+					func(j int) bool { return cmds[j].group == cmd.group }) {
 					left = append(left, i)
 				} else {
 					results[i].Fail(err)
@@ -280,7 +286,8 @@ func (s *steps) proposeSome(cmds []command, some []int, results []wire.Result, w
 		p := &part{
 			Command: replica.Command{
 				Group: cmd.group, Op: cmd.req.Op, NArgs: nargs, Body: body, NSLen: len(cmd.ns), Version: s.version(),
-				Session: s.c.Session, ID: s.c.ID, Settled: s.c.Settled, Sub: cmd.sub | 1<<63, Bound: s.c.Bound, Grace: s.c.Grace,
+				Session: s.c.Session, ID: s.c.ID, Settled: s.c.Settled, Sub: cmd.sub | 1<<63, Bound: s.c.Bound,
+				Grace: s.c.Grace,
 			},
 			again:   s.c.Again,
 			since:   s.since,

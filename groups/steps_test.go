@@ -27,7 +27,8 @@ func testOwnerWide(t *testing.T, r *rig) {
 		}
 	}
 	for _, d := range [][]string{{"h:/z"}, {"h:/a", "h:/z"}, {"x"}} {
-		if res := renew(d...); res.Status != wire.RenewLost || res.Reason != wire.ReasonMissingAlive || res.Path != d[len(d)-1] {
+		if res := renew(d...); res.Status != wire.RenewLost || res.Reason != wire.ReasonMissingAlive ||
+			res.Path != d[len(d)-1] {
 			t.Errorf("renew of %v: %+v", d, res)
 		}
 	}
@@ -154,7 +155,8 @@ func TestAGroupListsNoMoreThanAPage(t *testing.T) {
 	for i := range locks {
 		c.must(write("a", fmt.Sprintf("h:/n/%02d", i), time.Hour))
 	}
-	q := &replica.Query{What: replica.AskList, Group: r.node.groupOf("h:/n"), Version: replica.AnyVersion, Owner: "a", Page: page}
+	q := &replica.Query{What: replica.AskList, Group: r.node.groupOf("h:/n"), Version: replica.AnyVersion,
+		Owner: "a", Page: page}
 	for _, after := range []int{-1, 0, 10, locks - page - 1} {
 		if q.After = ""; after >= 0 {
 			q.After = string(replica.AppendPlace(nil, &wire.LockInfo{Path: fmt.Sprintf("h:/n/%02d", after)}))
@@ -199,7 +201,8 @@ func TestListPages(t *testing.T) {
 			}
 		}
 	}
-	if res := c.ask(&wire.Request{Op: wire.OpListLocks, Owner: "a", Page: 1, Cursor: []byte("nonsense")}); res.Code != wire.InvalidArgument {
+	if res := c.ask(&wire.Request{Op: wire.OpListLocks, Owner: "a", Page: 1,
+		Cursor: []byte("nonsense")}); res.Code != wire.InvalidArgument {
 		t.Errorf("a cursor that is none: %v", res.Err())
 	}
 }

@@ -50,7 +50,8 @@ func TestHeadway(t *testing.T) {
 	look := func(what string, after time.Duration, want bool) {
 		t.Helper()
 		at += after
-		l := place.Log{ID: 5, Applied: 9000, Replicas: []place.Replica{{ID: 1, Node: "a", Disk: "disk-a", Voting: true, Applied: 9000}, learner}}
+		l := place.Log{ID: 5, Applied: 9000,
+			Replicas: []place.Replica{{ID: 1, Node: "a", Disk: "disk-a", Voting: true, Applied: 9000}, learner}}
 		heads := make(map[learnerAt]headway)
 		p.watch(at, &l, nodes, heads)
 		p.heads = heads
@@ -126,8 +127,8 @@ func TestWaitsInVain(t *testing.T) {
 	}
 }
 
-// TestLedAnewAtWork: a log with one voter, on a disk that takes its time, is led anew by its node without an election timeout,
-// also while entries are under way.
+// TestLedAnewAtWork: a log with one voter, on a disk that takes its time, is led anew by its node without an election
+// timeout, also while entries are under way.
 func TestLedAnewAtWork(t *testing.T) {
 	t.Parallel()
 	f := newLocalCluster(t, 1, func(_ int, c *Config) {
@@ -206,13 +207,14 @@ func (w *lostRaft) Outgoing(p link.Passage) link.Fate {
 	return fate
 }
 
-// TestLearnerKnowsItsLeader: a node is given a replica without a vote, which raft's messages do not reach. It knows who leads
-// and reaches it: it is ready, and refuses nobody because of that. Once the leader is dead it says so, and lets nobody wait
-// who does not want to; nor does a node that has no replica.
+// TestLearnerKnowsItsLeader: a node is given a replica without a vote, which raft's messages do not reach. It knows who
+// leads and reaches it: it is ready, and refuses nobody because of that. Once the leader is dead it says so, and lets
+// nobody wait who does not want to; nor does a node that has no replica.
 func TestLearnerKnowsItsLeader(t *testing.T) {
 	t.Parallel()
 	for _, learns := range []bool{true, false} {
-		t.Run(map[bool]string{true: "a learner", false: "no replica"}[learns], func(t *testing.T) { learnerKnowsItsLeader(t, learns) })
+		t.Run(map[bool]string{true: "a learner", false: "no replica"}[learns],
+			func(t *testing.T) { learnerKnowsItsLeader(t, learns) })
 	}
 }
 

@@ -18,7 +18,8 @@ type stuckFrozen struct {
 }
 
 func (s *stuckFrozen) Did(
-	_ *replica.Group, _ engine.Clock, cmd *engine.Command, _ replica.Step, _ *wire.Result, _ wire.Result, _ *engine.Output,
+	_ *replica.Group, _ engine.Clock, cmd *engine.Command, _ replica.Step, _ *wire.Result, _ wire.Result,
+	_ *engine.Output,
 ) {
 	if cmd != nil && cmd.Req.Op == wire.OpFreeze {
 		s.once.Do(func() { s.l.pauses(true) })
@@ -34,7 +35,8 @@ func TestStuckBehindFreeze(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
 	parent, root := r.inLogs(
-		func(i int) string { return fmt.Sprintf("h:/a%d", i) }, func(i int) string { return fmt.Sprintf("h:/a%d/b", i) },
+		func(i int) string { return fmt.Sprintf("h:/a%d", i) },
+		func(i int) string { return fmt.Sprintf("h:/a%d/b", i) },
 	)
 	stuck := r.node.logOf(r.node.groupOf(root))
 	m := stuck.local.Load()

@@ -88,7 +88,8 @@ func TestQueuedBeforeItsGrant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 			for i, path := range []string{"h:/a/x", "h:/a/y"} {
-				if res := b.one(bareAsk(bareSession(1), uint64(i)+1, write("holder", path, time.Hour))); res.Code != wire.OK {
+				if res := b.one(bareAsk(bareSession(1), uint64(i)+1,
+					write("holder", path, time.Hour))); res.Code != wire.OK {
 					t.Fatalf("%+v", res)
 				}
 			}

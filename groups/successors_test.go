@@ -29,9 +29,11 @@ func (f *localCluster) succession(path string) *succession {
 	shard := s.l.shard
 	s.successor = s.to.logs[shard].local.Load()
 	f.until("the successor has applied what the leader has", func() bool {
-		return s.successor.Voting.Load() && s.successor.AppliedIndex() == s.l.local.Load().AppliedIndex() && s.to.logs[shard].lead.Load().term == s.l.mine()
+		return s.successor.Voting.Load() && s.successor.AppliedIndex() == s.l.local.Load().AppliedIndex() &&
+			s.to.logs[shard].lead.Load().term == s.l.mine()
 	})
-	s.order = orderedTakeover{Log: shard, Replica: s.successor.Replica, Index: s.successor.AppliedIndex(), Term: s.l.mine(), Within: holdFor}
+	s.order = orderedTakeover{Log: shard, Replica: s.successor.Replica, Index: s.successor.AppliedIndex(),
+		Term: s.l.mine(), Within: holdFor}
 	return s
 }
 

@@ -18,7 +18,8 @@ func (n *Node) survey() *status.Survey {
 		ID: n.id.NodeID, Host: n.id.HostID, Alive: true, Since: up, Stable: true, Placed: true,
 		Native: n.cfg.NativeAddr, Raft: n.cfg.RaftAddr, Formats: n.formats.Own(), Shortage: n.shortage(),
 	}}
-	nodes := map[string]place.Node{n.id.NodeID: {ID: n.id.NodeID, Disk: n.id.HostID, Alive: true, Steady: true, Stable: true}}
+	nodes := map[string]place.Node{n.id.NodeID: {ID: n.id.NodeID, Disk: n.id.HostID, Alive: true, Steady: true,
+		Stable: true}}
 	for _, shard := range n.id.Logs() {
 		l := n.logs[shard]
 		lead := l.lead.Load()
@@ -28,7 +29,8 @@ func (n *Node) survey() *status.Survey {
 		}
 		if m := l.local.Load(); m != nil {
 			seen.Applied = m.AppliedIndex()
-			seen.Replicas = []place.Replica{{ID: m.Replica, Node: n.id.NodeID, Disk: n.id.HostID, Voting: true, Applied: seen.Applied}}
+			seen.Replicas = []place.Replica{{ID: m.Replica, Node: n.id.NodeID, Disk: n.id.HostID, Voting: true,
+				Applied: seen.Applied}}
 		}
 		if l.isOwn(lead.leader) {
 			seen.Leader = n.id.NodeID

@@ -34,7 +34,8 @@ func (n *Node) surveyAll() *status.Survey {
 			drain = place.DrainLeads
 		}
 		s.Nodes = append(s.Nodes, status.Node{
-			ID: x.NodeID, Host: x.HostID, Alive: x.Alive, Placed: slices.Contains(view.Placed, x.NodeID), Since: max(since[x.HostID], x.For), Stable: view.Nodes[x.NodeID].Stable, Drain: drain,
+			ID: x.NodeID, Host: x.HostID, Alive: x.Alive, Placed: slices.Contains(view.Placed, x.NodeID),
+			Since: max(since[x.HostID], x.For), Stable: view.Nodes[x.NodeID].Stable, Drain: drain,
 			Native: x.NativeAddr, Raft: x.RaftAddr, Link: x.LinkAddr, Gossip: x.GossipAddr,
 			Formats: [2]uint32{x.FormatMin, x.FormatMax}, Shortage: x.Shortage,
 		})
@@ -76,7 +77,8 @@ func (n *Node) surveyAll() *status.Survey {
 // committed, or for as long as another node's answer is waited for.
 func (n *Node) catchUp() {
 	done := make(chan struct{})
-	n.read(n.logs[rows.SystemLog], &replica.Query{What: replica.AskAny}, n.clock.Mono(), func(*wire.Result) { close(done) })
+	n.read(n.logs[rows.SystemLog], &replica.Query{What: replica.AskAny}, n.clock.Mono(),
+		func(*wire.Result) { close(done) })
 	late := time.NewTimer(askWithin)
 	defer late.Stop()
 	select {

@@ -30,8 +30,8 @@ func (r *rig) looksAfter(l *shardLog) uint64 {
 }
 
 // TestSystemKeysEndInSilence: keys of the system group end though nobody asks anything of it, over a restart, too. A
-// repeat after that is a new request: a token is above those that were given since, and a policy change that is answered
-// OK is made.
+// repeat after that is a new request: a token is above those that were given since, and a policy change that is
+// answered OK is made.
 func TestSystemKeysEndInSilence(t *testing.T) {
 	for name, meanwhile := range map[string]func(*rig){"the same process": func(*rig) {}, "restarted": (*rig).restart} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,8 @@ func TestSystemKeysEndInSilence(t *testing.T) {
 
 			other := r.session()
 			if again := other.must(incr).Token; again <= since {
-				t.Errorf("the key answers %d when it is over: it answered %d, and %d was given since", again, first, since)
+				t.Errorf("the key answers %d when it is over: it answered %d, and %d was given since", again,
+					first, since)
 			}
 			other.must(set(wire.Semaphore, "nightly"))
 			if alg, _ := other.policy("h:/a"); alg != wire.Semaphore {
@@ -88,7 +89,8 @@ func TestSystemLogIsQuiet(t *testing.T) {
 			r.looksAfter(l)
 		}
 		if n := r.looksAfter(l) - before; n != ticks || armed() {
-			t.Errorf("key %q of 3 s: %d entries that nobody asked for, want %d; something is to end: %v", key, n, ticks, armed())
+			t.Errorf("key %q of 3 s: %d entries that nobody asked for, want %d; something is to end: %v", key, n,
+				ticks, armed())
 		}
 	}
 }

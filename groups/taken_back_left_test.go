@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTakenBackAfterItLeft: a client waits, and takes the acquire back with a release that names it and has a key. Its connection
-// ends in between, so that the wait leaves the queue before the release comes to its log. Asked again, it does not take the lock
-// that the release is not carried out for again.
+// TestTakenBackAfterItLeft: a client waits, and takes the acquire back with a release that names it and has a key. Its
+// connection ends in between, so that the wait leaves the queue before the release comes to its log. Asked again, it
+// does not take the lock that the release is not carried out for again.
 func TestTakenBackAfterItLeft(t *testing.T) {
 	const path = "h:/a/x"
 	r := newRig(t, nil)
@@ -40,7 +40,8 @@ func TestTakenBackAfterItLeft(t *testing.T) {
 	})
 	home.pauses(false)
 	b.get(t, "the release") // nobody hears it
-	c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window, First: r.next.Add(1)}
+	c.session = &wire.Session{ID: c.session.ID, Epoch: c.session.Epoch + 1, Window: c.session.Window,
+		First: r.next.Add(1)}
 	a := c.start(take, waiting(write(owner, path, time.Hour)))
 	b = c.start(give, back)
 	if res := b.get(t, "the release, asked again"); res.Code != wire.OK {
@@ -50,6 +51,7 @@ func TestTakenBackAfterItLeft(t *testing.T) {
 	holder.must(release("holder", path))
 	res := a.get(t, "the acquire, asked again")
 	if got := r.session().inspect(path).Owner; got != "" {
-		t.Errorf("the acquire is answered %v %v, the release that takes it back OK, and %s is held by %q for an hour", res.Code, res.Status, path, got)
+		t.Errorf("the acquire is answered %v %v, the release that takes it back OK, and %s is held by %q for an hour",
+			res.Code, res.Status, path, got)
 	}
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // TestTakenBackBeforeItMoved: a client pipelines an acquire that is not to be queued, and its release. The acquire is
-// refused with code 14, as its group is full, and asked again once the release was answered OK; meanwhile its path comes
-// to another namespace, in another log, which its node does not know yet. The log that carried the release out is the only
-// one to know of it: it says that the acquire takes nothing, and does not have it sent on to where it would be new. (The
-// simulation, seed 500036: the lock stayed for its TTL, an hour.)
+// refused with code 14, as its group is full, and asked again once the release was answered OK; meanwhile its path
+// comes to another namespace, in another log, which its node does not know yet. The log that carried the release out is
+// the only one to know of it: it says that the acquire takes nothing, and does not have it sent on to where it would be
+// new. (The simulation, seed 500036: the lock stayed for its TTL, an hour.)
 func TestTakenBackBeforeItMoved(t *testing.T) {
 	f := apart(t, func(i int, c *Config) {
 		if i == 1 {
@@ -50,6 +50,7 @@ func TestTakenBackBeforeItMoved(t *testing.T) {
 	}
 	taken := askAgain(c, take, acquire).get(t, "the acquire, asked again")
 	if owner := other.inspect(path).Owner; taken.Code != wire.Cancelled || owner != "" {
-		t.Errorf("the acquire is answered %v %v behind the release that was answered OK, and %s is held by %q for an hour", taken.Code, taken.Status, path, owner)
+		t.Errorf("the acquire is answered %v %v behind the release that was answered OK, and %s is held by %q "+
+			"for an hour", taken.Code, taken.Status, path, owner)
 	}
 }

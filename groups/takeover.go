@@ -108,7 +108,8 @@ func (n *Node) takeOver(from string, o orderedTakeover) error {
 			o.Log, lead.leader, n.book.HostOf(o.Log, lead.leader), lead.term, from, o.Term)
 	}
 	if !n.poll(time.Until(until), func() bool { return m.AppliedIndex() >= o.Index }) {
-		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log, o.Index-min(o.Index, m.AppliedIndex()))
+		return fmt.Errorf("replica %d of log %d is %d entries behind", o.Replica, o.Log,
+			o.Index-min(o.Index, m.AppliedIndex()))
 	}
 	for !n.leaving() && time.Now().Before(until) && (m.AppliedIndex() == o.Index || leads()) {
 		n.raft.Campaign(o.Log, o.Replica)

@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
-// TestTakeoverEndsWithTheNode: a node that stops while it takes a log over does not stand for election over and over until
-// the time for that is up: each time is a term more for all who vote.
+// TestTakeoverEndsWithTheNode: a node that stops while it takes a log over does not stand for election over and over
+// until the time for that is up: each time is a term more for all who vote.
 func TestTakeoverEndsWithTheNode(t *testing.T) {
 	t.Parallel()
 	var stood atomic.Int32
@@ -24,7 +24,8 @@ func TestTakeoverEndsWithTheNode(t *testing.T) {
 	l.lead.Store(&leadership{leader: m.Replica + 1, term: 99}) // who asks for it
 	over := make(chan error, 1)
 	go func() {
-		over <- n.takeOver("", orderedTakeover{Log: l.shard, Replica: m.Replica, Index: m.AppliedIndex(), Term: 99, Within: holdFor})
+		over <- n.takeOver("", orderedTakeover{Log: l.shard, Replica: m.Replica, Index: m.AppliedIndex(), Term: 99,
+			Within: holdFor})
 	}()
 	eventually(t, "it stands", func() bool { return stood.Load() > 0 })
 	r.close()
@@ -36,8 +37,8 @@ func TestTakeoverEndsWithTheNode(t *testing.T) {
 	}
 }
 
-// standsIn has a rig's node run on dragonboat, but stands in for it, once there is something to be called instead, where a
-// replica is to stand for election.
+// standsIn has a rig's node run on dragonboat, but stands in for it, once there is something to be called instead,
+// where a replica is to stand for election.
 func standsIn(stood *atomic.Pointer[func()]) func(*Config) {
 	return func(c *Config) {
 		dir := filepath.Join(c.DataDir, "raft")

@@ -32,12 +32,16 @@ func TestTakeoverOrders(t *testing.T) {
 
 	l := s.l
 	l.pauses(true)
-	if err := from.handOver(shard, successor.Replica); !errors.Is(err, errLedOn) || !strings.Contains(err.Error(), "already") {
+	if err := from.handOver(shard, successor.Replica); !errors.Is(err, errLedOn) ||
+		!strings.Contains(err.Error(), "already") {
 		t.Errorf("handed over twice at once: %v", err)
 	}
 	l.pauses(false)
 
-	f.until("the leadership is handed over", func() bool { return to.logs[shard].leads() || from.handOver(shard, successor.Replica) == nil })
+	f.until("the leadership is handed over", func() bool {
+		return to.logs[shard].leads() ||
+			from.handOver(shard, successor.Replica) == nil
+	})
 	l.drive.Lock()
 	hold := l.drive.hold
 	l.drive.Unlock()

@@ -49,7 +49,8 @@ func (s *steps) behindAcquires() *wire.Error {
 			return logClosed.Err()
 		case -1:
 			return wire.Errorf(wire.Unavailable,
-				"acquires of the owner that were sent before were not answered within request_timeout_ms; nothing was done")
+				"acquires of the owner that were sent before were not answered within request_timeout_ms; "+
+					"nothing was done")
 		}
 	}
 	return nil

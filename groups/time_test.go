@@ -54,7 +54,8 @@ func TestPromise5Tick(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.session()
 	events := make(chan wire.EventKind, 4)
-	if _, err := r.node.Subscribe(&wire.Subscription{Owner: "a", Kinds: wire.AllEvents, Sink: sinkFunc(func(k wire.EventKind) { events <- k })}); err != nil {
+	if _, err := r.node.Subscribe(&wire.Subscription{Owner: "a", Kinds: wire.AllEvents,
+		Sink: sinkFunc(func(k wire.EventKind) { events <- k })}); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()

@@ -117,7 +117,8 @@ func (t *toldText) frame(id uint64) []byte {
 	}
 	frame := append(binary.AppendUvarint([]byte{frameTold}, id), b...)
 	if len(frame) > mesh.MaxFrameBytes {
-		short := toldText{Error: fmt.Sprintf("the answer has %d bytes, which is more than nodes can tell each other", len(frame))}
+		short := toldText{Error: fmt.Sprintf("the answer has %d bytes, which is more than nodes can tell each other",
+			len(frame))}
 		return short.frame(id)
 	}
 	return frame
@@ -180,7 +181,8 @@ func (p *plans) told(n *Node) []toldLog {
 		if f := p.by[shard]; l.leads() {
 			stall := l.stalled()
 			out = append(out, toldLog{
-				Log: f.log, Term: l.held.Load(), Voters: f.voters, Step: status.StepText(f.step), Since: now - f.since, Stall: stall,
+				Log: f.log, Term: l.held.Load(), Voters: f.voters, Step: status.StepText(f.step), Since: now - f.since,
+				Stall:  stall,
 				Placed: p.view.Placed,
 			})
 		}
@@ -246,7 +248,8 @@ func (n *Node) wantedOf(old time.Duration) map[string]wire.Drain {
 	ask := func() bool {
 		var marks map[string]wire.Drain
 		host, _ := n.leaderOf(rows.SystemLog)
-		if host == "" || host == n.id.HostID || n.cluster.askText(host, askMarks, nil, &marks, askWithin) != nil || marks == nil {
+		if host == "" || host == n.id.HostID || n.cluster.askText(host, askMarks, nil, &marks, askWithin) != nil ||
+			marks == nil {
 			return false
 		}
 		n.remote.marks, n.remote.asked = marks, now

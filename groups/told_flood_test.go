@@ -27,7 +27,8 @@ func (c *caller) many(owner string, namespaces []string, holds int, flags wire.F
 	for some := range slices.Chunk(namespaces, 50) {
 		var open []*outcome
 		for _, ns := range some {
-			req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: uint64(time.Hour.Milliseconds()), Flags: flags}
+			req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: uint64(time.Hour.Milliseconds()),
+				Flags: flags}
 			for i := range holds {
 				req.Locks = append(req.Locks, wire.LockRequest{Path: fmt.Sprintf("%s/%d", ns, i)})
 			}
@@ -59,7 +60,8 @@ func TestToldFloodsApply(t *testing.T) {
 					t.Errorf("%v", res.Err())
 				}
 			}
-			// Most of them are in few entries. What an entry says of leases is as long as what it makes others wait for.
+			// Most of them are in few entries. What an entry says of leases is as long as what it makes others wait
+			// for.
 			m := r.node.logOf(r.node.groupOf(spaces[0])).local.Load()
 			m.Lock()
 			defer m.Unlock()
@@ -99,7 +101,8 @@ func TestToldFloodsLink(t *testing.T) {
 	for _, o := range open {
 		<-o.done
 	}
-	a.must(&wire.Request{Op: wire.OpForceRelease, Owner: "v"}) // what the other node is told of that comes behind all else
+	// what the other node is told of that comes behind all else
+	a.must(&wire.Request{Op: wire.OpForceRelease, Owner: "v"})
 	eventually(t, "it is told of its kill", func() bool { return len(v.heard()) > before })
 	if got := v.heard()[before:]; len(got) != 1 || bad > 0 {
 		t.Errorf("a client of the other node was refused %d times, and told %.100q, not of its kill alone", bad, got)

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
-// TestLooksAgainInTime: the driver of a log looks for those that waited too long as often as it says, though it is woken in
-// between, and has looked after something else (simulation, seed 811444: somebody was told up to 2 s late).
+// TestLooksAgainInTime: the driver of a log looks for those that waited too long as often as it says, though it is
+// woken in between, and has looked after something else (simulation, seed 811444: somebody was told up to 2 s late).
 func TestLooksAgainInTime(t *testing.T) {
 	l := newBare(t, rows.FirstLog, replica.DefaultLimits()).l
 	every := min(l.timeout/4, waitSlack)

@@ -9,12 +9,13 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestToldBeforeItsBatch: of the two requests of a batch one waited too long and was told that its outcome is not known,
-// before the batch is applied. It is told nothing more, and its call may be used again by then; the other is answered, and
-// both are carried out.
+// TestToldBeforeItsBatch: of the two requests of a batch one waited too long and was told that its outcome is not
+// known, before the batch is applied. It is told nothing more, and its call may be used again by then; the other is
+// answered, and both are carried out.
 func TestToldBeforeItsBatch(t *testing.T) {
 	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
-	late, inTime := bareAsk(bareSession(1), 1, write("o", "h:/a/x", time.Hour)), bareAsk(bareSession(2), 1, write("p", "h:/a/y", time.Hour))
+	late, inTime := bareAsk(bareSession(1), 1, write("o", "h:/a/x", time.Hour)),
+		bareAsk(bareSession(2), 1, write("p", "h:/a/y", time.Hour))
 	b.now++
 	entry, parts := b.batch([]*bareCall{late, inTime})
 	f := &inFlight{leaderEpoch: b.own, number: b.number, parts: parts}

@@ -30,8 +30,8 @@ func (o *outcome) answeredIn(t *testing.T, what string, code wire.Code, says str
 	}
 }
 
-// TestListingsOfALogWithoutALeaderTakeNoTurn: a connection has but one turn. Listings of a log that nobody leads wait, and those
-// of another log are answered all the same, one after the other. Once the log is led all are.
+// TestListingsOfALogWithoutALeaderTakeNoTurn: a connection has but one turn. Listings of a log that nobody leads wait,
+// and those of another log are answered all the same, one after the other. Once the log is led all are.
 func TestListingsOfALogWithoutALeaderTakeNoTurn(t *testing.T) {
 	t.Parallel()
 	u := newUnledRig(t)
@@ -68,8 +68,9 @@ func TestListingsOfALogWithoutALeaderTakeNoTurn(t *testing.T) {
 	}
 }
 
-// TestListingsWaitForTurns: listings of a connection are gathered in its turns, and not before. They end with the connection, and
-// with their time; and when more than half of the places of such calls are taken, few of a connection wait.
+// TestListingsWaitForTurns: listings of a connection are gathered in its turns, and not before. They end with the
+// connection, and with their time; and when more than half of the places of such calls are taken, few of a connection
+// wait.
 func TestListingsWaitForTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.RequestTimeout = 3 * time.Second })
@@ -103,7 +104,8 @@ func TestListingsWaitForTurns(t *testing.T) {
 	for _, o := range waits {
 		o.answeredIn(t, "one that waited", wire.OK, "")
 	}
-	c.inTurn(list, turns).answeredIn(t, "one that has none", wire.Unavailable, "had no turn within request_timeout_ms; nothing was read")
+	c.inTurn(list, turns).answeredIn(t, "one that has none", wire.Unavailable,
+		"had no turn within request_timeout_ms; nothing was read")
 
 	for len(n.slow) < maxStepped/2+1 {
 		n.slow <- struct{}{}
@@ -113,7 +115,8 @@ func TestListingsWaitForTurns(t *testing.T) {
 		waits = append(waits, c.inTurn(list, turns))
 	}
 	eventually(t, "they wait", func() bool { return turns.Waiting.Load() == 2*wire.MaxGathered })
-	c.inTurn(list, turns).answeredIn(t, "one more", wire.Unavailable, "17 listings of this connection wait for those to be read")
+	c.inTurn(list, turns).answeredIn(t, "one more", wire.Unavailable,
+		"17 listings of this connection wait for those to be read")
 	others, _, _ := turnsOf(0)
 	waits = append(waits, c.inTurn(list, others))
 	eventually(t, "one of another connection waits", func() bool { return others.Waiting.Load() == 1 })
@@ -178,7 +181,8 @@ func (g *gathers) over(code wire.Code, turn bool) {
 			got = err.Code
 		}
 		if got != code || g.s.c.Turn != turn || g.node.turning.Load() != 0 {
-			g.t.Errorf("it is answered %v, with a turn: %t, and %d wait, want %v, %t and none", err, g.s.c.Turn, g.node.turning.Load(), code, turn)
+			g.t.Errorf("it is answered %v, with a turn: %t, and %d wait, want %v, %t and none", err, g.s.c.Turn,
+				g.node.turning.Load(), code, turn)
 		}
 	case <-time.After(patience):
 		g.t.Fatal("it is not answered")
@@ -192,9 +196,9 @@ func (swallows) Send([]byte) bool { return true }
 func (swallows) Unsent() int      { return 0 }
 func (swallows) Close(error)      {}
 
-// TestNobodyWaitsInATurn: who has a turn does not wait for a leader. It is answered by who leads, though that cannot say any more
-// whether it does; when that is gone, it gives its turn back, and asks the next. When the way there hangs it has its turn for half of
-// its time.
+// TestNobodyWaitsInATurn: who has a turn does not wait for a leader. It is answered by who leads, though that cannot
+// say any more whether it does; when that is gone, it gives its turn back, and asks the next. When the way there hangs
+// it has its turn for half of its time.
 func TestNobodyWaitsInATurn(t *testing.T) {
 	t.Parallel()
 	g := &gathers{t: t}
@@ -234,13 +238,15 @@ func TestNobodyWaitsInATurn(t *testing.T) {
 		}{{g.l.shard, 0, false, ""}, {0, 1000, false, errReadLate.Message}, {0, 0, true, errReadLate.Message}} {
 			g.raft.silent.Store(of.silent)
 			m.Installing.Store(of.replaced)
-			q := &replica.Query{What: replica.AskList, Group: n.groupOf(ns), Version: replica.AnyVersion, Owner: "o", Names: []string{ns}, Token: int64(applied) + of.more}
+			q := &replica.Query{What: replica.AskList, Group: n.groupOf(ns), Version: replica.AnyVersion, Owner: "o",
+				Names: []string{ns}, Token: int64(applied) + of.more}
 			if res := n.askLeader(g.l, q, n.clock.Mono()-n.cfg.RequestTimeout+time.Second); res.Message != of.says {
 				t.Errorf("%+v: %v", of, res.Err())
 			}
 		}
 	})
-	for name, hangsUp := range map[string]bool{"each leader is lost": false, "each leader is lost, and the connection": true} {
+	for name, hangsUp := range map[string]bool{"each leader is lost": false,
+		"each leader is lost, and the connection": true} {
 		t.Run(name, func(t *testing.T) {
 			end := g.asks(ns)
 			turns := g.turns
@@ -309,10 +315,12 @@ func TestTurnsOfWhatIsMoved(t *testing.T) {
 	})
 	turns, _, _ := turnsOf(1)
 	s := steps{
-		n: r.node, c: &wire.Call{Turns: turns}, since: r.node.clock.Mono(), places: r.node.slow, routes: new(wire.Routes),
-		req: &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}},
+		n: r.node, c: &wire.Call{Turns: turns}, since: r.node.clock.Mono(), places: r.node.slow,
+		routes: new(wire.Routes),
+		req:    &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}},
 	}
-	if _, err := s.gather(&replica.Query{What: replica.AskList, Owner: "o", Names: s.req.Domains}); err != errMoved || len(turns.Free) != 1 || s.c.Turn {
+	if _, err := s.gather(&replica.Query{What: replica.AskList, Owner: "o", Names: s.req.Domains}); err != errMoved ||
+		len(turns.Free) != 1 || s.c.Turn {
 		t.Errorf("%v; %d turns are free, it has one: %t", err, len(turns.Free), s.c.Turn)
 	}
 	if res, err := s.list(); err != nil || len(res.List.Infos) != 1 || len(turns.Free) != 0 || !s.c.Turn {
@@ -320,8 +328,8 @@ func TestTurnsOfWhatIsMoved(t *testing.T) {
 	}
 }
 
-// TestPlacesOfThoseWhoDoNotRead: very many connections whose clients do not read list as much as waits for turns in any case.
-// What others ask in steps has its places.
+// TestPlacesOfThoseWhoDoNotRead: very many connections whose clients do not read list as much as waits for turns in any
+// case. What others ask in steps has its places.
 func TestPlacesOfThoseWhoDoNotRead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.RequestTimeout = patience })
@@ -341,7 +349,8 @@ func TestPlacesOfThoseWhoDoNotRead(t *testing.T) {
 	eventually(t, "they wait", func() bool { return n.turning.Load() == quarter })
 	other, give, end := turnsOf(0)
 	c.inTurn(list, other).answeredIn(t, "one more", wire.Unavailable,
-		"1025 listings wait for those of their connections to be read that are answered, at most 1024 may; nothing was read")
+		"1025 listings wait for those of their connections to be read that are answered, at most 1024 may; "+
+			"nothing was read")
 	give <- struct{}{}
 	c.inTurn(list, other).answeredIn(t, "one that has a turn", wire.OK, "")
 	if res := c.ask(&wire.Request{Op: wire.OpRenew, Owner: "o", TTLMillis: 3_600_000}); res.Code != wire.OK {

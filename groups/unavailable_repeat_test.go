@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestUnavailableRepeat: an acquire was carried out on the first connection, its answer was lost, and the client asks it
-// again while the log takes nothing. UNAVAILABLE says nothing of the first time then: asked once more under its id, it
-// is answered as it was.
+// TestUnavailableRepeat: an acquire was carried out on the first connection, its answer was lost, and the client asks
+// it again while the log takes nothing. UNAVAILABLE says nothing of the first time then: asked once more under its id,
+// it is answered as it was.
 func TestUnavailableRepeat(t *testing.T) {
 	t.Parallel()
 	for how, meets := range map[string]func(h *halted, c *caller) (over func()){

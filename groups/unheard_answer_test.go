@@ -47,7 +47,10 @@ func TestLeaderDoesNotKnow(t *testing.T) {
 				t.Fatalf("it is answered %+v", res)
 			}
 			l.pauses(false)
-			nobody := func() bool { return len(holder.must(&wire.Request{Op: wire.OpDescribe, Path: path}).List.Waiters) == 0 }
+			nobody := func() bool {
+				return len(holder.must(&wire.Request{Op: wire.OpDescribe,
+					Path: path}).List.Waiters) == 0
+			}
 			if !told {
 				r.session().must(release("nobody", "h:/a/n")) // behind it
 				if nobody() {

@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestUnheardWaitLeavesTheQueue: a waiting acquire that is tied to nothing is answered by its node that nobody knows what became of
-// it, as the leader was later than request_timeout_ms. It may have a place in the queue all the same; if its client does
-// not come back, it is not granted to nobody for its TTL.
+// TestUnheardWaitLeavesTheQueue: a waiting acquire that is tied to nothing is answered by its node that nobody knows
+// what became of it, as the leader was later than request_timeout_ms. It may have a place in the queue all the same; if
+// its client does not come back, it is not granted to nobody for its TTL.
 func TestUnheardWaitLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	const path = "h:/a/x"

@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestVoterWithoutAWay: a voter cannot connect to the node that leads its log, while raft's messages go on. No request passes
-// there: it is not ready, and lets nobody wait who does not want to, once that has lasted for as long as an election takes. Until
-// then it is ready, as connections are made anew. Once there is a way again so it is.
+// TestVoterWithoutAWay: a voter cannot connect to the node that leads its log, while raft's messages go on. No request
+// passes there: it is not ready, and lets nobody wait who does not want to, once that has lasted for as long as an
+// election takes. Until then it is ready, as connections are made anew. Once there is a way again so it is.
 func TestVoterWithoutAWay(t *testing.T) {
 	t.Parallel()
 	w := new(oneWay)
@@ -65,8 +65,8 @@ func TestVoterWithoutAWay(t *testing.T) {
 	}
 }
 
-// TestReachedLater: a node was not reached for long, and is elected as it comes back. Who does not reach it yet takes it for the
-// leader all the same, for as long as an election takes.
+// TestReachedLater: a node was not reached for long, and is elected as it comes back. Who does not reach it yet takes
+// it for the leader all the same, for as long as an election takes.
 func TestReachedLater(t *testing.T) {
 	f := apart(t, nil)
 	n := f.nodes[1] // has no replica

@@ -304,7 +304,8 @@ func (n *Node) attach(p *part, to *repliers) bool {
 	if was == nil {
 		return ok
 	}
-	if c := was.call; c != nil { // the call is used again, while others may look at the part still, to find that it is open no more
+	// the call is used again, while others may look at the part still, to find that it is open no more
+	if c := was.call; c != nil {
 		c.Ctl, c.Res = nil, *was.replaced(p)
 		to.add(c.To)
 		c.To.Reply(c)
@@ -315,11 +316,13 @@ func (n *Node) attach(p *part, to *repliers) bool {
 }
 
 // superseded answers a call whose request was asked again on a later connection.
-var superseded = wire.Result{Code: wire.Aborted, Message: "the request was asked again on a later connection of its session"}
+var superseded = wire.Result{Code: wire.Aborted,
+	Message: "the request was asked again on a later connection of its session"}
 
 // askedTwice answers a call whose request was asked again on the same connection.
 var askedTwice = wire.Result{
-	Code: wire.DeadlineExceeded, Message: "the request was asked again on its connection while it waited: what becomes of it is told there",
+	Code: wire.DeadlineExceeded, Message: "the request was asked again on its connection while it waited: what " +
+		"becomes of it is told there",
 }
 
 // changeCalls is the calls of policy changes that are under way, by their number.
@@ -385,7 +388,8 @@ func (c *changeCalls) late(n *Node, now time.Duration) (left bool) {
 // changeHeldUp answers a policy change that takes too long.
 var changeHeldUp = wire.Result{
 	Code: wire.DeadlineExceeded,
-	Message: "the policy change was accepted and is held up: it is carried out when all logs that it involves have a leader; " +
+	Message: "the policy change was accepted and is held up: it is carried out when all logs that it involves " +
+		"have a leader; " +
 		"repeat it with the same idempotency_key or request id to learn its outcome",
 }
 

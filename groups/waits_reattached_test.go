@@ -14,7 +14,8 @@ import (
 // not be granted the lock later.
 func TestWaitsReattached(t *testing.T) {
 	t.Parallel()
-	for name, n := range map[string][2]int{"few are taken": {4, 16}, "by the default limit": {0, 1200}} { // max_inflight_per_group is 1024
+	// max_inflight_per_group is 1024
+	for name, n := range map[string][2]int{"few are taken": {4, 16}, "by the default limit": {0, 1200}} {
 		t.Run(name, func(t *testing.T) { waitsReattached(t, n[0], n[1]) })
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// hanging is a client with an owner that is bound to its connection by a short grace and is to be bound by a long one, and
-// another that is bound and is not to be. What is to be done with both is refused.
+// hanging is a client with an owner that is bound to its connection by a short grace and is to be bound by a long one,
+// and another that is bound and is not to be. What is to be done with both is refused.
 type hanging struct {
 	*peer
 	look *peer
@@ -45,7 +45,8 @@ func hangs(t *testing.T, h wire.Handler, of string) *hanging {
 	return c
 }
 
-// endsSoon says that what the owners take for an hour ends soon after the connection: nothing was done of what was refused.
+// endsSoon says that what the owners take for an hour ends soon after the connection: nothing was done of what was
+// refused.
 func (c *hanging) endsSoon(t *testing.T) {
 	t.Helper()
 	for owner := range c.asks {

@@ -43,7 +43,8 @@ func (s *session) greet(id uint64, h *wire.Hello, res *wire.Result) *wire.Error 
 	}
 	features := h.Features & wire.Features
 	ws := &wire.Session{
-		Epoch: max(h.Epoch, 1), First: id, Meta: bytes.Clone(h.Meta), Window: uint32(min(h.Window, uint64(s.srv.opt.InFlight))),
+		Epoch: max(h.Epoch, 1), First: id, Meta: bytes.Clone(h.Meta),
+		Window:   uint32(min(h.Window, uint64(s.srv.opt.InFlight))),
 		Redirect: features&wire.FeatureRedirect != 0,
 	}
 	if ws.Window == 0 {
@@ -73,7 +74,8 @@ func (s *session) greet(id uint64, h *wire.Hello, res *wire.Result) *wire.Error 
 
 func (s *session) subscribe(req *wire.Request, res *wire.Result) *wire.Error {
 	if len(s.subs) >= s.srv.opt.Subscriptions {
-		return wire.Errorf(wire.ResourceExhausted, "%d subscriptions are on this connection, at most %d are taken", len(s.subs), s.srv.opt.Subscriptions)
+		return wire.Errorf(wire.ResourceExhausted, "%d subscriptions are on this connection, at most %d are taken",
+			len(s.subs), s.srv.opt.Subscriptions)
 	}
 	if err := s.affords(int64(len(req.Positions)) * positionBytes); err != nil {
 		return err

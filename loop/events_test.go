@@ -88,7 +88,8 @@ func TestEventKinds(t *testing.T) {
 	short := write(ns, ns+":/n/x")
 	short.TTLMillis = 50
 	p.must(short)
-	if e := p.push(wire.PushEvent).event; e.Kind != wire.EventExpired || e.Subscription != all || e.Namespace != ns+":/n" {
+	if e := p.push(wire.PushEvent).event; e.Kind != wire.EventExpired || e.Subscription != all ||
+		e.Namespace != ns+":/n" {
 		t.Errorf("event %+v", e)
 	}
 	p.must(&wire.Request{Op: wire.OpRequestRevoke, Owner: ns})

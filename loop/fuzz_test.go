@@ -41,7 +41,8 @@ func vectorFrames(t testing.TB) (frames [][]byte) {
 	return frames
 }
 
-var greeting = wire.AppendRequest(nil, 1<<40, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
+var greeting = wire.AppendRequest(nil, 1<<40,
+	&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
 
 // said is what a stream of a client's bytes asks: how often each id, and where it
 // ends if it cannot be read on.
@@ -176,7 +177,8 @@ func TestEverySplit(t *testing.T) {
 	s := serve(t, loop.Options{})
 	ns := named("split")
 	p := &peer{t: t, ops: map[uint64]wire.Op{}}
-	frames, _ := p.encode(ping(), write(ns, ns+":/n/x"), describe(ns+":/n/x"), release(ns, ns+":/n/x"), subscribe(ns), write("", ""))
+	frames, _ := p.encode(ping(), write(ns, ns+":/n/x"), describe(ns+":/n/x"), release(ns, ns+":/n/x"), subscribe(ns),
+		write("", ""))
 	stream := append(bytes.Clone(greeting), frames...)
 	for cut := 1; cut < len(stream); cut++ {
 		converse(t, s.unix, stream, []byte{byte(cut - 1)}, true)

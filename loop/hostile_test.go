@@ -18,7 +18,8 @@ func TestGarbage(t *testing.T) {
 	g := besiege(t, loop.Options{})
 	rnd := rand.New(rand.NewPCG(1, 2))
 	good, _ := (&peer{ops: map[uint64]wire.Op{}}).encode(
-		&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}}, write("g", "g:/n/x"), describe("g:/n/x"))
+		&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}}, write("g", "g:/n/x"),
+		describe("g:/n/x"))
 	goodbyes := 0
 	for i := range 400 {
 		b := make([]byte, 1+rnd.IntN(4000))
@@ -85,7 +86,8 @@ func TestBadFrames(t *testing.T) {
 					p.reply(ids[0])
 				}
 				p.send(c.b)
-				if bye := p.ended(); bye == nil || bye.Code != wire.InvalidArgument || !bytes.Contains([]byte(bye.Message), []byte(c.says)) {
+				if bye := p.ended(); bye == nil || bye.Code != wire.InvalidArgument ||
+					!bytes.Contains([]byte(bye.Message), []byte(c.says)) {
 					t.Errorf("%s over %s: goodbye %v, want %q", c.name, addr.Network(), bye, c.says)
 				}
 			}
@@ -114,7 +116,8 @@ func TestBadFrames(t *testing.T) {
 // TestTruncated: connections that end in the middle of a frame leave nothing.
 func TestTruncated(t *testing.T) {
 	g := besiege(t, loop.Options{})
-	frame := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1, Client: "truncated"}})
+	frame := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1,
+		Client: "truncated"}})
 	for _, addr := range []net.Addr{g.s.tcp, g.s.unix} {
 		for cut := range len(frame) {
 			p := dial(t, addr)

@@ -66,7 +66,8 @@ func TestIdleConnections(t *testing.T) {
 		}
 		got := heap()
 		each := (got - before) / int64(n)
-		t.Logf("%d connections, %s: %d B of heap each (budget %d), after %v", n, what, each, idleBudget, time.Since(began).Round(time.Millisecond))
+		t.Logf("%d connections, %s: %d B of heap each (budget %d), after %v", n, what, each, idleBudget,
+			time.Since(began).Round(time.Millisecond))
 		if each > idleBudget {
 			t.Errorf("%s: %d B of heap a connection, at most %d are allowed", what, each, idleBudget)
 		}
@@ -93,7 +94,8 @@ func idleClients(env string) error {
 	if _, err := fmt.Sscanf(env, "%d %s", &n, &path); err != nil {
 		return err
 	}
-	hello := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
+	hello := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello,
+		Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
 	var burst []byte
 	for range 2000 {
 		burst = wire.AppendRequest(burst, 2, ping())
@@ -150,7 +152,8 @@ func allowFiles(t testing.TB, need uint64) {
 		return
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: need, Max: max(l.Max, need)}); err != nil {
-		t.Fatalf("needs %d open files, and the hard limit is %d (%v): raise it (ulimit -Hn, LimitNOFILE)", need, l.Max, err)
+		t.Fatalf("needs %d open files, and the hard limit is %d (%v): raise it (ulimit -Hn, LimitNOFILE)",
+			need, l.Max, err)
 	}
 }
 

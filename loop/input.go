@@ -204,7 +204,8 @@ func (s *session) frame(payload []byte, since *time.Duration) bool {
 		s.goodbye(err)
 		return true
 	case s.hello == nil && req.Op != wire.OpHello:
-		err = wire.Errorf(wire.FailedPrecondition, "the first request of a connection must be hello").By(wire.CauseHelloOrder)
+		err = wire.Errorf(wire.FailedPrecondition,
+			"the first request of a connection must be hello").By(wire.CauseHelloOrder)
 	case err == nil:
 		err = req.Validate()
 	}
@@ -314,9 +315,11 @@ func (s *session) admit(waits bool, size int) *wire.Error {
 	more := int64(0)
 	switch {
 	case waits && len(s.waiting) >= o.Waiting:
-		return wire.Errorf(wire.ResourceExhausted, "%d acquires of this connection wait, at most %d are taken", len(s.waiting), o.Waiting)
+		return wire.Errorf(wire.ResourceExhausted, "%d acquires of this connection wait, at most %d are taken",
+			len(s.waiting), o.Waiting)
 	case !waits && s.inflight >= o.InFlight:
-		return wire.Errorf(wire.ResourceExhausted, "%d requests of this connection are not answered yet, at most %d are taken", s.inflight, o.InFlight)
+		return wire.Errorf(wire.ResourceExhausted,
+			"%d requests of this connection are not answered yet, at most %d are taken", s.inflight, o.InFlight)
 	case waits:
 		more = int64(size)
 	case s.chunk == nil:

@@ -125,7 +125,8 @@ func (l *lane) write() {
 			b = b[n:]
 			left := l.unsent.Add(int64(-n))
 			if errors.Is(err, os.ErrDeadlineExceeded) && n == 0 {
-				o.Log.Info("cut a client off that does not read", "peer", l.conn.RemoteAddr(), "unread_bytes", left, "for", o.Stall)
+				o.Log.Info("cut a client off that does not read", "peer", l.conn.RemoteAddr(), "unread_bytes", left,
+					"for", o.Stall)
 			}
 			if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
 				_ = l.conn.Close()

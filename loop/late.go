@@ -7,10 +7,11 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// What a client sends may lie here for long before it is taken: behind as many listings as it may have, of a log without a
-// leader, or while it does not take its answers. Its client may be gone by then, though the connection is not (there was a
-// proxy between), and have asked again elsewhere. Logs know a copy only for as long as they remember the session
-// (groups, rememberMillis), so what may have lain here for too long is refused. The connection stays: who is there asks again.
+// What a client sends may lie here for long before it is taken: behind as many listings as it may have, of a log
+// without a leader, or while it does not take its answers. Its client may be gone by then, though the connection is not
+// (there was a proxy between), and have asked again elsewhere. Logs know a copy only for as long as they remember the
+// session (groups, rememberMillis), so what may have lain here for too long is refused. The connection stays: who is
+// there asks again.
 
 // lateAfter is how long a request may lie unread and be carried out.
 const lateAfter = 2 * tcp.GoneWithin
@@ -28,7 +29,8 @@ const readOn = tcp.GoneWithin + standstill
 
 // errReadLate tells a client that a request was not taken.
 var errReadLate = wire.Errorf(wire.Unavailable,
-	"the request lay unread for over %v, behind others that took so long to be answered; it was not carried out; ask again", lateAfter)
+	"the request lay unread for over %v, behind others that took so long to be answered; it was not carried "+
+		"out; ask again", lateAfter)
 
 // waited is how long a connection's requests are here that were not taken. Instants are by the server's uptime, 0:
 // there are none.

@@ -48,7 +48,8 @@ func TestReadOffItsLoopIsNotLate(t *testing.T) {
 	}
 }
 
-// TestReadLateOffItsLoop: such a connection comes to be unread there, behind descriptions. What lay in it then is refused.
+// TestReadLateOffItsLoop: such a connection comes to be unread there, behind descriptions. What lay in it then is
+// refused.
 func TestReadLateOffItsLoop(t *testing.T) {
 	srv, h, p, other, owner := leavesUnread(t, 0)
 	srv.Waited(time.Hour)

@@ -82,12 +82,15 @@ const (
 	offItsLoop readLate = "off its loop"
 )
 
-// behindDescribe is a client that has as many descriptions under way as it may, of a log that has no leader, and one more than as many
-// behind them, then a release of what it holds; off its loop much else is before that, and nothing more is read of its connection.
-func behindDescribe(t *testing.T, how readLate) (srv *loop.Server, h *slowDescribe, p, other *peer, owner string, release uint64) {
+// behindDescribe is a client that has as many descriptions under way as it may, of a log that has no leader, and one
+// more than as many behind them, then a release of what it holds; off its loop much else is before that, and nothing
+// more is read of its connection.
+func behindDescribe(t *testing.T, how readLate) (srv *loop.Server, h *slowDescribe, p, other *peer, owner string,
+	release uint64) {
 	node := shared.get(t)
 	h = &slowDescribe{Node: node, released: make(map[string]int)}
-	srv, err := loop.New(h, loop.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1})
+	srv, err := loop.New(h, loop.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(),
+		RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,8 @@ func behindDescribe(t *testing.T, how readLate) (srv *loop.Server, h *slowDescri
 	for i := 0; i < 6 && how == offItsLoop; i++ { // a little more than is kept in memory
 		req := &wire.Request{Op: wire.OpRelease, Owner: owner + "z"}
 		for j := range 100 {
-			req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprintf("%s:/a/b%d-%d/%s", owner, i, j, strings.Repeat("x", 600))})
+			req.Releases = append(req.Releases,
+				wire.ReleaseRequest{Path: fmt.Sprintf("%s:/a/b%d-%d/%s", owner, i, j, strings.Repeat("x", 600))})
 		}
 		reqs = append(reqs, req)
 	}
@@ -137,9 +141,9 @@ func releaseOf(owner string) *wire.Request {
 	return &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: owner + ":/a/x"}}}
 }
 
-// TestReadLate: what a client sent behind descriptions is taken once they are answered, and if it has lain unread for over a minute by
-// then, in however many rounds of them, it is refused: the client may have asked elsewhere long ago, and its session be
-// forgotten. The connection stays, and what is sent on it later is taken.
+// TestReadLate: what a client sent behind descriptions is taken once they are answered, and if it has lain unread for
+// over a minute by then, in however many rounds of them, it is refused: the client may have asked elsewhere long ago,
+// and its session be forgotten. The connection stays, and what is sent on it later is taken.
 func TestReadLate(t *testing.T) {
 	for _, how := range []readLate{atOnce, behind, inTwo, offItsLoop} {
 		for _, late := range []bool{false, true} {
@@ -163,7 +167,8 @@ func TestReadLate(t *testing.T) {
 					}
 					return
 				}
-				if carried || res.Code != wire.Unavailable || !strings.Contains(res.Message, "lay unread for over 1m0s") {
+				if carried || res.Code != wire.Unavailable ||
+					!strings.Contains(res.Message, "lay unread for over 1m0s") {
 					t.Fatalf("carried out: %v; %v", carried, res.Err())
 				}
 				later := releaseOf(owner)
@@ -257,8 +262,8 @@ func TestReadAgainIsNotLate(t *testing.T) {
 	p.must(write(owner, owner+":/a/y"))
 }
 
-// TestAlwaysMoreAskedIsNotLate: a client that always has more descriptions unanswered than are carried out at once is served for
-// however long, if each is answered soon.
+// TestAlwaysMoreAskedIsNotLate: a client that always has more descriptions unanswered than are carried out at once is
+// served for however long, if each is answered soon.
 func TestAlwaysMoreAskedIsNotLate(t *testing.T) {
 	srv, h, p, _, owner, release := behindDescribe(t, atOnce)
 	some := slices.Repeat([]*wire.Request{{Op: wire.OpDescribe, Path: owner + ":/a"}}, wire.MaxGathered)
@@ -282,8 +287,8 @@ func TestAlwaysMoreAskedIsNotLate(t *testing.T) {
 	}
 }
 
-// TestHungUpWhileNothingIsRead: such a client hangs up. That is noticed though its descriptions have no answer: what is tied to its
-// connection ends, and what it sent is not carried out later.
+// TestHungUpWhileNothingIsRead: such a client hangs up. That is noticed though its descriptions have no answer: what is
+// tied to its connection ends, and what it sent is not carried out later.
 func TestHungUpWhileNothingIsRead(t *testing.T) {
 	_, h, p, other, owner, _ := behindDescribe(t, offItsLoop)
 	// By a reset: a FIN may come to lie behind what the server does not read.
@@ -371,7 +376,8 @@ func TestEventsInBurstsAreNotLate(t *testing.T) {
 	off := 0
 	for range 20 {
 		for range 4 {
-			for _, id := range other.start(slices.Repeat([]*wire.Request{{Op: wire.OpRequestRevoke, Owner: watched}}, 100)...) {
+			for _, id := range other.start(slices.Repeat([]*wire.Request{{Op: wire.OpRequestRevoke, Owner: watched}},
+				100)...) {
 				other.reply(id)
 			}
 		}

@@ -16,11 +16,14 @@ func TestSentAfter(t *testing.T) {
 		waits           bool          // for the answer
 	}
 	for name, tc := range map[string]was{
-		"it had the answer":                      {settled, 0, time.Minute, time.Hour, 50 * time.Second, 0, false},
-		"it had it to what was read at first":    {settled, 0, 50 * time.Second, time.Hour, 50 * time.Second, 0, false},
-		"it had it before a pause":               {settled, 0, 40 * time.Second, time.Hour, 50 * time.Second, 50 * time.Second, false},
-		"it had it before a pause that goes on":  {settled, 10 * time.Second, time.Minute, time.Hour, 50 * time.Second, 50 * time.Second, false},
-		"it came here later":                     {settled, 0, 40 * time.Second, 45 * time.Second, 45 * time.Second, 50 * time.Second, false},
+		"it had the answer":                   {settled, 0, time.Minute, time.Hour, 50 * time.Second, 0, false},
+		"it had it to what was read at first": {settled, 0, 50 * time.Second, time.Hour, 50 * time.Second, 0, false},
+		"it had it before a pause": {settled, 0, 40 * time.Second, time.Hour, 50 * time.Second,
+			50 * time.Second, false},
+		"it had it before a pause that goes on": {settled, 10 * time.Second, time.Minute, time.Hour, 50 * time.Second,
+			50 * time.Second, false},
+		"it came here later": {settled, 0, 40 * time.Second, 45 * time.Second, 45 * time.Second,
+			50 * time.Second, false},
 		"it had the answers to what came before": {told, 0, time.Minute, time.Hour, time.Hour, 2 * time.Hour, true},
 		"it does not say":                        {0, 0, time.Minute, time.Hour, time.Hour, 2 * time.Hour, true},
 	} {
@@ -30,7 +33,8 @@ func TestSentAfter(t *testing.T) {
 			now := s.srv.pulse.uptime()
 			since := now - tc.since
 			w := &s.waited
-			*w = waited{resumed: now - tc.resumed, lay: time.Hour, before: time.Hour, told: told, toldAt: now - 50*time.Second}
+			*w = waited{resumed: now - tc.resumed, lay: time.Hour, before: time.Hour, told: told,
+				toldAt: now - 50*time.Second}
 			if tc.paused != 0 {
 				w.paused = now - tc.paused
 			}

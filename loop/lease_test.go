@@ -34,7 +34,8 @@ func TestCrashedClient(t *testing.T) {
 		p := joinAs(t, addr, &wire.Hello{Grace: uint64(grace.Milliseconds())})
 		p.must(flagged(write(ns+"tied", tied), wire.FlagBind))
 		p.must(write(ns+"loose", loose))
-		if res := p.ask(&wire.Request{Op: wire.OpBind, Owner: ns + "bound", GraceMillis: uint64(2 * grace.Milliseconds())}); res.Code != wire.OK || res.Status != wire.RenewLost {
+		if res := p.ask(&wire.Request{Op: wire.OpBind, Owner: ns + "bound",
+			GraceMillis: uint64(2 * grace.Milliseconds())}); res.Code != wire.OK || res.Status != wire.RenewLost {
 			t.Errorf("bind of an owner without a lease: %v, %v, want LOST", res.Err(), res.Status)
 		}
 		p.must(write(ns+"bound", bound))
@@ -53,7 +54,8 @@ func TestCrashedClient(t *testing.T) {
 			res := other.reply(c.id)
 			took := time.Since(closed)
 			if res.Code != wire.OK || res.Status != wire.StatusOK || took < c.grace || took > soon {
-				t.Errorf("granted %v after the connection closed (%v, %v), want it after %v", took, res.Err(), res.Status, c.grace)
+				t.Errorf("granted %v after the connection closed (%v, %v), want it after %v", took, res.Err(),
+					res.Status, c.grace)
 			}
 		}
 		if owner, left := holder(other, loose); owner != ns+"loose" || left < soon {
@@ -103,7 +105,8 @@ func TestReconnect(t *testing.T) {
 		}
 		// The lease hangs on the new connection now.
 		back.hangUp()
-		eventually(t, "the lease ends with the second connection", func() bool { owner, _ := holder(other, path); return owner == "" })
+		eventually(t, "the lease ends with the second connection",
+			func() bool { owner, _ := holder(other, path); return owner == "" })
 	})
 }
 
@@ -121,7 +124,8 @@ func TestTakeover(t *testing.T) {
 		p.push(wire.PushQueued)
 		for _, epoch := range []uint64{0, 1, 5} {
 			again := dial(t, addr)
-			if res := again.greet(&wire.Hello{Session: p.welcome.Session, Epoch: epoch}); res.Code != wire.FailedPrecondition || res.Cause != wire.CauseEpoch {
+			if res := again.greet(&wire.Hello{Session: p.welcome.Session,
+				Epoch: epoch}); res.Code != wire.FailedPrecondition || res.Cause != wire.CauseEpoch {
 				t.Errorf("epoch %d behind 5: %v", epoch, res.Err())
 			}
 			again.hangUp()
@@ -135,7 +139,8 @@ func TestTakeover(t *testing.T) {
 			t.Fatalf("id %d, want %d", got, id)
 		}
 		next.last += 10
-		next.must(&wire.Request{Op: wire.OpRenew, Owner: ns, TTLMillis: 60_000, Flags: wire.FlagBind, Domains: []string{ns + ":/n"}})
+		next.must(&wire.Request{Op: wire.OpRenew, Owner: ns, TTLMillis: 60_000, Flags: wire.FlagBind,
+			Domains: []string{ns + ":/n"}})
 		if owner, left := holder(holds, path); owner != ns || left < soon {
 			t.Errorf("held by %q, %v left", owner, left)
 		}
@@ -168,15 +173,18 @@ func TestTakenOverTie(t *testing.T) {
 			if end == nil {
 				p.hangUp()
 			}
-			next := joinAs(t, addr, &wire.Hello{Session: p.welcome.Session, Epoch: 2, Grace: uint64(grace.Milliseconds())})
+			next := joinAs(t, addr, &wire.Hello{Session: p.welcome.Session, Epoch: 2,
+				Grace: uint64(grace.Milliseconds())})
 			if end == nil {
 				next.hangUp()
 			} else {
 				end(p, next)
 			}
 			closed := time.Now()
-			if res := look.reply(waits); res.Code != wire.OK || res.Status != wire.StatusOK || time.Since(closed) > soon {
-				t.Errorf("%s: granted after %v (%v, %v), want it once the grace of %v was over", name, time.Since(closed), res.Err(), res.Status, grace)
+			if res := look.reply(waits); res.Code != wire.OK || res.Status != wire.StatusOK ||
+				time.Since(closed) > soon {
+				t.Errorf("%s: granted after %v (%v, %v), want it once the grace of %v was over", name,
+					time.Since(closed), res.Err(), res.Status, grace)
 			}
 			look.must(release(ns+"next", path))
 		}

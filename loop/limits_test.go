@@ -49,7 +49,8 @@ func TestInFlightLimit(t *testing.T) {
 		other.start(flagged(write("w", fmt.Sprintf("%s:/n/%d", ns, i)), wire.FlagWait))
 		other.push(wire.PushQueued)
 	}
-	if codes, _ := answers(other, write("w", ns+":/n/7"), write("w", ns+":/n/8"), write("w", ns+":/n/9")); !slices.Equal(codes, []wire.Code{0, 0, 0}) {
+	if codes, _ := answers(other, write("w", ns+":/n/7"), write("w", ns+":/n/8"),
+		write("w", ns+":/n/9")); !slices.Equal(codes, []wire.Code{0, 0, 0}) {
 		t.Errorf("beside three waits: %v", codes)
 	}
 }
@@ -63,7 +64,8 @@ func TestWaitingLimit(t *testing.T) {
 		ids := p.start(flagged(write("b", path), wire.FlagWait), flagged(write("c", path), wire.FlagWait))
 		p.push(wire.PushQueued)
 		p.push(wire.PushQueued)
-		p.refused(flagged(write("d", path), wire.FlagWait), full, "2 acquires of this connection wait, at most 2 are taken")
+		p.refused(flagged(write("d", path), wire.FlagWait), full,
+			"2 acquires of this connection wait, at most 2 are taken")
 		p.must(&wire.Request{Op: wire.OpCancel, Target: ids[0]})
 		if res := p.reply(ids[0]); res.Code != wire.Cancelled {
 			t.Errorf("cancelled: %v", res.Err())
@@ -130,7 +132,8 @@ func padded(p *peer, req *wire.Request, pad int) (frame []byte, id uint64) {
 		payload = wire.AppendNil(payload)
 	}
 	payload = wire.AppendBin(payload, make([]byte, pad))
-	return append([]byte{byte(len(payload) >> 24), byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload))}, payload...), p.last
+	return append([]byte{byte(len(payload) >> 24), byte(len(payload) >> 16), byte(len(payload) >> 8),
+		byte(len(payload))}, payload...), p.last
 }
 
 // TestHeldLimit: requests that wait for long, and for their own sake are long, take
@@ -228,7 +231,8 @@ func TestConnectStorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	greet := func(meta []byte, reqs ...*wire.Request) []byte {
-		frames := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1, Grace: 1, Meta: meta}})
+		frames := wire.AppendRequest(nil, 1,
+			&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1, Grace: 1, Meta: meta}})
 		for i, req := range reqs {
 			frames = wire.AppendRequest(frames, uint64(i)+2, req)
 		}
@@ -293,7 +297,8 @@ func TestManyAtOnce(t *testing.T) {
 			}
 			defer c.Close()
 			c.SetDeadline(time.Now().Add(patience))
-			frames := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
+			frames := wire.AppendRequest(nil, 1,
+				&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
 			frames = wire.AppendRequest(frames, 2, ping())
 			if _, err = c.Write(frames); err == nil {
 				want := wire.AppendReply(nil, 2, wire.OpPing, &wire.Result{})
@@ -323,10 +328,12 @@ func TestIDOfAWait(t *testing.T) {
 		holds.must(write("a", path))
 		id := p.start(flagged(write("b", path), wire.FlagWait))[0]
 		p.push(wire.PushQueued)
-		for _, req := range []*wire.Request{ping(), {Op: wire.OpCancel, Target: id + 100}, describe(path), release("b", path)} {
+		for _, req := range []*wire.Request{ping(), {Op: wire.OpCancel, Target: id + 100}, describe(path),
+			release("b", path)} {
 			p.last = id - 1
 			p.start(req)
-			if res := p.reply(id); res.Code != wire.InvalidArgument || !strings.Contains(res.Message, "in use by a waiting acquire") {
+			if res := p.reply(id); res.Code != wire.InvalidArgument ||
+				!strings.Contains(res.Message, "in use by a waiting acquire") {
 				t.Errorf("%v under the id of a waiting acquire: %v", req.Op, res.Err())
 			}
 		}

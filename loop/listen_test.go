@@ -32,7 +32,8 @@ func TestListen(t *testing.T) {
 	if b, err := os.ReadFile(file); err != nil || string(b) != "precious" {
 		t.Errorf("the file is %q, %v", b, err)
 	}
-	if _, err := s.Listen("tcp", s.tcp.String()); err == nil || !strings.Contains(err.Error(), "address already in use") {
+	if _, err := s.Listen("tcp", s.tcp.String()); err == nil ||
+		!strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("listen on a port that is taken: %v", err)
 	}
 
@@ -105,7 +106,8 @@ func hello(t *testing.T, fd int, addr net.Addr) {
 	if err := syscall.Connect(fd, &syscall.SockaddrUnix{Name: addr.String()}); err != nil {
 		t.Fatal(err)
 	}
-	frame := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
+	frame := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello,
+		Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
 	if _, err := syscall.Write(fd, frame); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +211,8 @@ func outOfFilesForLong(t *testing.T, as func(*net.UnixListener) net.Listener) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		frame := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
+		frame := wire.AppendRequest(nil, 1, &wire.Request{Op: wire.OpHello,
+			Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}})
 		_, _ = c.Write(frame)
 		answer := make([]byte, 512)
 		n, _ := c.Read(answer)

@@ -101,7 +101,8 @@ type server struct {
 func serve(t testing.TB, opt loop.Options) *server {
 	t.Helper()
 	node := shared.get(t)
-	opt.NodeID, opt.ClusterID, opt.Version, opt.RepeatMillis = node.NodeID(), node.ClusterID(), "test", groups.RepeatMillis
+	opt.NodeID, opt.ClusterID, opt.Version, opt.RepeatMillis = node.NodeID(), node.ClusterID(), "test",
+		groups.RepeatMillis
 	if opt.Log == nil {
 		opt.Log = quiet
 	}

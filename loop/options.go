@@ -89,7 +89,8 @@ func connectionsAllowed() int {
 func (o *Options) limits() wire.Limits {
 	return wire.Limits{
 		FrameBytes: wire.MaxFrameBytes, InFlight: uint64(o.InFlight), Waiting: uint64(o.Waiting),
-		Subscriptions: uint64(o.Subscriptions), BoundOwners: uint64(o.BoundOwners), RepeatMillis: o.RepeatMillis, Answers: o.Answers,
+		Subscriptions: uint64(o.Subscriptions), BoundOwners: uint64(o.BoundOwners), RepeatMillis: o.RepeatMillis,
+		Answers:     o.Answers,
 		UnreadBytes: uint64(o.Outbound), UnreadMillis: uint64(o.Stall.Milliseconds()),
 		RequestMillis: o.RequestMillis, GroupInFlight: o.GroupInFlight,
 	}

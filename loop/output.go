@@ -21,7 +21,8 @@ func (s *session) reply(id uint64, op wire.Op, res *wire.Result) {
 	if s.out = wire.AppendReply(s.out, id, op, res); s.tooLong(op, len(s.out)-from) {
 		var refusal wire.Result
 		refusal.Fail(wire.Errorf(wire.ResourceExhausted,
-			"%d bytes of answers would be unread on this connection, at most %d are kept: read them first", s.backlog(), mostUnread))
+			"%d bytes of answers would be unread on this connection, at most %d are kept: read them first",
+			s.backlog(), mostUnread))
 		s.out = wire.AppendReply(s.out[:from], id, op, &refusal)
 	}
 	s.spill()
@@ -122,7 +123,8 @@ func (s *session) send() {
 		all := s.srv.unread.Load() + int64(unread) - s.unread
 		switch {
 		case all > o.Unread && s.lane != nil && unread > fairShare:
-			o.Log.Info("cut a client off that does not read", "peer", s.lane.conn.RemoteAddr(), "unread_bytes", unread, "all_unread_bytes", all)
+			o.Log.Info("cut a client off that does not read", "peer", s.lane.conn.RemoteAddr(), "unread_bytes", unread,
+				"all_unread_bytes", all)
 			s.closing, s.broken = true, true
 			_ = s.lane.conn.Close()
 		case s.lane != nil:

@@ -13,18 +13,22 @@ import (
 )
 
 func TestHello(t *testing.T) {
-	both(t, loop.Options{RequestMillis: 31, GroupInFlight: 32, Stall: 33 * time.Second, Outbound: 34, InFlight: 17, Waiting: 18, Subscriptions: 19, BoundOwners: 20}, func(t *testing.T, addr net.Addr) {
+	both(t, loop.Options{RequestMillis: 31, GroupInFlight: 32, Stall: 33 * time.Second, Outbound: 34, InFlight: 17,
+		Waiting: 18, Subscriptions: 19, BoundOwners: 20}, func(t *testing.T, addr net.Addr) {
 		p := join(t, addr)
 		w := p.welcome
-		want := wire.Limits{FrameBytes: wire.MaxFrameBytes, InFlight: 17, Waiting: 18, Subscriptions: 19, BoundOwners: 20, RepeatMillis: 60_000,
+		want := wire.Limits{FrameBytes: wire.MaxFrameBytes, InFlight: 17, Waiting: 18, Subscriptions: 19,
+			BoundOwners: 20, RepeatMillis: 60_000,
 			UnreadBytes: 34, UnreadMillis: 33_000, RequestMillis: 31, GroupInFlight: 32}
-		if w.Version != 1 || w.NodeID == "" || w.ClusterID == "" || len(w.Session) != 16 || w.Epoch != 1 || w.Features != 0 || w.ServerVersion != "test" || w.Limits != want {
+		if w.Version != 1 || w.NodeID == "" || w.ClusterID == "" || len(w.Session) != 16 || w.Epoch != 1 ||
+			w.Features != 0 || w.ServerVersion != "test" || w.Limits != want {
 			t.Errorf("welcome %+v", w)
 		}
 		if other := join(t, addr); bytes.Equal(other.welcome.Session, w.Session) {
 			t.Error("two sessions were given one id")
 		}
-		p.refused(&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}}, wire.FailedPrecondition, "said already")
+		p.refused(&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1}},
+			wire.FailedPrecondition, "said already")
 		p.must(ping())
 	})
 }
@@ -44,7 +48,8 @@ func TestHelloRefused(t *testing.T) {
 		for _, h := range []*wire.Hello{{MinVersion: 2, MaxVersion: 3}, {}} {
 			p.refused(&wire.Request{Op: wire.OpHello, Hello: h}, wire.FailedPrecondition, "this server 1 to 1")
 		}
-		p.refused(&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1, Session: []byte{1}}}, wire.InvalidArgument, "must be 16 or empty")
+		p.refused(&wire.Request{Op: wire.OpHello, Hello: &wire.Hello{MinVersion: 1, MaxVersion: 1, Session: []byte{1}}},
+			wire.InvalidArgument, "must be 16 or empty")
 		p.refused(&wire.Request{Op: wire.OpHello}, wire.InvalidArgument, "missing")
 		// It may still get it right.
 		if res := p.greet(&wire.Hello{MinVersion: 0, MaxVersion: 9}); res.Code != wire.OK {
@@ -67,7 +72,8 @@ func TestUnknownOperation(t *testing.T) {
 	both(t, loop.Options{}, func(t *testing.T, addr net.Addr) {
 		p := join(t, addr)
 		p.last = 1000
-		for id, op := range map[uint64]byte{200: 99, 201: byte(wire.OpDetach), 202: byte(wire.OpFreeze), 203: 0, 204: 31} {
+		for id, op := range map[uint64]byte{200: 99, 201: byte(wire.OpDetach), 202: byte(wire.OpFreeze),
+			203: 0, 204: 31} {
 			frame := wire.AppendArray([]byte{0, 0, 0, 6}, 2)
 			frame = append(frame, 0xcd, byte(id>>8), byte(id), 0xcc, op)
 			p.ops[id] = wire.OpPing
@@ -103,7 +109,8 @@ func TestPipelining(t *testing.T) {
 		var reqs []*wire.Request
 		for i := range 60 {
 			path := fmt.Sprintf("%s:/n/%d", ns, i)
-			reqs = append(reqs, write(ns, path), ping(), &wire.Request{Op: wire.OpInspectPath, Path: path}, release(ns, path))
+			reqs = append(reqs, write(ns, path), ping(), &wire.Request{Op: wire.OpInspectPath, Path: path},
+				release(ns, path))
 		}
 		token := int64(0)
 		for i, id := range p.start(reqs...) {
@@ -163,7 +170,8 @@ func TestWaitingAcquire(t *testing.T) {
 		held := a.must(write("a", path))
 		first := b.start(flagged(write("b", path), wire.FlagWait))[0]
 		q := b.push(wire.PushQueued).queued
-		if r := q.Result; q.ID != first || r.Status != wire.StatusQueued || r.Position != 1 || r.Owner != "a" || r.Path != path ||
+		if r := q.Result; q.ID != first || r.Status != wire.StatusQueued || r.Position != 1 || r.Owner != "a" ||
+			r.Path != path ||
 			r.Reason != wire.ReasonWriteLocked || r.Token <= held.Token || r.Namespace != ns+":/n" {
 			t.Errorf("b's notice: %+v", q)
 		}
@@ -246,7 +254,8 @@ func TestDescribe(t *testing.T) {
 		ns := named("desc")
 		path := ns + ":/n/x"
 		meta := func(host string) []byte {
-			m := wire.Metadata{Host: host, PID: 7, StartUnixMillis: 8, BootID: "boot", Command: "cmd", Labels: map[string]string{"k": host}}
+			m := wire.Metadata{Host: host, PID: 7, StartUnixMillis: 8, BootID: "boot", Command: "cmd",
+				Labels: map[string]string{"k": host}}
 			b, err := m.Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -265,23 +274,27 @@ func TestDescribe(t *testing.T) {
 		}
 		res := join(t, addr).must(describe(path))
 		l := res.List
-		if res.Namespace != ns+":/n" || !res.Flag || res.Token != token || res.Count != 2 || len(l.Infos) != 1 || len(l.Waiters) != 2 {
+		if res.Namespace != ns+":/n" || !res.Flag || res.Token != token || res.Count != 2 || len(l.Infos) != 1 ||
+			len(l.Waiters) != 2 {
 			t.Fatalf("describe: %+v %+v", res, l)
 		}
 		check := func(who string, raw []byte, host string) {
 			t.Helper()
 			m, err := wire.DecodeMetadata(raw)
-			if err != nil || m.Host != host || m.PID != 7 || m.StartUnixMillis != 8 || m.BootID != "boot" || m.Command != "cmd" || m.Labels["k"] != host {
+			if err != nil || m.Host != host || m.PID != 7 || m.StartUnixMillis != 8 || m.BootID != "boot" ||
+				m.Command != "cmd" || m.Labels["k"] != host {
 				t.Errorf("metadata of %s: %+v, %v", who, m, err)
 			}
 		}
 		check("a", l.Infos[0].Meta, "of-hello")
 		check("b", l.Waiters[0].Meta, "of-request")
 		check("c", l.Waiters[1].Meta, "of-hello")
-		if h := l.Infos[0]; h.Owner != "a" || h.ExpiresInMillis == 0 || h.ExpiresInMillis > 60_000 || h.SinceUnixMillis == 0 {
+		if h := l.Infos[0]; h.Owner != "a" || h.ExpiresInMillis == 0 || h.ExpiresInMillis > 60_000 ||
+			h.SinceUnixMillis == 0 {
 			t.Errorf("holder: %+v", h)
 		}
-		if b, c := l.Waiters[0], l.Waiters[1]; b.Owner != "b" || b.Position != 1 || !b.Open || c.Owner != "c" || c.Position != 2 || c.Open {
+		if b, c := l.Waiters[0], l.Waiters[1]; b.Owner != "b" || b.Position != 1 || !b.Open || c.Owner != "c" ||
+			c.Position != 2 || c.Open {
 			t.Errorf("waiters: %+v, %+v", b, c)
 		}
 	})
@@ -293,7 +306,8 @@ func TestTopology(t *testing.T) {
 		for _, watch := range []bool{false, true, true, false} {
 			res := p.must(&wire.Request{Op: wire.OpTopology, Watch: watch})
 			top := res.List.Topology
-			if top.Self != p.welcome.NodeID || top.GroupLogs != 16 || len(top.Leaders) == 0 || len(top.Nodes) != 1 || top.Nodes[0].NodeID != top.Self {
+			if top.Self != p.welcome.NodeID || top.GroupLogs != 16 || len(top.Leaders) == 0 || len(top.Nodes) != 1 ||
+				top.Nodes[0].NodeID != top.Self {
 				t.Errorf("topology %+v", top)
 			}
 		}

@@ -10,7 +10,8 @@ type sink struct {
 }
 
 // Deliver implements wire.EventSink.
-func (k *sink) Deliver(sub *wire.Subscription, kind wire.EventKind, path, namespace string, token int64, at wire.Position) {
+func (k *sink) Deliver(sub *wire.Subscription, kind wire.EventKind, path, namespace string, token int64,
+	at wire.Position) {
 	if k.s.overrun.Load() {
 		return
 	}

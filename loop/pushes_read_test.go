@@ -37,13 +37,15 @@ func TestPushesRead(t *testing.T) {
 		for range 200 {
 			payload, err := p.frame()
 			if err != nil {
-				t.Fatalf("after %d of %d events, with %d bytes unread (%d may be): %v", read, sent, (sent-read)*size, most, err)
+				t.Fatalf("after %d of %d events, with %d bytes unread (%d may be): %v", read, sent,
+					(sent-read)*size, most, err)
 			}
 			if err := p.file(payload); err != nil {
 				t.Fatal(err)
 			}
 			if bye := p.goodbye(); bye != nil {
-				t.Fatalf("after %d of %d events, with %d bytes unread at most (%d may be): %v", read, sent, (sent-read)*size, most, bye)
+				t.Fatalf("after %d of %d events, with %d bytes unread at most (%d may be): %v", read, sent,
+					(sent-read)*size, most, bye)
 			}
 			if p.pushes[len(p.pushes)-1].kind == wire.PushEvent {
 				read++

@@ -49,7 +49,8 @@ func startServer(t *testing.T) *net.TCPAddr {
 			t.Errorf("close the node: %v", err)
 		}
 	})
-	srv, err := loop.New(node, loop.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(), Version: "test", RepeatMillis: groups.RepeatMillis})
+	srv, err := loop.New(node, loop.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(), Version: "test",
+		RepeatMillis: groups.RepeatMillis})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,8 @@ func TestRefusedBinds(t *testing.T) {
 		}
 	}
 	grown := heap() - before
-	says := fmt.Sprintf("250 binds take %v, %d later %v; another client's ping %v; %d bytes grown", first, many, last, worst, grown)
+	says := fmt.Sprintf("250 binds take %v, %d later %v; another client's ping %v; %d bytes grown", first, many, last,
+		worst, grown)
 	if t.Log(says); last > 5*first+5*time.Millisecond || grown > 5<<20 {
 		t.Error("refused binds are kept, and looked through for each")
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAskedAnewIsCountedOnce: a client waits with a tied acquire, its connection breaks, and it comes back within the grace and
-// asks again. What the server counts as the memory of the first call is let go of: it refuses nothing for want of memory that it has.
+// TestAskedAnewIsCountedOnce: a client waits with a tied acquire, its connection breaks, and it comes back within the
+// grace and asks again. What the server counts as the memory of the first call is let go of: it refuses nothing for
+// want of memory that it has.
 func TestAskedAnewIsCountedOnce(t *testing.T) {
 	const limit = 1 << 20
 	for _, how := range []string{"its connection ended before", "the next hello ends its connection"} {
@@ -31,7 +32,8 @@ func TestAskedAnewIsCountedOnce(t *testing.T) {
 					p.must1(p.step())
 				}
 				if res, ok := p.replies[id]; ok {
-					t.Errorf("one wait of 100 KiB is asked again after %d reconnects, and answered %v", epoch-1, res.Err())
+					t.Errorf("one wait of 100 KiB is asked again after %d reconnects, and answered %v",
+						epoch-1, res.Err())
 					break
 				}
 				p.push(wire.PushQueued)

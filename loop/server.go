@@ -87,7 +87,8 @@ func (s *Server) sweepLoop() {
 			return
 		case now := <-t.C:
 			if stood := s.pulse.beats(); stood > 0 {
-				s.opt.Log.Warn("the process stood still: what native clients sent meanwhile is not taken, and their connections are closed", "for", stood.Round(time.Second).String())
+				s.opt.Log.Warn("the process stood still: what native clients sent meanwhile is not taken, and their "+
+					"connections are closed", "for", stood.Round(time.Second).String())
 			}
 			for _, r := range s.loops() {
 				r.post(item{do: func() { r.sweep(now) }})
@@ -129,7 +130,8 @@ func (s *Server) enter(c *session, ws *wire.Session) *wire.Error {
 	if old.s != nil && old.epoch >= ws.Epoch {
 		s.mu.Unlock()
 		return wire.Errorf(wire.FailedPrecondition,
-			"hello: epoch %d: the session is on its connection %d here, a later one must have a higher epoch", ws.Epoch, old.epoch).By(wire.CauseEpoch)
+			"hello: epoch %d: the session is on its connection %d here, a later one must have a higher epoch", ws.Epoch,
+			old.epoch).By(wire.CauseEpoch)
 	}
 	s.current[ws.ID] = holder{c, ws.Epoch}
 	s.mu.Unlock()

@@ -92,7 +92,8 @@ func (b *bystander) stop() {
 	b.t.Helper()
 	b.wait()
 	pairs := b.count.Load()
-	b.t.Logf("a bystander made %d acquire and release pairs, none refused; longest wait %v", pairs, b.worst.Round(time.Microsecond))
+	b.t.Logf("a bystander made %d acquire and release pairs, none refused; longest wait %v", pairs,
+		b.worst.Round(time.Microsecond))
 	if pairs == 0 || b.worst > worstWait {
 		b.t.Errorf("a bystander made %d pairs and waited for up to %v", pairs, b.worst)
 	}
@@ -159,7 +160,8 @@ func (g *siege) over(most int64) {
 		g.t.Errorf("the heap grew by %.1f MiB, want at most %.1f", mib(peak), mib(most))
 	}
 	if after > left {
-		g.t.Errorf("%.1f MiB of heap are left behind, want at most %.1f; what is alive:\n%s", mib(after), mib(left), alive(40))
+		g.t.Errorf("%.1f MiB of heap are left behind, want at most %.1f; what is alive:\n%s", mib(after),
+			mib(left), alive(40))
 	}
 }
 
@@ -168,7 +170,10 @@ func alive(lines int) string {
 	records := make([]runtime.MemProfileRecord, 10_000)
 	n, _ := runtime.MemProfile(records, false)
 	records = records[:min(n, len(records))]
-	slices.SortFunc(records, func(a, b runtime.MemProfileRecord) int { return cmp.Compare(b.InUseBytes(), a.InUseBytes()) })
+	slices.SortFunc(records, func(a, b runtime.MemProfileRecord) int {
+		return cmp.Compare(b.InUseBytes(),
+			a.InUseBytes())
+	})
 	var b strings.Builder
 	for _, r := range records[:min(lines, len(records))] {
 		fmt.Fprintf(&b, "%7.2f MiB", mib(r.InUseBytes()))

@@ -279,7 +279,8 @@ func TestNeverReadListings(t *testing.T) {
 		filler.must(ping())
 	}
 	const others = 2 // the filler and the bystander
-	eventually(t, "connections are cut off that leave 16 MiB unread together", func() bool { return g.s.Connections() <= others+30 })
+	eventually(t, "connections are cut off that leave 16 MiB unread together",
+		func() bool { return g.s.Connections() <= others+30 })
 	t.Logf("of 40 connections that left %.0f MiB unread, %d were cut off", mib(40*10*size), 40+others-g.s.Connections())
 	for _, p := range peers {
 		p.hangUp()
@@ -297,7 +298,8 @@ func TestLongListsInEveryPlace(t *testing.T) {
 	s := serve(t, loop.Options{Loops: 1, InFlight: 1024})
 	p := join(t, s.unix)
 	alive := &wire.Request{Op: wire.OpIsOwnerAlive, Owner: named("nobody"), Domains: []string{"d:/d"}}
-	long := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: 1, Locks: make([]wire.LockRequest, 25_000)} // a byte each, 40 here
+	// a byte each, 40 here
+	long := &wire.Request{Op: wire.OpAcquire, Owner: "o", TTLMillis: 1, Locks: make([]wire.LockRequest, 25_000)}
 	before := heap()
 	for i := places - 1; i >= 0; i-- { // so that none is taken again by a shorter one
 		reqs := make([]*wire.Request, 0, places)

@@ -10,8 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestStoodStill: what a client sent while the process stood still is not carried out when it goes on, and its connection is
-// closed, whenever it sends more, also one that had not been taken yet; later ones are served. A short standstill changes nothing.
+// TestStoodStill: what a client sent while the process stood still is not carried out when it goes on, and its
+// connection is closed, whenever it sends more, also one that had not been taken yet; later ones are served. A short
+// standstill changes nothing.
 func TestStoodStill(t *testing.T) {
 	s := serve(t, loop.Options{})
 	for _, addr := range []net.Addr{s.tcp, s.unix} {
@@ -50,7 +51,8 @@ func TestStoodStill(t *testing.T) {
 			t.Errorf("%v: what was sent before was carried out: %+v", addr, res)
 		}
 		later.must(write("other"+ns, ns+":/old"))
-		// Only a server that stops says Unavailable, and then keeps it (PROTOCOL.md section 3): here clients count it as gone.
+		// Only a server that stops says Unavailable, and then keeps it (PROTOCOL.md section 3): here clients count it
+		// as gone.
 		eventually(t, "what is tied to the connection ends", func() bool {
 			return later.must(&wire.Request{Op: wire.OpInspectPath, Path: ns + ":/short"}).Owner == ""
 		})

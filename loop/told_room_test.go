@@ -9,7 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// handed is a handler that hands out what tells a session of its leases, and an event loop that a Topology stands still for.
+// handed is a handler that hands out what tells a session of its leases, and an event loop that a Topology stands still
+// for.
 type handed struct {
 	wire.Handler
 	tell  chan func(*wire.LeaseEvent)
@@ -29,8 +30,8 @@ func (h *handed) Topology(watch func(*wire.Topology)) (*wire.Topology, func()) {
 }
 
 // TestToldWithRoomAgain: a client that was not told all hears that, once it has read what there was: while it goes on
-// reading, and also when its connection is about to go back to its loop just then, for something that it sent; and nothing
-// of it is sent before.
+// reading, and also when its connection is about to go back to its loop just then, for something that it sent; and
+// nothing of it is sent before.
 func TestToldWithRoomAgain(t *testing.T) {
 	for name, sends := range map[string][]byte{"reads": nil, "has sent something": {0}} {
 		t.Run(name, func(t *testing.T) {

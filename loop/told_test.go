@@ -52,8 +52,8 @@ func (p *peer) untold() {
 }
 
 // TestToldOfLeases: a client that asked for it hears what happens to a lease that flag 8 or a bind has tied, without a
-// subscription; also when it took a path again meanwhile, on the next connection of its session, and on one that took that
-// over. Who did not ask hears nothing, and neither does the earlier connection.
+// subscription; also when it took a path again meanwhile, on the next connection of its session, and on one that took
+// that over. Who did not ask hears nothing, and neither does the earlier connection.
 func TestToldOfLeases(t *testing.T) {
 	both(t, loop.Options{}, func(t *testing.T, addr net.Addr) {
 		ns := named("told")
@@ -73,7 +73,8 @@ func TestToldOfLeases(t *testing.T) {
 		brief := flagged(write(ns+"brief", ns+":/brief/x"), wire.FlagBind)
 		brief.TTLMillis = 1
 		p.must(brief)
-		p.told(wire.EventExpired, ns+"brief", ns+":/brief", wire.AcquireMark([wire.SessionBytes]byte(p.welcome.Session), p.last))
+		p.told(wire.EventExpired, ns+"brief", ns+":/brief",
+			wire.AcquireMark([wire.SessionBytes]byte(p.welcome.Session), p.last))
 
 		if res := p.ask(&wire.Request{Op: wire.OpBind, Owner: ns + "bound", GraceMillis: 1000}); res.Code != wire.OK {
 			t.Fatal(res.Err())
@@ -138,8 +139,9 @@ func TestToldNoMore(t *testing.T) {
 	eventually(t, "the connection that stands alone is told", func() bool { return h.n.Load() == 1 })
 }
 
-// TestToldTooMuch: a client that reads nothing while all its leases end is told, once it reads, that it was not told all; its
-// connection stands, and what comes then it is told. (Over TCP more fits between the two than the leases take.)
+// TestToldTooMuch: a client that reads nothing while all its leases end is told, once it reads, that it was not told
+// all; its connection stands, and what comes then it is told. (Over TCP more fits between the two than the leases
+// take.)
 func TestToldTooMuch(t *testing.T) {
 	const many = 1500
 	s := serve(t, loop.Options{Outbound: 64 << 10})
@@ -149,7 +151,8 @@ func TestToldTooMuch(t *testing.T) {
 	for from := 0; from < many; from += 100 {
 		var reqs []*wire.Request
 		for i := range 100 {
-			reqs = append(reqs, flagged(write(fmt.Sprint(long, from+i), fmt.Sprintf("%s:/n/%d", ns, from+i)), wire.FlagBind))
+			reqs = append(reqs, flagged(write(fmt.Sprint(long, from+i), fmt.Sprintf("%s:/n/%d", ns, from+i)),
+				wire.FlagBind))
 		}
 		for _, id := range p.start(reqs...) {
 			p.reply(id)

@@ -83,7 +83,8 @@ func gathers(t *testing.T) (g *gatherer, s *loop.Server, p *peer) {
 	for range 100 { // of 300 KB together
 		g.infos = append(g.infos, wire.LockInfo{Path: "h:/n/" + strings.Repeat("p", 3000), Owner: "o"})
 	}
-	s, err := loop.New(g, loop.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1})
+	s, err := loop.New(g, loop.Options{NodeID: node.NodeID(), ClusterID: node.ClusterID(),
+		RepeatMillis: groups.RepeatMillis, Log: quiet, Loops: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +107,8 @@ func (g *gatherer) allWait(t *testing.T, s *loop.Server) {
 	}
 }
 
-// TestListingsKeepNobodyWaiting: as many listings as a connection may have under way wait, for a log without a leader. What
-// else is asked there is answered. One more of them is not read before one is answered.
+// TestListingsKeepNobodyWaiting: as many listings as a connection may have under way wait, for a log without a leader.
+// What else is asked there is answered. One more of them is not read before one is answered.
 func TestListingsKeepNobodyWaiting(t *testing.T) {
 	g, s, p := gathers(t)
 	list := &wire.Request{Op: wire.OpListLocks, Owner: "o", Domains: []string{"h:/n"}}
@@ -131,8 +132,9 @@ func TestListingsKeepNobodyWaiting(t *testing.T) {
 	g.gathered.Wait()
 }
 
-// TestTurnsOfWhoDoesNotRead: a client asks for many long listings, and reads none. No more are gathered than there are turns,
-// beside what was written and may lie unread. Once it reads it gets all; and if it hangs up instead, nobody waits any more.
+// TestTurnsOfWhoDoesNotRead: a client asks for many long listings, and reads none. No more are gathered than there are
+// turns, beside what was written and may lie unread. Once it reads it gets all; and if it hangs up instead, nobody
+// waits any more.
 func TestTurnsOfWhoDoesNotRead(t *testing.T) {
 	for name, reads := range map[string]bool{"it reads": true, "it hangs up": false} {
 		t.Run(name, func(t *testing.T) {
@@ -160,8 +162,8 @@ func TestTurnsOfWhoDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestTurnsOnTheWayHome: a client reads late, and sends something. So its connection goes back to its loop before that hears that
-// all was written. The turns that were over are passed on all the same.
+// TestTurnsOnTheWayHome: a client reads late, and sends something. So its connection goes back to its loop before that
+// hears that all was written. The turns that were over are passed on all the same.
 func TestTurnsOnTheWayHome(t *testing.T) {
 	g, s, p := gathers(t)
 	g.stands = make(chan chan struct{})

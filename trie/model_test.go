@@ -237,7 +237,8 @@ func TestAgainstMap(t *testing.T) {
 			e, there := live.m[k]
 			switch op := rapid.IntRange(0, 12).Draw(t, "op"); {
 			case op < 4 && !there:
-				e = entry{val: rapid.Int().Draw(t, "val"), class: Class(rapid.IntRange(0, Classes).Draw(t, "class")), mod: w.Mark()}
+				e = entry{val: rapid.Int().Draw(t, "val"), class: Class(rapid.IntRange(0, Classes).Draw(t, "class")),
+					mod: w.Mark()}
 				if e.class == 2 {
 					rank++
 					e.rank = rank
@@ -261,7 +262,8 @@ func TestAgainstMap(t *testing.T) {
 				}
 				delete(live.m, k)
 			case op > 8 && op < 11 && e.rank == 0:
-				e.val, e.class, e.mod = rapid.Int().Draw(t, "val"), Class(rapid.SampledFrom([]int{0, 1, 3, 4}).Draw(t, "class")), w.Mark()
+				e.val, e.class, e.mod = rapid.Int().Draw(t, "val"),
+					Class(rapid.SampledFrom([]int{0, 1, 3, 4}).Draw(t, "class")), w.Mark()
 				scratch := []byte(k)
 				own, v, fresh := live.tree.Put(w, view(scratch), e.class)
 				clear(scratch)

@@ -6,9 +6,10 @@ import "strings"
 type Answer uint8
 
 const (
-	ShortAnswer  Answer = iota
-	ListedAnswer        // a frame: what an owner holds in one namespace. Its one log is waited for first, however long, then it is gathered
-	LongAnswer          // a frame, of any number of logs, or gathered as soon as it is asked for
+	ShortAnswer Answer = iota
+	// a frame: what an owner holds in one namespace. Its one log is waited for first, however long, then it is gathered
+	ListedAnswer
+	LongAnswer // a frame, of any number of logs, or gathered as soon as it is asked for
 )
 
 // AnswerOf tells it of a request: how many of a kind a connection may have under way goes by it (MaxListings,
@@ -16,7 +17,8 @@ const (
 func AnswerOf(r *Request) Answer {
 	switch r.Op {
 	case OpListLocks:
-		if len(r.Domains) == 1 && strings.IndexByte(r.Domains[0], ':') >= 0 { // else it is a handler, with namespaces in any log
+		// else it is a handler, with namespaces in any log
+		if len(r.Domains) == 1 && strings.IndexByte(r.Domains[0], ':') >= 0 {
 			return ListedAnswer
 		}
 		return LongAnswer

@@ -14,8 +14,10 @@ import (
 func benchOps() map[string]*Request {
 	return map[string]*Request{
 		"acquire": least(OpAcquire),
-		"acquire_full": {Op: OpAcquire, Owner: "alice", TTLMillis: 30_000, Locks: []LockRequest{{Path: project}, {acme, ModeRead, StateHeld, 0}},
-			Token: hiToken, Releases: []ReleaseRequest{{Path: acme + "/old"}}, Key: "key-1", QueueTTLMillis: 60_000, Flags: FlagBind, Meta: holderMeta},
+		"acquire_full": {Op: OpAcquire, Owner: "alice", TTLMillis: 30_000,
+			Locks: []LockRequest{{Path: project}, {acme, ModeRead, StateHeld, 0}},
+			Token: hiToken, Releases: []ReleaseRequest{{Path: acme + "/old"}}, Key: "key-1", QueueTTLMillis: 60_000,
+			Flags: FlagBind, Meta: holderMeta},
 		"release": least(OpRelease),
 		"renew":   least(OpRenew),
 		"ping":    least(OpPing),
@@ -74,7 +76,8 @@ var benchResults = []struct {
 	res  Result
 }{
 	{"acquire_ok", OpAcquire, Result{Token: hiToken, Namespace: acme}},
-	{"acquire_queued", OpAcquire, Result{Status: StatusQueued, Path: project, Owner: "bob", Reason: ReasonWriteLocked, Token: hiToken, Namespace: acme, Position: 2}},
+	{"acquire_queued", OpAcquire, Result{Status: StatusQueued, Path: project, Owner: "bob", Reason: ReasonWriteLocked,
+		Token: hiToken, Namespace: acme, Position: 2}},
 	{"release", OpRelease, Result{}},
 	{"renew", OpRenew, Result{}},
 	{"refusal", OpAcquire, Result{Code: Unavailable, Message: "nothing was done, try again"}},

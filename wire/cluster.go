@@ -42,12 +42,14 @@ type ClusterStatus struct {
 	ClusterID string          `json:"cluster_id"`
 	Format    uint32          `json:"format"` // of shared data, that all nodes work with
 	Settings  ClusterSettings `json:"settings"`
-	Self      string          `json:"self"`     // node_id of the node that answers
-	Healthy   bool            `json:"healthy"`  // every log has a leader and its target voters, caught up, and every node that is seen is placed
-	Problems  []string        `json:"problems"` // why not, and which nodes are short of disk space: one sentence each, that says what to do
-	Warnings  []string        `json:"warnings"` // what is worth a look though nothing is wrong yet
-	Nodes     []NodeStatus    `json:"nodes"`    // by node_id
-	Logs      []LogStatus     `json:"logs"`     // by number, the system log first
+	Self      string          `json:"self"` // node_id of the node that answers
+	// every log has a leader and its target voters, caught up, and every node that is seen is placed
+	Healthy bool `json:"healthy"`
+	// why not, and which nodes are short of disk space: one sentence each, that says what to do
+	Problems []string     `json:"problems"`
+	Warnings []string     `json:"warnings"` // what is worth a look though nothing is wrong yet
+	Nodes    []NodeStatus `json:"nodes"`    // by node_id
+	Logs     []LogStatus  `json:"logs"`     // by number, the system log first
 }
 
 // ClusterSettings is what the cluster was founded with.
@@ -83,11 +85,12 @@ type NodeStatus struct {
 
 // LogStatus is one replicated log.
 type LogStatus struct {
-	Log        uint64          `json:"log"`
-	Name       string          `json:"name"`        // system, or the number
-	Healthy    bool            `json:"healthy"`     // a leader whose writes pass, and the target voters, caught up
-	Leader     string          `json:"leader"`      // node_id, "" for none
-	LastLeader string          `json:"last_leader"` // node_id of who led it last, of a log that nobody is known to lead; "" if that is not known
+	Log     uint64 `json:"log"`
+	Name    string `json:"name"`    // system, or the number
+	Healthy bool   `json:"healthy"` // a leader whose writes pass, and the target voters, caught up
+	Leader  string `json:"leader"`  // node_id, "" for none
+	// node_id of who led it last, of a log that nobody is known to lead; "" if that is not known
+	LastLeader string          `json:"last_leader"`
 	Term       uint64          `json:"term"`
 	Version    uint64          `json:"version"` // of the membership
 	Target     []string        `json:"target_voters"`

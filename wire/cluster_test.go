@@ -17,7 +17,8 @@ func pageType(t reflect.Type) string {
 		return "[" + pageType(t.Elem()) + "]"
 	case reflect.Struct:
 		return map[string]string{
-			"ClusterStatus": "document", "ClusterSettings": "settings", "NodeStatus": "node", "LogStatus": "log", "ReplicaStatus": "replica",
+			"ClusterStatus": "document", "ClusterSettings": "settings", "NodeStatus": "node", "LogStatus": "log",
+			"ReplicaStatus": "replica",
 		}[t.Name()]
 	}
 	return "number"
@@ -63,11 +64,14 @@ func TestClusterStatusIsDocumented(t *testing.T) {
 // are skipped.
 func TestClusterStatusRoundTrip(t *testing.T) {
 	in := &ClusterStatus{
-		ClusterID: "3f0c", Format: 2, Settings: ClusterSettings{256, 16, 3, 1, "recursive_rw"}, Self: "n0", Healthy: true,
+		ClusterID: "3f0c", Format: 2, Settings: ClusterSettings{256, 16, 3, 1, "recursive_rw"}, Self: "n0",
+		Healthy:  true,
 		Problems: []string{"p"}, Warnings: []string{},
-		Nodes: []NodeStatus{{NodeID: "n0", State: NodeMember, Alive: true, ForMillis: 7, Drain: DrainNone.String(), Formats: [2]uint32{1, 2}}},
+		Nodes: []NodeStatus{{NodeID: "n0", State: NodeMember, Alive: true, ForMillis: 7, Drain: DrainNone.String(),
+			Formats: [2]uint32{1, 2}}},
 		Logs: []LogStatus{{Log: SystemLog, Name: "system", Leader: "n0", Term: 1 << 60, Target: []string{"n0"},
-			Voters: []ReplicaStatus{{Node: "n0", Replica: 1, Applied: 1 << 60, CaughtUp: true}}, Learners: []ReplicaStatus{}}},
+			Voters:   []ReplicaStatus{{Node: "n0", Replica: 1, Applied: 1 << 60, CaughtUp: true}},
+			Learners: []ReplicaStatus{}}},
 	}
 	doc, err := in.Encode()
 	if err != nil {

@@ -172,7 +172,8 @@ func TestSlotsAreComplete(t *testing.T) {
 func TestHotPathAllocatesNothing(t *testing.T) {
 	var req Request
 	buf := make([]byte, 0, 4096)
-	for _, op := range []Op{OpPing, OpAcquire, OpRelease, OpRenew, OpReleaseAll, OpAssertFencing, OpSubscribe, OpDumpLocks} {
+	for _, op := range []Op{OpPing, OpAcquire, OpRelease, OpRenew, OpReleaseAll, OpAssertFencing, OpSubscribe,
+		OpDumpLocks} {
 		src := fullRequests()[op]
 		src.Op = op
 		src.Flags &^= FlagWait

@@ -9,7 +9,8 @@ import (
 
 func TestPositions(t *testing.T) {
 	for _, ps := range [][]Position{
-		nil, {{1, 2, 3}}, {{1, 200, 0}, {2, math.MaxUint64, math.MaxUint64}}, slices.Repeat([]Position{{7, 8, 9}}, MaxPositions),
+		nil, {{1, 2, 3}}, {{1, 200, 0}, {2, math.MaxUint64, math.MaxUint64}},
+		slices.Repeat([]Position{{7, 8, 9}}, MaxPositions),
 	} {
 		b := AppendPositions(nil, ps)
 		got, err := DecodePositions(b)

@@ -34,7 +34,8 @@ func DecodeRequest(payload []byte, req *Request) (id uint64, body []byte, nargs 
 	case len(rest) != 0:
 		return id, body, nargs, Errorf(InvalidArgument, "frame: %d bytes follow the request", len(rest))
 	case settled > id:
-		return id, body, nargs, Errorf(InvalidArgument, "settled: %d is above the request's own id %d, which is not answered yet", settled, id)
+		return id, body, nargs, Errorf(InvalidArgument,
+			"settled: %d is above the request's own id %d, which is not answered yet", settled, id)
 	}
 	req.Settled = settled
 	return id, body, nargs, nil

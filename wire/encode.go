@@ -308,7 +308,8 @@ func AppendReply(dst []byte, id uint64, op Op, res *Result) []byte {
 	if size := len(dst) - from - frameHead; size > MaxFrameBytes {
 		var refusal Result
 		refusal.Fail(Errorf(ResourceExhausted,
-			"the answer of %s takes %d bytes, a frame has at most %d: ask for fewer entries", spec.Name, size, MaxFrameBytes))
+			"the answer of %s takes %d bytes, a frame has at most %d: ask for fewer entries", spec.Name, size,
+			MaxFrameBytes))
 		return AppendReply(dst[:from], id, op, &refusal)
 	}
 	return endFrame(dst, from)

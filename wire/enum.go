@@ -145,7 +145,8 @@ type EventKind uint8
 
 // Event kinds.
 const (
-	EventKilled  EventKind = 1 // somebody took its locks away, or ended its wait for a path: ForceRelease, or a policy change
+	// somebody took its locks away, or ended its wait for a path: ForceRelease, or a policy change
+	EventKilled  EventKind = 1
 	EventRevoke  EventKind = 2 // somebody asks it to let go
 	EventGrant   EventKind = 3 // a queued request was granted
 	EventExpired EventKind = 4 // its lease in a namespace ran out

@@ -125,7 +125,8 @@ func requestField(req *Request, s slot) any {
 	case sLocks:
 		out := make([]fields, 0, len(req.Locks))
 		for _, l := range req.Locks {
-			out = append(out, fields{"path": l.Path, "mode": uint8(l.Mode), "state": uint8(l.State), "permits": l.Permits})
+			out = append(out, fields{"path": l.Path, "mode": uint8(l.Mode), "state": uint8(l.State),
+				"permits": l.Permits})
 		}
 		return out
 	case sReleases:
@@ -205,7 +206,8 @@ func resultField(res *Result, s slot) any {
 	case sWaiters:
 		out := make([]fields, 0, len(res.lists().Waiters))
 		for _, w := range res.lists().Waiters {
-			out = append(out, fields{"owner": w.Owner, "path": w.Path, "mode": uint8(w.Mode), "token": tokenText(w.Token),
+			out = append(out, fields{"owner": w.Owner, "path": w.Path, "mode": uint8(w.Mode),
+				"token":         tokenText(w.Token),
 				"since_unix_ms": w.SinceUnixMillis, "expires_in_ms": w.ExpiresInMillis, "position": w.Position,
 				"open": w.Open, "permits": w.Permits, "metadata": metadataFields(w.Meta)})
 		}
@@ -240,7 +242,8 @@ func welcomeFields(w *Welcome) fields {
 	return fields{"version": w.Version, "node_id": w.NodeID, "cluster_id": w.ClusterID, "session": binText(w.Session),
 		"epoch": w.Epoch, "features": w.Features, "server_version": w.ServerVersion,
 		"limits": fields{"frame_bytes": l.FrameBytes, "in_flight": l.InFlight, "waiting": l.Waiting,
-			"subscriptions": l.Subscriptions, "bound_owners": l.BoundOwners, "repeat_ms": l.RepeatMillis, "answers": l.Answers,
+			"subscriptions": l.Subscriptions, "bound_owners": l.BoundOwners, "repeat_ms": l.RepeatMillis,
+			"answers":      l.Answers,
 			"unread_bytes": l.UnreadBytes, "unread_ms": l.UnreadMillis, "request_timeout_ms": l.RequestMillis,
 			"group_in_flight": l.GroupInFlight}}
 }
@@ -262,8 +265,9 @@ func topologyFields(t *Topology) fields {
 	for _, n := range t.Nodes {
 		nodes = append(nodes, fields{"node_id": n.NodeID, "address": n.Native})
 	}
-	return fields{"version": t.Version, "self": t.Self, "nodes": nodes, "groups": t.GroupLogs, "leaders": namesOf(t.Leaders),
-		"log_of": append([]uint64{}, t.LogOf...), "prefix_segments": t.Segments, "roots": namesOf(t.Roots)}
+	return fields{"version": t.Version, "self": t.Self, "nodes": nodes, "groups": t.GroupLogs,
+		"leaders": namesOf(t.Leaders),
+		"log_of":  append([]uint64{}, t.LogOf...), "prefix_segments": t.Segments, "roots": namesOf(t.Roots)}
 }
 
 // Pushes, by the names PROTOCOL.md section 6 gives them.
@@ -341,7 +345,8 @@ func (p *push) fields() fields {
 		for _, mark := range p.lease.Acquires {
 			marks = append(marks, strconv.FormatUint(mark, 10))
 		}
-		return fields{"kind": uint8(p.lease.Kind), "owner": p.lease.Owner, "namespace": p.lease.Namespace, "acquires": marks}
+		return fields{"kind": uint8(p.lease.Kind), "owner": p.lease.Owner, "namespace": p.lease.Namespace,
+			"acquires": marks}
 	}
 	return fields{"code": uint8(p.goodbye.Code), "message": p.goodbye.Message}
 }

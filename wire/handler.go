@@ -64,9 +64,10 @@ type Call struct {
 	To      Replier  // who is told
 	Res     Result   // the answer
 
-	// Turns are those of the call's connection if it lists (AnswerOf), nil: there is no bound. A handler that gathers the
-	// answer has a turn before, once nothing but the gathering is left to do. If it answers with what it gathered it says so,
-	// Turn, and its face has the turn back with the call; else it gives the turn back itself, before it answers.
+	// Turns are those of the call's connection if it lists (AnswerOf), nil: there is no bound. A handler that gathers
+	// the answer has a turn before, once nothing but the gathering is left to do. If it answers with what it gathered
+	// it says so, Turn, and its face has the turn back with the call; else it gives the turn back itself, before it
+	// answers.
 	Turns *Turns
 	Turn  bool
 

@@ -35,10 +35,14 @@ func TestAppendIsTheLibrary(t *testing.T) {
 	}
 	for _, n := range []int{0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536} {
 		s := strings.Repeat("s", n)
-		same(fmt.Sprintf("str of %d", n), AppendStr(nil, s), func(e *msgpack.Encoder) error { return e.EncodeString(s) })
-		same(fmt.Sprintf("bin of %d", n), AppendBin(nil, []byte(s)), func(e *msgpack.Encoder) error { return e.EncodeBytes([]byte(s)) })
-		same(fmt.Sprintf("array of %d", n), AppendArray(nil, n), func(e *msgpack.Encoder) error { return e.EncodeArrayLen(n) })
-		same(fmt.Sprintf("map of %d", n), AppendMap(nil, n), func(e *msgpack.Encoder) error { return e.EncodeMapLen(n) })
+		same(fmt.Sprintf("str of %d", n), AppendStr(nil, s),
+			func(e *msgpack.Encoder) error { return e.EncodeString(s) })
+		same(fmt.Sprintf("bin of %d", n), AppendBin(nil, []byte(s)),
+			func(e *msgpack.Encoder) error { return e.EncodeBytes([]byte(s)) })
+		same(fmt.Sprintf("array of %d", n), AppendArray(nil, n),
+			func(e *msgpack.Encoder) error { return e.EncodeArrayLen(n) })
+		same(fmt.Sprintf("map of %d", n), AppendMap(nil, n),
+			func(e *msgpack.Encoder) error { return e.EncodeMapLen(n) })
 	}
 	same("true", AppendBool(nil, true), func(e *msgpack.Encoder) error { return e.EncodeBool(true) })
 	same("false", AppendBool(nil, false), func(e *msgpack.Encoder) error { return e.EncodeBool(false) })
@@ -118,7 +122,8 @@ func TestReaderRefuses(t *testing.T) {
 		}
 		at := r.Pos()
 		// The error sticks: nothing is read any more, and everything is a default.
-		if r.Uint() != 0 || r.Int() != 0 || r.Bool() || r.Str() != "" || r.Bin() != nil || r.Array() != 0 || r.Map() != 0 || r.raw() != nil {
+		if r.Uint() != 0 || r.Int() != 0 || r.Bool() || r.Str() != "" || r.Bin() != nil || r.Array() != 0 ||
+			r.Map() != 0 || r.raw() != nil {
 			t.Errorf("%s: something was read after the error", row.name)
 		}
 		if r.Skip(); r.Pos() != at || !errors.Is(r.Err(), row.want) {
@@ -152,7 +157,8 @@ func TestReaderAliases(t *testing.T) {
 
 // FuzzSkip compares how far we and the library pass over a value.
 func FuzzSkip(f *testing.F) {
-	for _, s := range []string{"07", "ff", "c0", "c1", "a1 37", "d9 01 61", "c4 02 0102", "ca 3f800000", "cb 3ff0000000000000",
+	for _, s := range []string{"07", "ff", "c0", "c1", "a1 37", "d9 01 61", "c4 02 0102", "ca 3f800000",
+		"cb 3ff0000000000000",
 		"d4 01 02", "d8 01 00000000000000000000000000000000", "c7 02 05 0102", "c8 0002 05 0102", "c9 00000002 05 0102",
 		"92 01 a1 61", "dc 0001 07", "82 01 02 03 80", "de 0001 07 08", nested(16), nested(17)} {
 		f.Add(packed(s))

@@ -121,7 +121,8 @@ func checkSays(t *testing.T, field, value string, err *Error, says string) {
 	case says == "" && err == nil:
 	case says == "" || err == nil:
 		t.Errorf("%s %q: %v, want %q", field, Quote(value), err, says)
-	case err.Code != InvalidArgument || !strings.HasPrefix(err.Message, field+" ") || !strings.Contains(err.Message, says):
+	case err.Code != InvalidArgument || !strings.HasPrefix(err.Message, field+" ") ||
+		!strings.Contains(err.Message, says):
 		t.Errorf("%s %q: %v, want %q", field, Quote(value), err, says)
 	}
 }
@@ -185,7 +186,8 @@ func FuzzCheckNamespace(f *testing.F) {
 
 // TestIsHandler: a handler is all of what comes before its first colon.
 func TestIsHandler(t *testing.T) {
-	for domain, is := range map[string]bool{"h:": true, "h": false, "h:/": false, "h:/a:": false, "h:x:": false, "": false, ":": true} {
+	for domain, is := range map[string]bool{"h:": true, "h": false, "h:/": false, "h:/a:": false, "h:x:": false,
+		"": false, ":": true} {
 		if IsHandler(domain) != is {
 			t.Errorf("%q: %v", domain, !is)
 		}

@@ -186,7 +186,8 @@ var slotTypes = map[slot]string{
 	sPosition: "uint", sCount: "uint", sCount2: "uint", sCount3: "uint",
 	sToken: "token", sCurrent: "token",
 	sDelWait: "bool", sWatch: "bool", sFlag: "bool", sDone: "bool",
-	sCursor: "bin", sMeta: "metadata", sHello: "hello", sWelcome: "welcome", sTopology: "topology", sBackup: "backup", sRows: "bin",
+	sCursor: "bin", sMeta: "metadata", sHello: "hello", sWelcome: "welcome", sTopology: "topology", sBackup: "backup",
+	sRows:    "bin",
 	sDomains: "[str]", sPaths: "[str]", sNames: "[str]", sNames2: "[str]", sPositions: "[position]",
 	sLocks: "[lock_request]", sReleases: "[release_request]",
 	sInfos: "[lock]", sCovering: "[lock]", sWaiters: "[waiter]",
@@ -236,7 +237,8 @@ func TestProtocolFields(t *testing.T) {
 			p.explained(t, field, typ)
 			used := false
 			for _, o := range p.ops {
-				used = used || (op == "" || op == o.name) && (slices.Contains(o.args, field) || slices.Contains(o.results, field))
+				used = used || (op == "" || op == o.name) && (slices.Contains(o.args, field) ||
+					slices.Contains(o.results, field))
 			}
 			if !used {
 				t.Errorf("no operation has a field %s (of %q)", field, op)
@@ -258,7 +260,8 @@ func TestProtocolFields(t *testing.T) {
 func (p *document) explained(t *testing.T, what, typ string) {
 	t.Helper()
 	inner := strings.TrimSuffix(strings.TrimPrefix(typ, "["), "]")
-	if p.elements[inner] != nil || slices.Contains([]string{"uint", "int", "uint64", "token", "bool", "str", "bin", "{str: str}"}, inner) {
+	if p.elements[inner] != nil || slices.Contains([]string{"uint", "int", "uint64", "token", "bool", "str", "bin",
+		"{str: str}"}, inner) {
 		return
 	}
 	t.Errorf("%s: type %s is explained nowhere", what, typ)
@@ -290,7 +293,8 @@ func TestProtocolEnums(t *testing.T) {
 		if !ok || int(a) != i {
 			t.Errorf("row %d of the algorithms is %s", i, row[0])
 		}
-		if strings.Contains(row[1], "below") != a.Recursive() || (row[2] == "refused") == a.AllowsReads() || (row[3] == "no") != (a == Semaphore) {
+		if strings.Contains(row[1], "below") != a.Recursive() || (row[2] == "refused") == a.AllowsReads() ||
+			(row[3] == "no") != (a == Semaphore) {
 			t.Errorf("%v: the page says %q", a, row)
 		}
 	}

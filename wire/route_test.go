@@ -262,7 +262,8 @@ func TestPlacementNeverChanges(t *testing.T) {
 		{"ключ:/ä", 246, 15, 5, 123, 3},
 		{strings.Repeat("x", 1024), 83, 4, 4, 39, 3},
 	} {
-		got := [...]uint16{GroupOf(c.name, 256), GroupOf(c.name, 16), GroupOf(c.name, 7), HomeOf(c.name, 256), HomeOf(c.name, 16)}
+		got := [...]uint16{GroupOf(c.name, 256), GroupOf(c.name, 16), GroupOf(c.name, 7), HomeOf(c.name, 256),
+			HomeOf(c.name, 16)}
 		want := [...]uint16{c.of256, c.of16, c.of7, c.home256, c.home16}
 		if got != want {
 			t.Errorf("%q lives in %v, was born in %v", c.name, got, want)
@@ -353,7 +354,8 @@ func TestTopologyRoots(t *testing.T) {
 // TestTopologyRootsRouteAlike: with the roots that are told, every path lies where it
 // lies with all of them.
 func TestTopologyRootsRouteAlike(t *testing.T) {
-	paths := []string{"h:/", "h:/a", "h:/b", "h:/ab", "h:/a/a", "h:/a/b", "h:/a/b/a", "h:/a/b/b", "h:/a/b/a/a", "h:/b/a/b/a", "g:/a/b"}
+	paths := []string{"h:/", "h:/a", "h:/b", "h:/ab", "h:/a/a", "h:/a/b", "h:/a/b/a", "h:/a/b/b", "h:/a/b/a/a",
+		"h:/b/a/b/a", "g:/a/b"}
 	everyChoice(func(k int, roots []string) {
 		all := NewRoutes(1, k, roots)
 		told := NewRoutes(1, k, all.TopologyRoots())

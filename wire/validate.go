@@ -75,7 +75,8 @@ func (req *Request) check(f Field) *Error {
 		}
 	case sCursor:
 		if len(req.Cursor) > MaxCursorBytes {
-			return Errorf(InvalidArgument, "%s: is %d bytes long, at most %d are allowed", f.Name, len(req.Cursor), MaxCursorBytes)
+			return Errorf(InvalidArgument, "%s: is %d bytes long, at most %d are allowed", f.Name, len(req.Cursor),
+				MaxCursorBytes)
 		}
 	case sPositions:
 		return checkCount(f.Name, len(req.Positions), MaxPositions)
@@ -133,7 +134,8 @@ func checkNode(field, id string) *Error {
 	word := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 	}
-	if last := id[len(id)-1]; last < '0' || last > '9' || strings.ContainsFunc(id, func(r rune) bool { return !word(r) }) {
+	if last := id[len(id)-1]; last < '0' || last > '9' ||
+		strings.ContainsFunc(id, func(r rune) bool { return !word(r) }) {
 		return Errorf(InvalidArgument, "%s %s: must be %s", field, Quote(id), rule)
 	}
 	return nil
@@ -216,7 +218,8 @@ func (req *Request) checkReason(field string) *Error {
 		if req.Op == OpSetWaitEdge {
 			rule = "1 to 5, 9 or 17"
 		}
-		return Errorf(InvalidArgument, "%s %d: must be %s, a reason that names a blocking lock", field, req.Reason, rule)
+		return Errorf(InvalidArgument, "%s %d: must be %s, a reason that names a blocking lock", field,
+			req.Reason, rule)
 	}
 	return nil
 }
@@ -252,7 +255,8 @@ func (req *Request) checkLocks(field string) *Error {
 		most = MaxBulkPaths
 	}
 	if n := len(req.Locks) + len(req.Releases); n > most {
-		return Errorf(InvalidArgument, "%s and release_requests: name %d paths together, at most %d are allowed", field, n, most)
+		return Errorf(InvalidArgument, "%s and release_requests: name %d paths together, at most %d are allowed",
+			field, n, most)
 	}
 	for i := range req.Locks {
 		l := &req.Locks[i]
@@ -291,7 +295,8 @@ func checkMetadata(field string, b []byte) *Error {
 		return nil
 	}
 	if len(b) > MaxMetadataBytes {
-		return Errorf(InvalidArgument, "%s: is %d bytes encoded, at most %d are allowed", field, len(b), MaxMetadataBytes)
+		return Errorf(InvalidArgument, "%s: is %d bytes encoded, at most %d are allowed", field, len(b),
+			MaxMetadataBytes)
 	}
 	r := NewReader(b)
 	text := func() {
@@ -327,11 +332,13 @@ func checkHello(h *Hello) *Error {
 		return Errorf(FailedPrecondition, "hello: client speaks protocol versions %d to %d, this server %d to %d",
 			h.MinVersion, h.MaxVersion, MinProtocol, MaxProtocol).By(CauseVersion)
 	case len(h.Session) != 0 && len(h.Session) != SessionBytes:
-		return Errorf(InvalidArgument, "hello: session: is %d bytes long, must be %d or empty", len(h.Session), SessionBytes)
+		return Errorf(InvalidArgument, "hello: session: is %d bytes long, must be %d or empty", len(h.Session),
+			SessionBytes)
 	case len(h.Session) == SessionBytes && [SessionBytes]byte(h.Session) == [SessionBytes]byte{}:
 		return Errorf(InvalidArgument, "hello: session: is all zero, which names nobody; send none to be given one")
 	case len(h.Client) > MaxOwnerBytes:
-		return Errorf(InvalidArgument, "hello: client: is %d bytes long, at most %d are allowed", len(h.Client), MaxOwnerBytes)
+		return Errorf(InvalidArgument, "hello: client: is %d bytes long, at most %d are allowed", len(h.Client),
+			MaxOwnerBytes)
 	case h.Credential != "":
 		return Errorf(Unauthenticated, "hello: credential: must be empty: this server checks none, and so trusts none")
 	}

@@ -95,7 +95,10 @@ func rules() (all []rule) {
 			case sOwner:
 				ruleID(add, what, f.Name, func(v string) *Request { return with(op, func(r *Request) { r.Owner = v }) })
 			case sBlocker:
-				ruleID(add, what, f.Name, func(v string) *Request { return with(op, func(r *Request) { r.Blocker = v }) })
+				ruleID(add, what, f.Name, func(v string) *Request {
+					return with(op,
+						func(r *Request) { r.Blocker = v })
+				})
 			case sKey:
 				set := func(v string) *Request { return with(op, func(r *Request) { r.Key = v }) }
 				add(what+" of 1024 bytes", set(strings.Repeat("k", 1024)))
@@ -148,7 +151,8 @@ func rules() (all []rule) {
 				add(what+" empty", set(""), f.Name, "must not be empty")
 				add(what+" with a slash and no colon", set("tenant/acme"), f.Name, "slash but no colon")
 				add(what+" is a handler of 1024 bytes", set(strings.Repeat("h", 1024)))
-				add(what+" is a handler of 1025 bytes", set(strings.Repeat("h", 1025)), f.Name, "1025 bytes", "at most 1024")
+				add(what+" is a handler of 1025 bytes", set(strings.Repeat("h", 1025)), f.Name, "1025 bytes",
+					"at most 1024")
 				add(what+" with NUL", set("ten\x00ant"), f.Name, "NUL")
 				add(what+" with 0x1F", set("ten\x1fant"), f.Name, "0x1F")
 				add(what+" not UTF-8", set("\xc3"), f.Name, "UTF-8")
@@ -159,15 +163,18 @@ func rules() (all []rule) {
 				add(what+" of 256 bytes", set(strings.Repeat("n", 255)+"0"), f.Name, "256 bytes", "at most 255")
 				add(what+" of every character", set("aZ0._-9"))
 				add(what+" empty", set(""), f.Name, "must not be empty", "1 to 255 letters")
-				for _, bad := range []string{"pathlockd", "node 1", "a/1", "a#1", "a\x001", "é1", "a\xff1", "1\n1", "0-"} {
-					add(fmt.Sprintf("%s %q", what, bad), set(bad), f.Name, Quote(bad), "letters, digits, dots, dashes or underscores that end in a digit")
+				for _, bad := range []string{"pathlockd", "node 1", "a/1", "a#1", "a\x001", "é1", "a\xff1",
+					"1\n1", "0-"} {
+					add(fmt.Sprintf("%s %q", what, bad), set(bad), f.Name, Quote(bad),
+						"letters, digits, dots, dashes or underscores that end in a digit")
 				}
 			case sDrain:
 				set := func(v Drain) *Request { return with(op, func(r *Request) { r.Drain = v }) }
 				add(what+" leads", set(DrainLeads))
 				add(what+" replicas", set(DrainReplicas))
 				for _, bad := range []Drain{DrainNone, DrainRemoved, 255} {
-					add(fmt.Sprintf("%s %d", what, bad), set(bad), fmt.Sprintf("mode %d", bad), "1 (leads) or 2 (replicas)")
+					add(fmt.Sprintf("%s %d", what, bad), set(bad), fmt.Sprintf("mode %d", bad),
+						"1 (leads) or 2 (replicas)")
 				}
 			case sTarget:
 				if op == OpClusterTransfer || op == OpBackupOpen {
@@ -177,7 +184,8 @@ func rules() (all []rule) {
 				}
 			case sDomains:
 				set := func(v ...string) *Request { return with(op, func(r *Request) { r.Domains = v }) }
-				add(what+" are namespaces, paths and handlers", set("tenant:/acme", "tenant:/acme/projects/42", "tenant"))
+				add(what+" are namespaces, paths and handlers",
+					set("tenant:/acme", "tenant:/acme/projects/42", "tenant"))
 				add(what+" 1024", set(repeat("h", 1024)...))
 				add(what+" 1025", set(repeat("h", 1025)...), "domains", "1025 entries", "at most 1024")
 				add(what+" one bad", set("tenant", "tenant/acme"), "domains", `"tenant/acme"`, "slash but no colon")
@@ -200,10 +208,12 @@ func rules() (all []rule) {
 				add(what+" read", set(ReleaseRequest{"h:/a", ModeRead}))
 				add(what+" mode 2", set(ReleaseRequest{"h:/a", 2}), f.Name+": mode 2", "0 to 1")
 				add(what+" mode 255", set(ReleaseRequest{"h:/a", 255}), f.Name+": mode 255", "0 to 1")
-				add(what+" one bad", set(ReleaseRequest{"h:/a", 0}, ReleaseRequest{"h:/./a", 0}), f.Name, `"h:/./a"`, `segment "."`)
+				add(what+" one bad", set(ReleaseRequest{"h:/a", 0}, ReleaseRequest{"h:/./a", 0}), f.Name, `"h:/./a"`,
+					`segment "."`)
 				if op == OpRelease {
 					add(what+" 1024", set(repeat(ReleaseRequest{"h:/", 0}, 1024)...))
-					add(what+" 1025", set(repeat(ReleaseRequest{"h:/", 0}, 1025)...), "requests", "1025 paths", "at most 1024")
+					add(what+" 1025", set(repeat(ReleaseRequest{"h:/", 0}, 1025)...), "requests", "1025 paths",
+						"at most 1024")
 					add(what+" none", set())
 				}
 			case sAlgorithm:
@@ -213,7 +223,8 @@ func rules() (all []rule) {
 				add(what+" 5", with(op, func(r *Request) { r.Algorithm = 5 }), "algorithm 5", "0 to 4")
 				add(what+" 255", with(op, func(r *Request) { r.Algorithm = 255 }), "algorithm 255", "0 to 4")
 			case sMeta:
-				ruleMetadata(add, what, f.Name, func(b []byte) *Request { return with(op, func(r *Request) { r.Meta = b }) })
+				ruleMetadata(add, what, f.Name,
+					func(b []byte) *Request { return with(op, func(r *Request) { r.Meta = b }) })
 			case sCursor:
 				set := func(n int) *Request { return with(op, func(r *Request) { r.Cursor = make([]byte, n) }) }
 				add(what+" of 8192 bytes", set(8192))
@@ -254,14 +265,19 @@ func ruleID(add addRule, what, field string, set func(string) *Request) {
 func ruleLocks(add addRule, what string, set func(r *Request, n int)) {
 	acquire := func(change func(*Request)) *Request { return with(OpAcquire, change) }
 	add(what+" none", acquire(func(r *Request) { r.Locks = nil }))
-	add(what+" read, held, with permits", acquire(func(r *Request) { r.Locks = []LockRequest{{"h:/a", ModeRead, StateHeld, math.MaxUint32}} }))
+	add(what+" read, held, with permits", acquire(func(r *Request) {
+		r.Locks = []LockRequest{{"h:/a", ModeRead,
+			StateHeld, math.MaxUint32}}
+	}))
 	add(what+" mode 2", acquire(func(r *Request) { r.Locks[0].Mode = 2 }), "requests: mode 2", "0 to 1")
 	add(what+" mode 255", acquire(func(r *Request) { r.Locks[0].Mode = 255 }), "requests: mode 255", "0 to 1")
 	add(what+" state 2", acquire(func(r *Request) { r.Locks[0].State = 2 }), "requests: state 2", "0 to 1")
 	add(what+" path empty", acquire(func(r *Request) { r.Locks[0].Path = "" }), "requests", "must not be empty")
-	add(what+" path without slash", acquire(func(r *Request) { r.Locks[0].Path = "tenant:acme" }), "requests", `"tenant:acme"`, "slash right after the first colon")
+	add(what+" path without slash", acquire(func(r *Request) { r.Locks[0].Path = "tenant:acme" }), "requests",
+		`"tenant:acme"`, "slash right after the first colon")
 	add(what+" 1024", acquire(func(r *Request) { set(r, 1024) }))
-	add(what+" 1025", acquire(func(r *Request) { set(r, 1025) }), "requests and release_requests", "1025 paths", "at most 1024")
+	add(what+" 1025", acquire(func(r *Request) { set(r, 1025) }), "requests and release_requests", "1025 paths",
+		"at most 1024")
 	add(what+" and releases 1024 together", acquire(func(r *Request) {
 		set(r, 1000)
 		r.Releases = repeat(ReleaseRequest{"h:/a", 0}, 24)
@@ -291,10 +307,13 @@ func ruleMetadata(add addRule, what, field string, set func([]byte) *Request) {
 	add(what+" is no array", set([]byte{0x07}), field, shape, "want an array")
 	add(what+": host is a number", set([]byte{0x91, 0x07}), field, shape, "want a string")
 	add(what+": pid is a string", set([]byte{0x92, 0xa1, 'h', 0xa1, '7'}), field, shape, "want an integer")
-	add(what+": labels are an array", set([]byte{0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x91, 0x01}), field, shape, "want a map")
-	add(what+": a label is a number", set([]byte{0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x81, 0xa1, 'a', 0x01}), field, shape, "want a string")
+	add(what+": labels are an array", set([]byte{0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x91, 0x01}), field, shape,
+		"want a map")
+	add(what+": a label is a number", set([]byte{0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x81, 0xa1, 'a', 0x01}), field,
+		shape, "want a string")
 	add(what+": host is not UTF-8", set([]byte{0x91, 0xa1, 0xff}), field, shape, "UTF-8")
-	add(what+": a label is not UTF-8", set([]byte{0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x81, 0xa1, 'a', 0xa1, 0xff}), field, shape, "UTF-8")
+	add(what+": a label is not UTF-8", set([]byte{0x96, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x81, 0xa1, 'a', 0xa1, 0xff}),
+		field, shape, "UTF-8")
 	add(what+" empty", set([]byte{0x90}))
 	add(what+" with more than we know", set([]byte{0x97, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0x93, 1, 2, 3}))
 }
@@ -360,7 +379,8 @@ func ruleFlags(add addRule) {
 		}
 	}
 	add("acquire: flags that agree", with(OpAcquire, func(r *Request) { r.Flags = FlagWait | FlagBulk | FlagBind }))
-	add("acquire: flags that exclude each other", with(OpAcquire, func(r *Request) { r.Flags = FlagWait | FlagNoQueue }), "flags", "exclude each other")
+	add("acquire: flags that exclude each other",
+		with(OpAcquire, func(r *Request) { r.Flags = FlagWait | FlagNoQueue }), "flags", "exclude each other")
 }
 
 func ruleSubscribe(add addRule) {
@@ -379,8 +399,10 @@ func ruleHello(add addRule) {
 	}
 	add("hello: missing", &Request{Op: OpHello}, "hello", "missing")
 	add("hello: speaks 0 to 9", hello(func(h *Hello) { h.MinVersion, h.MaxVersion = 0, 9 }))
-	add("hello: speaks only 2", hello(func(h *Hello) { h.MinVersion, h.MaxVersion = 2, 2 }), "versions 2 to 2", "this server 1 to 1")
-	add("hello: speaks only 0", hello(func(h *Hello) { h.MinVersion, h.MaxVersion = 0, 0 }), "versions 0 to 0", "this server 1 to 1")
+	add("hello: speaks only 2", hello(func(h *Hello) { h.MinVersion, h.MaxVersion = 2, 2 }), "versions 2 to 2",
+		"this server 1 to 1")
+	add("hello: speaks only 0", hello(func(h *Hello) { h.MinVersion, h.MaxVersion = 0, 0 }), "versions 0 to 0",
+		"this server 1 to 1")
 	for _, n := range []int{0, 1, 15, 16, 17} {
 		name := fmt.Sprintf("hello: session of %d bytes", n)
 		req := hello(func(h *Hello) { h.Session = bytes.Repeat([]byte{1}, n) })
@@ -390,15 +412,22 @@ func ruleHello(add addRule) {
 			add(name, req, "hello: session", fmt.Sprintf("%d bytes", n), "must be 16 or empty")
 		}
 	}
-	add("hello: session all zero", hello(func(h *Hello) { h.Session = make([]byte, SessionBytes) }), "hello: session", "all zero")
+	add("hello: session all zero", hello(func(h *Hello) { h.Session = make([]byte, SessionBytes) }),
+		"hello: session", "all zero")
 	add("hello: client of 1024 bytes", hello(func(h *Hello) { h.Client = strings.Repeat("c", 1024) }))
-	add("hello: client of 1025 bytes", hello(func(h *Hello) { h.Client = strings.Repeat("c", 1025) }), "hello: client", "1025 bytes", "at most 1024")
+	add("hello: client of 1025 bytes", hello(func(h *Hello) { h.Client = strings.Repeat("c", 1025) }), "hello: client",
+		"1025 bytes", "at most 1024")
 	add("hello: client not UTF-8", hello(func(h *Hello) { h.Client = "\xff" }), "hello: client", "UTF-8")
 	add("hello: grace_ms at most", hello(func(h *Hello) { h.Grace = 604_800_000 }))
-	add("hello: grace_ms above", hello(func(h *Hello) { h.Grace = 604_800_001 }), "hello: grace_ms 604800001", "at most 604800000")
-	add("hello: window and features huge", hello(func(h *Hello) { h.Window, h.Features, h.Epoch = math.MaxUint64, math.MaxUint64, math.MaxUint64 }))
+	add("hello: grace_ms above", hello(func(h *Hello) { h.Grace = 604_800_001 }), "hello: grace_ms 604800001",
+		"at most 604800000")
+	add("hello: window and features huge", hello(func(h *Hello) {
+		h.Window, h.Features, h.Epoch = math.MaxUint64,
+			math.MaxUint64, math.MaxUint64
+	}))
 	add("hello: a credential", hello(func(h *Hello) { h.Credential = "secret" }), "hello: credential", "must be empty")
-	ruleMetadata(add, "hello: metadata", "hello: metadata", func(b []byte) *Request { return hello(func(h *Hello) { h.Meta = b }) })
+	ruleMetadata(add, "hello: metadata", "hello: metadata",
+		func(b []byte) *Request { return hello(func(h *Hello) { h.Meta = b }) })
 }
 
 // longPath is a valid path of n bytes.

@@ -18,8 +18,9 @@ var sessionBytes = []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 // holderMeta is metadata with everything in it.
 var holderMeta = func() []byte {
-	m := Metadata{Host: "web-1", PID: 4711, StartUnixMillis: 1_767_225_600_000, BootID: "b-7", Command: "worker --queue=mail",
-		Labels: map[string]string{"zone": "eu", "job": "mail"}}
+	m := Metadata{Host: "web-1", PID: 4711, StartUnixMillis: 1_767_225_600_000, BootID: "b-7",
+		Command: "worker --queue=mail",
+		Labels:  map[string]string{"zone": "eu", "job": "mail"}}
 	b, err := m.Encode()
 	if err != nil {
 		panic(err)
@@ -53,15 +54,17 @@ func fullRequests() map[Op]*Request {
 		OpPing: {},
 		OpAcquire: {Owner: "alice", TTLMillis: 30_000, Locks: locks, Token: hiToken, Releases: releases, Key: "key-1",
 			QueueTTLMillis: 604_800_000, Flags: FlagWait | FlagBulk | FlagBind, Meta: holderMeta},
-		OpRelease:       {Owner: "alice", Releases: releases, DelWait: true, Key: "key-2", Token: hiToken, Target: 300},
-		OpReleaseAll:    {Owner: "alice", DelWait: true, Key: "key-3", Domains: domains},
-		OpRenew:         {Owner: "alice", TTLMillis: 604_800_000, Domains: domains, Key: "key-4", Flags: FlagBind | FlagExtend},
+		OpRelease:    {Owner: "alice", Releases: releases, DelWait: true, Key: "key-2", Token: hiToken, Target: 300},
+		OpReleaseAll: {Owner: "alice", DelWait: true, Key: "key-3", Domains: domains},
+		OpRenew: {Owner: "alice", TTLMillis: 604_800_000, Domains: domains, Key: "key-4",
+			Flags: FlagBind | FlagExtend},
 		OpForceRelease:  {Owner: "bob", Key: "key-5"},
 		OpAssertFencing: {Owner: "alice", Token: 1 << 53, Paths: []string{project, acme + "/x"}},
 		OpDetectCycle:   {Owner: "alice", Depth: math.MaxUint32},
 		OpIsBlocking:    {Path: project, Blocker: "bob", Reason: ReasonSemaphoreFull},
 		OpIncrToken:     {Key: "key-6"},
-		OpSetWaitEdge:   {Owner: "alice", Blocker: "bob", TTLMillis: 1, Path: project, Reason: ReasonQueued, Key: "key-7"},
+		OpSetWaitEdge: {Owner: "alice", Blocker: "bob", TTLMillis: 1, Path: project, Reason: ReasonQueued,
+			Key: "key-7"},
 		OpClearWaitEdge: {Owner: "alice", Key: "key-8"},
 		OpIsOwnerAlive:  {Owner: "alice", Domains: domains},
 		OpRequestRevoke: {Owner: "bob"},
@@ -108,7 +111,8 @@ func canonicalRequests() (all []vector) {
 			all = append(all, requestVector(op.String()+": only what it needs", 300+uint64(i), least(op)))
 		}
 	}
-	for _, id := range []uint64{1, 127, 128, 255, 256, 65_535, 65_536, math.MaxUint32, math.MaxUint32 + 1, MaxRequestID} {
+	for _, id := range []uint64{1, 127, 128, 255, 256, 65_535, 65_536, math.MaxUint32, math.MaxUint32 + 1,
+		MaxRequestID} {
 		all = append(all, requestVector(fmt.Sprintf("ping: id %d", id), id, &Request{Op: OpPing}))
 	}
 	for _, n := range []int{31, 32, 255, 256} {
@@ -132,7 +136,8 @@ func canonicalRequests() (all []vector) {
 			Hello: &Hello{MinVersion: 1, MaxVersion: 1, Epoch: 1, Client: "vectors/1.0", Features: FeatureRedirect}}),
 		requestVector("acquire: a default between two told", 5, with(OpAcquire, func(r *Request) { r.Key = "k" })),
 		requestVector("acquire: no requests", 5, with(OpAcquire, func(r *Request) { r.Locks = nil })),
-		requestVector("acquire: a negative token asks for a new one", 5, with(OpAcquire, func(r *Request) { r.Token = -1 })),
+		requestVector("acquire: a negative token asks for a new one", 5,
+			with(OpAcquire, func(r *Request) { r.Token = -1 })),
 		requestVector("acquire: the lowest token", 5, with(OpAcquire, func(r *Request) { r.Token = math.MinInt64 })),
 		requestVector("assert_fencing: no paths, no token", 5, &Request{Op: OpAssertFencing, Owner: "alice"}),
 		requestVector("subscribe: empty cursor", 5, &Request{Op: OpSubscribe, Owner: "alice", Kinds: DefaultEvents}),
@@ -152,12 +157,15 @@ func fullResults() map[Op]*Result {
 		{Owner: "dave", Path: acme, Mode: ModeRead, Position: 2, Permits: 3},
 	}
 	return map[Op]*Result{
-		OpHello: {List: &List{Welcome: &Welcome{Version: 1, NodeID: "pathlockd-0", ClusterID: "3f0c", Session: sessionBytes,
-			Epoch: 2, Features: FeatureRedirect, ServerVersion: "1.2.3",
-			Limits: Limits{FrameBytes: MaxFrameBytes, InFlight: 256, Waiting: 16_384, Subscriptions: 256, BoundOwners: 1024, RepeatMillis: 60_000, Answers: 1024,
+		OpHello: {List: &List{Welcome: &Welcome{Version: 1, NodeID: "pathlockd-0", ClusterID: "3f0c",
+			Session: sessionBytes,
+			Epoch:   2, Features: FeatureRedirect, ServerVersion: "1.2.3",
+			Limits: Limits{FrameBytes: MaxFrameBytes, InFlight: 256, Waiting: 16_384, Subscriptions: 256,
+				BoundOwners: 1024, RepeatMillis: 60_000, Answers: 1024,
 				UnreadBytes: 1 << 20, UnreadMillis: 30_000, RequestMillis: 30_000, GroupInFlight: 1024}}}},
 		OpPing: {},
-		OpAcquire: {Status: StatusConflict, Path: project, Owner: "bob", Reason: ReasonStaleFencingToken, Token: hiToken,
+		OpAcquire: {Status: StatusConflict, Path: project, Owner: "bob", Reason: ReasonStaleFencingToken,
+			Token:   hiToken,
 			Current: hiToken - 1, Namespace: acme, Position: 2},
 		OpRelease: {}, OpReleaseAll: {},
 		OpRenew:         {Status: RenewLost, Path: acme, Reason: ReasonMissingAlive, Flag: true},
@@ -195,8 +203,10 @@ func fullResults() map[Op]*Result {
 		OpNodeResume:      {},
 		OpNodeRemove:      {Message: "it is still alive"},
 
-		OpBackupOpen: {List: &List{Backup: &Backup{ID: 5, Log: 17, AppliedIndex: math.MaxUint64, UnixMillis: 1_767_225_600_000,
-			Changes: 3, ClusterID: "3f0c", GroupCount: 256, LogCount: 16, PrefixSegments: 1, Algorithm: PointRW, Replication: 3}}},
+		OpBackupOpen: {List: &List{Backup: &Backup{ID: 5, Log: 17, AppliedIndex: math.MaxUint64,
+			UnixMillis: 1_767_225_600_000,
+			Changes:    3, ClusterID: "3f0c", GroupCount: 256, LogCount: 16, PrefixSegments: 1, Algorithm: PointRW,
+			Replication: 3}}},
 		OpBackupRead:  {Done: true, List: &List{Rows: []byte{1, 3, 'g', 0}, Cursor: []byte{0, 0, 16, 4}}},
 		OpBackupClose: {},
 	}
@@ -221,22 +231,29 @@ func canonicalReplies() (all []vector) {
 	}
 	for code, name := range codeNames {
 		if code != 0 {
-			all = append(all, replyVector("refusal: "+name, 5, OpAcquire, &Result{Code: Code(code), Message: name + ": why"}))
+			all = append(all, replyVector("refusal: "+name, 5, OpAcquire,
+				&Result{Code: Code(code), Message: name + ": why"}))
 		}
 	}
 	return append(all,
-		replyVector("refusal: FORGOTTEN", 5, OpAcquire, &Result{Code: Forgotten, Message: "the answer is not kept any more"}),
+		replyVector("refusal: FORGOTTEN", 5, OpAcquire,
+			&Result{Code: Forgotten, Message: "the answer is not kept any more"}),
 		replyVector("refusal: REDIRECT", 5, OpAcquire, &Result{Code: Redirect, Message: "pathlockd-1"}),
-		replyVector("refusal: a wait's time was over", 5, OpAcquire, &Result{Code: DeadlineExceeded, Message: "waited", Cause: CauseWaitOver}),
-		replyVector("refusal: a hello with an old epoch", 5, OpHello, &Result{Code: FailedPrecondition, Message: "epoch", Cause: CauseEpoch}),
+		replyVector("refusal: a wait's time was over", 5, OpAcquire, &Result{Code: DeadlineExceeded, Message: "waited",
+			Cause: CauseWaitOver}),
+		replyVector("refusal: a hello with an old epoch", 5, OpHello,
+			&Result{Code: FailedPrecondition, Message: "epoch", Cause: CauseEpoch}),
 		replyVector("refusal: no message", MaxRequestID, OpAcquire, &Result{Code: Unavailable}),
 		replyVector("reply of acquire: OK", 5, OpAcquire, &Result{Token: 1, Namespace: acme}),
 		replyVector("reply of acquire: OK, token of 64 bits", 5, OpAcquire, &Result{Token: hiToken, Namespace: acme}),
-		replyVector("reply of acquire: OK, token that a double cannot hold", 5, OpAcquire, &Result{Token: 1<<53 + 1, Namespace: acme}),
+		replyVector("reply of acquire: OK, token that a double cannot hold", 5, OpAcquire,
+			&Result{Token: 1<<53 + 1, Namespace: acme}),
 		replyVector("reply of acquire: QUEUED", 5, OpAcquire, &Result{Status: StatusQueued, Path: project, Owner: "bob",
 			Reason: ReasonWriteLocked, Token: 9, Namespace: acme, Position: 1}),
-		replyVector("reply of acquire: LOST", 5, OpAcquire, &Result{Status: StatusLost, Path: project, Reason: ReasonMissingWrite}),
-		replyVector("reply of acquire: wrong permits", 5, OpAcquire, &Result{Status: StatusConflict, Path: project, Owner: "3", Reason: ReasonInvalidPermits}),
+		replyVector("reply of acquire: LOST", 5, OpAcquire, &Result{Status: StatusLost, Path: project,
+			Reason: ReasonMissingWrite}),
+		replyVector("reply of acquire: wrong permits", 5, OpAcquire, &Result{Status: StatusConflict, Path: project,
+			Owner: "3", Reason: ReasonInvalidPermits}),
 	)
 }
 
@@ -248,21 +265,28 @@ func pushVector(name string, p push) vector {
 func canonicalPushes() []vector {
 	at := Position{2, 70_000, 3}
 	return []vector{
-		pushVector("push queued", push{kind: PushQueued, queued: Queued{ID: 7, Result: Result{Status: StatusQueued, Path: project,
-			Owner: "bob", Reason: ReasonWriteLocked, Token: hiToken, Namespace: acme, Position: 3}}}),
-		pushVector("push event: GRANT", push{kind: PushEvent, event: Event{1, 2, EventGrant, "alice", project, acme, hiToken, at}}),
-		pushVector("push event: KILLED, everywhere", push{kind: PushEvent, event: Event{1, 3, EventKilled, "alice", "", "", 0, at}}),
-		pushVector("push event: EXPIRED", push{kind: PushEvent, event: Event{1, 4, EventExpired, "alice", "", acme, 0, Position{0, math.MaxUint64, 0}}}),
+		pushVector("push queued", push{kind: PushQueued,
+			queued: Queued{ID: 7, Result: Result{Status: StatusQueued, Path: project,
+				Owner: "bob", Reason: ReasonWriteLocked, Token: hiToken, Namespace: acme, Position: 3}}}),
+		pushVector("push event: GRANT", push{kind: PushEvent, event: Event{1, 2, EventGrant, "alice", project, acme,
+			hiToken, at}}),
+		pushVector("push event: KILLED, everywhere",
+			push{kind: PushEvent, event: Event{1, 3, EventKilled, "alice", "", "", 0, at}}),
+		pushVector("push event: EXPIRED", push{kind: PushEvent, event: Event{1, 4, EventExpired, "alice", "", acme, 0,
+			Position{0, math.MaxUint64, 0}}}),
 		pushVector("push progress", push{kind: PushProgress, progress: Progress{1, []Position{at, {3, 4, 5}}}}),
 		pushVector("push gap: no positions", push{kind: PushGap, progress: Progress{Subscription: 1}}),
 		pushVector("push topology", push{kind: PushTopology, topology: fullResults()[OpTopology].List.Topology}),
 		pushVector("push topology: empty", push{kind: PushTopology, topology: new(Topology)}),
 		pushVector("push lease: KILLED", push{kind: PushLease, lease: LeaseEvent{EventKilled, "alice", acme,
 			[]uint64{1, AcquireMark([SessionBytes]byte(sessionBytes), 5), math.MaxUint64}}}),
-		pushVector("push lease: EXPIRED, no acquires", push{kind: PushLease, lease: LeaseEvent{EventExpired, "alice", acme, nil}}),
-		pushVector("push lease: REVOKE", push{kind: PushLease, lease: LeaseEvent{EventRevoke, "alice", acme, []uint64{1}}}),
+		pushVector("push lease: EXPIRED, no acquires",
+			push{kind: PushLease, lease: LeaseEvent{EventExpired, "alice", acme, nil}}),
+		pushVector("push lease: REVOKE", push{kind: PushLease, lease: LeaseEvent{EventRevoke, "alice", acme,
+			[]uint64{1}}}),
 		pushVector("push lease: some were missed", push{kind: PushLease}),
-		pushVector("push goodbye", push{kind: PushGoodbye, goodbye: &Error{Code: Unavailable, Message: "the server stops"}}),
+		pushVector("push goodbye", push{kind: PushGoodbye,
+			goodbye: &Error{Code: Unavailable, Message: "the server stops"}}),
 	}
 }
 
@@ -345,17 +369,21 @@ func looseRequests() (all []vector) {
 		r.Hello = &Hello{MinVersion: 1, MaxVersion: 1, Meta: packed("92", `"web-1"`, "07")}
 	}), "93 07 01 99 01 01 c0 c0 c0 c0 c0 c0 92", `"web-1"`, "07")
 	add("acquire: metadata with nil, unknown members and a wide map", 7, lock(func(r *Request) {
-		r.Meta = packed("98", `"web-1"`, "d3 0000000000000007 c0 c0 c4 01 63 df 00000001", `"a"`, `"b"`, "c0", nested(15))
+		r.Meta = packed("98", `"web-1"`, "d3 0000000000000007 c0 c0 c4 01 63 df 00000001", `"a"`, `"b"`,
+			"c0", nested(15))
 	}), "9b 07 03", `"alice"`, "cd 03e8", "91 91", `"h:/a"`, "c0 c0 c0 c0 c0",
 		"98", `"web-1"`, "d3 0000000000000007 c0 c0 c4 01 63 df 00000001", `"a"`, `"b"`, "c0", nested(15))
 	add("release: an empty list", 7, &Request{Op: OpRelease, Owner: "alice"}, "94 07 04", `"alice"`, "90")
-	add("release: a list of the widest form", 7, &Request{Op: OpRelease, Owner: "alice", Releases: []ReleaseRequest{{"h:/a", 0}}},
+	add("release: a list of the widest form", 7,
+		&Request{Op: OpRelease, Owner: "alice", Releases: []ReleaseRequest{{"h:/a", 0}}},
 		"94 07 04", `"alice"`, "dd 00000001 dd 00000002", `"h:/a"`, "00")
 	add("ping: an id alone in an array", 7, &Request{Op: OpPing}, "92 91 07 02")
 	add("ping: nil for what is settled", 7, &Request{Op: OpPing}, "92 92 07 c0 02")
-	add("ping: more beside the id than is known", 7, &Request{Op: OpPing, Settled: 3}, "92 95 07 03 a3 616263", nested(3), "c0", "02")
+	add("ping: more beside the id than is known", 7, &Request{Op: OpPing, Settled: 3}, "92 95 07 03 a3 616263",
+		nested(3), "c0", "02")
 	add("ping: with arguments", 7, &Request{Op: OpPing}, "94 07 02 01", nested(16))
-	add("subscribe: positions without their tails", 7, &Request{Op: OpSubscribe, Owner: "alice", Positions: []Position{{}, {1, 0, 0}, {2, 3, 0}, {}}},
+	add("subscribe: positions without their tails", 7, &Request{Op: OpSubscribe, Owner: "alice",
+		Positions: []Position{{}, {1, 0, 0}, {2, 3, 0}, {}}},
 		"95 07 16", `"alice"`, "00", "94 90 91 01 92 02 03 c0")
 	return all
 }
@@ -371,14 +399,19 @@ func looseReplies() (all []vector) {
 	add("reply of acquire: nil for every default", OpAcquire, &Result{}, "9a 07 c0 c0 c0 c0 c0 c0 c0 c0 c0")
 	add("reply of acquire: unknown trailing fields", OpAcquire, &Result{Token: 9, Namespace: "h:/a"},
 		"9d 07 00 00 a0 a0 00 09 00", `"h:/a"`, "00 a1 78", nested(16), "c7 02 05 0102")
-	add("reply of acquire: wide integers, binary for strings", OpAcquire, &Result{Status: StatusQueued, Path: "h:/a", Owner: "bob",
+	add("reply of acquire: wide integers, binary for strings", OpAcquire, &Result{Status: StatusQueued, Path: "h:/a",
+		Owner:  "bob",
 		Reason: ReasonWriteLocked, Token: -1, Namespace: "h:/a", Position: 1},
-		"dc 000a d3 0000000000000007 cf 0000000000000000 cc 03 c4 04 683a2f61 d9 03 626f62 cd 0002 d3 ffffffffffffffff c0 c5 0004 683a2f61 ce 00000001")
-	add("reply of list_owner_locks: locks without their tails", OpListLocks, &Result{Flag: true, List: &List{Infos: []LockInfo{
-		{Owner: "alice", Path: "h:/a"}, {}}}}, "94 07 00 c3 92 92", `"alice"`, `"h:/a"`, "90")
-	add("reply of hello: unknown limits", OpHello, &Result{List: &List{Welcome: &Welcome{Version: 1, Limits: Limits{FrameBytes: 1, InFlight: 2}}}},
+		"dc 000a d3 0000000000000007 cf 0000000000000000 cc 03 c4 04 683a2f61 d9 03 626f62 cd 0002 d3 "+
+			"ffffffffffffffff c0 c5 0004 683a2f61 ce 00000001")
+	add("reply of list_owner_locks: locks without their tails", OpListLocks,
+		&Result{Flag: true, List: &List{Infos: []LockInfo{
+			{Owner: "alice", Path: "h:/a"}, {}}}}, "94 07 00 c3 92 92", `"alice"`, `"h:/a"`, "90")
+	add("reply of hello: unknown limits", OpHello,
+		&Result{List: &List{Welcome: &Welcome{Version: 1, Limits: Limits{FrameBytes: 1, InFlight: 2}}}},
 		"93 07 00 99 01 a0 a0 c4 00 00 00 dc 0012 01 02 00 00 00 00 00 00 00 00 00 00 00 00 00 00 07 08 a0 07")
-	add("refusal: unknown trailing fields", OpAcquire, &Result{Code: InvalidArgument, Message: "m"}, "96 07 03 a1 6d 00 01", nested(16))
+	add("refusal: unknown trailing fields", OpAcquire, &Result{Code: InvalidArgument, Message: "m"},
+		"96 07 03 a1 6d 00 01", nested(16))
 	add("refusal: nothing but a code", OpAcquire, &Result{Code: Internal}, "92 07 0d")
 
 	push := func(name string, p push, parts ...string) {
@@ -388,9 +421,11 @@ func looseReplies() (all []vector) {
 	}
 	push("push queued: without its tail", pushOf(PushQueued), "92 00 01")
 	push("push event: without its tail", pushOf(PushEvent), "92 00 02")
-	push("push event: unknown trailing fields", pushOfEvent(Event{1, 2, EventGrant, "a", "h:/a", "h:/a", 3, Position{1, 2, 3}}),
+	push("push event: unknown trailing fields",
+		pushOfEvent(Event{1, 2, EventGrant, "a", "h:/a", "h:/a", 3, Position{1, 2, 3}}),
 		"9c 00 02 01 02 03 a1 61", `"h:/a"`, `"h:/a"`, "03 94 01 02 03 04", "81 a1 61 01", "c3")
-	push("push event: a kind of a newer server", pushOfEvent(Event{Subscription: 1, Number: 2, Kind: 99}), "95 00 02 01 02 63")
+	push("push event: a kind of a newer server", pushOfEvent(Event{Subscription: 1, Number: 2, Kind: 99}),
+		"95 00 02 01 02 63")
 	push("push progress: without its tail", pushOf(PushProgress), "92 00 03")
 	push("push gap: unknown trailing fields", pushOf(PushGap), "96 00 04 00 90 01 02")
 	push("push topology: without its tail", pushOf(PushTopology), "92 00 05")
@@ -436,7 +471,8 @@ func badFrames() (all []vector) {
 		{"op a string", "92 07 a4 70696e67"}, {"op negative", "92 07 ff"}, {"op a float", "92 07 ca 40000000"},
 		{"op 0xc1", "92 07 c1"}, {"id 0xc1", "92 c1 02"},
 		{"an array of four with one element", "94 07"}, {"an id cut short", "92 cf 00000000"},
-		{"no id in an array", "92 90 02"}, {"id 0 in an array", "92 92 00 00 02"}, {"an id in two arrays", "92 91 91 07 02"},
+		{"no id in an array", "92 90 02"}, {"id 0 in an array", "92 92 00 00 02"},
+		{"an id in two arrays", "92 91 91 07 02"},
 		{"settled a string", "92 92 07 a1 37 02"}, {"settled negative", "92 92 07 ff 02"},
 		{"an array of an id that promises more than there is", "92 dd 00ffffff 07 02"},
 		{"an array header cut short", "dc 00"},
@@ -468,26 +504,34 @@ func badFrames() (all []vector) {
 	bad("ping: an unknown extension of four thousand millions of bytes", "past the end", "93 07 02 c9 ffffffff 01 02")
 	bad("ping: an unknown array promises more than there is", "past the end", "93 07 02 dd 00ffffff 01")
 	bad("ping: an unknown map promises more than there is", "past the end", "93 07 02 df ffffffff 01")
-	bad("acquire: 17 arrays in a lock", "requests: ", "95 07 03", `"alice"`, "01 91 95", `"h:/a"`, "00 00 00", nested(17))
+	bad("acquire: 17 arrays in a lock", "requests: ", "95 07 03", `"alice"`, "01 91 95", `"h:/a"`,
+		"00 00 00", nested(17))
 	bad("acquire: owner_id cut short", "owner_id: ", "93 07 03 a5 61 6c")
 	bad("acquire: ttl_ms cut short", "ttl_ms: ", "94 07 03", `"alice"`, "cd 03")
-	bad("acquire: requests promises more than there is", "requests: ", "95 07 03", `"alice"`, "01 dd 00010000 91", `"h:/a"`)
+	bad("acquire: requests promises more than there is", "requests: ", "95 07 03", `"alice"`,
+		"01 dd 00010000 91", `"h:/a"`)
 	bad("acquire: owner_id is 0xc1", "owner_id: ", "93 07 03 c1")
 	bad("acquire: requests are 0xc1", "requests: ", "95 07 03", `"alice"`, "01 91 c1")
 	bad("acquire: ttl_ms is a float", "ttl_ms: ", "94 07 03", `"alice"`, "cb 408f400000000000")
 	bad("acquire: ttl_ms is negative", "ttl_ms: ", "94 07 03", `"alice"`, "d1 fc18")
 	bad("acquire: fencing_token does not fit", "fencing_token: ", "96 07 03", `"alice"`, "01 90 cf 8000000000000000")
-	bad("acquire: permits do not fit", "requests: permits: msgpack: integer out of range: 4294967296, must be at most 4294967295", "95 07 03", `"alice"`, "01 91 94", `"h:/a"`, "00 00 cf 0000000100000000")
+	bad("acquire: permits do not fit", "requests: permits: msgpack: integer out of range: 4294967296, must be at "+
+		"most 4294967295", "95 07 03", `"alice"`, "01 91 94", `"h:/a"`, "00 00 cf 0000000100000000")
 	bad("acquire: permits are negative", "requests: ", "95 07 03", `"alice"`, "01 91 94", `"h:/a"`, "00 00 ff")
 	bad("acquire: mode 256", "requests: mode 255", "95 07 03", `"alice"`, "01 91 92", `"h:/a"`, "cd 0100")
-	bad("acquire: state 2^64-1", "requests: state 255", "95 07 03", `"alice"`, "01 91 93", `"h:/a"`, "00 cf ffffffffffffffff")
+	bad("acquire: state 2^64-1", "requests: state 255", "95 07 03", `"alice"`, "01 91 93", `"h:/a"`,
+		"00 cf ffffffffffffffff")
 	bad("acquire: a lock is nil", "requests", "95 07 03", `"alice"`, "01 91 c0")
 	bad("acquire: a lock is a string", "requests: ", "95 07 03", `"alice"`, "01 91", `"h:/a"`)
 	bad("set_namespace_policy: algorithm 260", "algorithm 255", "94 07 10", `"h:/a"`, "cd 0104")
-	bad("detect_cycle: max_depth does not fit", "max_depth: msgpack: integer out of range: 4294967296, must be at most 4294967295", "94 07 09", `"alice"`, "cf 0000000100000000")
+	bad("detect_cycle: max_depth does not fit",
+		"max_depth: msgpack: integer out of range: 4294967296, must be at most 4294967295", "94 07 09", `"alice"`,
+		"cf 0000000100000000")
 	bad("dump_locks: owner_page does not fit", "owner_page: ", "94 07 15 c0 cf 0000000100000000")
-	bad("release_all: 1025 domains of one byte", "domains: has 1025 entries", "96 07 05", `"alice"`, "c2 a0", "dc 0401", strings.Repeat("c0", 1025))
-	bad("subscribe: 1025 positions of one byte", "cursor: has 1025 entries", "95 07 16", `"alice"`, "00", "dc 0401", strings.Repeat("c0", 1025))
+	bad("release_all: 1025 domains of one byte", "domains: has 1025 entries", "96 07 05", `"alice"`, "c2 a0", "dc 0401",
+		strings.Repeat("c0", 1025))
+	bad("subscribe: 1025 positions of one byte", "cursor: has 1025 entries", "95 07 16", `"alice"`, "00", "dc 0401",
+		strings.Repeat("c0", 1025))
 	return all
 }
 
@@ -519,7 +563,8 @@ func wrongTypes() (all []vector) {
 // badReplies are what a client must not believe.
 func badReplies() (all []vector) {
 	add := func(name string, op Op, parts ...string) {
-		v := vector{Name: name, Direction: "reply", Hex: hex.EncodeToString(framed(packed(parts...))), Reject: &reject{Answer: "close"}}
+		v := vector{Name: name, Direction: "reply", Hex: hex.EncodeToString(framed(packed(parts...))),
+			Reject: &reject{Answer: "close"}}
 		if op != 0 {
 			v.Op = op.String()
 		}
@@ -542,7 +587,8 @@ func badReplies() (all []vector) {
 	add("refusal: message is an integer", OpPing, "93 07 03 07")
 
 	push := func(name, answer string, parts ...string) {
-		all = append(all, vector{Name: name, Direction: "push", Hex: hex.EncodeToString(framed(packed(parts...))), Reject: &reject{Answer: answer}})
+		all = append(all, vector{Name: name, Direction: "push", Hex: hex.EncodeToString(framed(packed(parts...))),
+			Reject: &reject{Answer: answer}})
 	}
 	push("push: kind is a string", "close", "92 00 a1 31")
 	push("push: a kind of a newer server", "ignore", "94 00 63 01 81 01 02")

@@ -107,7 +107,8 @@ func TestVectorsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what vectors() makes: run go test ./wire -run Vectors -update and look at the difference", vectorsFile)
+		t.Errorf("%s is not what vectors() makes: run go test ./wire -run Vectors -update and look at the difference",
+			vectorsFile)
 	}
 }
 

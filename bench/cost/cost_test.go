@@ -44,7 +44,8 @@ func TestTree(t *testing.T) {
 	}
 	busy := min(treeBusy, smallQueue)
 	if locks, waiting := tree.g.state.Counts(); locks != smallHeld+busy || waiting != smallQueue+10 {
-		t.Errorf("%d locks are held, want %d, and %d paths waited for, want %d", locks, smallHeld+busy, waiting, smallQueue+10)
+		t.Errorf("%d locks are held, want %d, and %d paths waited for, want %d", locks, smallHeld+busy, waiting,
+			smallQueue+10)
 	}
 }
 

@@ -39,7 +39,8 @@ func NewGroup() *Group {
 	cfg.MaxQueued = maxQueued
 	return &Group{
 		state: engine.New(cfg, nil, nil), now: 1,
-		acq: wire.Request{Op: wire.OpAcquire, TTLMillis: wire.MaxTTLMillis, QueueTTLMillis: wire.MaxTTLMillis, Locks: make([]wire.LockRequest, 1)},
+		acq: wire.Request{Op: wire.OpAcquire, TTLMillis: wire.MaxTTLMillis, QueueTTLMillis: wire.MaxTTLMillis,
+			Locks: make([]wire.LockRequest, 1)},
 		rel: wire.Request{Op: wire.OpRelease, Releases: make([]wire.ReleaseRequest, 1)},
 	}
 }
@@ -69,7 +70,8 @@ func (g *Group) wait(owner, path string, ns int) {
 	g.step()
 	g.nextID++
 	g.acq.Owner, g.acq.Locks[0].Path, g.acq.Flags = owner, path, wire.FlagWait
-	caller := engine.Caller{Session: engine.Session{1 + byte(g.nextID%8)}, ID: g.nextID} // a session may have a quarter of the queue
+	// a session may have a quarter of the queue
+	caller := engine.Caller{Session: engine.Session{1 + byte(g.nextID%8)}, ID: g.nextID}
 	res := g.state.Apply(engine.Clock{Now: g.now}, &engine.Command{Req: &g.acq, NS: path[:ns], Caller: caller}, &g.out)
 	g.acq.Flags = 0
 	if res.Code != wire.OK || res.Status != wire.StatusQueued {

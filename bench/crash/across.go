@@ -20,12 +20,14 @@ func (c *checker) checkTokens() {
 	}
 	for _, l := range c.h.Looks {
 		if l.Fence != 0 {
-			spaces[l.Namespace] = append(spaces[l.Namespace], mint{"the fence of " + l.Path, l.Namespace, l.From, l.To, l.Fence, true})
+			spaces[l.Namespace] = append(spaces[l.Namespace], mint{"the fence of " + l.Path, l.Namespace, l.From, l.To,
+				l.Fence, true})
 		}
 	}
 	for _, op := range c.h.Ops {
 		if op.Kind == Increment && op.Answered && op.Refused == wire.OK {
-			spaces[op.Namespace] = append(spaces[op.Namespace], mint{op.Owner, op.Namespace, op.Sent, op.Ended, op.Token, false})
+			spaces[op.Namespace] = append(spaces[op.Namespace], mint{op.Owner, op.Namespace, op.Sent, op.Ended,
+				op.Token, false})
 		}
 	}
 	for _, name := range sortedKeys(spaces) {
@@ -53,10 +55,12 @@ func (c *checker) growing(namespace string, all []mint) {
 			continue
 		}
 		if m.token <= high.token {
-			c.violate("%v: %s is told token %d of %s, asked for at %v; at %v %s was told %d", m.to, m.owner, m.token, namespace, m.from, high.to, high.owner, high.token)
+			c.violate("%v: %s is told token %d of %s, asked for at %v; at %v %s was told %d", m.to, m.owner, m.token,
+				namespace, m.from, high.to, high.owner, high.token)
 		}
 		if other, again := minted[m.token]; again {
-			c.violate("%v: %s is told token %d of %s, as %s was at %v", m.to, m.owner, m.token, namespace, other.owner, other.to)
+			c.violate("%v: %s is told token %d of %s, as %s was at %v", m.to, m.owner, m.token, namespace,
+				other.owner, other.to)
 		}
 		minted[m.token] = m
 	}
@@ -85,7 +89,8 @@ func (c *checker) checkGrants() {
 				arrived = arrived[1:]
 			}
 			if g.token <= high.token {
-				c.violate("%s was given to %s with token %d, asked for at %v, before %s with token %d, who had asked by %v",
+				c.violate("%s was given to %s with token %d, asked for at %v, before %s with token %d, who had "+
+					"asked by %v",
 					p, g.owner, g.token, g.ask.sent, high.owner, high.token, high.ask.arrivedBy)
 			}
 		}
@@ -102,7 +107,8 @@ func (c *checker) checkFences() {
 	paths := make(map[string][]told)
 	for i := range c.h.Ops {
 		op := &c.h.Ops[i]
-		if op.Kind == Acquire && op.Answered && op.Refused == wire.OK && op.Status == wire.StatusOK && op.Mode == wire.ModeWrite && op.Permits == 0 {
+		if op.Kind == Acquire && op.Answered && op.Refused == wire.OK && op.Status == wire.StatusOK &&
+			op.Mode == wire.ModeWrite && op.Permits == 0 {
 			for _, p := range op.Paths {
 				paths[p] = append(paths[p], told{op.Ended, op.Token})
 			}
@@ -120,9 +126,11 @@ func (c *checker) checkFences() {
 	}
 	for _, l := range looks {
 		list := paths[l.Path]
-		i, _ := slices.BinarySearchFunc(list, l.From, func(t told, at time.Duration) int { return cmp.Compare(t.at, at) })
+		i, _ := slices.BinarySearchFunc(list, l.From,
+			func(t told, at time.Duration) int { return cmp.Compare(t.at, at) })
 		if i > 0 && !l.Partial && l.Fence < list[i-1].token {
-			c.violate("%v: the fence of %s is %d, and was %d at %v", l.To, l.Path, l.Fence, list[i-1].token, list[i-1].at)
+			c.violate("%v: the fence of %s is %d, and was %d at %v", l.To, l.Path, l.Fence, list[i-1].token,
+				list[i-1].at)
 		}
 	}
 }

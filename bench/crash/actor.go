@@ -141,7 +141,8 @@ func (a *actor) pause(most time.Duration) {
 }
 
 func (o *owner) op(kind Kind) Op {
-	return Op{Kind: kind, Owner: o.id, Namespace: o.namespace, Paths: o.paths, Mode: o.mode, Permits: o.permits, TTL: o.ttl, Ask: o.number}
+	return Op{Kind: kind, Owner: o.id, Namespace: o.namespace, Paths: o.paths, Mode: o.mode, Permits: o.permits,
+		TTL: o.ttl, Ask: o.number}
 }
 
 // acquire asks for the owner's paths once.
@@ -149,8 +150,9 @@ func (o *owner) acquire(flags wire.Flags, token int64) (*wire.Result, bool) {
 	op := o.op(Acquire)
 	op.Asked, op.NoQueue, op.Open = token, flags&wire.FlagNoQueue != 0, flags&wire.FlagWait != 0
 	req := &wire.Request{
-		Op: wire.OpAcquire, Owner: o.id, TTLMillis: uint64(o.ttl.Milliseconds()), QueueTTLMillis: uint64(long.Milliseconds()),
-		Token: token, Flags: flags,
+		Op: wire.OpAcquire, Owner: o.id, TTLMillis: uint64(o.ttl.Milliseconds()),
+		QueueTTLMillis: uint64(long.Milliseconds()),
+		Token:          token, Flags: flags,
 	}
 	for _, p := range o.paths {
 		req.Locks = append(req.Locks, wire.LockRequest{Path: p, Mode: o.mode, Permits: o.permits})

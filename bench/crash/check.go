@@ -31,7 +31,8 @@ type checker struct {
 
 // Check answers how a history breaks the promises, nothing if it does not.
 func Check(h *History) []string {
-	c := &checker{h: h, byOwner: make(map[string][]Op), byPath: make(map[string]map[string]bool), asks: make(map[string][]ask)}
+	c := &checker{h: h, byOwner: make(map[string][]Op), byPath: make(map[string]map[string]bool),
+		asks: make(map[string][]ask)}
 	for _, op := range h.Ops {
 		c.byOwner[op.Owner] = append(c.byOwner[op.Owner], op)
 		for _, p := range op.Paths {

@@ -81,7 +81,8 @@ func enough(t *testing.T, h *History, rounds int) {
 	}
 	t.Logf("%d kills, %d answered, %d unanswered, %d told QUEUED, %d waits in open calls, %d looks at queues",
 		len(h.Outages), answered, lost, queued, open, waiting)
-	if answered < 100*rounds || open < rounds || queued < rounds || lost == 0 || waiting < rounds || len(h.Outages) != rounds {
+	if answered < 100*rounds || open < rounds || queued < rounds || lost == 0 || waiting < rounds ||
+		len(h.Outages) != rounds {
 		t.Error("that is too little to show anything")
 	}
 }

@@ -49,7 +49,8 @@ func start(ctx context.Context, rec *Recorder, seed uint64) *load {
 	for _, p := range parts {
 		for i := range p.count {
 			n++
-			a := &actor{load: l, name: fmt.Sprintf("%s%d", p.name, i), rng: rand.New(rand.NewPCG(seed, n)), s: session.New(), gen: -1}
+			a := &actor{load: l, name: fmt.Sprintf("%s%d", p.name, i), rng: rand.New(rand.NewPCG(seed, n)),
+				s: session.New(), gen: -1}
 			l.wg.Go(func() {
 				defer a.hangUp()
 				for turn := 0; ctx.Err() == nil; turn++ {
@@ -127,7 +128,8 @@ func (a *actor) dump() error {
 		}
 		if res.List != nil {
 			for _, h := range res.List.Infos {
-				a.load.rec.Look(Look{From: from, Path: h.Path, Partial: true, Holders: []Holder{{h.Owner, h.Mode, h.Fence}}})
+				a.load.rec.Look(Look{From: from, Path: h.Path, Partial: true,
+					Holders: []Holder{{h.Owner, h.Mode, h.Fence}}})
 			}
 			cursor = res.List.Cursor
 		}

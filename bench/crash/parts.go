@@ -76,7 +76,8 @@ func keep(a *actor, turn int) {
 func lease(a *actor, turn int) {
 	namespace := "lease:/" + a.name
 	longer := time.Duration(2000+a.rng.IntN(10_000)) * time.Millisecond
-	a.owner(fmt.Sprintf("%s-longer-%d", a.name, turn), namespace, longer, fmt.Sprintf("%s/longer-%d", namespace, turn)).acquire(0, 0)
+	a.owner(fmt.Sprintf("%s-longer-%d", a.name, turn), namespace, longer,
+		fmt.Sprintf("%s/longer-%d", namespace, turn)).acquire(0, 0)
 	path := fmt.Sprintf("%s/%d", namespace, turn%2)
 	ttl := time.Duration(150+a.rng.IntN(1500)) * time.Millisecond
 	o := a.owner(fmt.Sprintf("%s-%d", a.name, turn), namespace, ttl, path)

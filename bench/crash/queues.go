@@ -62,7 +62,8 @@ func (c *checker) inOrder(l *Look) {
 			continue
 		}
 		if a.sent > earliest.by {
-			c.violate("%v: %s waits for %s before %s, who had asked by %v; it asked at %v", l.To, l.Waiters[i], l.Path, earliest.owner, earliest.by, a.sent)
+			c.violate("%v: %s waits for %s before %s, who had asked by %v; it asked at %v", l.To, l.Waiters[i], l.Path,
+				earliest.owner, earliest.by, a.sent)
 		}
 		if a.arrivedBy < earliest.by && a.arrivedBy < l.From {
 			earliest.owner, earliest.by = l.Waiters[i], a.arrivedBy

@@ -135,7 +135,8 @@ func (r *run) live(ctx context.Context, d time.Duration) error {
 
 // begin starts a server.
 func (r *run) begin(ctx context.Context) error {
-	p, err := server.Start(ctx, r.cfg.Bin, filepath.Join(r.cfg.Dir, "data"), append([]string{"--native_listen=127.0.0.1:0"}, serverArgs...)...)
+	p, err := server.Start(ctx, r.cfg.Bin, filepath.Join(r.cfg.Dir, "data"),
+		append([]string{"--native_listen=127.0.0.1:0"}, serverArgs...)...)
 	if err != nil {
 		return err
 	}

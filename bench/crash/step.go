@@ -161,7 +161,8 @@ func (l *life) assert(op *Op, known bool) {
 	case op.Status == wire.StatusOK && l.surelyNot(op.Sent):
 		l.violate(op.Ended, "is said to hold the lock with token %d (it %s)", op.Asked, l.whyNot(op.Sent))
 	case op.Status != wire.StatusOK && l.surelyHeld(op.Ended) && l.token == op.Asked:
-		l.violate(op.Ended, "is said not to hold the lock with token %d, which lasts until %v at least", l.token, l.sure)
+		l.violate(op.Ended, "is said not to hold the lock with token %d, which lasts until %v at least",
+			l.token, l.sure)
 	}
 }
 
@@ -187,7 +188,8 @@ func (l *life) look(k *Look) {
 		return // what says that it holds the lock may be of a later time
 	}
 	if l.surelyHeld(k.To) {
-		l.violate(k.To, "does not hold %s any more, which it has with token %d until %v at least", k.Path, l.token, l.sure)
+		l.violate(k.To, "does not hold %s any more, which it has with token %d until %v at least", k.Path,
+			l.token, l.sure)
 	}
 	l.gone(k.From)
 	if l.waits == yes && !waiting && k.To < l.waitFrom+l.waitTTL {

@@ -40,7 +40,8 @@ func spawn(j *job) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	c := &child{name: j.name, cmd: exec.Command(self), stopped: make(chan string, 1), wanted: make(chan string, 1), ended: make(chan struct{})}
+	c := &child{name: j.name, cmd: exec.Command(self), stopped: make(chan string, 1), wanted: make(chan string, 1),
+		ended: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), j.encode())
 	c.cmd.SysProcAttr = ofItsOwn()
 	c.cmd.Stderr = &c.stderr

@@ -31,7 +31,8 @@ func short(t *testing.T, bin string, fenced bool) config {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	return config{
-		server: bin, dir: t.TempDir(), duration: 6 * time.Second, files: 200, workers: 8, seed: seed, fenced: fenced, out: t.Output(),
+		server: bin, dir: t.TempDir(), duration: 6 * time.Second, files: 200, workers: 8, seed: seed, fenced: fenced,
+		out: t.Output(),
 	}
 }
 

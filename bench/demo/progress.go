@@ -28,8 +28,10 @@ func (s *supervisor) progress() {
 	for _, c := range s.workers {
 		sum.add(c.did())
 	}
-	line := fmt.Sprintf("%4.0fs  %d increments, %d renames, %d stale tokens refused, %d leases lost; %d stops, %d workers killed, %d server crashes",
-		time.Since(s.began).Seconds(), sum.adds, sum.moves, sum.stale, sum.lost, s.chaos.stops, s.chaos.kills, s.chaos.crashes)
+	line := fmt.Sprintf("%4.0fs  %d increments, %d renames, %d stale tokens refused, %d leases lost; %d stops, %d "+
+		"workers killed, %d server crashes",
+		time.Since(s.began).Seconds(), sum.adds, sum.moves, sum.stale, sum.lost, s.chaos.stops, s.chaos.kills,
+		s.chaos.crashes)
 	if s.terminal {
 		fmt.Fprintf(s.out, "\r\x1b[K%s", line)
 	} else {

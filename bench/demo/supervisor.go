@@ -139,7 +139,8 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if !s.fenced {
 		fence = "NOBODY checks tokens"
 	}
-	fmt.Fprintf(s.out, "pathlockd serves on %s; %d workers; %s; seed %d; %v\n", s.addr, len(s.workers), fence, s.seed, s.duration)
+	fmt.Fprintf(s.out, "pathlockd serves on %s; %d workers; %s; seed %d; %v\n", s.addr, len(s.workers), fence,
+		s.seed, s.duration)
 	return nil
 }
 

@@ -35,11 +35,13 @@ func (v *verdict) fault(format string, args ...any) {
 // print says it to people.
 func (v *verdict) print(w io.Writer) {
 	fmt.Fprintf(w, "\n  increments acknowledged   %7d\n", v.Acknowledged)
-	fmt.Fprintf(w, "  increments found          %7d   (%d of them in doubt: a worker was killed on them)\n", v.Found, v.InDoubtFound)
+	fmt.Fprintf(w, "  increments found          %7d   (%d of them in doubt: a worker was killed on them)\n", v.Found,
+		v.InDoubtFound)
 	fmt.Fprintf(w, "  increments lost           %7d\n", v.Lost)
 	fmt.Fprintf(w, "  stale writes refused      %7d\n", v.Stale)
 	fmt.Fprintf(w, "  renames                   %7d\n", v.Renames)
-	fmt.Fprintf(w, "  steps in doubt            %7d   (at most one for each of %d killed workers)\n", v.InDoubt, v.Killed)
+	fmt.Fprintf(w, "  steps in doubt            %7d   (at most one for each of %d killed workers)\n",
+		v.InDoubt, v.Killed)
 	for i, f := range v.Faults {
 		if i == maxFaults {
 			fmt.Fprintf(w, "  … and %d more\n", len(v.Faults)-i)
@@ -118,7 +120,8 @@ func (v *verdict) readTree(dir string, l layout) (map[int]*foundFile, error) {
 		case f == nil:
 			v.fault("file %d is gone", id)
 		case first != nil && f.box != first.box:
-			v.fault("a rename is torn: file %d is in %s and file %d of the same box in %s", id, f.box, first.id, first.box)
+			v.fault("a rename is torn: file %d is in %s and file %d of the same box in %s", id, f.box,
+				first.id, first.box)
 		}
 	}
 	return files, nil
@@ -178,7 +181,8 @@ func (v *verdict) increments(entries []*entry, found map[int]*foundFile) {
 		v.fault("file %d has increment %d of %s, who never wrote it down", id, k.seq, k.worker)
 	}
 	if v.Found != v.Acknowledged-v.Lost+v.InDoubtFound {
-		v.fault("%d increments are found, of %d acknowledged, %d lost, and %d in doubt", v.Found, v.Acknowledged, v.Lost, v.InDoubtFound)
+		v.fault("%d increments are found, of %d acknowledged, %d lost, and %d in doubt", v.Found, v.Acknowledged,
+			v.Lost, v.InDoubtFound)
 	}
 }
 

@@ -23,23 +23,37 @@ func TestVerdict(t *testing.T) {
 		fault   string // part of one; "": none
 	}{
 		{name: "nothing was done"},
-		{name: "what is done is there", journal: "add 1 3 7\ndone 1\n", files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 1 7\n"}},
+		{name: "what is done is there", journal: "add 1 3 7\ndone 1\n",
+			files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 1 7\n"}},
 		{name: "what is done is not there", journal: "add 1 3 7\ndone 1\n", lost: 1},
-		{name: "one of two", journal: "add 1 3 7\ndone 1\nadd 2 3 8\ndone 2\n", files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 2 8\n"}, lost: 1},
+		{name: "one of two", journal: "add 1 3 7\ndone 1\nadd 2 3 8\ndone 2\n",
+			files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 2 8\n"}, lost: 1},
 		{name: "in doubt, and not there", journal: "add 1 3 7\n", killed: 1},
-		{name: "in doubt, and there", journal: "add 1 3 7\n", files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 1 7\n"}, killed: 1},
+		{name: "in doubt, and there", journal: "add 1 3 7\n",
+			files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 1 7\n"}, killed: 1},
 		{name: "in doubt, and nobody was killed", journal: "add 1 3 7\n", fault: "in doubt"},
-		{name: "refused, and there", journal: "add 1 3 7\nstale 1\n", files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 1 7\n"}, fault: "refused"},
-		{name: "never written down", files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 1 7\n"}, fault: "never wrote it down"},
-		{name: "in another file", journal: "add 1 3 7\ndone 1\n", files: map[string]string{one + "/file-4": "file 4\ncount 1\nw0 1 7\n"}, fault: "is in file 4"},
-		{name: "twice", journal: "add 1 3 7\ndone 1\n", files: map[string]string{one + "/file-3": "file 3\ncount 2\nw0 1 7\nw0 1 7\n"}, fault: "twice"},
-		{name: "tokens go back", journal: "add 1 3 7\ndone 1\nadd 2 3 6\ndone 2\n", files: map[string]string{one + "/file-3": "file 3\ncount 2\nw0 1 7\nw0 2 6\n"}, fault: "with token 6 after 7"},
-		{name: "a count that is wrong", files: map[string]string{one + "/file-3": "file 3\ncount 1\n"}, fault: "damaged"},
-		{name: "a file that is another", files: map[string]string{one + "/file-3": "file 4\ncount 0\n"}, fault: "there twice"},
-		{name: "a renamed box", journal: "move 1 0 7 " + one + " shelf-00/box-04\ndone 1\n", rename: [2]string{one, "shelf-00/box-04"}},
-		{name: "a rename that was not done", journal: "move 1 0 7 " + one + " shelf-00/box-04\ndone 1\n", fault: "box 0 lies in"},
+		{name: "refused, and there", journal: "add 1 3 7\nstale 1\n",
+			files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 1 7\n"}, fault: "refused"},
+		{name: "never written down", files: map[string]string{one + "/file-3": "file 3\ncount 1\nw0 1 7\n"},
+			fault: "never wrote it down"},
+		{name: "in another file", journal: "add 1 3 7\ndone 1\n",
+			files: map[string]string{one + "/file-4": "file 4\ncount 1\nw0 1 7\n"}, fault: "is in file 4"},
+		{name: "twice", journal: "add 1 3 7\ndone 1\n",
+			files: map[string]string{one + "/file-3": "file 3\ncount 2\nw0 1 7\nw0 1 7\n"}, fault: "twice"},
+		{name: "tokens go back", journal: "add 1 3 7\ndone 1\nadd 2 3 6\ndone 2\n",
+			files: map[string]string{one + "/file-3": "file 3\ncount 2\nw0 1 7\nw0 2 6\n"},
+			fault: "with token 6 after 7"},
+		{name: "a count that is wrong", files: map[string]string{one + "/file-3": "file 3\ncount 1\n"},
+			fault: "damaged"},
+		{name: "a file that is another", files: map[string]string{one + "/file-3": "file 4\ncount 0\n"},
+			fault: "there twice"},
+		{name: "a renamed box", journal: "move 1 0 7 " + one + " shelf-00/box-04\ndone 1\n",
+			rename: [2]string{one, "shelf-00/box-04"}},
+		{name: "a rename that was not done", journal: "move 1 0 7 " + one + " shelf-00/box-04\ndone 1\n",
+			fault: "box 0 lies in"},
 		{name: "a rename that nobody did", rename: [2]string{one, "shelf-00/box-04"}, fault: "box 0 lies in"},
-		{name: "a rename in doubt, done", journal: "move 1 0 7 " + one + " shelf-00/box-04\n", rename: [2]string{one, "shelf-00/box-04"}, killed: 1},
+		{name: "a rename in doubt, done", journal: "move 1 0 7 " + one + " shelf-00/box-04\n",
+			rename: [2]string{one, "shelf-00/box-04"}, killed: 1},
 		{name: "a rename in doubt, not done", journal: "move 1 0 7 " + one + " shelf-00/box-04\n", killed: 1},
 		{name: "a torn rename", rename: [2]string{two + "/file-5", "shelf-00/file-5"}, fault: "torn"},
 	} {
@@ -53,7 +67,8 @@ func TestVerdict(t *testing.T) {
 				put(t, filepath.Join(dir, treeDir, name), text)
 			}
 			if c.rename[0] != "" {
-				if err := os.Rename(filepath.Join(dir, treeDir, c.rename[0]), filepath.Join(dir, treeDir, c.rename[1])); err != nil {
+				if err := os.Rename(filepath.Join(dir, treeDir, c.rename[0]),
+					filepath.Join(dir, treeDir, c.rename[1])); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -84,7 +99,8 @@ func put(t *testing.T, name, text string) {
 
 // TestJournal refuses a journal that makes no sense: the verdict would not.
 func TestJournal(t *testing.T) {
-	for _, text := range []string{"done 1\n", "add 1 2 3\nadd 1 2 3\n", "add 1 2 3\ndone 1\nstale 1\n", "add x\n", "what 1\n"} {
+	for _, text := range []string{"done 1\n", "add 1 2 3\nadd 1 2 3\n", "add 1 2 3\ndone 1\nstale 1\n", "add x\n",
+		"what 1\n"} {
 		name := filepath.Join(t.TempDir(), "w0")
 		put(t, name, text)
 		if _, err := readJournal(name, "w0"); err == nil {

@@ -28,7 +28,8 @@ func TestDevCluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cfg := config{server: bin, dir: filepath.Join(t.TempDir(), "cluster"), nodes: 3, clients: 4, logs: 2, basePort: freePorts(t, 3*server.PortsEach)}
+	cfg := config{server: bin, dir: filepath.Join(t.TempDir(), "cluster"), nodes: 3, clients: 4, logs: 2,
+		basePort: freePorts(t, 3*server.PortsEach)}
 	for range 2 { // the second time it resumes
 		c, err := cfg.start(ctx)
 		if err != nil {

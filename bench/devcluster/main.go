@@ -51,7 +51,8 @@ func program(args []string) int {
 		}
 		return exitUsage
 	}
-	if cfg.nodes < 1 || cfg.nodes > 9 || cfg.clients < 0 || cfg.clients > 1000 || cfg.basePort < 1024 || cfg.basePort > 65_000 {
+	if cfg.nodes < 1 || cfg.nodes > 9 || cfg.clients < 0 || cfg.clients > 1000 || cfg.basePort < 1024 ||
+		cfg.basePort > 65_000 {
 		fmt.Fprintln(os.Stderr, "cluster: --nodes must be 1 to 9, --clients 0 to 1000, --port 1024 to 65000")
 		return exitUsage
 	}

@@ -54,7 +54,8 @@ func run(ctx context.Context, cfg config) (ok bool, err error) {
 // start starts the nodes. The windows are short, so that there is something to see.
 func (c *config) start(ctx context.Context) (*server.Cluster, error) {
 	return server.StartCluster(ctx, server.Spec{Bin: c.server, Dir: c.dir, Port: c.basePort, Settings: []string{
-		fmt.Sprintf("log_count = %d", c.logs), "stability_window_secs = 2", "eviction_window_secs = 30", "leader_balance_interval_secs = 5",
+		fmt.Sprintf("log_count = %d", c.logs), "stability_window_secs = 2", "eviction_window_secs = 30",
+		"leader_balance_interval_secs = 5",
 	}}, c.nodes)
 }
 

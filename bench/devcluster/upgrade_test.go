@@ -114,7 +114,8 @@ func refused(t *testing.T, dir string, start func() error) {
 	t.Helper()
 	before := hashes(t, dir)
 	err := start()
-	if want := "has format 2, this build reads 1: run a newer version"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "has format 2, this build reads 1: run a newer version"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("a build of format 1 on a directory of format 2: %v", err)
 	}
 	if after := hashes(t, dir); !maps.Equal(before, after) {
@@ -156,7 +157,8 @@ func TestUpgrade(t *testing.T) {
 	defer cancel()
 	u.ctx = ctx
 	alone(ctx, t, u.before, u.after)
-	cfg := config{server: u.before, dir: u.dir, nodes: 3, clients: 4, gap: 10 * time.Millisecond, logs: 2, basePort: freePorts(t, 3*server.PortsEach)}
+	cfg := config{server: u.before, dir: u.dir, nodes: 3, clients: 4, gap: 10 * time.Millisecond, logs: 2,
+		basePort: freePorts(t, 3*server.PortsEach)}
 	var err error
 	if u.c, err = cfg.start(ctx); err != nil {
 		t.Fatal(err)

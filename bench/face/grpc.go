@@ -30,7 +30,8 @@ func DialGRPC(addr string) (*GRPC, error) {
 
 // Acquire takes a path.
 func (g *GRPC) Acquire(ctx context.Context, owner, path string) error {
-	res, err := g.c.Acquire(ctx, &pb.AcquireRequest{OwnerId: owner, TtlMs: leaseMillis, Requests: []*pb.LockRequest{{Path: path}}})
+	res, err := g.c.Acquire(ctx, &pb.AcquireRequest{OwnerId: owner, TtlMs: leaseMillis,
+		Requests: []*pb.LockRequest{{Path: path}}})
 	if err == nil && res.Status != pb.AcquireStatus_ACQUIRE_STATUS_OK {
 		err = fmt.Errorf("acquire %s: %v", path, res)
 	}

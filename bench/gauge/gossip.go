@@ -50,8 +50,9 @@ func MeasureGossip(ctx context.Context, nodes int, calm, watch time.Duration) (g
 		c := gossip.Config{
 			Self: gossip.Record{
 				NodeID: fmt.Sprintf("pathlockd-%d", i), ClusterID: cluster, HostID: hostID(i), Incarnation: 1,
-				RaftAddr: fmt.Sprintf("10.0.0.%d:50052", i), LinkAddr: fmt.Sprintf("10.0.0.%d:50053", i), NativeAddr: fmt.Sprintf("10.0.0.%d:50050", i),
-				FormatMin: 1, FormatMax: 1, State: gossip.Member,
+				RaftAddr: fmt.Sprintf("10.0.0.%d:50052", i), LinkAddr: fmt.Sprintf("10.0.0.%d:50053", i),
+				NativeAddr: fmt.Sprintf("10.0.0.%d:50050", i),
+				FormatMin:  1, FormatMax: 1, State: gossip.Member,
 			},
 			Token: token, Bind: "127.0.0.1:0", Log: quiet,
 		}

@@ -36,7 +36,8 @@ func MeasureLinks(ctx context.Context, nodes int) (l Links, err error) {
 		m, err := mesh.New(mesh.Config{
 			Cluster: cluster, Node: fmt.Sprintf("pathlockd-%d", i), Host: hostID(i), FormatMin: 1, FormatMax: 1,
 			Token: token, Listen: "127.0.0.1:0", Log: quiet,
-			Frame: func(*mesh.Conn, []byte) {}, Opened: func(*mesh.Conn) { ends.Add(1) }, Closed: func(*mesh.Conn, error) { ends.Add(-1) },
+			Frame: func(*mesh.Conn, []byte) {}, Opened: func(*mesh.Conn) { ends.Add(1) },
+			Closed: func(*mesh.Conn, error) { ends.Add(-1) },
 		})
 		if err != nil {
 			return l, err

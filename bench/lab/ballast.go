@@ -85,7 +85,8 @@ func (b *ballast) loadFirst(ctx context.Context) {
 	defer cancel()
 	began := time.Now()
 	b.load(ctx, func() bool { return false })
-	b.cfg.Logf("%d locks and %d waiters are there (%v) after %v", b.much.locks, b.much.waiters, b.whole(), time.Since(began).Round(time.Millisecond))
+	b.cfg.Logf("%d locks and %d waiters are there (%v) after %v", b.much.locks, b.much.waiters, b.whole(),
+		time.Since(began).Round(time.Millisecond))
 }
 
 // load takes what is not there, and confirms what is, until all is or nobody needs it any
@@ -141,7 +142,8 @@ func wanted(req *wire.Request) wire.Status {
 
 // take asks for paths at once and for as long as can be.
 func take(owner string, paths ...string) *wire.Request {
-	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: wire.MaxTTLMillis, QueueTTLMillis: wire.MaxTTLMillis, Flags: wire.FlagNoQueue}
+	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: wire.MaxTTLMillis,
+		QueueTTLMillis: wire.MaxTTLMillis, Flags: wire.FlagNoQueue}
 	for _, p := range paths {
 		req.Locks = append(req.Locks, wire.LockRequest{Path: p})
 	}
@@ -188,7 +190,8 @@ func (h hoard) held() (list []*wire.Request) {
 	bottom := slope[len(slope)-1]
 	var paths []string
 	for i := range h.locks {
-		if paths = append(paths, fmt.Sprintf("%s/%02d/%d", bottom, i%64, i)); len(paths) == locksEach || i == h.locks-1 {
+		if paths = append(paths, fmt.Sprintf("%s/%02d/%d", bottom, i%64, i)); len(paths) == locksEach ||
+			i == h.locks-1 {
 			list, paths = append(list, take(holder, paths...)), nil
 		}
 	}

@@ -26,7 +26,8 @@ func TestBallast(t *testing.T) {
 	}
 	defer c.Close()
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: 8 * time.Second, Episode: 8 * time.Second, Clients: 2, Ballast: lab.Ballast, Faults: []string{"kill", "clock step", "backup"},
+		Seed: s, Duration: 8 * time.Second, Episode: 8 * time.Second, Clients: 2, Ballast: lab.Ballast,
+		Faults: []string{"kill", "clock step", "backup"},
 		Enough: asked, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {

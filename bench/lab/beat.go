@@ -92,7 +92,8 @@ func (e *episode) beatAt(ctx context.Context, node, log int, ns string) {
 		req := &wire.Request{Op: wire.OpIncrToken}
 		if ns != "" {
 			path := fmt.Sprintf("%s/%d.%d", ns, node, n)
-			req = &wire.Request{Op: wire.OpAcquire, Owner: path, TTLMillis: 1000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: path}}}
+			req = &wire.Request{Op: wire.OpAcquire, Owner: path, TTLMillis: 1000, Flags: wire.FlagNoQueue,
+				Locks: []wire.LockRequest{{Path: path}}}
 		}
 		within, cancel := context.WithTimeout(ctx, beatWithin)
 		var err error

@@ -19,7 +19,8 @@ func TestSilences(t *testing.T) {
 	at := func(x float64) time.Duration { return s(x)[0] }
 	faults := []history.Fault{{Kind: "isolate", From: at(1), To: at(4)}, {Kind: "kill", From: at(20), To: at(22)}}
 	b := &beating{
-		acked:   [][]time.Duration{s(0.5, 1.2, 3, 3.5, 9, 10, 15, 19.5, 24), s(0.5, 2, 4, 7, 10, 13, 16, 19, 22, 25, 28)},
+		acked: [][]time.Duration{s(0.5, 1.2, 3, 3.5, 9, 10, 15, 19.5, 24),
+			s(0.5, 2, 4, 7, 10, 13, 16, 19, 22, 25, 28)},
 		healthy: s(0.9, 3.6, 3.9, 8, 19.6, 21.5, 27),
 		calmed:  s(3.8, 21),
 	}

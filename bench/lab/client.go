@@ -180,8 +180,10 @@ func (c *client) acquire() bool {
 		now := c.e.rec.Now()
 		if settled := c.e.settled(); settled > 0 {
 			if now > max(settled, began)+stuckAfter {
-				c.e.rec.Stuck(fmt.Sprintf("%s asks for %v since %.3fs, all is well since %.3fs, and it has not got them at %.3fs: code %v, %v by %s",
-					c.owner, t.paths, began.Seconds(), settled.Seconds(), now.Seconds(), got.Code, got.Reason, got.Blocker))
+				c.e.rec.Stuck(fmt.Sprintf("%s asks for %v since %.3fs, all is well since %.3fs, and it has not got "+
+					"them at %.3fs: code %v, %v by %s",
+					c.owner, t.paths, began.Seconds(), settled.Seconds(), now.Seconds(), got.Code, got.Reason,
+					got.Blocker))
 				return false
 			}
 		} else if now > began+pollWithin {
@@ -246,7 +248,8 @@ func (c *client) release(all bool) {
 		req.Releases = append(req.Releases, wire.ReleaseRequest{Path: p, Mode: c.turn.mode})
 	}
 	if all {
-		op.Kind, req = history.Clear, &wire.Request{Op: wire.OpReleaseAll, Owner: c.owner, Domains: []string{op.Namespace}}
+		op.Kind, req = history.Clear, &wire.Request{Op: wire.OpReleaseAll, Owner: c.owner,
+			Domains: []string{op.Namespace}}
 	}
 	// What surely was not done is asked again; the lease ends it in any case.
 	for range 3 {
@@ -330,7 +333,8 @@ func (c *client) ending(op history.Op, req *wire.Request, spread bool) *history.
 		}
 		switch late := rec.Now() > limit; {
 		case late && o.Open:
-			rec.Stuck(fmt.Sprintf("%s waits for %v since %.3fs in an open call, all is well since %.3fs, and it has no answer: %v",
+			rec.Stuck(fmt.Sprintf("%s waits for %v since %.3fs in an open call, all is well since %.3fs, and it has "+
+				"no answer: %v",
 				o.Owner, o.Paths, o.Call.Seconds(), c.e.settled().Seconds(), err))
 			return o
 		case late, c.turn.fickle && o.Kind != history.SetPolicy, c.e.ctx.Err() != nil:

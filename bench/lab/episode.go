@@ -64,13 +64,15 @@ func (e *episode) settling() bool         { return e.when.Load() != 0 || e.ctx.E
 
 // runEpisode plays one episode and answers what was seen. An error says that the cluster
 // does not come back, or that the run is over.
-func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, b *ballast, number, faultCount int) (*history.History, *episode, error) {
+func runEpisode(ctx context.Context, cfg *Config, c cluster.Cluster, b *ballast, number,
+	faultCount int) (*history.History, *episode, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	drained, drain := context.WithCancel(ctx)
 	defer drain()
 	e := &episode{
-		cfg: cfg, number: number, cluster: c, ctx: ctx, drained: drained, rec: history.NewRecorder(), spaces: spacesOf(number),
+		cfg: cfg, number: number, cluster: c, ctx: ctx, drained: drained, rec: history.NewRecorder(),
+		spaces:      spacesOf(number),
 		faultCounts: make(map[string]int), struck: faultCount, ballast: b,
 	}
 	e.resource = newResource(e.rec)
@@ -169,7 +171,8 @@ func (e *episode) compare() error {
 		case <-e.ctx.Done():
 			return e.ctx.Err()
 		case <-late.C:
-			return fmt.Errorf("%w: after %v the replicas of some log do not stand at the same place: %v", errNotHealed, healWithin, digests)
+			return fmt.Errorf("%w: after %v the replicas of some log do not stand at the same place: %v", errNotHealed,
+				healWithin, digests)
 		case <-again.C:
 		}
 	}

@@ -69,7 +69,8 @@ func (e *episode) strike() error {
 			b.lasts = e.apart(&b)
 		}
 		f := history.Fault{
-			Kind: b.kind.String(), What: fmt.Sprintf("%s for %v", e.cluster.NodeID(b.node), b.lasts.Round(time.Millisecond)),
+			Kind: b.kind.String(), What: fmt.Sprintf("%s for %v", e.cluster.NodeID(b.node),
+				b.lasts.Round(time.Millisecond)),
 			From: e.rec.Now(), Serving: faultTable[b.kind].serves,
 		}
 		e.calmed = 0
@@ -288,7 +289,8 @@ func (e *episode) save(b *fault) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if _, err := cluster.Backup(e.ctx, e.cluster, b.node, filepath.Join(dir, "backup"), e.rec.Now); errors.Is(err, cluster.ErrBackup) {
+	if _, err := cluster.Backup(e.ctx, e.cluster, b.node, filepath.Join(dir, "backup"), e.rec.Now); errors.Is(err,
+		cluster.ErrBackup) {
 		return err
 	}
 	return nil

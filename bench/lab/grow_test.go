@@ -73,11 +73,13 @@ func (h *herd) settle(c *pathlockd.Client, voters int) {
 		for _, l := range s.Logs {
 			good = good && len(l.Voters) == voters && len(l.Learners) == 0
 			for _, v := range l.Voters {
-				good = good && slices.ContainsFunc(s.Nodes, func(n wire.NodeStatus) bool { return n.NodeID == v.Node && n.Alive })
+				good = good && slices.ContainsFunc(s.Nodes,
+					func(n wire.NodeStatus) bool { return n.NodeID == v.Node && n.Alive })
 			}
 		}
 		if good {
-			h.Logf("%d nodes: every log is where it belongs after %v", h.up, time.Since(began).Round(100*time.Millisecond))
+			h.Logf("%d nodes: every log is where it belongs after %v", h.up,
+				time.Since(began).Round(100*time.Millisecond))
 			return
 		}
 	}
@@ -206,13 +208,16 @@ func TestGrowAndShrink(t *testing.T) {
 	all.Wait()
 
 	requests, failed := load.requests.Load(), load.errors.Load()
-	t.Logf("%d requests in %v, %d errors that reached the program, %d of them mended by asking again; the longest took %v: %v",
-		requests, time.Since(began).Round(time.Second), failed, load.again.Load(), load.longest.Round(time.Millisecond), load.said)
+	t.Logf("%d requests in %v, %d errors that reached the program, %d of them mended by asking again; the longest "+
+		"took %v: %v",
+		requests, time.Since(began).Round(time.Second), failed, load.again.Load(), load.longest.Round(time.Millisecond),
+		load.said)
 	if requests < 5000 {
 		t.Errorf("%d requests are too few to show anything", requests)
 	}
 	if failed*10_000 >= requests || load.again.Load() != failed {
-		t.Errorf("%d of %d requests failed, %d were mended: %s", failed, requests, load.again.Load(), strings.Join(slices.Collect(maps.Keys(load.said)), "; "))
+		t.Errorf("%d of %d requests failed, %d were mended: %s", failed, requests, load.again.Load(),
+			strings.Join(slices.Collect(maps.Keys(load.said)), "; "))
 	}
 }
 
@@ -221,7 +226,10 @@ func (h *herd) empty(c *pathlockd.Client, node string) {
 	h.Helper()
 	for began := time.Now(); time.Since(began) < time.Minute; {
 		s, err := c.ClusterStatus(h.ctx)
-		if err == nil && slices.ContainsFunc(s.Nodes, func(n wire.NodeStatus) bool { return n.NodeID == node && n.Replicas == 0 }) {
+		if err == nil && slices.ContainsFunc(s.Nodes, func(n wire.NodeStatus) bool {
+			return n.NodeID == node &&
+				n.Replicas == 0
+		}) {
 			return
 		}
 	}

@@ -93,7 +93,8 @@ func TestKills(t *testing.T) {
 	}
 	defer c.Close()
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: seedOf(t), Duration: time.Minute, Episode: 20 * time.Second, Clients: 6, Faults: []string{"kill"}, MaxFaults: 3, Keep: *keep, Logf: t.Logf,
+		Seed: seedOf(t), Duration: time.Minute, Episode: 20 * time.Second, Clients: 6, Faults: []string{"kill"},
+		MaxFaults: 3, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)
@@ -119,7 +120,8 @@ func resumedWithin(t *testing.T, rounds []lab.Resumed, bound time.Duration) {
 		t.Logf("every log goes on after %v; twice the election timeout is %v", took, bound)
 		switch {
 		case x.Took > bound+busyMachine:
-			t.Errorf("a leader was missed for %v, longer than %v and the %v that a busy machine may add", took, bound, busyMachine)
+			t.Errorf("a leader was missed for %v, longer than %v and the %v that a busy machine may add", took,
+				bound, busyMachine)
 		case x.Took > bound:
 			late++
 		}
@@ -151,8 +153,10 @@ func writable(t *testing.T, r *lab.Report) {
 	most := make(map[string]time.Duration)
 	for _, x := range r.Silences {
 		most[x.Kind] = max(most[x.Kind], x.Healed)
-		if bound := 2*r.Election + busyMachine; x.Healed > bound && slices.Contains([]string{"isolate", "pause", "hand back"}, x.Kind) {
-			t.Errorf("log %d took no write for %v once a fault (%s) was over, longer than %v", x.Log, x.Healed, x.Kind, bound)
+		if bound := 2*r.Election + busyMachine; x.Healed > bound &&
+			slices.Contains([]string{"isolate", "pause", "hand back"}, x.Kind) {
+			t.Errorf("log %d took no write for %v once a fault (%s) was over, longer than %v", x.Log, x.Healed,
+				x.Kind, bound)
 		}
 	}
 	for _, took := range r.Unfounded {
@@ -160,16 +164,19 @@ func writable(t *testing.T, r *lab.Report) {
 			t.Errorf("a log took no write for %v after a node had said that the cluster is healthy", took)
 		}
 	}
-	t.Logf("at most without a write once healed: %v; %d times healthy, %d times longer than %v after that", most, r.Healthy, len(r.Unfounded), 2*r.Election)
+	t.Logf("at most without a write once healed: %v; %d times healthy, %d times longer than %v after that", most,
+		r.Healthy, len(r.Unfounded), 2*r.Election)
 }
 
 func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64, faults ...string) {
 	t.Helper()
 	enough := func(r *lab.Report) bool {
-		return r.Granted >= 40 && r.Queued >= 20 && r.Accesses >= 10 && len(r.FaultCounts) > 0 && len(r.Silences) > 0 && r.Healthy > 0
+		return r.Granted >= 40 && r.Queued >= 20 && r.Accesses >= 10 && len(r.FaultCounts) > 0 && len(r.Silences) > 0 &&
+			r.Healthy > 0
 	}
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: *took, Episode: min(*took, 10*time.Second), Clients: 8, Sit: slices.Contains(faults, "clock step"), Enough: enough, Keep: *keep, Faults: faults, Logf: t.Logf,
+		Seed: s, Duration: *took, Episode: min(*took, 10*time.Second), Clients: 8,
+		Sit: slices.Contains(faults, "clock step"), Enough: enough, Keep: *keep, Faults: faults, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)
@@ -178,12 +185,14 @@ func run(ctx context.Context, t *testing.T, c cluster.Cluster, s uint64, faults 
 		t.Error(v)
 	}
 	if err == nil && len(r.Violations) == 0 && !enough(r) {
-		t.Errorf("that is too little to show anything: %d granted, %d told to wait, %d accesses, %d kinds of faults, %d silences, %d times healthy",
+		t.Errorf("that is too little to show anything: %d granted, %d told to wait, %d accesses, %d kinds of "+
+			"faults, %d silences, %d times healthy",
 			r.Granted, r.Queued, r.Accesses, len(r.FaultCounts), len(r.Silences), r.Healthy)
 	}
 	if err == nil {
 		writable(t, r)
 	}
 	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d accesses, %d digests, faults %v",
-		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Accesses, r.Compared, r.FaultCounts)
+		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Accesses, r.Compared,
+		r.FaultCounts)
 }

@@ -61,7 +61,8 @@ func (e *episode) listen() *listener {
 
 // follow listens for an owner from now on, and waits a while until that is so.
 func (l *listener) follow(owner, namespace string) {
-	x := &ear{Ear: history.Ear{Owner: owner, Namespace: namespace, Era: l.e.rec.Era(), From: history.Forever}, live: make(chan struct{})}
+	x := &ear{Ear: history.Ear{Owner: owner, Namespace: namespace, Era: l.e.rec.Era(), From: history.Forever},
+		live: make(chan struct{})}
 	l.mu.Lock()
 	l.ears = append(l.ears, x)
 	l.mu.Unlock()
@@ -265,7 +266,8 @@ func (l *listener) Event(e *wire.Event) {
 	defer l.mu.Unlock()
 	if x := l.byNo[e.Subscription]; x != nil {
 		x.cursor[e.At.Log] = e.At
-		x.Heard = append(x.Heard, history.Heard{Time: l.e.rec.Now(), Kind: e.Kind, Owner: e.Owner, Namespace: e.Namespace, Token: e.Token, At: e.At})
+		x.Heard = append(x.Heard, history.Heard{Time: l.e.rec.Now(), Kind: e.Kind, Owner: e.Owner,
+			Namespace: e.Namespace, Token: e.Token, At: e.At})
 	}
 }
 

@@ -33,7 +33,8 @@ func (e *episode) turned(k faultKind) faultKind {
 // nothing, whatever happens to another one meanwhile; or it is lost with its disk, and what
 // it held is made anew elsewhere.
 func (e *episode) leave(b *fault) error {
-	ctx, cancel := context.WithTimeout(e.ctx, 3*healWithin) // it waits for the others, and moves or makes anew all that it held
+	// it waits for the others, and moves or makes anew all that it held
+	ctx, cancel := context.WithTimeout(e.ctx, 3*healWithin)
 	defer cancel()
 	c, other := e.cluster, (b.node+1)%e.cluster.Nodes()
 	if b.lost {

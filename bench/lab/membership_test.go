@@ -31,7 +31,8 @@ func wander(t *testing.T, faultCount int, faults ...string) {
 	defer c.Close()
 	enough := func(r *lab.Report) bool { return r.Granted >= 40 && r.Queued >= 10 }
 	r, err := lab.Run(ctx, lab.Config{
-		Seed: s, Duration: time.Minute, Episode: 20 * time.Second, Clients: 8, Faults: faults, MaxFaults: faultCount, Ballast: lab.Ballast / 10, Enough: enough, Keep: *keep, Logf: t.Logf,
+		Seed: s, Duration: time.Minute, Episode: 20 * time.Second, Clients: 8, Faults: faults, MaxFaults: faultCount,
+		Ballast: lab.Ballast / 10, Enough: enough, Keep: *keep, Logf: t.Logf,
 	}, c)
 	if err != nil {
 		t.Error(err)
@@ -44,7 +45,8 @@ func wander(t *testing.T, faultCount int, faults ...string) {
 		n += of
 	}
 	if err == nil && len(r.Violations) == 0 && (n != faultCount || !enough(r)) {
-		t.Errorf("that is too little to show anything: %d granted, %d told to wait, faults %v", r.Granted, r.Queued, r.FaultCounts)
+		t.Errorf("that is too little to show anything: %d granted, %d told to wait, faults %v", r.Granted, r.Queued,
+			r.FaultCounts)
 	}
 	t.Logf("%d operations in %v, outcomes %v, %d granted, %d queued, %d digests, faults %v",
 		r.Operations, r.Took.Round(time.Millisecond), r.Outcomes, r.Granted, r.Queued, r.Compared, r.FaultCounts)

@@ -60,7 +60,8 @@ func TestPlaceOfAMove(t *testing.T) {
 			}
 			nodes := &slowly{queued: queued()}
 			e.cluster = nodes
-			c := &client{e: e, s: session.New(), owner: "a", turn: turn{hops: true, ttl: time.Minute, queueTTL: time.Minute}}
+			c := &client{e: e, s: session.New(), owner: "a", turn: turn{hops: true, ttl: time.Minute,
+				queueTTL: time.Minute}}
 			op := c.op(history.Acquire)
 			op.Open = true
 			got := c.do(op, c.acquireRequest(wire.FlagWait))

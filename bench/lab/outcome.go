@@ -15,7 +15,8 @@ func outcome(o *history.Op, res *wire.Result) {
 	switch res.Code {
 	case wire.OK:
 		o.Outcome = history.Answered
-	case wire.Unavailable, wire.InvalidArgument, wire.ResourceExhausted, wire.FailedPrecondition, wire.Aborted, wire.Cancelled:
+	case wire.Unavailable, wire.InvalidArgument, wire.ResourceExhausted, wire.FailedPrecondition, wire.Aborted,
+		wire.Cancelled:
 		o.Outcome = history.Refused
 		return
 	default:

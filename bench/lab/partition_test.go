@@ -94,8 +94,9 @@ func (p *parted) refuses(node int) {
 	var all sync.WaitGroup
 	for i := range paths {
 		for what, req := range map[string]*wire.Request{
-			"grants":  write("minority", p.path(i)+"/new"),
-			"renews":  {Op: wire.OpRenew, Owner: "before", TTLMillis: 120_000, Domains: []string{fmt.Sprintf("part:/%d.%d", p.run, i)}},
+			"grants": write("minority", p.path(i)+"/new"),
+			"renews": {Op: wire.OpRenew, Owner: "before", TTLMillis: 120_000,
+				Domains: []string{fmt.Sprintf("part:/%d.%d", p.run, i)}},
 			"asserts": {Op: wire.OpAssertFencing, Owner: "before", Token: p.tokens[i], Paths: []string{p.path(i)}},
 			"reads":   {Op: wire.OpInspectPath, Path: p.path(i)},
 		} {
@@ -221,7 +222,8 @@ func TestPartitions(t *testing.T) {
 			began := time.Now()
 			test.cut()
 			took := p.goesOn(test.on, began)
-			t.Logf("every log goes on after %v; election timeouts are at most %v", took.Round(time.Millisecond), electionMax)
+			t.Logf("every log goes on after %v; election timeouts are at most %v", took.Round(time.Millisecond),
+				electionMax)
 			if took > 2*electionMax+busyMachine {
 				t.Errorf("the majority goes on only after %v", took)
 			}

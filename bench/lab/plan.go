@@ -120,7 +120,8 @@ func planTurn(seed uint64, episode, client, n, clients int) turn {
 		t.style = poll
 	}
 	t.paths = []string{s.paths[rng.IntN(len(s.paths))]}
-	if two := s.paths[rng.IntN(len(s.paths))]; rng.IntN(5) == 0 && two != t.paths[0] && t.style != look && s.permits == 0 {
+	if two := s.paths[rng.IntN(len(s.paths))]; rng.IntN(5) == 0 && two != t.paths[0] && t.style != look &&
+		s.permits == 0 {
 		t.paths = append(t.paths, two)
 	}
 	if rng.IntN(4) == 0 && s.permits == 0 && !s.changes {
@@ -128,7 +129,8 @@ func planTurn(seed uint64, episode, client, n, clients int) turn {
 	}
 	t.permits = s.permits
 	t.rules = []wire.Algorithm{wire.RecursiveRW, wire.PointRW, wire.PointWrite, wire.RecursiveWrite}[rng.IntN(4)]
-	t.ttl = []time.Duration{400 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second}[pick(rng, 4, 4, 2, 1)]
+	t.ttl = []time.Duration{400 * time.Millisecond, time.Second, 2500 * time.Millisecond,
+		5 * time.Second}[pick(rng, 4, 4, 2, 1)]
 	t.queueTTL = []time.Duration{700 * time.Millisecond, 2 * time.Minute}[pick(rng, 1, 5)]
 	if t.style == wait {
 		// Long enough that it must be found in its place when something happens to it.

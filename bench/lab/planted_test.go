@@ -18,7 +18,8 @@ import (
 
 var (
 	plantedWithin = flag.Duration("lab.planted", 5*time.Minute, "how long a planted bug may stay unfound")
-	controlled    = flag.Duration("lab.control", 90*time.Second, "how long nothing is looked for: as long as a bug takes to be found, mostly")
+	controlled    = flag.Duration("lab.control", 90*time.Second,
+		"how long nothing is looked for: as long as a bug takes to be found, mostly")
 )
 
 // planted are the bugs, and what shows each: a promise that it breaks by what it is, or a
@@ -50,26 +51,30 @@ func TestPlanted(t *testing.T) {
 		if err != nil || r.Granted == 0 || len(r.FaultCounts) == 0 {
 			t.Errorf("%d granted, faults %v: %v", r.Granted, r.FaultCounts, err)
 		}
-		t.Logf("nothing found in %v and %d operations, faults %v", r.Took.Round(100*time.Millisecond), r.Operations, r.FaultCounts)
+		t.Logf("nothing found in %v and %d operations, faults %v", r.Took.Round(100*time.Millisecond), r.Operations,
+			r.FaultCounts)
 	})
 	for _, p := range planted {
 		t.Run(p.bug, func(t *testing.T) {
 			seed, began := seedOf(t), time.Now()
 			for n := uint64(0); time.Since(began) < *plantedWithin; n++ {
 				r, err := all(t, p.bug, seed+n, *plantedWithin-time.Since(began))
-				i := slices.IndexFunc(r.Violations, func(v check.Violation) bool { return slices.Contains(p.promises, v.Promise) })
+				i := slices.IndexFunc(r.Violations,
+					func(v check.Violation) bool { return slices.Contains(p.promises, v.Promise) })
 				what := any(err)
 				if i >= 0 {
 					what = r.Violations[i]
 				}
 				if i >= 0 || p.backup && errors.Is(err, cluster.ErrBackup) {
-					t.Logf("found after %v, in a run of %d operations, faults %v: %v", time.Since(began).Round(100*time.Millisecond), r.Operations, r.FaultCounts, what)
+					t.Logf("found after %v, in a run of %d operations, faults %v: %v",
+						time.Since(began).Round(100*time.Millisecond), r.Operations, r.FaultCounts, what)
 					return
 				}
 				for _, v := range r.Violations {
 					t.Logf("that is not what %s breaks: %v", p.bug, v)
 				}
-				t.Logf("seed %d does not find it in %v, %d operations, faults %v: %v", seed+n, r.Took, r.Operations, r.FaultCounts, err)
+				t.Logf("seed %d does not find it in %v, %d operations, faults %v: %v", seed+n, r.Took, r.Operations,
+					r.FaultCounts, err)
 			}
 			t.Fatalf("not found in %v", time.Since(began))
 		})
@@ -87,5 +92,6 @@ func all(t *testing.T, bug string, seed uint64, within time.Duration) (*lab.Repo
 		t.Fatal(err)
 	}
 	defer c.Close()
-	return lab.Run(ctx, lab.Config{Seed: seed, Duration: within, Episode: 10 * time.Second, Clients: 10, Sit: true, Ballast: lab.Ballast, Keep: *keep, Logf: t.Logf}, c)
+	return lab.Run(ctx, lab.Config{Seed: seed, Duration: within, Episode: 10 * time.Second, Clients: 10, Sit: true,
+		Ballast: lab.Ballast, Keep: *keep, Logf: t.Logf}, c)
 }

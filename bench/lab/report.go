@@ -32,16 +32,21 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 	if failed != nil {
 		verdict = "FAILED"
 	}
-	where := map[string]string{"nodes": "nodes in one process, disks in memory that lose power", "processes": "processes on loopback, real disks"}[kind]
+	where := map[string]string{"nodes": "nodes in one process, disks in memory that lose power",
+		"processes": "processes on loopback, real disks"}[kind]
 	fmt.Fprintf(&b, "# Torture: %d %s: %s\n\n", nodes, kind, verdict)
-	fmt.Fprintf(&b, "`%s`, %s, commit %s, %s, on %d cores (%s/%s, %s): %s.\n\n", command, time.Now().UTC().Format(time.DateOnly),
+	fmt.Fprintf(&b, "`%s`, %s, commit %s, %s, on %d cores (%s/%s, %s): %s.\n\n", command,
+		time.Now().UTC().Format(time.DateOnly),
 		commit(), runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, "shared with the load", where)
-	b.WriteString("| seed | took | episodes | operations | answered | refused | unknown | granted | told to wait | accesses | replicas compared | undecided | violations |\n")
+	b.WriteString("| seed | took | episodes | operations | answered | refused | unknown | granted | told to wait | " +
+		"accesses | replicas compared | undecided | violations |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	faultCount := make(map[string]int)
 	for _, r := range reports {
-		fmt.Fprintf(&b, "| %d | %v | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", r.Seed, r.Took.Round(time.Second), r.Episodes, r.Operations,
-			r.Outcomes[1], r.Outcomes[2], r.Outcomes[0], r.Granted, r.Queued, r.Accesses, r.Compared, r.Undecided, len(r.Violations))
+		fmt.Fprintf(&b, "| %d | %v | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", r.Seed,
+			r.Took.Round(time.Second), r.Episodes, r.Operations,
+			r.Outcomes[1], r.Outcomes[2], r.Outcomes[0], r.Granted, r.Queued, r.Accesses, r.Compared, r.Undecided,
+			len(r.Violations))
 		for k, n := range r.FaultCounts {
 			faultCount[k] += n
 		}
@@ -58,11 +63,13 @@ func Markdown(command, kind string, nodes int, reports []*Report, failed error) 
 	for _, r := range reports {
 		heard, gaps = heard+r.Heard, gaps+r.Gaps
 	}
-	fmt.Fprintf(&b, "\nSubscribers that went from node to node heard %d events, and %d times that they had missed some.\n", heard, gaps)
+	fmt.Fprintf(&b, "\nSubscribers that went from node to node heard %d events, and %d times that they had "+
+		"missed some.\n", heard, gaps)
 	b.WriteString(resumption(reports))
 	b.WriteString(silence(reports))
 	b.WriteString(costs(reports))
-	b.WriteString("\n\"Unknown\" is what clients never learned the outcome of; \"undecided\" counts namespaces of an episode whose\nlinearizability could not be decided in time.\n")
+	b.WriteString("\n\"Unknown\" is what clients never learned the outcome of; \"undecided\" counts namespaces of " +
+		"an episode whose\nlinearizability could not be decided in time.\n")
 	for _, r := range reports {
 		for _, v := range r.Violations {
 			fmt.Fprintf(&b, "\n- seed %d: %s\n", r.Seed, v)
@@ -87,8 +94,10 @@ func costs(reports []*Report) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nWhat was asked among %d locks and %d waiters of others, and right before or after it where there are few:\n\n"+
-		"| request | pairs | verdicts | among much (p50) | among little (p50) | times as long, in half of the pairs | in four fifths, at least |\n|---|---|---|---|---|---|---|\n", ballast, ballast/locksAWaiter)
+	fmt.Fprintf(&b, "\nWhat was asked among %d locks and %d waiters of others, and right before or after it where "+
+		"there are few:\n\n"+
+		"| request | pairs | verdicts | among much (p50) | among little (p50) | times as long, in half of the pairs "+
+		"| in four fifths, at least |\n|---|---|---|---|---|---|---|\n", ballast, ballast/locksAWaiter)
 	for i := range all {
 		c := check.Weigh(&all[i])
 		fmt.Fprintf(&b, "| %s | %d | %d | %v | %v | %.2f | %.2f |\n", c.Kind, c.Pairs, verdicts[c.Kind],
@@ -112,7 +121,8 @@ func resumption(reports []*Report) string {
 		t := took[k]
 		slices.Sort(t)
 		at := func(p float64) time.Duration { return t[int(p*float64(len(t)-1))].Round(time.Millisecond) }
-		fmt.Fprintf(&b, "\nAfter %d × %s of a node that led a log, something was acknowledged in every log after %v (p50), %v (p90), %v (max).\n",
+		fmt.Fprintf(&b, "\nAfter %d × %s of a node that led a log, something was acknowledged in every log after %v "+
+			"(p50), %v (p90), %v (max).\n",
 			len(t), k, at(.5), at(.9), at(1))
 	}
 	return b.String()
@@ -132,12 +142,15 @@ func silence(reports []*Report) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("\nThe longest time without a write to a log, from the fault on until the next one, and of that from when the fault was\n" +
-		"taken back on:\n\n| fault | faults × logs | p50 | p90 | p99 | max | once healed p50 | p90 | p99 | max | above two election timeouts |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\nThe longest time without a write to a log, from the fault on until the next one, and of that " +
+		"from when the fault was\n" +
+		"taken back on:\n\n| fault | faults × logs | p50 | p90 | p99 | max | once healed p50 | p90 | p99 | max | " +
+		"above two election timeouts |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		s, late := kinds[k], 0
 		fmt.Fprintf(&b, "| %s | %d |", k, len(s))
-		for _, of := range []func(Silence) time.Duration{func(x Silence) time.Duration { return x.All }, func(x Silence) time.Duration { return x.Healed }} {
+		for _, of := range []func(Silence) time.Duration{func(x Silence) time.Duration { return x.All },
+			func(x Silence) time.Duration { return x.Healed }} {
 			slices.SortFunc(s, func(x, y Silence) int { return cmp.Compare(of(x), of(y)) })
 			for _, p := range []float64{.5, .9, .99, 1} {
 				fmt.Fprintf(&b, " %v |", of(s[int(p*float64(len(s)-1))]).Round(time.Millisecond))
@@ -150,7 +163,8 @@ func silence(reports []*Report) string {
 		}
 		fmt.Fprintf(&b, " %d |\n", late)
 	}
-	fmt.Fprintf(&b, "\nNodes said %d times that the cluster is healthy; %d times a log took no write within two election timeouts (%v) after that,\n"+
+	fmt.Fprintf(&b, "\nNodes said %d times that the cluster is healthy; %d times a log took no write within two "+
+		"election timeouts (%v) after that,\n"+
 		"though nothing was done to the cluster.\n", healthy, unfounded, 2*election)
 	return b.String()
 }

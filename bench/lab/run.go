@@ -62,13 +62,14 @@ type Report struct {
 	FaultCounts map[string]int
 	Resumed     []Resumed
 	Silences    []Silence
-	Election    time.Duration   // as configured
-	Healthy     int             // times that a node said that the cluster is healthy
-	Unfounded   []time.Duration // how long a log took no write after that, where that was longer than two election timeouts
-	Violations  []check.Violation
-	Undecided   int
-	Weighed     map[string]int // verdicts of what a kind of request costs
-	Histories   []string       // files of what broke promises
+	Election    time.Duration // as configured
+	Healthy     int           // times that a node said that the cluster is healthy
+	// how long a log took no write after that, where that was longer than two election timeouts
+	Unfounded  []time.Duration
+	Violations []check.Violation
+	Undecided  int
+	Weighed    map[string]int // verdicts of what a kind of request costs
+	Histories  []string       // files of what broke promises
 }
 
 // Run plays episodes until the time is over, or a promise is broken. An error says that
@@ -77,7 +78,8 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 	if cfg.Logf == nil {
 		cfg.Logf = func(string, ...any) {}
 	}
-	r := &Report{Seed: cfg.Seed, Ballast: cfg.Ballast, Election: cmp.Or(cfg.Election, electionMost), FaultCounts: make(map[string]int), Weighed: make(map[string]int)}
+	r := &Report{Seed: cfg.Seed, Ballast: cfg.Ballast, Election: cmp.Or(cfg.Election, electionMost),
+		FaultCounts: make(map[string]int), Weighed: make(map[string]int)}
 	began := time.Now()
 	defer func() { r.Took = time.Since(began) }()
 	b := newBallast(&cfg, c)
@@ -106,8 +108,10 @@ func Run(ctx context.Context, cfg Config, c cluster.Cluster) (*Report, error) {
 		few = r.verdicts(h.Costs)
 		r.Violations = append(r.Violations, result.Violations...)
 		r.Undecided += len(result.Undecided)
-		cfg.Logf("episode %d: %d operations, %d granted, %d events heard, %d gaps, faults %v, %d violations, %d namespaces undecided; %v so far",
-			n, len(h.Ops), r.Granted, r.Heard, r.Gaps, e.faultCounts, len(result.Violations), len(result.Undecided), time.Since(began).Round(time.Second))
+		cfg.Logf("episode %d: %d operations, %d granted, %d events heard, %d gaps, faults %v, %d violations, %d "+
+			"namespaces undecided; %v so far",
+			n, len(h.Ops), r.Granted, r.Heard, r.Gaps, e.faultCounts, len(result.Violations), len(result.Undecided),
+			time.Since(began).Round(time.Second))
 		if len(result.Violations) > 0 && cfg.Keep != "" {
 			name := filepath.Join(cfg.Keep, fmt.Sprintf("history-%d-%d.json", cfg.Seed, n))
 			if e := h.Save(name); e != nil {

@@ -33,7 +33,8 @@ func (e *episode) sit(number int) {
 		c.node = n % e.cluster.Nodes()
 		c.hangUp()
 		c.owner = fmt.Sprintf("s%d.%d.%d", e.number, number, n)
-		c.turn = turn{space: len(e.spaces) - 1, style: once, paths: []string{fmt.Sprintf("%s/%d.%d", s.name, number, n)}, ttl: sits, queueTTL: sits}
+		c.turn = turn{space: len(e.spaces) - 1, style: once,
+			paths: []string{fmt.Sprintf("%s/%d.%d", s.name, number, n)}, ttl: sits, queueTTL: sits}
 		if !c.acquire() {
 			c.pause(breath)
 			continue
@@ -60,7 +61,8 @@ func (c *client) bustle(d time.Duration) {
 	ctx, cancel := context.WithTimeout(c.e.ctx, d)
 	defer cancel()
 	owner, path := "bustle."+c.owner, c.turn.paths[0]+".bustle"
-	take := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 1000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: path}}}
+	take := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 1000, Flags: wire.FlagNoQueue,
+		Locks: []wire.LockRequest{{Path: path}}}
 	free := &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}
 	s := session.New()
 	conn, err := c.e.cluster.Dial(ctx, c.node, s)

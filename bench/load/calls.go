@@ -53,7 +53,8 @@ func (c Calls) Run(ctx context.Context) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		workers = append(workers, &callWorker{Caller: caller, owner: fmt.Sprintf("bench-%03d", i), path: i, taken: newHistogram()})
+		workers = append(workers, &callWorker{Caller: caller, owner: fmt.Sprintf("bench-%03d", i), path: i,
+			taken: newHistogram()})
 	}
 	var stop, measuring atomic.Bool
 	var running sync.WaitGroup

@@ -123,10 +123,12 @@ func inTurn(grants []grant, n int) error {
 	last := make(map[int]int)
 	for i, g := range grants {
 		if i > 0 && g.token == grants[i-1].token {
-			return fmt.Errorf("%w: clients %d and %d hold it with the same token", ErrUnfair, grants[i-1].waiter, g.waiter)
+			return fmt.Errorf("%w: clients %d and %d hold it with the same token", ErrUnfair,
+				grants[i-1].waiter, g.waiter)
 		}
 		if at, before := last[g.waiter]; before && i-at < n {
-			return fmt.Errorf("%w: client %d had it again after %d grants, with %d clients waiting", ErrUnfair, g.waiter, i-at, n)
+			return fmt.Errorf("%w: client %d had it again after %d grants, with %d clients waiting", ErrUnfair,
+				g.waiter, i-at, n)
 		}
 		last[g.waiter] = i
 	}
@@ -156,7 +158,8 @@ func (h Handover) close() (*gate, error) {
 		return nil, err
 	}
 	path := Path(h.Path)
-	g := &gate{c, newFrame(&wire.Request{Op: wire.OpRelease, Owner: gateOwner, Releases: []wire.ReleaseRequest{{Path: path}}})}
+	g := &gate{c, newFrame(&wire.Request{Op: wire.OpRelease, Owner: gateOwner,
+		Releases: []wire.ReleaseRequest{{Path: path}}})}
 	err = g.ask(newFrame(&wire.Request{
 		Op: wire.OpAcquire, Owner: gateOwner, TTLMillis: wire.MaxTTLMillis, Flags: wire.FlagNoQueue,
 		Locks: []wire.LockRequest{{Path: path}},
@@ -190,16 +193,19 @@ type client struct {
 
 func newCrowd(c *conn, path string, first, n int, measuring *atomic.Bool) *crowd {
 	w := &crowd{
-		conn: c, first: first, clients: make([]client, n), about: make(map[uint32]int, n), measuring: measuring, waited: newHistogram(),
+		conn: c, first: first, clients: make([]client, n), about: make(map[uint32]int, n), measuring: measuring,
+		waited: newHistogram(),
 	}
 	for i := range w.clients {
 		owner := fmt.Sprintf("client-%06d", first+i)
 		w.clients[i] = client{
 			acquire: newFrame(&wire.Request{
-				Op: wire.OpAcquire, Owner: owner, TTLMillis: leaseMillis, QueueTTLMillis: wire.MaxTTLMillis, Flags: wire.FlagWait,
+				Op: wire.OpAcquire, Owner: owner, TTLMillis: leaseMillis, QueueTTLMillis: wire.MaxTTLMillis,
+				Flags: wire.FlagWait,
 				Locks: []wire.LockRequest{{Path: path}},
 			}),
-			release: newFrame(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: path}}}),
+			release: newFrame(&wire.Request{Op: wire.OpRelease, Owner: owner,
+				Releases: []wire.ReleaseRequest{{Path: path}}}),
 		}
 	}
 	return w

@@ -29,11 +29,13 @@ func TestPath(t *testing.T) {
 
 // TestFrame: a patched frame is the request that would have been encoded anew.
 func TestFrame(t *testing.T) {
-	lock := newFrame(&wire.Request{Op: wire.OpAcquire, Owner: "me", TTLMillis: 1000, Locks: []wire.LockRequest{{Path: pathForm}}})
+	lock := newFrame(&wire.Request{Op: wire.OpAcquire, Owner: "me", TTLMillis: 1000,
+		Locks: []wire.LockRequest{{Path: pathForm}}})
 	free := newFrame(&wire.Request{Op: wire.OpRelease, Owner: "me", Releases: []wire.ReleaseRequest{{Path: pathForm}}})
 	for _, n := range []int{1, 70_000, 1 << 31} {
 		for op, f := range map[wire.Op]frame{wire.OpAcquire: lock, wire.OpRelease: free} {
-			payload, size, _, err := wire.NextFrame(f.appendPath([]byte("before")[:0], uint32(n), 123_456), wire.MaxFrameBytes)
+			payload, size, _, err := wire.NextFrame(f.appendPath([]byte("before")[:0], uint32(n), 123_456),
+				wire.MaxFrameBytes)
 			if err != nil || size != len(f) {
 				t.Fatalf("frame of %v: %d bytes of %d, %v", op, size, len(f), err)
 			}
@@ -85,7 +87,8 @@ func TestPairsOfEcho(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	res, err := Pairs{Addr: e.Addr(), Conns: 3, InFlight: 16, Pool: 1000, Echo: true, Measure: 50 * time.Millisecond}.Run(t.Context())
+	res, err := Pairs{Addr: e.Addr(), Conns: 3, InFlight: 16, Pool: 1000, Echo: true,
+		Measure: 50 * time.Millisecond}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,15 +105,18 @@ func TestPairsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if _, err := (Pairs{Addr: e.Addr(), Conns: 1, InFlight: 1, Pool: 10, Measure: time.Minute}).Run(t.Context()); !errors.Is(err, errRefused) {
+	if _, err := (Pairs{Addr: e.Addr(), Conns: 1, InFlight: 1, Pool: 10,
+		Measure: time.Minute}).Run(t.Context()); !errors.Is(err, errRefused) {
 		t.Errorf("a server that grants nothing: %v", err)
 	}
-	if _, err := (Pairs{Addr: e.Addr(), Conns: 2, InFlight: 8, Pool: 15, Echo: true, Measure: time.Minute}).Run(t.Context()); err == nil {
+	if _, err := (Pairs{Addr: e.Addr(), Conns: 2, InFlight: 8, Pool: 15, Echo: true,
+		Measure: time.Minute}).Run(t.Context()); err == nil {
 		t.Error("a pool with fewer paths than requests in flight is taken")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (Pairs{Addr: e.Addr(), Conns: 1, InFlight: 1, Pool: 10, Echo: true, Measure: time.Minute}).Run(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := (Pairs{Addr: e.Addr(), Conns: 1, InFlight: 1, Pool: 10, Echo: true,
+		Measure: time.Minute}).Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a run that is given up: %v", err)
 	}
 }
@@ -121,7 +127,8 @@ func TestShare(t *testing.T) {
 	for _, p := range []Pairs{
 		{Addr: "a", Conns: 3, InFlight: 5, Pool: 640},
 		{Targets: []Target{{"a", []int{0, 7}}, {"b", []int{1, 2, 63}}}, Conns: 5, InFlight: 4, Pool: 640},
-		{Targets: []Target{{"a", []int{0, 7}}, {"b", []int{1, 2, 63}}, {"c", []int{5}}}, Conns: 1, InFlight: 3, Pool: 640},
+		{Targets: []Target{{"a", []int{0, 7}}, {"b", []int{1, 2, 63}}, {"c", []int{5}}}, Conns: 1,
+			InFlight: 3, Pool: 640},
 	} {
 		owner := make(map[int]string)
 		for i := range p.Conns {
@@ -134,7 +141,8 @@ func TestShare(t *testing.T) {
 				first := w.slots[j].path
 				for x := first; ; {
 					path := w.share.path(x)
-					if path < 0 || path >= p.Pool || s.namespaces != nil && !slices.Contains(s.namespaces, path%Namespaces) {
+					if path < 0 || path >= p.Pool || s.namespaces != nil && !slices.Contains(s.namespaces,
+						path%Namespaces) {
 						t.Fatalf("%+v: connection %d at %s asks for %s", p, i, s.addr, Path(path))
 					}
 					me := fmt.Sprintf("%d.%d", i, j)

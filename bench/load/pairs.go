@@ -174,8 +174,9 @@ func (p Pairs) worker(c *conn, i int, own share, stop, measuring *atomic.Bool) *
 			acquire: newFrame(&wire.Request{
 				Op: wire.OpAcquire, Owner: owner, TTLMillis: leaseMillis, Locks: []wire.LockRequest{{Path: pathForm}},
 			}),
-			release: newFrame(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: pathForm}}}),
-			path:    own.first + j,
+			release: newFrame(&wire.Request{Op: wire.OpRelease, Owner: owner,
+				Releases: []wire.ReleaseRequest{{Path: pathForm}}}),
+			path: own.first + j,
 		}
 	}
 	return w
@@ -230,7 +231,8 @@ func (w *pairWorker) answered(payload []byte) error {
 			return err
 		}
 		if status := wire.Status(r.Uint()); !s.held && status != wire.StatusOK {
-			return fmt.Errorf("%w: %s is %v, and nobody else asks for it", errRefused, Path(w.share.path(s.path)), status)
+			return fmt.Errorf("%w: %s is %v, and nobody else asks for it", errRefused,
+				Path(w.share.path(s.path)), status)
 		}
 	}
 	now := time.Time{}

@@ -42,7 +42,8 @@ type watchAsk struct {
 
 // StartWatch connects and begins to ask for the paths of these numbers (Path).
 func StartWatch(addr string, paths []int) (*Watch, error) {
-	w := &Watch{paths: paths, answered: make([]time.Time, len(paths)), failed: make(chan error, 1), stop: make(chan struct{})}
+	w := &Watch{paths: paths, answered: make([]time.Time, len(paths)), failed: make(chan error, 1),
+		stop: make(chan struct{})}
 	w.mu.asks = make([]watchAsk, len(paths))
 	for range paths {
 		c, err := dial(addr, true)
@@ -71,7 +72,8 @@ func (w *Watch) ask(c *conn, i, path int) error {
 	take := newFrame(&wire.Request{
 		Op: wire.OpAcquire, Owner: owner, TTLMillis: leaseMillis, Locks: []wire.LockRequest{{Path: Path(path)}},
 	})
-	free := newFrame(&wire.Request{Op: wire.OpRelease, Owner: owner, Releases: []wire.ReleaseRequest{{Path: Path(path)}}})
+	free := newFrame(&wire.Request{Op: wire.OpRelease, Owner: owner,
+		Releases: []wire.ReleaseRequest{{Path: Path(path)}}})
 	pause := time.NewTicker(watchPause)
 	defer pause.Stop()
 	for {
@@ -148,7 +150,8 @@ func (w *Watch) missing() string {
 	fmt.Fprintf(&b, "%d of %d watched paths are granted again", len(w.mu.found), len(w.answered))
 	for i, ask := range w.mu.asks {
 		if !w.mu.found[i] {
-			fmt.Fprintf(&b, "; %s: asked %v ago, before: %v", Path(w.paths[i]), time.Since(ask.since).Round(time.Millisecond), ask.last)
+			fmt.Fprintf(&b, "; %s: asked %v ago, before: %v", Path(w.paths[i]),
+				time.Since(ask.since).Round(time.Millisecond), ask.last)
 		}
 	}
 	return b.String()

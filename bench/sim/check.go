@@ -84,6 +84,7 @@ func (w *World) Spread() Spread {
 // checkSpread says that a cluster at rest is even.
 func (w *World) checkSpread() {
 	if s := w.Spread(); s.VotersMax-s.VotersMin > 1 || s.LeadsMax-s.LeadsMin > 1 {
-		w.violation("nodes have %d to %d voters and %d to %d leaderships", s.VotersMin, s.VotersMax, s.LeadsMin, s.LeadsMax)
+		w.violation("nodes have %d to %d voters and %d to %d leaderships", s.VotersMin, s.VotersMax,
+			s.LeadsMin, s.LeadsMax)
 	}
 }

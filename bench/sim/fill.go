@@ -21,7 +21,8 @@ type flow struct {
 // fill begins to fill a replica from its log's leader.
 func (w *World) fill(l *raftLog, r *replica) {
 	r.filling = true
-	w.flows = append(w.flows, &flow{log: l, to: r, from: l.leader.node, left: w.c.locksOf(l.id)*w.c.LockBytes + 4096, at: w.now})
+	w.flows = append(w.flows, &flow{log: l, to: r, from: l.leader.node, left: w.c.locksOf(l.id)*w.c.LockBytes + 4096,
+		at: w.now})
 	at := make(map[*node]int)
 	for _, f := range w.flows {
 		at[f.to.node]++

@@ -121,7 +121,8 @@ func (w *World) rumour(n *node, alive bool) {
 // When there are many at once they share the packets, and each waits its turn. Who hears
 // it whether that still holds.
 func (w *World) tell(n *node, alive bool, holds func(*node) bool) {
-	w.rumours = append(slices.DeleteFunc(w.rumours, func(t time.Duration) bool { return w.now-t > 5*time.Second }), w.now)
+	w.rumours = append(slices.DeleteFunc(w.rumours, func(t time.Duration) bool { return w.now-t > 5*time.Second }),
+		w.now)
 	const room = gossipNodes * (packetBytes / rumourBytes) // rumours in an interval's packets
 	hop := gossipEvery * time.Duration((len(w.rumours)+room-1)/room)
 	start := 0

@@ -40,7 +40,8 @@ func (n *node) begin() {
 	n.starts++
 	self := place.Sighting{Node: n.name, Disk: n.disk}
 	n.members = place.NewMembers(n.w.now, self, n.w.c.Windows)
-	n.sched = place.NewScheduler(n.w.now, place.Pace{Concurrent: n.w.c.Concurrent, Balance: n.w.c.Balance, Quiet: n.w.c.Windows.Quiet()})
+	n.sched = place.NewScheduler(n.w.now, place.Pace{Concurrent: n.w.c.Concurrent, Balance: n.w.c.Balance,
+		Quiet: n.w.c.Windows.Quiet()})
 	clear(n.sees)
 	n.sees[n.idx] = n.starts
 	n.seen, n.view, n.layout, n.due = nil, place.View{}, nil, place.Never

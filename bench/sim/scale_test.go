@@ -82,7 +82,8 @@ func TestLeaderless(t *testing.T) {
 		c.Seed = seed
 		s := Scenarios[slices.IndexFunc(Scenarios, func(s Scenario) bool { return s.Name == "death" })]
 		r := s.Play(c)
-		if len(r.Leaderless) == 0 || slices.Min(r.Leaderless) < electionMin-heartbeat || slices.Max(r.Leaderless) > 2*electionMin+2*raftTick+20*time.Millisecond && r.Splits == 0 {
+		if len(r.Leaderless) == 0 || slices.Min(r.Leaderless) < electionMin-heartbeat ||
+			slices.Max(r.Leaderless) > 2*electionMin+2*raftTick+20*time.Millisecond && r.Splits == 0 {
 			t.Errorf("seed %d: without a leader for %v", seed, r.Leaderless)
 		}
 	}
@@ -112,10 +113,12 @@ func TestChecksCheck(t *testing.T) {
 	w := New(small(5), 5)
 	l := w.logs[0]
 	l.replicas[1].running = false // one of three is away: the next must stay
-	w.change(l.leader.node, l, place.Step{Kind: place.Remove, Log: l.id, Version: l.version, Replica: l.replicas[2].id}, w.crashes)
+	w.change(l.leader.node, l, place.Step{Kind: place.Remove, Log: l.id, Version: l.version, Replica: l.replicas[2].id},
+		w.crashes)
 	told(w, "live majority")
 	l = w.logs[1]
-	w.change(l.leader.node, l, place.Step{Kind: place.Add, Log: l.id, Version: l.version, Replica: 99, Node: l.replicas[1].node.name}, w.crashes)
+	w.change(l.leader.node, l, place.Step{Kind: place.Add, Log: l.id, Version: l.version, Replica: 99,
+		Node: l.replicas[1].node.name}, w.crashes)
 	told(w, "two replicas")
 	l = w.logs[2]
 	for _, x := range w.logs[3:] {
@@ -140,7 +143,8 @@ func TestDetection(t *testing.T) {
 	for _, c := range []struct {
 		nodes       int
 		least, most time.Duration
-	}{{5, 5 * time.Second, 13 * time.Second}, {40, 7 * time.Second, 15 * time.Second}, {500, 11 * time.Second, 18 * time.Second}} {
+	}{{5, 5 * time.Second, 13 * time.Second}, {40, 7 * time.Second, 15 * time.Second},
+		{500, 11 * time.Second, 18 * time.Second}} {
 		w := &World{c: Config{}.defaults(), rand: newRand(1), nodes: make([]*node, c.nodes)}
 		for range 200 {
 			if d := w.detection(c.nodes - 1); d < c.least || d > c.most {
@@ -163,7 +167,8 @@ func TestDetection(t *testing.T) {
 // TestFill: who is filled by two at once has its bandwidth shared, and loads one after
 // the other.
 func TestFill(t *testing.T) {
-	c := Config{Nodes: 3, Logs: 2, Factor: 1, Seed: 1, Locks: 2_000_000, LockBytes: 125, Bandwidth: 125e6, LoadRate: 1e6}
+	c := Config{Nodes: 3, Logs: 2, Factor: 1, Seed: 1, Locks: 2_000_000, LockBytes: 125, Bandwidth: 125e6,
+		LoadRate: 1e6}
 	w := New(c, 2)
 	began := w.now
 	for _, l := range w.logs[1:3] {

@@ -43,8 +43,10 @@ var Scenarios = []Scenario{
 	{Name: "join", What: "one node joins", founders: allBut(1), happen: joins},
 	{Name: "grow", What: "a tenth of the nodes join at once", founders: tenthLess, happen: joins, least: 20},
 	{Name: "death", What: "a node dies for good", happen: func(w *World) { w.crash(w.logs[0].leader.node) }},
-	{Name: "restart", What: "a node dies and is back after 20 s", happen: func(w *World) { w.away(w.logs[0].leader.node, shortAway) }},
-	{Name: "return", What: "a node dies and is back after 5 min", happen: func(w *World) { w.away(w.logs[0].leader.node, longAway) }},
+	{Name: "restart", What: "a node dies and is back after 20 s",
+		happen: func(w *World) { w.away(w.logs[0].leader.node, shortAway) }},
+	{Name: "return", What: "a node dies and is back after 5 min",
+		happen: func(w *World) { w.away(w.logs[0].leader.node, longAway) }},
 	{Name: "rack", What: "a tenth of the nodes die at once and are back after 5 min", happen: func(w *World) {
 		tenth := w.tenth()
 		for _, n := range tenth {
@@ -60,23 +62,25 @@ var Scenarios = []Scenario{
 		w.run(w.now + longAway)
 		w.heal()
 	}, storm: true},
-	{Name: "flap", What: "a tenth of the nodes, at least one, are down for 20 s and up for 40 s, ten times", happen: func(w *World) {
-		for range flaps {
-			for _, n := range w.tenth() {
-				w.crash(n)
+	{Name: "flap", What: "a tenth of the nodes, at least one, are down for 20 s and up for 40 s, ten times",
+		happen: func(w *World) {
+			for range flaps {
+				for _, n := range w.tenth() {
+					w.crash(n)
+				}
+				w.run(w.now + flapDown)
+				for _, n := range w.tenth() {
+					w.start(n)
+				}
+				w.run(w.now + flapUp)
 			}
-			w.run(w.now + flapDown)
-			for _, n := range w.tenth() {
-				w.start(n)
+		}},
+	{Name: "roll", What: "nodes are restarted one after the other: drained, down for 10 s, waited for",
+		happen: func(w *World) {
+			for _, n := range w.nodes[:min(len(w.nodes), rolled)] {
+				w.roll(n)
 			}
-			w.run(w.now + flapUp)
-		}
-	}},
-	{Name: "roll", What: "nodes are restarted one after the other: drained, down for 10 s, waited for", happen: func(w *World) {
-		for _, n := range w.nodes[:min(len(w.nodes), rolled)] {
-			w.roll(n)
-		}
-	}, storm: true},
+		}, storm: true},
 }
 
 func allBut(n int) func(int) int { return func(nodes int) int { return nodes - n } }
@@ -123,7 +127,8 @@ func (w *World) roll(n *node) {
 	for _, l := range n.leads {
 		for _, r := range l.replicas {
 			if r != l.leader && l.wins(r) && r.node.drain == place.DrainNothing {
-				w.handOver(l, place.Step{Kind: place.Transfer, Log: l.id, Replica: r.id}, w.now+handAwayWithin, func() {})
+				w.handOver(l, place.Step{Kind: place.Transfer, Log: l.id, Replica: r.id},
+					w.now+handAwayWithin, func() {})
 				break
 			}
 		}
@@ -223,7 +228,8 @@ func (r *Result) String() string {
 		{float64(r.Added), "added"}, {float64(r.Removed), "removed"}, {r.Sent / 1e6, "sent-MB"},
 		{float64(r.Transfers), "transfers"}, {float64(r.Elections), "elections"}, {float64(r.Splits), "splits"},
 		{float64(atOnce(r.ElectedAt, time.Second)), "elected-in-1-s"},
-		{quantile(r.Leaderless, 0.5).Seconds(), "leaderless-p50-s"}, {quantile(r.Leaderless, 0.99).Seconds(), "leaderless-p99-s"},
+		{quantile(r.Leaderless, 0.5).Seconds(), "leaderless-p50-s"}, {quantile(r.Leaderless, 0.99).Seconds(),
+			"leaderless-p99-s"},
 		{quantile(r.Leaderless, 1).Seconds(), "leaderless-max-s"},
 		{float64(r.NoMajority), "no-majority"},
 		{float64(r.OpenNode), "changed-node"}, {float64(r.OpenAll), "changed-all"},

@@ -70,7 +70,8 @@ func NewTraffic(c Config) Traffic {
 	layout := place.Place(w.numbers(), names, c.Factor)
 	t := Traffic{Nodes: c.Nodes, Logs: c.Logs, Factor: c.Factor, Conns: 2 * (c.Nodes - 1), Notices: c.Nodes - 1}
 	voters := place.Voters(c.Nodes, c.Factor)
-	beats, hosted, peers, leaders, leads := map[string]float64{}, map[string]int{}, map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]int{}
+	beats, hosted, peers, leaders, leads := map[string]float64{}, map[string]int{}, map[string]map[string]bool{},
+		map[string]map[string]bool{}, map[string]int{}
 	for _, id := range w.numbers() {
 		seats := layout[id]
 		leads[seats[0]]++
@@ -116,7 +117,11 @@ func NewTraffic(c Config) Traffic {
 
 // String is the traffic as a line of Go's benchmarks.
 func (t *Traffic) String() string {
-	return fmt.Sprintf("BenchmarkTraffic/nodes=%d/logs=%d/factor=%d\t%d conns\t%d raft-peers\t%.4g heartbeats/s\t%.4g heartbeats-most/s\t%.4g heartbeat-B/s\t%.4g alive/s\t%.4g alive-B/s\t%.4g gossip-B/s\t%d notices/election\t%.3g audits/s\t%.4g asks/s\t%d fed-logs\t%d fed-nodes/log\t%.4g events-MiB\t%.4g locks\t%.4g lock-MiB",
-		t.Nodes, t.Logs, t.Factor, t.Conns, t.RaftPeers, t.Heartbeats, t.HeartbeatsMost, t.Heartbeats*HeartbeatBytes, t.Alive, t.Alive*AliveBytes,
+	return fmt.Sprintf("BenchmarkTraffic/nodes=%d/logs=%d/factor=%d\t%d conns\t%d raft-peers\t%.4g "+
+		"heartbeats/s\t%.4g heartbeats-most/s\t%.4g heartbeat-B/s\t%.4g alive/s\t%.4g alive-B/s\t%.4g "+
+		"gossip-B/s\t%d notices/election\t%.3g audits/s\t%.4g asks/s\t%d fed-logs\t%d fed-nodes/log\t%.4g "+
+		"events-MiB\t%.4g locks\t%.4g lock-MiB",
+		t.Nodes, t.Logs, t.Factor, t.Conns, t.RaftPeers, t.Heartbeats, t.HeartbeatsMost, t.Heartbeats*HeartbeatBytes,
+		t.Alive, t.Alive*AliveBytes,
 		t.Gossip, t.Notices, t.Audits, t.Asks, t.Fed, t.Feeds, t.EventBytes/(1<<20), t.Locks, t.LockBytes/(1<<20))
 }

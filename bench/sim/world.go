@@ -61,7 +61,8 @@ type Stats struct {
 // New makes a cluster of Nodes that has been running for a while, all logs where they
 // belong. Its logs were laid out over the first founders; the others have just come.
 func New(c Config, founders int) *World {
-	w := &World{c: c.defaults(), rand: newRand(c.Seed), named: make(map[string]*node), layouts: make(map[string]place.Layout)}
+	w := &World{c: c.defaults(), rand: newRand(c.Seed), named: make(map[string]*node),
+		layouts: make(map[string]place.Layout)}
 	for i := range c.Nodes {
 		n := &node{w: w, idx: i, name: fmt.Sprintf("pathlockd-%d", i)}
 		n.disk = n.name + "/1"
@@ -82,7 +83,8 @@ func (w *World) found(founders int) {
 	for _, id := range w.numbers() {
 		l := &raftLog{w: w, id: id, version: 1, term: 1}
 		for i, name := range layout[id] {
-			l.replicas = append(l.replicas, &replica{node: w.named[name], id: uint64(i + 1), voting: true, running: true, filled: true})
+			l.replicas = append(l.replicas, &replica{node: w.named[name], id: uint64(i + 1), voting: true,
+				running: true, filled: true})
 		}
 		l.leader, l.serving = l.replicas[0], true
 		w.logs = append(w.logs, l)
@@ -113,7 +115,8 @@ func (w *World) numbers() []uint64 {
 
 // Reset begins to count anew.
 func (w *World) Reset() {
-	w.Stats = Stats{LastVoter: w.now, LastLeader: w.now, Violations: w.Stats.Violations, violationsN: w.Stats.violationsN}
+	w.Stats = Stats{LastVoter: w.now, LastLeader: w.now, Violations: w.Stats.Violations,
+		violationsN: w.Stats.violationsN}
 	w.leads()
 }
 

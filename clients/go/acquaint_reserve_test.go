@@ -26,9 +26,9 @@ func picker(c *Client) func(kind string, n int) []string {
 	}
 }
 
-// TestAcquaintLeavesTheReserve: the window is full of requests of the program to three logs that do not answer, and it would have
-// tokens raised there. What is asked before keeps no lock, and has nothing of what users leave to what does: beside renewals of two
-// more such logs, locks of logs where all is well are kept.
+// TestAcquaintLeavesTheReserve: the window is full of requests of the program to three logs that do not answer, and it
+// would have tokens raised there. What is asked before keeps no lock, and has nothing of what users leave to what does:
+// beside renewals of two more such logs, locks of logs where all is well are kept.
 func TestAcquaintLeavesTheReserve(t *testing.T) {
 	for _, raisers := range []int{0, 1, 8} { // in each of the three
 		t.Run(fmt.Sprint(raisers, " raise"), func(t *testing.T) {
@@ -40,14 +40,19 @@ func TestAcquaintLeavesTheReserve(t *testing.T) {
 				var kept []*Lock
 				for i := range 6 {
 					name := well[i%3]
-					kept = append(kept, takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", name, i), fmt.Sprintf("%s-%d", name, i), 10*time.Second))
+					kept = append(kept, takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", name, i), fmt.Sprintf("%s-%d", name, i),
+						10*time.Second))
 				}
 				for _, name := range bad {
 					takesTwo(t, c, name+":/x/k0", name+"-0", 30*time.Second)
 				}
 				pass(time.Minute)
-				stuck := func(owner string) bool { return strings.HasPrefix(owner, "ill") || strings.HasPrefix(owner, "bad") }
-				s.takes(func(req *wire.Request) (time.Duration, bool) { // so that it is not known since when they are held
+				stuck := func(owner string) bool {
+					return strings.HasPrefix(owner, "ill") ||
+						strings.HasPrefix(owner, "bad")
+				}
+				// so that it is not known since when they are held
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
 					if req.Op == wire.OpListLocks && strings.HasPrefix(req.Owner, "ill") {
 						return time.Minute, false
 					}
@@ -74,14 +79,16 @@ func TestAcquaintLeavesTheReserve(t *testing.T) {
 				for i := range 300 {
 					name := ill[i%3]
 					go func() {
-						_, _ = c.TryLock(ctx, fmt.Sprintf("%s:/x/u%d", name, i), Owner(fmt.Sprintf("%s-u%d", name, i)), TTL(time.Hour))
+						_, _ = c.TryLock(ctx, fmt.Sprintf("%s:/x/u%d", name, i), Owner(fmt.Sprintf("%s-u%d", name, i)),
+							TTL(time.Hour))
 					}()
 				}
 				pass(time.Millisecond)
 				for i := range 3 * raisers {
 					path, owner := held(i)
 					go func() {
-						_, _ = c.TryLockAll(ctx, []Path{{Path: path}, {Path: path + "too"}}, Owner(owner), TTL(time.Hour))
+						_, _ = c.TryLockAll(ctx, []Path{{Path: path}, {Path: path + "too"}}, Owner(owner),
+							TTL(time.Hour))
 					}()
 				}
 				for range 28 {
@@ -97,9 +104,9 @@ func TestAcquaintLeavesTheReserve(t *testing.T) {
 	}
 }
 
-// TestAcquaintBesideABusyProgram: sixteen logs do not answer, and their locks' renewals take nearly all of the window. The program
-// is busy in a log where all is well, and has what users always have. What is asked there before a token is raised has its turn at
-// once, though such questions in other logs are not answered.
+// TestAcquaintBesideABusyProgram: sixteen logs do not answer, and their locks' renewals take nearly all of the window.
+// The program is busy in a log where all is well, and has what users always have. What is asked there before a token is
+// raised has its turn at once, though such questions in other logs are not answered.
 func TestAcquaintBesideABusyProgram(t *testing.T) {
 	for _, raises := range []int{0, 2, 3} {
 		t.Run(fmt.Sprint(raises, " hang"), func(t *testing.T) {
@@ -107,7 +114,8 @@ func TestAcquaintBesideABusyProgram(t *testing.T) {
 				c, s := newTimed(t)
 				pick := picker(c)
 				well, ill, bad := pick("well", 1)[0], pick("ill", 16), pick("bad", 3)
-				s.takes(func(req *wire.Request) (time.Duration, bool) { // so that it is not known since when they are held
+				// so that it is not known since when they are held
+				s.takes(func(req *wire.Request) (time.Duration, bool) {
 					if req.Op == wire.OpListLocks && strings.HasSuffix(req.Owner, "-r") {
 						return time.Minute, false
 					}

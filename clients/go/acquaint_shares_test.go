@@ -99,9 +99,9 @@ func keepsMany(t *testing.T, c *Client, owners, logs int) (kept []*Lock) {
 	return kept
 }
 
-// TestAcquaintInTurn: a program keeps many locks in ten logs on a way of 150 ms, and has requests that raise tokens there all
-// the time. Those have their turns in each log, also while others do not answer and the program asks there without end, and cost
-// none of the locks.
+// TestAcquaintInTurn: a program keeps many locks in ten logs on a way of 150 ms, and has requests that raise tokens
+// there all the time. Those have their turns in each log, also while others do not answer and the program asks there
+// without end, and cost none of the locks.
 func TestAcquaintInTurn(t *testing.T) {
 	for _, load := range []struct {
 		stuck, owners int
@@ -113,76 +113,78 @@ func TestAcquaintInTurn(t *testing.T) {
 		{0, 65, 300, 0, 200}, {0, 200, 0, 1500 * time.Millisecond, 70}, {0, 180, 0, 3 * time.Second, 40},
 	} {
 		stuck := load.stuck
-		t.Run(fmt.Sprintf("%d logs are stuck, %d and %d locks, %v", stuck, load.owners, load.big, load.slow), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				const logs = 10
-				c, s := newTimed(t)
-				s.takes(always(150*time.Millisecond, nil))
-				kept := append(keepsMany(t, c, load.owners, logs), keepsMany(t, c, load.big, 1)...)
-				shares := make(map[uint8]bool)
-				for i := range logs {
-					shares[c.shareOf(fmt.Sprintf("n%d:/k", i))], shares[c.shareOf(fmt.Sprintf("n%d:/v", i))] = true, true
-				}
-				var ill []string
-				for i := 0; len(ill) < stuck; i++ {
-					owner := fmt.Sprintf("ill%d", i)
-					if share := c.shareOf(owner + ":/x"); !shares[share] {
-						shares[share] = true
-						ill = append(ill, owner)
-						l, err := c.TryLock(t.Context(), owner+":/x/1", Owner(owner), TTL(time.Hour))
-						mustLock(t, l, err)
-					}
-				}
-				var asked [maxShares]atomic.Int64 // of the share; two of the logs have one
-				s.takes(func(req *wire.Request) (time.Duration, bool) {
-					if strings.HasPrefix(req.Owner, "ill") {
-						return 30 * time.Second, false
-					}
-					takes := 150*time.Millisecond + rand.N(20*time.Millisecond)
-					if req.Op == wire.OpListLocks && req.Owner[0] == 'o' {
-						asked[c.shareOf(req.Domains[0])].Add(1)
-						takes += load.slow
-					}
-					return takes, false
-				})
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				for i := range 3 * stuck {
-					owner := ill[i%stuck]
-					go func() {
-						for ctx.Err() == nil {
-							one, done := context.WithTimeout(ctx, time.Duration(5+15*(i/stuck))*time.Second)
-							both := []Path{{Path: owner + ":/x/1"}, {Path: owner + ":/x/2"}}
-							_, _ = c.TryLockAll(one, both, Owner(owner), TTL(time.Hour))
-							done()
-						}
-					}()
-				}
-				pass(time.Second)
-				raisesMany(ctx, c, 40, logs)
-				for minute := range 2 {
-					pass(time.Minute)
+		t.Run(fmt.Sprintf("%d logs are stuck, %d and %d locks, %v", stuck, load.owners, load.big, load.slow),
+			func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					const logs = 10
+					c, s := newTimed(t)
+					s.takes(always(150*time.Millisecond, nil))
+					kept := append(keepsMany(t, c, load.owners, logs), keepsMany(t, c, load.big, 1)...)
+					shares := make(map[uint8]bool)
 					for i := range logs {
-						if n := asked[c.shareOf(fmt.Sprintf("n%d:/v", i))].Load(); n < load.least {
-							t.Errorf("in minute %d: %d in log %d", minute, n, i)
+						shares[c.shareOf(fmt.Sprintf("n%d:/k", i))], shares[c.shareOf(fmt.Sprintf("n%d:/v", i))] = true,
+							true
+					}
+					var ill []string
+					for i := 0; len(ill) < stuck; i++ {
+						owner := fmt.Sprintf("ill%d", i)
+						if share := c.shareOf(owner + ":/x"); !shares[share] {
+							shares[share] = true
+							ill = append(ill, owner)
+							l, err := c.TryLock(t.Context(), owner+":/x/1", Owner(owner), TTL(time.Hour))
+							mustLock(t, l, err)
 						}
 					}
-					for i := range asked {
-						asked[i].Store(0)
+					var asked [maxShares]atomic.Int64 // of the share; two of the logs have one
+					s.takes(func(req *wire.Request) (time.Duration, bool) {
+						if strings.HasPrefix(req.Owner, "ill") {
+							return 30 * time.Second, false
+						}
+						takes := 150*time.Millisecond + rand.N(20*time.Millisecond)
+						if req.Op == wire.OpListLocks && req.Owner[0] == 'o' {
+							asked[c.shareOf(req.Domains[0])].Add(1)
+							takes += load.slow
+						}
+						return takes, false
+					})
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					for i := range 3 * stuck {
+						owner := ill[i%stuck]
+						go func() {
+							for ctx.Err() == nil {
+								one, done := context.WithTimeout(ctx, time.Duration(5+15*(i/stuck))*time.Second)
+								both := []Path{{Path: owner + ":/x/1"}, {Path: owner + ":/x/2"}}
+								_, _ = c.TryLockAll(one, both, Owner(owner), TTL(time.Hour))
+								done()
+							}
+						}()
 					}
-				}
-				for i := range logs {
-					owner := fmt.Sprintf("me%d", i)
-					p := fmt.Sprintf("n%d:/%s", i, owner)
-					l, err := c.TryLock(t.Context(), p, Owner(owner), TTL(time.Hour))
-					mustLock(t, l, err)
-					takesOneMore(t, c, p, owner, 5*time.Minute)
-				}
-				for _, l := range kept {
-					s.isHeld(l)
-				}
+					pass(time.Second)
+					raisesMany(ctx, c, 40, logs)
+					for minute := range 2 {
+						pass(time.Minute)
+						for i := range logs {
+							if n := asked[c.shareOf(fmt.Sprintf("n%d:/v", i))].Load(); n < load.least {
+								t.Errorf("in minute %d: %d in log %d", minute, n, i)
+							}
+						}
+						for i := range asked {
+							asked[i].Store(0)
+						}
+					}
+					for i := range logs {
+						owner := fmt.Sprintf("me%d", i)
+						p := fmt.Sprintf("n%d:/%s", i, owner)
+						l, err := c.TryLock(t.Context(), p, Owner(owner), TTL(time.Hour))
+						mustLock(t, l, err)
+						takesOneMore(t, c, p, owner, 5*time.Minute)
+					}
+					for _, l := range kept {
+						s.isHeld(l)
+					}
+				})
 			})
-		})
 	}
 }
 
@@ -234,7 +236,8 @@ func TestAcquaintBesideAFullShare(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			_, _ = c.TryLockAll(ctx, []Path{{Path: "sick:/k/ill"}, {Path: "sick:/k/ill2"}}, Owner("ill"), TTL(time.Hour))
+			_, _ = c.TryLockAll(ctx, []Path{{Path: "sick:/k/ill"}, {Path: "sick:/k/ill2"}}, Owner("ill"),
+				TTL(time.Hour))
 		}()
 		pass(100 * time.Millisecond)
 		me, err := c.TryLock(t.Context(), "a:/b/c", Owner("me"), TTL(time.Hour))

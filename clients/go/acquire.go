@@ -60,7 +60,8 @@ func (c *Client) TryLockAll(ctx context.Context, paths []Path, opts ...LockOptio
 // WithLock takes a write lock on a path and calls f while it is held. f's context
 // ends with ctx, or when the lock is lost; f must stop then. That the lock was lost
 // while f ran is an error, whatever f returns.
-func (c *Client) WithLock(ctx context.Context, path string, f func(ctx context.Context, l *Lock) error, opts ...LockOption) (err error) {
+func (c *Client) WithLock(ctx context.Context, path string, f func(ctx context.Context, l *Lock) error,
+	opts ...LockOption) (err error) {
 	l, err := c.Lock(ctx, path, append(slices.Clone(opts), func(o *lockOptions) { o.bound = true })...)
 	if err != nil {
 		return err
@@ -103,7 +104,8 @@ func (c *Client) lock(ctx context.Context, wait bool, paths []Path, opts []LockO
 				return nil, ended(ctx, err)
 			}
 			continue
-		case ctx.Err() != nil && (unknown || codeOf(err) == wire.Unavailable || codeOf(err) == wire.Cancelled || errors.Is(err, context.Cause(ctx))):
+		case ctx.Err() != nil && (unknown || codeOf(err) == wire.Unavailable || codeOf(err) == wire.Cancelled ||
+			errors.Is(err, context.Cause(ctx))):
 			return nil, ended(ctx, err)
 		case errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil, wait && codeOf(err) == wire.Cancelled:
 			// The session was forgotten, or its wait was. What was taken all the same is given
@@ -212,7 +214,8 @@ func (c *Client) settle(ctx context.Context, l *Lock, res *wire.Result, ans *ans
 		sure = ans.sent
 	}
 	doubtful = doubtful || c.keeper.risky(l, ans.sent)
-	doubtful = doubtful || now-ans.sent > c.keeper.lasts(l)/renewAt || now-sure > c.binds.grace(l.owner, c.opt.grace)/probes
+	doubtful = doubtful || now-ans.sent > c.keeper.lasts(l)/renewAt ||
+		now-sure > c.binds.grace(l.owner, c.opt.grace)/probes
 	for {
 		crossed, untold := c.keeper.uncross(l)
 		if untold { // nothing that the server says tells whose it is
@@ -249,14 +252,14 @@ func (c *Client) undone(l *Lock) {
 	c.give(l.undoing(), c.gates.close(l.owner)).leave()
 }
 
-// confirm renews a lock's lease until one renewal is answered well before the
-// time it gives is over. One that was sent on two connections does not tell on which
-// the lease hangs. And of an owner that the program names it does not tell whether the lock
-// is in that lease: so what it holds is asked, behind the releases of its other locks. One path tells that, but if one of
-// those crossed it.
+// confirm renews a lock's lease until one renewal is answered well before the time it gives is over. One that was sent
+// on two connections does not tell on which the lease hangs. And of an owner that the program names it does not tell
+// whether the lock is in that lease: so what it holds is asked, behind the releases of its other locks. One path tells
+// that, but if one of those crossed it.
 func (c *Client) confirm(ctx context.Context, l *Lock, crossed bool) (ans *answer, held bool, err error) {
 	req := &wire.Request{
-		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{domainOf(l.namespace)}, Flags: keepFlags,
+		Op: wire.OpRenew, Owner: l.owner, TTLMillis: millis(l.ttl), Domains: []string{domainOf(l.namespace)},
+		Flags: keepFlags,
 	}
 	for try := 1; ; try++ {
 		if !l.alone {
@@ -291,16 +294,18 @@ func (c *Client) confirm(ctx context.Context, l *Lock, crossed bool) (ans *answe
 	}
 }
 
-// confirmTries is how often a lease is renewed that a lock is to be handed out with, until too little of it is over when
-// that is answered: the way may be too long for it.
+// confirmTries is how often a lease is renewed that a lock is to be handed out with, until too little of it is over
+// when that is answered: the way may be too long for it.
 const confirmTries = 8
 
 // has says that a lock's owner holds all its paths, by this lock. If not all are asked about, and there are more than a
-// page tells, it is enough that it surely holds one. That need not be on the first page: then it is asked about that path.
+// page tells, it is enough that it surely holds one. That need not be on the first page: then it is asked about that
+// path.
 func (c *Client) has(ctx context.Context, l *Lock, all bool) (bool, error) {
 	k := &c.keeper
 	held, asked := make(holds), false
-	req := wire.Request{Op: wire.OpListLocks, Owner: l.owner, Domains: []string{domainOf(l.namespace)}, Page: wire.MaxDumpPage}
+	req := wire.Request{Op: wire.OpListLocks, Owner: l.owner, Domains: []string{domainOf(l.namespace)},
+		Page: wire.MaxDumpPage}
 	for res, err := range c.lists(ctx, req) {
 		if err != nil {
 			return false, err

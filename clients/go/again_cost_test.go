@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestCostBehindWhatIsAskedAgain: many callers wait for locks at a break, and before them the program asked more of a stuck log
-// than the next connection's smaller window has room for. What comes meanwhile does not pay for all that is to be asked again.
+// TestCostBehindWhatIsAskedAgain: many callers wait for locks at a break, and before them the program asked more of a
+// stuck log than the next connection's smaller window has room for. What comes meanwhile does not pay for all that is
+// to be asked again.
 func TestCostBehindWhatIsAskedAgain(t *testing.T) {
 	few, many := time.Hour, time.Hour
 	for range 2 {
@@ -30,7 +31,8 @@ func costBehind(t *testing.T, waits int) time.Duration {
 	limits.Waiting = 16384
 	go p.serve(func(a *asked) *wire.Result { return nil })
 	for i := range 40 {
-		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: fmt.Sprintf("a:/s/%d", i)}}}, nil)
+		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick",
+			Releases: []wire.ReleaseRequest{{Path: fmt.Sprintf("a:/s/%d", i)}}}, nil)
 	}
 	s := &c.home.session
 	s.mu.Lock()
@@ -57,7 +59,8 @@ func costBehind(t *testing.T, waits int) time.Duration {
 	limits.InFlight = 32
 	p.welcome(limits)
 	go p.serve(func(a *asked) *wire.Result { return nil })
-	eventually(t, "the window is full of them", is(func() bool { return s.mu.conn != nil && s.mu.flying == s.mu.limits.users }))
+	eventually(t, "the window is full of them",
+		is(func() bool { return s.mu.conn != nil && s.mu.flying == s.mu.limits.users }))
 	const n = 1000
 	began := time.Now()
 	for range n {

@@ -45,7 +45,8 @@ func TestARepeatedWaitOverTheLimitWhoseCallerGoes(t *testing.T) {
 		if len(waits) != 1 {
 			t.Fatalf("%d waits came", len(waits))
 		}
-		p.reply(waits[0].id, wire.OpAcquire, &wire.Result{Code: wire.DeadlineExceeded, Message: "the outcome is not known"})
+		p.reply(waits[0].id, wire.OpAcquire, &wire.Result{Code: wire.DeadlineExceeded,
+			Message: "the outcome is not known"})
 		pass(100 * time.Millisecond)
 		if len(waits) != 2 || waits[1].id == waits[0].id {
 			t.Fatalf("%d waits came", len(waits))
@@ -62,7 +63,8 @@ func TestARepeatedWaitOverTheLimitWhoseCallerGoes(t *testing.T) {
 			t.Errorf("another lock of the owner, on a free path: %v", err)
 		}
 		if released.IsZero() {
-			t.Errorf("%v after the caller went nothing was released: it was granted a:/n/mine for an hour", time.Since(left))
+			t.Errorf("%v after the caller went nothing was released: it was granted a:/n/mine for an hour",
+				time.Since(left))
 		}
 	})
 }

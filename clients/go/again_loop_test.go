@@ -42,7 +42,8 @@ func TestOneDoubtIsNotAskedForEver(t *testing.T) {
 		pass(10 * time.Minute)
 		must(t, l.Err())
 		if r, k := renewals-r0, looks-l0; r > 10 || k > 10 {
-			t.Errorf("within ten minutes in which nothing happened a lock of an hour was renewed %d times and looked at %d times", r, k)
+			t.Errorf("within ten minutes in which nothing happened a lock of an hour was renewed %d times and "+
+				"looked at %d times", r, k)
 		}
 	})
 }

@@ -83,7 +83,8 @@ func TestOrderOfWhatIsAskedAgain(t *testing.T) {
 		Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
 		Locks: []wire.LockRequest{{Path: "a:/b/more"}},
 	}
-	if got := orderAgain(t, []*wire.Request{acquire, renewalFor(5000)}, nil); !slices.Equal(got, []uint64{60_000, 5000}) {
+	if got := orderAgain(t, []*wire.Request{acquire, renewalFor(5000)}, nil); !slices.Equal(got,
+		[]uint64{60_000, 5000}) {
 		t.Errorf("asked were an acquire for 60 s, then a renewal for 5 s; the server got %v", got)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRepeatedRenewalsStopUsersInASmallerWindow: locks of a log that does not answer are renewed as the connection breaks, and the
-// next one has a smaller window, where what is to be asked again of those has no room. The program's requests to another
-// log go.
+// TestRepeatedRenewalsStopUsersInASmallerWindow: locks of a log that does not answer are renewed as the connection
+// breaks, and the next one has a smaller window, where what is to be asked again of those has no room. The program's
+// requests to another log go.
 func TestRepeatedRenewalsStopUsersInASmallerWindow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

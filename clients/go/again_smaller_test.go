@@ -9,10 +9,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestARepeatedRenewalBehindASmallerWindow: a server is started anew, with a smaller window (in_flight), while a renewal and more
-// requests of the program are under way than users' requests may take of that. Those are of a log without a leader, and
-// answered after half a minute; the lock is of another, where all is well. What is asked again leaves renewals their
-// reserve: also one that is asked again itself.
+// TestARepeatedRenewalBehindASmallerWindow: a server is started anew, with a smaller window (in_flight), while a
+// renewal and more requests of the program are under way than users' requests may take of that. Those are of a log
+// without a leader, and answered after half a minute; the lock is of another, where all is well. What is asked again
+// leaves renewals their reserve: also one that is asked again itself.
 func TestARepeatedRenewalBehindASmallerWindow(t *testing.T) {
 	for _, under := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
@@ -39,7 +39,8 @@ func TestARepeatedRenewalBehindASmallerWindow(t *testing.T) {
 			mustLock(t, l, err)
 			pass(8 * time.Second)
 			for range 40 {
-				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/s/x"}}}, nil)
+				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick",
+					Releases: []wire.ReleaseRequest{{Path: "a:/s/x"}}}, nil)
 			}
 			dead.Store(under)
 			for i, before := 0, renewals.Load(); renewals.Load() == before; i++ { // it is under way
@@ -58,7 +59,8 @@ func TestARepeatedRenewalBehindASmallerWindow(t *testing.T) {
 			serve(p)
 			pass(25 * time.Second)
 			if err := l.Err(); err != nil {
-				t.Errorf("renewal under way at the break: %v; %d renewals came; the lock is lost: %v", under, renewals.Load(), err)
+				t.Errorf("renewal under way at the break: %v; %d renewals came; the lock is lost: %v", under,
+					renewals.Load(), err)
 			}
 			_ = c.Close()
 		})

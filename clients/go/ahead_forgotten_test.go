@@ -9,8 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAheadOfAForgottenSessionLeavesAReserve: very many renewals of the program's are about a log that does not answer, and the connection
-// breaks for so long that the server has forgotten the session. They leave the keeper its reserve on the next one.
+// TestAheadOfAForgottenSessionLeavesAReserve: very many renewals of the program's are about a log that does not answer,
+// and the connection breaks for so long that the server has forgotten the session. They leave the keeper its reserve on
+// the next one.
 func TestAheadOfAForgottenSessionLeavesAReserve(t *testing.T) {
 	for _, broken := range []time.Duration{10 * time.Second, 60 * time.Second} {
 		t.Run(fmt.Sprint(broken), func(t *testing.T) {
@@ -37,7 +38,8 @@ func TestAheadOfAForgottenSessionLeavesAReserve(t *testing.T) {
 				mustLock(t, w, err)
 				pass(time.Second)
 				for range 3000 {
-					c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 3_600_000, Domains: []string{"a:/sick"}}, nil)
+					c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 3_600_000,
+						Domains: []string{"a:/sick"}}, nil)
 				}
 				pass(time.Second)
 				way.cut(errUnreachable)
@@ -49,9 +51,11 @@ func TestAheadOfAForgottenSessionLeavesAReserve(t *testing.T) {
 				pass(time.Second)
 				s := &c.home.session
 				s.mu.Lock()
-				t.Logf("under way %d of %d, users' part is %d, that of what goes ahead %d", s.mu.flying, s.mu.limits.all, s.mu.limits.users, s.mu.limits.ordered())
+				t.Logf("under way %d of %d, users' part is %d, that of what goes ahead %d", s.mu.flying,
+					s.mu.limits.all, s.mu.limits.users, s.mu.limits.ordered())
 				if s.mu.flying > s.mu.limits.ordered() {
-					t.Errorf("what the program asks has %d of the window, of which %d are its", s.mu.flying, s.mu.limits.ordered())
+					t.Errorf("what the program asks has %d of the window, of which %d are its", s.mu.flying,
+						s.mu.limits.ordered())
 				}
 				s.mu.Unlock()
 				pass(6 * time.Minute)

@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAheadLeavesNobodyGoes: renewals of the program's own take all that they may of the window, as their log does not answer. One
-// more waits for room, and a wait for a path of another log behind it, for which there is room. The caller of the renewal
-// goes: the wait is sent then.
+// TestAheadLeavesNobodyGoes: renewals of the program's own take all that they may of the window, as their log does not
+// answer. One more waits for room, and a wait for a path of another log behind it, for which there is room. The caller
+// of the renewal goes: the wait is sent then.
 func TestAheadLeavesNobodyGoes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -40,7 +40,8 @@ func TestAheadLeavesNobodyGoes(t *testing.T) {
 		pass(100 * time.Millisecond)
 		granted := make(chan error, 1)
 		c.Go(&wire.Request{
-			Op: wire.OpAcquire, Owner: "else", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: "a:/well/x"}},
+			Op: wire.OpAcquire, Owner: "else", TTLMillis: 60_000, Flags: wire.FlagWait,
+			Locks: []wire.LockRequest{{Path: "a:/well/x"}},
 		}, func(_ *wire.Result, err error) { granted <- err })
 		pass(100 * time.Millisecond)
 		if len(granted) > 0 {

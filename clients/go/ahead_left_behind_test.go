@@ -34,7 +34,8 @@ func TestRenewalBehindWhatItLetGo(t *testing.T) {
 		users := w - w/reserve
 		asksSick(c, users-1)
 		renews := func(answered func(*wire.Result, error)) {
-			c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 1_800_000, Domains: []string{"a:/well"}}, answered)
+			c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 1_800_000, Domains: []string{"a:/well"}},
+				answered)
 		}
 		for range w + 10 { // for so long nobody of users' is let go first
 			_, err := c.Renew(t.Context(), "me", 30*time.Minute, "", 0, "a:/well")

@@ -10,8 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalsOfTheProgramStarveTheRest: all is well, and each request is answered after 100 ms. A program keeps very many renewals of
-// a lock's owner under way by Go, which go ahead as they may shorten the lease. What else it asks is sent all the same.
+// TestRenewalsOfTheProgramStarveTheRest: all is well, and each request is answered after 100 ms. A program keeps very
+// many renewals of a lock's owner under way by Go, which go ahead as they may shorten the lease. What else it asks is
+// sent all the same.
 func TestRenewalsOfTheProgramStarveTheRest(t *testing.T) {
 	for _, n := range []int{120, 230, 300} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -27,7 +28,8 @@ func TestRenewalsOfTheProgramStarveTheRest(t *testing.T) {
 				var stop atomic.Bool
 				var again func(*wire.Result, error)
 				asks := func() {
-					c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 3_600_000, Domains: []string{"a:/b"}}, again)
+					c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 3_600_000, Domains: []string{"a:/b"}},
+						again)
 				}
 				again = func(_ *wire.Result, err error) {
 					if err != nil {

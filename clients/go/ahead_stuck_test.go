@@ -9,9 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalsOfAStuckLogHoldUpAll: a program asks for very many renewals of an owner by Go, whose log has no leader: they are
-// answered after 30 s. Nothing is wrong with the other log, and more than a third of the window is free: what the program
-// asks there is sent.
+// TestRenewalsOfAStuckLogHoldUpAll: a program asks for very many renewals of an owner by Go, whose log has no leader:
+// they are answered after 30 s. Nothing is wrong with the other log, and more than a third of the window is free: what
+// the program asks there is sent.
 func TestRenewalsOfAStuckLogHoldUpAll(t *testing.T) {
 	for _, one := range []struct{ window, renewals int }{{256, 128}, {256, 140}, {256, 230}, {16, 9}} {
 		t.Run(fmt.Sprint(one.window, " ", one.renewals), func(t *testing.T) {
@@ -31,7 +31,8 @@ func TestRenewalsOfAStuckLogHoldUpAll(t *testing.T) {
 				mustLock(t, well, err)
 				pass(2 * time.Second)
 				for range one.renewals {
-					c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 3_600_000, Domains: []string{"a:/sick"}}, nil)
+					c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 3_600_000,
+						Domains: []string{"a:/sick"}}, nil)
 				}
 				pass(time.Second)
 				began := time.Now()

@@ -9,9 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestOrderOfAWaitBehindAHeldRenewal: what may be unanswered is, as its log is slow. A program renews a lease for less, and then
-// waits for a path of the same namespace and owner, for longer. There is room for the wait, as waits are counted apart, and
-// not for the renewal. They are sent in their order.
+// TestOrderOfAWaitBehindAHeldRenewal: what may be unanswered is, as its log is slow. A program renews a lease for less,
+// and then waits for a path of the same namespace and owner, for longer. There is room for the wait, as waits are
+// counted apart, and not for the renewal. They are sent in their order.
 func TestOrderOfAWaitBehindAHeldRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -32,7 +32,8 @@ func TestOrderOfAWaitBehindAHeldRenewal(t *testing.T) {
 		mustLock(t, l, err)
 		pass(time.Second)
 		for range 240 {
-			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: "a:/s/x"}}}, nil)
+			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: "a:/s/x"}}},
+				nil)
 		}
 		for range 20 { // which take what the program's requests that go ahead may have
 			c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 60_000, Domains: []string{"a:/b"}}, nil)
@@ -43,7 +44,8 @@ func TestOrderOfAWaitBehindAHeldRenewal(t *testing.T) {
 		mu.Unlock()
 		c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 5000, Domains: []string{"a:/b"}}, nil)
 		c.Go(&wire.Request{
-			Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: "a:/b/more"}},
+			Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagWait,
+			Locks: []wire.LockRequest{{Path: "a:/b/more"}},
 		}, nil)
 		pass(time.Minute)
 		mu.Lock()

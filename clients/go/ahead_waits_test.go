@@ -9,9 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAheadGoesAsSoonAsThereIsRoom: users' requests to a log that does not answer fill their part of the window. The program renews
-// more leases of a healthy log at once than the reserve has room for: the others go as soon as those are answered, and not
-// behind all that waits for the stuck log.
+// TestAheadGoesAsSoonAsThereIsRoom: users' requests to a log that does not answer fill their part of the window. The
+// program renews more leases of a healthy log at once than the reserve has room for: the others go as soon as those are
+// answered, and not behind all that waits for the stuck log.
 func TestAheadGoesAsSoonAsThereIsRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -27,13 +27,15 @@ func TestAheadGoesAsSoonAsThereIsRoom(t *testing.T) {
 		const n = 12
 		var locks [n]*Lock
 		for i := range locks {
-			l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/well/%d", i), Owner(fmt.Sprintf("o%d", i)), TTL(20*time.Second))
+			l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/well/%d", i), Owner(fmt.Sprintf("o%d", i)),
+				TTL(20*time.Second))
 			mustLock(t, l, err)
 			locks[i] = l
 		}
 		pass(time.Second)
 		for range 2000 {
-			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/x"}}}, nil)
+			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/x"}}},
+				nil)
 		}
 		pass(time.Second)
 		var worst atomic.Int64

@@ -28,7 +28,8 @@ func stuckUsers(t *testing.T, code wire.Code) (*Client, *Lock) {
 // asksSick has the program ask that log, so many times.
 func asksSick(c *Client, n int) {
 	for range n {
-		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}}, nil)
+		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}},
+			nil)
 	}
 }
 
@@ -40,7 +41,8 @@ func releaseOf(owner, path string) wire.Request {
 // waitFor is an acquire of a path by an owner, which waits.
 func waitFor(owner, path string) *wire.Request {
 	return &wire.Request{
-		Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: path}},
+		Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Flags: wire.FlagWait,
+		Locks: []wire.LockRequest{{Path: path}},
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestWhatGoesAlongLeavesTheRest: a lock of two paths, and a later one of its owner on one of them, under the same token.
-// The later one is given back, so the first is lost; and its program gives the first back, as it is to: what is left of it
-// is not held any more then, though the owner holds something else.
+// TestWhatGoesAlongLeavesTheRest: a lock of two paths, and a later one of its owner on one of them, under the same
+// token. The later one is given back, so the first is lost; and its program gives the first back, as it is to: what is
+// left of it is not held any more then, though the owner holds something else.
 func TestWhatGoesAlongLeavesTheRest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTheBacklogAfterReconnects: what a broken connection left unanswered is sent again, and does not make the backlog larger for
-// what comes later: Go refuses what is over it (WithBacklog).
+// TestTheBacklogAfterReconnects: what a broken connection left unanswered is sent again, and does not make the backlog
+// larger for what comes later: Go refuses what is over it (WithBacklog).
 func TestTheBacklogAfterReconnects(t *testing.T) {
 	const backlog, rounds, each = 3, 10, 8
 	bubble(t, func(t *testing.T) {
@@ -19,7 +19,8 @@ func TestTheBacklogAfterReconnects(t *testing.T) {
 		c, p, way := onLine(f, WithGrace(longGrace), WithKeepAlive(time.Hour), WithBacklog(backlog))
 		for range rounds {
 			for range each {
-				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: "a:/b"}}}, nil)
+				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: "a:/b"}}},
+					nil)
 				p.wantPast(wire.OpRelease)
 			}
 			way.cut(nil)
@@ -34,9 +35,10 @@ func TestTheBacklogAfterReconnects(t *testing.T) {
 		waiting := 0
 		for range 10 * rounds * each {
 			refused := false
-			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: "a:/b"}}}, func(_ *wire.Result, err error) {
-				refused = errors.Is(err, ErrBacklog)
-			})
+			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: "a:/b"}}},
+				func(_ *wire.Result, err error) {
+					refused = errors.Is(err, ErrBacklog)
+				})
 			if refused {
 				break
 			}
@@ -48,8 +50,9 @@ func TestTheBacklogAfterReconnects(t *testing.T) {
 	})
 }
 
-// TestBatchesBehindALeaderChange: a namespace has got another leader, and the earlier one takes its time to answer what is under way to
-// it: what comes for the namespace is held back. Batch.Send waits when as many requests as the backlog wait to be sent.
+// TestBatchesBehindALeaderChange: a namespace has got another leader, and the earlier one takes its time to answer what
+// is under way to it: what comes for the namespace is held back. Batch.Send waits when as many requests as the backlog
+// wait to be sent.
 func TestBatchesBehindALeaderChange(t *testing.T) {
 	const backlog = 8
 	bubble(t, func(t *testing.T) {
@@ -76,7 +79,8 @@ func TestBatchesBehindALeaderChange(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		for range 100 * backlog {
-			must(t, b.Add(&wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: in(0)}}}, nil))
+			must(t, b.Add(&wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: in(0)}}},
+				nil))
 			if b.Send(ctx) != nil {
 				break
 			}

@@ -21,7 +21,8 @@ func TestABoundOwnerKeepsItsLease(t *testing.T) {
 			addr := server(t)
 			c, other := dial(t, addr, WithDialer(line.dial)), dial(t, addr)
 			p := path(t, "/a/p")
-			res, err := c.Acquire(ctx, &wire.Request{Owner: "me", TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: p}}})
+			res, err := c.Acquire(ctx, &wire.Request{Owner: "me", TTLMillis: 3_600_000,
+				Locks: []wire.LockRequest{{Path: p}}})
 			if must(t, err); res.Status != wire.StatusOK {
 				t.Fatal(res.Status)
 			}

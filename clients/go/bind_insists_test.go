@@ -59,7 +59,8 @@ func TestABindThatIsAskedAgainForNobody(t *testing.T) {
 				pass(0)
 				l := lockWith(t, c, p, Owner("o"), TTL(time.Hour))
 				if d := time.Until(l.Deadline()); d > short {
-					t.Errorf("the server has bound the owner with a grace of %v; a lock counts as sure for %v with nothing heard", short, d)
+					t.Errorf("the server has bound the owner with a grace of %v; a lock counts as sure for %v with "+
+						"nothing heard", short, d)
 				}
 			})
 		})

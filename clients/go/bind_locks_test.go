@@ -50,7 +50,8 @@ func TestBindBesideLocks(t *testing.T) {
 			binds.Add(1)
 		}
 	}()
-	eventually(t, "that locks are taken and owners are bound", func() bool { return done.Load() > 500 && binds.Load() > 50 })
+	eventually(t, "that locks are taken and owners are bound",
+		func() bool { return done.Load() > 500 && binds.Load() > 50 })
 	close(stop)
 	must(t, c.Close())
 }

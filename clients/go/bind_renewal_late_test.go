@@ -30,7 +30,8 @@ func TestARenewalBehindABindForMore(t *testing.T) {
 		late := p.want(wire.OpRenew)
 		bind(t, c, p, "o", time.Minute, 0) // carried out before the renewal is
 		p.ok(late)
-		p.want(wire.OpRenew) // the next one, which is not answered any more; the look at what is held is answered on the way
+		// the next one, which is not answered any more; the look at what is held is answered on the way
+		p.want(wire.OpRenew)
 		l := <-locks
 		if d := time.Until(l.Deadline()); d > short {
 			t.Errorf("its lease may have a grace of %v; it counts as sure for %v with nothing heard", short, d)

@@ -52,7 +52,8 @@ func TestABindForNothingCostsOthers(t *testing.T) {
 					t.Errorf("nothing is wrong, and the client has made %d connections in a minute", epoch)
 				}
 				if err := l.Err(); err != nil {
-					t.Errorf("nothing is wrong, and a lock with a grace of %v and a TTL of 5 min is lost: %v", DefaultGrace, err)
+					t.Errorf("nothing is wrong, and a lock with a grace of %v and a TTL of 5 min is lost: %v",
+						DefaultGrace, err)
 				}
 				short, cancel := context.WithTimeout(ctx, 5*time.Second)
 				defer cancel()

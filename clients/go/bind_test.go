@@ -187,7 +187,8 @@ func TestAnOwnerIsBoundToTheHomeLane(t *testing.T) {
 				f.kill("n0")
 				pass(graceFor + time.Second)
 				if err := l.Err(); !errors.Is(err, ErrUncertain) {
-					t.Fatalf("%v after the home lane's connection: %v, sure for %v", graceFor, err, time.Until(l.Deadline()))
+					t.Fatalf("%v after the home lane's connection: %v, sure for %v", graceFor, err,
+						time.Until(l.Deadline()))
 				}
 			})
 		})

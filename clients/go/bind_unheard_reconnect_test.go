@@ -9,11 +9,11 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAnUnheardBindEndsWithItsConnection: a Bind with a short grace is answered that nobody knows what became of it (code 4, as
-// when its log changes its leader), and its caller's time is over. Then the connection breaks, and the client comes back at once. On
-// the new connection the owner is bound to nothing, and its lease, which is renewed there, has the client's grace of 15 s (decision
-// 0022: the lower grace counts up to the next connection at the latest). A minute later the
-// server hangs for two seconds, which is what a grace of 15 s is for.
+// TestAnUnheardBindEndsWithItsConnection: a Bind with a short grace is answered that nobody knows what became of it
+// (code 4, as when its log changes its leader), and its caller's time is over. Then the connection breaks, and the
+// client comes back at once. On the new connection the owner is bound to nothing, and its lease, which is renewed
+// there, has the client's grace of 15 s (decision 0022: the lower grace counts up to the next connection at the
+// latest). A minute later the server hangs for two seconds, which is what a grace of 15 s is for.
 func TestAnUnheardBindEndsWithItsConnection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		binds bool
@@ -70,7 +70,8 @@ func TestAnUnheardBindEndsWithItsConnection(t *testing.T) {
 				pass(time.Minute)
 				must(t, l.Err())
 				if d := time.Until(l.Deadline()); d < DefaultGrace/3 {
-					t.Errorf("a minute after the client came back all is answered at once, and the lock is sure for %v only", d)
+					t.Errorf("a minute after the client came back all is answered at once, and the lock is sure "+
+						"for %v only", d)
 				}
 				hangs.Store(time.Now().Add(2 * time.Second).UnixNano())
 				pass(10 * time.Second)

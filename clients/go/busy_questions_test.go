@@ -81,8 +81,8 @@ func countLost(locks []*Lock) (n int) {
 	return n
 }
 
-// TestShortLockBesideGaps: a lock of several paths, whose owner the client made up, lasts beside leases whose events are
-// missed twice a second.
+// TestShortLockBesideGaps: a lock of several paths, whose owner the client made up, lasts beside leases whose events
+// are missed twice a second.
 func TestShortLockBesideGaps(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Second, 3 * time.Second} {
 		t.Run(fmt.Sprint(ttl), func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestShortLockBesideGaps(t *testing.T) {
 	}
 }
 
-// TestLaterPageBesideGaps: an owner has 600 paths for an hour, and a short lock on the second page of them, which another
-// client gives back. That is told however many other questions there are.
+// TestLaterPageBesideGaps: an owner has 600 paths for an hour, and a short lock on the second page of them, which
+// another client gives back. That is told however many other questions there are.
 func TestLaterPageBesideGaps(t *testing.T) {
 	for _, ttl := range []time.Duration{6 * time.Second, 30 * time.Second} {
 		t.Run(fmt.Sprint(ttl), func(t *testing.T) {
@@ -150,15 +150,16 @@ func TestGapsForLong(t *testing.T) {
 	}
 }
 
-// TestQuestionsDoNotPile: more named owners than are watched, so that each renewal of the others costs a question: these
-// wait, and do not become more and more.
+// TestQuestionsDoNotPile: more named owners than are watched, so that each renewal of the others costs a question:
+// these wait, and do not become more and more.
 func TestQuestionsDoNotPile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const n = 190
 		c, s := newTimed(t, WithBacklog(1024))
 		locks := make([]*Lock, n)
 		for i := range locks {
-			l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/b/n%d", i), Owner(fmt.Sprint("named", i)), TTL(10*time.Second))
+			l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/b/n%d", i), Owner(fmt.Sprint("named", i)),
+				TTL(10*time.Second))
 			locks[i] = mustLock(t, l, err)
 			pass(15 * time.Millisecond)
 		}
@@ -173,8 +174,8 @@ func TestQuestionsDoNotPile(t *testing.T) {
 	})
 }
 
-// TestLearnsBesideGaps: a lock whose token is about to be raised is asked about before that, however many other questions
-// there are.
+// TestLearnsBesideGaps: a lock whose token is about to be raised is asked about before that, however many other
+// questions there are.
 func TestLearnsBesideGaps(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t, WithBacklog(1024))
@@ -199,14 +200,15 @@ func TestLearnsBesideGaps(t *testing.T) {
 		s.rivalGives("a:/b/z")
 		pass(15 * time.Second)
 		if l.Err() != nil {
-			t.Errorf("lost, and its owner has had it all the time (%v): %v", s.holds("me", Path{Path: "a:/b/a"}), l.Err())
+			t.Errorf("lost, and its owner has had it all the time (%v): %v", s.holds("me", Path{Path: "a:/b/a"}),
+				l.Err())
 		}
 		all.Wait()
 	})
 }
 
-// TestOwnersOfTheirOwn: a program that has locks in many names, and sends requests of its own in many others, goes by as many
-// connections as it likes.
+// TestOwnersOfTheirOwn: a program that has locks in many names, and sends requests of its own in many others, goes by
+// as many connections as it likes.
 func TestOwnersOfTheirOwn(t *testing.T) {
 	one := 0
 	const programs, names = 20, 100
@@ -227,7 +229,8 @@ func TestOwnersOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestOneLongWait: for once the question about a lock waits for long, as its log has no place for it. The next one is asked in time.
+// TestOneLongWait: for once the question about a lock waits for long, as its log has no place for it. The next one is
+// asked in time.
 func TestOneLongWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
@@ -263,8 +266,8 @@ func TestOneLongWait(t *testing.T) {
 	})
 }
 
-// TestQuestionsAreCountedOut: questions are refused, or answered late, some of them page by page. Once all is well none is counted
-// that is not under way.
+// TestQuestionsAreCountedOut: questions are refused, or answered late, some of them page by page. Once all is well none
+// is counted that is not under way.
 func TestQuestionsAreCountedOut(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -70,7 +70,8 @@ func TestCancelsOfAServerThatStandsStill(t *testing.T) {
 					p.serve(func(a *asked) *wire.Result {
 						if a.req.Op == wire.OpCancel {
 							all++
-							p.reply(a.req.Target, wire.OpAcquire, &wire.Result{Code: wire.Cancelled, Message: "cancelled"})
+							p.reply(a.req.Target, wire.OpAcquire,
+								&wire.Result{Code: wire.Cancelled, Message: "cancelled"})
 						}
 						return granted(a.req)
 					})
@@ -82,7 +83,8 @@ func TestCancelsOfAServerThatStandsStill(t *testing.T) {
 				all := <-told
 				if cancels > 4*n || all > n+n/10 {
 					more := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20
-					t.Errorf("%d waits given up: %d cancels wait to be sent, %d MiB more in use, %d cancels told", n, cancels, more, all)
+					t.Errorf("%d waits given up: %d cancels wait to be sent, %d MiB more in use, %d cancels told", n,
+						cancels, more, all)
 				}
 			})
 		})

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestCappedOnTheNextConnection: an owner had a lock for an hour beside one for ten seconds, and gave it back: its lease
-// lasts for an hour. The connection breaks, which leaves it the grace alone, and the renewal on the next one ten
+// TestCappedOnTheNextConnection: an owner had a lock for an hour beside one for ten seconds, and gave it back: its
+// lease lasts for an hour. The connection breaks, which leaves it the grace alone, and the renewal on the next one ten
 // seconds. Meanwhile the program asks for ten minutes, which is refused. Then renewals are not heard any more, and
 // pings are answered.
 func TestCappedOnTheNextConnection(t *testing.T) {

@@ -185,10 +185,10 @@ func (c *Client) ServerInfo() ServerInfo {
 // Server answers the id of the node that the client is, or was last, connected to.
 func (c *Client) Server() string { return c.ServerInfo().NodeID }
 
-// Close ends the client: requests that are under way fail with ErrClosed and its locks
-// are lost, whose contexts end first. Then it gives back what it holds and waits for: it
-// takes a second for that at most, in which it asks elsewhere when a server does not take
-// it, and what no server hears of by then ends after the grace. Close must not be called from a callback of Go or Batch.
+// Close ends the client: requests that are under way fail with ErrClosed and its locks are lost, whose contexts end
+// first. Then it gives back what it holds and waits for: it takes a second for that at most, in which it asks elsewhere
+// when a server does not take it, and what no server hears of by then ends after the grace. Close must not be called
+// from a callback of Go or Batch.
 func (c *Client) Close() error {
 	c.closing.Do(func() {
 		c.retreat()

@@ -9,11 +9,13 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestCloseJustAfterAGoodbye: a node says goodbye 14 (it is restarted: what hangs on the connection keeps its TTL, and the grace does
-// not count), and the client is closed 10 ms later, while it connects to another node, which takes 50 ms. What it holds is
-// given back there: Close has a second, in which it asks elsewhere, and only what no server hears of by then is left.
+// TestCloseJustAfterAGoodbye: a node says goodbye 14 (it is restarted: what hangs on the connection keeps its TTL, and
+// the grace does not count), and the client is closed 10 ms later, while it connects to another node, which takes 50
+// ms. What it holds is given back there: Close has a second, in which it asks elsewhere, and only what no server hears
+// of by then is left.
 func TestCloseJustAfterAGoodbye(t *testing.T) {
-	for name, after := range map[string]time.Duration{"while it connects": 10 * time.Millisecond, "once it has": time.Second} {
+	for name, after := range map[string]time.Duration{"while it connects": 10 * time.Millisecond,
+		"once it has": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newFakeCluster(t, 2, 0, 0, 0, 0)

@@ -115,7 +115,10 @@ func TestCloseAtADrainingNode(t *testing.T) {
 					p.send(wire.AppendGoodbye(nil, wire.Errorf(wire.Unavailable, "the node is shutting down")))
 					p.Close()
 				} else {
-					go p.serve(func(*asked) *wire.Result { return &wire.Result{Code: wire.Unavailable, Message: "it drains"} })
+					go p.serve(func(*asked) *wire.Result {
+						return &wire.Result{Code: wire.Unavailable,
+							Message: "it drains"}
+					})
 				}
 				<-closed
 				if d := time.Since(began); d >= closeWithin {

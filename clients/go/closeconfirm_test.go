@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestCloseWhileAGrantIsConfirmed: a lock is granted after a third of its TTL in the queue, so its lease is renewed before it is
-// handed out; the client is closed meanwhile. What was granted is given back.
+// TestCloseWhileAGrantIsConfirmed: a lock is granted after a third of its TTL in the queue, so its lease is renewed
+// before it is handed out; the client is closed meanwhile. What was granted is given back.
 func TestCloseWhileAGrantIsConfirmed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

@@ -155,7 +155,8 @@ func (cn *conn) hello() error {
 	cn.c.keeper.tries(cn.tie)
 	frame := wire.AppendRequest(nil, request, &wire.Request{Op: wire.OpHello, Hello: &wire.Hello{
 		MinVersion: wire.MinProtocol, MaxVersion: wire.MaxProtocol, Session: id[:], Epoch: epoch,
-		Client: cn.c.opt.name, Window: uint64(cn.c.opt.window), Meta: cn.c.meta, Grace: uint64(cn.c.opt.grace.Milliseconds()),
+		Client: cn.c.opt.name, Window: uint64(cn.c.opt.window), Meta: cn.c.meta,
+		Grace:    uint64(cn.c.opt.grace.Milliseconds()),
 		Features: wire.FeatureLeases,
 	}})
 	if _, err := cn.nc.Write(frame); err != nil {

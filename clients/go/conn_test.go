@@ -15,7 +15,8 @@ import (
 func TestAddresses(t *testing.T) {
 	all, err := parseAddresses("127.0.0.1:50050, unix:/run/pathlockd.sock,[::1]:1")
 	must(t, err)
-	if len(all) != 3 || all[0] != (address{"tcp", "127.0.0.1:50050"}) || all[1] != (address{"unix", "/run/pathlockd.sock"}) ||
+	if len(all) != 3 || all[0] != (address{"tcp", "127.0.0.1:50050"}) ||
+		all[1] != (address{"unix", "/run/pathlockd.sock"}) ||
 		all[2] != (address{"tcp", "[::1]:1"}) {
 		t.Fatalf("got %v", all)
 	}
@@ -51,7 +52,8 @@ func TestHello(t *testing.T) {
 			h.Client != "app/1" || h.Window != 7 || h.Grace != 3000 {
 			t.Fatalf("hello: %+v", h)
 		}
-		if m, err := DecodeMetadata(h.Meta); err != nil || m.Command != "x" || m.Labels["team"] != "search" || m.PID == 0 {
+		if m, err := DecodeMetadata(h.Meta); err != nil || m.Command != "x" || m.Labels["team"] != "search" ||
+			m.PID == 0 {
 			t.Fatalf("metadata: %+v %v", m, err)
 		}
 		if i := c.ServerInfo(); i.NodeID != "fake" || i.Address != "fake:1" || c.Server() != "fake" {
@@ -84,7 +86,8 @@ func TestDialFails(t *testing.T) {
 				go func() { one.serve(f.accept()) }()
 				began := time.Now()
 				_, err := Dial(context.Background(), f.addr, WithDialer(f.dial))
-				if err == nil || one.err != nil && !errors.Is(err, one.err) || !strings.Contains(err.Error(), one.says) {
+				if err == nil || one.err != nil && !errors.Is(err, one.err) ||
+					!strings.Contains(err.Error(), one.says) {
 					t.Fatalf("got %v", err)
 				}
 				if d := time.Since(began); d != one.after {

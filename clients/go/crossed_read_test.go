@@ -22,7 +22,8 @@ func TestAReadThatCrossesAnotherOnesEnd(t *testing.T) {
 				take := func() chan *Lock {
 					locks := make(chan *Lock, 1)
 					go func() {
-						l, err := c.TryLockAll(ctx, []Path{{Path: "a:/b/x", Mode: mode}, {Path: "a:/b/z"}}, Owner("me"), TTL(time.Hour))
+						l, err := c.TryLockAll(ctx, []Path{{Path: "a:/b/x", Mode: mode}, {Path: "a:/b/z"}}, Owner("me"),
+							TTL(time.Hour))
 						mustLock(t, l, err)
 						locks <- l
 					}()

@@ -76,6 +76,7 @@ func TestUnlockMeetsALockThatIsAsked(t *testing.T) {
 	if err := mine.l.Err(); err == nil {
 		must(t, theirs.Err())
 		t.Fatalf("two owners hold %s for %v: %s, sure of it for %v more, and %s", p,
-			time.Since(told).Round(time.Millisecond), mine.l.Owner(), time.Until(mine.l.Deadline()).Round(time.Second), theirs.Owner())
+			time.Since(told).Round(time.Millisecond), mine.l.Owner(), time.Until(mine.l.Deadline()).Round(time.Second),
+			theirs.Owner())
 	}
 }

@@ -18,7 +18,8 @@ func TestAPlaceIsKeptBesideAWaitWithoutRoom(t *testing.T) {
 				f := newFake(t)
 				c, p := f.client(WithKeepAlive(10 * time.Second))
 				queued := func(p *peer, a *asked) {
-					p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+					p.send(wire.AppendQueued(nil,
+						&wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 				}
 				bg := context.Background()
 				lock := func(path string) *asked {
@@ -54,7 +55,8 @@ func TestAPlaceIsKeptBesideAWaitWithoutRoom(t *testing.T) {
 				p.welcome(limits)
 				again = p.next()
 				if string(p.hello.Session) != session || again.id != first.id {
-					t.Errorf("the session that waits, and asks for signs of life all the time, is given up: the first request is %v %d, "+
+					t.Errorf("the session that waits, and asks for signs of life all the time, is given up: the "+
+						"first request is %v %d, "+
 						"want acquire %d again; its place is lost", again.req.Op, again.id, first.id)
 				}
 				queued(p, again)

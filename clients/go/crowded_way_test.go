@@ -55,7 +55,8 @@ func TestAReleaseBehindWaitsWithoutRoom(t *testing.T) {
 						default:
 							queue = append(queue, place{p, a})
 						}
-						p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+						p.send(wire.AppendQueued(nil,
+							&wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 						return nil
 					case a.req.Op == wire.OpRelease:
 						released++
@@ -93,7 +94,8 @@ func TestAReleaseBehindWaitsWithoutRoom(t *testing.T) {
 						}
 					case <-time.After(30 * time.Second):
 						f.mu.Lock()
-						t.Errorf("long after that waiter %d has nothing; the server was sent %d releases, and %d wait there", i, released, len(queue))
+						t.Errorf("long after that waiter %d has nothing; the server was sent %d releases, and "+
+							"%d wait there", i, released, len(queue))
 						f.mu.Unlock()
 					}
 				}

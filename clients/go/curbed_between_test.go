@@ -47,7 +47,8 @@ func TestARenewalOfOnesOwnBetweenConfirmAndHold(t *testing.T) {
 		t.Logf("over in %v, believed in for %v", time.Until(over), time.Until(l.Deadline()))
 		pass(time.Until(over) + 10*time.Millisecond)
 		if err := l.Err(); err == nil {
-			t.Errorf("its lease was over %v ago, and it counts as held for %v more", time.Since(over), time.Until(l.Deadline()))
+			t.Errorf("its lease was over %v ago, and it counts as held for %v more", time.Since(over),
+				time.Until(l.Deadline()))
 		}
 	})
 }

@@ -68,7 +68,8 @@ func TestCursorOfAnotherCluster(t *testing.T) {
 		p.Close()
 		p = f.openOf("second") // whose cursor it has now
 		p.begun(p.wantFrom(at(6)), 1, at(6))
-		p.send(wire.AppendProgress(nil, wire.PushProgress, &wire.Progress{Subscription: 1, Cursor: []wire.Position{at(9)}}))
+		p.send(wire.AppendProgress(nil, wire.PushProgress,
+			&wire.Progress{Subscription: 1, Cursor: []wire.Position{at(9)}}))
 		wantEvents(t, s)
 		p.Close()
 		p = f.openOf("second")

@@ -20,7 +20,8 @@ func TestRenewalOnASilentConnectionThatBreaks(t *testing.T) {
 		le.sent.Store(&tieFrom{silent, now})
 		must(t, l.Err())
 		ren := newCall(le)
-		ren.set(&wire.Request{Op: wire.OpRenew, Owner: l.Owner(), TTLMillis: 1000, Domains: []string{"a:/b"}, Flags: keepFlags})
+		ren.set(&wire.Request{Op: wire.OpRenew, Owner: l.Owner(), TTLMillis: 1000, Domains: []string{"a:/b"},
+			Flags: keepFlags})
 		s := &silent.lane.session
 		ren.timed = true
 		cn := &conn{c: c, l: silent.lane, tie: silent, writing: true}

@@ -41,8 +41,8 @@ func (cn *conn) read() error {
 	}
 }
 
-// ofAnswer says that what has come of a frame is of an answer: its array begins with the id of a request, that of a push
-// with 0.
+// ofAnswer says that what has come of a frame is of an answer: its array begins with the id of a request, that of a
+// push with 0.
 func ofAnswer(frame []byte) bool {
 	id := 5 // behind the length and an array of up to 15
 	if len(frame) > 4 && frame[4] == 0xdc {

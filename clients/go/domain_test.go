@@ -25,7 +25,8 @@ func TestBareHandlerNamespace(t *testing.T) {
 	if bare.Namespace() != handler || nested.Namespace() != handler+":/n" {
 		t.Fatalf("namespaces %q and %q", bare.Namespace(), nested.Namespace())
 	}
-	if err := other.SetNamespacePolicy(ctx, handler+":/", wire.RecursiveRW, ""); codeOf(err) != wire.FailedPrecondition {
+	if err := other.SetNamespacePolicy(ctx, handler+":/", wire.RecursiveRW,
+		""); codeOf(err) != wire.FailedPrecondition {
 		t.Fatalf("where its root path lies was changed while a lock is held there: %v", err)
 	}
 	subscribed(t, c, bare)

@@ -12,7 +12,8 @@ import (
 
 // workers has 60 goroutines take a lock of owner "me" each, again and again until the end, and give it back by a
 // request of the program's own. It returns what waits for them: time stands still when a test is over.
-func workers(t testing.TB, c *Client, end time.Time, ttl time.Duration, give func([]wire.ReleaseRequest) error) (wait func()) {
+func workers(t testing.TB, c *Client, end time.Time, ttl time.Duration,
+	give func([]wire.ReleaseRequest) error) (wait func()) {
 	var all sync.WaitGroup
 	for i := range 60 {
 		path := fmt.Sprintf("a:/b/w%d", i)

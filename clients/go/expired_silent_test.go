@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAnEndThatNobodyConfirms: as TestAKillThatNobodyConfirms, and what is told is that the lease ran out: another client
-// of the owner may have renewed it for less. A lease ends with all that is held under it, named or not.
+// TestAnEndThatNobodyConfirms: as TestAKillThatNobodyConfirms, and what is told is that the lease ran out: another
+// client of the owner may have renewed it for less. A lease ends with all that is held under it, named or not.
 func TestAnEndThatNobodyConfirms(t *testing.T) {
 	expired := sub1(wire.Event{Kind: wire.EventExpired, At: wire.Position{Log: 2, Index: 11}})
 	for name, tell := range map[string]func(p *peer, mark uint64){

@@ -221,17 +221,18 @@ func TestNodesThatHang(t *testing.T) {
 		f.addr = "a:1,b:1,c:1"
 		hang := func(string) bool { return false }
 		var last net.Conn
-		c, p := f.client(WithGrace(time.Second), WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if hang(addr) {
-				client, server := net.Pipe()
-				go io.Copy(io.Discard, server)
-				t.Cleanup(func() { server.Close() })
-				return client, nil
-			}
-			conn, err := f.dial(ctx, network, addr)
-			last = conn
-			return conn, err
-		}))
+		c, p := f.client(WithGrace(time.Second),
+			WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if hang(addr) {
+					client, server := net.Pipe()
+					go io.Copy(io.Discard, server)
+					t.Cleanup(func() { server.Close() })
+					return client, nil
+				}
+				conn, err := f.dial(ctx, network, addr)
+				last = conn
+				return conn, err
+			}))
 		p.serveAll()
 		f.serveNext(func(a *asked) *wire.Result { return granted(a.req) })
 		l, err := c.Lock(context.Background(), "a:/b/c")

@@ -44,7 +44,8 @@ const groupsOfFakeCluster = 4
 
 // newFakeCluster starts so many nodes; leaders names who leads each log.
 func newFakeCluster(t testing.TB, nodes int, leaders ...int) *fakeCluster {
-	f := &fakeCluster{t: t, fake: newFake(t), nodes: nodes, conns: make(map[string][]*peer), dead: make(map[string]bool)}
+	f := &fakeCluster{t: t, fake: newFake(t), nodes: nodes, conns: make(map[string][]*peer),
+		dead: make(map[string]bool)}
 	f.serve = func(_ *peer, a *asked) *wire.Result { return granted(a.req) }
 	f.top = wire.Topology{Self: "n0", GroupLogs: groupsOfFakeCluster, Segments: 1}
 	for i := range nodes {

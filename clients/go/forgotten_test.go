@@ -59,9 +59,9 @@ func (a *away) settled(t *testing.T) {
 	eventually(t, "that what gives back is over", func() bool { return a.gates.shut.Load() == 0 })
 }
 
-// TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain: a read or a permit is given back, which is carried out, but the answer is
-// lost with the connection, and until there is another one the servers forget the session. Meanwhile another client
-// of the owner has taken the path anew. The release is not sent again, as nothing tells that later hold from the
+// TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain: a read or a permit is given back, which is carried out, but the
+// answer is lost with the connection, and until there is another one the servers forget the session. Meanwhile another
+// client of the owner has taken the path anew. The release is not sent again, as nothing tells that later hold from the
 // first: a server lets a permit go whatever token a release names.
 func TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain(t *testing.T) {
 	read := func(ctx context.Context, c *Client, p string, opts ...LockOption) (*Lock, error) {
@@ -128,8 +128,9 @@ func TestAReleaseOfAForgottenSessionIsNotCarriedOutAgain(t *testing.T) {
 	}
 }
 
-// TestAnUnlockThatGaveUpGoesOn: Unlock of a held lock whose owner the program names does not reach the server in its time, and before
-// the release in the background does, the session that took the lock is forgotten. It goes by the token then.
+// TestAnUnlockThatGaveUpGoesOn: Unlock of a held lock whose owner the program names does not reach the server in its
+// time, and before the release in the background does, the session that took the lock is forgotten. It goes by the
+// token then.
 func TestAnUnlockThatGaveUpGoesOn(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)

@@ -46,8 +46,8 @@ func TestGapOnASlowWay(t *testing.T) {
 	}
 }
 
-// TestGapsOfManyLeases: events of many owners are missed, once or often. Looks at what they hold go out a few at a time, so
-// the last ones wait for long. Everything is answered, and no lock is lost.
+// TestGapsOfManyLeases: events of many owners are missed, once or often. Looks at what they hold go out a few at a
+// time, so the last ones wait for long. Everything is answered, and no lock is lost.
 func TestGapsOfManyLeases(t *testing.T) {
 	for _, of := range []struct {
 		leases     int
@@ -55,7 +55,8 @@ func TestGapsOfManyLeases(t *testing.T) {
 		way        time.Duration // that each answer takes
 		every      time.Duration // a gap comes for a minute, 0: once
 	}{
-		{128, time.Hour, time.Second, 150 * time.Millisecond, 0}, {128, time.Hour, DefaultGrace, 500 * time.Millisecond, 0},
+		{128, time.Hour, time.Second, 150 * time.Millisecond, 0},
+		{128, time.Hour, DefaultGrace, 500 * time.Millisecond, 0},
 		{128, 10 * time.Second, DefaultGrace, 150 * time.Millisecond, 0},
 		{128, time.Hour, DefaultGrace, 100 * time.Millisecond, 500 * time.Millisecond},
 		{32, time.Hour, DefaultGrace, 200 * time.Millisecond, 500 * time.Millisecond},
@@ -73,7 +74,8 @@ func TestGapsOfManyLeases(t *testing.T) {
 					if a.req.Op == wire.OpSubscribe {
 						mu.Lock()
 						subscriptions++
-						res = &wire.Result{Count: subscriptions, List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 10}}}}
+						res = &wire.Result{Count: subscriptions,
+							List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 10}}}}
 						mu.Unlock()
 					}
 					time.AfterFunc(of.way, func() {
@@ -88,7 +90,8 @@ func TestGapsOfManyLeases(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range locks {
 					all.Go(func() {
-						l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/b/%d", i), Owner(fmt.Sprint("me", i)), TTL(of.ttl))
+						l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/b/%d", i), Owner(fmt.Sprint("me", i)),
+							TTL(of.ttl))
 						if locks[i] = l; err != nil {
 							t.Error(err)
 						}

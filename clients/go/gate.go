@@ -81,7 +81,8 @@ func (c *Client) pass(ctx context.Context, owner string) error {
 		select {
 		case <-g.open:
 		case <-ctx.Done():
-			return fmt.Errorf("acquire: not sent, as what its owner gave back is under way still: %w", context.Cause(ctx))
+			return fmt.Errorf("acquire: not sent, as what its owner gave back is under way still: %w",
+				context.Cause(ctx))
 		case <-c.ctx.Done():
 			return ErrClosed
 		}

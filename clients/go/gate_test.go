@@ -109,7 +109,8 @@ func TestAnOwnersGateDoesNotOutliveItsCaller(t *testing.T) {
 		}
 		short, end := context.WithTimeout(context.Background(), time.Second)
 		defer end()
-		if _, err := c.Lock(short, "a:/b/c", Owner("o")); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrOutcomeUnknown) {
+		if _, err := c.Lock(short, "a:/b/c", Owner("o")); !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, ErrOutcomeUnknown) {
 			t.Fatal(err)
 		}
 	})

@@ -16,12 +16,13 @@ import (
 type giveBack struct {
 	owner string
 	paths []wire.ReleaseRequest
-	token int64         // under which its writes are held; 0: it has none
-	by    uint64        // the acquire that took them, as its session numbers it; 0: any
-	in    *session      // that one
-	as    sessionID     // and what it was called then
-	other *giveBack     // what does when that session is over; nil: nothing, and the lease ends by itself
-	late  []*giveBack   // what does from until on for what no token tells from what is taken later; none: it never is late
+	token int64     // under which its writes are held; 0: it has none
+	by    uint64    // the acquire that took them, as its session numbers it; 0: any
+	in    *session  // that one
+	as    sessionID // and what it was called then
+	other *giveBack // what does when that session is over; nil: nothing, and the lease ends by itself
+	// what does from until on for what no token tells from what is taken later; none: it never is late
+	late  []*giveBack
 	until time.Duration // that is surely held so long (Client.now)
 	alone bool          // its owner is one that the client made up: nobody else takes anything in its name
 	loose bool          // it is permits, which no token tells from later ones, as reads
@@ -286,8 +287,8 @@ func (r *giving) land(one *call, rep *reply) {
 	r.after(0, r.ask) // not here: land must not block
 }
 
-// late has the first part go about otherwise from now on, if no token tells what it gives back from what is taken later: it was
-// not taken when it was to be, and what its owner holds may end in many ways until it is asked again.
+// late has the first part go about otherwise from now on, if no token tells what it gives back from what is taken
+// later: it was not taken when it was to be, and what its owner holds may end in many ways until it is asked again.
 func (r *giving) late() { r.parts[0].until = 0 }
 
 // again asks the same call again, after a pause.

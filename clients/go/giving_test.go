@@ -125,7 +125,10 @@ func TestAReleaseGoesOnUnderItsID(t *testing.T) {
 					try = func(path string) (*Lock, error) { return c.TryRLock(ctx, path, Owner(me), TTL(time.Hour)) }
 				case "a permit":
 					must(t, other.SetNamespacePolicy(ctx, path(t, "/a"), wire.Semaphore, ""))
-					try = func(path string) (*Lock, error) { return c.TrySemaphore(ctx, path, 1, Owner(me), TTL(time.Hour)) }
+					try = func(path string) (*Lock, error) {
+						return c.TrySemaphore(ctx, path, 1, Owner(me),
+							TTL(time.Hour))
+					}
 				}
 				beside, err := try(r) // the owner's lease lasts
 				mustLock(t, beside, err)
@@ -391,7 +394,8 @@ func TestReadsOfAReleaseThatWasNeverSent(t *testing.T) {
 			} else {
 				freed := make(chan error, 1)
 				go func() { freed <- mine.UnlockContext(ctx) }()
-				eventually(t, "the first part of the release", func() bool { return ownerOf(t, other, paths[0].Path) == "" })
+				eventually(t, "the first part of the release",
+					func() bool { return ownerOf(t, other, paths[0].Path) == "" })
 				c.cut() // its answer is lost
 				c.held.Unlock()
 				defer func() { must(t, <-freed) }()

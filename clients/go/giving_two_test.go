@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestALateReleaseOfOneOfTwo: two locks of one owner on one path are one lock, which either of them gives back (Owner). The
-// release of the first is answered UNAVAILABLE once. Its Unlock answers nil, the other one is lost: so nobody has the path.
+// TestALateReleaseOfOneOfTwo: two locks of one owner on one path are one lock, which either of them gives back (Owner).
+// The release of the first is answered UNAVAILABLE once. Its Unlock answers nil, the other one is lost: so nobody has
+// the path.
 func TestALateReleaseOfOneOfTwo(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)

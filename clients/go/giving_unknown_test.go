@@ -9,9 +9,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAReleaseOfUnknownOutcomeAfterItsLockWasEnded: a server does not know in time what becomes of the release of a read (code 4;
-// it was not carried out), and its log takes nothing for a while. Meanwhile what its owner holds is released otherwise, and another
-// client of the owner takes the path: that lock does not go with the repeat of the release.
+// TestAReleaseOfUnknownOutcomeAfterItsLockWasEnded: a server does not know in time what becomes of the release of a
+// read (code 4; it was not carried out), and its log takes nothing for a while. Meanwhile what its owner holds is
+// released otherwise, and another client of the owner takes the path: that lock does not go with the repeat of the
+// release.
 func TestAReleaseOfUnknownOutcomeAfterItsLockWasEnded(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context, c, mate, other *Client, p, owner string) error{
 		"ReleaseAll by the same client": func(ctx context.Context, c, _, _ *Client, _, owner string) error {
@@ -44,7 +45,8 @@ func TestAReleaseOfUnknownOutcomeAfterItsLockWasEnded(t *testing.T) {
 				}
 				return true
 			})
-			c, mate, other := dial(t, addr, WithGrace(time.Hour), WithOneConnection()), dial(t, server(t), WithGrace(time.Hour)), dial(t, server(t))
+			c, mate, other := dial(t, addr, WithGrace(time.Hour), WithOneConnection()),
+				dial(t, server(t), WithGrace(time.Hour)), dial(t, server(t))
 			p, me := path(t, "/a/p"), t.Name()
 			mine, err := c.TryRLock(ctx, p, Owner(me), TTL(time.Hour))
 			mustLock(t, mine, err)
@@ -62,7 +64,8 @@ func TestAReleaseOfUnknownOutcomeAfterItsLockWasEnded(t *testing.T) {
 			eventually(t, "that what gives back is over", func() bool { return c.gates.shut.Load() == 0 })
 			if n := holders(t, other, p); n != 1 {
 				l, err := other.TryLock(ctx, p)
-				t.Errorf("%d hold %s: a stranger writes it (%v, %v), and the later lock is sure for %v more (Err: %v)", n, p, l != nil, err,
+				t.Errorf("%d hold %s: a stranger writes it (%v, %v), and the later lock is sure for %v more (Err: %v)",
+					n, p, l != nil, err,
 					time.Until(later.Deadline()).Round(time.Second), later.Err())
 			}
 		})

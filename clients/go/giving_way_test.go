@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAReleaseThatItsWayHoldsBack: a lock of an owner that the program names is unlocked while its namespace has just got another
-// leader, so that the release is held back, until it is too late to give it back by its path. It goes by its request then: it is
-// not taken for one of a client that is closed.
+// TestAReleaseThatItsWayHoldsBack: a lock of an owner that the program names is unlocked while its namespace has just
+// got another leader, so that the release is held back, until it is too late to give it back by its path. It goes by
+// its request then: it is not taken for one of a client that is closed.
 func TestAReleaseThatItsWayHoldsBack(t *testing.T) {
 	for name, paths := range map[string][]Path{
 		"a read":                {{Path: in(0), Mode: Read}},
@@ -40,7 +40,8 @@ func TestAReleaseThatItsWayHoldsBack(t *testing.T) {
 				mustLock(t, l, err)
 				by := f.last(wire.OpAcquire).id
 
-				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: in(0)}}}, func(*wire.Result, error) {})
+				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: in(0)}}},
+					func(*wire.Result, error) {})
 				pass(0)
 				f.lead(1, 1, 1, 1)
 				f.tell()

@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAReleaseThatWaitsForTheWindow: a read of an owner that the program names is unlocked while the window is full, until its lease
-// has ended and another client of the owner has the path: that lock stays.
+// TestAReleaseThatWaitsForTheWindow: a read of an owner that the program names is unlocked while the window is full,
+// until its lease has ended and another client of the owner has the path: that lock stays.
 func TestAReleaseThatWaitsForTheWindow(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
@@ -25,7 +25,8 @@ func TestAReleaseThatWaitsForTheWindow(t *testing.T) {
 	p, me := path(t, "/a/p"), t.Name()
 	mine, err := c.TryRLock(ctx, p, Owner(me), TTL(time.Second))
 	mustLock(t, mine, err)
-	c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: path(t, "/b/p")}}}, func(*wire.Result, error) {})
+	c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: path(t, "/b/p")}}},
+		func(*wire.Result, error) {})
 	open := <-slow
 	must(t, mine.Err())
 	gaveUp(t, mine)
@@ -35,7 +36,8 @@ func TestAReleaseThatWaitsForTheWindow(t *testing.T) {
 	answers(open, wire.OK)
 	eventually(t, "that what gives back is over", func() bool { return c.gates.shut.Load() == 0 })
 	if holders(t, other, p) != 1 {
-		t.Errorf("%s was given back, and the later lock is sure for %v more", p, time.Until(later.Deadline()).Round(time.Second))
+		t.Errorf("%s was given back, and the later lock is sure for %v more", p,
+			time.Until(later.Deadline()).Round(time.Second))
 	}
 	must(t, later.Err())
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestUnlockOfALostLockLeavesAnEarlierOne: a lock on p, then one on p and q of the same owner; q is given back by another client, so
-// that the second lock is lost, and the first is not. Unlock of the lost one takes back its own request alone: the server keeps p
-// for the first, and so does the client.
+// TestUnlockOfALostLockLeavesAnEarlierOne: a lock on p, then one on p and q of the same owner; q is given back by
+// another client, so that the second lock is lost, and the first is not. Unlock of the lost one takes back its own
+// request alone: the server keeps p for the first, and so does the client.
 func TestUnlockOfALostLockLeavesAnEarlierOne(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)

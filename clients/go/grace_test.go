@@ -206,8 +206,8 @@ func TestLockOfAnEarlierConnection(t *testing.T) {
 }
 
 // TestAHelloThatIsNotAnswered: a server says goodbye, so a lease keeps its TTL. The client says hello to the next one,
-// which hears it: from then on the lease hangs on that connection. A proxy loses the server's side of it, and the client
-// waits for its welcome.
+// which hears it: from then on the lease hangs on that connection. A proxy loses the server's side of it, and the
+// client waits for its welcome.
 func TestAHelloThatIsNotAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const grace = time.Second

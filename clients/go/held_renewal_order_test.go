@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestOrderBehindAHeldRenewal: a program renews a lease for less, and asks for a path of the same namespace and owner for longer
-// after that, both by Go. The log does not answer, and its share of the window is taken by renewals. The two are sent in
-// their order: else the lease is shortened behind the acquire.
+// TestOrderBehindAHeldRenewal: a program renews a lease for less, and asks for a path of the same namespace and owner
+// for longer after that, both by Go. The log does not answer, and its share of the window is taken by renewals. The two
+// are sent in their order: else the lease is shortened behind the acquire.
 func TestOrderBehindAHeldRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -27,7 +27,8 @@ func TestOrderBehindAHeldRenewal(t *testing.T) {
 			if !gone {
 				return granted(a.req)
 			}
-			if a.req.Owner == "me" && (a.req.Op == wire.OpAcquire || a.req.Op == wire.OpRenew && a.req.TTLMillis == 5000) {
+			if a.req.Owner == "me" && (a.req.Op == wire.OpAcquire ||
+				a.req.Op == wire.OpRenew && a.req.TTLMillis == 5000) {
 				order = append(order, a.req.Op.String())
 			}
 			if a.req.Op == wire.OpRenew {
@@ -70,7 +71,8 @@ func TestOrderBehindAHeldRenewal(t *testing.T) {
 			}
 		}
 		c.Go(&wire.Request{Op: wire.OpRenew, Owner: "me", TTLMillis: 5000, Domains: []string{"a:/b"}}, nil)
-		c.Go(&wire.Request{Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: "a:/b/more"}}}, nil)
+		c.Go(&wire.Request{Op: wire.OpAcquire, Owner: "me", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
+			Locks: []wire.LockRequest{{Path: "a:/b/more"}}}, nil)
 		pass(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()

@@ -63,7 +63,8 @@ func TestRenewsAtAThird(t *testing.T) {
 				if d := a.at.Sub(last); d > 10*time.Second || d < 9*time.Second && renewals != 1 && renewals != 2 {
 					t.Errorf("renewal %d came after %v", renewals, d)
 				}
-				if r := a.req; r.TTLMillis != 30_000 || r.Flags != keepFlags || len(r.Domains) != 1 || r.Domains[0] != "a:/b" {
+				if r := a.req; r.TTLMillis != 30_000 || r.Flags != keepFlags || len(r.Domains) != 1 ||
+					r.Domains[0] != "a:/b" {
 					t.Errorf("renewal: %+v", r)
 				}
 				last = a.at

@@ -21,8 +21,8 @@ func repeatOf(s *session, op wire.Op, id uint64) *call {
 	return c
 }
 
-// TestNothingIsSettledBeforeWhatIsAskedAgain: while a renewal is to be asked again its answer is not settled, whatever is
-// sent meanwhile.
+// TestNothingIsSettledBeforeWhatIsAskedAgain: while a renewal is to be asked again its answer is not settled, whatever
+// is sent meanwhile.
 func TestNothingIsSettledBeforeWhatIsAskedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -47,8 +47,8 @@ func TestNothingIsSettledBeforeWhatIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestALookOfAForgottenSessionGoesAhead: a look that is under way as the session is forgotten is asked anew, and goes ahead
-// of users' requests as it did; what may have changed something is not asked again.
+// TestALookOfAForgottenSessionGoesAhead: a look that is under way as the session is forgotten is asked anew, and goes
+// ahead of users' requests as it did; what may have changed something is not asked again.
 func TestALookOfAForgottenSessionGoesAhead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -70,8 +70,8 @@ func TestALookOfAForgottenSessionGoesAhead(t *testing.T) {
 	})
 }
 
-// TestRenewalsOfTheProgramLeaveAReserve: very many renewals of the program's are about a log that does not answer. They leave
-// the keeper what it renews a lock of another log by.
+// TestRenewalsOfTheProgramLeaveAReserve: very many renewals of the program's are about a log that does not answer. They
+// leave the keeper what it renews a lock of another log by.
 func TestRenewalsOfTheProgramLeaveAReserve(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

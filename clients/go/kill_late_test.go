@@ -9,9 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAKillThatIsToldLate: a kill goes from group to group, and its owner is told once all of them are done (forceRelease in
-// groups), which takes as long as one of their logs has no leader; or it is told on a connection that came back meanwhile.
-// What the owner has taken since then stays: only the server knows what went.
+// TestAKillThatIsToldLate: a kill goes from group to group, and its owner is told once all of them are done
+// (forceRelease in groups), which takes as long as one of their logs has no leader; or it is told on a connection that
+// came back meanwhile. What the owner has taken since then stays: only the server knows what went.
 func TestAKillThatIsToldLate(t *testing.T) {
 	killed := wire.Event{Kind: wire.EventKilled, At: wire.Position{Log: 2, Index: 11}}
 	const p, q = "a:/b/p", "a:/b/q"
@@ -52,7 +52,8 @@ func TestAKillThatIsToldLate(t *testing.T) {
 	}
 }
 
-// TestAKillThatNobodyConfirms: who was told that its locks were taken away, and cannot ask which, does not believe in them for long.
+// TestAKillThatNobodyConfirms: who was told that its locks were taken away, and cannot ask which, does not believe in
+// them for long.
 func TestAKillThatNobodyConfirms(t *testing.T) {
 	killed := wire.Event{Kind: wire.EventKilled, At: wire.Position{Log: 2, Index: 11}}
 	bubble(t, func(t *testing.T) {

@@ -58,7 +58,8 @@ func TestKilledOfManyPathsMeanwhile(t *testing.T) {
 				case tc.heard:
 					must(t, err)
 				case err == nil:
-					t.Errorf("ten seconds after its lease was killed it counts as held for %v", time.Until(last.Deadline()))
+					t.Errorf("ten seconds after its lease was killed it counts as held for %v",
+						time.Until(last.Deadline()))
 				case errors.Is(err, ErrExpired):
 					t.Error(err)
 				}

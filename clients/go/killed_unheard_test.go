@@ -44,7 +44,8 @@ func TestKilledBySubscriptionMeanwhile(t *testing.T) {
 				case heard:
 					must(t, err)
 				case err == nil:
-					t.Errorf("ten seconds after its owner was killed it counts as held for %v", time.Until(last.Deadline()))
+					t.Errorf("ten seconds after its owner was killed it counts as held for %v",
+						time.Until(last.Deadline()))
 				case errors.Is(err, ErrExpired):
 					t.Error(err)
 				}

@@ -24,7 +24,8 @@ func TestAnEndThatIsToldDuringALook(t *testing.T) {
 						if res = heldFirst(); armed {
 							armed = false
 							time.AfterFunc(5*time.Millisecond, func() {
-								p.send(wire.AppendEvent(nil, sub1(wire.Event{Kind: kind, At: wire.Position{Log: 2, Index: 12}})))
+								p.send(wire.AppendEvent(nil,
+									sub1(wire.Event{Kind: kind, At: wire.Position{Log: 2, Index: 12}})))
 							})
 						}
 					}

@@ -299,7 +299,8 @@ func (l *lane) tend(now time.Duration) time.Duration {
 		cn.told = now // what is open hides what was answered above it (settled.go)
 		l.ping(cn)
 	}
-	if looks := cn.unansweredEvery(); now >= l.nextLook || l.nextLook > now+looks { // of a connection whose server told more
+	// of a connection whose server told more
+	if looks := cn.unansweredEvery(); now >= l.nextLook || l.nextLook > now+looks {
 		if l.nextLook = now + looks; l.unanswered(proved) {
 			cn.giveUp(errUnanswered)
 			return now + aDay

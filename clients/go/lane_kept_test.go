@@ -62,15 +62,16 @@ func TestALockKeepsItsLane(t *testing.T) {
 				pass(time.Second)
 				r := f.last(wire.OpRelease)
 				if r.req.Owner != l.Owner() || r.req.Target != by.id || r.session != by.session {
-					t.Errorf("the last release is %q's, names request %d and comes by %s; the lock was taken by request %d", r.req.Owner, r.req.Target, r.node, by.id)
+					t.Errorf("the last release is %q's, names request %d and comes by %s; the lock was taken "+
+						"by request %d", r.req.Owner, r.req.Target, r.node, by.id)
 				}
 			})
 		})
 	}
 }
 
-// TestALockOfAMoment: a lane has looked idle for nearly idleLane. For a moment, between two turns of the keeper, requests go
-// by it, one of which takes a lock. The lane stays for that.
+// TestALockOfAMoment: a lane has looked idle for nearly idleLane. For a moment, between two turns of the keeper,
+// requests go by it, one of which takes a lock. The lane stays for that.
 func TestALockOfAMoment(t *testing.T) {
 	ctx := context.Background()
 	leads := func(f *fakeCluster, leaders ...int) {
@@ -139,8 +140,8 @@ func TestALockOfAMoment(t *testing.T) {
 	}
 }
 
-// TestLaneOfNothing: a lane stays for a minute by which a path was taken that hangs on no connection, or a lock that was
-// given back.
+// TestLaneOfNothing: a lane stays for a minute by which a path was taken that hangs on no connection, or a lock that
+// was given back.
 func TestLaneOfNothing(t *testing.T) {
 	const ttl = 10 * time.Minute
 	for name, take := range map[string]func(t *testing.T, c *Client){

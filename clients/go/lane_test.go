@@ -24,7 +24,8 @@ func TestALaneThatLosesItsNode(t *testing.T) {
 			}
 			return granted(a.req)
 		}
-		open := doing(context.Background(), c, &wire.Request{Op: wire.OpRelease, Owner: "open", Releases: []wire.ReleaseRequest{{Path: in(1)}}})
+		open := doing(context.Background(), c, &wire.Request{Op: wire.OpRelease, Owner: "open",
+			Releases: []wire.ReleaseRequest{{Path: in(1)}}})
 		pass(0)
 		before := f.last(wire.OpRelease)
 		if before.node != "n1" {
@@ -35,7 +36,8 @@ func TestALaneThatLosesItsNode(t *testing.T) {
 		must(t, (<-open).err)
 		after := f.last(wire.OpRelease)
 		if after.node == "n1" || after.session != before.session || after.id != before.id {
-			t.Fatalf("request %d was asked again as %d at %s, same session: %v", before.id, after.id, after.node, after.session == before.session)
+			t.Fatalf("request %d was asked again as %d at %s, same session: %v", before.id, after.id, after.node,
+				after.session == before.session)
 		}
 		pass(0)
 		if f.goes(c, 1) == "n1" || f.last(wire.OpRelease).session == before.session {
@@ -145,7 +147,8 @@ func TestWhatIsOpenOnALostLane(t *testing.T) {
 		wanted := in(1) + "/wanted"
 		f.serve = func(p *peer, a *asked) *wire.Result {
 			if a.req.Op == wire.OpAcquire && a.req.Locks[0].Path == wanted {
-				p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+				p.send(wire.AppendQueued(nil,
+					&wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 				return nil
 			}
 			return granted(a.req)

@@ -155,9 +155,10 @@ func (r *router) tend(now time.Duration) time.Duration {
 	return next
 }
 
-// tied says of which lanes that look idle leases hang, or locks. To look at all leases costs too much to be done for lanes
-// that are at work, or at each turn for one that is idle as long as a lock lasts: what was told is good for half of the
-// time after which a lane is over. What hangs on one since was asked for by it, and so it is idle for less than that.
+// tied says of which lanes that look idle leases hang, or locks. To look at all leases costs too much to be done for
+// lanes that are at work, or at each turn for one that is idle as long as a lock lasts: what was told is good for half
+// of the time after which a lane is over. What hangs on one since was asked for by it, and so it is idle for less than
+// that.
 func (r *router) tied(now time.Duration) map[*session]bool {
 	r.mu.Lock()
 	if r.mu.tied != nil && now-r.mu.tiedAt < idleLane/2 {
@@ -206,8 +207,8 @@ func (r *router) hasRoom(ctx context.Context) error {
 	return nil
 }
 
-// tardy says that a lane's node does not answer what only that lane's session may ask, and which is about a namespace that
-// goes by another one; and that such requests are open.
+// tardy says that a lane's node does not answer what only that lane's session may ask, and which is about a namespace
+// that goes by another one; and that such requests are open.
 func (r *router) tardy(l *lane, now time.Duration) (slow, open bool) {
 	t := r.table.Load()
 	paths, open := l.session.tardy(now, max(l.patience, slowWay))

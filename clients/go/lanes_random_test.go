@@ -11,8 +11,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestLanesAtRandom: leaders move, and connections break, seldom or never. No lock is lost, and who believes in one has it.
-// In half of the seeds the program ties and binds itself, too.
+// TestLanesAtRandom: leaders move, and connections break, seldom or never. No lock is lost, and who believes in one has
+// it. In half of the seeds the program ties and binds itself, too.
 func TestLanesAtRandom(t *testing.T) {
 	for seed := range simNumber(t, seedsVar, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -53,7 +53,8 @@ func TestLanesAtRandom(t *testing.T) {
 					case 0, 1, 2:
 						n++
 						path := strings.TrimSuffix(in(rnd.IntN(4)), "x") + fmt.Sprint("p", n)
-						opts := []LockOption{TTL([]time.Duration{3 * time.Second, 30 * time.Second, 10 * time.Minute, time.Hour}[rnd.IntN(4)])}
+						opts := []LockOption{TTL([]time.Duration{3 * time.Second, 30 * time.Second, 10 * time.Minute,
+							time.Hour}[rnd.IntN(4)])}
 						if rnd.IntN(2) == 0 {
 							opts = append(opts, Owner(fmt.Sprint("o", rnd.IntN(3))))
 						}
@@ -98,7 +99,8 @@ func TestLanesAtRandom(t *testing.T) {
 						o := fmt.Sprint("o", rnd.IntN(3))
 						switch rnd.IntN(4) {
 						case 0:
-							c.Go(takesFor(o, strings.TrimSuffix(in(rnd.IntN(4)), "x")+"own", time.Minute, wire.FlagNoQueue|wire.FlagBind), nil)
+							c.Go(takesFor(o, strings.TrimSuffix(in(rnd.IntN(4)), "x")+"own", time.Minute,
+								wire.FlagNoQueue|wire.FlagBind), nil)
 						case 1:
 							_, err := c.Renew(ctx, o, time.Hour, "", wire.FlagBind|wire.FlagExtend)
 							must(t, err)
@@ -109,7 +111,8 @@ func TestLanesAtRandom(t *testing.T) {
 							must(t, c.Unbind(ctx, o))
 						}
 					}
-					pass([]time.Duration{0, time.Millisecond, time.Second, 36 * time.Second, 69 * time.Second, 71 * time.Second, 150 * time.Second}[rnd.IntN(7)])
+					pass([]time.Duration{0, time.Millisecond, time.Second, 36 * time.Second, 69 * time.Second,
+						71 * time.Second, 150 * time.Second}[rnd.IntN(7)])
 					if !check() {
 						return
 					}

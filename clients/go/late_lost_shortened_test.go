@@ -57,7 +57,8 @@ func TestALateLostForgetsAShortening(t *testing.T) {
 					t.Error("the first is not lost")
 				}
 				if err := second.Err(); err == nil {
-					t.Errorf("its owner was renewed for %v, %v ago, and nothing was heard since; it counts as held for %v more",
+					t.Errorf("its owner was renewed for %v, %v ago, and nothing was heard since; it counts as held "+
+						"for %v more",
 						short, short+short/2, time.Until(second.Deadline()))
 				}
 			})

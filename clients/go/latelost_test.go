@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestALateLostRenewalLeavesALaterLock: a lock's lease is over, which its renewal is to tell; its owner takes another lock after that,
-// under a lease of its own, and the answers come in the other order. The later lock is not lost by an answer that is older.
+// TestALateLostRenewalLeavesALaterLock: a lock's lease is over, which its renewal is to tell; its owner takes another
+// lock after that, under a lease of its own, and the answers come in the other order. The later lock is not lost by an
+// answer that is older.
 func TestALateLostRenewalLeavesALaterLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -39,7 +40,8 @@ func TestALateLostRenewalLeavesALaterLock(t *testing.T) {
 		_ = later.Unlock()
 		pass(time.Second)
 		if len(releases) == 0 {
-			t.Fatalf("the server granted it, was never told that it is not wanted, and the client says: %v", later.Err())
+			t.Fatalf("the server granted it, was never told that it is not wanted, and the client says: %v",
+				later.Err())
 		}
 	})
 }

@@ -78,7 +78,8 @@ func newTrio(t testing.TB) *trio {
 		c.addrs[i] = freeAddr(t)
 		cfg := groups.Config{
 			DataDir: t.TempDir(), NodeID: trioID(i), Segments: 1, LogCount: 2, GroupCount: 16,
-			RaftAddr: freeAddr(t), NativeAddr: c.addrs[i], GossipAddr: freeAddr(t), Token: "0123456789abcdef0123456789abcdef",
+			RaftAddr: freeAddr(t), NativeAddr: c.addrs[i], GossipAddr: freeAddr(t),
+			Token:       "0123456789abcdef0123456789abcdef",
 			ElectionMin: 3 * time.Second, Heartbeat: 300 * time.Millisecond, OneHost: true, Faults: c, Log: quiet,
 			StabilityWindow: 300 * time.Millisecond, EvictionWindow: time.Hour, LeaderBalance: time.Hour,
 		}
@@ -93,7 +94,8 @@ func newTrio(t testing.TB) *trio {
 		if !n.WaitReady(patience) {
 			t.Fatalf("%s is not ready", cfg.NodeID)
 		}
-		c.srvs[i], err = loop.New(counted{n, c, i}, loop.Options{NodeID: n.NodeID(), ClusterID: n.ClusterID(), RepeatMillis: groups.RepeatMillis, Log: quiet})
+		c.srvs[i], err = loop.New(counted{n, c, i}, loop.Options{NodeID: n.NodeID(), ClusterID: n.ClusterID(),
+			RepeatMillis: groups.RepeatMillis, Log: quiet})
 		must(t, err)
 		_, err = c.srvs[i].Listen("tcp", c.addrs[i])
 		must(t, err)
@@ -172,11 +174,13 @@ func TestLeadersAreTold(t *testing.T) {
 			return c.took()
 		}
 		c.took()
-		eventually(t, fmt.Sprintf("the client of node %d goes to node %d", i, leader), func() bool { return ask(1)[leader] == 1 })
+		eventually(t, fmt.Sprintf("the client of node %d goes to node %d", i, leader),
+			func() bool { return ask(1)[leader] == 1 })
 		want := [3]int{}
 		want[leader] = 20
 		if at := ask(20); at != want {
-			t.Errorf("the client of node %d sent 20 requests to the nodes %v, want all to node %d, which leads", i, at, leader)
+			t.Errorf("the client of node %d sent 20 requests to the nodes %v, want all to node %d, which leads",
+				i, at, leader)
 		}
 	}
 	index := func(node string) int {

@@ -25,13 +25,15 @@ type lease struct {
 	locks   []*Lock
 	one     [1]*Lock // memory of locks
 
-	sure    time.Duration           // until when it lasts by what the server confirmed
-	ties    []*tie                  // and connections that it may hang on
-	oneTie  [1]*tie                 // memory of ties
-	grace   time.Duration           // the lowest that it may have when one of them is gone
-	graces  []graceFrom             // all that it may have, from higher to lower and from earlier to later, nil: it alone
-	hung    []tieFrom               // those of ties that it hangs on from a time on
-	loose   time.Duration           // since when it may hang on connections that the client has forgotten; 0: it does not
+	sure   time.Duration // until when it lasts by what the server confirmed
+	ties   []*tie        // and connections that it may hang on
+	oneTie [1]*tie       // memory of ties
+	grace  time.Duration // the lowest that it may have when one of them is gone
+	// all that it may have, from higher to lower and from earlier to later, nil: it alone
+	graces []graceFrom
+	hung   []tieFrom // those of ties that it hangs on from a time on
+	// since when it may hang on connections that the client has forgotten; 0: it does not
+	loose   time.Duration
 	sent    atomic.Pointer[tieFrom] // what its renewal was sent on, and when; nil: none is under way
 	granted time.Duration           // when the last of its locks was taken
 	renewAt time.Duration
@@ -51,10 +53,12 @@ type lease struct {
 	asides   int           // how many of those questions have no answer
 	page     uint32        // how much of that is told at once: a long answer would be in the way of renewals
 	looked   int           // number of the last lock of which it was told
-	brief    time.Duration // until when each is sure of which a renewal says something, by its own TTL, 0: there are none
-	fresh    time.Duration // until when the later ones are sure, 0: there are none
-	assures  assures       // what asks about some of those apart
-	risk     time.Duration // until when those count at most that something may take back (releasing.go), 0: there are none
+	// until when each is sure of which a renewal says something, by its own TTL, 0: there are none
+	brief   time.Duration
+	fresh   time.Duration // until when the later ones are sure, 0: there are none
+	assures assures       // what asks about some of those apart
+	// until when those count at most that something may take back (releasing.go), 0: there are none
+	risk time.Duration
 
 	turns      int           // counts what the answer to an earlier renewal says nothing about: what it hangs on
 	asked      int           // turns when the last renewal was asked for
@@ -132,7 +136,8 @@ func (l *lease) tied() time.Duration {
 		at = min(at, l.untilFrom(&forgotten, l.loose))
 	}
 	if on := l.sent.Load(); on != nil && !on.t.excused && !slices.Contains(l.ties, on.t) {
-		at = min(at, l.untilFrom(on.t, on.from)) // however long that has said nothing: it is whole then, or ties nothing
+		// however long that has said nothing: it is whole then, or ties nothing
+		at = min(at, l.untilFrom(on.t, on.from))
 	}
 	return at
 }

@@ -75,9 +75,9 @@ func (s *ownersServer) with(f func()) {
 }
 
 // TestSureOfAnEarlierLease: "me" is named by the program. A lock of an hour is given back by another client of the
-// owner (nobody is told), whose lease so ends, right after the connection was made anew, while the look for that is under
-// way; and a second lock, of 3 s, is taken then: in a new lease of 3 s. The look tells that the first lock is gone. The
-// second one must be believed in for no longer than its own lease lasts.
+// owner (nobody is told), whose lease so ends, right after the connection was made anew, while the look for that is
+// under way; and a second lock, of 3 s, is taken then: in a new lease of 3 s. The look tells that the first lock is
+// gone. The second one must be believed in for no longer than its own lease lasts.
 func TestSureOfAnEarlierLease(t *testing.T) {
 	for _, how := range []string{"reconnect", "two gaps"} {
 		t.Run(how, func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 // TestTwoRenewals: a program asks for a renewal for 5 s, then for a lock of the same owner, then for a renewal for
 // 600 s, while its window is full. The last goes ahead, as it is about a lock that is kept, and the first before it.
 func TestTwoRenewals(t *testing.T) {
-	for name, before := range map[string]bool{"a lock from the start": true, "the lock is asked for between them": false} {
+	for name, before := range map[string]bool{"a lock from the start": true,
+		"the lock is asked for between them": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newFake(t)
@@ -77,7 +78,8 @@ func TestWaitBehindARenewalThatGoesAhead(t *testing.T) {
 		mustLock(t, l, err)
 		pass(2 * time.Second)
 		others := func() {
-			c.Go(&wire.Request{Op: wire.OpRenew, Owner: "other", TTLMillis: 360_000_000, Domains: []string{"a:/sick"}}, nil)
+			c.Go(&wire.Request{Op: wire.OpRenew, Owner: "other", TTLMillis: 360_000_000, Domains: []string{"a:/sick"}},
+				nil)
 		}
 		asksSick(c, 240)
 		for range 8 {

@@ -15,8 +15,8 @@ func listsOf(i int) *wire.Request {
 	return &wire.Request{Op: wire.OpListLocks, Owner: fmt.Sprint("o", i), Domains: []string{"a:/b"}}
 }
 
-// TestListedOverBreaks: listings over what a server takes, of Go and of callers that go, over breaks, a smaller window, a
-// session that was forgotten, and the client's end: each is answered once, and the backlog is empty in the end.
+// TestListedOverBreaks: listings over what a server takes, of Go and of callers that go, over breaks, a smaller window,
+// a session that was forgotten, and the client's end: each is answered once, and the backlog is empty in the end.
 func TestListedOverBreaks(t *testing.T) {
 	for _, end := range []string{"answers", "closes", "forgotten", "smaller"} {
 		t.Run(end, func(t *testing.T) {
@@ -104,7 +104,8 @@ func TestListedOverBreaks(t *testing.T) {
 				defer s.mu.Unlock()
 				lists := s.mu.shares[usersShare].lists
 				if s.mu.closed == nil && (s.mu.backlog != 0 || lists != 0 || s.mu.flying != 0 || s.mu.unheard != 0) {
-					t.Errorf("backlog %d, lists %d, flying %d, unheard %d", s.mu.backlog, lists, s.mu.flying, s.mu.unheard)
+					t.Errorf("backlog %d, lists %d, flying %d, unheard %d", s.mu.backlog, lists, s.mu.flying,
+						s.mu.unheard)
 				}
 			})
 		})

@@ -74,7 +74,8 @@ func (c *Client) Describe(ctx context.Context, path string, maxWaiters uint32) (
 // whether it has a lease at all. It is of one instant in each namespace if the owner holds no more
 // than 512 locks. More are asked for page by page, as what the program holds itself is renewed on the same
 // connection and must not wait for a long answer; what changes meanwhile may be seen or not.
-func (c *Client) ListOwnerLocks(ctx context.Context, owner string, domains ...string) (locks []LockInfo, alive bool, err error) {
+func (c *Client) ListOwnerLocks(ctx context.Context, owner string,
+	domains ...string) (locks []LockInfo, alive bool, err error) {
 	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: domains, Page: wire.MaxDumpPage}
 	for l, err := range c.lists(ctx, req) {
 		if err != nil {
@@ -97,8 +98,9 @@ func (c *Client) DumpLocks(ctx context.Context) iter.Seq2[LockInfo, error] {
 	return c.pages(ctx, wire.Request{Op: wire.OpDumpLocks, Page: wire.MaxDumpPage})
 }
 
-// pages finds how many entries to ask for at once, of a listing that does not fit into one answer: fewer when it is refused with
-// code 8, and more again when some were answered, as a server that has too much to do refuses it so as well.
+// pages finds how many entries to ask for at once, of a listing that does not fit into one answer: fewer when it is
+// refused with code 8, and more again when some were answered, as a server that has too much to do refuses it so as
+// well.
 type pages struct {
 	refused int // in a row
 	told    int // since

@@ -13,8 +13,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// leaderless is a node one of whose logs has no leader: what is asked of that for people it answers only when request_timeout_ms
-// is over, as groups.Node does (askReadAgain).
+// leaderless is a node one of whose logs has no leader: what is asked of that for people it answers only when
+// request_timeout_ms is over, as groups.Node does (askReadAgain).
 type leaderless struct {
 	*groups.Node
 	held *atomic.Int64
@@ -35,8 +35,8 @@ func (s leaderless) Serve(calls []*wire.Call) {
 	}
 }
 
-// TestListingsOfALogWithoutALeader: a log has no leader, and a program asks for nine descriptions of paths there. Its lock is of
-// another log, where all is well, and its server answers everything else at once. The lock is kept.
+// TestListingsOfALogWithoutALeader: a log has no leader, and a program asks for nine descriptions of paths there. Its
+// lock is of another log, where all is well, and its server answers everything else at once. The lock is kept.
 func TestListingsOfALogWithoutALeader(t *testing.T) {
 	t.Parallel()
 	const n = 9
@@ -65,8 +65,8 @@ func TestListingsOfALogWithoutALeader(t *testing.T) {
 	}
 }
 
-// without is a node one of whose logs has no leader: that of the paths that a word is part of. What is about them is answered when
-// request_timeout_ms is over.
+// without is a node one of whose logs has no leader: that of the paths that a word is part of. What is about them is
+// answered when request_timeout_ms is over.
 type without struct {
 	*groups.Node
 	word string
@@ -77,7 +77,8 @@ type without struct {
 func (s without) Serve(calls []*wire.Call) {
 	var rest []*wire.Call
 	for _, c := range calls {
-		if !s.gone.Load() || !strings.Contains(string(c.Body), s.word) || c.Op != wire.OpRenew && c.Op != wire.OpListLocks {
+		if !s.gone.Load() || !strings.Contains(string(c.Body), s.word) ||
+			c.Op != wire.OpRenew && c.Op != wire.OpListLocks {
 			rest = append(rest, c)
 			continue
 		}
@@ -91,9 +92,9 @@ func (s without) Serve(calls []*wire.Call) {
 	}
 }
 
-// TestLooksAtALogWithoutALeader: a program holds locks of several owners that it names, and their log has no leader from some time
-// on. It holds another lock, of another log, where all is well. That one is kept: the client's own questions for what the others
-// hold are listings, of which the server takes only so many before it reads no more.
+// TestLooksAtALogWithoutALeader: a program holds locks of several owners that it names, and their log has no leader
+// from some time on. It holds another lock, of another log, where all is well. That one is kept: the client's own
+// questions for what the others hold are listings, of which the server takes only so many before it reads no more.
 func TestLooksAtALogWithoutALeader(t *testing.T) {
 	t.Parallel()
 	const n = 12
@@ -111,14 +112,16 @@ func TestLooksAtALogWithoutALeader(t *testing.T) {
 	l, err := c.TryLock(ctx, path(t, "/mine"), TTL(time.Hour))
 	mustLock(t, l, err)
 	for i := range n {
-		l, err := c.TryLock(ctx, path(t, fmt.Sprintf("/theirs/%d", i)), Owner(fmt.Sprintf("%s-%d", t.Name(), i)), TTL(9*time.Second))
+		l, err := c.TryLock(ctx, path(t, fmt.Sprintf("/theirs/%d", i)), Owner(fmt.Sprintf("%s-%d", t.Name(), i)),
+			TTL(9*time.Second))
 		mustLock(t, l, err)
 	}
 	time.Sleep(8 * time.Second) // the next renewals ask what is held
 	s.gone.Store(true)
 	select {
 	case <-l.Lost():
-		t.Fatalf("their log has no leader, %d questions for what they hold are under way, and my lock is lost: %v", s.held.Load(), l.Err())
+		t.Fatalf("their log has no leader, %d questions for what they hold are under way, and my lock is lost: %v",
+			s.held.Load(), l.Err())
 	case <-time.After(18 * time.Second):
 	}
 	t.Logf("%d questions for what they hold were under way", s.held.Load())

@@ -12,9 +12,10 @@ import (
 // Lock is a lock that is held, until Unlock or until it is lost. Its methods may be
 // called by any number of goroutines.
 type Lock struct {
-	c         *Client
-	owner     string
-	alone     bool // which is its own: nobody knows the name before the lock is handed out, but the program may use it then
+	c     *Client
+	owner string
+	// which is its own: nobody knows the name before the lock is handed out, but the program may use it then
+	alone     bool
 	namespace string
 	paths     []Path
 	token     int64
@@ -30,17 +31,18 @@ type Lock struct {
 	number    int           // likewise; of the locks that the lease has had
 	sure      time.Duration // likewise; until when it is by the request that took it, or by renewals for its TTL
 	confirmed bool          // likewise; a renewal said something of it
-	capped    time.Duration // likewise; until when it counts at most, as what is under way may take it back; 0: nothing may
-	risky     []bool        // likewise; which of the paths, while capped says so; nil: any
-	risked    time.Duration // likewise; when something last might (Client.now)
-	taken     time.Duration // likewise; when it was taken already (Client.now)
-	lived     time.Duration // likewise; when it was held yet, or later
-	curbs     curbs         // likewise; while it is asked for
-	killed    time.Duration // likewise; when its owner was killed last meanwhile (Client.now), 0: never
-	crossed   bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
-	untold    bool          // likewise; a path without a token, which may be held by another request of its owner by now
-	since     []int64       // likewise; since when each path is held, as the server told at a look (heldPath)
-	fate      *LostError    // likewise; why it was lost, before the lock itself knows
+	// likewise; until when it counts at most, as what is under way may take it back; 0: nothing may
+	capped  time.Duration
+	risky   []bool        // likewise; which of the paths, while capped says so; nil: any
+	risked  time.Duration // likewise; when something last might (Client.now)
+	taken   time.Duration // likewise; when it was taken already (Client.now)
+	lived   time.Duration // likewise; when it was held yet, or later
+	curbs   curbs         // likewise; while it is asked for
+	killed  time.Duration // likewise; when its owner was killed last meanwhile (Client.now), 0: never
+	crossed bool          // likewise; another lock of its owner gives its path back, before or after what asks for it
+	untold  bool          // likewise; a path without a token, which may be held by another request of its owner by now
+	since   []int64       // likewise; since when each path is held, as the server told at a look (heldPath)
+	fate    *LostError    // likewise; why it was lost, before the lock itself knows
 
 	mu struct {
 		sync.Mutex

@@ -106,7 +106,8 @@ func TestLockQueueIsInOrder(t *testing.T) {
 			l.Unlock()
 		}()
 		q := <-places
-		if q.Position != uint64(i+1) || q.Path != p || i == 0 && (q.Owner != held.Owner() || q.Reason != wire.ReasonWriteLocked) {
+		if q.Position != uint64(i+1) || q.Path != p ||
+			i == 0 && (q.Owner != held.Owner() || q.Reason != wire.ReasonWriteLocked) {
 			t.Errorf("waiter %d was told %+v", i, q)
 		}
 	}
@@ -171,7 +172,8 @@ func TestSemaphore(t *testing.T) {
 	if _, err := c.TrySemaphore(ctx, p, 2); !errors.As(err, &conflict) || conflict.Reason != wire.ReasonSemaphoreFull {
 		t.Fatalf("a third permit of two: %v", err)
 	}
-	if _, err := c.TrySemaphore(ctx, p, 3); !errors.As(err, &conflict) || conflict.Reason != wire.ReasonInvalidPermits || conflict.Owner != "2" {
+	if _, err := c.TrySemaphore(ctx, p, 3); !errors.As(err, &conflict) ||
+		conflict.Reason != wire.ReasonInvalidPermits || conflict.Owner != "2" {
 		t.Fatalf("another number of permits: %v", err)
 	}
 	must(t, one.Unlock())

@@ -78,7 +78,8 @@ func OnQueued(f func(Queued)) LockOption { return func(o *lockOptions) { o.onQue
 func OnRevoke(f func(*Lock)) LockOption { return func(o *lockOptions) { o.onRevoke = f } }
 
 // newLock makes a lock that is not held yet, and the request that takes it.
-func (c *Client) newLock(ctx context.Context, paths []Path, opts []LockOption) (*Lock, *wire.Request, *lockOptions, error) {
+func (c *Client) newLock(ctx context.Context, paths []Path,
+	opts []LockOption) (*Lock, *wire.Request, *lockOptions, error) {
 	o := &lockOptions{ttl: DefaultTTL}
 	for _, set := range opts {
 		set(o)
@@ -95,7 +96,8 @@ func (c *Client) newLock(ctx context.Context, paths []Path, opts []LockOption) (
 	} else {
 		c.used.lock(c, o.owner)
 	}
-	l := &Lock{c: c, owner: o.owner, alone: alone, paths: paths, ttl: o.ttl, parent: ctx, bound: o.bound, onRevoke: o.onRevoke}
+	l := &Lock{c: c, owner: o.owner, alone: alone, paths: paths, ttl: o.ttl, parent: ctx, bound: o.bound,
+		onRevoke: o.onRevoke}
 	req := &wire.Request{
 		Op: wire.OpAcquire, Owner: o.owner, TTLMillis: millis(o.ttl), Token: o.token, Flags: wire.FlagBind,
 		Locks: make([]wire.LockRequest, len(paths)),

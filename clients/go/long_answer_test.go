@@ -29,7 +29,8 @@ func (c slowBytes) Read(b []byte) (int, error) {
 func longPaths(n int) []Path {
 	all := make([]Path, n)
 	for i := range all {
-		all[i].Path = fmt.Sprintf("a:/0/warehouses/north-east/shelves/%04d/orders/customer-%08d/positions/%08d", i%100, i, i)
+		all[i].Path = fmt.Sprintf("a:/0/warehouses/north-east/shelves/%04d/orders/customer-%08d/positions/%08d",
+			i%100, i, i)
 	}
 	return all
 }
@@ -89,9 +90,11 @@ func TestALongAnswerBesideALockOfAnotherLane(t *testing.T) {
 				began := time.Now()
 				res, err := c.call(long, &wire.Request{Op: wire.OpListLocks, Owner: "batch"}) // in one answer
 				if took := time.Since(began); err != nil {
-					t.Errorf("after %v, %d connections and %d bytes the listing has not come: %v", took, conns, bytes.Load(), err)
+					t.Errorf("after %v, %d connections and %d bytes the listing has not come: %v", took, conns,
+						bytes.Load(), err)
 				} else {
-					t.Logf("%d locks after %v, %d connections and %d bytes", len(list(res).Infos), took, conns, bytes.Load())
+					t.Logf("%d locks after %v, %d connections and %d bytes", len(list(res).Infos), took, conns,
+						bytes.Load())
 				}
 				if l != nil {
 					must(t, l.Err())

@@ -19,12 +19,14 @@ func TestLongLocksAreKept(t *testing.T) {
 		paths[i].Path = path(t, "/a/") + fmt.Sprint(1000+i) + strings.Repeat("x", 3900)
 	}
 	const ttl = 3 * time.Second
-	l, err := c.LockAll(ctx, paths, TTL(ttl), Owner(strings.Repeat("o", 1000)), Labels(map[string]string{"why": strings.Repeat("l", 3500)}))
+	l, err := c.LockAll(ctx, paths, TTL(ttl), Owner(strings.Repeat("o", 1000)),
+		Labels(map[string]string{"why": strings.Repeat("l", 3500)}))
 	must(t, err)
 	defer l.Unlock()
 	select {
 	case <-l.Context().Done():
-		t.Errorf("%v; the server says that who holds the first path is %.3s...", l.Err(), ownerOf(t, other, paths[0].Path))
+		t.Errorf("%v; the server says that who holds the first path is %.3s...", l.Err(),
+			ownerOf(t, other, paths[0].Path))
 	case <-time.After(2 * ttl):
 	}
 	n := 0

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestALongLookBesideALock: a program holds very many paths in one lock, and another lock. Once in a TTL the client asks
-// by itself what it holds. All of that takes a minute to come over this way, on the connection on which the leases are
-// renewed, and more than a grace. "Nothing long goes before a renewal" (decision 0022). The locks are held on.
+// TestALongLookBesideALock: a program holds very many paths in one lock, and another lock. Once in a TTL the client
+// asks by itself what it holds. All of that takes a minute to come over this way, on the connection on which the leases
+// are renewed, and more than a grace. "Nothing long goes before a renewal" (decision 0022). The locks are held on.
 func TestALongLookBesideALock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		defer pass(2 * simSilent)

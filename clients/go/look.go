@@ -36,18 +36,17 @@ import (
 // told of it. So where another client may share the lease, or a lock has several paths, the server
 // is asked about once in a TTL as well, beside the renewals, which count.
 
-// checkShare keeps that cheap for who holds very much: so many times as long as the last answer
-// took nothing is asked. What it took is told by the quickest of its pages, for what that tells of, and they count for a
-// second each at most: one that was held up says nothing of how much there is, and while nothing is asked a lock may be
-// believed in wrongly.
+// checkShare keeps that cheap for who holds very much: so many times as long as the last answer took nothing is asked.
+// What it took is told by the quickest of its pages, for what that tells of, and they count for a second each at most:
+// one that was held up says nothing of how much there is, and while nothing is asked a lock may be believed in wrongly.
 const (
 	checkShare = 10
 	slowPage   = time.Second
 	busyTTLs   = 2
 )
 
-// maxAsides is how many questions beside the renewals of a lease may have no answer. More would take the places of those
-// that renewals count with.
+// maxAsides is how many questions beside the renewals of a lease may have no answer. More would take the places of
+// those that renewals count with.
 const maxAsides = 2
 
 // look is such a question. Who holds very much is told page by page, as renewals wait behind an answer: what
@@ -121,9 +120,9 @@ func (l *lease) divisible() bool {
 	return l.shared || len(l.locks) > 1 || len(l.locks[0].paths) > 1
 }
 
-// nextCheck is when the server is to be asked again that was asked at a time, that took so long to tell of several pages, and
-// that waited so long for its turns: with the last renewal within the shortest TTL. Where many leases wait for turns it is
-// later, within two of it, and leaves turns to the questions that renewals count with.
+// nextCheck is when the server is to be asked again that was asked at a time, that took so long to tell of several
+// pages, and that waited so long for its turns: with the last renewal within the shortest TTL. Where many leases wait
+// for turns it is later, within two of it, and leaves turns to the questions that renewals count with.
 func (l *lease) nextCheck(asked, took, waited time.Duration) time.Duration {
 	return asked + max(l.least-l.least/renewAt, checkShare*took, min(checkShare*waited, busyTTLs*l.least))
 }
@@ -177,7 +176,8 @@ func (q *look) land(c *call, r *reply) {
 				l.renewAt = min(l.renewAt, l.k.c.now()+minRenewRetry)
 			}
 		case err != nil:
-			l.looking, l.asks, l.doubt, l.renewed, l.unproved, l.unlooked = false, nil, true, renewed{}, renewed{}, l.asking
+			l.looking, l.asks, l.doubt, l.renewed, l.unproved, l.unlooked = false, nil, true, renewed{},
+				renewed{}, l.asking
 			l.failed(err)
 		case !res.Done && len(told.Cursor) > 0:
 			q.pages.more(&l.page)
@@ -229,7 +229,8 @@ func (q *look) later() {
 // With that one a renewal counts for as long only as what nobody knows of is believed in.
 func (l *lease) suspect() {
 	l.needs = l.needs || l.asking
-	if l.looking && !l.asks.sent.Load() && l.asks.upTo == l.joined { // it is carried out after what is suspected, and tells of all
+	// it is carried out after what is suspected, and tells of all
+	if l.looking && !l.asks.sent.Load() && l.asks.upTo == l.joined {
 		return
 	}
 	l.doubt = true
@@ -369,8 +370,8 @@ func (q *look) settles(todo *chores) (more bool) {
 		return true
 	}
 	q.clears(todo)
-	// One that is stuck tells nothing of the other pages: this look does, then. Not if as many as may be are stuck: what has no
-	// answer takes the places of those questions that the renewals count with.
+	// One that is stuck tells nothing of the other pages: this look does, then. Not if as many as may be are stuck:
+	// what has no answer takes the places of those questions that the renewals count with.
 	busy := l.asides >= maxAsides || l.checking && l.k.c.now()-l.paged <= l.least
 	if busy || !open && l.checkAt > l.k.c.now() && !slices.ContainsFunc(l.locks, (*Lock).strange) {
 		return false
@@ -613,7 +614,8 @@ func (c *Client) acquaint(ctx context.Context, owner string, paths []Path) error
 func (c *Client) heldBy(ctx context.Context, owner, namespace string) (holds, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: []string{domainOf(namespace)}, Page: wire.MaxDumpPage}
+	req := wire.Request{Op: wire.OpListLocks, Owner: owner, Domains: []string{domainOf(namespace)},
+		Page: wire.MaxDumpPage}
 	held := make(holds)
 	for res, err := range pagesOf(ctx, req, func(ctx context.Context, req *wire.Request) (*wire.Result, error) {
 		w := newWaiter(c)

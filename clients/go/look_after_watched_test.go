@@ -218,7 +218,8 @@ func (r *watchedRun) run() {
 		}
 		r.mu.Lock()
 		if last := latest(r.good.Add(watchedTTL), may); !may.IsZero() && l.Deadline().After(last) {
-			t.Errorf("at %s it is believed in until %s, and that is over at %s:\n%s", clock(time.Now()), clock(l.Deadline()),
+			t.Errorf("at %s it is believed in until %s, and that is over at %s:\n%s", clock(time.Now()),
+				clock(l.Deadline()),
 				clock(last), strings.Join(r.log[max(0, len(r.log)-40):], "\n"))
 		}
 		r.mu.Unlock()
@@ -232,7 +233,8 @@ func (r *watchedRun) run() {
 	case l.Err() == nil:
 		t.Error("it is not lost")
 	case !r.gone && r.most < 100: // on a slower way a hint of its end and a break may leave no time for a look
-		t.Errorf("it is lost, and nothing was wrong: %v:\n%s", l.Err(), strings.Join(r.log[max(0, len(r.log)-40):], "\n"))
+		t.Errorf("it is lost, and nothing was wrong: %v:\n%s", l.Err(),
+			strings.Join(r.log[max(0, len(r.log)-40):], "\n"))
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestLooksHeldUpAtRandom: questions are slow, refused, or hang at random; renewals are well. Another client of the owner
-// gives a path back at a random time. The lock is believed in for three TTLs at most after that.
+// TestLooksHeldUpAtRandom: questions are slow, refused, or hang at random; renewals are well. Another client of the
+// owner gives a path back at a random time. The lock is believed in for three TTLs at most after that.
 func TestLooksHeldUpAtRandom(t *testing.T) {
 	for seed := range simNumber(t, seedsVar, 100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -33,7 +33,8 @@ func TestLooksHeldUpAtRandom(t *testing.T) {
 				if rnd.IntN(3) == 0 && opts != nil {
 					l, err = c.TryLock(context.Background(), "a:/b/d", append(opts, TTL(ttl))...)
 				} else {
-					l, err = c.LockAll(context.Background(), []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, append(opts, TTL(ttl))...)
+					l, err = c.LockAll(context.Background(), []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}},
+						append(opts, TTL(ttl))...)
 				}
 				mustLock(t, l, err)
 				if rnd.IntN(3) > 0 {

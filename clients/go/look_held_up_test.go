@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// believedFor has another client of the owner, or an operator, give one path back, and a rival take it; it returns for how
-// long the lock is believed in after that.
+// believedFor has another client of the owner, or an operator, give one path back, and a rival take it; it returns for
+// how long the lock is believed in after that.
 func believedFor(t *testing.T, s *timed, l *Lock, path string) time.Duration {
 	t.Helper()
 	must(t, l.Err())
@@ -26,8 +26,9 @@ func believedFor(t *testing.T, s *timed, l *Lock, path string) time.Duration {
 	return time.Since(began)
 }
 
-// TestOneSlowAnswer: one question about what an owner holds, which is two paths, has its answer late. Later, when all is
-// well, another client of the owner gives a path back. The lock is believed in for no longer than a TTL, as without that.
+// TestOneSlowAnswer: one question about what an owner holds, which is two paths, has its answer late. Later, when all
+// is well, another client of the owner gives a path back. The lock is believed in for no longer than a TTL, as without
+// that.
 func TestOneSlowAnswer(t *testing.T) {
 	for name, one := range map[string]struct{ ttl, slow time.Duration }{
 		"30 s, one of 20 s": {30 * time.Second, 20 * time.Second},
@@ -69,7 +70,8 @@ func TestOneSlowAnswer(t *testing.T) {
 					pass(one.slow + time.Second)
 					must(t, l.Err())
 					if d := believedFor(t, s, l, "a:/b/d"); d > one.ttl+time.Second {
-						t.Errorf("TTL %v: a rival has a path of the lock, and it was believed in for %v (%.1f TTLs)", one.ttl, d, float64(d)/float64(one.ttl))
+						t.Errorf("TTL %v: a rival has a path of the lock, and it was believed in for %v (%.1f TTLs)",
+							one.ttl, d, float64(d)/float64(one.ttl))
 					}
 				})
 			})
@@ -77,8 +79,8 @@ func TestOneSlowAnswer(t *testing.T) {
 	}
 }
 
-// TestOneLateAnswer: one question beside the renewals is answered after ten minutes, and the lock is looked at with each
-// renewal meanwhile. It is looked at as often as ever once that is answered.
+// TestOneLateAnswer: one question beside the renewals is answered after ten minutes, and the lock is looked at with
+// each renewal meanwhile. It is looked at as often as ever once that is answered.
 func TestOneLateAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const ttl = 6 * time.Second
@@ -100,14 +102,16 @@ func TestOneLateAnswer(t *testing.T) {
 		pass(late + time.Minute)
 		before := asked.Load()
 		if d := believedFor(t, s, l, "a:/b/d"); d > 3*ttl {
-			t.Errorf("a rival has a path of the lock, and it was believed in for %v (%.0f TTLs); questions before: %d", d, float64(d)/float64(ttl), before)
+			t.Errorf("a rival has a path of the lock, and it was believed in for %v (%.0f TTLs); questions before: %d",
+				d, float64(d)/float64(ttl), before)
 		}
 	})
 }
 
-// TestSlowPages: what an owner holds is told in two pages, and in one round one of them, or both, take 3 s, or the second is
-// never told. Later, when the rest is well, another client of the owner gives back a path that is told on the second. The lock
-// is believed in for its own TTL and what two pages count for at most, or for three while that one question is open.
+// TestSlowPages: what an owner holds is told in two pages, and in one round one of them, or both, take 3 s, or the
+// second is never told. Later, when the rest is well, another client of the owner gives back a path that is told on the
+// second. The lock is believed in for its own TTL and what two pages count for at most, or for three while that one
+// question is open.
 func TestSlowPages(t *testing.T) {
 	const ttl = 6 * time.Second
 	first := func(req *wire.Request) bool { return len(req.Cursor) == 0 }
@@ -116,9 +120,10 @@ func TestSlowPages(t *testing.T) {
 		late time.Duration
 		most time.Duration
 	}{
-		"the first":                {first, 3 * time.Second, ttl},
-		"the second":               {func(req *wire.Request) bool { return !first(req) }, 3 * time.Second, ttl},
-		"both":                     {func(*wire.Request) bool { return true }, 3 * time.Second, ttl + 2*checkShare*slowPage},
+		"the first":  {first, 3 * time.Second, ttl},
+		"the second": {func(req *wire.Request) bool { return !first(req) }, 3 * time.Second, ttl},
+		"both": {func(*wire.Request) bool { return true }, 3 * time.Second,
+			ttl + 2*checkShare*slowPage},
 		"the second is never told": {func(req *wire.Request) bool { return !first(req) }, 24 * time.Hour, 3 * ttl},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,11 +158,12 @@ func TestSlowPages(t *testing.T) {
 	}
 }
 
-// TestHungPagesPile: the later pages of what one owner holds are told late, or never. All else is well, and neither its lock
-// is lost nor one of another owner in the same log.
+// TestHungPagesPile: the later pages of what one owner holds are told late, or never. All else is well, and neither its
+// lock is lost nor one of another owner in the same log.
 func TestHungPagesPile(t *testing.T) {
 	for _, one := range []struct{ ttl, late time.Duration }{
-		{3 * time.Second, 20 * time.Second}, {6 * time.Second, time.Minute}, {6 * time.Second, 24 * time.Hour}, {30 * time.Second, time.Hour},
+		{3 * time.Second, 20 * time.Second}, {6 * time.Second, time.Minute}, {6 * time.Second, 24 * time.Hour},
+		{30 * time.Second, time.Hour},
 	} {
 		t.Run(fmt.Sprint(one.ttl, " ", one.late), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -165,7 +171,8 @@ func TestHungPagesPile(t *testing.T) {
 				many := manyBefore(t, c, 600)
 				l, err := c.TryLock(context.Background(), "a:/b/c", Owner("me"), TTL(one.ttl))
 				mustLock(t, l, err)
-				other, err := c.LockAll(context.Background(), []Path{{Path: "a:/b/o1"}, {Path: "a:/b/o2"}}, Owner("other"), TTL(one.ttl))
+				other, err := c.LockAll(context.Background(), []Path{{Path: "a:/b/o1"}, {Path: "a:/b/o2"}},
+					Owner("other"), TTL(one.ttl))
 				mustLock(t, other, err)
 				s.takes(always(time.Millisecond, nil))
 				pass(10 * one.ttl)
@@ -193,8 +200,8 @@ func TestHungPagesPile(t *testing.T) {
 	}
 }
 
-// TestOneQuestionIsNeverAnswered: one question beside the renewals of an owner who holds two paths has no answer. What it asks
-// is asked with a renewal then, and no more often than before.
+// TestOneQuestionIsNeverAnswered: one question beside the renewals of an owner who holds two paths has no answer. What
+// it asks is asked with a renewal then, and no more often than before.
 func TestOneQuestionIsNeverAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const ttl, span = 6 * time.Second, time.Hour

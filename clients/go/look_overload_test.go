@@ -16,7 +16,8 @@ import (
 // takes everything from then on. So the lock is kept, and the question costs what it cost before.
 func TestALookAfterAServerHadTooMuchToDo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		const rtt, ttl, begins, ends = 40 * time.Millisecond, 30 * time.Second, 19 * time.Second, 22500 * time.Millisecond
+		const rtt, ttl, begins, ends = 40 * time.Millisecond, 30 * time.Second, 19 * time.Second,
+			22500 * time.Millisecond
 		f := newFake(t)
 		c, p := f.client(WithGrace(longGrace))
 		p.lists = true
@@ -24,7 +25,8 @@ func TestALookAfterAServerHadTooMuchToDo(t *testing.T) {
 		infos := make([]wire.LockInfo, len(paths))
 		for i := range paths {
 			paths[i].Path = fmt.Sprintf("a:/b/%04d", i)
-			infos[i] = wire.LockInfo{Owner: "me", Path: paths[i].Path, Mode: wire.ModeWrite, HasFence: true, Fence: 7, SinceUnixMillis: 1}
+			infos[i] = wire.LockInfo{Owner: "me", Path: paths[i].Path, Mode: wire.ModeWrite, HasFence: true, Fence: 7,
+				SinceUnixMillis: 1}
 		}
 		began := time.Now()
 		pages := make(map[uint32]int) // of the questions after that
@@ -34,7 +36,8 @@ func TestALookAfterAServerHadTooMuchToDo(t *testing.T) {
 			case a.req.Op == wire.OpPing:
 				return &wire.Result{}
 			case at >= begins && at < ends:
-				return &wire.Result{Code: wire.ResourceExhausted, Message: "the server would hold too many bytes of requests that are not answered yet"}
+				return &wire.Result{Code: wire.ResourceExhausted,
+					Message: "the server would hold too many bytes of requests that are not answered yet"}
 			case a.req.Op == wire.OpListLocks:
 				if at >= ends {
 					pages[a.req.Page]++
@@ -70,7 +73,8 @@ func TestALookAfterAServerHadTooMuchToDo(t *testing.T) {
 		for time.Since(began) < 4*ttl {
 			pass(100 * time.Millisecond)
 			if err := l.Err(); err != nil {
-				t.Errorf("after %v: %v; the server has taken everything since %v, and a question for what is held takes %v. "+
+				t.Errorf("after %v: %v; the server has taken everything since %v, and a question for what is "+
+					"held takes %v. "+
 					"So many were asked since, by their page: %v", time.Since(began), err, ends, rtt, pages)
 				return
 			}

@@ -11,8 +11,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRaisedAfterARefusedQuestion: a lock is taken while an earlier LockAll waits for its path; the one question about it
-// is refused (a second without a leader). The wait is granted minutes later. Nothing is given back, and nothing is lost.
+// TestRaisedAfterARefusedQuestion: a lock is taken while an earlier LockAll waits for its path; the one question about
+// it is refused (a second without a leader). The wait is granted minutes later. Nothing is given back, and nothing is
+// lost.
 func TestRaisedAfterARefusedQuestion(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -85,8 +86,9 @@ func believedIn(t *testing.T, s *timed, l *Lock) {
 	}
 }
 
-// TestPlacesForListings: four logs lose their leaders: what is asked of them is answered after 30 s. The program lists what
-// one of them holds four times; the client's looks at the others are under way. A fifth log, of the short lock, is well. As before.
+// TestPlacesForListings: four logs lose their leaders: what is asked of them is answered after 30 s. The program lists
+// what one of them holds four times; the client's looks at the others are under way. A fifth log, of the short lock, is
+// well. As before.
 func TestPlacesForListings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -121,8 +123,9 @@ func TestPlacesForListings(t *testing.T) {
 	})
 }
 
-// TestLaneOverBeforeNamed: a lock of an owner of its own was taken by a lane whose node has lost the lead, long before the program
-// asks in the owner's name. It stays for as long as the lock: Unlock may have to name the request that took it.
+// TestLaneOverBeforeNamed: a lock of an owner of its own was taken by a lane whose node has lost the lead, long before
+// the program asks in the owner's name. It stays for as long as the lock: Unlock may have to name the request that took
+// it.
 func TestLaneOverBeforeNamed(t *testing.T) {
 	for name, before := range map[string]bool{"named before": true, "named after": false} {
 		t.Run(name, func(t *testing.T) {
@@ -150,15 +153,16 @@ func TestLaneOverBeforeNamed(t *testing.T) {
 				pass(time.Second)
 				r := f.last(wire.OpRelease)
 				if r.req.Target != by.id || r.session != by.session {
-					t.Errorf("the last release names token %d and request %d, want request %d", r.req.Token, r.req.Target, by.id)
+					t.Errorf("the last release names token %d and request %d, want request %d", r.req.Token,
+						r.req.Target, by.id)
 				}
 			})
 		})
 	}
 }
 
-// TestRefusedPageIsNoAnswer: what the owner holds is told as too much, page by page and each time after 2.5 s. The smaller
-// page that is asked for then has had no answer since the first one was.
+// TestRefusedPageIsNoAnswer: what the owner holds is told as too much, page by page and each time after 2.5 s. The
+// smaller page that is asked for then has had no answer since the first one was.
 func TestRefusedPageIsNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -194,8 +198,8 @@ func TestRefusedPageIsNoAnswer(t *testing.T) {
 	})
 }
 
-// placesAreTaken has listings that take 30 s take all places that a log has, by what the client asks itself, or those of
-// the program.
+// placesAreTaken has listings that take 30 s take all places that a log has, by what the client asks itself, or those
+// of the program.
 func placesAreTaken(t *testing.T, c *Client, s *timed, programs bool) {
 	t.Helper()
 	s.takes(func(req *wire.Request) (time.Duration, bool) {
@@ -218,8 +222,8 @@ func placesAreTaken(t *testing.T, c *Client, s *timed, programs bool) {
 	}
 }
 
-// TestHealthyBesideStuckListings: as TestPlacesForListings, but nothing is given back. A lock of which no part can go, as it
-// is one path of an owner that the client made up, needs no look, and stays.
+// TestHealthyBesideStuckListings: as TestPlacesForListings, but nothing is given back. A lock of which no part can go,
+// as it is one path of an owner that the client made up, needs no look, and stays.
 func TestHealthyBesideStuckListings(t *testing.T) {
 	for _, programs := range []bool{true, false} {
 		t.Run(fmt.Sprint("the program's listings ", programs), func(t *testing.T) {
@@ -241,8 +245,9 @@ func TestHealthyBesideStuckListings(t *testing.T) {
 	}
 }
 
-// TestMadeUpOwnerIsGivenBackInPart: an operator gives back one path of a lock of two, whose owner the client made up, and
-// another owner takes it, while the question beside the renewals has no answer. The lock is believed in for three TTLs at most.
+// TestMadeUpOwnerIsGivenBackInPart: an operator gives back one path of a lock of two, whose owner the client made up,
+// and another owner takes it, while the question beside the renewals has no answer. The lock is believed in for three
+// TTLs at most.
 func TestMadeUpOwnerIsGivenBackInPart(t *testing.T) {
 	for name, stuck := range map[string]func(t *testing.T, c *Client, s *timed){
 		"the program's listings": func(t *testing.T, c *Client, s *timed) { placesAreTaken(t, c, s, true) },
@@ -254,7 +259,8 @@ func TestMadeUpOwnerIsGivenBackInPart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c, s := newTimed(t)
-				l, err := c.LockAll(context.Background(), []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, TTL(6*time.Second))
+				l, err := c.LockAll(context.Background(), []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}},
+					TTL(6*time.Second))
 				mustLock(t, l, err)
 				pass(15 * time.Second)
 				must(t, l.Err())
@@ -275,8 +281,8 @@ func TestMadeUpOwnerIsGivenBackInPart(t *testing.T) {
 	}
 }
 
-// TestQuestionRefusedBesideARenewal: a lock is taken while an earlier LockAll waits for its path. The question about it is
-// refused while a renewal is under way that was asked before it came. It is asked again, and nothing is lost.
+// TestQuestionRefusedBesideARenewal: a lock is taken while an earlier LockAll waits for its path. The question about it
+// is refused while a renewal is under way that was asked before it came. It is asked again, and nothing is lost.
 func TestQuestionRefusedBesideARenewal(t *testing.T) {
 	refusals := 1
 	bubble(t, func(t *testing.T) {

@@ -31,7 +31,8 @@ func TestGapIsLookedInto(t *testing.T) {
 		pass(time.Minute)
 		must(t, l.Err())
 		killed.Store(true)
-		p.send(wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: 1, Cursor: []wire.Position{{Log: 2, Index: 9000}}}))
+		p.send(wire.AppendProgress(nil, wire.PushGap,
+			&wire.Progress{Subscription: 1, Cursor: []wire.Position{{Log: 2, Index: 9000}}}))
 		pass(time.Second)
 		var lost *LostError
 		if !errors.As(l.Err(), &lost) || !errors.Is(lost, ErrExpired) || lost.Path != "a:/b/c" {
@@ -97,7 +98,8 @@ func TestUnwatchedOwnerIsLookedAt(t *testing.T) {
 		must(t, l.Err())
 		const least = int64(5 * time.Minute / (DefaultTTL / renewAt))
 		if n, r := looks.Load(), renewals.Load(); n < least || r > 2*n+1 {
-			t.Fatalf("looked %d times and renewed %d times, want at least %d looks, and twice as many renewals", n, r, least)
+			t.Fatalf("looked %d times and renewed %d times, want at least %d looks, and twice as many renewals",
+				n, r, least)
 		}
 		killed.Store(true)
 		pass(DefaultTTL/renewAt + time.Second)

@@ -12,7 +12,8 @@ import (
 
 // looksBehindHung: one log has no leader: what is listed of it is answered after 30 seconds that it is not available. A
 // lock is of another log, where all is well and all is answered at once.
-func looksBehindHung(t *testing.T, sick func(ctx context.Context, c *Client, gone func()), then func(c *Client) []*Lock) {
+func looksBehindHung(t *testing.T, sick func(ctx context.Context, c *Client, gone func()),
+	then func(c *Client) []*Lock) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
 		ctx, stop := context.WithCancel(context.Background())
@@ -84,7 +85,8 @@ func keepers(t *testing.T, n int) func(ctx context.Context, c *Client, gone func
 		pass(time.Minute)
 		gone()
 		for i := range n {
-			c.Go(&wire.Request{Op: wire.OpRelease, Owner: fmt.Sprint("sick", i), Releases: []wire.ReleaseRequest{{Path: fmt.Sprintf("a:/s/%d/1", i)}}}, nil)
+			c.Go(&wire.Request{Op: wire.OpRelease, Owner: fmt.Sprint("sick", i),
+				Releases: []wire.ReleaseRequest{{Path: fmt.Sprintf("a:/s/%d/1", i)}}}, nil)
 		}
 	}
 }

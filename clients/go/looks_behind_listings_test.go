@@ -9,12 +9,13 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// looksBehindListings: a program lists what many owners hold, many at once, over a way of a tenth of a second. The server
-// answers each within that, and nothing is wrong. What the keeper itself asks is urgent.
+// looksBehindListings: a program lists what many owners hold, many at once, over a way of a tenth of a second. The
+// server answers each within that, and nothing is wrong. What the keeper itself asks is urgent.
 func looksBehindListings(t *testing.T, many int, then func(c *Client, s *timed) []*Lock) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
-		s.takes(always(0, map[wire.Op]time.Duration{wire.OpListLocks: 100 * time.Millisecond, wire.OpRenew: 100 * time.Millisecond}))
+		s.takes(always(0, map[wire.Op]time.Duration{wire.OpListLocks: 100 * time.Millisecond,
+			wire.OpRenew: 100 * time.Millisecond}))
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		if !s.rival("a:/b/theirs") {

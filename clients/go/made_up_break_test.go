@@ -8,10 +8,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTakenAnewInTheNameOfALock: a program takes a lock without naming an owner, and then another path in the name of the
-// lock's own owner. Before that is carried out the connection breaks. Meanwhile the owner is killed, and nobody hears of it.
-// The acquire is asked again on the next connection, ahead of the lock's renewal, and so its owner has a lease again that a
-// renewal finds: the lock's path is not of it.
+// TestTakenAnewInTheNameOfALock: a program takes a lock without naming an owner, and then another path in the name of
+// the lock's own owner. Before that is carried out the connection breaks. Meanwhile the owner is killed, and nobody
+// hears of it. The acquire is asked again on the next connection, ahead of the lock's renewal, and so its owner has a
+// lease again that a renewal finds: the lock's path is not of it.
 func TestTakenAnewInTheNameOfALock(t *testing.T) {
 	for name, send := range map[string]func(c *Client, req *wire.Request) error{
 		"Go": func(c *Client, req *wire.Request) error { c.Go(req, nil); return nil },

@@ -9,9 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestPollsInTheNameOfALock: a program has many places in the queue with something to give back, of many owners. Then it
-// takes a lock without naming an owner, and gets a place in the queue in the name of the lock's own owner (Lock.Owner), by
-// an acquire that is to give the lock's path back. Later its turn comes.
+// TestPollsInTheNameOfALock: a program has many places in the queue with something to give back, of many owners. Then
+// it takes a lock without naming an owner, and gets a place in the queue in the name of the lock's own owner
+// (Lock.Owner), by an acquire that is to give the lock's path back. Later its turn comes.
 func TestPollsInTheNameOfALock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -64,8 +64,8 @@ func TestRaisedInTheNameOfALock(t *testing.T) {
 	})
 }
 
-// TestSeveralRaisedInTheNameOfALock: the same with a lock of two paths, which is looked at once in a TTL: nothing is given
-// back at all.
+// TestSeveralRaisedInTheNameOfALock: the same with a lock of two paths, which is looked at once in a TTL: nothing is
+// given back at all.
 func TestSeveralRaisedInTheNameOfALock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -10,8 +10,8 @@ import (
 )
 
 // manyAtRisk: a program holds so many paths in one lock, over a way of a tenth of a second, and asks by requests of its
-// own for another path, which somebody else has, and would give so many of them back for it. That is refused (CONFLICT changes
-// nothing), and answered at once. Nothing is wrong, and its owner holds all of the lock.
+// own for another path, which somebody else has, and would give so many of them back for it. That is refused (CONFLICT
+// changes nothing), and answered at once. Nothing is wrong, and its owner holds all of the lock.
 func manyAtRisk(t *testing.T, n, offered int) {
 	bubble(t, func(t *testing.T) {
 		defer pass(2 * simSilent)
@@ -63,7 +63,8 @@ func TestAssertsOfManyPaths(t *testing.T) {
 	of := path(t, "/x/")
 	var paths []Path
 	for i := range 2000 {
-		paths = append(paths, Path{Path: of + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))})
+		paths = append(paths, Path{Path: of + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) +
+			string(rune('a'+i/676))})
 	}
 	l, err := c.LockAll(ctx, paths, Owner(t.Name()), TTL(time.Hour))
 	mustLock(t, l, err)
@@ -105,7 +106,8 @@ func TestManyLocksAtRisk(t *testing.T) {
 		big, err := c.LockAll(ctx, longPaths(12_000), Owner("batch"), TTL(time.Hour))
 		mustLock(t, big, err)
 		var small []*Lock
-		req := &wire.Request{Owner: "batch", TTLMillis: 60_000, Flags: wire.FlagNoQueue, Locks: []wire.LockRequest{{Path: "a:/0/theirs"}}}
+		req := &wire.Request{Owner: "batch", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
+			Locks: []wire.LockRequest{{Path: "a:/0/theirs"}}}
 		for i := range 80 {
 			path := "a:/0/z" + string(rune(0x61+i%26)) + string(rune(0x61+i/26))
 			l, err := c.Lock(ctx, path, Owner("batch"), TTL(time.Hour))

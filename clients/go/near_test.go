@@ -7,13 +7,14 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestNear: a path lies in one of the namespaces that it begins with by whole segments, the two roots of its handler among
-// them.
+// TestNear: a path lies in one of the namespaces that it begins with by whole segments, the two roots of its handler
+// among them.
 func TestNear(t *testing.T) {
 	var k keeper
 	k.init(nil)
 	for _, name := range []leaseName{
-		{"o", "h"}, {"o", "h:/"}, {"o", "h:/a"}, {"o", "h:/a/b"}, {"o", "h:/a/b/c"}, {"o", "h:/ab"}, {"o", "h:/a/bc"}, {"o", "g"}, {"other", "h:/a"},
+		{"o", "h"}, {"o", "h:/"}, {"o", "h:/a"}, {"o", "h:/a/b"}, {"o", "h:/a/b/c"}, {"o", "h:/ab"}, {"o", "h:/a/bc"},
+		{"o", "g"}, {"other", "h:/a"},
 	} {
 		k.mu.leases[name] = &lease{name: name}
 	}

@@ -16,9 +16,11 @@ func TestOn(t *testing.T) {
 		}
 		is := on(some)
 		last := some[n-1].Path
-		if !is(Path{Path: last, Mode: Read}) || is(Path{Path: last, Mode: Write}) || is(Path{Path: last + "0", Mode: Read}) {
+		if !is(Path{Path: last, Mode: Read}) || is(Path{Path: last, Mode: Write}) ||
+			is(Path{Path: last + "0", Mode: Read}) {
 			t.Errorf("of %d paths: the last one in its mode %v, in another mode %v, another one %v", n,
-				is(Path{Path: last, Mode: Read}), is(Path{Path: last, Mode: Write}), is(Path{Path: last + "0", Mode: Read}))
+				is(Path{Path: last, Mode: Read}), is(Path{Path: last, Mode: Write}),
+				is(Path{Path: last + "0", Mode: Read}))
 		}
 	}
 }

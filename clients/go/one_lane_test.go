@@ -31,8 +31,9 @@ type engineCluster struct {
 
 func newEngineCluster(t testing.TB, f *fakeCluster) *engineCluster {
 	e := &engineCluster{
-		t: t, f: f, start: time.Now(), state: engine.New(engine.DefaultConfig(), nil, nil), routes: wire.NewRoutes(1, 1, nil),
-		by: make(map[engine.Session]*peer), waits: make(map[engine.Session][]uint64),
+		t: t, f: f, start: time.Now(), state: engine.New(engine.DefaultConfig(), nil, nil),
+		routes: wire.NewRoutes(1, 1, nil),
+		by:     make(map[engine.Session]*peer), waits: make(map[engine.Session][]uint64),
 	}
 	f.serve, f.closed = e.serve, e.closed
 	return e
@@ -77,7 +78,8 @@ func (e *engineCluster) serve(p *peer, a *asked) *wire.Result {
 	case wire.OpListLocks:
 		res = pageOwned(e.state, req, int(req.Page))
 	case wire.OpCancel:
-		e.state.Apply(at, &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: engine.Caller{Session: session, ID: a.id}, Epoch: p.hello.Epoch}, &e.out)
+		e.state.Apply(at, &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target},
+			Caller: engine.Caller{Session: session, ID: a.id}, Epoch: p.hello.Epoch}, &e.out)
 	default:
 		ns := namespaceAsked(e.routes, req)
 		if req.Op == wire.OpRenew && len(req.Domains) == 1 {
@@ -88,7 +90,8 @@ func (e *engineCluster) serve(p *peer, a *asked) *wire.Result {
 			Bound: req.Flags&wire.FlagBind != 0, Grace: int64(p.hello.Grace),
 		}, &e.out)
 	}
-	e.note("%s: request %d, %v of %q%s flags %v: %v %v", p.node, a.id, req.Op, req.Owner, about(req), req.Flags, res.Code, res.Status)
+	e.note("%s: request %d, %v of %q%s flags %v: %v %v", p.node, a.id, req.Op, req.Owner, about(req), req.Flags,
+		res.Code, res.Status)
 	e.told()
 	if req.Op == wire.OpAcquire && req.Flags&wire.FlagWait != 0 && res.Status == wire.StatusQueued {
 		e.waits[session] = append(e.waits[session], a.id)
@@ -105,7 +108,8 @@ func (e *engineCluster) closed(p *peer) {
 	session := engine.Session(p.hello.Session)
 	for _, id := range e.waits[session] {
 		e.state.Apply(at, &engine.Command{
-			Req: &wire.Request{Op: wire.OpCancelWait, Target: id, GraceMillis: p.hello.Grace}, Caller: engine.Caller{Session: session}, Epoch: p.hello.Epoch,
+			Req:    &wire.Request{Op: wire.OpCancelWait, Target: id, GraceMillis: p.hello.Grace},
+			Caller: engine.Caller{Session: session}, Epoch: p.hello.Epoch,
 		}, &e.out)
 	}
 	e.state.Apply(at, &engine.Command{
@@ -171,8 +175,8 @@ func byN1(t *testing.T, f *fakeCluster) {
 	}
 }
 
-// TestTiedLeaseRenewedWithoutTheFlag: the program ties a lease once, and renews it without flag 8, which does not untie it.
-// The connection that it hangs on stays for as long as the lease.
+// TestTiedLeaseRenewedWithoutTheFlag: the program ties a lease once, and renews it without flag 8, which does not untie
+// it. The connection that it hangs on stays for as long as the lease.
 func TestTiedLeaseRenewedWithoutTheFlag(t *testing.T) {
 	for name, renews := range map[string]func(c *Client) error{
 		"by Renew": func(c *Client) error {
@@ -191,7 +195,8 @@ func TestTiedLeaseRenewedWithoutTheFlag(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f, e, c := startEngine(t)
-				_, err := c.Acquire(context.Background(), takesFor("me", in(0), 10*time.Minute, wire.FlagNoQueue|wire.FlagBind))
+				_, err := c.Acquire(context.Background(),
+					takesFor("me", in(0), 10*time.Minute, wire.FlagNoQueue|wire.FlagBind))
 				must(t, err)
 				leadsElsewhere(f)
 				for range 3 {
@@ -206,7 +211,8 @@ func TestTiedLeaseRenewedWithoutTheFlag(t *testing.T) {
 	}
 }
 
-// TestTiedPlaceIsPolled: an acquire with flag 8 keeps a place in the queue, without waiting, and is granted minutes later.
+// TestTiedPlaceIsPolled: an acquire with flag 8 keeps a place in the queue, without waiting, and is granted minutes
+// later.
 func TestTiedPlaceIsPolled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, e, c := startEngine(t)
@@ -258,8 +264,8 @@ func TestTiedWaitOutlastsItsQueueTime(t *testing.T) {
 }
 
 // TestProgramsPathInALocksLease: a Lock is taken in an owner's name, and the program takes another path itself, not
-// tied, for an hour. That is in the Lock's lease, which the client has tied to its lane. Unlock gives back the Lock's path
-// alone, and the lane stays. Nor does it matter which of the two the program did first.
+// tied, for an hour. That is in the Lock's lease, which the client has tied to its lane. Unlock gives back the Lock's
+// path alone, and the lane stays. Nor does it matter which of the two the program did first.
 func TestProgramsPathInALocksLease(t *testing.T) {
 	own := strings.TrimSuffix(in(0), "x") + "y"
 	ask := takesFor("me", own, time.Hour, wire.FlagNoQueue)
@@ -373,7 +379,8 @@ func TestOwnersApart(t *testing.T) {
 			mustLock(t, l, err)
 			byN1(t, f)
 			must(t, l.Unlock())
-			_, err = c.Acquire(context.Background(), takesFor(unlike(&c.used.locks), fmt.Sprint(in(0), i), time.Hour, wire.FlagNoQueue))
+			_, err = c.Acquire(context.Background(), takesFor(unlike(&c.used.locks), fmt.Sprint(in(0), i), time.Hour,
+				wire.FlagNoQueue))
 			must(t, err)
 			byN1(t, f)
 		}
@@ -408,7 +415,8 @@ func TestLanesDoNotPile(t *testing.T) {
 	})
 }
 
-// TestUsedLaneIsClosedAtLast: a lane that looks idle is used for a moment, and then no more. It is closed a minute later.
+// TestUsedLaneIsClosedAtLast: a lane that looks idle is used for a moment, and then no more. It is closed a minute
+// later.
 func TestUsedLaneIsClosedAtLast(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, _, c := startEngine(t)

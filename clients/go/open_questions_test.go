@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestOpenQuestionsAreBounded: listings are answered late, at random, while locks come whose tokens are about to be raised.
-// "No more than two of one lease have no answer" (decision 0022).
+// TestOpenQuestionsAreBounded: listings are answered late, at random, while locks come whose tokens are about to be
+// raised. "No more than two of one lease have no answer" (decision 0022).
 func TestOpenQuestionsAreBounded(t *testing.T) {
 	const allowed = 2
 	for seed := range uint64(40) {
@@ -61,7 +61,8 @@ func TestOpenQuestionsAreBounded(t *testing.T) {
 				}
 				pass(10 * time.Minute)
 				if most > allowed {
-					t.Errorf("%d questions beside the renewals had no answer (%d paths before, TTL %v, %d locks)", most, n, ttl, of)
+					t.Errorf("%d questions beside the renewals had no answer (%d paths before, TTL %v, %d locks)",
+						most, n, ttl, of)
 				}
 			})
 		})

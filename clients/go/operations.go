@@ -86,7 +86,8 @@ func (c *Client) Acquire(ctx context.Context, req *wire.Request) (*wire.Result, 
 
 // Release gives paths back, and with delWait also the owner's wait edge. key is an
 // idempotency key, "" for none, here and below: the session needs none.
-func (c *Client) Release(ctx context.Context, owner string, paths []wire.ReleaseRequest, delWait bool, key string) error {
+func (c *Client) Release(ctx context.Context, owner string, paths []wire.ReleaseRequest, delWait bool,
+	key string) error {
 	_, err := c.call(ctx, &wire.Request{Op: wire.OpRelease, Owner: owner, Releases: paths, DelWait: delWait, Key: key})
 	return err
 }
@@ -94,13 +95,15 @@ func (c *Client) Release(ctx context.Context, owner string, paths []wire.Release
 // ReleaseAll gives back everything of an owner, or everything in the domains, and
 // its places in the queue.
 func (c *Client) ReleaseAll(ctx context.Context, owner string, delWait bool, key string, domains ...string) error {
-	_, err := c.call(ctx, &wire.Request{Op: wire.OpReleaseAll, Owner: owner, DelWait: delWait, Key: key, Domains: domains})
+	_, err := c.call(ctx, &wire.Request{Op: wire.OpReleaseAll, Owner: owner, DelWait: delWait, Key: key,
+		Domains: domains})
 	return err
 }
 
 // Renew sets the owner's leases to ttl from now on, everywhere or in the domains.
 // Status says whether they are OK or LOST, Flag that somebody asks to let go.
-func (c *Client) Renew(ctx context.Context, owner string, ttl time.Duration, key string, flags wire.Flags, domains ...string) (*wire.Result, error) {
+func (c *Client) Renew(ctx context.Context, owner string, ttl time.Duration, key string, flags wire.Flags,
+	domains ...string) (*wire.Result, error) {
 	return c.call(ctx, &wire.Request{
 		Op: wire.OpRenew, Owner: owner, TTLMillis: millis(ttl), Key: key, Flags: flags, Domains: domains,
 	})
@@ -119,7 +122,8 @@ func (c *Client) AssertFencing(ctx context.Context, owner string, token int64, p
 }
 
 // DetectCycle follows wait edges from an owner.
-func (c *Client) DetectCycle(ctx context.Context, owner string, depth uint32) (kind wire.CycleKind, chain []string, err error) {
+func (c *Client) DetectCycle(ctx context.Context, owner string,
+	depth uint32) (kind wire.CycleKind, chain []string, err error) {
 	res, err := c.call(ctx, &wire.Request{Op: wire.OpDetectCycle, Owner: owner, Depth: depth})
 	if err != nil {
 		return 0, nil, err
@@ -144,9 +148,11 @@ func (c *Client) IncrFencingToken(ctx context.Context, key string) (int64, error
 
 // SetWaitEdge says that an owner waits for another. path and reason say why, or
 // are both left out.
-func (c *Client) SetWaitEdge(ctx context.Context, owner, blocker string, ttl time.Duration, path string, reason wire.Reason, key string) error {
+func (c *Client) SetWaitEdge(ctx context.Context, owner, blocker string, ttl time.Duration, path string,
+	reason wire.Reason, key string) error {
 	_, err := c.call(ctx, &wire.Request{
-		Op: wire.OpSetWaitEdge, Owner: owner, Blocker: blocker, TTLMillis: millis(ttl), Path: path, Reason: reason, Key: key,
+		Op: wire.OpSetWaitEdge, Owner: owner, Blocker: blocker, TTLMillis: millis(ttl), Path: path,
+		Reason: reason, Key: key,
 	})
 	return err
 }
@@ -177,7 +183,8 @@ func (c *Client) SetNamespacePolicy(ctx context.Context, namespace string, algor
 
 // GetNamespacePolicy answers the algorithm of a namespace, and whether somebody
 // set it.
-func (c *Client) GetNamespacePolicy(ctx context.Context, namespace string) (algorithm wire.Algorithm, explicit bool, err error) {
+func (c *Client) GetNamespacePolicy(ctx context.Context,
+	namespace string) (algorithm wire.Algorithm, explicit bool, err error) {
 	res, err := c.call(ctx, &wire.Request{Op: wire.OpGetPolicy, Namespace: namespace})
 	if err != nil {
 		return 0, false, err

@@ -23,7 +23,8 @@ func TestAcquireReleaseRenew(t *testing.T) {
 	ctx := within(t, patience)
 	c := dial(t, server(t))
 	p, q, a, b := path(t, "/a/b"), path(t, "/a/c"), t.Name()+"-a", t.Name()+"-b"
-	if res := take(t, c, a, wire.LockRequest{Path: p}, wire.LockRequest{Path: q, Mode: Read}); res.Status != wire.StatusOK || res.Namespace != path(t, "/a") {
+	if res := take(t, c, a, wire.LockRequest{Path: p},
+		wire.LockRequest{Path: q, Mode: Read}); res.Status != wire.StatusOK || res.Namespace != path(t, "/a") {
 		t.Fatalf("acquire: %+v", res)
 	}
 	res := take(t, c, b, wire.LockRequest{Path: p})
@@ -35,7 +36,8 @@ func TestAcquireReleaseRenew(t *testing.T) {
 	if r.Status != wire.StatusOK || r.Flag {
 		t.Fatalf("renew: %+v", r)
 	}
-	if r, err = c.Renew(ctx, b, time.Minute, "", 0); err != nil || r.Status != wire.RenewLost || r.Reason != wire.ReasonMissingAlive {
+	if r, err = c.Renew(ctx, b, time.Minute, "", 0); err != nil || r.Status != wire.RenewLost ||
+		r.Reason != wire.ReasonMissingAlive {
 		t.Fatalf("renew of a waiter: %+v %v", r, err)
 	}
 	must(t, c.Release(ctx, a, []wire.ReleaseRequest{{Path: p}}, false, ""))
@@ -70,7 +72,8 @@ func TestInspectDescribeList(t *testing.T) {
 	d, err := c.Describe(ctx, p, 0)
 	must(t, err)
 	if len(d.Holders) != 1 || d.Holders[0].Owner != a || d.WaitersTotal != 1 || d.Waiters[0].Owner != b ||
-		d.ReadsBelow != 1 || d.WritesBelow != 0 || d.Namespace != top || d.Fence != token || d.Algorithm != wire.RecursiveRW {
+		d.ReadsBelow != 1 || d.WritesBelow != 0 || d.Namespace != top || d.Fence != token ||
+		d.Algorithm != wire.RecursiveRW {
 		t.Fatalf("describe: %+v", d)
 	}
 	if d, err = c.Describe(ctx, p+"/c/d", 0); err != nil || len(d.Covering) != 1 || d.Covering[0].Path != p {
@@ -157,7 +160,8 @@ func TestGrantIsAnEvent(t *testing.T) {
 	must(t, err)
 	token := take(t, c, b, wire.LockRequest{Path: p}).Token
 	must(t, c.ReleaseAll(ctx, a, false, ""))
-	if e := <-s.Events(); e != (Event{Kind: wire.EventGrant, Owner: b, Path: p, Namespace: path(t, "/a"), Token: token}) {
+	if e := <-s.Events(); e != (Event{Kind: wire.EventGrant, Owner: b, Path: p, Namespace: path(t, "/a"),
+		Token: token}) {
 		t.Fatalf("event %+v", e)
 	}
 }

@@ -149,7 +149,8 @@ func (o *options) metadata(labels map[string]string) ([]byte, error) {
 		return nil, fmt.Errorf("pathlockd: encode metadata: %w", err)
 	}
 	if len(b) > wire.MaxMetadataBytes {
-		return nil, fmt.Errorf("pathlockd: labels: with host, process and command they take %d bytes encoded, at most %d are allowed",
+		return nil, fmt.Errorf("pathlockd: labels: with host, process and command they take %d bytes encoded, at "+
+			"most %d are allowed",
 			len(b), wire.MaxMetadataBytes)
 	}
 	return b, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// orderRun is a program that asks at random by Go, of a server with logs that are slow, on connections that break and whose
-// windows differ.
+// orderRun is a program that asks at random by Go, of a server with logs that are slow, on connections that break and
+// whose windows differ.
 type orderRun struct {
 	t       *testing.T
 	draw    sync.Mutex
@@ -131,13 +131,15 @@ func (r *orderRun) check() {
 	}
 }
 
-// TestOrderAtRandom: whatever windows there are, whichever log is slow and however often the connection breaks, what a program
-// asks of one owner in one namespace comes in its order, and is answered; and the session counts nothing that is not.
+// TestOrderAtRandom: whatever windows there are, whichever log is slow and however often the connection breaks, what a
+// program asks of one owner in one namespace comes in its order, and is answered; and the session counts nothing that
+// is not.
 func TestOrderAtRandom(t *testing.T) {
 	for seed := range uint64(60) {
 		bubble(t, func(t *testing.T) {
 			f := newFake(t)
-			r := &orderRun{t: t, rng: rand.New(rand.NewPCG(seed, 1)), slow: 5 * time.Second, broken: make(map[*peer]bool)}
+			r := &orderRun{t: t, rng: rand.New(rand.NewPCG(seed, 1)), slow: 5 * time.Second,
+				broken: make(map[*peer]bool)}
 			c, p := f.telling(WithGrace(longGrace), WithBacklog(1<<16))
 			go r.serve(p)
 			conns := []*peer{p}
@@ -161,7 +163,8 @@ func TestOrderAtRandom(t *testing.T) {
 			}()
 			var locks []*Lock
 			for i, owner := range []string{"me", "you", "me", "you"} {
-				l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/%s/lock%d", []string{"well", "sick"}[i%2], i), Owner(owner), TTL(time.Hour))
+				l, err := c.TryLock(t.Context(), fmt.Sprintf("a:/%s/lock%d", []string{"well", "sick"}[i%2], i),
+					Owner(owner), TTL(time.Hour))
 				mustLock(t, l, err)
 				locks = append(locks, l)
 			}
@@ -195,9 +198,13 @@ func TestOrderAtRandom(t *testing.T) {
 			r.check()
 			s := &c.home.session
 			s.mu.Lock()
-			left := slices.IndexFunc(s.mu.shares[:], func(sh share) bool { return sh.flying != 0 || sh.lists != 0 || !sh.vacant() })
+			left := slices.IndexFunc(s.mu.shares[:], func(sh share) bool {
+				return sh.flying != 0 || sh.lists != 0 ||
+					!sh.vacant()
+			})
 			ahead := s.mu.ordered + s.mu.again.ordered + s.mu.ahead.ordered
-			if s.mu.flying != 0 || ahead != 0 || s.mu.spareTaken != 0 || s.mu.gathers != 0 || s.mu.waits != 0 || left >= 0 {
+			if s.mu.flying != 0 || ahead != 0 || s.mu.spareTaken != 0 || s.mu.gathers != 0 ||
+				s.mu.waits != 0 || left >= 0 {
 				t.Errorf("seed %d: nothing is under way, and flying %d, ahead %d, spare places %d, waits %d, share %d",
 					seed, s.mu.flying, ahead, s.mu.spareTaken, s.mu.waits, left)
 			}

@@ -21,7 +21,8 @@ func (c *Client) remembered(one *call) bool {
 
 // undoing is what gives back what an acquire may have taken.
 func (c *Client) undoing(one *call, req *wire.Request) *giveBack {
-	b := &giveBack{owner: strings.Clone(req.Owner), paths: releasesOf(req.Locks), by: one.id, in: one.session, as: one.as}
+	b := &giveBack{owner: strings.Clone(req.Owner), paths: releasesOf(req.Locks), by: one.id,
+		in: one.session, as: one.as}
 	for i := range b.paths { // which are of the call's frame
 		b.paths[i].Path = strings.Clone(b.paths[i].Path)
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAReleaseThatGoesOnAndIsRefused: Unlock's caller has gone, the connection ends before the release is answered, and its
-// repeat is answered UNAVAILABLE, which says nothing of the first time. It goes on under its id, which the server knows
-// if it was carried out; a read of an owner that the program names by the request that took it, as another client may have
-// taken the path since.
+// TestAReleaseThatGoesOnAndIsRefused: Unlock's caller has gone, the connection ends before the release is answered, and
+// its repeat is answered UNAVAILABLE, which says nothing of the first time. It goes on under its id, which the server
+// knows if it was carried out; a read of an owner that the program names by the request that took it, as another client
+// may have taken the path since.
 func TestAReleaseThatGoesOnAndIsRefused(t *testing.T) {
 	for name, one := range map[string]struct {
 		mode Mode
@@ -30,7 +30,8 @@ func TestAReleaseThatGoesOnAndIsRefused(t *testing.T) {
 				c, p, way := onLine(f, WithKeepAlive(time.Hour))
 				locked := make(chan *Lock)
 				go func() {
-					l, err := c.LockAll(t.Context(), []Path{{Path: "a:/b/p", Mode: one.mode}}, append(one.opts, TTL(time.Hour))...)
+					l, err := c.LockAll(t.Context(), []Path{{Path: "a:/b/p", Mode: one.mode}},
+						append(one.opts, TTL(time.Hour))...)
 					locked <- mustLock(t, l, err)
 				}()
 				a := p.want(wire.OpAcquire)

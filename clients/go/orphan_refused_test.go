@@ -8,8 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestARefusedRepeatIsTakenBack: an acquire is not answered before its connection ends, and its repeat is refused by a node, which
-// says nothing about the first time: it may have too much to do, or the paths have come to several namespaces since.
+// TestARefusedRepeatIsTakenBack: an acquire is not answered before its connection ends, and its repeat is refused by a
+// node, which says nothing about the first time: it may have too much to do, or the paths have come to several
+// namespaces since.
 func TestARefusedRepeatIsTakenBack(t *testing.T) {
 	for _, code := range []wire.Code{wire.InvalidArgument, wire.FailedPrecondition, wire.PermissionDenied} {
 		t.Run(code.String(), func(t *testing.T) {
@@ -42,7 +43,8 @@ func TestARefusedRepeatIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestARepeatThatIsTooMuch: a server has too much to do for a repeat of what it may have carried out. It is asked again.
+// TestARepeatThatIsTooMuch: a server has too much to do for a repeat of what it may have carried out. It is asked
+// again.
 func TestARepeatThatIsTooMuch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -66,7 +68,8 @@ func TestARepeatThatIsTooMuch(t *testing.T) {
 	})
 }
 
-// TestAReleaseThatIsTooMuch: a server has too much to do for a release. It is asked for again, whether somebody waits for it or not.
+// TestAReleaseThatIsTooMuch: a server has too much to do for a release. It is asked for again, whether somebody waits
+// for it or not.
 func TestAReleaseThatIsTooMuch(t *testing.T) {
 	for name, left := range map[string]bool{"somebody waits": false, "nobody waits": true} {
 		t.Run(name, func(t *testing.T) {

@@ -145,8 +145,8 @@ func TestUnlockAfterTheLaneIsOver(t *testing.T) {
 	})
 }
 
-// TestUnlockAfterTheLeaderMoved: a lock whose owner the program names is given back by token and request, on the lane that took
-// it, also when its leader has been elsewhere for long.
+// TestUnlockAfterTheLeaderMoved: a lock whose owner the program names is given back by token and request, on the lane
+// that took it, also when its leader has been elsewhere for long.
 func TestUnlockAfterTheLeaderMoved(t *testing.T) {
 	for name, one := range map[string]struct{ long, closes bool }{
 		"at once": {false, false}, "Close, at once": {false, true},
@@ -230,7 +230,8 @@ func TestUnlockAfterTheSessionWasForgotten(t *testing.T) {
 				if !during {
 					unlock()
 				}
-				if a := p.wantPast(wire.OpRelease); a.req.Owner != write.Owner() || a.req.Token != write.Token() || a.req.Target != 0 {
+				if a := p.wantPast(wire.OpRelease); a.req.Owner != write.Owner() || a.req.Token != write.Token() ||
+					a.req.Target != 0 {
 					t.Fatalf("given back: %+v", a.req)
 				} else {
 					p.ok(a)

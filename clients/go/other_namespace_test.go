@@ -49,7 +49,8 @@ func TestUnansweredOfAnotherNamespace(t *testing.T) {
 				for range 60 {
 					pass(time.Second)
 					if err := here.Err(); err != nil {
-						t.Fatalf("%d renewals were answered on a connection that is whole, and: %v", renewed.Load()-before, err)
+						t.Fatalf("%d renewals were answered on a connection that is whole, and: %v",
+							renewed.Load()-before, err)
 					}
 				}
 			})

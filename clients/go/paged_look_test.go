@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestALookOfManyPagesOnALongWay: a program holds 20 000 paths by an owner that it names, for 5 s at a time, over a way of
-// a tenth of a second, with nothing wrong. What its owner holds comes in 40 pages, one after the other, which takes
-// four seconds, and each renewal is answered within a tenth of a second. "Lost: somebody took it away, or no renewal came
-// through" (doc.go).
+// TestALookOfManyPagesOnALongWay: a program holds 20 000 paths by an owner that it names, for 5 s at a time, over a way
+// of a tenth of a second, with nothing wrong. What its owner holds comes in 40 pages, one after the other, which takes
+// four seconds, and each renewal is answered within a tenth of a second. "Lost: somebody took it away, or no renewal
+// came through" (doc.go).
 func TestALookOfManyPagesOnALongWay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		defer pass(2 * simSilent)
@@ -29,8 +29,8 @@ func TestALookOfManyPagesOnALongWay(t *testing.T) {
 }
 
 // TestManyPathsOnALongWayAreHandedOut: so many paths are granted after a wait, over the same way. The lease is renewed
-// before they are handed out, and what the owner holds is looked at behind that: all of it would take longer than the lease
-// lasts, which nothing renews meanwhile.
+// before they are handed out, and what the owner holds is looked at behind that: all of it would take longer than the
+// lease lasts, which nothing renews meanwhile.
 func TestManyPathsOnALongWayAreHandedOut(t *testing.T) {
 	const free = 4 * time.Second
 	bubble(t, func(t *testing.T) {
@@ -56,9 +56,10 @@ func TestManyPathsOnALongWayAreHandedOut(t *testing.T) {
 	})
 }
 
-// TestTheEarliestLockOnTheLastPage: an owner has one lock, and takes 10 000 paths more over a way of a fifth of a second, all of
-// which come before that of the first in the order in which they are told, in 20 pages. Nothing is wrong. And it waits for one
-// more that comes after them all, for 3 s at a time, which all pages take longer to tell than.
+// TestTheEarliestLockOnTheLastPage: an owner has one lock, and takes 10 000 paths more over a way of a fifth of a
+// second, all of which come before that of the first in the order in which they are told, in 20 pages. Nothing is
+// wrong. And it waits for one more that comes after them all, for 3 s at a time, which all pages take longer to tell
+// than.
 func TestTheEarliestLockOnTheLastPage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		defer pass(2 * simSilent)
@@ -92,8 +93,8 @@ func TestTheEarliestLockOnTheLastPage(t *testing.T) {
 	})
 }
 
-// TestWhatAPageProves: what an owner holds still says that its lease is the one that its locks were taken under, if it is
-// what a lock took, and for those that came to the lease after that.
+// TestWhatAPageProves: what an owner holds still says that its lease is the one that its locks were taken under, if it
+// is what a lock took, and for those that came to the lease after that.
 func TestWhatAPageProves(t *testing.T) {
 	const p, q = "a:/b/p", "a:/b/q"
 	write := func(path string, token int64, taken, lived time.Duration) *Lock {
@@ -114,11 +115,14 @@ func TestWhatAPageProves(t *testing.T) {
 		"a read of which nothing was told before": {[]*Lock{read()}, heldPath{since: 100}, false},
 		"a read held since then":                  {[]*Lock{read(100)}, heldPath{since: 100}, true},
 		"a read taken anew":                       {[]*Lock{read(99)}, heldPath{since: 100}, false},
-		"and a lock that came after it":           {[]*Lock{write(p, 7, 2, 1), write(q, 8, 4, 3)}, heldPath{true, 7, 100}, true},
-		"and one asked for at the same time":      {[]*Lock{write(p, 7, 4, 1), write(q, 8, 4, 3)}, heldPath{true, 7, 100}, false},
-		"and one before, held since then":         {[]*Lock{write(p, 7, 4, 3), write(q, 8, 2, 5)}, heldPath{true, 7, 100}, true},
-		"and one that the look is not about":      {[]*Lock{write(p, 7, 9, 8), later}, heldPath{true, 7, 100}, true},
-		"nothing of the lock":                     {[]*Lock{write(q, 7, 2, 1)}, heldPath{true, 7, 100}, false},
+		"and a lock that came after it": {[]*Lock{write(p, 7, 2, 1), write(q, 8, 4, 3)},
+			heldPath{true, 7, 100}, true},
+		"and one asked for at the same time": {[]*Lock{write(p, 7, 4, 1), write(q, 8, 4, 3)},
+			heldPath{true, 7, 100}, false},
+		"and one before, held since then": {[]*Lock{write(p, 7, 4, 3), write(q, 8, 2, 5)},
+			heldPath{true, 7, 100}, true},
+		"and one that the look is not about": {[]*Lock{write(p, 7, 9, 8), later}, heldPath{true, 7, 100}, true},
+		"nothing of the lock":                {[]*Lock{write(q, 7, 2, 1)}, heldPath{true, 7, 100}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mode := tc.locks[0].paths[0].Mode

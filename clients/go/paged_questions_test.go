@@ -8,16 +8,17 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// underWay says whether a question about a lock beside the renewals is under way, whether a renewal needs a look by now, and
-// when the next such question is due.
+// underWay says whether a question about a lock beside the renewals is under way, whether a renewal needs a look by
+// now, and when the next such question is due.
 func underWay(c *Client, l *Lock) (checking, uncertain bool, next time.Duration) {
 	c.keeper.mu.Lock()
 	defer c.keeper.mu.Unlock()
 	return l.lease.checking, l.lease.uncertain(), l.lease.checkAt
 }
 
-// TestPagesInTheirTurns: what an owner holds is told in two pages at once, but each page waits in the client for its turn, as
-// other questions take long. That it waited says nothing of how long it takes to tell: the next question is due within two TTLs.
+// TestPagesInTheirTurns: what an owner holds is told in two pages at once, but each page waits in the client for its
+// turn, as other questions take long. That it waited says nothing of how long it takes to tell: the next question is
+// due within two TTLs.
 func TestPagesInTheirTurns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const ttl = 6 * time.Second
@@ -58,8 +59,8 @@ func TestPagesInTheirTurns(t *testing.T) {
 	})
 }
 
-// TestManyPagesAreAnswers: what an owner holds is told in so many pages that all of them take longer than a TTL, and each of them
-// comes soon. That is no question without an answer: no renewal needs a look for it.
+// TestManyPagesAreAnswers: what an owner holds is told in so many pages that all of them take longer than a TTL, and
+// each of them comes soon. That is no question without an answer: no renewal needs a look for it.
 func TestManyPagesAreAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const ttl = 3 * time.Second

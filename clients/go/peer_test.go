@@ -45,13 +45,15 @@ type asked struct {
 }
 
 var testLimits = wire.Limits{
-	FrameBytes: wire.MaxFrameBytes, InFlight: 256, Waiting: 1024, Subscriptions: 256, BoundOwners: 1024, RepeatMillis: 60_000,
+	FrameBytes: wire.MaxFrameBytes, InFlight: 256, Waiting: 1024, Subscriptions: 256, BoundOwners: 1024,
+	RepeatMillis: 60_000,
 }
 
 // welcome answers the hello.
 func (p *peer) welcome(l wire.Limits) {
 	p.reply(p.id, wire.OpHello, &wire.Result{List: &wire.List{Welcome: &wire.Welcome{
-		Version: 1, NodeID: cmp.Or(p.node, "fake"), ClusterID: p.mark, Session: p.hello.Session, Epoch: p.hello.Epoch, Limits: l,
+		Version: 1, NodeID: cmp.Or(p.node, "fake"), ClusterID: p.mark, Session: p.hello.Session,
+		Epoch: p.hello.Epoch, Limits: l,
 		Features: p.hello.Features & p.tells,
 	}}})
 }

@@ -40,8 +40,8 @@ func (f doneFunc) land(c *call, r *reply) {
 // Nothing is tried again but what a broken connection left unanswered. done may be
 // nil.
 //
-// An acquire that names what a Lock of the same owner holds raises its token. Do asks the server first since when that is
-// held; Go cannot wait for it, and a lock that was taken within the last second may count as lost then.
+// An acquire that names what a Lock of the same owner holds raises its token. Do asks the server first since when that
+// is held; Go cannot wait for it, and a lock that was taken within the last second may count as lost then.
 func (c *Client) Go(req *wire.Request, done func(res *wire.Result, err error)) {
 	one, err := c.async(req, done)
 	if err == nil {

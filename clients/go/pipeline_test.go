@@ -154,7 +154,8 @@ func TestPeerThatReadsSlowly(t *testing.T) {
 		for i := range paths {
 			paths[i].Path = "a:/" + strings.Repeat("y", n%7+1) + long
 		}
-		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "o", Releases: paths}, func(_ *wire.Result, err error) { answers <- err })
+		c.Go(&wire.Request{Op: wire.OpRelease, Owner: "o", Releases: paths},
+			func(_ *wire.Result, err error) { answers <- err })
 	}
 	// The callers have gone on, though nobody has read a byte.
 	for n := range many {

@@ -14,7 +14,8 @@ import (
 func TestPushesAreNoAnswers(t *testing.T) {
 	whole := func(p *peer, frame []byte) { p.send(frame) }
 	parts := func(p *peer, frame []byte) { p.send(frame[:9]); p.send(frame[9:]) }
-	for name, push := range map[string]func(*peer, []byte){"nothing comes": nil, "pushes come": whole, "in parts": parts} {
+	for name, push := range map[string]func(*peer, []byte){"nothing comes": nil, "pushes come": whole,
+		"in parts": parts} {
 		t.Run(name, func(t *testing.T) { pushesAlone(t, push) })
 	}
 }

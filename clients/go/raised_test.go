@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestUnlockNamesTokenAndRequest: what others ask for in a lock's owner's name may raise its token, and be given back with
-// nobody told of that token; a release under the token that the lock knows does not give the path back then. So of
+// TestUnlockNamesTokenAndRequest: what others ask for in a lock's owner's name may raise its token, and be given back
+// with nobody told of that token; a release under the token that the lock knows does not give the path back then. So of
 // owners that the program names the release names the acquire that took the lock as well; so it does of one that the
 // client made up and in whose name the program has asked since. Reads and permits go by themselves, and of other owners
 // that the client made up the token is enough.
@@ -50,7 +50,8 @@ func TestUnlockNamesTokenAndRequest(t *testing.T) {
 				go func() { freed <- l.Unlock() }()
 				r := peer.wantPast(wire.OpRelease)
 				if r.req.Token != l.Token() || (r.req.Target == a.id) != one.both || !one.both && r.req.Target != 0 {
-					t.Errorf("the release names token %d and request %d, of %d and %d", r.req.Token, r.req.Target, l.Token(), a.id)
+					t.Errorf("the release names token %d and request %d, of %d and %d", r.req.Token, r.req.Target,
+						l.Token(), a.id)
 				}
 				peer.ok(r)
 				must(t, <-freed)
@@ -117,9 +118,9 @@ func giveUp(t *testing.T, c *Client, line *lossyLine, owner string, paths ...str
 	eventually(t, "that what was given up is taken back", func() bool { return ownerOf(t, seen, last) == "" })
 }
 
-// TestRaisedByWhatIsGivenUp: somebody asks in a lock's owner's name for its path and another one, and gives that up after
-// it was granted. The path is held under the later token then, which the lock's client need not have heard of. What
-// gives the lock back gives its path back all the same.
+// TestRaisedByWhatIsGivenUp: somebody asks in a lock's owner's name for its path and another one, and gives that up
+// after it was granted. The path is held under the later token then, which the lock's client need not have heard of.
+// What gives the lock back gives its path back all the same.
 func TestRaisedByWhatIsGivenUp(t *testing.T) {
 	unlock := func(_ *Client, l *Lock) error { return l.Unlock() }
 	for name, one := range map[string]struct {
@@ -132,13 +133,15 @@ func TestRaisedByWhatIsGivenUp(t *testing.T) {
 		"by another client, before a look": {locks: 1, mate: true, free: unlock},
 		"by another client, after a look":  {locks: 1, mate: true, look: true, free: unlock},
 		"as the fifth that relies on it":   {locks: 4, look: true, free: unlock},
-		"under Close":                      {locks: 1, look: true, stays: true, free: func(c *Client, _ *Lock) error { return c.Close() }},
+		"under Close": {locks: 1, look: true, stays: true,
+			free: func(c *Client, _ *Lock) error { return c.Close() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := within(t, patience)
 			line := new(lossyLine)
-			c, mate, other := dial(t, server(t), WithDialer(line.dial), WithGrace(patience)), dial(t, server(t)), dial(t, server(t))
+			c, mate, other := dial(t, server(t), WithDialer(line.dial), WithGrace(patience)), dial(t, server(t)),
+				dial(t, server(t))
 			asks := c
 			if one.mate {
 				c, asks = mate, c
@@ -174,9 +177,9 @@ func TestRaisedByWhatIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestRaisedBeforeItWasKept: a lock is granted, and right after a request of its owner for its path and another one, whose
-// caller has gone, which raises the token. The client hears of both before the first is among the locks that it keeps.
-// Unlock gives the path back all the same.
+// TestRaisedBeforeItWasKept: a lock is granted, and right after a request of its owner for its path and another one,
+// whose caller has gone, which raises the token. The client hears of both before the first is among the locks that it
+// keeps. Unlock gives the path back all the same.
 func TestRaisedBeforeItWasKept(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
@@ -200,7 +203,8 @@ func TestRaisedBeforeItWasKept(t *testing.T) {
 	defer cancel()
 	second, waits := make(chan takenLock, 1), make(chan struct{}, 8)
 	go func() {
-		l, err := c.LockAll(gone, []Path{{Path: p}, {Path: q}}, Owner("me"), TTL(time.Hour), OnQueued(func(Queued) { waits <- struct{}{} }))
+		l, err := c.LockAll(gone, []Path{{Path: p}, {Path: q}}, Owner("me"), TTL(time.Hour),
+			OnQueued(func(Queued) { waits <- struct{}{} }))
 		second <- takenLock{l, err}
 	}()
 	<-waits
@@ -223,8 +227,9 @@ func TestRaisedBeforeItWasKept(t *testing.T) {
 	eventually(t, "that the path is free", func() bool { return ownerOf(t, other, p) == "" })
 }
 
-// TestRaisedByALockThatIsLost: a lock on p, then one on p and q of the same owner and client, which raises p's token, then one
-// on q and r, whose Unlock takes q along, so that the second is lost. When all three are unlocked nothing is held.
+// TestRaisedByALockThatIsLost: a lock on p, then one on p and q of the same owner and client, which raises p's token,
+// then one on q and r, whose Unlock takes q along, so that the second is lost. When all three are unlocked nothing is
+// held.
 func TestRaisedByALockThatIsLost(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)

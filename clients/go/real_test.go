@@ -45,7 +45,8 @@ func (n *node) start(t testing.TB) {
 	t.Helper()
 	var err error
 	n.node, err = groups.Open(groups.Config{
-		DataDir: n.dir, RaftAddr: n.raft, NativeAddr: n.addr, Bootstrap: true, Segments: 1, LogCount: 2, GroupCount: 16, MaxInflight: 100_000,
+		DataDir: n.dir, RaftAddr: n.raft, NativeAddr: n.addr, Bootstrap: true, Segments: 1, LogCount: 2, GroupCount: 16,
+		MaxInflight: 100_000,
 		ElectionMin: 200 * time.Millisecond, Heartbeat: 50 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})

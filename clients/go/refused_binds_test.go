@@ -21,7 +21,8 @@ func TestRefusedBindsAreForgotten(t *testing.T) {
 		c, p := f.client(WithGrace(DefaultGrace))
 		go p.serve(func(a *asked) *wire.Result {
 			if a.req.Op == wire.OpBind {
-				return &wire.Result{Code: wire.ResourceExhausted, Message: "1024 owners are bound to this connection, at most 1024 are taken"}
+				return &wire.Result{Code: wire.ResourceExhausted,
+					Message: "1024 owners are bound to this connection, at most 1024 are taken"}
 			}
 			return granted(a.req)
 		})
@@ -37,7 +38,8 @@ func TestRefusedBindsAreForgotten(t *testing.T) {
 		n := len(c.binds.owned)
 		c.binds.mu.Unlock()
 		if least := c.binds.least(c.opt.grace); n > 0 || least < c.opt.grace {
-			t.Errorf("nobody is bound: the client keeps %d owners, and gives leases a grace of %v instead of %v", n, least, c.opt.grace)
+			t.Errorf("nobody is bound: the client keeps %d owners, and gives leases a grace of %v instead of %v", n,
+				least, c.opt.grace)
 		}
 	})
 }
@@ -74,7 +76,8 @@ func TestTwoBindsThatFail(t *testing.T) {
 				return
 			}
 			if a.req.Op == wire.OpBind {
-				t.Fatalf("%s is bound with a grace of %d ms, although both Binds were refused; all goes by one connection: %v",
+				t.Fatalf("%s is bound with a grace of %d ms, although both Binds were refused; all goes by one "+
+					"connection: %v",
 					a.req.Owner, a.req.GraceMillis, c.binds.any())
 			}
 			p.ok(a)

@@ -35,8 +35,8 @@ func newBefore(p *peer) *before {
 	return b
 }
 
-// TestReleasesItselfBefore: what a program gives back by a request of its own is sent before a lock of the client is asked for
-// on the path, and carried out after that is granted: it was refused at first, or its log stood still.
+// TestReleasesItselfBefore: what a program gives back by a request of its own is sent before a lock of the client is
+// asked for on the path, and carried out after that is granted: it was refused at first, or its log stood still.
 func TestReleasesItselfBefore(t *testing.T) {
 	ctx := context.Background()
 	paths := []wire.ReleaseRequest{{Path: "a:/b/c"}}
@@ -56,7 +56,8 @@ func TestReleasesItselfBefore(t *testing.T) {
 		},
 		"with an acquire that waits": func(c *Client) {
 			_, _ = c.Acquire(ctx, &wire.Request{
-				Owner: "me", TTLMillis: 1000, Locks: []wire.LockRequest{{Path: "a:/b/d"}}, Releases: paths, Flags: wire.FlagWait,
+				Owner: "me", TTLMillis: 1000, Locks: []wire.LockRequest{{Path: "a:/b/d"}}, Releases: paths,
+				Flags: wire.FlagWait,
 			})
 		},
 		"for nobody": func(c *Client) {
@@ -141,8 +142,9 @@ func TestReleasesItselfBefore(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			go c.Do(short, &wire.Request{
-				Op: wire.OpAcquire, Owner: "me", TTLMillis: 1000, Locks: []wire.LockRequest{{Path: "a:/b/d"}}, Releases: paths,
-				Flags: wire.FlagWait, QueueTTLMillis: 600_000,
+				Op: wire.OpAcquire, Owner: "me", TTLMillis: 1000, Locks: []wire.LockRequest{{Path: "a:/b/d"}},
+				Releases: paths,
+				Flags:    wire.FlagWait, QueueTTLMillis: 600_000,
 			})
 			a := <-s.back
 			pass(2 * time.Minute) // its caller has gone, and the cancel came too late

@@ -60,8 +60,9 @@ func TestReleasesItselfBesideManyPathsFarAway(t *testing.T) {
 	}
 }
 
-// TestReleasesItselfBesideARenewalFarAway: a renewal without a look beside it is on its way when the program sends an acquire that
-// gives a lock back, and waits. The lock is on the second page of what its owner holds, and nothing is wrong.
+// TestReleasesItselfBesideARenewalFarAway: a renewal without a look beside it is on its way when the program sends an
+// acquire that gives a lock back, and waits. The lock is on the second page of what its owner holds, and nothing is
+// wrong.
 func TestReleasesItselfBesideARenewalFarAway(t *testing.T) {
 	const way = 600 * time.Millisecond
 	bubble(t, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestPollsAreToldApartToABound: a program asks again and again, for a place in the queue for a day and each time with something
-// else to give back. What is kept of that is bounded; beyond it all that the owner has may be given back.
+// TestPollsAreToldApartToABound: a program asks again and again, for a place in the queue for a day and each time with
+// something else to give back. What is kept of that is bounded; beyond it all that the owner has may be given back.
 func TestPollsAreToldApartToABound(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -41,9 +41,10 @@ func TestPollsAreToldApartToABound(t *testing.T) {
 	})
 }
 
-// TestPollsOfOwnersWithoutEnd: a program polls in the name of one owner after the other, each time for a place in the queue
-// for a day and with something else to give back, and keeps no lock. What is kept of that is bounded, and of an owner beyond
-// the bound nothing is forgotten: a lock of it that is taken later is lost when its place comes to its turn.
+// TestPollsOfOwnersWithoutEnd: a program polls in the name of one owner after the other, each time for a place in the
+// queue for a day and with something else to give back, and keeps no lock. What is kept of that is bounded, and of an
+// owner beyond the bound nothing is forgotten: a lock of it that is taken later is lost when its place comes to its
+// turn.
 func TestPollsOfOwnersWithoutEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -82,8 +83,8 @@ func TestPollsOfOwnersWithoutEnd(t *testing.T) {
 	})
 }
 
-// TestWhatLingersIsNotMixedUp: nobody knows what became of a renewal for two seconds, nor of more acquires with a place in
-// the queue than are told apart. The last of them gives a lock back.
+// TestWhatLingersIsNotMixedUp: nobody knows what became of a renewal for two seconds, nor of more acquires with a place
+// in the queue than are told apart. The last of them gives a lock back.
 func TestWhatLingersIsNotMixedUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)
@@ -111,8 +112,8 @@ func TestWhatLingersIsNotMixedUp(t *testing.T) {
 	})
 }
 
-// TestHandedOutAtRisk: an acquire of the program's own that gives a path back has a place in the queue. A lock of the path is
-// asked for then, and answered after three seconds: longer than what may be given back is believed in unseen.
+// TestHandedOutAtRisk: an acquire of the program's own that gives a path back has a place in the queue. A lock of the
+// path is asked for then, and answered after three seconds: longer than what may be given back is believed in unseen.
 func TestHandedOutAtRisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, s := newTimed(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// newMoving is newTimed for a client whose clock goes on by a nanosecond whenever it is looked at: as any clock does, and
-// that of a bubble does not.
+// newMoving is newTimed for a client whose clock goes on by a nanosecond whenever it is looked at: as any clock does,
+// and that of a bubble does not.
 func newMoving(t testing.TB) (*Client, *timed) {
 	t.Helper()
 	var n atomic.Int64
@@ -17,9 +17,9 @@ func newMoving(t testing.TB) (*Client, *timed) {
 	return newTimed(t, withClock(clock))
 }
 
-// TestAPlaceOutlastsItsTime: an acquire of the program's own that gives a lock back has a place in the queue. That ends by the
-// clock of its log, which loses some time: the leader changes, or it runs by some hundred millionths too slow. When its
-// turn comes the time of the place is over by the client's clock.
+// TestAPlaceOutlastsItsTime: an acquire of the program's own that gives a lock back has a place in the queue. That ends
+// by the clock of its log, which loses some time: the leader changes, or it runs by some hundred millionths too slow.
+// When its turn comes the time of the place is over by the client's clock.
 func TestAPlaceOutlastsItsTime(t *testing.T) {
 	for name, tc := range map[string]struct{ place, step, lost, late time.Duration }{
 		"the leader changes":      {time.Minute, 50 * time.Second, 100 * time.Millisecond, 50 * time.Millisecond},

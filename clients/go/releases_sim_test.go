@@ -229,7 +229,8 @@ func (r *ownRun) lock(ctx context.Context, rnd *rand.Rand, p Path) {
 
 // giveBack gives back what was taken by a request. That nobody knows what becomes of it is as good.
 func (r *ownRun) giveBack(paths []wire.ReleaseRequest) {
-	if err := r.c.Release(context.Background(), "me", paths, false, ""); err != nil && !errors.Is(err, ErrOutcomeUnknown) {
+	if err := r.c.Release(context.Background(), "me", paths, false, ""); err != nil &&
+		!errors.Is(err, ErrOutcomeUnknown) {
 		r.t.Error(err)
 	}
 }

@@ -63,8 +63,8 @@ func queued(req *wire.Request) time.Duration {
 	return most + most/queueShare + queueSlack
 }
 
-// A place in the queue lasts by the clock of its log, which stands while that has no leader or is slow: what may be given
-// back by one counts for so much longer, and for one part in queueShare of it.
+// A place in the queue lasts by the clock of its log, which stands while that has no leader or is slow: what may be
+// given back by one counts for so much longer, and for one part in queueShare of it.
 const (
 	queueSlack = 10 * time.Second
 	queueShare = 100
@@ -95,8 +95,8 @@ func (k *keeper) foresees(req *wire.Request) (*shortening, *given) {
 	return nil, g
 }
 
-// given counts what the program gives back by requests of its own that nobody had a lock of when these were sent, of the
-// owners whose names have one hash. It costs such a request no memory.
+// given counts what the program gives back by requests of its own that nobody had a lock of when these were sent, of
+// the owners whose names have one hash. It costs such a request no memory.
 type given struct {
 	k    *keeper
 	open atomic.Int32 // under way
@@ -168,7 +168,8 @@ func (g *given) takes(now time.Duration) bool {
 
 // mayGo says that a lock may be taken back by what is under way, or may be carried out yet.
 func (k *keeper) mayGo(lk *Lock, now time.Duration) bool {
-	if k.givenBy(lk.owner).takes(now) { // also of an owner that the client made up: the program may name it since (Lock.Owner)
+	// also of an owner that the client made up: the program may name it since (Lock.Owner)
+	if k.givenBy(lk.owner).takes(now) {
 		return true
 	}
 	return slices.ContainsFunc(k.mu.shorter[lk.owner], func(s *shorter) bool { return s.takes != nil && s.maybe(lk) })
@@ -186,9 +187,9 @@ func (k *keeper) risky(lk *Lock, sent time.Duration) bool {
 }
 
 // held takes note that a lock is kept from now on that a request took, or confirmed, which was sent at a time, behind
-// which it was seen to be held at another. What was sent before anybody asked for it may take it back, or have. Of what is
-// under way the end tells. So it is called for owners alone that the program names: the name of one that the client made
-// up nobody knows before its lock is handed out.
+// which it was seen to be held at another. What was sent before anybody asked for it may take it back, or have. Of what
+// is under way the end tells. So it is called for owners alone that the program names: the name of one that the client
+// made up nobody knows before its lock is handed out.
 func (l *lease) held(lk *Lock, sent, seen time.Duration) {
 	now := l.k.c.now()
 	if l.k.mayGo(lk, now) || l.k.givenBy(lk.owner).meets(sent) {

@@ -47,7 +47,8 @@ func TestAShorteningOfUnknownOutcome(t *testing.T) {
 				go p.serve(func(a *asked) *wire.Result { return granted(a.req) })
 				pass(short)
 				if left := time.Until(l.Deadline()); l.Err() == nil && left > short {
-					t.Errorf("the lock counts as held for %v more; nobody knows of the renewal for %v, which may be carried out now", left, short)
+					t.Errorf("the lock counts as held for %v more; nobody knows of the renewal for %v, which may be "+
+						"carried out now", left, short)
 				}
 			})
 		})

@@ -53,7 +53,8 @@ func TestAWaitAfterAShorteningOfUnknownOutcome(t *testing.T) {
 						got <- l
 					}()
 					a := <-waited
-					p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+					p.send(wire.AppendQueued(nil,
+						&wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 					pass(5 * time.Second)
 					p.ok(a)
 					l := <-got
@@ -115,7 +116,8 @@ func TestAWaitCostsWhatIsHeld(t *testing.T) {
 					got <- l
 				}()
 				a := <-waited
-				p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+				p.send(wire.AppendQueued(nil,
+					&wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 				pass(5 * time.Second)
 				must(t, held.Err())
 				p.ok(a)

@@ -7,9 +7,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAGapWhileItIsRenewed: a renewal is on its way, with no look beside it, when the server tells that events of the owner
-// may have been missed: its end, for one. The renewal is answered, which says nothing of the lock, and nothing is heard
-// any more. The lock counts for no longer than by the renewal before.
+// TestAGapWhileItIsRenewed: a renewal is on its way, with no look beside it, when the server tells that events of the
+// owner may have been missed: its end, for one. The renewal is answered, which says nothing of the lock, and nothing is
+// heard any more. The lock counts for no longer than by the renewal before.
 func TestAGapWhileItIsRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

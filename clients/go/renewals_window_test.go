@@ -11,10 +11,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRenewalsAtALogWithoutALeader: a program holds many locks of one log, and one of another log on the same connection. The first
-// log has no leader from some time on, so that the renewals of its locks are answered after 30 s (request_timeout_ms) that they were
-// not carried out. The node answers all else at once. The lock of the other log is kept; also when the node is started
-// anew meanwhile, with a smaller window.
+// TestRenewalsAtALogWithoutALeader: a program holds many locks of one log, and one of another log on the same
+// connection. The first log has no leader from some time on, so that the renewals of its locks are answered after 30 s
+// (request_timeout_ms) that they were not carried out. The node answers all else at once. The lock of the other log is
+// kept; also when the node is started anew meanwhile, with a smaller window.
 func TestRenewalsAtALogWithoutALeader(t *testing.T) {
 	for name, one := range map[string]struct{ many, window int }{
 		"200": {200, 0}, "400": {400, 0}, "a smaller window": {400, 64},
@@ -81,8 +81,8 @@ func TestRenewalsAtALogWithoutALeader(t *testing.T) {
 	}
 }
 
-// TestRenewalsBesideStuckUsersAndLocks: a log has no leader, and the program's requests to it fill what users may have, and renewals of
-// its locks what is left of the window: but for a place that a lock of another log is renewed by.
+// TestRenewalsBesideStuckUsersAndLocks: a log has no leader, and the program's requests to it fill what users may have,
+// and renewals of its locks what is left of the window: but for a place that a lock of another log is renewed by.
 func TestRenewalsBesideStuckUsersAndLocks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -103,7 +103,8 @@ func TestRenewalsBesideStuckUsersAndLocks(t *testing.T) {
 		mustLock(t, l, err)
 		gone.Store(true)
 		for range 600 {
-			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}}, nil)
+			c.Go(&wire.Request{Op: wire.OpRelease, Owner: "sick", Releases: []wire.ReleaseRequest{{Path: "a:/sick/y"}}},
+				nil)
 		}
 		pass(40 * time.Second)
 		if err := l.Err(); err != nil {

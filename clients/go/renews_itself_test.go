@@ -32,7 +32,8 @@ func TestRenewsItselfOften(t *testing.T) {
 				})
 				l, err := c.Lock(context.Background(), "a:/b/c", TTL(30*time.Second), Owner("me"))
 				mustLock(t, l, err)
-				for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); pass(max(tc.every, 100*time.Millisecond)) {
+				for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); pass(max(tc.every,
+					100*time.Millisecond)) {
 					if tc.ttl > 0 {
 						_, err := c.Renew(context.Background(), "me", tc.ttl, "", tc.flags, "a:/b")
 						must(t, err)

@@ -15,9 +15,10 @@ func keeping() wire.Limits {
 	return l
 }
 
-// TestARepeatThatIsTooMuchIsNotSettled: a request is not answered before its connection ends, and its repeat is refused with code 8,
-// which says nothing of the first time. The client is going to repeat it once more; so what it sends meanwhile must not say
-// that it has the answer (`settled`): the server then refuses the repeat with code 101 (PROTOCOL.md section 3).
+// TestARepeatThatIsTooMuchIsNotSettled: a request is not answered before its connection ends, and its repeat is refused
+// with code 8, which says nothing of the first time. The client is going to repeat it once more; so what it sends
+// meanwhile must not say that it has the answer (`settled`): the server then refuses the repeat with code 101
+// (PROTOCOL.md section 3).
 func TestARepeatThatIsTooMuchIsNotSettled(t *testing.T) {
 	for _, code := range []wire.Code{wire.Unavailable, wire.ResourceExhausted} {
 		t.Run(code.String(), func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestARepeatThatIsTooMuchIsNotSettled(t *testing.T) {
 				p.ok(other)
 				again = p.wantPast(wire.OpIncrToken)
 				if again.id == first.id && other.req.Settled > first.id {
-					t.Errorf("request %d is repeated, after request %d said that all below %d is settled", first.id, other.id, other.req.Settled)
+					t.Errorf("request %d is repeated, after request %d said that all below %d is settled", first.id,
+						other.id, other.req.Settled)
 					p.refuse(again, wire.Forgotten) // as a server does
 				} else {
 					p.ok(again)

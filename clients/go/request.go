@@ -102,9 +102,10 @@ type waiter struct {
 	then                  func(ending)  // of the call
 	gives                 *given        // likewise
 	inQueue               time.Duration // how long a waiting acquire may be in the queue
-	goesWithout           func()        // called when it has no answer for too long (unanswered.go); nil: it is waited for
-	ans                   *answer
-	err                   error
+	// called when it has no answer for too long (unanswered.go); nil: it is waited for
+	goesWithout func()
+	ans         *answer
+	err         error
 }
 
 const (
@@ -163,7 +164,8 @@ func (w *waiter) queued(res *wire.Result) {
 		return
 	}
 	own := *res
-	own.Path, own.Owner, own.Namespace = string([]byte(res.Path)), string([]byte(res.Owner)), string([]byte(res.Namespace))
+	own.Path, own.Owner, own.Namespace = string([]byte(res.Path)), string([]byte(res.Owner)),
+		string([]byte(res.Namespace))
 	select {
 	case <-w.tell:
 	default:

@@ -93,7 +93,10 @@ func TestWaitersKeepTheirPlacesOverBrokenConnections(t *testing.T) {
 	for range 2 {
 		before := a.connections.Load()
 		way.cut(nil)
-		eventually(t, "the next connection", func() bool { return a.connections.Load() > before && a.home.linkError() == nil })
+		eventually(t, "the next connection", func() bool {
+			return a.connections.Load() > before &&
+				a.home.linkError() == nil
+		})
 		must(t, a.Ping(ctx))
 	}
 	must(t, held.Unlock())
@@ -170,7 +173,10 @@ func TestLocksSurviveARestart(t *testing.T) {
 			}
 			n.start(t)
 			before := l.Deadline()
-			eventually(t, "a renewal after the restart", func() bool { return l.Deadline().After(before) || l.Err() != nil })
+			eventually(t, "a renewal after the restart", func() bool {
+				return l.Deadline().After(before) ||
+					l.Err() != nil
+			})
 			must(t, l.Err())
 			must(t, l.Unlock())
 			next := <-waited
@@ -209,7 +215,8 @@ func TestBoundOwner(t *testing.T) {
 		t.Fatal("alive before it holds anything")
 	}
 	take := func() {
-		res, err := a.Acquire(ctx, &wire.Request{Owner: owner, TTLMillis: 3_600_000, Locks: []wire.LockRequest{{Path: p}}})
+		res, err := a.Acquire(ctx, &wire.Request{Owner: owner, TTLMillis: 3_600_000,
+			Locks: []wire.LockRequest{{Path: p}}})
 		must(t, err)
 		if res.Status != wire.StatusOK || res.Token == 0 {
 			t.Fatalf("acquire: %+v", res)

@@ -68,7 +68,8 @@ func TestAskedToLetGoOften(t *testing.T) {
 	for name, every := range map[string]time.Duration{"never": 0, "often": 50 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			ctx := within(t, patience)
-			c, other := dial(t, server(t), WithDialer(far(200*time.Millisecond)), WithGrace(patience)), dial(t, server(t))
+			c, other := dial(t, server(t), WithDialer(far(200*time.Millisecond)), WithGrace(patience)),
+				dial(t, server(t))
 			const ttl = 3 * time.Second
 			locks := make([]*Lock, wire.MaxLeaseAcquires+1)
 			got := make(chan error, len(locks))
@@ -88,7 +89,8 @@ func TestAskedToLetGoOften(t *testing.T) {
 				}
 				for i, l := range locks {
 					if err := l.Err(); err != nil {
-						t.Fatalf("%v before the end: %v; the server says that %q holds it", time.Until(end), err, ownerOf(t, other, path(t, fmt.Sprintf("/a/%d", i))))
+						t.Fatalf("%v before the end: %v; the server says that %q holds it", time.Until(end), err,
+							ownerOf(t, other, path(t, fmt.Sprintf("/a/%d", i))))
 					}
 				}
 			}

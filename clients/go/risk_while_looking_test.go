@@ -27,7 +27,8 @@ func TestRiskWhileLooking(t *testing.T) {
 						time.AfterFunc(d, func() {
 							if len(a.req.Locks) == 1 && a.req.Locks[0].Path == "a:/b/theirs" {
 								p.reply(a.id, a.req.Op, &wire.Result{
-									Status: wire.StatusConflict, Path: "a:/b/theirs", Owner: "they", Reason: wire.ReasonWriteLocked,
+									Status: wire.StatusConflict, Path: "a:/b/theirs", Owner: "they",
+									Reason: wire.ReasonWriteLocked,
 								})
 								return
 							}
@@ -45,7 +46,8 @@ func TestRiskWhileLooking(t *testing.T) {
 					for range 40 {
 						res, err := c.Acquire(t.Context(), &wire.Request{
 							Owner: "batch", TTLMillis: 60_000, Flags: wire.FlagNoQueue,
-							Locks: []wire.LockRequest{{Path: "a:/b/theirs"}}, Releases: []wire.ReleaseRequest{{Path: "a:/b/mine"}},
+							Locks:    []wire.LockRequest{{Path: "a:/b/theirs"}},
+							Releases: []wire.ReleaseRequest{{Path: "a:/b/mine"}},
 						})
 						if err != nil || res.Status != wire.StatusConflict {
 							t.Fatal(res, err)

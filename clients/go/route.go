@@ -27,7 +27,8 @@ type placed struct {
 
 func newTable(t *wire.Topology) *table {
 	return &table{
-		routes: wire.NewRoutes(t.Version, int(min(t.Segments, wire.MaxPathSegments)), t.Roots), groups: int(t.GroupLogs), seed: maphash.MakeSeed(),
+		routes: wire.NewRoutes(t.Version, int(min(t.Segments, wire.MaxPathSegments)), t.Roots),
+		groups: int(t.GroupLogs), seed: maphash.MakeSeed(),
 	}
 }
 

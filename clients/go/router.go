@@ -144,9 +144,9 @@ func (r *router) bind() {
 // single says that everything goes by the home lane now. Called under the lock.
 func (r *router) single() bool { return r.mu.bound || r.one.Load() }
 
-// oneLane has everything go by the home lane for good, as the program ties leases to its session itself, or holds more under
-// those of locks: until when they last, nobody knows but the servers, and the end of the session would end them. So the
-// lanes that there are stay until Close, and there are no further ones.
+// oneLane has everything go by the home lane for good, as the program ties leases to its session itself, or holds more
+// under those of locks: until when they last, nobody knows but the servers, and the end of the session would end them.
+// So the lanes that there are stay until Close, and there are no further ones.
 func (r *router) oneLane() {
 	if r.one.Load() {
 		return

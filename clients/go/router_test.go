@@ -20,7 +20,8 @@ func TestRequestsGoToTheLeader(t *testing.T) {
 			if n := f.goes(c, g); n != want {
 				t.Fatalf("group %d went to %s, want %s", g, n, want)
 			}
-			if _, err := c.InspectPath(context.Background(), in(g)); err != nil || f.last(wire.OpInspectPath).node != want {
+			if _, err := c.InspectPath(context.Background(), in(g)); err != nil ||
+				f.last(wire.OpInspectPath).node != want {
 				t.Fatalf("a read of group %d went to %s, %v", g, f.last(wire.OpInspectPath).node, err)
 			}
 		}
@@ -130,7 +131,8 @@ func TestLearnedNodesAreFallbacks(t *testing.T) {
 		if n := f.goes(c, 0); n != "n2" || c.Server() != "n2" {
 			t.Fatalf("went to %s", n)
 		}
-		if a, b := f.hellos[0].hello, f.hellos[len(f.hellos)-1].hello; string(a.Session) != string(b.Session) || b.Epoch <= a.Epoch {
+		if a, b := f.hellos[0].hello, f.hellos[len(f.hellos)-1].hello; string(a.Session) != string(b.Session) ||
+			b.Epoch <= a.Epoch {
 			t.Fatalf("sessions %x and %x, epochs %d and %d", a.Session, b.Session, a.Epoch, b.Epoch)
 		}
 	})

@@ -57,7 +57,8 @@ func TestLocksOfOnePathEndTogether(t *testing.T) {
 				}
 				must(t, locks[one.unlocked].Unlock())
 				if !sent.Load() || early.Load() != one.stays {
-					t.Errorf("the other lock is believed in when the release is sent: %v, want %v", early.Load(), one.stays)
+					t.Errorf("the other lock is believed in when the release is sent: %v, want %v",
+						early.Load(), one.stays)
 				}
 				other := locks[1-one.unlocked]
 				if one.stays {
@@ -200,7 +201,8 @@ func TestLooksTakeTheirShare(t *testing.T) {
 				d = page
 				res = holding()
 				for i := range int(page / (10 * time.Millisecond)) {
-					res.List.Infos = append(res.List.Infos, wire.LockInfo{Owner: "me", Path: fmt.Sprint("a:/b/", at, "/", i)})
+					res.List.Infos = append(res.List.Infos,
+						wire.LockInfo{Owner: "me", Path: fmt.Sprint("a:/b/", at, "/", i)})
 				}
 				res.Done, res.List.Cursor = false, []byte{byte(at + 1)}
 			}

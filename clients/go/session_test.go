@@ -64,7 +64,8 @@ func TestUnansweredRequestsAreSentAgain(t *testing.T) {
 		ask(4) // a new one, while there is no connection
 		p = f.open()
 		if !bytes.Equal(p.hello.Session, old.Session) || p.hello.Epoch != old.Epoch+1 {
-			t.Fatalf("hello of session %x epoch %d, want %x %d", p.hello.Session, p.hello.Epoch, old.Session, old.Epoch+1)
+			t.Fatalf("hello of session %x epoch %d, want %x %d", p.hello.Session, p.hello.Epoch,
+				old.Session, old.Epoch+1)
 		}
 		if p.id <= first[3].id {
 			t.Fatalf("hello has id %d, want one above %d", p.id, first[3].id)
@@ -149,7 +150,8 @@ func TestUnavailableIsTriedUntilTheContextEnds(t *testing.T) {
 		go p.serve(func(a *asked) *wire.Result { return &wire.Result{Code: wire.Unavailable, Message: "not now"} })
 		done := doing(within(t, patience), c, release(1))
 		got := <-done
-		if !IsUnavailable(got.err) || !errors.Is(got.err, context.DeadlineExceeded) || errors.Is(got.err, ErrOutcomeUnknown) {
+		if !IsUnavailable(got.err) || !errors.Is(got.err, context.DeadlineExceeded) ||
+			errors.Is(got.err, ErrOutcomeUnknown) {
 			t.Fatalf("got %v", got.err)
 		}
 	})
@@ -176,7 +178,10 @@ func TestUnknownOutcomeIsRepeatedWhileTheServerRemembers(t *testing.T) {
 		f := newFake(t)
 		c, p := f.client()
 		began := time.Now()
-		go p.serve(func(a *asked) *wire.Result { return &wire.Result{Code: wire.DeadlineExceeded, Message: "who knows"} })
+		go p.serve(func(a *asked) *wire.Result {
+			return &wire.Result{Code: wire.DeadlineExceeded,
+				Message: "who knows"}
+		})
 		got := <-doing(context.Background(), c, release(1))
 		if !errors.Is(got.err, ErrOutcomeUnknown) || !errors.Is(got.err, ErrDeadlineExceeded) {
 			t.Fatalf("got %v", got.err)
@@ -206,10 +211,12 @@ func TestRefusalIsAnError(t *testing.T) {
 		p.refuse(p.want(wire.OpRelease), wire.FailedPrecondition)
 		err := (<-done).err
 		var refused *Error
-		if !errors.Is(err, ErrFailedPrecondition) || !errors.As(err, &refused) || refused.Message != "the test says so" {
+		if !errors.Is(err, ErrFailedPrecondition) || !errors.As(err, &refused) ||
+			refused.Message != "the test says so" {
 			t.Fatalf("got %v", err)
 		}
-		if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || !strings.HasPrefix(err.Error(), "release: ") {
+		if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) ||
+			!strings.HasPrefix(err.Error(), "release: ") {
 			t.Fatalf("got %v", err)
 		}
 	})
@@ -237,7 +244,8 @@ func TestContextEndsARequest(t *testing.T) {
 			t.Fatalf("a read: %v", err)
 		}
 		err := (<-unsent).err
-		if !errors.Is(err, stop) || errors.Is(err, ErrOutcomeUnknown) || !strings.Contains(err.Error(), errUnreachable.Error()) {
+		if !errors.Is(err, stop) || errors.Is(err, ErrOutcomeUnknown) ||
+			!strings.Contains(err.Error(), errUnreachable.Error()) {
 			t.Fatalf("what was not sent: %v", err)
 		}
 		if err := (<-doing(ctx, c, release(3))).err; !errors.Is(err, stop) || errors.Is(err, ErrOutcomeUnknown) {

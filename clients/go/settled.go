@@ -16,7 +16,8 @@ func (s *session) settle(c *call) uint64 {
 	switch {
 	case c.op == wire.OpPing: // it tells of no repeats, and of what came lately
 		return min(s.firstOpen(), id)
-	case s.mu.again.first != nil, s.mu.keeps.first != nil, s.mu.anew.first != nil: // what is to be asked again is open too
+	// what is to be asked again is open too
+	case s.mu.again.first != nil, s.mu.keeps.first != nil, s.mu.anew.first != nil:
 	case s.mu.sent.n == 1 && len(s.mu.kept) == 0:
 		s.mu.settled, s.mu.looked = id, s.mu.lastID
 	case s.mu.lastID-s.mu.looked >= settledEvery:

@@ -148,15 +148,16 @@ func (s *session) mostListed() int {
 func (s *session) mayRaise() bool {
 	w := &s.mu.limits
 	flying, own := s.mu.flying, s.mu.shares[usersShare].flying
-	if own <= w.all-w.users { // they always may, in the reserve too: a program that is busy would keep those back for good
+	// they always may, in the reserve too: a program that is busy would keep those back for good
+	if own <= w.all-w.users {
 		flying -= own
 	}
 	return flying < w.users || s.mu.raises < max(1, w.spare())
 }
 
 // alwaysSent is how many calls a share may have under way whatever others have, as far as users leave it room. Without
-// it nine logs that got stuck one after the other had all, and a tenth had none for seven seconds. That much is kept for
-// each share that asked something not long ago: of what is asked once in longer than knownFor there is time to try
+// it nine logs that got stuck one after the other had all, and a tenth had none for seven seconds. That much is kept
+// for each share that asked something not long ago: of what is asked once in longer than knownFor there is time to try
 // again.
 const (
 	alwaysSent = 2

@@ -53,7 +53,8 @@ func (s *session) counts(t *testing.T, when string) {
 	if all.flying != s.mu.flying || spare != s.mu.spareTaken || all.gathers != s.mu.gathers ||
 		all.raises != s.mu.raises || waits != s.mu.waits {
 		t.Errorf("%s: %d sent, %d spare places taken, %d long answers, %d raise, %d wait; counted %d, %d, %d, %d, %d",
-			when, all.flying, spare, all.gathers, all.raises, waits, s.mu.flying, s.mu.spareTaken, s.mu.gathers, s.mu.raises, s.mu.waits)
+			when, all.flying, spare, all.gathers, all.raises, waits, s.mu.flying, s.mu.spareTaken, s.mu.gathers,
+			s.mu.raises, s.mu.waits)
 	}
 	if spare > sparePlaces || all.lists > wire.MaxListings || all.gathers > wire.MaxGathered {
 		t.Errorf("%s: %d listings, %d spare places taken, %d other long answers", when, all.lists, spare, all.gathers)

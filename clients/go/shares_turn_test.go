@@ -176,7 +176,8 @@ func TestKeepersLeaveUsersSome(t *testing.T) {
 				of := func(i int) string { return spaces[i%logs] }
 				soon, over := context.WithTimeout(t.Context(), time.Minute)
 				defer over()
-				locks := lockAll(soon, c, 12_000, func(i int) string { return fmt.Sprint(of(i), "/", i) }, lasting(12*time.Second))
+				locks := lockAll(soon, c, 12_000, func(i int) string { return fmt.Sprint(of(i), "/", i) },
+					lasting(12*time.Second))
 				if lost := lostOf(locks, of); len(lost) > 0 {
 					t.Errorf("lost, or not taken within a minute, are %v", lost)
 				}
@@ -241,7 +242,8 @@ func TestRenewalsYieldBesideStuckKeepers(t *testing.T) {
 		c.Go(&other, nil)
 		pass(time.Second)
 		if came["else"] == 0 {
-			t.Errorf("it is not sent: the server got %d of the sick, %d renewals of the program", came["sick"], came["me"])
+			t.Errorf("it is not sent: the server got %d of the sick, %d renewals of the program",
+				came["sick"], came["me"])
 		}
 		end()
 	})

@@ -9,9 +9,10 @@ import (
 )
 
 // TestAnEarlierShortLockEndsALongOne: an owner holds a lock for 400 ms at a time, and takes another one for five
-// minutes in the same namespace. Then the server is slow, for half a second. The request that took the second lock made the
-// lease last for five minutes, and nothing shortens it: what ends is what is known of the first one. "Lost: somebody
-// took it away, or no renewal came through for so long that the server may have given it to somebody else" (doc.go).
+// minutes in the same namespace. Then the server is slow, for half a second. The request that took the second lock made
+// the lease last for five minutes, and nothing shortens it: what ends is what is known of the first one. "Lost:
+// somebody took it away, or no renewal came through for so long that the server may have given it to somebody else"
+// (doc.go).
 func TestAnEarlierShortLockEndsALongOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

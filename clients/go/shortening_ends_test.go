@@ -44,7 +44,8 @@ func TestAShorteningWhoseConnectionEnds(t *testing.T) {
 		})
 		pass(10 * time.Millisecond)
 		if left := time.Until(l.Deadline()); l.Err() == nil && left > short {
-			t.Errorf("the lock counts as held for %v more; the renewal for %v is not answered, and may be carried out now", left, short)
+			t.Errorf("the lock counts as held for %v more; the renewal for %v is not answered, and may be "+
+				"carried out now", left, short)
 		}
 	})
 }

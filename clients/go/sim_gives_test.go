@@ -24,7 +24,8 @@ const simGivenLate = askedWithin + 100*time.Millisecond
 func (a *actor) givingBack(ctx context.Context, rnd *rand.Rand) {
 	for ctx.Err() == nil {
 		pauseFor(ctx, time.Duration(rnd.Int64N(int64([]time.Duration{time.Second, 8 * time.Second}[rnd.IntN(2)]))))
-		short, cancel := context.WithTimeout(ctx, time.Duration(rnd.IntN([]int{20, 1000, 10_000}[rnd.IntN(3)]))*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx,
+			time.Duration(rnd.IntN([]int{20, 1000, 10_000}[rnd.IntN(3)]))*time.Millisecond)
 		a.giveBack(short, rnd)
 		cancel()
 	}

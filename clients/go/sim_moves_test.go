@@ -15,7 +15,8 @@ import (
 )
 
 // What comes right behind something else: a kill behind a grant, silence behind a kill, a renewal of the program's own
-// behind a hello. By chance alone that hardly ever happens, and it is where errors are. And what programs renew besides.
+// behind a hello. By chance alone that hardly ever happens, and it is where errors are. And what programs renew
+// besides.
 
 // simMoment is what something may come right behind.
 type simMoment int
@@ -270,7 +271,8 @@ func (s *simServer) within(path string, domains []string) bool {
 
 // simDomains are where programs renew: namespaces, paths in them, and handlers; "" is everywhere.
 var simDomains = []string{
-	"", "a", "a:/0", "a:/0/x/y", "a:/1", "a:/01", "a:/01/x", "a:/0-2/x", "a:/00", "b", "b:/", "b:/0/x", "bc", "bc:/0", "c:/0",
+	"", "a", "a:/0", "a:/0/x/y", "a:/1", "a:/01", "a:/01/x", "a:/0-2/x", "a:/00", "b", "b:/", "b:/0/x", "bc",
+	"bc:/0", "c:/0",
 }
 
 // domains draws those that a program renews in.
@@ -394,7 +396,8 @@ func (r *simRun) unaware(b *belief) bool {
 		}
 	}
 	return !slices.ContainsFunc(r.s.kills, func(k *simKill) bool {
-		return k.client == b.of && k.owner == b.l.owner && k.namespace == b.l.namespace && !k.at.Before(last) && !k.heard.IsZero() &&
+		return k.client == b.of && k.owner == b.l.owner && k.namespace == b.l.namespace && !k.at.Before(last) &&
+			!k.heard.IsZero() &&
 			time.Since(k.heard) > askedWithin+100*time.Millisecond
 	})
 }

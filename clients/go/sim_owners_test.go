@@ -27,7 +27,8 @@ type simBound struct {
 
 // tie binds the actor's owner, ends that, or renews what it has.
 func (a *actor) tie(ctx context.Context) {
-	short, cancel := context.WithTimeout(ctx, a.draw([]time.Duration{20 * time.Millisecond, time.Second, 10 * time.Second}[a.rnd.IntN(3)]))
+	short, cancel := context.WithTimeout(ctx,
+		a.draw([]time.Duration{20 * time.Millisecond, time.Second, 10 * time.Second}[a.rnd.IntN(3)]))
 	defer cancel()
 	ttl := a.r.ttl(a.rnd)
 	switch a.rnd.IntN(4) {
@@ -91,7 +92,8 @@ func (r *simRun) nothingLeft(when string) {
 		if res.Owner != "" && !r.s.delayed[res.Owner] {
 			left = append(left, fmt.Sprintf("%s by %q", path, res.Owner))
 		}
-		readers := slices.DeleteFunc(slices.Clone(res.List.Names), func(owner string) bool { return r.s.delayed[owner] })
+		readers := slices.DeleteFunc(slices.Clone(res.List.Names),
+			func(owner string) bool { return r.s.delayed[owner] })
 		if len(readers) > 0 {
 			left = append(left, fmt.Sprintf("%s, read, by %q", path, readers))
 		}

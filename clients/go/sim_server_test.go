@@ -72,13 +72,16 @@ const (
 )
 
 var simLimits = wire.Limits{
-	FrameBytes: wire.MaxFrameBytes, InFlight: 64, Waiting: 64, Subscriptions: 64, BoundOwners: 64, RepeatMillis: simRepeat, Answers: 1024,
+	FrameBytes: wire.MaxFrameBytes, InFlight: 64, Waiting: 64, Subscriptions: 64, BoundOwners: 64,
+	RepeatMillis: simRepeat, Answers: 1024,
 }
 
 func newSimServer(rnd *rand.Rand, nodes int) *simServer {
 	s := &simServer{
-		start: time.Now(), rate: 1 + (rnd.Float64()-0.5)/1000, rnd: rnd, state: engine.New(engine.DefaultConfig(), nil, nil),
-		routes: wire.NewRoutes(1, 1, simRoots), sessions: make(map[engine.Session]*simSession), open: make(map[engine.Caller]*simConn),
+		start: time.Now(), rate: 1 + (rnd.Float64()-0.5)/1000, rnd: rnd,
+		state:  engine.New(engine.DefaultConfig(), nil, nil),
+		routes: wire.NewRoutes(1, 1, simRoots), sessions: make(map[engine.Session]*simSession),
+		open: make(map[engine.Caller]*simConn),
 	}
 	for i := range nodes {
 		s.nodes = append(s.nodes, &simNode{
@@ -280,7 +283,8 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 		res = s.state.View().Describe(s.routes.Resolve(req.Path), req.Path, int(req.Page))
 		return c.answer(id, req, &res)
 	case req.Op == wire.OpCancel:
-		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller, Epoch: c.epoch}
+		cancel := &engine.Command{Req: &wire.Request{Op: wire.OpCancelWait, Target: req.Target}, Caller: cmd.Caller,
+			Epoch: c.epoch}
 		s.state.Apply(at, cancel, &s.out)
 	case again:
 		cmd.NS = namespaceAsked(s.routes, req)
@@ -295,7 +299,8 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 			res = s.state.Apply(at, cmd, &s.out)
 		}
 	}
-	s.note("%x/%d of %s on %s: %v %q %v%s: %v %v", c.session[:2], id, c.hello.Client, c.n.name, req.Op, req.Owner, cmd.NS,
+	s.note("%x/%d of %s on %s: %v %q %v%s: %v %v", c.session[:2], id, c.hello.Client, c.n.name, req.Op,
+		req.Owner, cmd.NS,
 		about(req), res.Code, res.Status)
 	s.told()
 	queued := waits && res.Code == wire.OK && res.Status == wire.StatusQueued
@@ -305,7 +310,8 @@ func (s *simServer) apply(c *simConn, id uint64, req *wire.Request) []byte {
 	delete(s.open, cmd.Caller)
 	if queued { // it keeps its place for a while, as its client may ask for it again
 		s.state.Apply(at, &engine.Command{
-			Req: &wire.Request{Op: wire.OpCancelWait, Target: id, GraceMillis: simUnheard}, Caller: cmd.Caller, Epoch: c.epoch,
+			Req: &wire.Request{Op: wire.OpCancelWait, Target: id, GraceMillis: simUnheard}, Caller: cmd.Caller,
+			Epoch: c.epoch,
 		}, &s.out)
 	} else {
 		s.keep(cmd.Caller, &res)
@@ -391,7 +397,8 @@ func (s *simServer) closed(c *simConn) {
 			grace = c.hello.Grace
 		}
 		s.state.Apply(at, &engine.Command{
-			Req: &wire.Request{Op: wire.OpCancelWait, Target: id, GraceMillis: grace}, Caller: engine.Caller{Session: c.session}, Epoch: c.epoch,
+			Req:    &wire.Request{Op: wire.OpCancelWait, Target: id, GraceMillis: grace},
+			Caller: engine.Caller{Session: c.session}, Epoch: c.epoch,
 		}, &s.out)
 	}
 	s.state.Apply(at, &engine.Command{
@@ -425,8 +432,9 @@ type simConn struct {
 
 // accept serves a connection until it ends.
 func (n *simNode) accept(nc net.Conn) {
-	c := &simConn{n: n, nc: nc, todo: make(chan func(), 1024), wake: make(chan struct{}, 1), waits: make(map[uint64]bool),
-		open: make(map[uint64]bool), bound: make(map[string][]simBond)}
+	c := &simConn{n: n, nc: nc, todo: make(chan func(), 1024), wake: make(chan struct{}, 1),
+		waits: make(map[uint64]bool),
+		open:  make(map[uint64]bool), bound: make(map[string][]simBond)}
 	go c.write()
 	go c.work()
 	c.read()
@@ -622,14 +630,16 @@ func (c *simConn) counts(id uint64, req *wire.Request) {
 		}
 	}
 	if waits > int(c.limits.Waiting) || others > int(c.limits.InFlight) {
-		panic(fmt.Sprintf("%s has %d waits and %d other requests under way, at most %d and %d are taken", c.hello.Client, waits, others,
+		panic(fmt.Sprintf("%s has %d waits and %d other requests under way, at most %d and %d are taken",
+			c.hello.Client, waits, others,
 			c.limits.Waiting, c.limits.InFlight))
 	}
 }
 
 // topology is what the node says of the cluster. Called under the lock.
 func (n *simNode) topology() *wire.Topology {
-	t := &wire.Topology{Version: n.s.version, Self: n.name, GroupLogs: simLogs, Segments: 1, Leaders: slices.Clone(n.s.leaders)}
+	t := &wire.Topology{Version: n.s.version, Self: n.name, GroupLogs: simLogs, Segments: 1,
+		Leaders: slices.Clone(n.s.leaders)}
 	for i := range simLogs {
 		t.LogOf = append(t.LogOf, uint64(i))
 	}
@@ -649,7 +659,8 @@ func (c *simConn) enter(id uint64, h *wire.Hello) bool {
 	if old := n.on[c.session]; old != nil {
 		if old.epoch >= c.epoch {
 			c.hello = nil
-			c.say(wire.AppendReply(nil, id, wire.OpHello, &wire.Result{Code: wire.FailedPrecondition, Message: "an old epoch"}))
+			c.say(wire.AppendReply(nil, id, wire.OpHello, &wire.Result{Code: wire.FailedPrecondition,
+				Message: "an old epoch"}))
 			return true
 		}
 		old.bye(wire.Aborted)
@@ -660,7 +671,8 @@ func (c *simConn) enter(id uint64, h *wire.Hello) bool {
 	n.on[c.session], n.conns[c] = c, struct{}{}
 	s.note("%x: connection %d of %s to %s", c.session[:2], c.epoch, h.Client, n.name)
 	c.say(wire.AppendReply(nil, id, wire.OpHello, &wire.Result{List: &wire.List{Welcome: &wire.Welcome{
-		Version: 1, NodeID: n.name, ClusterID: "sim", Session: append([]byte(nil), h.Session...), Epoch: h.Epoch, Limits: n.limits,
+		Version: 1, NodeID: n.name, ClusterID: "sim", Session: append([]byte(nil), h.Session...), Epoch: h.Epoch,
+		Limits:   n.limits,
 		Features: h.Features & wire.FeatureLeases,
 	}}}))
 	s.moment(simHello, c, "")
@@ -752,8 +764,8 @@ func (s *simServer) list(req *wire.Request) wire.Result {
 	return pageOwned(s.state, req, page)
 }
 
-// pageOwned answers so many locks of what an owner holds, or all if that is 0, from where a request goes on. Its cursor is
-// the place of the last that was told.
+// pageOwned answers so many locks of what an owner holds, or all if that is 0, from where a request goes on. Its cursor
+// is the place of the last that was told.
 func pageOwned(state *engine.State, req *wire.Request, page int) wire.Result {
 	var after engine.Owned
 	if len(req.Cursor) > 0 {

@@ -107,7 +107,8 @@ var (
 func simulate(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	r := &simRun{
-		t: t, seed: seed, s: newSimServer(rnd, 1+rnd.IntN(3)), beliefs: make(map[*belief]struct{}), bonds: make(map[string]*simBound),
+		t: t, seed: seed, s: newSimServer(rnd, 1+rnd.IntN(3)), beliefs: make(map[*belief]struct{}),
+		bonds: make(map[string]*simBound),
 		paths: make(map[string]bool), gave: make(map[string]time.Time),
 	}
 	ctx, calm := context.WithTimeout(context.Background(), simSpan)
@@ -143,7 +144,8 @@ func simulate(t *testing.T, seed uint64) {
 		pace := []time.Duration{time.Second, 4 * time.Second, 20 * time.Second}[p.pick(3)]
 		r.actors.Go(func() { p.trouble(ctx, pace) })
 		for k := range 2 {
-			a := &actor{r: r, of: c, c: c.c, rnd: rand.New(rand.NewPCG(seed, uint64(200+10*i+k))), name: fmt.Sprintf("c%d.%d", i, k)}
+			a := &actor{r: r, of: c, c: c.c, rnd: rand.New(rand.NewPCG(seed, uint64(200+10*i+k))),
+				name: fmt.Sprintf("c%d.%d", i, k)}
 			if k == 0 || seed%2 == 0 { // they share one in every second run
 				a.owner = c.owner()
 			} else if r.unbound() {
@@ -256,7 +258,8 @@ func (r *simRun) watch(ctx context.Context) {
 		r.mu.Lock()
 		for b := range r.beliefs {
 			if !b.believed() {
-				// Where goroutines share an owner, another one of its locks may have been given back, and the path with it.
+				// Where goroutines share an owner, another one of its locks may have been given back, and the path with
+				// it.
 				alone := r.seed%2 == 1 || errors.Is(b.l.Err(), ErrUncertain)
 				if r.quiet() && !b.giving && !b.lost && alone {
 					r.wrong("nothing is wrong for long, and %s has lost %v of %s (TTL %v): %v",
@@ -291,7 +294,8 @@ func (r *simRun) fail(b *belief, p Path) {
 	defer r.s.mu.Unlock()
 	res := r.s.state.View().Inspect(r.s.routes.Resolve(p.Path), p.Path)
 	notes := r.s.notes[max(0, len(r.s.notes)-60):]
-	r.t.Errorf("seed %d, after %v: %s believes in %s of %s (TTL %v) for %v more; it is held by %q\n%s", r.seed, time.Since(r.s.start), b.who,
+	r.t.Errorf("seed %d, after %v: %s believes in %s of %s (TTL %v) for %v more; it is held by %q\n%s", r.seed,
+		time.Since(r.s.start), b.who,
 		p.Path, b.l.owner, b.l.ttl, time.Until(b.l.Deadline()), res.Owner, strings.Join(notes, "\n"))
 }
 
@@ -302,10 +306,11 @@ type actor struct {
 	c      *Client // of it, as far as it has noticed
 	rnd    *rand.Rand
 	name   string
-	owner  string   // "": one for each lock
-	suffix string   // of it
-	named  bool     // it is not one for each lock
-	renews []string // where the program renews it besides: namespaces, paths in them and handlers, or "" for all there are
+	owner  string // "": one for each lock
+	suffix string // of it
+	named  bool   // it is not one for each lock
+	// where the program renews it besides: namespaces, paths in them and handlers, or "" for all there are
+	renews []string
 	held   []*belief
 }
 

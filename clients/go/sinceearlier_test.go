@@ -10,7 +10,8 @@ import (
 )
 
 // TestSinceOfAnEarlierHold: what an owner holds is asked before a read lock is given back and the path taken anew, and
-// answered after that. Since when the earlier one was held says nothing of the later one, which is not lost at the next look.
+// answered after that. Since when the earlier one was held says nothing of the later one, which is not lost at the next
+// look.
 func TestSinceOfAnEarlierHold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

@@ -9,9 +9,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestASmallerWindowOnTheNextConnection: a log has no leader, so that what it is asked is answered after 30 s (request_timeout_ms),
-// and the client has 20 such requests open. Its node is restarted with a window of 8
-// (max_concurrent_requests_per_connection). The client is back at once. A lock of another log, where all is well, is renewed there: of the window there is a reserve for renewals.
+// TestASmallerWindowOnTheNextConnection: a log has no leader, so that what it is asked is answered after 30 s
+// (request_timeout_ms), and the client has 20 such requests open. Its node is restarted with a window of 8
+// (max_concurrent_requests_per_connection). The client is back at once. A lock of another log, where all is well, is
+// renewed there: of the window there is a reserve for renewals.
 func TestASmallerWindowOnTheNextConnection(t *testing.T) {
 	for name, open := range map[string]int{"few": 6, "many": 20} {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +31,8 @@ func TestASmallerWindowOnTheNextConnection(t *testing.T) {
 				}
 				go serveOn(p)
 				for i := range open {
-					c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: fmt.Sprintf("a:/slow/%d", i)}}}, nil)
+					c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow",
+						Releases: []wire.ReleaseRequest{{Path: fmt.Sprintf("a:/slow/%d", i)}}}, nil)
 				}
 				pass(time.Second)
 				p.Close()

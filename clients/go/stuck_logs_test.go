@@ -10,8 +10,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// stuckFrom has a server answer after a tenth of a second, and about owners of some logs, whose names they begin with, after half a
-// minute from some time on.
+// stuckFrom has a server answer after a tenth of a second, and about owners of some logs, whose names they begin with,
+// after half a minute from some time on.
 func (s *timed) stuckFrom(at map[string]time.Time) {
 	s.takes(func(req *wire.Request) (time.Duration, bool) {
 		log, _, _ := strings.Cut(req.Owner, "-")
@@ -26,20 +26,22 @@ func (s *timed) stuckFrom(at map[string]time.Time) {
 func takesOf(t *testing.T, c *Client, log string, n int) (locks []*Lock) {
 	t.Helper()
 	for i := range n {
-		locks = append(locks, takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", log, i), fmt.Sprintf("%s-%d", log, i), 10*time.Second))
+		locks = append(locks, takesTwo(t, c, fmt.Sprintf("%s:/x/k%d", log, i), fmt.Sprintf("%s-%d", log, i),
+			10*time.Second))
 	}
 	return locks
 }
 
-// TestLocksBesideStuckLogs: logs do not answer any more, one after the other or all at once, whose locks the keeper renews. Each
-// takes as much of the window as it may. Locks of logs where all is well are kept, over a way of a tenth of a second; so are
-// those of one in which nothing was held before.
+// TestLocksBesideStuckLogs: logs do not answer any more, one after the other or all at once, whose locks the keeper
+// renews. Each takes as much of the window as it may. Locks of logs where all is well are kept, over a way of a tenth
+// of a second; so are those of one in which nothing was held before.
 func TestLocksBesideStuckLogs(t *testing.T) {
 	for _, of := range []struct {
 		logs  int           // that are stuck in the end
 		apart time.Duration // one after the other
 		well  int           // locks in each of two logs
-	}{{9, 2 * time.Second, 1}, {9, 2 * time.Second, 20}, {16, 2 * time.Second, 1}, {40, 0, 1}, {40, 0, 10}, {40, 500 * time.Millisecond, 10}} {
+	}{{9, 2 * time.Second, 1}, {9, 2 * time.Second, 20}, {16, 2 * time.Second, 1}, {40, 0, 1}, {40, 0, 10},
+		{40, 500 * time.Millisecond, 10}} {
 		t.Run(fmt.Sprintf("%d, %v apart", of.logs, of.apart), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c, s := newTimed(t)
@@ -66,7 +68,8 @@ func TestLocksBesideStuckLogs(t *testing.T) {
 							m := &c.home.session.mu
 							m.Lock()
 							defer m.Unlock()
-							t.Fatalf("lock %d is lost %d s after the first log is stuck: %d of 256 under way, %d of the program",
+							t.Fatalf("lock %d is lost %d s after the first log is stuck: %d of 256 under way, %d of "+
+								"the program",
 								i, at, m.flying, m.shares[usersShare].flying)
 						default:
 						}
@@ -77,8 +80,8 @@ func TestLocksBesideStuckLogs(t *testing.T) {
 	}
 }
 
-// TestNewLogsBesideStuckLogs: nine logs got stuck one after the other. The program takes locks in logs that it did not use before,
-// all but one of which get stuck as well. The lock of that one is kept.
+// TestNewLogsBesideStuckLogs: nine logs got stuck one after the other. The program takes locks in logs that it did not
+// use before, all but one of which get stuck as well. The lock of that one is kept.
 func TestNewLogsBesideStuckLogs(t *testing.T) {
 	for _, of := range []struct {
 		fresh, locks int
@@ -120,8 +123,9 @@ func TestNewLogsBesideStuckLogs(t *testing.T) {
 	}
 }
 
-// TestProgramBesideStuckLogs: the keeper's renewals of many logs that do not answer have all that they may have of the window. So do
-// requests of the program, but for one of those that it always may have: what it asks of a log where all is well is answered.
+// TestProgramBesideStuckLogs: the keeper's renewals of many logs that do not answer have all that they may have of the
+// window. So do requests of the program, but for one of those that it always may have: what it asks of a log where all
+// is well is answered.
 func TestProgramBesideStuckLogs(t *testing.T) {
 	for _, of := range []struct{ window, logs int }{{32, 16}, {40, 20}, {64, 31}, {256, 60}} {
 		t.Run(fmt.Sprintf("%d logs, a window of %d", of.logs, of.window), func(t *testing.T) {
@@ -161,7 +165,8 @@ func TestProgramBesideStuckLogs(t *testing.T) {
 	}
 }
 
-// TestKnownShares: a share is known while it has something under way, or asks something now and then. Then so much is kept for it.
+// TestKnownShares: a share is known while it has something under way, or asks something now and then. Then so much is
+// kept for it.
 func TestKnownShares(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, _ := newTimed(t)

@@ -37,22 +37,27 @@ func TestSubscriptionGoesOnOverConnections(t *testing.T) {
 		if a.req.Owner != "o" || a.req.Kinds != 1<<wire.EventGrant|1<<wire.EventKilled || a.req.Positions != nil {
 			t.Fatalf("asked %+v", a.req)
 		}
-		p.reply(a.id, wire.OpSubscribe, &wire.Result{Count: 1, List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 10}, {Log: 3, Index: 5}}}})
+		p.reply(a.id, wire.OpSubscribe, &wire.Result{Count: 1,
+			List: &wire.List{Positions: []wire.Position{{Log: 2, Index: 10}, {Log: 3, Index: 5}}}})
 		s := <-got
-		p.event(wire.Event{Kind: wire.EventGrant, Path: "a:/b", Namespace: "a:/b", Token: 9, At: wire.Position{Log: 2, Index: 11, Ordinal: 1}})
-		if e := <-s.Events(); e != (Event{Kind: wire.EventGrant, Owner: "o", Path: "a:/b", Namespace: "a:/b", Token: 9}) {
+		p.event(wire.Event{Kind: wire.EventGrant, Path: "a:/b", Namespace: "a:/b", Token: 9,
+			At: wire.Position{Log: 2, Index: 11, Ordinal: 1}})
+		if e := <-s.Events(); e != (Event{Kind: wire.EventGrant, Owner: "o", Path: "a:/b",
+			Namespace: "a:/b", Token: 9}) {
 			t.Fatalf("event %+v", e)
 		}
 		p.Close()
 		p = f.open()
 		a = p.want(wire.OpSubscribe)
-		if want := []wire.Position{{Log: 2, Index: 11, Ordinal: 1}, {Log: 3, Index: 5}}; !slices.Equal(a.req.Positions, want) {
+		if want := []wire.Position{{Log: 2, Index: 11, Ordinal: 1}, {Log: 3, Index: 5}}; !slices.Equal(a.req.Positions,
+			want) {
 			t.Fatalf("resumed from %v, want %v", a.req.Positions, want)
 		}
 		p.refuse(a, wire.Unavailable) // not now
 		a = p.want(wire.OpSubscribe)
 		p.reply(a.id, wire.OpSubscribe, &wire.Result{Count: 4, List: &wire.List{Positions: a.req.Positions}})
-		p.send(wire.AppendProgress(nil, wire.PushGap, &wire.Progress{Subscription: 4, Cursor: []wire.Position{{Log: 3, Index: 50}}}))
+		p.send(wire.AppendProgress(nil, wire.PushGap,
+			&wire.Progress{Subscription: 4, Cursor: []wire.Position{{Log: 3, Index: 50}}}))
 		p.event(wire.Event{Subscription: 4, Kind: wire.EventKilled, At: wire.Position{Log: 3, Index: 51}})
 		if e := <-s.Events(); e != (Event{Gap: true, Owner: "o"}) {
 			t.Fatalf("event %+v, want a gap", e)
@@ -60,7 +65,8 @@ func TestSubscriptionGoesOnOverConnections(t *testing.T) {
 		if e := <-s.Events(); e.Kind != wire.EventKilled {
 			t.Fatalf("event %+v", e)
 		}
-		p.send(wire.AppendProgress(nil, wire.PushProgress, &wire.Progress{Subscription: 4, Cursor: []wire.Position{{Log: 3, Index: 60}}}))
+		p.send(wire.AppendProgress(nil, wire.PushProgress,
+			&wire.Progress{Subscription: 4, Cursor: []wire.Position{{Log: 3, Index: 60}}}))
 		pass(0)
 		p.Close()
 		p = f.open()

@@ -179,7 +179,8 @@ func (all *subscriptions) pushed(f *landed) error {
 	if err := p.Decode(&f.rest, f.fields); err != nil {
 		return &ProtocolError{Step: "progress push", Err: err}
 	}
-	all.deliver(p.Subscription, func(s *Subscription) { s.cursor.set(s.cursor.cluster, p.Cursor) }, Event{Gap: f.push == wire.PushGap})
+	all.deliver(p.Subscription, func(s *Subscription) { s.cursor.set(s.cursor.cluster, p.Cursor) },
+		Event{Gap: f.push == wire.PushGap})
 	return nil
 }
 

@@ -38,7 +38,8 @@ func TestASupersededLockIsLost(t *testing.T) {
 			again := take(mate)
 			for began := time.Now(); mine.Err() == nil; time.Sleep(10 * time.Millisecond) {
 				if time.Since(began) > 3*ttl {
-					t.Fatalf("the lock with token %d is believed in for %v more: the path had token %d since, and has %d", mine.Token(),
+					t.Fatalf("the lock with token %d is believed in for %v more: the path had token %d "+
+						"since, and has %d", mine.Token(),
 						time.Until(mine.Deadline()).Round(time.Second), theirs.Token(), again.Token())
 				}
 			}

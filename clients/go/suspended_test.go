@@ -34,6 +34,7 @@ func TestWithLockAfterASuspension(t *testing.T) {
 	}, TTL(ttl))
 	must(t, theirs.Err())
 	if !IsLost(err) {
-		t.Fatalf("WithLock answers %v, though %s held %s before f had ended, and holds it still", err, theirs.Owner(), p)
+		t.Fatalf("WithLock answers %v, though %s held %s before f had ended, and holds it still", err,
+			theirs.Owner(), p)
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestTardyReadsFramesOfOthers: locks whose owner the program names are given back while a node takes about slowWay to answer.
-// The keeper looks at what is unanswered (session.tardy) and reads paths that lie in frames of calls; these are answered
-// meanwhile, and their frames are written anew by other calls. Fails with -race. (The clock runs faster, so that slowWay is short.)
+// TestTardyReadsFramesOfOthers: locks whose owner the program names are given back while a node takes about slowWay to
+// answer. The keeper looks at what is unanswered (session.tardy) and reads paths that lie in frames of calls; these are
+// answered meanwhile, and their frames are written anew by other calls. Fails with -race. (The clock runs faster, so
+// that slowWay is short.)
 func TestTardyReadsFramesOfOthers(t *testing.T) {
 	const faster = 2000
 	start := time.Now()
@@ -36,7 +37,8 @@ func TestTardyReadsFramesOfOthers(t *testing.T) {
 		go func() {
 			defer all.Done()
 			for n := range 300 {
-				l, err := c.TryLock(context.Background(), fmt.Sprintf("%s/%d/%d", in(1), i, n), Owner(fmt.Sprint("o", i)), TTL(24*time.Hour))
+				l, err := c.TryLock(context.Background(), fmt.Sprintf("%s/%d/%d", in(1), i, n),
+					Owner(fmt.Sprint("o", i)), TTL(24*time.Hour))
 				if err != nil {
 					t.Error(err)
 					return
@@ -69,7 +71,8 @@ func TestTardyPathsChange(t *testing.T) {
 			freed := make(chan error, 1)
 			go func() { freed <- l.Unlock() }()
 			pass(0)
-			paths, _ := c.home.session.tardy(c.now()+time.Minute, slowWay) // as router.tardy asks, which then reads them
+			// as router.tardy asks, which then reads them
+			paths, _ := c.home.session.tardy(c.now()+time.Minute, slowWay)
 			if len(paths) != 1 {
 				t.Fatalf("%q", paths)
 			}
@@ -77,7 +80,9 @@ func TestTardyPathsChange(t *testing.T) {
 			at.ok(late)
 			must(t, <-freed)
 			for i := range 20 { // others ask for something
-				must(t, c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: in(2) + fmt.Sprintf("/qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq%d", i)}}, false, ""))
+				must(t, c.Release(context.Background(), "o",
+					[]wire.ReleaseRequest{{Path: in(2) + fmt.Sprintf("/qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq%d",
+						i)}}, false, ""))
 			}
 			if paths[0] != was {
 				t.Fatalf("the path %q that is unanswered has become %q", was, paths[0])

@@ -61,8 +61,8 @@ func newTimedAt(t testing.TB, f *fake, opts ...Option) (*Client, *timed) {
 	return c, timedOn(t, p)
 }
 
-// newUntold is such a server that does not tell what happens to leases (one without feature 2): events of subscriptions are
-// all that is told of an owner.
+// newUntold is such a server that does not tell what happens to leases (one without feature 2): events of subscriptions
+// are all that is told of an owner.
 func newUntold(t testing.TB, opts ...Option) (*Client, *timed) {
 	t.Helper()
 	c, p := newFake(t).client(append([]Option{WithKeepAlive(time.Hour)}, opts...)...)

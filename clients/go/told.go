@@ -83,7 +83,8 @@ func (k *keeper) maybeMissed(t *tie) {
 	k.rouse(0)
 }
 
-// learns takes what happened to the lease of its name, or to an earlier one. It answers which of the acquires are not of its locks.
+// learns takes what happened to the lease of its name, or to an earlier one. It answers which of the acquires are not
+// of its locks.
 func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 	others = slices.Clone(e.Acquires)
 	var named []*Lock
@@ -125,8 +126,8 @@ func (l *lease) learns(e *wire.LeaseEvent, todo *chores) (others []uint64) {
 	return others
 }
 
-// saidEarly says that the server said something of what a lock got before the lock came to be kept, or may have, since what
-// proved it was sent; and what, if that was its end.
+// saidEarly says that the server said something of what a lock got before the lock came to be kept, or may have, since
+// what proved it was sent; and what, if that was its end.
 func (k *keeper) saidEarly(lk *Lock, sent time.Duration) (said bool, end wire.EventKind) {
 	if lk.killed != 0 && sent <= lk.killed && planted != plantUnnamed {
 		said, end = true, wire.EventKilled

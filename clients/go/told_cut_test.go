@@ -35,7 +35,8 @@ func TestKilledOfManyPaths(t *testing.T) {
 		p.tell(wire.EventKilled, "me", mark)
 		pass(10 * time.Second)
 		if last.Err() == nil {
-			t.Errorf("ten seconds after its lease was killed it is believed in, until %v from now", time.Until(last.Deadline()))
+			t.Errorf("ten seconds after its lease was killed it is believed in, until %v from now",
+				time.Until(last.Deadline()))
 		}
 	})
 }

@@ -42,7 +42,8 @@ func TestToldEarlyThatNobodyConfirms(t *testing.T) {
 				go p.serve(func(*asked) *wire.Result { return nil })
 				pass(10 * time.Second)
 				if err := l.Err(); err == nil {
-					t.Errorf("ten seconds after it was told that its lease is over it counts as held for %v", time.Until(l.Deadline()))
+					t.Errorf("ten seconds after it was told that its lease is over it counts as held for %v",
+						time.Until(l.Deadline()))
 				} else if errors.Is(err, tc.other) {
 					t.Error(err)
 				}

@@ -51,7 +51,8 @@ func TestKilledAndNoMoreIsSaid(t *testing.T) {
 		last := locks[wire.MaxLeaseAcquires]
 		for began := time.Now(); last.Err() == nil; pass(time.Second) {
 			if late := time.Since(began); late > 10*time.Minute {
-				t.Fatalf("%v after its lease was killed the last lock is believed in, until %v from now", late, time.Until(last.Deadline()))
+				t.Fatalf("%v after its lease was killed the last lock is believed in, until %v from now", late,
+					time.Until(last.Deadline()))
 			}
 		}
 		if err := last.Err(); errors.Is(err, ErrExpired) {

@@ -16,7 +16,8 @@ func (f *fake) telling(opts ...Option) (*Client, *peer) {
 	f.t.Helper()
 	first := make(chan *peer, 1)
 	go func() { first <- f.tells() }()
-	return dial(f.t, f.addr, append([]Option{WithDialer(f.dial), WithGrace(longGrace), WithKeepAlive(time.Hour)}, opts...)...), <-first
+	return dial(f.t, f.addr, append([]Option{WithDialer(f.dial), WithGrace(longGrace), WithKeepAlive(time.Hour)},
+		opts...)...), <-first
 }
 
 // tells accepts a connection, and welcomes it as such a server.
@@ -55,8 +56,8 @@ func taking(t *testing.T, c *Client, p *peer, opts ...LockOption) (*Lock, uint64
 	return <-got, p.called(a)
 }
 
-// TestToldOfALease: what the server says of a lease ends the locks that it names, and has the client ask about others; and no
-// subscription is asked for.
+// TestToldOfALease: what the server says of a lease ends the locks that it names, and has the client ask about others;
+// and no subscription is asked for.
 func TestToldOfALease(t *testing.T) {
 	for name, one := range map[string]struct {
 		say     func(p *peer, owner string, mark uint64)
@@ -64,16 +65,20 @@ func TestToldOfALease(t *testing.T) {
 		revoked bool
 		renews  bool
 	}{
-		"nothing":             {say: func(*peer, string, uint64) {}},
-		"killed":              {say: func(p *peer, o string, m uint64) { p.tell(wire.EventKilled, o, 7, m) }, lost: ErrKilled},
-		"expired":             {say: func(p *peer, o string, m uint64) { p.tell(wire.EventExpired, o, m) }, lost: ErrExpired},
-		"another is killed":   {say: func(p *peer, o string, m uint64) { p.tell(wire.EventKilled, o, m+1) }, renews: true},
+		"nothing": {say: func(*peer, string, uint64) {}},
+		"killed": {say: func(p *peer, o string, m uint64) { p.tell(wire.EventKilled, o, 7, m) },
+			lost: ErrKilled},
+		"expired": {say: func(p *peer, o string, m uint64) { p.tell(wire.EventExpired, o, m) },
+			lost: ErrExpired},
+		"another is killed": {say: func(p *peer, o string, m uint64) { p.tell(wire.EventKilled, o, m+1) },
+			renews: true},
 		"killed, not by what": {say: func(p *peer, o string, _ uint64) { p.tell(wire.EventKilled, o) }, renews: true},
 		"another owner's":     {say: func(p *peer, _ string, m uint64) { p.tell(wire.EventKilled, "else", m) }},
-		"asked to let go":     {say: func(p *peer, o string, m uint64) { p.tell(wire.EventRevoke, o, m) }, revoked: true},
-		"another is asked":    {say: func(p *peer, o string, m uint64) { p.tell(wire.EventRevoke, o, m+1) }, renews: true},
-		"some were missed":    {say: func(p *peer, _ string, _ uint64) { p.tell(0, "") }, renews: true},
-		"of a newer kind":     {say: func(p *peer, o string, m uint64) { p.tell(99, o, m) }, renews: true},
+		"asked to let go": {say: func(p *peer, o string, m uint64) { p.tell(wire.EventRevoke, o, m) },
+			revoked: true},
+		"another is asked": {say: func(p *peer, o string, m uint64) { p.tell(wire.EventRevoke, o, m+1) }, renews: true},
+		"some were missed": {say: func(p *peer, _ string, _ uint64) { p.tell(0, "") }, renews: true},
+		"of a newer kind":  {say: func(p *peer, o string, m uint64) { p.tell(99, o, m) }, renews: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -106,7 +111,8 @@ func TestToldOfALease(t *testing.T) {
 	}
 }
 
-// TestToldLate: what is said late of a lock that was lost, and taken again by the same owner, does not end the later one.
+// TestToldLate: what is said late of a lock that was lost, and taken again by the same owner, does not end the later
+// one.
 func TestToldLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -131,7 +137,8 @@ func TestToldLate(t *testing.T) {
 	})
 }
 
-// TestToldEarly: what is said of an acquire before its answer is taken is not lost on its lock: it is asked about at once.
+// TestToldEarly: what is said of an acquire before its answer is taken is not lost on its lock: it is asked about at
+// once.
 func TestToldEarly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -154,8 +161,8 @@ func TestToldEarly(t *testing.T) {
 	})
 }
 
-// TestToldOfWhatWasAskedTwice: an acquire that was asked again on a later connection may have been granted anew after what it got first
-// was lost: what is said of it is a reason to ask.
+// TestToldOfWhatWasAskedTwice: an acquire that was asked again on a later connection may have been granted anew after
+// what it got first was lost: what is said of it is a reason to ask.
 func TestToldOfWhatWasAskedTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -210,8 +217,8 @@ func TestToldByNoOtherServer(t *testing.T) {
 	})
 }
 
-// TestThousandLeases: a client hears at once what happens to each of a thousand locks, every one of another owner, and has no
-// subscription for any.
+// TestThousandLeases: a client hears at once what happens to each of a thousand locks, every one of another owner, and
+// has no subscription for any.
 func TestThousandLeases(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, patience)
@@ -249,7 +256,10 @@ func TestThousandLeases(t *testing.T) {
 	lostBy(t, locks[7], ErrKilled)
 	must(t, locks[8].Err())
 	must(t, other.SetNamespacePolicy(ctx, ns, wire.PointRW, ""))
-	eventually(t, "all are lost", func() bool { return !slices.ContainsFunc(locks, func(l *Lock) bool { return l.Err() == nil }) })
+	eventually(t, "all are lost", func() bool {
+		return !slices.ContainsFunc(locks,
+			func(l *Lock) bool { return l.Err() == nil })
+	})
 	for _, l := range locks {
 		lostBy(t, l, ErrKilled)
 	}
@@ -258,8 +268,9 @@ func TestThousandLeases(t *testing.T) {
 	}
 }
 
-// TestToldBeforeItIsKept: what the server says while a lock is granted that is not kept yet is a reason to ask about it, as it is
-// of one that is kept: that some may have been missed, that its owner is asked to let go, and that it was lost with very many others.
+// TestToldBeforeItIsKept: what the server says while a lock is granted that is not kept yet is a reason to ask about
+// it, as it is of one that is kept: that some may have been missed, that its owner is asked to let go, and that it was
+// lost with very many others.
 func TestToldBeforeItIsKept(t *testing.T) {
 	for name, say := range map[string]func(p *peer, a *asked){
 		"some were missed": func(p *peer, _ *asked) { p.tell(0, "") },

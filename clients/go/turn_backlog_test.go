@@ -7,8 +7,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestHeldBackAndThenTooMany: Go takes a request that its way holds back, and when that moves, the queue of the new lane is full: it is
-// taken all the same.
+// TestHeldBackAndThenTooMany: Go takes a request that its way holds back, and when that moves, the queue of the new
+// lane is full: it is taken all the same.
 func TestHeldBackAndThenTooMany(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFakeCluster(t, 2, 0, 0, 1, 1)

@@ -72,7 +72,8 @@ func TestAcquaintForLong(t *testing.T) {
 				c, s := newTimed(t, WithWindow(4))
 				asked := 0
 				raises(t, c, s, []Path{{Path: "a:/b/c"}}, func() {
-					s.takes(always(time.Millisecond, map[wire.Op]time.Duration{wire.OpDescribe: leastUnanswered + 30*time.Second}))
+					s.takes(always(time.Millisecond,
+						map[wire.Op]time.Duration{wire.OpDescribe: leastUnanswered + 30*time.Second}))
 					began := c.now()
 					s.refuses(func(req *wire.Request) bool {
 						refused := req.Op == wire.OpListLocks && c.now()-began < 4*leastUnanswered
@@ -91,7 +92,8 @@ func TestAcquaintForLong(t *testing.T) {
 					pass(100 * time.Millisecond)
 				})
 				if most := int(4 * leastUnanswered / (maxRenewRetry / 8)); asked > most {
-					t.Errorf("a server with too much to do was asked %d times in %v, want %d at most", asked, 4*leastUnanswered, most)
+					t.Errorf("a server with too much to do was asked %d times in %v, want %d at most", asked,
+						4*leastUnanswered, most)
 				}
 			})
 		})

@@ -9,8 +9,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestUnansweredBesideShortGraces: a server never tells what one owner holds (a page that it has forgotten), and answers all else at once. Other
-// owners' locks, with a grace that is shorter than it takes to connect anew, end with each connection: that gets rarer.
+// TestUnansweredBesideShortGraces: a server never tells what one owner holds (a page that it has forgotten), and
+// answers all else at once. Other owners' locks, with a grace that is shorter than it takes to connect anew, end with
+// each connection: that gets rarer.
 func TestUnansweredBesideShortGraces(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -44,7 +45,8 @@ func TestUnansweredBesideShortGraces(t *testing.T) {
 			}
 			if odd.Err() != nil {
 				t.Log("the odd one: ", odd.Err())
-				odd, err = c.LockAll(t.Context(), []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, Owner("odd"), TTL(time.Hour))
+				odd, err = c.LockAll(t.Context(), []Path{{Path: "a:/b/c"}, {Path: "a:/b/d"}}, Owner("odd"),
+					TTL(time.Hour))
 				mustLock(t, odd, err)
 			}
 		}

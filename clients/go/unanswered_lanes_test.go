@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestUnansweredKeepsToItsNode: node n1 leads log 0 and never answers one kind of question: what owners hold. Once a minute the program
-// takes a lock and holds it (TTL an hour). No lanes, connections and goroutines are to pile up.
+// TestUnansweredKeepsToItsNode: node n1 leads log 0 and never answers one kind of question: what owners hold. Once a
+// minute the program takes a lock and holds it (TTL an hour). No lanes, connections and goroutines are to pile up.
 func TestUnansweredKeepsToItsNode(t *testing.T) {
 	for _, bad := range []bool{false, true} {
 		t.Run(fmt.Sprint(bad), func(t *testing.T) {
@@ -38,14 +38,16 @@ func TestUnansweredKeepsToItsNode(t *testing.T) {
 				c := f.client()
 				f.warm(c)
 				listed()
-				two, err := c.LockAll(t.Context(), []Path{{Path: in(0) + "/y"}, {Path: in(0) + "/z"}}, TTL(30*time.Second))
+				two, err := c.LockAll(t.Context(), []Path{{Path: in(0) + "/y"}, {Path: in(0) + "/z"}},
+					TTL(30*time.Second))
 				mustLock(t, two, err)
 				var lanes []int
 				for i := range 2 * 60 {
 					l, err := c.TryLock(t.Context(), in(0)+fmt.Sprint("/x", i), TTL(time.Hour))
 					mustLock(t, l, err)
 					if two.Err() != nil {
-						two, err = c.LockAll(t.Context(), []Path{{Path: in(0) + fmt.Sprint("/y", i)}, {Path: in(0) + fmt.Sprint("/z", i)}}, TTL(30*time.Second))
+						two, err = c.LockAll(t.Context(), []Path{{Path: in(0) + fmt.Sprint("/y", i)},
+							{Path: in(0) + fmt.Sprint("/z", i)}}, TTL(30*time.Second))
 						mustLock(t, two, err)
 					}
 					pass(time.Minute)
@@ -54,17 +56,19 @@ func TestUnansweredKeepsToItsNode(t *testing.T) {
 						lanes = append(lanes, len(c.router.all()))
 					}
 				}
-				t.Logf("lanes by hours: %v, goroutines %d, connections so far %d", lanes, runtime.NumGoroutine(), c.connections.Load())
+				t.Logf("lanes by hours: %v, goroutines %d, connections so far %d", lanes, runtime.NumGoroutine(),
+					c.connections.Load())
 				if n := len(c.router.all()); n > 10 {
-					t.Errorf("a client of a cluster of three nodes has %d lanes, each with a connection, after eight hours", n)
+					t.Errorf("a client of a cluster of three nodes has %d lanes, each with a connection, after "+
+						"eight hours", n)
 				}
 			})
 		})
 	}
 }
 
-// TestUnansweredByALaterServer: the first server tells that a request may take an hour, the next one says 30 s, and never answers
-// what an owner holds. It is given up after a minute, as 0022 says.
+// TestUnansweredByALaterServer: the first server tells that a request may take an hour, the next one says 30 s, and
+// never answers what an owner holds. It is given up after a minute, as 0022 says.
 func TestUnansweredByALaterServer(t *testing.T) {
 	for _, first := range []time.Duration{30 * time.Second, time.Hour} {
 		t.Run(first.String(), func(t *testing.T) {

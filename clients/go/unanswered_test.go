@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestLaterPagesNeverTold: what an owner holds is told in two pages. In two rounds the second is never told (TestSlowPages has
-// one such round), then all is well: what was not answered is asked again. Another client of the owner gives back a path that
-// is told on the second page.
+// TestLaterPagesNeverTold: what an owner holds is told in two pages. In two rounds the second is never told
+// (TestSlowPages has one such round), then all is well: what was not answered is asked again. Another client of the
+// owner gives back a path that is told on the second page.
 func TestLaterPagesNeverTold(t *testing.T) {
 	const ttl = 6 * time.Second
 	for _, never := range []int64{1, 2} {
@@ -48,8 +48,8 @@ func TestLaterPagesNeverTold(t *testing.T) {
 	}
 }
 
-// slowlyListed is a client with a lock of two paths, whose server tells for how long a request may take. What the lock's owner
-// holds is told after a time of its own.
+// slowlyListed is a client with a lock of two paths, whose server tells for how long a request may take. What the
+// lock's owner holds is told after a time of its own.
 func slowlyListed(t *testing.T, told, takes time.Duration, opts ...Option) (*Client, *Lock) {
 	t.Helper()
 	f := newFake(t)
@@ -81,8 +81,8 @@ func slowlyListed(t *testing.T, told, takes time.Duration, opts ...Option) (*Cli
 	return c, mustLock(t, l, err)
 }
 
-// TestUnansweredWithinWhatIsTold: a server that answers within the time that it tells is not given up, one that does not is
-// after twice that, or after a minute.
+// TestUnansweredWithinWhatIsTold: a server that answers within the time that it tells is not given up, one that does
+// not is after twice that, or after a minute.
 func TestUnansweredWithinWhatIsTold(t *testing.T) {
 	for _, of := range []struct {
 		told, takes time.Duration
@@ -109,8 +109,8 @@ func TestUnansweredWithinWhatIsTold(t *testing.T) {
 	}
 }
 
-// TestUnansweredWhileStopped: the clock jumps by ten minutes, as when the process is stopped or the machine sleeps, while a
-// question is under way. All is answered soon after that.
+// TestUnansweredWhileStopped: the clock jumps by ten minutes, as when the process is stopped or the machine sleeps,
+// while a question is under way. All is answered soon after that.
 func TestUnansweredWhileStopped(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var slept atomic.Int64

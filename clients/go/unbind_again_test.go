@@ -61,7 +61,8 @@ func TestAnUnbindAskedAgain(t *testing.T) {
 				n := len(c.binds.owned)
 				c.binds.mu.Unlock()
 				if least := c.binds.least(c.opt.grace); n > 0 || least < c.opt.grace {
-					t.Errorf("nobody is bound: the client keeps %d owners, gives leases a grace of %v instead of %v, all by one connection: %v",
+					t.Errorf("nobody is bound: the client keeps %d owners, gives leases a grace of %v instead of "+
+						"%v, all by one connection: %v",
 						n, least, c.opt.grace, c.binds.any())
 				}
 				// A lock that is taken now is tied with the client's grace: a server that is silent for a second costs

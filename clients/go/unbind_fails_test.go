@@ -46,7 +46,8 @@ func TestAnUnbindThatIsNotSent(t *testing.T) {
 		t.Fatalf("the server has not ended it, and this shows nothing: %v", err)
 	}
 	if err := mine.Err(); err == nil {
-		t.Errorf("two hold %s: one of them for %v yet, the other under token %d", p, time.Until(mine.Deadline()), theirs.Token())
+		t.Errorf("two hold %s: one of them for %v yet, the other under token %d", p, time.Until(mine.Deadline()),
+			theirs.Token())
 	}
 }
 

@@ -50,7 +50,8 @@ func TestAnUnbindUntiesAWait(t *testing.T) {
 			defer line.held.Unlock()
 			began := time.Now()
 			if _, err := other.Lock(within(t, 12*time.Second), p); err != nil {
-				t.Errorf("the program has crashed, its grace is 3 s, and its lock is not free %v later: %v", time.Since(began), err)
+				t.Errorf("the program has crashed, its grace is 3 s, and its lock is not free %v later: %v",
+					time.Since(began), err)
 				return
 			}
 			t.Logf("free after %v", time.Since(began))

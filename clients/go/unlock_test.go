@@ -235,7 +235,8 @@ func TestLockOptionsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := c.Lock(context.Background(), "a:/b", Labels(map[string]string{"x": string(make([]byte, 5000))})); err == nil {
+	if _, err := c.Lock(context.Background(), "a:/b",
+		Labels(map[string]string{"x": string(make([]byte, 5000))})); err == nil {
 		t.Error("labels beyond the limit")
 	}
 }

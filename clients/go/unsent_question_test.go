@@ -39,9 +39,9 @@ func questionOf(c *Client, l *Lock) (looking, sent bool, upTo, joined int) {
 	return le.looking, le.asks.sent.Load(), le.asks.upTo, le.joined
 }
 
-// TestGapBehindAnUnsentLook: a question about a lease waits in the client for its turn. A second lock of the owner comes to
-// the lease, which that question is not about. Then the owner is killed, and that is missed: a gap is told. The doubt is
-// skipped, as the question has not been sent; but it does not tell of the second lock.
+// TestGapBehindAnUnsentLook: a question about a lease waits in the client for its turn. A second lock of the owner
+// comes to the lease, which that question is not about. Then the owner is killed, and that is missed: a gap is told.
+// The doubt is skipped, as the question has not been sent; but it does not tell of the second lock.
 func TestGapBehindAnUnsentLook(t *testing.T) {
 	for _, second := range []bool{true, false} {
 		t.Run(fmt.Sprint("second lock ", second), func(t *testing.T) {
@@ -85,7 +85,8 @@ func TestGapBehindAnUnsentLook(t *testing.T) {
 					pass(100 * time.Millisecond)
 				}
 				if d := time.Since(began); d > stuckFor+2*askedWithin {
-					t.Errorf("events were missed, nothing is refused, the questions of others took %v: a rival has the path, and it was believed in for %v\n%s", stuckFor, d, s.happened())
+					t.Errorf("events were missed, nothing is refused, the questions of others took %v: a rival has "+
+						"the path, and it was believed in for %v\n%s", stuckFor, d, s.happened())
 				}
 			})
 		})

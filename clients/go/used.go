@@ -6,10 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// usedOwners is in whose names locks were taken, and in whose names the program has sent acquires of its own. Who is in both
-// may have a lease that a lock tied to a lane and that stands for more than the lock, as nobody keeps count of what the
-// program's own requests hold, or for how long: that lane is not to be closed, and such a program goes by one from then on. The
-// names are noted by their hashes, which are never forgotten: two that share one cost a program its further lanes, and no lock.
+// usedOwners is in whose names locks were taken, and in whose names the program has sent acquires of its own. Who is in
+// both may have a lease that a lock tied to a lane and that stands for more than the lock, as nobody keeps count of
+// what the program's own requests hold, or for how long: that lane is not to be closed, and such a program goes by one
+// from then on. The names are noted by their hashes, which are never forgotten: two that share one cost a program its
+// further lanes, and no lock.
 type usedOwners struct {
 	locks, requests ownerSet
 }
@@ -36,8 +37,9 @@ func (u *usedOwners) note(c *Client, owner string, one, other *ownerSet) {
 
 var ownersSeed = maphash.MakeSeed()
 
-// ownerSet is a set of hashes, by their low bits. It has one bit in half a million for each, in pages of 512 bytes that are made
-// when they are needed: of a program with a thousand owners of locks, one in 500 of its other owners shares one.
+// ownerSet is a set of hashes, by their low bits. It has one bit in half a million for each, in pages of 512 bytes that
+// are made when they are needed: of a program with a thousand owners of locks, one in 500 of its other owners shares
+// one.
 type ownerSet [128]atomic.Pointer[ownerPage]
 
 type ownerPage [64]atomic.Uint64

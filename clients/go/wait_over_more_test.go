@@ -28,7 +28,8 @@ func TestAWaitIsOverTooEarly(t *testing.T) {
 				}()
 				a := p.want(wire.OpAcquire)
 				pass(10 * time.Second)
-				p.reply(a.id, a.req.Op, &wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver, Message: "the time in the queue is over"})
+				p.reply(a.id, a.req.Op, &wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver,
+					Message: "the time in the queue is over"})
 				again := p.want(wire.OpAcquire)
 				if again.id == a.id {
 					t.Error("it is asked again under its id")

@@ -12,8 +12,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestAWaitThatWasOverIsOver: the answer that a wait's time is over is lost with its connection. The server says so again,
-// with the cause that says it, and the caller, whose context does not end, is told.
+// TestAWaitThatWasOverIsOver: the answer that a wait's time is over is lost with its connection. The server says so
+// again, with the cause that says it, and the caller, whose context does not end, is told.
 func TestAWaitThatWasOverIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -29,7 +29,8 @@ func TestAWaitThatWasOverIsOver(t *testing.T) {
 				return &wire.Result{}
 			}
 			said.Add(1)
-			return &wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver, Message: "the time in the queue is over"}
+			return &wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver,
+				Message: "the time in the queue is over"}
 		})
 		select {
 		case out := <-done:
@@ -37,7 +38,8 @@ func TestAWaitThatWasOverIsOver(t *testing.T) {
 				t.Fatalf("got %v", out.err)
 			}
 		case <-time.After(time.Hour):
-			t.Errorf("an hour later the caller is not told yet; the server said %d times that the wait is over", said.Load())
+			t.Errorf("an hour later the caller is not told yet; the server said %d times that the wait is over",
+				said.Load())
 			c.Close()
 			<-done
 		}

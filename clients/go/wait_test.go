@@ -169,7 +169,8 @@ func TestAWaitThatIsOverGotNothing(t *testing.T) {
 		done := doing(context.Background(), c, waiting(10*time.Second))
 		a := p.want(wire.OpAcquire)
 		pass(10 * time.Second)
-		p.reply(a.id, a.req.Op, &wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver, Message: "it took too long"})
+		p.reply(a.id, a.req.Op, &wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver,
+			Message: "it took too long"})
 		err := (<-done).err
 		var refused *Error
 		if !errors.As(err, &refused) || refused.Code != wire.DeadlineExceeded || refused.Cause != wire.CauseWaitOver {
@@ -209,7 +210,8 @@ func TestLockWaitsForever(t *testing.T) {
 				t.Fatalf("asked again after %v", d)
 			}
 			began = time.Now()
-			p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+			p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued,
+				Position: 1}}))
 		}
 	})
 }
@@ -223,9 +225,11 @@ func TestPlaceInTheQueueIsTold(t *testing.T) {
 		a := p.want(wire.OpAcquire)
 		tell := func(position uint64) {
 			p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{
-				Status: wire.StatusQueued, Path: "a:/b", Owner: "other", Reason: wire.ReasonAncestorLocked, Token: 9, Position: position,
+				Status: wire.StatusQueued, Path: "a:/b", Owner: "other", Reason: wire.ReasonAncestorLocked, Token: 9,
+				Position: position,
 			}}))
-			want := Queued{Position: position, Path: "a:/b", Owner: "other", Reason: wire.ReasonAncestorLocked, Token: 9}
+			want := Queued{Position: position, Path: "a:/b", Owner: "other", Reason: wire.ReasonAncestorLocked,
+				Token: 9}
 			if got := <-places; got != want {
 				t.Fatalf("told %+v, want %+v", got, want)
 			}

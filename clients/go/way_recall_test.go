@@ -10,9 +10,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestALeaderChangesWhileTooManyWait: a client has as many waiting acquires as a connection may have (limits.waiting; 16 384 of a
-// real server), and asks for one more, which is not sent yet. Then the namespace of that gets another leader. The client's lock
-// there, which has nothing to do with those that wait, is kept and can be given back: all nodes answer at once all the time.
+// TestALeaderChangesWhileTooManyWait: a client has as many waiting acquires as a connection may have (limits.waiting;
+// 16 384 of a real server), and asks for one more, which is not sent yet. Then the namespace of that gets another
+// leader. The client's lock there, which has nothing to do with those that wait, is kept and can be given back: all
+// nodes answer at once all the time.
 func TestALeaderChangesWhileTooManyWait(t *testing.T) {
 	for name, more := range map[string]int{"as many as may wait": 0, "one more": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -22,7 +23,8 @@ func TestALeaderChangesWhileTooManyWait(t *testing.T) {
 				f.warm(c)
 				f.serve = func(p *peer, a *asked) *wire.Result {
 					if a.req.Op == wire.OpAcquire && a.req.Flags&wire.FlagWait != 0 { // somebody else has it for long
-						p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+						p.send(wire.AppendQueued(nil,
+							&wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 						return nil
 					}
 					if a.req.Op == wire.OpCancel {
@@ -65,9 +67,9 @@ func TestALeaderChangesWhileTooManyWait(t *testing.T) {
 	}
 }
 
-// TestALeaderChangesWhileTheWindowIsFull: the window is full of a request to a log that has no leader, which its node answers after 30 s
-// (request_timeout_ms), and a request of another namespace waits for room. That one gets another leader. A lock there is renewed all
-// the same: renewals have a reserve of the window.
+// TestALeaderChangesWhileTheWindowIsFull: the window is full of a request to a log that has no leader, which its node
+// answers after 30 s (request_timeout_ms), and a request of another namespace waits for room. That one gets another
+// leader. A lock there is renewed all the same: renewals have a reserve of the window.
 func TestALeaderChangesWhileTheWindowIsFull(t *testing.T) {
 	for name, moves := range map[string]bool{"the leader stays": false, "the leader changes": true} {
 		t.Run(name, func(t *testing.T) {
@@ -88,9 +90,11 @@ func TestALeaderChangesWhileTheWindowIsFull(t *testing.T) {
 				}
 				l, err := c.TryLock(context.Background(), in(0)+"/mine", TTL(20*time.Second))
 				mustLock(t, l, err)
-				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: in(1)}}}, func(*wire.Result, error) {})
+				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: in(1)}}},
+					func(*wire.Result, error) {})
 				pass(0)
-				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "unsent", Releases: []wire.ReleaseRequest{{Path: in(0)}}}, func(*wire.Result, error) {})
+				c.Go(&wire.Request{Op: wire.OpRelease, Owner: "unsent", Releases: []wire.ReleaseRequest{{Path: in(0)}}},
+					func(*wire.Result, error) {})
 				pass(0)
 				if moves {
 					f.lead(1, 0, 1, 1)

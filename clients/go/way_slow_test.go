@@ -45,7 +45,8 @@ func TestAnOldLeaderThatIsSlow(t *testing.T) {
 		cutOff()
 		pass(3 * time.Second)
 		f.lead(0, 0, 0, 0)
-		go func() { _ = c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: in(0)}}, false, "") }() // asked of n1 in the 3 s
+		// asked of n1 in the 3 s
+		go func() { _ = c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: in(0)}}, false, "") }()
 		pass(0)
 		f.tell()
 		pass(28 * time.Second)
@@ -72,7 +73,10 @@ func TestAnOldLeaderThatIsSlowAndNoLocks(t *testing.T) {
 				}
 				pass(5 * time.Second)
 				cutOff()
-				go func() { _ = c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: in(0)}}, false, "") }()
+				go func() {
+					_ = c.Release(context.Background(), "o", []wire.ReleaseRequest{{Path: in(0)}},
+						false, "")
+				}()
 				pass(time.Second)
 				f.lead(0, 0, 0, 0)
 				f.tell()
@@ -94,7 +98,8 @@ func TestAnOldLeaderThatIsSlowAndNoLocks(t *testing.T) {
 // locks that were taken by way of the old one are given back, whoever named their owner ("renewals and releases go
 // where its namespace leads at the time").
 func TestUnlockBehindAnOldLeaderThatIsSlow(t *testing.T) {
-	for name, opts := range map[string][]LockOption{"an owner of its own": nil, "an owner that the program names": {Owner("me")}} {
+	for name, opts := range map[string][]LockOption{"an owner of its own": nil,
+		"an owner that the program names": {Owner("me")}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := newFakeCluster(t, 2, 1, 0, 0, 0)
@@ -105,7 +110,8 @@ func TestUnlockBehindAnOldLeaderThatIsSlow(t *testing.T) {
 				cutOff := f.slow("n1", wire.Unavailable, func(_ *peer, a *asked) *wire.Result {
 					mu.Lock()
 					defer mu.Unlock()
-					if a.req.Op == wire.OpRelease && a.req.Releases[0].Path == in(0) && !unlocked.IsZero() && freed.IsZero() {
+					if a.req.Op == wire.OpRelease && a.req.Releases[0].Path == in(0) && !unlocked.IsZero() &&
+						freed.IsZero() {
 						freed = time.Now()
 					}
 					return granted(a.req)
@@ -158,7 +164,8 @@ func TestACancelBehindAnOldLeaderThatIsSlow(t *testing.T) {
 				ended := time.Time{}
 				f.serve = func(p *peer, a *asked) *wire.Result {
 					if a.req.Op == wire.OpAcquire && a.req.Flags&wire.FlagWait != 0 { // somebody else has it
-						p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+						p.send(wire.AppendQueued(nil,
+							&wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 						return nil
 					}
 					select {

@@ -39,7 +39,8 @@ func TestAMoveKeepsTheOrder(t *testing.T) {
 		pass(0)
 		ask("next", 0)
 		ctx, cancel := context.WithCancel(context.Background())
-		gone := doing(ctx, c, &wire.Request{Op: wire.OpRelease, Owner: "gone", Releases: []wire.ReleaseRequest{{Path: in(0)}}})
+		gone := doing(ctx, c, &wire.Request{Op: wire.OpRelease, Owner: "gone",
+			Releases: []wire.ReleaseRequest{{Path: in(0)}}})
 		pass(0)
 		cancel() // it was not sent, and never will be
 		if err := (<-gone).err; err == nil {
@@ -77,7 +78,8 @@ func TestWhatIsUnderWayGoesFirst(t *testing.T) {
 			}
 			return granted(a.req)
 		}
-		slow := doing(context.Background(), c, &wire.Request{Op: wire.OpRelease, Owner: "slow", Releases: []wire.ReleaseRequest{{Path: in(1)}}})
+		slow := doing(context.Background(), c, &wire.Request{Op: wire.OpRelease, Owner: "slow",
+			Releases: []wire.ReleaseRequest{{Path: in(1)}}})
 		pass(0)
 		f.lead(1, 1, 1, 1)
 		f.tell()
@@ -107,13 +109,15 @@ func TestWaitsStayWhereTheyAre(t *testing.T) {
 		f.warm(c)
 		f.serve = func(p *peer, a *asked) *wire.Result {
 			if a.req.Op == wire.OpAcquire {
-				p.send(wire.AppendQueued(nil, &wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
+				p.send(wire.AppendQueued(nil,
+					&wire.Queued{ID: a.id, Result: wire.Result{Status: wire.StatusQueued, Position: 1}}))
 				return nil
 			}
 			return granted(a.req)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		waits := doing(ctx, c, &wire.Request{Op: wire.OpAcquire, Owner: "w", TTLMillis: 1000, Flags: wire.FlagWait, Locks: []wire.LockRequest{{Path: in(0)}}})
+		waits := doing(ctx, c, &wire.Request{Op: wire.OpAcquire, Owner: "w", TTLMillis: 1000, Flags: wire.FlagWait,
+			Locks: []wire.LockRequest{{Path: in(0)}}})
 		pass(0)
 		f.lead(1, 1, 1, 1)
 		f.tell()
@@ -161,7 +165,8 @@ func orderUnderMoves(t *testing.T, rng *rand.Rand) {
 			var answered sync.WaitGroup
 			for i := range requests {
 				answered.Add(1)
-				c.Go(&wire.Request{Op: wire.OpRelease, Owner: fmt.Sprint(g), Key: fmt.Sprint(i), Releases: []wire.ReleaseRequest{{Path: in(g)}}},
+				c.Go(&wire.Request{Op: wire.OpRelease, Owner: fmt.Sprint(g), Key: fmt.Sprint(i),
+					Releases: []wire.ReleaseRequest{{Path: in(g)}}},
 					func(_ *wire.Result, err error) {
 						if err != nil {
 							t.Error(err)

@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestWithLockBesideItsRevocation: somebody asks for a lock in the moment in which WithLock is granted it. OnRevoke's function
-// has the lock from then on, and may ask for its context before WithLock does. It is the one that WithLock hands out, and
-// ends with WithLock's own all the same.
+// TestWithLockBesideItsRevocation: somebody asks for a lock in the moment in which WithLock is granted it. OnRevoke's
+// function has the lock from then on, and may ask for its context before WithLock does. It is the one that WithLock
+// hands out, and ends with WithLock's own all the same.
 func TestWithLockBesideItsRevocation(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, p := newFake(t).client(WithKeepAlive(time.Hour))

@@ -109,7 +109,8 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 	}
 	data := &acquired{
 		Owner: owner, Namespace: res.Namespace, FencingToken: res.Token, TTLMillis: l.ttl.Milliseconds(),
-		ExpiresInMillis: max(time.Until(over), 0).Milliseconds(), ExpiresAt: stamp(over), WaitedMillis: took.Milliseconds(),
+		ExpiresInMillis: max(time.Until(over), 0).Milliseconds(), ExpiresAt: stamp(over),
+		WaitedMillis: took.Milliseconds(),
 	}
 	for _, p := range paths {
 		data.Paths = append(data.Paths, pathMode{p, modeName(l.mode())})
@@ -119,7 +120,8 @@ func (l *locking) acquire(ctx context.Context, paths []string) error {
 
 // take asks for the lock; at first without waiting, to tell why it takes a while.
 // It answers whether it waited.
-func (l *locking) take(ctx context.Context, c *pathlockd.Client, req *wire.Request) (res *wire.Result, waited bool, err error) {
+func (l *locking) take(ctx context.Context, c *pathlockd.Client,
+	req *wire.Request) (res *wire.Result, waited bool, err error) {
 	began := time.Now()
 	flags := req.Flags
 	req.Flags = flags | wire.FlagNoQueue
@@ -181,7 +183,8 @@ func conflictOf(res *wire.Result) *pathlockd.ConflictError {
 // leaseEnd answers until when the locks are held at least, that were granted at a time that
 // nobody here knows. Whatever becomes of the question, they are held: so only a lease that the
 // server says is over is an error.
-func (l *locking) leaseEnd(ctx context.Context, c *pathlockd.Client, req *wire.Request, res *wire.Result, asked time.Time) (time.Time, error) {
+func (l *locking) leaseEnd(ctx context.Context, c *pathlockd.Client, req *wire.Request, res *wire.Result,
+	asked time.Time) (time.Time, error) {
 	ctx, cancel := l.a.limited(ctx)
 	defer cancel()
 	renewed := time.Now()
@@ -195,7 +198,8 @@ func (l *locking) leaseEnd(ctx context.Context, c *pathlockd.Client, req *wire.R
 	case held.Status != wire.StatusOK:
 		return asked, &failure{
 			exit: ExitFailed, code: codeLost,
-			message: fmt.Sprintf("%s was acquired and lost again within moments: its lease is over, or somebody took it away", req.Locks[0].Path),
+			message: fmt.Sprintf("%s was acquired and lost again within moments: its lease is over, or somebody "+
+				"took it away", req.Locks[0].Path),
 		}
 	}
 	return renewed.Add(l.ttl), nil
@@ -222,7 +226,8 @@ func (l *locking) show(b *bytes.Buffer, d *acquired, over time.Time) {
 	if d.FencingToken != 0 {
 		t.add("token", fmt.Sprint(d.FencingToken))
 	}
-	t.add("expires", fmt.Sprintf("in %s, at %s, unless renewed", short(time.Until(over).Round(time.Second)), over.Format(time.TimeOnly)))
+	t.add("expires", fmt.Sprintf("in %s, at %s, unless renewed", short(time.Until(over).Round(time.Second)),
+		over.Format(time.TimeOnly)))
 	renew := "pathlock renew" + who
 	if l.ttl != defaultTTL {
 		renew += " --ttl " + exact(l.ttl)

@@ -52,10 +52,14 @@ func (a *app) assertCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.asking(ctx, func(ctx context.Context, c *pathlockd.Client) error { return a.assert(ctx, c, who, n, paths) })
+		return a.asking(ctx, func(ctx context.Context, c *pathlockd.Client) error {
+			return a.assert(ctx, c,
+				who, n, paths)
+		})
 	})
 	owner.add(cmd, "whose lock: an `ID` (or set "+envOwner+")")
-	cmd.Flags().Var(&number[int64]{&token, 1, wire.MaxToken, "a fencing token"}, "token", "the fencing token `N` (or set "+envToken+")")
+	cmd.Flags().Var(&number[int64]{&token, 1, wire.MaxToken, "a fencing token"}, "token",
+		"the fencing token `N` (or set "+envToken+")")
 	return cmd
 }
 
@@ -66,7 +70,8 @@ func (a *app) assert(ctx context.Context, c *pathlockd.Client, owner string, tok
 	}
 	if res.Status != wire.StatusOK {
 		f := &failure{exit: ExitFailed, code: codeAssert, details: &assertFailed{res.Path, res.Reason.String()}}
-		f.message = fmt.Sprintf("assertion failed: %s does not hold the write lock on %s", visible(owner), visible(res.Path))
+		f.message = fmt.Sprintf("assertion failed: %s does not hold the write lock on %s", visible(owner),
+			visible(res.Path))
 		if res.Reason == wire.ReasonStaleFencingToken {
 			f.message = fmt.Sprintf("assertion failed: %d is not the latest token of %s", token, visible(res.Path))
 		}

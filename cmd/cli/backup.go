@@ -78,7 +78,8 @@ func (a *app) backupSaveCmd() *cobra.Command {
 			}
 			return a.answer(data, func(b *bytes.Buffer) {
 				fmt.Fprintf(b, "saved %s of %s, %s, to %s in %s\n", count(uint64(data.Rows), "row", "rows"),
-					count(uint64(data.Logs), "log", "logs"), size(data.Bytes), visible(data.Directory), short(time.Duration(data.TookMillis)*time.Millisecond))
+					count(uint64(data.Logs), "log", "logs"), size(data.Bytes), visible(data.Directory),
+					short(time.Duration(data.TookMillis)*time.Millisecond))
 			})
 		}),
 	}
@@ -145,7 +146,8 @@ func writeStrays(b *bytes.Buffer, what string, all []strayData) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s, as its path, or one that is held with it, is in another namespace by the system log:\n\n", what)
+	fmt.Fprintf(b, "\n%s, as its path, or one that is held with it, is in another namespace by the system log:\n\n",
+		what)
 	t := table{{"OWNER", "PATH", "NAMESPACE", ""}}
 	for i := range all {
 		o, how := &all[i], "holds"
@@ -160,16 +162,18 @@ func writeStrays(b *bytes.Buffer, what string, all []strayData) {
 func verified(dir string, r *backup.Report) *verifiedData {
 	m, t := r.Manifest, r.Total()
 	data := &verifiedData{
-		Directory: dir, ClusterID: m.ClusterID, ServerVersion: m.ServerVersion, Local: m.Local, GroupCount: m.GroupCount,
-		LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
+		Directory: dir, ClusterID: m.ClusterID, ServerVersion: m.ServerVersion, Local: m.Local,
+		GroupCount: m.GroupCount,
+		LogCount:   m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
 		HighestToken: r.Highest, Changes: r.Changes, Strays: straysOf(r),
 		heldData: heldData{t.Writes + t.Shared, t.Leases, t.Waiters, t.Fences, t.Policies},
 	}
 	for i := range r.Logs {
 		l := &r.Logs[i]
 		data.Logs = append(data.Logs, loggedData{
-			Log: l.Log, File: l.File, Bytes: l.Bytes, Rows: l.Rows, AppliedIndex: l.AppliedIndex, MadeUnixMS: l.UnixMillis,
-			heldData: heldData{l.Writes + l.Shared, l.Leases, l.Waiters, l.Fences, l.Tally.Policies},
+			Log: l.Log, File: l.File, Bytes: l.Bytes, Rows: l.Rows, AppliedIndex: l.AppliedIndex,
+			MadeUnixMS: l.UnixMillis,
+			heldData:   heldData{l.Writes + l.Shared, l.Leases, l.Waiters, l.Fences, l.Tally.Policies},
 		})
 	}
 	return data
@@ -181,7 +185,8 @@ needs no server. A backup that is damaged, or not whole, ends with exit code 1.`
 
 func (a *app) backupVerifyCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "verify DIRECTORY", Short: "Check a backup and say what is in it", Long: backupVerifyLong, Args: takes("DIRECTORY"),
+		Use: "verify DIRECTORY", Short: "Check a backup and say what is in it", Long: backupVerifyLong,
+		Args:    takes("DIRECTORY"),
 		Example: `  pathlock backup verify /backups/monday`,
 		RunE: body(func(ctx context.Context, args []string) error {
 			r, err := backup.Verify(ctx, args[0])
@@ -195,7 +200,8 @@ func (a *app) backupVerifyCmd() *cobra.Command {
 }
 
 func (d *verifiedData) write(b *bytes.Buffer) {
-	fmt.Fprintf(b, "%s is a whole backup of cluster %s, by pathlockd %s\n", visible(d.Directory), visible(d.ClusterID), visible(d.ServerVersion))
+	fmt.Fprintf(b, "%s is a whole backup of cluster %s, by pathlockd %s\n", visible(d.Directory), visible(d.ClusterID),
+		visible(d.ServerVersion))
 	if d.Local {
 		b.WriteString("It has what one node had, which may have lagged behind the cluster.\n")
 	}
@@ -210,7 +216,8 @@ func (d *verifiedData) write(b *bytes.Buffer) {
 		t.add(name, stamp(time.UnixMilli(l.MadeUnixMS)), fmt.Sprint(l.AppliedIndex), size(l.Bytes),
 			fmt.Sprint(l.Locks), fmt.Sprint(l.Waiters), fmt.Sprint(l.Fences), fmt.Sprint(l.Policies))
 	}
-	t.add("all", "", "", size(d.bytes()), fmt.Sprint(d.Locks), fmt.Sprint(d.Waiters), fmt.Sprint(d.Fences), fmt.Sprint(d.Policies))
+	t.add("all", "", "", size(d.bytes()), fmt.Sprint(d.Locks), fmt.Sprint(d.Waiters), fmt.Sprint(d.Fences),
+		fmt.Sprint(d.Policies))
 	t.write(b)
 	writeStrays(b, "A restore ends this", d.Strays)
 }

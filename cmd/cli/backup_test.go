@@ -28,7 +28,8 @@ func consoleOf(t testing.TB, d *daemon.Daemon) *console {
 func restoredDaemon(t testing.TB, r *restoredData) *daemon.Daemon {
 	t.Helper()
 	cfg := daemon.DefaultConfig()
-	cfg.DataDir, cfg.NodeID, cfg.NativeListen, cfg.Listen, cfg.RaftAddr = r.DataDir, r.NodeID, "127.0.0.1:0", "", "127.0.0.1:0"
+	cfg.DataDir, cfg.NodeID, cfg.NativeListen, cfg.Listen, cfg.RaftAddr = r.DataDir, r.NodeID, "127.0.0.1:0", "",
+		"127.0.0.1:0"
 	cfg.LogCount, cfg.GroupCount, cfg.Bootstrap = r.LogCount, r.GroupCount, true
 	d, err := daemon.Start(context.Background(), cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -63,12 +64,14 @@ func TestBackup(t *testing.T) {
 	if err := <-worked; err != nil {
 		t.Fatal(err)
 	}
-	if saved.ClusterID != old.Node().ClusterID() || saved.Logs != 3 || saved.Bytes == 0 || saved.Rows == 0 || saved.Local {
+	if saved.ClusterID != old.Node().ClusterID() || saved.Logs != 3 || saved.Bytes == 0 || saved.Rows == 0 ||
+		saved.Local {
 		t.Errorf("saved %+v", saved)
 	}
 	var seen verifiedData
 	c.data(&seen, "backup", "verify", dir)
-	if seen.Waiters != 2 || seen.Locks < 2 || seen.Policies != 1 || len(seen.Logs) != 3 || seen.GroupCount != 8 || seen.ClusterID != saved.ClusterID {
+	if seen.Waiters != 2 || seen.Locks < 2 || seen.Policies != 1 || len(seen.Logs) != 3 || seen.GroupCount != 8 ||
+		seen.ClusterID != saved.ClusterID {
 		t.Errorf("verified %+v", seen)
 	}
 	text := c.run(ExitOK, "backup", "verify", dir).stdout
@@ -80,8 +83,10 @@ func TestBackup(t *testing.T) {
 	late := token(t, c.run(ExitOK, "acquire", "tenant:/late/x", "--owner", "late", "--ttl", "1h", "--json").stdout)
 
 	var restored restoredData
-	c.data(&restored, "backup", "restore", "--from", dir, "--data-dir", filepath.Join(t.TempDir(), "data"), "--node-id", "pathlockd-5")
-	if restored.Locks != seen.Locks || restored.ClusterID == saved.ClusterID || restored.From != saved.ClusterID || restored.TokensAbove < late {
+	c.data(&restored, "backup", "restore", "--from", dir, "--data-dir", filepath.Join(t.TempDir(), "data"), "--node-id",
+		"pathlockd-5")
+	if restored.Locks != seen.Locks || restored.ClusterID == saved.ClusterID || restored.From != saved.ClusterID ||
+		restored.TokensAbove < late {
 		t.Errorf("restored %+v", restored)
 	}
 	c = consoleOf(t, restoredDaemon(t, &restored))
@@ -97,7 +102,8 @@ func TestBackup(t *testing.T) {
 	if len(d.Waiters) != 2 || d.Waiters[0].Owner != "bob" || d.Waiters[1].Owner != "carol" {
 		t.Errorf("waiting: %+v", d.Waiters)
 	}
-	if now := token(t, c.run(ExitOK, "acquire", "tenant:/late/x", "--owner", "late", "--ttl", "1h", "--json").stdout); now <= restored.TokensAbove {
+	if now := token(t, c.run(ExitOK, "acquire", "tenant:/late/x", "--owner", "late", "--ttl", "1h",
+		"--json").stdout); now <= restored.TokensAbove {
 		t.Errorf("token %d, not above %d", now, restored.TokensAbove)
 	}
 }
@@ -112,7 +118,8 @@ func queue(t testing.TB, d *daemon.Daemon, path string, owners ...string) {
 	defer c.Close()
 	for _, owner := range owners {
 		res, err := c.Do(t.Context(), &wire.Request{
-			Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, QueueTTLMillis: wire.MaxTTLMillis, Locks: []wire.LockRequest{{Path: path}},
+			Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, QueueTTLMillis: wire.MaxTTLMillis,
+			Locks: []wire.LockRequest{{Path: path}},
 		})
 		if err != nil || res.Status != wire.StatusQueued {
 			t.Fatalf("%s: %+v, %v", owner, res, err)
@@ -129,10 +136,12 @@ func work(ctx context.Context, addr string) error {
 	defer c.Close()
 	for i := 0; ctx.Err() == nil; i++ {
 		path := fmt.Sprintf("tenant:/work/%d", i%500)
-		if _, err := c.Do(ctx, &wire.Request{Op: wire.OpAcquire, Owner: "worker", TTLMillis: 60_000, Locks: []wire.LockRequest{{Path: path}}}); err != nil {
+		if _, err := c.Do(ctx, &wire.Request{Op: wire.OpAcquire, Owner: "worker", TTLMillis: 60_000,
+			Locks: []wire.LockRequest{{Path: path}}}); err != nil {
 			break
 		}
-		if _, err := c.Do(ctx, &wire.Request{Op: wire.OpRelease, Owner: "worker", Releases: []wire.ReleaseRequest{{Path: path}}}); err != nil {
+		if _, err := c.Do(ctx, &wire.Request{Op: wire.OpRelease, Owner: "worker",
+			Releases: []wire.ReleaseRequest{{Path: path}}}); err != nil {
 			break
 		}
 	}
@@ -186,7 +195,8 @@ func TestBackupWhilePoliciesChange(t *testing.T) {
 	}()
 	for i := range 5 {
 		dir := filepath.Join(t.TempDir(), "backup")
-		if r := c.do(t.Context(), "backup", "save", dir); r.code != ExitOK && !strings.Contains(r.stderr, "no images of all logs fit together") {
+		if r := c.do(t.Context(), "backup", "save", dir); r.code != ExitOK &&
+			!strings.Contains(r.stderr, "no images of all logs fit together") {
 			t.Fatalf("save %d: exit code %d\n%s", i, r.code, r.stderr)
 		} else if r.code == ExitOK {
 			c.run(ExitOK, "backup", "verify", dir)
@@ -216,11 +226,13 @@ func TestBackupLocal(t *testing.T) {
 // TestStraysAreTold: verify and restore name what of a local backup is lost.
 func TestStraysAreTold(t *testing.T) {
 	data := verifiedData{Local: true, Strays: []strayData{
-		{Owner: "alice", Path: "h:/a/b/p", Namespace: "h:/a"}, {Owner: "bob", Path: "h:/a/b/q", Namespace: "h:/a", Waits: true},
+		{Owner: "alice", Path: "h:/a/b/p", Namespace: "h:/a"}, {Owner: "bob", Path: "h:/a/b/q", Namespace: "h:/a",
+			Waits: true},
 	}}
 	var b bytes.Buffer
 	data.write(&b)
-	for _, want := range []string{"A restore ends this", "alice  h:/a/b/p  h:/a       holds", "bob    h:/a/b/q  h:/a       waits"} {
+	for _, want := range []string{"A restore ends this", "alice  h:/a/b/p  h:/a       holds",
+		"bob    h:/a/b/q  h:/a       waits"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("verify does not say %q:\n%s", want, b.String())
 		}
@@ -240,7 +252,8 @@ func TestBackupFailures(t *testing.T) {
 		if !strings.Contains(r.stderr, says) {
 			t.Errorf("pathlock %s does not say %q:\n%s", strings.Join(args, " "), says, r.stderr)
 		}
-		if r := c.run(code, append(args, "--json")...); !strings.Contains(r.stdout, `"ok":false`) || strings.Count(r.stdout, "\n") != 1 {
+		if r := c.run(code, append(args, "--json")...); !strings.Contains(r.stdout, `"ok":false`) ||
+			strings.Count(r.stdout, "\n") != 1 {
 			t.Errorf("pathlock %s --json: %s", strings.Join(args, " "), r.stdout)
 		}
 	}
@@ -255,8 +268,10 @@ func TestBackupFailures(t *testing.T) {
 	fails(ExitFailed, "is no backup", "backup", "verify", at("nothing"))
 	fails(ExitFailed, "name a directory that pathlock backup save wrote", "backup", "verify", root)
 	fails(ExitFailed, "is no backup", "backup", "restore", "--from", at("nothing"), "--data-dir", at("d"))
-	fails(ExitUsage, "is no directory\n  name a directory that does not exist, or is empty", "backup", "restore", "--from", dir, "--data-dir", filepath.Join(dir, backup.FileOf(2)))
-	if r := c.run(ExitFailed, "backup", "verify", at("nothing"), "--json"); !strings.Contains(r.stdout, `"code":"NO_BACKUP"`) {
+	fails(ExitUsage, "is no directory\n  name a directory that does not exist, or is empty", "backup", "restore",
+		"--from", dir, "--data-dir", filepath.Join(dir, backup.FileOf(2)))
+	if r := c.run(ExitFailed, "backup", "verify", at("nothing"), "--json"); !strings.Contains(r.stdout,
+		`"code":"NO_BACKUP"`) {
 		t.Errorf("what is no backup: %s", r.stdout)
 	}
 	fails(ExitUsage, "--from", "backup", "restore", "--data-dir", at("d"))
@@ -273,7 +288,8 @@ func TestBackupFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(ExitFailed, "the backup is damaged: log-0002.rows has the checksum", "backup", "verify", dir)
-	fails(ExitFailed, "the backup is damaged: log-0002.rows has the checksum", "backup", "restore", "--from", dir, "--data-dir", at("d"))
+	fails(ExitFailed, "the backup is damaged: log-0002.rows has the checksum", "backup", "restore", "--from", dir,
+		"--data-dir", at("d"))
 	left, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +320,8 @@ func TestBackupOfManyLocks(t *testing.T) {
 			for o := w; o < owners; o += 50 {
 				req := &wire.Request{Op: wire.OpAcquire, Owner: fmt.Sprintf("owner-%05d", o), TTLMillis: 3_600_000}
 				for i := range each {
-					req.Locks = append(req.Locks, wire.LockRequest{Path: fmt.Sprintf("tenant:/customer-%03d/projects/%05d/%d", o%200, o, i)})
+					req.Locks = append(req.Locks,
+						wire.LockRequest{Path: fmt.Sprintf("tenant:/customer-%03d/projects/%05d/%d", o%200, o, i)})
 				}
 				if res, err := client.Do(t.Context(), req); err != nil || res.Status != wire.StatusOK {
 					t.Errorf("%+v, %v", res, err)

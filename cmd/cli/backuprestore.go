@@ -42,7 +42,8 @@ backup is not held in the new cluster, and its tokens are refused there.`
 func (a *app) backupRestoreCmd() *cobra.Command {
 	o := backup.Options{Jump: backup.DefaultJump}
 	cmd := &cobra.Command{
-		Use: "restore --from DIRECTORY --data-dir DIRECTORY", Short: "Found a new cluster with a backup", Long: backupRestoreLong, Args: takes(),
+		Use: "restore --from DIRECTORY --data-dir DIRECTORY", Short: "Found a new cluster with a backup",
+		Long: backupRestoreLong, Args: takes(),
 		Example: `  pathlock backup restore --from /backups/monday --data-dir /var/lib/pathlockd`,
 		RunE: body(func(ctx context.Context, _ []string) error {
 			switch {
@@ -56,7 +57,8 @@ func (a *app) backupRestoreCmd() *cobra.Command {
 				return usage("--node-id: %s", bad.Message)
 			}
 			if info, err := os.Stat(o.DataDir); err == nil && !info.IsDir() {
-				return usage("--data-dir %s: is no directory", quote(o.DataDir)).hinted("name a directory that does not exist, or is empty")
+				return usage("--data-dir %s: is no directory",
+					quote(o.DataDir)).hinted("name a directory that does not exist, or is empty")
 			}
 			dir, err := filepath.Abs(o.DataDir)
 			if err != nil {
@@ -85,17 +87,22 @@ func (a *app) restored(o *backup.Options, r *backup.Restored) error {
 	data := &restoredData{
 		DataDir: o.DataDir, NodeID: o.NodeID, ClusterID: r.ClusterID, From: m.ClusterID, TokensAbove: r.Base,
 		heldData: heldData{t.Writes + t.Shared, t.Leases, t.Waiters, t.Fences, t.Policies}, Ended: straysOf(r.Report),
-		GroupCount: m.GroupCount, LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
+		GroupCount: m.GroupCount, LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm,
+		Replication: m.Replication,
 	}
 	return a.answer(data, func(b *bytes.Buffer) {
 		fmt.Fprintf(b, "restored %s and %s to %s, as cluster %s\n", count(uint64(data.Locks), "lock", "locks"),
 			count(uint64(data.Waiters), "waiter", "waiters"), visible(data.DataDir), data.ClusterID)
-		fmt.Fprintf(b, "fencing tokens go on above %d\n\nStart pathlockd on it with these settings:\n\n", data.TokensAbove)
+		fmt.Fprintf(b, "fencing tokens go on above %d\n\nStart pathlockd on it with these settings:\n\n",
+			data.TokensAbove)
 		t := table{
-			{"  node_id", "= " + fmt.Sprintf("%q", data.NodeID)}, {"  data_dir", "= " + fmt.Sprintf("%q", data.DataDir)},
-			{"  group_count", fmt.Sprintf("= %d", data.GroupCount)}, {"  log_count", fmt.Sprintf("= %d", data.LogCount)},
+			{"  node_id", "= " + fmt.Sprintf("%q", data.NodeID)},
+			{"  data_dir", "= " + fmt.Sprintf("%q", data.DataDir)},
+			{"  group_count", fmt.Sprintf("= %d", data.GroupCount)},
+			{"  log_count", fmt.Sprintf("= %d", data.LogCount)},
 			{"  routing_prefix_segments", fmt.Sprintf("= %d", data.Segments)},
-			{"  default_lock_algorithm", fmt.Sprintf("= %q", data.Algorithm)}, {"  replication_factor", fmt.Sprintf("= %d", data.Replication)},
+			{"  default_lock_algorithm", fmt.Sprintf("= %q", data.Algorithm)},
+			{"  replication_factor", fmt.Sprintf("= %d", data.Replication)},
 		}
 		t.write(b)
 		writeStrays(b, "This of the backup was ended", data.Ended)

@@ -72,7 +72,8 @@ func (a *app) save(ctx context.Context, target string, local bool) (_ *savedData
 	if err != nil {
 		return nil, err
 	}
-	data := &savedData{Directory: target, ClusterID: m.ClusterID, Logs: len(m.Logs), Bytes: m.Bytes(), Local: local, TookMillis: time.Since(began).Milliseconds()}
+	data := &savedData{Directory: target, ClusterID: m.ClusterID, Logs: len(m.Logs), Bytes: m.Bytes(), Local: local,
+		TookMillis: time.Since(began).Milliseconds()}
 	for i := range m.Logs {
 		data.Rows += m.Logs[i].Rows
 	}
@@ -107,7 +108,8 @@ func (s *saver) shoot(ctx context.Context) ([]shot, error) {
 			return shots, nil
 		}
 		var refused *wire.Error
-		if moved = err; err != nil && (s.local || !errors.As(err, &refused) || refused.Code != wire.FailedPrecondition) {
+		if moved = err; err != nil && (s.local || !errors.As(err, &refused) ||
+			refused.Code != wire.FailedPrecondition) {
 			return nil, err
 		}
 		s.where = nil
@@ -125,7 +127,8 @@ func (s *saver) shoot(ctx context.Context) ([]shot, error) {
 	if moved != nil {
 		return nil, moved
 	}
-	f := &failure{exit: ExitFailed, code: wire.FailedPrecondition.String(), message: "policies are changed all the time: no images of all logs fit together"}
+	f := &failure{exit: ExitFailed, code: wire.FailedPrecondition.String(),
+		message: "policies are changed all the time: no images of all logs fit together"}
 	return nil, f.hinted("take the backup while nobody changes policies")
 }
 
@@ -219,7 +222,10 @@ func (s *saver) reach(ctx context.Context, name string) *pathlockd.Client {
 	if known {
 		return c
 	}
-	at := slices.IndexFunc(s.where.Nodes, func(n wire.NodeStatus) bool { return n.NodeID == name && n.NativeAddr != "" })
+	at := slices.IndexFunc(s.where.Nodes, func(n wire.NodeStatus) bool {
+		return n.NodeID == name &&
+			n.NativeAddr != ""
+	})
 	if at >= 0 {
 		there := *s.a
 		there.addr = s.where.Nodes[at].NativeAddr

@@ -78,8 +78,10 @@ func (a *app) clusterHealthCmd() *cobra.Command {
 				last = clusterHealth{doc.Healthy, doc.Self, len(doc.Nodes), len(doc.Logs), doc.Problems, doc.Warnings}
 				if seen := placedNodes(doc); seen < int(nodes) {
 					last.Healthy = false
-					last.Problems = append(last.Problems, fmt.Sprintf("%s placed, and --nodes says %d: wait for those that start, or start them with seed_nodes",
-						count(uint64(seen), "node is", "nodes are"), nodes))
+					last.Problems = append(last.Problems,
+						fmt.Sprintf("%s placed, and --nodes says %d: wait for those that start, or start them "+
+							"with seed_nodes",
+							count(uint64(seen), "node is", "nodes are"), nodes))
 				}
 				return last.Healthy || wait == 0, nil
 			}, nil)
@@ -97,7 +99,8 @@ func (a *app) clusterHealthCmd() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().Var(&number[uint32]{&nodes, 1, 1 << 20, "how many nodes there must be"}, "nodes", "say no while fewer than `N` nodes are seen and placed")
+	cmd.Flags().Var(&number[uint32]{&nodes, 1, 1 << 20, "how many nodes there must be"}, "nodes",
+		"say no while fewer than `N` nodes are seen and placed")
 	waitFlag(cmd, &wait, "wait until it is healthy, for at most a `DURATION` if one is given")
 	return cmd
 }
@@ -147,7 +150,8 @@ listen, and which formats of shared data their versions work with.
 					t := table{{"NODE", "STATE", "FOR", "FORMATS", "CLIENTS", "RAFT", "LINK", "GOSSIP", "DATA"}}
 					for i := range doc.Nodes {
 						n := &doc.Nodes[i]
-						t.add(visible(n.NodeID), n.State, lasted(n), formats(n.Formats), addr(n.NativeAddr), addr(n.RaftAddr),
+						t.add(visible(n.NodeID), n.State, lasted(n), formats(n.Formats), addr(n.NativeAddr),
+							addr(n.RaftAddr),
 							addr(n.LinkAddr), addr(n.GossipAddr), addr(n.HostID))
 					}
 					t.write(b)
@@ -173,7 +177,8 @@ type transferred struct {
 
 func (a *app) transferCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "transfer LOG NODE", Short: "Hand the leadership of a log to a node", Long: transferLong, Args: takes("LOG", "NODE"),
+		Use: "transfer LOG NODE", Short: "Hand the leadership of a log to a node", Long: transferLong,
+		Args: takes("LOG", "NODE"),
 		Example: `  pathlock cluster transfer system pathlockd-1
   pathlock cluster transfer 7 pathlockd-2`,
 		RunE: body(func(ctx context.Context, args []string) error {

@@ -34,21 +34,26 @@ type stage struct {
 // threeNodes is a healthy cluster.
 func threeNodes() *wire.ClusterStatus {
 	doc := &wire.ClusterStatus{
-		ClusterID: "3f0c", Format: 1, Settings: wire.ClusterSettings{GroupCount: 8, LogCount: 2, ReplicationFactor: 3}, Self: "n0",
+		ClusterID: "3f0c", Format: 1, Settings: wire.ClusterSettings{GroupCount: 8, LogCount: 2, ReplicationFactor: 3},
+		Self:    "n0",
 		Healthy: true, Problems: []string{}, Warnings: []string{},
 	}
 	ids := []string{"n0", "n1", "n2"}
 	for _, id := range ids {
 		doc.Nodes = append(doc.Nodes, wire.NodeStatus{
-			NodeID: id, HostID: "disk-" + id, State: wire.NodeMember, Alive: true, ForMillis: 90_000, Stable: true, Placed: true, Drain: "none",
-			NativeAddr: id + ":50050", RaftAddr: id + ":50052", LinkAddr: id + ":50053", GossipAddr: id + ":7946", Formats: [2]uint32{1, 2},
+			NodeID: id, HostID: "disk-" + id, State: wire.NodeMember, Alive: true, ForMillis: 90_000, Stable: true,
+			Placed: true, Drain: "none",
+			NativeAddr: id + ":50050", RaftAddr: id + ":50052", LinkAddr: id + ":50053", GossipAddr: id + ":7946",
+			Formats:  [2]uint32{1, 2},
 			Replicas: 3, Leads: 1,
 		})
 	}
 	for i, name := range []string{"system", "2", "3"} {
-		l := wire.LogStatus{Log: uint64(i + 1), Name: name, Healthy: true, Leader: ids[i], Term: 4, Target: ids, Step: "settled: 3 voters where they belong", StepMillis: 61_000, Groups: 4 * min(i, 1)}
+		l := wire.LogStatus{Log: uint64(i + 1), Name: name, Healthy: true, Leader: ids[i], Term: 4, Target: ids,
+			Step: "settled: 3 voters where they belong", StepMillis: 61_000, Groups: 4 * min(i, 1)}
 		for r, id := range ids {
-			l.Voters = append(l.Voters, wire.ReplicaStatus{Node: id, Replica: uint64(r + 1), Applied: 700, CaughtUp: true})
+			l.Voters = append(l.Voters, wire.ReplicaStatus{Node: id, Replica: uint64(r + 1), Applied: 700,
+				CaughtUp: true})
 		}
 		doc.Logs = append(doc.Logs, l)
 	}
@@ -123,11 +128,14 @@ func (s *stage) answer(req *wire.Request) (res wire.Result) {
 	defer s.mu.Unlock()
 	switch {
 	case req.Op == wire.OpHello:
-		limits := wire.Limits{FrameBytes: wire.MaxFrameBytes, InFlight: 16, Waiting: 16, Subscriptions: 16, BoundOwners: 16, RepeatMillis: 60_000}
-		res.List = &wire.List{Welcome: &wire.Welcome{Version: 1, NodeID: "n0", ClusterID: "3f0c", Session: bytes.Repeat([]byte{1}, 16), Epoch: req.Hello.Epoch, Limits: limits}}
+		limits := wire.Limits{FrameBytes: wire.MaxFrameBytes, InFlight: 16, Waiting: 16, Subscriptions: 16,
+			BoundOwners: 16, RepeatMillis: 60_000}
+		res.List = &wire.List{Welcome: &wire.Welcome{Version: 1, NodeID: "n0", ClusterID: "3f0c",
+			Session: bytes.Repeat([]byte{1}, 16), Epoch: req.Hello.Epoch, Limits: limits}}
 		return res
 	case req.Op == wire.OpTopology: // the client's own question, as it connects
-		res.List = &wire.List{Topology: &wire.Topology{Version: 1, Self: "n0", Nodes: []wire.NodeAddr{{NodeID: "n0", Native: s.addr}}}}
+		res.List = &wire.List{Topology: &wire.Topology{Version: 1, Self: "n0",
+			Nodes: []wire.NodeAddr{{NodeID: "n0", Native: s.addr}}}}
 		return res
 	case s.fail != nil:
 		res.Fail(s.fail)
@@ -208,7 +216,9 @@ func TestManyLogs(t *testing.T) {
 		doc.Logs = append(doc.Logs, l)
 	}
 	c := newStage(t, doc).console()
-	if out := c.run(ExitOK, "cluster", "status").stdout; !strings.Contains(out, "302 logs are settled; --all shows them") || !strings.Contains(out, "for n2 to catch up") || strings.Contains(out, "300") {
+	if out := c.run(ExitOK, "cluster", "status").stdout; !strings.Contains(out,
+		"302 logs are settled; --all shows them") || !strings.Contains(out, "for n2 to catch up") ||
+		strings.Contains(out, "300") {
 		t.Errorf("got\n%s", out)
 	}
 	if out := c.run(ExitOK, "cluster", "status", "--all").stdout; strings.Count(out, "settled") != 302 {
@@ -229,7 +239,8 @@ func TestClusterHealthNodes(t *testing.T) {
 	}
 	s.doc.Nodes[1].Placed, s.doc.Nodes[2].Alive = false, false
 	r = c.run(ExitTimeout, "cluster", "health", "--nodes", "2", "--wait=600ms", "--json")
-	if !strings.Contains(r.stdout, "1 node is placed, and --nodes says 2") || !strings.Contains(r.stdout, `"healthy":false`) {
+	if !strings.Contains(r.stdout, "1 node is placed, and --nodes says 2") ||
+		!strings.Contains(r.stdout, `"healthy":false`) {
 		t.Errorf("got %q", r.stdout)
 	}
 	c.run(ExitUsage, "cluster", "health", "--nodes", "0")
@@ -250,7 +261,8 @@ func TestClusterHealth(t *testing.T) {
 		Error struct{ Code string }
 	}
 	r = c.run(ExitUnavailable, "cluster", "health", "--json")
-	if err := json.Unmarshal([]byte(r.stdout), &e); err != nil || e.OK || e.Data.Healthy == nil || *e.Data.Healthy || e.Error.Code != codeUnhealthy {
+	if err := json.Unmarshal([]byte(r.stdout), &e); err != nil || e.OK || e.Data.Healthy == nil || *e.Data.Healthy ||
+		e.Error.Code != codeUnhealthy {
 		t.Errorf("%v: %s", err, r.stdout)
 	}
 	r = c.run(ExitTimeout, "cluster", "health", "--wait=700ms", "--json")
@@ -269,11 +281,13 @@ func TestClusterHealth(t *testing.T) {
 			s.doc = threeNodes()
 		}
 	}
-	if r := c.run(ExitOK, "cluster", "health", "--wait"); !strings.Contains(r.stdout, "healthy: 3 nodes, 3 logs") || looks != 2 {
+	if r := c.run(ExitOK, "cluster", "health", "--wait"); !strings.Contains(r.stdout, "healthy: 3 nodes, 3 logs") ||
+		looks != 2 {
 		t.Errorf("after %d looks: %s", looks, r.stdout)
 	}
 	s.doc.Problems = []string{"n2 has 60 MiB free: make room there"} // which no log suffers from
-	want := "healthy: 3 nodes, 3 logs, each with a leader and all its voters\nproblem: n2 has 60 MiB free: make room there\n"
+	want := "healthy: 3 nodes, 3 logs, each with a leader and all its voters\nproblem: n2 has 60 MiB free: make " +
+		"room there\n"
 	if r := c.run(ExitOK, "cluster", "health"); r.stdout != want {
 		t.Errorf("with a problem beside it: %q, want %q", r.stdout, want)
 	}
@@ -285,14 +299,16 @@ func TestHealthWaitsForTheServer(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	told, stderr := io.Pipe()
 	var out bytes.Buffer
-	a := &app{environ: []string{"PATHLOCK_ADDR=unix:" + socket}, stdin: strings.NewReader(""), stdout: &out, stderr: stderr}
+	a := &app{environ: []string{"PATHLOCK_ADDR=unix:" + socket}, stdin: strings.NewReader(""), stdout: &out,
+		stderr: stderr}
 	code := make(chan int, 1)
 	go func() {
 		code <- a.main(t.Context(), []string{"cluster", "health", "--wait"})
 		stderr.Close()
 	}()
 	lines := bufio.NewScanner(told)
-	if !lines.Scan() || !strings.Contains(lines.Text(), "cannot reach the server") || !strings.Contains(lines.Text(), "trying again") {
+	if !lines.Scan() || !strings.Contains(lines.Text(), "cannot reach the server") ||
+		!strings.Contains(lines.Text(), "trying again") {
 		t.Fatalf("it says %q", lines.Text())
 	}
 	newStageAt(t, threeNodes(), "unix", socket)
@@ -323,7 +339,8 @@ func TestDrainWaits(t *testing.T) {
 			func(d *wire.ClusterStatus) { d.Nodes[1].Replicas = 0; d.Logs[0].Voters = nil },
 			func(d *wire.ClusterStatus) { d.Logs[0].Voters = d.Logs[1].Voters },
 		}, ExitOK, "n1 holds nothing: it can be stopped; then: pathlock node remove n1\n",
-			[]string{"n1: mind this", "n1 holds 3 replicas and leads 0 logs", "n1 holds 0 replicas and leads 0 logs"}}, // not twice: what is not known is not told
+			// not twice: what is not known is not told
+			[]string{"n1: mind this", "n1 holds 3 replicas and leads 0 logs", "n1 holds 0 replicas and leads 0 logs"}},
 		{"leads", []string{"--leads", "--wait"}, []func(*wire.ClusterStatus){
 			func(d *wire.ClusterStatus) { d.Nodes[1].Drain = "leads" },
 			func(d *wire.ClusterStatus) { d.Nodes[1].Leads = 0 },
@@ -334,9 +351,11 @@ func TestDrainWaits(t *testing.T) {
 		}, ExitOK, "n1 holds nothing: it can be stopped; then: pathlock node remove n1\n", []string{"n1: mind this"}},
 		{"taken back", []string{"--wait"}, []func(*wire.ClusterStatus){
 			func(d *wire.ClusterStatus) { d.Nodes[1].Drain = "none" },
-		}, ExitFailed, "", []string{"n1: mind this", "n1 holds 3 replicas and leads 1 log", "n1 is not drained any more: somebody took that back"}},
+		}, ExitFailed, "", []string{"n1: mind this", "n1 holds 3 replicas and leads 1 log",
+			"n1 is not drained any more: somebody took that back"}},
 		{"over", []string{"--wait=700ms"}, nil, ExitTimeout, "",
-			[]string{"n1: mind this", "n1 holds 3 replicas and leads 1 log", "n1 is not empty within 700ms; it is still being drained"}},
+			[]string{"n1: mind this", "n1 holds 3 replicas and leads 1 log",
+				"n1 is not empty within 700ms; it is still being drained"}},
 		{"no wait", nil, nil, ExitOK,
 			"n1 is being drained (replicas); see how it goes: pathlock cluster status --watch\nnote: mind this\n", nil},
 	} {
@@ -383,12 +402,15 @@ func TestRemoveAsks(t *testing.T) {
 	var got []string
 	s.asked = func(r *wire.Request) { got = append(got, fmt.Sprint(r.Op, " ", r.Node, " ", r.Explicit)) }
 	c := s.console()
-	out := c.run(ExitOK, "node", "remove", "n1").stdout + c.run(ExitOK, "node", "remove", "n1", "--force", "--json").stdout + c.run(ExitOK, "node", "resume", "n1").stdout
-	if want := []string{"node_remove n1 false", "node_remove n1 true", "node_resume n1 false"}; !slices.Equal(got, want) {
+	out := c.run(ExitOK, "node", "remove", "n1").stdout + c.run(ExitOK, "node", "remove", "n1", "--force",
+		"--json").stdout + c.run(ExitOK, "node", "resume", "n1").stdout
+	if want := []string{"node_remove n1 false", "node_remove n1 true", "node_resume n1 false"}; !slices.Equal(got,
+		want) {
 		t.Errorf("asked %q", got)
 	}
 	const want = "n1 is given up\nnote: mind this\n" +
-		`{"schema_version":1,"ok":true,"data":{"node":"n1","drain":"removed","note":"mind this"}}` + "\nn1 is used again\n"
+		`{"schema_version":1,"ok":true,"data":{"node":"n1","drain":"removed","note":"mind this"}}` +
+		"\nn1 is used again\n"
 	if out != want {
 		t.Errorf("said %q", out)
 	}
@@ -410,7 +432,8 @@ func TestWatchCluster(t *testing.T) {
 			s.fail = wire.Errorf(wire.Unavailable, "nobody home")
 		}
 	}
-	r := s.console().run(ExitOK, "cluster", "status", "--watch", "--every", "100ms", "--count", "6", "--timeout", "300ms")
+	r := s.console().run(ExitOK, "cluster", "status", "--watch", "--every", "100ms", "--count", "6",
+		"--timeout", "300ms")
 	if strings.Count(r.stdout, "as n0 sees it") != 2 || strings.Count(r.stdout, "NOT HEALTHY") != 1 ||
 		strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "pathlock: no answer, trying again: ") {
 		t.Errorf("watched:\n%s%s", r.stdout, r.stderr)
@@ -418,7 +441,8 @@ func TestWatchCluster(t *testing.T) {
 	s.mu.Lock()
 	s.fail, s.asked = nil, nil
 	s.mu.Unlock()
-	lines := s.console().run(ExitOK, "cluster", "status", "--watch", "--every", "100ms", "--count", "3", "--json").stdout
+	lines := s.console().run(ExitOK, "cluster", "status", "--watch", "--every", "100ms", "--count", "3",
+		"--json").stdout
 	if strings.Count(lines, `"healthy":false,"problems"`) != 3 || strings.Count(lines, "\n") != 3 {
 		t.Errorf("as JSON:\n%s", lines)
 	}
@@ -436,10 +460,12 @@ func TestWatchEnds(t *testing.T) {
 	s.mu.Lock()
 	s.fail, s.asked = wire.Errorf(wire.Unimplemented, "op 50: not known to this server"), nil
 	s.mu.Unlock()
-	if r := s.console().run(ExitFailed, "cluster", "status", "--watch"); !strings.Contains(r.stderr, "not known to this server") {
+	if r := s.console().run(ExitFailed, "cluster", "status", "--watch"); !strings.Contains(r.stderr,
+		"not known to this server") {
 		t.Errorf("an older server: %s", r.stderr)
 	}
-	if r := s.console().run(ExitFailed, "cluster", "health", "--wait"); !strings.Contains(r.stderr, "not known to this server") {
+	if r := s.console().run(ExitFailed, "cluster", "health", "--wait"); !strings.Contains(r.stderr,
+		"not known to this server") {
 		t.Errorf("an older server: %s", r.stderr)
 	}
 }
@@ -450,7 +476,8 @@ func TestFrame(t *testing.T) {
 	draw := func(text string, width, height int, first bool) string {
 		var b bytes.Buffer
 		frame(&b, text, width, height, first)
-		return strings.NewReplacer("\x1b[2J", "<clear>", "\x1b[H", "<top>", "\x1b[K\r\n", "|", "\x1b[J", "<below>").Replace(b.String())
+		return strings.NewReplacer("\x1b[2J", "<clear>", "\x1b[H", "<top>", "\x1b[K\r\n", "|", "\x1b[J",
+			"<below>").Replace(b.String())
 	}
 	for _, c := range []struct {
 		text          string
@@ -483,9 +510,11 @@ func TestEmptied(t *testing.T) {
 		{"holds replicas", func(d *wire.ClusterStatus) { d.Nodes[1].Leads = 0 }, wire.DrainReplicas, false},
 		{"leads nothing", func(d *wire.ClusterStatus) { d.Nodes[1].Leads = 0 }, wire.DrainLeads, true},
 		{"leads", func(*wire.ClusterStatus) {}, wire.DrainLeads, false},
-		{"leads nothing, and a log has no leader", func(d *wire.ClusterStatus) { d.Nodes[1].Leads = 0; d.Logs[0].Leader = "" }, wire.DrainLeads, false},
+		{"leads nothing, and a log has no leader",
+			func(d *wire.ClusterStatus) { d.Nodes[1].Leads = 0; d.Logs[0].Leader = "" }, wire.DrainLeads, false},
 		{"holds nothing", func(d *wire.ClusterStatus) { d.Nodes[1].Replicas = 0 }, wire.DrainReplicas, true},
-		{"holds nothing that was told", func(d *wire.ClusterStatus) { d.Nodes[1].Replicas = 0; d.Logs[2].Voters = nil }, wire.DrainReplicas, false},
+		{"holds nothing that was told", func(d *wire.ClusterStatus) { d.Nodes[1].Replicas = 0; d.Logs[2].Voters = nil },
+			wire.DrainReplicas, false},
 		{"is not there", func(d *wire.ClusterStatus) { d.Nodes = d.Nodes[:1] }, wire.DrainReplicas, true},
 	} {
 		doc := threeNodes()

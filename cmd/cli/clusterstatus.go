@@ -100,7 +100,8 @@ func clusterText(b *bytes.Buffer, doc *wire.ClusterStatus, all bool) {
 		if l.Leader != "" {
 			leader = visible(l.Leader)
 		}
-		t.add(l.Name, leader, fmt.Sprint(l.Term), replicas(l, alive), visible(l.Step), short(time.Duration(l.StepMillis)*time.Millisecond))
+		t.add(l.Name, leader, fmt.Sprint(l.Term), replicas(l, alive), visible(l.Step),
+			short(time.Duration(l.StepMillis)*time.Millisecond))
 	}
 	if len(t) > 1 {
 		t.write(b)
@@ -132,7 +133,8 @@ func replicas(l *wire.LogStatus, alive map[string]bool) string {
 		add("+", &l.Learners[i])
 	}
 	for _, id := range l.Target {
-		if !slices.ContainsFunc(slices.Concat(l.Voters, l.Learners), func(r wire.ReplicaStatus) bool { return r.Node == id }) {
+		if !slices.ContainsFunc(slices.Concat(l.Voters, l.Learners),
+			func(r wire.ReplicaStatus) bool { return r.Node == id }) {
 			cells = append(cells, "→"+visible(id)) // to come
 		}
 	}

@@ -167,7 +167,8 @@ var errWaitOver = errors.New("the wait is over")
 // await looks at the cluster until done says so, once if it does at once, and for no
 // longer than a time if there is one. While it waits, a server that does not answer is
 // asked again. It connects by itself if it is given no client.
-func (a *app) await(ctx context.Context, within time.Duration, done func(*wire.ClusterStatus) (bool, error), c *pathlockd.Client) error {
+func (a *app) await(ctx context.Context, within time.Duration, done func(*wire.ClusterStatus) (bool, error),
+	c *pathlockd.Client) error {
 	if within > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, within, errWaitOver)

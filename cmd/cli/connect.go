@@ -71,7 +71,8 @@ func checkAddr(list string) (string, error) {
 		}
 		host, port, err := net.SplitHostPort(one)
 		if err != nil || port == "" || strings.Contains(host, "/") {
-			return "", usage("--addr %q: must be host:port, such as %s, or unix:/path, or several with commas between", list, DefaultAddr)
+			return "", usage("--addr %q: must be host:port, such as %s, or unix:/path, or several with commas between",
+				list, DefaultAddr)
 		}
 		all = append(all, one)
 	}

@@ -28,7 +28,8 @@ type deadlocked struct {
 func (a *app) deadlockCmd() *cobra.Command {
 	depth := uint32(wire.MaxCycleDepth)
 	cmd := &cobra.Command{
-		Use: "deadlock OWNER", GroupID: groupLook, Short: "Tell whether an owner waits in a circle", Long: deadlockLong, Args: takes("OWNER"),
+		Use: "deadlock OWNER", GroupID: groupLook, Short: "Tell whether an owner waits in a circle", Long: deadlockLong,
+		Args: takes("OWNER"),
 		Example: `  pathlock deadlock deploy-7
   pathlock deadlock deploy-7 --json | jq -e '.data.kind == "none"'`,
 		RunE: body(func(ctx context.Context, args []string) error {
@@ -45,7 +46,8 @@ func (a *app) deadlockCmd() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().Var(&number[uint32]{&depth, 1, wire.MaxCycleDepth, "how many owners to follow"}, "depth", "follow at most `N` owners")
+	cmd.Flags().Var(&number[uint32]{&depth, 1, wire.MaxCycleDepth, "how many owners to follow"}, "depth",
+		"follow at most `N` owners")
 	return cmd
 }
 

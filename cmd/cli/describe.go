@@ -16,19 +16,20 @@ and covers it, who waits for it in which order, and how much is held below.`
 
 // waitingLock is one waiter for programs.
 type waitingLock struct {
-	Position        uint64            `json:"position"`
-	Owner           string            `json:"owner"`
-	Path            string            `json:"path"`
-	Mode            string            `json:"mode"`
-	FencingToken    int64             `json:"fencing_token"`
-	Since           int64             `json:"since_unix_ms"`
-	ExpiresInMillis uint64            `json:"expires_in_ms"`
-	Open            bool              `json:"open"` // a call that is open; else a place that is asked for again and again
-	Permits         uint32            `json:"permits,omitempty"`
-	Host            string            `json:"host,omitempty"`
-	PID             int64             `json:"pid,omitempty"`
-	Command         string            `json:"command,omitempty"`
-	Labels          map[string]string `json:"labels,omitempty"`
+	Position        uint64 `json:"position"`
+	Owner           string `json:"owner"`
+	Path            string `json:"path"`
+	Mode            string `json:"mode"`
+	FencingToken    int64  `json:"fencing_token"`
+	Since           int64  `json:"since_unix_ms"`
+	ExpiresInMillis uint64 `json:"expires_in_ms"`
+	// a call that is open; else a place that is asked for again and again
+	Open    bool              `json:"open"`
+	Permits uint32            `json:"permits,omitempty"`
+	Host    string            `json:"host,omitempty"`
+	PID     int64             `json:"pid,omitempty"`
+	Command string            `json:"command,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
 }
 
 // described is the data of describe.
@@ -49,7 +50,8 @@ type described struct {
 func (a *app) describeCmd() *cobra.Command {
 	waiters := uint32(64)
 	cmd := &cobra.Command{
-		Use: "describe PATH", GroupID: groupLook, Short: "Show who holds a path, and who waits for it", Long: describeLong, Args: takes("PATH"),
+		Use: "describe PATH", GroupID: groupLook, Short: "Show who holds a path, and who waits for it",
+		Long: describeLong, Args: takes("PATH"),
 		Example: `  pathlock describe tenant:/acme/projects/42`,
 		RunE: body(func(ctx context.Context, args []string) error {
 			if err := checkPaths(args, 1); err != nil {
@@ -65,7 +67,8 @@ func (a *app) describeCmd() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().Var(&number[uint32]{&waiters, 1, wire.MaxDescribePage, "how many waiters to show"}, "waiters", "show at most `N` waiters")
+	cmd.Flags().Var(&number[uint32]{&waiters, 1, wire.MaxDescribePage, "how many waiters to show"}, "waiters",
+		"show at most `N` waiters")
 	return cmd
 }
 
@@ -84,8 +87,10 @@ func describedOf(path string, d *pathlockd.Description) *described {
 	for _, w := range d.Waiters {
 		m := metaOf(w.Meta)
 		data.Waiters = append(data.Waiters, waitingLock{
-			Position: w.Position, Owner: w.Owner, Path: w.Path, Mode: modeName(w.Mode), FencingToken: w.Token, Since: w.SinceUnixMillis,
-			ExpiresInMillis: w.ExpiresInMillis, Open: w.Open, Permits: w.Permits, Host: m.Host, PID: m.PID, Command: m.Command, Labels: m.Labels,
+			Position: w.Position, Owner: w.Owner, Path: w.Path, Mode: modeName(w.Mode), FencingToken: w.Token,
+			Since:           w.SinceUnixMillis,
+			ExpiresInMillis: w.ExpiresInMillis, Open: w.Open, Permits: w.Permits, Host: m.Host, PID: m.PID,
+			Command: m.Command, Labels: m.Labels,
 		})
 	}
 	return data
@@ -97,7 +102,8 @@ func (d *described) show(b *bytes.Buffer) {
 	if d.LastToken != 0 {
 		head.add("last token", fmt.Sprint(d.LastToken))
 	}
-	head.add("below", fmt.Sprintf("%s, %s", count(d.WritesBelow, "write lock", "write locks"), count(d.ReadsBelow, "read lock", "read locks")))
+	head.add("below", fmt.Sprintf("%s, %s", count(d.WritesBelow, "write lock", "write locks"),
+		count(d.ReadsBelow, "read lock", "read locks")))
 	head.write(b)
 	showHolders(b, "Holders", d.Holders)
 	if len(d.Covering) > 0 {
@@ -109,7 +115,8 @@ func (d *described) show(b *bytes.Buffer) {
 	}
 	t := table{{"  #", "OWNER", "MODE", "PATH", "TOKEN", "WAITING", "GIVES UP IN", "WHO"}}
 	for _, w := range d.Waiters {
-		t.add(fmt.Sprintf("  %d", w.Position), visible(w.Owner), w.Mode, visible(w.Path), tokenText(w.FencingToken), since(w.Since),
+		t.add(fmt.Sprintf("  %d", w.Position), visible(w.Owner), w.Mode, visible(w.Path), tokenText(w.FencingToken),
+			since(w.Since),
 			within(w.ExpiresInMillis), holderLine(w.Host, w.PID, w.Command, w.Labels))
 	}
 	t.write(b)
@@ -125,7 +132,8 @@ func showHolders(b *bytes.Buffer, title string, locks []heldLock) {
 	}
 	t := table{{"  OWNER", "MODE", "PATH", "TOKEN", "SINCE", "EXPIRES IN", "WHO"}}
 	for _, l := range locks {
-		t.add("  "+visible(l.Owner), l.how(), visible(l.Path), l.token(), since(l.Since), within(l.ExpiresInMillis), holderLine(l.Host, l.PID, l.Command, l.Labels))
+		t.add("  "+visible(l.Owner), l.how(), visible(l.Path), l.token(), since(l.Since), within(l.ExpiresInMillis),
+			holderLine(l.Host, l.PID, l.Command, l.Labels))
 	}
 	t.write(b)
 }

@@ -89,7 +89,8 @@ func (a *app) failureOf(err error) *failure {
 		return &failure{exit: ExitFailed, code: codeLost, message: plain(err)}
 	case errors.Is(err, pathlockd.ErrOutcomeUnknown):
 		f := &failure{exit: ExitUnavailable, code: codeNoAnswer, message: plain(err)}
-		return f.hinted("it may have been carried out or not; look with pathlock status, or do it again: all commands may be repeated")
+		return f.hinted("it may have been carried out or not; look with pathlock status, or do it again: all " +
+			"commands may be repeated")
 	case errors.As(err, &refused):
 		return refusal(refused)
 	case errors.Is(err, errNoAnswer), errors.Is(err, context.DeadlineExceeded):
@@ -190,7 +191,8 @@ func (a *app) fail(err error) int {
 	}
 	f := a.failureOf(err)
 	if a.json {
-		b := encode(&envelope{SchemaVersion: schemaVersion, Data: f.data, Error: &errorBody{f.code, f.message, f.details}})
+		b := encode(&envelope{SchemaVersion: schemaVersion, Data: f.data,
+			Error: &errorBody{f.code, f.message, f.details}})
 		_, _ = a.stdout.Write(b) // nobody is left to be told
 		return f.exit
 	}

@@ -33,7 +33,8 @@ func (a *app) healthCmd() *cobra.Command {
 				}
 				data := &healthData{c.Server(), detail, time.Since(began).Milliseconds()}
 				if !ok {
-					return &failure{exit: ExitUnavailable, code: codeUnhealthy, message: "unhealthy: " + visible(data.Node) + ": " + detail, details: data}
+					return &failure{exit: ExitUnavailable, code: codeUnhealthy, message: "unhealthy: " +
+						visible(data.Node) + ": " + detail, details: data}
 				}
 				return a.answer(data, func(b *bytes.Buffer) {
 					fmt.Fprintf(b, "ok: %s: %s (%dms)\n", visible(data.Node), detail, data.TookMillis)

@@ -41,7 +41,8 @@ otherwise when it renews: what it writes until then only its fencing token can s
 }
 
 // ownerCmd makes a command that does something to an owner.
-func (a *app) ownerCmd(name, brief, long string, do func(ctx context.Context, c *pathlockd.Client, owner string) error, done string) *cobra.Command {
+func (a *app) ownerCmd(name, brief, long string, do func(ctx context.Context, c *pathlockd.Client, owner string) error,
+	done string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " OWNER", GroupID: groupServer, Short: brief, Long: long, Args: takes("OWNER"),
 		Example: "  pathlock " + name + " deploy-7",
@@ -84,7 +85,8 @@ const notTold = "what that was could not be told in time"
 
 // heldBefore lists what an owner holds, for people: it may change meanwhile. What is to be done
 // is done whatever becomes of that, and has at least half of the time.
-func (a *app) heldBefore(ctx context.Context, c *pathlockd.Client, owner string) (infos []pathlockd.LockInfo, known bool) {
+func (a *app) heldBefore(ctx context.Context, c *pathlockd.Client,
+	owner string) (infos []pathlockd.LockInfo, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout/2)
 	defer cancel()
 	infos, _, err := c.ListOwnerLocks(ctx, owner)

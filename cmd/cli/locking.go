@@ -45,11 +45,14 @@ func (l *locking) add(a *app, cmd *cobra.Command, ownerHelp string) {
 	fs.SortFlags = false
 	fs.BoolVar(&l.read, "read", false, "lock for reading: shared with other readers of exactly that path")
 	l.owner.add(cmd, ownerHelp)
-	fs.Var(&span{&l.ttl, minTTL, maxSpan}, "ttl", "how long the lock lasts from its last renewal: a `DURATION`, at most 7d")
+	fs.Var(&span{&l.ttl, minTTL, maxSpan}, "ttl",
+		"how long the lock lasts from its last renewal: a `DURATION`, at most 7d")
 	fs.Var(&patience{&l.wait}, "wait", "how long to wait for a lock that is held: a `DURATION`, 0, or forever")
 	fs.BoolVar(&l.noWait, "no-wait", false, "do not wait: the same as --wait 0")
-	fs.Var(&number[uint32]{&l.permits, 1, 1<<32 - 1, "how many may hold the path at once"}, "permits", "in a semaphore namespace: `N` may hold the path at once")
-	fs.Var(&number[int64]{&l.token, 1, wire.MaxToken, "a fencing token"}, "token", "bring your own fencing token `N`, above all that the path has seen")
+	fs.Var(&number[uint32]{&l.permits, 1, 1<<32 - 1, "how many may hold the path at once"}, "permits",
+		"in a semaphore namespace: `N` may hold the path at once")
+	fs.Var(&number[int64]{&l.token, 1, wire.MaxToken, "a fencing token"}, "token",
+		"bring your own fencing token `N`, above all that the path has seen")
 	fs.Var(l.labels, "label", "show `KEY=VALUE` to those who look at the lock; may be repeated")
 }
 
@@ -104,7 +107,8 @@ type hold struct {
 
 // holds lists what an owner holds in the namespaces of paths. Of the paths that are
 // asked for, that is all that matters.
-func holds(ctx context.Context, c *pathlockd.Client, owner string, paths []string) (map[hold]pathlockd.LockInfo, error) {
+func holds(ctx context.Context, c *pathlockd.Client, owner string,
+	paths []string) (map[hold]pathlockd.LockInfo, error) {
 	all := make(map[hold]pathlockd.LockInfo)
 	for len(paths) > 0 {
 		n := min(len(paths), wire.MaxDomains)
@@ -163,10 +167,12 @@ func (l *locking) gaveUp(waited context.Context, err error, last *pathlockd.Conf
 	if !errors.Is(context.Cause(waited), errWaited) {
 		return err
 	}
-	f := &failure{exit: ExitTimeout, code: codeTimeout, message: fmt.Sprintf("not acquired: waited for %s", short(l.wait))}
+	f := &failure{exit: ExitTimeout, code: codeTimeout, message: fmt.Sprintf("not acquired: waited for %s",
+		short(l.wait))}
 	if last != nil {
 		f.message += "; " + inTheWay(last)
-		f.details = &blocker{Path: last.Path, Owner: last.Owner, Reason: last.Reason.String(), WaitedMillis: time.Since(began).Milliseconds()}
+		f.details = &blocker{Path: last.Path, Owner: last.Owner, Reason: last.Reason.String(),
+			WaitedMillis: time.Since(began).Milliseconds()}
 		f.hint("wait longer: --wait 5m, or forever; %s", lookAt(last))
 	}
 	return f
@@ -216,14 +222,16 @@ func (l *locking) meta() ([]byte, error) {
 	m := wire.Metadata{PID: int64(os.Getppid()), Command: "pathlock " + l.cmd.Name(), Labels: l.labels}
 	m.Host, _ = os.Hostname()
 	if b, err := os.ReadFile("/proc/" + strconv.Itoa(os.Getppid()) + "/cmdline"); err == nil && len(b) > 0 {
-		m.Command = strings.ToValidUTF8(strings.TrimSpace(strings.ReplaceAll(string(b[:min(len(b), most)]), "\x00", " ")), "")
+		m.Command = strings.ToValidUTF8(strings.TrimSpace(strings.ReplaceAll(string(b[:min(len(b), most)]),
+			"\x00", " ")), "")
 	}
 	b, err := m.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
 	}
 	if len(b) > wire.MaxMetadataBytes {
-		return nil, usage("--label: with host and command, labels take %d bytes, at most %d are allowed", len(b), wire.MaxMetadataBytes)
+		return nil, usage("--label: with host and command, labels take %d bytes, at most %d are allowed", len(b),
+			wire.MaxMetadataBytes)
 	}
 	return b, nil
 }

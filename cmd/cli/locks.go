@@ -30,7 +30,10 @@ func (a *app) locksCmd() *cobra.Command {
 			if err := checkOwnerArg(args); err != nil {
 				return err
 			}
-			return a.asking(ctx, func(ctx context.Context, c *pathlockd.Client) error { return a.locks(ctx, c, args[0]) })
+			return a.asking(ctx, func(ctx context.Context, c *pathlockd.Client) error {
+				return a.locks(ctx,
+					c, args[0])
+			})
 		}),
 	}
 }
@@ -52,7 +55,8 @@ func (a *app) locks(ctx context.Context, c *pathlockd.Client, owner string) erro
 		}
 		t := table{{"PATH", "MODE", "TOKEN", "SINCE", "EXPIRES IN", "WHO"}}
 		for _, l := range data.Locks {
-			t.add(visible(l.Path), l.how(), l.token(), since(l.Since), within(l.ExpiresInMillis), holderLine(l.Host, l.PID, l.Command, l.Labels))
+			t.add(visible(l.Path), l.how(), l.token(), since(l.Since), within(l.ExpiresInMillis),
+				holderLine(l.Host, l.PID, l.Command, l.Labels))
 		}
 		t.write(b)
 	})

@@ -136,17 +136,22 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	fs := root.PersistentFlags()
-	fs.StringVar(&a.addr, "addr", a.envOr(envAddr, DefaultAddr), "server: `ADDR` is host:port, unix:/path, or several with commas between; or set "+envAddr)
+	fs.StringVar(&a.addr, "addr", a.envOr(envAddr, DefaultAddr),
+		"server: `ADDR` is host:port, unix:/path, or several with commas between; or set "+envAddr)
 	fs.Lookup("addr").DefValue = DefaultAddr
-	fs.BoolVar(&a.json, "json", a.json, "answer with one JSON envelope: schema_version, ok, and data or error{code,message}")
+	fs.BoolVar(&a.json, "json", a.json, "answer with one JSON envelope: schema_version, ok, and data or "+
+		"error{code,message}")
 	fs.Lookup("json").DefValue = "false"
 	a.timeout = defaultTimeout
-	fs.Var(&span{&a.timeout, minTimeout, maxTimeout}, "timeout", "how long the server may take to answer, waiting for a lock aside: a `DURATION`")
-	root.AddGroup(&cobra.Group{ID: groupLock, Title: "Locking:"}, &cobra.Group{ID: groupLook, Title: "Looking:"}, &cobra.Group{ID: groupServer, Title: "Administration:"})
+	fs.Var(&span{&a.timeout, minTimeout, maxTimeout}, "timeout",
+		"how long the server may take to answer, waiting for a lock aside: a `DURATION`")
+	root.AddGroup(&cobra.Group{ID: groupLock, Title: "Locking:"}, &cobra.Group{ID: groupLook, Title: "Looking:"},
+		&cobra.Group{ID: groupServer, Title: "Administration:"})
 	root.AddCommand(
 		a.acquireCmd(), a.runCmd(), a.renewCmd(), a.releaseCmd(), a.assertCmd(),
 		a.statusCmd(), a.describeCmd(), a.locksCmd(), a.watchCmd(), a.deadlockCmd(),
-		a.revokeCmd(), a.killCmd(), a.policyCmd(), a.healthCmd(), a.clusterCmd(), a.nodeCmd(), a.backupCmd(), a.versionCmd(), a.referenceCmd(),
+		a.revokeCmd(), a.killCmd(), a.policyCmd(), a.healthCmd(), a.clusterCmd(), a.nodeCmd(), a.backupCmd(),
+		a.versionCmd(), a.referenceCmd(),
 	)
 	each(root, func(cmd *cobra.Command) {
 		if cmd.ValidArgsFunction == nil && cmd.Name() != "run" {

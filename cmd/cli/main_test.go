@@ -92,7 +92,8 @@ func sharedDaemon(t testing.TB) *daemon.Daemon {
 var binary = sync.OnceValues(func() (string, error) {
 	file := filepath.Join(scratch, "pathlock")
 	const pkg = "github.com/pathlockd/pathlockd/cmd/cli."
-	build := exec.Command("go", "build", "-ldflags", "-X "+pkg+"version=v9.8.7 -X "+pkg+"commit=abc123", "-o", file, "../pathlock")
+	build := exec.Command("go", "build", "-ldflags", "-X "+pkg+"version=v9.8.7 -X "+pkg+"commit=abc123", "-o", file,
+		"../pathlock")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	return file, build.Run()
 })
@@ -129,7 +130,8 @@ func (c *console) run(code int, args ...string) result {
 	c.t.Helper()
 	r := c.do(c.t.Context(), args...)
 	if r.code != code {
-		c.t.Fatalf("pathlock %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.stdout, r.stderr)
+		c.t.Fatalf("pathlock %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code,
+			r.stdout, r.stderr)
 	}
 	return r
 }

@@ -67,7 +67,8 @@ func (a *app) nodeDrainCmd() *cobra.Command {
 		wait  time.Duration
 	)
 	cmd := &cobra.Command{
-		Use: "drain NODE", Short: "Move everything, or the leaderships, away from a node", Long: nodeDrainLong, Args: takes("NODE"),
+		Use: "drain NODE", Short: "Move everything, or the leaderships, away from a node", Long: nodeDrainLong,
+		Args: takes("NODE"),
 		Example: `  pathlock node drain pathlockd-2 --wait
   pathlock node drain pathlockd-2 --leads --wait=1m && systemctl restart pathlockd`,
 		RunE: body(func(ctx context.Context, args []string) error {
@@ -92,9 +93,10 @@ func (a *app) nodeResumeCmd() *cobra.Command {
 the cluster's own time. Where nothing was asked nothing is done.`,
 		Example: "  pathlock node resume pathlockd-2",
 		RunE: body(func(ctx context.Context, args []string) error {
-			return a.asks(ctx, args[0], wire.DrainNone, 0, func(ctx context.Context, c *pathlockd.Client) (string, error) {
-				return "", c.ResumeNode(ctx, args[0])
-			})
+			return a.asks(ctx, args[0], wire.DrainNone, 0,
+				func(ctx context.Context, c *pathlockd.Client) (string, error) {
+					return "", c.ResumeNode(ctx, args[0])
+				})
 		}),
 	}
 }
@@ -105,9 +107,10 @@ func (a *app) nodeRemoveCmd() *cobra.Command {
 		Use: "remove NODE", Short: "Give a node up for good", Long: nodeRemoveLong, Args: takes("NODE"),
 		Example: "  pathlock node remove pathlockd-2",
 		RunE: body(func(ctx context.Context, args []string) error {
-			return a.asks(ctx, args[0], wire.DrainRemoved, 0, func(ctx context.Context, c *pathlockd.Client) (string, error) {
-				return c.RemoveNode(ctx, args[0], force)
-			})
+			return a.asks(ctx, args[0], wire.DrainRemoved, 0,
+				func(ctx context.Context, c *pathlockd.Client) (string, error) {
+					return c.RemoveNode(ctx, args[0], force)
+				})
 		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "although it is alive and not drained")
@@ -115,7 +118,8 @@ func (a *app) nodeRemoveCmd() *cobra.Command {
 }
 
 // asks asks something of a node, and waits until it is so if it is to.
-func (a *app) asks(ctx context.Context, node string, drain wire.Drain, wait time.Duration, ask func(context.Context, *pathlockd.Client) (string, error)) error {
+func (a *app) asks(ctx context.Context, node string, drain wire.Drain, wait time.Duration,
+	ask func(context.Context, *pathlockd.Client) (string, error)) error {
 	if err := checkNode(node); err != nil {
 		return err
 	}
@@ -142,15 +146,18 @@ func (a *app) asks(ctx context.Context, node string, drain wire.Drain, wait time
 	return a.answer(data, func(b *bytes.Buffer) {
 		switch {
 		case wait > 0 && drain == wire.DrainLeads:
-			fmt.Fprintf(b, "%s leads nothing: it can be restarted; then: pathlock node resume %s\n", visible(node), quote(node))
+			fmt.Fprintf(b, "%s leads nothing: it can be restarted; then: pathlock node resume %s\n",
+				visible(node), quote(node))
 		case wait > 0:
-			fmt.Fprintf(b, "%s holds nothing: it can be stopped; then: pathlock node remove %s\n", visible(node), quote(node))
+			fmt.Fprintf(b, "%s holds nothing: it can be stopped; then: pathlock node remove %s\n",
+				visible(node), quote(node))
 		case drain == wire.DrainNone:
 			fmt.Fprintf(b, "%s is used again\n", visible(node))
 		case drain == wire.DrainRemoved:
 			fmt.Fprintf(b, "%s is given up\n", visible(node))
 		default:
-			fmt.Fprintf(b, "%s is being drained (%s); see how it goes: pathlock cluster status --watch\n", visible(node), drain)
+			fmt.Fprintf(b, "%s is being drained (%s); see how it goes: pathlock cluster status --watch\n",
+				visible(node), drain)
 		}
 		if data.Note != "" && wait == 0 {
 			fmt.Fprintf(b, "note: %s\n", visible(data.Note))
@@ -160,13 +167,15 @@ func (a *app) asks(ctx context.Context, node string, drain wire.Drain, wait time
 
 // empty waits until a node that is drained holds nothing of what it is to give up, and
 // tells people how that goes.
-func (a *app) empty(ctx context.Context, c *pathlockd.Client, data *nodeData, drain wire.Drain, within time.Duration) error {
+func (a *app) empty(ctx context.Context, c *pathlockd.Client, data *nodeData, drain wire.Drain,
+	within time.Duration) error {
 	shown := ""
 	err := a.await(ctx, within, func(doc *wire.ClusterStatus) (bool, error) {
 		n, done, err := emptied(doc, data.Node, drain)
 		if n != nil && toldAll(doc) {
 			data.Replicas, data.Leads = &n.Replicas, &n.Leads
-			now := fmt.Sprintf("%s holds %s and leads %s", visible(n.NodeID), count(uint64(n.Replicas), "replica", "replicas"), count(uint64(n.Leads), "log", "logs"))
+			now := fmt.Sprintf("%s holds %s and leads %s", visible(n.NodeID),
+				count(uint64(n.Replicas), "replica", "replicas"), count(uint64(n.Leads), "log", "logs"))
 			if now != shown && !a.json {
 				a.note("%s", now)
 			}
@@ -174,7 +183,8 @@ func (a *app) empty(ctx context.Context, c *pathlockd.Client, data *nodeData, dr
 		}
 		return done, err
 	}, c)
-	return timedOut(err, fmt.Sprintf("%s is not empty within %s; it is still being drained", visible(data.Node), waitText(within)), data)
+	return timedOut(err, fmt.Sprintf("%s is not empty within %s; it is still being drained", visible(data.Node),
+		waitText(within)), data)
 }
 
 // emptied says whether a node holds nothing any more of what it is to give up. While
@@ -188,7 +198,8 @@ func emptied(doc *wire.ClusterStatus, node string, drain wire.Drain) (n *wire.No
 	n = &doc.Nodes[i]
 	switch {
 	case n.Drain == wire.DrainNone.String():
-		return n, false, &failure{exit: ExitFailed, code: wire.Aborted.String(), message: visible(node) + " is not drained any more: somebody took that back"}
+		return n, false, &failure{exit: ExitFailed, code: wire.Aborted.String(), message: visible(node) +
+			" is not drained any more: somebody took that back"}
 	case drain == wire.DrainLeads:
 		return n, known && n.Leads == 0, nil
 	}

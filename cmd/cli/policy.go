@@ -56,7 +56,8 @@ func (a *app) policyCmd() *cobra.Command {
 				""),
 		},
 		&cobra.Command{
-			Use: "set NAMESPACE ALGORITHM", Short: "Set the rules of a namespace", Long: policySetLong, Args: takes("NAMESPACE", "ALGORITHM"),
+			Use: "set NAMESPACE ALGORITHM", Short: "Set the rules of a namespace", Long: policySetLong,
+			Args:    takes("NAMESPACE", "ALGORITHM"),
 			Example: "  pathlock policy set tenant:/acme/slots semaphore", ValidArgsFunction: completeAlgorithm,
 			RunE: a.policyBody(func(ctx context.Context, c *pathlockd.Client, args []string) error {
 				algorithm, _ := wire.ParseAlgorithm(args[1])
@@ -77,14 +78,16 @@ func (a *app) policyCmd() *cobra.Command {
 
 // policyBody makes the function of a command that does something to a namespace's
 // policy, and then shows it.
-func (a *app) policyBody(do func(context.Context, *pathlockd.Client, []string) error, done string) func(*cobra.Command, []string) error {
+func (a *app) policyBody(do func(context.Context, *pathlockd.Client, []string) error,
+	done string) func(*cobra.Command, []string) error {
 	return body(func(ctx context.Context, args []string) error {
 		if err := checkNamespaces("NAMESPACE", args[:1], 1); err != nil {
 			return err
 		}
 		if len(args) > 1 {
 			if _, ok := wire.ParseAlgorithm(args[1]); !ok {
-				return usage("ALGORITHM %s: must be one of %s", wire.Quote(args[1]), strings.Join(wire.AlgorithmNames(), ", "))
+				return usage("ALGORITHM %s: must be one of %s", wire.Quote(args[1]),
+					strings.Join(wire.AlgorithmNames(), ", "))
 			}
 		}
 		return a.asking(ctx, func(ctx context.Context, c *pathlockd.Client) error {

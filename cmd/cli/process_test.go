@@ -117,11 +117,13 @@ func TestExitCodes(t *testing.T) {
 		t.Errorf("version is %s", p.out.String())
 	}
 	c.start("acquire", "codes:/a/x", "--owner", "coder").exit(ExitOK)
-	c.start("acquire", "codes:/a/x", "--no-wait").exit(ExitFailed).says("not acquired: codes:/a/x is write-locked by coder")
+	c.start("acquire", "codes:/a/x", "--no-wait").exit(ExitFailed).says("not acquired: codes:/a/x is " +
+		"write-locked by coder")
 	c.start("acquire", "codes:/a/x", "--wait", "20ms").exit(ExitTimeout)
 	c.start("acquire", "codes").exit(ExitUsage)
 	c.start().exit(ExitUsage).says("Usage:\n")
-	c.start("health", "--addr", "unix:"+filepath.Join(t.TempDir(), "none")).exit(ExitUnavailable).says("cannot reach the server", "no such file", "pathlockd --dev")
+	c.start("health", "--addr", "unix:"+filepath.Join(t.TempDir(),
+		"none")).exit(ExitUnavailable).says("cannot reach the server", "no such file", "pathlockd --dev")
 	c.start("health", "--addr", "unix:"+sharedDaemon(t).UnixAddr()).exit(ExitOK)
 	// Several: the first that is there. What each said is told when none is.
 	c.start("health", "--addr", "127.0.0.1:1, unix:"+sharedDaemon(t).UnixAddr()).exit(ExitOK)
@@ -132,7 +134,8 @@ func TestExitCodes(t *testing.T) {
 	if p := c.start("completion", "bash").exit(ExitOK); !strings.Contains(p.out.String(), "__start_pathlock") {
 		t.Error("no completion for bash")
 	}
-	if p := c.start("__complete", "policy", "set", "t:/a", "").exit(ExitOK); !strings.HasPrefix(p.out.String(), "recursive_rw\npoint_rw\n") {
+	if p := c.start("__complete", "policy", "set", "t:/a", "").exit(ExitOK); !strings.HasPrefix(p.out.String(),
+		"recursive_rw\npoint_rw\n") {
 		t.Errorf("it completes\n%s", p.out.String())
 	}
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -151,7 +154,8 @@ func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	c.run(ExitOK, "acquire", "int:/a/x", "--owner", "other")
-	for _, args := range [][]string{{"acquire", "int:/a/x", "--wait", "forever"}, {"run", "int:/a/x", "--wait", "forever", "--", "true"}} {
+	for _, args := range [][]string{{"acquire", "int:/a/x", "--wait", "forever"},
+		{"run", "int:/a/x", "--wait", "forever", "--", "true"}} {
 		p := c.start(args...)
 		c.waiters("int:/a/x", 1)
 		p.cmd.Process.Signal(syscall.SIGINT)
@@ -204,7 +208,8 @@ func TestRunPassesSignalsOn(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	file := filepath.Join(t.TempDir(), "up")
-	p := c.start("run", "sig:/a/x", "--", "sh", "-c", `trap 'exit 9' TERM; echo $$ > `+file+`; while :; do sleep 0.01; done`)
+	p := c.start("run", "sig:/a/x", "--", "sh", "-c", `trap 'exit 9' TERM; echo $$ > `+file+
+		`; while :; do sleep 0.01; done`)
 	written(t, file)
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	p.exit(9)
@@ -223,10 +228,12 @@ func TestRunEndsTheCommand(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"kill", nil, "exit 3", ExitFailed, []string{"the lock on kill:/a/x is lost", "the command was ended (SIGTERM)"}},
+		{"kill", nil, "exit 3", ExitFailed, []string{"the lock on kill:/a/x is lost",
+			"the command was ended (SIGTERM)"}},
 		{"stubborn", []string{"--kill-after", "100ms"}, "", ExitFailed, []string{"(SIGTERM, and SIGKILL after 100ms)"}},
 		{"at-once", []string{"--kill-after", "0"}, "exit 3", ExitFailed, []string{"(SIGKILL)"}},
-		{"revoke", []string{"--stop-on-revoke"}, "exit 3", 3, []string{"somebody asked to let go of revoke:/a/x; the command was ended (SIGTERM)"}},
+		{"revoke", []string{"--stop-on-revoke"}, "exit 3", 3,
+			[]string{"somebody asked to let go of revoke:/a/x; the command was ended (SIGTERM)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +241,8 @@ func TestRunEndsTheCommand(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pids")
 			script := fmt.Sprintf(`trap '%s' TERM; (trap '' TERM; exec sleep 100) & echo $$ $! > %s; while :; do sleep 0.01; done`, c.trap, file)
 			if c.name == "kill" || c.name == "revoke" {
-				script = fmt.Sprintf(`trap '%s' TERM; sleep 100 & echo $$ $! > %s; while :; do sleep 0.01; done`, c.trap, file)
+				script = fmt.Sprintf(`trap '%s' TERM; sleep 100 & echo $$ $! > %s; while :; do sleep 0.01; done`,
+					c.trap, file)
 			}
 			path := c.name + ":/a/x"
 			args := append([]string{"run", path, "--owner", "victim-" + c.name, "--ttl", "10s"}, c.args...)
@@ -279,7 +287,8 @@ func TestRunIsKilled(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	file := filepath.Join(t.TempDir(), "pids")
-	p := c.start("run", "killed:/a/x", "--ttl", "1h", "--", "sh", "-c", `trap '' TERM; echo $$ > `+file+`; while :; do sleep 0.01; done`)
+	p := c.start("run", "killed:/a/x", "--ttl", "1h", "--", "sh", "-c", `trap '' TERM; echo $$ > `+file+
+		`; while :; do sleep 0.01; done`)
 	pids := written(t, file)
 	began := time.Now()
 	p.cmd.Process.Kill()

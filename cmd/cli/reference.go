@@ -94,7 +94,8 @@ func Reference() string {
 		if cmd.HasAvailableSubCommands() {
 			return
 		}
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"),
+			cmd.Short)
 	})
 	b.WriteString("\nFlags of every command:\n\n")
 	flagTable(&b, root.PersistentFlags())

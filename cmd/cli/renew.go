@@ -61,7 +61,8 @@ func (a *app) renewCmd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) renew(ctx context.Context, c *pathlockd.Client, owner string, ttl time.Duration, namespaces []string) error {
+func (a *app) renew(ctx context.Context, c *pathlockd.Client, owner string, ttl time.Duration,
+	namespaces []string) error {
 	sent := time.Now()
 	res, err := c.Renew(ctx, owner, ttl, "", 0, namespaces...)
 	if err != nil {
@@ -73,7 +74,9 @@ func (a *app) renew(ctx context.Context, c *pathlockd.Client, owner string, ttl 
 			where = " in " + visible(res.Path)
 		}
 		f := &failure{
-			exit: ExitFailed, code: codeLost, message: fmt.Sprintf("lost: %s has no lease%s: it is over, or was taken away or never there", visible(owner), where),
+			exit: ExitFailed, code: codeLost,
+			message: fmt.Sprintf("lost: %s has no lease%s: it is over, or was taken away or never there",
+				visible(owner), where),
 			details: &lostLease{owner, res.Path, res.Reason.String()},
 		}
 		return f.hinted("stop what it protects; see what is held: pathlock locks %s", quote(owner))
@@ -81,7 +84,8 @@ func (a *app) renew(ctx context.Context, c *pathlockd.Client, owner string, ttl 
 	over := sent.Add(ttl)
 	data := &renewed{owner, namespaces, ttl.Milliseconds(), stamp(over), res.Flag}
 	return a.answer(data, func(b *bytes.Buffer) {
-		fmt.Fprintf(b, "renewed: the locks of %s last for %s, until %s\n", visible(owner), short(ttl), over.Format(time.TimeOnly))
+		fmt.Fprintf(b, "renewed: the locks of %s last for %s, until %s\n", visible(owner), short(ttl),
+			over.Format(time.TimeOnly))
 		if res.Flag {
 			b.WriteString("somebody asks to let go of them: release them when you can\n")
 		}

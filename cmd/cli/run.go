@@ -54,7 +54,8 @@ func (a *app) runCmd() *cobra.Command {
 	var r running
 	r.killAfter = defaultKillAfter
 	cmd := &cobra.Command{
-		Use: "run PATH… [flags] -- COMMAND [ARG…]", DisableFlagsInUseLine: true, GroupID: groupLock, Short: "Hold a lock while a command runs", Long: runLong,
+		Use: "run PATH… [flags] -- COMMAND [ARG…]", DisableFlagsInUseLine: true, GroupID: groupLock,
+		Short: "Hold a lock while a command runs", Long: runLong,
 		Example: `  pathlock run tenant:/acme/projects/42 -- make deploy
   pathlock run tenant:/acme/backup --no-wait -- backup.sh     # for cron: never twice at once
   pathlock run tenant:/acme/x --wait forever --label job=nightly -- sh -c 'echo $PATHLOCK_TOKEN'`,
@@ -75,8 +76,10 @@ func (a *app) runCmd() *cobra.Command {
 	})
 	r.add(a, cmd, "whose lock it is: an `ID` (a new one unless set)")
 	fs := cmd.Flags()
-	fs.Var(&span{&r.killAfter, 0, time.Hour}, "kill-after", "when the lock is lost: how long COMMAND has after SIGTERM, a `DURATION`; 0: SIGKILL at once")
-	fs.BoolVar(&r.stopOnRevoke, "stop-on-revoke", false, "end COMMAND likewise when somebody asks the owner to let go (pathlock revoke)")
+	fs.Var(&span{&r.killAfter, 0, time.Hour}, "kill-after",
+		"when the lock is lost: how long COMMAND has after SIGTERM, a `DURATION`; 0: SIGKILL at once")
+	fs.BoolVar(&r.stopOnRevoke, "stop-on-revoke", false,
+		"end COMMAND likewise when somebody asks the owner to let go (pathlock revoke)")
 	return cmd
 }
 
@@ -101,7 +104,8 @@ func (r *running) run(ctx context.Context, paths, command []string) error {
 	}
 	cmd := exec.Command(file, command[1:]...)
 	cmd.Args[0] = command[0]
-	cmd.Env = append(append([]string{}, r.a.environ...), envOwner+"="+lock.Owner(), envToken+"="+strconv.FormatInt(lock.Token(), 10), envAddr+"="+r.a.addr)
+	cmd.Env = append(append([]string{}, r.a.environ...), envOwner+"="+lock.Owner(), envToken+"="+
+		strconv.FormatInt(lock.Token(), 10), envAddr+"="+r.a.addr)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.a.stdin, r.a.stdout, r.a.stderr
 	err = r.supervise(lock, cmd)
 	var early *startError
@@ -118,7 +122,8 @@ type startError struct{ error }
 
 // notRunnable says why a command cannot be run, as shells do.
 func notRunnable(command string, err error) error {
-	f := &failure{exit: ExitNotRunnable, code: codeNotRunnable, message: fmt.Sprintf("run: %s: %v", visible(command), plainExec(err))}
+	f := &failure{exit: ExitNotRunnable, code: codeNotRunnable, message: fmt.Sprintf("run: %s: %v", visible(command),
+		plainExec(err))}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		f.exit = ExitNotFound
 	}
@@ -142,7 +147,8 @@ func line(command []string) string {
 }
 
 // lock takes the lock, which is renewed from then on.
-func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string, paths []string) (*pathlockd.Lock, error) {
+func (r *running) lock(ctx context.Context, c *pathlockd.Client, owner string,
+	paths []string) (*pathlockd.Lock, error) {
 	began := time.Now()
 	opts := []pathlockd.LockOption{
 		pathlockd.Owner(owner), pathlockd.TTL(r.ttl), pathlockd.Token(r.token), pathlockd.Labels(r.labels),
@@ -231,9 +237,11 @@ func (r *running) finish(c *pathlockd.Client, lock *pathlockd.Lock, ended error)
 	case unlocked == nil:
 		return ended
 	case errors.Is(unlocked, pathlockd.ErrLost) && code == ExitOK:
-		return &failure{exit: ExitFailed, code: codeLost, message: plain(unlocked) + "; the command had ended, but part of it may have run without the lock"}
+		return &failure{exit: ExitFailed, code: codeLost, message: plain(unlocked) +
+			"; the command had ended, but part of it may have run without the lock"}
 	default:
-		r.a.note("the lock was not given back: %s; it is free at the latest %s after its last renewal", plain(unlocked), short(r.ttl))
+		r.a.note("the lock was not given back: %s; it is free at the latest %s after its last renewal", plain(unlocked),
+			short(r.ttl))
 		return ended
 	}
 }
@@ -241,7 +249,8 @@ func (r *running) finish(c *pathlockd.Client, lock *pathlockd.Lock, ended error)
 // lostWhile is the failure of a run whose lock was lost.
 func lostWhile(lock *pathlockd.Lock, how string) error {
 	err := lock.Err()
-	f := &failure{exit: ExitFailed, code: codeLost, message: fmt.Sprintf("%s; the command was ended (%s)", plain(err), how)}
+	f := &failure{exit: ExitFailed, code: codeLost, message: fmt.Sprintf("%s; the command was ended (%s)",
+		plain(err), how)}
 	var lost *pathlockd.LostError
 	if errors.As(err, &lost) {
 		f.details = &lostLease{lock.Owner(), lost.Path, lost.Reason.String()}

@@ -72,8 +72,8 @@ func newMutedProxy(t *testing.T, to, path string) *mutedProxy {
 }
 
 // TestGivenUpRunLeavesOtherLocks: run asks for a lock in the name of an owner that holds another one for an hour. The
-// grant crosses the end of the wait, or comes after run had waited for an answer, and is taken back. The other lock does not
-// end with run's connection, to which the grant had tied the owner's lease.
+// grant crosses the end of the wait, or comes after run had waited for an answer, and is taken back. The other lock
+// does not end with run's connection, to which the grant had tied the owner's lease.
 func TestGivenUpRunLeavesOtherLocks(t *testing.T) {
 	t.Parallel()
 	const patience = 4 * time.Second
@@ -93,7 +93,8 @@ func TestGivenUpRunLeavesOtherLocks(t *testing.T) {
 			}
 			ended := make(chan result, 1)
 			go func() {
-				ended <- far.do(t.Context(), append([]string{"run", x, "--owner", name, "--ttl", "1h"}, append(args, "--", "true")...)...)
+				ended <- far.do(t.Context(), append([]string{"run", x, "--owner", name, "--ttl", "1h"},
+					append(args, "--", "true")...)...)
 			}()
 			if name == "wait" {
 				c.waiters(x, 1)

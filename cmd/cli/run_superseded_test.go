@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// TestConflictAfterAGrantLeavesOtherLocks: run asks for a lock in the name of an owner that holds another one for an hour. It is
-// granted, and told so late; meanwhile another process of the owner gave the path back and a stranger has it, so that run asks anew
-// and is refused. The grant had tied the owner's lease to run's connection: that is undone, and the lock of an hour stays.
+// TestConflictAfterAGrantLeavesOtherLocks: run asks for a lock in the name of an owner that holds another one for an
+// hour. It is granted, and told so late; meanwhile another process of the owner gave the path back and a stranger has
+// it, so that run asks anew and is refused. The grant had tied the owner's lease to run's connection: that is undone,
+// and the lock of an hour stays.
 func TestConflictAfterAGrantLeavesOtherLocks(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
@@ -18,7 +19,8 @@ func TestConflictAfterAGrantLeavesOtherLocks(t *testing.T) {
 	c.run(ExitOK, "acquire", kept, "--owner", owner, "--ttl", "1h")
 	ended := make(chan result, 1)
 	go func() {
-		ended <- far.do(t.Context(), "run", x, "--owner", owner, "--ttl", "2s", "--no-wait", "--timeout", "40s", "--", "true")
+		ended <- far.do(t.Context(), "run", x, "--owner", owner, "--ttl", "2s", "--no-wait", "--timeout", "40s",
+			"--", "true")
 	}()
 	until(t, "the grant", func() bool { return c.holder(x) == owner })
 	c.run(ExitOK, "release", x, "--owner", owner)

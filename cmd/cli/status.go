@@ -35,7 +35,8 @@ type statusData struct {
 func (a *app) statusCmd() *cobra.Command {
 	limit := uint32(defaultRows)
 	cmd := &cobra.Command{
-		Use: "status [PREFIX]", GroupID: groupLook, Short: "Show what is held, as a tree", Long: statusLong, Args: atMost(1),
+		Use: "status [PREFIX]", GroupID: groupLook, Short: "Show what is held, as a tree", Long: statusLong,
+		Args: atMost(1),
 		Example: `  pathlock status
   pathlock status tenant:/acme
   pathlock status tenant --json | jq -r '.data.locks[].path'`,
@@ -44,7 +45,10 @@ func (a *app) statusCmd() *cobra.Command {
 				return err
 			}
 			prefix := strings.Join(args, "")
-			return a.asking(ctx, func(ctx context.Context, c *pathlockd.Client) error { return a.status(ctx, c, prefix, int(limit)) })
+			return a.asking(ctx, func(ctx context.Context, c *pathlockd.Client) error {
+				return a.status(ctx, c, prefix,
+					int(limit))
+			})
 		}),
 	}
 	cmd.Flags().Var(&number[uint32]{&limit, 1, maxRows, "how many locks to show"}, "limit", "show at most `N` locks")
@@ -79,7 +83,8 @@ func (a *app) status(ctx context.Context, c *pathlockd.Client, prefix string, li
 		}
 		t.write(b)
 		if data.More {
-			fmt.Fprintf(b, "\nThere is more: only %s are shown. Name a PREFIX, or raise --limit.\n", count(uint64(limit), "lock", "locks"))
+			fmt.Fprintf(b, "\nThere is more: only %s are shown. Name a PREFIX, or raise --limit.\n",
+				count(uint64(limit), "lock", "locks"))
 		}
 	})
 }

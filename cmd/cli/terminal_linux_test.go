@@ -176,7 +176,8 @@ func TestStoppedAtOnce(t *testing.T) {
 func TestLostWhileSuspended(t *testing.T) {
 	t.Parallel()
 	c, y := newConsole(t), newTTY(t)
-	p := c.runOn(y, "asleep:/a/x", "--ttl", "4s", "--", "sh", "-c", `trap 'echo continued' CONT; echo ready; while :; do :; done`)
+	p := c.runOn(y, "asleep:/a/x", "--ttl", "4s", "--", "sh", "-c",
+		`trap 'echo continued' CONT; echo ready; while :; do :; done`)
 	until(t, "the command", func() bool { return y.shows("ready") })
 	y.types(t, ctrlZ)
 	until(t, "that run stops with its command", func() bool { return stopped(p.cmd.Process.Pid) })

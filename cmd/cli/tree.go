@@ -16,7 +16,8 @@ type tree struct {
 
 // child answers the child with a name, which it makes if need be.
 func (t *tree) child(name string) *tree {
-	i, found := slices.BinarySearchFunc(t.children, name, func(c *tree, name string) int { return strings.Compare(c.name, name) })
+	i, found := slices.BinarySearchFunc(t.children, name,
+		func(c *tree, name string) int { return strings.Compare(c.name, name) })
 	if !found {
 		t.children = slices.Insert(t.children, i, &tree{name: name})
 	}

@@ -57,7 +57,8 @@ func TestNamesOnATerminal(t *testing.T) {
 			t.Errorf("visible(%q) = %s, want %s", in, got, want)
 		}
 	}
-	for in, want := range map[string]string{"t:/a/b-1.c": "t:/a/b-1.c", "": "''", "two words": "'two words'", "$(x)": "'$(x)'", "it's": `'it'\''s'`} {
+	for in, want := range map[string]string{"t:/a/b-1.c": "t:/a/b-1.c", "": "''", "two words": "'two words'",
+		"$(x)": "'$(x)'", "it's": `'it'\''s'`} {
 		if got := quote(in); got != want {
 			t.Errorf("quote(%q) = %s, want %s", in, got, want)
 		}
@@ -67,7 +68,8 @@ func TestNamesOnATerminal(t *testing.T) {
 func TestTree(t *testing.T) {
 	t.Parallel()
 	var root tree
-	for _, path := range []string{"t:/a/x", "t:/a/x/1/2", "t:/a/x/3", "t:/a/y", "t:/b", "u:/deep/er/est", "t:/a/x", "v:/"} {
+	for _, path := range []string{"t:/a/x", "t:/a/x/1/2", "t:/a/x/3", "t:/a/y", "t:/b", "u:/deep/er/est",
+		"t:/a/x", "v:/"} {
 		root.insert(heldLock{Path: path, Mode: "write", Owner: "o", FencingToken: 7, ExpiresInMillis: 1500})
 	}
 	var b bytes.Buffer
@@ -99,7 +101,8 @@ v:/`
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"127.0.0.1:50050": "127.0.0.1:50050", "unix:/run/p.sock": "unix:/run/p.sock", "unix:///run/p.sock": "unix:/run/p.sock",
+		"127.0.0.1:50050": "127.0.0.1:50050", "unix:/run/p.sock": "unix:/run/p.sock",
+		"unix:///run/p.sock": "unix:/run/p.sock",
 		" a:1 , unix:p.sock": "a:1,unix:p.sock", "[::1]:7": "[::1]:7",
 	} {
 		if got, err := checkAddr(in); err != nil || got != want {

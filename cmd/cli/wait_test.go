@@ -34,13 +34,16 @@ func TestAcquireWaits(t *testing.T) {
 	c.waiters("wait:/a/x", 2)
 	var d described
 	c.data(&d, "describe", "wait:/a/x")
-	if d.Waiters[0].Owner != "second" || d.Waiters[1].Owner != "third" || !d.Waiters[0].Open || d.Waiters[1].Position != 2 {
+	if d.Waiters[0].Owner != "second" || d.Waiters[1].Owner != "third" || !d.Waiters[0].Open ||
+		d.Waiters[1].Position != 2 {
 		t.Errorf("the waiters are %+v", d.Waiters)
 	}
-	if text := c.run(ExitOK, "describe", "wait:/a/x").stdout; !strings.Contains(text, "Waiters: 2\n") || !strings.Contains(text, "  1  second") {
+	if text := c.run(ExitOK, "describe", "wait:/a/x").stdout; !strings.Contains(text, "Waiters: 2\n") ||
+		!strings.Contains(text, "  1  second") {
 		t.Errorf("describe says\n%s", text)
 	}
-	if text := c.run(ExitOK, "describe", "wait:/a/x", "--waiters", "1").stdout; !strings.Contains(text, "and 1 more; see --waiters") {
+	if text := c.run(ExitOK, "describe", "wait:/a/x", "--waiters", "1").stdout; !strings.Contains(text,
+		"and 1 more; see --waiters") {
 		t.Errorf("describe says\n%s", text)
 	}
 	c.run(ExitOK, "release", "wait:/a/x", "--owner", "first")
@@ -49,11 +52,13 @@ func TestAcquireWaits(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &e); err != nil || r.code != ExitOK {
 		t.Fatalf("%+v: %v", r, err)
 	}
-	if e.Data.FencingToken < 2 || e.Data.WaitedMillis == 0 || e.Data.ExpiresInMillis > 9000 || e.Data.ExpiresInMillis < 1000 || r.stderr != "" {
+	if e.Data.FencingToken < 2 || e.Data.WaitedMillis == 0 || e.Data.ExpiresInMillis > 9000 ||
+		e.Data.ExpiresInMillis < 1000 || r.stderr != "" {
 		t.Errorf("it acquired %+v, and said %q", e.Data, r.stderr)
 	}
 	c.run(ExitOK, "kill", "second")
-	if r := <-third; r.code != ExitOK || !strings.Contains(r.stderr, "waiting up to 1h: second waits for wait:/a/x already (Ctrl-C gives up)") {
+	if r := <-third; r.code != ExitOK || !strings.Contains(r.stderr,
+		"waiting up to 1h: second waits for wait:/a/x already (Ctrl-C gives up)") {
 		t.Errorf("third: %+v", r)
 	}
 	if h := c.holder("wait:/a/x"); h != "third" {
@@ -232,7 +237,8 @@ func TestDeadlock(t *testing.T) {
 		path := "dead:/a/" + o
 		c.run(ExitOK, "acquire", path, "--owner", o)
 		if i < len(owners)-1 {
-			err = errors.Join(err, client.SetWaitEdge(t.Context(), o, owners[i+1], maxSpan, "", wire.ReasonUnspecified, ""))
+			err = errors.Join(err, client.SetWaitEdge(t.Context(), o, owners[i+1], maxSpan, "",
+				wire.ReasonUnspecified, ""))
 		}
 	}
 	if err != nil {
@@ -241,7 +247,8 @@ func TestDeadlock(t *testing.T) {
 	if r := c.run(ExitOK, "deadlock", "dead-1"); !strings.HasPrefix(r.stdout, "no deadlock: ") {
 		t.Error(r.stdout)
 	}
-	if r := c.run(ExitOK, "deadlock", "dead-1", "--depth", "1"); !strings.HasPrefix(r.stdout, "not known: no end after 2 owners: dead-1 → dead-2 → …") {
+	if r := c.run(ExitOK, "deadlock", "dead-1", "--depth", "1"); !strings.HasPrefix(r.stdout,
+		"not known: no end after 2 owners: dead-1 → dead-2 → …") {
 		t.Error(r.stdout)
 	}
 	if err := client.SetWaitEdge(t.Context(), "dead-3", "dead-1", maxSpan, "", wire.ReasonUnspecified, ""); err != nil {

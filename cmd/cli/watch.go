@@ -38,7 +38,8 @@ type happened struct {
 func (a *app) watchCmd() *cobra.Command {
 	var most uint32
 	cmd := &cobra.Command{
-		Use: "watch OWNER", GroupID: groupLook, Short: "Tell what happens to an owner", Long: watchLong, Args: takes("OWNER"),
+		Use: "watch OWNER", GroupID: groupLook, Short: "Tell what happens to an owner", Long: watchLong,
+		Args: takes("OWNER"),
 		Example: `  pathlock watch deploy-7
   pathlock watch deploy-7 --json --count 1`,
 		RunE: body(func(ctx context.Context, args []string) error {
@@ -53,7 +54,8 @@ func (a *app) watchCmd() *cobra.Command {
 			return a.watch(ctx, c, args[0], most)
 		}),
 	}
-	cmd.Flags().Var(&number[uint32]{&most, 1, 1<<32 - 1, "how many events to wait for"}, "count", "end after `N` events")
+	cmd.Flags().Var(&number[uint32]{&most, 1, 1<<32 - 1, "how many events to wait for"}, "count",
+		"end after `N` events")
 	return cmd
 }
 
@@ -91,7 +93,8 @@ func (a *app) watch(ctx context.Context, c *pathlockd.Client, owner string, most
 // tell prints one event.
 func (a *app) tell(e pathlockd.Event) error {
 	now := time.Now()
-	data := &happened{Event: strings.ToLower(e.Kind.String()), Owner: e.Owner, Path: e.Path, Namespace: e.Namespace, FencingToken: e.Token, Time: stamp(now)}
+	data := &happened{Event: strings.ToLower(e.Kind.String()), Owner: e.Owner, Path: e.Path, Namespace: e.Namespace,
+		FencingToken: e.Token, Time: stamp(now)}
 	if e.Gap {
 		data.Event = "gap"
 	}

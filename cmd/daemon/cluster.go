@@ -13,7 +13,8 @@ import (
 // checkCluster holds what concerns other nodes against each other.
 func (c *Config) checkCluster() (errs []error) {
 	if len(c.Seeds) > 0 && c.Token == "" {
-		errs = append(errs, errors.New("seed_nodes: nodes that have peers need internal_auth_token, the same random one for all of them (openssl rand -hex 32)"))
+		errs = append(errs, errors.New("seed_nodes: nodes that have peers need internal_auth_token, the same random "+
+			"one for all of them (openssl rand -hex 32)"))
 	}
 	given := 0
 	for _, path := range []string{c.LinkTLSCertPath, c.LinkTLSKeyPath, c.LinkTLSCAPath} {
@@ -22,7 +23,8 @@ func (c *Config) checkCluster() (errs []error) {
 		}
 	}
 	if given != 0 && given != 3 {
-		errs = append(errs, errors.New("link_tls_cert_path, link_tls_key_path and link_tls_ca_path: must be given all or none"))
+		errs = append(errs, errors.New("link_tls_cert_path, link_tls_key_path and link_tls_ca_path: must be given "+
+			"all or none"))
 	}
 	return errs
 }
@@ -41,7 +43,8 @@ func (c *Config) unreachable() (warnings []string) {
 	}
 	for _, k := range []struct{ name, addr string }{{"raft_addr", c.RaftAddr}, {"gossip_addr", gossip}} {
 		if away != "" && onLoopback(k.addr) {
-			warnings = append(warnings, fmt.Sprintf("%s = %s is for this host alone, and the seed %s is on another: set %s to a name or address of this host", k.name, k.addr, away, k.name))
+			warnings = append(warnings, fmt.Sprintf("%s = %s is for this host alone, and the seed %s is on another: "+
+				"set %s to a name or address of this host", k.name, k.addr, away, k.name))
 		}
 	}
 	return warnings
@@ -57,7 +60,8 @@ func (d *Daemon) openLinkTLS() (*tls.Config, error) {
 	}
 	store, err := certs.Open(c.LinkTLSCertPath, c.LinkTLSKeyPath, "", d.log)
 	if err != nil {
-		return nil, fmt.Errorf("link_tls_cert_path = %q, link_tls_key_path = %q: %w", c.LinkTLSCertPath, c.LinkTLSKeyPath, err)
+		return nil, fmt.Errorf("link_tls_cert_path = %q, link_tls_key_path = %q: %w", c.LinkTLSCertPath,
+			c.LinkTLSKeyPath, err)
 	}
 	pem, err := os.ReadFile(c.LinkTLSCAPath)
 	if err != nil {

@@ -36,10 +36,12 @@ func TestJoinerLocksItsDirectory(t *testing.T) {
 	startDaemon(t, joiner)
 	again := joiner
 	again.NodeID = "n-2"
-	mustNotStart(t, again, "data_dir "+joiner.DataDir+" is in use by another pathlockd (process ", "stop that one, or use another data_dir")
+	mustNotStart(t, again, "data_dir "+joiner.DataDir+" is in use by another pathlockd (process ",
+		"stop that one, or use another data_dir")
 
 	stranger := cfg("n-3")
-	stranger.Bootstrap, stranger.Seeds, stranger.Token = false, joiner.Seeds, "another token, which is as long as the first"
+	stranger.Bootstrap, stranger.Seeds, stranger.Token = false, joiner.Seeds,
+		"another token, which is as long as the first"
 	mustNotStart(t, stranger, "has another internal_auth_token than this node: all nodes of a cluster need the same one")
 	if left, err := filepath.Glob(filepath.Join(stranger.DataDir, "[^p]*")); err != nil || len(left) > 0 {
 		t.Errorf("a node that was refused left %v (%v)", left, err)
@@ -96,8 +98,10 @@ func TestLinkTLS(t *testing.T) {
 		cfg        Config
 		told, tell string // what it says itself, and the founder
 	}{
-		{"a certificate of its own making", cfg("n-2"), "does not take this node's certificate", "this node does not take the peer's certificate"},
-		{"no certificate", none, "the peer speaks TLS at its gossip port, and this node has no certificates", "the peer does not speak TLS: link_tls_cert_path"},
+		{"a certificate of its own making", cfg("n-2"), "does not take this node's certificate",
+			"this node does not take the peer's certificate"},
+		{"no certificate", none, "the peer speaks TLS at its gossip port, and this node has no certificates",
+			"the peer does not speak TLS: link_tls_cert_path"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out, ended := new(logBuffer), make(chan error, 1)
@@ -152,12 +156,15 @@ func TestLinkTLSIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	founder := testConfig(t)
-	founder.NodeID, founder.Token, founder.GossipAddr, founder.RaftAddr = "n-0", "0123456789abcdef0123456789abcdef", gossip, "127.0.0.1:0"
+	founder.NodeID, founder.Token, founder.GossipAddr, founder.RaftAddr = "n-0", "0123456789abcdef0123456789abcdef",
+		gossip, "127.0.0.1:0"
 	joiner := testConfig(t)
 	joiner.NodeID, joiner.Token, joiner.GossipAddr, joiner.RaftAddr = "n-1", founder.Token, "127.0.0.1:0", "127.0.0.1:0"
 	joiner.Bootstrap, joiner.Seeds = false, []string{gossip}
-	founder.LinkTLSCertPath, founder.LinkTLSKeyPath, founder.LinkTLSCAPath = file("old.pem"), file("old.key"), file("founder-ca.pem")
-	joiner.LinkTLSCertPath, joiner.LinkTLSKeyPath, joiner.LinkTLSCAPath = file("joiner.pem"), file("joiner.key"), file("joiner-ca.pem")
+	founder.LinkTLSCertPath, founder.LinkTLSKeyPath, founder.LinkTLSCAPath = file("old.pem"), file("old.key"),
+		file("founder-ca.pem")
+	joiner.LinkTLSCertPath, joiner.LinkTLSKeyPath, joiner.LinkTLSCAPath = file("joiner.pem"), file("joiner.key"),
+		file("joiner-ca.pem")
 	startDaemon(t, founder)
 	out, started := new(logBuffer), make(chan *Daemon, 1)
 	go func() {

@@ -142,8 +142,9 @@ func (c *Config) groups(native string) groups.Config {
 		DataDir: c.DataDir, NodeID: c.NodeID, RaftAddr: c.RaftAddr, NativeAddr: native,
 		GroupCount: c.GroupCount, LogCount: c.LogCount, Segments: c.Segments, Algorithm: algorithm,
 		ReplicationFactor: c.ReplicationFactor, Bootstrap: c.Bootstrap,
-		MaxInflight: c.MaxInflight, MaxQueued: c.MaxQueued, EventBuffer: c.EventBuffer, RequestTimeout: c.RequestTimeout,
-		ElectionMin: c.ElectionMin, Heartbeat: c.Heartbeat,
+		MaxInflight: c.MaxInflight, MaxQueued: c.MaxQueued, EventBuffer: c.EventBuffer,
+		RequestTimeout: c.RequestTimeout,
+		ElectionMin:    c.ElectionMin, Heartbeat: c.Heartbeat,
 		SnapshotLog: uint64(c.SnapshotEntries), KeepEntries: uint64(c.KeepEntries),
 		DiskReserve: c.DiskReserve,
 
@@ -158,7 +159,8 @@ func (c *Config) groups(native string) groups.Config {
 // fixedGiven names the settings that are fixed when a cluster is founded and were
 // given.
 func (c *Config) fixedGiven() (names []string) {
-	for _, name := range []string{"group_count", "log_count", "routing_prefix_segments", "default_lock_algorithm", "replication_factor"} {
+	for _, name := range []string{"group_count", "log_count", "routing_prefix_segments", "default_lock_algorithm",
+		"replication_factor"} {
 		if c.given(name) {
 			names = append(names, name)
 		}

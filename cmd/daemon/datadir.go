@@ -42,7 +42,8 @@ func lockDataDir(ctx context.Context, dir string, found bool) (unlock func(), er
 	if err := flock(ctx, f); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("data_dir %s is in use by another pathlockd%s: stop that one, or use another data_dir", dir, holder(f))
+			return nil, fmt.Errorf("data_dir %s is in use by another pathlockd%s: stop that one, or use "+
+				"another data_dir", dir, holder(f))
 		}
 		return nil, fmt.Errorf("lock data_dir with %s: %w", path, err)
 	}

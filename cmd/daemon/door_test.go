@@ -87,14 +87,15 @@ func (d *door) check(doc *wire.ClusterStatus, asked time.Time, nodes int) {
 	}
 	for _, l := range doc.Logs {
 		if len(l.Voters) < 3 {
-			wrong("log %s has %d voters while %d nodes are up, of which it has seen %d", l.Name, len(l.Voters), nodes, len(d.seen[doc.Self]))
+			wrong("log %s has %d voters while %d nodes are up, of which it has seen %d", l.Name, len(l.Voters), nodes,
+				len(d.seen[doc.Self]))
 		}
 	}
 	d.full[doc.Self] = true
 }
 
-// TestHealthAtTheDoor: three nodes are started one after the other, and asked how their cluster is from their first answers on.
-// None says healthy before all that it sees are placed. `cluster health --wait --nodes 3` ends when any of
+// TestHealthAtTheDoor: three nodes are started one after the other, and asked how their cluster is from their first
+// answers on. None says healthy before all that it sees are placed. `cluster health --wait --nodes 3` ends when any of
 // them may be killed: the founder is, at once, and locks go on.
 func TestHealthAtTheDoor(t *testing.T) {
 	t.Parallel()
@@ -120,8 +121,10 @@ func TestHealthAtTheDoor(t *testing.T) {
 		addr := free()
 		at = append(at, addr)
 		args := []string{
-			"--data_dir=data", fmt.Sprintf("--node_id=n-%d", i), "--internal_auth_token=0123456789abcdef0123456789abcdef",
-			"--native_listen=" + addr, "--raft_addr=127.0.0.1:0", "--stability_window_secs=2", "--group_count=16", "--log_count=4",
+			"--data_dir=data", fmt.Sprintf("--node_id=n-%d", i),
+			"--internal_auth_token=0123456789abcdef0123456789abcdef",
+			"--native_listen=" + addr, "--raft_addr=127.0.0.1:0", "--stability_window_secs=2", "--group_count=16",
+			"--log_count=4",
 		}
 		if i == 0 {
 			args = append(args, "--bootstrap", "--gossip_addr="+gossip)
@@ -134,7 +137,8 @@ func TestHealthAtTheDoor(t *testing.T) {
 			founder = p
 			go func() {
 				var out bytes.Buffer
-				code := cli.Main([]string{"cluster", "health", "--wait=60s", "--nodes=3", "--addr=" + addr}, nil, strings.NewReader(""), &out, &out)
+				code := cli.Main([]string{"cluster", "health", "--wait=60s", "--nodes=3", "--addr=" + addr}, nil,
+					strings.NewReader(""), &out, &out)
 				health <- fmt.Sprintf("%d %s", code, out.String())
 			}()
 		}

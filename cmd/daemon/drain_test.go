@@ -31,7 +31,8 @@ func TestDrainKeepsLeases(t *testing.T) {
 	c2.id = waiting - 1
 	c2.send(lock("tied", "t:/b/x", wire.FlagWait))
 	c3 := dial(t, "tcp", d.Addr(), wire.Hello{})
-	if res := c3.ask(&wire.Request{Op: wire.OpRelease, Owner: "other", Releases: []wire.ReleaseRequest{{Path: "t:/b/x"}}}); res.Err() != nil {
+	if res := c3.ask(&wire.Request{Op: wire.OpRelease, Owner: "other",
+		Releases: []wire.ReleaseRequest{{Path: "t:/b/x"}}}); res.Err() != nil {
 		t.Fatal(res.Err())
 	}
 	for {

@@ -190,7 +190,8 @@ func (c *Config) grpc() compat.ServerOptions {
 // web is the configuration of the web interfaces.
 func (c *Config) web() web.Options {
 	return web.Options{
-		Plain: c.WebJSON == "plain", IgnoreUnknown: c.WebUnknown == "ignore", Origins: c.WebOrigins, Hosts: []string{c.PublicAddr}, ZeroRTT: c.WebZeroRTT,
+		Plain: c.WebJSON == "plain", IgnoreUnknown: c.WebUnknown == "ignore", Origins: c.WebOrigins,
+		Hosts: []string{c.PublicAddr}, ZeroRTT: c.WebZeroRTT,
 		InFlight: c.MaxConcurrent, RequestTimeout: c.RequestTimeout, Connections: c.shares(openFiles()).web,
 	}
 }

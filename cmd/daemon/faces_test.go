@@ -86,7 +86,8 @@ func TestFacesDrain(t *testing.T) {
 	defer sse.Body.Close()
 	waits := make(chan error, 1)
 	go func() {
-		_, err := c.AcquireWait(ctx, &pb.AcquireRequest{OwnerId: "b", TtlMs: 60_000, QueueTtlMs: 600_000, Requests: []*pb.LockRequest{{Path: "t:/a/x"}}})
+		_, err := c.AcquireWait(ctx, &pb.AcquireRequest{OwnerId: "b", TtlMs: 60_000, QueueTtlMs: 600_000,
+			Requests: []*pb.LockRequest{{Path: "t:/a/x"}}})
 		waits <- err
 	}()
 	waiting := func(c pb.PathLockClient) int {
@@ -138,7 +139,8 @@ func TestEventIDsAcrossRestarts(t *testing.T) {
 		if _, err := c.ForceRelease(t.Context(), &pb.ForceReleaseRequest{VictimId: "a"}); err != nil {
 			t.Fatal(err)
 		}
-		res, err := browser(t, filepath.Join(cfg.DataDir, "dev-cert.pem")).Get("https://" + d.WebAddr() + "/v1/events/sse?owner_id=a&after=" + after)
+		res, err := browser(t, filepath.Join(cfg.DataDir, "dev-cert.pem")).Get("https://" + d.WebAddr() +
+			"/v1/events/sse?owner_id=a&after=" + after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,8 +175,10 @@ func keyPair(t *testing.T, certFile, keyFile, name string) []byte {
 		t.Fatal(err)
 	}
 	like := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, like, like, &key.PublicKey, key)
 	if err != nil {
@@ -184,7 +188,8 @@ func keyPair(t *testing.T, certFile, keyFile, name string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der},
+		keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -199,11 +204,13 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem")
 	old := keyPair(t, cert, key, "old.example")
-	p := runPathlockd(t, dir, "--dev", "--native_listen=127.0.0.1:0", "--listen_tls", "--tls_cert_path=c.pem", "--tls_key_path=k.pem")
+	p := runPathlockd(t, dir, "--dev", "--native_listen=127.0.0.1:0", "--listen_tls", "--tls_cert_path=c.pem",
+		"--tls_key_path=k.pem")
 	p.ready()
 	shown := func(face string) *tls.Conn {
 		t.Helper()
-		c, err := tls.Dial("tcp", p.logged("ready")[face].(string), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		c, err := tls.Dial("tcp", p.logged("ready")[face].(string),
+			&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +269,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 	res.Body.Close()
 	none := testConfig(t)
-	none.WebListen, none.TLSCertPath, none.TLSKeyPath = "127.0.0.1:0", filepath.Join(dir, "no.pem"), filepath.Join(dir, "no-key.pem")
+	none.WebListen, none.TLSCertPath, none.TLSKeyPath = "127.0.0.1:0", filepath.Join(dir, "no.pem"),
+		filepath.Join(dir, "no-key.pem")
 	mustNotStart(t, none, "tls_cert_path = ", "no.pem")
 	if _, err := os.Stat(filepath.Join(none.DataDir, "identity.json")); err == nil {
 		t.Error("a start that failed for a certificate founded a cluster")
@@ -289,12 +297,16 @@ func TestTakenPorts(t *testing.T) {
 		set  func(*Config)
 		want string
 	}{
-		{func(c *Config) { c.Listen = l.Addr().String() }, "listen: " + l.Addr().String() + " is taken: stop what listens there, or use another port, such as --listen=127.0.0.1:0"},
+		{func(c *Config) { c.Listen = l.Addr().String() }, "listen: " + l.Addr().String() +
+			" is taken: stop what listens there, or use another port, such as --listen=127.0.0.1:0"},
 		{func(c *Config) { c.WebListen = l.Addr().String() }, "web_listen: " + l.Addr().String() + " is taken"},
 		{func(c *Config) { c.H3Listen = u.LocalAddr().String() }, "h3_listen: " + u.LocalAddr().String() + " is taken"},
-		{func(c *Config) { c.Token, c.GossipAddr = token, l.Addr().String() }, "gossip_addr: " + l.Addr().String() + " is taken"},
-		{func(c *Config) { c.Token, c.GossipAddr = token, u.LocalAddr().String() }, "gossip_addr: " + u.LocalAddr().String() + " is taken"},
-		{func(c *Config) { c.Token, c.GossipAddr, c.LinkAddr = token, "127.0.0.1:0", l.Addr().String() }, "link_addr: " + l.Addr().String() + " is taken"},
+		{func(c *Config) { c.Token, c.GossipAddr = token, l.Addr().String() }, "gossip_addr: " + l.Addr().String() +
+			" is taken"},
+		{func(c *Config) { c.Token, c.GossipAddr = token, u.LocalAddr().String() }, "gossip_addr: " +
+			u.LocalAddr().String() + " is taken"},
+		{func(c *Config) { c.Token, c.GossipAddr, c.LinkAddr = token, "127.0.0.1:0", l.Addr().String() },
+			"link_addr: " + l.Addr().String() + " is taken"},
 		{func(c *Config) { c.Listen = "192.0.2.1:50051" }, "listen: listen tcp 192.0.2.1:50051"},
 	} {
 		cfg := testConfig(t)

@@ -29,7 +29,8 @@ func (c *Config) takeFile(name string, text []byte) (errs []error) {
 		case tunedOthers(e.first) && keyNamed(e.first) == nil:
 			c.ignored = append(c.ignored, e.first)
 		case e.table:
-			errs = append(errs, fmt.Errorf("%s: [%s]: there are no tables in this file, keys stand at its top", from, e.name))
+			errs = append(errs, fmt.Errorf("%s: [%s]: there are no tables in this file, keys stand at its top",
+				from, e.name))
 		case e.within:
 			// Its table was refused.
 		case k == nil:

@@ -88,16 +88,18 @@ func (w *diskWriter) write(n int) bool {
 			return false
 		}
 		var res wire.Result
-		if err := res.Decode(wire.OpAcquire, wire.Code(f.code), &f.r, f.n); err == nil && res.Code == wire.OK && res.Status == wire.StatusOK {
+		if err := res.Decode(wire.OpAcquire, wire.Code(f.code), &f.r, f.n); err == nil && res.Code == wire.OK &&
+			res.Status == wire.StatusOK {
 			w.acked = append(w.acked, paths[f.id])
 		}
 	}
 	return true
 }
 
-// TestFullDiskEndsTheSameWay: a disk fills up altogether, at one moment or another and to the last byte or nearly. With no
-// reserve to stop at before, the node ends with exit code 3 at the next write that needs room, and its last line says
-// what to do; a start on the full disk ends so too. When there is room, a start finds every lock that was acknowledged.
+// TestFullDiskEndsTheSameWay: a disk fills up altogether, at one moment or another and to the last byte or nearly. With
+// no reserve to stop at before, the node ends with exit code 3 at the next write that needs room, and its last line
+// says what to do; a start on the full disk ends so too. When there is room, a start finds every lock that was
+// acknowledged.
 func TestFullDiskEndsTheSameWay(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -116,7 +118,8 @@ func TestFullDiskEndsTheSameWay(t *testing.T) {
 		{"before a checkpoint", 900, 0, false, true},
 	} {
 		t.Run(c.when, func(t *testing.T) {
-			// What 6000 locks take at most, with checkpoints under way, is half of it: the rest is the room that is made.
+			// What 6000 locks take at most, with checkpoints under way, is half of it: the rest is the room that is
+			// made.
 			dir := smallDisk(t, 96<<20)
 			args := []string{
 				"--bootstrap", "--data_dir=" + dir + "/data", "--native_listen=127.0.0.1:0", "--raft_addr=127.0.0.1:0",
@@ -176,7 +179,8 @@ func lastWords(t *testing.T, p *process, dir string) {
 	}
 	msg, _ := last["msg"].(string)
 	why, _ := last["error"].(string)
-	if code != 3 || !strings.HasPrefix(msg, "stopping: storage failed") || !strings.Contains(why, "no space left on device") ||
+	if code != 3 || !strings.HasPrefix(msg, "stopping: storage failed") ||
+		!strings.Contains(why, "no space left on device") ||
 		!strings.Contains(msg, "make room in data_dir") {
 		t.Errorf("it ended with %d, and its last line is %v", code, last)
 	}

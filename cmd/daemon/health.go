@@ -77,7 +77,8 @@ func healthTarget(cfg *Config, addr string) (Target, error) {
 	var key string
 	for _, f := range []struct{ key, scheme, addr string }{
 		{"native_listen", "tcp", cfg.NativeListen}, {"native_unix", "unix", cfg.NativeUnix},
-		{"listen", cfg.grpcScheme(), cfg.Listen}, {"web_listen", "https", cfg.WebListen}, {"h3_listen", "h3", cfg.H3Listen},
+		{"listen", cfg.grpcScheme(), cfg.Listen}, {"web_listen", "https", cfg.WebListen},
+		{"h3_listen", "h3", cfg.H3Listen},
 	} {
 		switch {
 		case f.addr == "":
@@ -110,7 +111,8 @@ func parseTarget(addr string) (Target, error) {
 		t = Target{scheme, strings.TrimSuffix(rest, "/")}
 	}
 	if !isAddr(t.Addr) || !slices.Contains([]string{"tcp", "grpc", "grpcs", "https", "h3"}, t.Scheme) {
-		return t, usageError{fmt.Errorf("--addr %q: must be host:port or unix:PATH (native protocol), grpc://host:port, grpcs://host:port, https://host:port or h3://host:port", addr)}
+		return t, usageError{fmt.Errorf("--addr %q: must be host:port or unix:PATH (native protocol), "+
+			"grpc://host:port, grpcs://host:port, https://host:port or h3://host:port", addr)}
 	}
 	return t, nil
 }

@@ -29,7 +29,8 @@ func TestWaitOfAKilledNodeIsGrantedToNobody(t *testing.T) {
 		}
 	}
 	for _, path := range []string{overGRPC, overHTTP} {
-		if res, err := c.Acquire(ctx, lock("holder", path)); err != nil || res.Status != pb.AcquireStatus_ACQUIRE_STATUS_OK {
+		if res, err := c.Acquire(ctx, lock("holder", path)); err != nil ||
+			res.Status != pb.AcquireStatus_ACQUIRE_STATUS_OK {
 			t.Fatal(res, err)
 		}
 	}

@@ -28,7 +28,8 @@ const (
 
 // String names the kind for the reference.
 func (k kind) String() string {
-	return [...]string{"string", "address", "address", "bool", "integer", "integer", "bytes", "string", "list of strings"}[k]
+	return [...]string{"string", "address", "address", "bool", "integer", "integer", "bytes", "string",
+		"list of strings"}[k]
 }
 
 // value is what somebody gave for a key.

@@ -118,7 +118,8 @@ func (c *Config) checkFaces() (errs []error) {
 	taken := make(map[string]string)
 	some := c.NativeUnix != ""
 	for _, k := range []struct{ name, addr string }{
-		{"native_listen", c.NativeListen}, {"listen", c.Listen}, {"web_listen", c.WebListen}, {"raft_addr", c.RaftAddr}, {"link_addr", c.LinkAddr},
+		{"native_listen", c.NativeListen}, {"listen", c.Listen}, {"web_listen", c.WebListen}, {"raft_addr", c.RaftAddr},
+		{"link_addr", c.LinkAddr},
 	} {
 		some = some || k.addr != "" && k.name != "raft_addr" && k.name != "link_addr"
 		if k.addr == "" || strings.HasSuffix(k.addr, ":0") {
@@ -130,10 +131,12 @@ func (c *Config) checkFaces() (errs []error) {
 		taken[k.addr] = k.name
 	}
 	if len(c.WebOrigins) > 1 && slices.Contains(c.WebOrigins, "*") {
-		errs = append(errs, fmt.Errorf("web_cors_origins = %s: * stands for every origin: give it alone, or leave it out", strings.Join(c.WebOrigins, ",")))
+		errs = append(errs, fmt.Errorf("web_cors_origins = %s: * stands for every origin: give it alone, or "+
+			"leave it out", strings.Join(c.WebOrigins, ",")))
 	}
 	if !some && c.H3Listen == "" {
-		errs = append(errs, errors.New("native_listen, native_unix, listen, web_listen and h3_listen are all off: no client could reach the node; set one of them"))
+		errs = append(errs, errors.New("native_listen, native_unix, listen, web_listen and h3_listen are all off: "+
+			"no client could reach the node; set one of them"))
 	}
 	return errs
 }
@@ -173,10 +176,12 @@ func (c *Config) notices() (warnings []string) {
 	}
 	if len(c.unknown) > 0 {
 		slices.Sort(c.unknown)
-		warnings = append(warnings, "these environment variables name no configuration key: "+strings.Join(c.suggested(), ", "))
+		warnings = append(warnings, "these environment variables name no configuration key: "+
+			strings.Join(c.suggested(), ", "))
 	}
 	if c.ElectionMax != 2*c.ElectionMin && c.given("raft_election_timeout_max_ms") {
-		warnings = append(warnings, fmt.Sprintf("raft_election_timeout_max_ms = %d: elections start after %d to %d ms, once to twice raft_election_timeout_min_ms",
+		warnings = append(warnings, fmt.Sprintf("raft_election_timeout_max_ms = %d: elections start after %d to %d "+
+			"ms, once to twice raft_election_timeout_min_ms",
 			c.ElectionMax.Milliseconds(), c.ElectionMin.Milliseconds(), 2*c.ElectionMin.Milliseconds()))
 	}
 	return append(warnings, c.unreachable()...)

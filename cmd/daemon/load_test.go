@@ -30,10 +30,12 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.LogCount != 4 || c.GroupCount != 33 || c.EventBuffer != 7 || c.MaxInflight != 1024 {
-		t.Errorf("log_count %d, group_count %d, event_buffer %d, max_inflight_per_group %d: want the flag's 4, the environment's 33, the file's 7, the default 1024",
+		t.Errorf("log_count %d, group_count %d, event_buffer %d, max_inflight_per_group %d: want the flag's 4, the "+
+			"environment's 33, the file's 7, the default 1024",
 			c.LogCount, c.GroupCount, c.EventBuffer, c.MaxInflight)
 	}
-	if c.set["log_count"] != "--log_count" || c.set["group_count"] != "PATHLOCKD_GROUP_COUNT" || c.set["event_buffer"] != file+":3" {
+	if c.set["log_count"] != "--log_count" || c.set["group_count"] != "PATHLOCKD_GROUP_COUNT" ||
+		c.set["event_buffer"] != file+":3" {
 		t.Errorf("sources: %v", c.set)
 	}
 }
@@ -51,7 +53,8 @@ func TestConfigFileFromEnvironment(t *testing.T) {
 	if err != nil || c.LogCount != 5 {
 		t.Errorf("--config over PATHLOCKD_CONFIG: log_count %d, %v", c.LogCount, err)
 	}
-	if _, err = Load("", []string{"PATHLOCKD_CONFIG=/no/such.toml"}); err == nil || !strings.Contains(err.Error(), "PATHLOCKD_CONFIG: open /no/such.toml") {
+	if _, err = Load("", []string{"PATHLOCKD_CONFIG=/no/such.toml"}); err == nil ||
+		!strings.Contains(err.Error(), "PATHLOCKD_CONFIG: open /no/such.toml") {
 		t.Errorf("missing file: %v", err)
 	}
 }
@@ -73,7 +76,8 @@ native_unix = "/run/p.sock"
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.NodeID != "n-3" || !slices.Equal(c.Seeds, []string{"a:1", "b:2"}) || !c.Bootstrap || c.RequestTimeout != 5*time.Second ||
+	if c.NodeID != "n-3" || !slices.Equal(c.Seeds, []string{"a:1", "b:2"}) || !c.Bootstrap ||
+		c.RequestTimeout != 5*time.Second ||
 		c.DiskReserve != 1<<30 || c.RaftAddr != "10.0.0.7:50052" || c.NativeListen != "" {
 		t.Errorf("%+v", c)
 	}
@@ -95,7 +99,8 @@ func TestFileErrors(t *testing.T) {
 		{"log.level = 4", `FILE:1: log.level is no configuration key: did you mean log_level?`},
 		{"log_count = 4\nlog_count = 5", `FILE:2:1: key log_count is already defined`},
 		{"log_count = ", `FILE:1:12: `},
-		{"group_count = 0\nlog_count = 0", "group_count = 0 (FILE:1): must be a whole number from 1 to 65533\nlog_count = 0 (FILE:2): must be a whole number from 1 to 1022"},
+		{"group_count = 0\nlog_count = 0", "group_count = 0 (FILE:1): must be a whole number from 1 to " +
+			"65533\nlog_count = 0 (FILE:2): must be a whole number from 1 to 1022"},
 	} {
 		file := writeConfig(t, c.text)
 		_, err := Load(file, nil)
@@ -108,17 +113,25 @@ func TestFileErrors(t *testing.T) {
 
 func TestBetweenKeys(t *testing.T) {
 	for _, c := range []struct{ env, want string }{
-		{"RAFT_ELECTION_TIMEOUT_MIN_MS=3001", "raft_election_timeout_min_ms = 3001: must be at most raft_election_timeout_max_ms, which is 3000"},
-		{"RAFT_HEARTBEAT_INTERVAL_MS=1500", "raft_heartbeat_interval_ms = 1500: must be below raft_election_timeout_min_ms, which is 1500"},
+		{"RAFT_ELECTION_TIMEOUT_MIN_MS=3001",
+			"raft_election_timeout_min_ms = 3001: must be at most raft_election_timeout_max_ms, which is 3000"},
+		{"RAFT_HEARTBEAT_INTERVAL_MS=1500", "raft_heartbeat_interval_ms = 1500: must be below " +
+			"raft_election_timeout_min_ms, which is 1500"},
 		{"TLS_CERT_PATH=c.pem", "tls_cert_path and tls_key_path: must be given both or neither"},
-		{"NATIVE_LISTEN=off LISTEN=off", "native_listen, native_unix, listen, web_listen and h3_listen are all off: no client could reach the node; set one of them"},
-		{"WEB_LISTEN=127.0.0.1:50051 H3_LISTEN=127.0.0.1:50051", "listen and web_listen are both 127.0.0.1:50051: must differ"},
+		{"NATIVE_LISTEN=off LISTEN=off", "native_listen, native_unix, listen, web_listen and h3_listen are all off: " +
+			"no client could reach the node; set one of them"},
+		{"WEB_LISTEN=127.0.0.1:50051 H3_LISTEN=127.0.0.1:50051",
+			"listen and web_listen are both 127.0.0.1:50051: must differ"},
 		{"NATIVE_LISTEN=localhost:50052", "native_listen and raft_addr are both localhost:50052: must differ"},
-		{"WEB_CORS_ORIGINS=https://a.example,*", "web_cors_origins = https://a.example,*: * stands for every origin: give it alone, or leave it out"},
-		{"SEED_NODES=a:1", "seed_nodes: nodes that have peers need internal_auth_token, the same random one for all of them (openssl rand -hex 32)"},
-		{"LINK_TLS_CERT_PATH=c.pem LINK_TLS_KEY_PATH=k.pem", "link_tls_cert_path, link_tls_key_path and link_tls_ca_path: must be given all or none"},
+		{"WEB_CORS_ORIGINS=https://a.example,*",
+			"web_cors_origins = https://a.example,*: * stands for every origin: give it alone, or leave it out"},
+		{"SEED_NODES=a:1", "seed_nodes: nodes that have peers need internal_auth_token, the same random one for all " +
+			"of them (openssl rand -hex 32)"},
+		{"LINK_TLS_CERT_PATH=c.pem LINK_TLS_KEY_PATH=k.pem",
+			"link_tls_cert_path, link_tls_key_path and link_tls_ca_path: must be given all or none"},
 		{"LINK_ADDR=localhost:50052", "raft_addr and link_addr are both localhost:50052: must differ"},
-		{"INTERNAL_AUTH_TOKEN=0123456789abcdef0123456789abcdef DEV=1 SEED_NODES=a:1", "dev and seed_nodes: --dev founds a cluster of one node, which joins no other; leave one of them out"},
+		{"INTERNAL_AUTH_TOKEN=0123456789abcdef0123456789abcdef DEV=1 SEED_NODES=a:1",
+			"dev and seed_nodes: --dev founds a cluster of one node, which joins no other; leave one of them out"},
 	} {
 		var env []string
 		for _, e := range strings.Fields(c.env) {
@@ -150,16 +163,23 @@ func TestNotices(t *testing.T) {
 		{cfg: DefaultConfig()},
 		{cfg: load("log_count = 4\nweb_zero_rtt = true\nseed_nodes = []\nweb_listen = \"off\"")},
 		{cfg: load("", "PATHLOCKD_LISTEN=127.0.0.1:50051", "PATHLOCKD_TLS_CERT_PATH=c", "PATHLOCKD_TLS_KEY_PATH=k")},
-		{cfg: load("", "PATHLOCKD_INTERNAL_AUTH_TOKEN="+strings.Repeat("s", 40), "PATHLOCKD_SEED_NODES=127.0.0.1:1,localhost:2")},
-		{cfg: load("gossip_addr = \"0.0.0.0:7946\"", "PATHLOCKD_INTERNAL_AUTH_TOKEN="+strings.Repeat("s", 40), "PATHLOCKD_SEED_NODES=a:1,b:2"), warnings: []string{
-			"raft_addr = localhost:50052 is for this host alone, and the seed b:2 is on another: set raft_addr to a name or address of this host"}},
-		{cfg: load("rocksdb_block_cache_mb = 64\ngc_compact_interval_secs = 3\ngroup_gc_batch = 5\n[[peers]]\nid = 3\naddr = \"x\"\n",
+		{cfg: load("", "PATHLOCKD_INTERNAL_AUTH_TOKEN="+strings.Repeat("s", 40),
+			"PATHLOCKD_SEED_NODES=127.0.0.1:1,localhost:2")},
+		{cfg: load("gossip_addr = \"0.0.0.0:7946\"", "PATHLOCKD_INTERNAL_AUTH_TOKEN="+strings.Repeat("s", 40),
+			"PATHLOCKD_SEED_NODES=a:1,b:2"), warnings: []string{
+			"raft_addr = localhost:50052 is for this host alone, and the seed b:2 is on another: set raft_addr to a " +
+				"name or address of this host"}},
+		{cfg: load("rocksdb_block_cache_mb = 64\ngc_compact_interval_secs = 3\ngroup_gc_batch = 5\n[[peers]]\nid = "+
+			"3\naddr = \"x\"\n",
 			"PATHLOCKD_GOSSIP_FANOUT=3", "PATHLOCKD_GROUP_GC_EXTRA=x", "PATHLOCKD_PEERS=a,b"), warnings: []string{
-			"these keys have no meaning here and are ignored: gc_compact_interval_secs, gossip_fanout, group_gc_batch, group_gc_extra, peers, rocksdb_block_cache_mb"}},
+			"these keys have no meaning here and are ignored: gc_compact_interval_secs, gossip_fanout, " +
+				"group_gc_batch, group_gc_extra, peers, rocksdb_block_cache_mb"}},
 		{cfg: load("", "PATHLOCKD_LISEN=1", "PATHLOCKD_SERVICE_HOST=1"), warnings: []string{
-			"these environment variables name no configuration key: PATHLOCKD_LISEN (did you mean PATHLOCKD_LISTEN?), PATHLOCKD_SERVICE_HOST"}},
+			"these environment variables name no configuration key: PATHLOCKD_LISEN (did you mean " +
+				"PATHLOCKD_LISTEN?), PATHLOCKD_SERVICE_HOST"}},
 		{cfg: load("raft_election_timeout_max_ms = 4000"), warnings: []string{
-			"raft_election_timeout_max_ms = 4000: elections start after 1500 to 3000 ms, once to twice raft_election_timeout_min_ms"}},
+			"raft_election_timeout_max_ms = 4000: elections start after 1500 to 3000 ms, once to twice " +
+				"raft_election_timeout_min_ms"}},
 	} {
 		warnings := c.cfg.notices()
 		if !slices.Equal(warnings, c.warnings) {
@@ -175,7 +195,8 @@ func TestDevDefaults(t *testing.T) {
 		t.Errorf("dev: bootstrap %v, data_dir %s, log_count %d", r.Bootstrap, r.DataDir, r.LogCount)
 	}
 	// What is said counts, also when it is the default.
-	c, err := Load("", []string{"PATHLOCKD_DEV=true", "PATHLOCKD_LOG_COUNT=16", "PATHLOCKD_DATA_DIR=/var/lib/pathlockd"})
+	c, err := Load("", []string{"PATHLOCKD_DEV=true", "PATHLOCKD_LOG_COUNT=16",
+		"PATHLOCKD_DATA_DIR=/var/lib/pathlockd"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		built = filepath.Join(dir, "pathlockd")
-		build := exec.Command("go", "build", "-ldflags", "-X github.com/pathlockd/pathlockd/cmd/daemon.version=v9.8.7", "-o", built, "../pathlockd")
+		build := exec.Command("go", "build", "-ldflags", "-X github.com/pathlockd/pathlockd/cmd/daemon.version=v9.8.7",
+			"-o", built, "../pathlockd")
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		if err := build.Run(); err != nil {
 			panic(err)
@@ -67,7 +68,8 @@ type process struct {
 
 // anyPorts is an environment in which several run at once.
 var anyPorts = []string{
-	"PATH=" + os.Getenv("PATH"), "PATHLOCKD_LISTEN=127.0.0.1:0", "PATHLOCKD_WEB_LISTEN=127.0.0.1:0", "PATHLOCKD_H3_LISTEN=127.0.0.1:0",
+	"PATH=" + os.Getenv("PATH"), "PATHLOCKD_LISTEN=127.0.0.1:0", "PATHLOCKD_WEB_LISTEN=127.0.0.1:0",
+	"PATHLOCKD_H3_LISTEN=127.0.0.1:0",
 }
 
 // runPathlockd starts pathlockd in a directory.

@@ -55,7 +55,8 @@ func TestDevAndKill(t *testing.T) {
 	}
 	c = dial(t, "tcp", addr, wire.Hello{})
 	c.mustHold("tenant:/acme/projects/42", "me")
-	res := c.ask(&wire.Request{Op: wire.OpAssertFencing, Owner: "me", Token: token, Paths: []string{"tenant:/acme/projects/42"}})
+	res := c.ask(&wire.Request{Op: wire.OpAssertFencing, Owner: "me", Token: token,
+		Paths: []string{"tenant:/acme/projects/42"}})
 	if res.Err() != nil || res.Status != wire.StatusOK {
 		t.Errorf("the token of before the kill: %v %v", res.Reason, res.Err())
 	}
@@ -74,7 +75,8 @@ func TestBootstrapWithDefaults(t *testing.T) {
 	addr := p.readyInTime("bootstrap with 16 logs, from an empty directory")
 	dial(t, "tcp", addr, wire.Hello{}).mustLock("me", "t:/a/x", 0)
 	start := p.logged("starting")
-	if start["version"] != "v9.8.7" || start["node_id"] != "pathlockd-0" || !filepath.IsAbs(start["data_dir"].(string)) {
+	if start["version"] != "v9.8.7" || start["node_id"] != "pathlockd-0" ||
+		!filepath.IsAbs(start["data_dir"].(string)) {
 		t.Errorf("the first line says %v", start)
 	}
 }
@@ -172,8 +174,10 @@ func TestSecondSignal(t *testing.T) {
 func TestTwoNodesOnOneHost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a := runPathlockd(t, dir, "--bootstrap", "--node_id=a-0", "--data_dir=a", "--log_count=2", anyNative, "--raft_addr=localhost:0")
-	b := runPathlockd(t, dir, "--bootstrap", "--node_id=b-0", "--data_dir=b", "--log_count=2", anyNative, "--raft_addr=localhost:0")
+	a := runPathlockd(t, dir, "--bootstrap", "--node_id=a-0", "--data_dir=a", "--log_count=2", anyNative,
+		"--raft_addr=localhost:0")
+	b := runPathlockd(t, dir, "--bootstrap", "--node_id=b-0", "--data_dir=b", "--log_count=2", anyNative,
+		"--raft_addr=localhost:0")
 	for p, owner := range map[*process]string{a: "alice", b: "bob"} {
 		addr, _ := p.ready()
 		dial(t, "tcp", addr, wire.Hello{}).mustLock(owner, "t:/a/x", 0)
@@ -182,8 +186,10 @@ func TestTwoNodesOnOneHost(t *testing.T) {
 		t.Errorf("both are in cluster %v", x)
 	}
 	// A third on the directory of the first.
-	code, _, stderr := pathlockd(t, dir, "--bootstrap", "--node_id=a-0", "--data_dir=a", "--log_count=2", anyNative, "--raft_addr=localhost:0")
-	if want := fmt.Sprintf("data_dir a is in use by another pathlockd (process %d): stop that one, or use another data_dir", a.cmd.Process.Pid); code != 1 || !strings.Contains(stderr, want) {
+	code, _, stderr := pathlockd(t, dir, "--bootstrap", "--node_id=a-0", "--data_dir=a", "--log_count=2", anyNative,
+		"--raft_addr=localhost:0")
+	if want := fmt.Sprintf("data_dir a is in use by another pathlockd (process %d): stop that one, or use "+
+		"another data_dir", a.cmd.Process.Pid); code != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("exit code %d:\n%s\nshould say %s", code, stderr, want)
 	}
 }
@@ -192,14 +198,16 @@ func TestHealthCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const nobody = "127.0.0.1:1"
-	if code, out, _ := pathlockd(t, dir, "--health-check", "--native_listen="+nobody); code != 1 || !strings.HasPrefix(out, "unreachable: "+nobody+": ") {
+	if code, out, _ := pathlockd(t, dir, "--health-check", "--native_listen="+nobody); code != 1 ||
+		!strings.HasPrefix(out, "unreachable: "+nobody+": ") {
 		t.Errorf("nobody there: %d, %s", code, out)
 	}
 	p := runPathlockd(t, dir, "--dev", "--native_unix=p.sock", "--native_listen=127.0.0.1:0")
 	addr, _ := p.ready()
 	at := func(name string) string { return p.logged("ready")[name].(string) }
 	port := func(name string) string { _, port, _ := net.SplitHostPort(at(name)); return port }
-	tls := runPathlockd(t, dir, "--bootstrap", "--data_dir=tls", "--native_listen=off", "--listen_tls", "--web_listen=off", "--h3_listen=off", "--raft_addr=localhost:0")
+	tls := runPathlockd(t, dir, "--bootstrap", "--data_dir=tls", "--native_listen=off", "--listen_tls",
+		"--web_listen=off", "--h3_listen=off", "--raft_addr=localhost:0")
 	tls.ready()
 	secure := tls.logged("ready")["grpc"].(string)
 	for _, c := range []struct {
@@ -210,18 +218,25 @@ func TestHealthCheck(t *testing.T) {
 		{[]string{"--native_listen=" + addr}, 0, "ok: " + addr + ": pathlockd-0: ready ("},
 		{[]string{"--addr=" + addr}, 0, "ok: " + addr + ": pathlockd-0: ready ("},
 		{[]string{"--addr=unix:p.sock"}, 0, "ok: p.sock: pathlockd-0: ready ("},
-		{[]string{"--listen=off", "--native_listen=off", "--native_unix=p.sock"}, 0, "ok: p.sock: pathlockd-0: ready ("},
-		{[]string{"--native_listen=" + addr, "--node_id=pathlockd-1"}, 1, "unhealthy: " + addr + ": this is pathlockd-0, not pathlockd-1"},
+		{[]string{"--listen=off", "--native_listen=off", "--native_unix=p.sock"}, 0,
+			"ok: p.sock: pathlockd-0: ready ("},
+		{[]string{"--native_listen=" + addr, "--node_id=pathlockd-1"}, 1, "unhealthy: " + addr +
+			": this is pathlockd-0, not pathlockd-1"},
 		{[]string{"--addr=unix:nothing.sock"}, 1, "unreachable: nothing.sock: "},
 		// Each interface, as it is configured: the one that was given is asked.
 		{[]string{"--listen=" + at("grpc")}, 0, "ok: grpc://" + at("grpc") + ": pathlockd-0: ready ("},
-		{[]string{"--listen=0.0.0.0:" + port("grpc")}, 0, "ok: grpc://0.0.0.0:" + port("grpc") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=0.0.0.0:" + port("grpc")}, 0, "ok: grpc://0.0.0.0:" + port("grpc") +
+			": pathlockd-0: ready ("},
 		{[]string{"--listen=:" + port("grpc")}, 0, "ok: grpc://:" + port("grpc") + ": pathlockd-0: ready ("},
-		{[]string{"--listen=localhost:" + port("grpc")}, 0, "ok: grpc://localhost:" + port("grpc") + ": pathlockd-0: ready ("},
-		{[]string{"--listen=off", "--web_listen=" + at("web")}, 0, "ok: https://" + at("web") + ": pathlockd-0: ready ("},
-		{[]string{"--listen=off", "--web_listen=0.0.0.0:" + port("web")}, 0, "ok: https://0.0.0.0:" + port("web") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=localhost:" + port("grpc")}, 0, "ok: grpc://localhost:" + port("grpc") +
+			": pathlockd-0: ready ("},
+		{[]string{"--listen=off", "--web_listen=" + at("web")}, 0, "ok: https://" + at("web") +
+			": pathlockd-0: ready ("},
+		{[]string{"--listen=off", "--web_listen=0.0.0.0:" + port("web")}, 0, "ok: https://0.0.0.0:" + port("web") +
+			": pathlockd-0: ready ("},
 		{[]string{"--listen=off", "--h3_listen=" + at("h3")}, 0, "ok: h3://" + at("h3") + ": pathlockd-0: ready ("},
-		{[]string{"--listen=off", "--h3_listen=:" + port("h3")}, 0, "ok: h3://:" + port("h3") + ": pathlockd-0: ready ("},
+		{[]string{"--listen=off", "--h3_listen=:" + port("h3")}, 0, "ok: h3://:" + port("h3") +
+			": pathlockd-0: ready ("},
 		{[]string{"--listen=" + secure, "--listen_tls"}, 0, "ok: grpcs://" + secure + ": pathlockd-0: ready ("},
 		{[]string{"--addr=grpcs://" + secure}, 0, "ok: grpcs://" + secure + ": pathlockd-0: ready ("},
 		{[]string{"--addr=grpc://" + at("grpc")}, 0, "ok: grpc://" + at("grpc") + ": pathlockd-0: ready ("},
@@ -252,12 +267,15 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--version"}, 0, "pathlockd v9.8.7 (commit ", ""},
 		{[]string{"--help"}, 0, "--native_listen (127.0.0.1:50050)", ""},
 		{[]string{"--print-config-reference"}, 0, "# Configuration\n", ""},
-		{[]string{"--grop_count=3"}, 2, "", "pathlockd: unknown flag: --grop_count: did you mean --group_count?\nTry 'pathlockd --help'.\n"},
+		{[]string{"--grop_count=3"}, 2, "", "pathlockd: unknown flag: --grop_count: did you mean " +
+			"--group_count?\nTry 'pathlockd --help'.\n"},
 		{[]string{"serve"}, 2, "", `pathlockd: "serve": pathlockd takes no arguments, only flags`},
 		{[]string{"--addr=x:1"}, 2, "", "pathlockd: --addr goes with --health-check"},
 		{[]string{"--log_count"}, 2, "", "pathlockd: flag needs an argument: --log_count"},
-		{[]string{"--log-count=0"}, 1, "", "pathlockd: log_count = 0 (--log_count): must be a whole number from 1 to 1022\n"},
-		{[]string{"--config=none.toml"}, 1, "", "pathlockd: read the configuration named by --config: open none.toml: no such file or directory\n"},
+		{[]string{"--log-count=0"}, 1, "", "pathlockd: log_count = 0 (--log_count): must be a whole number from " +
+			"1 to 1022\n"},
+		{[]string{"--config=none.toml"}, 1, "",
+			"pathlockd: read the configuration named by --config: open none.toml: no such file or directory\n"},
 		{[]string{"--data_dir=none", anyNative, "--raft_addr=localhost:0"}, 1, "", "bootstrap is off"},
 	} {
 		code, stdout, stderr := pathlockd(t, dir, c.args...)

@@ -76,7 +76,9 @@ func warnAbout(log *slog.Logger, warnings []string) {
 func tuningFiles() (warnings []string) {
 	for _, name := range []string{"dragonboat-soft-settings.json", "dragonboat-hard-settings.json"} {
 		if _, err := os.Stat(name); err == nil {
-			warnings = append(warnings, "the file "+name+" in the working directory changes how logs are replicated: remove it unless it was put there on purpose")
+			warnings = append(warnings, "the file "+name+
+				" in the working directory changes how logs are replicated: remove it unless it was put "+
+				"there on purpose")
 		}
 	}
 	return warnings
@@ -92,7 +94,8 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 	if err := d.chooseAddrs(); err != nil {
 		return err
 	}
-	d.log.Info("starting", "version", Version(), "commit", revision(), "config", c.fileName, "node_id", c.NodeID, "data_dir", absolute(c.DataDir),
+	d.log.Info("starting", "version", Version(), "commit", revision(), "config", c.fileName, "node_id", c.NodeID,
+		"data_dir", absolute(c.DataDir),
 		"raft", c.RaftAddr)
 	if c.TLSCertPath != "" { // a start that fails for a file should not have founded a cluster
 		if err := d.openCerts(); err != nil {
@@ -101,7 +104,9 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 	}
 	told := toldAddr(d.addr, c.PublicAddr)
 	if told != d.addr && !c.given("public_addr") {
-		d.log.Warn("clients are told to come to "+told+", which means something else on other hosts: set public_addr to a name of this one", "native_listen", d.addr)
+		d.log.Warn("clients are told to come to "+told+
+			", which means something else on other hosts: set public_addr to a name of this one",
+			"native_listen", d.addr)
 	}
 	cfg := c.groups(told)
 	cfg.Log = d.log
@@ -160,7 +165,8 @@ func (d *Daemon) chooseAddrs() (err error) {
 		d.addr, err = d.choose("native_listen", c.NativeListen, d.reserved.free)
 		if errors.Is(err, syscall.EADDRINUSE) && !c.Dev && !c.given("native_listen") {
 			d.addr, err = "", nil
-			d.log.Warn("the native protocol over TCP is off: its default port is taken; set native_listen to serve it", "native_listen", c.NativeListen)
+			d.log.Warn("the native protocol over TCP is off: its default port is taken; set native_listen to serve it",
+				"native_listen", c.NativeListen)
 			if c.NativeUnix == "" && c.Listen == "" && c.WebListen == "" && c.H3Listen == "" {
 				d.log.Warn("no client can reach this node: no interface is left")
 			}
@@ -182,7 +188,8 @@ func (d *Daemon) chooseAddrs() (err error) {
 		for _, l := range []struct {
 			key, addr string
 			free      func(string) (string, error)
-		}{{"gossip_addr", c.GossipAddr, free}, {"gossip_addr", c.GossipAddr, freeUDP}, {"link_addr", c.LinkAddr, free}} {
+		}{{"gossip_addr", c.GossipAddr, free}, {"gossip_addr", c.GossipAddr, freeUDP},
+			{"link_addr", c.LinkAddr, free}} {
 			if _, err := d.choose(l.key, l.addr, l.free); err != nil {
 				return err
 			}
@@ -243,7 +250,8 @@ type takenError struct {
 }
 
 func (e *takenError) Error() string {
-	return fmt.Sprintf("%s: %s is taken: stop what listens there, or use another port, such as --%s=%s", e.key, e.addr, e.key, anyPort(e.addr))
+	return fmt.Sprintf("%s: %s is taken: stop what listens there, or use another port, such as --%s=%s", e.key, e.addr,
+		e.key, anyPort(e.addr))
 }
 
 func (e *takenError) Unwrap() error { return e.err }

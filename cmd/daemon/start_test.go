@@ -153,7 +153,8 @@ func TestDefaultPortTaken(t *testing.T) {
 
 	dev := testConfig(t)
 	dev.Dev, dev.NativeListen = true, defaults.NativeListen
-	mustNotStart(t, dev, "native_listen: 127.0.0.1:50050 is taken: stop what listens there, or use another port, such as --native_listen=127.0.0.1:0")
+	mustNotStart(t, dev, "native_listen: 127.0.0.1:50050 is taken: stop what listens there, or use another port, "+
+		"such as --native_listen=127.0.0.1:0")
 	given := testConfig(t)
 	given.NativeListen, given.set = defaults.NativeListen, map[string]string{"native_listen": "a file"}
 	mustNotStart(t, given, "native_listen: 127.0.0.1:50050 is taken")
@@ -191,10 +192,12 @@ func TestDataDirRefused(t *testing.T) {
 	cfg := testConfig(t)
 	empty := cfg
 	empty.Bootstrap = false
-	mustNotStart(t, empty, "data_dir "+cfg.DataDir, "empty, and bootstrap is off: set bootstrap = true", "pathlockd --dev")
+	mustNotStart(t, empty, "data_dir "+cfg.DataDir, "empty, and bootstrap is off: set bootstrap = true",
+		"pathlockd --dev")
 
 	d, _ := startDaemon(t, cfg)
-	mustNotStart(t, cfg, "data_dir "+cfg.DataDir+" is in use by another pathlockd (process ", "stop that one, or use another data_dir")
+	mustNotStart(t, cfg, "data_dir "+cfg.DataDir+" is in use by another pathlockd (process ",
+		"stop that one, or use another data_dir")
 	if err := d.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -205,9 +208,11 @@ func TestDataDirRefused(t *testing.T) {
 		{func(c *Config) { c.GroupCount = 9 }, "was made with group_count = 8, the configuration says 9"},
 		{func(c *Config) { c.LogCount = 3 }, "was made with log_count = 2, the configuration says 3"},
 		{func(c *Config) { c.Segments = 2 }, "was made with routing_prefix_segments = 1, the configuration says 2"},
-		{func(c *Config) { c.Algorithm = "point_rw" }, "was made with default_lock_algorithm = recursive_rw, the configuration says point_rw"},
+		{func(c *Config) { c.Algorithm = "point_rw" },
+			"was made with default_lock_algorithm = recursive_rw, the configuration says point_rw"},
 		{func(c *Config) { c.ReplicationFactor = 5 }, "was made with replication_factor = 3, the configuration says 5"},
-		{func(c *Config) { c.NodeID = "pathlockd-1" }, "was made with node_id = pathlockd-0, the configuration says pathlockd-1"},
+		{func(c *Config) { c.NodeID = "pathlockd-1" },
+			"was made with node_id = pathlockd-0, the configuration says pathlockd-1"},
 	} {
 		other := cfg
 		c.change(&other)
@@ -292,7 +297,8 @@ func TestLogFileIsOpenedAnew(t *testing.T) {
 		}
 	}
 	cfg.LogFile = "/no/such/dir/p.log"
-	if _, _, err := openLog(&cfg, nil); err == nil || !strings.HasPrefix(err.Error(), "log_file: open /no/such/dir/p.log") {
+	if _, _, err := openLog(&cfg, nil); err == nil ||
+		!strings.HasPrefix(err.Error(), "log_file: open /no/such/dir/p.log") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -147,7 +147,8 @@ func deafen(t *testing.T, c syscall.Conn) {
 	}
 	nothing := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}
 	if e := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &nothing[0]})
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: 1, Filter: &nothing[0]})
 	}); e != nil || err != nil {
 		t.Fatal(e, err)
 	}
@@ -168,7 +169,8 @@ func TestVanishedClients(t *testing.T) {
 	defer cancel()
 	const path = "t:/vanished/x"
 	acquire := func(owner string) *pb.AcquireRequest {
-		return &pb.AcquireRequest{OwnerId: owner, TtlMs: 3_600_000, QueueTtlMs: 600_000, Requests: []*pb.LockRequest{{Path: path}}}
+		return &pb.AcquireRequest{OwnerId: owner, TtlMs: 3_600_000, QueueTtlMs: 600_000,
+			Requests: []*pb.LockRequest{{Path: path}}}
 	}
 	if res, err := c.Acquire(ctx, acquire("holder")); err != nil || res.Status != pb.AcquireStatus_ACQUIRE_STATUS_OK {
 		t.Fatal(res, err)
@@ -201,7 +203,8 @@ func TestVanishedClients(t *testing.T) {
 				at = d.H3Addr()
 			}
 			url := "https://" + at + "/v1/acquireWait"
-			if res, err := (&http.Client{Transport: via}).Post(url, "application/json", strings.NewReader(body)); err == nil {
+			if res, err := (&http.Client{Transport: via}).Post(url, "application/json",
+				strings.NewReader(body)); err == nil {
 				res.Body.Close()
 			}
 		}()
@@ -238,8 +241,12 @@ func TestVanishedClients(t *testing.T) {
 		return from.DialEarly(ctx, at, conf, q)
 	}
 	post("HTTP/3", &http3.Transport{TLSClientConfig: trust.Clone(), Dial: early})
-	overGRPC, err := grpc.NewClient("passthrough:///"+d.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialed(ctx, "tcp", addr) }))
+	overGRPC, err := grpc.NewClient("passthrough:///"+d.GRPCAddr(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn,
+			error) {
+			return dialed(ctx, "tcp", addr)
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +272,8 @@ func TestVanishedClients(t *testing.T) {
 		left := waiters()
 		for _, owner := range there {
 			if !slices.Contains(left, owner) {
-				t.Logf("%s: its wait ended %v after its client vanished", owner, time.Since(began).Round(100*time.Millisecond))
+				t.Logf("%s: its wait ended %v after its client vanished", owner,
+					time.Since(began).Round(100*time.Millisecond))
 			}
 		}
 		there = left

@@ -48,5 +48,6 @@ func revision() string {
 
 // VersionLine is what --version prints.
 func VersionLine(program string) string {
-	return fmt.Sprintf("%s %s (commit %s, %s %s/%s)", program, Version(), revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s %s (commit %s, %s %s/%s)", program, Version(), revision(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }

@@ -64,7 +64,8 @@ func broken(err error) *refusal { return &refusal{"BROKEN", err.Error()} }
 var grpcCodes = map[codes.Code]string{
 	codes.Canceled: "CANCELLED", codes.InvalidArgument: "INVALID_ARGUMENT", codes.DeadlineExceeded: "DEADLINE_EXCEEDED",
 	codes.ResourceExhausted: "RESOURCE_EXHAUSTED", codes.FailedPrecondition: "FAILED_PRECONDITION",
-	codes.Aborted: "ABORTED", codes.Unimplemented: "UNIMPLEMENTED", codes.Internal: "INTERNAL", codes.Unavailable: "UNAVAILABLE",
+	codes.Aborted: "ABORTED", codes.Unimplemented: "UNIMPLEMENTED", codes.Internal: "INTERNAL",
+	codes.Unavailable: "UNAVAILABLE",
 }
 
 func refusedBy(err error) *refusal {

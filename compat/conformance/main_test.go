@@ -191,7 +191,8 @@ func (n *node) fed() error {
 func (n *node) serve() (err error) {
 	n.addrs = make(map[string]string)
 	n.native, err = loop.New(n.node, loop.Options{
-		NodeID: n.node.NodeID(), ClusterID: n.node.ClusterID(), Version: "test", RepeatMillis: groups.RepeatMillis, Log: quiet,
+		NodeID: n.node.NodeID(), ClusterID: n.node.ClusterID(), Version: "test", RepeatMillis: groups.RepeatMillis,
+		Log: quiet,
 	})
 	if err != nil {
 		return err

@@ -56,8 +56,8 @@ func (r *runner) acquireStream(ctx context.Context, s *step) (message, *refusal)
 	return r.face.(streamFace).acquireStream(ctx, chunks)
 }
 
-// allPages reads all pages of a dump or scan and leaves out what others hold, who share the
-// node. What is left is sorted: groups come in an order of their own. A page that is not full must be the last, and no page is too long.
+// allPages reads all pages of a dump or scan and leaves out what others hold, who share the node. What is left is
+// sorted: groups come in an order of their own. A page that is not full must be the last, and no page is too long.
 func (r *runner) allPages(ctx context.Context, s *step) (message, *refusal) {
 	r.t.Helper()
 	req := r.request(s)

@@ -66,7 +66,8 @@ func (r *runner) close() {
 // tidy leaves no place in the queue behind, for the next scenario of a small one.
 func (r *runner) tidy() {
 	for owner := range r.owners {
-		if _, refused := r.face.call(context.Background(), "ForceRelease", message{"victim_id": owner}); refused != nil {
+		if _, refused := r.face.call(context.Background(), "ForceRelease",
+			message{"victim_id": owner}); refused != nil {
 			r.t.Errorf("%s: tidy up: %v", r.at, refused)
 		}
 	}
@@ -189,7 +190,8 @@ func (r *runner) judge(s *step, d protoreflect.MessageDescriptor, answer message
 	r.vars = vars
 }
 
-func (r *runner) differs(s *step, d protoreflect.MessageDescriptor, answer message, refused *refusal) ([]string, map[string]any) {
+func (r *runner) differs(s *step, d protoreflect.MessageDescriptor, answer message,
+	refused *refusal) ([]string, map[string]any) {
 	r.t.Helper()
 	switch {
 	case refused != nil && s.code == "":

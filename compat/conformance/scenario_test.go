@@ -42,7 +42,8 @@ var rpcs = map[string]string{
 	"incr": "IncrFencingToken", "setEdge": "SetWaitEdge", "clearEdge": "ClearWaitEdge", "alive": "IsOwnerAlive",
 	"revoke": "RequestRevoke", "setPolicy": "SetNamespacePolicy", "getPolicy": "GetNamespacePolicy",
 	"deletePolicy": "DeleteNamespacePolicy", "inspect": "InspectPath", "list": "ListOwnerLocks",
-	"dump": "DumpLocks", "dumpOwn": "DumpLocks", "scanOwn": "ScanLocks", "describe": "DescribePath", "scan": "ScanLocks",
+	"dump": "DumpLocks", "dumpOwn": "DumpLocks", "scanOwn": "ScanLocks", "describe": "DescribePath",
+	"scan": "ScanLocks",
 }
 
 // rpcOf is the RPC that a word of a scenario names, "" when there is none.

@@ -35,7 +35,8 @@ type webFace struct {
 // and both ways to write enums and 64-bit integers.
 var webFaces = map[string]webFace{
 	"http1": {version: 1, style: style{camel: true, longStrings: true}},
-	"http2": {version: 2, style: style{camel: true, enumNumbers: true}, profile: profile{accept: "application/json; profile=plain", plain: true}},
+	"http2": {version: 2, style: style{camel: true, enumNumbers: true},
+		profile: profile{accept: "application/json; profile=plain", plain: true}},
 	"http3": {version: 3, style: style{camel: true}, profile: profile{accept: "application/json"}},
 }
 
@@ -192,7 +193,8 @@ func (w *webFace) subscribe(t testing.TB, req message) (*stream, *refusal) {
 	t.Helper()
 	owner, _ := req["owner_id"].(string)
 	ctx, cancel := context.WithCancel(context.Background())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/v1/events/sse?owner_id="+url.QueryEscape(owner), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/v1/events/sse?owner_id="+
+		url.QueryEscape(owner), nil)
 	if err != nil {
 		cancel()
 		return nil, broken(err)
@@ -276,7 +278,8 @@ func readEvents(ctx context.Context, body io.Reader, owner string, to chan<- mes
 		}
 		last = e.ID
 		select {
-		case to <- message{"type": strings.ToUpper(e.Type), "owner_id": e.OwnerID, "cursor": strconv.FormatInt(e.ID, 10)}:
+		case to <- message{"type": strings.ToUpper(e.Type), "owner_id": e.OwnerID,
+			"cursor": strconv.FormatInt(e.ID, 10)}:
 		case <-ctx.Done():
 			return nil
 		}

@@ -106,7 +106,8 @@ func (x *exchange) call(rt *route, as profile) error {
 	if err != nil {
 		return err
 	}
-	x.reply = as.append(x.reply[:0], res.(proto.Message).ProtoReflect()) //nolint:forcetypeassert // generated code answers messages
+	//nolint:forcetypeassert // generated code answers messages
+	x.reply = as.append(x.reply[:0], res.(proto.Message).ProtoReflect())
 	x.reply = append(x.reply, '\n')
 	code := http.StatusOK
 	if h, is := res.(*pb.HealthResponse); is && !h.Ok {
@@ -135,9 +136,13 @@ func (x *exchange) decode(into any) error {
 	err := x.read()
 	switch x.s.bodies.leave(&x.reading) {
 	case tooSlow:
-		return &refusal{code: codes.DeadlineExceeded, why: fmt.Sprintf("body: did not come within %v; the request was not carried out", x.s.lim.body), unread: true}
+		return &refusal{code: codes.DeadlineExceeded,
+			why:    fmt.Sprintf("body: did not come within %v; the request was not carried out", x.s.lim.body),
+			unread: true}
 	case tooMany:
-		return &refusal{code: codes.ResourceExhausted, why: fmt.Sprintf("body: the server is reading too much at once (%d bytes), and this was what took it longest; the request was not carried out", x.s.lim.bodyBytes), unread: true}
+		return &refusal{code: codes.ResourceExhausted,
+			why: fmt.Sprintf("body: the server is reading too much at once (%d bytes), and this was what took it "+
+				"longest; the request was not carried out", x.s.lim.bodyBytes), unread: true}
 	case stayed:
 	}
 	if err != nil {
@@ -146,7 +151,8 @@ func (x *exchange) decode(into any) error {
 	if len(x.body) == 0 {
 		return nil // of a length that was not told, and it was 0
 	}
-	err = decode(x.body, into.(proto.Message), x.s.opt.IgnoreUnknown) //nolint:forcetypeassert // generated code asks for messages
+	//nolint:forcetypeassert // generated code asks for messages
+	err = decode(x.body, into.(proto.Message), x.s.opt.IgnoreUnknown)
 	if cap(x.body) > smallBody && x.stays || cap(x.body) > largeBody {
 		x.body = nil // the message has its own; this is not held until it is answered
 	}
@@ -154,7 +160,8 @@ func (x *exchange) decode(into any) error {
 }
 
 // tooLarge refuses a body over its limit.
-var tooLarge = &refusal{code: codes.ResourceExhausted, why: fmt.Sprintf("body: is over %d bytes, which is the most that is taken", MaxBodyBytes), unread: true}
+var tooLarge = &refusal{code: codes.ResourceExhausted,
+	why: fmt.Sprintf("body: is over %d bytes, which is the most that is taken", MaxBodyBytes), unread: true}
 
 // unreadable says why a body could not be read.
 func unreadable(err error) error {
@@ -205,7 +212,8 @@ func checkType(r *http.Request) error {
 		return nil
 	}
 	name, params, err := mime.ParseMediaType(t)
-	if charset := params["charset"]; err != nil || name != typeJSON[0] || charset != "" && !strings.EqualFold(charset, "utf-8") {
+	if charset := params["charset"]; err != nil || name != typeJSON[0] ||
+		charset != "" && !strings.EqualFold(charset, "utf-8") {
 		return &refusal{
 			status: http.StatusUnsupportedMediaType, code: codes.InvalidArgument,
 			why: fmt.Sprintf("Content-Type %q: must be application/json, in UTF-8", short(t)),
@@ -240,7 +248,8 @@ func (s *Server) profileOf(r *http.Request) (profile, error) {
 				return proto3, nil
 			case "":
 			default:
-				return def, &refusal{code: codes.InvalidArgument, why: fmt.Sprintf("Accept: profile %q: must be proto3 or plain", short(p))}
+				return def, &refusal{code: codes.InvalidArgument,
+					why: fmt.Sprintf("Accept: profile %q: must be proto3 or plain", short(p))}
 			}
 		}
 	}

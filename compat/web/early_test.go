@@ -50,7 +50,8 @@ type visitor struct {
 func newVisitor(t testing.TB, addr string) *visitor {
 	t.Helper()
 	cache := &tickets{tls.NewLRUClientSessionCache(1), make(chan struct{}, 1)}
-	v := &visitor{t, &tls.Config{RootCAs: pool, ServerName: "localhost", ClientSessionCache: cache, NextProtos: []string{"h3"}}}
+	v := &visitor{t, &tls.Config{RootCAs: pool, ServerName: "localhost", ClientSessionCache: cache,
+		NextProtos: []string{"h3"}}}
 	conn, err := quic.DialAddr(t.Context(), addr, v.conf, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +200,8 @@ func (v *visit) handshake() {
 }
 
 func acquireOf(owner string) string {
-	return fmt.Sprintf(`{"ownerId":%q,"ttlMs":30000,"requests":[{"path":"early:/%s"}]}`, owner, strings.ReplaceAll(owner, "/", "-"))
+	return fmt.Sprintf(`{"ownerId":%q,"ttlMs":30000,"requests":[{"path":"early:/%s"}]}`, owner,
+		strings.ReplaceAll(owner, "/", "-"))
 }
 
 const inspectBody = `{"path":"early:/x"}`
@@ -239,7 +241,8 @@ func TestEarlyData(t *testing.T) {
 	if !c.conn.ConnectionState().Used0RTT {
 		t.Error("0-RTT was not used")
 	}
-	c.want("the same after the handshake", c.begin(http.MethodPost, "/v1/acquire", acquireOf(t.Name())), 200, "STATUS_OK")
+	c.want("the same after the handshake", c.begin(http.MethodPost, "/v1/acquire", acquireOf(t.Name())),
+		200, "STATUS_OK")
 }
 
 // The client's end of the handshake is held back: what it sends in 0-RTT is early, and
@@ -357,7 +360,8 @@ func TestEarlyDataIsOff(t *testing.T) {
 
 // told is a packet with pieces of streams, as the tracer is told.
 func told(kind qlog.PacketType, frames ...*qlog.StreamFrame) qlogwriter.Event {
-	e := qlog.PacketReceived{Header: qlog.PacketHeader{PacketType: kind}, Frames: []qlog.Frame{{Frame: &qlog.PingFrame{}}}}
+	e := qlog.PacketReceived{Header: qlog.PacketHeader{PacketType: kind},
+		Frames: []qlog.Frame{{Frame: &qlog.PingFrame{}}}}
 	for _, f := range frames {
 		e.Frames = append(e.Frames, qlog.Frame{Frame: f})
 	}
@@ -392,18 +396,27 @@ func TestEarlyTrace(t *testing.T) {
 		{"nothing yet", 0, []qlogwriter.Event{keys}, unknown, unknown},
 		{"in 0-RTT", 0, []qlogwriter.Event{keys, told(zero, piece(0, 0, 5, true))}, yes, yes},
 		{"in 1-RTT", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 5, true))}, no, no},
-		{"another stream's", 4, []qlogwriter.Event{keys, told(zero, piece(0, 0, 5, true), piece(3, 0, 5, true))}, unknown, unknown},
+		{"another stream's", 4, []qlogwriter.Event{keys, told(zero, piece(0, 0, 5, true), piece(3, 0, 5, true))},
+			unknown, unknown},
 		{"the rest is to come", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 5, false))}, no, unknown},
-		{"the end alone", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 5, false)), told(one, piece(0, 5, 5, true))}, no, no},
+		{"the end alone", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 5, false)),
+			told(one, piece(0, 5, 5, true))}, no, no},
 		{"the end came first", 0, []qlogwriter.Event{keys, told(one, piece(0, 5, 9, true))}, unknown, unknown},
-		{"and then the beginning", 0, []qlogwriter.Event{keys, told(one, piece(0, 5, 9, true)), told(one, piece(0, 0, 5, false))}, no, no},
-		{"the end in 0-RTT", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 5, false)), told(zero, piece(0, 5, 9, true))}, yes, yes},
-		{"in 1-RTT and then once more in 0-RTT", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 5, true)), told(zero, piece(0, 0, 5, true))}, yes, yes},
-		{"a hole", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 3, false)), told(one, piece(0, 6, 9, true))}, no, unknown},
-		{"a hole that was filled twice", 0, []qlogwriter.Event{keys, told(one, piece(0, 6, 9, true)), told(one, piece(0, 4, 6, false)), told(one, piece(0, 0, 5, false))}, no, no},
+		{"and then the beginning", 0, []qlogwriter.Event{keys, told(one, piece(0, 5, 9, true)),
+			told(one, piece(0, 0, 5, false))}, no, no},
+		{"the end in 0-RTT", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 5, false)),
+			told(zero, piece(0, 5, 9, true))}, yes, yes},
+		{"in 1-RTT and then once more in 0-RTT", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 5, true)),
+			told(zero, piece(0, 0, 5, true))}, yes, yes},
+		{"a hole", 0, []qlogwriter.Event{keys, told(one, piece(0, 0, 3, false)), told(one, piece(0, 6, 9, true))},
+			no, unknown},
+		{"a hole that was filled twice", 0, []qlogwriter.Event{keys, told(one, piece(0, 6, 9, true)),
+			told(one, piece(0, 4, 6, false)), told(one, piece(0, 0, 5, false))}, no, no},
 		{"the keys are gone", 0, []qlogwriter.Event{keys, gone}, no, no},
-		{"the keys are gone, and it was in 0-RTT", 0, []qlogwriter.Event{keys, told(zero, piece(0, 0, 5, true)), gone}, yes, yes},
-		{"the keys are gone, and there is a hole", 0, []qlogwriter.Event{keys, told(one, piece(0, 6, 9, true)), gone}, no, no},
+		{"the keys are gone, and it was in 0-RTT", 0, []qlogwriter.Event{keys, told(zero, piece(0, 0, 5, true)), gone},
+			yes, yes},
+		{"the keys are gone, and there is a hole", 0, []qlogwriter.Event{keys, told(one, piece(0, 6, 9, true)), gone},
+			no, no},
 		{"too many", last, many, yes, yes},
 		{"one of too many", 1000, many, no, no},
 		{"after too many, when the keys are gone", last + 4, append(many, gone), no, no},
@@ -443,7 +456,8 @@ func TestEarlyTraceWaits(t *testing.T) {
 		"connection is over": func(tr *earlyTrace, _ context.CancelFunc) { tr.Close() },
 		"request is over":    func(_ *earlyTrace, cancel context.CancelFunc) { cancel() },
 	}
-	for name, want := range map[string]bool{"late": false, "early": true, "keys are gone": false, "connection is over": true, "request is over": true} {
+	for name, want := range map[string]bool{"late": false, "early": true, "keys are gone": false,
+		"connection is over": true, "request is over": true} {
 		faketime.Test(t, func(t *testing.T) {
 			tr := newEarlyTrace()
 			tr.RecordEvent(qlog.KeyUpdated{KeyType: qlog.KeyTypeClient0RTT})
@@ -491,7 +505,8 @@ func TestEarlyBody(t *testing.T) {
 			t.Error("the beginning counts as early")
 		}
 		tr.RecordEvent(told(c.kind, piece(0, 5, 9, true)))
-		if b, err := io.ReadAll(r.Body); string(b) != "body" || err != c.want { //nolint:errorlint // the value itself is what is answered
+		//nolint:errorlint // the value itself is what is answered
+		if b, err := io.ReadAll(r.Body); string(b) != "body" || err != c.want {
 			t.Errorf("%+v: %q, %v", c, b, err)
 		}
 		forget()

@@ -15,7 +15,8 @@ var httpStatus = [...]int{
 	codes.OK: http.StatusOK, codes.Canceled: 499, codes.Unknown: 500, codes.InvalidArgument: 400,
 	codes.DeadlineExceeded: 504, codes.NotFound: 404, codes.AlreadyExists: 409, codes.PermissionDenied: 403,
 	codes.ResourceExhausted: 429, codes.FailedPrecondition: 412, codes.Aborted: 409, codes.OutOfRange: 400,
-	codes.Unimplemented: 501, codes.Internal: 500, codes.Unavailable: 503, codes.DataLoss: 500, codes.Unauthenticated: 401,
+	codes.Unimplemented: 501, codes.Internal: 500, codes.Unavailable: 503, codes.DataLoss: 500,
+	codes.Unauthenticated: 401,
 }
 
 // codeNames lists the codes that an error may have.

@@ -289,7 +289,8 @@ func (l *EventLog) expire(o *ownerLog) {
 }
 
 func tooManyReaders(of string, most int) error {
-	return &refusal{code: codes.ResourceExhausted, why: fmt.Sprintf("%s has %d event streams open, and may have no more", of, most)}
+	return &refusal{code: codes.ResourceExhausted,
+		why: fmt.Sprintf("%s has %d event streams open, and may have no more", of, most)}
 }
 
 // detach ends a reader.

@@ -265,7 +265,8 @@ func TestEventLogBoundsReaders(t *testing.T) {
 		r.detach()
 	}
 	if len(l.mu.owners)+len(l.mu.perConn)+l.mu.readers != 0 || l.mu.bytes != 0 {
-		t.Errorf("left: %d owners, %d connections, %d readers, %d bytes", len(l.mu.owners), len(l.mu.perConn), l.mu.readers, l.mu.bytes)
+		t.Errorf("left: %d owners, %d connections, %d readers, %d bytes", len(l.mu.owners), len(l.mu.perConn),
+			l.mu.readers, l.mu.bytes)
 	}
 }
 
@@ -278,7 +279,8 @@ func TestEventLogMemory(t *testing.T) {
 		l.Add(fmt.Sprint(pad, i), wire.EventGrant)
 	}
 	used := heap() - before
-	t.Logf("400 000 owners of 1 KB: %d owners kept, %d MiB counted, %d MiB of heap", len(l.mu.owners), l.mu.bytes>>20, used>>20)
+	t.Logf("400 000 owners of 1 KB: %d owners kept, %d MiB counted, %d MiB of heap", len(l.mu.owners),
+		l.mu.bytes>>20, used>>20)
 	if l.mu.bytes > maxKeptBytes || used > 2*maxKeptBytes {
 		t.Errorf("%d bytes are counted and %d used, with %d as the limit", l.mu.bytes, used, maxKeptBytes)
 	}

@@ -43,7 +43,8 @@ func (o *origins) foreign(r *http.Request) error {
 func errForeign(origin string) error {
 	return &refusal{
 		code: codes.PermissionDenied,
-		why:  fmt.Sprintf("origin %s: its pages may not call this server; web_cors_origins lists whose may", short(origin)),
+		why: fmt.Sprintf("origin %s: its pages may not call this server; web_cors_origins lists whose may",
+			short(origin)),
 	}
 }
 
@@ -79,7 +80,8 @@ func (n *names) check(r *http.Request) error {
 	}
 	return &refusal{
 		status: http.StatusMisdirectedRequest, code: codes.PermissionDenied,
-		why: fmt.Sprintf("host %s: pages may call this server by the names of its certificate, of public_addr and of loopback, and this is none of them", short(r.Host)),
+		why: fmt.Sprintf("host %s: pages may call this server by the names of its certificate, of public_addr and "+
+			"of loopback, and this is none of them", short(r.Host)),
 	}
 }
 

@@ -19,11 +19,12 @@ func TestForeignPages(t *testing.T) {
 	listed := serve(t, func(o *Options, _ *limits) { o.Origins = []string{page} })
 	all := serve(t, func(o *Options, _ *limits) { o.Origins = []string{"*"} })
 	held := serve(t, func(o *Options, _ *limits) { // by a function, as the daemon's are
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			c := certificate
-			c.Leaf = nil
-			return &c, nil
-		}}
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				c := certificate
+				c.Leaf = nil
+				return &c, nil
+			}}
 	})
 	port := off.addr[strings.LastIndexByte(off.addr, ':'):]
 	const (
@@ -72,10 +73,13 @@ func TestForeignPages(t *testing.T) {
 		{"loopback of IPv6", off, health, "[::1]" + port, []string{"Origin", "https://[::1]" + port}, 200},
 		{"loopback of IPv6, no port", off, health, "[::1]", []string{"Sec-Fetch-Site", "same-origin"}, 200},
 		{"a name of the certificate", off, health, "locks.test" + port, []string{"Sec-Fetch-Site", "same-origin"}, 200},
-		{"below a name of the certificate", off, health, "a.locks.test", []string{"Sec-Fetch-Site", "same-origin"}, 421},
+		{"below a name of the certificate", off, health, "a.locks.test", []string{"Sec-Fetch-Site", "same-origin"},
+			421},
 		{"one of many", off, health, "n7.nodes.test", []string{"Sec-Fetch-Site", "same-origin"}, 200},
-		{"a name of the certificate in use", held, health, "locks.test", []string{"Sec-Fetch-Site", "same-origin"}, 200},
-		{"no name of the certificate in use", held, health, "evil.example", []string{"Sec-Fetch-Site", "same-origin"}, 421},
+		{"a name of the certificate in use", held, health, "locks.test", []string{"Sec-Fetch-Site", "same-origin"},
+			200},
+		{"no name of the certificate in use", held, health, "evil.example", []string{"Sec-Fetch-Site", "same-origin"},
+			421},
 		{"a configured name", off, health, "locks.example.ORG:443", []string{"Sec-Fetch-Site", "same-origin"}, 200},
 		{"a configured address", off, health, "10.1.2.3", []string{"Origin", "https://10.1.2.3"}, 200},
 	} {

@@ -71,7 +71,8 @@ func TestAltSvcIsToldOnceThereIsHTTP3(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h2 := range []bool{false, true} {
-		if got := f.send(t, client(t, h2), http.MethodGet, "/v1/health", "").Header.Get("Alt-Svc"); got != `h3=":`+port+`"; ma=3600` {
+		if got := f.send(t, client(t, h2), http.MethodGet, "/v1/health", "").Header.Get("Alt-Svc"); got != `h3=":`+port+
+			`"; ma=3600` {
 			t.Errorf("with HTTP/3 on port %s: %q", port, got)
 		}
 	}
@@ -165,7 +166,8 @@ func BenchmarkH3(b *testing.B) {
 						res.Body.Close()
 					}
 				})
-				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op") // of client and server, whoever else is busy
+				// of client and server, whoever else is busy
+				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 			})
 		}
 	}
@@ -197,7 +199,8 @@ func TestH3Drains(t *testing.T) {
 	idle.want("health", idle.begin(http.MethodGet, "/v1/health", ""), 200, `"ok":true`)
 	busy := h3Dial(t, addr)
 	busy.want("acquire", busy.begin(http.MethodPost, "/v1/acquire", acquireOf(t.Name())), 200, "STATUS_OK")
-	wait := busy.begin(http.MethodPost, "/v1/acquireWait", strings.Replace(acquireOf(t.Name()), `{"ownerId":"`, `{"ownerId":"waits-`, 1))
+	wait := busy.begin(http.MethodPost, "/v1/acquireWait", strings.Replace(acquireOf(t.Name()), `{"ownerId":"`,
+		`{"ownerId":"waits-`, 1))
 	var l *h3Listener
 	for _, x := range f.listeners() {
 		if h, ok := x.(*h3Listener); ok {

@@ -35,7 +35,8 @@ func hellos(t testing.TB, n int) (all [][]byte) {
 	}
 	defer sink.Close()
 	// One key share, so that all fits one datagram.
-	conf := &tls.Config{RootCAs: pool, ServerName: "localhost", NextProtos: []string{"h3"}, CurvePreferences: []tls.CurveID{tls.X25519}}
+	conf := &tls.Config{RootCAs: pool, ServerName: "localhost", NextProtos: []string{"h3"},
+		CurvePreferences: []tls.CurveID{tls.X25519}}
 	buf := make([]byte, 2000)
 	for range n {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -127,7 +128,8 @@ func TestHandshakeFlood(t *testing.T) {
 	}
 	used := heap() - before
 	t.Logf("%d beginnings: at most %d kept, %d KiB of heap (%d KiB each); a bystander took %v, and %v before",
-		len(flood), most, used>>10, used>>10/int64(max(f.halfOpenNow(), 1)), worst.Round(time.Millisecond), quiet.Round(time.Millisecond))
+		len(flood), most, used>>10, used>>10/int64(max(f.halfOpenNow(), 1)), worst.Round(time.Millisecond),
+		quiet.Round(time.Millisecond))
 	if most > limit+1 || most < limit/8 { // the bystander's own may come on top
 		t.Errorf("%d handshakes are kept, want about %d", most, limit)
 	}
@@ -162,7 +164,8 @@ func TestHandshakeFloodFromTrueAddresses(t *testing.T) {
 			t.Errorf("%d handshakes are under way, at most %d should be", n, f.lim.halfOpen)
 		}
 	}
-	t.Logf("96 clients do not finish their handshake, %d are kept; a bystander took %v", f.halfOpenNow(), worst.Round(time.Millisecond))
+	t.Logf("96 clients do not finish their handshake, %d are kept; a bystander took %v", f.halfOpenNow(),
+		worst.Round(time.Millisecond))
 }
 
 func TestH3ConnectionsAreBounded(t *testing.T) {

@@ -33,7 +33,8 @@ var (
 // what the message does not have is no error.
 func decode(body []byte, into proto.Message, ignore bool) error {
 	if len(body) > largeBody && values(body) > maxValues {
-		return &refusal{code: codes.InvalidArgument, why: fmt.Sprintf("body: has over %d values, which is more than a request may have", maxValues)}
+		return &refusal{code: codes.InvalidArgument,
+			why: fmt.Sprintf("body: has over %d values, which is more than a request may have", maxValues)}
 	}
 	if strict.Unmarshal(body, into) == nil {
 		return nil
@@ -132,7 +133,8 @@ func offset(body []byte, err error) int {
 func position(body []byte, at int) string {
 	before := string(body[:at])
 	line := strings.Count(before, "\n")
-	return fmt.Sprintf("line %d, column %d", line+1, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])+1)
+	return fmt.Sprintf("line %d, column %d", line+1,
+		utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])+1)
 }
 
 // cleaned is protojson's message without its prefix and with plain spaces: it varies

@@ -33,7 +33,8 @@ func beside(t *testing.T, f *face, most uint64, attack func()) {
 	ask := func() time.Duration {
 		began := time.Now()
 		for _, c := range []*http.Client{kept, fresh} {
-			if got := f.post(t, c, "acquire", `{"ownerId":"bystander","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`); got.StatusCode != 200 {
+			if got := f.post(t, c, "acquire", `{"ownerId":"bystander","ttlMs":30000,"requests":[{"path":"`+path+
+				`"}]}`); got.StatusCode != 200 {
 				t.Fatalf("a bystander got %d %s", got.StatusCode, got.body)
 			}
 		}
@@ -45,7 +46,8 @@ func beside(t *testing.T, f *face, most uint64, attack func()) {
 		calm[i] = ask()
 	}
 	slices.Sort(calm)
-	defer debug.SetGCPercent(debug.SetGCPercent(20)) // so that little of what is seen is garbage, however slow the machine is
+	// so that little of what is seen is garbage, however slow the machine is
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	runtime.GC()
 	var before, now runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -70,7 +72,8 @@ func beside(t *testing.T, f *face, most uint64, attack func()) {
 	slices.Sort(took)
 	grown := peak - min(peak, before.HeapInuse+before.StackInuse)
 	t.Logf("a bystander's request took %v (median of %d), at most %v; %v without the attack; memory grew by %.1f MiB",
-		took[len(took)/2].Round(10*time.Microsecond), len(took), took[len(took)-1].Round(10*time.Microsecond), calm[len(calm)/2].Round(10*time.Microsecond), float64(grown)/(1<<20))
+		took[len(took)/2].Round(10*time.Microsecond), len(took), took[len(took)-1].Round(10*time.Microsecond),
+		calm[len(calm)/2].Round(10*time.Microsecond), float64(grown)/(1<<20))
 	if worst := took[len(took)-1]; worst > 60*time.Second {
 		t.Errorf("a bystander waited %v", worst)
 	}
@@ -112,21 +115,25 @@ func TestSlowBodies(t *testing.T) {
 			fmt.Fprintf(c, "POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
 			b, err := io.ReadAll(c)
 			want := `{"error":{"code":"DEADLINE_EXCEEDED","message":"body: did not come within 500ms; the request was not carried out"}}`
-			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 504 ")) || !bytes.Contains(b, []byte("Connection: close\r\n")) || !strings.HasSuffix(strings.TrimSpace(string(b)), want) {
+			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 504 ")) ||
+				!bytes.Contains(b, []byte("Connection: close\r\n")) ||
+				!strings.HasSuffix(strings.TrimSpace(string(b)), want) {
 				t.Errorf("got %q, %v", b, err)
 			}
 		})
 	})
 	// A body that nobody wants to have is not waited for either.
 	for request, want := range map[string]string{
-		"POST /v1/nothing HTTP/1.1\r\n": "404 ", "GET /v1/health HTTP/1.1\r\n": "200 ", "PUT /v1/acquire HTTP/1.1\r\n": "405 ",
+		"POST /v1/nothing HTTP/1.1\r\n": "404 ", "GET /v1/health HTTP/1.1\r\n": "200 ",
+		"PUT /v1/acquire HTTP/1.1\r\n":                              "405 ",
 		"POST /v1/acquire HTTP/1.1\r\nContent-Type: text/plain\r\n": "415 ", "OPTIONS /v1/health HTTP/1.1\r\n": "405 ",
 		"OPTIONS /v1/health HTTP/1.1\r\nOrigin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n": "403 ",
 	} {
 		c := dial(t, f, "http/1.1")
 		_ = c.SetDeadline(time.Now().Add(patience))
 		fmt.Fprintf(c, "%sHost: localhost\r\nContent-Length: 1000\r\n\r\n{", request)
-		if b, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 "+want)) || !bytes.HasSuffix(b, []byte("}\n")) {
+		if b, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 "+want)) ||
+			!bytes.HasSuffix(b, []byte("}\n")) {
 			t.Errorf("%q: got %q, %v", request, b, err)
 		}
 	}
@@ -143,7 +150,8 @@ func TestSlowBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode != 504 || !strings.HasPrefix(string(b), `{"error":{"code":"DEADLINE_EXCEEDED"`) {
+	if b, err := io.ReadAll(res.Body); err != nil || res.StatusCode != 504 ||
+		!strings.HasPrefix(string(b), `{"error":{"code":"DEADLINE_EXCEEDED"`) {
 		t.Errorf("HTTP/2: %d %s, %v", res.StatusCode, b, err)
 	}
 }
@@ -166,7 +174,8 @@ func TestBodiesTogether(t *testing.T) {
 				_, _ = c.Write(part)
 				sent.Done()
 				b, _ := io.ReadAll(c)
-				if bytes.HasPrefix(b, []byte("HTTP/1.1 429 ")) && bytes.Contains(b, []byte(`{"error":{"code":"RESOURCE_EXHAUSTED","message":"body: the server is reading too much at once`)) {
+				if bytes.HasPrefix(b, []byte("HTTP/1.1 429 ")) &&
+					bytes.Contains(b, []byte(`{"error":{"code":"RESOURCE_EXHAUSTED","message":"body: the server is reading too much at once`)) {
 					refused.Add(1)
 				}
 				left.Add(1)
@@ -200,7 +209,8 @@ func TestOversizedBodies(t *testing.T) {
 		for _, h2 := range []bool{false, true} {
 			c := client(t, h2)
 			crowd(4, func(int) {
-				for _, body := range []io.Reader{bytes.NewReader(big), io.MultiReader(bytes.NewReader(big))} { // the second has no known length
+				// the second has no known length
+				for _, body := range []io.Reader{bytes.NewReader(big), io.MultiReader(bytes.NewReader(big))} {
 					res, err := c.Post(f.url+"/v1/acquire", "application/json", body)
 					if err != nil {
 						t.Error(err)
@@ -208,7 +218,8 @@ func TestOversizedBodies(t *testing.T) {
 					}
 					b, err := io.ReadAll(res.Body)
 					res.Body.Close()
-					if err != nil || res.StatusCode != 429 || string(b) != `{"error":{"code":"RESOURCE_EXHAUSTED","message":"body: is over 4194304 bytes, which is the most that is taken"}}`+"\n" {
+					if err != nil || res.StatusCode != 429 ||
+						string(b) != `{"error":{"code":"RESOURCE_EXHAUSTED","message":"body: is over 4194304 bytes, which is the most that is taken"}}`+"\n" {
 						t.Errorf("h2=%t: %d %s, %v", h2, res.StatusCode, b, err)
 					}
 				}
@@ -224,14 +235,16 @@ func TestWideBodies(t *testing.T) {
 	body := `{"ownerId":"a","ttlMs":1,"requests":[{}` + strings.Repeat(",{}", MaxBodyBytes/3-20) + `]}`
 	beside(t, f, 192<<20, func() {
 		crowd(8, func(i int) {
-			if got := f.post(t, client(t, i%2 == 0), "acquire", body); got.StatusCode != 400 || !strings.Contains(got.body, "body: has over 65536 values") {
+			if got := f.post(t, client(t, i%2 == 0), "acquire", body); got.StatusCode != 400 ||
+				!strings.Contains(got.body, "body: has over 65536 values") {
 				t.Errorf("%d %s", got.StatusCode, got.body)
 			}
 		})
 	})
 	// What a request may have is not in the way: text of any kind.
 	f = serve(t, func(o *Options, _ *limits) { o.IgnoreUnknown = true })
-	if got := f.post(t, client(t, true), "acquire", `{"ownerId":"a","ttlMs":1,"x":"`+strings.Repeat(`,\",`, MaxBodyBytes/5)+`"}`); got.StatusCode != 200 {
+	if got := f.post(t, client(t, true), "acquire", `{"ownerId":"a","ttlMs":1,"x":"`+
+		strings.Repeat(`,\",`, MaxBodyBytes/5)+`"}`); got.StatusCode != 200 {
 		t.Errorf("%d %s", got.StatusCode, got.body)
 	}
 }
@@ -410,7 +423,8 @@ func (c *h2Conn) told() (n int64) {
 	return n
 }
 
-var postAcquire = head(":method", "POST", ":scheme", "https", ":authority", "x", ":path", "/v1/acquire", "content-type", "application/json")
+var postAcquire = head(":method", "POST", ":scheme", "https", ":authority", "x", ":path", "/v1/acquire", "content-type",
+	"application/json")
 
 // TestRapidReset opens requests and resets them at once (CVE-2023-44487), as fast as
 // it can.
@@ -449,11 +463,13 @@ func TestStreamFlood(t *testing.T) {
 	f := serve(t, func(o *Options, _ *limits) { o.InFlight = 16 })
 	const most = openCalls
 	f.post(t, client(t, true), "acquire", `{"ownerId":"flood","ttlMs":60000,"requests":[{"path":"web:/flood/a"}]}`)
-	wait := head(":method", "POST", ":scheme", "https", ":authority", "x", ":path", "/v1/acquireWait", "content-type", "application/json")
+	wait := head(":method", "POST", ":scheme", "https", ":authority", "x", ":path", "/v1/acquireWait", "content-type",
+		"application/json")
 	body := []byte(`{"ownerId":"waits","ttlMs":1000,"requests":[{"path":"web:/flood/a"}]}`)
 	c := h2Dial(t, f)
 	waiting := func() bool {
-		return strings.Contains(f.post(t, client(t, true), "describePath", `{"path":"web:/flood/a"}`).body, fmt.Sprintf(`"waitersTotal":"%d"`, most))
+		return strings.Contains(f.post(t, client(t, true), "describePath", `{"path":"web:/flood/a"}`).body,
+			fmt.Sprintf(`"waitersTotal":"%d"`, most))
 	}
 	beside(t, f, 128<<20, func() {
 		var b []byte
@@ -463,12 +479,16 @@ func TestStreamFlood(t *testing.T) {
 		}
 		_, _ = c.Write(b) // it may be hung up on meanwhile
 		await(t, "as many as may wait do", waiting)
-		await(t, "another one is refused", func() bool { return c.frames[frameReset].Load()+c.frames[frameGoAway].Load() > 0 })
+		await(t, "another one is refused", func() bool {
+			return c.frames[frameReset].Load()+
+				c.frames[frameGoAway].Load() > 0
+		})
 	})
 	c.Close()
 	<-c.over
 	await(t, "nobody waits any more", func() bool {
-		return strings.Contains(f.post(t, client(t, true), "describePath", `{"path":"web:/flood/a"}`).body, `"waitersTotal":"0"`)
+		return strings.Contains(f.post(t, client(t, true), "describePath", `{"path":"web:/flood/a"}`).body,
+			`"waitersTotal":"0"`)
 	})
 	f.post(t, client(t, true), "releaseAll", `{"ownerId":"flood"}`)
 }
@@ -484,7 +504,8 @@ func TestSlowReaders(t *testing.T) {
 	for i := range 100 {
 		locks = append(locks, fmt.Sprintf(`{"path":"web:/readers/%060d"}`, i))
 	}
-	patient.post(t, client(t, true), "acquire", `{"ownerId":"readers","ttlMs":60000,"requests":[`+strings.Join(locks, ",")+`]}`)
+	patient.post(t, client(t, true), "acquire", `{"ownerId":"readers","ttlMs":60000,"requests":[`+
+		strings.Join(locks, ",")+`]}`)
 	defer patient.post(t, client(t, true), "releaseAll", `{"ownerId":"readers"}`)
 	for name, c := range map[string]struct {
 		f         *face
@@ -498,13 +519,15 @@ func TestSlowReaders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			conn := h2Dial(t, c.f)
 			b := frame(nil, frameSettings, 0, 0, []byte{0, 4, 0, 0, 0, 0}) // SETTINGS_INITIAL_WINDOW_SIZE: 0
-			b = frame(b, frameHeaders, endHeaders, 1, head(":method", "POST", ":scheme", "https", ":authority", "x", ":path", "/v1/"+c.rpc))
+			b = frame(b, frameHeaders, endHeaders, 1, head(":method", "POST", ":scheme", "https", ":authority", "x",
+				":path", "/v1/"+c.rpc))
 			if _, err := conn.Write(frame(b, frameData, endStream, 1, []byte(c.body))); err != nil {
 				t.Fatal(err)
 			}
 			await(t, "the request is given up", func() bool { return conn.frames[frameReset].Load() == 1 })
 			if conn.frames[frameHeaders].Load() != 1 || conn.frames[frameData].Load() != 0 {
-				t.Errorf("%d answers began, %d parts of them were sent", conn.frames[frameHeaders].Load(), conn.frames[frameData].Load())
+				t.Errorf("%d answers began, %d parts of them were sent", conn.frames[frameHeaders].Load(),
+					conn.frames[frameData].Load())
 			}
 		})
 	}
@@ -540,7 +563,8 @@ func TestLongHeaders(t *testing.T) {
 				t.Errorf("%s: %d %s", method, got.StatusCode, got.body)
 			}
 		}
-		if got := f.send(t, c, http.MethodGet, "/v1/health", "", "X-Pad", strings.Repeat("x", MaxHeaderBytes-1024)); got.StatusCode != http.StatusOK {
+		if got := f.send(t, c, http.MethodGet, "/v1/health", "", "X-Pad",
+			strings.Repeat("x", MaxHeaderBytes-1024)); got.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", got.StatusCode, got.body)
 		}
 	})

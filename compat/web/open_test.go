@@ -46,7 +46,8 @@ func TestOpenRequests(t *testing.T) {
 			aside := serve(t, nil)
 			asks := c.client(t, f)
 			path := "web:/open-" + strings.NewReplacer("/", "", ".", "").Replace(name)
-			if got := f.post(t, asks, "acquire", `{"ownerId":"open","ttlMs":60000,"requests":[{"path":"`+path+`"}]}`); got.StatusCode != 200 {
+			if got := f.post(t, asks, "acquire", `{"ownerId":"open","ttlMs":60000,"requests":[{"path":"`+path+
+				`"}]}`); got.StatusCode != 200 {
 				t.Fatal(got.body)
 			}
 			ctx, cancel := context.WithCancel(within(t))
@@ -55,7 +56,8 @@ func TestOpenRequests(t *testing.T) {
 			for i := range c.asked {
 				go func() {
 					body := fmt.Sprintf(`{"ownerId":"open-%d","ttlMs":1000,"requests":[{"path":"%s"}]}`, i, path)
-					req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+"/v1/acquireWait", strings.NewReader(body))
+					req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+"/v1/acquireWait",
+						strings.NewReader(body))
 					if err != nil {
 						ends <- err.Error()
 						return
@@ -72,14 +74,16 @@ func TestOpenRequests(t *testing.T) {
 			}
 			by := client(t, true)
 			wait := func(n int) bool {
-				return strings.Contains(aside.post(t, by, "describePath", `{"path":"`+path+`"}`).body, fmt.Sprintf(`"waitersTotal":"%d"`, n))
+				return strings.Contains(aside.post(t, by, "describePath", `{"path":"`+path+`"}`).body,
+					fmt.Sprintf(`"waitersTotal":"%d"`, n))
 			}
 			await(t, "all that may wait do, or nothing else may come", func() bool {
 				return wait(c.most) && len(ends) == c.asked-c.most || wait(c.before)
 			})
 			soon, stop := context.WithTimeout(ctx, 20*time.Second)
 			defer stop()
-			req, err := http.NewRequestWithContext(soon, http.MethodPost, f.url+"/v1/renew", strings.NewReader(`{"ownerId":"open","ttlMs":60000}`))
+			req, err := http.NewRequestWithContext(soon, http.MethodPost, f.url+"/v1/renew",
+				strings.NewReader(`{"ownerId":"open","ttlMs":60000}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +92,8 @@ func TestOpenRequests(t *testing.T) {
 				t.Fatalf("the renewal: %v", err)
 			}
 			defer res.Body.Close()
-			if b, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(b), `"status":"RENEW_STATUS_OK"`) {
+			if b, err := io.ReadAll(res.Body); err != nil ||
+				!strings.Contains(string(b), `"status":"RENEW_STATUS_OK"`) {
 				t.Errorf("the renewal: %s %s, %v", res.Status, b, err)
 			}
 			for range c.asked - c.most {

@@ -101,7 +101,10 @@ func document(plainDefault bool) []byte {
 		{"openapi", "3.1.0"},
 		{"info", object{
 			{"title", "pathlockd"}, {"version", "v1"},
-			{"description", pb.Comments[string(service.FullName())] + " Answers have two profiles. proto3: enums as names, 64-bit numbers as strings. plain: enums and 64-bit numbers as numbers. Ask for one with the header `Accept: application/json; profile=plain` (or proto3). Requests may use either spelling."},
+			{"description", pb.Comments[string(service.FullName())] +
+				" Answers have two profiles. proto3: enums as names, 64-bit numbers as strings. plain: enums and " +
+				"64-bit numbers as numbers. Ask for one with the header `Accept: application/json; profile=plain` " +
+				"(or proto3). Requests may use either spelling."},
 			{"license", object{{"name", "Apache-2.0"}, {"identifier", "Apache-2.0"}}},
 		}},
 		{"servers", []object{{{"url", "/"}}}},
@@ -109,7 +112,10 @@ func document(plainDefault bool) []byte {
 		{"components", object{
 			{"schemas", schemas},
 			{"responses", object{{"Error", object{
-				{"description", "The request was refused, or failed. The status follows from the code: 400 INVALID_ARGUMENT, 404 NOT_FOUND, 409 ABORTED, 412 FAILED_PRECONDITION, 429 RESOURCE_EXHAUSTED (431 for headers), 499 CANCELLED, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED, 500 else; 405, 415 and 425 where HTTP says more."},
+				{"description", "The request was refused, or failed. The status follows from the code: 400 " +
+					"INVALID_ARGUMENT, 404 NOT_FOUND, 409 ABORTED, 412 FAILED_PRECONDITION, 429 RESOURCE_EXHAUSTED " +
+					"(431 for headers), 499 CANCELLED, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED, 500 else; 405, 415 " +
+					"and 425 where HTTP says more."},
 				{"content", object{{typeJSON[0], object{{"schema", ref("Error")}}}}},
 			}}}},
 		}},
@@ -147,9 +153,11 @@ func (d *describer) operation(m protoreflect.MethodDescriptor, post bool) object
 	}
 	responses := object{{"200", object{{"description", "The outcome."}, {"content", answers}}}}
 	if m.Name() == "Health" {
-		responses = append(responses, member{"503", object{{"description", "The node does not serve; detail says why."}, {"content", answers}}})
+		responses = append(responses, member{"503", object{{"description", "The node does not serve; detail says why."},
+			{"content", answers}}})
 	}
-	return append(op, member{"responses", append(responses, member{"default", object{{"$ref", "#/components/responses/Error"}}})})
+	return append(op, member{"responses", append(responses,
+		member{"default", object{{"$ref", "#/components/responses/Error"}}})})
 }
 
 // message answers a reference to a message's schema, which it makes at the first call.
@@ -252,7 +260,8 @@ func (d *describer) enum(ed protoreflect.EnumDescriptor, dir schemaUse) object {
 	for i := range ed.Values().Len() {
 		v := ed.Values().Get(i)
 		names, numbers = append(names, string(v.Name())), append(numbers, int32(v.Number()))
-		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%d %s: %s", v.Number(), v.Name(), pb.Comments[string(v.FullName())]), ": "))
+		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%d %s: %s", v.Number(), v.Name(),
+			pb.Comments[string(v.FullName())]), ": "))
 	}
 	byName, byNumber := object{{"type", "string"}, {"enum", names}}, object{{"type", "integer"}, {"enum", numbers}}
 	schema := byNumber
@@ -272,25 +281,30 @@ func errorSchema() object {
 		{"type", "object"}, {"required", []string{"error"}},
 		{"properties", object{{"error", object{
 			{"type", "object"}, {"required", []string{"code", "message"}},
-			{"properties", object{{"code", append(slices.Clone(text), member{"enum", codeNames()})}, {"message", text}}},
+			{"properties", object{{"code", append(slices.Clone(text), member{"enum", codeNames()})},
+				{"message", text}}},
 		}}}},
 	}
 }
 
 func eventsOperation() object {
 	param := func(name, in, text string, required bool) object {
-		return object{{"name", name}, {"in", in}, {"required", required}, {"description", text}, {"schema", object{{"type", "string"}}}}
+		return object{{"name", name}, {"in", in}, {"required", required}, {"description", text},
+			{"schema", object{{"type", "string"}}}}
 	}
 	return object{
 		{"operationId", "events"},
-		{"summary", "Tells an owner what happens to it, as server-sent events: frames `id: N` and `data: {\"id\":N,\"type\":\"grant|revoke|killed\",\"ownerId\":\"…\"}`, and a comment every 15 s."},
+		{"summary", "Tells an owner what happens to it, as server-sent events: frames `id: N` and `data: " +
+			"{\"id\":N,\"type\":\"grant|revoke|killed\",\"ownerId\":\"…\"}`, and a comment every 15 s."},
 		{"parameters", []object{
 			param("owner_id", "query", "whose events", true),
 			param("after", "query", "go on after this id; none: from now on", false),
-			param("Last-Event-ID", "header", "the same, and it goes first: browsers send it when they connect again", false),
+			param("Last-Event-ID", "header", "the same, and it goes first: browsers send it when they connect again",
+				false),
 		}},
 		{"responses", object{
-			{"200", object{{"description", "The stream."}, {"content", object{{"text/event-stream", object{{"schema", object{{"type", "string"}}}}}}}}},
+			{"200", object{{"description", "The stream."},
+				{"content", object{{"text/event-stream", object{{"schema", object{{"type", "string"}}}}}}}}},
 			{"default", object{{"$ref", "#/components/responses/Error"}}},
 		}},
 	}

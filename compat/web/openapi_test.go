@@ -44,7 +44,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for _, part := range strings.Split(got.body, `"$ref": "#/components/`)[1:] {
 		kind, name, _ := strings.Cut(part[:strings.IndexByte(part, '"')], "/")
-		if _, there := doc.Components.Schemas[name]; kind == "schemas" && !there || kind == "responses" && doc.Components.Responses[name] == nil {
+		if _, there := doc.Components.Schemas[name]; kind == "schemas" && !there ||
+			kind == "responses" && doc.Components.Responses[name] == nil {
 			t.Errorf("a reference to %s %s leads nowhere", kind, name)
 		}
 	}
@@ -53,8 +54,10 @@ func TestOpenAPI(t *testing.T) {
 		if !there {
 			t.Errorf("no schema %s", name)
 		}
-		if len(s.Properties) != md.Fields().Len() || required && len(s.Required) != md.Fields().Len() || !required && len(s.Required) != 0 {
-			t.Errorf("%s: %d properties, %d of them required; the message has %d fields", name, len(s.Properties), len(s.Required), md.Fields().Len())
+		if len(s.Properties) != md.Fields().Len() || required && len(s.Required) != md.Fields().Len() ||
+			!required && len(s.Required) != 0 {
+			t.Errorf("%s: %d properties, %d of them required; the message has %d fields", name, len(s.Properties),
+				len(s.Required), md.Fields().Len())
 		}
 		for i := range md.Fields().Len() {
 			fd := md.Fields().Get(i)
@@ -82,7 +85,9 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: fencingToken is of type %v, want %s", schema, is, want)
 		}
 	}
-	if a, b := doc.Components.Schemas["AcquireStatus"].Enum, doc.Components.Schemas["AcquireStatus.plain"].Enum; len(a) != 4 || a[1] != "ACQUIRE_STATUS_CONFLICT" || len(b) != 4 || b[1] != 1.0 {
+	if a, b := doc.Components.Schemas["AcquireStatus"].Enum,
+		doc.Components.Schemas["AcquireStatus.plain"].Enum; len(a) != 4 || a[1] != "ACQUIRE_STATUS_CONFLICT" ||
+		len(b) != 4 || b[1] != 1.0 {
 		t.Errorf("statuses are %v and %v", a, b)
 	}
 }

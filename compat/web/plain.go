@@ -104,7 +104,8 @@ func (p profile) appendMap(b []byte, f *layoutField, m protoreflect.Map) []byte 
 	return append(b, '}')
 }
 
-func (p profile) appendValue(b []byte, fd protoreflect.FieldDescriptor, kind protoreflect.Kind, v protoreflect.Value) []byte {
+func (p profile) appendValue(b []byte, fd protoreflect.FieldDescriptor, kind protoreflect.Kind,
+	v protoreflect.Value) []byte {
 	switch kind {
 	case protoreflect.StringKind:
 		return appendString(b, v.String())

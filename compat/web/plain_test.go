@@ -83,16 +83,17 @@ func hollow(m protoreflect.Message) {
 	}
 }
 
-// TestProfiles holds both profiles against protojson, for every answer there is, with
-// all fields set, with none, and with lists of messages that have none: it is the referee of what a field is called and of
-// how it is spelled, its white space aside.
+// TestProfiles holds both profiles against protojson, for every answer there is, with all fields set, with none, and
+// with lists of messages that have none: it is the referee of what a field is called and of how it is spelled, its
+// white space aside.
 func TestProfiles(t *testing.T) {
 	for _, mt := range responses(t) {
 		for _, how := range []func(protoreflect.Message){func(protoreflect.Message) {}, fill, hollow} {
 			m := mt.New()
 			how(m)
 			for name, as := range map[string]profile{"proto3": proto3, "plain": plain} {
-				want, err := protojson.MarshalOptions{EmitUnpopulated: true, UseEnumNumbers: !as.names}.Marshal(m.Interface())
+				want, err := protojson.MarshalOptions{EmitUnpopulated: true,
+					UseEnumNumbers: !as.names}.Marshal(m.Interface())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -184,11 +184,12 @@ func (s *Server) find(r *http.Request) (*route, error) {
 	return rt, nil
 }
 
-// errEarly refuses what must not run twice; a body may end with it instead of io.EOF. UNAVAILABLE is what it means: it was
-// surely not carried out, and may be sent again as it is.
+// errEarly refuses what must not run twice; a body may end with it instead of io.EOF. UNAVAILABLE is what it means: it
+// was surely not carried out, and may be sent again as it is.
 var errEarly error = &refusal{
 	status: http.StatusTooEarly, code: codes.Unavailable,
-	why: "this request changes something and came before the handshake was over, so that it could be replayed: send it again on the same connection",
+	why: "this request changes something and came before the handshake was over, so that it could be replayed: send " +
+		"it again on the same connection",
 }
 
 func takes(rt *route, method string) bool {
@@ -207,7 +208,8 @@ func noRoute(r *http.Request) error {
 			return &refusal{code: codes.NotFound, why: path + ": is not served over HTTP: " + what}
 		}
 	}
-	return &refusal{code: codes.NotFound, why: fmt.Sprintf("%s %s: is no route of this server; GET %s lists them", r.Method, short(path), openapiPath)}
+	return &refusal{code: codes.NotFound, why: fmt.Sprintf("%s %s: is no route of this server; GET %s lists them",
+		r.Method, short(path), openapiPath)}
 }
 
 // turnAway answers a request whose body nobody has looked at.
@@ -243,8 +245,10 @@ func (s *Server) survive(w http.ResponseWriter, r *http.Request) {
 	if p == http.ErrAbortHandler { //nolint:errorlint // the value itself is what is documented
 		panic(p)
 	}
-	s.opt.Log.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-	s.fail(w, r, &refusal{code: codes.Internal, why: "a bug in the server, which its log tells more of; the outcome of the request is not known", unread: true})
+	s.opt.Log.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack",
+		string(debug.Stack()))
+	s.fail(w, r, &refusal{code: codes.Internal,
+		why: "a bug in the server, which its log tells more of; the outcome of the request is not known", unread: true})
 }
 
 // short cuts what a client sent to what fits a message.

@@ -57,10 +57,13 @@ func TestEarlyDataIsForReads(t *testing.T) {
 		"Acquire": wire.OpAcquire, "Release": wire.OpRelease, "ReleaseAll": wire.OpReleaseAll, "Renew": wire.OpRenew,
 		"ForceRelease": wire.OpForceRelease, "AssertFencing": wire.OpAssertFencing, "DetectCycle": wire.OpDetectCycle,
 		"IsBlocking": wire.OpIsBlocking, "IncrFencingToken": wire.OpIncrToken, "SetWaitEdge": wire.OpSetWaitEdge,
-		"ClearWaitEdge": wire.OpClearWaitEdge, "IsOwnerAlive": wire.OpIsOwnerAlive, "RequestRevoke": wire.OpRequestRevoke,
-		"SetNamespacePolicy": wire.OpSetPolicy, "GetNamespacePolicy": wire.OpGetPolicy, "DeleteNamespacePolicy": wire.OpDeletePolicy,
-		"InspectPath": wire.OpInspectPath, "ListOwnerLocks": wire.OpListLocks, "DumpLocks": wire.OpDumpLocks,
-		"Health": wire.OpHealth, "AcquireWait": wire.OpAcquire, "DescribePath": wire.OpDescribe, "ScanLocks": wire.OpScanLocks,
+		"ClearWaitEdge": wire.OpClearWaitEdge, "IsOwnerAlive": wire.OpIsOwnerAlive,
+		"RequestRevoke":      wire.OpRequestRevoke,
+		"SetNamespacePolicy": wire.OpSetPolicy, "GetNamespacePolicy": wire.OpGetPolicy,
+		"DeleteNamespacePolicy": wire.OpDeletePolicy,
+		"InspectPath":           wire.OpInspectPath, "ListOwnerLocks": wire.OpListLocks, "DumpLocks": wire.OpDumpLocks,
+		"Health": wire.OpHealth, "AcquireWait": wire.OpAcquire, "DescribePath": wire.OpDescribe,
+		"ScanLocks": wire.OpScanLocks,
 	}
 	for _, m := range pb.PathLock_ServiceDesc.Methods {
 		op, known := ops[m.MethodName]
@@ -91,15 +94,19 @@ func TestAcquireAndRelease(t *testing.T) {
 	eachVersion(t, func(t *testing.T, c *http.Client) {
 		path := fmt.Sprintf("web:/routes/%p", c)
 		got := f.post(t, c, "acquire", `{"ownerId":"a","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`)
-		if got.StatusCode != 200 || !strings.HasPrefix(got.body, `{"status":"ACQUIRE_STATUS_OK","path":"","owner":"","reason":"REASON_CODE_UNSPECIFIED","fencingToken":"`) ||
+		if got.StatusCode != 200 || !strings.HasPrefix(got.body,
+			`{"status":"ACQUIRE_STATUS_OK","path":"","owner":"","reason":"REASON_CODE_UNSPECIFIED","fencingToken":"`) ||
 			!strings.HasSuffix(got.body, `","currentFencingToken":"0","namespace":"web:/routes","position":"0"}`) {
 			t.Fatalf("acquire: %d %s", got.StatusCode, got.body)
 		}
-		if got := f.post(t, c, "acquire", `{"owner_id":"b","ttl_ms":"30000","no_queue":true,"requests":[{"path":"`+path+`","mode":1}]}`, "Accept", "application/json; profile=plain"); got.StatusCode != 200 ||
-			got.body != `{"status":1,"path":"`+path+`","owner":"a","reason":2,"fencingToken":0,"currentFencingToken":0,"namespace":"","position":0}` {
+		if got := f.post(t, c, "acquire", `{"owner_id":"b","ttl_ms":"30000","no_queue":true,"requests":[{"path":"`+path+
+			`","mode":1}]}`, "Accept", "application/json; profile=plain"); got.StatusCode != 200 ||
+			got.body != `{"status":1,"path":"`+path+
+				`","owner":"a","reason":2,"fencingToken":0,"currentFencingToken":0,"namespace":"","position":0}` {
 			t.Fatalf("conflict: %d %s", got.StatusCode, got.body)
 		}
-		if got := f.post(t, c, "release", `{"ownerId":"a","requests":[{"path":"`+path+`"}]}`); got.StatusCode != 200 || got.body != "{}" {
+		if got := f.post(t, c, "release", `{"ownerId":"a","requests":[{"path":"`+path+`"}]}`); got.StatusCode != 200 ||
+			got.body != "{}" {
 			t.Fatalf("release: %d %s", got.StatusCode, got.body)
 		}
 	})
@@ -113,13 +120,15 @@ func TestHealth(t *testing.T) {
 			if got.StatusCode != 200 || !strings.HasPrefix(got.body, `{"ok":true,"detail":"ready","nodeId":"`) {
 				t.Errorf("%s: %d %s", method, got.StatusCode, got.body)
 			}
-			for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Alt-Svc": ""} {
+			for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store",
+				"X-Content-Type-Options": "nosniff", "Alt-Svc": ""} {
 				if v := got.Header.Get(name); v != want {
 					t.Errorf("%s: %s is %q, want %q", method, name, v, want)
 				}
 			}
 		}
-		if got := f.send(t, c, "HEAD", "/v1/health", ""); got.StatusCode != 200 || got.body != "" || got.ContentLength <= 0 {
+		if got := f.send(t, c, "HEAD", "/v1/health", ""); got.StatusCode != 200 || got.body != "" ||
+			got.ContentLength <= 0 {
 			t.Errorf("HEAD: %d %d %q", got.StatusCode, got.ContentLength, got.body)
 		}
 		alt := []string{`h3=":443"; ma=3600`}
@@ -145,12 +154,14 @@ func TestAcquireWait(t *testing.T) {
 		f.post(t, c, "acquire", `{"ownerId":"first","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`)
 		answer := make(chan response, 1)
 		go func() {
-			answer <- f.post(t, client(t, c.Transport.(*http.Transport).Protocols.HTTP2()), "acquireWait", `{"ownerId":"second","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`)
+			answer <- f.post(t, client(t, c.Transport.(*http.Transport).Protocols.HTTP2()), "acquireWait",
+				`{"ownerId":"second","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`)
 		}()
 		await(t, "the second one queues", func() bool { return waiting() == 1 })
 
 		ctx, leave := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "POST", f.url+"/v1/acquireWait", strings.NewReader(`{"ownerId":"third","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`))
+		req, err := http.NewRequestWithContext(ctx, "POST", f.url+"/v1/acquireWait",
+			strings.NewReader(`{"ownerId":"third","ttlMs":30000,"requests":[{"path":"`+path+`"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +209,8 @@ func TestUnhealthy(t *testing.T) {
 		t.Fatal(err)
 	}
 	eachVersion(t, func(t *testing.T, c *http.Client) {
-		want := fmt.Sprintf(`{"ok":false,"detail":"draining","nodeId":%q,"clusterId":%q}`, node.NodeID(), node.ClusterID())
+		want := fmt.Sprintf(`{"ok":false,"detail":"draining","nodeId":%q,"clusterId":%q}`, node.NodeID(),
+			node.ClusterID())
 		for _, method := range []string{"GET", "POST"} {
 			if got := f.send(t, c, method, "/v1/health", ""); got.StatusCode != 503 || got.body != want {
 				t.Errorf("%s: %d %s, want %s", method, got.StatusCode, got.body, want)
@@ -300,7 +312,8 @@ func TestDrain(t *testing.T) {
 			return err != nil
 		})
 		f.svc.Leave()
-		if got := <-waits; got.StatusCode != 503 || !strings.HasPrefix(got.body, `{"error":{"code":"UNAVAILABLE","message":"the node is shutting down`) {
+		if got := <-waits; got.StatusCode != 503 ||
+			!strings.HasPrefix(got.body, `{"error":{"code":"UNAVAILABLE","message":"the node is shutting down`) {
 			t.Errorf("%d %s", got.StatusCode, got.body)
 		}
 		select {
@@ -314,7 +327,8 @@ func TestDrain(t *testing.T) {
 // TestPanic answers a request that hit a bug, and the server goes on.
 func TestPanic(t *testing.T) {
 	f := serve(t, nil)
-	f.routes["/v1/bug"] = &route{methods: []string{"GET"}, serve: func(http.ResponseWriter, *http.Request) { panic("a bug") }}
+	f.routes["/v1/bug"] = &route{methods: []string{"GET"},
+		serve: func(http.ResponseWriter, *http.Request) { panic("a bug") }}
 	eachVersion(t, func(t *testing.T, c *http.Client) {
 		got := f.send(t, c, "GET", "/v1/bug", "")
 		if got.StatusCode != 500 || got.body != `{"error":{"code":"INTERNAL","message":"a bug in the server, which its log tells more of; the outcome of the request is not known"}}` {

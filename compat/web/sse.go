@@ -173,7 +173,8 @@ func (e *eventStream) run(r *http.Request, reader *reader) {
 // cut tells a client that its next event is not there.
 func (e *eventStream) cut() {
 	e.buf = append(e.buf, "event: error\ndata: "+`{"error":{"code":"RESOURCE_EXHAUSTED","message":"`+
-		"events were missed: they came faster than they were read, or the node itself did not see them; reconnect, and look at what may have changed"+`"}}`+"\n\n"...)
+		"events were missed: they came faster than they were read, or the node itself did not see them; reconnect, "+
+		"and look at what may have changed"+`"}}`+"\n\n"...)
 	_ = e.write() // the stream ends either way
 }
 

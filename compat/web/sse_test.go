@@ -158,7 +158,8 @@ func TestEventStreamFrames(t *testing.T) {
 		for i, kind := range []wire.EventKind{wire.EventGrant, wire.EventRevoke, wire.EventKilled} {
 			l.Add(owner, kind)
 			got, err := e.frame()
-			want := sseFrame{id: strconv.Itoa(i + 1), data: fmt.Sprintf(`{"id":%d,"type":"%s","ownerId":%s}`, i+1, eventTypes[kind], quoted)}
+			want := sseFrame{id: strconv.Itoa(i + 1), data: fmt.Sprintf(`{"id":%d,"type":"%s","ownerId":%s}`, i+1,
+				eventTypes[kind], quoted)}
 			if err != nil || got != want {
 				t.Fatalf("got %+v, %v; want %+v", got, err, want)
 			}
@@ -418,7 +419,8 @@ func TestEventStreamsOfAConnectionAreBounded(t *testing.T) {
 				f.source(t, c, fmt.Sprint("owner_id=", i)).open()
 			}
 			res := f.send(t, c, http.MethodGet, eventsPath+"?owner_id=x", "")
-			if res.StatusCode != 429 || !strings.Contains(res.body, `"RESOURCE_EXHAUSTED","message":"the connection has 128 event streams`) {
+			if res.StatusCode != 429 || !strings.Contains(res.body,
+				`"RESOURCE_EXHAUSTED","message":"the connection has 128 event streams`) {
 				t.Errorf("one more: %d %s", res.StatusCode, res.body)
 			}
 			// The connection serves what else is asked.
@@ -439,7 +441,8 @@ func TestEventStreamOfRealEvents(t *testing.T) {
 		defer cancel()
 		a, b, path := t.Name()+"-a", t.Name()+"-b", "sse:/"+strings.ReplaceAll(t.Name(), "/", "-")
 		acquire := func(owner string) pb.AcquireStatus {
-			res, err := f.svc.Acquire(ctx, &pb.AcquireRequest{OwnerId: owner, TtlMs: 30_000, Requests: []*pb.LockRequest{{Path: path}}})
+			res, err := f.svc.Acquire(ctx, &pb.AcquireRequest{OwnerId: owner, TtlMs: 30_000,
+				Requests: []*pb.LockRequest{{Path: path}}})
 			if err != nil {
 				t.Fatal(err)
 			}

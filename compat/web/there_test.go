@@ -21,7 +21,8 @@ func TestGoneWithMoreSent(t *testing.T) {
 		gone := func(t *testing.T, free bool) {
 			path := fmt.Sprintf("web:/more/%s/%v", strings.ReplaceAll(name, " ", "-"), free)
 			lock := func(owner string) string {
-				return fmt.Sprintf(`{"ownerId":%q,"ttlMs":3600000,"queueTtlMs":600000,"requests":[{"path":%q}]}`, owner, path)
+				return fmt.Sprintf(`{"ownerId":%q,"ttlMs":3600000,"queueTtlMs":600000,"requests":[{"path":%q}]}`,
+					owner, path)
 			}
 			defer f.post(t, c, "forceRelease", `{"victimId":"gone"}`)
 			defer f.post(t, c, "forceRelease", `{"victimId":"holder"}`)

@@ -56,7 +56,8 @@ func (w *walker) value(v value, md protoreflect.MessageDescriptor, depth int) bo
 	v.text, v.end = strings.TrimLeft(string(w.body[from:end]), " \t\r\n,:"), end
 	if s, is := tok.(string); is {
 		v.str, v.plain = true, s
-		v.broken = strings.ContainsRune(s, utf8.RuneError) && !strings.Contains(v.text, string(utf8.RuneError)) && !strings.Contains(strings.ToLower(v.text), `\ufffd`)
+		v.broken = strings.ContainsRune(s, utf8.RuneError) && !strings.Contains(v.text, string(utf8.RuneError)) &&
+			!strings.Contains(strings.ToLower(v.text), `\ufffd`)
 	}
 	if w.stop(v) {
 		w.bad = v
@@ -71,7 +72,8 @@ func (w *walker) value(v value, md protoreflect.MessageDescriptor, depth int) bo
 	return false
 }
 
-func (w *walker) object(path string, fd protoreflect.FieldDescriptor, md protoreflect.MessageDescriptor, depth int) bool {
+func (w *walker) object(path string, fd protoreflect.FieldDescriptor, md protoreflect.MessageDescriptor,
+	depth int) bool {
 	for w.dec.More() {
 		tok, err := w.dec.Token()
 		name, is := tok.(string)
@@ -105,7 +107,8 @@ func (w *walker) object(path string, fd protoreflect.FieldDescriptor, md protore
 	return err != nil
 }
 
-func (w *walker) array(path string, fd protoreflect.FieldDescriptor, md protoreflect.MessageDescriptor, inside bool, depth int) bool {
+func (w *walker) array(path string, fd protoreflect.FieldDescriptor, md protoreflect.MessageDescriptor, inside bool,
+	depth int) bool {
 	if inside || fd != nil && !fd.IsList() {
 		fd, md = nil, nil
 	}

@@ -60,7 +60,8 @@ type limits struct {
 func defaultLimits(request time.Duration) limits {
 	return limits{
 		handshake: 10 * time.Second, idle: 2 * time.Minute, body: 10 * time.Second, write: 20 * time.Second,
-		turn: compat.TurnWithin, call: request + callGrace, conns: 8192, halfOpen: compat.MaxHalfOpen, bodyBytes: 64 << 20, replyBytes: 128 << 20,
+		turn: compat.TurnWithin, call: request + callGrace, conns: 8192, halfOpen: compat.MaxHalfOpen,
+		bodyBytes: 64 << 20, replyBytes: 128 << 20,
 	}
 }
 
@@ -175,7 +176,8 @@ func (s *Server) Listen(addr string) (string, error) {
 	}
 	conf := s.opt.TLS.Clone()
 	conf.NextProtos = []string{"h2", "http/1.1"}
-	l := &tcpListener{conns: compat.NewConns(cmp.Or(s.opt.Connections, s.lim.conns), s.lim.halfOpen, s.opt.Log.With("interface", "web"))}
+	l := &tcpListener{conns: compat.NewConns(cmp.Or(s.opt.Connections, s.lim.conns), s.lim.halfOpen,
+		s.opt.Log.With("interface", "web"))}
 	l.http = &http.Server{
 		Handler:                      s,
 		TLSConfig:                    conf,
@@ -274,7 +276,8 @@ func (s *Server) open(r *http.Request) (shut func(), err error) {
 	if s.open1.Add(1) > most {
 		s.open1.Add(-1)
 		return nil, status.Errorf(codes.ResourceExhausted,
-			"%d requests over HTTP/1.1 stay open (waiting acquires, event streams), which is the most; HTTP/2 has room for %d on a connection", most, openCalls)
+			"%d requests over HTTP/1.1 stay open (waiting acquires, event streams), which is the most; HTTP/2 has "+
+				"room for %d on a connection", most, openCalls)
 	}
 	return func() { s.open1.Add(-1) }, nil
 }

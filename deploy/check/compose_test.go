@@ -14,7 +14,8 @@ import (
 // project loads the compose file as docker compose does: against its schema, with what
 // it refers to resolved.
 func project(env ...string) (*types.Project, error) {
-	opts, err := cli.NewProjectOptions([]string{"../compose/compose.yaml"}, cli.WithEnv(env), cli.WithInterpolation(true), cli.WithConsistency(true))
+	opts, err := cli.NewProjectOptions([]string{"../compose/compose.yaml"}, cli.WithEnv(env),
+		cli.WithInterpolation(true), cli.WithConsistency(true))
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +23,8 @@ func project(env ...string) (*types.Project, error) {
 }
 
 func TestCompose(t *testing.T) {
-	if _, err := project(); err == nil || !strings.Contains(err.Error(), "PATHLOCKD_INTERNAL_AUTH_TOKEN") || !strings.Contains(err.Error(), "32 bytes") {
+	if _, err := project(); err == nil || !strings.Contains(err.Error(), "PATHLOCKD_INTERNAL_AUTH_TOKEN") ||
+		!strings.Contains(err.Error(), "32 bytes") {
 		t.Errorf("without a secret: %v", err)
 	}
 	p, err := project("PATHLOCKD_INTERNAL_AUTH_TOKEN=" + secret)
@@ -104,7 +106,8 @@ func TestDockerfile(t *testing.T) {
 			goVersion = strings.TrimSpace(v)
 		}
 	}
-	if minor := goVersion[:strings.LastIndex(goVersion, ".")]; !strings.Contains(text, "FROM golang:"+minor+" AS build") {
+	if minor := goVersion[:strings.LastIndex(goVersion, ".")]; !strings.Contains(text, "FROM golang:"+minor+
+		" AS build") {
 		t.Errorf("does not build with Go %s, as go.mod says", minor)
 	}
 	for line := range strings.Lines(read(t, "../Dockerfile.dockerignore")) {

@@ -32,7 +32,8 @@ const manifests = "../kubernetes"
 func decode(t *testing.T, text string) (objects []runtime.Object, err error) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme,
+		networkingv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,8 @@ func (c *cluster) environment(t *testing.T, pod string, more ...corev1.EnvVar) m
 			value = pod
 		case from.FieldRef != nil && from.FieldRef.FieldPath == "metadata.namespace":
 			value = "pathlockd"
-		case from.SecretKeyRef != nil && from.SecretKeyRef.Name == "pathlockd" && from.SecretKeyRef.Key == "internal_auth_token":
+		case from.SecretKeyRef != nil && from.SecretKeyRef.Name == "pathlockd" &&
+			from.SecretKeyRef.Key == "internal_auth_token":
 			value = secret
 		default:
 			t.Errorf("%s comes from %+v", v.Name, from)
@@ -165,7 +167,8 @@ func TestKubernetes(t *testing.T) {
 
 	// Who selects whom.
 	own := labels.Set(pod.Labels)
-	if !labels.SelectorFromSet(set.Spec.Selector.MatchLabels).Matches(own) || !labels.SelectorFromSet(c.budget.Spec.Selector.MatchLabels).Matches(own) ||
+	if !labels.SelectorFromSet(set.Spec.Selector.MatchLabels).Matches(own) ||
+		!labels.SelectorFromSet(c.budget.Spec.Selector.MatchLabels).Matches(own) ||
 		!labels.SelectorFromSet(c.network.Spec.PodSelector.MatchLabels).Matches(own) {
 		t.Error("a selector does not match the pods")
 	}
@@ -182,7 +185,8 @@ func TestKubernetes(t *testing.T) {
 	}
 	has := func(what string, p intstr.IntOrString) {
 		t.Helper()
-		if p.Type == intstr.String && ports[p.StrVal] == 0 || p.Type == intstr.Int && !slices.Contains(slices.Collect(maps.Values(ports)), p.IntVal) {
+		if p.Type == intstr.String && ports[p.StrVal] == 0 ||
+			p.Type == intstr.Int && !slices.Contains(slices.Collect(maps.Values(ports)), p.IntVal) {
 			t.Errorf("%s: the container has no port %v", what, p.String())
 		}
 	}
@@ -205,7 +209,8 @@ func TestKubernetes(t *testing.T) {
 	}
 	has("liveness", container.LivenessProbe.TCPSocket.Port)
 	has("startup", container.StartupProbe.TCPSocket.Port)
-	if got := container.ReadinessProbe.Exec.Command; !slices.Equal(got, []string{"/usr/local/bin/pathlockd", "--health-check"}) {
+	if got := container.ReadinessProbe.Exec.Command; !slices.Equal(got,
+		[]string{"/usr/local/bin/pathlockd", "--health-check"}) {
 		t.Errorf("readiness asks %q", got)
 	}
 
@@ -214,13 +219,15 @@ func TestKubernetes(t *testing.T) {
 		name := fmt.Sprintf("%s-%d", set.Name, i)
 		env := c.environment(t, name)
 		checkEnvironment(t, name, env)
-		if seed := fmt.Sprintf("%s.%s:%d", name, head.Name, ports["gossip"]); !slices.Contains(strings.Split(env["PATHLOCKD_SEED_NODES"], ","), seed) {
+		if seed := fmt.Sprintf("%s.%s:%d", name, head.Name,
+			ports["gossip"]); !slices.Contains(strings.Split(env["PATHLOCKD_SEED_NODES"], ","), seed) {
 			t.Errorf("%s is no seed", seed)
 		}
 		if env["PATHLOCKD_BOOTSTRAP"]+env["PATHLOCKD_FORCE_BOOTSTRAP"] != "" {
 			t.Errorf("%s would found a cluster of its own", name)
 		}
-		for key, port := range map[string]string{"RAFT_ADDR": "raft", "LINK_ADDR": "link", "GOSSIP_ADVERTISE_ADDR": "gossip", "PUBLIC_ADDR": "grpc"} {
+		for key, port := range map[string]string{"RAFT_ADDR": "raft", "LINK_ADDR": "link",
+			"GOSSIP_ADVERTISE_ADDR": "gossip", "PUBLIC_ADDR": "grpc"} {
 			want := fmt.Sprintf("%s.%s.pathlockd.svc:%d", name, head.Name, ports[port])
 			if got := strings.TrimPrefix(env["PATHLOCKD_"+key], "http://"); got != want {
 				t.Errorf("PATHLOCKD_%s is %s, want %s", key, got, want)
@@ -229,16 +236,19 @@ func TestKubernetes(t *testing.T) {
 	}
 
 	// What must not go wrong.
-	if *pod.Spec.TerminationGracePeriodSeconds < 25 || *pod.Spec.EnableServiceLinks || set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement ||
+	if *pod.Spec.TerminationGracePeriodSeconds < 25 || *pod.Spec.EnableServiceLinks ||
+		set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement ||
 		c.budget.Spec.MaxUnavailable.IntVal != 1 || *set.Spec.Replicas%2 != 1 {
 		t.Error("a stop, a start or a disruption would cost the majority")
 	}
 	volume := set.Spec.VolumeClaimTemplates[0]
 	if m := container.VolumeMounts[0]; m.Name != volume.Name || m.MountPath != "/var/lib/pathlockd" ||
-		set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled != appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
+		set.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled !=
+			appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
 		t.Error("the data is not kept")
 	}
-	if s := container.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !*pod.Spec.SecurityContext.RunAsNonRoot || s.Capabilities.Drop[0] != "ALL" {
+	if s := container.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem ||
+		!*pod.Spec.SecurityContext.RunAsNonRoot || s.Capabilities.Drop[0] != "ALL" {
 		t.Error("the pod may do more than it needs")
 	}
 }
@@ -256,7 +266,8 @@ func TestFounder(t *testing.T) {
 	}
 	c := readCluster(t)
 	patch := objects[0].(*appsv1.StatefulSet)
-	if patch.Name != c.set.Name || *patch.Spec.Replicas != 1 || patch.Spec.Template.Spec.Containers[0].Name != c.set.Spec.Template.Spec.Containers[0].Name {
+	if patch.Name != c.set.Name || *patch.Spec.Replicas != 1 ||
+		patch.Spec.Template.Spec.Containers[0].Name != c.set.Spec.Template.Spec.Containers[0].Name {
 		t.Errorf("patches %+v", patch)
 	}
 	env := c.environment(t, "pathlockd-0", patch.Spec.Template.Spec.Containers[0].Env...)
@@ -311,7 +322,8 @@ func TestBuilt(t *testing.T) {
 // build runs kustomize, and answers the objects by kind and name.
 func build(t *testing.T, dir string) map[string]runtime.Object {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(manifests, dir))
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
+		filepath.Join(manifests, dir))
 	if err != nil {
 		t.Fatalf("kustomize build %s: %v", dir, err)
 	}
@@ -349,7 +361,8 @@ func TestSecret(t *testing.T) {
 func TestStrict(t *testing.T) {
 	good := read(t, filepath.Join(manifests, "base", "statefulset.yaml"))
 	for old, broken := range map[string]string{
-		"  replicas: 3": "  replica: 3", "minReadySeconds: 30": "minReadySeconds: soon", "serviceName: pathlockd\n": "serviceName: pathlockd\n  serviceName: other\n",
+		"  replicas: 3": "  replica: 3", "minReadySeconds: 30": "minReadySeconds: soon",
+		"serviceName: pathlockd\n": "serviceName: pathlockd\n  serviceName: other\n",
 	} {
 		if text := strings.Replace(good, old, broken, 1); text == good {
 			t.Errorf("%q does not stand there", old)

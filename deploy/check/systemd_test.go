@@ -15,17 +15,23 @@ import (
 // systemd.kill(5) that a unit of ours may use, and what their values look like.
 var directives = map[string]map[string]string{
 	"Unit": {
-		"Description": `.+`, "Documentation": `https?://\S+`, "After": `[\w.@-]+(\s[\w.@-]+)*`, "Wants": `[\w.@-]+(\s[\w.@-]+)*`,
+		"Description": `.+`, "Documentation": `https?://\S+`, "After": `[\w.@-]+(\s[\w.@-]+)*`,
+		"Wants":                 `[\w.@-]+(\s[\w.@-]+)*`,
 		"StartLimitIntervalSec": `\d+(s|min)`, "StartLimitBurst": `\d+`,
 	},
 	"Service": {
-		"ExecStart": `/\S+( \S+)*`, "ExecReload": `/\S+( \S+)*`, "EnvironmentFile": `-?/\S+`, "User": `[a-z]+`, "Group": `[a-z]+`,
+		"ExecStart": `/\S+( \S+)*`, "ExecReload": `/\S+( \S+)*`, "EnvironmentFile": `-?/\S+`, "User": `[a-z]+`,
+		"Group":          `[a-z]+`,
 		"StateDirectory": `[a-z]+`, "StateDirectoryMode": `0[0-7]{3}`, "UMask": `0[0-7]{3}`,
 		"Restart": `no|on-failure|always`, "RestartSec": `\d+(s|ms)`, "TimeoutStopSec": `\d+s`, "LimitNOFILE": `\d+`,
-		"NoNewPrivileges": flag, "ProtectSystem": `strict|full|yes|no`, "ProtectHome": flag, "ProtectKernelTunables": flag,
-		"ProtectKernelModules": flag, "ProtectKernelLogs": flag, "ProtectControlGroups": flag, "ProtectClock": flag, "ProtectHostname": flag,
-		"PrivateTmp": flag, "PrivateDevices": flag, "LockPersonality": flag, "RestrictNamespaces": flag, "RestrictRealtime": flag,
-		"RestrictSUIDSGID": flag, "RestrictAddressFamilies": `AF_\w+( AF_\w+)*`, "SystemCallArchitectures": `native`, "CapabilityBoundingSet": `(CAP_\w+( CAP_\w+)*)?`,
+		"NoNewPrivileges": flag, "ProtectSystem": `strict|full|yes|no`, "ProtectHome": flag,
+		"ProtectKernelTunables": flag,
+		"ProtectKernelModules":  flag, "ProtectKernelLogs": flag, "ProtectControlGroups": flag, "ProtectClock": flag,
+		"ProtectHostname": flag,
+		"PrivateTmp":      flag, "PrivateDevices": flag, "LockPersonality": flag, "RestrictNamespaces": flag,
+		"RestrictRealtime": flag,
+		"RestrictSUIDSGID": flag, "RestrictAddressFamilies": `AF_\w+( AF_\w+)*`, "SystemCallArchitectures": `native`,
+		"CapabilityBoundingSet": `(CAP_\w+( CAP_\w+)*)?`,
 	},
 	"Install": {"WantedBy": `[\w.-]+`},
 }
@@ -69,14 +75,16 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		"ExecStart": "/usr/local/bin/pathlockd --config /etc/pathlockd/pathlockd.toml", "StateDirectory": "pathlockd", "TimeoutStopSec": "30s",
-		"User": "pathlockd", "WantedBy": "multi-user.target",
+		"ExecStart": "/usr/local/bin/pathlockd --config /etc/pathlockd/pathlockd.toml", "StateDirectory": "pathlockd",
+		"TimeoutStopSec": "30s",
+		"User":           "pathlockd", "WantedBy": "multi-user.target",
 	} {
 		if unit[key] != want {
 			t.Errorf("%s=%s, want %s", key, unit[key], want)
 		}
 	}
-	for _, bad := range []string{"[Servise]\n", "[Service]\nExecStrat=/bin/true\n", "[Service]\nRestart=sometimes\n", "ExecStart=/bin/true\n",
+	for _, bad := range []string{"[Servise]\n", "[Service]\nExecStrat=/bin/true\n", "[Service]\nRestart=sometimes\n",
+		"ExecStart=/bin/true\n",
 		"[Service]\nUser=a\nUser=b\n", "[Service]\nUser\n", "[Unit]\nUser=a\n"} {
 		if _, err := parseUnit(bad); err == nil {
 			t.Errorf("%q is taken for a unit", bad)
@@ -95,11 +103,13 @@ func verifyUnit(t *testing.T, text string) {
 	}
 	// It looks for the program, which is not installed here.
 	copied := filepath.Join(t.TempDir(), "pathlockd.service")
-	if err := os.WriteFile(copied, []byte(strings.Replace(text, "/usr/local/bin/pathlockd", daemon, 1)), 0o600); err != nil {
+	if err := os.WriteFile(copied, []byte(strings.Replace(text, "/usr/local/bin/pathlockd", daemon, 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(tool, "verify", "--man=no", copied).CombinedOutput()
-	lines := slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool { return !strings.Contains(line, "pathlockd") })
+	lines := slices.DeleteFunc(strings.Split(string(out), "\n"),
+		func(line string) bool { return !strings.Contains(line, "pathlockd") })
 	if err != nil || len(lines) > 0 {
 		t.Errorf("systemd-analyze verify: %v: %s", err, out)
 	}

@@ -48,7 +48,8 @@ func TestLateSteps(t *testing.T) {
 				t.Fatal(err)
 			}
 			if res := ask(late, 7); res.Code != wire.Aborted || s.View().Digest() != before {
-				t.Errorf("%v of attempt 7 after %v of attempt 8: %v, changed: %v", late.Op, last.Op, res.Code, s.View().Digest() != before)
+				t.Errorf("%v of attempt 7 after %v of attempt 8: %v, changed: %v", late.Op, last.Op, res.Code,
+					s.View().Digest() != before)
 			}
 			if res := ask(late, 8); res.Code != wire.OK {
 				t.Errorf("%v of the attempt that %v was of: %v %s", late.Op, last.Op, res.Code, res.Message)

@@ -47,7 +47,8 @@ var crowdMoves = slices.Concat(
 	slices.Repeat([]func(*machine, *rapid.T) *ask{(*machine).drawRelease}, 4),
 	[]func(*machine, *rapid.T) *ask{
 		(*machine).drawPoll, (*machine).drawPoll, (*machine).drawRenew, (*machine).drawCancel, (*machine).drawOwner,
-		(*machine).drawOwner, (*machine).drawReleaseAll, (*machine).drawPolicy, (*machine).drawDisk, (*machine).drawDisk,
+		(*machine).drawOwner, (*machine).drawReleaseAll, (*machine).drawPolicy, (*machine).drawDisk,
+		(*machine).drawDisk,
 	},
 )
 
@@ -106,7 +107,8 @@ func (c *crowd) judge(t *rapid.T, cmd *ask, got wire.Result) {
 	if slices.Contains(c.model.paths, got.Path) {
 		want.Path = got.Path
 	}
-	if got.Code != want.Code || got.Status != want.Status || got.Reason != want.Reason || got.Path != want.Path || got.Owner != want.Owner {
+	if got.Code != want.Code || got.Status != want.Status || got.Reason != want.Reason || got.Path != want.Path ||
+		got.Owner != want.Owner {
 		t.Fatalf("result:\n got %v\nwant %v", (*resultText)(&got), (*resultText)(&want))
 	}
 	if got.Code != wire.OK || got.Status != wire.StatusQueued {
@@ -154,9 +156,11 @@ func (c *crowd) see(v *engine.View) {
 				m.counter = max(m.counter, d.Token)
 			}
 			for _, i := range d.List.Infos {
-				m.holds = append(m.holds, nHold{i.Owner, ns, path, i.Mode, i.Algorithm, i.Permits, i.SinceUnixMillis, string(i.Meta), nil})
+				m.holds = append(m.holds, nHold{i.Owner, ns, path, i.Mode, i.Algorithm, i.Permits, i.SinceUnixMillis,
+					string(i.Meta), nil})
 				if m.lease(i.Owner, ns) == nil {
-					m.leases = append(m.leases, nLease{owner: i.Owner, ns: ns, deadline: m.now + int64(i.ExpiresInMillis)})
+					m.leases = append(m.leases,
+						nLease{owner: i.Owner, ns: ns, deadline: m.now + int64(i.ExpiresInMillis)})
 				}
 			}
 			for _, w := range d.List.Waiters {

@@ -22,7 +22,8 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 		return wire.Result{Code: wire.Forgotten}
 	case req.Kinds == engine.ClaimDone && at < 0:
 		m.kept = append(m.kept, nKept{
-			scope: scope, hash: req.Attempt, status: wire.StatusOK, token: req.Token, deadline: until, of: cmd.Caller.Session,
+			scope: scope, hash: req.Attempt, status: wire.StatusOK, token: req.Token, deadline: until,
+			of: cmd.Caller.Session,
 		})
 		return wire.Result{}
 	case req.Kinds == engine.ClaimDone:
@@ -54,8 +55,10 @@ func (m *Model) claim(cmd *engine.Command) wire.Result {
 	case at < 0:
 		at = len(m.kept)
 		m.kept = append(m.kept, nKept{
-			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until, plan: string(req.Cursor),
-			of: cmd.Caller.Session, attempt: 1, ends: m.now + turn(0, req), version: cmd.Version, owned: asks(cmd.Caller),
+			scope: scope, hash: req.Attempt, status: wire.StatusQueued, token: m.now, deadline: until,
+			plan: string(req.Cursor),
+			of:   cmd.Caller.Session, attempt: 1, ends: m.now + turn(0, req), version: cmd.Version,
+			owned: asks(cmd.Caller),
 		})
 	case m.kept[at].status == wire.StatusQueued && wire.Op(req.Target) != wire.OpRenew:
 		k := &m.kept[at]

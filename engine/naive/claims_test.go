@@ -51,7 +51,8 @@ func TestClaims(t *testing.T) {
 				case 0:
 					req = &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: keys[rnd.IntN(len(keys))]}
 				case 1, 2:
-					key := engine.PartKey(wire.OpReleaseAll, keys[rnd.IntN(min(2, len(keys)))], tokens[rnd.IntN(len(tokens))], uint64(rnd.IntN(4)))
+					key := engine.PartKey(wire.OpReleaseAll, keys[rnd.IntN(min(2, len(keys)))],
+						tokens[rnd.IntN(len(tokens))], uint64(rnd.IntN(4)))
 					req = &wire.Request{Op: wire.OpReleaseAll, Owner: "o", Key: key}
 				}
 				cmd := &engine.Command{Req: req, Version: uint64(rnd.IntN(2 + int(now/1000)))}
@@ -66,13 +67,17 @@ func TestClaims(t *testing.T) {
 			apply := func(s *engine.State, o *engine.Output) wire.Result { return s.Apply(c, cmd, o) }
 			told := m.Apply
 			if cmd.Req.Op != wire.OpClaim && rnd.IntN(3) == 0 {
-				apply = func(s *engine.State, o *engine.Output) wire.Result { return s.Repeat(c, cmd, &wire.Result{}, o) }
+				apply = func(s *engine.State, o *engine.Output) wire.Result {
+					return s.Repeat(c, cmd,
+						&wire.Result{}, o)
+				}
 				told = func(c engine.Clock, cmd *engine.Command, res wire.Result, o *engine.Output) error {
 					return m.Again(c, cmd, &wire.Result{}, res, o)
 				}
 			}
 			r1, r2 := apply(s, &o1), apply(twin, &o2)
-			trace = append(trace, fmt.Sprintf("%d %+v %v -> %v %v %d", now, *cmd.Req, cmd.Caller, r1.Code, r1.Status, r1.Token))
+			trace = append(trace, fmt.Sprintf("%d %+v %v -> %v %v %d", now, *cmd.Req, cmd.Caller, r1.Code,
+				r1.Status, r1.Token))
 			if err := told(c, cmd, r1, &o1); err != nil {
 				t.Fatalf("seed %d: model: %v\n%v", seed, err, trace)
 			}

@@ -107,8 +107,8 @@ func (m *departures) anew(t *rapid.T) {
 	}
 }
 
-// draw draws a command. What was held up on a connection is carried out when it, or a later one of its session, has ended:
-// the end of it may be told twice, and behind that of a later one.
+// draw draws a command. What was held up on a connection is carried out when it, or a later one of its session, has
+// ended: the end of it may be told twice, and behind that of a later one.
 func (m *departures) draw(t *rapid.T) *ask {
 	next := rapid.SampledFrom(moves).Draw(t, "move")
 	if oneIn(t, 5, "detach") {

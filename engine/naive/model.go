@@ -41,11 +41,13 @@ func (m *Model) Apply(c engine.Clock, cmd *engine.Command, got wire.Result, out 
 
 // Again is Apply for a command that its session asked before: it waits still (engine.State.Waiting), or
 // first is what it was answered (engine.State.Repeat).
-func (m *Model) Again(c engine.Clock, cmd *engine.Command, first *wire.Result, got wire.Result, out *engine.Output) error {
+func (m *Model) Again(c engine.Clock, cmd *engine.Command, first *wire.Result, got wire.Result,
+	out *engine.Output) error {
 	return m.step(c, cmd, true, first, got, out)
 }
 
-func (m *Model) step(c engine.Clock, cmd *engine.Command, again bool, first *wire.Result, got wire.Result, out *engine.Output) error {
+func (m *Model) step(c engine.Clock, cmd *engine.Command, again bool, first *wire.Result, got wire.Result,
+	out *engine.Output) error {
 	m.begin(c, grants(out.Events))
 	m.answered = got.Token
 	want := m.apply(cmd, again, first)
@@ -107,7 +109,8 @@ func (m *Model) said(got *engine.Output) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(order(got.Events), order(want.Events)) || !maps.EqualFunc(mine, theirs, func(a, b wire.Result) bool { return reflect.DeepEqual(a, b) }) {
+	if !slices.Equal(order(got.Events), order(want.Events)) ||
+		!maps.EqualFunc(mine, theirs, func(a, b wire.Result) bool { return reflect.DeepEqual(a, b) }) {
 		return fmt.Errorf("beside the result:\n got %s\nwant %s", (*outputText)(got), (*outputText)(want))
 	}
 	return nil
@@ -147,9 +150,11 @@ func (c *commandText) String() string {
 		name  string
 		value any
 	}{
-		{"domains", r.Domains}, {"token", r.Token}, {"ttl", r.TTLMillis}, {"queue_ttl", r.QueueTTLMillis}, {"flags", uint64(r.Flags)},
+		{"domains", r.Domains}, {"token", r.Token}, {"ttl", r.TTLMillis}, {"queue_ttl", r.QueueTTLMillis},
+		{"flags", uint64(r.Flags)},
 		{"key", r.Key}, {"call", c.Caller.ID}, {"session", c.Caller.Session[0]}, {"epoch", c.Epoch}, {"bound", c.Bound},
-		{"grace", c.Grace}, {"target", r.Target}, {"in", r.GraceMillis}, {"algorithm", r.Algorithm}, {"chosen", r.Explicit},
+		{"grace", c.Grace}, {"target", r.Target}, {"in", r.GraceMillis}, {"algorithm", r.Algorithm},
+		{"chosen", r.Explicit},
 	} {
 		if v := reflect.ValueOf(f.value); !v.IsZero() {
 			s += fmt.Sprintf(" %s=%v", f.name, f.value)

@@ -122,7 +122,8 @@ func (m *Model) leave(root string) {
 		}
 		if !slices.Contains(told, w.owner) {
 			told = append(told, w.owner)
-			m.events = append(m.events, engine.Event{Kind: wire.EventKilled, Owner: w.owner, Path: first, Namespace: w.ns})
+			m.events = append(m.events, engine.Event{Kind: wire.EventKilled, Owner: w.owner, Path: first,
+				Namespace: w.ns})
 		}
 		m.end(w.seq, wire.Result{Code: wire.Aborted})
 	}

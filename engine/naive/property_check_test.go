@@ -60,7 +60,8 @@ func agrees(t *rapid.T, err error) {
 func (m *machine) checkOwnership(t *rapid.T, v *engine.View, owner, ns, path string) {
 	fence, _ := m.model.fence(ns, path)
 	for token := max(fence-1, 1); token <= fence+1; token++ {
-		if got, want := v.Assert(owner, ns, path, token), m.model.assert(owner, ns, path, token); !reflect.DeepEqual(got, want) {
+		if got, want := v.Assert(owner, ns, path, token),
+			m.model.assert(owner, ns, path, token); !reflect.DeepEqual(got, want) {
 			t.Fatalf("assert %s %s %d: got %s, want %s", owner, path, token, (*resultText)(&got), (*resultText)(&want))
 		}
 	}

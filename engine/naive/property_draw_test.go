@@ -82,7 +82,8 @@ func (m *machine) drawPath(t *rapid.T, ns string) string {
 }
 
 func drawSpace(t *rapid.T) string {
-	return pick(t, "ns", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "g", "g", "h:/a/n", "h:/", "h:/b", "h:/a-1")
+	return pick(t, "ns", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "h:/a", "g", "g", "h:/a/n", "h:/",
+		"h:/b", "h:/a-1")
 }
 
 func drawKey(t *rapid.T) string {
@@ -312,7 +313,8 @@ func (m *machine) drawRelease(t *rapid.T) *ask {
 }
 
 func drawDomains(t *rapid.T) []string {
-	return pick(t, "domains", nil, []string{"h:/a"}, []string{"h:"}, []string{"g:", "h:/a/n"}, []string{"h:/a", "g:"}, []string{"h:/"})
+	return pick(t, "domains", nil, []string{"h:/a"}, []string{"h:"}, []string{"g:", "h:/a/n"}, []string{"h:/a", "g:"},
+		[]string{"h:/"})
 }
 
 func (m *machine) drawReleaseAll(t *rapid.T) *ask {
@@ -322,7 +324,8 @@ func (m *machine) drawReleaseAll(t *rapid.T) *ask {
 }
 
 func (m *machine) drawRenew(t *rapid.T) *ask {
-	req := &wire.Request{Op: wire.OpRenew, Owner: pick(t, "owner", owners...), Key: drawKey(t), TTLMillis: drawTTL(t), Domains: drawDomains(t)}
+	req := &wire.Request{Op: wire.OpRenew, Owner: pick(t, "owner", owners...), Key: drawKey(t), TTLMillis: drawTTL(t),
+		Domains: drawDomains(t)}
 	req.Flags = pick(t, "flags", 0, wire.FlagExtend)
 	return m.bound(t, newAsk(req, ""))
 }
@@ -389,7 +392,8 @@ func (m *machine) drawEdge(t *rapid.T) *ask {
 // drawPolicy changes the algorithm of a namespace, which clears it, so that it
 // must not happen too often. What is a root stays one.
 func (m *machine) drawPolicy(t *rapid.T) *ask {
-	req := &wire.Request{Op: wire.OpSetRow, Namespace: pick(t, "ns", "h:/", "h:/", "h:/b", "h:/a", "g", "h:/a/n"), Explicit: true, Attempt: m.model.attempt}
+	req := &wire.Request{Op: wire.OpSetRow, Namespace: pick(t, "ns", "h:/", "h:/", "h:/b", "h:/a", "g", "h:/a/n"),
+		Explicit: true, Attempt: m.model.attempt}
 	switch {
 	case oneIn(t, 3, "same"):
 		req.Algorithm, _ = m.model.algorithm(req.Namespace)
@@ -432,10 +436,12 @@ func (m *machine) drawMove(t *rapid.T) *ask {
 	}
 	if len(m.model.frozen) > 0 {
 		return newAsk(&wire.Request{
-			Op: pick(t, "end", wire.OpThaw, wire.OpThaw, wire.OpLeave), Namespace: m.model.frozen[0].root, Attempt: attempt,
+			Op: pick(t, "end", wire.OpThaw, wire.OpThaw, wire.OpLeave), Namespace: m.model.frozen[0].root,
+			Attempt: attempt,
 		}, "")
 	}
 	root := pick(t, "root", "h:/a/b", "h:/a", "h:/a/d", "h", "g", "h:/b")
 	until := pick[uint64](t, "until", 0, m.model.version+1, m.model.version+2)
-	return newAsk(&wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: attempt, Target: until}, pick(t, "above", "h:/a", "g", ""))
+	return newAsk(&wire.Request{Op: wire.OpFreeze, Namespace: root, Attempt: attempt, Target: until},
+		pick(t, "above", "h:/a", "g", ""))
 }

@@ -74,8 +74,9 @@ var (
 // runs of each, and so many steps in a run, always the same ones, so that a commit that passes
 // passes again. PATHLOCKD_LONG=1 asks for the long mode: millions of steps, other ones each time.
 var (
-	quick = map[string]string{"rapid.checks": "100", "rapid.steps": "100", "rapid.nofailfile": "true", "rapid.seed": "1"}
-	long  = map[string]string{"rapid.checks": "10000", "rapid.steps": "100", "rapid.nofailfile": "true"}
+	quick = map[string]string{"rapid.checks": "100", "rapid.steps": "100", "rapid.nofailfile": "true",
+		"rapid.seed": "1"}
+	long = map[string]string{"rapid.checks": "10000", "rapid.steps": "100", "rapid.nofailfile": "true"}
 )
 
 func TestMain(m *testing.M) {
@@ -129,7 +130,8 @@ func newMachine(t *rapid.T, cfg engine.Config) *machine {
 	}
 	for _, root := range roots {
 		m.step(t, 0, newAsk(&wire.Request{
-			Op: wire.OpOpen, Namespace: root, Algorithm: cfg.Algorithm, Explicit: true, Token: pick[int64](t, "floor", 0, 7),
+			Op: wire.OpOpen, Namespace: root, Algorithm: cfg.Algorithm, Explicit: true,
+			Token: pick[int64](t, "floor", 0, 7),
 		}, ""))
 	}
 	return m

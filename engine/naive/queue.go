@@ -453,7 +453,8 @@ func (m *Model) granted(w *nWaiter, token int64, by engine.Caller) {
 		Kind: wire.EventGrant, Owner: w.owner, Path: first, Namespace: w.ns, Token: token,
 	})
 	if w.open {
-		m.answers = append(m.answers, engine.Answer{Caller: w.caller, Result: wire.Result{Token: token, Namespace: w.ns}})
+		m.answers = append(m.answers, engine.Answer{Caller: w.caller,
+			Result: wire.Result{Token: token, Namespace: w.ns}})
 	}
 }
 

@@ -111,8 +111,14 @@ func endsStrays(t *rapid.T, r *replica, c engine.Clock, stray func(path string) 
 		_, before := was.List(owner, nil)
 		_, after := is.List(owner, nil)
 		for _, l := range before {
-			kept := slices.ContainsFunc(after, func(o wire.LockInfo) bool { return o.Path == l.Path && o.Mode == l.Mode })
-			ended := slices.ContainsFunc(strays, func(o engine.Stray) bool { return o.Owner == owner && o.Path == l.Path })
+			kept := slices.ContainsFunc(after, func(o wire.LockInfo) bool {
+				return o.Path == l.Path &&
+					o.Mode == l.Mode
+			})
+			ended := slices.ContainsFunc(strays, func(o engine.Stray) bool {
+				return o.Owner == owner &&
+					o.Path == l.Path
+			})
 			if kept == ended && l.ExpiresInMillis > 0 {
 				t.Fatalf("%s held %+v: named as a stray %v, held still %v", owner, l, ended, kept)
 			}
@@ -174,7 +180,8 @@ func checkRaised(t *rapid.T, was, is *engine.View, base, counter int64) {
 				case !own:
 					note(b[i].Token, a[i].Token)
 				case a[i].Token > base && a[i].Mode == wire.ModeWrite && alg != wire.Semaphore:
-					t.Fatalf("%s waits to write %s with the old token %d, above the base %d", a[i].Owner, path, a[i].Token, base)
+					t.Fatalf("%s waits to write %s with the old token %d, above the base %d", a[i].Owner, path,
+						a[i].Token, base)
 				}
 				b[i].Token, a[i].Token = 0, 0
 			}
@@ -244,7 +251,8 @@ func TestRaiseGoesOn(t *testing.T) {
 						for _, path := range paths[ns] {
 							token := fresh.state.View().Inspect(ns, path).Token
 							if token < max(base, fences[path]) {
-								t.Fatalf("the fence of %s is %d and was %d, above the base %d", path, token, fences[path], base)
+								t.Fatalf("the fence of %s is %d and was %d, above the base %d", path, token,
+									fences[path], base)
 							}
 							fences[path] = token
 						}
@@ -396,7 +404,8 @@ func TestChanges(t *testing.T) {
 	if chosen, pending := s.Policies(); chosen != 1 || pending != 1 {
 		t.Errorf("%d policies, %d under way", chosen, pending)
 	}
-	step("the second is refused, and the routes have another version", 2, &wire.Request{Op: wire.OpRouteFinish, Target: 2, Detail: "no"})
+	step("the second is refused, and the routes have another version", 2,
+		&wire.Request{Op: wire.OpRouteFinish, Target: 2, Detail: "no"})
 }
 
 // TestRaiseSystem: the cluster-wide counter goes on above the base; what nodes were

@@ -24,7 +24,8 @@ func (m *Model) SeesPath(v *engine.View, ns, path string) error {
 	if len(want.List.Waiters) > few {
 		want.List.Waiters = want.List.Waiters[:few]
 		if got = v.Describe(ns, path, few); !reflect.DeepEqual(got, want) {
-			return fmt.Errorf("describe %s briefly:\n got %+v %+v\nwant %+v %+v", path, got, *got.List, want, *want.List)
+			return fmt.Errorf("describe %s briefly:\n got %+v %+v\nwant %+v %+v", path, got, *got.List,
+				want, *want.List)
 		}
 	}
 	return nil

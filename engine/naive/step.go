@@ -228,7 +228,10 @@ func (m *Model) expireOne() bool {
 	end := func() {}
 	for _, w := range m.waiters {
 		if w.deadline < at {
-			at, end = w.deadline, func() { m.end(w.seq, wire.Result{Code: wire.DeadlineExceeded, Cause: wire.CauseWaitOver}) }
+			at, end = w.deadline, func() {
+				m.end(w.seq, wire.Result{Code: wire.DeadlineExceeded,
+					Cause: wire.CauseWaitOver})
+			}
 		}
 	}
 	for _, l := range m.leases {
@@ -626,7 +629,8 @@ func (m *Model) open(cmd *engine.Command) {
 	for _, c := range all {
 		of := &engine.Command{Req: &wire.Request{Op: c.Op, Key: c.Key}, NS: c.NS}
 		k := nKept{
-			scope: scopeOf(of), hash: c.Hash, status: wire.StatusOK, token: c.Token, deadline: m.now + c.Left, by: nobody,
+			scope: scopeOf(of), hash: c.Hash, status: wire.StatusOK, token: c.Token, deadline: m.now + c.Left,
+			by: nobody,
 		}
 		if at := m.keptAt(of); at >= 0 {
 			old := m.kept[at]
@@ -701,12 +705,14 @@ func (m *Model) keyed(cmd *engine.Command) wire.Result {
 		m.kept = slices.DeleteFunc(m.kept, func(k nKept) bool { return k.scope == scope })
 	case at < 0:
 		m.kept = append(m.kept, nKept{
-			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq, deadline: m.now + int64(m.cfg.KeptMillis),
-			by: asks(cmd.Caller),
-			of: cmd.Caller.Session, attempt: attemptOf(&plain),
+			scope: scope, req: plain, status: res.Status, token: res.Token, seq: seq,
+			deadline: m.now + int64(m.cfg.KeptMillis),
+			by:       asks(cmd.Caller),
+			of:       cmd.Caller.Session, attempt: attemptOf(&plain),
 		})
 	default:
-		m.kept[at].status, m.kept[at].token, m.kept[at].seq, m.kept[at].by = res.Status, res.Token, seq, asks(cmd.Caller)
+		m.kept[at].status, m.kept[at].token, m.kept[at].seq, m.kept[at].by = res.Status, res.Token, seq,
+			asks(cmd.Caller)
 	}
 	return res
 }

@@ -53,7 +53,8 @@ func (p *place) ask(t testing.TB, group uint16, owner, path string, token int64)
 	locks := []wire.LockRequest{{Path: path}}
 	req := &wire.Request{Op: wire.OpAcquire, Owner: owner, TTLMillis: 60_000, Token: token, Locks: locks}
 	var out engine.Output
-	res := p.groups[group].Apply(engine.Clock{Now: p.now, Wall: p.now}, &engine.Command{Req: req, NS: path[:len("h:/0")]}, &out)
+	res := p.groups[group].Apply(engine.Clock{Now: p.now, Wall: p.now},
+		&engine.Command{Req: req, NS: path[:len("h:/0")]}, &out)
 	if res.Code != wire.OK {
 		t.Fatal(res.Message)
 	}
@@ -121,7 +122,8 @@ func (p *place) stream(t testing.TB, log uint64, change func(key, val []byte) ([
 
 func described(log uint64) *wire.Backup {
 	return &wire.Backup{
-		Log: log, AppliedIndex: 77, UnixMillis: 1_767_225_600_000, ClusterID: "old", GroupCount: testGroups, LogCount: testLogs,
+		Log: log, AppliedIndex: 77, UnixMillis: 1_767_225_600_000, ClusterID: "old", GroupCount: testGroups,
+		LogCount:       testLogs,
 		PrefixSegments: 1, Replication: 3,
 	}
 }

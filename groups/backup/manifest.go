@@ -105,7 +105,8 @@ func readManifest(dir string) (*Manifest, error) {
 		return nil, damaged("%s: %w", manifestFile, err)
 	}
 	if format.Format != backupFormat {
-		return nil, fmt.Errorf("%w: %d, this build reads %d: use the version that wrote it", ErrFormat, format.Format, backupFormat)
+		return nil, fmt.Errorf("%w: %d, this build reads %d: use the version that wrote it", ErrFormat, format.Format,
+			backupFormat)
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(b, m); err != nil {
@@ -142,7 +143,8 @@ func (m *Manifest) check() error {
 	}
 	for i, log := range want {
 		if l := &m.Logs[i]; l.Log != log || l.File != FileOf(log) {
-			return damaged("entry %d of its logs is log %d in %q, want log %d in %s", i+1, l.Log, l.File, log, FileOf(log))
+			return damaged("entry %d of its logs is log %d in %q, want log %d in %s", i+1, l.Log, l.File,
+				log, FileOf(log))
 		}
 	}
 	return nil

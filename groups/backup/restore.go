@@ -63,14 +63,16 @@ func Restore(ctx context.Context, o Options) (*Restored, error) {
 		return nil, err
 	}
 	if o.Jump < 1 || report.Highest > maxBase-o.Jump {
-		return nil, fmt.Errorf("tokens cannot be raised by %d above %d: they must stay below %d", o.Jump, report.Highest, int64(maxBase))
+		return nil, fmt.Errorf("tokens cannot be raised by %d above %d: they must stay below %d", o.Jump,
+			report.Highest, int64(maxBase))
 	}
 	out := &Restored{Report: report, ClusterID: uuid.NewString(), Base: report.Highest + o.Jump}
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data_dir: %w", err)
 	}
 	marker := filepath.Join(o.DataDir, rows.RestoringFile)
-	if err := errors.Join(writeSynced(marker, []byte("of "+o.From+"\n")), syncDir(o.DataDir), syncDir(filepath.Dir(o.DataDir))); err != nil {
+	if err := errors.Join(writeSynced(marker, []byte("of "+o.From+"\n")), syncDir(o.DataDir),
+		syncDir(filepath.Dir(o.DataDir))); err != nil {
 		return nil, fmt.Errorf("begin in data_dir %s: %w", o.DataDir, err)
 	}
 	if err := m.writeState(ctx, &o, out); err != nil {
@@ -94,7 +96,8 @@ func unused(dir string) error {
 	case err != nil:
 		return fmt.Errorf("data_dir: %w", err)
 	case len(entries) > 0:
-		return fmt.Errorf("data_dir %s %w and has %s in it: restore where nothing is", dir, ErrExists, entries[0].Name())
+		return fmt.Errorf("data_dir %s %w and has %s in it: restore where nothing is", dir, ErrExists,
+			entries[0].Name())
 	}
 	return nil
 }
@@ -225,8 +228,9 @@ type seat struct {
 func (m *Manifest) writeIdentity(o *Options, cluster string) error {
 	id := &identity{
 		Format: rows.NewestFormat, ClusterID: cluster, NodeID: o.NodeID, HostID: uuid.NewString(),
-		GroupCount: m.GroupCount, LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm, Replication: m.Replication,
-		Restored: true, Seats: make(map[uint64]seat),
+		GroupCount: m.GroupCount, LogCount: m.LogCount, Segments: m.Segments, Algorithm: m.Algorithm,
+		Replication: m.Replication,
+		Restored:    true, Seats: make(map[uint64]seat),
 	}
 	for _, log := range rows.LogsOf(m.LogCount) {
 		id.Seats[log] = seat{Replica: 1}

@@ -17,9 +17,11 @@ import (
 )
 
 // loadDir reads the database of a restored node.
-func loadDir(t *testing.T, data string) (groups map[uint16]*engine.State, states map[uint64]rows.State, system *engine.System) {
+func loadDir(t *testing.T, data string) (groups map[uint16]*engine.State, states map[uint64]rows.State,
+	system *engine.System) {
 	t.Helper()
-	db, err := pebble.Open(filepath.Join(data, rows.StateDir), &pebble.Options{Logger: silent{}, ErrorIfNotExists: true})
+	db, err := pebble.Open(filepath.Join(data, rows.StateDir),
+		&pebble.Options{Logger: silent{}, ErrorIfNotExists: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +106,12 @@ func TestRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id["cluster_id"] != r.ClusterID || id["cluster_id"] == "old" || id["node_id"] != "pathlockd-3" || id["restored"] != true {
+	if id["cluster_id"] != r.ClusterID || id["cluster_id"] == "old" || id["node_id"] != "pathlockd-3" ||
+		id["restored"] != true {
 		t.Errorf("identity %s", b)
 	}
-	again, err := Restore(context.Background(), Options{From: dir, DataDir: filepath.Join(t.TempDir(), "2"), NodeID: "pathlockd-3"})
+	again, err := Restore(context.Background(), Options{From: dir, DataDir: filepath.Join(t.TempDir(), "2"),
+		NodeID: "pathlockd-3"})
 	if err != nil || again.ClusterID == r.ClusterID {
 		t.Errorf("a second restore founds cluster %+v, %v", again, err)
 	}
@@ -183,7 +187,8 @@ func TestRestoreWhere(t *testing.T) {
 func TestRestoreJump(t *testing.T) {
 	dir := full(t).save(t, nil)
 	restore := func(jump int64) (*Restored, error) {
-		return Restore(context.Background(), Options{From: dir, DataDir: filepath.Join(t.TempDir(), "data"), NodeID: "pathlockd-0", Jump: jump})
+		return Restore(context.Background(), Options{From: dir, DataDir: filepath.Join(t.TempDir(), "data"),
+			NodeID: "pathlockd-0", Jump: jump})
 	}
 	r, err := restore(10)
 	if err != nil || r.Base != r.Report.Highest+10 {

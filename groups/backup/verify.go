@@ -64,7 +64,8 @@ func (m *Manifest) verify(ctx context.Context, dir string) (*Report, error) {
 			r.routes = c.system.Routes(m.Segments)
 		}
 		if root := c.freezing(); root != "" && r.Changes == 0 && !m.Local {
-			return nil, damaged("%s: namespace %s is being moved, and no policy change is under way", m.Logs[i].File, root)
+			return nil, damaged("%s: namespace %s is being moved, and no policy change is under way",
+				m.Logs[i].File, root)
 		}
 		if m.Local {
 			r.compare(c)

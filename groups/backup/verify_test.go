@@ -23,7 +23,8 @@ func TestVerify(t *testing.T) {
 	if total.Waiters != 2 || total.Writes < 20 || total.Fences == 0 || r.Highest == 0 || len(r.Logs) != testLogs+1 {
 		t.Errorf("%+v, highest %d, %d logs", total, r.Highest, len(r.Logs))
 	}
-	if m := r.Manifest; m.ClusterID != "old" || m.ServerVersion != "v1" || m.GroupCount != testGroups || m.Algorithm != "recursive_rw" || m.Replication != 3 {
+	if m := r.Manifest; m.ClusterID != "old" || m.ServerVersion != "v1" || m.GroupCount != testGroups ||
+		m.Algorithm != "recursive_rw" || m.Replication != 3 {
 		t.Errorf("manifest %+v", m)
 	}
 	for _, g := range p.groups {
@@ -62,12 +63,14 @@ func TestDamageIsFound(t *testing.T) {
 		says string
 	}{
 		{"a byte at the start", func(t *testing.T, dir string) { edit(t, dir, log, flip(0)) }, ErrDamaged, "checksum"},
-		{"a byte in the middle", func(t *testing.T, dir string) { edit(t, dir, log, flip(200)) }, ErrDamaged, "checksum"},
+		{"a byte in the middle", func(t *testing.T, dir string) { edit(t, dir, log, flip(200)) },
+			ErrDamaged, "checksum"},
 		{"the last byte", func(t *testing.T, dir string) { edit(t, dir, FileOf(3), flip(-1)) }, ErrDamaged, "checksum"},
 		{"truncated", func(t *testing.T, dir string) {
 			edit(t, dir, log, func(b []byte) []byte { return b[:len(b)-1] })
 		}, ErrDamaged, "bytes, the manifest says"},
-		{"empty", func(t *testing.T, dir string) { edit(t, dir, log, func([]byte) []byte { return nil }) }, ErrDamaged, "has 0 bytes"},
+		{"empty", func(t *testing.T, dir string) { edit(t, dir, log, func([]byte) []byte { return nil }) }, ErrDamaged,
+			"has 0 bytes"},
 		{"longer", func(t *testing.T, dir string) {
 			edit(t, dir, log, func(b []byte) []byte { return append(b, 0) })
 		}, ErrDamaged, "bytes, the manifest says"},
@@ -76,12 +79,14 @@ func TestDamageIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ErrDamaged, "no such file"},
-		{"swapped files", func(t *testing.T, dir string) { swap(t, dir, FileOf(2), FileOf(3)) }, ErrDamaged, "the manifest says"},
+		{"swapped files", func(t *testing.T, dir string) { swap(t, dir, FileOf(2), FileOf(3)) }, ErrDamaged,
+			"the manifest says"},
 		{"swapped files, and the manifest knows", func(t *testing.T, dir string) {
 			swap(t, dir, FileOf(2), FileOf(3))
 			forge(t, dir, func(m *Manifest) {
 				a, b := &m.Logs[1], &m.Logs[2]
-				a.Bytes, b.Bytes, a.Rows, b.Rows, a.SHA256, b.SHA256 = b.Bytes, a.Bytes, b.Rows, a.Rows, b.SHA256, a.SHA256
+				a.Bytes, b.Bytes, a.Rows, b.Rows, a.SHA256, b.SHA256 = b.Bytes, a.Bytes, b.Rows, a.Rows,
+					b.SHA256, a.SHA256
 			})
 		}, ErrDamaged, "does not live in log"},
 		{"another's log, and the manifest knows", func(t *testing.T, dir string) {
@@ -98,7 +103,10 @@ func TestDamageIsFound(t *testing.T) {
 			edit(t, dir, manifestFile, func(b []byte) []byte { return b[:len(b)/2] })
 		}, ErrDamaged, manifestFile},
 		{"a manifest without end", func(t *testing.T, dir string) {
-			edit(t, dir, manifestFile, func(b []byte) []byte { return append(b, bytes.Repeat([]byte(" "), maxManifest)...) })
+			edit(t, dir, manifestFile, func(b []byte) []byte {
+				return append(b,
+					bytes.Repeat([]byte(" "), maxManifest)...)
+			})
 		}, ErrDamaged, "is longer than"},
 		{"a manifest that was changed", func(t *testing.T, dir string) {
 			edit(t, dir, manifestFile, func(b []byte) []byte {
@@ -108,21 +116,26 @@ func TestDamageIsFound(t *testing.T) {
 		{"a manifest that says more", func(t *testing.T, dir string) {
 			edit(t, dir, manifestFile, func(b []byte) []byte { return append([]byte(`{"more": 1,`), b[1:]...) })
 		}, ErrDamaged, "checksum"},
-		{"another format", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.Format = 2 }) }, ErrFormat, "2, this build reads 1"},
+		{"another format", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.Format = 2 }) },
+			ErrFormat, "2, this build reads 1"},
 		{"another format of rows", func(t *testing.T, dir string) {
 			edit(t, dir, log, func(b []byte) []byte { return append([]byte{9}, b[1:]...) })
 			reseal(t, dir, 1)
 		}, ErrDamaged, "format 9, this build reads 1"},
-		{"a log too few", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.Logs = m.Logs[:2] }) }, ErrDamaged, "has 2 logs"},
+		{"a log too few", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.Logs = m.Logs[:2] }) },
+			ErrDamaged, "has 2 logs"},
 		{"a file elsewhere", func(t *testing.T, dir string) {
 			forge(t, dir, func(m *Manifest) { m.Logs[1].File = "../" + m.Logs[1].File })
 		}, ErrDamaged, "../"},
-		{"other settings", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.GroupCount = 3 }) }, ErrDamaged, "group"},
-		{"no groups", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.GroupCount = 0 }) }, ErrDamaged, "group_count"},
+		{"other settings", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.GroupCount = 3 }) },
+			ErrDamaged, "group"},
+		{"no groups", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.GroupCount = 0 }) },
+			ErrDamaged, "group_count"},
 		{"an algorithm of another world", func(t *testing.T, dir string) {
 			forge(t, dir, func(m *Manifest) { m.Algorithm = "optimistic" })
 		}, ErrDamaged, "optimistic"},
-		{"a row too many", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.Logs[1].Rows++ }) }, ErrDamaged, "rows, the manifest says"},
+		{"a row too many", func(t *testing.T, dir string) { forge(t, dir, func(m *Manifest) { m.Logs[1].Rows++ }) },
+			ErrDamaged, "rows, the manifest says"},
 		{"logs in another order", func(t *testing.T, dir string) {
 			forge(t, dir, func(m *Manifest) { m.Logs[1], m.Logs[2] = m.Logs[2], m.Logs[1] })
 		}, ErrDamaged, "entry 2 of its logs is log 3"},
@@ -183,7 +196,8 @@ func TestWrongRowsAreFound(t *testing.T) {
 		{"a lease is missing", once('L', drop), "has no lease"},
 		{"a waiter is missing", once('Q', drop), "sum"},
 		{"the counter is missing", once('M', drop), "above"},
-		{"a hold is another path's", once('H', func(key, val []byte) ([]byte, []byte) { return append(key, 'x'), val }), "sum"},
+		{"a hold is another path's", once('H', func(key, val []byte) ([]byte, []byte) { return append(key, 'x'), val }),
+			"sum"},
 		{"a hold is another namespace's", once('H', func(key, val []byte) ([]byte, []byte) {
 			return bytes.Replace(key, []byte("h:/"), []byte("g:/"), 1), val
 		}), "has no lease"},
@@ -195,7 +209,10 @@ func TestWrongRowsAreFound(t *testing.T) {
 			key[3] = '?'
 			return key, val
 		}), "unknown table"},
-		{"a row of no space", once('H', func(key, val []byte) ([]byte, []byte) { return append([]byte{'?'}, key...), val }), "the key of no row"},
+		{"a row of no space", once('H', func(key, val []byte) ([]byte, []byte) {
+			return append([]byte{'?'}, key...),
+				val
+		}), "the key of no row"},
 		{"a fence is above all", once('F', func(key, val []byte) ([]byte, []byte) {
 			return key, wire.AppendInt(wire.AppendArray(nil, 1), 1<<40)
 		}), "has a fence 1099511627776 above its counter"},
@@ -206,7 +223,8 @@ func TestWrongRowsAreFound(t *testing.T) {
 		{"a session is among the rows", once(own, func(key, val []byte) ([]byte, []byte) {
 			return rows.Log(1, rows.LogSession, []byte("id")), val
 		}), "is none of log 1"},
-		{"a value cut short", once('H', func(key, val []byte) ([]byte, []byte) { return key, val[:len(val)-2] }), "row"},
+		{"a value cut short", once('H', func(key, val []byte) ([]byte, []byte) { return key, val[:len(val)-2] }),
+			"row"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Verify(context.Background(), full(t).save(t, c.change))
@@ -236,11 +254,13 @@ func TestMoveWithoutChangeIsFound(t *testing.T) {
 	ns := wire.GroupOf("h:/0", testGroups)
 	var out engine.Output
 	freeze := &engine.Command{Req: &wire.Request{Op: wire.OpFreeze, Namespace: root}, NS: "h:/0"}
-	if res := p.groups[ns].Apply(engine.Clock{Now: p.now, Wall: p.now}, freeze, &out); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := p.groups[ns].Apply(engine.Clock{Now: p.now, Wall: p.now}, freeze, &out); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatal(res)
 	}
 	_, err := Verify(context.Background(), p.save(t, nil))
-	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), root) || !strings.Contains(err.Error(), "no policy change is under way") {
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), root) ||
+		!strings.Contains(err.Error(), "no policy change is under way") {
 		t.Error(err)
 	}
 }

@@ -57,7 +57,8 @@ func (w *Writer) Log(b *wire.Backup) (*LogWriter, error) {
 		}
 	}
 	if b.ClusterID != w.manifest.ClusterID {
-		return nil, fmt.Errorf("log %d is of cluster %s, the logs before it of %s", b.Log, b.ClusterID, w.manifest.ClusterID)
+		return nil, fmt.Errorf("log %d is of cluster %s, the logs before it of %s", b.Log, b.ClusterID,
+			w.manifest.ClusterID)
 	}
 	name := FileOf(b.Log)
 	f, err := os.OpenFile(filepath.Join(w.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

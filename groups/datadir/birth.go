@@ -35,7 +35,8 @@ type Birth struct {
 	Dir    string // data_dir
 	NodeID string
 	Settings
-	Given          []string // keys of the settings that the operator configured: a node that joins takes the others from its cluster
+	// keys of the settings that the operator configured: a node that joins takes the others from its cluster
+	Given          []string
 	Bootstrap      bool
 	ForceBootstrap bool
 	Seeds          []string // gossip addresses of nodes to join, host:port
@@ -66,7 +67,8 @@ func Open(ctx context.Context, b *Birth) (*Identity, error) {
 // its seeds until ctx ends.
 func (b *Birth) born(ctx context.Context) (*Identity, error) {
 	if len(b.Seeds) == 0 && !b.Bootstrap {
-		return nil, fmt.Errorf("data_dir %s: %w, and bootstrap is off: set bootstrap = true to found a cluster here, or seed_nodes to join one", b.Dir, ErrNoIdentity)
+		return nil, fmt.Errorf("data_dir %s: %w, and bootstrap is off: set bootstrap = true to found a cluster "+
+			"here, or seed_nodes to join one", b.Dir, ErrNoIdentity)
 	}
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data_dir: %w", err)
@@ -88,18 +90,22 @@ func (b *Birth) born(ctx context.Context) (*Identity, error) {
 			return nil, err
 		case answer != nil:
 			if b.Bootstrap {
-				b.Log.Warn("refusing to initialize a second cluster: a seed belongs to one already, this node joins it", "seed", answer.Seed, "cluster_id", answer.ClusterID)
+				b.Log.Warn("refusing to initialize a second cluster: a seed belongs to one already, this node joins it",
+					"seed", answer.Seed, "cluster_id", answer.ClusterID)
 			}
 			return b.join(answer)
 		case b.Bootstrap && b.ForceBootstrap:
-			b.Log.Warn("founding a cluster though no seed answers, because force_bootstrap is on", "seeds", b.Seeds, "why", why)
+			b.Log.Warn("founding a cluster though no seed answers, because force_bootstrap is on", "seeds",
+				b.Seeds, "why", why)
 			return b.found(), nil
 		case b.Bootstrap:
-			return nil, fmt.Errorf("seed_nodes: none of %s belongs to a cluster (%s), and founding one beside them could make two: start them first, or take them out of seed_nodes, or set force_bootstrap = true once",
+			return nil, fmt.Errorf("seed_nodes: none of %s belongs to a cluster (%s), and founding one beside them "+
+				"could make two: start them first, or take them out of seed_nodes, or set force_bootstrap = true once",
 				strings.Join(b.Seeds, ", "), why)
 		}
 		if why == allOwn && !slices.ContainsFunc(b.Seeds, mayChange) {
-			return nil, fmt.Errorf("seed_nodes: all of %s are this node (gossip_addr %s): name the gossip_addr of at least one other node of the cluster, or set bootstrap = true without seed_nodes to found one here",
+			return nil, fmt.Errorf("seed_nodes: all of %s are this node (gossip_addr %s): name the gossip_addr of "+
+				"at least one other node of the cluster, or set bootstrap = true without seed_nodes to found one here",
 				strings.Join(b.Seeds, ", "), b.GossipAddr)
 		}
 		if err := ctx.Err(); err != nil {
@@ -117,10 +123,12 @@ func (b *Birth) born(ctx context.Context) (*Identity, error) {
 func (b *Birth) stillAsking(answers []gossip.Answer) {
 	why := whyNot(answers)
 	if slices.ContainsFunc(answers, func(a gossip.Answer) bool { return errors.Is(a.Err, gossip.ErrTLS) }) {
-		b.Log.Error("a seed and this node do not take each other's certificates (link_tls_*), asking again", "seeds", b.Seeds, "why", why)
+		b.Log.Error("a seed and this node do not take each other's certificates (link_tls_*), asking again", "seeds",
+			b.Seeds, "why", why)
 		return
 	}
-	b.Log.Warn("no seed belongs to a cluster yet, asking again: start the node that founds it (bootstrap = true); if it runs, mend seed_nodes here or gossip_addr there",
+	b.Log.Warn("no seed belongs to a cluster yet, asking again: start the node that founds it (bootstrap = true); "+
+		"if it runs, mend seed_nodes here or gossip_addr there",
 		"seeds", b.Seeds, "why", why)
 }
 
@@ -154,7 +162,8 @@ func whyNot(answers []gossip.Answer) string {
 
 // probe asks the seeds once around, and answers the one that belongs to a cluster, if any,
 // among all.
-func (b *Birth) probe(ctx context.Context, waiting func([]gossip.Answer)) (answer *gossip.Answer, all []gossip.Answer, err error) {
+func (b *Birth) probe(ctx context.Context, waiting func([]gossip.Answer)) (answer *gossip.Answer,
+	all []gossip.Answer, err error) {
 	within, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	all, err = gossip.Probe(within, gossip.Ask{
@@ -169,7 +178,8 @@ func (b *Birth) probe(ctx context.Context, waiting func([]gossip.Answer)) (answe
 	}
 	for _, a := range all {
 		if errors.Is(a.Err, gossip.ErrToken) && answer == nil {
-			return nil, nil, fmt.Errorf("seed_nodes: %s has another internal_auth_token than this node: all nodes of a cluster need the same one", a.Seed)
+			return nil, nil, fmt.Errorf("seed_nodes: %s has another internal_auth_token than this node: all nodes "+
+				"of a cluster need the same one", a.Seed)
 		}
 	}
 	return answer, all, nil

@@ -23,7 +23,8 @@ func TestAgreed(t *testing.T) {
 		{[2]uint32{2, 3}, [][2]uint32{{2, 3}, {0, 0}}, 1, 1},
 	} {
 		if inUse, read := Agreed(c.own, c.others); inUse != c.inUse || read != c.read {
-			t.Errorf("%v beside %v: %d is in use and %d read by all, want %d and %d", c.own, c.others, inUse, read, c.inUse, c.read)
+			t.Errorf("%v beside %v: %d is in use and %d read by all, want %d and %d", c.own, c.others, inUse, read,
+				c.inUse, c.read)
 		}
 	}
 }
@@ -38,7 +39,8 @@ func TestFormatsOnlyGrow(t *testing.T) {
 		want  uint32
 	}{{1, false, 1}, {2, true, 2}, {2, false, 2}, {1, false, 2}, {4, true, 3}} {
 		if news := f.Write([][2]uint32{{step.other, 9}}); news != step.news || f.Written() != step.want {
-			t.Errorf("another has %d in use: %d is written, want %d; news: %v", step.other, f.Written(), step.want, news)
+			t.Errorf("another has %d in use: %d is written, want %d; news: %v", step.other, f.Written(),
+				step.want, news)
 		}
 	}
 }

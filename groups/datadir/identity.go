@@ -55,7 +55,8 @@ type Replica struct {
 // Load reads the identity of a data directory.
 func Load(dir string) (*Identity, error) {
 	if _, err := os.Stat(filepath.Join(dir, rows.RestoringFile)); err == nil {
-		return nil, fmt.Errorf("data_dir %s: a restore into it was not finished (%s is there): delete the directory and restore again", dir, rows.RestoringFile)
+		return nil, fmt.Errorf("data_dir %s: a restore into it was not finished (%s is there): delete the directory "+
+			"and restore again", dir, rows.RestoringFile)
 	}
 	path := filepath.Join(dir, rows.IdentityFile)
 	b, err := os.ReadFile(path)
@@ -122,7 +123,8 @@ func (id *Identity) Check(b *Birth) error {
 		case here[i] == now[i]:
 		case id.Joined && !slices.Contains(b.Given, key):
 		case id.Joined:
-			return fmt.Errorf("the cluster has %s = %v, the configuration says %v: it is fixed when a cluster is founded; take it out of the configuration or set it to %v",
+			return fmt.Errorf("the cluster has %s = %v, the configuration says %v: it is fixed when a cluster is "+
+				"founded; take it out of the configuration or set it to %v",
 				key, here[i], now[i], here[i])
 		default:
 			return otherwise(b.Dir, key, here[i], now[i])
@@ -133,7 +135,8 @@ func (id *Identity) Check(b *Birth) error {
 
 // otherwise says that a data directory was made with another value than the configuration has.
 func otherwise(dir, key, here, now string) error {
-	return fmt.Errorf("data_dir %s was made with %s = %v, the configuration says %v: it is fixed at birth; set it back, or use another data_dir",
+	return fmt.Errorf("data_dir %s was made with %s = %v, the configuration says %v: it is fixed at birth; set it "+
+		"back, or use another data_dir",
 		dir, key, here, now)
 }
 

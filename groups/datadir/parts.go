@@ -50,11 +50,13 @@ func (id *Identity) ownsRaft(dir, raft string, disk config.IFS) error {
 	case errors.Is(err, fs.ErrNotExist) && (!id.Began || len(id.Replicas) == 0):
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("data_dir %s: its raft logs are gone (%s is missing or empty, or has no %s) and this node would come back without what it has acknowledged: %s", dir, raft, RaftOwnerFile, rows.Remedy)
+		return fmt.Errorf("data_dir %s: its raft logs are gone (%s is missing or empty, or has no %s) and this node "+
+			"would come back without what it has acknowledged: %s", dir, raft, RaftOwnerFile, rows.Remedy)
 	case err != nil:
 		return fmt.Errorf("data_dir %s: read whose raft logs these are: %w", dir, err)
 	case len(b) != 8+len(uuid.UUID{}):
-		return fmt.Errorf("data_dir %s: %s in %s is damaged (%d bytes): %s", dir, RaftOwnerFile, raft, len(b), rows.Remedy)
+		return fmt.Errorf("data_dir %s: %s in %s is damaged (%d bytes): %s", dir, RaftOwnerFile, raft,
+			len(b), rows.Remedy)
 	}
 	if owner := uuid.UUID(b[8:]).String(); owner != id.HostID {
 		return id.foreign(dir, "raft/", owner)
@@ -65,9 +67,11 @@ func (id *Identity) ownsRaft(dir, raft string, disk config.IFS) error {
 // foreign says that a part of the data directory is another's.
 func (id *Identity) foreign(dir, part, owner string) error {
 	if id.Starts == 0 && !id.Restored {
-		return fmt.Errorf("data_dir %s: has %s, of raft host id %s, and no %s: %s", dir, part, owner, rows.IdentityFile, rows.Remedy)
+		return fmt.Errorf("data_dir %s: has %s, of raft host id %s, and no %s: %s", dir, part, owner,
+			rows.IdentityFile, rows.Remedy)
 	}
-	return fmt.Errorf("data_dir %s: %s is of another directory (raft host id %s; %s says %s): %s", dir, part, owner, rows.IdentityFile, id.HostID, rows.Remedy)
+	return fmt.Errorf("data_dir %s: %s is of another directory (raft host id %s; %s says %s): %s", dir, part, owner,
+		rows.IdentityFile, id.HostID, rows.Remedy)
 }
 
 // ownsState looks at the state database. One that an earlier build made does not say
@@ -91,9 +95,11 @@ func (id *Identity) ownsState(dir, state string, disk vfs.FS) error {
 	}
 	switch {
 	case there && id.Marked:
-		return fmt.Errorf("data_dir %s: state/ is of another directory, or not whole (it has no file %q, and was given one): %s", dir, rows.OwnerFile, rows.Remedy)
+		return fmt.Errorf("data_dir %s: state/ is of another directory, or not whole (it has no file %q, and was "+
+			"given one): %s", dir, rows.OwnerFile, rows.Remedy)
 	case !there && (id.Began || id.Restored) && len(id.Replicas) > 0:
-		return fmt.Errorf("data_dir %s: its state is gone (%s is missing or empty) and the raft logs do not have all of it any more: %s", dir, state, rows.Remedy)
+		return fmt.Errorf("data_dir %s: its state is gone (%s is missing or empty) and the raft logs do not have "+
+			"all of it any more: %s", dir, state, rows.Remedy)
 	}
 	return nil
 }

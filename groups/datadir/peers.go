@@ -51,7 +51,8 @@ func (p *Peers) Load(dir string) error {
 		err = json.Unmarshal(b, &p.By)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w (it only helps to find the other nodes: delete it and set seed_nodes)", p.path, err)
+		return fmt.Errorf("read %s: %w (it only helps to find the other nodes: delete it and set seed_nodes)",
+			p.path, err)
 	}
 	return nil
 }

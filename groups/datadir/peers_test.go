@@ -52,11 +52,13 @@ func TestPeersAreBounded(t *testing.T) {
 		t.Errorf("there is room for the one that was forgotten, and it is taken")
 	}
 	if _, known := p.Names()["n-1"]; known || p.NodeOf("host-1") != "n-1" {
-		t.Errorf("of a node that was forgotten, and may have replicas yet: known %v, name %q", known, p.NodeOf("host-1"))
+		t.Errorf("of a node that was forgotten, and may have replicas yet: known %v, name %q", known,
+			p.NodeOf("host-1"))
 	}
 	take(sighted("host-2b", "n-2", "before:1"))
 	if got := p.Names(); len(got) != maxPeers || got["n-2"].HostID != "host-2b" || p.NodeOf("host-2") != "n-2" {
-		t.Errorf("one of %d nodes has a new disk: known as %+v, its former disk is of %q", len(got), got["n-2"], p.NodeOf("host-2"))
+		t.Errorf("one of %d nodes has a new disk: known as %+v, its former disk is of %q", len(got), got["n-2"],
+			p.NodeOf("host-2"))
 	}
 	for range 2 { // as many at once as there may be, then more
 		for i := range maxPeers {

@@ -18,12 +18,14 @@ type Settings struct {
 }
 
 // settingKeys are their configuration keys.
-var settingKeys = [...]string{"group_count", "log_count", "routing_prefix_segments", "default_lock_algorithm", "replication_factor"}
+var settingKeys = [...]string{"group_count", "log_count", "routing_prefix_segments", "default_lock_algorithm",
+	"replication_factor"}
 
 // values are the settings in the order of their keys.
 func (s *Settings) values() [len(settingKeys)]string {
 	return [...]string{
-		strconv.Itoa(s.GroupCount), strconv.Itoa(s.LogCount), strconv.Itoa(s.Segments), s.Algorithm, strconv.Itoa(s.Replication),
+		strconv.Itoa(s.GroupCount), strconv.Itoa(s.LogCount), strconv.Itoa(s.Segments), s.Algorithm,
+		strconv.Itoa(s.Replication),
 	}
 }
 

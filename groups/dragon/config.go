@@ -14,10 +14,10 @@ import (
 	"github.com/pathlockd/pathlockd/groups/link"
 )
 
-// Tick is dragonboat's unit of time, for elections that happen after electionMin at least. Idle cost grows as it shrinks: 256 shards idle
-// at 4 % of a core with 50 ms, 9 % with 10 ms; of a node with 17 logs among three, ticks
-// of 50 ms are a quarter of the idle cost. So they are as long as an election timeout of
-// at least ten of them allows, 100 ms at most.
+// Tick is dragonboat's unit of time, for elections that happen after electionMin at least. Idle cost grows as it
+// shrinks: 256 shards idle at 4 % of a core with 50 ms, 9 % with 10 ms; of a node with 17 logs among three, ticks of 50
+// ms are a quarter of the idle cost. So they are as long as an election timeout of at least ten of them allows, 100 ms
+// at most.
 func Tick(electionMin time.Duration) time.Duration {
 	if electionMin >= 10*maxTick {
 		return maxTick
@@ -29,10 +29,11 @@ const minTick, maxTick = 50 * time.Millisecond, 100 * time.Millisecond
 
 // Config is what dragonboat is started with.
 type Config struct {
-	Dir         string        // Dir is where it keeps its logs.
-	FS          config.IFS    // FS is the file system of Dir, nil for the operating system's.
-	Addr        string        // Addr is where it listens, host:port.
-	ElectionMin time.Duration // ElectionMin is the least time without a leader before an election; the most is twice that.
+	Dir  string     // Dir is where it keeps its logs.
+	FS   config.IFS // FS is the file system of Dir, nil for the operating system's.
+	Addr string     // Addr is where it listens, host:port.
+	// ElectionMin is the least time without a leader before an election; the most is twice that.
+	ElectionMin time.Duration
 	Heartbeat   time.Duration // Heartbeat is the time between a leader's heartbeats.
 	KeepEntries uint64        // KeepEntries is how many entries are kept behind a snapshot.
 
@@ -41,11 +42,11 @@ type Config struct {
 	Link     *link.Link // Link is what it sends by. The host closes it.
 	Log      *slog.Logger
 
-	// Failed is called when a write or a sync of a log fails: nobody knows then what the disk has. What failed is taken for
-	// done when it returns.
+	// Failed is called when a write or a sync of a log fails: nobody knows then what the disk has. What failed is taken
+	// for done when it returns.
 	Failed func(error)
-	// Leader is told who leads a log, as a replica of this node knows it; leader is a replica, 0 for none. It is called on one
-	// goroutine that must not be held up.
+	// Leader is told who leads a log, as a replica of this node knows it; leader is a replica, 0 for none. It is called
+	// on one goroutine that must not be held up.
 	Leader func(shard, replica, term, leader uint64)
 }
 

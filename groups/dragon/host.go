@@ -162,7 +162,8 @@ func (l *log) Members(ctx context.Context) (*raft.Membership, error) {
 	if err != nil {
 		return nil, ofDragon(err)
 	}
-	return &raft.Membership{Version: m.ConfigChangeID, Nodes: m.Nodes, NonVotings: m.NonVotings, Removed: m.Removed}, nil
+	return &raft.Membership{Version: m.ConfigChangeID, Nodes: m.Nodes, NonVotings: m.NonVotings, Removed: m.Removed},
+		nil
 }
 
 func (l *log) AddLearner(ctx context.Context, replica uint64, host string, version uint64) error {

@@ -32,8 +32,9 @@ func started(t *testing.T) (*Host, *log) {
 	quiet := slog.New(slog.DiscardHandler)
 	LogTo(quiet, func(*slog.Logger, error) {})
 	links, err := link.New(link.Config{
-		Cluster: id.ClusterID, Node: id.NodeID, Host: id.HostID, FormatMin: rows.OldestFormat, FormatMax: rows.NewestFormat,
-		InUse: func() uint32 { return rows.NewestFormat }, Log: quiet,
+		Cluster: id.ClusterID, Node: id.NodeID, Host: id.HostID, FormatMin: rows.OldestFormat,
+		FormatMax: rows.NewestFormat,
+		InUse:     func() uint32 { return rows.NewestFormat }, Log: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +100,9 @@ func (c heldBack) Deadline() (time.Time, bool) {
 	return c.Context.Deadline()
 }
 
-// TestMembersWhileItCloses: an operator has a leadership handed over while the node stops, for which it asks who is in the
-// log. dragonboat is not closed under that either. (That the stop does not wait for the answer has no test: it would take a
-// replica that nobody answers.)
+// TestMembersWhileItCloses: an operator has a leadership handed over while the node stops, for which it asks who is in
+// the log. dragonboat is not closed under that either. (That the stop does not wait for the answer has no test: it
+// would take a replica that nobody answers.)
 func TestMembersWhileItCloses(t *testing.T) {
 	t.Parallel()
 	h, l := started(t)

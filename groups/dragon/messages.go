@@ -11,14 +11,16 @@ import (
 
 var messagesOnce sync.Once
 
-// LogTo sends dragonboat's messages to a logger, and has panicked called before it panics. dragonboat has one logger for
-// the whole process, so the first node of a process decides.
+// LogTo sends dragonboat's messages to a logger, and has panicked called before it panics. dragonboat has one logger
+// for the whole process, so the first node of a process decides.
 func LogTo(log *slog.Logger, panicked func(*slog.Logger, error)) {
 	messagesOnce.Do(func() {
 		logger.SetLoggerFactory(func(pkg string) logger.ILogger {
-			return &messages{panicked: panicked, log: log.With("raft", pkg), level: logger.WARNING, quiet: pkg == "transport"}
+			return &messages{panicked: panicked, log: log.With("raft", pkg), level: logger.WARNING,
+				quiet: pkg == "transport"}
 		})
-		for _, pkg := range []string{"dragonboat", "raft", "rsm", "logdb", "transport", "config", "registry", "settings", "utils", "server", "raftpb", "grpc", "tests", "util", "pebblekv", "fileutil"} {
+		for _, pkg := range []string{"dragonboat", "raft", "rsm", "logdb", "transport", "config", "registry",
+			"settings", "utils", "server", "raftpb", "grpc", "tests", "util", "pebblekv", "fileutil"} {
 			logger.GetLogger(pkg).SetLevel(logger.WARNING)
 		}
 	})

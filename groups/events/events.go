@@ -233,9 +233,8 @@ func (h *Hub) FedFrom(log, index uint64) {
 	}
 }
 
-// Joins is called when this node is about to be given a replica of a log. If it was told nothing of that
-// yet, all that comes is the past, until since says up to which entry there was a log then; or its feed does, if that is
-// further.
+// Joins is called when this node is about to be given a replica of a log. If it was told nothing of that yet, all that
+// comes is the past, until since says up to which entry there was a log then; or its feed does, if that is further.
 func (h *Hub) Joins(log uint64) (since func(index uint64)) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()

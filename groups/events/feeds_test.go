@@ -15,7 +15,8 @@ import (
 func TestCursorAhead(t *testing.T) {
 	h, e := New(10), new(observed.Events)
 	h.Opened(2, 3)
-	h.Subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e, From: []wire.Position{{Log: 2, Index: 5, Ordinal: 1}}})
+	h.Subscribe(&wire.Subscription{Owner: "o", Number: 1, Sink: e,
+		From: []wire.Position{{Log: 2, Index: 5, Ordinal: 1}}})
 	event := []engine.Event{{Kind: wire.EventGrant, Owner: "o", Path: "h:/a"}}
 	for index := uint64(4); index <= 6; index++ {
 		h.Publish(2, index, event, true)
@@ -36,7 +37,8 @@ func TestLongFrames(t *testing.T) {
 		all[i] = engine.Event{Owner: "o", Path: long}
 	}
 	if b := appendEvents(3, 7, 0, all); string(b) != string([]byte{FrameEvents, 3, 7, jumped}) {
-		t.Errorf("events of %d bytes: the frame has %d bytes and begins with %v", len(all)*len(long), len(b), b[:min(4, len(b))])
+		t.Errorf("events of %d bytes: the frame has %d bytes and begins with %v", len(all)*len(long), len(b),
+			b[:min(4, len(b))])
 	}
 	if b := appendEvents(3, 7, 0, all[:10]); len(b) < 10*len(long) || b[3] != 0 {
 		t.Errorf("ten events: %d bytes, %v", len(b), b[:4])

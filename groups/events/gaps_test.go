@@ -10,9 +10,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestGapWhileReplaying: who is told what came before, while the log jumps over events that are not known, hears of the gap
-// before any later event: else the cursor that it keeps lies beyond the gap, and if its connection ends then it never
-// hears of that.
+// TestGapWhileReplaying: who is told what came before, while the log jumps over events that are not known, hears of the
+// gap before any later event: else the cursor that it keeps lies beyond the gap, and if its connection ends then it
+// never hears of that.
 func TestGapWhileReplaying(t *testing.T) {
 	event := func(path string) []engine.Event {
 		return []engine.Event{{Kind: wire.EventKilled, Owner: "o", Path: path}}
@@ -42,8 +42,8 @@ func TestGapWhileReplaying(t *testing.T) {
 	}
 }
 
-// TestProgressAfterGap: of the subscriptions of one connection none takes a cursor from beyond a gap that it was not told of:
-// if the connection ends then it never hears of that.
+// TestProgressAfterGap: of the subscriptions of one connection none takes a cursor from beyond a gap that it was not
+// told of: if the connection ends then it never hears of that.
 func TestProgressAfterGap(t *testing.T) {
 	h := New(100)
 	h.Opened(2, 3)

@@ -105,7 +105,8 @@ func (l *listener) replaying(is bool) {
 
 func newListeners() listeners {
 	return listeners{
-		of: make(map[*wire.Subscription]*listener), by: make(map[string][]*listener), conns: make(map[wire.ProgressSink]*shared),
+		of: make(map[*wire.Subscription]*listener), by: make(map[string][]*listener),
+		conns: make(map[wire.ProgressSink]*shared),
 	}
 }
 
@@ -247,8 +248,10 @@ func (h *Hub) Subscribe(sub *wire.Subscription) []wire.Position {
 }
 
 // replay answers an owner's events from after some places to others, and whether some of them are not known any more. A
-// log that has none to begin after is taken from its beginning. It looks through one log at a time: Apply waits for each.
-func (h *Hub) replay(owner string, since map[uint64]wire.Position, until []wire.Position) (again []recentEvent, gap bool) {
+// log that has none to begin after is taken from its beginning. It looks through one log at a time: Apply waits for
+// each.
+func (h *Hub) replay(owner string, since map[uint64]wire.Position,
+	until []wire.Position) (again []recentEvent, gap bool) {
 	for _, to := range until {
 		h.Mu.Lock()
 		if s, p := h.Logs[to.Log], since[to.Log]; s != nil {

@@ -96,13 +96,15 @@ func TestRecentByOwner(t *testing.T) {
 	}
 	for from, want := range map[uint64]int{entries - 5: 1, entries - 3: 1, entries - 2: 0} {
 		e := new(observed.Events)
-		h.Subscribe(&wire.Subscription{Owner: "o0", Sink: e, From: []wire.Position{h.Mark, {Log: 2, Index: from, Ordinal: 2}}})
+		h.Subscribe(&wire.Subscription{Owner: "o0", Sink: e,
+			From: []wire.Position{h.Mark, {Log: 2, Index: from, Ordinal: 2}}})
 		if got, gaps := e.Told(); len(got) != want || gaps != 0 {
 			t.Errorf("after entry %d: %q and %d gaps, want %d events", from, got, gaps, want)
 		}
 	}
 	e := new(observed.Events)
-	h.Subscribe(&wire.Subscription{Owner: "o0", Sink: e, From: []wire.Position{h.Mark, {Log: 2, Index: entries - 6, Ordinal: 2}}})
+	h.Subscribe(&wire.Subscription{Owner: "o0", Sink: e,
+		From: []wire.Position{h.Mark, {Log: 2, Index: entries - 6, Ordinal: 2}}})
 	if _, gaps := e.Told(); gaps != 1 {
 		t.Errorf("from beyond what is kept: %d gaps", gaps)
 	}

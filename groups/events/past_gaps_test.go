@@ -9,8 +9,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestOneGapForEachLog: a node that begins to be fed two logs at a time tells a subscriber once of each that it may have
-// missed something, not with each event of the past.
+// TestOneGapForEachLog: a node that begins to be fed two logs at a time tells a subscriber once of each that it may
+// have missed something, not with each event of the past.
 func TestOneGapForEachLog(t *testing.T) {
 	h := New(8192)
 	e := new(observed.Events)
@@ -29,7 +29,8 @@ func TestOneGapForEachLog(t *testing.T) {
 		}
 	}
 	if got, gaps := e.Told(); len(got) > 0 || gaps > 2 || gaps == 0 {
-		t.Errorf("%d old events of each of two logs: it is told %d events, and %d times of a gap, want at most 2", events, len(got), gaps)
+		t.Errorf("%d old events of each of two logs: it is told %d events, and %d times of a gap, want at most 2",
+			events, len(got), gaps)
 	}
 	if missed != 2 {
 		t.Errorf("a tap is told %d times that it missed something, want once of each log", missed)

@@ -73,8 +73,8 @@ func TestFewGapsOfThePast(t *testing.T) {
 	check("what comes then", 2*events+20, 3)
 }
 
-// lateKill is a hub that was not told of a log, of which there is a replica from some moment on. What entry 121 tells is taken for
-// the past: who subscribed looks when it is not applied yet.
+// lateKill is a hub that was not told of a log, of which there is a replica from some moment on. What entry 121 tells
+// is taken for the past: who subscribed looks when it is not applied yet.
 type lateKill struct {
 	h    *Hub
 	conn *observed.Connection // its first subscription is for the owner of the event

@@ -29,8 +29,8 @@ func (s *orderSink) Gap(*wire.Subscription, []wire.Position) {
 	s.gaps++
 }
 
-// TestReplayBesideEvents: what happens in any log while a subscription looks through what there was, log by log, is told
-// once, and behind that.
+// TestReplayBesideEvents: what happens in any log while a subscription looks through what there was, log by log, is
+// told once, and behind that.
 func TestReplayBesideEvents(t *testing.T) {
 	const keep, logs, before, after = 4000, 8, 500, 300
 	for range 20 {
@@ -44,7 +44,8 @@ func TestReplayBesideEvents(t *testing.T) {
 			}
 		}
 		sink := &orderSink{told: make(map[uint64][]uint64)}
-		sub := &wire.Subscription{Owner: "o", Number: 1, Sink: sink, From: []wire.Position{h.Mark}, Kinds: wire.AllEvents}
+		sub := &wire.Subscription{Owner: "o", Number: 1, Sink: sink, From: []wire.Position{h.Mark},
+			Kinds: wire.AllEvents}
 		var all sync.WaitGroup
 		for log := range uint64(logs) {
 			all.Go(func() {

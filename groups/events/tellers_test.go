@@ -24,7 +24,8 @@ func TestToldFrames(t *testing.T) {
 	var told []engine.Told
 	for i := range 3000 {
 		told = append(told, engine.Told{Session: engine.Session{byte(i)}, LeaseEvent: wire.LeaseEvent{
-			Kind: wire.EventExpired, Owner: fmt.Sprint("o", i), Namespace: "h:/a", Acquires: []uint64{uint64(i), 1 << 63},
+			Kind: wire.EventExpired, Owner: fmt.Sprint("o", i), Namespace: "h:/a",
+			Acquires: []uint64{uint64(i), 1 << 63},
 		}})
 	}
 	many := make([]uint64, wire.MaxLeaseAcquires)
@@ -63,7 +64,8 @@ func TestToldFrames(t *testing.T) {
 		}
 	}
 	if got != len(told) || missed != 256 || len(far.frames) < 3 {
-		t.Errorf("%d of %d were told in %d frames, and %d that they may have missed some", got, len(told), len(far.frames),
+		t.Errorf("%d of %d were told in %d frames, and %d that they may have missed some", got, len(told),
+			len(far.frames),
 			missed)
 	}
 	short := codec.Reader{Buf: far.frames[1][2 : len(far.frames[1])-3]}

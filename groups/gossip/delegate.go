@@ -64,7 +64,8 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 // this node may be the one that is wrong: it is new itself, or n is not.
 func sameIDAsOurs(self *Record, n *memberlist.Node) bool {
 	rec, err := decodeRecord(n.Name, n.Meta)
-	return err == nil && rec.NodeID == self.NodeID && rec.HostID != self.HostID && (self.State == Joining || rec.State != Joining)
+	return err == nil && rec.NodeID == self.NodeID && rec.HostID != self.HostID &&
+		(self.State == Joining || rec.State != Joining)
 }
 
 // NotifyMerge decides whether to exchange anything with a node that joins, or that
@@ -104,7 +105,9 @@ func (d delegate) NotifyMerge(peers []*memberlist.Node) error {
 		case lone && !self.fits(&rec):
 			// It is this node that comes to a cluster. A member goes on with those
 			// that it can work with, and refuses the others one by one.
-			return refuseMerge(n, refuse(ErrFormat, "node %s at %s works with formats %d to %d, this node with %d to %d: use a version that works with one of the cluster's formats",
+			return refuseMerge(n, refuse(ErrFormat,
+				"node %s at %s works with formats %d to %d, this node with %d to %d: use a version that works with "+
+					"one of the cluster's formats",
 				rec.NodeID, n.Address(), rec.FormatMin, rec.FormatMax, self.FormatMin, self.FormatMax))
 		}
 	}
@@ -121,7 +124,8 @@ func (d delegate) NotifyLeave(n *memberlist.Node)  { d.m.table.gone(n) }
 // NotifyConflict hears of a process that has another's name at another address: the
 // same start of the same data directory, so one of the two is a copy.
 func (d delegate) NotifyConflict(known, other *memberlist.Node) {
-	why := refuse(ErrNodeID, "%s speaks from %s and from %s: two processes run with copies of one data directory; stop one and give it an empty data_dir",
+	why := refuse(ErrNodeID, "%s speaks from %s and from %s: two processes run with copies of one data directory; "+
+		"stop one and give it an empty data_dir",
 		known.Name, known.Address(), other.Address())
 	if known.Name == d.m.name {
 		d.m.fault(why)

@@ -8,10 +8,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Fault is why others keep this node out, or why it keeps out itself: another token,
-// no certificates by which each takes the other, another cluster, a node id in use or kept for another, formats, a copied data directory. It is nil when
-// nothing of the kind happened in the last minute, or joining worked since. The node
-// goes on trying.
+// Fault is why others keep this node out, or why it keeps out itself: another token, no certificates by which each
+// takes the other, another cluster, a node id in use or kept for another, formats, a copied data directory. It is nil
+// when nothing of the kind happened in the last minute, or joining worked since. The node goes on trying.
 func (m *Members) Fault() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +67,8 @@ func (m *Members) Condition(fault error) string {
 func (m *Members) joined(began time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.fault != nil && m.mu.faultAt.Before(began) && !errors.Is(m.mu.fault, ErrStale) && !errors.Is(m.mu.fault, ErrKept) {
+	if m.mu.fault != nil && m.mu.faultAt.Before(began) && !errors.Is(m.mu.fault, ErrStale) &&
+		!errors.Is(m.mu.fault, ErrKept) {
 		m.mu.fault, m.mu.clash = nil, time.Time{}
 		signal(m.wake)
 	}
@@ -86,7 +86,8 @@ func (m *Members) refused(n *memberlist.Node, why *refusal) {
 		m.config.Log.Warn("refused a node", "reason", why.reason, "why", why.text)
 	}
 	select {
-	case m.toTell <- notice{to: memberlist.Node{Name: n.Name, Addr: slices.Clone(n.Addr), Port: n.Port}, why: why, from: self.NodeID}:
+	case m.toTell <- notice{to: memberlist.Node{Name: n.Name, Addr: slices.Clone(n.Addr), Port: n.Port}, why: why,
+		from: self.NodeID}:
 	default: // the next refusal tells
 	}
 }

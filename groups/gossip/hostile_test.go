@@ -106,7 +106,11 @@ func TestGarbage(t *testing.T) {
 		return most == maxStreams && unread > 1<<20 && len(a.log.lines("level=WARN", "peer=127.0.0.1")) > 0
 	})
 	c := start(t, 3, seeds(a))
-	eventually(t, "one more joins through that port", func() bool { watch(); return c.sees(a, b, c) && b.sees(a, b, c) })
+	eventually(t, "one more joins through that port", func() bool {
+		watch()
+		return c.sees(a, b, c) &&
+			b.sees(a, b, c)
+	})
 	close(stop)
 	wg.Wait()
 	idle.leave()

@@ -55,16 +55,16 @@ func (t *table) keepFor(names map[string]Holder, keep time.Duration) {
 	}
 }
 
-// Kept says that a name waits for another data directory than this one, which is away, as
-// far as can be said without knowing where this one speaks raft: Records that come by gossip
-// tell that, and who was let in by it is not refused here. Of one that is alive with another data directory it says so: who
-// asks may not have taken note of it yet.
+// Kept says that a name waits for another data directory than this one, which is away, as far as can be said without
+// knowing where this one speaks raft: Records that come by gossip tell that, and who was let in by it is not refused
+// here. Of one that is alive with another data directory it says so: who asks may not have taken note of it yet.
 func (m *Members) Kept(nodeID, hostID string) error {
 	m.table.mu.Lock()
 	defer m.table.mu.Unlock()
 	if e := m.table.mu.nodes[nodeID]; e != nil && e.alive {
 		if e.rec.HostID != hostID {
-			return refuse(ErrNodeID, "node_id %s of data directory %s is used by data directory %s at %s: give one of them another node_id",
+			return refuse(ErrNodeID, "node_id %s of data directory %s is used by data directory %s at %s: give one "+
+				"of them another node_id",
 				nodeID, hostID, e.rec.HostID, e.gossip)
 		}
 		return nil

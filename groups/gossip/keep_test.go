@@ -92,7 +92,8 @@ func TestKeptName(t *testing.T) {
 		if why := there.hear(same, 2); why != nil {
 			t.Errorf("%s: another disk at the member's own address is refused: %v", name, why)
 		}
-		for _, want := range []string{hostID(8), member.HostID, "another node_id", "wait if its disk was replaced", member.RaftAddr, "eviction_window_secs"} {
+		for _, want := range []string{hostID(8), member.HostID, "another node_id", "wait if its disk was replaced",
+			member.RaftAddr, "eviction_window_secs"} {
 			if !strings.Contains(why.Error(), want) {
 				t.Errorf("%s: it is told %q, want %q in it", name, why, want)
 			}
@@ -163,7 +164,8 @@ func TestCondition(t *testing.T) {
 		n := start(t, 1, seeds(stranger), self(func(r *Record) { r.State = c.state }))
 		eventually(t, "the stranger is met", func() bool { return errors.Is(n.Fault(), ErrToken) })
 		eventually(t, "it logs how it stands", func() bool {
-			return len(n.log.lines("level=ERROR", c.says, "all nodes of a cluster need the same internal_auth_token")) > 0
+			return len(n.log.lines("level=ERROR", c.says,
+				"all nodes of a cluster need the same internal_auth_token")) > 0
 		})
 		if len(n.log.lines(c.no)) > 0 {
 			t.Errorf("a node that is %s logs:\n%s", c.state, n.log)
@@ -191,8 +193,8 @@ func TestStrangerAmongSeeds(t *testing.T) {
 	}
 }
 
-// TestKeptFromWhoIsAlive: a name is refused to another data directory while the member that has it is alive, also to who
-// asks before the member's coming back was looked at.
+// TestKeptFromWhoIsAlive: a name is refused to another data directory while the member that has it is alive, also to
+// who asks before the member's coming back was looked at.
 func TestKeptFromWhoIsAlive(t *testing.T) {
 	t.Parallel()
 	m := start(t, 1)

@@ -84,9 +84,11 @@ func (l *listLog) Write(p []byte) (int, error) {
 		if containsAny(line, foreign) {
 			peer := sender(line)
 			if l.limit.Allow("foreign" + peer) {
-				l.log.Warn("refused gossip of a peer that does not have this cluster's internal_auth_token, or is no pathlockd node", "peer", peer)
+				l.log.Warn("refused gossip of a peer that does not have this cluster's internal_auth_token, or is "+
+					"no pathlockd node", "peer", peer)
 			}
-		} else if containsAny(line, loud) && (!strings.Contains(line, noUDP) || !l.secure && l.lasts()) && l.limit.Allow(line) {
+		} else if containsAny(line, loud) && (!strings.Contains(line, noUDP) || !l.secure && l.lasts()) &&
+			l.limit.Allow(line) {
 			level = slog.LevelWarn
 		}
 	}

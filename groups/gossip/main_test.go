@@ -117,8 +117,9 @@ func start(t *testing.T, n int, options ...func(*Config)) *node {
 	c := Config{
 		Self: Record{
 			NodeID: fmt.Sprintf("node-%d", n), ClusterID: clusterA, HostID: hostID(n), Incarnation: 1,
-			RaftAddr: fmt.Sprintf("10.0.0.%d:50052", n), LinkAddr: fmt.Sprintf("10.0.0.%d:50053", n), NativeAddr: fmt.Sprintf("10.0.0.%d:50050", n),
-			FormatMin: 1, FormatMax: 2, State: Member,
+			RaftAddr: fmt.Sprintf("10.0.0.%d:50052", n), LinkAddr: fmt.Sprintf("10.0.0.%d:50053", n),
+			NativeAddr: fmt.Sprintf("10.0.0.%d:50050", n),
+			FormatMin:  1, FormatMax: 2, State: Member,
 		},
 		Token: tokenOf(t), Bind: "127.0.0.1:0", OneHost: true,
 		Settings: map[string]string{"group_count": "256", "log_count": "16"},

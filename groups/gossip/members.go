@@ -313,7 +313,8 @@ func (m *Members) logChange(c change) {
 	case "gone":
 		level = slog.LevelWarn
 	}
-	m.config.Log.Log(m.ctx, level, "cluster node "+c.what, "node", c.NodeID, "state", c.State.String(), "gossip", c.GossipAddr, "incarnation", c.Incarnation)
+	m.config.Log.Log(m.ctx, level, "cluster node "+c.what, "node", c.NodeID, "state", c.State.String(), "gossip",
+		c.GossipAddr, "incarnation", c.Incarnation)
 }
 
 // announce gossips changes of the own record.

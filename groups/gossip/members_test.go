@@ -33,7 +33,10 @@ func TestNodesFindEachOther(t *testing.T) {
 		t.Errorf("the founder joined itself: %q", lines)
 	}
 	list := third.Members.Members()
-	if !slices.IsSortedFunc(list, func(a, b Sighting) int { return slices.Compare([]byte(a.NodeID), []byte(b.NodeID)) }) || len(list) != 3 {
+	if !slices.IsSortedFunc(list, func(a, b Sighting) int {
+		return slices.Compare([]byte(a.NodeID),
+			[]byte(b.NodeID))
+	}) || len(list) != 3 {
 		t.Errorf("members are %v, want three by node id", list)
 	}
 	if err := founder.Fault(); err != nil {
@@ -141,10 +144,12 @@ func TestQuickRestartElsewhere(t *testing.T) {
 	}
 	// Its former self ends, which must not be taken for its own end.
 	eventually(t, "the former start is found dead", func() bool {
-		return len(a.log.lines("Marking "+c.formerName()+" as failed"))+len(b.log.lines("Marking "+c.formerName()+" as failed")) > 0
+		return len(a.log.lines("Marking "+c.formerName()+" as failed"))+
+			len(b.log.lines("Marking "+c.formerName()+" as failed")) > 0
 	})
 	allSee(t, a, b, c)
-	if lines := slices.Concat(a.log.lines("level=WARN", "refused"), b.log.lines("level=WARN", "refused")); len(lines) > 0 {
+	if lines := slices.Concat(a.log.lines("level=WARN", "refused"),
+		b.log.lines("level=WARN", "refused")); len(lines) > 0 {
 		t.Errorf("a restart was warned about: %q", lines)
 	}
 }

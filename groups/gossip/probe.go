@@ -58,7 +58,8 @@ func ClusterOf(answers []Answer) (*Answer, error) {
 		if first == nil {
 			first = a
 		} else if first.ClusterID != a.ClusterID {
-			return nil, fmt.Errorf("seed_nodes: %s belongs to cluster %s and %s to cluster %s: name seeds of one cluster",
+			return nil, fmt.Errorf("seed_nodes: %s belongs to cluster %s and %s to cluster %s: name seeds of "+
+				"one cluster",
 				first.Seed, first.ClusterID, a.Seed, a.ClusterID)
 		}
 	}

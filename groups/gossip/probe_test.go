@@ -184,12 +184,14 @@ func TestAnswerLimits(t *testing.T) {
 	for i := range maxSettings - 1 {
 		many[fmt.Sprint(i)] = "v"
 	}
-	if a, err := decodeAnswer(encodeAnswer(&rec, many)); err != nil || !maps.Equal(a.Settings, many) || a.NodeID != rec.NodeID || a.ClusterID != rec.ClusterID {
+	if a, err := decodeAnswer(encodeAnswer(&rec, many)); err != nil || !maps.Equal(a.Settings, many) ||
+		a.NodeID != rec.NodeID || a.ClusterID != rec.ClusterID {
 		t.Errorf("what is allowed is %+v, %v", a, err)
 	}
 	more := maps.Clone(many)
 	more["one more"] = "v"
-	for name, settings := range map[string]map[string]string{"too many": more, "a long name": {long + "x": ""}, "a long value": {"": long + "x"}} {
+	for name, settings := range map[string]map[string]string{"too many": more, "a long name": {long + "x": ""},
+		"a long value": {"": long + "x"}} {
 		if checkSettings(settings) == nil {
 			t.Errorf("%s: a node starts with them", name)
 		}
@@ -210,10 +212,12 @@ func TestProbeOfAName(t *testing.T) {
 	for _, c := range []struct {
 		addrs []netip.AddrPort
 		want  int
-	}{{[]netip.AddrPort{own, netip.MustParseAddrPort(a.GossipAddr())}, 1}, {[]netip.AddrPort{own, netip.AddrPortFrom(netip.IPv6Loopback(), own.Port())}, 0}} {
-		answers := ask(t, patience/2, Ask{Seeds: []string{name}, Bind: own.String(), lookup: func(context.Context, string) ([]netip.AddrPort, error) {
-			return c.addrs, nil
-		}})
+	}{{[]netip.AddrPort{own, netip.MustParseAddrPort(a.GossipAddr())}, 1},
+		{[]netip.AddrPort{own, netip.AddrPortFrom(netip.IPv6Loopback(), own.Port())}, 0}} {
+		answers := ask(t, patience/2, Ask{Seeds: []string{name}, Bind: own.String(),
+			lookup: func(context.Context, string) ([]netip.AddrPort, error) {
+				return c.addrs, nil
+			}})
 		if len(answers) != c.want {
 			t.Fatalf("%v: %d answers, want %d", c.addrs, len(answers), c.want)
 		}
@@ -231,7 +235,8 @@ func TestProbeTellsThatItWaits(t *testing.T) {
 	told := make(chan []Answer, 8)
 	done := make(chan []Answer)
 	go func() {
-		done <- ask(t, patience/2, Ask{Seeds: []string{b.GossipAddr(), silent}, Waiting: func(a []Answer) { told <- a }})
+		done <- ask(t, patience/2, Ask{Seeds: []string{b.GossipAddr(), silent},
+			Waiting: func(a []Answer) { told <- a }})
 	}()
 	first := <-told
 	if len(first) != 2 || first[1].Seed != silent || first[1].Err == nil || first[0].Founded {

@@ -112,7 +112,8 @@ func (r *Record) validate() error {
 		return fmt.Errorf("%s is no state to be in", r.State)
 	}
 	if n := len(r.encode()); n > maxRecordBytes {
-		return fmt.Errorf("what this node would gossip takes %d bytes, the limit is %d: raft_addr (%d bytes), link_addr (%d) and the native address (%d) must be shorter",
+		return fmt.Errorf("what this node would gossip takes %d bytes, the limit is %d: raft_addr (%d bytes), "+
+			"link_addr (%d) and the native address (%d) must be shorter",
 			n, maxRecordBytes, len(r.RaftAddr), len(r.LinkAddr), len(r.NativeAddr))
 	}
 	return nil

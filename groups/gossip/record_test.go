@@ -54,7 +54,8 @@ func TestRecordBytes(t *testing.T) {
 	if got, err := decodeRecord(r.name(), b2); err != nil || got != short {
 		t.Errorf("decoded %+v (%v), want %+v", got, err, short)
 	}
-	if got, err := decodeRecord(r.name(), wire.AppendStr(append([]byte{0x9c}, b2[1:]...), "more")); err != nil || got != short {
+	if got, err := decodeRecord(r.name(), wire.AppendStr(append([]byte{0x9c}, b2[1:]...), "more")); err != nil ||
+		got != short {
 		t.Errorf("decoded %+v (%v) from a longer record of a node that is short", got, err)
 	}
 	// What does not fit beside the addresses is left out.
@@ -109,16 +110,18 @@ func TestStartRefuses(t *testing.T) {
 		change func(*Config)
 		words  []string
 	}{
-		"no token":      {func(c *Config) { c.Token = "" }, []string{"internal_auth_token", "32 bytes"}},
-		"short token":   {func(c *Config) { c.Token = token[:MinTokenBytes-1] }, []string{"internal_auth_token", "32 bytes"}},
-		"no node id":    {func(c *Config) { c.Self.NodeID = "" }, []string{"node_id"}},
-		"odd node id":   {func(c *Config) { c.Self.NodeID = "a#1" }, []string{"node_id", "#"}},
-		"no cluster":    {func(c *Config) { c.Self.ClusterID = "" }, []string{"cluster id", "UUID"}},
-		"no host":       {func(c *Config) { c.Self.HostID = "host" }, []string{"host id", "UUID"}},
-		"no start":      {func(c *Config) { c.Self.Incarnation = 0 }, []string{"incarnation"}},
-		"no format":     {func(c *Config) { c.Self.FormatMin = 3 }, []string{"formats 3 to 2"}},
-		"no state":      {func(c *Config) { c.Self.State = asking }, []string{"asking"}},
-		"long address":  {func(c *Config) { c.Self.LinkAddr = strings.Repeat("a", 480) }, []string{"link_addr (480)", "limit is 512", "raft_addr (14 bytes)"}},
+		"no token": {func(c *Config) { c.Token = "" }, []string{"internal_auth_token", "32 bytes"}},
+		"short token": {func(c *Config) { c.Token = token[:MinTokenBytes-1] },
+			[]string{"internal_auth_token", "32 bytes"}},
+		"no node id":  {func(c *Config) { c.Self.NodeID = "" }, []string{"node_id"}},
+		"odd node id": {func(c *Config) { c.Self.NodeID = "a#1" }, []string{"node_id", "#"}},
+		"no cluster":  {func(c *Config) { c.Self.ClusterID = "" }, []string{"cluster id", "UUID"}},
+		"no host":     {func(c *Config) { c.Self.HostID = "host" }, []string{"host id", "UUID"}},
+		"no start":    {func(c *Config) { c.Self.Incarnation = 0 }, []string{"incarnation"}},
+		"no format":   {func(c *Config) { c.Self.FormatMin = 3 }, []string{"formats 3 to 2"}},
+		"no state":    {func(c *Config) { c.Self.State = asking }, []string{"asking"}},
+		"long address": {func(c *Config) { c.Self.LinkAddr = strings.Repeat("a", 480) },
+			[]string{"link_addr (480)", "limit is 512", "raft_addr (14 bytes)"}},
 		"bad seed":      {func(c *Config) { c.Seeds = []string{"host"} }, []string{"seed_nodes", "host:port"}},
 		"seed port 0":   {func(c *Config) { c.Seeds = []string{"host:0"} }, []string{"seed_nodes", "1 to 65535"}},
 		"many seeds":    {func(c *Config) { c.Seeds = make([]string, maxSeeds+1) }, []string{"seed_nodes", "64"}},
@@ -131,7 +134,10 @@ func TestStartRefuses(t *testing.T) {
 				c.Settings[fmt.Sprint(i)] = ""
 			}
 		}, []string{"settings", "16"}},
-		"long setting": {func(c *Config) { c.Settings = map[string]string{"a": strings.Repeat("a", maxSettingBytes+1)} }, []string{"setting", "128"}},
+		"long setting": {func(c *Config) {
+			c.Settings = map[string]string{"a": strings.Repeat("a",
+				maxSettingBytes+1)}
+		}, []string{"setting", "128"}},
 	} {
 		cfg := good
 		c.change(&cfg)
@@ -176,10 +182,12 @@ func TestLongestRecordIsGossiped(t *testing.T) {
 func TestTokenIsHidden(t *testing.T) {
 	c := Config{Token: token}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		if s := fmt.Sprintf(verb, token); strings.Contains(s, "token") || strings.Contains(s, hex.EncodeToString([]byte(token))) {
+		if s := fmt.Sprintf(verb, token); strings.Contains(s, "token") ||
+			strings.Contains(s, hex.EncodeToString([]byte(token))) {
 			t.Errorf("%s prints %s", verb, s)
 		}
-		if s := fmt.Sprintf(verb, c); strings.Contains(s, string(token)) || strings.Contains(s, hex.EncodeToString([]byte(token))) {
+		if s := fmt.Sprintf(verb, c); strings.Contains(s, string(token)) ||
+			strings.Contains(s, hex.EncodeToString([]byte(token))) {
 			t.Errorf("%s prints %s", verb, s)
 		}
 	}
@@ -194,7 +202,8 @@ func TestTokenIsHidden(t *testing.T) {
 		t.Fatalf("key of %d bytes (%v)", len(key), err)
 	}
 	// HKDF-SHA256 without salt under the label: nodes of all versions must agree.
-	if got, want := hex.EncodeToString(key), "0eb6fd0b449939af0ec9879f19428548e451f9bd6aa88576077fca11a36074ba"; got != want {
+	if got, want := hex.EncodeToString(key),
+		"0eb6fd0b449939af0ec9879f19428548e451f9bd6aa88576077fca11a36074ba"; got != want {
 		t.Errorf("key is %s, want %s", got, want)
 	}
 }
@@ -230,7 +239,8 @@ func TestNotice(t *testing.T) {
 		n := notice{why: refuse(reason, "because of %d", 1), from: "node-1"}
 		n.to.Name = r.name()
 		err := decodeNotice(n.encode(), r.name())
-		if !errors.Is(err, reason) || !strings.Contains(err.Error(), "node node-1") || !strings.Contains(err.Error(), "because of 1") {
+		if !errors.Is(err, reason) || !strings.Contains(err.Error(), "node node-1") ||
+			!strings.Contains(err.Error(), "because of 1") {
 			t.Errorf("%v: decoded %v", reason, err)
 		}
 		if err := decodeNotice(n.encode(), "node-7#former"); err != nil {

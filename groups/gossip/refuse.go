@@ -46,12 +46,15 @@ func refuse(reason error, format string, args ...any) *refusal {
 }
 
 func otherCluster(self, rec *Record, addr string) *refusal {
-	return refuse(ErrCluster, "node %s at %s belongs to cluster %s, node %s to cluster %s: mend seed_nodes, or give the one that is to move an empty data_dir",
+	return refuse(ErrCluster, "node %s at %s belongs to cluster %s, node %s to cluster %s: mend seed_nodes, or give "+
+		"the one that is to move an empty data_dir",
 		rec.NodeID, addr, rec.ClusterID, self.NodeID, self.ClusterID)
 }
 
 func sameNodeID(rec *Record, addr, host, where string) *refusal {
-	return refuse(ErrNodeID, "node_id %s of data directory %s at %s is used by data directory %s at %s: give one of them another node_id. A node whose disk was replaced is let in when its former self is missed, after seconds; with another raft_addr half of eviction_window_secs later",
+	return refuse(ErrNodeID, "node_id %s of data directory %s at %s is used by data directory %s at %s: give one of "+
+		"them another node_id. A node whose disk was replaced is let in when its former self is missed, after "+
+		"seconds; with another raft_addr half of eviction_window_secs later",
 		rec.NodeID, rec.HostID, addr, host, where)
 }
 
@@ -59,12 +62,15 @@ func keptFor(rec *Record, addr string, had Holder, left time.Duration) *refusal 
 	if addr != "" {
 		addr = " at " + addr
 	}
-	return refuse(ErrKept, "node_id %s of data directory %s%s belongs to data directory %s, which is away and may come back to raft_addr %s for another %v (half of eviction_window_secs): wait if its disk was replaced and it moved; give this node another node_id and an empty data_dir if not",
+	return refuse(ErrKept, "node_id %s of data directory %s%s belongs to data directory %s, which is away and may "+
+		"come back to raft_addr %s for another %v (half of eviction_window_secs): wait if its disk was replaced and "+
+		"it moved; give this node another node_id and an empty data_dir if not",
 		rec.NodeID, rec.HostID, addr, had.HostID, had.RaftAddr, left.Round(time.Second))
 }
 
 func oldStart(rec *Record, addr string, newest uint64) *refusal {
-	return refuse(ErrStale, "start %d of node %s's data directory speaks from %s, its start %d is known: one directory must not run twice nor be set back to a copy; give the copy an empty data_dir",
+	return refuse(ErrStale, "start %d of node %s's data directory speaks from %s, its start %d is known: one "+
+		"directory must not run twice nor be set back to a copy; give the copy an empty data_dir",
 		rec.Incarnation, rec.NodeID, addr, newest)
 }
 

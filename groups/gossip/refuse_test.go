@@ -17,7 +17,8 @@ func TestOtherToken(t *testing.T) {
 	allSee(t, a, b)
 	c := start(t, 3, seeds(a), func(c *Config) { c.Token += "!" })
 	eventually(t, "the stranger knows why", func() bool { return errors.Is(c.Fault(), ErrToken) })
-	if text := c.Fault().Error(); !strings.Contains(text, a.GossipAddr()) || !strings.Contains(text, "internal_auth_token") {
+	if text := c.Fault().Error(); !strings.Contains(text, a.GossipAddr()) ||
+		!strings.Contains(text, "internal_auth_token") {
 		t.Errorf("the stranger is told %q, want the address and the key to mend", text)
 	}
 	eventually(t, "the member says why", func() bool {
@@ -58,7 +59,8 @@ func TestOtherCluster(t *testing.T) {
 		}
 	}
 	eventually(t, "more tries", func() bool { return len(b5.log.lines("Initiating push/pull sync with")) >= 5 })
-	if !a1.knows("node-1", "node-2") || !a2.knows("node-1", "node-2") || !b3.knows("node-3", "node-4") || !b4.knows("node-3", "node-4") || !b5.knows("node-5") {
+	if !a1.knows("node-1", "node-2") || !a2.knows("node-1", "node-2") || !b3.knows("node-3", "node-4") ||
+		!b4.knows("node-3", "node-4") || !b5.knows("node-5") {
 		t.Error("a view changed")
 	}
 	for _, n := range []*node{a1, a2, b3} {
@@ -100,7 +102,10 @@ func TestNodeIDInUse(t *testing.T) {
 	b.kill()
 	allSee(t, a, c, twin)
 	eventually(t, "the twin is at peace", func() bool { return twin.Fault() == nil })
-	eventually(t, "the change is logged", func() bool { return len(a.log.lines("level=INFO", "cluster node replaced", "node-2")) == 1 })
+	eventually(t, "the change is logged", func() bool {
+		return len(a.log.lines("level=INFO", "cluster node replaced",
+			"node-2")) == 1
+	})
 }
 
 // TestCopiedDataDirectory runs one data directory twice. The others follow the later
@@ -129,7 +134,8 @@ func TestSameStartTwice(t *testing.T) {
 	allSee(t, a, b)
 	copied := start(t, 2, seeds(a))
 	eventually(t, "the second knows", func() bool { return errors.Is(copied.Fault(), ErrNodeID) })
-	if text := copied.Fault().Error(); !strings.Contains(text, b.GossipAddr()) || !strings.Contains(text, copied.GossipAddr()) {
+	if text := copied.Fault().Error(); !strings.Contains(text, b.GossipAddr()) ||
+		!strings.Contains(text, copied.GossipAddr()) {
 		t.Errorf("the second is told %q, want both addresses", text)
 	}
 	if s, _ := a.view("node-2"); s.GossipAddr != b.GossipAddr() {
@@ -174,7 +180,8 @@ func TestConflict(t *testing.T) {
 		t.Errorf("another's copy is a fault of this node: %v", err)
 	}
 	d.NotifyConflict(said(own, 1), said(own, 2))
-	if err := b.Fault(); !errors.Is(err, ErrNodeID) || !strings.Contains(err.Error(), "127.0.0.1:1 and from 127.0.0.1:2") {
+	if err := b.Fault(); !errors.Is(err, ErrNodeID) ||
+		!strings.Contains(err.Error(), "127.0.0.1:1 and from 127.0.0.1:2") {
 		t.Errorf("its own copy: %v", err)
 	}
 }
@@ -227,17 +234,22 @@ func TestMerge(t *testing.T) {
 		peers []*memberlist.Node
 		want  error
 	}{
-		"one of ours":                {founder, []*memberlist.Node{good}, nil},
-		"a stranger":                 {founder, []*memberlist.Node{good, peer(memberlist.StateAlive, stranger)}, ErrCluster},
-		"a stranger under suspicion": {founder, []*memberlist.Node{good, peer(memberlist.StateSuspect, stranger)}, ErrCluster},
-		"a stranger that is gone":    {founder, []*memberlist.Node{good, peer(memberlist.StateDead, stranger), peer(memberlist.StateLeft, stranger)}, nil},
-		"our node id":                {founder, []*memberlist.Node{peer(memberlist.StateAlive, twin("node-1"))}, ErrNodeID},
+		"one of ours": {founder, []*memberlist.Node{good}, nil},
+		"a stranger": {founder, []*memberlist.Node{good, peer(memberlist.StateAlive, stranger)},
+			ErrCluster},
+		"a stranger under suspicion": {founder, []*memberlist.Node{good, peer(memberlist.StateSuspect, stranger)},
+			ErrCluster},
+		"a stranger that is gone": {founder, []*memberlist.Node{good, peer(memberlist.StateDead, stranger),
+			peer(memberlist.StateLeft, stranger)}, nil},
+		"our node id": {founder, []*memberlist.Node{peer(memberlist.StateAlive, twin("node-1"))},
+			ErrNodeID},
 		"our node id, gone":          {founder, []*memberlist.Node{peer(memberlist.StateDead, twin("node-1"))}, nil},
 		"other formats":              {comes, []*memberlist.Node{peer(memberlist.StateAlive, ahead)}, ErrFormat},
 		"other formats, of one more": {inside, []*memberlist.Node{good, peer(memberlist.StateAlive, ahead)}, nil},
-		"who asks":                   {founder, []*memberlist.Node{peer(memberlist.StateAlive, func(r *Record) { *r = Record{} })}, errAsking},
-		"itself":                     {founder, []*memberlist.Node{{Name: founder.name}}, errSelf},
-		"no record":                  {founder, []*memberlist.Node{{Name: "consul"}}, ErrRecord},
+		"who asks": {founder,
+			[]*memberlist.Node{peer(memberlist.StateAlive, func(r *Record) { *r = Record{} })}, errAsking},
+		"itself":    {founder, []*memberlist.Node{{Name: founder.name}}, errSelf},
+		"no record": {founder, []*memberlist.Node{{Name: "consul"}}, ErrRecord},
 	} {
 		if err := (delegate{c.at.Members}).NotifyMerge(c.peers); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -39,11 +39,13 @@ var ErrTLS = errors.New("no mutual TLS")
 const (
 	linkKeys  = "link_tls_cert_path, link_tls_key_path and link_tls_ca_path"
 	allOrNone = linkKeys + " must be set on all nodes of a cluster or on none"
-	signedBy  = "the certificates of all nodes must be signed by an authority in link_tls_ca_path of each of them, be valid now and be for servers and clients"
+	signedBy  = "the certificates of all nodes must be signed by an authority in link_tls_ca_path of each of them, " +
+		"be valid now and be for servers and clients"
 )
 
 // errTheyHaveTLS is what a node without certificates says of one that has some.
-var errTheyHaveTLS = fmt.Errorf("%w: the peer speaks TLS at its gossip port, and this node has no certificates: "+allOrNone, ErrTLS)
+var errTheyHaveTLS = fmt.Errorf("%w: the peer speaks TLS at its gossip port, and this node has no certificates: "+
+	allOrNone, ErrTLS)
 
 // secure makes TLS connections.
 type secure struct {
@@ -63,7 +65,8 @@ func newSecure(c *tls.Config, names func(addr string) []string) (*secure, error)
 	if err := CheckTLS(c); err != nil {
 		return nil, fmt.Errorf("gossip: %w", err)
 	}
-	return &secure{server: MutualTLS(c, exchangeProtocol, packetProtocol), client: MutualTLS(c), names: names, handshake: handshakeTime, idle: idleTime}, nil
+	return &secure{server: MutualTLS(c, exchangeProtocol, packetProtocol), client: MutualTLS(c), names: names,
+		handshake: handshakeTime, idle: idleTime}, nil
 }
 
 // dialed does the handshake on a connection to a gossip address, within ctx and its
@@ -126,7 +129,8 @@ func (s *secure) verifyNames(conf *tls.Config, names []string) {
 			}
 			errs = append(errs, err)
 		}
-		return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: errors.Join(errs...)}
+		return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates,
+			Err: errors.Join(errs...)}
 	}
 }
 
@@ -151,7 +155,8 @@ func (s *secure) accepted(ctx context.Context, raw net.Conn) (*tls.Conn, string,
 }
 
 // errNoGossipPort is the error of a dial to another port, or another service.
-var errNoGossipPort = fmt.Errorf("%w: what listens there is not a gossip port: seeds are named by their gossip_addr", ErrTLS)
+var errNoGossipPort = fmt.Errorf("%w: what listens there is not a gossip port: seeds are named by their gossip_addr",
+	ErrTLS)
 
 // dialError tells what to do about a handshake that failed, where no retry mends it.
 func dialError(err error) error {
@@ -159,7 +164,8 @@ func dialError(err error) error {
 	case isNoTLS(err):
 		return fmt.Errorf("%w: the peer does not speak TLS at its gossip port: "+allOrNone, ErrTLS)
 	case isUnverified(err):
-		return fmt.Errorf("%w: this node does not take the peer's certificate (%s): "+signedBy+", and name the node's address or the host of its raft_addr", ErrTLS, oneLine(err))
+		return fmt.Errorf("%w: this node does not take the peer's certificate (%s): "+signedBy+
+			", and name the node's address or the host of its raft_addr", ErrTLS, oneLine(err))
 	case strings.Contains(err.Error(), "no application protocol"):
 		return errNoGossipPort
 	case isRemote(err):

@@ -142,12 +142,17 @@ func TestSecureGarbage(t *testing.T) {
 		idle.come(t)
 		watch()
 		state = fmt.Sprint(most, unread, a.log.lines("level=WARN", "peer=127.0.0.1"))
-		return most == maxStreams && unread > 1<<20 && len(a.log.lines("level=WARN", "peer=127.0.0.1", "does not speak TLS")) > 0 &&
+		return most == maxStreams && unread > 1<<20 &&
+			len(a.log.lines("level=WARN", "peer=127.0.0.1", "does not speak TLS")) > 0 &&
 			len(a.log.lines("level=WARN", "peer=127.0.0.1", "does not take the peer's certificate")) > 0 &&
 			len(a.log.lines("level=WARN", "peer=127.0.0.1", "internal_auth_token")) > 0
 	})
 	c := start(t, 3, with(mine.Node(t, local)), seeds(a))
-	eventually(t, "one more joins through that port", func() bool { watch(); return c.sees(a, b, c) && b.sees(a, b, c) })
+	eventually(t, "one more joins through that port", func() bool {
+		watch()
+		return c.sees(a, b, c) &&
+			b.sees(a, b, c)
+	})
 	if first() != had {
 		t.Error("the connection of a member was cut")
 	}

@@ -122,7 +122,8 @@ func TestSecureRefusals(t *testing.T) {
 			q := Ask{TLS: b.config.TLS, Token: b.config.Token, Seeds: []string{a.GossipAddr()}}
 			eventually(t, "an answer", func() bool {
 				answer := ask(t, time.Second, q)[0]
-				return !answer.Founded && errors.Is(answer.Err, c.why) && strings.Contains(answer.Err.Error(), c.there[0])
+				return !answer.Founded && errors.Is(answer.Err, c.why) &&
+					strings.Contains(answer.Err.Error(), c.there[0])
 			})
 			if n := a.log.lines("level=WARN", "peer=127.0.0.1"); len(n) != 1 {
 				t.Errorf("the member warned %q, want one warning about one stranger", n)
@@ -202,9 +203,11 @@ func TestSecureRotation(t *testing.T) {
 	b := start(t, 2, with(mine.Node(t, local)), seeds(a)) // finds a as a listener
 	eventually(t, "b does not take the old one", func() bool { return errors.Is(b.Fault(), ErrTLS) })
 	c := start(t, 3, with(mine.Node(t, local)))
-	d := a.again(with(changing), seeds(c), self(func(r *Record) { r.NodeID, r.HostID = "node-4", hostID(4) })) // is found as a dialer
+	// is found as a dialer
+	d := a.again(with(changing), seeds(c), self(func(r *Record) { r.NodeID, r.HostID = "node-4", hostID(4) }))
 	eventually(t, "c does not take the old one", func() bool {
-		return len(c.log.lines("level=WARN", "this node does not take the peer's certificate")) > 0 && errors.Is(d.Fault(), ErrTLS)
+		return len(c.log.lines("level=WARN", "this node does not take the peer's certificate")) > 0 &&
+			errors.Is(d.Fault(), ErrTLS)
 	})
 	pair.Store(mine.Pair(t, local))
 	allSee(t, a, b)
@@ -224,7 +227,10 @@ func TestSecureNames(t *testing.T) {
 	byName := func(c *Config) { _, p, _ := net.SplitHostPort(a.GossipAddr()); c.Seeds = []string{"localhost:" + p} }
 	b := start(t, 2, with(mine.Node(t, "b.example")), raft("b.example"), byName)
 	allSee(t, a, b)
-	eventually(t, "packets go both ways", func() bool { return a.transport.turn.Load() > 0 && b.transport.turn.Load() > 0 })
+	eventually(t, "packets go both ways", func() bool {
+		return a.transport.turn.Load() > 0 &&
+			b.transport.turn.Load() > 0
+	})
 	q := Ask{TLS: mine.Node(t, local), Seeds: []string{a.GossipAddr()}}
 	eventually(t, "an answer that is not taken", func() bool {
 		answer := ask(t, time.Second, q)[0]
@@ -246,7 +252,8 @@ func TestSecureNames(t *testing.T) {
 	})
 	c.kill()
 	// What was known before the start will do.
-	d := start(t, 4, with(mine.Node(t, local)), seeds(a), func(c *Config) { c.Hosts = map[string]string{a.GossipAddr(): "localhost:1"} })
+	d := start(t, 4, with(mine.Node(t, local)), seeds(a),
+		func(c *Config) { c.Hosts = map[string]string{a.GossipAddr(): "localhost:1"} })
 	eventually(t, "d finds a", func() bool { s, _ := d.view("node-1"); return s.Alive })
 }
 

@@ -96,7 +96,8 @@ func resolveBind(ctx context.Context, bind, advertise string) (listen, told neti
 			return listen, netip.AddrPortFrom(ip, listen.Port()), nil
 		}
 	}
-	return listen, told, fmt.Errorf("gossip_addr %q listens everywhere and the host has no private address: set gossip_advertise_addr", bind)
+	return listen, told, fmt.Errorf("gossip_addr %q listens everywhere and the host has no private address: set "+
+		"gossip_advertise_addr", bind)
 }
 
 // interfaces lists this machine's addresses.

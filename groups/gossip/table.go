@@ -102,7 +102,8 @@ func (t *table) admit(n *memberlist.Node) *refusal {
 		return otherCluster(self, &rec, n.Address())
 	}
 	if !self.fits(&rec) {
-		return refuse(ErrFormat, "node %s at %s works with formats %d to %d, node %s with %d to %d: upgrade one version after the other",
+		return refuse(ErrFormat, "node %s at %s works with formats %d to %d, node %s with %d to %d: upgrade one "+
+			"version after the other",
 			rec.NodeID, n.Address(), rec.FormatMin, rec.FormatMax, self.NodeID, self.FormatMin, self.FormatMax)
 	}
 	if rec.NodeID == self.NodeID {
@@ -118,7 +119,8 @@ func (t *table) admit(n *memberlist.Node) *refusal {
 			return why
 		}
 		if len(t.mu.nodes) >= maxMembers && !t.forgetOne() {
-			return refuse(ErrFull, "node %s at %s: %d nodes are known and all are alive, which is the limit", rec.NodeID, n.Address(), maxMembers)
+			return refuse(ErrFull, "node %s at %s: %d nodes are known and all are alive, which is the limit",
+				rec.NodeID, n.Address(), maxMembers)
 		}
 	case e.rec.HostID != rec.HostID && e.alive:
 		return sameNodeID(&rec, n.Address(), e.rec.HostID, e.gossip.String())

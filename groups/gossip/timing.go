@@ -8,8 +8,9 @@ import (
 
 // timing is how patient a node is.
 type timing struct {
-	probe, ack    time.Duration // a member is looked at this often, and has this long to answer
-	suspicion     int           // how long a suspect may take to object: suspicion × log10(members) × probe, at least 1 × ...
+	probe, ack time.Duration // a member is looked at this often, and has this long to answer
+	// how long a suspect may take to object: suspicion × log10(members) × probe, at least 1 × ...
+	suspicion     int
 	suspicionMax  int           // ... and this many times longer while few confirm it
 	gossip        time.Duration // between rounds of what is new
 	sync          time.Duration // between exchanges of everything with one member

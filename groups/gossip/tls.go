@@ -33,7 +33,8 @@ func CheckTLS(c *tls.Config) error {
 	case len(c.Certificates) == 0 && (c.GetCertificate == nil || c.GetClientCertificate == nil):
 		return errors.New("mutual TLS between nodes needs a certificate and its key")
 	case c.RootCAs == nil || c.ClientCAs == nil:
-		return errors.New("mutual TLS between nodes needs the authorities that sign the nodes' certificates, for both directions")
+		return errors.New("mutual TLS between nodes needs the authorities that sign the nodes' certificates, for " +
+			"both directions")
 	}
 	return nil
 }

@@ -25,7 +25,8 @@ func (Token) GoString() string     { return "(hidden)" }
 func (Token) LogValue() slog.Value { return slog.StringValue("(hidden)") }
 
 // errShortToken does not say how long the token is.
-var errShortToken = fmt.Errorf("internal_auth_token must have at least %d bytes: nodes that gossip need the same one", MinTokenBytes)
+var errShortToken = fmt.Errorf("internal_auth_token must have at least %d bytes: nodes that gossip need the same one",
+	MinTokenBytes)
 
 // key is what gossip is encrypted and authenticated with.
 func (t Token) key() ([]byte, error) {

@@ -59,7 +59,8 @@ func (g *gate) serve(raw net.Conn, host string, serve func(*visit) error) {
 		case unheard(err):
 			g.warn("unheard", host, "a connection ended, or fell silent, before its peer said who it is", err)
 		default:
-			g.warn("foreign", host, "refused a connection of a peer that does not have this cluster's internal_auth_token, or is no pathlockd node", err)
+			g.warn("foreign", host, "refused a connection of a peer that does not have this cluster's "+
+				"internal_auth_token, or is no pathlockd node", err)
 		}
 		return
 	}
@@ -71,7 +72,8 @@ func (g *gate) serve(raw net.Conn, host string, serve func(*visit) error) {
 
 // ended says whether an error is how connections end when nobody did anything wrong.
 func ended(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // unheard says whether an error before the hello tells nothing of the peer: a node that was

@@ -136,7 +136,8 @@ func (c *connection) send(frame byte, m marshaler, size int) error {
 		return err
 	}
 	if limit := limitOf(c.kind); size > limit {
-		return fmt.Errorf("raft link to node %s: %s of %d bytes, at most %d are allowed: %w", c.peer.Node, c.kind, size, limit, errTooLong)
+		return fmt.Errorf("raft link to node %s: %s of %d bytes, at most %d are allowed: %w", c.peer.Node, c.kind, size,
+			limit, errTooLong)
 	}
 	if size > keptBytes {
 		if err := c.t.out.take(c.ctx, size); err != nil {

@@ -81,7 +81,8 @@ func (g *gate) introduce(ctx context.Context, v *visit, target, want string) err
 	}
 	verdict, text := g.judge(&h, theirs)
 	if verdict == accepted && want != "" && h.node != want {
-		verdict, text = notAdmitted, fmt.Sprintf("node %s looks for node %s at %s, where node %s is", g.c.Node, want, target, h.node)
+		verdict, text = notAdmitted, fmt.Sprintf("node %s looks for node %s at %s, where node %s is", g.c.Node, want,
+			target, h.node)
 	}
 	last := first.with(verdict, text)
 	if _, err := v.secure.Write(last.encode()); err != nil {

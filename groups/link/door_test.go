@@ -56,7 +56,8 @@ func TestDoor(t *testing.T) {
 		t.Run(name+" closes", func(t *testing.T) {
 			came := make(chan Peer, 1)
 			ended := make(chan error, 1)
-			b, _ := door(t, 2, func(c *Conn) error { came <- c.Peer(); err := echo(c); ended <- err; return err }, formats(3, 7))
+			b, _ := door(t, 2, func(c *Conn) error { came <- c.Peer(); err := echo(c); ended <- err; return err },
+				formats(3, 7))
 			a, _ := door(t, 1, echo, formats(5, 9))
 			c, err := a.Dial(context.Background(), "node-2", b.Addr())
 			if err != nil {
@@ -98,10 +99,13 @@ func TestDoorRefusals(t *testing.T) {
 		byPeer bool
 		words  string
 	}{
-		"another cluster": {"node-2", func(c *Config) { c.Cluster = clusterB }, true, "wrong seed_nodes, address or data_dir"},
-		"newer formats":   {"node-2", formats(5, 9), true, "formats 5 to 9 of shared data, node node-2 with 3 to 4: upgrade one step at a time"},
-		"older formats":   {"node-2", formats(1, 2), true, "formats 1 to 2 of shared data, node node-2 with 3 to 4: upgrade one step at a time"},
-		"another node":    {"node-3", formats(3, 4), false, "looks for node node-3 at"},
+		"another cluster": {"node-2", func(c *Config) { c.Cluster = clusterB }, true,
+			"wrong seed_nodes, address or data_dir"},
+		"newer formats": {"node-2", formats(5, 9), true,
+			"formats 5 to 9 of shared data, node node-2 with 3 to 4: upgrade one step at a time"},
+		"older formats": {"node-2", formats(1, 2), true,
+			"formats 1 to 2 of shared data, node node-2 with 3 to 4: upgrade one step at a time"},
+		"another node": {"node-3", formats(3, 4), false, "looks for node node-3 at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, own := door(t, 1, echo, quick, c.change)

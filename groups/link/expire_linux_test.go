@@ -22,7 +22,8 @@ func TestExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := raw.Control(func(fd uintptr) {
-		if ms, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT); err != nil || int64(ms) != unacked.Milliseconds() {
+		if ms, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT); err != nil ||
+			int64(ms) != unacked.Milliseconds() {
 			t.Errorf("%d ms, %v", ms, err)
 		}
 	}); err != nil {

@@ -64,7 +64,8 @@ type visit struct {
 }
 
 func (l *Link) gate(key string, kinds ...Kind) *gate {
-	g := &gate{c: l.c, tls: l.tls, secret: l.secret, key: key, kinds: kinds, limit: gossip.NewLimiter(l.c.timing.logEvery)}
+	g := &gate{c: l.c, tls: l.tls, secret: l.secret, key: key, kinds: kinds,
+		limit: gossip.NewLimiter(l.c.timing.logEvery)}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.mu.open = make(map[net.Conn]struct{})
 	g.mu.greeting = make(map[string]int)
@@ -198,11 +199,14 @@ func (g *gate) arrive(h *hello) (verdict, string) {
 	known := g.mu.guests[h.node]
 	switch {
 	case known != nil && known.host != h.host:
-		return clash, fmt.Sprintf("node_id %s is used by two nodes, with raft host ids %s and %s: give one of them another node_id", h.node, known.host, h.host)
+		return clash, fmt.Sprintf("node_id %s is used by two nodes, with raft host ids %s and %s: give one of them "+
+			"another node_id", h.node, known.host, h.host)
 	case g.mu.visits >= maxGuests:
-		return tooMany, fmt.Sprintf("node %s has %d connections at its %s, which is the most", g.c.Node, maxGuests, g.key)
+		return tooMany, fmt.Sprintf("node %s has %d connections at its %s, which is the most", g.c.Node,
+			maxGuests, g.key)
 	case known != nil && known.conns >= maxGuestConns:
-		return tooMany, fmt.Sprintf("node %s has %d connections at the %s of node %s, which is the most", h.node, maxGuestConns, g.key, g.c.Node)
+		return tooMany, fmt.Sprintf("node %s has %d connections at the %s of node %s, which is the most", h.node,
+			maxGuestConns, g.key, g.c.Node)
 	}
 	if known == nil {
 		known = &guest{host: h.host}
@@ -228,7 +232,8 @@ func (g *gate) depart(p Peer) {
 func tune(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
-		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3})
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second,
+			Interval: 2 * time.Second, Count: 3})
 	}
 }
 

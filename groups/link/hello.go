@@ -128,7 +128,8 @@ func decodeHello(b []byte) (h hello, err error) {
 	for _, f := range []struct {
 		s     *string
 		limit int
-	}{{&h.cluster, maxNameBytes}, {&h.node, maxNameBytes}, {&h.host, maxNameBytes}, {&h.text, maxTextBytes}, {&h.proof, maxProofBytes}} {
+	}{{&h.cluster, maxNameBytes}, {&h.node, maxNameBytes}, {&h.host, maxNameBytes}, {&h.text, maxTextBytes},
+		{&h.proof, maxProofBytes}} {
 		if len(b) < 2 {
 			return h, errHello
 		}
@@ -170,26 +171,34 @@ func (g *gate) judge(h *hello, proof string) (verdict, string) {
 	case h.node == "" || h.host == "":
 		return notAdmitted, "a peer without a node id or raft host id"
 	case g.secret != nil && !hmac.Equal([]byte(h.proof), []byte(proof)):
-		return otherToken, fmt.Sprintf("node %s and %s do not have the same internal_auth_token, which they need besides their certificates", h.node, me)
+		return otherToken, fmt.Sprintf("node %s and %s do not have the same internal_auth_token, which they need "+
+			"besides their certificates", h.node, me)
 	case h.cluster != g.c.Cluster:
-		return otherCluster, fmt.Sprintf("node %s is of cluster %s, %s is of cluster %s: one of them has the wrong seed_nodes, address or data_dir", h.node, h.cluster, me, g.c.Cluster)
+		return otherCluster, fmt.Sprintf("node %s is of cluster %s, %s is of cluster %s: one of them has the wrong "+
+			"seed_nodes, address or data_dir", h.node, h.cluster, me, g.c.Cluster)
 	case h.max < versionMin || h.min > versionMax || h.min > h.max:
-		return otherVersion, fmt.Sprintf("node %s speaks versions %d to %d of the link, %s speaks %d to %d: upgrade one step at a time", h.node, h.min, h.max, me, versionMin, versionMax)
+		return otherVersion, fmt.Sprintf("node %s speaks versions %d to %d of the link, %s speaks %d to %d: upgrade "+
+			"one step at a time", h.node, h.min, h.max, me, versionMin, versionMax)
 	case h.formatMax < low || h.formatMin > g.c.FormatMax || h.formatMin > h.formatMax:
 		older := h.node
 		if h.formatMin > g.c.FormatMax {
 			older = g.c.Node
 		}
-		return otherVersion, fmt.Sprintf("node %s works with formats %d to %d of shared data, %s with %d to %d: upgrade one step at a time; it is node %s that needs a newer version",
+		return otherVersion, fmt.Sprintf("node %s works with formats %d to %d of shared data, %s with %d to %d: "+
+			"upgrade one step at a time; it is node %s that needs a newer version",
 			h.node, h.formatMin, h.formatMax, me, low, g.c.FormatMax, older)
 	case !slices.Contains(g.kinds, h.kind):
-		return otherPort, fmt.Sprintf("node %s wants a connection for %s at the %s of %s: that address is the one of another port", h.node, h.kind, g.key, me)
+		return otherPort, fmt.Sprintf("node %s wants a connection for %s at the %s of %s: that address is the one "+
+			"of another port", h.node, h.kind, g.key, me)
 	case h.node == g.c.Node && h.host == g.c.Host:
-		return clash, fmt.Sprintf("%s was reached by itself: an address that belongs to another node leads to it, or its data_dir was copied", me)
+		return clash, fmt.Sprintf("%s was reached by itself: an address that belongs to another node leads to it, "+
+			"or its data_dir was copied", me)
 	case h.node == g.c.Node:
-		return clash, fmt.Sprintf("node_id %s is used by two nodes, with raft host ids %s and %s: give one of them another node_id", h.node, h.host, g.c.Host)
+		return clash, fmt.Sprintf("node_id %s is used by two nodes, with raft host ids %s and %s: give one of them "+
+			"another node_id", h.node, h.host, g.c.Host)
 	case h.host == g.c.Host:
-		return clash, fmt.Sprintf("nodes %s and %s have the same raft host id %s: one's data_dir is a copy of the other's", h.node, g.c.Node, h.host)
+		return clash, fmt.Sprintf("nodes %s and %s have the same raft host id %s: one's data_dir is a copy of "+
+			"the other's", h.node, g.c.Node, h.host)
 	}
 	if g.c.Admit != nil {
 		if err := g.c.Admit(h.peer()); err != nil {

@@ -79,7 +79,10 @@ func TestFormatInUse(t *testing.T) {
 			for _, dials := range []int{1, 2} {
 				raised := make(chan uint32, 4)
 				ends := map[int]*end{
-					1: open(t, 1, quick, func(o *Config) { o.FormatMin, o.FormatMax, o.InUse = 1, 3, func() uint32 { return 2 } }),
+					1: open(t, 1, quick, func(o *Config) {
+						o.FormatMin, o.FormatMax, o.InUse = 1, 3,
+							func() uint32 { return 2 }
+					}),
 					2: open(t, 2, quick, func(o *Config) {
 						o.FormatMin, o.FormatMax = 1, c.older
 						o.Raise = func(format uint32) error { raised <- format; return c.raise }
@@ -117,11 +120,14 @@ func TestListenerChecksToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]*tls.Config{
-		"no certificate":      {InsecureSkipVerify: true, NextProtos: []string{protocolName}},
-		"another certificate": {InsecureSkipVerify: true, NextProtos: []string{protocolName}, Certificates: other.Certificates},
-		"old TLS":             {InsecureSkipVerify: true, NextProtos: []string{protocolName}, MaxVersion: tls.VersionTLS12},
-		"old TLS, right key":  {InsecureSkipVerify: true, NextProtos: []string{protocolName}, Certificates: right.Certificates, MaxVersion: tls.VersionTLS12},
-		"another protocol":    {InsecureSkipVerify: true, NextProtos: []string{"h2"}},
+		"no certificate": {InsecureSkipVerify: true, NextProtos: []string{protocolName}},
+		"another certificate": {InsecureSkipVerify: true, NextProtos: []string{protocolName},
+			Certificates: other.Certificates},
+		"old TLS": {InsecureSkipVerify: true, NextProtos: []string{protocolName},
+			MaxVersion: tls.VersionTLS12},
+		"old TLS, right key": {InsecureSkipVerify: true, NextProtos: []string{protocolName},
+			Certificates: right.Certificates, MaxVersion: tls.VersionTLS12},
+		"another protocol": {InsecureSkipVerify: true, NextProtos: []string{"h2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, 2, quick)
@@ -152,7 +158,8 @@ func TestRefusals(t *testing.T) {
 		"my host id":      {func(c *Config) { c.Host = "host-2" }, "one's data_dir is a copy"},
 		"myself":          {func(c *Config) { c.Node, c.Host = "node-2", "host-2" }, "was reached by itself"},
 		"not admitted":    {func(c *Config) { c.Node = "node-13" }, "was evicted"},
-		"another's id":    {func(c *Config) { c.Node = "node-3" }, "node_id node-3 is used by two nodes, with raft host ids"},
+		"another's id": {func(c *Config) { c.Node = "node-3" },
+			"node_id node-3 is used by two nodes, with raft host ids"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, 2, quick, func(c *Config) {
@@ -225,7 +232,8 @@ func TestVersions(t *testing.T) {
 	for _, v := range []struct {
 		min, max uint16
 		want     verdict
-	}{{versionMax + 1, versionMax + 9, otherVersion}, {0, versionMin - 1, otherVersion}, {versionMax, versionMin - 1, otherVersion}, {0, versionMin, accepted}, {versionMax, versionMax + 9, accepted}} {
+	}{{versionMax + 1, versionMax + 9, otherVersion}, {0, versionMin - 1, otherVersion},
+		{versionMax, versionMin - 1, otherVersion}, {0, versionMin, accepted}, {versionMax, versionMax + 9, accepted}} {
 		c, err := tls.Dial("tcp", e.link.Addr(), e.tls)
 		if err != nil {
 			t.Fatal(err)
@@ -235,7 +243,8 @@ func TestVersions(t *testing.T) {
 		if _, err := c.Write(h.encode()); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readHello(c); err != nil || got.verdict != v.want || v.want == otherVersion && !strings.Contains(got.text, "of the link, node node-2 speaks 1 to 1") {
+		if got, err := readHello(c); err != nil || got.verdict != v.want ||
+			v.want == otherVersion && !strings.Contains(got.text, "of the link, node node-2 speaks 1 to 1") {
 			t.Errorf("versions %d to %d: %+v, %v", v.min, v.max, got, err)
 		}
 	}
@@ -251,7 +260,8 @@ func FuzzHello(f *testing.F) {
 			return
 		}
 		again, err := decodeHello(h.encode()[10:])
-		if len(h.cluster) <= maxNameBytes && len(h.node) <= maxNameBytes && len(h.host) <= maxNameBytes && len(h.text) <= maxTextBytes && (err != nil || again != h) {
+		if len(h.cluster) <= maxNameBytes && len(h.node) <= maxNameBytes && len(h.host) <= maxNameBytes &&
+			len(h.text) <= maxTextBytes && (err != nil || again != h) {
 			t.Fatalf("%+v is decoded as %+v, %v", h, again, err)
 		}
 	})

@@ -95,10 +95,12 @@ func host(t testing.TB, n int, b *book, w Faults, own bool) (*dragonboat.NodeHos
 }
 
 // start starts a NodeHost on a disk, and leaves closing it to the caller.
-func start(t testing.TB, n int, b *book, w Faults, own bool, disk vfs.FS, listen string) (*dragonboat.NodeHost, *counter) {
+func start(t testing.TB, n int, b *book, w Faults, own bool, disk vfs.FS,
+	listen string) (*dragonboat.NodeHost, *counter) {
 	t.Helper()
 	quiet.Do(func() {
-		for _, pkg := range []string{"dragonboat", "raft", "rsm", "logdb", "transport", "config", "registry", "settings", "utils", "server", "raftpb", "grpc", "tests", "util", "pebblekv", "fileutil"} {
+		for _, pkg := range []string{"dragonboat", "raft", "rsm", "logdb", "transport", "config", "registry",
+			"settings", "utils", "server", "raftpb", "grpc", "tests", "util", "pebblekv", "fileutil"} {
 			logger.GetLogger(pkg).SetLevel(logger.CRITICAL)
 		}
 	})
@@ -179,14 +181,25 @@ func TestNodeHosts(t *testing.T) {
 		return err
 	}
 	var first uint64
-	eventually(t, "a leader", func() bool { first = leader(1); return first != 0 && leader(2) == first && leader(3) == first })
+	eventually(t, "a leader", func() bool {
+		first = leader(1)
+		return first != 0 && leader(2) == first &&
+			leader(3) == first
+	})
 	eventually(t, "a proposal", func() bool { return propose(first%3+1, 1, time.Second) == nil }) // forwarded
-	eventually(t, "it everywhere", func() bool { return sums[1].sum.Load() > 0 && sums[2].sum.Load() > 0 && sums[3].sum.Load() > 0 })
+	eventually(t, "it everywhere", func() bool {
+		return sums[1].sum.Load() > 0 && sums[2].sum.Load() > 0 &&
+			sums[3].sum.Load() > 0
+	})
 
 	name := func(id uint64) string { return fmt.Sprintf("node-%d", id) }
 	second, third := first%3+1, (first+1)%3+1
 	w.Partition([]string{name(first)}, []string{name(second), name(third)})
-	eventually(t, "another leader", func() bool { l := leader(second); return l != 0 && l != first && l == leader(third) })
+	eventually(t, "another leader", func() bool {
+		l := leader(second)
+		return l != 0 && l != first &&
+			l == leader(third)
+	})
 	before := sums[first].sum.Load()
 	eventually(t, "proposals of the majority", func() bool { return propose(second, 1000, time.Second) == nil })
 	eventually(t, "the old leader to step down", func() bool { return leader(first) != first })
@@ -206,7 +219,8 @@ func TestNodeHosts(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience/4)
 			defer cancel()
-			_, err := hosts[at].SyncRequestSnapshot(ctx, 1, dragonboat.SnapshotOption{OverrideCompactionOverhead: true, CompactionOverhead: 1})
+			_, err := hosts[at].SyncRequestSnapshot(ctx, 1, dragonboat.SnapshotOption{OverrideCompactionOverhead: true,
+				CompactionOverhead: 1})
 			return err == nil
 		})
 	}

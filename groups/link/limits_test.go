@@ -21,7 +21,12 @@ func TestCrowd(t *testing.T) {
 		defer c.Close()
 	}
 	b.logged(t, "too many that have not said hello")
-	eventually(t, "them gone", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.mu.greeters == 0 && len(b.mu.greeting) == 0 })
+	eventually(t, "them gone", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.mu.greeters == 0 &&
+			len(b.mu.greeting) == 0
+	})
 	open(t, 1, quick).to(t, b)
 }
 
@@ -58,11 +63,13 @@ func TestGateLimits(t *testing.T) {
 		if i > 0 {
 			continue
 		}
-		if v, text := g.arrive(guest(i)); v != tooMany || !strings.Contains(text, "node guest-0 has 128 connections at the raft_addr of node node-2") {
+		if v, text := g.arrive(guest(i)); v != tooMany ||
+			!strings.Contains(text, "node guest-0 has 128 connections at the raft_addr of node node-2") {
 			t.Error("one peer has more than its limit:", v, text)
 		}
 	}
-	if v, text := g.arrive(guest(99)); v != tooMany || !strings.Contains(text, "node node-2 has 4096 connections at its raft_addr") {
+	if v, text := g.arrive(guest(99)); v != tooMany ||
+		!strings.Contains(text, "node node-2 has 4096 connections at its raft_addr") {
 		t.Error("all peers together have more than their limit:", v, text)
 	}
 	g.depart(guest(1).peer())

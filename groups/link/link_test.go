@@ -29,7 +29,8 @@ func TestBatches(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := within(t, "a batch", to.batches)
-				if number(got) != i || !bytes.Equal(got.Requests[0].Entries[0].Cmd, sent.Requests[0].Entries[0].Cmd) || got.SourceAddress != "host" || got.DeploymentId != 7 {
+				if number(got) != i || !bytes.Equal(got.Requests[0].Entries[0].Cmd, sent.Requests[0].Entries[0].Cmd) ||
+					got.SourceAddress != "host" || got.DeploymentId != 7 {
 					t.Fatalf("batch %d of %d bytes arrived as another", i, size)
 				}
 			}
@@ -51,7 +52,8 @@ func TestChunks(t *testing.T) {
 	const n = 12
 	data := bytes0(2 << 20)
 	for i := range uint64(n) {
-		if err := c.SendChunk(raftpb.Chunk{ShardID: 3, ChunkId: i, ChunkCount: n, Data: data, BinVer: 210, Filepath: "x", Membership: raftpb.Membership{Addresses: map[uint64]string{1: "host-1"}}}); err != nil {
+		if err := c.SendChunk(raftpb.Chunk{ShardID: 3, ChunkId: i, ChunkCount: n, Data: data, BinVer: 210,
+			Filepath: "x", Membership: raftpb.Membership{Addresses: map[uint64]string{1: "host-1"}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +63,8 @@ func TestChunks(t *testing.T) {
 	}
 	for i := range uint64(n) {
 		got := <-b.chunks
-		if got.ChunkId != i || !bytes.Equal(got.Data, data) || !reflect.DeepEqual(got.Membership.Addresses, map[uint64]string{1: "host-1"}) {
+		if got.ChunkId != i || !bytes.Equal(got.Data, data) || !reflect.DeepEqual(got.Membership.Addresses,
+			map[uint64]string{1: "host-1"}) {
 			t.Fatalf("chunk %d arrived as another", i)
 		}
 	}
@@ -147,7 +150,8 @@ func TestConfig(t *testing.T) {
 		t.Error("listens nowhere")
 	}
 	_ = tr.Close()
-	for addr, good := range map[string]bool{"a:1": true, "[::1]:1": true, "a": false, ":1": false, "a:": false, "": false} {
+	for addr, good := range map[string]bool{"a:1": true, "[::1]:1": true, "a": false, ":1": false,
+		"a:": false, "": false} {
 		if l.Validate(addr) != good {
 			t.Errorf("address %q: valid is not %v", addr, good)
 		}
@@ -164,7 +168,8 @@ func TestOversize(t *testing.T) {
 	if err := c.SendMessageBatch(batch(2, 64<<20)); err != nil {
 		t.Fatal(err)
 	}
-	if got := within(t, "the largest batch", b.batches); number(got) != 2 || len(got.Requests[0].Entries[0].Cmd) != 64<<20 {
+	if got := within(t, "the largest batch", b.batches); number(got) != 2 ||
+		len(got.Requests[0].Entries[0].Cmd) != 64<<20 {
 		t.Fatal("another batch")
 	}
 }

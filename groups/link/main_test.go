@@ -83,7 +83,8 @@ type end struct {
 }
 
 func quick(c *Config) {
-	c.timing = timing{handshake: 5 * time.Second, alive: 50 * time.Millisecond, silence: patience, stall: time.Second, logEvery: 1}
+	c.timing = timing{handshake: 5 * time.Second, alive: 50 * time.Millisecond, silence: patience,
+		stall: time.Second, logEvery: 1}
 }
 
 // silent makes an end give up on a silent peer soon.
@@ -93,8 +94,9 @@ func silent(c *Config) { c.timing.silence = 3 * time.Second }
 func configOf(n int, options ...func(*Config)) (Config, *journal) {
 	log := new(journal)
 	c := Config{
-		Cluster: clusterA, Node: fmt.Sprintf("node-%d", n), Host: fmt.Sprintf("host-%d", n), Token: token, Listen: "127.0.0.1:0",
-		Log: slog.New(slog.NewTextHandler(both{log, everything}, nil)), timing: timing{silence: patience},
+		Cluster: clusterA, Node: fmt.Sprintf("node-%d", n), Host: fmt.Sprintf("host-%d", n), Token: token,
+		Listen: "127.0.0.1:0",
+		Log:    slog.New(slog.NewTextHandler(both{log, everything}, nil)), timing: timing{silence: patience},
 	}
 	for _, o := range options {
 		o(&c)

@@ -14,7 +14,8 @@ import (
 func TestWeatherRepeats(t *testing.T) {
 	fates := func(seed uint64, noise bool) (all []Fate) {
 		w := NewNetworkFaults(seed)
-		w.Set(Any, Any, Rule{Drop: 0.2, Cut: 0.1, Duplicate: 0.3, Delay: 0.5, DelayMin: time.Millisecond, DelayMax: time.Second})
+		w.Set(Any, Any, Rule{Drop: 0.2, Cut: 0.1, Duplicate: 0.3, Delay: 0.5, DelayMin: time.Millisecond,
+			DelayMax: time.Second})
 		for range 500 {
 			if noise {
 				w.Outgoing(Passage{From: "b", To: "a", Kind: Messages})

@@ -18,7 +18,8 @@ func (t *transport) receive(v *visit) error {
 	defer alive.Wait()
 	defer t.shut(v.raw) // the beat may hang in it
 	defer close(done)
-	r := &frameReader{c: v.secure, limit: limitOf(v.kind), large: t.in, silence: t.c.timing.silence, stall: t.c.timing.stall}
+	r := &frameReader{c: v.secure, limit: limitOf(v.kind), large: t.in, silence: t.c.timing.silence,
+		stall: t.c.timing.stall}
 	defer r.done()
 	for {
 		frame, body, err := r.next(t.ctx)

@@ -80,7 +80,8 @@ func tokenTLS(t gossip.Token) (*tls.Config, error) {
 		return nil, err
 	}
 	public := key.Public().(ed25519.PublicKey)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0),
+		NotAfter: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 	der, err := x509.CreateCertificate(nil, template, template, public, key)
 	if err != nil {
 		return nil, fmt.Errorf("make the link's certificate: %w", err)

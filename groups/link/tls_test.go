@@ -42,7 +42,8 @@ func TestOperatorTLS(t *testing.T) {
 	}
 	// A listener whose certificate is for another address is not the one that was dialed.
 	elsewhere := open(t, 6, with(mine.Node(t, "10.1.1.1")))
-	if _, err := open(t, 7, with(mine.Node(t, local))).GetConnection(context.Background(), elsewhere.link.Addr()); err == nil {
+	if _, err := open(t, 7, with(mine.Node(t, local))).GetConnection(context.Background(),
+		elsewhere.link.Addr()); err == nil {
 		t.Error("connected to somebody else's certificate")
 	}
 	for name, c := range map[string]*tls.Config{
@@ -71,12 +72,14 @@ func TestCertificatesAndToken(t *testing.T) {
 	for name, other := range map[string]gossip.Token{"another": token + "x", "none": ""} {
 		a := open(t, 3, with(other))
 		var r *Refusal
-		if _, err := a.GetConnection(context.Background(), b.link.Addr()); !errors.As(err, &r) || !r.byPeer || !strings.Contains(r.text, words) {
+		if _, err := a.GetConnection(context.Background(), b.link.Addr()); !errors.As(err, &r) || !r.byPeer ||
+			!strings.Contains(r.text, words) {
 			t.Errorf("%s: the listener does not refuse: %v", name, err)
 		}
 		// Where the dialer alone can find it out.
 		l := open(t, 4, with(other), func(c *Config) { c.Token = "" })
-		if _, err := open(t, 5, with(token)).GetConnection(context.Background(), l.link.Addr()); !errors.As(err, &r) || r.byPeer || !strings.Contains(r.text, words) {
+		if _, err := open(t, 5, with(token)).GetConnection(context.Background(), l.link.Addr()); !errors.As(err, &r) ||
+			r.byPeer || !strings.Contains(r.text, words) {
 			t.Errorf("%s: the dialer does not refuse: %v", name, err)
 		}
 	}
@@ -104,7 +107,8 @@ func TestCertificatesAndToken(t *testing.T) {
 		_, _ = readHello(c)
 	}()
 	var r *Refusal
-	if _, err := e.GetConnection(context.Background(), conn.Addr().String()); !errors.As(err, &r) || r.byPeer || !strings.Contains(r.text, words) {
+	if _, err := e.GetConnection(context.Background(), conn.Addr().String()); !errors.As(err, &r) || r.byPeer ||
+		!strings.Contains(r.text, words) {
 		t.Errorf("its own proof convinced the dialer: %v", err)
 	}
 }
@@ -162,7 +166,8 @@ func TestOperatorCallbacks(t *testing.T) {
 	weak := c.Clone()
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return weak, nil }
 	b := open(t, 2, quick, func(o *Config) { o.Token, o.TLS = "", c })
-	conn, err := tls.Dial("tcp", b.link.Addr(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolName}})
+	conn, err := tls.Dial("tcp", b.link.Addr(),
+		&tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocolName}})
 	if err == nil {
 		defer conn.Close()
 		h := hello{min: 1, max: 1, kind: Messages, cluster: clusterA, node: "node-1", host: "host-1"}

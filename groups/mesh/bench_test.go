@@ -70,7 +70,8 @@ func BenchmarkPingPongTLS(b *testing.B) {
 func BenchmarkStream(b *testing.B) {
 	for _, bytes := range []int{100, 4096, 1 << 20} {
 		for _, senders := range []int{1, 8} {
-			b.Run(fmt.Sprintf("bytes=%d/senders=%d", bytes, senders), func(b *testing.B) { benchStream(b, bytes, senders) })
+			b.Run(fmt.Sprintf("bytes=%d/senders=%d", bytes, senders),
+				func(b *testing.B) { benchStream(b, bytes, senders) })
 		}
 	}
 }

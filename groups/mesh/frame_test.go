@@ -46,7 +46,8 @@ func TestReadSplits(t *testing.T) {
 		for i := range want {
 			got, mine, err := f.next()
 			if err != nil || mine != own[i] || !bytes.Equal(got, want[i]) {
-				t.Fatalf("seed %d: frame %d of %d bytes, %v, came as one of %d, %v: %v", seed, i, len(want[i]), own[i], len(got), mine, err)
+				t.Fatalf("seed %d: frame %d of %d bytes, %v, came as one of %d, %v: %v", seed, i, len(want[i]), own[i],
+					len(got), mine, err)
 			}
 		}
 		if _, _, err := f.next(); !errors.Is(err, io.EOF) {

@@ -21,20 +21,27 @@ func TestRefusals(t *testing.T) {
 		change func(*Config)
 		words  string
 	}{
-		"another token":   {func(c *Config) { c.Token = "another token, just as long as it." }, "does not have this cluster's internal_auth_token"},
+		"another token": {func(c *Config) { c.Token = "another token, just as long as it." },
+			"does not have this cluster's internal_auth_token"},
 		"another cluster": {func(c *Config) { c.Cluster = clusterB }, "wrong seed_nodes, address or data_dir"},
 		"other formats":   {func(c *Config) { c.FormatMin, c.FormatMax = 2, 2 }, "upgrade one step at a time"},
-		"a format in use": {func(c *Config) { c.FormatMax, c.InUse = 2, func() uint32 { return 2 } }, "it is node node-2 that needs a newer version"},
-		"a format to use": {func(c *Config) { c.FormatMax, c.InUse = 1, func() uint32 { return 1 } }, "no room to note format 1"},
-		"my node id":      {func(c *Config) { c.Node = "node-2" }, "node_id node-2 is used by two nodes"},
-		"my host id":      {func(c *Config) { c.Host = "host-2" }, "one's data_dir is a copy"},
-		"myself":          {func(c *Config) { c.Node, c.Host = "node-2", "host-2" }, "was reached by itself"},
-		"another's id":    {func(c *Config) { c.Node = "node-3" }, "node_id node-3 is used by two nodes, with raft host ids"},
-		"not admitted":    {func(c *Config) { c.Node = "node-13" }, "was evicted"},
+		"a format in use": {func(c *Config) { c.FormatMax, c.InUse = 2, func() uint32 { return 2 } },
+			"it is node node-2 that needs a newer version"},
+		"a format to use": {func(c *Config) { c.FormatMax, c.InUse = 1, func() uint32 { return 1 } },
+			"no room to note format 1"},
+		"my node id": {func(c *Config) { c.Node = "node-2" }, "node_id node-2 is used by two nodes"},
+		"my host id": {func(c *Config) { c.Host = "host-2" }, "one's data_dir is a copy"},
+		"myself":     {func(c *Config) { c.Node, c.Host = "node-2", "host-2" }, "was reached by itself"},
+		"another's id": {func(c *Config) { c.Node = "node-3" },
+			"node_id node-3 is used by two nodes, with raft host ids"},
+		"not admitted": {func(c *Config) { c.Node = "node-13" }, "was evicted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, 2, func(c *Config) {
-				c.FormatMax, c.Raise = 1, func(format uint32) error { return fmt.Errorf("no room to note format %d", format) }
+				c.FormatMax, c.Raise = 1, func(format uint32) error {
+					return fmt.Errorf("no room to note format %d",
+						format)
+				}
 				c.Admit = func(p link.Peer) error {
 					if p.Node == "node-13" {
 						return errors.New("node-13 was evicted")
@@ -79,7 +86,8 @@ func TestOperatorTLS(t *testing.T) {
 // TestGarbageBefore: what is no TLS gets nowhere and harms nobody.
 func TestGarbageBefore(t *testing.T) {
 	b := open(t, 2)
-	for _, words := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff", string(pattern(1, 100_000)), "PLKNODE\n"} {
+	for _, words := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff", string(pattern(1, 100_000)),
+		"PLKNODE\n"} {
 		c, err := net.Dial("tcp", b.Addr())
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +95,8 @@ func TestGarbageBefore(t *testing.T) {
 		_, _ = io.WriteString(c, words)
 		_ = c.(*net.TCPConn).CloseWrite()
 		_ = c.SetReadDeadline(time.Now().Add(patience))
-		if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, net.ErrClosed) && strings.Contains(err.Error(), "timeout") {
+		if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, net.ErrClosed) &&
+			strings.Contains(err.Error(), "timeout") {
 			t.Errorf("%.10q: %v", words, err)
 		}
 		_ = c.Close()
@@ -103,7 +112,8 @@ func TestGarbageBefore(t *testing.T) {
 // stranger is a connection to an end by a node that is let in and then says what it likes.
 func stranger(t testing.TB, b *end, n int) *link.Conn {
 	t.Helper()
-	l, err := link.New(link.Config{Cluster: clusterA, Node: "stranger", Host: "host-" + string(rune('a'+n)), Token: token})
+	l, err := link.New(link.Config{Cluster: clusterA, Node: "stranger", Host: "host-" + string(rune('a'+n)),
+		Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +170,8 @@ func TestTooLong(t *testing.T) {
 	if got := within(t, "the end here", a.closed); !errors.Is(got.err, errTooLong) {
 		t.Error(got.err)
 	}
-	if got := within(t, "the end there", b.closed); !errors.Is(got.err, errByPeer) || !strings.Contains(got.err.Error(), "at most 16777216 are allowed") {
+	if got := within(t, "the end there", b.closed); !errors.Is(got.err, errByPeer) ||
+		!strings.Contains(got.err.Error(), "at most 16777216 are allowed") {
 		t.Error(got.err)
 	}
 	if len(b.frames) != 0 {

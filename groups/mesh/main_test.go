@@ -97,9 +97,11 @@ func quick(c *Config) {
 // open starts node n. It is patient unless told otherwise: the machine may be busy.
 func open(t testing.TB, n int, options ...func(*Config)) *end {
 	t.Helper()
-	e := &end{log: new(journal), frames: make(chan string, 1<<16), opened: make(chan *Conn, 64), closed: make(chan ending, 64)}
+	e := &end{log: new(journal), frames: make(chan string, 1<<16), opened: make(chan *Conn, 64),
+		closed: make(chan ending, 64)}
 	c := Config{
-		Cluster: clusterA, Node: fmt.Sprintf("node-%d", n), Host: fmt.Sprintf("host-%d", n), Token: token, Listen: "127.0.0.1:0",
+		Cluster: clusterA, Node: fmt.Sprintf("node-%d", n), Host: fmt.Sprintf("host-%d", n), Token: token,
+		Listen: "127.0.0.1:0",
 		Log:    slog.New(slog.NewTextHandler(both{e.log, everything}, nil)),
 		Frame:  func(_ *Conn, f []byte) { e.frames <- string(f) },
 		Opened: func(c *Conn) { e.opened <- c },

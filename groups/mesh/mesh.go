@@ -41,7 +41,8 @@ func New(c Config) (*Mesh, error) {
 	m.mu.routes = make(map[string]*route)
 	// Faults decide here, about frames: the link would ask about what they share.
 	l, err := link.New(link.Config{
-		Cluster: c.Cluster, Node: c.Node, Host: c.Host, FormatMin: c.FormatMin, FormatMax: c.FormatMax, InUse: c.InUse, Raise: c.Raise,
+		Cluster: c.Cluster, Node: c.Node, Host: c.Host, FormatMin: c.FormatMin, FormatMax: c.FormatMax, InUse: c.InUse,
+		Raise: c.Raise,
 		Token: c.Token, TLS: c.TLS, Admit: c.Admit, Log: m.c.Log,
 	})
 	if err != nil {
@@ -118,7 +119,8 @@ func (m *Mesh) over(c *Conn) error {
 	m.mu.Lock()
 	delete(m.mu.live, c)
 	m.mu.Unlock()
-	for _, usual := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, errClosed, errCut} {
+	for _, usual := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE,
+		errClosed, errCut} {
 		if errors.Is(err, usual) {
 			return nil
 		}

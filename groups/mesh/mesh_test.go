@@ -142,7 +142,8 @@ func TestCloseWhileReading(t *testing.T) {
 		for i := 0; i < 20_000 && c.Send(f); i++ {
 		}
 		within(t, "the end there", b.closed)
-		if got := within(t, "the end here", a.closed); !errors.Is(got.err, errByPeer) || !strings.Contains(got.err.Error(), "one is enough") {
+		if got := within(t, "the end here", a.closed); !errors.Is(got.err, errByPeer) ||
+			!strings.Contains(got.err.Error(), "one is enough") {
 			t.Fatal(got.err)
 		}
 		if n.Load() != round+1 {
@@ -228,7 +229,8 @@ func TestConfig(t *testing.T) {
 		{Config{Cluster: "c", Node: "n", Host: "h"}, "Frame must be set"},
 		{Config{Node: "n", Host: "h", Frame: frame}, "cluster id"},
 		{Config{Cluster: "c", Node: "n", Host: "h", Token: "short", Frame: frame}, "at least 32 bytes"},
-		{Config{Cluster: "c", Node: "n", Host: "h", Token: token, Listen: "127.0.0.1:no-port", Frame: frame}, "link_addr"},
+		{Config{Cluster: "c", Node: "n", Host: "h", Token: token, Listen: "127.0.0.1:no-port", Frame: frame},
+			"link_addr"},
 	} {
 		if _, err := New(c.config); err == nil || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%q is not in: %v", c.words, err)

@@ -104,7 +104,8 @@ func TestCutWhileWriting(t *testing.T) {
 	w.Set(link.Any, link.Any, link.Rule{Cut: 1})
 	start := time.Now()
 	c.Send(nil)
-	if got := within(t, "the end", b.closed); !errors.Is(got.err, errCut) || time.Since(start) >= 5*time.Second { // then the kernel gives up
+	// then the kernel gives up
+	if got := within(t, "the end", b.closed); !errors.Is(got.err, errCut) || time.Since(start) >= 5*time.Second {
 		t.Error(got.err, time.Since(start))
 	}
 }

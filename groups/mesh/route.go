@@ -198,7 +198,8 @@ func (m *Mesh) dial(ctx context.Context, addr string) (*link.Conn, error) {
 	if err != nil || m.c.Faults == nil {
 		return l, err
 	}
-	if fate := m.c.Faults.Outgoing(link.Passage{From: m.c.Node, To: l.Peer().Node, Kind: link.Connect}); fate.Drop || fate.Cut {
+	if fate := m.c.Faults.Outgoing(link.Passage{From: m.c.Node, To: l.Peer().Node, Kind: link.Connect}); fate.Drop ||
+		fate.Cut {
 		_ = l.Close()
 		return nil, errCut
 	}
@@ -208,7 +209,8 @@ func (m *Mesh) dial(ctx context.Context, addr string) (*link.Conn, error) {
 // ride is the life of a dialed connection.
 func (m *Mesh) ride(r *route, c *Conn, addr string) error {
 	if p := c.Peer(); p.Host != r.host {
-		err := fmt.Errorf("node %s looks for the node with raft host id %s at %s, where node %s is, with %s: one of them has another's address, or another data_dir than it had", m.c.Node, r.host, addr, p.Node, p.Host)
+		err := fmt.Errorf("node %s looks for the node with raft host id %s at %s, where node %s is, with %s: one of "+
+			"them has another's address, or another data_dir than it had", m.c.Node, r.host, addr, p.Node, p.Host)
 		c.Close(err)
 		c.write()
 		return err

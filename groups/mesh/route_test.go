@@ -161,7 +161,8 @@ func TestOtherHost(t *testing.T) {
 		return strings.Contains(a.log.String(), words)
 	})
 	b.logged(t, words)
-	if got := within(t, "the end", b.closed); !errors.Is(got.err, errByPeer) || !strings.Contains(got.err.Error(), words) {
+	if got := within(t, "the end", b.closed); !errors.Is(got.err, errByPeer) ||
+		!strings.Contains(got.err.Error(), words) {
 		t.Error(got.err)
 	}
 	if len(a.opened) != 0 || a.live() != 0 {

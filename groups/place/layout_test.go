@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew: a change of it is a change of the format of clusters")
+var update = flag.Bool("update", false, "write the golden file anew: a change of it is a change of the format "+
+	"of clusters")
 
 // nodeNames are n names as they are by default.
 func nodeNames(n int) (names []string) {
@@ -94,7 +95,8 @@ func checkBounds(l Layout, logs []uint64, nodes []string, factor int, fail func(
 		low, high := c.total/len(nodes), (c.total+len(nodes)-1)/len(nodes)
 		for n, k := range c.by {
 			if k < low || k > high {
-				fail("%d nodes, %d logs, factor %d: %s has %d %s, want %d to %d", len(nodes), len(logs), factor, n, k, c.what, low, high)
+				fail("%d nodes, %d logs, factor %d: %s has %d %s, want %d to %d", len(nodes), len(logs), factor, n, k,
+					c.what, low, high)
 			}
 		}
 	}
@@ -104,7 +106,8 @@ func checkBounds(l Layout, logs []uint64, nodes []string, factor int, fail func(
 // clusters.
 func TestLayoutKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z.-]{1,12}[0-9]`), 1, 24, rapid.ID[string]).Draw(t, "nodes")
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z.-]{1,12}[0-9]`), 1, 24,
+			rapid.ID[string]).Draw(t, "nodes")
 		logs := rapid.SliceOfNDistinct(rapid.Uint64Range(1, 200), 1, 64, rapid.ID[uint64]).Draw(t, "logs")
 		factor := 2*rapid.IntRange(0, 4).Draw(t, "factor") + 1
 		checkBounds(Place(logs, names, factor), logs, names, factor, t.Fatalf)
@@ -144,7 +147,8 @@ func TestLayoutIsPinned(t *testing.T) {
 			fmt.Fprintf(&b, "%d nodes, log %d: %s\n", nodes, log, strings.Join(l[log], " "))
 		}
 	}
-	l := Place(logNumbers(40), []string{"eu-a.0", "eu-b.0", "us-a.1", "us-b.1", "ap-a.2", "ap-b.2", "x9", "y9", "z9"}, 5)
+	l := Place(logNumbers(40), []string{"eu-a.0", "eu-b.0", "us-a.1", "us-b.1", "ap-a.2", "ap-b.2", "x9", "y9", "z9"},
+		5)
 	for _, log := range slices.Sorted(maps.Keys(l)) {
 		fmt.Fprintf(&b, "9 names, factor 5, log %d: %s\n", log, strings.Join(l[log], " "))
 	}
@@ -158,7 +162,8 @@ func TestLayoutIsPinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.String() != string(want) {
-		t.Errorf("layouts differ from %s: that is a change of the format of clusters, which nodes of the version before do not share", golden)
+		t.Errorf("layouts differ from %s: that is a change of the format of clusters, which nodes of the version "+
+			"before do not share", golden)
 	}
 }
 
@@ -184,7 +189,8 @@ func TestLayoutMovesLittle(t *testing.T) {
 		v, l := float64(voters)/float64(3*len(logs)), float64(leads)/float64(len(logs))
 		t.Logf("%d nodes, %d logs: %.2f of the least voters, %.2f of the least leaderships", c.nodes, c.logs, v, l)
 		if v > c.voters || l > c.lead {
-			t.Errorf("%d nodes, %d logs: %.2f times the least voters move, and %.2f times the least leaderships; want at most %.2f and %.2f",
+			t.Errorf("%d nodes, %d logs: %.2f times the least voters move, and %.2f times the least leaderships; "+
+				"want at most %.2f and %.2f",
 				c.nodes, c.logs, v, l, c.voters, c.lead)
 		}
 	}

@@ -115,7 +115,8 @@ func (n *member) waited(held bool) bool { return held && n.drain() < DrainReplic
 // NewMembers is a cluster in which nobody was seen yet but the node itself.
 func NewMembers(now time.Duration, self Sighting, w Windows) *Members {
 	m := &Members{self: self.Node, windows: w, began: now, known: make(map[string]*member)}
-	m.known[self.Node] = &member{disk: self.Disk, alive: true, stable: true, since: now, said: self.Drain, short: self.Short}
+	m.known[self.Node] = &member{disk: self.Disk, alive: true, stable: true, since: now, said: self.Drain,
+		short: self.Short}
 	return m
 }
 
@@ -249,7 +250,8 @@ func (m *Members) view(now time.Duration, held bool) View {
 	for id, n := range m.known {
 		steady := id == m.self || n.alive && now-n.since >= m.windows.Stability
 		gone := m.gone(n, now, held)
-		v.Nodes[id] = Node{ID: id, Disk: n.disk, Alive: n.alive, Steady: steady, Stable: n.stable, Gone: gone, Drain: n.drain(), Short: n.short}
+		v.Nodes[id] = Node{ID: id, Disk: n.disk, Alive: n.alive, Steady: steady, Stable: n.stable, Gone: gone,
+			Drain: n.drain(), Short: n.short}
 		if n.placed() {
 			v.Placed = append(v.Placed, id)
 		}

@@ -47,7 +47,11 @@ func TestAMoveIsTheDifferenceOfLayouts(t *testing.T) {
 		{"one of five dies", 5, func(w *world) { w.crash(w.hosts[1]) }},
 		{"one of five is drained", 5, func(w *world) { w.mark(w.hosts[2], DrainReplicas) }},
 		{"one of four is drained", 4, func(w *world) { w.mark(w.hosts[0], DrainReplicas) }},
-		{"two of seven are drained", 7, func(w *world) { w.mark(w.hosts[0], DrainReplicas); w.mark(w.hosts[5], DrainReplicas) }},
+		{"two of seven are drained", 7, func(w *world) {
+			w.mark(w.hosts[0], DrainReplicas)
+			w.mark(w.hosts[5],
+				DrainReplicas)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := settled(t, c.nodes, 32)
@@ -79,7 +83,8 @@ func TestAWipedNodeGetsItsReplicasBack(t *testing.T) {
 	w.start(h)
 	w.settle(400)
 	if n := before[h.name]; w.done[Add] != n || w.done[Promote] != n || w.done[Remove] != n || n == 0 {
-		t.Errorf("%d replicas were added, %d promoted and %d removed, it had %d", w.done[Add], w.done[Promote], w.done[Remove], n)
+		t.Errorf("%d replicas were added, %d promoted and %d removed, it had %d", w.done[Add], w.done[Promote],
+			w.done[Remove], n)
 	}
 }
 

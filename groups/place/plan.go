@@ -90,7 +90,8 @@ func (s *survey) next() Step {
 	}
 	if len(s.missing) > 0 {
 		n := s.missing[0]
-		return Step{Kind: Add, Urgency: Spread, Replica: s.log.freshID(), Node: n.ID, Disk: n.Disk, Why: "a voter belongs on " + n.ID}
+		return Step{Kind: Add, Urgency: Spread, Replica: s.log.freshID(), Node: n.ID, Disk: n.Disk,
+			Why: "a voter belongs on " + n.ID}
 	}
 	if next, ok := s.change(); ok {
 		return next

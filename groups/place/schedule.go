@@ -117,7 +117,8 @@ func (s *Scheduler) Next(now time.Duration, plans []Step) (start []Step, again t
 	for _, p := range due {
 		w := s.logs[p.Log]
 		switch {
-		case p.Kind == Transfer && transfers >= s.pace.Concurrent, p.Kind != Transfer && !w.open && changes >= s.pace.Concurrent:
+		case p.Kind == Transfer && transfers >= s.pace.Concurrent, p.Kind != Transfer && !w.open &&
+			changes >= s.pace.Concurrent:
 			continue
 		case p.Kind == Transfer:
 			transfers++

@@ -58,7 +58,8 @@ func at(version uint64, s Step) Step {
 
 func TestSchedulerServesByUrgency(t *testing.T) {
 	r := newRounds(t, 2)
-	plans := []Step{plan(1, Add, Spread), plan(2, Add, Repair), plan(3, Promote, Finish), plan(4, Wait, Finish), plan(5, Add, Repair), plan(6, Settled, Finish)}
+	plans := []Step{plan(1, Add, Spread), plan(2, Add, Repair), plan(3, Promote, Finish), plan(4, Wait, Finish),
+		plan(5, Add, Repair), plan(6, Settled, Finish)}
 	r.next(0, "3 2", plans...)
 	r.next(0, "", plans...)
 	r.done(1, 3)

@@ -18,7 +18,10 @@ func (w *world) check(h *host, l *raftLog, s Step, want int) {
 		w.fail("%v: the replica is %v", s, r)
 		return
 	}
-	if slices.ContainsFunc(w.flights, func(f *flight) bool { return f.sched == h.sched && f.log == l && f.ends > w.now }) {
+	if slices.ContainsFunc(w.flights, func(f *flight) bool {
+		return f.sched == h.sched && f.log == l &&
+			f.ends > w.now
+	}) {
 		w.fail("%v: another step is under way", s)
 	}
 	switch s.Kind {
@@ -112,7 +115,8 @@ func (w *world) happen(e event) {
 func (w *world) survives(h *host) bool {
 	for _, l := range w.logs {
 		holds := slices.ContainsFunc(l.replicas, func(r Replica) bool { return r.Node == h.name })
-		if !holds && !slices.ContainsFunc(w.flights, func(f *flight) bool { return f.log == l && f.step.Node == h.name }) {
+		if !holds && !slices.ContainsFunc(w.flights,
+			func(f *flight) bool { return f.log == l && f.step.Node == h.name }) {
 			continue
 		}
 		if slices.ContainsFunc(w.flights, func(f *flight) bool { return f.log == l }) ||
@@ -143,7 +147,8 @@ func (w *world) calmDown(stay int) {
 			keep = keep && l.majority(w.live)
 		}
 		for _, f := range w.flights {
-			keep = keep && f.step.Node != h.name && !slices.ContainsFunc(f.log.replicas, func(r Replica) bool { return r.Node == h.name })
+			keep = keep && f.step.Node != h.name && !slices.ContainsFunc(f.log.replicas,
+				func(r Replica) bool { return r.Node == h.name })
 		}
 		if !h.up && !keep {
 			w.start(h)

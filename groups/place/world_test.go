@@ -57,7 +57,8 @@ func newWorld(seed uint64, factor int, fail func(string, ...any)) *world {
 		rand:    rand.New(rand.NewPCG(seed, 1)),
 		windows: Windows{Stability: 6 * time.Second, Eviction: 10 * time.Second},
 		pace:    Pace{Concurrent: 4, Balance: 8 * time.Second},
-		factor:  factor, fill: 2000, named: make(map[string]*host), marks: make(map[string]Drain), layouts: make(map[string]Layout), fail: fail,
+		factor:  factor, fill: 2000, named: make(map[string]*host), marks: make(map[string]Drain),
+		layouts: make(map[string]Layout), fail: fail,
 	}
 }
 
@@ -198,8 +199,10 @@ func (w *world) round(h *host, seen []Sighting, led []*raftLog) {
 		w.check(h, l, s, len(layout[l.id]))
 		w.begin(h, l, s)
 	}
-	if changes, transfers := h.sched.Open(); changes > w.pace.Concurrent || transfers > w.pace.Concurrent || h.flying > changes+transfers {
-		w.fail("%s has %d steps under way, changes %d logs and hands %d over, want at most %d", h.name, h.flying, changes, transfers, w.pace.Concurrent)
+	if changes, transfers := h.sched.Open(); changes > w.pace.Concurrent || transfers > w.pace.Concurrent ||
+		h.flying > changes+transfers {
+		w.fail("%s has %d steps under way, changes %d logs and hands %d over, want at most %d", h.name, h.flying,
+			changes, transfers, w.pace.Concurrent)
 	}
 }
 

@@ -42,8 +42,8 @@ type Log interface {
 	// ReadIndex asks for an index; once answered, this node's replica has applied up to
 	// it. ErrNoReplica: there is none here.
 	ReadIndex(within time.Duration) (Pending, error)
-	// Await waits until one of under, of which there are MaxAwaited at most, is answered, at most d, or until wake or stop can be
-	// received from, and receives from wake.
+	// Await waits until one of under, of which there are MaxAwaited at most, is answered, at most d, or until wake or
+	// stop can be received from, and receives from wake.
 	Await(d time.Duration, wake, stop <-chan struct{}, under ...Pending)
 
 	// Snapshot has raft take note of the state on disk and keep only so many entries before

@@ -217,10 +217,11 @@ type BatchReader struct {
 	Which    int         // of sessions it is
 	Sub      uint64      // which part of its request it is
 	Settled  uint64      // below it all of the session are, 0: it does not say
-	Again    bool        // it was asked before on the same connection, or by a node that does not know what became of it
-	Tried    bool        // by a node
-	Attached bool        // likewise, and it was told that it has a place
-	Insists  bool        // by its client
+	// it was asked before on the same connection, or by a node that does not know what became of it
+	Again    bool
+	Tried    bool // by a node
+	Attached bool // likewise, and it was told that it has a place
+	Insists  bool // by its client
 	NArgs    int
 	NSLen    int
 	Body     []byte

@@ -62,7 +62,8 @@ func (m *Machine) command(c engine.Clock) wire.Result {
 	if old != nil && old.stands(s.highest) {
 		another := old.another(cmd.Req.Op, hash)
 		if cmd.Req.Op == wire.OpRelease && !another && !m.sentTwice(s) {
-			if res, moved := g.State.Overtaken(cmd); moved { // an acquire before it is sent on, and it comes behind that
+			// an acquire before it is sent on, and it comes behind that
+			if res, moved := g.State.Overtaken(cmd); moved {
 				return res
 			}
 		}
@@ -76,8 +77,8 @@ func (m *Machine) command(c engine.Clock) wire.Result {
 	id := cmd.Caller.ID
 	// else it had come before that, and waits again
 	if cmd.Req.Op == wire.OpAcquire && (s.tookBack(id) || old == nil && s.gaveBack(id, cmd.Req)) {
-		// It may wait where its paths are by now, which only the log there knows. What has no place anywhere is not sent on:
-		// that log does not know of the release, and would take it for a new one.
+		// It may wait where its paths are by now, which only the log there knows. What has no place anywhere is not
+		// sent on: that log does not know of the release, and would take it for a new one.
 		if res, moved := g.State.Overtaken(cmd); moved && mayWait(cmd.Req) {
 			return res
 		}
@@ -226,7 +227,8 @@ func (m *Machine) session(c engine.Clock) (s *Session, refused wire.Result) {
 		known := m.Sessions.ByID[ref.ID]
 		if ref.state = m.Sessions.use(ref, c.Now, &m.Limits); ref.state == nil {
 			refused.Fail(wire.Errorf(wire.ResourceExhausted,
-				"session: this log remembers %d that asked or waited for something in the last %d s, at most %d are allowed; nothing was done",
+				"session: this log remembers %d that asked or waited for something in the last %d s, at most %d are "+
+					"allowed; nothing was done",
 				len(m.Sessions.ByID), m.Limits.RememberMillis/1000, m.Limits.MaxSessions))
 			return nil, refused
 		}
@@ -258,16 +260,18 @@ func (m *Machine) waitsOf(id engine.Session) (n int) {
 
 // forgotten answers what may be a repeat of a request whose answer is not kept.
 var forgotten = wire.Result{
-	Code:    wire.Forgotten,
-	Message: "the answer is not kept any more, as it was settled, or too many were not; nothing was done now, and what was done when it was asked first is not known",
+	Code: wire.Forgotten,
+	Message: "the answer is not kept any more, as it was settled, or too many were not; nothing was done now, and " +
+		"what was done when it was asked first is not known",
 }
 
-// placeForgotten answers a wait that its node asks for anew, as it knows its place, and that has none: it was answered while
-// the node heard nothing of this log, and its session may be forgotten since. Its client may have gone on elsewhere, had its
-// lock, and given it back: were it taken for a new wait, what it is granted would be nobody's.
+// placeForgotten answers a wait that its node asks for anew, as it knows its place, and that has none: it was answered
+// while the node heard nothing of this log, and its session may be forgotten since. Its client may have gone on
+// elsewhere, had its lock, and given it back: were it taken for a new wait, what it is granted would be nobody's.
 var placeForgotten = wire.Result{
-	Code:    wire.Forgotten,
-	Message: "its place in the queue was lost while its node could not reach the log's leader, and what became of it is not known any more; nothing was done now",
+	Code: wire.Forgotten,
+	Message: "its place in the queue was lost while its node could not reach the log's leader, and what became of " +
+		"it is not known any more; nothing was done now",
 }
 
 // staleConnection answers a command that a client has asked again, or given up, on a later

@@ -229,7 +229,8 @@ func TestNewPaths(t *testing.T) {
 	if os.Getenv("PATHLOCKD_LONG") != "" {
 		perStep, span = 40, 10*span
 	}
-	if rate, _ := strconv.Atoi(os.Getenv("PATHLOCKD_NEW_PATHS")); rate > 0 { // a second: 1000 take a core 25 minutes a day
+	// a second: 1000 take a core 25 minutes a day
+	if rate, _ := strconv.Atoi(os.Getenv("PATHLOCKD_NEW_PATHS")); rate > 0 {
 		perStep = 2 * rate
 	}
 	const tick, every = 2 * time.Second, 150 // a checkpoint every 5 minutes

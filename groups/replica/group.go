@@ -63,7 +63,8 @@ func (g *Group) OwnerWent(owner string) {
 type Observer interface {
 	// Did says that a step was taken, and what was said of it: first is what a repeat was answered
 	// before, cmd nil when things ended with time.
-	Did(g *Group, c engine.Clock, cmd *engine.Command, how Step, first *wire.Result, res wire.Result, said *engine.Output)
+	Did(g *Group, c engine.Clock, cmd *engine.Command, how Step, first *wire.Result, res wire.Result,
+		said *engine.Output)
 }
 
 // Step is what is done with a command.

@@ -26,8 +26,8 @@ type Config struct {
 	Observer   Observer    // nil, but in tests
 }
 
-// Host is the node as its replicas know it. None of it blocks. SystemChanged, PolicyWork, LookAround and LimitsDiffer are
-// called with the replica held, between two entries or as its state is read back.
+// Host is the node as its replicas know it. None of it blocks. SystemChanged, PolicyWork, LookAround and LimitsDiffer
+// are called with the replica held, between two entries or as its state is read back.
 type Host interface {
 	Opened(m *Machine)              // the state was read back
 	CheckpointSoon()                // a checkpoint is due

@@ -39,7 +39,8 @@ func (t *sessions) changes(s *Session) {
 
 // take begins an image. The one before must be whole.
 func (t *sessions) take() *sessionImage {
-	t.image = &sessionImage{generation: t.generation, left: t.changed, rows: make(map[engine.Session][]byte), gone: t.gone}
+	t.image = &sessionImage{generation: t.generation, left: t.changed, rows: make(map[engine.Session][]byte),
+		gone: t.gone}
 	t.changed, t.gone = nil, nil
 	t.generation++
 	return t.image

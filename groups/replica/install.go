@@ -148,6 +148,7 @@ func (s *Store) HalfInstalled(shard uint64) (bool, error) {
 func (m *Machine) goesOn(index uint64) {
 	if m.Installing.Load() {
 		m.Fail(fmt.Errorf("entry %d of log %d: %w, and raft goes on without it: "+
-			"the raft logs and the state in data_dir do not belong together; %s", index, m.Shard, errHalfInstalled, rows.Remedy))
+			"the raft logs and the state in data_dir do not belong together; %s", index, m.Shard, errHalfInstalled,
+			rows.Remedy))
 	}
 }

@@ -18,7 +18,8 @@ func TestTakenBackByAnOldRoute(t *testing.T) {
 	if res := b.one(bareAsk(s, 2, release("o", "h:/a/b/x"))); res.Code != wire.OK {
 		t.Fatalf("%+v", res)
 	}
-	freeze := engine.Command{NS: "h:/a", Version: 1, Req: &wire.Request{Op: wire.OpFreeze, Namespace: "h:/a/b", Attempt: 1, Target: 1}}
+	freeze := engine.Command{NS: "h:/a", Version: 1, Req: &wire.Request{Op: wire.OpFreeze, Namespace: "h:/a/b",
+		Attempt: 1, Target: 1}}
 	b.m.Lock()
 	b.m.Out.Reset()
 	res := b.m.Groups[0].apply(engine.Clock{Now: b.now, Wall: b.now}, &freeze)

@@ -27,7 +27,8 @@ func TestManyLateRequests(t *testing.T) {
 			ss = append(ss, s)
 			var asks []*bareCall
 			for i := range before {
-				req := &wire.Request{Op: wire.OpRelease, Owner: fmt.Sprint("o", n), Target: 99_000} // it names an acquire
+				// it names an acquire
+				req := &wire.Request{Op: wire.OpRelease, Owner: fmt.Sprint("o", n), Target: 99_000}
 				for j := range MaxSessionMarks {
 					req.Releases = append(req.Releases, wire.ReleaseRequest{Path: fmt.Sprintf("h:/a/%d-%d", i, j)})
 				}

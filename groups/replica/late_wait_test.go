@@ -11,7 +11,8 @@ import (
 // waitsOf is a machine in which a session has n waits on its first connection behind one lock.
 func waitsOf(t *testing.T, n int) (b *bare, s *wire.Session, ask func(s *wire.Session, i int) *bareCall) {
 	b, s = newBare(t, rows.FirstLog, DefaultLimits()), bareSession(1)
-	if res := b.one(bareAsk(bareSession(2), 1, write("holder", "h:/a/x", time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := b.one(bareAsk(bareSession(2), 1, write("holder", "h:/a/x", time.Hour))); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
 	ask = func(s *wire.Session, i int) *bareCall {

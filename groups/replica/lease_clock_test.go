@@ -76,7 +76,8 @@ func TestLeaseClock(t *testing.T) {
 // is less than a millisecond too. At a follower it never goes ahead, though the follower's
 // monotonic clock be fast.
 func TestLeaseClockGoesOn(t *testing.T) {
-	for _, every := range []time.Duration{100 * time.Microsecond, 3*time.Millisecond + 700*time.Microsecond, time.Second, 1900 * time.Millisecond} {
+	for _, every := range []time.Duration{100 * time.Microsecond, 3*time.Millisecond + 700*time.Microsecond,
+		time.Second, 1900 * time.Millisecond} {
 		for _, way := range []time.Duration{0, every / 2, every - time.Microsecond} {
 			var c, follower leaseClock
 			own := LeaderEpoch{Term: 1, Node: 1}
@@ -89,8 +90,10 @@ func TestLeaseClockGoesOn(t *testing.T) {
 				heard := mono + way
 				heard += heard / 100
 				follower.advance(own, s, heard)
-				if took := follower; took.stamp(LeaderEpoch{Term: 2, Node: 2}, heard) > (mono+way+every/50).Milliseconds()+1 {
-					t.Fatalf("an entry each %v, %v under way: %v after the first one a follower is ahead", every, way, mono)
+				if took := follower; took.stamp(LeaderEpoch{Term: 2, Node: 2},
+					heard) > (mono+way+every/50).Milliseconds()+1 {
+					t.Fatalf("an entry each %v, %v under way: %v after the first one a follower is ahead",
+						every, way, mono)
 				}
 			}
 		}
@@ -145,7 +148,8 @@ func TestLeaseClockOfThree(t *testing.T) {
 			for _, later := range nodes.log[i+1:] {
 				passed := float64(max(0, later.stamped-e.stamped)) / 1e6 * nodes.fastest
 				if ran := float64(later.now-e.now) - 1; ran > passed+0.001 {
-					t.Fatalf("seed %d: entries stamped %v and %v: %v ms by the lease clock", seed, e.stamped, later.stamped, later.now-e.now)
+					t.Fatalf("seed %d: entries stamped %v and %v: %v ms by the lease clock", seed, e.stamped,
+						later.stamped, later.now-e.now)
 				}
 			}
 		}
@@ -224,7 +228,8 @@ func (s *logOfThree) step() {
 	}
 	switch x, node := s.rng.IntN(100), s.rng.IntN(3); {
 	case x < 45 && len(s.flying) < 2: // as many as are under way (window, groups/log.go)
-		s.flying = append(s.flying, &stamped{leaderEpoch: s.leaderEpoch, stamp: s.clocks[s.leader].stamp(s.leaderEpoch, s.mono(s.leader)), stamped: s.at})
+		s.flying = append(s.flying, &stamped{leaderEpoch: s.leaderEpoch, stamp: s.clocks[s.leader].stamp(s.leaderEpoch,
+			s.mono(s.leader)), stamped: s.at})
 	case x < 80 && len(s.flying) > 0:
 		s.log, s.flying = append(s.log, s.flying[0]), s.flying[1:]
 		if s.rng.IntN(2) == 0 {

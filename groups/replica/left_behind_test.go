@@ -10,8 +10,8 @@ import (
 )
 
 // TestLeaveAfterAGrant: a wait is asked again on the next connection when its namespace has been moved to another group
-// of the same log, and is granted there, or waits; then the old group is told to leave, and ends the place of the earlier
-// connection. The next repeat is answered by what became of the one in the new group.
+// of the same log, and is granted there, or waits; then the old group is told to leave, and ends the place of the
+// earlier connection. The next repeat is answered by what became of the one in the new group.
 func TestLeaveAfterAGrant(t *testing.T) {
 	for _, granted := range []bool{true, false} {
 		t.Run(fmt.Sprint("granted ", granted), func(t *testing.T) { leaveAfterAGrant(t, granted) })
@@ -74,7 +74,8 @@ func leaveAfterAGrant(t *testing.T, granted bool) {
 	if owner := b.m.View(1).Inspect(root, root+"/x").Owner; owner != "o" {
 		t.Fatalf("it is held by %q", owner)
 	}
-	if len(again.res) != 1 || again.res[0].Code != wire.OK || again.res[0].Status != wire.StatusOK || again.res[0].Token == 0 {
+	if len(again.res) != 1 || again.res[0].Code != wire.OK || again.res[0].Status != wire.StatusOK ||
+		again.res[0].Token == 0 {
 		t.Errorf("it was granted and is held, and its repeat is answered %+v", again.res)
 	}
 }

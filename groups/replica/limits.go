@@ -76,7 +76,8 @@ func ReadLimits(r *codec.Reader) (l Limits) {
 	l = DefaultLimits()
 	n := r.Uvarint()
 	if n > uint64(len(LimitRows)) {
-		r.Err = fmt.Errorf("groups: %d limits are stated and this build knows %d: run a newer version", n, len(LimitRows))
+		r.Err = fmt.Errorf("groups: %d limits are stated and this build knows %d: run a newer version", n,
+			len(LimitRows))
 		return l
 	}
 	for i := range n {

@@ -171,7 +171,8 @@ func (s *Session) history(req *wire.Request, are func(a *answered, name uint64) 
 	n := len(req.Releases)
 	looked := make([]uint64, 2*n)
 	for i, r := range req.Releases {
-		looked[i], looked[n+i] = markOf(markTook, req.Owner, r.Path, r.Mode), markOf(markGave, req.Owner, r.Path, r.Mode)
+		looked[i], looked[n+i] = markOf(markTook, req.Owner, r.Path, r.Mode),
+			markOf(markGave, req.Owner, r.Path, r.Mode)
 	}
 	last := s.lasts(looked, are)
 	return last[:n], last[n:]

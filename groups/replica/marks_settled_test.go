@@ -28,7 +28,8 @@ func TestOwesWhatIsSettled(t *testing.T) {
 			t.Fatalf("%+v", res)
 		}
 		s = later(s)
-		if res := b.one(bareAsk(s, 10, write("o", there, time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+		if res := b.one(bareAsk(s, 10, write("o", there, time.Hour))); res.Code != wire.OK ||
+			res.Status != wire.StatusOK {
 			t.Fatalf("%+v", res)
 		}
 		// The release, asked again, was answered UNAVAILABLE (another session's requests fill the group); the client
@@ -51,7 +52,8 @@ func TestOwesWhatIsSettled(t *testing.T) {
 		owner[replica] = b.m.View(0).Inspect("h:/a", there).Owner
 	}
 	if owner[0] != owner[1] {
-		t.Errorf("the replicas differ: %s is held by %q on one, by %q on the one that wrote a checkpoint", there, owner[0], owner[1])
+		t.Errorf("the replicas differ: %s is held by %q on one, by %q on the one that wrote a checkpoint", there,
+			owner[0], owner[1])
 	}
 }
 
@@ -82,6 +84,7 @@ func TestTakenBackBySettled(t *testing.T) {
 		owner[replica] = b.m.View(0).Inspect("h:/a", "h:/a/x").Owner
 	}
 	if owner[0] != owner[1] {
-		t.Errorf("the replicas differ: h:/a/x is held by %q on one, by %q on the one that wrote a checkpoint", owner[0], owner[1])
+		t.Errorf("the replicas differ: h:/a/x is held by %q on one, by %q on the one that wrote a checkpoint",
+			owner[0], owner[1])
 	}
 }

@@ -20,7 +20,8 @@ func TestComesTooLate(t *testing.T) {
 			take, give := write("o", "h:/a/p0", time.Hour), release("o", "h:/a/p0")
 			for i := 1; i < paths; i++ {
 				p := fmt.Sprint("h:/a/p", i)
-				take.Locks, give.Releases = append(take.Locks, wire.LockRequest{Path: p}), append(give.Releases, wire.ReleaseRequest{Path: p})
+				take.Locks, give.Releases = append(take.Locks, wire.LockRequest{Path: p}),
+					append(give.Releases, wire.ReleaseRequest{Path: p})
 			}
 			holder := func() string { return b.m.View(0).Inspect("h:/a", "h:/a/p0").Owner }
 			if res := b.one(bareAsk(s, 11, give)); res.Code != wire.OK {
@@ -52,7 +53,8 @@ func TestComesTooLate(t *testing.T) {
 func TestTooLateTwice(t *testing.T) {
 	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
-	if res := b.one(bareAsk(s, 11, write("o", "h:/a/x", time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := b.one(bareAsk(s, 11, write("o", "h:/a/x", time.Hour))); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
 	give := release("o", "h:/a/x")
@@ -86,14 +88,19 @@ func TestPartOfARelease(t *testing.T) {
 	if res := b.one(bareAsk(s, 10, write("o", there, time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
-	if res := b.one(bareAsk(bareSession(2), 1, write("o", here, time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK { // another client of the owner
+	// another client of the owner
+	if res := b.one(bareAsk(bareSession(2), 1, write("o", here, time.Hour))); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
-	if res := b.one(bareAsk(later(s), 11, give(here, there))); res.Code != wire.OK || holder(there) != "" || holder(here) != "o" {
-		t.Fatalf("the release is answered %+v; %q holds what its acquire took, %q what another client took since", res, holder(there), holder(here))
+	if res := b.one(bareAsk(later(s), 11, give(here, there))); res.Code != wire.OK || holder(there) != "" ||
+		holder(here) != "o" {
+		t.Fatalf("the release is answered %+v; %q holds what its acquire took, %q what another client took since", res,
+			holder(there), holder(here))
 	}
 	b.reload()
-	if res := b.one(bareAsk(bareSession(2), 2, write("o", there, time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+	if res := b.one(bareAsk(bareSession(2), 2, write("o", there, time.Hour))); res.Code != wire.OK ||
+		res.Status != wire.StatusOK {
 		t.Fatalf("%+v", res)
 	}
 	if res := b.one(bareAsk(later(s), 11, give(here, there))); res.Code != wire.OK || holder(there) != "o" {
@@ -122,7 +129,8 @@ func TestNotTooLate(t *testing.T) {
 			if res := b.one(bareAsk(s, 11, req)); res.Code != wire.OK {
 				t.Fatalf("%+v", res)
 			}
-			if res := b.one(bareAsk(s, 10, write("o", "h:/a/x", time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+			if res := b.one(bareAsk(s, 10, write("o", "h:/a/x", time.Hour))); res.Code != wire.OK ||
+				res.Status != wire.StatusOK {
 				t.Errorf("%+v", res)
 			}
 		})
@@ -167,7 +175,8 @@ func TestLeftOutIsDone(t *testing.T) {
 	}
 	res := b.one(bareAsk(s, 10, write("o", x, time.Hour)))
 	if owner := b.m.View(0).Inspect("h:/a", x).Owner; owner != "" {
-		t.Errorf("an acquire whose release was answered OK is answered %v %v, and its path is held by %q", res.Code, res.Status, owner)
+		t.Errorf("an acquire whose release was answered OK is answered %v %v, and its path is held by %q", res.Code,
+			res.Status, owner)
 	}
 }
 

@@ -13,9 +13,9 @@ const (
 	// RoutesBytes is how many bytes of roots one answer has, and one root more: all of them may be more than nodes
 	// tell each other in one (maxReadBytes).
 	RoutesBytes = 4 << 20
-	// maxPagedRoutes is how many versions of the routes are kept for who was told a page of them, and not the last. Over it
-	// a further one is not kept while somebody is at each of them: to drop one for it would have nobody get to the last page.
-	// One takes as much as its roots have string headers, and the names that are not in force any more.
+	// maxPagedRoutes is how many versions of the routes are kept for who was told a page of them, and not the last.
+	// Over it a further one is not kept while somebody is at each of them: to drop one for it would have nobody get to
+	// the last page. One takes as much as its roots have string headers, and the names that are not in force any more.
 	maxPagedRoutes = 16
 	// pagedRoutesKept is for how long one is kept after a page of it was asked for. Whoever has not asked for the next
 	// by then is gone, or has learnt the routes in another way.
@@ -37,8 +37,8 @@ func (p pagedRoutes) find(version uint64) int {
 	return slices.IndexFunc(p, func(v pagedVersion) bool { return v.version == version })
 }
 
-// note notes that a page of a version is told, and whether there are more. A version of which there are no more need not be
-// kept, but may: others can be at it.
+// note notes that a page of a version is told, and whether there are more. A version of which there are no more need
+// not be kept, but may: others can be at it.
 func (p *pagedRoutes) note(version uint64, roots []string, more bool, now time.Duration) {
 	if i := p.find(version); i >= 0 {
 		(*p)[i].asked, (*p)[i].over = now, !more
@@ -69,10 +69,10 @@ func (m *Machine) ForgetPaged() {
 	m.Paged.forget(m.Clock.Mono())
 }
 
-// Routes answers the routes in force: their version in Count, and their roots if that is
-// above the one given: as many as an answer has room for, in order, those after one that was told. The cursor is the last
-// of them if there are more. A later page is of the version that it names, as long as that is known; else no
-// root comes with the version in force, and who asks begins anew. A node of a build that names none is told of that in force.
+// Routes answers the routes in force: their version in Count, and their roots if that is above the one given: as many
+// as an answer has room for, in order, those after one that was told. The cursor is the last of them if there are more.
+// A later page is of the version that it names, as long as that is known; else no root comes with the version in force,
+// and who asks begins anew. A node of a build that names none is told of that in force.
 func (m *Machine) Routes(above, of uint64, after string) (res wire.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,12 +16,13 @@ func (b *bare) part(a *bareCall, ns string) wire.Result {
 	return b.one(a)
 }
 
-// TestPartsThenWhole: of a release of paths in two namespaces one part is carried out; then its namespace is given up, so
-// that the repeat is one command, under the same id. What was answered to that is remembered beside the parts, by a
+// TestPartsThenWhole: of a release of paths in two namespaces one part is carried out; then its namespace is given up,
+// so that the repeat is one command, under the same id. What was answered to that is remembered beside the parts, by a
 // replica that was restarted too: the next repeat takes away nothing that was taken since.
 func TestPartsThenWhole(t *testing.T) {
 	const ns = "h:/a"
-	both := wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: "h:/a/x"}, {Path: "h:/a/b/y"}}}
+	both := wire.Request{Op: wire.OpRelease, Owner: "o", Releases: []wire.ReleaseRequest{{Path: "h:/a/x"},
+		{Path: "h:/a/b/y"}}}
 	s, other := bareSession(1), bareSession(2)
 	var owners [2]string
 	for replica := range owners {
@@ -46,7 +47,8 @@ func TestPartsThenWhole(t *testing.T) {
 		owners[replica] = b.m.View(0).Inspect(ns, "h:/a/x").Owner
 	}
 	if owners[0] != owners[1] {
-		t.Errorf("after the same entries h:/a/x is held by %q on one replica, and by %q on one that was restarted", owners[0], owners[1])
+		t.Errorf("after the same entries h:/a/x is held by %q on one replica, and by %q on one that was restarted",
+			owners[0], owners[1])
 	}
 	if owners[0] != "o" {
 		t.Errorf("the release is carried out anew by a repeat of what was answered: h:/a/x is held by %q", owners[0])

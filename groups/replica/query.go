@@ -54,13 +54,15 @@ type Query struct {
 	Reason  wire.Reason
 	Group   uint16
 	Version uint64 // of the routes that paths were resolved with
-	Token   int64  // the request of AskWhole; the version of the routes whose next page AskRoute wants, 0 for the first page; of AskList AsIs
-	Page    int    // whether AskWhole is about what was asked again on the same connection
-	NS      string
-	Path    string
-	Owner   string   // the blocker of AskBlocking, the session of AskWhole
-	After   string   // where AskScan, AskList and AskRoute go on
-	Names   []string // domains or paths
+	// Token is the request of AskWhole; the version of the routes whose next page AskRoute wants, 0 for the first page;
+	// and of AskList AsIs.
+	Token int64
+	Page  int // whether AskWhole is about what was asked again on the same connection
+	NS    string
+	Path  string
+	Owner string   // the blocker of AskBlocking, the session of AskWhole
+	After string   // where AskScan, AskList and AskRoute go on
+	Names []string // domains or paths
 }
 
 // AsIs says that the query is about an owner that was found up to an index of the log, its token. Who leads
@@ -141,7 +143,8 @@ func (m *Machine) Answer(q *Query) (res wire.Result) {
 }
 
 // ErrInstalling says that a replica's state is being replaced.
-var ErrInstalling = wire.Errorf(wire.Unavailable, "the node is installing a snapshot of the log; nothing was read, try again")
+var ErrInstalling = wire.Errorf(wire.Unavailable,
+	"the node is installing a snapshot of the log; nothing was read, try again")
 
 // look answers a query of one group.
 func look(v *engine.View, q *Query) (res wire.Result) {

@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRefusedThenQueued: a waiting acquire is refused as there is no room in the queue, and has a place when it is asked again on the next
-// connection. Asked once more, behind other requests, it is told its place, and not what it was answered first: whoever is
-// told that nothing was done does not expect the grant.
+// TestRefusedThenQueued: a waiting acquire is refused as there is no room in the queue, and has a place when it is
+// asked again on the next connection. Asked once more, behind other requests, it is told its place, and not what it was
+// answered first: whoever is told that nothing was done does not expect the grant.
 func TestRefusedThenQueued(t *testing.T) {
 	l := DefaultLimits()
 	l.MaxQueued = 4 // a quarter of it an owner

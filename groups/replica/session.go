@@ -44,12 +44,12 @@ import (
 const (
 	// RepeatMillis is how long after it asked first a client may ask again under the same id. It is told so at hello.
 	RepeatMillis = 60_000
-	// rememberMillis is how long a session that asks nothing is remembered: longer than any copy of its requests is under
-	// way. Else a release that was carried out would be carried out once more, and give back what its owner took since. A
-	// client asks again until 9/10 of RepeatMillis are over; what it sends comes within GoneWithin and is read within
-	// twice as long, or refused (loop, lateAfter); and what was read goes on to the node that leads, or is queued there, for no
-	// longer than request_timeout_ms and staleBy each.
-	// What outlives that is a wait that has its place: it is not taken for a new one (isAttached).
+	// rememberMillis is how long a session that asks nothing is remembered: longer than any copy of its requests is
+	// under way. Else a release that was carried out would be carried out once more, and give back what its owner took
+	// since. A client asks again until 9/10 of RepeatMillis are over; what it sends comes within GoneWithin and is read
+	// within twice as long, or refused (loop, lateAfter); and what was read goes on to the node that leads, or is
+	// queued there, for no longer than request_timeout_ms and staleBy each. What outlives that is a wait that has its
+	// place: it is not taken for a new one (isAttached).
 	rememberMillis = 420_000
 	// MaxWindow is the most answers kept for a session in one log.
 	MaxWindow = 1024
@@ -120,9 +120,9 @@ func (s *Session) find(id, sub uint64) *answered {
 	return nil
 }
 
-// tookBack says that a release was carried out which names an acquire that was not, or has left the queue: its node may have
-// answered that without asking any log, as one that was cancelled while a move held it back. Asked again, both of them, it
-// must not take anything, as the release is not carried out again.
+// tookBack says that a release was carried out which names an acquire that was not, or has left the queue: its node may
+// have answered that without asking any log, as one that was cancelled while a move held it back. Asked again, both of
+// them, it must not take anything, as the release is not carried out again.
 func (s *Session) tookBack(acquire uint64) bool {
 	back := false
 	if acquire <= s.highest {
@@ -137,7 +137,8 @@ func (s *Session) tookBack(acquire uint64) bool {
 func (s *Session) whole(id uint64) bool {
 	for _, r := range s.kept() {
 		if r.id == id && id >= s.settled {
-			return r.sub&WholeSub != 0 || slices.ContainsFunc(r.more, func(a answered) bool { return a.sub&WholeSub != 0 })
+			return r.sub&WholeSub != 0 || slices.ContainsFunc(r.more,
+				func(a answered) bool { return a.sub&WholeSub != 0 })
 		}
 	}
 	return false
@@ -156,7 +157,8 @@ func (s *Session) add(a answered, l *Limits) {
 		*old = a
 		return
 	}
-	if a.id <= s.highest { // what was carried out in parts may come whole when it is asked again, after a routing change
+	// what was carried out in parts may come whole when it is asked again, after a routing change
+	if a.id <= s.highest {
 		kept := s.kept()
 		for i := range kept {
 			if kept[i].id == a.id {

@@ -17,7 +17,8 @@ func TestSessionOfEarlierBuild(t *testing.T) {
 		code  wire.Code
 	}{
 		{row: "\x0e\x10\x01\x03\x00\x00\x00\x00\x05\x03\x00\x12"},
-		{row: "\x0e\x10\x01\x03\x00\x00\x00\x00\x05\x03\x00\x12\x04\x00\x08\x02", epoch: 4, code: wire.ResourceExhausted},
+		{row: "\x0e\x10\x01\x03\x00\x00\x00\x00\x05\x03\x00\x12\x04\x00\x08\x02", epoch: 4,
+			code: wire.ResourceExhausted},
 	} {
 		all := newSessions()
 		if err := all.load(engine.Session{1}, []byte(c.row), &limits); err != nil {
@@ -25,7 +26,8 @@ func TestSessionOfEarlierBuild(t *testing.T) {
 		}
 		got := all.ByID[engine.Session{1}]
 		a := got.find(3, 0)
-		if got.last != 7 || got.window != 16 || got.Epoch != c.epoch || a == nil || a.token != 9 || a.hash != 5 || a.code != c.code {
+		if got.last != 7 || got.window != 16 || got.Epoch != c.epoch || a == nil || a.token != 9 || a.hash != 5 ||
+			a.code != c.code {
 			t.Errorf("loaded %+v", got)
 		}
 		if got.find(2, 0) != nil || !got.forgot(2, false) || got.forgot(4, false) {

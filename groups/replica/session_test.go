@@ -37,7 +37,8 @@ func TestNothingIsCarriedOutTwice(t *testing.T) {
 					t.Fatalf("request %d got %+v", id, res)
 				}
 			}
-			for _, again := range []string{"by a node that does not know", "on the same connection", "on a later connection"} {
+			for _, again := range []string{"by a node that does not know", "on the same connection",
+				"on a later connection"} {
 				if again == "on a later connection" {
 					s = later(s)
 				}
@@ -95,7 +96,8 @@ func TestLateRequestsAreNoRepeats(t *testing.T) {
 		for id := from + 1; id < from+100; id++ {
 			b.one(bareAsk(s, id, write("a", fmt.Sprintf("h:/a/%d", id), time.Hour)))
 		}
-		if res := b.one(bareAsk(s, from, write("b", fmt.Sprintf("h:/a/%d", from), time.Hour))); res.Code != wire.OK || res.Status != wire.StatusOK {
+		if res := b.one(bareAsk(s, from, write("b", fmt.Sprintf("h:/a/%d", from), time.Hour))); res.Code != wire.OK ||
+			res.Status != wire.StatusOK {
 			t.Errorf("a request that came late is answered %+v", res)
 		}
 		s = later(s)
@@ -274,11 +276,13 @@ func TestSessionsOutliveARestart(t *testing.T) {
 				}
 				b.do(after, mine...)
 				for _, a := range mine {
-					answers[i] += fmt.Sprintf("%v %d of %.12s/%d: %+v %+v\n", a.Op, a.ID, a.Session.ID[8:], a.Session.Epoch, a.res, a.queued)
+					answers[i] += fmt.Sprintf("%v %d of %.12s/%d: %+v %+v\n", a.Op, a.ID, a.Session.ID[8:],
+						a.Session.Epoch, a.res, a.queued)
 				}
 			}
 			if answers[0] != answers[1] {
-				t.Fatalf("seed %d, step %d: answered\n%sand by the one that was restarted\n%s", seed, step, answers[0], answers[1])
+				t.Fatalf("seed %d, step %d: answered\n%sand by the one that was restarted\n%s", seed, step,
+					answers[0], answers[1])
 			}
 			if a, c := steady.m.Digest(), restarted.m.Digest(); a != c {
 				t.Fatalf("seed %d, step %d: the digests are %+v and %+v, after\n%s", seed, step, a, c, answers[0])
@@ -371,7 +375,8 @@ func (g *guests) request(c *guest) *wire.Request {
 	case 2:
 		return &wire.Request{Op: wire.OpRenew, Owner: c.owner, TTLMillis: 3000}
 	case 3:
-		return &wire.Request{Op: wire.OpCancelWait, Target: c.next - min(c.next, 1+g.rand.Uint64N(4)), Explicit: g.rand.IntN(2) == 0, GraceMillis: g.rand.Uint64N(2) * 700}
+		return &wire.Request{Op: wire.OpCancelWait, Target: c.next - min(c.next, 1+g.rand.Uint64N(4)),
+			Explicit: g.rand.IntN(2) == 0, GraceMillis: g.rand.Uint64N(2) * 700}
 	case 4, 5:
 		req := waiting(write(c.owner, path, 5*time.Second))
 		req.QueueTTLMillis = 1000 * (1 + g.rand.Uint64N(12))
@@ -392,7 +397,10 @@ func TestAnotherUnderTheIDOfAWait(t *testing.T) {
 		"more to release": func(req *wire.Request) { req.Releases = []wire.ReleaseRequest{{Path: "h:/a/y"}} },
 		"does not wait":   func(req *wire.Request) { req.Flags = 0 },
 		"a release":       func(req *wire.Request) { *req = *release("holder", "h:/a/x") },
-		"a renewal":       func(req *wire.Request) { *req = wire.Request{Op: wire.OpRenew, Owner: "holder", TTLMillis: 1} },
+		"a renewal": func(req *wire.Request) {
+			*req = wire.Request{Op: wire.OpRenew, Owner: "holder",
+				TTLMillis: 1}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBare(t, rows.FirstLog, DefaultLimits())

@@ -21,7 +21,8 @@ func TestTakenOverAsItLapses(t *testing.T) {
 	take := func(owner, path string, ttl time.Duration) {
 		t.Helper()
 		id++
-		if res := b.one(bareAsk(holder, id, write(owner, path, ttl))); res.Code != wire.OK || res.Status != wire.StatusOK {
+		if res := b.one(bareAsk(holder, id, write(owner, path, ttl))); res.Code != wire.OK ||
+			res.Status != wire.StatusOK {
 			t.Fatalf("%+v", res)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestWindowOfReleases: a client that never settles has a window of 4. It holds four locks for longer than its session is
-// remembered, and gives them back by token and request, all four at once. The connection breaks before the answers come: asked
-// again, all four are answered as before.
+// TestWindowOfReleases: a client that never settles has a window of 4. It holds four locks for longer than its session
+// is remembered, and gives them back by token and request, all four at once. The connection breaks before the answers
+// come: asked again, all four are answered as before.
 func TestWindowOfReleases(t *testing.T) {
 	b := newBare(t, rows.FirstLog, DefaultLimits())
 	s := bareSession(1)
@@ -40,7 +40,8 @@ func TestWindowOfReleases(t *testing.T) {
 	b.do(1, again...)
 	for _, a := range again {
 		if a.res[0].Code != wire.OK {
-			t.Errorf("window %d, 4 requests unanswered: the repeat of release %d is answered %v", s.Window, a.ID, a.res[0].Err())
+			t.Errorf("window %d, 4 requests unanswered: the repeat of release %d is answered %v", s.Window, a.ID,
+				a.res[0].Err())
 		}
 	}
 }
@@ -68,6 +69,7 @@ func TestLockOfTheWindow(t *testing.T) {
 	s.First = 15
 	b.do(1, ask()...)
 	if res := asks[0].res[0]; res.Code != wire.OK || res.Status != wire.StatusOK {
-		t.Errorf("the acquire that holds its lock is answered %v when it is asked again, one of 4 that were not answered, window 4", res.Err())
+		t.Errorf("the acquire that holds its lock is answered %v when it is asked again, one of 4 that were not "+
+			"answered, window 4", res.Err())
 	}
 }

@@ -16,9 +16,10 @@ const (
 )
 
 // Remedy says what to do about a part of a data directory that is not what it should be.
-const Remedy = "put back what was there; or, if other nodes hold the logs, empty all of data_dir and start with seed_nodes, so that the node joins anew (docs/operations/disk-replacement.md); or restore a backup"
+const Remedy = "put back what was there; or, if other nodes hold the logs, empty all of data_dir and start with " +
+	"seed_nodes, so that the node joins anew (docs/operations/disk-replacement.md); or restore a backup"
 
-// EarlierStarts is how many starts are counted for a node before those on its data directory, by its raft host id. Nobody
-// knows how many there were on a directory that it lost, or in a cluster that a backup is of: so it is a number that
-// another one hardly has.
+// EarlierStarts is how many starts are counted for a node before those on its data directory, by its raft host id.
+// Nobody knows how many there were on a directory that it lost, or in a cluster that a backup is of: so it is a number
+// that another one hardly has.
 func EarlierStarts(host string) uint64 { return xxh3.HashString(host) >> 32 }

@@ -41,9 +41,11 @@ func readAll(from io.Reader) (all []row, rest io.Reader, err error) {
 }
 
 func TestStream(t *testing.T) {
-	want := []row{{"g\x00\x01H", "v"}, {"", ""}, {"k", ""}, {"", "v"}, {"long", strings.Repeat("x", 3<<20)}, {"short", "y"}}
+	want := []row{{"g\x00\x01H", "v"}, {"", ""}, {"k", ""}, {"", "v"}, {"long", strings.Repeat("x", 3<<20)},
+		{"short", "y"}}
 	b := append(stream(t, want), "what follows"...)
-	for name, from := range map[string]io.Reader{"whole": bytes.NewReader(b), "byte by byte": iotest.OneByteReader(bytes.NewReader(b))} {
+	for name, from := range map[string]io.Reader{"whole": bytes.NewReader(b),
+		"byte by byte": iotest.OneByteReader(bytes.NewReader(b))} {
 		got, rest, err := readAll(from)
 		if err != nil || len(got) != len(want) {
 			t.Fatalf("%s: %d rows, %v", name, len(got), err)
@@ -63,7 +65,8 @@ func TestStream(t *testing.T) {
 			t.Errorf("%d of %d bytes: %v", n, len(b), err)
 		}
 	}
-	for _, bad := range []string{"\x02\x00", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x01\xff\xff\xff\xff\x7f", "\x01\x01\xff\xff\xff\xff\x7f"} {
+	for _, bad := range []string{"\x02\x00", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x01\xff\xff\xff\xff\x7f",
+		"\x01\x01\xff\xff\xff\xff\x7f"} {
 		if _, _, err := readAll(strings.NewReader(bad)); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -95,7 +98,8 @@ func TestKeys(t *testing.T) {
 		{Log(1<<40, LogSession, []byte("id")), Key{Space: SpaceLog, Log: 1 << 40, Kind: LogSession, Row: []byte("id")}},
 	} {
 		got, err := Parse(c.key)
-		if err != nil || got.Space != c.want.Space || got.Group != c.want.Group || got.Log != c.want.Log || got.Kind != c.want.Kind ||
+		if err != nil || got.Space != c.want.Space || got.Group != c.want.Group || got.Log != c.want.Log ||
+			got.Kind != c.want.Kind ||
 			!bytes.Equal(got.Row, c.want.Row) {
 			t.Errorf("%q is %+v, %v", c.key, got, err)
 		}

@@ -18,7 +18,8 @@ func FindNode(doc *wire.ClusterStatus, id string) (*wire.NodeStatus, *wire.Error
 		}
 		names = append(names, doc.Nodes[i].NodeID)
 	}
-	return nil, wire.Errorf(wire.FailedPrecondition, "node %s: there is none of that name; there are %s", wire.Quote(id), some(names))
+	return nil, wire.Errorf(wire.FailedPrecondition, "node %s: there is none of that name; there are %s",
+		wire.Quote(id), some(names))
 }
 
 // some names a few of many for people.
@@ -34,7 +35,8 @@ func some(names []string) string {
 func MayTransfer(doc *wire.ClusterStatus, log uint64, node string) *wire.Error {
 	i := slices.IndexFunc(doc.Logs, func(l wire.LogStatus) bool { return l.Log == log })
 	if i < 0 {
-		return wire.Errorf(wire.FailedPrecondition, "log %d: there is none of that number; there are 1 (the system log) to %d", log, len(doc.Logs))
+		return wire.Errorf(wire.FailedPrecondition,
+			"log %d: there is none of that number; there are 1 (the system log) to %d", log, len(doc.Logs))
 	}
 	n, err := FindNode(doc, node)
 	if err != nil {
@@ -54,16 +56,20 @@ func MayTransfer(doc *wire.ClusterStatus, log uint64, node string) *wire.Error {
 		case !n.Alive:
 			return wire.Errorf(wire.FailedPrecondition, "node %s: is not seen: start it first", node)
 		case n.Drain != wire.DrainNone.String():
-			return wire.Errorf(wire.FailedPrecondition, "node %s: is drained and would be taken the lead again: take that back first (node_resume)", node)
+			return wire.Errorf(wire.FailedPrecondition,
+				"node %s: is drained and would be taken the lead again: take that back first (node_resume)", node)
 		case !v.CaughtUp:
-			return wire.Errorf(wire.FailedPrecondition, "node %s: its voter of log %d is %d entries behind: wait until it has caught up", node, log, v.Lag)
+			return wire.Errorf(wire.FailedPrecondition,
+				"node %s: its voter of log %d is %d entries behind: wait until it has caught up", node, log, v.Lag)
 		}
 		return nil
 	}
 	if len(voters) == 0 {
-		return wire.Errorf(wire.FailedPrecondition, "log %d: its leader has not told yet who its voters are: wait a moment", log)
+		return wire.Errorf(wire.FailedPrecondition,
+			"log %d: its leader has not told yet who its voters are: wait a moment", log)
 	}
-	return wire.Errorf(wire.FailedPrecondition, "node %s: holds no voter of log %d; its voters are on %s", node, log, some(voters))
+	return wire.Errorf(wire.FailedPrecondition, "node %s: holds no voter of log %d; its voters are on %s", node, log,
+		some(voters))
 }
 
 // MayDrain says why a node cannot be drained that far, or what the operator should
@@ -93,7 +99,8 @@ func MayDrain(doc *wire.ClusterStatus, node string, d wire.Drain) (note string, 
 		if len(drained) > 0 {
 			instead += ", or take back what is asked of " + some(drained) + " (node_resume)"
 		}
-		return "", wire.Errorf(wire.FailedPrecondition, "node %s: no other node is alive that could %s: %s", node, what, instead)
+		return "", wire.Errorf(wire.FailedPrecondition, "node %s: no other node is alive that could %s: %s", node,
+			what, instead)
 	}
 	if d < wire.DrainReplicas || !holds(n) {
 		return "", nil
@@ -109,9 +116,11 @@ func fewer(doc *wire.ClusterStatus) string {
 	case after == before:
 		return ""
 	case after <= 1:
-		return fmt.Sprintf("each log will have 1 voter instead of %d: when its node stops, the log does; to keep %d, start another node first", before, before)
+		return fmt.Sprintf("each log will have 1 voter instead of %d: when its node stops, the log does; to keep "+
+			"%d, start another node first", before, before)
 	}
-	return fmt.Sprintf("each log will have %d voters instead of %d; to keep %d, start another node first", after, before, before)
+	return fmt.Sprintf("each log will have %d voters instead of %d; to keep %d, start another node first", after,
+		before, before)
 }
 
 // MayRemove says why a node cannot be removed, or what the operator should know.
@@ -123,7 +132,8 @@ func MayRemove(doc *wire.ClusterStatus, node string, force bool) (note string, e
 	drained := n.Drain == wire.DrainReplicas.String() || n.Drain == wire.DrainRemoved.String()
 	if n.Alive && (!drained || n.Replicas > 0) && !force {
 		return "", wire.Errorf(wire.FailedPrecondition,
-			"node %s: is alive and holds %s: drain it first (node_drain with mode 2: pathlock node drain %s --wait), or remove it with force",
+			"node %s: is alive and holds %s: drain it first (node_drain with mode 2: pathlock node drain %s "+
+				"--wait), or remove it with force",
 			node, plural(n.Replicas, "replica", "replicas"), node)
 	}
 	if note, err = MayDrain(doc, node, wire.DrainReplicas); err != nil {
@@ -131,14 +141,16 @@ func MayRemove(doc *wire.ClusterStatus, node string, force bool) (note string, e
 	}
 	if log, all := told(doc); n.Alive && !all && !force {
 		return "", wire.Errorf(wire.FailedPrecondition,
-			"node %s: is alive, and no leader has told yet whether it holds a replica of log %d: wait a moment, or remove it with force", node, log)
+			"node %s: is alive, and no leader has told yet whether it holds a replica of log %d: wait a moment, or "+
+				"remove it with force", node, log)
 	}
 	notes := []string{}
 	if n.Alive {
 		notes = append(notes, "it is still alive: stop it once it holds nothing")
 	}
 	if n.Replicas > 0 {
-		notes = append(notes, fmt.Sprintf("its %s are given to other nodes now", plural(n.Replicas, "replica", "replicas")))
+		notes = append(notes, fmt.Sprintf("its %s are given to other nodes now",
+			plural(n.Replicas, "replica", "replicas")))
 	}
 	if note != "" {
 		notes = append(notes, note)

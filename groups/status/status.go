@@ -14,8 +14,8 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// Survey is what a node knows of the cluster at one moment. What operators are told, and what is checked of what they ask,
-// is made from it alone.
+// Survey is what a node knows of the cluster at one moment. What operators are told, and what is checked of what they
+// ask, is made from it alone.
 type Survey struct {
 	Format uint32                // Format is that of the data that all nodes share.
 	Nodes  []Node                // Nodes are those seen since this node's start, itself included; dead ones too.
@@ -69,7 +69,8 @@ func (s *Survey) Report(cluster, self string, settings wire.ClusterSettings) *wi
 // document makes the document of a survey, but for what the cluster was founded with.
 func (s *Survey) document() *wire.ClusterStatus {
 	doc := &wire.ClusterStatus{
-		Format: s.Format, Healthy: true, Problems: []string{}, Warnings: []string{}, Nodes: []wire.NodeStatus{}, Logs: []wire.LogStatus{},
+		Format: s.Format, Healthy: true, Problems: []string{}, Warnings: []string{}, Nodes: []wire.NodeStatus{},
+		Logs: []wire.LogStatus{},
 	}
 	nodes := s.listNodes()
 	for i := range s.Logs {
@@ -94,9 +95,12 @@ func (s *Survey) listNodes() map[string]*wire.NodeStatus {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		nodes[n.ID] = &wire.NodeStatus{
-			NodeID: n.ID, HostID: n.Host, Alive: n.Alive, ForMillis: n.Since.Milliseconds(), Stable: n.Stable, Placed: n.Placed,
-			Drain: max(wire.Drain(n.Drain), s.Marks[n.ID]).String(), NativeAddr: n.Native, RaftAddr: n.Raft, LinkAddr: n.Link,
-			GossipAddr: n.Gossip, Formats: n.Formats, State: wire.NodeDead, DiskFree: n.Shortage.Free, DiskReserve: n.Shortage.Reserve,
+			NodeID: n.ID, HostID: n.Host, Alive: n.Alive, ForMillis: n.Since.Milliseconds(), Stable: n.Stable,
+			Placed: n.Placed,
+			Drain:  max(wire.Drain(n.Drain), s.Marks[n.ID]).String(), NativeAddr: n.Native, RaftAddr: n.Raft,
+			LinkAddr:   n.Link,
+			GossipAddr: n.Gossip, Formats: n.Formats, State: wire.NodeDead, DiskFree: n.Shortage.Free,
+			DiskReserve: n.Shortage.Reserve,
 		}
 	}
 	for id, mark := range s.Marks {
@@ -131,8 +135,10 @@ func stateOf(n *wire.NodeStatus) string {
 // report makes a log's part of the document, and counts its replicas with their nodes.
 func (l *Log) report(nodes map[string]*wire.NodeStatus) wire.LogStatus {
 	out := wire.LogStatus{
-		Log: l.ID, Name: logName(l.ID), Leader: l.Leader, LastLeader: l.Last, Term: l.Term, Version: l.Version, Target: append([]string{}, l.Target...),
-		Voters: []wire.ReplicaStatus{}, Learners: []wire.ReplicaStatus{}, Step: l.Step, StepMillis: l.Since.Milliseconds(), StalledMillis: l.Stalled.Milliseconds(), Groups: l.Groups,
+		Log: l.ID, Name: logName(l.ID), Leader: l.Leader, LastLeader: l.Last, Term: l.Term, Version: l.Version,
+		Target: append([]string{}, l.Target...),
+		Voters: []wire.ReplicaStatus{}, Learners: []wire.ReplicaStatus{}, Step: l.Step,
+		StepMillis: l.Since.Milliseconds(), StalledMillis: l.Stalled.Milliseconds(), Groups: l.Groups,
 	}
 	if l.Placed != nil {
 		for id, n := range nodes {

@@ -46,8 +46,10 @@ func judge(doc *wire.ClusterStatus) {
 	}
 	factor := doc.Settings.ReplicationFactor
 	if n := placeable(doc); n < factor && doc.Healthy {
-		doc.Warnings = append(doc.Warnings, fmt.Sprintf("replication_factor is %d and logs can be placed on %s, so each has %s: start %s with seed_nodes",
-			factor, plural(n, "node", "nodes"), plural(place.Voters(n, factor), "voter", "voters"), plural(factor-n, "more node", "more nodes")))
+		doc.Warnings = append(doc.Warnings, fmt.Sprintf("replication_factor is %d and logs can be placed on %s, so "+
+			"each has %s: start %s with seed_nodes",
+			factor, plural(n, "node", "nodes"), plural(place.Voters(n, factor), "voter", "voters"),
+			plural(factor-n, "more node", "more nodes")))
 	}
 	if w := mixed(doc); w != "" {
 		doc.Warnings = append(doc.Warnings, w)
@@ -59,7 +61,8 @@ func judge(doc *wire.ClusterStatus) {
 func joining(doc *wire.ClusterStatus) string {
 	var ids []string
 	for i := range doc.Nodes {
-		if n := &doc.Nodes[i]; n.Alive && !n.Placed && (n.State == wire.NodeJoining || n.State == wire.NodeMember || n.State == wire.NodeDraining) {
+		if n := &doc.Nodes[i]; n.Alive && !n.Placed && (n.State == wire.NodeJoining || n.State == wire.NodeMember ||
+			n.State == wire.NodeDraining) {
 			ids = append(ids, n.NodeID)
 		}
 	}
@@ -73,9 +76,11 @@ func joining(doc *wire.ClusterStatus) string {
 		is = "are"
 	}
 	if then <= now {
-		return fmt.Sprintf("%s %s joining, and logs are not laid out with it yet: wait; who is seen for stability_window_secs counts", some(ids), is)
+		return fmt.Sprintf("%s %s joining, and logs are not laid out with it yet: wait; who is seen for "+
+			"stability_window_secs counts", some(ids), is)
 	}
-	return fmt.Sprintf("%s %s joining, and each log will have %s instead of %d: wait; who is seen for stability_window_secs counts",
+	return fmt.Sprintf("%s %s joining, and each log will have %s instead of %d: wait; who is seen for "+
+		"stability_window_secs counts",
 		some(ids), is, plural(then, "voter", "voters"), now)
 }
 
@@ -89,7 +94,8 @@ func cramped(n *wire.NodeStatus) string {
 	if n.Leads > 0 {
 		what = "what it leads (" + plural(n.Leads, "log", "logs") + ") takes no writes"
 	}
-	return fmt.Sprintf("%s has %d MiB free in data_dir, below disk_reserve_bytes (%d MiB), and %s: make room there", n.NodeID, n.DiskFree>>20, n.DiskReserve>>20, what)
+	return fmt.Sprintf("%s has %d MiB free in data_dir, below disk_reserve_bytes (%d MiB), and %s: make room there",
+		n.NodeID, n.DiskFree>>20, n.DiskReserve>>20, what)
 }
 
 // ailment is what is wrong with a log first of all.
@@ -103,42 +109,53 @@ func ailment(l *wire.LogStatus, nodes map[string]*wire.NodeStatus) string {
 	}
 	switch {
 	case l.Leader == "" && 2*len(away) >= max(len(l.Voters), 1) && len(away) > 0:
-		return "%s has no leader, because most of its voters are away: start " + strings.Join(away, " and ") + " with their data"
+		return "%s has no leader, because most of its voters are away: start " + strings.Join(away, " and ") +
+			" with their data"
 	case l.Leader == "" && len(away) > 0:
-		return "%s has no leader while " + strings.Join(away, " and ") + " is away: its other voters elect one; if this lasts, see whether they reach each other (raft_addr)"
+		return "%s has no leader while " + strings.Join(away, " and ") +
+			" is away: its other voters elect one; if this lasts, see whether they reach each other (raft_addr)"
 	case l.Leader == "" && l.LastLeader != "":
 		return ledLast(l.LastLeader, alive(l.LastLeader))
 	case l.Leader == "":
-		return "%s has no leader known here: its voters elect one; if this lasts, see whether the nodes reach each other (raft_addr, link_addr)"
+		return "%s has no leader known here: its voters elect one; if this lasts, see whether the nodes reach each " +
+			"other (raft_addr, link_addr)"
 	case len(l.Target) == 0 && !alive(l.Leader):
 		// Only its leader would tell who else votes. With two nodes nobody does.
 		return ledLast(l.Leader, false)
 	case len(l.Target) == 0:
-		return "%s has a leader that has not told of it yet: wait a moment; if this lasts, see whether this node reaches " + l.Leader + " (link_addr)"
+		return "%s has a leader that has not told of it yet: wait a moment; if this lasts, see whether this " +
+			"node reaches " + l.Leader + " (link_addr)"
 	case l.StalledMillis > 0:
-		return fmt.Sprintf("%%s is led by %s, and what it proposed %d s ago is not applied yet, so writes wait: if this lasts, see whether its voters reach each other (raft_addr), and whether a disk is stuck",
+		return fmt.Sprintf("%%s is led by %s, and what it proposed %d s ago is not applied yet, so writes wait: if "+
+			"this lasts, see whether its voters reach each other (raft_addr), and whether a disk is stuck",
 			l.Leader, l.StalledMillis/1000)
 	case len(away) > 0:
 		first := away[0]
-		return "%s has a voter on " + first + ", which is not seen: start it, or give it up for good with pathlock node remove " + first
+		return "%s has a voter on " + first +
+			", which is not seen: start it, or give it up for good with pathlock node remove " + first
 	}
 	for _, v := range l.Voters {
 		if !v.CaughtUp {
-			return "%s has a voter on " + v.Node + " that is behind: wait; if its lag does not shrink, look at that node's disk and log"
+			return "%s has a voter on " + v.Node +
+				" that is behind: wait; if its lag does not shrink, look at that node's disk and log"
 		}
 	}
 	for _, id := range l.Target {
 		switch {
 		case hasReplica(l.Voters, id):
 		case !alive(id):
-			return "%s should have a voter on " + id + ", which is not seen: start it, or give it up for good with pathlock node remove " + id
+			return "%s should have a voter on " + id +
+				", which is not seen: start it, or give it up for good with pathlock node remove " + id
 		case hasReplica(l.Learners, id):
-			return "%s gets a voter on " + id + ", which is still catching up: wait; one that makes no headway for twice eviction_window_secs is made anew, which its leader logs"
+			return "%s gets a voter on " + id +
+				", which is still catching up: wait; one that makes no headway for twice eviction_window_secs is " +
+				"made anew, which its leader logs"
 		default:
 			return "%s is to get a voter on " + id + ": wait; if this lasts, the step of the log says for what"
 		}
 	}
-	return "%s has a voter that belongs elsewhere, and is about to give it up: wait; if this lasts, the step of the log says for what"
+	return "%s has a voter that belongs elsewhere, and is about to give it up: wait; if this lasts, the step of the " +
+		"log says for what"
 }
 
 // ledLast is what is wrong with a log whose leader is gone, or not reached, before this node hears of another one.
@@ -147,7 +164,8 @@ func ledLast(node string, alive bool) string {
 	if alive {
 		is, look = "this node does not reach", "see whether this node reaches "+node+" (link_addr), and "
 	}
-	return "%s was led by " + node + ", which " + is + ", and nobody is known here to lead it since: if most of its voters are left they elect one in a moment; " +
+	return "%s was led by " + node + ", which " + is +
+		", and nobody is known here to lead it since: if most of its voters are left they elect one in a moment; " +
 		"if this lasts, " + look + "ask another node (pathlock status); if none knows better, start " + node +
 		" with its data, and who else is away; if that is lost, restore a backup (docs/operations/disk-replacement.md)"
 }
@@ -174,15 +192,20 @@ func remark(n *wire.NodeStatus, all bool) string {
 	switch {
 	case n.Replicas == 0 && !all:
 	case n.Alive && removed && n.Replicas == 0:
-		return n.NodeID + " was removed, holds nothing and still runs: stop it, or take it back with pathlock node resume " + n.NodeID
+		return n.NodeID + " was removed, holds nothing and still runs: stop it, or take it back with pathlock " +
+			"node resume " + n.NodeID
 	case n.Alive && removed:
-		return n.NodeID + " was removed and still holds " + plural(n.Replicas, "replica", "replicas") + ": leave it running until they are elsewhere"
+		return n.NodeID + " was removed and still holds " + plural(n.Replicas, "replica", "replicas") +
+			": leave it running until they are elsewhere"
 	case n.Alive && n.Replicas == 0 && n.Drain == wire.DrainReplicas.String():
-		return n.NodeID + " is drained and holds nothing: stop it and say pathlock node remove " + n.NodeID + ", or take it back with pathlock node resume " + n.NodeID
+		return n.NodeID + " is drained and holds nothing: stop it and say pathlock node remove " + n.NodeID +
+			", or take it back with pathlock node resume " + n.NodeID
 	case !n.Alive && n.Replicas == 0 && !removed:
-		return n.NodeID + " is away and holds nothing: start it, or have it forgotten with pathlock node remove " + n.NodeID
+		return n.NodeID + " is away and holds nothing: start it, or have it forgotten with pathlock node remove " +
+			n.NodeID
 	case n.Alive && n.DiskReserve > 0 && n.DiskFree >= n.DiskReserve:
-		return fmt.Sprintf("%s has %d MiB free in data_dir again, and disk_reserve_bytes is %d MiB: it leads logs again once a quarter more than that has been free for stability_window_secs",
+		return fmt.Sprintf("%s has %d MiB free in data_dir again, and disk_reserve_bytes is %d MiB: it leads logs "+
+			"again once a quarter more than that has been free for stability_window_secs",
 			n.NodeID, n.DiskFree>>20, n.DiskReserve>>20)
 	}
 	return ""
@@ -202,7 +225,8 @@ func mixed(doc *wire.ClusterStatus) string {
 	if low == high {
 		return ""
 	}
-	return fmt.Sprintf("nodes of different versions run together (%s works with formats up to %d, others up to %d): finish the upgrade", at, low, high)
+	return fmt.Sprintf("nodes of different versions run together (%s works with formats up to %d, others up to %d): "+
+		"finish the upgrade", at, low, high)
 }
 
 // placeable is how many nodes logs can be placed on.

@@ -21,16 +21,19 @@ func cluster0() *Survey {
 		id := fmt.Sprintf("n%d", i)
 		ids = append(ids, id)
 		s.Nodes = append(s.Nodes, Node{
-			ID: id, Host: "disk-" + id, Alive: true, Since: time.Hour, Stable: true, Placed: true, Native: id + ":50050", Formats: [2]uint32{1, 1},
+			ID: id, Host: "disk-" + id, Alive: true, Since: time.Hour, Stable: true, Placed: true, Native: id +
+				":50050", Formats: [2]uint32{1, 1},
 		})
 	}
 	for i := range 4 {
 		l := Log{
-			Log: place.Log{ID: uint64(1 + i), Version: 7, Self: uint64(1 + i%3), Applied: 5000}, Leader: ids[i%3], Term: 3,
+			Log:    place.Log{ID: uint64(1 + i), Version: 7, Self: uint64(1 + i%3), Applied: 5000},
+			Leader: ids[i%3], Term: 3,
 			Target: ids, Step: "settled: 3 voters where they belong", Since: time.Minute,
 		}
 		for r, id := range ids {
-			l.Replicas = append(l.Replicas, place.Replica{ID: uint64(1 + r), Node: id, Disk: "disk-" + id, Voting: true, Applied: 5000})
+			l.Replicas = append(l.Replicas, place.Replica{ID: uint64(1 + r), Node: id, Disk: "disk-" + id, Voting: true,
+				Applied: 5000})
 		}
 		s.Logs = append(s.Logs, l)
 	}
@@ -48,7 +51,8 @@ func (s *Survey) replica(log, i int) *place.Replica { return &s.Logs[log].Replic
 
 // join adds a node that has no replicas.
 func (s *Survey) join(id string) *Node {
-	s.Nodes = append(s.Nodes, Node{ID: id, Host: "disk-" + id, Alive: true, Since: time.Second, Formats: [2]uint32{1, 1}})
+	s.Nodes = append(s.Nodes, Node{ID: id, Host: "disk-" + id, Alive: true, Since: time.Second,
+		Formats: [2]uint32{1, 1}})
 	return &s.Nodes[len(s.Nodes)-1]
 }
 
@@ -69,9 +73,11 @@ func TestVerdict(t *testing.T) {
 	}{
 		{name: "settled", change: func(*Survey) {}},
 		{"a node is not seen", func(s *Survey) { s.die(2) },
-			[]string{"each of the logs system, 2, 3 and 4 has a voter on n2, which is not seen: start it, or give it up for good with pathlock node remove n2"}, nil},
+			[]string{"each of the logs system, 2, 3 and 4 has a voter on n2, which is not seen: start it, or give " +
+				"it up for good with pathlock node remove n2"}, nil},
 		{"no leader, a majority away", func(s *Survey) { s.die(1); s.die(2); s.Logs[2].Leader = "" },
-			[]string{"system, 2 and 4 has a voter on n1", "log 3 has no leader, because most of its voters are away: start n1 and n2 with their data"}, nil},
+			[]string{"system, 2 and 4 has a voter on n1",
+				"log 3 has no leader, because most of its voters are away: start n1 and n2 with their data"}, nil},
 		{"no leader, one away", func(s *Survey) { s.die(1); s.Logs[1].Leader = "" },
 			[]string{"a voter on n1", "log 2 has no leader while n1 is away"}, nil},
 		{"no leader, all there", func(s *Survey) { s.Logs[0].Leader = "" },
@@ -82,11 +88,14 @@ func TestVerdict(t *testing.T) {
 			s.die(0)
 			s.Logs = s.Logs[:1]
 			s.Logs[0].Target, s.Logs[0].Replicas = nil, nil
-		}, []string{"the system log was led by n0, which is not seen, and nobody is known here to lead it since: if most of its voters are left they elect one in a moment; if this lasts, ask another node (pathlock status); if none knows better, start n0 with its data"}, nil},
+		}, []string{"the system log was led by n0, which is not seen, and nobody is known here to lead it since: if " +
+			"most of its voters are left they elect one in a moment; if this lasts, ask another node (pathlock " +
+			"status); if none knows better, start n0 with its data"}, nil},
 		{"a leader that this node does not reach", func(s *Survey) {
 			s.Logs = s.Logs[:1]
 			s.Logs[0].Target, s.Logs[0].Replicas, s.Logs[0].Leader, s.Logs[0].Last = nil, nil, "", "n0"
-		}, []string{"the system log was led by n0, which this node does not reach, and nobody is known here to lead it since"}, nil},
+		}, []string{"the system log was led by n0, which this node does not reach, and nobody is known here to " +
+			"lead it since"}, nil},
 		{"a leader whose writes do not pass", func(s *Survey) { s.Logs[2].Stalled = 4 * time.Second },
 			[]string{"log 3 is led by n2, and what it proposed 4 s ago is not applied yet, so writes wait"}, nil},
 		{"a voter behind", func(s *Survey) { s.replica(1, 2).Applied = 3999 },
@@ -100,7 +109,11 @@ func TestVerdict(t *testing.T) {
 			[]string{"log 2 is to get a voter on n2"}, nil},
 		{"a voter that catches up", func(s *Survey) { s.replica(1, 2).Voting, s.replica(1, 2).Applied = false, 7 },
 			[]string{"log 2 gets a voter on n2, which is still catching up"}, nil},
-		{"a voter due on a node not seen", func(s *Survey) { s.die(2); s.Logs = s.Logs[1:2]; s.Logs[0].Replicas = s.Logs[0].Replicas[:2] },
+		{"a voter due on a node not seen", func(s *Survey) {
+			s.die(2)
+			s.Logs = s.Logs[1:2]
+			s.Logs[0].Replicas = s.Logs[0].Replicas[:2]
+		},
 			[]string{"log 2 should have a voter on n2, which is not seen"}, []string{"n2 is away and holds nothing"}},
 		{"as many voters, and one elsewhere", func(s *Survey) {
 			s.joined("n3")
@@ -108,11 +121,13 @@ func TestVerdict(t *testing.T) {
 		}, []string{"log 2 is to get a voter on n2"}, nil},
 		{"a voter too many", func(s *Survey) {
 			s.joined("n3")
-			s.Logs[1].Replicas = append(s.Logs[1].Replicas, place.Replica{ID: 4, Node: "n3", Disk: "disk-n3", Voting: true, Applied: 5000})
+			s.Logs[1].Replicas = append(s.Logs[1].Replicas, place.Replica{ID: 4, Node: "n3", Disk: "disk-n3",
+				Voting: true, Applied: 5000})
 		}, []string{"log 2 has a voter that belongs elsewhere"}, nil},
 		{name: "a learner too many", change: func(s *Survey) {
 			s.joined("n3")
-			s.Logs[1].Replicas = append(s.Logs[1].Replicas, place.Replica{ID: 4, Node: "n3", Disk: "disk-n3", Applied: 5})
+			s.Logs[1].Replicas = append(s.Logs[1].Replicas,
+				place.Replica{ID: 4, Node: "n3", Disk: "disk-n3", Applied: 5})
 		}},
 		{"a replica on a node nobody saw", func(s *Survey) { s.replica(1, 2).Node = "n9" },
 			[]string{"log 2 has a voter on n9, which is not seen"}, nil},
@@ -121,7 +136,8 @@ func TestVerdict(t *testing.T) {
 			for i := range s.Logs {
 				s.Logs[i].Leader, s.Logs[i].Target, s.Logs[i].Replicas = "n0", []string{"n0"}, s.Logs[i].Replicas[:1]
 			}
-		}, nil, []string{"replication_factor is 3 and logs can be placed on 1 node, so each has 1 voter: start 2 more nodes with seed_nodes"}},
+		}, nil, []string{"replication_factor is 3 and logs can be placed on 1 node, so each has 1 voter: start 2 " +
+			"more nodes with seed_nodes"}},
 		{"nodes that will raise the voters", func(s *Survey) {
 			for i := range s.Logs {
 				s.Logs[i].Leader, s.Logs[i].Target, s.Logs[i].Replicas = "n0", []string{"n0"}, s.Logs[i].Replicas[:1]
@@ -135,7 +151,8 @@ func TestVerdict(t *testing.T) {
 			s.Nodes = s.Nodes[:2]
 			s.Nodes[1].Stable, s.Nodes[1].Placed = false, false
 		}, []string{"n1 is joining, and logs are not laid out with it yet: wait"}, nil},
-		{"a fourth node joins", func(s *Survey) { s.join("n3") }, []string{"n3 is joining, and logs are not laid out"}, nil},
+		{"a fourth node joins", func(s *Survey) { s.join("n3") }, []string{"n3 is joining, and logs are not laid out"},
+			nil},
 		{"a leader that has not laid out with a node yet", func(s *Survey) {
 			s.joined("n3")
 			s.Logs[2].Placed = []string{"n0", "n1", "n2"}
@@ -205,7 +222,8 @@ func TestNodeStates(t *testing.T) {
 		got[n.NodeID] = n.State + " " + n.Drain
 	}
 	want := map[string]string{
-		"n0": "member none", "n1": "draining leads", "n2": "draining leads", "n3": "joining none", "n4": "leaving replicas",
+		"n0": "member none", "n1": "draining leads", "n2": "draining leads", "n3": "joining none",
+		"n4": "leaving replicas",
 		"n5": "dead none", "n8": "unknown replicas", "n9": "unknown none", // n6 and n7 are forgotten
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -227,7 +245,8 @@ func TestReportCounts(t *testing.T) {
 		}
 	}
 	l := doc.Logs[1]
-	if l.Name != "2" || doc.Logs[0].Name != "system" || len(l.Voters) != 2 || len(l.Learners) != 1 || l.Voters[1].Lag != 10 || l.Voters[0].Lag != 0 {
+	if l.Name != "2" || doc.Logs[0].Name != "system" || len(l.Voters) != 2 || len(l.Learners) != 1 ||
+		l.Voters[1].Lag != 10 || l.Voters[0].Lag != 0 {
 		t.Errorf("log 2 is %+v", l)
 	}
 }
@@ -254,19 +273,33 @@ func TestChecks(t *testing.T) {
 		{"drain leads", nil, drain("n1", wire.DrainLeads), "", ""},
 		{"drain replicas", nil, drain("n1", wire.DrainReplicas), "", "each log will have 1 voter instead of 3"},
 		{"drain replicas of four", func(s *Survey) { s.joined("n3") }, drain("n1", wire.DrainReplicas), "", ""},
-		{"drain one that is drained", func(s *Survey) { s.Marks["n1"] = wire.DrainReplicas }, drain("n1", wire.DrainReplicas), "", ""},
-		{"drain nobody", nil, drain("n9", wire.DrainLeads), `node "n9": there is none of that name; there are n0, n1, n2`, ""},
-		{"drain the last to lead", func(s *Survey) { s.Marks["n0"], s.Nodes[2].Drain = wire.DrainLeads, place.DrainLeads },
-			drain("n1", wire.DrainLeads), "node n1: no other node is alive that could lead its logs: start another one first, or take back what is asked of n0, n2", ""},
-		{"drain the replicas though the others lead nothing", func(s *Survey) { s.Marks["n0"], s.Marks["n2"] = wire.DrainLeads, wire.DrainLeads },
+		{"drain one that is drained", func(s *Survey) { s.Marks["n1"] = wire.DrainReplicas },
+			drain("n1", wire.DrainReplicas), "", ""},
+		{"drain nobody", nil, drain("n9", wire.DrainLeads),
+			`node "n9": there is none of that name; there are n0, n1, n2`, ""},
+		{"drain the last to lead", func(s *Survey) {
+			s.Marks["n0"], s.Nodes[2].Drain = wire.DrainLeads,
+				place.DrainLeads
+		},
+			drain("n1", wire.DrainLeads), "node n1: no other node is alive that could lead its logs: start another " +
+				"one first, or take back what is asked of n0, n2", ""},
+		{"drain the replicas though the others lead nothing",
+			func(s *Survey) { s.Marks["n0"], s.Marks["n2"] = wire.DrainLeads, wire.DrainLeads },
 			drain("n1", wire.DrainReplicas), "", "1 voter"},
 		{"drain the last to hold", func(s *Survey) { s.Marks["n0"] = wire.DrainReplicas; s.die(2) },
-			drain("n1", wire.DrainReplicas), "node n1: no other node is alive that could hold its logs: start another one first, or take back what is asked of n0 (node_resume)", ""},
+			drain("n1", wire.DrainReplicas),
+			"node n1: no other node is alive that could hold its logs: start another one first, or take back what " +
+				"is asked of n0 (node_resume)", ""},
 		{"remove one alive", nil, remove("n1", false), "node n1: is alive and holds 4 replicas: drain it first", ""},
-		{"remove one alive by force", nil, remove("n1", true), "", "it is still alive: stop it once it holds nothing; its 4 replicas are given to other nodes now; each log will have 1 voter"},
-		{"remove one half drained", func(s *Survey) { s.Marks["n1"] = wire.DrainReplicas }, remove("n1", false), "is alive and holds 4 replicas", ""},
-		{"remove one that only leads nothing", func(s *Survey) { s.join("n3"); s.Marks["n3"] = wire.DrainLeads }, remove("n3", false), "is alive and holds 0 replicas", ""},
-		{"remove one drained", func(s *Survey) { s.join("n3"); s.Marks["n3"] = wire.DrainReplicas }, remove("n3", false), "", "it is still alive: stop it"},
+		{"remove one alive by force", nil, remove("n1", true), "",
+			"it is still alive: stop it once it holds nothing; its 4 replicas are given to other nodes now; each " +
+				"log will have 1 voter"},
+		{"remove one half drained", func(s *Survey) { s.Marks["n1"] = wire.DrainReplicas }, remove("n1", false),
+			"is alive and holds 4 replicas", ""},
+		{"remove one that only leads nothing", func(s *Survey) { s.join("n3"); s.Marks["n3"] = wire.DrainLeads },
+			remove("n3", false), "is alive and holds 0 replicas", ""},
+		{"remove one drained", func(s *Survey) { s.join("n3"); s.Marks["n3"] = wire.DrainReplicas },
+			remove("n3", false), "", "it is still alive: stop it"},
 		{"remove one perhaps drained", func(s *Survey) {
 			s.join("n3")
 			s.Marks["n3"], s.Logs[3].Replicas = wire.DrainReplicas, nil
@@ -275,19 +308,28 @@ func TestChecks(t *testing.T) {
 			s.join("n3")
 			s.Marks["n3"], s.Logs[3].Replicas = wire.DrainReplicas, nil
 		}, remove("n3", true), "", "it is still alive"},
-		{"remove one dead", func(s *Survey) { s.die(2); s.Nodes[2].Stable = false }, remove("n2", false), "", "its 4 replicas are given to other nodes now"},
+		{"remove one dead", func(s *Survey) { s.die(2); s.Nodes[2].Stable = false }, remove("n2", false), "",
+			"its 4 replicas are given to other nodes now"},
 		{"remove nobody", nil, remove("n9", true), "there is none of that name", ""},
-		{"remove the last by force", func(s *Survey) { s.die(1); s.die(2) }, remove("n0", true), "no other node is alive that could hold its logs", ""},
+		{"remove the last by force", func(s *Survey) { s.die(1); s.die(2) }, remove("n0", true),
+			"no other node is alive that could hold its logs", ""},
 		{"transfer", nil, transfer(2, "n2"), "", ""},
 		{"transfer the system log", nil, transfer(1, "n2"), "", ""},
-		{"transfer to its leader, drained", func(s *Survey) { s.Marks["n1"] = wire.DrainLeads }, transfer(2, "n1"), "", ""},
-		{"transfer no log", nil, transfer(5, "n2"), "log 5: there is none of that number; there are 1 (the system log) to 4", ""},
+		{"transfer to its leader, drained", func(s *Survey) { s.Marks["n1"] = wire.DrainLeads },
+			transfer(2, "n1"), "", ""},
+		{"transfer no log", nil, transfer(5, "n2"),
+			"log 5: there is none of that number; there are 1 (the system log) to 4", ""},
 		{"transfer to nobody", nil, transfer(2, "n9"), "there is none of that name", ""},
-		{"transfer to a node without a voter", func(s *Survey) { s.join("n3") }, transfer(2, "n3"), "node n3: holds no voter of log 2; its voters are on n0, n1, n2", ""},
-		{"transfer to one away", func(s *Survey) { s.die(2) }, transfer(2, "n2"), "node n2: is not seen: start it first", ""},
-		{"transfer to one drained", func(s *Survey) { s.Nodes[2].Drain = place.DrainLeads }, transfer(2, "n2"), "node n2: is drained", ""},
-		{"transfer to one behind", func(s *Survey) { s.replica(1, 2).Applied = 10 }, transfer(2, "n2"), "node n2: its voter of log 2 is 4990 entries behind", ""},
-		{"transfer what is not known", func(s *Survey) { s.Logs[1].Replicas = nil }, transfer(2, "n2"), "log 2: its leader has not told yet", ""},
+		{"transfer to a node without a voter", func(s *Survey) { s.join("n3") }, transfer(2, "n3"),
+			"node n3: holds no voter of log 2; its voters are on n0, n1, n2", ""},
+		{"transfer to one away", func(s *Survey) { s.die(2) }, transfer(2, "n2"),
+			"node n2: is not seen: start it first", ""},
+		{"transfer to one drained", func(s *Survey) { s.Nodes[2].Drain = place.DrainLeads }, transfer(2, "n2"),
+			"node n2: is drained", ""},
+		{"transfer to one behind", func(s *Survey) { s.replica(1, 2).Applied = 10 }, transfer(2, "n2"),
+			"node n2: its voter of log 2 is 4990 entries behind", ""},
+		{"transfer what is not known", func(s *Survey) { s.Logs[1].Replicas = nil }, transfer(2, "n2"),
+			"log 2: its leader has not told yet", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -299,7 +341,8 @@ func TestChecks(t *testing.T) {
 			switch {
 			case c.refusal == "" && err != nil:
 				t.Fatalf("refused: %v", err)
-			case c.refusal != "" && (err == nil || err.Code != wire.FailedPrecondition || !strings.Contains(err.Message, c.refusal)):
+			case c.refusal != "" && (err == nil || err.Code != wire.FailedPrecondition ||
+				!strings.Contains(err.Message, c.refusal)):
 				t.Errorf("got %v, want %q", err, c.refusal)
 			}
 			if !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
@@ -321,10 +364,13 @@ func TestShortVerdict(t *testing.T) {
 	s.Logs[2].Leader = "n1"
 	doc := s.seen()
 	problems := []string{
-		"n0 has 60 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and what it leads (2 logs) takes no writes: make room there",
-		"n2 has 1 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and others lead in its place: make room there",
+		"n0 has 60 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and what it leads (2 logs) takes no " +
+			"writes: make room there",
+		"n2 has 1 MiB free in data_dir, below disk_reserve_bytes (128 MiB), and others lead in its place: " +
+			"make room there",
 	}
-	notes := []string{"n1 has 200 MiB free in data_dir again, and disk_reserve_bytes is 128 MiB: it leads logs again once a quarter more than that has been free for stability_window_secs"}
+	notes := []string{"n1 has 200 MiB free in data_dir again, and disk_reserve_bytes is 128 MiB: it leads logs " +
+		"again once a quarter more than that has been free for stability_window_secs"}
 	if !doc.Healthy || !slices.Equal(doc.Problems, problems) || !slices.Equal(doc.Warnings, notes) {
 		t.Errorf("healthy %v\nproblems %q\nwarnings %q", doc.Healthy, doc.Problems, doc.Warnings)
 	}
@@ -332,7 +378,8 @@ func TestShortVerdict(t *testing.T) {
 		t.Errorf("told of n0: %d of %d", n.DiskFree, n.DiskReserve)
 	}
 	s.Nodes[0].Alive = false
-	if doc := s.seen(); doc.Healthy || len(doc.Problems) != 2 || !strings.Contains(doc.Problems[0], "not seen") || doc.Problems[1] != problems[1] {
+	if doc := s.seen(); doc.Healthy || len(doc.Problems) != 2 || !strings.Contains(doc.Problems[0], "not seen") ||
+		doc.Problems[1] != problems[1] {
 		t.Errorf("with n0 away: healthy %v, problems %q", doc.Healthy, doc.Problems)
 	}
 }

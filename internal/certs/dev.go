@@ -38,7 +38,8 @@ func (s *Store) openDev(dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if info, err := os.Stat(s.keyFile); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("key: %s: has mode %04o, and must be 0600: other users may have read it; remove it and dev-cert.pem, and new ones are made",
+		return fmt.Errorf("key: %s: has mode %04o, and must be 0600: other users may have read it; remove it and "+
+			"dev-cert.pem, and new ones are made",
 			s.keyFile, info.Mode().Perm())
 	}
 	err := s.read()
@@ -46,7 +47,8 @@ func (s *Store) openDev(dir string) error {
 	case err == nil && !s.short():
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNoMatch):
-		return fmt.Errorf("certificate for development: %w; remove dev-cert.pem and dev-key.pem, and new ones are made", err)
+		return fmt.Errorf("certificate for development: %w; remove dev-cert.pem and dev-key.pem, and new ones are made",
+			err)
 	}
 	// The two files are written one after the other. Who died in between left one, or
 	// two that do not match.
@@ -79,7 +81,8 @@ func (s *Store) makeDev() error {
 	if err := s.read(); err != nil {
 		return err
 	}
-	s.log.Info("made a certificate for development, signed by itself", "file", s.certFile, "until", s.pair.Load().Leaf.NotAfter)
+	s.log.Info("made a certificate for development, signed by itself", "file", s.certFile, "until",
+		s.pair.Load().Leaf.NotAfter)
 	return nil
 }
 

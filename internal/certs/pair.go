@@ -29,7 +29,8 @@ func readPair(certFile, keyFile string) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("certificate: %s: has no CERTIFICATE in PEM", certFile)
 	}
 	if !hasBlock(key, "PRIVATE KEY") {
-		return nil, fmt.Errorf("key: %s: has no PRIVATE KEY in PEM (one that a passphrase protects cannot be used)", keyFile)
+		return nil, fmt.Errorf("key: %s: has no PRIVATE KEY in PEM (one that a passphrase protects cannot be used)",
+			keyFile)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	switch {

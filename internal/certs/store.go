@@ -153,7 +153,8 @@ func (s *Store) read() error {
 		return err
 	}
 	if now := s.now(); now.After(pair.Leaf.NotAfter) {
-		s.log.Warn("the certificate has run out: clients will refuse it", "file", s.certFile, "until", pair.Leaf.NotAfter)
+		s.log.Warn("the certificate has run out: clients will refuse it", "file", s.certFile, "until",
+			pair.Leaf.NotAfter)
 	}
 	s.pair.Store(pair)
 	return nil

@@ -188,7 +188,10 @@ func TestChangedFilesAreUsedForNewConnections(t *testing.T) {
 func TestBadChangeKeepsTheOldPair(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, certFile, keyFile string){
 		"garbage certificate": func(t *testing.T, certFile, _ string) { write(t, certFile, "nonsense") },
-		"half a key":          func(t *testing.T, _, keyFile string) { write(t, keyFile, "-----BEGIN PRIVATE KEY-----\nMII") },
+		"half a key": func(t *testing.T, _,
+			keyFile string) {
+			write(t, keyFile, "-----BEGIN PRIVATE KEY-----\nMII")
+		},
 		"another's key": func(t *testing.T, _, keyFile string) {
 			other, otherKey := givenPair(t)
 			_ = other
@@ -252,14 +255,15 @@ func TestOpenRefuses(t *testing.T) {
 	write(t, huge, strings.Repeat("x", maxFileBytes+1))
 	folder, missing := t.TempDir(), filepath.Join(t.TempDir(), "missing")
 	for name, c := range map[string]struct{ cert, key, says string }{
-		"certificate alone":       {certFile, "", "tls_key_path: is empty"},
-		"key alone":               {"", keyFile, "tls_cert_path: is empty"},
-		"missing certificate":     {missing, keyFile, missing},
-		"missing key":             {certFile, missing, missing},
-		"garbage certificate":     {garbage, keyFile, garbage + ": has no CERTIFICATE"},
-		"garbage key":             {certFile, garbage, garbage + ": has no PRIVATE KEY"},
-		"key as certificate":      {keyFile, keyFile, keyFile + ": has no CERTIFICATE"},
-		"another key":             {certFile, otherKey, otherKey + ": is not the key of the certificate in " + certFile},
+		"certificate alone":   {certFile, "", "tls_key_path: is empty"},
+		"key alone":           {"", keyFile, "tls_cert_path: is empty"},
+		"missing certificate": {missing, keyFile, missing},
+		"missing key":         {certFile, missing, missing},
+		"garbage certificate": {garbage, keyFile, garbage + ": has no CERTIFICATE"},
+		"garbage key":         {certFile, garbage, garbage + ": has no PRIVATE KEY"},
+		"key as certificate":  {keyFile, keyFile, keyFile + ": has no CERTIFICATE"},
+		"another key": {certFile, otherKey, otherKey + ": is not the key of the certificate in " +
+			certFile},
 		"folder as certificate":   {folder, keyFile, folder},
 		"folder as key":           {certFile, folder, folder},
 		"far too large for a key": {certFile, huge, huge + ": is over"},
@@ -362,7 +366,8 @@ func TestVersions(t *testing.T) {
 	if c, _ := dial(t, addr, anyServer); c.ConnectionState().Version != tls.VersionTLS13 {
 		t.Errorf("version %x is spoken by default", c.ConnectionState().Version)
 	}
-	if c, _ := dial(t, addr, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); c.ConnectionState().Version != tls.VersionTLS12 {
+	if c, _ := dial(t, addr, &tls.Config{InsecureSkipVerify: true,
+		MaxVersion: tls.VersionTLS12}); c.ConnectionState().Version != tls.VersionTLS12 {
 		t.Error("TLS 1.2 is not spoken")
 	}
 	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
@@ -374,7 +379,8 @@ func TestVersions(t *testing.T) {
 
 func TestClientsMustShowACertificate(t *testing.T) {
 	s := mustOpen(t, "", "", t.TempDir(), startClock())
-	if err := s.VerifyClients(s.keyFile); err == nil || !strings.Contains(err.Error(), s.keyFile+": has no certificate") {
+	if err := s.VerifyClients(s.keyFile); err == nil ||
+		!strings.Contains(err.Error(), s.keyFile+": has no certificate") {
 		t.Errorf("a key as authority: %v", err)
 	}
 	if err := s.VerifyClients("/nowhere/ca.pem"); err == nil || !strings.Contains(err.Error(), "/nowhere/ca.pem") {
@@ -395,7 +401,8 @@ func TestClientsMustShowACertificate(t *testing.T) {
 			_, err = c.Read(make([]byte, 1))
 			c.Close()
 		}
-		if err == nil || !strings.Contains(fmt.Sprint(err), "certificate") && !strings.Contains(fmt.Sprint(err), "unknown") {
+		if err == nil || !strings.Contains(fmt.Sprint(err), "certificate") && !strings.Contains(fmt.Sprint(err),
+			"unknown") {
 			t.Errorf("certificate %s: %v", name, err)
 		}
 	}

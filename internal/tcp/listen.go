@@ -21,7 +21,8 @@ const (
 
 // Listen listens at an address, host:port, for clients that are noticed to be gone within GoneWithin.
 func Listen(addr string) (net.Listener, error) {
-	conf := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: askAfter, Interval: askEvery, Count: asks}}
+	conf := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: askAfter, Interval: askEvery,
+		Count: asks}}
 	l, err := conf.Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, err

@@ -115,7 +115,8 @@ func in(h *history.History, namespace string) *history.History {
 }
 
 func newChecker(h *history.History) *checker {
-	c := &checker{h: h, claims: make(map[string]*claim), spaces: make(map[string][]*history.Op), policies: make(map[string][]*history.Op)}
+	c := &checker{h: h, claims: make(map[string]*claim), spaces: make(map[string][]*history.Op),
+		policies: make(map[string][]*history.Op)}
 	ops := make([]*history.Op, 0, len(h.Ops))
 	for i := range h.Ops {
 		ops = append(ops, &h.Ops[i])

@@ -34,7 +34,8 @@ type Costs struct {
 }
 
 func (c Costs) String() string {
-	return fmt.Sprintf("%s: %.2f times as long among much in half of %d pairs, and %.2f times in four fifths (%v and %v, p50)",
+	return fmt.Sprintf("%s: %.2f times as long among much in half of %d pairs, and %.2f times in four fifths (%v "+
+		"and %v, p50)",
 		c.Kind, c.Ratio, c.Pairs, c.Low, c.Much.Round(10*time.Microsecond), c.Little.Round(10*time.Microsecond))
 }
 
@@ -69,7 +70,8 @@ func (c *checker) checkCosts() {
 	for i := range c.h.Costs {
 		switch w := Weigh(&c.h.Costs[i]); {
 		case !w.Decided():
-			c.Unweighed = append(c.Unweighed, fmt.Sprintf("%s: %d pairs, of %d that it takes", w.Kind, w.Pairs, fewPairs))
+			c.Unweighed = append(c.Unweighed, fmt.Sprintf("%s: %d pairs, of %d that it takes", w.Kind,
+				w.Pairs, fewPairs))
 		case w.Low > costlier:
 			c.violate(8, "%v; it may be %d", w, costlier)
 		}

@@ -43,12 +43,14 @@ func TestCosts(t *testing.T) {
 		"no time at all":               {of(20, 0, 0), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Check(&history.History{Costs: []history.Cost{{Kind: "a look", Pairs: one.pairs}, {Kind: "another", Pairs: of(30, ms, ms)}}}, time.Minute)
+			got := Check(&history.History{Costs: []history.Cost{{Kind: "a look", Pairs: one.pairs},
+				{Kind: "another", Pairs: of(30, ms, ms)}}}, time.Minute)
 			switch {
 			case one.want == "" && len(got.Violations) > 0:
 				t.Errorf("violations: %v", got.Violations)
 			case one.want != "" && (len(got.Violations) != 1 || got.Violations[0].Promise != 8 ||
-				!strings.Contains(got.Violations[0].Text, one.want) || !strings.Contains(got.Violations[0].Text, "a look")):
+				!strings.Contains(got.Violations[0].Text, one.want) ||
+				!strings.Contains(got.Violations[0].Text, "a look")):
 				t.Errorf("violations: %v, want one with %q", got.Violations, one.want)
 			}
 			if (len(got.Unweighed) > 0) != one.unweighed {

@@ -13,7 +13,8 @@ func (c *checker) checkDigests() {
 			continue
 		}
 		if o := &c.h.Digests[at]; o.Sum != d.Sum {
-			c.violate(1, "log %d at index %d: digest %x on node %d, %x on node %d", d.Log, d.Index, o.Sum, o.Node, d.Sum, d.Node)
+			c.violate(1, "log %d at index %d: digest %x on node %d, %x on node %d", d.Log, d.Index, o.Sum, o.Node,
+				d.Sum, d.Node)
 		}
 	}
 }

@@ -18,7 +18,8 @@ func (c *checker) checkEars() {
 				continue
 			}
 			if at[h.At] {
-				c.violate(6, "%s: a subscriber heard twice of what stands at %v, the second time at %.3fs, and was told of no gap", x.Owner, h.At, h.Time.Seconds())
+				c.violate(6, "%s: a subscriber heard twice of what stands at %v, the second time at %.3fs, and was "+
+					"told of no gap", x.Owner, h.At, h.Time.Seconds())
 			}
 			if at[h.At] = true; h.Owner != x.Owner {
 				c.violate(6, "%s: a subscriber heard of %s at %.3fs", x.Owner, h.Owner, h.Time.Seconds())
@@ -29,8 +30,10 @@ func (c *checker) checkEars() {
 			continue
 		}
 		for _, op := range cl.ops {
-			if tells(op) && op.Namespace == x.Namespace && op.Era == x.Era && op.Call >= x.From && !x.Granted(op.Token) && !x.Missed(op.Call) {
-				c.violate(6, "%s: a subscriber from %.3fs on never heard of a grant, nor of a gap: %s", x.Owner, x.From.Seconds(), Describe(op))
+			if tells(op) && op.Namespace == x.Namespace && op.Era == x.Era && op.Call >= x.From &&
+				!x.Granted(op.Token) && !x.Missed(op.Call) {
+				c.violate(6, "%s: a subscriber from %.3fs on never heard of a grant, nor of a gap: %s", x.Owner,
+					x.From.Seconds(), Describe(op))
 			}
 		}
 	}

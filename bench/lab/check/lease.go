@@ -26,7 +26,8 @@ func (c *checker) checkLeases() {
 			}
 			switch op.Kind {
 			case history.Acquire:
-				if (op.Status == wire.StatusQueued || op.Status == wire.StatusConflict) && op.Reason != wire.ReasonQueued && op.Blocker != "" {
+				if (op.Status == wire.StatusQueued || op.Status == wire.StatusConflict) &&
+					op.Reason != wire.ReasonQueued && op.Blocker != "" {
 					add(op.Blocker, op)
 				}
 			case history.Renew, history.Assert:
@@ -51,7 +52,8 @@ func (c *checker) checkLeases() {
 		slices.SortStableFunc(list, func(a, b sign) int { return int(min(max(a.from-b.from, -1), 1)) })
 		for _, s := range list {
 			if end := c.lastDay(cl, s.to, s.op); end < s.from {
-				c.violate(5, "%s: its lease was over by %.3fs at the latest, and it holds its paths: %s", owner, end.Seconds(), Describe(s.op))
+				c.violate(5, "%s: its lease was over by %.3fs at the latest, and it holds its paths: %s", owner,
+					end.Seconds(), Describe(s.op))
 				break
 			}
 		}

@@ -44,7 +44,8 @@ func (c *checker) checkLinearizable(within time.Duration) {
 			if !isStep(op) {
 				continue
 			}
-			ops = append(ops, porcupine.Operation{ClientId: op.Client, Input: op, Call: int64(op.Call), Return: int64(op.Return)})
+			ops = append(ops, porcupine.Operation{ClientId: op.Client, Input: op, Call: int64(op.Call),
+				Return: int64(op.Return)})
 		}
 		result, info := porcupine.CheckOperationsVerbose(full, ops, max(time.Until(until), time.Millisecond))
 		switch result {
@@ -86,7 +87,8 @@ func explain(name string, ops []porcupine.Operation, info *porcupine.Linearizati
 		in[op.Input.(*history.Op)] = true
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: no order of its %d operations explains their answers; %d can be explained, the last of them", name, len(ops), len(longest))
+	fmt.Fprintf(&b, "%s: no order of its %d operations explains their answers; %d can be explained, the last of them",
+		name, len(ops), len(longest))
 	for _, op := range longest[max(0, len(longest)-shown):] {
 		fmt.Fprintf(&b, "\n\t%s", Describe(op.Input.(*history.Op)))
 	}

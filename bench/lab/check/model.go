@@ -237,7 +237,8 @@ func (m *model) assert(s *state, op *history.Op) bool {
 		if st == nil || !st.held || st.token != 0 && st.token != op.Asked {
 			return true
 		}
-		if s.era > 0 && st.token == 0 && slices.ContainsFunc(op.Paths, func(p string) bool { return op.Asked <= s.fence(p) }) {
+		if s.era > 0 && st.token == 0 && slices.ContainsFunc(op.Paths,
+			func(p string) bool { return op.Asked <= s.fence(p) }) {
 			return true // the token is another one since a restore
 		}
 		return m.gone(s, st, op)

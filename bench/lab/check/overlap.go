@@ -32,7 +32,8 @@ func (c *checker) exclusive(holds []span) {
 				continue
 			}
 			if with++; h.Permits == 0 || with >= h.Permits {
-				c.violate(1, "%v is held by %s since %.3fs until %.3fs at least, and by %s since %.3fs", h.Paths, o.owner, o.from.Seconds(), o.to.Seconds(), h.owner, h.from.Seconds())
+				c.violate(1, "%v is held by %s since %.3fs until %.3fs at least, and by %s since %.3fs", h.Paths,
+					o.owner, o.from.Seconds(), o.to.Seconds(), h.owner, h.from.Seconds())
 			}
 		}
 		now[h.namespace] = append(list, h)
@@ -43,11 +44,13 @@ func (c *checker) exclusive(holds []span) {
 func (c *checker) seen(holds []span) {
 	for _, h := range holds {
 		for _, op := range c.spaces[h.namespace] {
-			if op.Kind != history.Look || op.Outcome != history.Answered || op.Call < h.from || op.Return >= h.to || !slices.Contains(h.Paths, op.Paths[0]) {
+			if op.Kind != history.Look || op.Outcome != history.Answered || op.Call < h.from || op.Return >= h.to ||
+				!slices.Contains(h.Paths, op.Paths[0]) {
 				continue
 			}
 			if !slices.ContainsFunc(op.Holders, func(x history.Holder) bool { return x.Owner == h.owner }) {
-				c.violate(7, "%s holds it until %.3fs at least, and is not seen: %s", h.owner, h.to.Seconds(), Describe(op))
+				c.violate(7, "%s holds it until %.3fs at least, and is not seen: %s", h.owner, h.to.Seconds(),
+					Describe(op))
 			}
 		}
 	}
@@ -62,11 +65,13 @@ func (c *checker) overtaken(places []span) {
 		}
 		for _, op := range c.spaces[w.namespace] {
 			late := c.claims[op.Owner]
-			if op.Kind != history.Acquire || !op.OK() || op.Owner == w.owner || late.Call <= w.from || op.Return >= w.to {
+			if op.Kind != history.Acquire || !op.OK() || op.Owner == w.owner || late.Call <= w.from ||
+				op.Return >= w.to {
 				continue
 			}
 			if conflict(c.weakest(w.namespace), w.claim, late) {
-				c.violate(6, "%s waits since %.3fs until %.3fs at least, and %s, who came at %.3fs, gets what it waits for: %s",
+				c.violate(6, "%s waits since %.3fs until %.3fs at least, and %s, who came at %.3fs, gets what it "+
+					"waits for: %s",
 					w.owner, w.from.Seconds(), w.to.Seconds(), op.Owner, late.Call.Seconds(), Describe(op))
 			}
 		}
@@ -85,7 +90,8 @@ func (c *checker) inOrder(w span) {
 		at := slices.Index(op.Waiters, w.owner)
 		for i := 0; i < at; i++ {
 			if o := c.claims[op.Waiters[i]]; o != nil && o.Call > w.from {
-				c.violate(6, "%s waits since %.3fs, and stands behind %s, who came at %.3fs: %s", w.owner, w.from.Seconds(), o.owner, o.Call.Seconds(), Describe(op))
+				c.violate(6, "%s waits since %.3fs, and stands behind %s, who came at %.3fs: %s", w.owner,
+					w.from.Seconds(), o.owner, o.Call.Seconds(), Describe(op))
 			}
 		}
 	}

@@ -17,7 +17,8 @@ func (c *checker) resource(holds []span) {
 		}
 		for _, h := range holds {
 			if h.owner == a.Owner && h.token == a.Token && h.from <= a.Time && a.Time < h.to {
-				c.violate(4, "%s holds %s with token %d until %.3fs at least, and at %.3fs the resource had seen %d", a.Owner, a.Path, a.Token, h.to.Seconds(), a.Time.Seconds(), a.Seen)
+				c.violate(4, "%s holds %s with token %d until %.3fs at least, and at %.3fs the resource had seen %d",
+					a.Owner, a.Path, a.Token, h.to.Seconds(), a.Time.Seconds(), a.Seen)
 			}
 		}
 	}
@@ -40,7 +41,8 @@ func (c *checker) checkResource() {
 		users := make(map[int64]string)
 		for _, a := range list {
 			if a.Token < high.Token {
-				c.violate(4, "%s: at %.3fs it took token %d of %s, and had seen %d of %s", p, a.Time.Seconds(), a.Token, a.Owner, high.Token, high.Owner)
+				c.violate(4, "%s: at %.3fs it took token %d of %s, and had seen %d of %s", p, a.Time.Seconds(), a.Token,
+					a.Owner, high.Token, high.Owner)
 			}
 			if a.Token >= high.Token {
 				high = a
@@ -51,7 +53,8 @@ func (c *checker) checkResource() {
 			users[a.Token] = a.Owner
 			if a.Write {
 				if a.Base != version {
-					c.violate(4, "%s: at %.3fs %s overwrote version %d and knew of %d", p, a.Time.Seconds(), a.Owner, version, a.Base)
+					c.violate(4, "%s: at %.3fs %s overwrote version %d and knew of %d", p, a.Time.Seconds(), a.Owner,
+						version, a.Base)
 				}
 				version = a.Version
 			}

@@ -68,7 +68,8 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			hold.to = max(hold.to, end)
 			if op.Open && op.Placed > 0 {
 				// It may have been granted long before the answer came, and its lease be over.
-				places = append(places, span{claim: cl, from: op.Placed, asked: op.Call, to: min(op.Return, c.sure(op.Call, min(op.TTL, op.QueueTTL)))})
+				places = append(places, span{claim: cl, from: op.Placed, asked: op.Call,
+					to: min(op.Return, c.sure(op.Call, min(op.TTL, op.QueueTTL)))})
 			}
 		case op.OK() && op.Kind == history.Renew:
 			if hold == nil {
@@ -77,8 +78,10 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			hold.to = c.sure(op.Call, op.TTL)
 		case op.OK():
 		default:
-			if hold != nil && min(hold.to, cl.cut) > op.Return && (op.Kind != history.Assert || op.Asked == hold.token) {
-				c.violate(5, "%s: the lease lasts until %.3fs at least, and it is told that it is over: %s", cl.owner, hold.to.Seconds(), Describe(op))
+			if hold != nil && min(hold.to, cl.cut) > op.Return &&
+				(op.Kind != history.Assert || op.Asked == hold.token) {
+				c.violate(5, "%s: the lease lasts until %.3fs at least, and it is told that it is over: %s", cl.owner,
+					hold.to.Seconds(), Describe(op))
 			}
 			shut(&hold, &holds, op.Call)
 		}
@@ -91,7 +94,8 @@ func (c *checker) spans(cl *claim) (holds, places []span) {
 			case place.token == 0 && op.Era > cl.Era: // it came of a backup, with another token
 				place.token = op.Token
 			case place.token != op.Token && cl.cut > op.Return:
-				c.violate(6, "%s: had a place in the queue with token %d until %.3fs at least, and has one with token %d: %s",
+				c.violate(6, "%s: had a place in the queue with token %d until %.3fs at least, and has one with "+
+					"token %d: %s",
 					cl.owner, place.token, place.to.Seconds(), op.Token, Describe(op))
 				place.token = op.Token
 			}

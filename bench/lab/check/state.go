@@ -36,7 +36,8 @@ type fence struct {
 }
 
 func (s *state) find(owner string) *ownerRecord {
-	i, ok := slices.BinarySearchFunc(s.owners, owner, func(x ownerRecord, o string) int { return cmp.Compare(x.owner, o) })
+	i, ok := slices.BinarySearchFunc(s.owners, owner,
+		func(x ownerRecord, o string) int { return cmp.Compare(x.owner, o) })
 	if !ok {
 		return nil
 	}
@@ -45,7 +46,8 @@ func (s *state) find(owner string) *ownerRecord {
 
 // next is a copy to be changed, without what is over at a time.
 func (s *state) next(now time.Duration) *state {
-	n := &state{era: s.era, algorithm: s.algorithm, fences: slices.Clone(s.fences), owners: make([]ownerRecord, 0, len(s.owners)+1)}
+	n := &state{era: s.era, algorithm: s.algorithm, fences: slices.Clone(s.fences),
+		owners: make([]ownerRecord, 0, len(s.owners)+1)}
 	for i := range s.owners {
 		if s.owners[i].over > now {
 			n.owners = append(n.owners, s.owners[i])
@@ -57,7 +59,8 @@ func (s *state) next(now time.Duration) *state {
 // put sets what is known of an owner; nothing is kept of one that neither holds nor
 // waits.
 func (s *state) put(st ownerRecord) {
-	i, ok := slices.BinarySearchFunc(s.owners, st.owner, func(x ownerRecord, o string) int { return cmp.Compare(x.owner, o) })
+	i, ok := slices.BinarySearchFunc(s.owners, st.owner,
+		func(x ownerRecord, o string) int { return cmp.Compare(x.owner, o) })
 	switch {
 	case !st.held && !st.waits && ok:
 		s.owners = slices.Delete(s.owners, i, i+1)

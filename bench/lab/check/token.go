@@ -43,7 +43,8 @@ func (c *checker) checkTokens() {
 				m.from = op.Call
 				last[op.Owner] = m
 			case history.Look:
-				all = append(all, mint{owner: "the fence of " + op.Paths[0], from: op.Call, to: op.Return, token: op.Token, seen: true})
+				all = append(all, mint{owner: "the fence of " + op.Paths[0], from: op.Call, to: op.Return,
+					token: op.Token, seen: true})
 			case history.Release, history.Clear, history.Renew, history.Assert, history.SetPolicy, history.Restored:
 			}
 		}
@@ -64,9 +65,11 @@ func (c *checker) checkAbove(l *life) {
 		told[op.Namespace] = true
 		switch {
 		case op.Kind == history.Acquire && op.Token != 0 && op.Token <= high:
-			c.violate(3, "before the restore a token %d was told of in %s, and after it: %s", high, op.Namespace, Describe(op))
+			c.violate(3, "before the restore a token %d was told of in %s, and after it: %s", high, op.Namespace,
+				Describe(op))
 		case op.Kind == history.Look && op.Token < high:
-			c.violate(3, "before the restore a token %d was told of in %s, and after it a fence is lower: %s", high, op.Namespace, Describe(op))
+			c.violate(3, "before the restore a token %d was told of in %s, and after it a fence is lower: %s", high,
+				op.Namespace, Describe(op))
 		default:
 			told[op.Namespace] = false
 		}
@@ -92,10 +95,12 @@ func (c *checker) growing(namespace string, all []mint) {
 		}
 		if m.token <= high.token {
 			c.violate(3, "%s: %s is told token %d at %.3fs, made after %.3fs; at %.3fs %s was told %d",
-				namespace, m.owner, m.token, m.to.Seconds(), m.from.Seconds(), high.to.Seconds(), high.owner, high.token)
+				namespace, m.owner, m.token, m.to.Seconds(), m.from.Seconds(), high.to.Seconds(),
+				high.owner, high.token)
 		}
 		if other, again := minted[m.token]; again && other.owner != m.owner {
-			c.violate(3, "%s: %s is told token %d at %.3fs, as %s was at %.3fs", namespace, m.owner, m.token, m.to.Seconds(), other.owner, other.to.Seconds())
+			c.violate(3, "%s: %s is told token %d at %.3fs, as %s was at %.3fs", namespace, m.owner, m.token,
+				m.to.Seconds(), other.owner, other.to.Seconds())
 		}
 		minted[m.token] = m
 	}

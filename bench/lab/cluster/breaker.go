@@ -21,7 +21,8 @@ const (
 )
 
 func (b broken) String() string {
-	return [...]string{"nothing", "a sync of the raft log", "a write of the raft log", "a sync of the state", "a write of the state"}[b]
+	return [...]string{"nothing", "a sync of the raft log", "a write of the raft log", "a sync of the state",
+		"a write of the state"}[b]
 }
 
 // breaker makes one operation of a node's disks fail, and has them stand still while the

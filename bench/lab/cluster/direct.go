@@ -40,7 +40,8 @@ func (d *direct) Close() {
 	})
 }
 
-func (d *direct) Ask(ctx context.Context, id uint64, req *wire.Request, placed func(token int64)) (*wire.Result, error) {
+func (d *direct) Ask(ctx context.Context, id uint64, req *wire.Request,
+	placed func(token int64)) (*wire.Result, error) {
 	if err := req.Validate(); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}

@@ -15,12 +15,14 @@ func TestLadder(t *testing.T) {
 			for _, others := range []uint64{0, l.step / 4} { // that others take meanwhile
 				for node := range nodes {
 					if enough := l.reserve(node) / 4 * 5; nodes > 1 && free-others < enough {
-						t.Errorf("of %d bytes %d are left: node %d of %d has room above %d", free, free-others, node, nodes, enough)
+						t.Errorf("of %d bytes %d are left: node %d of %d has room above %d", free, free-others, node,
+							nodes, enough)
 					}
 					for filled := range nodes {
 						left := free - others - l.taken(filled)
 						if short := left < l.reserve(node); short != (node <= filled) {
-							t.Errorf("of %d bytes %d are left, filled for node %d of %d: node %d is short: %v", free, left, filled, nodes, node, short)
+							t.Errorf("of %d bytes %d are left, filled for node %d of %d: node %d is short: %v", free,
+								left, filled, nodes, node, short)
 						}
 					}
 				}

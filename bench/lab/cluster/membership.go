@@ -43,7 +43,8 @@ func (n *Nodes) Restore(ctx context.Context, from string, node int) error {
 	}
 	m := n.members()[node]
 	m.cfg.Seeds = nil
-	if _, err := backup.Restore(ctx, backup.Options{From: from, DataDir: m.cfg.DataDir, NodeID: m.cfg.NodeID}); err != nil {
+	if _, err := backup.Restore(ctx, backup.Options{From: from, DataDir: m.cfg.DataDir,
+		NodeID: m.cfg.NodeID}); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	state := filepath.Join(m.cfg.DataDir, rows.StateDir)

@@ -139,7 +139,8 @@ func (n *Nodes) configure(m *member) error {
 		Segments: 1, GroupCount: 16, LogCount: logs, RaftAddr: m.cfg.RaftAddr, GossipAddr: m.cfg.GossipAddr,
 		RequestTimeout: requestTimeout, ElectionMin: electionMin, Heartbeat: heartbeat,
 		SnapshotLog: 400, KeepEntries: 50, // so that replicas fall behind what is kept
-		Log:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})).With("node", m.number),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})).With("node",
+			m.number),
 		Clock: m.clock, DiskReserve: reserve, Free: m.free, Token: token, OneHost: true, Faults: m,
 		NativeAddr:      "127.0.0.1:" + strconv.Itoa(1+m.number),
 		StabilityWindow: 300 * time.Millisecond, EvictionWindow: evictAfter, LeaderBalance: time.Second,

@@ -94,11 +94,13 @@ func Placed(ctx context.Context, c Cluster, node int) error {
 		for i := range s.Logs {
 			l := &s.Logs[i]
 			if len(l.Voters) != want || len(l.Learners) > 0 || len(l.Target) != want {
-				return fmt.Errorf("log %d has %d voters and %d learners, and %d targets; %d voters belong there", l.Log, len(l.Voters), len(l.Learners), len(l.Target), want)
+				return fmt.Errorf("log %d has %d voters and %d learners, and %d targets; %d voters belong there", l.Log,
+					len(l.Voters), len(l.Learners), len(l.Target), want)
 			}
 			for _, v := range l.Voters {
 				if !ids[v.Node] || !slices.Contains(l.Target, v.Node) {
-					return fmt.Errorf("log %d has a voter on %s, which is no target (%v) or no node", l.Log, v.Node, l.Target)
+					return fmt.Errorf("log %d has a voter on %s, which is no target (%v) or no node", l.Log,
+						v.Node, l.Target)
 				}
 			}
 		}

@@ -108,7 +108,8 @@ func TestPause(t *testing.T) {
 	heard := make(chan error, 1)
 	go func() {
 		res, err := Ask(ctx, c, 0, time.Hour, take("patient", 3*often+1))
-		for unavailable := new(wire.Error); errors.As(err, &unavailable) && unavailable.Code == wire.Unavailable; { // not yet
+		// not yet
+		for unavailable := new(wire.Error); errors.As(err, &unavailable) && unavailable.Code == wire.Unavailable; {
 			rest(ctx)
 			res, err = Ask(ctx, c, 0, time.Hour, take("patient", 3*often+1))
 		}

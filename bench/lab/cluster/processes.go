@@ -83,7 +83,8 @@ func NewProcesses(ctx context.Context, bin, dir string, nodes int) (*Processes, 
 		return lines
 	}
 	var err error
-	if c.cluster, err = server.StartCluster(ctx, server.Spec{Bin: bin, Dir: dir, Settings: settings, Own: own}, nodes); err != nil {
+	if c.cluster, err = server.StartCluster(ctx, server.Spec{Bin: bin, Dir: dir, Settings: settings, Own: own},
+		nodes); err != nil {
 		return nil, err
 	}
 	// Until every log has all its voters, fewer nodes are a majority of less.

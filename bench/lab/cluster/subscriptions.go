@@ -104,8 +104,10 @@ func (d *direct) tell() {
 }
 
 // Deliver implements wire.EventSink.
-func (d *direct) Deliver(sub *wire.Subscription, kind wire.EventKind, path, namespace string, token int64, at wire.Position) {
-	e := &wire.Event{Subscription: sub.Number, Kind: kind, Owner: sub.Owner, Path: path, Namespace: namespace, Token: token, At: at}
+func (d *direct) Deliver(sub *wire.Subscription, kind wire.EventKind, path, namespace string, token int64,
+	at wire.Position) {
+	e := &wire.Event{Subscription: sub.Number, Kind: kind, Owner: sub.Owner, Path: path, Namespace: namespace,
+		Token: token, At: at}
 	d.push(func(ear session.Ear) { ear.Event(e) })
 }
 

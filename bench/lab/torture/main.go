@@ -46,18 +46,22 @@ func main() {
 func parse(args []string) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("torture", flag.ContinueOnError)
-	f.StringVar(&o.kind, "cluster", "nodes", "nodes (in this process: all faults) or processes (kill -9, stops, full disks)")
+	f.StringVar(&o.kind, "cluster", "nodes",
+		"nodes (in this process: all faults) or processes (kill -9, stops, full disks)")
 	f.StringVar(&o.bin, "server", "", "pathlockd for processes; built when empty")
 	f.IntVar(&o.nodes, "nodes", 3, "how many nodes")
 	f.Uint64Var(&o.cfg.Seed, "seed", 1, "first seed")
 	f.IntVar(&o.seeds, "seeds", 1, "how many seeds, one after the other, each on a new cluster")
 	f.DurationVar(&o.duration, "duration", 10*time.Minute, "of all seeds together")
 	f.DurationVar(&o.cfg.Episode, "episode", 30*time.Second, "of one episode under faults")
-	f.DurationVar(&o.cfg.Apart, "apart", time.Minute, "for how long a leader is isolated at most that gets its logs back")
+	f.DurationVar(&o.cfg.Apart, "apart", time.Minute,
+		"for how long a leader is isolated at most that gets its logs back")
 	f.IntVar(&o.cfg.Clients, "clients", 10, "how many clients")
 	f.IntVar(&o.cfg.MaxFaults, "max-faults", 0, "end each seed after so many faults; 0: when its time is over")
-	f.IntVar(&o.cfg.Ballast, "ballast", lab.Ballast, "how many locks there are that no request must pay for; 0: what requests cost is not looked at")
-	faults := f.String("faults", "", "kinds of faults, with commas between; empty: all; ?: print them and what each does")
+	f.IntVar(&o.cfg.Ballast, "ballast", lab.Ballast,
+		"how many locks there are that no request must pay for; 0: what requests cost is not looked at")
+	faults := f.String("faults", "", "kinds of faults, with commas between; empty: all; ?: print them and "+
+		"what each does")
 	f.StringVar(&o.report, "report", "", "file to write the report to, say docs/testing/torture-nodes.md")
 	f.StringVar(&o.keep, "keep", os.TempDir(), "where to keep histories that break promises")
 	if err := f.Parse(args); err != nil {
@@ -126,7 +130,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				fmt.Fprintln(out, v)
 			}
 			if len(r.Violations) > 0 {
-				failed = errors.Join(failed, fmt.Errorf("seed %d: %d violations, %v", cfg.Seed, len(r.Violations), r.Histories))
+				failed = errors.Join(failed, fmt.Errorf("seed %d: %d violations, %v", cfg.Seed, len(r.Violations),
+					r.Histories))
 			}
 		}
 		if err != nil {

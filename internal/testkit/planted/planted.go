@@ -23,7 +23,8 @@ func Run(t testing.TB, test, bug string, args ...string) []byte {
 	failed := err != nil && bytes.Contains(out, []byte("--- FAIL: "+test))
 	if !ran || failed != (bug != "") || !failed && err != nil {
 		const most = 4000 // bytes
-		t.Errorf("%s with %q planted: ran %v, failed %v, %v:\n%s", test, bug, ran, failed, err, out[max(0, len(out)-most):])
+		t.Errorf("%s with %q planted: ran %v, failed %v, %v:\n%s", test, bug, ran, failed, err,
+			out[max(0, len(out)-most):])
 	}
 	return out
 }

@@ -80,7 +80,10 @@ func nextBlock() bool {
 				ports.blocks = append(ports.blocks, b)
 			}
 		}
-		mathrand.Shuffle(len(ports.blocks), func(i, k int) { ports.blocks[i], ports.blocks[k] = ports.blocks[k], ports.blocks[i] })
+		mathrand.Shuffle(len(ports.blocks), func(i, k int) {
+			ports.blocks[i], ports.blocks[k] = ports.blocks[k],
+				ports.blocks[i]
+		})
 	}
 	for len(ports.blocks) > 0 {
 		b := ports.blocks[0]

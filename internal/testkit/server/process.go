@@ -33,7 +33,8 @@ const (
 func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	bin := filepath.Join(dir, "pathlockd")
 	args := append([]string{"build", "-o", bin}, flags...)
-	out, err := exec.CommandContext(ctx, "go", append(args, "github.com/pathlockd/pathlockd/cmd/pathlockd")...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go",
+		append(args, "github.com/pathlockd/pathlockd/cmd/pathlockd")...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build pathlockd: %w\n%s", err, out)
 	}

@@ -57,7 +57,8 @@ func TestStartFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := server.Start(ctx, bin, dir, "--log_count=none"); err == nil || !strings.Contains(err.Error(), "log_count") {
+	if _, err := server.Start(ctx, bin, dir, "--log_count=none"); err == nil ||
+		!strings.Contains(err.Error(), "log_count") {
 		t.Errorf("an impossible flag: %v", err)
 	}
 	if _, err := server.Start(ctx, os.DevNull, dir); err == nil {
