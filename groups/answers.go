@@ -121,10 +121,21 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 	_, known := l.node.leaderOf(l.shard)
 	l.mu.Lock()
 	a := &l.mu.forwarded
+	var none *wire.Error
+	if p := a.parts[number]; a.conn == c && p != nil && p.hasty {
+		l.mu.Unlock()
+		none = l.unled()
+		l.mu.Lock()
+	}
+	var refused []*part
 	if p := a.parts[number]; a.conn == c && p != nil {
 		delete(a.parts, number)
 		p.tried = p.tried || p.told.Load()
-		a.back = append(a.back, p)
+		if none != nil && p.hasty && !p.tried {
+			refused = append(refused, p) // it has waited for as long as an election takes (expire)
+		} else {
+			a.back = append(a.back, p)
+		}
 		if !a.refused {
 			a.refused = true
 			switch {
@@ -141,6 +152,9 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 		}
 	}
 	l.mu.Unlock()
+	if none != nil {
+		l.node.settle(refused, &wire.Result{Code: none.Code, Message: none.Message})
+	}
 	if host != "" {
 		l.node.noteLeader(l.shard, term, host)
 	} else {

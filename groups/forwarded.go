@@ -15,6 +15,7 @@ type forwardedParts struct {
 	lane    uint64           // grows with each leader that something is sent to
 	parts   map[uint64]*part // by number; nil while its caller is being told that it is queued
 	number  uint64           // given last
+	sent    time.Duration    // when the last frame was
 	back    []*part          // refused, to be sent again
 	refused bool             // nothing more is sent on this lane
 	gone    bool             // the connection is
@@ -93,7 +94,7 @@ func (l *shardLog) sendForwarded(to peerConn, term uint64) bool {
 		if a.conn == nil {
 			a.lane++
 		}
-		a.conn, a.term = to, term
+		a.conn, a.term, a.sent = to, term, now
 	}
 	lane := a.lane
 	l.mu.Unlock()

@@ -297,15 +297,21 @@ func (l *shardLog) expire() {
 	late := func(p *part) bool { return (!p.first || p.term != mine) && p.late(now, l.timeout) }
 	var undone, unknown, unled []*part
 	none := l.unled()
+	tooLong := late
 	if none != nil { // who does not want to wait has waited as long as an election takes
-		inTime := late
-		late = func(p *part) bool { return p.hasty || inTime(p) }
+		late = func(p *part) bool { return p.hasty || tooLong(p) }
 	}
 	if l.lead.Load().leader == 0 || l.stalled() > 0 { // else whoever leads ends what is attached here
 		unknown = l.node.attached(l, late)
 	}
 	l.mu.Lock()
-	unknown = append(unknown, l.forwardedTooLong(late)...) // which may bring others back to the queue
+	// What was forwarded a moment ago comes back, refused (notThere): to say before that nobody knows what became of it would
+	// leave it to luck what a client is told.
+	away := late
+	if now-l.mu.forwarded.sent < askWithin {
+		away = tooLong
+	}
+	unknown = append(unknown, l.forwardedTooLong(away)...) // which may bring others back to the queue
 	waited := func(p *part) bool {
 		switch {
 		case none != nil && p.hasty && !p.tried:
