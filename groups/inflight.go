@@ -305,8 +305,8 @@ func (l *shardLog) expire() {
 		unknown = l.node.attached(l, late)
 	}
 	l.mu.Lock()
-	// What was forwarded a moment ago comes back, refused (notThere): to say before that nobody knows what became of it would
-	// leave it to luck what a client is told.
+	// What was forwarded a moment ago comes back, refused (notThere): to say before that nobody knows what became of it
+	// would leave it to luck what a client is told.
 	away := late
 	if now-l.mu.forwarded.sent < askWithin {
 		away = tooLong

@@ -9,10 +9,10 @@ import (
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRefusedOnItsWay: who does not want to wait asks a node that forwards, and the node that led the logs leads them no
-// more. What is forwarded comes back, refused, and goes there again, so that it is on its way half of the time. When that
-// has lasted for as long as an election takes the caller is told that nothing was done, wherever its request is, and not
-// that nobody knows.
+// TestRefusedOnItsWay: who does not want to wait asks a node that forwards, and the node that led the logs leads them
+// no more. What is forwarded comes back, refused, and goes there again, so that it is on its way half of the time. When
+// that has lasted for as long as an election takes the caller is told that nothing was done, wherever its request is,
+// and not that nobody knows.
 func TestRefusedOnItsWay(t *testing.T) {
 	t.Parallel()
 	const logs = 12 // on their way or not, each by itself
