@@ -15,7 +15,7 @@ type forwardedParts struct {
 	lane    uint64           // grows with each leader that something is sent to
 	parts   map[uint64]*part // by number; nil while its caller is being told that it is queued
 	number  uint64           // given last
-	sent    time.Duration    // when the last frame was
+	since   time.Duration    // when the first of the lane was sent
 	back    []*part          // refused, to be sent again
 	refused bool             // nothing more is sent on this lane
 	gone    bool             // the connection is
@@ -93,8 +93,9 @@ func (l *shardLog) sendForwarded(to peerConn, term uint64) bool {
 	if len(parts) > 0 {
 		if a.conn == nil {
 			a.lane++
+			a.since = now
 		}
-		a.conn, a.term, a.sent = to, term, now
+		a.conn, a.term = to, term
 	}
 	lane := a.lane
 	l.mu.Unlock()

@@ -308,7 +308,7 @@ func (l *shardLog) expire() {
 	// What was forwarded a moment ago comes back, refused (notThere): to say before that nobody knows what became of it
 	// would leave it to luck what a client is told.
 	away := late
-	if now-l.mu.forwarded.sent < askWithin {
+	if now-l.mu.forwarded.since < askWithin {
 		away = tooLong
 	}
 	unknown = append(unknown, l.forwardedTooLong(away)...) // which may bring others back to the queue
