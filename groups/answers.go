@@ -121,20 +121,12 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 	_, known := l.node.leaderOf(l.shard)
 	l.mu.Lock()
 	a := &l.mu.forwarded
-	var none *wire.Error
-	if p := a.parts[number]; a.conn == c && p != nil && p.hasty {
-		l.mu.Unlock()
-		none = l.unled()
-		l.mu.Lock()
-	}
-	var refused []*part
 	if p := a.parts[number]; a.conn == c && p != nil {
 		delete(a.parts, number)
 		p.tried = p.tried || p.told.Load()
-		if none != nil && p.hasty && !p.tried {
-			refused = append(refused, p) // it has waited for as long as an election takes (expire)
-		} else {
-			a.back = append(a.back, p)
+		a.back = append(a.back, p)
+		if p.hasty && host == "" {
+			l.hastyBack.Store(true)
 		}
 		if !a.refused {
 			a.refused = true
@@ -152,9 +144,6 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 		}
 	}
 	l.mu.Unlock()
-	if none != nil {
-		l.node.settle(refused, &wire.Result{Code: none.Code, Message: none.Message})
-	}
 	if host != "" {
 		l.node.noteLeader(l.shard, term, host)
 	} else {

@@ -286,8 +286,11 @@ func (l *shardLog) nothingInFlight(term uint64) (ok bool, unsure []*part) {
 // expire tells those that waited too long: for what was never proposed, that it
 // was not done; for what was, that this is not known.
 func (l *shardLog) expire() {
-	now := l.clock.Mono()
+	now, back := l.clock.Mono(), l.hastyBack.Swap(false)
 	if now-l.looked < min(l.timeout/8, waitSlack) {
+		if back {
+			l.expireHasty()
+		}
 		return
 	}
 	l.looked = now
@@ -305,8 +308,8 @@ func (l *shardLog) expire() {
 		unknown = l.node.attached(l, late)
 	}
 	l.mu.Lock()
-	// What was forwarded a moment ago comes back, refused (notThere): to say before that nobody knows what became of it
-	// would leave it to luck what a client is told.
+	// What was forwarded a moment ago comes back, refused (expireHasty): to say before that nobody knows what became of
+	// it would leave it to luck what a client is told.
 	away := late
 	if now-l.mu.forwarded.since < askWithin {
 		away = tooLong
@@ -345,13 +348,8 @@ func (l *shardLog) expire() {
 		l.node.waits.gives(w, now)
 	}
 	l.node.settle(undone, &wire.Result{Code: wire.Unavailable, Message: l.untaken()})
-	if len(unled) > 0 {
-		l.node.settle(unled, &wire.Result{Code: none.Code, Message: none.Message})
-	}
-	if unheard := outcomeUnknown; none != nil {
-		_, why := l.node.noLeader(l.shard)
-		unheard.Message = why + "; " + unheard.Message
-		l.node.settle(unknown, &unheard)
+	if none != nil {
+		l.settleUnled(none, unled, unknown)
 	} else {
 		l.node.settle(unknown, &outcomeUnknown)
 	}
@@ -359,6 +357,43 @@ func (l *shardLog) expire() {
 		l.node.endWait(w)
 	}
 	l.node.settle(over, &waitUnheard)
+}
+
+// expireHasty is expire of those that came back from a node which leads no more, and do not want to wait. They are
+// looked at as soon as they are back: they are sent there again a moment later, and on their way most of the time.
+func (l *shardLog) expireHasty() {
+	none := l.unled()
+	if none == nil {
+		return
+	}
+	var unled, unknown []*part
+	waited := func(p *part) bool {
+		switch {
+		case !p.hasty:
+			return false
+		case p.tried:
+			unknown = append(unknown, p)
+		default:
+			unled = append(unled, p)
+		}
+		return true
+	}
+	l.mu.Lock()
+	l.mu.queue = slices.DeleteFunc(l.mu.queue, waited)
+	l.mu.forwarded.back = slices.DeleteFunc(l.mu.forwarded.back, waited)
+	l.mu.Unlock()
+	l.settleUnled(none, unled, unknown)
+}
+
+// settleUnled answers those that were not proposed, and those of which nobody knows, in a log without a leader.
+func (l *shardLog) settleUnled(none *wire.Error, unled, unknown []*part) {
+	if len(unled) > 0 {
+		l.node.settle(unled, &wire.Result{Code: none.Code, Message: none.Message})
+	}
+	_, why := l.node.noLeader(l.shard)
+	unheard := outcomeUnknown
+	unheard.Message = why + "; " + unheard.Message
+	l.node.settle(unknown, &unheard)
 }
 
 // untaken tells of a request that no leader took in time.

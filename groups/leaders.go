@@ -194,7 +194,8 @@ func (n *Node) noLeader(shard uint64) (time.Duration, string) {
 		}
 	}
 	switch l := n.logs[shard]; {
-	case !ok && l != nil && l.local.Load() != nil: // it has one since the caller looked, or raft has told nothing yet
+	case !ok && (l != nil && l.local.Load() != nil || n.leading(shard) != ""):
+		// It has one since the caller looked, or raft has told nothing yet.
 		return 0, fmt.Sprintf("log %d had no leader until now", shard)
 	case !ok || lost.host == "":
 		return d, fmt.Sprintf("log %d has had no leader for %.1f s, since this node was started", shard, d.Seconds())

@@ -69,7 +69,9 @@ type shardLog struct {
 	followed followed      // of run alone
 	looked   time.Duration // when it was last looked who waits too long; of run alone
 	unfollow atomic.Bool   // what run followed may not be all: it is to look again
-	missed   atomic.Bool   // what a snapshot took the place of may have answered calls that are open here
+	// who does not want to wait was refused by a node that leads no more: run is to look at that
+	hastyBack atomic.Bool
+	missed    atomic.Bool // what a snapshot took the place of may have answered calls that are open here
 
 	// drive is held while something is proposed, and before mu. Raft's answers are
 	// heard by run alone.

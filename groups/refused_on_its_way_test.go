@@ -1,51 +1,82 @@
 package groups
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
+	"github.com/pathlockd/pathlockd/groups/replica"
 	"github.com/pathlockd/pathlockd/groups/rows"
 	"github.com/pathlockd/pathlockd/wire"
 )
 
-// TestRefusedOnItsWay: who does not want to wait asks a node that forwards, and the node that led the logs leads them
-// no more. What is forwarded comes back, refused, and goes there again, so that it is on its way half of the time. When
-// that has lasted for as long as an election takes the caller is told that nothing was done, wherever its request is,
-// and not that nobody knows.
+// TestRefusedOnItsWay: who does not want to wait asks a node that forwards, and the node that led the log leads it no
+// more. What is forwarded comes back, refused, and goes there again. When that has lasted for as long as an election
+// takes the caller is told that nothing was done, and not that nobody knows, as soon as its request is back. What does
+// not come back is not waited for without end, and of what may have been done nobody knows.
 func TestRefusedOnItsWay(t *testing.T) {
 	t.Parallel()
-	const logs = 12 // on their way or not, each by itself
-	f := apart(t, func(_ int, c *Config) {
-		c.LogCount, c.RequestTimeout, c.EvictionWindow = logs, time.Minute, time.Hour
-	})
-	leader, n := f.nodes[0], f.nodes[1]
-	r := f.rigOn(1)
-	slows(t, n, leader, 100*time.Millisecond)
-	paths := make(map[uint64]string)
-	for i := 0; len(paths) < logs; i++ {
-		path := fmt.Sprintf("h:/n%d", i)
-		if shard := n.logOf(n.groupOf(path)).shard; paths[shard] == "" {
-			paths[shard] = path
-			r.session().must(noQueue(path))
-		}
-	}
-	for shard := range paths {
-		if shard == rows.SystemLog || n.logs[shard].local.Load() != nil {
-			t.Fatal("this shows nothing: it does not forward")
-		}
-		l := leader.logs[shard]
-		leader.noteLost(shard, true)
-		l.leaderChanged(l.lead.Load().term, 0)
-	}
-	answers := make(map[string]*outcome)
-	for _, path := range paths {
-		answers[path] = r.session().start(r.next.Add(1), noQueue(path+"/x"))
-		time.Sleep(17 * time.Millisecond) // so that they are not all on their way at the same time
-	}
-	for path, o := range answers {
-		if res := o.get(t, path); res.Code != wire.Unavailable {
-			t.Errorf("%s is answered %v: %s", path, res.Code, res.Message)
-		}
+	const term = 7
+	for _, c := range []struct {
+		name   string
+		since  time.Duration // how long it has been on its way
+		none   time.Duration // how long there has been no leader
+		tried  bool
+		waits  bool   // it may wait for a leader
+		comes  bool   // it comes back
+		leader string // and says who leads now
+		want   wire.Code
+	}{
+		{name: "on its way", none: time.Hour, want: noAnswer},
+		{name: "back", none: time.Hour, comes: true, want: wire.Unavailable},
+		{name: "back in time for an election", none: time.Second, comes: true, want: noAnswer},
+		{name: "back, with a leader", none: time.Hour, comes: true, leader: "n-9", want: noAnswer},
+		{name: "back, and may have been done", none: time.Hour, tried: true, comes: true, want: wire.DeadlineExceeded},
+		{name: "back, and may wait", none: time.Hour, waits: true, comes: true, want: noAnswer},
+		{name: "for too long", since: 2 * askWithin, none: time.Hour, want: wire.DeadlineExceeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBare(t, rows.FirstLog, replica.DefaultLimits())
+			b.n.logs = map[uint64]*shardLog{rows.FirstLog: b.l}
+			l, conn := b.l, new(otherConn)
+			now := l.clock.Mono()
+			b.n.leaders.lose(rows.FirstLog, lostLeader{host: "n-8", since: now - c.none})
+			asked := func(session int, hasty bool) (*bareCall, *part) {
+				a := bareAsk(bareSession(session), 1, noQueue("h:/x"))
+				return a, &part{
+					Command: replica.Command{Op: a.Op, Session: a.Session, ID: a.ID}, call: &a.Call, log: l,
+					since: now, hasty: hasty, tried: c.tried,
+				}
+			}
+			a, p := asked(1, !c.waits)
+			other, q := asked(2, false)
+			l.mu.forwarded = forwardedParts{
+				conn: conn, term: term, parts: map[uint64]*part{1: p, 2: q}, since: now - c.since,
+			}
+
+			l.looked = now - time.Hour // so that it is time to look
+			l.expire()
+			if c.comes {
+				l.notThere(conn, 2, term, c.leader)
+				l.notThere(conn, 1, term, c.leader)
+				if back := l.hastyBack.Load(); back != (!c.waits && c.leader == "") {
+					t.Errorf("that somebody is back who does not want to wait: %v", back)
+				}
+				l.expire() // as run does, which that has woken
+			}
+			got := wire.Code(noAnswer)
+			if len(a.res) > 0 {
+				got = a.res[0].Code
+			}
+			if got != c.want {
+				t.Errorf("it is answered %v, want %v", a.res, c.want)
+			}
+			if left := len(l.mu.forwarded.parts) + len(l.mu.forwarded.back) +
+				len(l.mu.queue); (left == 2) != (got == noAnswer) || left == 0 || len(other.res) > 0 {
+				t.Errorf("%d are left, and who may wait is answered %v", left, other.res)
+			}
+		})
 	}
 }
+
+// noAnswer stands for a call that is not answered yet.
+const noAnswer = 0xff
