@@ -8,8 +8,8 @@ import (
 	"github.com/pathlockd/pathlockd/groups/rows"
 )
 
-// TestNoLeaderUntilNow: a node without a replica of a log hears of its leader between two looks of who finds out for how
-// long there has been none. It has not been since the node was started.
+// TestNoLeaderUntilNow: a node without a replica of a log hears of its leader between two looks of who finds out for
+// how long there has been none. It has not been since the node was started.
 func TestNoLeaderUntilNow(t *testing.T) {
 	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
 	b.n.logs = map[uint64]*shardLog{rows.FirstLog: b.l}
