@@ -119,15 +119,14 @@ func (l *shardLog) stays(number uint64, p *part) {
 // notThere takes back a part that the node it was sent to does not take.
 func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 	_, known := l.node.leaderOf(l.shard)
+	hasty := false
 	l.mu.Lock()
 	a := &l.mu.forwarded
 	if p := a.parts[number]; a.conn == c && p != nil {
 		delete(a.parts, number)
 		p.tried = p.tried || p.told.Load()
 		a.back = append(a.back, p)
-		if p.hasty && host == "" {
-			l.hastyBack.Store(true)
-		}
+		hasty = p.hasty
 		if !a.refused {
 			a.refused = true
 			switch {
@@ -148,6 +147,9 @@ func (l *shardLog) notThere(c peerConn, number, term uint64, host string) {
 		l.node.noteLeader(l.shard, term, host)
 	} else {
 		l.node.leadsNoMore(l.shard, term, c)
+	}
+	if hasty { // now that it is known here who leads, if that was said
+		l.hastyBack.Store(true)
 	}
 	l.kick()
 }

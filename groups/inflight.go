@@ -309,7 +309,8 @@ func (l *shardLog) expire() {
 	}
 	l.mu.Lock()
 	// What was forwarded a moment ago comes back, refused (expireHasty): to say before that nobody knows what became of
-	// it would leave it to luck what a client is told.
+	// it would leave it to luck what a client is told. What joins a lane that is older is not waited for: a refusal
+	// ends such a lane within answerWithin.
 	away := late
 	if now-l.mu.forwarded.since < askWithin {
 		away = tooLong

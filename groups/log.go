@@ -277,7 +277,7 @@ func (l *shardLog) close() {
 	l.mu.Lock()
 	l.mu.closed = true
 	var queued, unknown []*part
-	for _, p := range l.mu.queue {
+	for _, p := range slices.Concat(l.mu.queue, l.mu.forwarded.back) {
 		switch {
 		case p.told.Load():
 			// its wait goes on at another node, or here after the next start
@@ -287,7 +287,7 @@ func (l *shardLog) close() {
 			queued = append(queued, p)
 		}
 	}
-	l.mu.queue = nil
+	l.mu.queue, l.mu.forwarded.back = nil, nil
 	for _, number := range slices.Sorted(maps.Keys(l.mu.forwarded.parts)) {
 		if p := l.mu.forwarded.parts[number]; p != nil && !p.told.Load() {
 			unknown = append(unknown, p)

@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,11 +24,13 @@ func TestRefusedOnItsWay(t *testing.T) {
 		tried  bool
 		waits  bool   // it may wait for a leader
 		comes  bool   // it comes back
-		leader string // and says who leads now
+		held   bool   // another one does not come back
+		leader string // who is said to lead now
 		want   wire.Code
 	}{
 		{name: "on its way", none: time.Hour, want: noAnswer},
 		{name: "back", none: time.Hour, comes: true, want: wire.Unavailable},
+		{name: "back before another", none: time.Hour, comes: true, held: true, want: wire.Unavailable},
 		{name: "back in time for an election", none: time.Second, comes: true, want: noAnswer},
 		{name: "back, with a leader", none: time.Hour, comes: true, leader: "n-9", want: noAnswer},
 		{name: "back, and may have been done", none: time.Hour, tried: true, comes: true, want: wire.DeadlineExceeded},
@@ -39,12 +42,14 @@ func TestRefusedOnItsWay(t *testing.T) {
 			b.n.logs = map[uint64]*shardLog{rows.FirstLog: b.l}
 			l, conn := b.l, new(otherConn)
 			now := l.clock.Mono()
+			b.n.inflight = make([]atomic.Int32, 2)
+			b.n.inflight[0].Store(2)
 			b.n.leaders.lose(rows.FirstLog, lostLeader{host: "n-8", since: now - c.none})
 			asked := func(session int, hasty bool) (*bareCall, *part) {
 				a := bareAsk(bareSession(session), 1, noQueue("h:/x"))
 				return a, &part{
 					Command: replica.Command{Op: a.Op, Session: a.Session, ID: a.ID}, call: &a.Call, log: l,
-					since: now, hasty: hasty, tried: c.tried,
+					since: now, hasty: hasty, tried: c.tried, counted: true,
 				}
 			}
 			a, p := asked(1, !c.waits)
@@ -56,12 +61,18 @@ func TestRefusedOnItsWay(t *testing.T) {
 			l.looked = now - time.Hour // so that it is time to look
 			l.expire()
 			if c.comes {
-				l.notThere(conn, 2, term, c.leader)
-				l.notThere(conn, 1, term, c.leader)
-				if back := l.hastyBack.Load(); back != (!c.waits && c.leader == "") {
-					t.Errorf("that somebody is back who does not want to wait: %v", back)
+				if !c.held {
+					l.notThere(conn, 2, term, c.leader)
 				}
+				l.notThere(conn, 1, term, c.leader)
+				if back := l.hastyBack.Load(); back == c.waits || len(l.wake) != 1 {
+					t.Errorf("that somebody is back who does not want to wait: %v; run is woken: %d", back, len(l.wake))
+				}
+				looked := l.looked
 				l.expire() // as run does, which that has woken
+				if l.hastyBack.Load() || l.looked != looked {
+					t.Error("it looks again at once, or puts off its next look at the others")
+				}
 			}
 			got := wire.Code(noAnswer)
 			if len(a.res) > 0 {
@@ -70,11 +81,39 @@ func TestRefusedOnItsWay(t *testing.T) {
 			if got != c.want {
 				t.Errorf("it is answered %v, want %v", a.res, c.want)
 			}
+			if under := b.n.inflight[0].Load(); (under == 2) != (got == noAnswer) {
+				t.Errorf("%d are under way", under)
+			}
 			if left := len(l.mu.forwarded.parts) + len(l.mu.forwarded.back) +
 				len(l.mu.queue); (left == 2) != (got == noAnswer) || left == 0 || len(other.res) > 0 {
 				t.Errorf("%d are left, and who may wait is answered %v", left, other.res)
 			}
 		})
+	}
+}
+
+// TestClosedWithTheRefused: what came back from a node that leads no more, while another request keeps the lane open,
+// is answered when the node stops.
+func TestClosedWithTheRefused(t *testing.T) {
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
+	b.n.logs = map[uint64]*shardLog{rows.FirstLog: b.l}
+	l, conn := b.l, new(otherConn)
+	l.mu.forwarded = forwardedParts{conn: conn, term: 7, parts: make(map[uint64]*part)}
+	var calls []*bareCall
+	for id := uint64(1); id <= 3; id++ {
+		a := bareAsk(bareSession(int(id)), id, write("o", "h:/x", time.Hour))
+		calls = append(calls, a)
+		l.mu.forwarded.parts[id] = &part{
+			Command: replica.Command{Op: a.Op, Session: a.Session, ID: a.ID}, call: &a.Call, log: l, tried: id == 2,
+		}
+	}
+	l.notThere(conn, 1, 7, "")
+	l.notThere(conn, 2, 7, "")
+	l.close()
+	for i, want := range []wire.Code{wire.Unavailable, wire.DeadlineExceeded, wire.DeadlineExceeded} {
+		if res := calls[i].res; len(res) != 1 || res[0].Code != want {
+			t.Errorf("call %d is answered %v, want %v", i+1, res, want)
+		}
 	}
 }
 
