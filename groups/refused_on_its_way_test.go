@@ -92,6 +92,32 @@ func TestRefusedOnItsWay(t *testing.T) {
 	}
 }
 
+// TestLaneBegins: a lane's time begins with its first frame, and not anew with each, and the next lane has its own.
+func TestLaneBegins(t *testing.T) {
+	b := newBare(t, rows.FirstLog, replica.DefaultLimits())
+	b.n.logs = map[uint64]*shardLog{rows.FirstLog: b.l}
+	l, conn := b.l, swallows{}
+	send := func(id uint64) time.Duration {
+		a := bareAsk(bareSession(int(id)), id, noQueue("h:/x"))
+		l.push(&part{Command: replica.Command{Op: a.Op, Session: a.Session, ID: a.ID}, call: &a.Call,
+			since: l.clock.Mono()})
+		time.Sleep(time.Millisecond)
+		l.mu.forwarded.retryAt = 0
+		l.sendForwarded(conn, 7)
+		return l.mu.forwarded.since
+	}
+	before := l.clock.Mono()
+	first := send(1)
+	if second := send(2); first <= before || second != first || len(l.mu.forwarded.parts) != 2 {
+		t.Fatalf("it began at %v and then at %v, with %d parts", first, second, len(l.mu.forwarded.parts))
+	}
+	l.notThere(conn, 1, 7, "")
+	l.notThere(conn, 2, 7, "")
+	if next := send(3); next <= first || len(l.mu.forwarded.parts) != 3 {
+		t.Errorf("the next lane began at %v, the first at %v; %d parts", next, first, len(l.mu.forwarded.parts))
+	}
+}
+
 // TestClosedWithTheRefused: what came back from a node that leads no more, while another request keeps the lane open,
 // is answered when the node stops.
 func TestClosedWithTheRefused(t *testing.T) {
